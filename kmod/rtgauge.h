@@ -38,13 +38,15 @@
 /*
  * Event sources. The numbers stay. AUTO in a set-up chooses the first that applies: the edges
  * from outside (RTGAUGE_KIND_RESPONSE), the GPIO (if a chip is named), the hrtimer
- * (RTGAUGE_KIND_TIMER), the HPET (if it is available), the hrtimer as a fallback.
+ * (RTGAUGE_KIND_TIMER), the HPET (if it is available), the hrtimer as a fallback. PCI, a device on
+ * it that raises its interrupt when asked to, is never chosen so.
  */
 #define RTGAUGE_SOURCE_AUTO 0
 #define RTGAUGE_SOURCE_HRTIMER 1
 #define RTGAUGE_SOURCE_HPET 2
 #define RTGAUGE_SOURCE_GPIO 3
 #define RTGAUGE_SOURCE_EXTERNAL 4 /* edges from outside: for RTGAUGE_KIND_RESPONSE alone */
+#define RTGAUGE_SOURCE_PCI 5
 
 /* What is measured: the stamps that are taken, and the threads that may be woken. */
 #define RTGAUGE_KIND_TIMER 1	     /* entry_ns, before a wake-up wake_ns. Any contexts */
@@ -125,7 +127,7 @@ struct rtgauge_source {
 	__u64 interval_max_ns;
 	__u64 sustain_min_ns; /* out: shortest period in RTGAUGE_SUSTAIN; 0: it cannot */
 	__u64 reserved;
-	char name[16];	 /* out: "hrtimer", "hpet", "gpio", "external" */
+	char name[16];	 /* out: "hrtimer", "hpet", "gpio", "external", "pci" */
 	char reason[80]; /* out: why it is not available, in a few words; else empty */
 };
 
@@ -173,7 +175,7 @@ struct rtgauge_setup {
 	__u32 gpio_input;   /* in: number of the line that is wired to it */
 	/* out: id of the kernel thread, or the interrupt's, in the caller's namespace; 0: none */
 	__u32 thread;
-	__u32 raise_cpu; /* out: where the GPIO's output is driven from; else cpu */
+	__u32 raise_cpu; /* out: where the GPIO or the PCI device is driven from; else cpu */
 	/* in: for RTGAUGE_KIND_RESPONSE, else 0 */
 	__u32 debounce_us; /* by the chip, of the input; 0: none */
 	__u32 delay_ns;	   /* wait so long before an answer, to try instruments; 0: never */

@@ -61,6 +61,7 @@ extern const struct source source_hrtimer;
 extern const struct source source_hpet;
 extern const struct source source_gpio;
 extern const struct source source_external;
+extern const struct source source_pci;
 
 /* What lines are looked up for. */
 extern struct device *source_device;

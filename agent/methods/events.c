@@ -48,10 +48,9 @@ int events_open(struct message *why)
 /* --- sources --- */
 
 static const char *const events_sources[] = {
-	[RTGAUGE_SOURCE_AUTO] = "auto",
-	[RTGAUGE_SOURCE_HRTIMER] = "hrtimer",
-	[RTGAUGE_SOURCE_HPET] = "hpet",
-	[RTGAUGE_SOURCE_GPIO] = "gpio",
+	[RTGAUGE_SOURCE_AUTO] = "auto", [RTGAUGE_SOURCE_HRTIMER] = "hrtimer",
+	[RTGAUGE_SOURCE_HPET] = "hpet", [RTGAUGE_SOURCE_GPIO] = "gpio",
+	[RTGAUGE_SOURCE_PCI] = "pci",
 };
 
 static int events_ask_source(int fd, uint32_t number, const char *gpio,
@@ -85,7 +84,7 @@ int events_source(const char *name, const char *gpio, struct rtgauge_source *sou
 
 	if (fd < 0)
 		return fd;
-	while (strcmp(events_sources[number], name))
+	while (!events_sources[number] || strcmp(events_sources[number], name))
 		number++;
 	/* lines that are named are meant */
 	if (!number && gpio[0])

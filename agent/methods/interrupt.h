@@ -19,7 +19,7 @@
 	  "auto",                                                                          \
 	  0,                                                                               \
 	  0,                                                                               \
-	  "auto hpet gpio hrtimer",                                                        \
+	  "auto hpet gpio pci hrtimer",                                                    \
 	  "what raises the interrupts (hrtimer, a kernel timer, is a fallback)" },         \
 	{                                                                                  \
 		"gpio", OPTION_TEXT, "", 0, 0, NULL,                                       \

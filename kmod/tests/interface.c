@@ -105,9 +105,8 @@ static void calls_info(void)
 
 	CHECK(!ioctl(fd, RTGAUGE_INFO, &info) &&
 		      info.interface_version == RTGAUGE_INTERFACE_VERSION &&
-		      info.sources == RTGAUGE_SOURCE_EXTERNAL &&
-		      info.room_max == RTGAUGE_ROOM_MAX && info.contexts == 0x3f &&
-		      info.module_version[0] && info.kernel[0],
+		      info.sources == RTGAUGE_SOURCE_PCI && info.room_max == RTGAUGE_ROOM_MAX &&
+		      info.contexts == 0x3f && info.module_version[0] && info.kernel[0],
 	      "INFO tells the version");
 	CHECK(fails(ioctl(fd, RTGAUGE_INFO, NULL), EFAULT), "INFO to nowhere: EFAULT");
 	CHECK(!ioctl(fd, RTGAUGE_SOURCE, &source) && !strcmp(source.name, "hrtimer") &&
@@ -462,25 +461,25 @@ static void calls_page(void)
 	munmap((void *)page, 4096);
 }
 
-static void calls_exclusive(void)
+static void calls_exclusive(unsigned int number)
 {
 	struct rtgauge_setup setup = timer_setup(RTGAUGE_CONTEXT_IRQ, 0);
-	struct rtgauge_source source = { .number = RTGAUGE_SOURCE_HPET };
+	struct rtgauge_source source = { .number = number };
 	int first = session(), second = session(), err;
 
 	ioctl(first, RTGAUGE_SOURCE, &source);
 	if (!(source.flags & RTGAUGE_SOURCE_AVAILABLE)) {
-		printf("ok %d # SKIP no HPET: %s\n", ++tests, source.reason);
+		printf("ok %d # SKIP no %s: %s\n", ++tests, source.name, source.reason);
 		return;
 	}
-	setup.source = RTGAUGE_SOURCE_HPET;
-	CHECK(!ioctl(first, RTGAUGE_SETUP, &setup), "the HPET taken");
+	setup.source = number;
+	CHECK(!ioctl(first, RTGAUGE_SETUP, &setup), "the device taken");
 	setup = timer_setup(RTGAUGE_CONTEXT_IRQ, 0);
-	setup.source = RTGAUGE_SOURCE_HPET;
+	setup.source = number;
 	CHECK(fails(ioctl(second, RTGAUGE_SETUP, &setup), EBUSY), "taken twice: EBUSY");
 	close(first);
 	setup = timer_setup(RTGAUGE_CONTEXT_IRQ, 0);
-	setup.source = RTGAUGE_SOURCE_HPET;
+	setup.source = number;
 	err = ioctl(second, RTGAUGE_SETUP, &setup);
 	CHECK(!err, "free again after close");
 	close(second);
@@ -597,7 +596,8 @@ static int calls(void)
 	calls_ahead();
 	calls_readers();
 	calls_page();
-	calls_exclusive();
+	calls_exclusive(RTGAUGE_SOURCE_HPET);
+	calls_exclusive(RTGAUGE_SOURCE_PCI);
 	calls_describe();
 	/* it gives up its privileges */
 	fflush(stdout);
@@ -795,6 +795,8 @@ static void *busy_reader(void *data)
 static void busy(unsigned int number)
 {
 	static const unsigned int contexts[] = { 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 32, 36 };
+	static const unsigned int sources[] = { RTGAUGE_SOURCE_HPET, RTGAUGE_SOURCE_HRTIMER,
+						RTGAUGE_SOURCE_PCI };
 	struct rtgauge_setup setup =
 		timer_setup(contexts[number % (sizeof(contexts) / sizeof(contexts[0]))], 0);
 	struct rtgauge_start start = {};
@@ -802,8 +804,8 @@ static void busy(unsigned int number)
 	pthread_t reader;
 	int fd = session();
 
-	setup.source = number % 3 ? RTGAUGE_SOURCE_HRTIMER : RTGAUGE_SOURCE_HPET;
-	setup.interval_ns = 50000;
+	setup.source = sources[number % 3];
+	setup.interval_ns = setup.source == RTGAUGE_SOURCE_PCI ? 100000 : 50000;
 	if (number % 5 == 4) {
 		struct rtgauge_sustain sustain = { .period_ns = 100000, .count = 1000000 };
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import statistics
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.skipif(
 )
 HOME = Path(os.environ["HOME"])  # before the tests have one of their own
 TRACING = "/sys/kernel/tracing"
+PCI = "/sys/bus/pci/devices"
 MOUNT = f"grep -q ' {TRACING} ' /proc/mounts || mount -t tracefs nodev {TRACING}"
 
 
@@ -139,8 +141,8 @@ def test_a_threshold_ends_it(board: LabTarget, tmp_path: Path) -> None:
     assert [event.event for event in stream.events].count("threshold") == 1
 
 
-@pytest.mark.study(105, 106, 107)
-@pytest.mark.parametrize("source", ["hpet", "hrtimer"])
+@pytest.mark.study(104, 105, 106, 107)
+@pytest.mark.parametrize("source", ["hpet", "hrtimer", "pci"])
 def test_interrupts(board: LabTarget, tmp_path: Path, source: str) -> None:
     sampled = {
         "irq-latency": {"handler", "acknowledged"},
@@ -167,6 +169,9 @@ def test_interrupts(board: LabTarget, tmp_path: Path, source: str) -> None:
             assert all(a < b for a, b in pairs)
         if name == "irq-dispatch":
             assert 0 < int(str(tables(stream)["resolution"][0][1])) < 5000
+    # the PCI device is given back disabled
+    edu = f"cd {PCI}; for i in *; do grep -q 0x11e8 $i/device && cat $i/enable; done; true"
+    assert shell(board, edu).split() == ["0"]
 
 
 @pytest.mark.study(105)
@@ -283,6 +288,44 @@ def test_without_the_module(board: LabTarget, tmp_path: Path) -> None:
         assert after == before
     finally:
         shell(board, "insmod /modules/rtgauge.ko")
+
+
+def _latencies(board: LabTarget, observe: str) -> list[int]:
+    """User latencies of a timer, in ns, of an agent that another command observes or not."""
+    timer = "/agent run timer --keep-settings --dither no --interval 1ms --priority 90"
+    script = f"{MOUNT}\n{timer} --samples 1500 --output /tmp/timer & pid=$!\nsleep 0.3\n{observe}"
+    shell(board, f"{script}\nwait $pid\n")
+    stream = read_file(board, "/tmp/timer")
+    found = values(stream)["user"]
+    assert len(found) == 1500
+    return found[500:1300]
+
+
+def read_file(board: LabTarget, path: str) -> Stream:
+    output = board.execute(["/bin/cat", path])
+    assert output.code == 0
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(output.stdout)
+        file.flush()
+        return read(Path(file.name))
+
+
+def test_what_observing_costs_a_thread(board: LabTarget) -> None:
+    """In instructions, on the way from waking to running: as the measurement's page says."""
+    alone = _latencies(board, "sleep 0.1")
+    output = "--for 1200ms --output /tmp/observed"
+    observed = _latencies(board, f"/agent run observe --pid $pid {output}")
+    cost = statistics.median(observed) - statistics.median(alone)
+    print(f"observing costs {cost:.0f} ns a wake-up, at most {max(observed) - max(alone)} ns")
+    assert 0 < cost <= 2600
+    # the reading of the events, on the only CPU
+    assert max(observed) - max(alone) < 60_000
+    stream = read_file(board, "/tmp/observed")
+    (latencies,) = values(stream).values()
+    assert len(latencies) >= 1000
+    # what the timer sees from its due time, less what lies before waking and after the switch
+    assert 0 <= statistics.median(latencies) <= statistics.median(observed)
+    assert shell(board, f"ls {TRACING}/instances") == ""
 
 
 def test_the_kernel_has_nothing_to_complain_about(board: LabTarget) -> None:

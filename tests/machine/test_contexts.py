@@ -94,7 +94,7 @@ def test_interrupt_measurements_are_in_the_evaluation(described: Catalogue, name
     assert entry.chapter == "Interrupts"
     assert entry.code.startswith("IRQ-")
     assert entry.evaluate
-    assert entry.option("source").values == ("auto", "hpet", "gpio", "hrtimer")
+    assert entry.option("source").values == ("auto", "hpet", "gpio", "pci", "hrtimer")
 
 
 @pytest.mark.parametrize("name", IRQ)

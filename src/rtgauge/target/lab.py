@@ -61,16 +61,20 @@ OPTIONS: Final = ("mode", "cpus", "memory", "lines", "seed")
 # The options of a board for a plan that names other CPUs than 0.
 _PLAIN: Final = "mode=plain,cpus={count}"
 
+# A device on PCI that raises its interrupt when a register is written (kmod/source_pci.c).
+EDU: Final = ("-device", "edu")
 # The device that blocks the processor when it is full (docs/reference/lab.md), and the console.
 DEVICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "x86_64": (
             *("-device", "isa-debugcon,iobase=0xe9,chardev=pause"),
             *("-serial", "chardev:console"),
+            *EDU,
         ),
         "arm64": (
             *("-serial", "chardev:pause"),
             *("-device", "pci-serial,chardev=console"),
+            *EDU,
         ),
     }
 )
