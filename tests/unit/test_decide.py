@@ -399,7 +399,7 @@ def test_the_primary_quantity_in_words() -> None:
     assert named(every, "irq median") == (1, "50")
     assert named(every, "idle rate") == (2, "rate")
     for words, number in (("user", "2"), ("kernel", "none"), ("irq rate", "none"), ("", "3")):
-        with pytest.raises(UsageError, match=f"means {number} of the quantities") as caught:
+        with pytest.raises(UsageError, match=f"matches {number} of the compared") as caught:
             named(every, words)
         assert "timer latency" in caught.value.remedy
     with pytest.raises(UsageError) as caught:

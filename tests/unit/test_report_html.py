@@ -489,6 +489,37 @@ def test_edges_follow_the_step_of_a_coarse_clock() -> None:
     assert (counts[: len(counts) // 2] > 0).all()
 
 
+def test_places_and_times_of_samples_take_little_room() -> None:
+    """Sums of the differences are the values, and the file holds less than half of the digits."""
+    shown = views.views(model.analyse([made.evaluation(3, 8000)])).shared.data  # type: ignore[list-item]
+    found = html.differences(shown)
+    windows = [
+        (one, small)
+        for name in shown
+        if shown[name]["window"]
+        for kind in ("around", "begin")
+        for one, small in zip(shown[name]["window"][kind], found[name]["window"][kind], strict=True)
+        if one
+    ]
+    assert len(windows) > 6
+    for one, small in windows:
+        for name in ("index", "due_ns"):
+            assert np.cumsum(small[name]).tolist() == one[name]
+        assert (small["at"], small["value"]) == (one["at"], one["value"])
+    sizes = [
+        len(html.deflated([[pair[at][n] for n in ("index", "due_ns")] for pair in windows]))
+        for at in (0, 1)
+    ]
+    assert sizes[1] * 2 < sizes[0]
+
+
+@pytest.mark.slow
+def test_a_report_on_many_steps_stays_small() -> None:
+    """As many steps as an evaluation has, each with all pictures of a timer on two CPUs."""
+    steps = [made.step(n, made.timer_series(2, 8000, n + 1), f"m{n}") for n in range(40)]
+    assert len(rendered(made.run(steps)).encode()) < 1_500_000
+
+
 @pytest.mark.slow
 def test_a_report_on_many_cpus_stays_small() -> None:
     """128 CPUs in six steps: 768 series."""

@@ -203,8 +203,15 @@ def shown_decisions(document: Document) -> list[Document]:
 
 
 def decided(document: Document) -> list[str]:
-    """The verdicts in lines, the primary one first."""
-    return [decision_text(document, one) for one in shown_decisions(document)]
+    """The verdicts in lines, the primary one first. A quantity is named once for those of it that
+    follow one another."""
+    said, before = [], None
+    for one in shown_decisions(document):
+        quantity = document["quantities"][one["quantity"]]
+        again = f"{statistic_text(quantity, one['statistic'])}: {_outcome(document, one)}"
+        said.append(again if quantity is before else decision_text(document, one))
+        before = quantity
+    return said
 
 
 def explained(document: Document) -> str:

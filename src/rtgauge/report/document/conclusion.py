@@ -157,13 +157,16 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
 
 
 def _maxima(document: Model, quantity: Model) -> str:
+    counts = [numbers.count(row["count"]) for row in quantity["rows"]]
+    same = len(set(counts)) == 1
     said = [
-        f"{_name(document, row)} "
+        f"{document['sets'][row['set']]['letter']} "
         + numbers.shown(row["figures"]["max"], quantity["unit"]).full
-        + f" of {numbers.count(row['count'])}"
-        for row in quantity["rows"]
+        + ("" if same else f" of {count}")
+        for row, count in zip(quantity["rows"], counts, strict=True)
     ]
-    return f"Observed maxima, which are not ranked: {numbers.join(said)} samples."
+    samples = f", of {counts[0]} samples each" if same else " samples"
+    return f"Observed maxima, which are not ranked: {numbers.join(said)}{samples}."
 
 
 def _figure(compared: Compared, at: int) -> Figure | None:

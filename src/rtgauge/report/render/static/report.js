@@ -947,11 +947,15 @@ const wake = () => {
 	if (due.size !== before) report();
 };
 document.addEventListener("toggle", wake, true);
-/* The data of all pictures: JSON, compressed by zlib, in base64. */
+/* The data of all pictures: JSON, compressed by zlib, in base64. Places and times of samples are
+   differences, the first one the value itself. */
 const inflated = async () => {
 	if (typeof DecompressionStream === "undefined") throw new Error("this browser has no DecompressionStream");
 	const bytes = Uint8Array.from(atob(document.getElementById("data").textContent), c => c.charCodeAt(0));
-	return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+	const data = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+	const windows = Object.values(data).flatMap(d => d.window ? [...d.window.around, ...d.window.begin] : []);
+	for (const w of windows) if (w) for (const name of ["index", "due_ns"]) { let sum = 0; w[name] = w[name].map(v => sum += v); }
+	return data;
 };
 const failed = error => {
 	problems.push(error.message);
