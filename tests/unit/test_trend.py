@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +22,8 @@ from rtgauge.cli.trend import _gate
 from rtgauge.errors import UsageError
 from rtgauge.report.document.trended import conclusion, trend_document, worse
 from rtgauge.report.render import console, html, markdown
-from rtgauge.report.results import model
+from rtgauge.report.results import gather, model
+from rtgauge.report.results.kept import packed, unpacked
 from rtgauge.report.sets.trend import Trended, trend, validate
 
 Run = Callable[..., Result]
@@ -236,6 +238,68 @@ def test_the_command_on_few_damaged_and_failed_runs(rtgauge: Run) -> None:
     assert wrong.code == 2 and ".html, .json, .md" in wrong.err
     assert rtgauge("trend", "nightli", "--store", "data").code == 2
     assert rtgauge("trend", "--store", "data").code == 2
+
+
+def _measure(rtgauge: Run, number: int = 2) -> None:
+    for _ in range(number):
+        rtgauge("run", "timer", "--target", "fake", "--for", "1s", "--label", "nightly",
+                "--store", "data")  # fmt: skip
+
+
+def test_each_run_is_read_once(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    _measure(rtgauge)
+    first = rtgauge("trend", "nightly", "--store", "data", "--json").json()
+    analyse, read = model.analyse, []
+
+    def counted(runs: Any, **more: Any) -> model.Analysis:
+        read.extend(runs)
+        return analyse(runs, **more)
+
+    monkeypatch.setattr(model, "analyse", counted)
+    assert rtgauge("trend", "nightly", "--store", "data", "--json").json() == first
+    assert not read
+    _measure(rtgauge, 1)
+    read.clear()
+    assert rtgauge("trend", "nightly", "--store", "data", "--json").json() != first
+    assert len(read) == 1
+    kept = sorted(Path("data/figures").iterdir())
+    assert len(kept) == 3
+    kept[0].write_bytes(b"damaged")
+    kept[1].write_bytes(kept[1].read_bytes()[:-40])
+    read.clear()
+    rtgauge("trend", "nightly", "--store", "data", "--json").json()
+    assert len(read) == 2
+    run = rtgauge("runs", "--store", "data", "--json").json()["runs"][0]["id"]
+    rtgauge("delete", run, "--yes", "--store", "data")
+    assert len(list(Path("data/figures").iterdir())) == 2
+
+
+def test_the_newest_runs_are_judged(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rtgauge.cli.trend.MOST", 2)
+    _measure(rtgauge, 3)
+    document = rtgauge("trend", "nightly", "--store", "data", "--json").json()
+    assert document["sets"] == [{"name": "nightly", "runs": 2}]
+    (older,) = document["left_out"]
+    assert older["run"] == "1 older run of nightly"
+
+
+def test_kept_figures_are_those_of_the_run() -> None:
+    """Percentiles of several series, and of events without an answer; other bytes are refused."""
+    series = made.FakeSeries(made.info(0), np.arange(40), np.arange(40) * 1000 - 5000)
+    run = made.run([made.step(0, [series])])
+    found = model.analyse(cast(Any, [run]), pictures=False)
+    (key,) = found.places[0]
+    found.figures[0][key].__dict__["unanswered"] = stats.Counts.from_arrays([np.array([30_000])])
+    again = unpacked(packed(found, "k"), "k")
+    assert again is not None
+    assert again.model["runs"] == json.loads(json.dumps(found.model["runs"]))
+    assert again.places == found.places
+    both = [one.figures[0][key] for one in (found, again)]
+    assert gather.percentiles(both[:1]) == gather.percentiles(both[1:]) != {}
+    assert [one.counts.count for one in both] == [40, 40]
+    assert unpacked(packed(found, "k"), "other") is None
+    with pytest.raises((ValueError, zipfile.BadZipFile)):
+        unpacked(b"PK", "k")
 
 
 def test_each_target_is_a_set(rtgauge: Run) -> None:

@@ -20,9 +20,11 @@ from rtgauge.errors import RtgaugeError
 if TYPE_CHECKING:
     from rtgauge.store import RunRow, Store
 
-__all__ = ["Brief", "brief_of", "forget", "keep"]
+__all__ = ["ANSWERS", "FIGURES", "Brief", "brief_of", "forget", "keep", "kept_path", "key"]
 
-FOLDER: Final = "answers"
+ANSWERS: Final = ("answers", ".json")
+FIGURES: Final = ("figures", ".npz")
+"""Folder and suffix of what is kept next to the runs."""
 # States of a run that say more than its answer.
 _OWN: Final = ("failed", "interrupted", "skipped", "running", "unreadable")
 
@@ -47,10 +49,10 @@ def brief_of(store: Store, row: RunRow) -> Brief:
     """The answer of a run of the list: the one that is kept, or a new one."""
     if row.state in ("running", "unreadable"):
         return Brief(row.state, "", row.headline)
-    key = _key(store, row.id)
+    depends = key(store, row.id, _made())
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        kept = json.loads(_path(store, row.id).read_text(encoding="utf-8"))
-        if kept.pop("key") == key:
+        kept = json.loads(kept_path(store, ANSWERS, row.id).read_text(encoding="utf-8"))
+        if kept.pop("key") == depends:
             return Brief(**{name: str(text) for name, text in kept.items()})
     from rtgauge.report import faults_as_errors  # noqa: PLC0415
     from rtgauge.report.results import model  # noqa: PLC0415
@@ -74,32 +76,40 @@ def keep(store: Store, run: Mapping[str, Any]) -> Brief:
         "".join(span.text for span in answer.worst).removeprefix(OBSERVED),
         next((action.command for action in answer.actions if action.command), ""),
     )
-    path = _path(store, run["id"])
+    path = kept_path(store, ANSWERS, run["id"])
+    depends = key(store, run["id"], _made())
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
         new = path.with_name(f".{path.name}")
-        new.write_text(json.dumps({"key": _key(store, run["id"]), **asdict(brief)}), "utf-8")
+        new.write_text(json.dumps({"key": depends, **asdict(brief)}), "utf-8")
         new.replace(path)
     return brief
 
 
 def forget(store: Store, run: str) -> None:
     """Remove what is kept of a run."""
-    with contextlib.suppress(OSError):
-        _path(store, run).unlink(missing_ok=True)
+    for kind in (ANSWERS, FIGURES):
+        with contextlib.suppress(OSError):
+            kept_path(store, kind, run).unlink(missing_ok=True)
 
 
-def _path(store: Store, run: str) -> Path:
-    return store.path.parent / FOLDER / f"{run}.json"
+def kept_path(store: Store, kind: tuple[str, str], run: str) -> Path:
+    """The file with what is kept of a run."""
+    folder, suffix = kind
+    return store.path.parent / folder / f"{run}{suffix}"
 
 
-def _key(store: Store, run: str) -> str:
-    """What an answer depends on: the run's document and this program."""
-    from rtgauge.report.document import answer  # noqa: PLC0415
-
+def key(store: Store, run: str, made: int) -> str:
+    """What is kept depends on: the run's document, and this program, whose sources are of the time
+    ``made`` (ns)."""
     try:
         status = (store.path / run / "run.json").stat()
-        made = Path(str(answer.__file__)).stat()
     except OSError:
         return ""
-    return f"{__version__} {made.st_mtime_ns} {status.st_mtime_ns} {status.st_size}"
+    return f"{__version__} {made} {status.st_mtime_ns} {status.st_size}"
+
+
+def _made() -> int:
+    from rtgauge.report.document import answer  # noqa: PLC0415
+
+    return Path(str(answer.__file__)).stat().st_mtime_ns

@@ -14,6 +14,8 @@ from rtgauge.cli.options import as_json, open_store, store_option
 from rtgauge.cli.output import print_json, print_trend, say
 from rtgauge.cli.selection import Selection, select_set
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
+from rtgauge.stats.changes import MOST
+from rtgauge.text import plural
 
 if TYPE_CHECKING:
     from rtgauge.report.results.model import Analysis
@@ -73,8 +75,16 @@ def trend(
     with open_store(place) as store:
         rows = store.runs()
         chosen = _by_target([select_set(rows, word) for word in labels])
+        older = [f"{plural(len(some) - MOST, 'older run')} of {name}" for name, some in chosen
+                 if len(some) > MOST]  # fmt: skip
+        chosen = [(name, some[-MOST:]) for name, some in chosen]
         wanted = list(dict.fromkeys(row for _, some in chosen for row in some))
         analysis, read, left_out = _analysed(store, wanted)
+        left_out += [
+            {"run": some, "reason": f"a trend is of the newest {MOST}",
+             "remedy": "judge them with `rtgauge compare`"}
+            for some in older
+        ]  # fmt: skip
         at = {row.id: number for number, row in enumerate(read)}
         sets = [
             Trended(
@@ -112,13 +122,14 @@ def _analysed(
 ) -> tuple[Analysis, list[RunRow], list[dict[str, str]]]:
     """What the runs say, those that could be read, and why others could not. Each is read by
     itself, so that one that is damaged does not hide the others."""
-    from rtgauge.report.results import model  # noqa: PLC0415
+    from rtgauge.cli.figures import figures_of  # noqa: PLC0415
+    from rtgauge.report.results.kept import joined  # noqa: PLC0415
 
     parts, read, left_out = [], [], []
     for row in rows:
         name = f"#{row.number}" if row.number else row.id[:13]
         try:
-            found = model.analyse([store.get(row.id)], pictures=False)
+            found = figures_of(store, row.id)
         except RtgaugeError as error:
             left_out.append({"run": f"run {name}", "reason": error.message, "remedy": error.remedy})
             continue
@@ -128,13 +139,7 @@ def _analysed(
             continue
         parts.append(found)
         read.append(row)
-    whole = model.Analysis(
-        {"runs": [one.model["runs"][0] for one in parts]},
-        tuple(one.runs[0] for one in parts),
-        tuple(one.figures[0] for one in parts),
-        tuple(one.places[0] for one in parts),
-    )
-    return whole, read, left_out
+    return joined(parts), read, left_out
 
 
 def _gate(document: Mapping[str, Any]) -> ExitCode:

@@ -24,7 +24,7 @@ from rtgauge import text as numbers
 from rtgauge.report.results.model import Analysis, Document
 from rtgauge.report.sets.compare import RunSet, changed, quantities, refusal
 from rtgauge.report.sets.decide import STATISTICS, decisive, uneven
-from rtgauge.stats.changes import FEWEST, MOST
+from rtgauge.stats.changes import FEWEST
 
 __all__ = ["LEVEL", "Trended", "schema", "trend", "validate"]
 
@@ -36,8 +36,8 @@ SIDE: Final = 50
 
 @dataclass(frozen=True)
 class Trended:
-    """Runs of one name, in the order of time: their places among the runs of the analysis, and
-    their numbers in the store (0: unknown)."""
+    """At most 1000 runs of one name, in the order of time: their places among the runs of the
+    analysis, and their numbers in the store (0: unknown)."""
 
     name: str
     places: tuple[int, ...]
@@ -199,12 +199,6 @@ def _judged(
             told,
             f"{unlike.text}, and a maximum depends on their number",
             f"{unlike.remedy}, or give unlike runs another label",
-        )
-    if len(values) > MOST:
-        return _refused(
-            told,
-            f"{numbers.count(len(values))} runs are more than {numbers.count(MOST)}",
-            "delete old runs, or give newer ones another label",
         )
     scores = stats.normal_scores(values)
     places = stats.settled(values, stats.changes(scores, stats.penalty(len(values), level)))

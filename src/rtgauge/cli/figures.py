@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of each run, for commands that take many runs.
+
+Making them reads all samples, so they are kept next to the runs: ``figures/ID.npz``, which may be
+deleted at any time. They count only for the program and the run's files they were made with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import zipfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rtgauge.cli.brief import FIGURES, kept_path, key
+
+if TYPE_CHECKING:
+    from rtgauge.report.results.model import Analysis
+    from rtgauge.store import Store
+
+__all__ = ["figures_of"]
+
+
+def figures_of(store: Store, run: str) -> Analysis:
+    """The analysis of a run, as far as sets of runs need it: the one that is kept, or a new one.
+    Raises StoreError, StreamError."""
+    from rtgauge.report.results import model  # noqa: PLC0415
+    from rtgauge.report.results.kept import packed, unpacked  # noqa: PLC0415
+
+    path = kept_path(store, FIGURES, run)
+    depends = _key(store, run)
+    with contextlib.suppress(
+        OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error
+    ):
+        found = unpacked(path.read_bytes(), depends)
+        if found is not None:
+            return found
+    analysis = model.analyse([store.get(run)], pictures=False)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(exist_ok=True)
+        new = path.with_name(f".{path.name}")
+        new.write_bytes(packed(analysis, _key(store, run)))
+        new.replace(path)
+    return analysis
+
+
+def _key(store: Store, run: str) -> str:
+    """What the figures depend on: the program, and all files of the run."""
+    stats = [file.stat() for file in (store.path / run).rglob("*")]
+    files = (
+        f"{max((one.st_mtime_ns for one in stats), default=0)} {sum(one.st_size for one in stats)}"
+    )
+    return f"{key(store, run, _made())} {files}"
+
+
+@functools.cache
+def _made() -> int:
+    """When the newest of the sources that make figures was changed."""
+    from rtgauge import report, stats, store  # noqa: PLC0415
+
+    folders = [Path(str(one.__file__)).parent for one in (report, stats, store)]
+    return max(file.stat().st_mtime_ns for folder in folders for file in folder.rglob("*.py"))
