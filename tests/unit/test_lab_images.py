@@ -30,7 +30,8 @@ import pytest
 from conftest import Result
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.lab import cache, images, initramfs, kernels, modules, packages, programs, prune
-from rtgauge.lab.boards import BOARDS, MACHINES, SERIES, board, boards
+from rtgauge.lab.boards import BOARDS, MACHINES, SERIES
+from rtgauge.lab.registry import board, boards
 
 # --- Boards -------------------------------------------------------------------------------------
 

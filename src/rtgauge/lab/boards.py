@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recipes of the emulated boards: data, no steps.
 
-A board is a machine of QEMU together with a kernel of Debian: its series, and whether it is the
-PREEMPT_RT build.
+A board is a machine of QEMU together with a kernel: Debian's, by its series and whether it is the
+PREEMPT_RT build, or one that a user built. ``registry.py`` finds boards by their names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from rtgauge.errors import UsageError, nearest
 from rtgauge.lab.lines import Chip
 
-__all__ = ["BOARDS", "MACHINES", "SERIES", "Board", "Machine", "board", "boards"]
+__all__ = ["BOARDS", "MACHINES", "SERIES", "Board", "Machine", "Own"]
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,32 @@ SERIES: Final = ("6.1", "6.12")
 
 
 @dataclass(frozen=True)
+class Own:
+    """What a user's board is made of: files that are read again at each use, by absolute paths."""
+
+    kernel: Path
+    build: Path | None = None
+    """The folder in which it was built, for rtgauge's modules and the configuration."""
+
+    overlay: Path | None = None
+    """The folder whose files the board has, in addition to the lab's."""
+
+    modules: tuple[Path, ...] = ()
+    """The kernel's own modules that the board loads, in this order."""
+
+    arguments: tuple[str, ...] = ()
+    """Arguments of the kernel."""
+
+
+@dataclass(frozen=True)
 class Board:
-    """One emulated board."""
+    """One emulated board. ``series`` and ``realtime`` describe a kernel of Debian."""
 
     name: str
     machine: Machine
     series: str
     realtime: bool
+    own: Own | None = None
 
     @property
     def flavour(self) -> str:
@@ -129,28 +148,3 @@ def _all() -> dict[str, Board]:
 
 
 BOARDS: Final[Mapping[str, Board]] = MappingProxyType(_all())
-
-
-def _short(name: str) -> str:
-    return name.rpartition("-")[0]
-
-
-def boards() -> list[str]:
-    """Every name that ``board`` knows: short ones, each followed by its long ones."""
-    names: list[str] = []
-    for name in BOARDS:
-        if _short(name) not in names:
-            names.append(_short(name))
-        names.append(name)
-    return names
-
-
-def board(name: str) -> Board:
-    """The board of that name; without a kernel series, the one with the newest.
-
-    Raises UsageError for a name that there is not.
-    """
-    found = BOARDS.get(name) or BOARDS.get(f"{name}-{SERIES[-1]}")
-    if found is None:
-        raise UsageError(f"the lab has no board '{name}'", nearest(name, boards()))
-    return found

@@ -3,18 +3,19 @@
 
 The steps in order, each kept in the cache: packages, kernel, modules, archive. What is there is
 used as it is, without a network and without a lock; one image is known by the digest of all that
-is in it.
+is in it. The files of a user's board take the place of the packages, and are read each time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from rtgauge.lab import initramfs
+from rtgauge.errors import TargetError
+from rtgauge.lab import initramfs, own
 from rtgauge.lab.boards import Board
 from rtgauge.lab.cache import (
     Say,
@@ -40,6 +41,7 @@ IMAGE_RECORD: Final = "image.json"
 IMAGE_VERSION: Final = 1
 # Counts up with what is made of the same files.
 FORM: Final = "2"
+_NOTHING: Final = own.Added()
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ def image(board: Board, *, newest: bool = False, say: Say = _silent) -> Image:
     cache = cache_folder()
     check_name(cache)
     made = programs(board.machine, say)
+    if board.own is not None:
+        return _own_image(cache, board, made, say)
     if not newest:
         unpacked = known_kernel(board)
         if unpacked is not None:
@@ -74,6 +78,35 @@ def image(board: Board, *, newest: bool = False, say: Say = _silent) -> Image:
     with locked(cache, ("images", "modules"), say):
         known = _known(cache, board, unpacked, made)
         return known or _make(cache, board, unpacked, made, say)
+
+
+def _own_image(cache: Path, board: Board, made: Programs, say: Say) -> Image:
+    """The image of a user's board, of its files as they are now."""
+    given = own.read(board)
+    unpacked = own.unpacked(cache, given, say)
+    added = _described(given)
+    if given.lacks:
+        missing = ", ".join(f"CONFIG_{need.symbol}" for need in given.lacks)
+        say(
+            f"the kernel of board {board.name} lacks {missing}. What for: rtgauge lab config "
+            f"{given.machine.architecture}"
+        )
+    known = _known(cache, board, unpacked, made, added)
+    if known is not None:
+        return known
+    with locked(cache, ("images", "modules"), say):
+        return _make(cache, board, unpacked, made, say, added)
+
+
+def _described(given: own.Given) -> own.Added:
+    """What a user's board has, with what its facts tell of its kernel."""
+    lacks = ", ".join(f"CONFIG_{need.symbol}" for need in given.lacks)
+    facts = {
+        "kernel file": str(given.kernel_file),
+        "kernel file digest": given.source_digest,
+        "lacks": lacks or ("nothing" if given.config is not None else "unknown"),
+    }
+    return replace(given.added, facts={**given.added.facts, **facts})
 
 
 def _kernel(cache: Path, board: Board, newest: bool, say: Say) -> Unpacked:
@@ -94,7 +127,9 @@ def _whole(unpacked: Unpacked) -> bool:
     return digest_of(unpacked.kernel) == unpacked.sha256
 
 
-def _key(board: Board, unpacked: Unpacked, made: Programs, build: Recipe | None) -> str:
+def _key(
+    board: Board, unpacked: Unpacked, made: Programs, build: Recipe | None, added: own.Added
+) -> str:
     return text_digest(
         FORM,
         board.name,
@@ -104,12 +139,15 @@ def _key(board: Board, unpacked: Unpacked, made: Programs, build: Recipe | None)
         digest_of(made.guest),
         digest_of(unpacked.busybox),
         build.digest if build else "",
+        *([added.digest, *added.facts.values()] if added.digest else []),
     )[:32]
 
 
-def _known(cache: Path, board: Board, unpacked: Unpacked, made: Programs) -> Image | None:
+def _known(
+    cache: Path, board: Board, unpacked: Unpacked, made: Programs, added: own.Added = _NOTHING
+) -> Image | None:
     """The image if the cache holds it, whole and as it was made."""
-    key = _key(board, unpacked, made, recipe(board.machine, unpacked))
+    key = _key(board, unpacked, made, recipe(board.machine, unpacked), added)
     folder = cache / "images" / key
     record = read_record(folder / IMAGE_RECORD, IMAGE_VERSION)
     if record is None or not isinstance(record.get("facts"), dict):
@@ -127,22 +165,35 @@ def _known(cache: Path, board: Board, unpacked: Unpacked, made: Programs) -> Ima
     return Image(unpacked.kernel, archive, MappingProxyType(facts))
 
 
-def _make(cache: Path, board: Board, unpacked: Unpacked, made: Programs, say: Say) -> Image:
+def _make(
+    cache: Path,
+    board: Board,
+    unpacked: Unpacked,
+    made: Programs,
+    say: Say,
+    added: own.Added = _NOTHING,
+) -> Image:
     build = recipe(board.machine, unpacked)
     modules: dict[str, bytes] = {}
     if build is not None:
         folder = build.build(cache, say)
         modules = {path.name: path.read_bytes() for path in sorted(folder.glob("*.ko"))}
-    archive = initramfs.archive(
-        initramfs.tree(
-            made.guest.read_bytes(),
-            made.agent.read_bytes(),
-            unpacked.busybox.read_bytes(),
-            modules,
-            initramfs.read_modules(unpacked.modules),
-        )
+    entries = initramfs.tree(
+        made.guest.read_bytes(),
+        made.agent.read_bytes(),
+        unpacked.busybox.read_bytes(),
+        modules,
+        {**initramfs.read_modules(unpacked.modules), **added.modules},
+        added.files,
     )
-    final = cache / "images" / _key(board, unpacked, made, build)
+    try:
+        archive = initramfs.archive(entries)
+    except ValueError as error:
+        raise TargetError(
+            f"the overlay of board {board.name} does not fit the board: {error}",
+            "make the overlay's entry a folder, or remove it",
+        ) from None
+    final = cache / "images" / _key(board, unpacked, made, build, added)
     with explained(cache), new_folder(final) as making:
         path = making / "initramfs.cpio"
         path.write_bytes(archive)
@@ -157,6 +208,7 @@ def _make(cache: Path, board: Board, unpacked: Unpacked, made: Programs, say: Sa
             "modules digest": build.digest if build else "",
             "compiler": build.compiler if build else "",
             **{f"package {name}": version for name, version in unpacked.versions.items()},
+            **added.facts,
         }
         write_record(making / IMAGE_RECORD, {"version": IMAGE_VERSION, "facts": facts})
     return Image(unpacked.kernel, final / "initramfs.cpio", MappingProxyType(facts))

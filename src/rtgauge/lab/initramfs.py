@@ -8,14 +8,30 @@ inode numbers are fixed, and entries are sorted by name, so that equal content g
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Final
 
 from rtgauge.errors import TargetError
 
-__all__ = ["Entry", "archive", "busybox_applets", "device", "file", "folder", "link", "tree"]
+__all__ = [
+    "PROGRAMS",
+    "Entry",
+    "archive",
+    "busybox_applets",
+    "device",
+    "file",
+    "folder",
+    "link",
+    "numbered",
+    "place",
+    "tree",
+]
+
+#: The folders of programs, which are one: the others are links to the first.
+PROGRAMS: Final = ("bin", "sbin", "usr/bin", "usr/sbin")
 
 MAGIC: Final = b"070701"
 TRAILER: Final = "TRAILER!!!"
@@ -120,11 +136,12 @@ def tree(
     busybox: bytes,
     modules: Mapping[str, bytes],
     kernel_modules: Mapping[str, bytes],
+    overlay: Mapping[str, Entry] = MappingProxyType({}),
 ) -> dict[str, Entry]:
     """What an emulated board holds.
 
-    ``modules`` are ours, below /modules; ``kernel_modules`` are Debian's, below /modules/kernel,
-    in the order of their names.
+    ``modules`` are ours, below /modules; ``kernel_modules`` are the kernel's own, below
+    /modules/kernel, in the order of their names. ``overlay`` replaces files of the lab.
     """
     entries = {
         "init": file(init, 0o755),
@@ -133,9 +150,7 @@ def tree(
         "dev/console": device(5, 1),
         "etc/passwd": file(b"root::0:0:root:/:/bin/sh\n"),
         "etc/group": file(b"root:x:0:\n"),
-        "sbin": link("bin"),
-        "usr/bin": link("../bin"),
-        "usr/sbin": link("../bin"),
+        **{name: link("../" * name.count("/") + "bin") for name in PROGRAMS[1:]},
         "modules": folder(),
     }
     for name in ("dev", "proc", "sys", "run", "mnt"):
@@ -144,6 +159,9 @@ def tree(
         entries[name] = folder(0o1777)
     for name in busybox_applets(busybox):
         entries.setdefault(f"bin/{name}", link("busybox"))  # "busybox" is one of them
+    for name, entry in overlay.items():
+        if not stat.S_ISDIR(entry.mode) or name not in entries:
+            entries[name] = entry
     for name, content in modules.items():
         entries[f"modules/{name}"] = file(content)
     for name, content in kernel_modules.items():
@@ -151,6 +169,19 @@ def tree(
     return entries
 
 
+def place(path: str) -> str:
+    """Where a path leads on a board, whose folders of programs are one."""
+    for name in PROGRAMS[1:]:
+        if path == name or path.startswith(f"{name}/"):
+            return "bin" + path.removeprefix(name)
+    return path
+
+
 def read_modules(paths: tuple[Path, ...]) -> dict[str, bytes]:
+    """Modules by the names that they get in the archive (``numbered``)."""
+    return numbered([(path.name, path.read_bytes()) for path in paths])
+
+
+def numbered(modules: Sequence[tuple[str, bytes]]) -> dict[str, bytes]:
     """Modules by the names that they get in the archive: numbered, to be loaded in that order."""
-    return {f"{number:02}-{path.name}": path.read_bytes() for number, path in enumerate(paths)}
+    return {f"{number:02}-{name}": content for number, (name, content) in enumerate(modules)}

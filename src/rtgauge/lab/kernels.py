@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -39,7 +40,16 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-__all__ = ["KERNEL_RECORD", "KERNEL_VERSION", "Unpacked", "bootable", "kernel_for", "known_kernel"]
+__all__ = [
+    "KERNEL_RECORD",
+    "KERNEL_VERSION",
+    "Unpacked",
+    "bootable",
+    "kernel_for",
+    "known_kernel",
+    "unpack_busybox",
+    "x86_payload",
+]
 
 KERNEL_RECORD: Final = "kernel.json"
 KERNEL_VERSION: Final = 1
@@ -65,6 +75,12 @@ class Unpacked:
     modules: tuple[Path, ...]
     versions: dict[str, str]
     """Name and version of the packages that all this came from."""
+
+    build: str = ""
+    """Digest of what modules for a user's kernel depend on in the folder where it was built."""
+
+    modular: bool = True
+    """Whether rtgauge's modules are built for it. Without them, ``headers`` may be missing."""
 
 
 def known_kernel(board: Board) -> Unpacked | None:
@@ -152,8 +168,7 @@ def _fetch(board: Board, apt: Apt, folder: Path, say: Say) -> Unpacked:
 def _unpack(
     board: Board, kernel: Kernel, busybox: Package, files: dict[Package, Path], root: Path
 ) -> None:
-    _members(files[busybox], root, _programs)
-    (found,) = [path for path in root.glob("*/busybox")] or [root / "usr/bin/busybox"]
+    found = unpack_busybox(files[busybox], root)
     if found != root / "bin" / "busybox":
         (root / "bin").mkdir(exist_ok=True)
         found.rename(root / "bin" / "busybox")
@@ -190,8 +205,11 @@ def _unpack(
     )
 
 
-def _programs(name: str) -> bool:
-    return name in ("bin/busybox", "usr/bin/busybox")
+def unpack_busybox(package: Path, root: Path) -> Path:
+    """The busybox of its package, below ``root``."""
+    names = ("bin/busybox", "usr/bin/busybox")
+    _members(package, root, lambda name: name in names)
+    return next((root / name for name in names if (root / name).is_file()), root / names[0])
 
 
 def _members(package: Path, root: Path, wanted: Callable[[str], bool]) -> None:
@@ -269,7 +287,7 @@ def bootable(packed: Path, final: Path) -> Path:
     data = packed.read_bytes()
     image = None
     if data[0x202:0x206] == b"HdrS":
-        image = _x86_payload(data)
+        image = x86_payload(data)
     if image is None or image[:4] != b"\x7fELF" or b"Xen\0" not in image:
         packed.rename(final)
         return final
@@ -279,7 +297,8 @@ def bootable(packed: Path, final: Path) -> Path:
     return final
 
 
-def _x86_payload(data: bytes) -> bytes | None:
+def x86_payload(data: bytes) -> bytes | None:
+    """The ELF image in a bzImage; None if it is packed in a way that is not known here."""
     sectors = data[0x1F1] or 4
     offset, length = struct.unpack_from("<II", data, 0x248)
     start = (sectors + 1) * 512 + offset
@@ -290,10 +309,12 @@ def _x86_payload(data: bytes) -> bytes | None:
     if size > UNPACKED_MAX:
         return None
     try:
+        if payload.startswith(b"\x1f\x8b"):
+            return zlib.decompressobj(wbits=16 + zlib.MAX_WBITS).decompress(payload, size)
         if payload.startswith(b"\xfd7zXZ\0"):
             return lzma.LZMADecompressor().decompress(payload, size)
         if payload.startswith(b"\x28\xb5\x2f\xfd"):
             return zstd.ZstdDecompressor().decompress(payload[:-4], size)
-    except (lzma.LZMAError, zstd.ZstdError, OSError, ValueError):
+    except (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError, ValueError):
         return None
     return None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rtgauge's kernel modules, built for a board from kmod/ against Debian's headers.
+"""rtgauge's kernel modules, built for a board from kmod/ against Debian's headers, or in the
+folder where a user built a kernel.
 
 The result is kept under the digest of all that it depends on. Nothing in it names a folder of the
 machine that built it, so that equal sources give equal modules anywhere.
@@ -58,6 +59,7 @@ class Recipe:
             unpacked.folder.name,
             machine.architecture,
             _compiler_version(self.compiler, machine),
+            *([unpacked.build] if unpacked.build else []),
             *(f"{name}\0{sources[name].decode('latin-1')}" for name in sorted(sources)),
         )
 
@@ -133,22 +135,38 @@ class Recipe:
 
 
 def recipe(machine: Machine, unpacked: Unpacked) -> Recipe | None:
-    """How to build this version's modules for a kernel; None if there are no sources.
+    """How to build this version's modules for a kernel; None if there are no sources, or the kernel
+    does not load modules.
 
     Raises TargetError if there is no compiler.
     """
     sources = module_sources()
-    return Recipe(machine, unpacked, sources) if sources else None
+    return Recipe(machine, unpacked, sources) if sources and unpacked.modular else None
 
 
 def _compiler(headers: Path) -> str:
-    """The name of the compiler that Debian built this kernel with, e.g. ``gcc-12``."""
+    """The name of the compiler that a kernel was built with, e.g. ``gcc-12``: as Debian's packages
+    tell it, or the configuration. Raises TargetError for another one than gcc."""
+    debian = _search(headers / ".kernelvariables", r"^CC\s*[:?]?=.*\b(gcc-\d+)\s*$")
+    if debian:
+        return debian
+    text = _search(headers / ".config", r'^CONFIG_CC_VERSION_TEXT="([^"]*)"')
+    if "clang" in text:
+        raise TargetError(
+            f"rtgauge's modules cannot be built in {headers}: the kernel was built with clang",
+            "build the kernel with gcc, or add the board without --build",
+        )
+    found = re.search(r"\b(gcc-\d+)\b", text.split(" ")[0])
+    return found[1] if found else "gcc"
+
+
+def _search(path: Path, pattern: str) -> str:
+    """What the group of a pattern matches in a file; empty without a match, or without the file."""
     try:
-        text = (headers / ".kernelvariables").read_text(encoding="utf-8", errors="replace")
+        match = re.search(pattern, path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     except OSError:
-        text = ""
-    match = re.search(r"^CC\s*[:?]?=.*\b(gcc-\d+)\s*$", text, re.MULTILINE)
-    return match.group(1) if match else "gcc"
+        return ""
+    return match.group(1) if match else ""
 
 
 def _compiler_version(compiler: str, machine: Machine) -> str:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes out of the lab's cache what is not used any more.
 
-That is what was made for an earlier kernel, agent or module, and kernels that a newer one has taken
-the place of, once nobody has used them for some days; and what was left of downloads. The kernels
-of the boards stay: they cost a download. Only what the lab has made is looked at, by its record or
-its name, and under the locks of those who make it.
+That is what was made for an earlier kernel, agent or module, kernels that a newer one has taken the
+place of, and copies of users' kernels, once nobody has used them for some days, and what was left
+of downloads. The kernels of the lab's own boards stay: they cost a download. Only what the lab has
+made is looked at, by its record or its name, and under the locks of those who make it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from rtgauge.lab.cache import (
 )
 from rtgauge.lab.images import IMAGE_RECORD, IMAGE_VERSION
 from rtgauge.lab.kernels import KERNEL_RECORD, KERNEL_VERSION
+from rtgauge.lab.own import OWN_KERNELS
 
 __all__ = ["DAYS", "Removed", "prune"]
 
@@ -55,11 +56,14 @@ def prune(days: float = DAYS, *, say: Say = lambda _: None) -> list[Removed]:
     cache = cache_folder()
     before = time.time() - days * _DAY_S
     removed: list[Removed] = []
-    with locked(cache, ("kernels", "boards"), say), explained(cache):
+    with locked(cache, ("kernels", "boards", OWN_KERNELS), say), explained(cache):
         chosen = _chosen(cache)
         for path in _folders(cache / "kernels"):
             record = read_record(path / KERNEL_RECORD, KERNEL_VERSION)
             if record is not None and path.name not in chosen:
+                _take(cache, path, path / KERNEL_RECORD, before, removed)
+        for path in _folders(cache / OWN_KERNELS):
+            if read_record(path / KERNEL_RECORD, KERNEL_VERSION) is not None:
                 _take(cache, path, path / KERNEL_RECORD, before, removed)
         for path in sorted((cache / "packages").glob("*.deb")):
             _take(cache, path, path, before, removed)

@@ -42,6 +42,7 @@ from rtgauge.lab.machine import (
     terminal_words,
 )
 from rtgauge.lab.programs import programs
+from rtgauge.lab.registry import KERNEL_ARGUMENT
 from rtgauge.target.base import Pace, say
 
 __all__ = ["LabAgent", "LabTarget"]
@@ -100,7 +101,7 @@ class _Words:
                     f"'{word}' is not an option of the lab, but too similar to one for the kernel",
                     f"did you mean '{meant[0]}={value or '…'}'?",
                 )
-            elif re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:=/@+-]*", word):
+            elif KERNEL_ARGUMENT.fullmatch(word):
                 self.kernel.append(word)
             else:
                 raise UsageError(
@@ -372,8 +373,9 @@ class LabTarget:
         if self._mode.counted:
             firmware = firmware_of(program, board.machine.firmware)
         image = lab_image(board, say=say)
-        own = (*board.machine.kernel_arguments, *self._words.kernel)
-        arguments = ["console=ttyS0", *own, *self._more]
+        own = board.own.arguments if board.own is not None else ()
+        given = (*board.machine.kernel_arguments, *own, *self._words.kernel)
+        arguments = ["console=ttyS0", *given, *self._more]
         self._facts = {
             **image.facts,
             "board": board.name,
@@ -411,11 +413,23 @@ class LabTarget:
             outside=self._words.outside,
         )
 
+    def _boot(self, machine: Machine) -> str:
+        """Start it; a user's kernel that does not start may lack something."""
+        try:
+            return machine.start()
+        except TargetError as error:
+            if self.board.own is None:
+                raise
+            needs = f"rtgauge lab config {self.board.machine.architecture}"
+            raise TargetError(
+                error.message, f"{error.remedy}. '{needs}' lists what a kernel needs"
+            ) from None
+
     def _started(self) -> Machine:
         if self._machine is None:
             machine = Machine(self.setup(), self._limits)
             self._facts["QEMU"] = _version(machine.setup.program)
-            said = machine.start()
+            said = self._boot(machine)
             if machine.doorbell is not None:
                 self._answer_doorbell(machine, machine.doorbell)
             # the kernel's own id of the boot is the same in every counted one
