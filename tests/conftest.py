@@ -52,6 +52,7 @@ def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(work)
     monkeypatch.delenv("RTGAUGE_AGENT", raising=False)
     monkeypatch.delenv("RTGAUGE_STORE", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)  # boards that a developer added
 
 
 @pytest.fixture

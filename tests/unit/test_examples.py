@@ -28,6 +28,8 @@ from conftest import Result
 from examples import LANGUAGES, ROOT, UNTRIED, Command, Example, commands, examples, pretended
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli.project import project
+from rtgauge.lab.boards import MACHINES, Board, Own
+from rtgauge.lab.registry import add
 from rtgauge.plan import read_plan
 from rtgauge.target.local import LocalTarget
 
@@ -37,13 +39,15 @@ OURS = [command for command in COMMANDS if command.is_rtgauge and not command.un
 #: Executed on stored runs: the words after rtgauge.
 HOST_ALONE = (
     "runs", "show", "report", "compare", "delete", "export", "import", "describe", "check",
-    "lab list", "lab prune", "completion", "--version", "--help", "trend",
+    "lab list", "lab prune", "lab config", "lab remove", "completion", "--version", "--help",
+    "trend",
 )  # fmt: skip
 #: Parsed up to the start of the first agent.
 MEASURES = ("run", "evaluate", "log-host", "lab run")
 #: Parsed by click alone, and why.
 PARSED = {
     "tune": "many runs: test_tune.py carries it out on a fake",
+    "lab add": "needs a kernel and the folder of its build: test_lab_own.py adds boards",
     "lab shell": "boots a board with a shell on a terminal",
     "agent": "make check builds the static agents, and tests/cross uses them",
     "module": "changes the kernel. test_cli_module.py runs it with other programs in its place",
@@ -122,6 +126,7 @@ def prepare_folder(stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     plan = next(one for one in examples() if one.language == "toml" and "[[step]]" in one.text)
     for name in ("mine.toml", "plan.toml"):
         Path(name).write_text(plan.text)
+    add(Board("mine", MACHINES["x86_64"], "", False, Own(Path("/linux/bzImage"))))
 
 
 @pytest.fixture(name="nothing_starts")

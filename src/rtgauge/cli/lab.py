@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands ``lab list``, ``run``, ``shell`` and ``prune``: emulated boards."""
+"""The commands ``lab list``, ``run``, ``shell``, ``prune``, ``add``, ``remove`` and ``config``:
+emulated boards."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,14 +17,16 @@ from rtgauge.cli.completion import Words
 from rtgauge.cli.help import HELP_ALL, SETTINGS, Command
 from rtgauge.cli.options import as_json
 from rtgauge.cli.output import print_json, print_table, say, show, width
-from rtgauge.errors import UsageError, nearest
+from rtgauge.cli.values import boards, own_boards, values
+from rtgauge.errors import TargetError, UsageError, nearest
 
 if TYPE_CHECKING:
     from rtgauge.catalogue import Catalogue
+    from rtgauge.lab import Machine
 
 __all__ = ["lab"]
 
-COMMANDS = ("list", "prune", "run", "shell")
+COMMANDS = ("add", "config", "list", "prune", "remove", "run", "shell")
 NEWEST = "--newest"
 TARGET = "lab:x86_64-rt"
 
@@ -42,7 +46,8 @@ class _Group(click.Group):
 
 @click.group(cls=_Group, context_settings=SETTINGS)
 def lab() -> None:
-    """Emulated boards: Debian's own kernels in QEMU, real-time and stock, on any machine.
+    """Emulated boards: Debian's own kernels in QEMU, real-time and stock, and kernels that you
+    built, on any machine.
 
     \b
     Examples:
@@ -52,6 +57,8 @@ def lab() -> None:
       rtgauge run timer --target lab:x86_64-rt --target lab:x86_64-stock
       rtgauge lab run rt-vs-stock --newest
       rtgauge lab shell x86_64-rt-6.1
+      rtgauge lab add mine --kernel linux/arch/x86/boot/bzImage --build linux
+      rtgauge run timer --target lab:mine
       rtgauge lab prune
     """
 
@@ -70,8 +77,8 @@ def list_boards(newest: bool, as_json: bool) -> None:
     rows = [
         (
             entry["name"],
-            "RT" if entry["realtime"] else "stock",
-            entry["kernel"] or "not fetched yet",
+            _kind(entry),
+            entry["kernel"] or ("unknown" if "own" in entry else "not fetched yet"),
             "; ".join(entry["missing"]) or "nothing",
         )
         for entry in entries
@@ -82,10 +89,17 @@ def list_boards(newest: bool, as_json: bool) -> None:
     show("A kernel is fetched when its board is first used, a newer one with --newest.")
 
 
+def _kind(entry: dict[str, Any]) -> str:
+    if entry["realtime"]:
+        return "RT"
+    return "stock" if entry["series"] else "own"
+
+
 def _board_names() -> list[str]:
     from rtgauge.lab import BOARDS  # noqa: PLC0415
+    from rtgauge.lab.registry import own_names  # noqa: PLC0415
 
-    return list(BOARDS)
+    return [*BOARDS, *own_names()]
 
 
 def _entry(name: str) -> dict[str, Any]:
@@ -93,11 +107,10 @@ def _entry(name: str) -> dict[str, Any]:
     from rtgauge.lab import BOARDS  # noqa: PLC0415
     from rtgauge.lab.kernels import known_kernel  # noqa: PLC0415
 
+    if name not in BOARDS:
+        return _own_entry(name)
     board = BOARDS[name]
     kernel = known_kernel(board)
-    missing = []
-    if shutil.which(board.machine.qemu) is None:
-        missing.append(f"{board.machine.qemu} (Debian's package {board.machine.qemu_package})")
     return {
         "name": name,
         "machine": board.machine.machine,
@@ -106,8 +119,45 @@ def _entry(name: str) -> dict[str, Any]:
         "realtime": board.realtime,
         "kernel": kernel.release if kernel is not None else "",
         "packages": dict(kernel.versions) if kernel is not None else {},
-        "missing": missing,
+        "missing": _no_qemu(board.machine),
     }
+
+
+def _own_entry(name: str) -> dict[str, Any]:
+    """The same of a user's board, whose files are read for it."""
+    from rtgauge.lab import board  # noqa: PLC0415
+    from rtgauge.lab.own import read  # noqa: PLC0415
+
+    entry: dict[str, Any] = {
+        "name": name, "machine": "", "architecture": "", "series": "", "realtime": False,
+        "kernel": "", "packages": {}, "missing": [],
+    }  # fmt: skip
+    try:
+        found = board(name)
+        own = found.own
+        assert own is not None
+        entry["machine"] = found.machine.machine
+        entry["architecture"] = found.machine.architecture
+        entry["missing"] = _no_qemu(found.machine)
+        entry["own"] = {
+            "kernel": str(own.kernel),
+            "build": str(own.build or ""),
+            "overlay": str(own.overlay or ""),
+            "modules": [str(path) for path in own.modules],
+            "arguments": list(own.arguments),
+        }
+        given = read(found)
+        entry["realtime"], entry["kernel"] = given.realtime, given.release
+        entry["missing"] += [need.words for need in given.lacks]
+    except TargetError as error:
+        entry["missing"].append(error.message)
+    return entry
+
+
+def _no_qemu(machine: Machine) -> list[str]:
+    if shutil.which(machine.qemu) is not None:
+        return []
+    return [f"{machine.qemu} (Debian's package {machine.qemu_package})"]
 
 
 def _renew(names: Sequence[str]) -> None:
@@ -116,6 +166,115 @@ def _renew(names: Sequence[str]) -> None:
 
     for one in dict.fromkeys(board(name) for name in names):
         image(one, newest=True, say=say)
+
+
+_FILE = click.Path(path_type=Path)
+_MACHINES = ("x86_64", "arm64")
+
+
+@lab.command(short_help="Add a board with a kernel that you built.")
+@click.argument("name")
+@click.option(
+    "--kernel", type=_FILE, required=True, metavar="FILE", help="bzImage, vmlinux, Image."
+)
+@click.option("--build", type=_FILE, metavar="DIR", help="The folder where it was built.")
+@click.option("--overlay", type=_FILE, metavar="DIR", help="Files that the board gets.")
+@click.option(
+    "--module", type=_FILE, multiple=True, metavar="FILE", help="The kernel's module to load."
+)
+@click.option(
+    "--argument", multiple=True, metavar="WORD", help="An argument of the kernel. Repeatable."
+)
+@click.option(
+    "--machine",
+    type=values(_MACHINES),
+    metavar="NAME",
+    help="x86_64 or arm64 (default: what the kernel is for).",
+)
+def add(
+    name: str,
+    kernel: Path,
+    build: Path | None,
+    overlay: Path | None,
+    module: tuple[Path, ...],
+    argument: tuple[str, ...],
+    machine: str | None,
+) -> None:
+    """Add the board lab:NAME, which boots a kernel that you built.
+
+    Stores the names of the files, and each use reads the files again. With --build, the folder
+    where 'make' built the kernel and its modules, the board has rtgauge's module, and so interrupt
+    and kernel contexts. The files of --overlay are copied into the board's root.
+
+    \b
+    Examples:
+      rtgauge lab add mine --kernel linux/arch/x86/boot/bzImage --build linux
+      rtgauge run timer --target lab:mine --context irq,kernel,user
+    """
+    from rtgauge.lab import Board  # noqa: PLC0415
+    from rtgauge.lab.boards import MACHINES, Own  # noqa: PLC0415
+    from rtgauge.lab.own import machine_of, read  # noqa: PLC0415
+    from rtgauge.lab.registry import KERNEL_ARGUMENT, check_name  # noqa: PLC0415
+    from rtgauge.lab.registry import add as keep  # noqa: PLC0415
+
+    check_name(name)
+    if machine is not None and machine not in MACHINES:
+        raise UsageError(f"the lab has no machine '{machine}'", nearest(machine, MACHINES))
+    for word in argument:
+        if not KERNEL_ARGUMENT.fullmatch(word):
+            raise UsageError(
+                f"'{word}' is not a kernel argument that an emulated board supports",
+                "give one word, such as --argument isolcpus=1. Repeat --argument for several",
+            )
+    own = Own(
+        kernel.absolute(),
+        build.absolute() if build else None,
+        overlay.absolute() if overlay else None,
+        tuple(path.absolute() for path in module),
+        argument,
+    )
+    chosen = MACHINES[machine] if machine else machine_of(name, own)
+    made = Board(name, chosen, "", False, own)
+    given = read(made)
+    keep(made)
+    show(f"Added lab:{name}: Linux {given.release} on {chosen.architecture}.")
+    if given.config is None:
+        show(
+            "Its configuration is unknown: name the folder of its build with --build, or build it "
+            f"with CONFIG_IKCONFIG=y. What it needs: rtgauge lab config {chosen.architecture}"
+        )
+    for need in given.lacks:
+        show(f"It lacks {need.words}.")
+    if given.headers is None:
+        show("It has no rtgauge module, so no interrupt and kernel contexts: --build brings it.")
+
+
+@lab.command(short_help="Remove a board that you added.")
+@click.argument("name", type=own_boards())
+def remove(name: str) -> None:
+    """Remove a board that 'lab add' made. Your files stay."""
+    from rtgauge.lab.registry import remove  # noqa: PLC0415
+
+    remove(name)
+    show(f"Removed lab:{name}. Your files stay.")
+
+
+@lab.command(short_help="Print what a kernel needs for the lab.")
+@click.argument("machine", type=values(_MACHINES))
+def config(machine: str) -> None:
+    """Print the lines of a kernel's .config that a board of MACHINE needs.
+
+    \b
+    Examples:
+      rtgauge lab config x86_64 > lab.config
+      scripts/kconfig/merge_config.sh .config lab.config
+    """
+    from rtgauge.lab.boards import MACHINES  # noqa: PLC0415
+    from rtgauge.lab.configured import fragment  # noqa: PLC0415
+
+    if machine not in MACHINES:
+        raise UsageError(f"the lab has no machine '{machine}'", nearest(machine, MACHINES))
+    click.echo(fragment(MACHINES[machine]), nl=False)
 
 
 @lab.command(short_help="Remove unused images, modules and kernels.")
@@ -129,8 +288,9 @@ def _renew(names: Sequence[str]) -> None:
 def prune(days: float | None, as_json: bool) -> None:
     """Remove unused images, modules and kernels from the lab's cache.
 
-    Removes images and modules that were not used for some days, and kernels that a newer one
-    replaced. What is removed is rebuilt when it is needed. The kernels of the boards stay.
+    Removes images and modules that were not used for some days, kernels that a newer one replaced,
+    and copies of your kernels. What is removed is rebuilt when it is needed. The kernels of the
+    lab's own boards stay.
     """
     from rtgauge.lab.prune import DAYS, prune  # noqa: PLC0415
 
@@ -189,7 +349,7 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
 
 
 @lab.command(short_help="Open a shell on a board's console.")
-@click.argument("board")
+@click.argument("board", type=boards())
 def shell(board: str) -> int:
     """Start a board in plain mode with a shell on its console. 'exit' ends it.
 

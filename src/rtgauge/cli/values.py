@@ -19,7 +19,7 @@ from rtgauge.errors import RtgaugeError
 if TYPE_CHECKING:
     from rtgauge.catalogue import Catalogue
 
-__all__ = ["loads", "runs", "targets", "values"]
+__all__ = ["boards", "loads", "own_boards", "runs", "targets", "values"]
 
 _RUNS_SHOWN: Final = 50
 
@@ -56,6 +56,16 @@ def targets() -> StringParamType:
     return _Names(_targets)
 
 
+def boards() -> StringParamType:
+    """A board of the lab."""
+    return _Names(_boards)
+
+
+def own_boards() -> StringParamType:
+    """A board of the lab that the user added."""
+    return _Names(_own_boards)
+
+
 def loads(catalogue: Catalogue | None) -> StringParamType:
     """Loads and profiles, separated by commas."""
     found = {"idle": "no load"}
@@ -73,11 +83,13 @@ def runs() -> StringParamType:
 
 def _targets() -> dict[str, str]:
     from rtgauge.lab.boards import BOARDS  # noqa: PLC0415
+    from rtgauge.lab.registry import own_names  # noqa: PLC0415
 
     found = {"local": "this machine", "fake": "a simulated target"}
     found.update((f"lab:{name}", "emulated board") for name in BOARDS)
     for name in ("x86_64-rt", "x86_64-stock", "arm64-rt", "arm64-stock"):
         found[f"lab:{name}"] = "emulated board, newest kernel"
+    found.update((f"lab:{name}", "emulated board with your kernel") for name in own_names())
     with contextlib.suppress(OSError, UnicodeDecodeError):
         text = (Path.home() / ".ssh" / "config").read_text("utf-8")
         for line in re.findall(r"^\s*host[\s=]+(.+)$", text, re.M | re.I):
@@ -85,6 +97,18 @@ def _targets() -> dict[str, str]:
                 if not re.search(r"[*?!]", host):
                     found[f"ssh://{host}"] = "ssh configuration"
     return found
+
+
+def _boards() -> dict[str, str]:
+    from rtgauge.lab.registry import boards  # noqa: PLC0415
+
+    return dict.fromkeys(boards(), "emulated board")
+
+
+def _own_boards() -> dict[str, str]:
+    from rtgauge.lab.registry import own_names  # noqa: PLC0415
+
+    return dict.fromkeys(own_names(), "emulated board with your kernel")
 
 
 def _runs() -> dict[str, str]:

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Debian's kernels as if users had built them: boards of ``lab add`` against those of the lab."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import struct
+from pathlib import Path
+
+import pytest
+
+from rtgauge.lab import configured, own
+from rtgauge.lab.boards import BOARDS, Board, Own
+from rtgauge.lab.images import image
+from rtgauge.lab.kernels import Unpacked, known_kernel
+from rtgauge.lab.registry import add
+from rtgauge.stream import Samples, StreamReader
+from rtgauge.target.lab import LabTarget
+
+BUILT_IN = "x86_64-rt-6.1"
+TIMER = ("/agent", "run", "timer", "--samples", "100", "--context", "irq,kernel,user")
+
+
+@pytest.fixture(autouse=True)
+def own_boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's boards."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def kernel_of(name: str) -> Unpacked:
+    """What the cache has of a board; fetched first if need be."""
+    image(BOARDS[name], say=print)
+    unpacked = known_kernel(BOARDS[name])
+    assert unpacked is not None
+    return unpacked
+
+
+def packed(elf: bytes) -> bytes:
+    """A bzImage with this ELF image, as a build with CONFIG_KERNEL_GZIP makes it."""
+    payload = gzip.compress(elf, 1, mtime=0)
+    head = bytearray(1024)
+    head[0x1F1], head[0x236] = 1, 1
+    head[0x202:0x206] = b"HdrS"
+    struct.pack_into("<II", head, 0x248, 0, len(payload))
+    return bytes(head) + payload
+
+
+def measured(name: str) -> tuple[list[tuple[object, ...]], dict[str, str]]:
+    """All samples of a boot, and the facts of its board."""
+    with contextlib.closing(LabTarget(name)) as target:
+        done = target.execute([*TIMER, "--output", "-"])
+        assert done.code == 0, done.stderr
+        return [
+            (one.series, one.index, one.due_ns, one.values.tobytes())
+            for one in StreamReader().feed(done.stdout)
+            if isinstance(one, Samples)
+        ], dict(target.facts)
+
+
+def test_the_same_kernel_as_an_own_board_gives_equal_figures(tmp_path: Path) -> None:
+    unpacked = kernel_of(BUILT_IN)
+    kernel = tmp_path / "bzImage"
+    kernel.write_bytes(packed(unpacked.kernel.read_bytes()))
+    add(Board("mine", BOARDS[BUILT_IN].machine, "", False, Own(kernel, unpacked.headers)))
+    first, facts = measured("mine")
+    assert len(first) >= 3
+    again, same = measured("mine")
+    built_in, others = measured(BUILT_IN)
+    assert first == again == built_in
+    assert facts | {"boot": ""} == same | {"boot": ""}
+    equal = ("kernel", "kernel digest", "agent digest", "module", "kernel arguments")
+    assert {name: facts[name] for name in equal} == {name: others[name] for name in equal}
+    assert facts["kernel file digest"] not in ("", facts["kernel digest"])
+
+
+def test_overlay_module_and_argument_are_on_the_board(tmp_path: Path) -> None:
+    unpacked = kernel_of(BUILT_IN)
+    overlay = tmp_path / "overlay"
+    (overlay / "usr/bin").mkdir(parents=True)
+    (overlay / "usr/lib").mkdir()
+    program = overlay / "usr/bin/hello"
+    program.write_text("#!/bin/sh\ncat /usr/lib/greeting\n")
+    program.chmod(0o755)
+    (overlay / "usr/lib/greeting").write_text("hello\n")
+    (overlay / "hi").symlink_to("usr/bin/hello")
+    made = image(BOARDS[BUILT_IN]).facts["modules digest"][:32]
+    cache = unpacked.folder.parent.parent
+    module = cache / "modules" / made / "rtgauge_doorbell.ko"
+    given = Own(unpacked.kernel, None, overlay, (module,), ("mine=1",))
+    add(Board("mine", BOARDS[BUILT_IN].machine, "", False, given))
+    script = "/hi; lsmod | grep -c doorbell; grep -o mine=. /proc/cmdline"
+    with contextlib.closing(LabTarget("mine")) as target:
+        assert target.execute(["/bin/sh", "-c", script]).stdout == b"hello\n1\nmine=1\n"
+        assert target.facts["module"] == "none"
+        assert target.facts["overlay digest"] not in ("", "none")
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_debian_s_kernels_have_all_that_is_asked_of_others(name: str) -> None:
+    unpacked = kernel_of(name)
+    text = (unpacked.folder / "boot" / f"config-{unpacked.release}").read_text()
+    found = configured.lacking(configured.parse(text), BOARDS[name].machine, unpacked.release)
+    assert found == []
+    given = own.read(
+        Board("x", BOARDS[name].machine, "", False, Own(unpacked.kernel, unpacked.headers))
+    )
+    assert (given.release, given.realtime) == (unpacked.release, BOARDS[name].realtime)
+    assert given.kernel == unpacked.kernel.read_bytes()
