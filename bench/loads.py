@@ -43,6 +43,7 @@ PR_SET_TIMERSLACK = 29
 KIB = 1024
 MIB = 1024 * KIB
 CACHE_SIZE = 64 * MIB
+CHASE_SIZE = 4 * MIB
 BLOCK_SIZE = 16 * MIB
 
 
@@ -165,6 +166,12 @@ def entries_of_find() -> float:
     return count_entries() / run_peer(words).cpu_s
 
 
+def names_of_find() -> float:
+    """Entries of find, which prints their names and looks at folders alone."""
+    words = ["sh", "-c", f"find {TREE} -xdev > /dev/null"]
+    return count_entries() / run_peer(words).cpu_s
+
+
 def entries_of_ls() -> float:
     """Entries of a recursive listing, which sorts and prints as well."""
     return count_entries() / run_peer(["sh", "-c", f"ls -lR {TREE} > /dev/null"]).cpu_s
@@ -185,6 +192,17 @@ def programs_of_a_shell(count: int) -> float:
 def lines_of_numpy(seconds: float, size: int) -> float:
     """Lines of NumPy, which changes one word in each, at the same stride."""
     return find_number(r"^([\d.e+]+)$", run_python(LINES, seconds, size).output)
+
+
+def reads_of_bare_chase(seconds: float, _rate: float) -> float:
+    """Dependent reads by an array of indices. The same share of them is in each range as in ours
+    if both make whole passes."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "bare_chase"
+        source = Path(__file__).with_name("bare_chase.c")
+        subprocess.run(["cc", "-O2", f"{source}", "-o", f"{program}"], check=True, timeout=60)
+        ran = run_peer([f"{program}", str(seconds), str(CHASE_SIZE)])
+    return find_number(r"^([\d.]+) ", ran.output)
 
 
 def pages_of_numpy(seconds: float, size: int) -> float:
@@ -327,6 +345,10 @@ def cases() -> list[Case]:
             f"find {TREE} -xdev -size +1000000G", "entries/CPU s",
         ),
         Case(
+            "names", f"walk:path={TREE}:stat=no", lambda _s, _rate: names_of_find(),
+            f"find {TREE} -xdev > /dev/null", "entries/CPU s",
+        ),
+        Case(
             "walk, listing", f"walk:path={TREE}", lambda _s, _rate: entries_of_ls(),
             f"ls -lR {TREE}", "entries/CPU s", at_least=None,
         ),
@@ -338,6 +360,10 @@ def cases() -> list[Case]:
         Case(
             "cache", f"cache:size={CACHE_SIZE}", lambda s, _rate: lines_of_numpy(s, CACHE_SIZE),
             "numpy: words[first :: 65 lines] += 1", "lines/CPU s", longer=5,
+        ),
+        Case(
+            "chase", f"cache:pattern=chase:size={CHASE_SIZE}", reads_of_bare_chase,
+            f"bare_chase {CHASE_SIZE}", "reads/CPU s", longer=5,
         ),
         Case(
             "memory", f"memory:size={BLOCK_SIZE}", lambda s, _rate: pages_of_numpy(s, BLOCK_SIZE),
@@ -395,23 +421,24 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases that begin so, separated by commas")
     parser.add_argument("--output", type=Path, help="folder for the results file")
     arguments = parser.parse_args()
+    names = tuple(arguments.only.split(","))
+    chosen = [case for case in cases() if case.name.startswith(names)]
+    peers = {case.words.split()[0].rstrip(":") for case in chosen}
     for program in ("stress-ng", "cyclictest", "iperf3", "dash"):
-        if not shutil.which(program):
+        if program in peers and not shutil.which(program):
             raise SystemExit(
                 f"{program} is not here\ninstall Debian's packages stress-ng, rt-tests, iperf3"
             )
-    names = tuple(arguments.only.split(","))
-    version = subprocess.run(
-        ["stress-ng", "--version"], check=True, timeout=10, capture_output=True, text=True
-    )
+    version = "without stress-ng"
+    if "stress-ng" in peers:
+        words = ["stress-ng", "--version"]
+        version = subprocess.check_output(words, timeout=10, text=True).strip()
     with tempfile.TemporaryDirectory() as folder:
         ours = Ours(build_driver(Path(folder)), arguments.seconds)
-        done = [
-            run_case(case, ours, arguments.pairs) for case in cases() if case.name.startswith(names)
-        ]
+        done = [run_case(case, ours, arguments.pairs) for case in chosen]
     facts = {
         "ours": "loads of the agent",
-        "peer": version.stdout.strip(),
+        "peer": version,
         "seconds": arguments.seconds,
         "cpu": CPU,
     }

@@ -114,7 +114,7 @@ static int source_pci_find(struct rtgauge_source *info)
 	return 0;
 }
 
-/* Of what it has, the interrupt is the last. */
+/* Takes the device, its interrupt last. */
 static int source_pci_connect(struct source_pci *pci, struct session *s)
 {
 	int irq, err = pci_enable_device(pci->device);

@@ -27,7 +27,7 @@
 #define OBSERVE_BUCKETS ((40 - OBSERVE_SUB_BITS + 1) << OBSERVE_SUB_BITS)
 #define OBSERVE_RING (1 << 16)
 #define OBSERVE_TEXT (64 * 1024)
-/* Bytes of a reading: on kernels without preemption nothing else runs on the CPU meanwhile. */
+/* Bytes of a reading, during which a kernel without preemption runs nothing else on the CPU. */
 #define OBSERVE_PIECE 512
 #define OBSERVE_BUFFER_KB "1024"
 #define OBSERVE_NAME 16

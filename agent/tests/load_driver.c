@@ -15,7 +15,7 @@
 #define LOADS_MAX 8
 
 struct record {
-	const char *load;
+	char load[128]; /* the set that has the text goes before it is printed */
 	const char *unit;
 	uint64_t count;
 	uint64_t all;
@@ -33,11 +33,12 @@ static void see_work(void *arg, const char *load, const char *unit, uint64_t cou
 {
 	struct records *records = arg;
 	struct record *record = &records->record[records->count];
-	struct record now = { load, unit, count, record->all + count, from_ns, to_ns };
+	struct record now = { "", unit, count, record->all + count, from_ns, to_ns };
 
 	if (records->count == LOADS_MAX)
 		abort();
 	*record = now;
+	snprintf(record->load, sizeof(record->load), "%s", load);
 	records->count++;
 }
 
