@@ -428,7 +428,7 @@ static const char tree[] =
 	/* the kernel */
 	"version,cmdline,uptime,loadavg,config.gz!,xenomai/version,"
 	"sys/{kernel/{tainted,random/boot_id,sched_*,timer_migration,numa_balancing,watchdog,"
-	"nmi_watchdog,soft_watchdog,stack_tracer_enabled,latencytop,"
+	"nmi_watchdog,soft_watchdog,watchdog_thresh,stack_tracer_enabled,latencytop,"
 	"split_lock_mitigate!},"
 	"vm/{stat_interval,compaction_proactiveness}},"
 	/* the processor, interrupts, memory */

@@ -139,18 +139,26 @@ def test_a_disturber_is_timed_explained_and_named(sweep: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "value", "period_s", "name"),
+    ("facts", "period_s", "name"),
     [
-        ("/proc/sys/vm/stat_interval", "1", 1.0, "vm.stat_interval"),
-        ("/proc/sys/kernel/soft_watchdog", "1", 4.0, "soft lockup detector"),
-        ("/proc/sys/kernel/soft_watchdog", "0", 4.0, ""),
-        ("/proc/sys/vm/stat_interval", "x", 1.0, ""),
+        ({"vm/stat_interval": "1"}, 1.0, "vm.stat_interval"),
+        ({"vm/stat_interval": "x"}, 1.0, ""),
+        ({"kernel/soft_watchdog": "1"}, 4.0, "soft lockup detector"),
+        ({"kernel/soft_watchdog": "0"}, 4.0, ""),
+        ({"kernel/soft_watchdog": "1", "kernel/watchdog_thresh": "10"}, 4.0, "lockup"),
+        ({"kernel/soft_watchdog": "1", "kernel/watchdog_thresh": "5"}, 2.0, "lockup"),
+        ({"kernel/soft_watchdog": "1", "kernel/watchdog_thresh": "5"}, 4.0, ""),
+        ({"kernel/soft_watchdog": "1", "kernel/watchdog_thresh": "0"}, 4.0, ""),
+        ({"kernel/soft_watchdog": "1", "kernel/watchdog_thresh": None}, 4.0, ""),
+        ({"kernel/soft_watchdog": "0", "kernel/watchdog_thresh": "5"}, 2.0, ""),
+        ({"kernel/watchdog_thresh": "10"}, 4.0, ""),
     ],
 )
 def test_facts_that_fit_the_period_are_suspects(
-    file: str, value: str, period_s: float, name: str
+    facts: dict[str, str | None], period_s: float, name: str
 ) -> None:
-    about = About({"kernel": {"hz": 250}}, {file: value}, {}, {3: 17.0})
+    known = {f"/proc/sys/{file}": value for file, value in facts.items()}
+    about = About({"kernel": {"hz": 250}}, known, {}, {3: 17.0})
     comb = stats.Comb(period_s * 1e9, 0.0, 1e6, 40, 0.9, 0.9, 50.0, 100.0)
     assert len(about.suspects(comb)) == bool(name)
     assert name in " ".join(about.suspects(comb))

@@ -343,6 +343,7 @@ _FACTS: Final[Mapping[str, str | int | None]] = {
     "/proc/sys/kernel/soft_watchdog": "1",
     "/proc/sys/kernel/timer_migration": "1",
     "/proc/sys/kernel/watchdog": "1",
+    "/proc/sys/kernel/watchdog_thresh": "10",
     "/sys/devices/virtual/workqueue/cpumask": "3",
     "/sys/kernel/debug/sched/features": "RT_PUSH_IPI NO_RT_RUNTIME_SHARE",
     "/sys/kernel/irq/*/actions": "9=acpi\n24=fake",

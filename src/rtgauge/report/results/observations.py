@@ -85,22 +85,32 @@ class About:
         hz = float((self.environment.get("kernel") or {}).get("hz") or 0)
         known += [(f"the tick ({rate:g} Hz)", rate) for rate in ([hz] if hz else TICKS_HZ)]
         for file, factor, name in _UPKEEP:
-            value = str(self.facts.get(file) or "")
-            if value.isdigit() and 0 < int(value) < _DAY:
-                seconds = factor * int(value)
+            value = self._seconds(file)
+            if value:
+                seconds = factor * value
                 known.append((f"{name} ({numbers.duration(seconds)})", 1 / seconds))
         for cpu, rate in self.interrupts.items():
             known.append((f"the interrupts of CPU {cpu} (about {rate:.3g} a second)", rate))
         return [name for name, rate in known if rate > 0 and comb.near([rate])]
 
+    def _seconds(self, file: str) -> int:
+        """The seconds of a fact; 0 without any, or if the watchdog is off."""
+        if file == _WATCHDOG and str(self.facts.get(_SOFT)) != "1":
+            return 0
+        # Runs of older agents have no threshold: it is 10 s unless changed.
+        value = str(self.facts.get(file, "10" if file == _WATCHDOG else ""))
+        return int(value) if value.isdigit() and int(value) < _DAY else 0
+
 
 _DAY: Final = 86_400
+_SOFT: Final = "/proc/sys/kernel/soft_watchdog"
+_WATCHDOG: Final = "/proc/sys/kernel/watchdog_thresh"
 _UPKEEP: Final = (
     ("/proc/sys/vm/stat_interval", 1.0, "the kernel's memory statistics, vm.stat_interval"),
-    # kernel/watchdog.c: a timer every 2/5 of kernel.watchdog_thresh, 10 s unless changed
-    ("/proc/sys/kernel/soft_watchdog", 4.0, "the soft lockup detector, kernel.soft_watchdog"),
+    # kernel/watchdog.c: a timer every 2/5 of the threshold
+    (_WATCHDOG, 0.4, "the soft lockup detector, kernel.soft_watchdog"),
 )
-"""Facts that hold a number, the seconds that each one of it means, and what wakes up then."""
+"""Facts of so many seconds, how often in these something wakes up, and what."""
 
 
 @dataclass(frozen=True)
