@@ -21,6 +21,9 @@ LICENCE: Final = "SPDX-License-Identifier: Apache-2.0"
 # The kernel's own code: what is linked into it is under its licence.
 KERNEL_FOLDER: Final = "kmod/"
 KERNEL_LICENCE: Final = "SPDX-License-Identifier: GPL-2.0-only"
+# A plugin is loaded into QEMU, which is under this licence.
+PLUGIN_FOLDER: Final = "qemu/"
+PLUGIN_LICENCE: Final = "SPDX-License-Identifier: GPL-2.0-or-later"
 # Folders of others' files, kept as they came; each holds its own LICENSE.
 FOREIGN: Final = ("src/rtgauge/report/render/static/uplot/",)
 # LICENSE covers data and pictures, which need no line of their own.
@@ -55,7 +58,11 @@ def _licence_faults(name: str, lines: Sequence[str]) -> Iterator[str]:
     path = Path(name)
     if path.suffix in WITHOUT_LICENCE or path.name == "LICENSE":
         return
-    licence = KERNEL_LICENCE if name.startswith(KERNEL_FOLDER) else LICENCE
+    licence = LICENCE
+    if name.startswith(KERNEL_FOLDER):
+        licence = KERNEL_LICENCE
+    if name.startswith(PLUGIN_FOLDER):
+        licence = PLUGIN_LICENCE
     if licence not in " ".join(lines[:LICENCE_LINES]):
         yield f"{name}:1: does not begin with the line '{licence}'"
 

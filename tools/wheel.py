@@ -77,6 +77,7 @@ def wanted_files() -> set[str]:
     for architecture in ARCHITECTURES.values():
         wanted |= {f"rtgauge/agents/{name}" for name in static_names(architecture)}
     wanted |= {f"rtgauge/kmod/{name}" for name in (*module_sources(), "dkms.conf")}
+    wanted.add("rtgauge/qemu/recorder.c")
     for name in tracked_files(ROOT):
         if name.startswith("src/rtgauge/"):
             wanted.add(name.removeprefix("src/"))

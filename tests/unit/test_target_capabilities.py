@@ -27,6 +27,7 @@ from rtgauge.target.base import (
     Reaching,
     Reconnecting,
     Repeating,
+    Replayable,
     Restoring,
     RunningAgent,
     Target,
@@ -77,6 +78,7 @@ def typed(local: LocalTarget, lab: LabTarget, ssh: SshTarget, fake: FakeTarget) 
     _adaptable: Adaptable = lab
     _bootable: Bootable = lab
     _repeating: Repeating = lab
+    _replayable: Replayable = lab
     _disturbable: Disturbable = lab
     _wired: LabWired = lab
 
@@ -90,7 +92,7 @@ def typed_agents(local: LocalAgent, lab: LabAgent, ssh: SshAgent, fake: FakeAgen
 
 def test_every_interface_has_at_most_six_members_and_its_place_in_the_table() -> None:
     page = (SOURCES.parents[1] / "docs" / "reference" / "targets.md").read_text(encoding="utf-8")
-    assert len(INTERFACES) == 15
+    assert len(INTERFACES) == 16
     for name, one in INTERFACES.items():
         own = {*vars(one), *vars(one).get("__annotations__", {})}
         members = {member for member in own if not member.startswith("_")}
@@ -106,7 +108,7 @@ def test_every_interface_has_at_most_six_members_and_its_place_in_the_table() ->
             LabTarget("x86_64-rt-6.1"),
             {
                 *("Adaptable", "Bootable", "Disturbable", "Emulated", "LabWired", "Paced"),
-                "Repeating",
+                *("Repeating", "Replayable"),
             },
         ),
     ],

@@ -39,7 +39,7 @@ from rtgauge.plan import (
 from rtgauge.store import Store, new_run_id
 from rtgauge.stream import Header, Setting
 from rtgauge.target import Target
-from rtgauge.target.base import Emulated, Linked, Reconnecting, lost_of
+from rtgauge.target.base import Emulated, Linked, Reconnecting, Replayable, lost_of
 from rtgauge.text import bandwidth, duration, plain
 from rtgauge.units import parse_cpus
 
@@ -552,6 +552,8 @@ class Run:
 
     def _finish(self, began: float, state: str, reason: str, remedy: str) -> None:
         self._document["findings"] = self._findings(self._settings)
+        if isinstance(self._target, Replayable) and self._target.orders:
+            self._document["orders"] = [list(words) for words in self._target.orders]
         self._document.update(
             state=state,
             reason=reason,

@@ -13,6 +13,7 @@ From a board's name to what QEMU boots:
     modules.py     kmod/ built against the unpacked headers
     initramfs.py   all of that in one archive, the same bit for bit
     images.py      the steps in order, and what is kept of them
+    recorder.py    QEMU's plugin that records a replay
     cache.py       the folder where everything is kept
     prune.py       what is not used any more taken out of it
 """
@@ -20,7 +21,7 @@ From a board's name to what QEMU boots:
 from __future__ import annotations
 
 from rtgauge.lab.boards import BOARDS, Board, Machine
-from rtgauge.lab.images import Image, image
+from rtgauge.lab.images import Image, image, stored_image
 from rtgauge.lab.registry import board, boards
 
-__all__ = ["BOARDS", "Board", "Image", "Machine", "board", "boards", "image"]
+__all__ = ["BOARDS", "Board", "Image", "Machine", "board", "boards", "image", "stored_image"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from rtgauge.errors import TargetError
 from rtgauge.lab import initramfs, own
@@ -31,14 +31,15 @@ from rtgauge.lab.cache import (
     used,
     write_record,
 )
-from rtgauge.lab.kernels import KERNEL_RECORD, Unpacked, kernel_for, known_kernel
+from rtgauge.lab.kernels import KERNEL_RECORD, KERNEL_VERSION, Unpacked, kernel_for, known_kernel
 from rtgauge.lab.modules import Recipe, recipe
 from rtgauge.lab.programs import Programs, programs
 
-__all__ = ["IMAGE_RECORD", "IMAGE_VERSION", "Image", "image"]
+__all__ = ["IMAGE_RECORD", "IMAGE_VERSION", "Image", "image", "stored_image"]
 
 IMAGE_RECORD: Final = "image.json"
 IMAGE_VERSION: Final = 1
+ARCHIVE: Final = "initramfs.cpio"
 # Counts up with what is made of the same files.
 FORM: Final = "2"
 _NOTHING: Final = own.Added()
@@ -152,7 +153,7 @@ def _known(
     record = read_record(folder / IMAGE_RECORD, IMAGE_VERSION)
     if record is None or not isinstance(record.get("facts"), dict):
         return None
-    archive = folder / "initramfs.cpio"
+    archive = folder / ARCHIVE
     facts = {str(name): str(value) for name, value in record["facts"].items()}
     try:
         whole = digest_of(archive) == facts.get("initramfs digest")
@@ -195,7 +196,7 @@ def _make(
         ) from None
     final = cache / "images" / _key(board, unpacked, made, build, added)
     with explained(cache), new_folder(final) as making:
-        path = making / "initramfs.cpio"
+        path = making / ARCHIVE
         path.write_bytes(archive)
         facts = {
             "board": board.name,
@@ -211,4 +212,51 @@ def _make(
             **added.facts,
         }
         write_record(making / IMAGE_RECORD, {"version": IMAGE_VERSION, "facts": facts})
-    return Image(unpacked.kernel, final / "initramfs.cpio", MappingProxyType(facts))
+    return Image(unpacked.kernel, final / ARCHIVE, MappingProxyType(facts))
+
+
+def stored_image(facts: Mapping[str, str]) -> Image:
+    """The very image that a board booted, by the digests among its ``facts``.
+
+    Raises TargetError if the cache does not hold it any more.
+    """
+    cache = cache_folder()
+    kernel = next(
+        (
+            path.parent / str(record.get("kernel", "kernel"))
+            for above in ("kernels", own.OWN_KERNELS)
+            for path in sorted((cache / above).glob(f"*/{KERNEL_RECORD}"))
+            if (record := read_record(path, KERNEL_VERSION) or {}).get("sha256")
+            == facts.get("kernel digest", "?")
+        ),
+        None,
+    )
+    archive = next(
+        (
+            path.with_name(ARCHIVE)
+            for path in sorted((cache / "images").glob(f"*/{IMAGE_RECORD}"))
+            if _facts(path).get("initramfs digest") == facts.get("initramfs digest")
+        ),
+        None,
+    )
+    for path, name in ((kernel, "kernel"), (archive, "initramfs")):
+        digest = facts.get(f"{name} digest", "")
+        if path is None or not path.is_file():
+            gone = "is not in the lab's cache any more"
+        elif digest_of(path) != digest:
+            gone = f"in the lab's cache was changed ({path})"
+        else:
+            continue
+        raise TargetError(
+            f"the {name} that the run booted {gone} (SHA-256 {digest[:16] or 'not recorded'})",
+            "measure again, and explain that run",
+        )
+    assert kernel is not None
+    assert archive is not None
+    used(archive.with_name(IMAGE_RECORD))
+    return Image(kernel, archive, MappingProxyType(dict(facts)))
+
+
+def _facts(path: Path) -> Mapping[str, Any]:
+    facts = (read_record(path, IMAGE_VERSION) or {}).get("facts")
+    return facts if isinstance(facts, dict) else {}

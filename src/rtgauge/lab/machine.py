@@ -159,6 +159,7 @@ class Setup:
     chip: Chip | None = None  # whose lines are wired, or driven from outside
     wires: tuple[Wire, ...] = ()
     outside: bool = False  # lines are driven and seen from outside, at a socket
+    plugin: str = ""  # of QEMU, with its arguments
 
     @property
     def doorbell(self) -> bool:
@@ -237,6 +238,7 @@ def _common(setup: Setup) -> list[str]:
         *(("-seed", str(setup.seed)) if setup.mode.counted else ()),
         *("-kernel", str(setup.kernel), "-initrd", str(setup.initramfs)),
         *("-append", setup.arguments),
+        *(("-plugin", setup.plugin) if setup.plugin else ()),
     ]
 
 
@@ -269,6 +271,14 @@ def terminal_words(setup: Setup) -> list[str]:
     ]
 
 
+def _noted(number: int, data: Sequence[bytes], offset: int) -> list[str]:
+    """An order as text: ``run`` with its words, ``read`` with its offset, or ``put``, which cannot
+    be repeated."""
+    if number == RUN:
+        return ["run", *(os.fsdecode(word) for word in b"".join(data).split(b"\0")[:-1])]
+    return ["read", str(offset)] if number == READ else ["put"]
+
+
 class Machine:
     """A running emulated board. Not to be used by two threads at once."""
 
@@ -278,6 +288,7 @@ class Machine:
         self.console = ""  # of a machine that failed: where its console was put
         self.chip_path = ""  # of QEMU's object, where lines of a chip are outside
         self.doorbell: Doorbell | None = None
+        self.orders: list[list[str]] = []  # all so far, for a replay
         self._turn = 0
         self._taken = 0
         self._said = b""
@@ -461,6 +472,7 @@ class Machine:
             raise TargetError(
                 f"an order for the emulated board has {length} bytes of {DATA_MAX} possible"
             )
+        self.orders.append(_noted(number, data, offset))
         place = DATA_AT
         for piece in data:
             self._memory[place : place + len(piece)] = piece
@@ -563,6 +575,10 @@ class Machine:
     def begin(self, words: Sequence[str]) -> None:
         """Start a program; its end is an answer."""
         self.order(RUN, [b"\0".join(os.fsencode(word) for word in words) + b"\0"])
+
+    def ended(self, limit_s: float) -> Answer:
+        """The end of the program that was begun. Raises TargetError if it takes too long."""
+        return self._wait(limit_s, limit_s, "did not end its program")
 
     def shown(self) -> bytes:
         """What the program has written to stdout that was not given yet, in plain mode; in counted

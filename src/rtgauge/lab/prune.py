@@ -77,6 +77,9 @@ def prune(days: float = DAYS, *, say: Say = lambda _: None) -> list[Removed]:
         for path in sorted((cache / "modules").glob("*.log")):
             if _LOG.fullmatch(path.name):
                 _take(cache, path, path, before, removed)
+    with locked(cache, ("recorder",), say), explained(cache):
+        for path in sorted((cache / "recorder").glob("*.so")):
+            _take(cache, path, path, before, removed)
     return removed
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "Reaching",
     "Reconnecting",
     "Repeating",
+    "Replayable",
     "Restoring",
     "RunningAgent",
     "Target",
@@ -136,6 +137,16 @@ class Emulated(Protocol):
     @property
     def hint(self) -> str:
         """Where to look when a step failed; empty if nothing was kept."""
+        ...
+
+
+@runtime_checkable
+class Replayable(Protocol):
+    """A target that gives the same samples again when it receives the same orders."""
+
+    @property
+    def orders(self) -> Sequence[Sequence[str]]:
+        """All orders since it started, in their order. Empty if it is not repeatable."""
         ...
 
 

@@ -24,6 +24,7 @@ from typing import Final
 
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import ExitCode, TargetError, UsageError, nearest
+from rtgauge.lab import Image, stored_image
 from rtgauge.lab import board as lab_board
 from rtgauge.lab import image as lab_image
 from rtgauge.lab.boards import MACHINES, Board
@@ -195,6 +196,11 @@ class LabTarget:
         return {"mode": self._mode.name, "meaning": self._mode.meaning, **self._facts}
 
     @property
+    def orders(self) -> Sequence[Sequence[str]]:
+        """The orders that the board received since it started, in counted mode."""
+        return self._machine.orders if self._machine is not None and self._mode.counted else ()
+
+    @property
     def hint(self) -> str:
         """The console of a board that failed, if it was kept."""
         console = self._machine.console if self._machine is not None else ""
@@ -364,15 +370,15 @@ class LabTarget:
             )
         return output.stdout
 
-    def setup(self) -> Setup:
-        """The parts of the machine. Its image is built if necessary."""
+    def setup(self, image: Image | None = None) -> Setup:
+        """The parts of the machine. Without an image, that of the board is built if necessary."""
         board = self.board
         # before all that takes long
         program = found_program(board.machine.qemu, board.machine.qemu_package)
         firmware = None
         if self._mode.counted:
             firmware = firmware_of(program, board.machine.firmware)
-        image = lab_image(board, say=say)
+        image = image or lab_image(board, say=say)
         own = board.own.arguments if board.own is not None else ()
         given = (*board.machine.kernel_arguments, *own, *self._words.kernel)
         arguments = ["console=ttyS0", *given, *self._more]
@@ -424,6 +430,25 @@ class LabTarget:
             raise TargetError(
                 error.message, f"{error.remedy}. '{needs}' lists what a kernel needs"
             ) from None
+
+    def setup_again(self, facts: Mapping[str, str]) -> Setup:
+        """The parts of the machine that a run was measured on, from its ``facts``.
+
+        Raises TargetError if one of them is gone or was changed since.
+        """
+        machine = self.board.machine
+        qemu = _version(found_program(machine.qemu, machine.qemu_package))
+        if qemu != facts.get("QEMU"):
+            raise TargetError(
+                f"the run was measured with another QEMU: {facts.get('QEMU')}, and here is {qemu}",
+                "measure again, and explain that run",
+            )
+        image = stored_image(facts)
+        arguments = facts["kernel arguments"]
+        self._seed = int(facts["seed"])
+        return replace(
+            self.setup(image), kernel=image.kernel, initramfs=image.initramfs, arguments=arguments
+        )
 
     def _started(self) -> Machine:
         if self._machine is None:

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recorder of a counted board: a plugin of QEMU, built at first use, and what it writes.
+
+qemu/recorder.c is the plugin. It records the reads of the guest's counter in user space, and in
+windows of time every block of instructions and every change of tasks. The guest does not notice.
+"""
+
+from __future__ import annotations
+
+import mmap
+import shutil
+import struct
+import subprocess
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.errors import TargetError
+from rtgauge.lab.cache import Say, cache_folder, explained, locked, new_file, text_digest, used
+
+__all__ = [
+    "ANCHOR",
+    "BLOCK",
+    "CALL",
+    "EXCEPTION_RETURN",
+    "FROM",
+    "JUMP",
+    "OTHER",
+    "RECORD",
+    "RETURN",
+    "SYSCALL",
+    "SYSCALL_RETURN",
+    "TASK",
+    "TO",
+    "WINDOWS_MAX",
+    "Recording",
+    "plugin",
+]
+
+SOURCE: Final = "recorder.c"
+COMPILERS: Final = ("gcc", "cc", "clang", "gcc-12", "gcc-13", "gcc-14")
+FLAGS: Final = ("-std=gnu11", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror")
+BUILD_S: Final = 300.0
+
+VERSION: Final = 1
+WINDOWS_MAX: Final = 4096
+# Layouts of qemu/recorder.c.
+_HEAD: Final = struct.Struct("<IIQQQ")
+_WINDOW: Final = struct.Struct("<QQ")
+RECORD: Final = np.dtype(
+    [
+        ("ns", "<u8"),
+        ("address", "<u8"),
+        ("after", "<u8"),
+        ("length", "<u4"),
+        ("kind", "<u2"),
+        ("end", "<u2"),
+    ]
+)
+TASK_BYTES: Final = 16384
+BLOCK, ANCHOR, FROM, TO, TASK, JUMP = range(6)
+OTHER, CALL, RETURN, EXCEPTION_RETURN, SYSCALL_RETURN, SYSCALL, HALT = range(7)
+
+
+def _source() -> bytes:
+    """The plugin's source: of this checkout, else that of the package."""
+    checkout = Path(__file__).resolve().parents[3] / "qemu"
+    shipped = Path(str(resources.files("rtgauge") / "qemu"))
+    for folder in (checkout, shipped):
+        if (folder / SOURCE).is_file():
+            return (folder / SOURCE).read_bytes()
+    raise TargetError(
+        f"this installation does not hold the recorder's source ({SOURCE})",
+        "install rtgauge from its wheel, or run it from a clone with ./rtgauge",
+    )
+
+
+def plugin(say: Say) -> Path:
+    """The plugin, built first if the cache does not hold it.
+
+    Raises TargetError without a compiler, or if it cannot be built.
+    """
+    source = _source()
+    compiler = next((found for name in COMPILERS if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise TargetError(
+            "the recorder for QEMU cannot be built: there is no C compiler on this machine",
+            "install one: sudo apt-get install gcc libc6-dev",
+        )
+    cache = cache_folder()
+    digest = text_digest(source.decode(), compiler, *FLAGS)[:32]
+    path = cache / "recorder" / f"{digest}.so"
+    if not path.is_file():
+        with locked(cache, ("recorder",), say), explained(cache), new_file(path) as making:
+            _build(compiler, source, making)
+    used(path)
+    return path
+
+
+def _build(compiler: str, source: bytes, path: Path) -> None:
+    words = [compiler, *FLAGS, "-x", "c", "-", "-o", str(path), "-ldl"]
+    try:
+        done = subprocess.run(
+            words, input=source, capture_output=True, timeout=BUILD_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TargetError(
+            f"the recorder for QEMU cannot be built: {compiler}: {error}",
+            "install a compiler that works: sudo apt-get install gcc libc6-dev",
+        ) from None
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        why = next((line for line in lines if "error" in line), lines[0] if lines else "no reason")
+        raise TargetError(
+            f"the recorder for QEMU cannot be built: {why.strip()}",
+            "install a compiler with its headers: sudo apt-get install gcc libc6-dev",
+        )
+
+
+class Recording:
+    """The files that the plugin shares with the host, below a folder."""
+
+    def __init__(self, folder: Path, built: Path) -> None:
+        self._record = folder / "record"
+        self._control_path = folder / "control"
+        with open(self._control_path, "w+b") as file:
+            file.truncate(_HEAD.size + WINDOWS_MAX * _WINDOW.size)
+            self._control = mmap.mmap(file.fileno(), 0)
+        _HEAD.pack_into(self._control, 0, VERSION, 0, 0, 0, 0)
+        self.plugin = f"{built},record={self._record},control={self._control_path}"
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._control.close()
+
+    @property
+    def lost(self) -> int:
+        """Number of records that had no room."""
+        return int(_HEAD.unpack_from(self._control, 0)[4])
+
+    def ask(self, windows: Sequence[tuple[int, int]]) -> None:
+        """Add windows of the guest's time in ns, while the guest stands still. They begin later
+        than those before, and do not overlap."""
+        _, used_, _, _, _ = _HEAD.unpack_from(self._control, 0)
+        for number, window in enumerate(windows[: WINDOWS_MAX - used_], used_):
+            _WINDOW.pack_into(self._control, _HEAD.size + number * _WINDOW.size, *window)
+            struct.pack_into("<I", self._control, 4, number + 1)
+
+    def windows(self) -> list[tuple[int, int]]:
+        """The windows that were asked for."""
+        _, count, _, _, _ = _HEAD.unpack_from(self._control, 0)
+        return [
+            (int(begin), int(end))
+            for begin, end in _WINDOW.iter_unpack(
+                self._control[_HEAD.size : _HEAD.size + count * _WINDOW.size]
+            )
+        ]
+
+    def read(self) -> tuple[NDArray[np.void], dict[int, bytes]]:
+        """All records, and by the place of its record the bytes of each task."""
+        filled = int(_HEAD.unpack_from(self._control, 0)[3])
+        if not filled:
+            return np.empty(0, RECORD), {}
+        with open(self._record, "rb") as file:
+            data = file.read(filled)
+        rows = np.frombuffer(data, RECORD)
+        own = np.ones(len(rows), bool)
+        tasks: dict[int, bytes] = {}
+        upto, hidden = 0, 0
+        # A task's bytes follow its record, and look like records.
+        for row in np.flatnonzero(rows["kind"] == TASK):
+            if row < upto:
+                continue
+            begin = (int(row) + 1) * RECORD.itemsize
+            tasks[int(row) - hidden] = data[begin : begin + int(rows["length"][row])]
+            upto = int(row) + 1 + TASK_BYTES // RECORD.itemsize
+            own[row + 1 : upto] = False
+            hidden += TASK_BYTES // RECORD.itemsize
+        return rows[own], tasks
