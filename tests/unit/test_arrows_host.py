@@ -40,8 +40,8 @@ ARROWS: Mapping[str, str] = {
     "report.sets": "report.pictures report.results errors facts stats units text",
     "report.document": "report.sets report.pictures report.results causes.model errors stats units"
     " text",
-    "report.render": "report.document report.sets report.pictures report.results errors facts stats"
-    " units text",
+    "report.render": "report.document report.sets report.pictures report.results causes.model"
+    " errors facts stats units text",
     "report": "report.render report.document report.sets report.pictures report.results errors"
     " store units text",
     "capture": "errors catalogue stream stats store units text",

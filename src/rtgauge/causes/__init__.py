@@ -2,6 +2,11 @@
 """Causes: where the time of a sample went, from its due moment to the running task.
 
     model.py       one model for every source of causes, and its JSON form
+    replay.py      a counted run of the lab booted again, with the recorder
+    symbols.py     names of functions and tasks
+    cut.py         records of the recorder into segments
+    remedies.py    what to try: a table of data
+    explain.py     from the samples of a run to their causes
 
 Two sources fill it: the replay of a counted run of the lab, and a trace that was recorded during
 the run. docs/formats/results.md explains the document.

@@ -36,6 +36,7 @@ COMMANDS = {
     "runs": ("store", "runs", "List the runs in the store."),
     "show": ("store", "show", "Show the results of a run."),
     "report": ("store", "report", "Write the report of one or more runs."),
+    "explain": ("explain", "explain", "Show where the time of samples went."),
     "compare": ("compare", "compare", "Compare sets of runs."),
     "trend": ("trend", "trend", "Find changes over time in the runs of a label."),
     "delete": ("store", "delete", "Delete runs from the store."),

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recorded sample cut into segments.
+
+Each block of instructions that ran between the due moment and the stamp has a task, a stack (from
+the calls and returns so far) and with these a class. Neighbours of one class and task are a
+segment. So the segments cover the sample, and their lengths add up to it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.causes.model import Segment, Task
+from rtgauge.causes.symbols import REALTIME, USER, Symbols, TaskLayout
+from rtgauge.lab.recorder import (
+    BLOCK,
+    CALL,
+    EXCEPTION_RETURN,
+    FROM,
+    JUMP,
+    OTHER,
+    RETURN,
+    SYSCALL,
+    SYSCALL_RETURN,
+    TO,
+)
+
+__all__ = ["Cut", "Step", "Tasks", "cut", "walk"]
+
+STACK_MAX: Final = 24
+FUNCTIONS_MAX: Final = 8
+
+# How the kernel is entered by an interrupt or exception: functions of x86-64, and of arm64.
+_ENTRY: Final = re.compile(r"asm_\w+|irq_entries_start|vectors|el[01][ht]_64_\w+")
+_INTERRUPT: Final = re.compile(
+    r"(?:asm_|f?red_)?sysvec_\w+|(?:asm_)?common_interrupt|irq_entries_start|el[01][ht]_64_(?:irq|fiq)"
+)
+_SOFTIRQ: Final = re.compile(r"handle_softirqs|__do_softirq|run_timer_base|tasklet_action_common")
+_HANDLER_ABOVE: Final = re.compile(r"__handle_irq_event_percpu|handle_percpu_devid_irq")
+_LOCK: Final = re.compile(
+    r"rt_spin_lock\w*|rtlock_slow\w*|rt_mutex_\w+|__rt_mutex_\w+|rt_(?:read|write)_lock\w*"
+    r"|__mutex_lock\w*|mutex_lock\w*|down_(?:read|write)\w*|rwsem_\w+|rwbase_\w+|__down\w*"
+    r"|futex_wait\w*|(?:native_)?queued_spin_lock_slowpath|percpu_down_\w+"
+)
+_SWITCH: Final = re.compile(
+    r"__schedule|schedule\w*|preempt_schedule\w*|__switch_to\w*|cpu_switch_to|finish_task_switch"
+    r"|do_idle|cpu_startup_entry|irqentry_exit_cond_resched|raw_irqentry_exit_cond_resched"
+)
+_WAKES: Final = "try_to_wake_up"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A block of instructions: when it began, and what ran. ``length_ns`` is known from the next
+    record."""
+
+    time: int
+    length_ns: int
+    task: int
+    stack: tuple[str, ...]
+    """The outermost function first. Entries of interrupts and exceptions begin with ``!``."""
+    halted: bool = False
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The segments of a sample, and what no record covers."""
+
+    segments: tuple[Segment, ...]
+    rest_ns: int
+
+
+def walk(records: NDArray[np.void], symbols: Symbols) -> Iterator[Step]:
+    """The blocks of one window, each with its task and stack."""
+    rows = records.tolist()
+    stacks: dict[int, list[tuple[str, int]]] = {}
+    stack: list[tuple[str, int]] = []
+    task = leaving = 0
+    end, after, before = OTHER, 0, ""
+    following = _following(rows)
+    for number, (time, address, behind, length, kind, leaves) in enumerate(rows):
+        if kind == FROM:
+            leaving = address
+            continue
+        if kind == TO:
+            if leaving:
+                stacks[leaving] = stack
+                stack = list(stacks.get(address, ()))
+                leaving = 0
+            task = address
+            continue
+        if kind != BLOCK:
+            continue
+        name, offset = symbols.at(address)
+        if name == USER:
+            stack = [(USER, 0)]
+        elif _entered(name, offset, before):
+            # interrupted between two blocks: the call or return had happened
+            if end == CALL:
+                stack.append(("?", after))
+            elif end == RETURN and stack:
+                stack.pop()
+            stack.append(("!" + name, 0))
+        elif end == CALL:
+            stack.append((name, after))
+        elif end == SYSCALL or before == USER:
+            stack = [(name, 0)]
+        else:
+            if end == RETURN:
+                stack = _returned(stack, address)
+            elif end in (EXCEPTION_RETURN, SYSCALL_RETURN):
+                stack = _resumed(stack)
+            stack = _renamed(stack, name)
+        upto, halted = following[number]
+        # an exception ends a block before its last instruction
+        whole = halted or upto - time >= length
+        end, after, before = leaves if whole else OTHER, behind, name
+        yield Step(time, upto - time, task, tuple(one for one, _ in stack), halted)
+
+
+def _following(rows: Sequence[tuple[int, ...]]) -> list[tuple[int, bool]]:
+    """For each record, when the next block began, and whether the clock jumped until then."""
+    found = []
+    upto, jumped = (rows[-1][0] if rows else 0), False
+    for row in reversed(rows):
+        found.append((upto, jumped))
+        if row[4] == BLOCK:
+            upto, jumped = row[0], False
+        elif row[4] == JUMP:
+            jumped = True
+    return found[::-1]
+
+
+def _entered(name: str, offset: int, before: str) -> bool:
+    """Whether an interrupt or exception led here."""
+    if not _ENTRY.fullmatch(name) or _ENTRY.fullmatch(before):
+        return False
+    return offset == 0 or name in ("vectors", "irq_entries_start")
+
+
+def _returned(stack: list[tuple[str, int]], address: int) -> list[tuple[str, int]]:
+    """The stack after a return to an address. One that nobody called from here belongs to a call
+    before the window."""
+    for place in range(len(stack) - 1, -1, -1):
+        if stack[place][1] == address:
+            return stack[:place]
+    entry = [place for place, (name, _) in enumerate(stack) if name.startswith("!")]
+    return stack[: entry[-1] + 1] if entry else []
+
+
+def _resumed(stack: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The stack after the return from the innermost interrupt or exception."""
+    for place in range(len(stack) - 1, -1, -1):
+        if stack[place][0].startswith("!"):
+            return stack[:place]
+    return []
+
+
+def _renamed(stack: list[tuple[str, int]], name: str) -> list[tuple[str, int]]:
+    """The stack after going on in a function, by a return or a jump into it."""
+    if not stack:
+        return [(name, 0)]
+    top, back = stack[-1]
+    if top == name:
+        return stack
+    if top.startswith("!"):
+        # an entry consists of several functions
+        kept = "!" + name if _ENTRY.fullmatch(name) else top
+        return [*stack[:-1], (kept, back)]
+    return [*stack[:-1], (name, back)]
+
+
+class Tasks:
+    """The tasks of a window by the address of their ``task_struct``."""
+
+    def __init__(
+        self, records: NDArray[np.void], bytes_of: Mapping[int, bytes], layout: TaskLayout
+    ) -> None:
+        self._known = {
+            int(records["address"][row]): layout.task(data) for row, data in bytes_of.items()
+        }
+
+    def task(self, address: int) -> Task | None:
+        """The task at an address; None if it is not known."""
+        found = self._known.get(address)
+        return found[0] if found else None
+
+    def urgency(self, address: int) -> int:
+        """Its effective priority: smaller is more urgent."""
+        found = self._known.get(address)
+        return found[1] if found else REALTIME + 20
+
+
+def cut(steps: Sequence[Step], due: int, stamp: int, tasks: Tasks, *, handler: bool) -> Cut:
+    """The segments from ``due`` to ``stamp``, both in the recorder's time.
+
+    ``handler``: the stamp was taken in an interrupt handler, else by the task that ran there.
+    """
+    inside = [one for one in steps if one.time + one.length_ns > due and one.time < stamp]
+    if not inside:
+        return Cut((), stamp - due)
+    classes = _Classes(tasks, 0 if handler else inside[-1].task)
+    parts: list[_Part] = []
+    covered = 0
+    for one in inside:
+        begin, end = max(one.time, due), min(one.time + one.length_ns, stamp)
+        kind, function = classes.of(one)
+        if not parts or (parts[-1].kind, parts[-1].task) != (kind, one.task):
+            parts.append(_Part(begin - due, kind, one.task, classes.waiting_for))
+        parts[-1].add(one, end - begin, function)
+        covered += end - begin
+    return Cut(tuple(part.segment(tasks) for part in parts), stamp - due - covered)
+
+
+class _Part:
+    """A segment while it grows."""
+
+    def __init__(self, begin_ns: int, kind: str, task: int, stack: tuple[str, ...]) -> None:
+        self.begin_ns = begin_ns
+        self.kind = kind
+        self.task = task
+        self._waiting = stack
+        self._functions: Counter[str] = Counter()
+        self._stacks: dict[str, Counter[tuple[str, ...]]] = {}
+        self._named: Counter[str] = Counter()
+
+    def add(self, step: Step, length_ns: int, function: str) -> None:
+        """A block of it. ``function``: what it is named after, else where most time was spent."""
+        name = step.stack[-1].lstrip("!") if step.stack else "?"
+        self._functions[name] += length_ns
+        self._stacks.setdefault(name, Counter())[step.stack] += length_ns
+        if function:
+            self._named[function] += length_ns
+
+    def segment(self, tasks: Tasks) -> Segment:
+        """The segment, complete."""
+        top = self._functions.most_common(1)[0][0]
+        stack = self._stacks[top].most_common(1)[0][0]
+        task, lock = tasks.task(self.task), self.kind == "lock"
+        return Segment(
+            begin_ns=self.begin_ns,
+            length_ns=sum(self._functions.values()),
+            kind=self.kind,
+            certainty="exact",
+            task=task,
+            function=self._named.most_common(1)[0][0] if self._named else top,
+            stack=_shown(self._waiting if lock else stack),
+            owner=task if lock else None,
+            functions=tuple(self._functions.most_common(FUNCTIONS_MAX)),
+        )
+
+
+def _shown(stack: Sequence[str]) -> tuple[str, ...]:
+    """A stack for people: the innermost function first, each once in a row."""
+    names = [one.lstrip("!") for one in reversed(stack[-STACK_MAX:])]
+    return tuple(one for place, one in enumerate(names) if names[place - 1 : place] != [one])
+
+
+class _Classes:
+    """The class of one block after the other."""
+
+    def __init__(self, tasks: Tasks, target: int) -> None:
+        self._tasks = tasks
+        self._target = target
+        self._woken = False
+        self.waiting_for: tuple[str, ...] = ()
+        """The stack in which the target waits for a lock, or empty."""
+
+    def of(self, step: Step) -> tuple[str, str]:
+        """The class, and the function that a segment of it is named after, if that is not where
+        most time was spent."""
+        stack = step.stack
+        interrupt, softirq, switch = (
+            _last(stack, _irq),
+            _last(stack, _soft),
+            _last(stack, _switches),
+        )
+        if step.halted:
+            return "hardware", ""
+        if max(interrupt, softirq) > switch:
+            self._woken = self._woken or stack[-1] == _WAKES
+            kind = "interrupt" if interrupt > softirq else "softirq"
+            return kind, _handler(stack, max(interrupt, softirq))
+        if not self._woken:
+            # a thread that handles interrupts or softirqs wakes as well
+            self._woken = bool(stack) and stack[-1] == _WAKES
+            return "interrupts-off", ""
+        if step.task == self._target:
+            return self._own(stack, switch)
+        if self.waiting_for:
+            return "lock", _wanting(self.waiting_for)
+        if switch >= 0:
+            return "switch", ""
+        if self._tasks.urgency(step.task) <= self._tasks.urgency(self._target):
+            return "higher-priority", ""
+        return "preemption-off", ""
+
+    def _own(self, stack: tuple[str, ...], switch: int) -> tuple[str, str]:
+        """The class of the target itself: it ends its switch, waits for a lock, or runs."""
+        if _last(stack, _locks) >= 0:
+            self.waiting_for = stack
+            return "lock", _wanting(stack)
+        self.waiting_for = ()
+        return ("switch" if switch >= 0 else "return"), ""
+
+
+def _last(stack: Sequence[str], holds: Callable[[str], bool]) -> int:
+    """The place of the innermost function of which that holds; -1 if there is none."""
+    for place in range(len(stack) - 1, -1, -1):
+        if holds(stack[place]):
+            return place
+    return -1
+
+
+@functools.cache
+def _irq(name: str) -> bool:
+    return name.startswith("!") and bool(_INTERRUPT.fullmatch(name[1:]))
+
+
+@functools.cache
+def _soft(name: str) -> bool:
+    return bool(_SOFTIRQ.fullmatch(name))
+
+
+@functools.cache
+def _switches(name: str) -> bool:
+    return bool(_SWITCH.fullmatch(name))
+
+
+@functools.cache
+def _locks(name: str) -> bool:
+    return bool(_LOCK.fullmatch(name))
+
+
+def _handler(stack: Sequence[str], place: int) -> str:
+    """The function that handles the interrupt or softirq at a place of the stack."""
+    for at in range(len(stack) - 2, place, -1):
+        if _HANDLER_ABOVE.fullmatch(stack[at]):
+            return stack[at + 1]
+    if _soft(stack[place]) and place + 1 < len(stack):
+        return stack[place + 1]
+    return stack[place].lstrip("!").removeprefix("asm_").removeprefix("sysvec_")
+
+
+def _wanting(stack: Sequence[str]) -> str:
+    """The function that takes the lock."""
+    first = next((place for place, name in enumerate(stack) if _locks(name)), 0)
+    return stack[max(first - 1, 0)].lstrip("!")

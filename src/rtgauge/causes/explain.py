@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the samples of a stored run to their causes, by its replay."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.causes.cut import Step, Tasks, cut, walk
+from rtgauge.causes.model import CLASSES, Cause, Cost, Segment, causes_of, document_of
+from rtgauge.causes.remedies import System, remedies
+from rtgauge.causes.replay import Sample, arrays, check, due_of, replayed
+from rtgauge.causes.symbols import Symbols, TaskLayout
+from rtgauge.errors import StoreError, UsageError
+from rtgauge.store import StoredRun, StoredSeries, StoredStep
+
+__all__ = ["SAMPLES_MAX", "Explained", "explain", "keep", "main_segment", "select"]
+
+#: Samples that one replay explains.
+SAMPLES_MAX: Final = 400
+# A sample within this many times the median of its series is an ordinary one.
+ORDINARY: Final = 2.0
+_COST: Final = Cost(0, "none: the run was measured without a recorder, and replayed")
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The causes of the samples that were asked for, and of what they were found in."""
+
+    causes: tuple[Cause, ...]
+    compared: int
+    """Samples of the run and its replay, all equal."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Series:
+    """A series of latencies that can be explained."""
+
+    step: StoredStep
+    series: StoredSeries
+
+    @property
+    def context(self) -> str:
+        return self.series.info.context
+
+    def sample(self, rows: NDArray[np.int64], due: NDArray[np.int64], place: int) -> Sample:
+        header = self.step.header
+        start = header.start_ns if header is not None else 0
+        since = int(due[place])
+        return Sample(
+            self.step.number,
+            self.series.info.series,
+            self.context,
+            int(rows[place, 0]),
+            since,
+            start + since,
+            int(rows[place, 2]),
+        )
+
+
+def _explainable(run: StoredRun) -> Iterator[_Series]:
+    """The series of samples that were due at a time of their own and have a stamp."""
+    for step in run.steps:
+        for series in step.series if step.header is not None else ():
+            info = series.info
+            if info.companion is None and info.interval_ns and info.unit == "ns":
+                yield _Series(step, series)
+
+
+def select(
+    run: StoredRun,
+    *,
+    worst: int = 1,
+    above_ns: int | None = None,
+    sample: tuple[str, int] | None = None,
+) -> list[Sample]:
+    """The samples to explain: the ``worst`` of each context, those above a time, or one by its
+    context and index. The longest comes first.
+
+    Raises UsageError if the run has no such sample.
+    """
+    check(run)
+    found: list[Sample] = []
+    candidates = list(_explainable(run))
+    if not candidates:
+        raise UsageError(
+            f"run {run.id} has no series of latencies with due times, so nothing can be explained",
+            "explain a run of 'timer', or of another measurement with an interval",
+        )
+    if all(not each.series.count for each in candidates):
+        raise UsageError(
+            f"run {run.id} kept only histograms, which do not have the times of samples",
+            "measure without --histogram-only, and explain that run",
+        )
+    for one in candidates:
+        rows = arrays(one.series)
+        if not len(rows):
+            continue
+        due, order = due_of(one.series), np.argsort(-rows[:, 2], kind="stable")
+        if sample is not None:
+            places = np.flatnonzero(rows[:, 0] == sample[1]) if one.context == sample[0] else ()
+        elif above_ns is not None:
+            places = order[rows[order, 2] > above_ns]
+        else:
+            places = order[:worst]
+        found += [one.sample(rows, due, int(place)) for place in places]
+    if not found:
+        raise UsageError(*_nothing(candidates, above_ns, sample))
+    found.sort(key=lambda each: -each.latency_ns)
+    return found[:SAMPLES_MAX]
+
+
+def _nothing(
+    candidates: Sequence[_Series], above_ns: int | None, sample: tuple[str, int] | None
+) -> tuple[str, str]:
+    largest = max(int(arrays(each.series)[:, 2].max(initial=0)) for each in candidates)
+    if above_ns is not None:
+        return (
+            f"no sample of the run is above {_time(above_ns)}",
+            f"the largest is {_time(largest)}",
+        )
+    contexts = ", ".join(dict.fromkeys(each.context for each in candidates))
+    context, index = sample or ("", 0)
+    last = max(int(arrays(each.series)[:, 0].max(initial=0)) for each in candidates)
+    return (
+        f"the run has no sample {context}:{index}",
+        f"contexts of this run: {contexts}. Indices go from 0 to {last}",
+    )
+
+
+def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None]) -> Explained:
+    """The causes of these samples. Raises TargetError, StoreError, UsageError."""
+    guest = replayed(run, samples, say)
+    symbols, layout = Symbols(guest.symbols), TaskLayout(guest.types)
+    tasks = Tasks(guest.records, guest.tasks, layout)
+    windows: dict[tuple[int, int], list[Step]] = {}
+    medians = _medians(run)
+    causes = []
+    for one in samples:
+        due = guest.clock.time(one.due_ns)
+        stamp = due + one.latency_ns
+        window = next((each for each in guest.covered if each[0] <= due and stamp <= each[1]), None)
+        if window is None:
+            raise StoreError(
+                f"the replay did not record sample {one.context}:{one.index}: its time by the "
+                "recorder's clock was not foreseen",
+                "report it, with the bundle of the run (rtgauge export)",
+            )
+        if window not in windows:
+            ns = guest.records["ns"]
+            inside = guest.records[(ns >= window[0]) & (ns <= window[1])]
+            windows[window] = list(walk(inside, symbols))
+        found = cut(windows[window], due, stamp, tasks, handler=one.context == "irq")
+        cause = Cause(
+            one.step,
+            one.series,
+            one.context,
+            one.index,
+            one.since_ns,
+            one.latency_ns,
+            found.segments,
+            found.rest_ns,
+            "replay",
+            "",
+            _COST,
+        )
+        causes.append(_blamed(cause, medians[one.step, one.series], _system(run, one.step)))
+    return Explained(tuple(causes), guest.samples, guest.seconds)
+
+
+def _medians(run: StoredRun) -> Mapping[tuple[int, int], float]:
+    return {
+        (one.step.number, one.series.info.series): float(np.median(arrays(one.series)[:, 2]))
+        for one in _explainable(run)
+        if one.series.count
+    }
+
+
+def _system(run: StoredRun, step: int) -> System:
+    """The system, and the step as words of the command line."""
+    document = run.document
+    orders = document.get("orders") or ()
+    words: Sequence[str] = next(
+        (
+            each[3 : each.index("--run")]
+            for each in orders
+            if "--step" in each and each[each.index("--step") + 1] == str(step)
+        ),
+        (),
+    )
+    kept = [
+        word
+        for place, word in enumerate(words)
+        if "--disturb-module" not in (word, words[place - 1] if place else "")
+    ]
+    entry = next(each for each in document["steps"] if each["step"] == step)
+    return System(
+        str((document.get("environment") or {}).get("realtime", "")),
+        str(document["target"]),
+        tuple(shlex.quote(word) for word in kept),
+        str(entry.get("disturb") or ""),
+    )
+
+
+def _blamed(cause: Cause, median: float, system: System) -> Cause:
+    """The cause with its blame and remedies."""
+    if cause.latency_ns <= ORDINARY * median:
+        text = f"nobody: an ordinary sample. The median of the series is {_time(int(median))}"
+        return replace(cause, blame=text)
+    main = main_segment(cause)
+    if main is None:
+        return cause
+    took = f"{main.length_ns / 1000:.3f} of {_time(cause.latency_ns)}"
+    return replace(cause, blame=f"{_sentence(main)} ({took})", remedies=remedies(main, system))
+
+
+def main_segment(cause: Cause) -> Segment | None:
+    """What took most of a sample: segments of one class and task together, as one segment."""
+    total: Counter[tuple[str, str]] = Counter()
+    for one in cause.segments:
+        total[_key(one)] += one.length_ns
+    if not total:
+        return None
+    key, length = total.most_common(1)[0]
+    same = [one for one in cause.segments if _key(one) == key]
+    return replace(max(same, key=lambda one: one.length_ns), length_ns=length)
+
+
+def _key(segment: Segment) -> tuple[str, str]:
+    lock = segment.kind == "lock"
+    return segment.kind, segment.function if lock or not segment.task else segment.task.name
+
+
+def _sentence(main: Segment) -> str:
+    task = main.task.name if main.task else "an unknown task"
+    rank = f"{main.task.policy} {main.task.priority}" if main.task and main.task.priority else ""
+    owner = f", held by {main.owner.name}" if main.owner else ""
+    return {
+        "hardware": "nothing ran: the processor was halted",
+        "interrupts-off": f"interrupts were off: {main.function}, task {task}",
+        "interrupt": f"an interrupt handler ran: {main.function}",
+        "softirq": f"a softirq ran: {main.function}",
+        "preemption-off": f"task {task} was not preempted: {main.function}",
+        "higher-priority": f"a task of higher or equal priority ran: {task} {rank}".rstrip(),
+        "lock": f"waited for a lock in {main.function}{owner}",
+        "switch": f"the switch of tasks itself: {main.function}",
+        "return": f"the return to the task: {main.function}",
+    }.get(main.kind, CLASSES[main.kind])
+
+
+def _time(ns: int) -> str:
+    return f"{ns / 1000:.3f} µs"
+
+
+def keep(run: StoredRun, causes: Sequence[Cause]) -> None:
+    """Store causes next to the run, in the place of earlier ones of the same samples.
+
+    Raises StoreError.
+    """
+    try:
+        earlier = causes_of(run.causes or {"causes": []})
+    except ValueError:
+        earlier = ()
+    new = {_sample(one) for one in causes}
+    kept = [one for one in earlier if _sample(one) not in new]
+    run.save_causes(document_of(run.id, [*kept, *causes]))
+
+
+def _sample(cause: Cause) -> tuple[object, ...]:
+    return cause.step, cause.series, cause.index, cause.source

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to try against a cause: a table of data, and the command that measures the effect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rtgauge.causes.model import Remedy, Segment
+from rtgauge.causes.symbols import UNLOADED
+
+__all__ = ["REMEDIES", "System", "remedies"]
+
+REMEDIES_MAX: Final = 2
+
+
+@dataclass(frozen=True)
+class System:
+    """What is known of the system and of the step that was measured."""
+
+    realtime: str
+    """As in the environment of the run: ``preempt_rt``, ``voluntary``, …"""
+    target: str
+    words: tuple[str, ...]
+    """The measurement and its options on the command line."""
+    disturb: str = ""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A remedy, and when it applies: expressions that match the whole of a text, empty for all."""
+
+    kind: str
+    text: str
+    function: str = ""
+    task: str = ""
+    realtime: str = ""
+    factor: str = ""
+    """For ``rtgauge tune --try``."""
+
+
+_STOCK: Final = "(?!preempt_rt).*"
+
+REMEDIES: Final = (
+    _Row(
+        "lock",
+        "randomize_kstack_offset=off: system calls take no random number, and no lock for it",
+        function=r"get_random_u(?:8|16|32|64)|choose_random_kstack_offset",
+        factor="randomize_kstack_offset=off",
+    ),
+    _Row(
+        "preemption-off",
+        "preempt=full: the kernel preempts its own code wherever it holds no lock",
+        realtime="voluntary|none|lazy",
+        factor="preempt=full",
+    ),
+    _Row(
+        "preemption-off",
+        "a PREEMPT_RT kernel: it preempts its own code in sections with spin locks, too",
+        realtime=_STOCK,
+    ),
+    _Row(
+        "softirq",
+        "threadirqs: softirqs that interrupts raise run in threads, which the scheduler orders",
+        realtime=_STOCK,
+        factor="threadirqs",
+    ),
+    _Row(
+        "softirq",
+        "a PREEMPT_RT kernel: softirqs run in the context of tasks, which have priorities",
+        realtime=_STOCK,
+    ),
+    _Row(
+        "higher-priority",
+        "a higher priority for the measured task, or a lower one for the task that ran",
+        task=r"(?!rtgauge).*",
+        factor="priority=98",
+    ),
+    _Row(
+        "interrupt",
+        "threadirqs: handlers of devices run in threads, which the scheduler orders",
+        function=r"(?!.*(?:timer|sysvec|hrtimer)).*",
+        realtime=_STOCK,
+        factor="threadirqs",
+    ),
+    _Row("hardware", "idle=poll: the processor does not sleep while idle", factor="idle=poll"),
+)
+
+
+def remedies(main: Segment, system: System) -> tuple[Remedy, ...]:
+    """What to try against the segment that took most of a sample. A disturbance that was put in on
+    purpose needs none."""
+    task = main.task.name if main.task else ""
+    if system.disturb and ("disturb" in task or UNLOADED in (main.function, *main.stack)):
+        return (Remedy("nothing: the injection of this run (--disturb) causes it"),)
+    return tuple(_found(main, system))[:REMEDIES_MAX]
+
+
+def _found(main: Segment, system: System) -> Iterator[Remedy]:
+    task = main.task.name if main.task else ""
+    for row in REMEDIES:
+        pairs = ((row.function, main.function), (row.task, task), (row.realtime, system.realtime))
+        if row.kind == main.kind and all(
+            not pattern or re.fullmatch(pattern, text) for pattern, text in pairs
+        ):
+            yield Remedy(row.text, _command(system, row.factor) if row.factor else "")
+
+
+def _command(system: System, factor: str) -> str:
+    words: Sequence[str] = system.words
+    if factor.startswith("priority="):
+        words = [
+            word
+            for place, word in enumerate(words)
+            if word != "--priority" and words[place - 1] != "--priority"
+        ]
+    return " ".join(["rtgauge tune", *words, f"--target {system.target}", f"--try {factor}"])

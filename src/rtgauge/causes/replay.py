@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The replay of a stored run: the very image, with the very same orders, with the recorder.
+
+The guest's clock is a linear function of the time that the recorder counts. Its line is known from
+the clock readings of the guest program around each order, so the windows of the samples are known
+before the step begins. Afterwards the reads of the counter that the samples came from give it to
+the nanosecond. Nothing is explained unless all samples of the run are equal.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.errors import StoreError, TargetError, UsageError
+from rtgauge.lab.machine import Answer, Machine
+from rtgauge.lab.recorder import ANCHOR, Recording, plugin
+from rtgauge.store import StoredRun, StoredSeries, StoredStep
+from rtgauge.target.lab import LabTarget
+
+__all__ = ["Clock", "Guest", "Sample", "arrays", "check", "due_of", "replayed"]
+
+# Before a sample is due: calls that are still open belong to its stacks.
+BEFORE_NS: Final = 300_000
+AFTER_NS: Final = 5_000
+# By how much a window may be off: the line is known from few readings by then.
+MARGIN_NS: Final = 20_000
+# How much longer than the whole run one of its programs may take, before the board counts as hung.
+SLOWER: Final = 5.0
+SPARE_S: Final = 300.0
+# How far the line of the guest's clock may be off, and its interpolation.
+NEAR_NS: Final = 2_000
+CLOSE_NS: Final = 40
+# Where the kernel begins.
+KERNEL: Final = 1 << 63
+PLAIN: Final = "measure with 'rtgauge run … --explain', which traces while it measures"
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sample to explain. Times by the guest's clock: ``due_ns`` with its dither."""
+
+    step: int
+    series: int
+    context: str
+    index: int
+    since_ns: int
+    """When it was due, since the step began."""
+    due_ns: int
+    latency_ns: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """The guest's clock by the recorder's: ``clock0 + (time - time0) * rate``."""
+
+    time0: int
+    clock0: int
+    rate: float = 1.0
+
+    def time(self, clock: int) -> float:
+        """The recorder's time of a moment of the guest's clock, in ns."""
+        return self.time0 + (clock - self.clock0) / self.rate
+
+
+class Clock:
+    """The guest's clock by the recorder's, from pairs of both. Linux changes the rate of its clock
+    a little at each tick, so it is interpolated between them."""
+
+    def __init__(self, times: Int64s, clocks: Int64s) -> None:
+        order = np.argsort(times, kind="stable")
+        self._times = times[order]
+        self._shift = (clocks[order] - self._times).astype(np.float64)
+        self._clocks = clocks[order]
+
+    def times(self, clocks: Int64s) -> Int64s:
+        """The recorder's time of moments of the guest's clock, in ns."""
+        shift = np.interp(clocks.astype(np.float64), self._clocks, self._shift)
+        return clocks - np.rint(shift).astype(np.int64)
+
+    def time(self, clock: int) -> int:
+        """That of one moment."""
+        return int(self.times(np.array([clock], np.int64))[0])
+
+
+def _user_reads(records: NDArray[np.void]) -> Int64s:
+    """When user space read the counter."""
+    own = (records["kind"] == ANCHOR) & (records["address"] < KERNEL)
+    times: Int64s = records["ns"][own].astype(np.int64)
+    return times
+
+
+def _nearest(anchors: Int64s, times: Int64s) -> Int64s:
+    after = np.clip(np.searchsorted(anchors, times), 1, len(anchors) - 1)
+    before = np.abs(anchors[after - 1] - times) <= np.abs(anchors[after] - times)
+    return np.where(before, anchors[after - 1], anchors[after])
+
+
+@dataclass
+class Guest:
+    """What a replay gave: the recorder's records, the guest's clock and its names."""
+
+    records: NDArray[np.void]
+    tasks: Mapping[int, bytes]
+    clock: Clock
+    error_ns: float
+    """The largest distance between a stamp of a sample and the read of the counter it is from."""
+    symbols: bytes
+    """The guest's /proc/kallsyms."""
+    types: bytes
+    """The guest's /sys/kernel/btf/vmlinux, or empty."""
+    samples: int
+    """How many samples were compared, all equal."""
+    seconds: float
+    covered: tuple[tuple[int, int], ...]
+    """The windows that were recorded."""
+
+
+def check(run: StoredRun) -> Mapping[str, str]:
+    """What the run's board was made of. Raises UsageError if the run cannot be replayed."""
+    document = run.document
+    lab = (document.get("environment") or {}).get("lab") or {}
+    if not str(document.get("target", "")).startswith("lab:") or not lab:
+        raise UsageError(
+            f"run {run.id} was measured on {document.get('target')}, which cannot be replayed",
+            PLAIN,
+        )
+    if lab.get("mode") != "counted":
+        raise UsageError(
+            f"run {run.id} was measured in {lab.get('mode')} mode, in which no two boots are alike",
+            f"remove what asks for plain mode, or {PLAIN}",
+        )
+    orders = document.get("orders")
+    if not orders:
+        raise UsageError(
+            f"run {run.id} does not contain the orders that its board was given: an earlier "
+            "version of rtgauge measured it",
+            "measure again, and explain that run",
+        )
+    if any(words[:1] == ["put"] for words in orders):
+        raise UsageError(
+            f"run {run.id} put files on its board, which are not kept", "measure without them"
+        )
+    return {str(name): str(value) for name, value in lab.items()}
+
+
+def replayed(run: StoredRun, wanted: Sequence[Sample], say: Callable[[str], None]) -> Guest:
+    """Boot the run's image again, tell it the same, and record the windows of these samples.
+
+    Raises TargetError if something of it is gone or changed, StoreError if a sample differs.
+    """
+    facts = check(run)
+    target = LabTarget(str(run.document["target"]).removeprefix("lab:"))
+    setup = target.setup_again(facts)
+    built = plugin(say)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="rtgauge-explain-") as name:
+        folder = Path(name)
+        with Recording(folder, built) as recording:
+            replay = _Replay(run, wanted, folder, recording)
+            machine = Machine(replace(setup, plugin=recording.plugin))
+            try:
+                machine.start()
+                replay.carry_out(machine, run.document["orders"])
+                samples = replay.compare()
+                symbols, types = _names(machine)
+            finally:
+                machine.close()
+            return replay.guest(symbols, types, samples, time.monotonic() - began)
+
+
+def _names(machine: Machine) -> tuple[bytes, bytes]:
+    symbols = machine.execute(["/bin/busybox", "cat", "/proc/kallsyms"]).stdout
+    types = machine.execute(["/bin/busybox", "cat", "/sys/kernel/btf/vmlinux"])
+    return symbols, types.stdout if types.code == 0 else b""
+
+
+class _Replay:
+    """A replay in progress."""
+
+    def __init__(
+        self, run: StoredRun, wanted: Sequence[Sample], folder: Path, recording: Recording
+    ) -> None:
+        self._run = run
+        self._wanted = wanted
+        self._folder = folder
+        self._recording = recording
+        self._limit_s = SLOWER * float(run.document.get("duration_s") or 0) + SPARE_S
+        self._readings: list[tuple[int, int]] = []  # (the recorder's time, the guest's clock)
+
+    def carry_out(self, machine: Machine, orders: Sequence[Sequence[str]]) -> None:
+        """Give the orders, and keep the streams of the steps."""
+        output: list[bytes] = []
+        step = -1
+        for words in orders:
+            if words[0] == "read":
+                output.append(machine.piece(int(words[1])))
+                continue
+            self._keep(step, output)
+            step = self._step(words[1:])
+            if step >= 0:
+                self._recording.ask(self._windows(step))
+            machine.begin(words[1:])
+            answer = machine.ended(self._limit_s)
+            self._readings += self._read_around(answer)
+            output = [answer.data]
+        self._keep(step, output)
+
+    def _step(self, words: Sequence[str]) -> int:
+        """The step that these words carry out; -1 if they are something else."""
+        if "--run" not in words or words[words.index("--run") + 1] != self._run.id:
+            return -1
+        return int(words[words.index("--step") + 1])
+
+    def _keep(self, step: int, output: Sequence[bytes]) -> None:
+        if step < 0:
+            return
+        path = self._folder / "steps" / f"{step:03d}"
+        path.mkdir(parents=True)
+        (path / "stream.cbor").write_bytes(b"".join(output))
+
+    def _read_around(self, answer: Answer) -> Iterator[tuple[int, int]]:
+        """The clock as the guest program read it before and after a program: the last read of the
+        counter, and the one nearest to the time between them."""
+        records, _ = self._recording.read()
+        anchors = _user_reads(records)
+        if not len(anchors):
+            raise TargetError(
+                "the recorder saw no read of the guest's counter", "report it, with QEMU's version"
+            )
+        last = int(anchors[-1])
+        began = last - (answer.ended_ns - answer.began_ns)
+        nearest = int(anchors[np.argmin(np.abs(anchors - began))])
+        yield nearest, answer.began_ns
+        yield last, answer.ended_ns
+
+    def line(self) -> Line:
+        """The guest's clock, from the readings so far."""
+        (time0, clock0), (time1, clock1) = self._readings[0], self._readings[-1]
+        return Line(time0, clock0, (clock1 - clock0) / (time1 - time0) if time1 > time0 else 1.0)
+
+    def _windows(self, step: int) -> list[tuple[int, int]]:
+        if not self._readings:
+            return []
+        line = self.line()
+        found: list[tuple[int, int]] = []
+        for one in sorted(self._wanted, key=lambda one: one.due_ns):
+            if one.step != step:
+                continue
+            begin = int(line.time(one.due_ns)) - BEFORE_NS - MARGIN_NS
+            end = int(line.time(one.due_ns + one.latency_ns)) + AFTER_NS + MARGIN_NS
+            if found and begin <= found[-1][1]:
+                found[-1] = (found[-1][0], max(end, found[-1][1]))
+            else:
+                found.append((begin, end))
+        return found
+
+    def compare(self) -> int:
+        """How many samples the run and its replay have, all of them equal.
+
+        Raises StoreError, naming the first one that differs.
+        """
+        count = 0
+        for step in self._run.steps:
+            if step.header is None:
+                continue
+            again = StoredStep(self._folder, step.number, step.document)
+            others = {one.info.series: one for one in again.series}
+            for series in step.series:
+                other = others.get(series.info.series)
+                mine, theirs = arrays(series), None if other is None else arrays(other)
+                if theirs is None or len(mine) != len(theirs):
+                    raise self._differs(step, series, "their numbers differ")
+                if (wrong := np.flatnonzero((mine != theirs).any(axis=1))).size:
+                    one, two = mine[wrong[0]], theirs[wrong[0]]
+                    what = f"sample {one[0]} is {one[2]}, and {two[2]} in the replay"
+                    raise self._differs(step, series, what)
+                count += len(mine)
+        return count
+
+    def _differs(self, step: StoredStep, series: StoredSeries, what: str) -> StoreError:
+        return StoreError(
+            f"the replay of run {self._run.id} differs from it in step {step.number + 1}, series "
+            f"{series.info.name} ({series.info.context}): {what}. Nothing is explained",
+            "measure again, and explain that run. If that differs too, report it",
+        )
+
+    def guest(self, symbols: bytes, types: bytes, samples: int, seconds: float) -> Guest:
+        """Everything that the replay gave."""
+        records, tasks = self._recording.read()
+        if self._recording.lost:
+            raise TargetError(
+                f"the recorder had no room for {self._recording.lost} records",
+                "free some space in the folder for temporary files (TMPDIR), or explain fewer "
+                "samples",
+            )
+        clock, error = self._exact(records)
+        windows = tuple(self._recording.windows())
+        return Guest(records, tasks, clock, error, symbols, types, samples, seconds, windows)
+
+    def _exact(self, records: NDArray[np.void]) -> tuple[Clock, float]:
+        """The guest's clock from the stamps of samples in user space, and the largest distance of
+        one of them from the read of the counter that it came from."""
+        line = self.line()
+        anchors = _user_reads(records)
+        times, clocks = (np.array(each, np.int64) for each in zip(*self._readings, strict=True))
+        stamps = np.unique(np.fromiter(self._stamps(), np.int64))
+        error = 0.0
+        if len(stamps):
+            expected = line.time0 + (stamps - line.clock0) / line.rate
+            # the line is off by some hundred ns: at first only reads without a neighbour
+            first = np.searchsorted(anchors, expected - NEAR_NS)
+            alone = np.searchsorted(anchors, expected + NEAR_NS) == first + 1
+            if alone.any():
+                clock = Clock(anchors[first[alone]], stamps[alone])
+                nearest = _nearest(anchors, clock.times(stamps))
+                off = np.abs(nearest - clock.times(stamps))
+                near = off <= CLOSE_NS
+                times, clocks, error = nearest[near], stamps[near], float(off[near].max())
+        return Clock(times, clocks), error
+
+    def _stamps(self) -> Iterator[int]:
+        """When the stamps of samples in user space were taken, by the guest's clock."""
+        for step in self._run.steps:
+            if step.header is None:
+                continue
+            for series in step.series:
+                if series.info.companion is None and series.info.context == "user":
+                    rows = arrays(series)
+                    yield from (step.header.start_ns + due_of(series) + rows[:, 2]).tolist()
+
+
+def due_of(series: StoredSeries) -> Int64s:
+    """When the samples were due since the step began, with their dither."""
+    rows = arrays(series)
+    due = rows[:, 1]
+    if series.companion is not None:
+        offsets = arrays(series.companion)
+        due = due + offsets[np.searchsorted(offsets[:, 0], rows[:, 0]), 2]
+    return due
+
+
+def arrays(series: StoredSeries) -> Int64s:
+    """Index, due time and value (in the unit of the series) of all samples, a row each."""
+    scale = series.info.scale
+    rows = [
+        np.column_stack([chunk.index, chunk.due_ns, chunk.value.astype(np.int64) * scale]).astype(
+            np.int64
+        )
+        for chunk in series.chunks()
+    ]
+    return np.concatenate(rows) if rows else np.empty((0, 3), np.int64)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``rtgauge explain``: where the time of samples went."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from rtgauge.cli.help import command
+from rtgauge.cli.options import as_json, find_run, open_store, store_option
+from rtgauge.cli.output import encodable, print_json, say
+from rtgauge.errors import ExitCode, UsageError
+from rtgauge.facts import printable
+from rtgauge.units import parse_duration
+
+if TYPE_CHECKING:
+    from rtgauge.causes import Cause
+    from rtgauge.causes.explain import Explained
+    from rtgauge.store import StoredRun
+
+__all__ = ["explain"]
+
+# Samples of each context of which the output says what they have in common.
+WORST: Final = 20
+
+
+@command()
+@click.argument("run", default="last", metavar="[RUN]")
+@click.option(
+    "--worst",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Explain the N worst samples of each context.",
+)
+@click.option("--above", metavar="TIME", help="Explain the samples above a time.")
+@click.option("--sample", metavar="CONTEXT:INDEX", help="Explain one sample.")
+@as_json
+@store_option
+def explain(
+    run: str,
+    worst: int | None,
+    above: str | None,
+    sample: str | None,
+    as_json: bool,
+    place: str | None,
+) -> int:
+    """Show where the time of samples went, from the due moment to the running task.
+
+    RUN was measured on an emulated board in counted mode. Its image boots again with a recorder in
+    QEMU and receives the same orders. Nothing is explained unless all samples are equal. The
+    default is the worst sample of each context, and what the 20 worst have in common.
+
+    \b
+    Examples:
+      rtgauge explain last
+      rtgauge explain last --worst 5
+      rtgauge explain 12 --sample user:1883 --json
+    """
+    from rtgauge.causes.explain import explain as explain_  # noqa: PLC0415
+    from rtgauge.causes.explain import keep, select  # noqa: PLC0415
+
+    if sum(option is not None for option in (worst, above, sample)) > 1:
+        raise UsageError(
+            "--worst, --above and --sample exclude each other", "give one of them, or none"
+        )
+    with open_store(place) as store:
+        found = find_run(store, run)
+        samples = select(
+            found,
+            worst=worst or WORST,
+            above_ns=None if above is None else parse_duration(above),
+            sample=None if sample is None else _sample(sample),
+        )
+        say(f"replaying run {found.id[:13]} to explain {len(samples)} samples …")
+        explained = explain_(found, samples, say)
+        keep(found, explained.causes)
+        brief = worst is None and above is None and sample is None
+        if as_json:
+            _print_json(found, explained)
+        else:
+            _print(found, explained, brief=brief)
+    return ExitCode.DONE
+
+
+def _sample(text: str) -> tuple[str, int]:
+    found = re.fullmatch(r"([a-z][a-z0-9-]*):([0-9]{1,18})", text)
+    if found is None:
+        raise UsageError(
+            f"'{text}' is not a sample", "name its context and index: --sample user:1883"
+        )
+    return found[1], int(found[2])
+
+
+def _print_json(run: StoredRun, explained: Explained) -> None:
+    from rtgauge.causes import document_of  # noqa: PLC0415
+
+    replay = {"samples": explained.compared, "seconds": round(explained.seconds, 3)}
+    print_json({**document_of(run.id, explained.causes), "replay": replay})
+
+
+def _print(run: StoredRun, explained: Explained, *, brief: bool) -> None:
+    """The tables; with ``brief`` of the worst sample of each context alone."""
+    from rtgauge.report.render.causes_text import common, lines  # noqa: PLC0415
+
+    note = f"replayed: all {explained.compared} samples equal"
+    shown = _first_of_each(explained.causes) if brief else explained.causes
+    for number, cause in enumerate(shown):
+        if number:
+            _show("")
+        for line in lines(cause, _title(run, cause), note):
+            _show(line)
+    text = common(explained.causes)
+    if text:
+        _show("")
+    for line in text:
+        _show(line)
+
+
+def _show(line: str) -> None:
+    click.echo(encodable(printable(line), sys.stdout))
+
+
+def _first_of_each(causes: Sequence[Cause]) -> list[Cause]:
+    first: dict[tuple[int, str], Cause] = {}
+    for one in causes:
+        first.setdefault((one.step, one.context), one)
+    return list(first.values())
+
+
+def _title(run: StoredRun, cause: Cause) -> str:
+    step = next(one for one in run.steps if one.number == cause.step)
+    series = next(one for one in step.series if one.info.series == cause.series)
+    several = f", step {cause.step + 1}" if len(run.document.get("steps", ())) > 2 else ""
+    return f"{step.document.get('measurement')} {series.info.name}{several}"

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Causes for the terminal: one table for each sample, whatever source they are from."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rtgauge.causes.model import CLASSES, Cause, Segment
+from rtgauge.text import count
+
+__all__ = ["common", "lines"]
+
+WIDTH: Final = 80
+SEGMENTS_MAX: Final = 12
+FUNCTIONS_SHOWN: Final = 3
+STACK_SHOWN: Final = 4
+_SHARE: Final = 0.002
+_FIRST: Final = 11
+_CLASS: Final = max(len(words) for words in CLASSES.values()) + 2
+
+
+def lines(cause: Cause, title: str, note: str = "") -> list[str]:
+    """A sample with its segments, blame and remedies. ``title``: measurement and series."""
+    named = f", {cause.context} context" if cause.context else ""
+    text = f"{title}{named}, sample {count(cause.index)}: {_microseconds(cause.latency_ns)} µs"
+    found = [text if not note else f"{text}   {note}"] if len(text + note) < WIDTH - 3 else [text]
+    if note and len(found[0]) == len(text):
+        found.append(f"  {note}")
+    found += _table(cause)
+    found += _paragraph("blame", cause.blame)
+    for number, remedy in enumerate(cause.remedies):
+        found += _paragraph("" if number else "try", remedy.text)
+        if remedy.command:
+            found.append(f"        {remedy.command}")
+    if cause.unseen:
+        found += _paragraph("unseen", cause.unseen)
+    if cause.cost.added_ns:
+        found += _paragraph("cost", cause.cost.text)
+    return found
+
+
+def _table(cause: Cause) -> Iterator[str]:
+    segments = _joined(cause.segments)
+    if len(segments) > SEGMENTS_MAX:
+        least = sorted((one.length_ns for one in segments), reverse=True)[SEGMENTS_MAX - 1]
+        shown = [one for one in segments if one.length_ns >= least][:SEGMENTS_MAX]
+    else:
+        shown = segments
+    largest = max((one.length_ns for one in shown), default=0)
+    for number, one in enumerate(shown):
+        yield from _row(one, first=number == 0, stack=one.length_ns == largest)
+    left = len(segments) - len(shown)
+    if left:
+        rest = sum(one.length_ns for one in segments) - sum(one.length_ns for one in shown)
+        yield f"{_microseconds(rest):>{_FIRST - 3}}     in {left} more segments"
+    if cause.rest_ns:
+        yield f"{_microseconds(cause.rest_ns):>{_FIRST - 3}}     not explained"
+
+
+def _joined(segments: Sequence[Segment]) -> list[Segment]:
+    """Neighbours of one class as one row: the two halves of a switch."""
+    found: list[Segment] = []
+    for one in segments:
+        if found and found[-1].kind == one.kind == "switch":
+            last = found[-1]
+            longer = max(last, one, key=lambda each: each.length_ns)
+            found[-1] = Segment(
+                last.begin_ns,
+                last.length_ns + one.length_ns,
+                one.kind,
+                one.certainty,
+                one.task,
+                longer.function,
+                longer.stack,
+                None,
+                longer.functions,
+            )
+        else:
+            found.append(one)
+    return found
+
+
+def _row(segment: Segment, *, first: bool, stack: bool) -> Iterator[str]:
+    unit = " µs" if first else "   "
+    head = f"{_microseconds(segment.length_ns):>{_FIRST - 3}}{unit}  "
+    head += f"{CLASSES[segment.kind]:<{_CLASS}}"
+    yield _cut(head + _detail(segment))
+    if stack and segment.stack:
+        names = list(segment.stack)
+        if len(names) > STACK_SHOWN:
+            names = [*names[: STACK_SHOWN - 1], "…", names[-1]]
+        yield _cut(" " * (_FIRST + 2) + " < ".join(names))
+
+
+def _detail(segment: Segment) -> str:
+    task = segment.task
+    if segment.kind == "lock":
+        held = f", held by {segment.owner.name}" if segment.owner else ""
+        return f"in {segment.function}{held}"
+    if segment.kind in ("interrupt", "softirq"):
+        return segment.function
+    name = "" if task is None else f"{task.name}"
+    if task is not None and task.priority and segment.kind == "higher-priority":
+        name += f" ({task.policy} {task.priority})"
+    parts = [
+        f"{_microseconds(ns)} {function}" for function, ns in segment.functions[:FUNCTIONS_SHOWN]
+    ]
+    more = " …" if len(segment.functions) > FUNCTIONS_SHOWN else ""
+    if not parts and segment.function:
+        parts = [segment.function]
+    return f"{name}: {', '.join(parts)}{more}" if name else ", ".join(parts) + more
+
+
+def _microseconds(ns: int) -> str:
+    return f"{ns / 1000:.3f}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+
+
+def _paragraph(word: str, text: str) -> list[str]:
+    if not text:
+        return []
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=f"{word:<8}", subsequent_indent=" " * 8, break_long_words=False
+    )
+
+
+def common(causes: Sequence[Cause]) -> list[str]:
+    """What the worst samples of each context have in common, one line each."""
+    found = []
+    for context in dict.fromkeys(one.context for one in causes):
+        mine = [one for one in causes if one.context == context]
+        if len(mine) < 2:
+            continue
+        reasons = Counter(one.blame.rpartition(" (")[0] or one.blame for one in mine)
+        named = f" in {context} context" if context else ""
+        found.append(f"the {len(mine)} worst{named}:")
+        for reason, number in reasons.most_common(3):
+            found += textwrap.wrap(
+                f"{number:>4}  {reason}", WIDTH, subsequent_indent=" " * 6, break_long_words=False
+            )
+        if len(reasons) > 3:
+            left = sum(number for _, number in reasons.most_common()[3:])
+            found.append(f"{left:>4}  for other reasons")
+    return found

@@ -1,0 +1,543 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The replay's records become segments: stacks from calls and returns, classes, names, blame."""
+
+import json
+import shutil
+import struct
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import report_runs as made
+from rtgauge.causes import CLASSES, Cause, Cost, Segment, Task
+from rtgauge.causes.cut import Step, Tasks, cut, walk
+from rtgauge.causes.explain import _blamed, keep, main_segment, select
+from rtgauge.causes.remedies import REMEDIES, System, remedies
+from rtgauge.causes.replay import Clock, check
+from rtgauge.causes.symbols import UNLOADED, USER, Symbols, TaskLayout
+from rtgauge.errors import RtgaugeError, TargetError, UsageError
+from rtgauge.lab import images, recorder
+from rtgauge.lab.cache import digest_of, write_record
+from rtgauge.lab.recorder import (
+    BLOCK,
+    CALL,
+    EXCEPTION_RETURN,
+    FROM,
+    JUMP,
+    OTHER,
+    RECORD,
+    RETURN,
+    SYSCALL,
+    TASK,
+    TASK_BYTES,
+    TO,
+    Recording,
+)
+from rtgauge.report.render.causes_text import common, lines
+from rtgauge.store import Store, StoredRun, new_run_id
+from rtgauge.stream import StreamWriter, Tally
+from rtgauge.target.lab import LabTarget
+
+BASE = 0xFFFFFFFF81000000
+NAMES = (
+    "asm_sysvec_apic_timer_interrupt",
+    "sysvec_apic_timer_interrupt",
+    "try_to_wake_up",
+    "entry_SYSCALL_64",
+    "do_work",
+    "helper.constprop.0",
+    "__schedule",
+    "__switch_to_asm",
+    "handle_softirqs",
+    "net_rx_action",
+    "rt_spin_lock",
+    "get_random_u16",
+)
+AT = {name: BASE + 0x100 * number for number, name in enumerate(NAMES)}
+KALLSYMS = "".join(f"{address:016x} t {name}\n" for name, address in AT.items()).encode()
+LOW, HIGH = 0xFFFF888000001000, 0xFFFF888000002000
+ORDINARY, MEASURED = Task("load/sched", 7, "other"), Task("measure", 9, "fifo", 80)
+
+
+class Program:
+    """Records of a program, block by block. A block takes 10 ns unless given."""
+
+    def __init__(self) -> None:
+        self.time = 1000
+        self.rows: list[tuple[int, int, int, int, int, int]] = [(self.time, LOW, 0, 0, TO, 0)]
+
+    def run(self, name: str, end: int = OTHER, *, offset: int = 0, ns: int = 10) -> "Program":
+        address = AT[name] + offset if name in AT else 0x5000 + offset
+        self.rows.append((self.time, address, address + 4, ns, BLOCK, end))
+        self.time += ns
+        return self
+
+    def switch(self, leaving: int, entering: int) -> "Program":
+        self.rows += [(self.time, leaving, 0, 0, FROM, 0), (self.time, entering, 0, 0, TO, 0)]
+        return self
+
+    def jump(self, ns: int) -> "Program":
+        self.time += ns
+        self.rows.append((self.time, 0, 0, 0, JUMP, 0))
+        return self
+
+    def steps(self) -> list[Step]:
+        """The blocks so far: a window ends later than the sample."""
+        rows = [*self.rows, (self.time, AT["do_work"], 0, 0, BLOCK, OTHER)]
+        return list(walk(np.array(rows, RECORD), Symbols(KALLSYMS)))[:-1]
+
+
+class Known(Tasks):
+    """Two tasks, without the bytes of a kernel."""
+
+    def __init__(self) -> None:
+        self._known = {LOW: (ORDINARY, 120), HIGH: (MEASURED, 19)}
+
+
+def wake_up(program: Program, work: str = "do_work") -> Program:
+    """An interrupt in the work of an ordinary task wakes the measured one, which runs later."""
+    program.run("user").run("user", SYSCALL, offset=8)
+    program.run("entry_SYSCALL_64", CALL).run(work, CALL).run("helper.constprop.0", ns=40)
+    program.run("asm_sysvec_apic_timer_interrupt", CALL).run("sysvec_apic_timer_interrupt", CALL)
+    program.run("try_to_wake_up", RETURN).run("sysvec_apic_timer_interrupt", RETURN, offset=4)
+    program.run("asm_sysvec_apic_timer_interrupt", EXCEPTION_RETURN, offset=4)
+    program.run("helper.constprop.0", RETURN, offset=8, ns=700).run(work, CALL, offset=4)
+    program.run("__schedule", CALL).run("__switch_to_asm", ns=20).switch(LOW, HIGH)
+    return program.run("__schedule", offset=8).run("do_work", ns=30).run("user", offset=0x10)
+
+
+def test_stacks_follow_calls_returns_and_interrupts() -> None:
+    steps = wake_up(Program()).steps()
+    stacks = [step.stack for step in steps]
+    assert stacks[0] == (USER,)
+    assert stacks[4] == ("entry_SYSCALL_64", "do_work", "helper")
+    entry = "!asm_sysvec_apic_timer_interrupt"
+    assert stacks[5] == (*stacks[4], entry)
+    assert stacks[7] == (*stacks[4], entry, "sysvec_apic_timer_interrupt", "try_to_wake_up")
+    assert stacks[8] == stacks[6]
+    assert stacks[9] == stacks[5]
+    assert stacks[10] == stacks[4]
+    assert stacks[11] == stacks[3]
+    assert [step.task for step in steps[-3:]] == [HIGH] * 3
+
+
+def test_the_segments_of_a_wake_up_cover_it_exactly() -> None:
+    program = wake_up(Program())
+    found = cut(program.steps(), 1050, program.time - 3, Known(), handler=False)
+    kinds = [(one.kind, one.length_ns, one.task) for one in found.segments]
+    assert kinds == [
+        ("interrupts-off", 30, ORDINARY),
+        ("interrupt", 50, ORDINARY),
+        ("preemption-off", 710, ORDINARY),
+        ("switch", 30, ORDINARY),
+        ("switch", 10, MEASURED),
+        ("return", 37, MEASURED),
+    ]
+    assert found.rest_ns == 0
+    assert sum(one.length_ns for one in found.segments) == program.time - 3 - 1050
+    begins = np.cumsum([0, *(one.length_ns for one in found.segments[:-1])])
+    assert [one.begin_ns for one in found.segments] == begins.tolist()
+    blocked = found.segments[2]
+    assert blocked.function == "helper"
+    assert blocked.functions == (("helper", 700), ("do_work", 10))
+    assert blocked.stack == ("helper", "do_work", "entry_SYSCALL_64")
+
+
+def test_the_class_follows_from_what_ran_after_the_wake_up() -> None:
+    program = wake_up(Program())
+    program.rows = program.rows[: -len(program.rows) + 12]  # to the end of the interrupt
+    program.time = program.rows[-1][0] + 10
+    program.run("helper.constprop.0", CALL, offset=8)
+    program.run("handle_softirqs", CALL).run("net_rx_action", RETURN, ns=500)
+    program.run("handle_softirqs", RETURN, offset=4).switch(LOW, HIGH)
+    program.run("get_random_u16", CALL).run("rt_spin_lock", CALL).run("__schedule", ns=20)
+    program.switch(HIGH, LOW).run("do_work", ns=300).run("__schedule").switch(LOW, HIGH)
+    program.run("__schedule", RETURN, offset=4).run("rt_spin_lock", RETURN, offset=4)
+    program.run("get_random_u16", RETURN, offset=4)
+    found = cut(program.steps(), 1050, program.time, Known(), handler=False).segments
+    softirq = next(one for one in found if one.kind == "softirq")
+    assert (softirq.function, softirq.length_ns) == ("net_rx_action", 520)
+    locks = [one for one in found if one.kind == "lock"]
+    assert sum(one.length_ns for one in locks) == 10 + 20 + 300 + 10 + 10 + 10
+    assert {one.function for one in locks} == {"get_random_u16"}
+    assert locks[1].owner == ORDINARY
+    assert found[-1].kind == "return"
+
+
+def test_a_task_of_higher_priority_and_a_halted_processor_are_told_apart() -> None:
+    tasks = Known()
+    tasks._known[LOW] = (Task("irq/9", 3, "fifo", 90), 9)
+    program = wake_up(Program())
+    kinds = [
+        one.kind for one in cut(program.steps(), 1050, program.time, tasks, handler=False).segments
+    ]
+    assert "higher-priority" in kinds
+    assert "preemption-off" not in kinds
+    idle = Program().run("do_work").jump(5000).run("asm_sysvec_apic_timer_interrupt", CALL)
+    idle.run("sysvec_apic_timer_interrupt")
+    found = cut(idle.steps(), 2000, idle.time, Known(), handler=True)
+    assert [one.kind for one in found.segments] == ["hardware", "interrupt"]
+    assert found.segments[0].length_ns == 5010 - 1000
+    assert found.rest_ns == 0
+
+
+def test_an_interrupted_call_and_a_fault_in_a_block_keep_the_stack() -> None:
+    program = Program().run("do_work", CALL)  # the interrupt comes before the callee's first block
+    program.run("asm_sysvec_apic_timer_interrupt", EXCEPTION_RETURN)
+    program.run("helper.constprop.0", RETURN).run("do_work", offset=4)
+    assert [step.stack[0] for step in program.steps()] == ["do_work"] * 4
+    assert program.steps()[2].stack == ("do_work", "helper")
+    assert program.steps()[3].stack == ("do_work",)
+    fault = Program()
+    fault.rows.append((1000, AT["do_work"], AT["do_work"] + 4, 10, BLOCK, CALL))
+    fault.time = 1004  # it ended before its last instruction, the call
+    fault.run("asm_sysvec_apic_timer_interrupt", EXCEPTION_RETURN).run("do_work", CALL)
+    assert fault.steps()[-1].stack == ("do_work",)
+
+
+def test_every_block_of_random_programs_is_attributed() -> None:
+    random = np.random.default_rng(11)
+    ends = (OTHER, CALL, RETURN, EXCEPTION_RETURN, SYSCALL)
+    for _ in range(50):
+        program = Program()
+        for _ in range(200):
+            name = str(random.choice([*NAMES, "user"]))
+            program.run(name, int(random.choice(ends)), offset=4 * int(random.integers(0, 9)))
+            if random.random() < 0.05:
+                program.switch(*((LOW, HIGH) if random.random() < 0.5 else (HIGH, LOW)))
+            if random.random() < 0.02:
+                program.jump(int(random.integers(1, 999)))
+        due, stamp = (
+            1000 + int(random.integers(0, 500)),
+            program.time - int(random.integers(0, 500)),
+        )
+        found = cut(program.steps(), due, stamp, Known(), handler=bool(random.integers(2)))
+        assert found.rest_ns == 0
+        assert sum(one.length_ns for one in found.segments) == stamp - due
+        assert {one.kind for one in found.segments} <= set(CLASSES)
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+def btf(fields: dict[str, int]) -> bytes:
+    """The types of a kernel whose ``task_struct`` has these fields, behind other types."""
+    texts = b"\0int\0task_struct\0" + b"".join(name.encode() + b"\0" for name in fields)
+    types = struct.pack("<IIII", 1, 1 << 24, 4, 32)  # int
+    types += struct.pack("<III", 0, 2 << 24, 1)  # a pointer
+    types += struct.pack("<IIIIII", 0, 3 << 24, 0, 1, 1, 4)  # an array
+    types += struct.pack("<III", 5, 4 << 24 | len(fields), 4096)
+    for name, offset in fields.items():
+        types += struct.pack("<III", texts.index(b"\0" + name.encode() + b"\0") + 1, 1, 8 * offset)
+    head = struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(types), len(types), len(texts))
+    return head + types + texts
+
+
+def test_a_task_is_read_from_its_bytes_by_the_kernels_types() -> None:
+    layout = TaskLayout(btf({"state": 0, "prio": 8, "policy": 12, "pid": 16, "comm": 32}))
+    data = bytearray(64)
+    struct.pack_into("<iii", data, 8, 19, 1, 4711)
+    data[32:40] = b"measure\0"
+    assert layout.task(bytes(data)) == (Task("measure", 4711, "fifo", 80), 19)
+    struct.pack_into("<ii", data, 8, 120, 0)
+    assert layout.task(bytes(data)) == (Task("measure", 4711, "other", 0), 120)
+    assert layout.task(b"")[0].name == "?"
+    assert TaskLayout(b"").task(bytes(data))[0].name == "?"
+    with pytest.raises(ValueError, match="another format"):
+        TaskLayout(bytes(64))
+    with pytest.raises(ValueError, match="cut"):
+        TaskLayout(btf({"prio": 8})[:10])
+
+
+def test_functions_lose_the_compilers_suffixes() -> None:
+    symbols = Symbols(KALLSYMS)
+    assert len(symbols) == len(NAMES)
+    assert symbols.at(AT["helper.constprop.0"] + 5) == ("helper", 5)
+    assert symbols.at(0x7F0000000000) == (USER, 0)
+    assert symbols.at(1 << 63)[0] == hex(1 << 63)
+
+
+def test_code_behind_a_module_belongs_to_one_that_was_unloaded() -> None:
+    text = KALLSYMS + b"ffffffffc0200010 t last\t[rtgauge]\nffffffffc0400000 t other\t[other]\n"
+    symbols = Symbols(text)
+    assert symbols.at(0xFFFFFFFFC0200FFF) == ("last", 0xFEF)
+    assert symbols.at(0xFFFFFFFFC0201000)[0] == UNLOADED
+    assert symbols.at(0xFFFFFFFFC0400001) == ("other", 1)
+
+
+def test_the_guests_clock_is_interpolated_between_stamps() -> None:
+    times = np.array([1000, 2000, 3000], np.int64)
+    clock = Clock(times[::-1], np.array([3520, 2510, 1500], np.int64))
+    assert clock.times(np.array([1500, 2005, 3520], np.int64)).tolist() == [1000, 1500, 3000]
+    assert clock.time(1500) == 1000
+
+
+# --- the recorder --------------------------------------------------------------------------------
+
+
+def test_the_recorder_builds_without_warnings_and_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("there is no gcc on this machine")
+    monkeypatch.setenv("RTGAUGE_LAB_CACHE", str(tmp_path))
+    built = recorder.plugin(lambda _: None)
+    before = built.stat().st_mtime_ns
+    assert recorder.plugin(lambda _: None) == built
+    assert b"qemu_plugin_install" in built.read_bytes()
+    assert built.stat().st_mtime_ns >= before
+    assert [path.name for path in (tmp_path / "recorder").iterdir()] == [built.name]
+
+
+def test_a_machine_without_a_compiler_gets_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTGAUGE_LAB_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TargetError, match="no C compiler") as error:
+        recorder.plugin(lambda _: None)
+    assert "apt-get install gcc" in error.value.remedy
+    broken = tmp_path / "gcc"
+    broken.write_text("#!/bin/sh\necho 'x.c:1: error: no header' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(TargetError, match="error: no header"):
+        recorder.plugin(lambda _: None)
+
+
+def test_records_and_the_bytes_of_tasks_are_read_apart(tmp_path: Path) -> None:
+    rows = [(1, 2, 0, 0, TO, 0), (1, 2, 0, 64, TASK, 0)]
+    later = [(5, 6, 7, 8, BLOCK, CALL)]
+    payload = np.array([(9, 9, 9, 9, TASK, 0)] * (TASK_BYTES // RECORD.itemsize), RECORD).tobytes()
+    data = np.array(rows, RECORD).tobytes() + payload + np.array(later, RECORD).tobytes()
+    with Recording(tmp_path, Path("plugin.so")) as recording:
+        assert "control=" in recording.plugin
+        recording.ask([(10, 20), (30, 40)])
+        recording.ask([(50, 60)])
+        assert recording.windows() == [(10, 20), (30, 40), (50, 60)]
+        (tmp_path / "record").write_bytes(data)
+        struct.pack_into("<Q", recording._control, 16, len(data))
+        records, tasks = recording.read()
+        assert [tuple(one) for one in records.tolist()] == rows + later
+        assert tasks == {1: payload[:64]}
+        assert recording.lost == 0
+
+
+# --- which samples -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredRun:
+    """A run of a counted board with two contexts and dithered due times."""
+    lab = {"mode": "counted", "QEMU": "QEMU 0", "seed": "1", "kernel arguments": "quiet"}
+    document = dict(
+        made.run([made.step(0, [])], target="lab:x86_64-stock-6.12").document, id=new_run_id()
+    )
+    run_words = ["run", "/agent", "run", "timer", "--samples", "3", "--disturb-module", "/m.ko"]
+    document["orders"] = [[*run_words, "--run", document["id"], "--step", "0", "--output", "-"]]
+    document["environment"] = {**document["environment"], "lab": lab, "realtime": "voluntary"}
+    writer = StreamWriter()
+    records = [writer.header(run=document["id"], measurement="timer")]
+    for number, context in ((0, "irq"), (2, "user")):
+        records.append(writer.series(number, "latency", context=context, interval_ns=1000))
+        records.append(writer.series(number + 1, "dither", interval_ns=1000, companion=number))
+        values = np.array([5, 900, 7], np.int32) + number
+        records.append(writer.samples(number + 1, 0, 0, np.array([1, 2, 3], np.int32)))
+        records.append(writer.samples(number, 0, 0, values))
+    tallies = [Tally(number, count=3, last_due_ns=2000) for number in range(4)]
+    records.append(writer.trailer(tallies, duration_ns=3000))
+    with Store.open(str(tmp_path / "store")) as store:
+        with store.create(document) as folder:
+            with folder.append_stream(0) as file:
+                for record in records:
+                    file.write(record)
+            folder.seal(0)
+            folder.write_document(document)
+            store.update(folder)
+        return store.get(document["id"])
+
+
+def test_samples_are_chosen_by_rank_limit_or_name(stored: StoredRun) -> None:
+    worst = select(stored)
+    assert [(one.context, one.index, one.latency_ns) for one in worst] == [
+        ("user", 1, 902),
+        ("irq", 1, 900),
+    ]
+    header = stored.steps[0].header
+    assert header is not None
+    assert worst[0].since_ns == 1000 + 2
+    assert worst[0].due_ns == header.start_ns + 1002
+    assert len(select(stored, worst=3)) == 6
+    assert [one.index for one in select(stored, above_ns=900)] == [1]
+    assert select(stored, sample=("user", 2))[0].latency_ns == 9
+    with pytest.raises(UsageError, match="no sample of the run is above") as error:
+        select(stored, above_ns=5000)
+    assert "0.902 µs" in error.value.remedy
+    with pytest.raises(UsageError, match="no sample kernel:1") as error:
+        select(stored, sample=("kernel", 1))
+    assert "irq, user" in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": "local"}, "cannot be replayed"),
+        ({"environment": {"lab": {"mode": "plain"}}}, "plain mode"),
+        ({"orders": []}, "does not contain the orders"),
+        ({"orders": [["put"]]}, "put files"),
+    ],
+)
+def test_runs_that_cannot_be_replayed_are_refused_with_a_remedy(
+    stored: StoredRun, change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message) as error:
+        check(StoredRun(stored.path, {**stored.document, **change}))
+    assert error.value.remedy
+
+
+def test_a_run_of_histograms_alone_is_refused(stored: StoredRun) -> None:
+    for series in stored.steps[0].series:
+        series.count = 0
+    with pytest.raises(UsageError, match="only histograms"):
+        select(stored)
+    for series in stored.steps[0].series:
+        series.info = replace(series.info, interval_ns=0)
+    with pytest.raises(UsageError, match="no series of latencies"):
+        select(stored)
+
+
+def test_an_image_that_is_gone_or_changed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTGAUGE_LAB_CACHE", str(tmp_path))
+    kernel, archive = tmp_path / "boot", tmp_path / "images" / "a" / images.ARCHIVE
+    archive.parent.mkdir(parents=True)
+    (tmp_path / "kernels" / "k").mkdir(parents=True)
+    kernel.write_bytes(b"kernel")
+    archive.write_bytes(b"archive")
+    facts = {
+        "kernel digest": digest_of(kernel),
+        "initramfs digest": digest_of(archive),
+    }
+    with pytest.raises(TargetError, match="kernel that the run booted is not in the lab's cache"):
+        images.stored_image(facts)
+    kernel = kernel.rename(tmp_path / "kernels" / "k" / "vmlinuz")
+    record = {"version": 1, "kernel": "vmlinuz", "sha256": facts["kernel digest"]}
+    write_record(kernel.with_name("kernel.json"), record)
+    with pytest.raises(TargetError, match="initramfs that the run booted is not in"):
+        images.stored_image(facts)
+    write_record(
+        archive.with_name(images.IMAGE_RECORD), {"version": images.IMAGE_VERSION, "facts": facts}
+    )
+    found = images.stored_image(facts)
+    assert (found.kernel, found.initramfs) == (kernel, archive)
+    archive.write_bytes(b"another")
+    with pytest.raises(TargetError, match="was changed") as error:
+        images.stored_image(facts)
+    assert "measure again" in error.value.remedy
+
+
+def test_another_qemu_is_refused(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rtgauge.target.lab.found_program", lambda program, package: sys.executable)
+    target = LabTarget("x86_64-stock-6.12")
+    with pytest.raises(RtgaugeError, match="another QEMU"):
+        target.setup_again(check(stored))
+
+
+# --- blame ---------------------------------------------------------------------------------------
+
+
+def cause(*segments: Segment, latency_ns: int = 95_000) -> Cause:
+    return Cause(0, 2, "user", 1883, 5, latency_ns, segments, 0, "replay", "", Cost(0, "none"))
+
+
+def segment(kind: str, length_ns: int, function: str, **more: Any) -> Segment:
+    return Segment(0, length_ns, kind, "exact", more.pop("task", ORDINARY), function, **more)
+
+
+STOCK = System("voluntary", "lab:x86_64-stock", ("timer", "--load", "sched"))
+
+
+def test_the_blame_names_class_task_and_function_and_what_to_try() -> None:
+    found = cause(
+        segment("interrupts-off", 20_000, "free_one_page"),
+        segment("preemption-off", 40_000, "copy", stack=("copy", "read")),
+        segment("interrupt", 10_000, "apic_timer_interrupt"),
+        segment("preemption-off", 25_000, "clear"),
+    )
+    main = main_segment(found)
+    assert main is not None
+    assert (main.kind, main.function, main.length_ns) == ("preemption-off", "copy", 65_000)
+    blamed = _blamed(found, 8_000, STOCK)
+    assert blamed.blame == "task load/sched was not preempted: copy (65.000 of 95.000 µs)"
+    first, second = blamed.remedies
+    command = "rtgauge tune timer --load sched --target lab:x86_64-stock --try preempt=full"
+    assert first.command == command
+    assert "PREEMPT_RT" in second.text
+    text = "\n".join(lines(blamed, "timer latency", "replayed: all 6 samples equal"))
+    for words in (
+        "user context",
+        "sample 1\u202f883",
+        "95.000 µs",
+        "not preempted",
+        "copy < read",
+        "try",
+    ):
+        assert words in text
+    assert all(len(line) <= 80 for line in text.splitlines() if "rtgauge tune" not in line)
+
+
+def test_an_ordinary_sample_blames_nobody() -> None:
+    found = cause(segment("interrupt", 5_000, "apic_timer_interrupt"), latency_ns=9_000)
+    assert _blamed(found, 8_000, STOCK).blame.startswith("nobody")
+    assert not _blamed(found, 8_000, STOCK).remedies
+
+
+@pytest.mark.parametrize(
+    ("main", "system", "words"),
+    [
+        (segment("lock", 9, "get_random_u16"), STOCK, "randomize_kstack_offset=off"),
+        (segment("preemption-off", 9, "x"), replace(STOCK, realtime="preempt_rt"), ""),
+        (segment("softirq", 9, "net_rx_action"), STOCK, "threadirqs"),
+        (segment("higher-priority", 9, "x"), STOCK, "priority=98"),
+        (segment("hardware", 9, ""), STOCK, "idle=poll"),
+        (segment("switch", 9, "x"), STOCK, ""),
+        (
+            segment("preemption-off", 9, "busy", task=Task("rtgauge_disturb", 5, "fifo", 1)),
+            replace(STOCK, disturb="spin_lock:1us:9us"),
+            "the injection",
+        ),
+    ],
+)
+def test_remedies_depend_on_class_function_and_kernel(
+    main: Segment, system: System, words: str
+) -> None:
+    text = json.dumps([(one.text, one.command) for one in remedies(main, system)])
+    assert words in text
+    assert words or text == "[]"
+
+
+def test_the_table_of_remedies_names_only_classes_of_the_model() -> None:
+    assert {row.kind for row in REMEDIES} <= set(CLASSES)
+
+
+def test_what_the_worst_samples_have_in_common_is_counted() -> None:
+    one = replace(cause(), blame="task a was not preempted: f (1.000 of 2.000 µs)")
+    two = replace(one, blame="task a was not preempted: f (9.000 of 12.000 µs)")
+    text = common([one, two, replace(one, blame="interrupts were off: g (1.0 of 2.0 µs)")])
+    assert text[0] == "the 3 worst in user context:"
+    assert text[1].split(None, 1) == ["2", "task a was not preempted: f"]
+    assert common([one]) == []
+
+
+def test_causes_replace_earlier_ones_of_the_same_sample(tmp_path: Path) -> None:
+    run = StoredRun(tmp_path, {"id": "0198"})
+    keep(run, [cause(segment("switch", 1, "a"))])
+    keep(run, [replace(cause(), index=7), cause(segment("switch", 2, "b"))])
+    kept = run.causes["causes"]
+    assert [(one["index"], len(one["segments"])) for one in kept] == [(7, 0), (1883, 1)]
+    assert kept[1]["segments"][0]["function"] == "b"
