@@ -541,6 +541,13 @@ def test_a_run_that_was_interrupted_is_run_again_first() -> None:
     assert answer_of(document).actions[0].text != "Resume the evaluation"
 
 
+def test_no_longer_run_is_proposed_for_a_system_that_is_not_fit() -> None:
+    answer = answer_of(built(timers(100, 2100)))
+    assert answer.state is State.UNFIT and "3 h needed" in text(answer.sure)
+    assert not answer.sure_command
+    assert "Measure longer" not in [action.text for action in answer.actions]
+
+
 def test_the_limit_of_a_run_that_stops_is_explained() -> None:
     run = built(made.run([made.step(0, [latency(67)], load="sched")], findings=[]))
     run["steps"][0]["parameters"] |= {"stop-above": "0", "for": "10s"}

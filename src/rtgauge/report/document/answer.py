@@ -139,6 +139,8 @@ def answer_of(run: Model) -> Answer:
     data = _Data(run)
     state, tone, title = _state(data)
     sure, sure_command = _sure(data)
+    if state is State.UNFIT:
+        sure_command = ""  # no longer run makes it fit
     cause, cause_command = _cause(data)
     return Answer(
         state,
@@ -668,7 +670,7 @@ def _cause(data: _Data) -> tuple[Line, str]:
         if run["environment"]["realtime"] in _NOT_RT:
             text += ", and this kernel is not PREEMPT_RT: its longest sections delay every task"
         return line(text + "."), stop
-    return line("The data do not show the cause."), stop
+    return line("The data do not show what caused the maximum."), stop
 
 
 def _limit_us(one: Model) -> float:
@@ -781,7 +783,7 @@ def _actions(data: _Data, state: State, longer: str, cause: str) -> Iterator[Act
         yield Action(
             f"Tune the system for the run ({settings})", command, "less delay, less spread"
         )
-    yield from _more_samples(data, state, longer)
+    yield from _more_samples(data, longer)
     for finding in found:
         if finding["level"] != "error" and finding not in [*kernel, *settable, *told]:
             yield _remedy(finding)
@@ -809,12 +811,12 @@ def _causes(data: _Data, command: str) -> Iterator[Action]:
         yield Action("Measure the idle system", idle_command, "shows whether the load is the cause")
 
 
-def _more_samples(data: _Data, state: State, longer: str) -> Iterator[Action]:
+def _more_samples(data: _Data, longer: str) -> Iterator[Action]:
     """What makes the figures those of the hardware, and what makes them surer."""
     if "lab" in data.run["environment"] and data.top is not None:
         command = _on_the_board(data)
         yield Action("Measure on the board itself", command, "gives the figures of the hardware")
-    if longer and state is not State.UNFIT:
+    if longer:
         if data.verdicts and all(verdict["needed_s"] is None for verdict in data.verdicts):
             yield Action("Take more samples", longer, "the budget can be judged")
         else:
