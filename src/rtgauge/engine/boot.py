@@ -8,6 +8,7 @@ arguments and reboots it. It gets the arguments as its own, and none for the pre
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,8 @@ __all__ = ["Booter", "check_booted", "command_line", "unknown_arguments"]
 
 COMMAND_S: Final = 300.0
 RETRY_S: Final = 2.0
+LOST: Final = 255
+"""What ssh ends with if its connection is lost."""
 _SHOWN: Final = 200
 
 
@@ -86,7 +89,7 @@ class Booter:
         finally:
             self.target.close()
         began = time.monotonic()
-        self._run(arguments)
+        lost = self._run(arguments)
         until = time.monotonic() + self._patience_s
         why = "it has not rebooted since --boot-cmd was called"
         while time.monotonic() < until and not stop():
@@ -101,29 +104,33 @@ class Booter:
                 why = error.message
             time.sleep(RETRY_S)
         raise TargetError(
-            f"{name} did not come back within {self._patience_s:.0f} s of its reboot: {why}",
+            f"{name} did not come back within {self._patience_s:.0f} s of its reboot: {why}{lost}",
             "look at its console, or allow more time with --boot-timeout",
         )
 
-    def _run(self, arguments: Sequence[str]) -> None:
-        try:
-            done = subprocess.run(
-                ["sh", "-c", f'{self._command} "$@"', "boot-cmd", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=COMMAND_S,
-                check=False,
-                env={**os.environ, "RTGAUGE_TARGET": self.target.name},
-            )
-        except subprocess.TimeoutExpired:
-            raise TargetError(
-                f"--boot-cmd did not end within {COMMAND_S:.0f} s",
-                "let it return when the reboot has begun",
-            ) from None
-        if done.returncode:
-            said = done.stdout.decode(errors="replace").strip()[-_SHOWN:]
-            raise TargetError(
-                f"--boot-cmd ended with {done.returncode}" + (f": {said}" if said else ""),
-                "try the command by itself",
-            )
+    def _run(self, arguments: Sequence[str]) -> str:
+        """Call the command, which Ctrl-C does not reach. Returns what it says of a lost connection,
+        which a reboot over ssh may cause."""
+        with subprocess.Popen(
+            ["sh", "-c", f'{self._command} "$@"', "boot-cmd", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "RTGAUGE_TARGET": self.target.name},
+            start_new_session=True,
+        ) as command:
+            try:
+                out, _ = command.communicate(timeout=COMMAND_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(command.pid, signal.SIGKILL)
+                raise TargetError(
+                    f"--boot-cmd did not end within {COMMAND_S:.0f} s",
+                    "let it return when the reboot has begun",
+                ) from None
+        if not command.returncode:
+            return ""
+        said = out.decode(errors="replace").strip()[-_SHOWN:]
+        text = f"--boot-cmd ended with {command.returncode}" + (f": {said}" if said else "")
+        if command.returncode == LOST:
+            return f", and {text}"
+        raise TargetError(text, "try the command by itself")
