@@ -456,6 +456,7 @@ static const char tree[] =
 	"cpu/{online,possible,isolated,nohz_full,smt/{control,active},vulnerabilities/*+,"
 	"intel_pstate/{status,no_turbo},amd_pstate/status,cpufreq/boost,"
 	"cpuidle/current_{driver,governor,governor_ro},"
+	"cpu0/cache/index*/{level!+,type!+,size!+},"
 	"cpu#/{topology/thread_siblings_list,cpu_capacity,"
 	/* on some kernels cur_freq interrupts its CPU and sleeps for 10 ms */
 	"cpufreq/{scaling_{driver,governor,min_freq,max_freq,cur_freq!},"

@@ -101,8 +101,8 @@ def test_files_of_more_cpus_than_there_can_be_are_left_out() -> None:
     assert len(facts.per_cpu(f"{CPU}cpu#/x")) == CPU_MAX
 
 
-@pytest.mark.study(61, lacks="the caches, which are in the tables of cpu-power")
-def test_the_hardware_has_board_memory_and_devices_on_pci() -> None:
+@pytest.mark.study(61)
+def test_the_hardware_has_board_memory_caches_and_devices_on_pci() -> None:
     at = "/sys/bus/pci/devices/*/"
     facts = {
         f"{at}vendor": "0000:00:1f.6=0x8086\n0000:00:00.0=0x8086\n0000:01:00.0=0x10ec",
@@ -111,6 +111,9 @@ def test_the_hardware_has_board_memory_and_devices_on_pci() -> None:
         "/sys/class/dmi/id/board_name": "SOM-6760",
         "/proc/meminfo": "MemTotal:        1024000 kB",
         f"{CPU}smt/active": "0",
+        f"{CPU}cpu0/cache/index*/level": "index0=1\nindex1=1\nindex2=2",
+        f"{CPU}cpu0/cache/index*/type": "index0=Data\nindex1=Instruction\nindex2=Unified",
+        f"{CPU}cpu0/cache/index*/size": "index0=24K\nindex1=32K\nindex2=512K",
     }
     document = environment_document(facts)
     assert document["hardware"]["pci"] == [
@@ -119,6 +122,7 @@ def test_the_hardware_has_board_memory_and_devices_on_pci() -> None:
     assert document["hardware"]["board"] == "SOM-6760"
     assert document["memory"]["total_bytes"] == 1_048_576_000
     assert document["cpu"]["smt"]["active"] is False
+    assert document["cpu"]["caches"] == ["L1 Data 24K", "L1 Instruction 32K", "L2 Unified 512K"]
     assert environment_document({})["hardware"]["pci"] == []
     many = {f"{at}{name}": "\n".join(f"{n:04}=0x1" for n in range(999))
             for name in ("vendor", "device")}  # fmt: skip

@@ -202,6 +202,7 @@ def _processor(facts: Facts) -> dict[str, Any]:
             "control": _word(facts, CPU + "smt/control"),
             "active": {"0": False, "1": True}.get(facts.text(CPU + "smt/active") or ""),
         },
+        "caches": _caches(facts),
         "nodes": _word(facts, "/sys/devices/system/node/online"),
         "frequency": {
             "driver": _by_cpus(facts, CPU + "cpu#/cpufreq/scaling_driver"),
@@ -232,6 +233,17 @@ def _processor(facts: Facts) -> dict[str, Any]:
     }
 
 
+def _caches(facts: Facts) -> list[str]:
+    """Those of the first CPU: level, what they hold, and size, as the kernel has them."""
+    levels, types, sizes = (
+        facts.lines(f"{CPU}cpu0/cache/index*/{name}", "=") for name in ("level", "type", "size")
+    )
+    return [
+        one_line(f"L{levels[index]} {types[index]} {sizes[index]}", 40)
+        for index in sorted(set(levels) & set(types) & set(sizes))[:CACHES_MAX]
+    ]
+
+
 def _memory(facts: Facts) -> dict[str, Any]:
     info = facts.lines("/proc/meminfo")
 
@@ -249,6 +261,7 @@ def _memory(facts: Facts) -> dict[str, Any]:
     }
 
 
+CACHES_MAX: Final = 8
 PCI_MAX: Final = 64
 _PCI_CLASSES: Final = {
     "01": "storage", "02": "network", "03": "display", "04": "multimedia", "05": "memory",
