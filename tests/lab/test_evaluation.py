@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan of the published evaluation on emulated boards, stock and PREEMPT_RT, with few samples:
+each table and each kind of diagram that the published report has."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Result
+
+Run = Callable[..., Result]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        shutil.which("qemu-system-x86_64") is None,
+        reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
+    ),
+]
+PLAN = Path(__file__).parents[2] / "plans" / "evaluation-2.9.toml"
+# of the published report: calibration, tick, threads, semaphores, sustained interrupts
+TABLES = {
+    "clocks", "passes", "effect", "grids", "turns", "lowered", "loop", "waiters", "order",
+    "sustained",
+}  # fmt: skip
+# over all samples, around the largest, one test loop, against a number
+DIAGRAMS = {"time", "around", "begin", "strip", "against", "histogram"}
+FEW = {"samples": "120", "for": '"500ms"', "operations": "180", "interrupts": "1000"}
+
+
+def short_plan() -> str:
+    text = PLAN.read_text("utf-8")
+    for key, value in FEW.items():
+        text, changed = re.subn(rf"^{key} = .*$", f"{key} = {value}", text, flags=re.MULTILINE)
+        assert changed
+    return text
+
+
+@pytest.mark.study(57)
+@pytest.mark.parametrize("kernel", ["stock", "rt"])
+def test_the_published_evaluation_on_a_board(rtgauge: Run, tmp_path: Path, kernel: str) -> None:
+    plan = tmp_path / "evaluation.toml"
+    plan.write_text(short_plan(), "utf-8")
+    page = tmp_path / "page.html"
+    target = ("--target", f"lab:x86_64-{kernel}-6.12")
+    done = rtgauge(
+        "run", str(plan), *target, "-o", str(page), "--json", "--store", str(tmp_path / "data")
+    )
+    assert done.code in (0, 3), done.err
+    (run,) = done.json()["runs"]
+    states = {step["measurement"]: (step["state"], step["reason"]) for step in run["steps"]}
+    assert {state for state, _ in states.values()} == {"complete"}, states
+    rules = {test["rule"]: test["result"] for test in run["tests"]}
+    assert len(rules) > 20 and set(rules.values()) == {"pass", "skipped"}, rules
+    assert {one["name"] for one in run["tables"]} >= TABLES
+    assert set(re.findall(r'data-kind="([a-z]+)"', page.read_text("utf-8"))) >= DIAGRAMS
