@@ -362,6 +362,9 @@ static int answers(int argc, char **argv)
 	}
 	raise_events(&host, output, input, events, interval_ns);
 	status = status_of(fd);
+	/* edges that came together were one event: no more will come, and a read would wait for it */
+	if (status.state == RTGAUGE_STATE_RUNNING && ioctl(fd, RTGAUGE_STOP))
+		perror("RTGAUGE_STOP");
 	tell_host(argv[2], events, &host);
 	tell_records(fd, context != RTGAUGE_CONTEXT_IRQ);
 	printf("\"host_sum\": \"%016llx\", \"state\": %u, \"events\": %llu, \"lost\": %llu, "
