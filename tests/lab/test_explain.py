@@ -56,6 +56,7 @@ def _sums(cause: dict[str, Any]) -> dict[str, int]:
     return sums
 
 
+@pytest.mark.study(125, lacks="a lock that another CPU holds, and the board")
 @pytest.mark.parametrize("board", BOARDS)
 def test_each_disturbance_is_blamed_where_it_shows(
     rtgauge: Run, tmp_path: Path, board: str
