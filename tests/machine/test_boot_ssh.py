@@ -92,7 +92,9 @@ def until(happened: Callable[[], object]) -> None:
 def test_the_connection_is_lost_in_the_reboot_and_the_board_comes_back(
     board: Sshd, tmp_path: Path
 ) -> None:
-    command = f"ssh board 'cp {tmp_path}/next {tmp_path}/now; touch {tmp_path}/down; sleep 600 #'"
+    command = (
+        f"ssh board 'cp {tmp_path}/next {tmp_path}/now && touch {tmp_path}/down && sleep 600 #'"
+    )
     refused: list[str] = []
 
     def again(_name: str) -> SshTarget:
@@ -128,7 +130,7 @@ def test_the_connection_is_lost_in_the_reboot_and_the_board_comes_back(
 def test_a_board_that_stays_away_is_named_with_the_lost_connection(
     board: Sshd, tmp_path: Path
 ) -> None:
-    command = f"ssh board 'touch {tmp_path}/down; sleep 600 #'"
+    command = f"ssh board 'touch {tmp_path}/down && sleep 600 #'"
 
     def cut() -> None:
         until((tmp_path / "down").exists)
