@@ -356,6 +356,17 @@ static int read_group(struct journal *journal, char *const *field)
 	return 0;
 }
 
+/* In place of the first one of that name; the empty name is a free place. */
+static void put_instance(struct journal *journal, const char *name, const char *with)
+{
+	for (size_t i = 0; i < JOURNAL_INSTANCES; i++) {
+		if (strcmp(journal->instances[i], name))
+			continue;
+		snprintf(journal->instances[i], sizeof(journal->instances[i]), "%s", with);
+		return;
+	}
+}
+
 static int read_line(struct journal *journal, char *line)
 {
 	struct journal_entry *entry;
@@ -372,11 +383,11 @@ static int read_line(struct journal *journal, char *line)
 		return 0;
 	}
 	if (fields == 2 && !strcmp(field[0], "instance")) {
-		snprintf(journal->instance, sizeof(journal->instance), "%s", field[1]);
+		put_instance(journal, "", field[1]);
 		return 0;
 	}
 	if (fields == 2 && !strcmp(field[0], "gone")) {
-		journal->instance[0] = '\0';
+		put_instance(journal, field[1], "");
 		return 0;
 	}
 	if (fields == 4 && !strcmp(field[0], "set"))

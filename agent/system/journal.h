@@ -44,6 +44,7 @@ struct journal_group {
 
 #define JOURNAL_MODULE 64    /* room for the name of a kernel module */
 #define JOURNAL_INSTANCE 128 /* room for the folder of a trace instance */
+#define JOURNAL_INSTANCES 2
 
 struct journal {
 	pid_t pid;
@@ -53,8 +54,9 @@ struct journal {
 	size_t entry_count;
 	struct journal_group *groups;
 	size_t group_count;
-	char module[JOURNAL_MODULE];	 /* a kernel module that was inserted; empty: none */
-	char instance[JOURNAL_INSTANCE]; /* a trace instance that was made; empty: none */
+	char module[JOURNAL_MODULE]; /* a kernel module that was inserted; empty: none */
+	/* trace instances that were made, or empty */
+	char instances[JOURNAL_INSTANCES][JOURNAL_INSTANCE];
 };
 
 /*

@@ -182,7 +182,7 @@ static int undo_instance(int fd, const char *path, struct undo_report *report)
 int undo_journal(int fd, bool groups, struct undo_report *report)
 {
 	struct journal journal;
-	int err, err_module, err_instance;
+	int err, err_module, err_instance = 0;
 	size_t i;
 
 	err = journal_load(fd, &journal);
@@ -193,7 +193,9 @@ int undo_journal(int fd, bool groups, struct undo_report *report)
 				   "a journal of settings cannot be read: %s", strerror(-err));
 	if (journal.this_boot) {
 		err_module = undo_module(fd, journal.module, report);
-		err_instance = undo_instance(fd, journal.instance, report);
+		for (i = 0; i < JOURNAL_INSTANCES; i++)
+			err_instance = undo_instance(fd, journal.instances[i], report) ?:
+											 err_instance;
 		for (i = 0; groups && i < journal.group_count; i++)
 			if (!journal.groups[i].released)
 				procstat_kill_group(journal.groups[i].pgid,

@@ -301,6 +301,15 @@ static void test_undo(int state)
 	tap_check(&tap, settings_undo(&msg) == 0 && holds("a", "2\n") && !left(state),
 		  "a journal of another boot is dropped");
 
+	mkdir(path_of("instances"), 0700);
+	mkdir(path_of("instances/rtgauge-1"), 0700);
+	mkdir(path_of("instances/rtgauge-1-explain"), 0700);
+	snprintf(body, sizeof(body), "instance\t%s\ninstance\t%s\n", path_of("instances/rtgauge-1"),
+		 path_of("instances/rtgauge-1-explain"));
+	leave(state, NULL, body);
+	tap_check(&tap, settings_undo(&msg) == 2 && !left(state) && !rmdir(path_of("instances")),
+		  "both trace instances are removed");
+
 	leave(state, "rtgauge-journal\t99\t1\n", body);
 	tap_check(&tap, settings_undo(&msg) == 0 && holds("a", "2\n") && left(state) && msg.text[0],
 		  "one of a newer version is kept and told");
