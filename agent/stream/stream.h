@@ -31,6 +31,7 @@ enum stream_type {
 	STREAM_TRAILER,
 	STREAM_AMBIENCE,
 	STREAM_GAPS,
+	STREAM_TRACE,
 };
 
 struct stream {

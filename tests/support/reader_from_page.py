@@ -201,6 +201,10 @@ def fact(value: Any) -> bool:
     return value is None or type(value) in (str, int, bytes)
 
 
+def blob(value: Any) -> bool:
+    return type(value) is bytes
+
+
 def count_or_null(value: Any) -> bool:
     return value is None or count(value)
 
@@ -349,8 +353,36 @@ OPTIONAL: dict[int, dict[str, Any]] = {
     11: {"cause": (text, "")},
 }
 SHAPES[13] = {"series": natural, "index": natural, "gaps": gaps}
+SHAPES[14] = {"part": one_of("format", "cost", "lost", "sample", "page", "end")}
+PARTS: dict[str, dict[str, Any]] = {
+    "format": {"name": text, "data": blob},
+    "cost": {"without_ns": natural_time, "with_ns": natural_time},
+    "lost": {"reason": text, "remedy": text},
+    "sample": {
+        "snapshot": natural_time,
+        "series": natural_time,
+        "index": count,
+        "due_ns": time,
+        "value": time,
+        "cpu": lambda value: time(value) and value >= -1,
+        "thread": natural_time,
+    },
+    "page": {
+        "snapshot": natural_time,
+        "cpu": natural_time,
+        "number": natural_time,
+        "at": natural_time,
+        "data": blob,
+    },
+    "end": {
+        "snapshot": natural_time,
+        "pages": natural_time,
+        "omitted": natural_time,
+        "error": text,
+    },
+}
 HEADER, SERIES, SAMPLES, HISTOGRAM, EVENT, TABLE, TRAILER, AMBIENCE = 0, 3, 4, 5, 6, 9, 11, 12
-GAPS = 13
+GAPS, TRACE = 13, 14
 
 
 class Reader:
@@ -371,6 +403,7 @@ class Reader:
             if body["version"] != 1:
                 raise Refused
         shape = SHAPES[kind] | (EVENTS.get(str(body.get("event")), {}) if kind == EVENT else {})
+        shape |= PARTS.get(str(body.get("part")), {}) if kind == TRACE else {}
         if not fits(body, shape):
             raise Wrong("a key is missing or of another type")
         found = {key: body[key] for key in shape}
@@ -432,7 +465,7 @@ class Reader:
 
     def event(self, series: int, found: dict[str, Any]) -> bool:
         """Whether what it names lies within the limits."""
-        keys = EVENTS.get(found["event"], {})
+        keys = EVENTS.get(found["event"], {}) if "event" in found else PARTS["sample"]
         values = [found[key] for key in ("value", "max") if key in keys]
         if "max" in keys and found["max"] == -(2**63):
             values = []
@@ -483,8 +516,8 @@ class Reader:
                 raise Wrong("beyond the limits")
         if kind == HISTOGRAM and not self.histogram(found["series"], found):
             raise Wrong("a histogram that contradicts itself")
-        if kind == EVENT and series is not None and not self.event(series, found):
-            raise Wrong("an event beyond the limits")
+        if kind in (EVENT, TRACE) and series is not None and not self.event(series, found):
+            raise Wrong("an event, or a traced sample, beyond the limits")
         self.lengths(kind, found)
 
     @staticmethod

@@ -102,6 +102,7 @@ class FakeStep:
     work: list[stream.Work] = field(default_factory=list)
     ambience: list[Any] = field(default_factory=list)
     clocks: list[Any] = field(default_factory=list)
+    trace: list[Any] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     trailer: stream.Trailer | None = None
     end: stream.StreamEnd | None = field(

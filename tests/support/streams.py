@@ -169,6 +169,18 @@ def latencies(count: int, seed: int = 1, median: float = 8_000, sigma: float = 0
     return values.astype(np.int32)
 
 
+def trace_sample(**changes: int) -> dict[str, int | str]:
+    """The body of a record ``trace`` that names a sample."""
+    sample = {"snapshot": 0, "series": 0, "index": 14, "due_ns": 14, "value": 12345}
+    return {"part": "sample", **sample, "cpu": 0, "thread": 99, **changes}
+
+
+def trace_page(**changes: int) -> dict[str, int | str | bytes]:
+    """The body of a record ``trace`` with one byte of a page."""
+    page = {"snapshot": 0, "cpu": 0, "number": 0, "at": 0, **changes}
+    return {"part": "page", **page, "data": b"\1"}
+
+
 def one_of_each(seed: int = 1) -> Builder:
     """A small stream with every record and every event."""
     values = latencies(40, seed).tolist()
@@ -223,6 +235,14 @@ def one_of_each(seed: int = 1) -> Builder:
         )
         .add(RecordType.AMBIENCE, ambience_body(frequency_khz=[None, 800_000]))
         .add(RecordType.AMBIENCE, ambience_body(cpus=[], smi=None, temperature_mc={}))
+        .add(RecordType.TRACE, {"part": "format", "name": "sched/sched_switch", "data": b"ID: 1"})
+        .add(RecordType.TRACE, {"part": "cost", "without_ns": 3000, "with_ns": 8000})
+        .add(RecordType.TRACE, {"part": "lost", "reason": "no rights", "remedy": "run as root"})
+        .add(RecordType.TRACE, trace_sample())
+        .add(RecordType.TRACE, trace_page())
+        .add(
+            RecordType.TRACE, {"part": "end", "snapshot": 0, "pages": 1, "omitted": 0, "error": ""}
+        )
         .add(12345, {"unknown": True})
     )
     rows = [totals(0, count=42, missed=3, lost=2, overruns=1, last_due_ns=44_000_000), totals(1)]
@@ -244,9 +264,9 @@ def plain(record: Record) -> tuple[RecordType, int, dict[str, Any]]:
         body["samples"] = record.values.tolist()  # type: ignore[union-attr]
     elif kind == RecordType.HISTOGRAM:
         body["buckets"] = record.buckets.ravel().tolist()  # type: ignore[union-attr]
-    elif kind == RecordType.EVENT:
+    elif kind in (RecordType.EVENT, RecordType.TRACE):
         body |= record.fields  # type: ignore[union-attr]
-        if body["series"] is None:
+        if kind == RecordType.EVENT and body["series"] is None:
             del body["series"]
     return kind, record.sequence, body
 

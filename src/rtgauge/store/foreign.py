@@ -45,6 +45,7 @@ from rtgauge.stream import (
     SeriesInfo,
     SeriesTotals,
     Span,
+    Trace,
     Work,
     wrong_totals,
 )
@@ -62,7 +63,7 @@ KEPT_LIMIT = 1 << 27
 """Maximum bytes of a run's records that a reader keeps in memory: tables, settings, facts."""
 RUN_SENSORS_LIMIT = 1024
 """Maximum of all steps of a run. Each stream has a limit of its own (docs/formats/stream.md)."""
-_PASSING = (Histogram, Event, Gaps, SeriesInfo, Clock, Work, Ambience, _NONE)
+_PASSING = (Histogram, Event, Gaps, SeriesInfo, Clock, Work, Ambience, Trace, _NONE)
 """Records that are read when they are asked for, or of which there is a limit."""
 _TEXT = (str,)
 _MAYBE_TEXT = (str, _NONE)

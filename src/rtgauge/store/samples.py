@@ -43,6 +43,7 @@ from rtgauge.stream import (
     StreamEnd,
     StreamReader,
     Table,
+    Trace,
     Trailer,
     Verdict,
     Work,
@@ -160,7 +161,7 @@ def _readable(path: Path) -> Iterator[None]:
         ) from error
 
 
-T = TypeVar("T", Clock, Work, Ambience)
+T = TypeVar("T", Clock, Work, Ambience, Trace)
 
 
 class RecordsBeside(Generic[T]):
@@ -260,6 +261,11 @@ class StoredStep:
     def ambience(self) -> RecordsBeside[Ambience]:
         """Background activity during the measurement."""
         return RecordsBeside(self, self._scan, Ambience, RecordType.AMBIENCE)
+
+    @property
+    def trace(self) -> RecordsBeside[Trace]:
+        """What was kept of the kernel's trace, for the causes of samples."""
+        return RecordsBeside(self, self._scan, Trace, RecordType.TRACE)
 
     @property
     def tables(self) -> list[Table]:

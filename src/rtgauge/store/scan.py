@@ -42,6 +42,7 @@ from rtgauge.stream import (
     StreamEnd,
     StreamReader,
     Table,
+    Trace,
     Trailer,
     Verdict,
     Work,
@@ -164,7 +165,8 @@ class StepScan:
     settings: list[Setting] = field(default_factory=list)
     series: dict[int, SeriesScan] = field(default_factory=dict)
     beside: Counter[RecordType] = field(default_factory=Counter)
-    """Number of the records ``clock``, ``work`` and ``ambience``, which grow with time."""
+    """Number of the records ``clock``, ``work``, ``ambience`` and ``trace``, which grow with
+    time."""
     last_ns: int = 0
     """The last moment that those name, from the start of the step."""
     tables: list[Table] = field(default_factory=list)
@@ -208,6 +210,8 @@ def _take(scan: StepScan, span: Span) -> None:
             _take_moment(scan, span, time_ns - (scan.header.start_ns if scan.header else time_ns))
         case Work(to_ns=time_ns) | Ambience(time_ns=time_ns):
             _take_moment(scan, span, time_ns)
+        case Trace():
+            scan.beside[RecordType.TRACE] += 1
         case Table() as table:
             scan.tables.append(table)
         case Verdict() as verdict:

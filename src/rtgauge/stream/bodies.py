@@ -30,6 +30,7 @@ from rtgauge.stream.records import (
     SeriesTotals,
     Setting,
     Table,
+    Trace,
     Trailer,
     Verdict,
     Work,
@@ -114,6 +115,12 @@ class Body:
             raise Bad(f"'{self.what}{key}' has {len(value)} characters, more than {NAME_LIMIT}")
         return value
 
+    def blob(self, key: str) -> bytes:
+        value = self.pairs.get(key)
+        if type(value) is not bytes:
+            raise self._bad(key, "a byte string")
+        return value
+
     def text_or_null(self, key: str) -> str | None:
         value = self.pairs.get(key, False)
         if value is not None and type(value) is not str:
@@ -186,6 +193,23 @@ _EVENT_KEYS: dict[str, dict[str, int | None]] = {
     "setting": {"name": None, "expected": None, "found": None},
     "threshold": {"series": 0, "index": 0, "value": INT64_MIN},
     "load": {"load": None, "message": None},
+}
+# The further keys of the parts of a trace: name → lowest value of an integer, or its type.
+_TRACE_KEYS: dict[str, dict[str, int | type]] = {
+    "format": {"name": str, "data": bytes},
+    "cost": {"without_ns": 0, "with_ns": 0},
+    "lost": {"reason": str, "remedy": str},
+    "sample": {
+        "snapshot": 0,
+        "series": 0,
+        "index": 0,
+        "due_ns": -NUMBER_LIMIT,
+        "value": -NUMBER_LIMIT,
+        "cpu": -1,
+        "thread": 0,
+    },
+    "page": {"snapshot": 0, "cpu": 0, "number": 0, "at": 0, "data": bytes},
+    "end": {"snapshot": 0, "pages": 0, "omitted": 0, "error": str},
 }
 _SIMPLE_TYPES = (int, str, bytes, bool, type(None))
 
@@ -380,6 +404,21 @@ def _event_limits(name: str, body: Body, series: Declared) -> None:
     series.check_index(last)
 
 
+def _trace(sequence: int, body: Body, series: DeclaredSeries) -> Trace:
+    part = body.choice("part", tuple(_TRACE_KEYS))
+    fields: dict[str, int | str | bytes] = {}
+    for key, kind in _TRACE_KEYS[part].items():
+        if isinstance(kind, int):
+            fields[key] = body.integer(key, kind, NUMBER_LIMIT)
+        else:
+            fields[key] = body.text(key) if kind is str else body.blob(key)
+    if part == "sample":
+        limits = series[declared(body, series)]
+        body.integer("value", -limits.last_value, limits.last_value)
+        limits.check_index(body.count("index"))
+    return Trace(sequence, part, MappingProxyType(fields))
+
+
 def _clock(sequence: int, body: Body, _series: DeclaredSeries) -> Clock:
     return Clock(sequence, *_clock_reading(body))
 
@@ -546,6 +585,7 @@ RECORDS: dict[int, Callable[[int, Body, DeclaredSeries], Record]] = {
     RecordType.CLOCK: _clock,
     RecordType.WORK: _work,
     RecordType.AMBIENCE: _ambience,
+    RecordType.TRACE: _trace,
     RecordType.TABLE: _table,
     RecordType.VERDICT: _verdict,
     RecordType.TRAILER: _trailer,

@@ -29,6 +29,7 @@ class RecordType(enum.IntEnum):
     TRAILER = 11
     AMBIENCE = 12
     GAPS = 13
+    TRACE = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,16 @@ class Samples:
     def missed(self) -> int:
         """Periods that were missed within the block."""
         return 0 if self.gaps is None else int(self.gaps[:, 1].sum(dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A part of the kernel's trace that was kept for the causes of samples: ``format``, ``cost``,
+    ``lost``, ``sample``, ``page`` or ``end``, and its further keys."""
+
+    sequence: int
+    part: str
+    fields: Mapping[str, int | str | bytes]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -311,6 +322,7 @@ Record: TypeAlias = (
     | Clock
     | Work
     | Ambience
+    | Trace
     | Table
     | Verdict
     | Trailer
