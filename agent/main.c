@@ -172,6 +172,10 @@ static int main_parse_run(int argc, char **argv, struct run_request *request,
 	if ((request->prepare || request->prepare_only) && request->keep_settings)
 		return message_set(msg, -EINVAL, "leave out one of them",
 				   "--prepare changes settings, --keep-settings forbids that");
+	if (request->explain && request->keep_settings)
+		return message_set(
+			msg, -EINVAL, "leave out one of them",
+			"--explain makes a trace instance, --keep-settings forbids that");
 	err = main_check_spool(request, msg);
 	return err ? err : main_check_disturb(request, msg);
 }

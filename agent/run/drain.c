@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/value.h"
 #include "base/version.h"
+#include "run/explain.h"
 #include "run/run.h"
 #include "stream/spool.h"
 #include "system/environment.h"
@@ -291,6 +292,7 @@ void drain_header(struct run *run)
 	drain_load_user(run);
 	for (int i = 0; i < run->step.series_count; i++)
 		drain_series_record(run, &run->step.series[i]);
+	explain_header(run);
 }
 
 void drain_begin(struct run *run)
@@ -440,6 +442,7 @@ static void drain_maximum(struct run *run, struct series *s, int64_t now_ns)
 	if (info->interval_ns)
 		now_ns = info->first_due_ns + s->max_index * info->interval_ns;
 	drain_series_event(run, "maximum", now_ns, s, s->max_index, "value", s->histogram.max);
+	explain_add(run, s, s->max_index, s->histogram.max);
 }
 
 void drain_samples(struct run *run, int64_t now_ns)

@@ -141,6 +141,8 @@ static int run_settings(struct run *run)
 	if (!err && (run->request->prepare || run->request->prepare_only))
 		err = prepare_apply(run->step.settings, &measured, run->request->prepare_only,
 				    &run->step.msg);
+	if (!err)
+		explain_open(run, &measured);
 	run->undone = undone;
 	return run_failure(err);
 }
@@ -353,6 +355,7 @@ static void run_drain_loop(struct run *run)
 		if (run->step.measurement->collect)
 			run->step.measurement->collect(&run->step);
 		drain_samples(run, now_ns - run->step.start_ns);
+		explain_take(run, now_ns - run->step.start_ns);
 		run_check_processes(run, now_ns - run->step.start_ns);
 		run_check_stream(run);
 		if (step_stopped(&run->step))
@@ -370,6 +373,7 @@ static void run_drain_rest(struct run *run, int64_t end_ns)
 	for (int i = 0; i < run->step.series_count; i++)
 		series_flush(&run->step.series[i]);
 	drain_samples(run, end_ns);
+	explain_take(run, end_ns);
 	if (atomic_load_acquire(&run->starved))
 		step_end(run, "failed", "the measuring threads left no CPU time for anything else",
 			 "measure at a longer interval, or with fewer threads on each CPU");
@@ -586,6 +590,7 @@ out:
 			 run->step.msg.remedy);
 	step_end(run, "complete", "", "");
 	drain_histograms(run);
+	explain_close(run);
 	run_put_back(run);
 	run_close_stream(run);
 	if (measured && run_has_summary(run))

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "run/explain.h"
 #include "run/step.h"
 #include "stream/stream.h"
 #include "system/background.h"
@@ -44,7 +45,8 @@ struct run_request {
 	bool keep_settings;
 	bool prepare;
 	bool load_command_root; /* it keeps the agent's rights */
-	bool allow_disturb;	/* the user's consent, required outside the lab */
+	bool explain;
+	bool allow_disturb; /* the user's consent, required outside the lab */
 };
 
 /* Causes of a failure in the trailer (docs/formats/stream.md). */
@@ -62,6 +64,7 @@ struct run {
 	int memory_count;
 	struct background background;
 	struct disturb disturb;
+	struct explain explain;
 
 	/* shared by workers and the drain */
 	uint32_t go;		  /* the workers' gate: a futex */

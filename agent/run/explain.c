@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+/* --explain: what the draining thread does for it. */
+#include "run/explain.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "run/drain.h"
+#include "run/run.h"
+
+/* What a window has before the due time and after the sample. */
+#define EXPLAIN_BEFORE_NS (300 * NSEC_PER_USEC)
+#define EXPLAIN_AFTER_NS (20 * NSEC_PER_USEC)
+#define EXPLAIN_PAGES 256  /* of one snapshot */
+#define EXPLAIN_PART 32768 /* bytes of a page in one record */
+/* The cost of the events: wake-ups without them, and with them. */
+#define EXPLAIN_WAKES 101
+#define EXPLAIN_WAKE_NS (200 * NSEC_PER_USEC)
+
+static int explain_compare(const void *a, const void *b)
+{
+	const int64_t *left = a, *right = b;
+
+	return (*left > *right) - (*left < *right);
+}
+
+/* Median latency of a wake-up by a timer. */
+static int64_t explain_wake_ns(void)
+{
+	int64_t due_ns = clock_now_ns(CLOCK_MONOTONIC), late_ns[EXPLAIN_WAKES];
+
+	for (int i = 0; i < EXPLAIN_WAKES; i++) {
+		struct timespec due;
+
+		due_ns += EXPLAIN_WAKE_NS;
+		due = (struct timespec){ .tv_sec = due_ns / NSEC_PER_SEC,
+					 .tv_nsec = due_ns % NSEC_PER_SEC };
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
+		late_ns[i] = clock_now_ns(CLOCK_MONOTONIC) - due_ns;
+	}
+	qsort(late_ns, EXPLAIN_WAKES, sizeof(late_ns[0]), explain_compare);
+	return late_ns[EXPLAIN_WAKES / 2];
+}
+
+/* Start the trace, and measure what that costs, as the first measuring thread. */
+static int explain_start(struct run *run)
+{
+	struct explain *explain = &run->explain;
+	const struct worker *worker = run->step.workers;
+	struct cpulist allowed;
+	bool moved = !cpulist_allowed(&allowed);
+	int err;
+
+	run->step.core->enter(worker->cpu, worker->priority);
+	explain->without_ns = explain_wake_ns();
+	err = tracing_start(&explain->tracing);
+	explain->with_ns = explain_wake_ns();
+	run->step.core->place(0, 0);
+	if (moved)
+		cpulist_apply(&allowed, 0);
+	return err;
+}
+
+void explain_open(struct run *run, const struct cpulist *cpus)
+{
+	struct explain *explain = &run->explain;
+	int err;
+
+	if (!run->request->explain)
+		return;
+	if (tracing_open(&explain->tracing, run->step.settings, cpus, &explain->lost))
+		return;
+	err = explain_start(run);
+	if (!err)
+		return;
+	message_set(&explain->lost, err, "use a kernel with CONFIG_EVENT_TRACING",
+		    "the kernel has no events of its scheduler: %s", strerror(-err));
+	tracing_close(&explain->tracing);
+}
+
+static struct cbor *explain_begin(struct run *run, const char *part, size_t more)
+{
+	struct cbor *c = stream_begin(&run->stream);
+
+	cbor_map(c, 1 + more);
+	cbor_put_text(c, "part", part);
+	return c;
+}
+
+/* @file of the instance, under the @name of an event. */
+static void explain_text(struct run *run, const char *file, const char *name)
+{
+	struct tracing *tracing = &run->explain.tracing;
+	int size = tracing_read(tracing, file, "\nprint fmt:");
+	struct cbor *c;
+
+	if (size <= 0)
+		return;
+	c = explain_begin(run, "format", 2);
+	cbor_put_text(c, "name", name);
+	cbor_text(c, "data");
+	cbor_bytes(c, tracing->text, (size_t)size);
+	stream_end(&run->stream, STREAM_TRACE);
+}
+
+void explain_header(struct run *run)
+{
+	struct explain *explain = &run->explain;
+	char file[96];
+	struct cbor *c;
+
+	if (explain->lost.text[0]) {
+		c = explain_begin(run, "lost", 2);
+		cbor_put_text(c, "reason", explain->lost.text);
+		cbor_put_text(c, "remedy", explain->lost.remedy);
+		stream_end(&run->stream, STREAM_TRACE);
+	}
+	if (!explain->tracing.made)
+		return;
+	c = explain_begin(run, "cost", 2);
+	cbor_put_int(c, "without_ns", explain->without_ns);
+	cbor_put_int(c, "with_ns", explain->with_ns);
+	stream_end(&run->stream, STREAM_TRACE);
+	explain_text(run, "events/header_page", "header_page");
+	for (int i = 0; tracing_events[i]; i++) {
+		snprintf(file, sizeof(file), "events/%s/format", tracing_events[i]);
+		explain_text(run, file, tracing_events[i]);
+	}
+}
+
+void explain_add(struct run *run, const struct series *s, int64_t index, int64_t value_ns)
+{
+	struct explain *explain = &run->explain;
+	int i = 0;
+
+	if (!explain->tracing.made || !s->info.interval_ns || strcmp(s->info.unit, "ns"))
+		return;
+	while (i < explain->count && explain->samples[i].series != s)
+		i++;
+	if (i == EXPLAIN_SAMPLES)
+		return;
+	explain->samples[i] = (struct explain_sample){ s, index, value_ns };
+	explain->count += i == explain->count;
+}
+
+/* The record of a sample, and its window. */
+static void explain_sample(struct run *run, const struct explain_sample *sample,
+			   struct tracing_window *window)
+{
+	const struct series_info *info = &sample->series->info;
+	int64_t due_ns = info->first_due_ns + sample->index * info->interval_ns;
+	struct cbor *c = explain_begin(run, "sample", 7);
+
+	cbor_put_int(c, "snapshot", run->explain.snapshots);
+	cbor_put_int(c, "series", sample->series->number);
+	cbor_put_int(c, "index", sample->index);
+	cbor_put_int(c, "due_ns", due_ns);
+	cbor_put_int(c, "value", sample->value_ns);
+	cbor_put_int(c, "cpu", info->cpu);
+	cbor_put_int(c, "thread", info->thread < 0 ? 0 : run->step.workers[info->thread].tid);
+	stream_end(&run->stream, STREAM_TRACE);
+	window->cpu = info->cpu;
+	window->from_ns = run->step.start_ns + due_ns - EXPLAIN_BEFORE_NS;
+	window->to_ns = run->step.start_ns + due_ns + sample->value_ns + EXPLAIN_AFTER_NS;
+	/* dither puts it somewhere in its period */
+	for (int i = 0; i < run->step.series_count; i++)
+		if (run->step.series[i].info.companion == sample->series->number)
+			window->to_ns += info->interval_ns;
+}
+
+/* Where the pages go. */
+struct explain_cpu {
+	struct run *run;
+	int cpu;
+};
+
+static void explain_page(void *arg, int number, const uint8_t *data, size_t size)
+{
+	const struct explain_cpu *to = arg;
+
+	for (size_t at = 0, some; at < size; at += some) {
+		struct cbor *c = explain_begin(to->run, "page", 5);
+
+		some = size - at < EXPLAIN_PART ? size - at : EXPLAIN_PART;
+		cbor_put_int(c, "snapshot", to->run->explain.snapshots);
+		cbor_put_int(c, "cpu", to->cpu);
+		cbor_put_int(c, "number", number);
+		cbor_put_int(c, "at", (int64_t)at);
+		cbor_text(c, "data");
+		cbor_bytes(c, data + at, some);
+		stream_end(&to->run->stream, STREAM_TRACE);
+	}
+}
+
+void explain_take(struct run *run, int64_t since_ns)
+{
+	struct explain *explain = &run->explain;
+	struct explain_cpu to = { .run = run, .cpu = -1 };
+	int pages = 0, omitted = 0, count = explain->count, err;
+	struct cpulist cpus = { { 0 } };
+	struct cbor *c;
+
+	if (!count)
+		return;
+	err = tracing_take(&explain->tracing);
+	since_ns += run->step.start_ns - EXPLAIN_BEFORE_NS;
+	for (int i = 0; i < count; i++) {
+		struct tracing_window *window = &explain->windows[i];
+
+		explain_sample(run, &explain->samples[i], window);
+		/* a sample that came since is found in the next drain, when this is the past */
+		window[count] = (struct tracing_window){ window->cpu, since_ns, INT64_MAX };
+	}
+	for (int i = 0; i < count && !err; i++) {
+		const struct tracing_window *window = &explain->windows[i];
+		int found;
+
+		if (window->cpu < 0 || cpulist_has(&cpus, window->cpu))
+			continue;
+		cpulist_add(&cpus, window->cpu);
+		to.cpu = window->cpu;
+		found = tracing_pages(&explain->tracing, to.cpu, explain->windows, 2 * count,
+				      EXPLAIN_PAGES - pages, explain_page, &to);
+		if (found < 0)
+			err = found;
+		else
+			pages += found;
+		if (pages > EXPLAIN_PAGES) {
+			omitted += pages - EXPLAIN_PAGES;
+			pages = EXPLAIN_PAGES;
+		}
+	}
+	tracing_release(&explain->tracing);
+	c = explain_begin(run, "end", 4);
+	cbor_put_int(c, "snapshot", explain->snapshots++);
+	cbor_put_int(c, "pages", pages);
+	cbor_put_int(c, "omitted", omitted);
+	cbor_put_text(c, "error", err ? strerror(-err) : "");
+	stream_end(&run->stream, STREAM_TRACE);
+	explain->count = 0;
+}
+
+void explain_close(struct run *run)
+{
+	tracing_close(&run->explain.tracing);
+}

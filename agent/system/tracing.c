@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The trace instance of --explain: its files, and the pages of its ring buffers. */
+#include "system/tracing.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/value.h"
+
+/* Memory of all buffers: the trace and its snapshot. */
+#define TRACING_MEMORY (64 << 20)
+#define TRACING_KB_MIN 128
+#define TRACING_KB_MAX 4096
+#define TRACING_OTHER_KB "64" /* on CPUs that are not measured */
+
+/* The first two are needed. */
+const char *const tracing_events[] = {
+	"sched/sched_switch",
+	"sched/sched_waking",
+	"irq/irq_handler_entry",
+	"irq/irq_handler_exit",
+	"irq/softirq_entry",
+	"irq/softirq_exit",
+	"timer/hrtimer_expire_entry",
+	"power/cpu_idle",
+	"irq_vectors/local_timer_entry",
+	"irq_vectors/local_timer_exit",
+	"irq_vectors/reschedule_entry",
+	"irq_vectors/reschedule_exit",
+	"irq_vectors/call_function_entry",
+	"irq_vectors/call_function_exit",
+	"irq_vectors/call_function_single_entry",
+	"irq_vectors/call_function_single_exit",
+	"irq_vectors/irq_work_entry",
+	"irq_vectors/irq_work_exit",
+	"ipi/ipi_entry",
+	"ipi/ipi_exit",
+	NULL,
+};
+
+static const char *tracing_folder(void)
+{
+	static const char *const folders[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
+
+	for (int i = 0; i < 2; i++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "%s/instances", folders[i]);
+		if (!access(path, W_OK))
+			return folders[i];
+	}
+	return NULL;
+}
+
+static int tracing_put(const struct tracing *tracing, const char *file, const char *value)
+{
+	char path[208];
+
+	snprintf(path, sizeof(path), "%s/%s", tracing->instance, file);
+	return value_put(path, value);
+}
+
+static int tracing_open_file(const struct tracing *tracing, const char *file)
+{
+	char path[208];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", tracing->instance, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+static int tracing_size(const struct tracing *tracing, const struct cpulist *cpus)
+{
+	int64_t bytes = value_memory_available() / 16;
+	char size[24], file[48];
+	int err = tracing_put(tracing, "buffer_size_kb", TRACING_OTHER_KB);
+	int64_t kb;
+
+	if (!bytes || bytes > TRACING_MEMORY)
+		bytes = TRACING_MEMORY;
+	kb = bytes / 1024 / 2 / (cpulist_count(cpus) ?: 1);
+	kb = kb < TRACING_KB_MIN ? TRACING_KB_MIN : kb > TRACING_KB_MAX ? TRACING_KB_MAX : kb;
+	snprintf(size, sizeof(size), "%lld", (long long)kb);
+	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1)) {
+		snprintf(file, sizeof(file), "per_cpu/cpu%d/buffer_size_kb", cpu);
+		err = tracing_put(tracing, file, size);
+	}
+	return err;
+}
+
+int tracing_open(struct tracing *tracing, struct settings *settings, const struct cpulist *cpus,
+		 struct message *msg)
+{
+	const char *folder = tracing_folder();
+	int err;
+
+	if (!folder)
+		return message_set(msg, -ENOENT,
+				   geteuid() ? "run as root" :
+					       "mount it: mount -t tracefs nodev "
+					       "/sys/kernel/tracing (a container needs it from its "
+					       "host, and a locked-down kernel forbids it)",
+				   "the kernel's trace files cannot be reached");
+	tracing->page_size = (size_t)sysconf(_SC_PAGESIZE);
+	tracing->pages = malloc(2 * tracing->page_size + TRACING_TEXT);
+	if (!tracing->pages)
+		return message_set(msg, -ENOMEM, "free some memory", "out of memory");
+	tracing->text = (char *)tracing->pages + 2 * tracing->page_size;
+	snprintf(tracing->instance, sizeof(tracing->instance), "%s/instances/rtgauge-%d-explain",
+		 folder, (int)getpid());
+	err = settings_make_instance(settings, tracing->instance);
+	tracing->made = !err;
+	if (!err)
+		err = tracing_put(tracing, "tracing_on", "0");
+	if (!err)
+		err = tracing_put(tracing, "trace_clock", "mono");
+	if (!err)
+		err = tracing_size(tracing, cpus);
+	if (err)
+		return message_set(
+			msg, err,
+			err == -ENOMEM ? "free some memory" :
+					 "run as root, on a kernel that is not locked down",
+			"cannot make a trace instance in %s: %s", folder, value_reason(err));
+	/* the first one allocates the memory */
+	tracing->swaps = !tracing_put(tracing, "snapshot", "1");
+	tracing_release(tracing);
+	return 0;
+}
+
+int tracing_start(const struct tracing *tracing)
+{
+	char file[96];
+
+	for (int i = 0; tracing_events[i]; i++) {
+		int err;
+
+		snprintf(file, sizeof(file), "events/%s/enable", tracing_events[i]);
+		err = tracing_put(tracing, file, "1");
+		if (err && i < 2)
+			return err;
+	}
+	return tracing_put(tracing, "tracing_on", "1");
+}
+
+void tracing_close(struct tracing *tracing)
+{
+	if (tracing->made)
+		tracing_put(tracing, "tracing_on", "0");
+	tracing->made = false;
+	free(tracing->pages);
+	tracing->pages = NULL;
+}
+
+int tracing_read(const struct tracing *tracing, const char *file, const char *end)
+{
+	int fd = tracing_open_file(tracing, file);
+	size_t used = 0;
+	ssize_t got;
+	char *cut;
+
+	if (fd < 0)
+		return fd;
+	while (used < TRACING_TEXT - 1 &&
+	       (got = read(fd, tracing->text + used, TRACING_TEXT - 1 - used)) > 0)
+		used += (size_t)got;
+	close(fd);
+	tracing->text[used] = '\0';
+	cut = end ? strstr(tracing->text, end) : NULL;
+	return (int)(cut ? cut - tracing->text : (ssize_t)used);
+}
+
+int tracing_take(const struct tracing *tracing)
+{
+	return tracing->swaps ? tracing_put(tracing, "snapshot", "1") :
+				tracing_put(tracing, "tracing_on", "0");
+}
+
+void tracing_release(const struct tracing *tracing)
+{
+	/* what is left of it would be at the front of the next but one */
+	if (tracing->swaps)
+		tracing_put(tracing, "snapshot", "2");
+	else
+		tracing_put(tracing, "tracing_on", "1");
+}
+
+static bool tracing_wanted(const struct tracing_window *windows, int count, int cpu,
+			   int64_t from_ns, int64_t to_ns)
+{
+	for (int i = 0; i < count; i++)
+		if (windows[i].cpu == cpu && from_ns <= windows[i].to_ns &&
+		    to_ns >= windows[i].from_ns)
+			return true;
+	return false;
+}
+
+/* A page begins with the time of its first event. */
+static int64_t tracing_page_ns(const uint8_t *page)
+{
+	int64_t time_ns;
+
+	memcpy(&time_ns, page, sizeof(time_ns));
+	return time_ns;
+}
+
+int tracing_pages(const struct tracing *tracing, int cpu, const struct tracing_window *windows,
+		  int count, int most,
+		  void (*page)(void *arg, int number, const uint8_t *data, size_t size), void *arg)
+{
+	uint8_t *held = tracing->pages, *next = held + tracing->page_size, *other;
+	int found = 0, number = 0, fd;
+	ssize_t size = 0;
+	char file[48];
+
+	snprintf(file, sizeof(file), "per_cpu/cpu%d/%s", cpu,
+		 tracing->swaps ? "snapshot_raw" : "trace_pipe_raw");
+	fd = tracing_open_file(tracing, file);
+	if (fd < 0)
+		return fd;
+	/* a page ends where the next one begins, so one is held back */
+	for (;; number++) {
+		ssize_t got = read(fd, next, tracing->page_size);
+		int64_t end_ns = got > 8 ? tracing_page_ns(next) : INT64_MAX;
+
+		if (size && tracing_wanted(windows, count, cpu, tracing_page_ns(held), end_ns) &&
+		    found++ < most) {
+			while (size && !held[size - 1])
+				size--;
+			page(arg, number - 1, held, (size_t)size);
+		}
+		if (got <= 8)
+			break;
+		other = held;
+		held = next;
+		next = other;
+		size = got;
+	}
+	close(fd);
+	return found;
+}
