@@ -33,9 +33,13 @@ ARROWS: Mapping[str, str] = {
     "store": "errors stream catalogue units text",
     # The model is data that reports read, too; the rest finds causes.
     "causes.model": "",
-    "causes": "causes.model errors clock lab stream store target units text",
+    "causes.blame": "causes.model",
+    "causes.tracefs": "causes.model causes.blame errors store stream text units",
+    "causes": "causes.model causes.blame causes.tracefs errors clock lab stream store target units"
+    " text",
     "engine": "errors facts catalogue plan target store stream stats audit units text",
-    "report.results": "causes.model errors stats store stream catalogue reference units text",
+    "report.results": "causes.model causes.tracefs errors stats store stream catalogue reference"
+    " units text",
     "report.pictures": "report.results causes.model errors stats store stream units text",
     "report.sets": "report.pictures report.results errors facts stats units text",
     "report.document": "report.sets report.pictures report.results causes.model errors stats units"

@@ -14,8 +14,9 @@ import pytest
 
 import report_runs as made
 from rtgauge.causes import CLASSES, Cause, Cost, Segment, Task
+from rtgauge.causes.blame import main_segment
 from rtgauge.causes.cut import Step, Tasks, cut, walk
-from rtgauge.causes.explain import _blamed, keep, main_segment, select
+from rtgauge.causes.explain import _blamed, keep, select
 from rtgauge.causes.remedies import REMEDIES, System, remedies
 from rtgauge.causes.replay import Clock, check
 from rtgauge.causes.symbols import UNLOADED, USER, Symbols, TaskLayout
@@ -469,7 +470,7 @@ def test_the_blame_names_class_task_and_function_and_what_to_try() -> None:
         segment("interrupt", 10_000, "apic_timer_interrupt"),
         segment("preemption-off", 25_000, "clear"),
     )
-    main = main_segment(found)
+    main = main_segment(found.segments)
     assert main is not None
     assert (main.kind, main.function, main.length_ns) == ("preemption-off", "copy", 65_000)
     blamed = _blamed(found, 8_000, STOCK)

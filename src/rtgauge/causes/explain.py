@@ -4,28 +4,27 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtgauge.causes.blame import blame, microseconds
 from rtgauge.causes.cut import Step, Tasks, cut, walk
-from rtgauge.causes.model import CLASSES, Cause, Cost, Segment, causes_of, document_of
+from rtgauge.causes.model import Cause, Cost, causes_of, document_of
 from rtgauge.causes.remedies import System, remedies
 from rtgauge.causes.replay import Sample, arrays, check, due_of, replayed
 from rtgauge.causes.symbols import Symbols, TaskLayout
+from rtgauge.causes.tracefs import kept_of
 from rtgauge.errors import StoreError, UsageError
 from rtgauge.store import StoredRun, StoredSeries, StoredStep
 
-__all__ = ["SAMPLES_MAX", "Explained", "explain", "keep", "main_segment", "select"]
+__all__ = ["SAMPLES_MAX", "Explained", "explain", "keep", "select", "traced"]
 
 #: Samples that one replay explains.
 SAMPLES_MAX: Final = 400
-# A sample within this many times the median of its series is an ordinary one.
-ORDINARY: Final = 2.0
 _COST: Final = Cost(0, "none: the run was measured without a recorder, and replayed")
 
 
@@ -35,7 +34,7 @@ class Explained:
 
     causes: tuple[Cause, ...]
     compared: int
-    """Samples of the run and its replay, all equal."""
+    """Samples of the run and its replay, all equal. 0: the run has a trace of its own."""
     seconds: float
 
 
@@ -123,8 +122,8 @@ def _nothing(
     largest = max(int(arrays(each.series)[:, 2].max(initial=0)) for each in candidates)
     if above_ns is not None:
         return (
-            f"no sample of the run is above {_time(above_ns)}",
-            f"the largest is {_time(largest)}",
+            f"no sample of the run is above {microseconds(above_ns)}",
+            f"the largest is {microseconds(largest)}",
         )
     contexts = ", ".join(dict.fromkeys(each.context for each in candidates))
     context, index = sample or ("", 0)
@@ -186,6 +185,7 @@ def _medians(run: StoredRun) -> Mapping[tuple[int, int], float]:
 def _system(run: StoredRun, step: int) -> System:
     """The system, and the step as words of the command line."""
     document = run.document
+    entry = next(each for each in document["steps"] if each["step"] == step)
     orders = document.get("orders") or ()
     words: Sequence[str] = next(
         (
@@ -193,14 +193,14 @@ def _system(run: StoredRun, step: int) -> System:
             for each in orders
             if "--step" in each and each[each.index("--step") + 1] == str(step)
         ),
-        (),
+        (str(entry["measurement"]), *_words(entry)),
     )
     kept = [
         word
         for place, word in enumerate(words)
-        if "--disturb-module" not in (word, words[place - 1] if place else "")
+        if word != "--explain"
+        and "--disturb-module" not in (word, words[place - 1] if place else "")
     ]
-    entry = next(each for each in document["steps"] if each["step"] == step)
     return System(
         str((document.get("environment") or {}).get("realtime", "")),
         str(document["target"]),
@@ -209,54 +209,60 @@ def _system(run: StoredRun, step: int) -> System:
     )
 
 
+def _words(entry: Mapping[str, Any]) -> Iterator[str]:
+    """The options of a step."""
+    for name, value in {
+        **(entry.get("parameters") or {}), **(entry.get("run_options") or {})
+    }.items():  # fmt: skip
+        if value not in (None, False, ""):
+            yield from (f"--{name}",) if value is True else (f"--{name}", str(value))
+
+
+def traced(
+    run: StoredRun,
+    *,
+    worst: int = 1,
+    above_ns: int | None = None,
+    sample: tuple[str, int] | None = None,
+) -> Explained | None:
+    """The causes that the trace of a run shows, chosen as by ``select``; None: it has no trace.
+
+    Raises UsageError if the trace was not kept for any of them.
+    """
+    kept = [(step, found) for step in run.steps if (found := kept_of(step)).asked]
+    if not kept:
+        return None
+    medians = _medians(run)
+    causes = [
+        _blamed(one, medians.get((step.number, one.series), 0.0), _system(run, step.number))
+        for step, found in kept
+        for one in found.causes(step, {})
+    ]
+    if not causes:
+        lost = [one for _, found in kept for one in found.lost]
+        reason = lost[0].reason if lost else "no sample had a due time"
+        remedy = lost[0].remedy if lost else "explain 'timer', or another measurement on a grid"
+        raise UsageError(f"run {run.id} has no trace of its samples: {reason}", remedy)
+    causes.sort(key=lambda one: -one.latency_ns)
+    wanted = [
+        one
+        for place, one in enumerate(causes)
+        if (sample is None or (one.context, one.index) == sample)
+        and (above_ns is None or one.latency_ns > above_ns)
+        and [each.context for each in causes[:place]].count(one.context) < worst
+    ]
+    if not wanted:
+        names = ", ".join(f"{one.context}:{one.index}" for one in causes)
+        raise UsageError(
+            "the run kept no trace of such a sample", f"it kept that of {names} (CONTEXT:INDEX)"
+        )
+    return Explained(tuple(wanted), 0, 0.0)
+
+
 def _blamed(cause: Cause, median: float, system: System) -> Cause:
     """The cause with its blame and remedies."""
-    if cause.latency_ns <= ORDINARY * median:
-        text = f"nobody: an ordinary sample. The median of the series is {_time(int(median))}"
-        return replace(cause, blame=text)
-    main = main_segment(cause)
-    if main is None:
-        return cause
-    took = f"{main.length_ns / 1000:.3f} of {_time(cause.latency_ns)}"
-    return replace(cause, blame=f"{_sentence(main)} ({took})", remedies=remedies(main, system))
-
-
-def main_segment(cause: Cause) -> Segment | None:
-    """What took most of a sample: segments of one class and task together, as one segment."""
-    total: Counter[tuple[str, str]] = Counter()
-    for one in cause.segments:
-        total[_key(one)] += one.length_ns
-    if not total:
-        return None
-    key, length = total.most_common(1)[0]
-    same = [one for one in cause.segments if _key(one) == key]
-    return replace(max(same, key=lambda one: one.length_ns), length_ns=length)
-
-
-def _key(segment: Segment) -> tuple[str, str]:
-    lock = segment.kind == "lock"
-    return segment.kind, segment.function if lock or not segment.task else segment.task.name
-
-
-def _sentence(main: Segment) -> str:
-    task = main.task.name if main.task else "an unknown task"
-    rank = f"{main.task.policy} {main.task.priority}" if main.task and main.task.priority else ""
-    owner = f", held by {main.owner.name}" if main.owner else ""
-    return {
-        "hardware": "nothing ran: the processor was halted",
-        "interrupts-off": f"interrupts were off: {main.function}, task {task}",
-        "interrupt": f"an interrupt handler ran: {main.function}",
-        "softirq": f"a softirq ran: {main.function}",
-        "preemption-off": f"task {task} was not preempted: {main.function}",
-        "higher-priority": f"a task of higher or equal priority ran: {task} {rank}".rstrip(),
-        "lock": f"waited for a lock in {main.function}{owner}",
-        "switch": f"the switch of tasks itself: {main.function}",
-        "return": f"the return to the task: {main.function}",
-    }.get(main.kind, CLASSES[main.kind])
-
-
-def _time(ns: int) -> str:
-    return f"{ns / 1000:.3f} µs"
+    text, main = blame(cause.segments, cause.latency_ns, median)
+    return replace(cause, blame=text, remedies=remedies(main, system) if main else ())
 
 
 def keep(run: StoredRun, causes: Sequence[Cause]) -> None:

@@ -50,9 +50,10 @@ def explain(
 ) -> int:
     """Show where the time of samples went, from the due moment to the running task.
 
-    RUN was measured on an emulated board in counted mode. Its image boots again with a recorder in
-    QEMU and receives the same orders. Nothing is explained unless all samples are equal. The
-    default is the worst sample of each context, and what the 20 worst have in common.
+    A run with --explain has a trace, which shows its largest samples. Any other RUN was measured on
+    an emulated board in counted mode. Its image boots again with a recorder in QEMU and receives
+    the same orders. Nothing is explained unless all samples are equal. The default is the worst
+    sample of each context, and what the 20 worst have in common.
 
     \b
     Examples:
@@ -61,7 +62,7 @@ def explain(
       rtgauge explain 12 --sample user:1883 --json
     """
     from rtgauge.causes.explain import explain as explain_  # noqa: PLC0415
-    from rtgauge.causes.explain import keep, select  # noqa: PLC0415
+    from rtgauge.causes.explain import keep, select, traced  # noqa: PLC0415
 
     if sum(option is not None for option in (worst, above, sample)) > 1:
         raise UsageError(
@@ -69,15 +70,15 @@ def explain(
         )
     with open_store(place) as store:
         found = find_run(store, run)
-        samples = select(
-            found,
-            worst=worst or WORST,
-            above_ns=None if above is None else parse_duration(above),
-            sample=None if sample is None else _sample(sample),
-        )
-        say(f"replaying run {found.id[:13]} to explain {len(samples)} samples …")
-        explained = explain_(found, samples, say)
-        keep(found, explained.causes)
+        number = worst or WORST
+        above_ns = None if above is None else parse_duration(above)
+        place_of = None if sample is None else _sample(sample)
+        explained = traced(found, worst=number, above_ns=above_ns, sample=place_of)
+        if explained is None:
+            samples = select(found, worst=number, above_ns=above_ns, sample=place_of)
+            say(f"replaying run {found.id[:13]} to explain {len(samples)} samples …")
+            explained = explain_(found, samples, say)
+            keep(found, explained.causes)
         brief = worst is None and above is None and sample is None
         if as_json:
             _print_json(found, explained)
@@ -99,14 +100,15 @@ def _print_json(run: StoredRun, explained: Explained) -> None:
     from rtgauge.causes import document_of  # noqa: PLC0415
 
     replay = {"samples": explained.compared, "seconds": round(explained.seconds, 3)}
-    print_json({**document_of(run.id, explained.causes), "replay": replay})
+    more = {"replay": replay} if explained.compared else {}
+    print_json({**document_of(run.id, explained.causes), **more})
 
 
 def _print(run: StoredRun, explained: Explained, *, brief: bool) -> None:
     """The tables; with ``brief`` of the worst sample of each context alone."""
     from rtgauge.report.render.causes_text import common, lines  # noqa: PLC0415
 
-    note = f"replayed: all {explained.compared} samples equal"
+    note = f"replayed: all {explained.compared} samples equal" if explained.compared else "traced"
     shown = _first_of_each(explained.causes) if brief else explained.causes
     for number, cause in enumerate(shown):
         if number:

@@ -111,7 +111,7 @@ def _detail(segment: Segment) -> str:
     more = " …" if len(segment.functions) > FUNCTIONS_SHOWN else ""
     if not parts and segment.function:
         parts = [segment.function]
-    return f"{name}: {', '.join(parts)}{more}" if name else ", ".join(parts) + more
+    return ": ".join(filter(None, (name, ", ".join(parts)))) + more
 
 
 def _microseconds(ns: int) -> str:

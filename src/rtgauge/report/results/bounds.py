@@ -143,6 +143,7 @@ def bounds(
             or step["role"] != "measurement"
             or step["state"] not in ("complete", "interrupted")
             or step["load"].get("disturb")
+            or "explain_ns" in step["load"]
             or not one["bound"]["samples"]
         ):
             continue

@@ -13,13 +13,14 @@ import functools
 import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.causes.model import causes_of
+from rtgauge.causes.tracefs import Kept, kept_of
 from rtgauge.errors import StoreError
 from rtgauge.report.results import background, gather
 from rtgauge.report.results.bounds import Held, Member, bounds, verdict_on
@@ -141,6 +142,7 @@ def _run(
     verdicts: list[Document] = []
     evidence: list[Member] = []
     places: list[tuple[int, int]] = []
+    traced: list[Document] = []
     chapters = _chapters(source.get("catalogue"))
     rhythms = _rhythms(source.get("catalogue"))
     limitations = _limitations(source.get("catalogue"))
@@ -148,6 +150,8 @@ def _run(
     for step in sorted(run.steps, key=lambda step: step.number):
         planned = _planned(source.get("plan"), step.number)
         steps.append(_step(step, chapters.get(_measurement(step), ""), planned, target))
+        kept, usual = kept_of(step), {}
+        _label_traced(steps[-1], kept)
         stages = composed(step, _described(source.get("catalogue"), _measurement(step)))
         for stored in reported(step):
             key = (step.number, stored.info.series)
@@ -164,6 +168,8 @@ def _run(
             evidence.append(Member(at, len(places), effective, held, timed, top))
             series.append(one)
             places.append(key)
+            usual[stored.info.series] = one["percentiles"].get("50")
+        traced += [asdict(one) for one in kept.causes(step, usual)]
         tables.extend(_table(step, table) for table in step.tables)
         tests.extend(_test(step, test, limitations, target) for test in step.verdicts)
     findings = [
@@ -206,7 +212,7 @@ def _run(
         "ratings": ratings(source.get("plan") or {}),
         "points": points(source.get("plan") or {}),
         "notes": notes(source.get("plan") or {}),
-        "causes": _causes(run),
+        "causes": _causes(run) + traced,
     }
     found = {place: figures[key] for place, key in enumerate(places)}
     marks: dict[int, Mark] = {}
@@ -218,6 +224,18 @@ def _run(
         one["published"] = published(one, document)
         one["places"] = published_places(one, document)
     return document, tuple(places), marks, evidence
+
+
+def _label_traced(step: Document, kept: Kept) -> None:
+    """A step with the kernel's trace on must not be taken for one without it. What could not be
+    traced, and why, becomes an event."""
+    load = step["load"]
+    if kept.added_ns is not None:
+        load["name"] = "explain" if load["name"] == "idle" else f"{load['name']},explain"
+        load["explain_ns"] = kept.added_ns
+    for lost in kept.lost:
+        words = f"--explain: {lost.reason}. To explain samples: {lost.remedy}."
+        step["events"].append({"event": "message", "time_s": 0.0, "text": words})
 
 
 def _causes(run: StoredRun) -> list[Document]:

@@ -29,6 +29,7 @@ __all__ = ["Point", "negative_points", "positive_points", "prepared"]
 Run = Mapping[str, Any]
 
 UNDISTURBED: Final = "these are not the figures of the undisturbed system"
+UNTRACED: Final = "measure without it for the figures of the system"
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,10 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
     if disturb := step["load"].get("disturb"):
         text = f"{where}: an injection ({disturb}) disturbed this step"
         points.append(Point("warn", f"{text}. {capital(UNDISTURBED)}."))
+    if (added := step["load"].get("explain_ns")) is not None:
+        text = f"{where}: the trace of --explain made a wake-up {numbers.time(added)} later"
+        shows = "'rtgauge explain' shows where the time of the largest samples went"
+        points.append(Point("warn", f"{text}. {shows}. {capital(UNTRACED)}."))
     members = [one for one in run["series"] if one["step"] == step["step"]]
     missed, lost = (sum(one[key] for one in members) for key in ("missed", "lost"))
     stream = step["stream"]

@@ -38,7 +38,7 @@ def published(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str,
     follow each other. Boards with the same label, then with the same kind of kernel come first. A
     step with tables or tests alone has all rows of its measurement.
     """
-    emulated = bool(step["load"].get("disturb") or run["environment"].get("lab"))
+    emulated = bool(_altered(step) or run["environment"].get("lab"))
     members = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
     if not members:
         rows = [row for row in reference.rows() if row.measurement == step["measurement"]]
@@ -57,6 +57,11 @@ def published(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str,
     return list(unique.values())
 
 
+def _altered(step: Mapping[str, Any]) -> bool:
+    """Whether an injection or the kernel's trace made its figures others than the system's."""
+    return bool(step["load"].get("disturb")) or "explain_ns" in step["load"]
+
+
 def places(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The places of a step's maxima among the published ones of the same quantity.
 
@@ -66,7 +71,7 @@ def places(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, An
     with unanswered events have no place. Among series that differ only in their
     CPU, the one with the highest maximum has a place.
     """
-    if step["load"].get("disturb") or run["environment"].get("lab") or step["state"] == "failed":
+    if _altered(step) or run["environment"].get("lab") or step["state"] == "failed":
         return []
     alike: dict[tuple[Any, ...], list[int]] = {}
     for place, one in enumerate(run["series"]):

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trace of a step, as its records ``trace`` have it, and the causes of its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal
+
+from rtgauge import text
+from rtgauge.causes.blame import blame
+from rtgauge.causes.model import Cause, Cost, Segment
+from rtgauge.causes.tracefs.pages import (
+    Event,
+    Format,
+    Layout,
+    read_format,
+    read_layout,
+    read_page,
+)
+from rtgauge.causes.tracefs.segments import Sample, segments_of
+
+if TYPE_CHECKING:
+    from rtgauge.store import StoredSeries, StoredStep
+    from rtgauge.stream import Trace
+
+__all__ = ["Kept", "Lost", "kept_of"]
+
+LAST: Final = 5
+"""Number of samples that are explained in addition to the largest of each series: the last."""
+SAMPLES_LIMIT: Final = 1024
+PAGES_LIMIT: Final = 2048
+PAGE_LIMIT: Final = 1 << 17
+FORMATS_LIMIT: Final = 64
+_BIG: Final = ("ppc", "ppc64", "s390", "s390x", "sparc", "sparc64", "mips", "mips64")
+_LATE = (
+    "The trace of its beginning is missing: it was overwritten before it was read. Use a lighter"
+    " load, or measure on fewer CPUs."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Why nothing could be explained, and what to do."""
+
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A sample of which the trace was kept."""
+
+    snapshot: int
+    series: int
+    index: int
+    due_ns: int
+    value: int
+    cpu: int
+    thread: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Pages of a CPU without a gap."""
+
+    snapshot: int
+    begin_ns: int
+    events: tuple[Event, ...]
+
+    @property
+    def end_ns(self) -> int:
+        return self.events[-1].time_ns if self.events else self.begin_ns
+
+
+@dataclass
+class Kept:
+    """What the trace of a step has. ``added_ns``: by how much its events delay a wake-up; None if
+    nothing was traced."""
+
+    lost: list[Lost] = field(default_factory=list)
+    without_ns: int = 0
+    with_ns: int = 0
+    added_ns: int | None = None
+    samples: list[_Chosen] = field(default_factory=list)
+    _layout: bytes = b""
+    _formats: dict[str, bytes] = field(default_factory=dict)
+    _pages: dict[tuple[int, int, int], bytearray] = field(default_factory=dict)
+    _omitted: set[int] = field(default_factory=set)
+    _errors: dict[int, str] = field(default_factory=dict)
+    _order: Literal["little", "big"] = "little"
+
+    @property
+    def asked(self) -> bool:
+        """Whether a trace was asked for."""
+        return self.added_ns is not None or bool(self.lost)
+
+    # --- taking records in ---
+
+    def take(self, record: Trace) -> None:
+        """Memory is limited whatever the records say: samples and pages beyond it are left out."""
+        fields = record.fields
+        match record.part:
+            case "format":
+                self._take_format(str(fields["name"]), _bytes(fields["data"]))
+            case "cost":
+                self.without_ns, self.with_ns = _int(fields["without_ns"]), _int(fields["with_ns"])
+                self.added_ns = self.with_ns - self.without_ns
+            case "lost" if len(self.lost) < FORMATS_LIMIT:
+                self.lost.append(Lost(str(fields["reason"]), str(fields["remedy"])))
+            case "sample":
+                names = ("snapshot", "series", "index", "due_ns", "value", "cpu", "thread")
+                self.samples.append(_Chosen(*(_int(fields[name]) for name in names)))
+                if len(self.samples) > SAMPLES_LIMIT:
+                    self.samples = _chosen(self.samples)
+            case "end":
+                if _int(fields["omitted"]):
+                    self._omitted.add(_int(fields["snapshot"]))
+                if fields["error"]:
+                    self._errors[_int(fields["snapshot"])] = str(fields["error"])
+
+    def _take_format(self, name: str, data: bytes) -> None:
+        if name == "header_page":
+            self._layout = data
+        elif len(self._formats) < FORMATS_LIMIT:
+            self._formats[name] = data
+
+    def take_page(self, record: Trace) -> None:
+        """A page, after all other records: one that no chosen sample needs is left out."""
+        fields = record.fields
+        snapshot, cpu, number, at = (
+            _int(fields[key]) for key in ("snapshot", "cpu", "number", "at")
+        )
+        place = (snapshot, cpu, number)
+        page = self._pages.get(place)
+        if page is None:
+            if len(self._pages) >= PAGES_LIMIT or not self._needs(snapshot, cpu):
+                return
+            page = self._pages[place] = bytearray()
+        if at == len(page) and at < PAGE_LIMIT:
+            page += _bytes(fields["data"])
+
+    def _needs(self, snapshot: int, cpu: int) -> bool:
+        """A page of a snapshot may show a sample that was found in the next one."""
+        return any(
+            one.cpu == cpu and one.snapshot - 1 <= snapshot <= one.snapshot for one in self.samples
+        )
+
+    # --- giving causes ---
+
+    @cached_property
+    def _known(self) -> tuple[Layout, Mapping[int, Format]]:
+        formats = {}
+        for name, data in self._formats.items():
+            one = read_format(name, data)
+            if one is not None:
+                formats[one.number] = one
+        return read_layout(self._layout, self._order), formats
+
+    @cached_property
+    def _runs(self) -> Mapping[int, Sequence[_Run]]:
+        """CPU -> pages that follow each other."""
+        found: dict[int, list[_Run]] = {}
+        before: tuple[int, int, int] = (-1, -1, -1)
+        for place in sorted(self._pages):
+            snapshot, cpu, number = place
+            page = read_page(bytes(self._pages[place]), *self._known)
+            if page is None:
+                continue
+            runs = found.setdefault(cpu, [])
+            follows = before == (snapshot, cpu, number - 1) and not page.missed
+            before = place
+            if follows and runs:
+                last = runs[-1]
+                runs[-1] = _Run(snapshot, last.begin_ns, (*last.events, *page.events))
+            else:
+                runs.append(_Run(snapshot, page.begin_ns, page.events))
+        return found
+
+    def cause(
+        self, one: _Chosen, step: int, series: StoredSeries, start_ns: int, usual_ns: int
+    ) -> Cause:
+        """Where the time of a chosen sample went. ``start_ns``: CLOCK_MONOTONIC of the step's due
+        time 0. ``usual_ns``: the median of its series."""
+        due_ns = one.due_ns + _offset(series, one.index)
+        begin = start_ns + due_ns
+        end = begin + max(one.value, 0)
+        run = self._best(one, begin, end)
+        segments: tuple[Segment, ...] = ()
+        rest, unseen = max(one.value, 0), ""
+        if run is None:
+            unseen = self._errors.get(one.snapshot, "") or _LATE
+        else:
+            sample = Sample(
+                begin, end, one.thread, run.begin_ns, self._until(run, one, end), usual_ns
+            )
+            segments, rest = segments_of(sample, run.events)
+            if run.begin_ns > begin:
+                unseen = _LATE
+            elif self._until(run, one, end) < end:
+                unseen = "The events of its end were too many to keep."
+        return Cause(
+            step=step,
+            series=one.series,
+            context=series.info.context,
+            index=one.index,
+            due_ns=due_ns,
+            latency_ns=one.value,
+            segments=segments,
+            rest_ns=rest + min(one.value, 0),
+            source="tracefs",
+            blame=blame(segments, one.value, usual_ns)[0],
+            cost=Cost(self.added_ns or 0, self.cost_text),
+            unseen=unseen,
+        )
+
+    def _best(self, one: _Chosen, begin: int, end: int) -> _Run | None:
+        """The pages that reach back furthest, of those that show some of the sample."""
+        runs = [
+            run
+            for run in self._runs.get(one.cpu, ())
+            if run.begin_ns < end and self._until(run, one, end) > begin
+        ]
+        return min(
+            runs,
+            key=lambda run: (max(run.begin_ns, begin), run.snapshot != one.snapshot, -run.begin_ns),
+            default=None,
+        )
+
+    def _until(self, run: _Run, one: _Chosen, end: int) -> int:
+        """Up to where pages show what happened. Those of the sample's own snapshot include all up
+        to its end, unless there is a gap before it."""
+        complete = run.snapshot == one.snapshot and run.snapshot not in self._omitted
+        gap = any(
+            other.snapshot == run.snapshot and run.begin_ns < other.begin_ns < end
+            for other in self._runs[one.cpu]
+        )
+        return end if complete and not gap else run.end_ns
+
+    @property
+    def cost_text(self) -> str:
+        return (
+            f"the trace makes a wake-up {text.time(self.added_ns or 0)} later here"
+            f" ({text.time(self.without_ns)} without it, {text.time(self.with_ns)} with it, medians"
+            " of 101 wake-ups before the run)"
+        )
+
+    def causes(self, step: StoredStep, usual_ns: Mapping[int, float | None]) -> Iterator[Cause]:
+        """The causes of the chosen samples, in the order of time. ``usual_ns``: series -> its
+        median."""
+        known = {series.info.series: series for series in step.series}
+        start_ns = step.header.start_ns if step.header else 0
+        for one in self.samples:
+            series = known.get(one.series)
+            if series is not None:
+                usual = int(usual_ns.get(one.series) or 0)
+                yield self.cause(one, step.number, series, start_ns, usual)
+
+
+def kept_of(step: StoredStep) -> Kept:
+    """The trace that was kept of a step; empty if none was."""
+    kept = Kept()
+    if step.header is None or not len(step.trace):
+        return kept
+    if step.header.machine.startswith(_BIG) and not step.header.machine.endswith(("le", "el")):
+        kept._order = "big"
+    for record in step.trace:
+        kept.take(record)
+    kept.samples = _chosen(kept.samples)
+    for record in step.trace:
+        if record.part == "page":
+            kept.take_page(record)
+    return kept
+
+
+def _chosen(samples: Sequence[_Chosen]) -> list[_Chosen]:
+    """The largest of each series, and the last ones, in the order of time."""
+    largest: dict[int, _Chosen] = {}
+    for one in samples:
+        if one.series not in largest or one.value > largest[one.series].value:
+            largest[one.series] = one
+    chosen = {id(one) for one in (*largest.values(), *samples[-LAST:])}
+    return [one for one in samples if id(one) in chosen]
+
+
+def _offset(series: StoredSeries, index: int) -> int:
+    """How far a sample was due after its grid point."""
+    if series.companion is None:
+        return 0
+    for chunk in series.companion.chunks():
+        at = int(chunk.index.searchsorted(index))
+        if at < len(chunk.index):
+            return int(chunk.value[at]) if chunk.index[at] == index else 0
+    return 0
+
+
+def _int(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else b""

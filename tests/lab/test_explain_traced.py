@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``run --explain`` on emulated boards in counted mode: each disturbance is found in the trace,
+with its length and its thread, and without one nothing is blamed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rtgauge.causes import Cause
+from rtgauge.causes.tracefs import kept_of
+from rtgauge.store.samples import StoredStep
+from rtgauge.target.lab import LabTarget
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("qemu-system-x86_64") is None,
+    reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
+)
+HOME = Path(os.environ["HOME"])  # before the tests have one of their own
+INSTANCES = "/sys/kernel/tracing/instances"
+THREADS = ("kernel", "user")
+EVERYWHERE = ("irq", *THREADS)
+#: Kind of a disturbance -> class of its segment, and the contexts that it reaches.
+ANY: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "preempt_disable": ("preemption-off", THREADS),
+    "local_irq_save": ("interrupts-off", EVERYWHERE),
+    "raw_spin_lock_irqsave": ("interrupts-off", EVERYWHERE),
+}
+ORDINARY: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "spin_lock": ("preemption-off", THREADS),
+    "spin_lock_bh": ("preemption-off", THREADS),
+    "kthread": ("preemption-off", THREADS),
+    "tasklet": ("softirq", THREADS),
+}
+
+
+@pytest.fixture(scope="module", params=["x86_64-stock-6.12", "x86_64-rt-6.12", "arm64-rt-6.1"])
+def board(request: pytest.FixtureRequest) -> Iterator[LabTarget]:
+    """One start for all tests of a board; kernels are fetched once."""
+    if not shutil.which("qemu-system-aarch64") and request.param.startswith("arm64"):
+        pytest.skip("there is no qemu-system-aarch64: install Debian's package qemu-system-arm")
+    with pytest.MonkeyPatch.context() as patch:
+        if "XDG_CACHE_HOME" not in os.environ:
+            patch.setenv("XDG_CACHE_HOME", str(HOME / ".cache"))
+        target = LabTarget(request.param)
+        yield target
+        target.close()
+
+
+def explained(
+    board: LabTarget, folder: Path, *words: str
+) -> tuple[StoredStep, dict[str, Cause], dict[str, float]]:
+    """The step, the cause of the largest sample of each context, and the medians."""
+    common = ["--context", "irq,kernel,user", "--interval", "1ms", "--explain", "--output", "-"]
+    agent = board.start(["run", "timer", *common, *words])
+    content = b""
+    while (piece := agent.read(1.0)) != b"":
+        content += piece or b""
+    assert agent.wait(5.0) == 0
+    agent.close()
+    place = folder / "steps" / "000"
+    place.mkdir(parents=True)
+    (place / "stream.cbor").write_bytes(content)
+    step = StoredStep(folder, 0, {})
+    medians = {
+        one.info.series: float(np.median(np.concatenate([c.value for c in one.chunks()])))
+        for one in step.series
+    }
+    kept = kept_of(step)
+    assert kept.lost == []
+    assert kept.added_ns is not None
+    assert 1000 < kept.added_ns < 10_000
+    largest: dict[str, Cause] = {}
+    for cause in kept.causes(step, medians):
+        assert sum(one.length_ns for one in cause.segments) + cause.rest_ns == cause.latency_ns
+        if cause.context not in largest or cause.latency_ns > largest[cause.context].latency_ns:
+            largest[cause.context] = cause
+    assert set(largest) == set(EVERYWHERE)
+    names = {one.info.series: one.info.context for one in step.series}
+    return step, largest, {names[series]: median for series, median in medians.items()}
+
+
+@pytest.mark.parametrize("kind", [*ANY, *ORDINARY])
+def test_a_disturbance_is_found(board: LabTarget, tmp_path: Path, kind: str) -> None:
+    _, causes, medians = explained(
+        board, tmp_path, "--samples", "400",
+        "--disturb", f"{kind}:200us:7.301ms", "--disturb-module", board.disturb_module,
+    )  # fmt: skip
+    found, contexts = {**ANY, **ORDINARY}[kind]
+    if "rt" in board.name and kind in ORDINARY:
+        contexts = ()
+    for context, cause in causes.items():
+        if context not in contexts:
+            assert "rtgauge_disturb" not in cause.blame
+            assert "TASKLET" not in cause.blame
+            continue
+        excess = cause.latency_ns - medians[context]
+        assert excess > 100_000
+        named = [
+            one
+            for one in cause.segments
+            if one.kind == found
+            and one.task is not None
+            and (kind == "tasklet" or one.task.name == "rtgauge_disturb")
+        ]
+        assert sum(one.length_ns for one in named) >= 0.9 * excess
+        if kind == "tasklet":
+            assert "TASKLET" in cause.blame
+        else:
+            assert "rtgauge_disturb" in cause.blame
+
+
+def test_nothing_is_blamed_without_a_disturbance(board: LabTarget, tmp_path: Path) -> None:
+    _, causes, medians = explained(board, tmp_path, "--samples", "400")
+    for context in THREADS:
+        assert causes[context].latency_ns < 2 * medians[context]
+        assert "nobody" in causes[context].blame
+        assert causes[context].rest_ns == 0
+
+
+def test_killed_agents_leave_no_instance(board: LabTarget) -> None:
+    script = (
+        f"cd {INSTANCES}; i=0; while [ $i -lt 20 ]; do i=$((i + 1));"
+        " /agent run timer --for 60s --explain --output /dev/null & agent=$!;"
+        " n=0; while [ ! -e rtgauge-$agent-explain ] && [ $n -lt 400 ];"
+        " do n=$((n + 1)); /bin/busybox usleep 10000; done;"
+        " [ -e rtgauge-$agent-explain ] && echo made;"
+        " /bin/busybox usleep $((i * 17000)); kill -9 $agent; wait $agent;"
+        " n=0; while [ -e rtgauge-$agent-explain ] && [ $n -lt 400 ];"
+        " do n=$((n + 1)); /bin/busybox usleep 10000; done; done; /bin/busybox ls"
+    )
+    done = board.execute(["/bin/busybox", "sh", "-c", script])
+    assert done.stdout.decode().split() == ["made"] * 20

@@ -1,0 +1,541 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Causes by the kernel's trace: its pages against the kernel's own text of them, segments against
+what they must add up to, and whatever a damaged target may send.
+
+``tests/data/trace-*.json`` are from boards of the lab, packed: the files ``format`` of the events,
+``snapshot_raw`` of a trace instance (pages in base64, without the zeros at their end), and its
+``snapshot``, which is the kernel's own text of the same pages.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streams
+from rtgauge.causes.model import CERTAINTIES, CLASSES
+from rtgauge.causes.tracefs import kept_of
+from rtgauge.causes.tracefs.pages import (
+    HARDIRQ,
+    IRQS_OFF,
+    SOFTIRQ,
+    Event,
+    Format,
+    Layout,
+    read_format,
+    read_layout,
+    read_page,
+)
+from rtgauge.causes.tracefs.segments import Sample, segments_of
+from rtgauge.store.samples import StoredStep
+from rtgauge.stream import RecordType
+
+DATA: Final = Path(__file__).parents[1] / "data"
+BOARDS: Final = ("x86_64-stock-6.12", "arm64-rt-6.1")
+LINE = re.compile(
+    r"^ *(?P<task>.*)-(?P<pid>\d+) +\[(?P<cpu>\d+)\] (?P<flags>\S+) +(?P<s>\d+)\.(?P<us>\d{6}): "
+    r"(?P<name>\w+): (?P<words>.*)$"
+)
+
+
+def captured(board: str) -> dict[str, Any]:
+    packed = json.loads((DATA / f"trace-{board}.json").read_text(encoding="utf-8"))["gzip"]
+    loaded: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode("".join(packed))))
+    return loaded
+
+
+def decoded(capture: Mapping[str, Any]) -> tuple[list[bytes], Layout, dict[int, Format]]:
+    formats: dict[int, Format] = {}
+    for name, text in capture["formats"].items():
+        one = read_format(name, text.encode())
+        assert one is not None
+        formats[one.number] = one
+    pages = [base64.b64decode(page) for page in capture["pages"]]
+    return pages, read_layout(capture["header_page"].encode(), "little"), formats
+
+
+def shown(event: Event, words: str) -> list[str]:
+    """The fields that the kernel's text of an event has, as it writes them."""
+    found = []
+    for name in re.findall(r"(?:^| )(\w+)=", words):
+        value = event.fields.get(name)
+        # the kernel shows these as words or addresses
+        if value is not None and name not in ("prev_state", "function", "hrtimer", "ret"):
+            value = f"{value:03d}" if name == "target_cpu" else value
+            found.append(f"{name}={value}")
+    return found
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_pages_hold_what_the_kernel_says(board: str) -> None:
+    capture = captured(board)
+    pages, layout, formats = decoded(capture)
+    assert layout == Layout("little", 8, 8, 16)
+    events: list[Event] = []
+    for data in pages:
+        page = read_page(data, layout, formats)
+        assert page is not None
+        assert page.events[0].time_ns >= page.begin_ns
+        events += page.events
+    assert len(events) == len(capture["text"]) > 400
+    for event, text in zip(events, capture["text"], strict=True):
+        line = LINE.match(text)
+        assert line is not None, text
+        assert event.name.split("/")[1] == line["name"]
+        assert event.pid == int(line["pid"])
+        assert (event.time_ns + 500) // 1000 == int(line["s"]) * 10**6 + int(line["us"])
+        flags, preempt = event.flags, event.preempt
+        assert flags is not None
+        assert preempt is not None
+        assert bool(flags & IRQS_OFF) == (line["flags"][0] in "dD")
+        interrupt = {0: ".b", HARDIRQ: "h", SOFTIRQ: "s", HARDIRQ | SOFTIRQ: "H"}
+        column = 2 if len(line["flags"]) == 5 else 3  # 6.1 RT has one for lazy preemption
+        assert line["flags"][column] in interrupt[flags & (HARDIRQ | SOFTIRQ)]
+        depth = line["flags"][column + 1]
+        assert (preempt & 15) == (0 if depth == "." else int(depth, 16))
+        for word in shown(event, line["words"]):
+            assert word in line["words"]
+        if event.name == "sched/sched_switch":
+            assert f"==> next_comm={event.fields['next_comm']} " in line["words"]
+            assert len(shown(event, line["words"])) == 6
+
+
+def entry(kind: int, delta: int, *words: int, order: str = "little") -> bytes:
+    head = kind | delta << 5 if order == "little" else kind << 27 | delta
+    return b"".join(word.to_bytes(4, order) for word in (head, *words))  # type: ignore[arg-type]
+
+
+FORMAT: Final = Format("x/y", 7, read_format("x/y", b"ID: 7\n").fields)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_every_kind_of_entry(order: Any) -> None:
+    """Padding, time extends and absolute times are not events, but they count for the time."""
+    number = int.from_bytes((7).to_bytes(2, order) + b"\0\0", order)
+
+    def one(kind: int, delta: int, *words: int) -> bytes:
+        return entry(kind, delta, *words, order=order)
+
+    content = b"".join(
+        (
+            one(1, 5, number),
+            one(30, 3, 2),  # 2 * 2^27 + 3
+            one(2, 1, number, 99),
+            one(29, 4, 8, 0),  # a discarded event of 8 bytes
+            one(0, 1, 12, number, 1),  # its length has a word of its own
+            one(31, 1, 8 * (2**27) // 2**27),
+            one(1, 0, number),
+            one(3, 1),  # reaches beyond the page
+        )
+    )
+    begin = 3 << 59 | 17
+    page = begin.to_bytes(8, order) + (len(content) | 1 << 31).to_bytes(8, order) + content
+    found = read_page(page, Layout(order), {7: FORMAT})
+    assert found is not None
+    assert found.missed
+    times = [event.time_ns for event in found.events]
+    extended = begin + 5 + (2 << 27) + 3 + 1
+    assert times[:3] == [begin + 5, extended, extended + 5]
+    stamp = 3 << 59 | 8 << 27 | 1
+    assert times[3:] == [stamp]
+
+
+def test_formats_that_lack_a_field() -> None:
+    bare = read_format("sched/sched_switch", b"name: sched_switch\nID: 310\nformat:\n")
+    assert bare is not None
+    assert bare.fields == {}
+    assert read_format("a/b", b"no number") is None
+    assert read_format("a/b", b"\xff\xfe") is None
+    capture = captured(BOARDS[0])
+    pages, layout, formats = decoded(capture)
+    kept = {number: Format(one.name, number, {}) for number, one in formats.items()}
+    page = read_page(pages[0], layout, kept)
+    assert page is not None
+    assert {(e.pid, e.flags, e.preempt) for e in page.events} == {(None, None, None)}
+    sample = Sample(page.begin_ns, page.begin_ns + 10**6, 5, page.begin_ns, 1 << 62)
+    segments, rest = segments_of(sample, page.events)
+    assert sum(one.length_ns for one in segments) + rest == 10**6
+    assert read_layout(b"", "little") == Layout("little")
+    assert read_layout(b"\tfield: local_t commit;\toffset:8;\tsize:3;\n", "big") == Layout("big")
+
+
+# --- segments -------------------------------------------------------------------------------------
+
+DUE: Final = 1_000_000
+TARGET: Final = 50
+ORDINARY: Final = 77
+
+
+def switch(us: float, before: int, after: int, prio: int = 120, state: int = 0) -> Event:
+    fields: dict[str, int | str] = {
+        "prev_comm": f"t{before}", "prev_pid": before, "prev_prio": 120, "prev_state": state,
+        "next_comm": f"t{after}", "next_pid": after, "next_prio": prio,
+    }  # fmt: skip
+    return Event(DUE + int(us * 1000), "sched/sched_switch", before, IRQS_OFF, 2, fields)
+
+
+def waking(us: float, pid: int, flags: int = IRQS_OFF | HARDIRQ) -> Event:
+    fields: dict[str, int | str] = {"comm": "target", "pid": TARGET, "prio": 19, "target_cpu": 0}
+    return Event(DUE + int(us * 1000), "sched/sched_waking", pid, flags, 2, fields)
+
+
+def timer(us: float, end: str, pid: int = ORDINARY, preempt: int = 0) -> Event:
+    name = f"irq_vectors/local_timer_{end}"
+    return Event(DUE + int(us * 1000), name, pid, IRQS_OFF | HARDIRQ, preempt, {"vector": 236})
+
+
+def softirq(us: float, end: str, pid: int = ORDINARY) -> Event:
+    return Event(DUE + int(us * 1000), f"irq/softirq_{end}", pid, SOFTIRQ, 0, {"vec": 6})
+
+
+def idle(us: float, state: int) -> Event:
+    return Event(DUE + int(us * 1000), "power/cpu_idle", 0, IRQS_OFF, 1, {"state": state})
+
+
+def cut(
+    events: Sequence[Event], latency_us: float, pid: int = TARGET, usual_us: float = 8
+) -> list[tuple[str, float, str, str]]:
+    """The segments as class, length in µs, task and function; nothing is left over."""
+    sample = Sample(DUE, DUE + int(latency_us * 1000), pid, 0, 1 << 62, int(usual_us * 1000))
+    segments, rest = segments_of(sample, sorted(events, key=lambda event: event.time_ns))
+    assert rest == 0
+    return [
+        (one.kind, one.length_ns / 1000, one.task.name if one.task else "", one.function)
+        for one in segments
+    ]
+
+
+def path(at: float, length: float = 0, preempt: int = 0) -> list[Event]:
+    """An interrupt that wakes the thread, which the CPU then switches to after ``length``."""
+    return [
+        switch(-100, 1, ORDINARY),
+        timer(at, "entry", preempt=preempt),
+        waking(at + 1, ORDINARY),
+        timer(at + 2, "exit"),
+        switch(at + 4 + length, ORDINARY, TARGET, 19),
+    ]
+
+
+def test_the_usual_path() -> None:
+    assert cut(path(1), 7) == [
+        ("interrupt", 1, "t77", "delivery"),
+        ("interrupt", 2, "t77", "local timer"),
+        ("switch", 2, "t77", ""),
+        ("return", 2, "t50", ""),
+    ]
+
+
+def test_interrupts_off() -> None:
+    assert cut(path(200), 206)[0] == ("interrupts-off", 200, "t77", "")
+
+
+def test_a_late_interrupt_of_an_idle_cpu_is_the_hardware() -> None:
+    events = [switch(-100, 1, 0), idle(-90, 3), *path(200)[1:], idle(200.5, 2**32 - 1)]
+    events = [
+        Event(e.time_ns, e.name, 0 if e.pid == ORDINARY else e.pid, e.flags, e.preempt, e.fields)
+        for e in events
+    ]
+    assert cut(events, 206)[0] == ("hardware", 200, "idle", "idle state 3")
+
+
+def test_preemption_off_by_the_count_that_the_interrupt_found() -> None:
+    assert cut(path(1, 200, preempt=1), 206)[2] == ("preemption-off", 202, "t77", "")
+    # without the count, a switch of the usual length is one, and a longer one is not
+    assert cut(path(1, 200), 206)[2][0] == "preemption-off"
+    assert cut(path(1, 5), 206, usual_us=8)[2][0] == "switch"
+
+
+def test_softirq_and_another_handler() -> None:
+    events = path(1, 100)
+    events += [softirq(3, "entry"), softirq(60, "exit")]
+    events += [timer(70, "entry"), timer(80, "exit")]
+    kinds = [(kind, length, function) for kind, length, _, function in cut(events, 106)]
+    assert ("softirq", 57, "TASKLET") in kinds
+    assert ("interrupt", 10, "local timer") in kinds
+
+
+def test_a_softirq_that_runs_on_around_the_interrupt() -> None:
+    events = [softirq(-50, "entry"), *path(1, 100), softirq(90, "exit")]
+    assert ("softirq", 87, "t77", "TASKLET") in cut(events, 110)
+
+
+@pytest.mark.parametrize(("prio", "kind"), [(9, "higher-priority"), (19, "higher-priority")])
+def test_tasks_that_run_first(prio: int, kind: str) -> None:
+    events = [*path(1)[:-1], switch(5, ORDINARY, 60, prio), switch(105, 60, TARGET, 19)]
+    assert (kind, 100, "t60", "") in cut(events, 107)
+
+
+def test_a_lower_task_is_not_one_of_higher_priority() -> None:
+    events = [*path(1)[:-1], switch(5, ORDINARY, 60, 30), switch(105, 60, TARGET, 19)]
+    assert ("preemption-off", 100, "t60", "") in cut(events, 107)
+
+
+def test_a_lock_has_the_task_that_held_it() -> None:
+    events = [
+        *path(1),
+        switch(10, TARGET, 60, 19, state=2),
+        waking(90, 60, IRQS_OFF),
+        switch(91, 60, TARGET, 19),
+    ]
+    sample = Sample(DUE, DUE + 95_000, TARGET, 0, 1 << 62)
+    segments, _ = segments_of(sample, sorted(events, key=lambda event: event.time_ns))
+    (lock,) = [one for one in segments if one.kind == "lock"]
+    assert lock.length_ns == 80_000
+    assert lock.owner is not None
+    assert lock.owner.pid == 60
+
+
+def test_a_sample_of_a_handler() -> None:
+    assert cut(path(40), 41, pid=0) == [
+        ("interrupts-off", 40, "t77", ""),
+        ("interrupt", 1, "t77", "local timer"),
+    ]
+
+
+def test_what_the_trace_does_not_cover_is_the_rest() -> None:
+    events = path(200)
+    sample = Sample(DUE, DUE + 206_000, TARGET, DUE + 150_000, 1 << 62)
+    segments, rest = segments_of(sample, events)
+    assert rest == 150_000
+    assert (segments[0].kind, segments[0].begin_ns) == ("interrupts-off", 150_000)
+    sample = Sample(DUE, DUE + 206_000, TARGET, 0, DUE + 100_000)
+    segments, rest = segments_of(sample, events)
+    assert rest == 106_000
+    assert segments_of(sample, [])[1] == 206_000
+
+
+NAMES: Final = (
+    "sched/sched_switch", "sched/sched_waking", "irq/irq_handler_entry", "irq/irq_handler_exit",
+    "irq/softirq_entry", "irq/softirq_exit", "irq_vectors/local_timer_entry",
+    "irq_vectors/local_timer_exit", "power/cpu_idle", "timer/hrtimer_expire_entry", "ipi/ipi_exit",
+)  # fmt: skip
+
+
+@st.composite
+def some_events(draw: st.DrawFn) -> list[Event]:
+    pids = st.sampled_from([0, 1, TARGET, 60])
+    found, now = [], DUE - 300
+    for name in draw(st.lists(st.sampled_from(NAMES), max_size=30)):
+        now += draw(st.integers(0, 200))
+        fields = {
+            "pid": draw(pids), "prev_pid": draw(pids), "next_pid": draw(pids),
+            "prev_prio": draw(st.sampled_from([-1, 0, 19, 120])), "next_prio": 19, "prio": 19,
+            "prev_state": draw(st.integers(0, 300)), "vec": draw(st.integers(-1, 12)),
+            "state": draw(st.sampled_from([0, 3, -1, 2**32 - 1])),
+        }  # fmt: skip
+        kept = draw(st.sets(st.sampled_from(sorted(fields))))
+        flags = draw(st.none() | st.integers(0, 255))
+        preempt = draw(st.none() | st.integers(0, 255))
+        lacking = {key: value for key, value in fields.items() if key in kept}
+        found.append(Event(now, name, draw(st.none() | pids), flags, preempt, lacking))
+    return found
+
+
+@given(
+    some_events(),
+    st.integers(0, 3000),
+    st.sampled_from([0, TARGET]),
+    st.integers(-500, 2000),
+    st.integers(-500, 4000),
+    st.integers(0, 500),
+)
+@settings(max_examples=300, deadline=None)
+def test_parts_add_up_to_the_sample(
+    events: list[Event], latency: int, pid: int, covered: int, until: int, usual: int
+) -> None:
+    """Whatever the events: segments follow one another within the sample, none is empty, they and
+    the rest are its length, and where the trace is complete and knows the task nothing is left."""
+    sample = Sample(DUE, DUE + latency, pid, DUE + covered, DUE + until, usual)
+    segments, rest = segments_of(sample, events)
+    end = 0
+    for one in segments:
+        assert one.begin_ns >= max(end, covered)
+        assert one.length_ns > 0
+        assert one.kind in CLASSES
+        assert one.certainty in CERTAINTIES
+        end = one.begin_ns + one.length_ns
+    assert end <= min(latency, max(until, 0))
+    assert rest >= 0
+    assert sum(one.length_ns for one in segments) + rest == latency
+    known = events and all(event.pid is not None for event in events)
+    switched = [e for e in events if e.name == "sched/sched_switch" and "next_pid" not in e.fields]
+    if known and not switched and covered <= 0 and until >= latency:
+        assert rest == 0
+
+
+# --- from the records of a step -------------------------------------------------------------------
+
+
+START: Final = 5_000_000_000
+COMMON: Final = b"""name: local_timer_entry
+ID: 3
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
+\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+"""
+HEAD: Final[tuple[dict[str, Any], ...]] = (
+    {"part": "cost", "without_ns": 3000, "with_ns": 7200},
+    {"part": "format", "name": "irq_vectors/local_timer_entry", "data": COMMON},
+    {"part": "format", "name": "sched/sched_waking", "data": COMMON.replace(b"ID: 3", b"ID: 4")},
+)
+
+
+def stored(folder: Path, records: Sequence[Mapping[str, Any]]) -> StoredStep:
+    stream = streams.Builder(start_ns=START).series(0, context="irq").series(1)
+    stream.samples(0, 0, [5000, 7000, 200_000])
+    for body in records:
+        stream.add(RecordType.TRACE, body)
+    place = folder / "steps" / "000"
+    place.mkdir(parents=True)
+    (place / "stream.cbor").write_bytes(stream.trailer().data)
+    return StoredStep(folder, 0, {})
+
+
+def page_of(*times_ns: int, missed: bool = False) -> bytes:
+    """A page of task 9: a waking at the first of these times of the step, and the beginning of a
+    timer's handler at each of the others."""
+    content, now = b"", START + times_ns[0]
+    for place, time_ns in enumerate(times_ns):
+        number, flags = (3, IRQS_OFF | HARDIRQ) if place else (4, IRQS_OFF)
+        event = (number | flags << 16).to_bytes(4, "little") + (9).to_bytes(4, "little")
+        content += entry(2, START + time_ns - now) + event
+        now = START + time_ns
+    commit = len(content) | missed << 31
+    return (START + times_ns[0]).to_bytes(8, "little") + commit.to_bytes(8, "little") + content
+
+
+def sample(snapshot: int, **changes: int) -> dict[str, Any]:
+    """The third sample of the handler: 200 µs late."""
+    chosen = {"index": 2, "due_ns": 2_000_000, "value": 200_000, "thread": 0}
+    return {"part": "sample", "snapshot": snapshot, "series": 0, "cpu": 0, **chosen, **changes}
+
+
+def page(snapshot: int, number: int, data: bytes, at: int = 0) -> dict[str, Any]:
+    place = {"snapshot": snapshot, "cpu": 0, "number": number, "at": at}
+    return {"part": "page", **place, "data": data}
+
+
+def end(snapshot: int, omitted: int = 0, error: str = "") -> dict[str, Any]:
+    return {"part": "end", "snapshot": snapshot, "pages": 1, "omitted": omitted, "error": error}
+
+
+def test_from_the_records_to_the_cause(tmp_path: Path) -> None:
+    """The page came in two records, with the snapshot before that of its sample."""
+    whole = page_of(1_000_000, 2_190_000, 2_300_000)
+    records = [*HEAD, sample(0, index=1, due_ns=10**6, value=7000), page(0, 4, whole[:20])]
+    records += [page(0, 4, whole[20:], at=20), end(0), sample(1), end(1)]
+    step = stored(tmp_path, records)
+    kept = kept_of(step)
+    assert kept.added_ns == 4200
+    causes = list(kept.causes(step, {0: 7000}))
+    assert [one.index for one in causes] == [1, 2]
+    cause = causes[1]
+    assert (cause.due_ns, cause.latency_ns, cause.context, cause.rest_ns) == (
+        2 * 10**6,
+        200_000,
+        "irq",
+        0,
+    )
+    assert [(one.kind, one.length_ns) for one in cause.segments] == [
+        ("interrupts-off", 190_000),
+        ("interrupt", 10_000),
+    ]
+    assert cause.blame == "interrupts were off, task thread 9 (190.000 of 200.000 µs)"
+    assert cause.cost.added_ns == 4200
+    assert cause.unseen == ""
+
+
+@pytest.mark.parametrize(
+    ("records", "rest", "unseen"),
+    [
+        # the page of the beginning is not there, or a gap is in between
+        ([page(0, 4, page_of(2_100_000, 2_190_000))], 100_000, "overwritten"),
+        (
+            [page(0, 4, page_of(1_900_000)), page(0, 5, page_of(2_150_000, missed=True))],
+            150_000,
+            "overwritten",
+        ),
+        ([page(0, 4, page_of(1_900_000)), page(0, 6, page_of(2_150_000))], 150_000, "overwritten"),
+        ([], 200_000, "overwritten"),
+        ([page(0, 4, b""), page(0, 5, b"\x01")], 200_000, "overwritten"),
+        ([page(0, 4, page_of(1_900_000, 2_150_000)), end(0, omitted=3)], 50_000, "too many"),
+        ([end(0, error="No such device")], 200_000, "No such device"),
+    ],
+)
+def test_what_is_missing_is_said(
+    tmp_path: Path, records: list[dict[str, Any]], rest: int, unseen: str
+) -> None:
+    step = stored(tmp_path, [*HEAD, sample(0), *records])
+    (cause,) = kept_of(step).causes(step, {})
+    assert cause.rest_ns == rest
+    assert unseen in cause.unseen
+
+
+def test_the_largest_and_the_last_are_explained(tmp_path: Path) -> None:
+    values = [50, 900, 20, 30, 40, 50, 60, 70]
+    records = [sample(n, index=n, value=value) for n, value in enumerate(values)]
+    step = stored(tmp_path, [*HEAD, *records])
+    kept = kept_of(step)
+    assert [one.value for one in kept.samples] == [900, 30, 40, 50, 60, 70]
+
+
+def test_a_step_that_could_not_be_traced_has_the_reason(tmp_path: Path) -> None:
+    step = stored(tmp_path, [{"part": "lost", "reason": "no tracefs", "remedy": "mount it"}])
+    kept = kept_of(step)
+    assert kept.added_ns is None
+    assert [(one.reason, one.remedy) for one in kept.lost] == [("no tracefs", "mount it")]
+    assert list(kept.causes(step, {})) == []
+
+
+def test_whatever_a_target_sends(tmp_path: Path) -> None:
+    """Damaged pages, formats and samples, by the thousand: causes, whose parts add up."""
+    rng = random.Random(20)
+    capture = captured(BOARDS[0])
+    texts = [*capture["formats"].items(), ("header_page", capture["header_page"])]
+    good = [base64.b64decode(one) for one in capture["pages"]]
+    begin = int.from_bytes(good[0][:8], "little")
+
+    def damaged(data: bytes) -> bytes:
+        changed = bytearray(data)
+        for _ in range(rng.choice((0, 1, 5, 200))):
+            if changed:
+                changed[rng.randrange(len(changed))] = rng.choice((0, 255, rng.randrange(256)))
+        return bytes(changed[: rng.choice((len(changed), rng.randrange(len(changed) + 1)))])
+
+    for trial in range(150):
+        records: list[dict[str, Any]] = [HEAD[0]]
+        for name, text in texts:
+            records.append({"part": "format", "name": name, "data": damaged(text.encode())})
+        for number in range(rng.randrange(4)):
+            due = begin - START + rng.randrange(-(10**6), 10**8)
+            value = rng.choice((-5, 0, 10**5, 10**9))
+            records.append(sample(number, index=number, due_ns=due, value=value, thread=140))
+        for number in range(rng.randrange(6)):
+            one = damaged(rng.choice(good))
+            records.append(page(rng.randrange(3), number, one, at=rng.choice((0, 0, 0, 7))))
+        step = stored(tmp_path / str(trial), records)
+        for cause in kept_of(step).causes(step, {0: 9000}):
+            assert sum(one.length_ns for one in cause.segments) + cause.rest_ns == cause.latency_ns
+
+
+def test_memory_is_limited_whatever_is_sent(tmp_path: Path) -> None:
+    blob = b"\xff" * 30_000
+    records = [sample(0)] + [page(0, number % 3000, blob, at=0) for number in range(5000)]
+    records += [page(0, 1, blob, at=30_000 * n) for n in range(1, 40)]
+    records += [{"part": "format", "name": f"a/{n}", "data": b"ID: 1"} for n in range(500)]
+    kept = kept_of(stored(tmp_path, records))
+    assert len(kept._pages) == 2048
+    assert max(map(len, kept._pages.values())) < 1 << 18
+    assert len(kept._formats) == 64
