@@ -63,11 +63,30 @@ Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: rtgauge
 
 Files: *
-Copyright: The rtgauge developers
+Copyright: © 2026 The rtgauge developers
 License: Apache-2.0
  On Debian systems the text is in /usr/share/common-licenses/Apache-2.0. The
  licences of the Python packages are in their folders *.dist-info in
  /usr/lib/rtgauge.
+"""
+
+
+CHANGES: Final = """\
+rtgauge ({version}) unstable; urgency=medium
+
+  * Release {version}. NEWS.gz has the changes.
+
+ -- {maintainer}  {date}
+"""
+# What lintian asks of libraries that Debian built. These are the wheels of the Python packages and
+# the agents for boards, as their makers published them, in a folder that nothing else uses.
+OVERRIDES: Final = """\
+rtgauge: binary-from-other-architecture [usr/lib/rtgauge/*]
+rtgauge: embedded-library *[usr/lib/rtgauge/*]
+rtgauge: library-not-linked-against-libc [usr/lib/rtgauge/*]
+rtgauge: shared-library-lacks-prerequisites [usr/lib/rtgauge/*]
+rtgauge: unstripped-binary-or-object [usr/lib/rtgauge/*]
+rtgauge: unusual-interpreter */usr/lib/rtgauge/bin/python *
 """
 
 
@@ -116,7 +135,7 @@ def environment(folder: Path, wheel: Path, python: str) -> None:
     for library in packages.rglob("*.so*"):
         library.chmod(0o644)
     (folder / "bin").mkdir()
-    (folder / "bin" / "python").symlink_to("/usr/bin/python3")
+    (folder / "bin" / "python").symlink_to("../../../bin/python3")
     program = f"#!/{HOME}/bin/python\nimport sys\n\nfrom rtgauge.cli import main\n\n"
     write(folder / "bin" / "rtgauge", program + "sys.exit(main())\n", 0o755)
 
@@ -138,15 +157,20 @@ def build(wheel: Path, python: str) -> Path:
     (zsh / "site-functions").rename(zsh / "vendor-completions")
     about = tree / "usr" / "share" / "doc" / "rtgauge"
     write(about / "copyright", COPYRIGHT)
-    changes = (ROOT / "CHANGELOG.md").read_bytes()
-    (about / "changelog.gz").write_bytes(gzip.compress(changes, mtime=0))
-    (about / "changelog.gz").chmod(0o644)
+    write(tree / "usr" / "share" / "lintian" / "overrides" / "rtgauge", OVERRIDES)
+    maintainer = run("git", "-C", ROOT, "log", "-1", "--format=%an <%ae>").strip()
+    date = run("git", "-C", ROOT, "log", "-1", "--format=%cD").strip()
+    news = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    changes = CHANGES.format(version=version, maintainer=maintainer, date=date)
+    for name, text in (("NEWS.gz", news), ("changelog.gz", changes)):
+        (about / name).write_bytes(gzip.compress(text.encode(), mtime=0))
+        (about / name).chmod(0o644)
     architecture = run("dpkg", "--print-architecture").strip()
     sizes = (path.lstat().st_size for path in tree.rglob("*") if not path.is_dir())
     major, minor = python.split(".")
     control = CONTROL.format(
         version=version,
-        maintainer=run("git", "-C", ROOT, "log", "-1", "--format=%an <%ae>").strip(),
+        maintainer=maintainer,
         architecture=architecture,
         kib=sum(sizes) // 1024,
         python=python,
