@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of ensemble.c: a sleep on a word lasts as long as requested. Prints TAP. */
+/* Tests of ensemble.c: durations without the cost of a stamp, and sleeps as long as requested. Prints
+ * TAP. */
 #include <stdint.h>
 
 #include "base/clock.h"
@@ -9,6 +10,15 @@
 #define SLEEP_NS (20 * NSEC_PER_MSEC)
 
 static struct tap tap;
+
+/* study(65) */
+static void test_net(void)
+{
+	struct ensemble e = { .stamp_ns = 27 };
+
+	tap_check(&tap, ensemble_net(&e, 1000) == 973, "a duration without the cost of a stamp");
+	tap_check(&tap, ensemble_net(&e, 20) == -7, "which may be more than all of it");
+}
 
 /* On 32-bit machines the kernel's first futex call has another struct of time than the C library:
  * it would come back at once, and a thread of real-time priority would keep the CPU. */
@@ -25,6 +35,7 @@ static void test_sleeps(void)
 
 int main(void)
 {
+	test_net();
 	test_sleeps();
 	return tap_end(&tap);
 }
