@@ -98,8 +98,10 @@ static inline unsigned int compat_gpio_lines(const char *label)
 }
 #endif
 
-/* Drivers that depend on the version: from 6.16 on the driver of the Raspberry Pi 5 uses a register
- * map, whose lock sleeps on PREEMPT_RT. */
+/*
+ * Drivers that depend on the version: from 6.16 on the driver of the Raspberry Pi 5 uses a register
+ * map, whose lock sleeps on PREEMPT_RT.
+ */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
 #define COMPAT_GPIO_HARD_DRIVERS "gpio-mxc", "gpio-dwapb"
 #else
@@ -108,8 +110,8 @@ static inline unsigned int compat_gpio_lines(const char *label)
 
 /*
  * Whether reading and driving a line are the functions of gpio-mmio, whatever the driver. They take
- * no lock, or one that is raw from 5.15 on. The kernel exports none of them: their names tell, if it
- * was built with names. From 6.16 on the functions are elsewhere.
+ * no lock, or one that is raw from 5.15 on. The kernel exports none of them: their names tell, if
+ * it was built with names. From 6.16 on the functions are elsewhere.
  */
 #if IS_ENABLED(CONFIG_GPIO_GENERIC) && LINUX_VERSION_CODE >= KERNEL_VERSION(5, 15, 0) && \
 	LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)

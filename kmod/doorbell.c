@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * rtgauge_doorbell: the lines of an emulated board of the lab that has no GPIO chip, as a chip whose
- * lines are driven and seen from outside. The device is QEMU's ivshmem-doorbell: memory that both
- * share (doorbell.h), an interrupt that the outside raises, and a register with which the board
+ * rtgauge_doorbell: the lines of an emulated board of the lab that has no GPIO chip, as a chip
+ * whose lines are driven and seen from outside. The device is QEMU's ivshmem-doorbell: memory that
+ * both share (doorbell.h), an interrupt that the outside raises, and a register with which the board
  * interrupts the outside.
  */
 #include <linux/bits.h>

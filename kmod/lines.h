@@ -27,7 +27,7 @@ int lines_take(struct lines *lines, const struct rtgauge_setup *setup);
 /* Whether output and input may be used in a hard interrupt. */
 bool lines_hard(const struct lines *lines);
 
-/* The input's interrupt, in hard context, for @s, bound to its CPU where the chip can. 0 or -errno. */
+/* The input's interrupt, in hard context, for @s, on its CPU where the chip can. 0 or -errno. */
 int lines_request(struct lines *lines, irq_handler_t handler, unsigned long trigger,
 		  struct session *s);
 void lines_forget(struct lines *lines, struct session *s);

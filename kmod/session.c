@@ -70,8 +70,10 @@ static void session_follow(struct session *s, u64 now_ns)
 	shared_set(&s->thread_position, position);
 }
 
-/* What is next in the ring: edges from outside are answered one after the other. True: there is
- * more. */
+/*
+ * What is next in the ring: edges from outside are answered one after the other. True: there is
+ * more.
+ */
 static bool session_serve(struct session *s, u64 now_ns)
 {
 	u32 position = s->thread_position;

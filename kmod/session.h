@@ -116,8 +116,8 @@ struct session {
 };
 
 /*
- * Positions, states and sequence numbers that interrupt and process contexts share. A reader of a new
- * value sees everything that was written before it was set.
+ * Positions, states and sequence numbers that interrupt and process contexts share. A reader of a
+ * new value sees everything that was written before it was set.
  */
 static inline u32 shared_get(const u32 *shared)
 {
