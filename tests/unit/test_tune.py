@@ -168,6 +168,7 @@ def test_a_factor_that_does_not_boot_is_a_row_and_the_others_are_found(
     assert not any(3 in one["on"] for one in complete)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_run_that_fails_by_chance_is_measured_once_more(
     rtgauge: Run, board: type[Board], monkeypatch: pytest.MonkeyPatch, times: int
@@ -237,6 +238,7 @@ def drops(rule: Callable[[list[set[int]], list[set[int]]], set[int]], chance: fl
     return lost / 3000
 
 
+@pytest.mark.slow
 def test_failures_by_chance_hardly_ever_drop_a_factor() -> None:
     """An inert factor is dropped if the first three runs with it fail: 6 factors, 1 failure in 20
     runs, at most 6 / 8000. With a rule of two failures, more would be."""
@@ -265,6 +267,7 @@ def test_the_factor_to_blame(failed: list[set[int]], good: list[set[int]], found
     assert blamed(failed, good) == found
 
 
+@pytest.mark.slow
 def test_two_arguments_that_do_not_boot_are_both_found(
     rtgauge: Run, board: type[Board], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -367,6 +370,7 @@ def test_a_tune_is_not_resumed_on_another_target(
     assert result.code == 2 and "differs from its first runs in: target" in result.err
 
 
+@pytest.mark.slow
 def test_a_tune_of_another_store_is_resumed(
     rtgauge: Run, board: type[Board], tmp_path: Path
 ) -> None:
