@@ -258,6 +258,14 @@ HOST_OPTIONS: Final = (
         short="-q",
     ),
     _flag("no-progress", "command", "show no live view, only a line for each step that has ended"),
+    RunOption(
+        "exit",
+        "enum",
+        "",
+        values=("bisect",),
+        help="exit codes for 'git bisect run': 0 within the budget, 1 over it, 125 cannot tell",
+        applies="command",
+    ),
     _text("store", "PLACE", "command", "the store: a folder, a SQLite file, or postgresql://…?data=FOLDER"),
 )  # fmt: skip
 """The options of a run that the host alone decides on. Those of the agent are in its description

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rtgauge.cli import main
 from rtgauge.lab import configured, own
 from rtgauge.lab.boards import BOARDS, Board, Own
 from rtgauge.lab.images import image
@@ -107,3 +108,43 @@ def test_debian_s_kernels_have_all_that_is_asked_of_others(name: str) -> None:
     )
     assert (given.release, given.realtime) == (unpacked.release, BOARDS[name].realtime)
     assert given.kernel == unpacked.kernel.read_bytes()
+
+
+# --- Bisecting ---
+
+PVH_ENTRY = b"\x04\0\0\0\x08\0\0\0\x12\0\0\0Xen\0"  # an ELF note: XEN_ELFNOTE_PHYS32_ENTRY
+BUDGET = "60us"
+
+
+def broken(elf: bytes) -> bytes:
+    """The same kernel, whose first instruction is an undefined one."""
+    place = elf.index(PVH_ENTRY) + len(PVH_ENTRY)
+    (entry,) = struct.unpack_from("<Q", elf, place)
+    offset, size, count = (
+        struct.unpack_from("<Q", elf, 32)[0],
+        *struct.unpack_from("<HH", elf, 54),
+    )
+    for number in range(count):
+        kind, _, start, _, physical, length = struct.unpack_from(
+            "<IIQQQQ", elf, offset + number * size
+        )
+        if kind == 1 and physical <= entry < physical + length:
+            here = start + entry - physical
+            return elf[:here] + b"\x0f\x0b" + elf[here + 2 :]
+    raise AssertionError("no segment holds the entry")
+
+
+def test_a_kernel_that_does_not_boot_cannot_be_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = tmp_path / "vmlinux"
+    kernel.write_bytes(broken(kernel_of(BUILT_IN).kernel.read_bytes()))
+    add(Board("mine", BOARDS[BUILT_IN].machine, "", False, Own(kernel)))
+    words = ["run", "timer", "--samples", "10", "--target", "lab:mine", "--budget", BUDGET]
+    words += ["--store", str(tmp_path / "store")]
+    assert main([*words, "--exit", "bisect"]) == 125
+    assert main(words) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "bisect: this commit cannot be judged (exit code 125)" in said
+    assert "it ended on its own" in said
+    assert "'rtgauge lab config x86_64' lists what a kernel needs" in said

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rtgauge.cli.bisect import judge
 from rtgauge.cli.brief import keep
 from rtgauge.cli.output import (
     print_answers,
@@ -74,16 +75,18 @@ def unused_names(target: str, date: str, suffixes: Sequence[str]) -> list[Path]:
 @dataclass(frozen=True)
 class Talk:
     """What is printed: ``quiet`` the answer and failures, ``view`` the live view, ``as_json`` the
-    results as JSON."""
+    results as JSON. ``bisect``: the exit code is one for 'git bisect run'."""
 
     quiet: bool
     view: bool
     as_json: bool
+    bisect: bool = False
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Talk:
         """As the options ask for."""
-        return cls(given["quiet"], not (given["quiet"] or given["no_progress"]), given["json"])
+        view = not (given["quiet"] or given["no_progress"])
+        return cls(given["quiet"], view, given["json"], given.get("exit") == "bisect")
 
 
 def execute_plan(
@@ -168,6 +171,8 @@ def show_results(
                     outcome.remedy,
                 )
             )
+    if talk.bisect:
+        return int(judge(document, [(one.state, one.reason) for one in outcomes]))
     return int(_exit_code(outcomes, document, evaluation))
 
 

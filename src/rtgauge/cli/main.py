@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 import click
 from click.shell_completion import CompletionItem
 
 import rtgauge
+from rtgauge.cli.bisect import BisectCode, asked, code_of_error
 from rtgauge.cli.help import HELP_ALL, SETTINGS, VARIABLE
 from rtgauge.cli.output import print_error
 from rtgauge.cli.project import project
@@ -166,8 +168,19 @@ def _invoke(words: list[str]) -> object:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     _open_standard_files()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not asked(words):
+        return _main(words, int)
     try:
-        words = list(sys.argv[1:] if arguments is None else arguments)
+        return _main(words, code_of_error)
+    except Exception:  # a bug: git would take the usual code of a traceback as bad
+        traceback.print_exc()
+        return int(BisectCode.STOP)
+
+
+def _main(words: list[str], failed: Callable[[int], int]) -> int:
+    """The exit code of a command line. ``failed`` turns that of an error into the one wanted."""
+    try:
         code = _invoke(words)
         sys.stdout.flush()
         return int(code) if isinstance(code, int) else int(ExitCode.DONE)
@@ -175,16 +188,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return done.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
-        return int(ExitCode.USAGE)
+        return failed(ExitCode.USAGE)
     except click.ClickException as error:
-        return print_error(_explain(error))
+        return failed(print_error(_explain(error)))
     except RtgaugeError as error:
-        return print_error(error)
+        return failed(print_error(error))
     except (KeyboardInterrupt, click.Abort):
-        return print_error(RtgaugeError("interrupted"), ExitCode.INTERRUPTED)
+        return failed(print_error(RtgaugeError("interrupted"), ExitCode.INTERRUPTED))
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(ExitCode.DONE)
+        return failed(ExitCode.DONE)
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""
-        return print_error(RtgaugeError(f"{what}{error.strerror or error}"))
+        return failed(print_error(RtgaugeError(f"{what}{error.strerror or error}")))

@@ -53,7 +53,7 @@ SEEDS: Final = 1_000_000
 BOOT_S: Final = 20.0
 REBOOT_S: Final = 90.0
 _LACKING: Final = ("repeat", "budget", "rate", "disturb", "allow-disturb", "quiet", "no-progress",
-                   "title", "author", "serial", "meta", "logo", "full")  # fmt: skip
+                   "title", "author", "serial", "meta", "logo", "full", "exit")  # fmt: skip
 _RESUME: Final = "--resume"
 _STORE: Final = "--store"
 _GENERAL: Final = """Find which settings and kernel arguments help, by a designed experiment.

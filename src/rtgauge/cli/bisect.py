@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exit codes for ``git bisect run``: ``run … --exit bisect``.
+
+git takes 0 as good, 125 as a commit that cannot be tested, 128 and more as the end of the
+bisection, and everything else as bad. So a failure of any kind must not end with its usual code.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rtgauge.cli.output import say
+from rtgauge.errors import ExitCode
+
+__all__ = ["BisectCode", "asked", "code_of_error", "judge"]
+
+_RUNS: Final = ("run", "log-host")
+
+
+class BisectCode(enum.IntEnum):
+    """What git understands. STOP ends the bisection: at every commit the result would be this."""
+
+    GOOD = 0
+    BAD = 1
+    UNTESTABLE = 125
+    STOP = 128
+
+
+def asked(words: Sequence[str]) -> bool:
+    """Whether a command line has the option, even with a wrong value."""
+    return any(word in _RUNS for word in words[:2]) and any(
+        word == "--exit" or word.startswith("--exit=") for word in words
+    )
+
+
+def code_of_error(code: int) -> BisectCode:
+    """For what ended with an error of this usual exit code, after its message."""
+    if code == ExitCode.USAGE:
+        return _told(BisectCode.STOP, "correct the command and bisect again")
+    return _told(BisectCode.UNTESTABLE, "")
+
+
+def judge(document: Mapping[str, Any], states: Sequence[tuple[str, str]]) -> BisectCode:
+    """For runs that came to an end: their results and, of each, its state and the reason for it.
+
+    Bad: a budget was exceeded, or a test failed that is not a known limitation. Good: everything
+    that was asked for was measured, and nothing exceeded its budget. A run that is too short to
+    prove its budget is good. Anything else that is not decided cannot be judged.
+    """
+    runs = document["runs"]
+    verdicts = [(run, one) for run in runs for one in run["verdicts"]]
+    tests = [one for run in runs for one in run["tests"] if one["known_limitation"] is None]
+    failed = [one["evidence"] for _, one in verdicts if one["result"] == "fail"]
+    failed += [one["evidence"] for one in tests if one["result"] == "fail"]
+    if failed:
+        return _told(BisectCode.BAD, failed[0])
+    for state, reason in states:
+        if state != "complete":
+            return _told(BisectCode.UNTESTABLE, f"the run is {state}: {reason}")
+    for step in (step for run in runs for step in run["steps"]):
+        if step["state"] != "complete":
+            reason = f"{step['measurement']} is {step['state']}: {step['reason']}"
+            return _told(BisectCode.UNTESTABLE, reason)
+    for run, verdict in verdicts:
+        if verdict["result"] != "pass" and not _within(run, verdict):
+            return _told(BisectCode.UNTESTABLE, verdict["evidence"])
+    undecided = [one["evidence"] for one in tests if one["result"] == "inconclusive"]
+    if undecided:
+        return _told(BisectCode.UNTESTABLE, undecided[0])
+    if not verdicts and all(one["result"] != "pass" for one in tests):
+        return _told(BisectCode.STOP, "nothing was judged. Add --budget, such as --budget 60us")
+    return _told(BisectCode.GOOD, "")
+
+
+def _within(run: Mapping[str, Any], verdict: Mapping[str, Any]) -> bool:
+    """Whether an undecided verdict only lacks length: no sample exceeded, and none was lost."""
+    series = run["series"][verdict["series"]]
+    return verdict["rate_per_hour"] is None and not verdict["doubt"] and not series["lost"]
+
+
+def _told(code: BisectCode, why: str) -> BisectCode:
+    words = {
+        BisectCode.GOOD: "good",
+        BisectCode.BAD: "bad",
+        BisectCode.UNTESTABLE: "this commit cannot be judged",
+        BisectCode.STOP: "the bisection ends",
+    }
+    say(f"bisect: {words[code]} (exit code {int(code)})" + (f": {why}" if why else ""))
+    return code
