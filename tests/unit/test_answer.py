@@ -14,6 +14,7 @@ import pytest
 
 import report_runs as made
 from rtgauge import stream
+from rtgauge.audit.case import PREPARE
 from rtgauge.lab.machine import MODES
 from rtgauge.report.document.answer import (
     Answer,
@@ -26,6 +27,7 @@ from rtgauge.report.document.answer import (
 from rtgauge.report.document.blocks import Block, Bullets, Callout, Command, Heading, Line, Section
 from rtgauge.report.document.cycles import CYCLES_NS, shortest
 from rtgauge.report.results import model
+from rtgauge.report.results.labels import shell_command, without_command
 from rtgauge.text import plain
 from rtgauge.units import parse_rate
 
@@ -479,6 +481,8 @@ def test_a_failed_test_does_not_hide_the_maximum() -> None:
         ("echo off > /sys/smt/control (or boot with nosmt)", False),
         ("echo nop > /sys/tracer; boot a kernel without it", False),
         ("format the disk", False),
+        (PREPARE, False),
+        (f"move the interrupts; {PREPARE}", False),
     ],
 )
 def test_a_remedy_is_a_command_only_if_a_shell_takes_it(remedy: str, command: bool) -> None:
@@ -487,6 +491,25 @@ def test_a_remedy_is_a_command_only_if_a_shell_takes_it(remedy: str, command: bo
     action = answer_of(built(run)).actions[0]
     assert action.command == (remedy if command else "")
     assert command or remedy[1:] in action.text
+
+
+@pytest.mark.parametrize(
+    ("remedy", "target", "command", "rest"),
+    [
+        ("load the module: rtgauge module load", "local", "rtgauge module load", "load the module"),
+        ("load it: rtgauge module load", "ssh://b", "rtgauge module load --target ssh://b", "load it"),
+        ("load it: rtgauge module load", "b; reboot", "rtgauge module load --target 'b; reboot'",
+         "load it"),
+        ("correct it: rtgauge lab remove mine", "lab:mine", "rtgauge lab remove mine", "correct it"),
+        ("build it: rtgauge lab remove mine, then lab add", "lab:mine", "",
+         "build it: rtgauge lab remove mine, then lab add"),
+        ("mend it: rtgauge check; reboot", "lab:mine", "", "mend it: rtgauge check; reboot"),
+    ],
+)  # fmt: skip
+def test_the_command_of_a_remedy_runs_when_copied(
+    remedy: str, target: str, command: str, rest: str
+) -> None:
+    assert (shell_command(remedy, target), without_command(remedy)) == (command, rest)
 
 
 def test_findings_are_one_line_that_contradicts_no_verdict() -> None:

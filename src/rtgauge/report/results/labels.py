@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -218,25 +219,27 @@ def capital(text: str) -> str:
 
 
 _PROGRAMS: Final = re.compile(r"(rtgauge|echo|sysctl|cpupower|systemctl|swapoff|for|do|done)\b")
+_LAST: Final = re.compile(r"(?:(.*): )?(rtgauge(?! run )(?: [\w./@=-]+)+)")
+_ON_TARGET: Final = ("check", "module")
 
 
 def shell_command(remedy: str, target: str = "") -> str:
     """A remedy that a shell takes, with explanations behind ``#``, or the command of rtgauge that
     ends it, for the target; empty if it is a sentence."""
     words = remedy.partition(" # ")[0]
-    last = words.rpartition(": ")[2]
-    if last.startswith("rtgauge "):
-        return last + (f" --target {target}" if target not in ("", "local") else "")
-    if re.search(r", |\(|\b(or|and) ", words):
+    if last := _LAST.fullmatch(words):
+        command = last[2]
+        elsewhere = target not in ("", "local") and command.split()[1] in _ON_TARGET
+        return command + (f" --target {shlex.quote(target)}" if elsewhere else "")
+    if re.search(r", |: |\(|\b(or|and) ", words):
         return ""
     return remedy if all(map(_PROGRAMS.match, words.split("; "))) else ""
 
 
 def without_command(remedy: str) -> str:
     """A remedy without the command that it has apart."""
-    before, _, last = remedy.partition(" # ")[0].rpartition(": ")
-    if last.startswith("rtgauge "):
-        return before
+    if last := _LAST.fullmatch(remedy.partition(" # ")[0]):
+        return last[1] or ""
     return "" if shell_command(remedy) else remedy
 
 
