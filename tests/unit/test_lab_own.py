@@ -143,7 +143,16 @@ def test_kernels_are_recognised_and_boot_in_their_soonest_form(
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"#!/bin/sh\n", b"\x7fELF", bz_image(b"", flags=0), os.urandom(2000), b"\x1f\x8b"]
+    "data",
+    [
+        b"",
+        b"#!/bin/sh\n",
+        b"\x7fELF",
+        bz_image(b"", flags=0),
+        bz_image(b"")[:0x240],
+        os.urandom(2000),
+        b"\x1f\x8b",
+    ],
 )
 def test_anything_else_is_not_a_kernel(data: bytes) -> None:
     assert own.recognised(data) is None
@@ -354,6 +363,41 @@ def test_prune_removes_copies_of_kernels_that_nobody_used(files: Files, rtgauge:
 # --- Bad input ---
 
 
+def test_links_of_programs_lead_where_they_led_in_the_overlay(files: Files, rtgauge: Run) -> None:
+    files.write("overlay/bin/tool", b"tool")
+    files.write("overlay/usr/lib/program", b"program")
+    (files.overlay / "usr/bin").mkdir(parents=True)
+    (files.overlay / "usr/bin/vi").symlink_to("../../bin/tool")
+    (files.overlay / "usr/bin/program").symlink_to("../lib/program")
+    (files.overlay / "usr/bin/out").symlink_to("../../etc/group")
+    assert rtgauge(*files.words()).code == 0
+    found = own.read(registry.board("mine")).added.files
+    assert found["bin/vi"].content == b"/bin/tool"
+    assert found["bin/program"].content == b"/usr/lib/program"
+    (files.overlay / "usr/bin/out").unlink()
+    (files.overlay / "usr/bin/out").symlink_to("../../../etc/group")
+    with pytest.raises(TargetError, match=r"overlay/usr/bin/out in the overlay leads out of it"):
+        own.read(registry.board("mine"))
+
+
+def test_of_a_kernel_that_clang_built_there_are_no_modules_of_ours(
+    files: Files, rtgauge: Run
+) -> None:
+    files.config(CONFIG + "CONFIG_CC_IS_CLANG=y\n")
+    added = rtgauge(*files.words())
+    assert (added.code, "no rtgauge module" in added.out) == (0, True)
+    given = own.read(registry.board("mine"))
+    assert given.headers is None
+    assert list(given.added.modules) == ["00-dummy.ko"]
+
+
+def test_a_sparse_overlay_is_not_read_whole(files: Files, rtgauge: Run) -> None:
+    with files.write("overlay/large", b"").open("r+b") as file:
+        file.truncate(1 << 42)
+    told = rtgauge(*files.words())
+    assert (told.code, "has more than 128 MiB" in told.err) == (1, True), told.err
+
+
 def without(symbol: str) -> Callable[[Files], None]:
     return lambda files: files.config(CONFIG.replace(f"CONFIG_{symbol}=y\n", ""))
 
@@ -373,6 +417,21 @@ def a_folder(files: Files) -> None:
 
 def pipe(files: Files) -> None:
     os.mkfifo(files.overlay / "pipe")
+
+
+def pipe_as_module(files: Files) -> None:
+    files.module.unlink()
+    os.mkfifo(files.module)
+
+
+def a_device(files: Files) -> None:
+    files.kernel.unlink()
+    files.kernel.symlink_to("/dev/zero")
+
+
+def two_of_one_name(files: Files) -> None:
+    files.write("overlay/sbin/tool", b"one")
+    files.write("overlay/usr/bin/tool", b"two")
 
 
 BAD: dict[str, tuple[Callable[[Files], object], str, str]] = {
@@ -465,6 +524,21 @@ BAD: dict[str, tuple[Callable[[Files], object], str, str]] = {
         pipe,
         "{here}/overlay/pipe in the overlay is not a file, a folder or a link",
         "remove it",
+    ),
+    "a pipe as module": (
+        pipe_as_module,
+        "{here}/dummy.ko is not a regular file",
+        "name a regular file",
+    ),
+    "a device as kernel": (
+        a_device,
+        "{here}/linux/bzImage is not a regular file",
+        "name a regular file",
+    ),
+    "two programs of one name": (
+        two_of_one_name,
+        "the overlay {here}/overlay has two different files for /bin/tool of the board",
+        "remove {here}/overlay/usr/bin/tool",
     ),
     "our own file": (
         lambda files: files.write("overlay/usr/bin/busybox", b""),
@@ -584,6 +658,7 @@ def test_wrong_words(
         'machine = "arm64"\nkernel = "/k"\narguments = ["a b"]',
         'machine = "arm64"\nkernel = "/k"\nmodules = "/m"',
         "\udcff",
+        "kernel = " + "[" * 5000,
     ],
 )
 def test_a_damaged_description_names_its_file(files: Files, rtgauge: Run, text: str) -> None:

@@ -134,7 +134,7 @@ def recognised(data: bytes) -> tuple[Machine, bytes, bool] | None:
         data = _plain(data)
     if data[0x202:0x206] == b"HdrS":
         # Documentation/arch/x86/boot.rst: xloadflags, XLF_KERNEL_64
-        if len(data) < 0x238 or not data[0x236] & 1:
+        if len(data) < 0x250 or not data[0x236] & 1:
             return None
         image = x86_payload(data)
         if image is not None and image[:4] == b"\x7fELF" and b"Xen\0" in image:
@@ -236,7 +236,8 @@ def read(board: Board) -> Given:
             f"rtgauge lab config {machine.architecture}",
         )
     modular = config is not None and config.get("MODULES") == "y"
-    headers = build if modular else None
+    # Of a kernel that clang built there are no modules of ours (modules.py).
+    headers = build if modular and (config or {}).get("CC_IS_CLANG") != "y" else None
     if own.modules and config is not None and not modular:
         raise trouble.error(
             "its kernel does not load modules, but it has --module",
@@ -258,17 +259,25 @@ def read(board: Board) -> Given:
 
 
 def _kernel_file(path: Path, trouble: _Trouble) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(KERNEL_MAX + 1)
-    except OSError as error:
-        raise trouble.unread("its kernel", path, error) from None
+    data = _content(path, KERNEL_MAX, "its kernel", trouble)
     if len(data) > KERNEL_MAX:
         raise trouble.error(
             f"{path} is larger than {KERNEL_MAX >> 20} MiB",
             "use the bzImage or Image, or strip the vmlinux: strip --strip-debug",
         )
     return data
+
+
+def _content(path: Path, most: int, what: str, trouble: _Trouble) -> bytes:
+    """The content of a file, cut behind ``most`` bytes and one."""
+    try:
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a FIFO would block
+            raise trouble.error(f"{path} is not a regular file", "name a regular file")
+        with path.open("rb") as file:
+            return file.read(most + 1)
+    except OSError as error:
+        raise trouble.unread(what, path, error) from None
 
 
 def _config_beside(kernel: Path, release: str) -> str | None:
@@ -337,10 +346,13 @@ def _added(board: Board, release: str, config: str | None, trouble: _Trouble) ->
 
 
 def _module(path: Path, release: str, trouble: _Trouble) -> bytes:
-    try:
-        content = _plain(path.read_bytes())
-    except OSError as error:
-        raise trouble.unread("its module", path, error) from None
+    content = _content(path, ADDED_MAX, "its module", trouble)
+    if len(content) > ADDED_MAX:
+        raise trouble.error(
+            f"the module {path} is larger than {ADDED_MAX >> 20} MiB",
+            "strip it: strip --strip-debug",
+        )
+    content = _plain(content)
     magic = _VERMAGIC.search(content) if content[:4] == b"\x7fELF" else None
     if magic is None:
         raise trouble.error(f"{path} is not a kernel module", "name a .ko file with --module")
@@ -356,6 +368,7 @@ def _module(path: Path, release: str, trouble: _Trouble) -> bytes:
 def _overlay(root: Path, trouble: _Trouble) -> dict[str, Entry]:
     """The files of an overlay by their paths in the board. Links are copied, not followed."""
     found: dict[str, Entry] = {}
+    links: list[tuple[str, str]] = []
     size = 0
     if not root.is_dir():
         raise trouble.error(
@@ -367,17 +380,26 @@ def _overlay(root: Path, trouble: _Trouble) -> dict[str, Entry]:
         raise trouble.unread("its overlay", root, error) from None
 
     for above, folders, names in os.walk(root, onerror=failed):
+        folders.sort()
         for name in sorted((*folders, *names)):
             path = Path(above, name)
             whole = path.relative_to(root).as_posix()
             place = initramfs.place(whole)
             try:
-                entry = _entry(path, whole, root, trouble)
+                entry = _entry(path, whole, root, ADDED_MAX - size, trouble)
             except OSError as error:
                 raise trouble.unread("its overlay", path, error) from None
             if place in initramfs.PROGRAMS:
                 continue  # a folder that the board has, or a link to it
-            found[place] = entry
+            if stat.S_ISLNK(entry.mode):
+                target = os.fsdecode(entry.content)
+                links.append((whole, target))
+                entry = Entry(entry.mode, os.fsencode(_moved(whole, place, target)))
+            if found.setdefault(place, entry) != entry:
+                raise trouble.error(
+                    f"the overlay {root} has two different files for /{place} of the board",
+                    f"remove {path}, or the other one in {', '.join(initramfs.PROGRAMS)}",
+                )
             size += len(entry.content)
             if size > ADDED_MAX:
                 raise trouble.error(
@@ -388,13 +410,19 @@ def _overlay(root: Path, trouble: _Trouble) -> dict[str, Entry]:
                 raise trouble.error(
                     f"the overlay replaces /{place}, which the lab needs", f"remove {path}"
                 )
-    for place, entry in found.items():
-        if stat.S_ISLNK(entry.mode):
-            _check_link(root, place, entry.content.decode("utf-8", "replace"), found, trouble)
+    for whole, target in links:
+        _check_link(root, whole, target, found, trouble)
     return found
 
 
-def _entry(path: Path, place: str, root: Path, trouble: _Trouble) -> Entry:
+def _moved(whole: str, place: str, target: str) -> str:
+    """The target of a link of the overlay from where the board has it."""
+    if whole == place or target.startswith("/"):
+        return target
+    return os.path.normpath(f"/{os.path.dirname(whole)}/{target}")
+
+
+def _entry(path: Path, place: str, root: Path, most: int, trouble: _Trouble) -> Entry:
     status = path.lstat()
     try:
         place.encode()
@@ -407,18 +435,19 @@ def _entry(path: Path, place: str, root: Path, trouble: _Trouble) -> Entry:
     if stat.S_ISDIR(status.st_mode):
         return initramfs.folder(stat.S_IMODE(status.st_mode))
     if stat.S_ISREG(status.st_mode):
-        return initramfs.file(path.read_bytes(), stat.S_IMODE(status.st_mode))
+        content = _content(path, most, "its overlay", trouble)
+        return initramfs.file(content, stat.S_IMODE(status.st_mode))
     raise trouble.error(
         f"{path} in the overlay is not a file, a folder or a link", "remove it from the overlay"
     )
 
 
 def _check_link(
-    root: Path, place: str, target: str, found: Mapping[str, Entry], trouble: _Trouble
+    root: Path, link: str, target: str, found: Mapping[str, Entry], trouble: _Trouble
 ) -> None:
     """TargetError for a link that leads out of the board: above its root, or to a file that this
     machine has and the board does not."""
-    depth = 0 if target.startswith("/") else place.count("/")
+    depth = 0 if target.startswith("/") else link.count("/")
     for part in PurePosixPath(target).parts:
         depth += -1 if part == ".." else part != "/"
         if depth < 0:
@@ -432,7 +461,7 @@ def _check_link(
     outside = target.startswith("/") and not here and os.path.lexists(target)
     if depth < 0 or outside:
         raise trouble.error(
-            f"the link {root / place} in the overlay leads out of it, to {target}",
+            f"the link {root / link} in the overlay leads out of it, to {target}",
             "make it a relative link within the overlay, or copy the file",
         )
 

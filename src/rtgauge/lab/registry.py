@@ -79,7 +79,7 @@ def _read(name: str) -> Board:
         if unknown:
             raise ValueError(f"unknown key '{unknown[0]}', {nearest(unknown[0], _KEYS)}")
         return Board(name, MACHINES[_text(document, "machine")], "", False, _own(document))
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RecursionError) as error:
         reason = f"unknown machine {error}" if isinstance(error, KeyError) else str(error)
         raise TargetError(
             f"the description of board {name} cannot be used: {path}: {reason}",
