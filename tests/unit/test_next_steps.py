@@ -50,3 +50,16 @@ def test_what_to_do_after_a_comparison() -> None:
     assert "--load sched" in few.command
     many = [action.text for action in after(6)]
     assert many[0] != few.text and any(one.startswith("Guard it in CI") for one in many)
+
+
+def test_the_gate_has_the_margin_of_the_comparison() -> None:
+    analysis = model.analyse(made.repeats(6), pictures=False)
+    sets = compare.sets_by_target(analysis.model["runs"])
+    for within, option in ((0.1, ""), (0.025, " --within 2.5%")):
+        document = compare.compare(analysis, sets, compare.Claims(within=within)).document
+        at = decisive(document)
+        assert at is not None
+        actions = after_comparison(document, document["quantities"][at], analysis.model["runs"])
+        (guard,) = [one for one in actions if one.text == "Guard it in CI"]
+        study = analysis.model["runs"][0]["study"][:18]
+        assert guard.command == f"rtgauge compare {study}{option} --gate"

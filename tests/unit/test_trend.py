@@ -274,6 +274,41 @@ def test_each_run_is_read_once(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert len(list(Path("data/figures").iterdir())) == 2
 
 
+def test_figures_of_a_run_that_changes_meanwhile_are_not_kept(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _measure(rtgauge)
+    analyse, read = model.analyse, []
+
+    def changed(runs: Any, **more: Any) -> model.Analysis:
+        read.extend(runs)
+        found = analyse(runs, **more)
+        (runs[0].path / "more").write_bytes(b"samples")
+        return found
+
+    monkeypatch.setattr(model, "analyse", changed)
+    rtgauge("trend", "nightly", "--store", "data", "--json")
+    rtgauge("trend", "nightly", "--store", "data", "--json")
+    assert len(read) == 4
+
+
+def test_odd_files_of_a_store_do_not_end_a_trend(rtgauge: Run) -> None:
+    _measure(rtgauge)
+    first = rtgauge("trend", "nightly", "--store", "data", "--json").json()
+    one, two = sorted(Path("data/figures").iterdir())
+    # bit 0 of the flags of a file of the archive: encrypted; and a way to compress from the future
+    data = bytearray(one.read_bytes())
+    at = data.index(b"PK\x01\x02")
+    data[at + 8] |= 1
+    one.write_bytes(data)
+    data = bytearray(two.read_bytes())
+    data[data.index(b"PK\x01\x02") + 10] = 99
+    two.write_bytes(data)
+    assert rtgauge("trend", "nightly", "--store", "data", "--json").json() == first
+    (next(Path("data/runs").glob("0*")) / "gone").symlink_to("nowhere")
+    assert rtgauge("trend", "nightly", "--store", "data", "--json").json() == first
+
+
 def test_the_newest_runs_are_judged(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rtgauge.cli.trend.MOST", 2)
     _measure(rtgauge, 3)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import zipfile
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,24 +29,30 @@ def figures_of(store: Store, run: str) -> Analysis:
 
     path = kept_path(store, FIGURES, run)
     depends = _key(store, run)
-    with contextlib.suppress(
-        OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error
-    ):
-        found = unpacked(path.read_bytes(), depends)
-        if found is not None:
-            return found
+    try:
+        found = unpacked(path.read_bytes(), depends) if depends else None
+    except Exception:  # NumPy and zipfile raise errors of any kind for damaged bytes
+        found = None
+    if found is not None:
+        return found
     analysis = model.analyse([store.get(run)], pictures=False)
+    if not depends:
+        return analysis
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
         new = path.with_name(f".{path.name}")
-        new.write_bytes(packed(analysis, _key(store, run)))
+        new.write_bytes(packed(analysis, depends))
         new.replace(path)
     return analysis
 
 
 def _key(store: Store, run: str) -> str:
-    """What the figures depend on: the program, and all files of the run."""
-    stats = [file.stat() for file in (store.path / run).rglob("*")]
+    """What the figures depend on: the program, and all files of the run. Empty if one of them is
+    removed at this moment."""
+    try:
+        stats = [file.lstat() for file in (store.path / run).rglob("*")]
+    except OSError:
+        return ""
     files = (
         f"{max((one.st_mtime_ns for one in stats), default=0)} {sum(one.st_size for one in stats)}"
     )

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.document.answer import ACTIONS, BOARD, Action, answer_of, step_command
+from rtgauge.report.sets.decide import WITHIN
 
 __all__ = ["after_comparison"]
 
@@ -62,7 +63,9 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         yield repeat
     if words := _selection(sets):
         margin = numbers.percent(document["within"])
-        command = shlex.join(["rtgauge", "compare", *words, "--gate"])
+        other = document["within"] != WITHIN
+        option = ["--within", f"{document['within'] * 100:g}%"] if other else []
+        command = shlex.join(["rtgauge", "compare", *words, *option, "--gate"])
         yield Action("Guard it in CI", command, f"ends with 3 if one is worse by over {margin}")
 
 
