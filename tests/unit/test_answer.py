@@ -497,10 +497,11 @@ def test_a_remedy_is_a_command_only_if_a_shell_takes_it(remedy: str, command: bo
     ("remedy", "target", "command", "rest"),
     [
         ("load the module: rtgauge module load", "local", "rtgauge module load", "load the module"),
-        ("load it: rtgauge module load", "ssh://b", "rtgauge module load --target ssh://b", "load it"),
+        ("load it: rtgauge module load", "ssh://b", "rtgauge module load --target ssh://b",
+         "load it"),
         ("load it: rtgauge module load", "b; reboot", "rtgauge module load --target 'b; reboot'",
          "load it"),
-        ("correct it: rtgauge lab remove mine", "lab:mine", "rtgauge lab remove mine", "correct it"),
+        ("correct: rtgauge lab remove mine", "lab:mine", "rtgauge lab remove mine", "correct"),
         ("build it: rtgauge lab remove mine, then lab add", "lab:mine", "",
          "build it: rtgauge lab remove mine, then lab add"),
         ("mend it: rtgauge check; reboot", "lab:mine", "", "mend it: rtgauge check; reboot"),
