@@ -75,6 +75,7 @@ int qemu_plugin_version = 1;
 #define RECORDER_WINDOWS 4096
 #define RECORDER_GROWTH (16UL << 20)
 #define RECORDER_TASK_BYTES 16384
+#define RECORDER_TASK_ALIGN 64 /* of a task_struct; an instruction may store two registers */
 
 enum record_kind {
 	RECORD_BLOCK = 0,  /* a block of instructions began */
@@ -240,19 +241,26 @@ static void on_counter(unsigned int cpu, void *data)
 }
 
 /* The two accesses of a change of tasks: to where the one's registers are kept, and the other's. */
+static uint64_t task_at(uint64_t address, const void *offset)
+{
+	return (address - (uint64_t)offset) & ~(uint64_t)(RECORDER_TASK_ALIGN - 1);
+}
+
 static void on_from(unsigned int cpu, uint32_t info, uint64_t address, void *offset)
 {
 	(void)cpu;
 	(void)info;
 	if (wanted())
-		put(RECORD_FROM, address - (uint64_t)offset, 0, 0, END_OTHER);
+		put(RECORD_FROM, task_at(address, offset), 0, 0, END_OTHER);
 }
 
 static void on_to(unsigned int cpu, uint32_t info, uint64_t address, void *offset)
 {
 	(void)cpu;
 	(void)info;
-	recorder.task = address - (uint64_t)offset;
+	if (recorder.task == task_at(address, offset))
+		return;
+	recorder.task = task_at(address, offset);
 	if (wanted()) {
 		put(RECORD_TO, recorder.task, 0, 0, END_OTHER);
 		put_task(recorder.task);

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import report_runs as made
-from rtgauge.causes import CLASSES, Cause, Cost, Segment, Task
+from rtgauge.causes import CLASSES, Cause, Cost, Remedy, Segment, Task, document_of
 from rtgauge.causes.blame import main_segment
 from rtgauge.causes.cut import Step, Tasks, cut, walk
 from rtgauge.causes.explain import _blamed, keep, select
@@ -38,7 +38,13 @@ from rtgauge.lab.recorder import (
     TO,
     Recording,
 )
+from rtgauge.report.document.blocks import Document
+from rtgauge.report.document.causes import causes_sections
+from rtgauge.report.pictures.segments import gantt, gantt_said
+from rtgauge.report.render import markdown
 from rtgauge.report.render.causes_text import common, lines
+from rtgauge.report.render.perfetto import trace
+from rtgauge.report.results import model
 from rtgauge.store import Store, StoredRun, new_run_id
 from rtgauge.stream import StreamWriter, Tally
 from rtgauge.target.lab import LabTarget
@@ -57,6 +63,7 @@ NAMES = (
     "net_rx_action",
     "rt_spin_lock",
     "get_random_u16",
+    "rt_spin_unlock",
 )
 AT = {name: BASE + 0x100 * number for number, name in enumerate(NAMES)}
 KALLSYMS = "".join(f"{address:016x} t {name}\n" for name, address in AT.items()).encode()
@@ -184,6 +191,30 @@ def test_a_task_of_higher_priority_and_a_halted_processor_are_told_apart() -> No
     assert [one.kind for one in found.segments] == ["hardware", "interrupt"]
     assert found.segments[0].length_ns == 5010 - 1000
     assert found.rest_ns == 0
+
+
+def test_a_processor_that_was_halted_before_the_window_is_covered() -> None:
+    idle = Program().jump(5000).run("asm_sysvec_apic_timer_interrupt", CALL)
+    found = cut(idle.steps(), 5900, idle.time, Known(), handler=True)
+    assert [(one.kind, one.length_ns) for one in found.segments] == [
+        ("hardware", 100),
+        ("interrupt", 10),
+    ]
+    assert found.rest_ns == 0
+
+
+def test_the_owner_of_a_lock_is_named_and_its_release_is_no_wait() -> None:
+    program = wake_up(Program())
+    program.run("get_random_u16", CALL, offset=4).run("rt_spin_lock", CALL).switch(HIGH, LOW)
+    program.run("do_work", ns=90).switch(LOW, HIGH).run("rt_spin_lock", RETURN, offset=4)
+    program.run("get_random_u16", CALL, offset=8).run("rt_spin_unlock")
+    found = cause(*cut(program.steps(), 1050, program.time, Known(), handler=False).segments)
+    locks = [one for one in found.segments if one.kind == "lock"]
+    assert [(one.length_ns, one.owner) for one in locks] == [(10, None), (90, ORDINARY), (10, None)]
+    assert {one.function for one in locks} == {"get_random_u16"}
+    assert found.segments[-1].kind == "return"
+    text = "\n".join(lines(found, "timer latency"))
+    assert "0.110     waiting for a lock      in get_random_u16, held by load/sched" in text
 
 
 def test_an_interrupted_call_and_a_fault_in_a_block_keep_the_stack() -> None:
@@ -542,3 +573,71 @@ def test_causes_replace_earlier_ones_of_the_same_sample(tmp_path: Path) -> None:
     kept = run.causes["causes"]
     assert [(one["index"], len(one["segments"])) for one in kept] == [(7, 0), (1883, 1)]
     assert kept[1]["segments"][0]["function"] == "b"
+
+
+# --- reports -------------------------------------------------------------------------------------
+
+
+def explained_run(*causes: Cause) -> dict[str, Any]:
+    run: Any = made.run([made.step(0, [made.FakeSeries(made.info(), *made_samples())])])
+    run.causes = json.loads(json.dumps(document_of(run.id, causes)))
+    document: dict[str, Any] = model.build([run])["runs"][0]
+    return document
+
+
+def made_samples() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    return np.arange(100), np.full(100, 5000, np.int32)
+
+
+BLAMED = replace(
+    cause(
+        segment("interrupts-off", 20_000, "free_one_page"),
+        replace(
+            segment("preemption-off", 60_000, "copy<b>", functions=(("copy<b>", 60_000),)),
+            begin_ns=20_000,
+        ),
+        replace(segment("lock", 14_000, "get", owner=ORDINARY), begin_ns=80_000),
+    ),
+    blame="task load/sched was not preempted: copy<b> (60.000 of 95.000 µs)",
+    rest_ns=1_000,
+    remedies=(Remedy("preempt=full", "rtgauge tune timer --try preempt=full"),),
+)
+
+
+def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:
+    (section,) = causes_sections(explained_run(BLAMED, replace(BLAMED, index=4, latency_ns=90_000)))
+    text = "".join(markdown.render(Document("x", "", (section,))))
+    for words in (
+        "95.000",
+        "not preempted",
+        "interrupts off",
+        "held by load/sched",
+        "1 more sample",
+    ):
+        assert words in text.replace("\u202f", " ")
+    assert "not explained" in text
+    assert "2 of 2 in user context" in text
+    assert "--try preempt=full" in text
+    assert not list(causes_sections(explained_run()))
+
+
+def test_the_picture_has_a_bar_for_each_segment_and_no_markup_of_a_target() -> None:
+    (one,) = explained_run(BLAMED)["causes"]
+    svg = gantt(one)
+    assert svg.count("Z") == len(BLAMED.segments)
+    assert "copy&lt;b&gt;" in svg
+    assert "copy<b>" not in svg
+    # the largest sum comes first
+    assert gantt_said(one).startswith("not preempted 60.0")
+
+
+def test_a_trace_for_perfetto_has_every_segment_once() -> None:
+    document = trace([BLAMED, BLAMED])
+    spans = [one for one in document["traceEvents"] if one["ph"] == "X"]
+    assert len(spans) == 2 * len(BLAMED.segments)
+    assert {one["pid"] for one in spans} == {1, 2}
+    assert sum(one["dur"] for one in spans) == 2 * 94.0
+    assert spans[1]["ts"] == 20.0
+    names = {one["args"]["name"] for one in document["traceEvents"] if one["ph"] == "M"}
+    assert "load/sched (7)" in names
+    json.dumps(document)

@@ -39,7 +39,9 @@ def main_segment(segments: Sequence[Segment]) -> Segment | None:
         return None
     key, length = total.most_common(1)[0]
     same = [one for one in segments if _key(one) == key]
-    return replace(max(same, key=lambda one: one.length_ns), length_ns=length)
+    owner = next((one.owner for one in same if one.owner), None)
+    longest = max(same, key=lambda one: one.length_ns)
+    return replace(longest, length_ns=length, owner=owner)
 
 
 def _key(segment: Segment) -> tuple[str, str]:

@@ -97,6 +97,9 @@ def walk(records: NDArray[np.void], symbols: Symbols) -> Iterator[Step]:
                 leaving = 0
             task = address
             continue
+        if kind == JUMP and not before:
+            # halted since before the window
+            yield Step(0, time, task, (), halted=True)
         if kind != BLOCK:
             continue
         name, offset = symbols.at(address)
@@ -207,7 +210,8 @@ def cut(steps: Sequence[Step], due: int, stamp: int, tasks: Tasks, *, handler: b
     inside = [one for one in steps if one.time + one.length_ns > due and one.time < stamp]
     if not inside:
         return Cut((), stamp - due)
-    classes = _Classes(tasks, 0 if handler else inside[-1].task)
+    target = 0 if handler else inside[-1].task
+    classes = _Classes(tasks, target)
     parts: list[_Part] = []
     covered = 0
     for one in inside:
@@ -217,7 +221,7 @@ def cut(steps: Sequence[Step], due: int, stamp: int, tasks: Tasks, *, handler: b
             parts.append(_Part(begin - due, kind, one.task, classes.waiting_for))
         parts[-1].add(one, end - begin, function)
         covered += end - begin
-    return Cut(tuple(part.segment(tasks) for part in parts), stamp - due - covered)
+    return Cut(tuple(part.segment(tasks, target) for part in parts), stamp - due - covered)
 
 
 class _Part:
@@ -240,8 +244,8 @@ class _Part:
         if function:
             self._named[function] += length_ns
 
-    def segment(self, tasks: Tasks) -> Segment:
-        """The segment, complete."""
+    def segment(self, tasks: Tasks, target: int) -> Segment:
+        """The segment, complete. The task that runs while the target waits for a lock holds it."""
         top = self._functions.most_common(1)[0][0]
         stack = self._stacks[top].most_common(1)[0][0]
         task, lock = tasks.task(self.task), self.kind == "lock"
@@ -253,7 +257,7 @@ class _Part:
             task=task,
             function=self._named.most_common(1)[0][0] if self._named else top,
             stack=_shown(self._waiting if lock else stack),
-            owner=task if lock else None,
+            owner=task if lock and self.task != target else None,
             functions=tuple(self._functions.most_common(FUNCTIONS_MAX)),
         )
 
@@ -306,8 +310,9 @@ class _Classes:
     def _own(self, stack: tuple[str, ...], switch: int) -> tuple[str, str]:
         """The class of the target itself: it ends its switch, waits for a lock, or runs."""
         if _last(stack, _locks) >= 0:
-            self.waiting_for = stack
-            return "lock", _wanting(stack)
+            if _wanting(stack) or not self.waiting_for:
+                self.waiting_for = stack
+            return "lock", _wanting(self.waiting_for)
         self.waiting_for = ()
         return ("switch" if switch >= 0 else "return"), ""
 
@@ -337,7 +342,7 @@ def _switches(name: str) -> bool:
 
 @functools.cache
 def _locks(name: str) -> bool:
-    return bool(_LOCK.fullmatch(name))
+    return "unlock" not in name and bool(_LOCK.fullmatch(name))
 
 
 def _handler(stack: Sequence[str], place: int) -> str:
@@ -351,6 +356,6 @@ def _handler(stack: Sequence[str], place: int) -> str:
 
 
 def _wanting(stack: Sequence[str]) -> str:
-    """The function that takes the lock."""
+    """The function that takes the lock; empty if the stack does not reach it."""
     first = next((place for place, name in enumerate(stack) if _locks(name)), 0)
-    return stack[max(first - 1, 0)].lstrip("!")
+    return stack[first - 1].lstrip("!") if first else ""

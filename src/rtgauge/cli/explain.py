@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -38,6 +40,13 @@ WORST: Final = 20
 )
 @click.option("--above", metavar="TIME", help="Explain the samples above a time.")
 @click.option("--sample", metavar="CONTEXT:INDEX", help="Explain one sample.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Trace to write, for Perfetto. The suffix is .trace.json.",
+)
 @as_json
 @store_option
 def explain(
@@ -45,6 +54,7 @@ def explain(
     worst: int | None,
     above: str | None,
     sample: str | None,
+    output: Path | None,
     as_json: bool,
     place: str | None,
 ) -> int:
@@ -60,14 +70,18 @@ def explain(
       rtgauge explain last
       rtgauge explain last --worst 5
       rtgauge explain 12 --sample user:1883 --json
+      rtgauge explain last --above 50us -o late.trace.json
     """
     from rtgauge.causes.explain import explain as explain_  # noqa: PLC0415
     from rtgauge.causes.explain import keep, select, traced  # noqa: PLC0415
+    from rtgauge.report.render.perfetto import SUFFIX, trace  # noqa: PLC0415
 
     if sum(option is not None for option in (worst, above, sample)) > 1:
         raise UsageError(
             "--worst, --above and --sample exclude each other", "give one of them, or none"
         )
+    if output is not None and not output.name.endswith(SUFFIX):
+        raise UsageError(f"causes are not written as '{output.name}'", f"name it FILE{SUFFIX}")
     with open_store(place) as store:
         found = find_run(store, run)
         number = worst or WORST
@@ -84,7 +98,19 @@ def explain(
             _print_json(found, explained)
         else:
             _print(found, explained, brief=brief)
+        if output is not None:
+            _write(output, trace(explained.causes))
+            say(f"the trace is in {output}")
     return ExitCode.DONE
+
+
+def _write(path: Path, document: dict[str, object]) -> None:
+    try:
+        path.write_text(json.dumps(document, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}", "name a file in a folder that you may write"
+        ) from None
 
 
 def _sample(text: str) -> tuple[str, int]:

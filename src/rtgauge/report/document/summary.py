@@ -28,6 +28,7 @@ from rtgauge.report.document.blocks import (
     Tone,
     line,
 )
+from rtgauge.report.document.causes import causes_sections
 from rtgauge.report.document.conclusion import comparison_section, runs_section
 from rtgauge.report.document.evidence import evidence_blocks
 from rtgauge.report.document.tables import Cell, Grid, Named, Row, background_table, counter
@@ -119,6 +120,7 @@ def summary(analysis: Analysis, number: int, prefix: str = "") -> tuple[Section,
         blocks += [Heading("Not measured"), Table(lacking)]
     return (
         Section("Summary", f"{prefix}summary", tuple(blocks), page=True),
+        *causes_sections(run, prefix),
         *chapter_sections(analysis, number, prefix),
         *_system(run, prefix),
     )

@@ -61,11 +61,11 @@ def _table(cause: Cause) -> Iterator[str]:
 
 
 def _joined(segments: Sequence[Segment]) -> list[Segment]:
-    """Neighbours of one class as one row: the two halves of a switch."""
+    """Neighbours as one row: the two halves of a switch, and the parts of a wait for a lock."""
     found: list[Segment] = []
     for one in segments:
-        if found and found[-1].kind == one.kind == "switch":
-            last = found[-1]
+        last = found[-1] if found else None
+        if last and last.kind == one.kind and _together(last, one):
             longer = max(last, one, key=lambda each: each.length_ns)
             found[-1] = Segment(
                 last.begin_ns,
@@ -75,12 +75,16 @@ def _joined(segments: Sequence[Segment]) -> list[Segment]:
                 one.task,
                 longer.function,
                 longer.stack,
-                None,
+                one.owner or last.owner,
                 longer.functions,
             )
         else:
             found.append(one)
     return found
+
+
+def _together(one: Segment, two: Segment) -> bool:
+    return one.kind == "switch" or (one.kind == "lock" and one.function == two.function)
 
 
 def _row(segment: Segment, *, first: bool, stack: bool) -> Iterator[str]:

@@ -152,8 +152,11 @@ def _screens(analysis: Analysis, number: int, run: Mapping[str, Any]) -> dict[st
                 analysis,
                 alone=True,
             ),
+            *(page for page in pages if page.anchor == f"{prefix}causes"),
         ],
-        "pages": {page.title: page for page in pages if page.page},
+        "pages": {
+            page.title: page for page in pages if page.page and page.anchor != f"{prefix}causes"
+        },
     }
 
 

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The section on causes: where the time of the worst samples went, for every format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rtgauge import text as numbers
+from rtgauge.causes.model import CLASSES
+from rtgauge.report.document.blocks import (
+    Block,
+    Bullets,
+    Command,
+    Figure,
+    Heading,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    line,
+)
+from rtgauge.report.document.tables import Cell, Grid, Row
+from rtgauge.report.pictures.segments import gantt, gantt_said
+from rtgauge.report.results.labels import step_name, step_number
+
+__all__ = ["causes_sections"]
+
+Model = Mapping[str, Any]
+
+SHOWN: Final = 3
+ROWS: Final = 16
+FUNCTIONS: Final = 3
+STACK: Final = 6
+SOURCES: Final = {
+    "replay": "a replay of the run, of which all samples are equal",
+    "tracefs": "the kernel's trace, recorded during the run",
+    "module": "the kernel module's trace, recorded during the run",
+}
+
+
+def causes_sections(run: Model, prefix: str = "") -> Iterator[Section]:
+    """The section of a run, if causes of its samples are known."""
+    causes = sorted(run["causes"], key=lambda one: -one["latency_ns"])
+    if not causes:
+        return
+    first: dict[tuple[int, str], Model] = {}
+    for one in causes:
+        first.setdefault((one["step"], one["context"]), one)
+    shown = list(first.values())[:SHOWN]
+    blocks: list[Block] = []
+    for number, one in enumerate(shown):
+        blocks += _cause(run, one, table=not number)
+    if common := _common(causes):
+        blocks += [Heading("What the worst samples have in common"), Bullets(tuple(common))]
+    left = len(causes) - len(shown)
+    if left:
+        text = f"The JSON document contains {numbers.plural(left, 'more sample')} with its causes."
+        blocks.append(Paragraph(line(Span(text, "dim"))))
+    yield Section("Where the time went", f"{prefix}causes", tuple(blocks), page=True)
+
+
+def _time(ns: int) -> str:
+    return f"{ns / 1000:.3f}{numbers.GAP}µs"
+
+
+def _cause(run: Model, cause: Model, *, table: bool) -> Iterator[Block]:
+    """A sample: its picture, blame and remedies, and with ``table`` its segments as a table."""
+    step = next((one for one in run["steps"] if one["step"] == cause["step"]), None)
+    name = f"{step_name(run, step)} (step {step_number(step)})" if step else "sample"
+    context = f", {cause['context']} context" if cause["context"] else ""
+    title = f"{name}{context}, sample {numbers.count(cause['index'])}: {_time(cause['latency_ns'])}"
+    yield Heading(title)
+    yield Paragraph(line(Span("Blame: ", strong=True), cause["blame"] + "."))
+    caption = f"From {SOURCES[cause['source']]}."
+    if cause["cost"]["added_ns"]:
+        caption += f" Cost: {cause['cost']['text']}."
+    yield Figure(gantt(cause), "Segments of the sample", caption, gantt_said(cause))
+    if table:
+        yield Table(_table(cause))
+    if cause["unseen"]:
+        yield Paragraph(line(Span("Not seen: ", strong=True), cause["unseen"] + "."))
+    for remedy in cause["remedies"]:
+        yield Paragraph(line(Span("Try: ", strong=True), remedy["text"] + "."))
+        if remedy["command"]:
+            yield Command(remedy["command"])
+
+
+def _table(cause: Model) -> Grid:
+    segments: Sequence[Model] = cause["segments"]
+    longest = sorted(range(len(segments)), key=lambda at: -segments[at]["length_ns"])[:ROWS]
+    rows = [_row(segments[at], stack=at == longest[0]) for at in sorted(longest)]
+    left = [one["length_ns"] for at, one in enumerate(segments) if at not in longest]
+    if left:
+        text = f"{len(left)} shorter segments"
+        rows.append(Row("…", [Cell(f"{sum(left) / 1000:.3f}"), Cell(text, cls="words"), _text("")]))
+    if cause["rest_ns"]:
+        rows.append(
+            Row("not explained", [Cell(f"{cause['rest_ns'] / 1000:.3f}"), *[_text("")] * 2])
+        )
+    heads = ("Class", "Time (µs)", "Task", "Functions, and the stack")
+    return Grid("Segments of the sample", heads, rows)
+
+
+def _row(segment: Model, *, stack: bool) -> Row:
+    task = segment["owner"] or segment["task"]
+    rank = f" ({task['policy']} {task['priority']})" if task and task["priority"] else ""
+    held = "held by " if segment["owner"] else ""
+    functions = ", ".join(
+        f"{name} {ns / 1000:.3f}" for name, ns in segment["functions"][:FUNCTIONS]
+    )
+    callers = " < ".join(segment["stack"][:STACK]) if stack else ""
+    return Row(
+        CLASSES[segment["kind"]],
+        [
+            Cell(f"{segment['length_ns'] / 1000:.3f}"),
+            _text(f"{held}{task['name']}{rank}" if task else ""),
+            Cell(functions or segment["function"], note=callers, cls="words"),
+        ],
+    )
+
+
+def _text(words: str) -> Cell:
+    return Cell(words, cls="words")
+
+
+def _common(causes: Sequence[Model]) -> list[tuple[Any, tuple[Block, ...]]]:
+    """What most of the samples of a context are blamed on."""
+    found: list[tuple[Any, tuple[Block, ...]]] = []
+    for context in dict.fromkeys(one["context"] for one in causes):
+        mine = [one["blame"] for one in causes if one["context"] == context]
+        if len(mine) < 2:
+            continue
+        reason, number = Counter(text.rpartition(" (")[0] or text for text in mine).most_common(1)[
+            0
+        ]
+        named = f" in {context} context" if context else ""
+        found.append((line(f"{number} of {len(mine)}{named}: {reason}"), ()))
+    return found
