@@ -15,6 +15,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -74,6 +75,9 @@ int qemu_plugin_version = 1;
 #define RECORDER_VERSION 1
 #define RECORDER_WINDOWS 4096
 #define RECORDER_GROWTH (16UL << 20)
+/* struct TimersState of QEMU 7.2 (softmmu/timers-state.h), and its qemu_icount_bias */
+#define RECORDER_TIMERS_BYTES 96
+#define RECORDER_TIMERS_BIAS 40
 #define RECORDER_TASK_BYTES 16384
 #define RECORDER_TASK_ALIGN 64 /* of a task_struct; an instruction may store two registers */
 
@@ -419,6 +423,19 @@ static void on_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		find_switch(tb, count);
 }
 
+/* QEMU's count of the jumps: a field of its TimersState, whose size tells whether it is known. */
+static const int64_t *find_bias(void)
+{
+	void *timers = dlsym(RTLD_DEFAULT, "timers_state");
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
+
+	if (!timers || !dladdr1(timers, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
+	    symbol->st_size != RECORDER_TIMERS_BYTES)
+		return NULL;
+	return (const int64_t *)((const char *)timers + RECORDER_TIMERS_BIAS);
+}
+
 static int refuse(const char *why)
 {
 	fprintf(stderr, "recorder: %s\n", why);
@@ -428,7 +445,6 @@ static int refuse(const char *why)
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
 	const char *record = NULL, *control = NULL;
-	char *timers;
 	int file;
 
 	for (int i = 0; i < argc; i++) {
@@ -440,12 +456,11 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	if (!record || !control || !info->system_emulation)
 		return refuse("its arguments are incomplete");
 	recorder.arm = strstr(info->target_name, "aarch64");
-	timers = dlsym(RTLD_DEFAULT, "timers_state");
+	recorder.bias = find_bias();
 	*(void **)&recorder.get_cpu = dlsym(RTLD_DEFAULT, "qemu_get_cpu");
 	*(void **)&recorder.read_memory = dlsym(RTLD_DEFAULT, "cpu_memory_rw_debug");
-	if (!timers || !recorder.get_cpu || !recorder.read_memory)
+	if (!recorder.bias || !recorder.get_cpu || !recorder.read_memory)
 		return refuse("this QEMU does not export what it needs");
-	recorder.bias = (const int64_t *)(timers + 40);
 	file = open(control, O_RDWR | O_CLOEXEC);
 	recorder.file = open(record, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (file < 0 || recorder.file < 0)

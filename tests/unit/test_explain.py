@@ -217,6 +217,15 @@ def test_the_owner_of_a_lock_is_named_and_its_release_is_no_wait() -> None:
     assert "0.110     waiting for a lock      in get_random_u16, held by load/sched" in text
 
 
+def test_blocks_before_a_time_are_left_out_but_belong_to_the_stacks() -> None:
+    program = wake_up(Program())
+    rows = np.array(program.rows, RECORD)
+    whole = list(walk(rows, Symbols(KALLSYMS)))
+    later = list(walk(rows, Symbols(KALLSYMS), 1100))
+    assert later == [one for one in whole if one.time + one.length_ns >= 1100]
+    assert 0 < len(later) < len(whole)
+
+
 def test_an_interrupted_call_and_a_fault_in_a_block_keep_the_stack() -> None:
     program = Program().run("do_work", CALL)  # the interrupt comes before the callee's first block
     program.run("asm_sysvec_apic_timer_interrupt", EXCEPTION_RETURN)
@@ -339,6 +348,17 @@ def test_a_machine_without_a_compiler_gets_a_remedy(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(TargetError, match="error: no header"):
         recorder.plugin(lambda _: None)
+
+
+def test_a_qemu_without_plugins_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "qemu"
+    program.write_text("#!/bin/sh\nprintf 'usage\\n-plugin [file=]<file>\\n'\n")
+    program.chmod(0o755)
+    recorder.require_plugins(str(program))
+    program.write_text("#!/bin/sh\necho usage\n")
+    with pytest.raises(TargetError, match="does not load plugins") as error:
+        recorder.require_plugins(str(program))
+    assert "--enable-plugins" in error.value.remedy
 
 
 def test_records_and_the_bytes_of_tasks_are_read_apart(tmp_path: Path) -> None:

@@ -78,8 +78,9 @@ class Cut:
     rest_ns: int
 
 
-def walk(records: NDArray[np.void], symbols: Symbols) -> Iterator[Step]:
-    """The blocks of one window, each with its task and stack."""
+def walk(records: NDArray[np.void], symbols: Symbols, since: int = 0) -> Iterator[Step]:
+    """The blocks of one window, each with its task and stack. Those that end before ``since`` are
+    left out, but they are part of the stacks."""
     rows = records.tolist()
     stacks: dict[int, list[tuple[str, int]]] = {}
     stack: list[tuple[str, int]] = []
@@ -103,30 +104,43 @@ def walk(records: NDArray[np.void], symbols: Symbols) -> Iterator[Step]:
         if kind != BLOCK:
             continue
         name, offset = symbols.at(address)
-        if name == USER:
-            stack = [(USER, 0)]
-        elif _entered(name, offset, before):
-            # interrupted between two blocks: the call or return had happened
-            if end == CALL:
-                stack.append(("?", after))
-            elif end == RETURN and stack:
-                stack.pop()
-            stack.append(("!" + name, 0))
-        elif end == CALL:
-            stack.append((name, after))
-        elif end == SYSCALL or before == USER:
-            stack = [(name, 0)]
-        else:
-            if end == RETURN:
-                stack = _returned(stack, address)
-            elif end in (EXCEPTION_RETURN, SYSCALL_RETURN):
-                stack = _resumed(stack)
-            stack = _renamed(stack, name)
+        stack = _stack_of(stack, name, address, offset, (before, end, after))
         upto, halted = following[number]
         # an exception ends a block before its last instruction
         whole = halted or upto - time >= length
         end, after, before = leaves if whole else OTHER, behind, name
-        yield Step(time, upto - time, task, tuple(one for one, _ in stack), halted)
+        if upto >= since:
+            yield Step(time, upto - time, task, tuple(one for one, _ in stack), halted)
+
+
+def _stack_of(
+    stack: list[tuple[str, int]],
+    name: str,
+    address: int,
+    offset: int,
+    last: tuple[str, int, int],
+) -> list[tuple[str, int]]:
+    """The stack of a block: its function, address and offset. ``last``: the function of the block
+    before, how it ended, and the address behind it."""
+    before, end, after = last
+    if name == USER:
+        return [(USER, 0)]
+    if _entered(name, offset, before):
+        # interrupted between two blocks: the call or return had happened
+        if end == CALL:
+            stack = [*stack, ("?", after)]
+        elif end == RETURN:
+            stack = stack[:-1]
+        return [*stack, ("!" + name, 0)]
+    if end == CALL:
+        return [*stack, (name, after)]
+    if end == SYSCALL or before == USER:
+        return [(name, 0)]
+    if end == RETURN:
+        stack = _returned(stack, address)
+    elif end in (EXCEPTION_RETURN, SYSCALL_RETURN):
+        stack = _resumed(stack)
+    return _renamed(stack, name)
 
 
 def _following(rows: Sequence[tuple[int, ...]]) -> list[tuple[int, bool]]:

@@ -139,7 +139,14 @@ def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None
     guest = replayed(run, samples, say)
     symbols, layout = Symbols(guest.symbols), TaskLayout(guest.types)
     tasks = Tasks(guest.records, guest.tasks, layout)
-    windows: dict[tuple[int, int], list[Step]] = {}
+    walked: dict[tuple[int, int], list[Step]] = {}
+    first = {
+        window: min(
+            (due for one in samples if window[0] <= (due := guest.clock.time(one.due_ns))),
+            default=window[0],
+        )
+        for window in guest.covered
+    }
     medians = _medians(run)
     causes = []
     for one in samples:
@@ -152,11 +159,11 @@ def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None
                 "recorder's clock was not foreseen",
                 "report it, with the bundle of the run (rtgauge export)",
             )
-        if window not in windows:
+        if window not in walked:
             ns = guest.records["ns"]
             inside = guest.records[(ns >= window[0]) & (ns <= window[1])]
-            windows[window] = list(walk(inside, symbols))
-        found = cut(windows[window], due, stamp, tasks, handler=one.context == "irq")
+            walked[window] = list(walk(inside, symbols, first[window]))
+        found = cut(walked[window], due, stamp, tasks, handler=one.context == "irq")
         cause = Cause(
             one.step,
             one.series,

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.errors import StoreError, TargetError, UsageError
-from rtgauge.lab.machine import Answer, Machine
-from rtgauge.lab.recorder import ANCHOR, Recording, plugin
+from rtgauge.lab.machine import Answer, Machine, found_program
+from rtgauge.lab.recorder import ANCHOR, Recording, plugin, require_plugins
 from rtgauge.store import StoredRun, StoredSeries, StoredStep
 from rtgauge.target.lab import LabTarget
 
@@ -161,6 +161,7 @@ def replayed(run: StoredRun, wanted: Sequence[Sample], say: Callable[[str], None
     facts = check(run)
     target = LabTarget(str(run.document["target"]).removeprefix("lab:"))
     setup = target.setup_again(facts)
+    require_plugins(found_program(setup.program, setup.package))
     built = plugin(say)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rtgauge-explain-") as name:
@@ -325,6 +326,12 @@ class _Replay:
                 nearest = _nearest(anchors, clock.times(stamps))
                 off = np.abs(nearest - clock.times(stamps))
                 near = off <= CLOSE_NS
+                if near.sum() < len(stamps) / 2:
+                    raise TargetError(
+                        "the recorder's time does not fit the guest's clock: "
+                        f"{len(stamps) - int(near.sum())} of {len(stamps)} stamps were not found",
+                        "report it, with QEMU's version",
+                    )
                 times, clocks, error = nearest[near], stamps[near], float(off[near].max())
         return Clock(times, clocks), error
 

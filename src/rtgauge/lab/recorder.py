@@ -40,12 +40,14 @@ __all__ = [
     "WINDOWS_MAX",
     "Recording",
     "plugin",
+    "require_plugins",
 ]
 
 SOURCE: Final = "recorder.c"
 COMPILERS: Final = ("gcc", "cc", "clang", "gcc-12", "gcc-13", "gcc-14")
 FLAGS: Final = ("-std=gnu11", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror")
 BUILD_S: Final = 300.0
+ASK_S: Final = 60.0
 
 VERSION: Final = 1
 WINDOWS_MAX: Final = 4096
@@ -78,6 +80,19 @@ def _source() -> bytes:
         f"this installation does not hold the recorder's source ({SOURCE})",
         "install rtgauge from its wheel, or run it from a clone with ./rtgauge",
     )
+
+
+def require_plugins(program: str) -> None:
+    """TargetError if that QEMU does not load plugins."""
+    try:
+        asked = subprocess.run([program, "--help"], capture_output=True, timeout=ASK_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TargetError(f"{program} does not run: {error}", "reinstall it") from None
+    if b"\n-plugin " not in asked.stdout:
+        raise TargetError(
+            f"{program} does not load plugins, so it cannot record a replay",
+            "use Debian's QEMU, or one that was configured with --enable-plugins",
+        )
 
 
 def plugin(say: Say) -> Path:
