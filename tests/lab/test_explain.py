@@ -4,6 +4,7 @@ thread, where it shows, and nowhere else. The parts add up to the sample."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ BOARDS = {
     "x86_64-rt-6.12": REALTIME,
     "x86_64-stock-6.1": STOCK,
     "x86_64-rt-6.1": REALTIME,
+    "arm64-rt-6.1": REALTIME,
 }
 STEP = """
 [[step]]
@@ -92,3 +94,26 @@ def test_each_disturbance_is_blamed_where_it_shows(
     assert shown["causes"] == document["causes"]
     again = run.json()["runs"][0]
     assert shown["series"] == again["series"]
+
+
+def test_a_lock_of_the_kernel_is_blamed_with_its_owner_and_remedy(
+    rtgauge: Run, tmp_path: Path
+) -> None:
+    """The random offset of the kernel's stack takes a lock in each system call, and on PREEMPT_RT
+    a load that was preempted there holds it."""
+    store = ("--store", str(tmp_path / "store"))
+    words = ("timer", "--context", "user", "--samples", "600", "--load", "sched")
+    run = rtgauge("run", *words, "--target", "lab:arm64-rt-6.1", "--json", *store)
+    assert run.code == 0, run.err
+    file = tmp_path / "worst.trace.json"
+    done = rtgauge("explain", "last", "--worst", "1", "-o", str(file), "--json", *store)
+    assert done.code == 0, done.err
+    (cause,) = done.json()["causes"]
+    assert "lock in get_random_u16" in cause["blame"]
+    locks = [one for one in cause["segments"] if one["kind"] == "lock"]
+    assert {one["function"] for one in locks} == {"get_random_u16"}
+    assert "load/sched" in {one["owner"]["name"] for one in locks if one["owner"]}
+    assert any("invoke_syscall" in one["stack"] for one in locks)
+    assert "randomize_kstack_offset=off" in cause["remedies"][0]["command"]
+    events = json.loads(file.read_text())["traceEvents"]
+    assert sum(one["ph"] == "X" for one in events) == len(cause["segments"])
