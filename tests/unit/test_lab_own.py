@@ -231,6 +231,18 @@ def test_a_board_is_added_listed_and_removed(files: Files, rtgauge: Run) -> None
     assert files.kernel.is_file()
 
 
+def test_newer_kernels_are_fetched_for_the_lab_s_boards_alone(
+    files: Files, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert rtgauge(*files.words()).code == 0
+    renewed: list[str] = []
+    monkeypatch.setattr("rtgauge.lab.image", lambda board, **_: renewed.append(board.name))
+    assert rtgauge("lab", "list", "--newest").code == 0
+    assert renewed == []
+    files.kernel.unlink()
+    assert rtgauge("lab", "list", "--newest").code == 0
+
+
 def test_paths_are_kept_whole_and_odd_characters_survive(files: Files, rtgauge: Run) -> None:
     name = 'a "b"\\c\n\x7fé'
     files.write(f"{name}/kernel", elf())

@@ -68,8 +68,10 @@ def lab() -> None:
 @as_json
 def list_boards(newest: bool, as_json: bool) -> None:
     """List the boards, the kernels in the cache, and what is missing."""
+    from rtgauge.lab import BOARDS  # noqa: PLC0415
+
     if newest:
-        _renew([name for name in _board_names() if _entry(name)["kernel"]])
+        _renew([entry["name"] for entry in map(_entry, BOARDS) if entry["kernel"]])
     entries = [_entry(name) for name in _board_names()]
     if as_json:
         print_json({"format": "rtgauge-lab", "version": 1, "boards": entries})
