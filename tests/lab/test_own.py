@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import shutil
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -113,7 +116,11 @@ def test_debian_s_kernels_have_all_that_is_asked_of_others(name: str) -> None:
 # --- Bisecting ---
 
 PVH_ENTRY = b"\x04\0\0\0\x08\0\0\0\x12\0\0\0Xen\0"  # an ELF note: XEN_ELFNOTE_PHYS32_ENTRY
+# The messages of this load hold threads of a stock kernel up, as in test_lab.py.
+LOAD = "sched:groups=2:size=64KiB"
 BUDGET = "60us"
+FIRST_BAD = 6
+BROKEN = 4
 
 
 def broken(elf: bytes) -> bytes:
@@ -132,6 +139,48 @@ def broken(elf: bytes) -> bytes:
             here = start + entry - physical
             return elf[:here] + b"\x0f\x0b" + elf[here + 2 :]
     raise AssertionError("no segment holds the entry")
+
+
+def git(folder: Path, *words: str) -> str:
+    names = ("-c", "user.name=me", "-c", "user.email=me@here", "-c", "init.defaultBranch=main")
+    done = subprocess.run(
+        ["git", *names, *words], cwd=folder, capture_output=True, text=True, check=True, timeout=500
+    )
+    return done.stdout
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_git_bisect_names_the_commit_that_brought_the_other_kernel(tmp_path: Path) -> None:
+    """Eight commits: the RT kernel, one that does not start, and from the sixth the stock one."""
+    good = kernel_of("x86_64-rt-6.1").kernel
+    bad = kernel_of("x86_64-stock-6.1").kernel
+    unbootable = tmp_path / "unbootable"
+    unbootable.write_bytes(broken(good.read_bytes()))
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    git(repository, "init", "-q")
+    for number in range(1, 9):
+        kernel = unbootable if number == BROKEN else good if number < FIRST_BAD else bad
+        (repository / "kernel").write_text(f"{kernel}\n")
+        (repository / "number").write_text(f"{number}\n")
+        git(repository, "add", "-A")
+        git(repository, "commit", "-qm", f"commit {number}")
+    built = tmp_path / "vmlinux"
+    built.write_bytes(good.read_bytes())
+    add(Board("mine", BOARDS[BUILT_IN].machine, "", False, Own(built)))
+    rtgauge = f"{sys.executable} -m rtgauge"
+    script = (
+        f'cp "$(cat kernel)" {built} || exit 125; {rtgauge} run timer --target lab:mine '
+        f"--samples 300 --load {LOAD} --budget {BUDGET} --store {tmp_path / 'store'} -q "
+        "--exit bisect"
+    )
+    git(repository, "bisect", "start", "HEAD", "HEAD~7")
+    said = git(repository, "bisect", "run", "sh", "-c", script)
+    log = git(repository, "bisect", "log")
+    (first,) = [line for line in log.splitlines() if line.startswith("# first bad commit")]
+    assert first.endswith(f"commit {FIRST_BAD}"), said
+    skipped = [line for line in log.splitlines() if line.startswith("# skip")]
+    assert [line.rpartition("] ")[2] for line in skipped] == [f"commit {BROKEN}"], log
 
 
 def test_a_kernel_that_does_not_boot_cannot_be_judged(
