@@ -392,11 +392,15 @@ HEAD: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
-def stored(folder: Path, records: Sequence[Mapping[str, Any]]) -> StoredStep:
+def stored(
+    folder: Path, records: Sequence[Mapping[str, Any]], ambience: Sequence[Mapping[str, Any]] = ()
+) -> StoredStep:
     stream = streams.Builder(start_ns=START).series(0, context="irq").series(1)
     stream.samples(0, 0, [5000, 7000, 200_000])
     for body in records:
         stream.add(RecordType.TRACE, body)
+    for body in ambience:
+        stream.add(RecordType.AMBIENCE, body)
     place = folder / "steps" / "000"
     place.mkdir(parents=True)
     (place / "stream.cbor").write_bytes(stream.trailer().data)
@@ -481,6 +485,34 @@ def test_what_is_missing_is_said(
     (cause,) = kept_of(step).causes(step, {})
     assert cause.rest_ns == rest
     assert unseen in cause.unseen
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, ""),
+        ({"steal_ns": [99_000, 10**9]}, ""),  # of another CPU, or too little
+        ({"steal_ns": [150_000, 0]}, "the hypervisor took 150\u202fµs of this CPU,"),
+        ({"smi": 1}, "1 system management interrupt occurred,"),
+        ({"smi": None}, ""),
+    ],
+)
+def test_what_the_kernel_does_not_see_is_named_if_it_was_counted(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    """The reading after the sample counts, not the ones before it and after that."""
+    records = [*HEAD, sample(0), page(0, 4, page_of(1_900_000, 2_190_000)), end(0)]
+    other: dict[str, Any] = {"steal_ns": [10**9, 10**9], "smi": 7}
+    readings = [
+        streams.ambience_body(2_100_000, **other),
+        streams.ambience_body(2_200_000, **changes),
+        streams.ambience_body(3_000_000, **other),
+    ]
+    step = stored(tmp_path, records, readings)
+    (cause,) = kept_of(step).causes(step, {0: 7000})
+    assert (said in cause.unseen) if said else cause.unseen == ""
+    (ordinary,) = kept_of(step).causes(step, {0: 150_000})
+    assert ordinary.unseen == ""
 
 
 def test_the_largest_and_the_last_are_explained(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 from rtgauge import text
-from rtgauge.causes.blame import blame
+from rtgauge.causes.blame import ORDINARY, blame
 from rtgauge.causes.model import Cause, Cost, Segment
 from rtgauge.causes.tracefs.pages import (
     Event,
@@ -255,7 +255,9 @@ class Kept:
             series = known.get(one.series)
             if series is not None:
                 usual = int(usual_ns.get(one.series) or 0)
-                yield self.cause(one, step.number, series, start_ns, usual)
+                cause = self.cause(one, step.number, series, start_ns, usual)
+                outside = _outside(step, one.cpu, cause) if one.value > ORDINARY * usual else ""
+                yield replace(cause, unseen=f"{cause.unseen} {outside}".strip())
 
 
 def kept_of(step: StoredStep) -> Kept:
@@ -282,6 +284,22 @@ def _chosen(samples: Sequence[_Chosen]) -> list[_Chosen]:
             largest[one.series] = one
     chosen = {id(one) for one in (*largest.values(), *samples[-LAST:])}
     return [one for one in samples if id(one) in chosen]
+
+
+def _outside(step: StoredStep, cpu: int, cause: Cause) -> str:
+    """What else may have taken the CPU: what was counted between the two readings of background
+    activity around a sample. A trace shows nothing of it."""
+    end_ns = cause.due_ns + cause.latency_ns
+    around = next((one for one in step.ambience if one.time_ns >= end_ns), None)
+    if around is None:
+        return ""
+    found = []
+    steal = dict(zip(around.cpus, around.steal_ns, strict=True)).get(cpu, 0)
+    if 2 * steal >= cause.latency_ns:
+        found.append(f"the hypervisor took {text.time(steal)} of this CPU")
+    if around.smi:
+        found.append(f"{text.plural(around.smi, 'system management interrupt')} occurred")
+    return f"About that time {' and '.join(found)}, which no trace shows." if found else ""
 
 
 def _offset(series: StoredSeries, index: int) -> int:
