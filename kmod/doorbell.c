@@ -2,8 +2,8 @@
 /*
  * rtgauge_doorbell: the lines of an emulated board of the lab that has no GPIO chip, as a chip
  * whose lines are driven and seen from outside. The device is QEMU's ivshmem-doorbell: memory that
- * both share (doorbell.h), an interrupt that the outside raises, and a register with which the board
- * interrupts the outside.
+ * both share (doorbell.h), an interrupt that the outside raises, and a register with which the
+ * board interrupts the outside.
  */
 #include <linux/bits.h>
 #include <linux/errno.h>
