@@ -385,6 +385,7 @@ def test_what_was_not_measured(failed: int, skipped: int, whole: int, why: str) 
     answer = answer_of(built(made.run(_steps(failed, skipped, whole))))
     assert answer.state is State.UNMEASURED
     assert answer.title == f"Not measured properly: {why}"
+    assert answer.audit.startswith("Configuration audit: ") and "figures hold" not in answer.audit
     assert answer.tone == ("fail" if failed else "warn")
     assert any(action.text == "Run it again" for action in answer.actions)
     number = failed + skipped

@@ -151,7 +151,7 @@ def answer_of(run: Model) -> Answer:
         sure_command,
         cause,
         cause_command,
-        _audit(run),
+        _audit(run, state),
         data.cycles,
         tuple(_actions(data, state, sure_command, cause_command))[:ACTIONS],
         tuple(dict.fromkeys(test["known_limitation"] for test in data.tests if _limitation(test))),
@@ -692,7 +692,7 @@ def _maximum(series: Sequence[Model]) -> int | None:
     return None if at is None else peak(series[at])
 
 
-def _audit(run: Model) -> str:
+def _audit(run: Model, state: State) -> str:
     """One line on what the audit of the configuration found; empty if it found nothing."""
     levels = ("error", "warning")
     bad = {level: [f["check"] for f in run["findings"] if f["level"] == level] for level in levels}
@@ -701,10 +701,10 @@ def _audit(run: Model) -> str:
         return ""
     names = list(dict.fromkeys(name for checks in bad.values() for name in checks))
     shown = names[:NAMES] + ([f"{len(names) - NAMES} more"] if len(names) > NAMES else [])
-    return (
-        f"Configuration audit: {', '.join(found)} ({numbers.join(shown)}). The figures hold for "
-        "this configuration: measure again after a change."
-    )
+    text = f"Configuration audit: {', '.join(found)} ({numbers.join(shown)})."
+    if state is State.UNMEASURED:
+        return text
+    return f"{text} The figures hold for this configuration: measure again after a change."
 
 
 def _missing(data: _Data) -> str:
