@@ -29,7 +29,7 @@ import pytest
 
 from conftest import Result
 from rtgauge.errors import TargetError, UsageError
-from rtgauge.lab import cache, images, initramfs, kernels, modules, packages, programs, prune
+from rtgauge.lab import cache, images, initramfs, kernels, modules, own, packages, programs, prune
 from rtgauge.lab.boards import BOARDS, MACHINES, SERIES
 from rtgauge.lab.registry import board, boards
 
@@ -630,6 +630,23 @@ def test_lab_list_fetches_newer_kernels_of_the_boards_that_there_are(
     assert "6.1.0-57-rt-amd64" in listed.out
     assert listed.out.count("not fetched yet") == len(BOARDS) - 1
     assert max(map(len, listed.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_the_busybox_of_users_boards_is_taken_once(world: World, cached: bool) -> None:
+    if cached:
+        images.image(BOARD)
+    machine = MACHINES["x86_64"]
+    folder = cache.cache_folder()
+    path, version = own.busybox(folder, machine, world.said.append)
+    assert (path.read_bytes(), version) == (BUSYBOX, "6.1.192-2")
+    assert not list((world.cache / "packages").glob("*.deb"))
+    asked = len(world.asked("download"))
+    assert own.busybox(folder, machine, world.said.append) == (path, version)
+    assert len(world.asked("download")) == asked
+    record = path.parent / kernels.KERNEL_RECORD
+    record.write_bytes(b"damaged")
+    assert own.busybox(folder, machine, world.said.append) == (path, version)
 
 
 def test_a_damaged_kernel_is_fetched_anew(world: World) -> None:

@@ -49,7 +49,16 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-__all__ = ["OWN_KERNELS", "Added", "Given", "machine_of", "read", "recognised", "unpacked"]
+__all__ = [
+    "OWN_KERNELS",
+    "Added",
+    "Given",
+    "busybox",
+    "machine_of",
+    "read",
+    "recognised",
+    "unpacked",
+]
 
 #: Where the kernels of users' boards are, in the cache.
 OWN_KERNELS: Final = "own"
@@ -476,7 +485,7 @@ def _digest(data: bytes) -> str:
 def unpacked(cache: Path, given: Given, say: Say) -> Unpacked:
     """The kernel of a user's board in the cache, put there if it is missing. Raises TargetError."""
     folder = cache / OWN_KERNELS / given.source_digest[:32]
-    busybox, version = _busybox(cache, given.machine, say)
+    program, version = busybox(cache, given.machine, say)
     record = read_record(folder / KERNEL_RECORD, KERNEL_VERSION)
     kernel = folder / "kernel"
     digest = _digest(given.kernel)
@@ -495,7 +504,7 @@ def unpacked(cache: Path, given: Given, say: Say) -> Unpacked:
         kernel,
         digest,
         given.headers or folder,
-        busybox,
+        program,
         (),
         {"busybox-static": version},
         given.build_digest,
@@ -503,15 +512,17 @@ def unpacked(cache: Path, given: Given, say: Say) -> Unpacked:
     )
 
 
-def _busybox(cache: Path, machine: Machine, say: Say) -> tuple[Path, str]:
+def busybox(cache: Path, machine: Machine, say: Say) -> tuple[Path, str]:
     """The busybox of users' boards, which stays the same: the first that the cache had, else that
-    of Debian's package, and its version."""
+    of Debian's package, and its version. Raises TargetError."""
     folder = cache / BUSYBOX / machine.debian
-    found = folder / "busybox"
-    record = read_record(folder / KERNEL_RECORD, KERNEL_VERSION)
-    if record is not None and found.is_file():
-        return found, str(record.get("busybox"))
+    there = _known_busybox(folder)
+    if there is not None:
+        return there
     with locked(cache, ("kernels", BUSYBOX), say):
+        there = _known_busybox(folder)
+        if there is not None:
+            return there
         known = [known_kernel(one) for one in BOARDS.values() if one.machine == machine]
         with explained(cache), new_folder(folder) as making:
             path = making / "busybox"
@@ -528,4 +539,10 @@ def _busybox(cache: Path, machine: Machine, say: Say) -> tuple[Path, str]:
                 fetched.unlink()
                 version = package.version
             write_record(making / KERNEL_RECORD, {"version": KERNEL_VERSION, "busybox": version})
-    return found, version
+    return folder / "busybox", version
+
+
+def _known_busybox(folder: Path) -> tuple[Path, str] | None:
+    record = read_record(folder / KERNEL_RECORD, KERNEL_VERSION)
+    path = folder / "busybox"
+    return (path, str(record.get("busybox"))) if record is not None and path.is_file() else None
