@@ -73,6 +73,29 @@ def test_a_target_that_was_not_rebooted_is_an_error(state: Path) -> None:
         booter("true", 0.1).boot(["a=1"], go_on)
 
 
+def test_each_target_that_does_not_answer_yet_is_closed(state: Path) -> None:
+    opened: list[Board] = []
+    closed: list[Board] = []
+
+    class Slow(Board):
+        def environment(self) -> bytes:
+            if len(opened) < 4:
+                raise TargetError("the connection was closed")
+            return super().environment()
+
+        def close(self) -> None:
+            closed.append(self)
+
+    def reopen(_name: str) -> Board:
+        opened.append(Slow())
+        return opened[-1]
+
+    one = Booter(Board(), f"sh -c 'echo \"$@\" >{state}' sh", 5.0, reopen)
+    one.boot(["a=1"], go_on)
+    assert one.target is opened[3]
+    assert closed == opened[:3]
+
+
 def test_a_target_that_stays_away_is_an_error_and_can_be_booted_again(state: Path) -> None:
     one = booter(f"f() {{ if [ $# -gt 0 ]; then rm -f {state}; else echo >{state}; fi; }}; f", 0.1)
     with pytest.raises(TargetError, match=r"did not come back within 0 s .*no route to host"):

@@ -101,6 +101,7 @@ class Booter:
                     return
                 self.target.close()
             except TargetError as error:
+                self.target.close()
                 why = error.message
             time.sleep(RETRY_S)
         raise TargetError(
