@@ -309,13 +309,37 @@ def test_odd_files_of_a_store_do_not_end_a_trend(rtgauge: Run) -> None:
     assert rtgauge("trend", "nightly", "--store", "data", "--json").json() == first
 
 
-def test_the_newest_runs_are_judged(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The numbers of the runs of each set that is judged from now on, in their order."""
+    seen: list[tuple[int, ...]] = []
+
+    def noted(analysis: Any, sets: Sequence[Trended], left_out: Any) -> Any:
+        seen.extend(one.numbers for one in sets)
+        return trend(analysis, sets, left_out)
+
+    monkeypatch.setattr("rtgauge.report.sets.trend.trend", noted)
+    return seen
+
+
+def test_the_runs_of_a_list_are_in_the_order_of_time(
+    rtgauge: Run, judged: list[tuple[int, ...]]
+) -> None:
+    _measure(rtgauge, 3)
+    assert rtgauge("trend", "3,1,2", "--store", "data", "--json").code == 0
+    assert judged == [(1, 2, 3)]
+
+
+def test_the_newest_runs_are_judged(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, judged: list[tuple[int, ...]]
+) -> None:
     monkeypatch.setattr("rtgauge.cli.trend.MOST", 2)
     _measure(rtgauge, 3)
     document = rtgauge("trend", "nightly", "--store", "data", "--json").json()
     assert document["sets"] == [{"name": "nightly", "runs": 2}]
     (older,) = document["left_out"]
     assert older["run"] == "1 older run of nightly"
+    assert judged == [(2, 3)]
 
 
 def test_kept_figures_are_those_of_the_run() -> None:

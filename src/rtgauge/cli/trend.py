@@ -106,11 +106,15 @@ def trend(
 
 
 def _by_target(chosen: Sequence[Selection]) -> list[tuple[str, list[RunRow]]]:
-    """The runs of each word, of each target by themselves, and their names."""
+    """The runs of each word, of each target by themselves, in the order of time, and their
+    names."""
     return [
         (
             one.word if len(one.targets) == 1 or "@" in one.word else f"{one.word}@{target}",
-            [row for row in one.runs if row.target == target],
+            sorted(
+                (row for row in one.runs if row.target == target),
+                key=lambda row: (row.started, row.id),
+            ),
         )
         for one in chosen
         for target in one.targets
