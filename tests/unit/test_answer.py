@@ -29,7 +29,7 @@ from rtgauge.report.document.cycles import CYCLES_NS, shortest
 from rtgauge.report.results import model
 from rtgauge.report.results.labels import shell_command, without_command
 from rtgauge.text import plain
-from rtgauge.units import parse_rate
+from rtgauge.units import parse_duration, parse_rate
 
 
 def text(line: Line) -> str:
@@ -739,6 +739,15 @@ def test_what_to_do_next_has_a_heading() -> None:
 )
 def test_what_was_and_what_was_not_measured(run: made.FakeRun, scope: str) -> None:
     assert answer_of(built(run)).scope == scope
+
+
+def test_the_limit_of_a_latency_of_seconds_is_a_duration() -> None:
+    step = made.step(0, [latency(1_400_000)], load="sched")
+    assert step.header is not None
+    given = {"stop-above": stream.Parameter("0", "0"), "for": stream.Parameter("60s", "60s")}
+    step.header = dataclasses.replace(step.header, parameters=given)
+    words = answer_of(built(made.run([step], findings=[]))).cause_command.split()
+    assert parse_duration(words[words.index("--stop-above") + 1]) == 1_300_000_000
 
 
 def test_what_finds_the_cause_comes_before_a_longer_run_if_the_system_is_not_fit() -> None:

@@ -647,7 +647,7 @@ def _cause(data: _Data) -> tuple[Line, str]:
         return line(text), "rtgauge check"
     if "disturbed" in by_rule:
         return line("Cause: the injection of this run."), step_command(run, step, {"disturb": ""})
-    stop = _lasting(run, step, 3599, {"stop-above": f"{_limit_us(one):g}us"})
+    stop = _lasting(run, step, 3599, {"stop-above": f"{_limit_us(one):.15g}us"})
     if "stop-above" not in step["parameters"]:
         stop = ""
     for rule, words in (
