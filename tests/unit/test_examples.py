@@ -46,6 +46,7 @@ HOST_ALONE = (
 MEASURES = ("run", "evaluate", "log-host", "lab run")
 #: Parsed by click alone, and why.
 PARSED = {
+    "explain": "boots the board of a run again: tests/lab/test_explain.py does",
     "tune": "many runs: test_tune.py carries it out on a fake",
     "lab add": "needs a kernel and the folder of its build: test_lab_own.py adds boards",
     "lab shell": "boots a board with a shell on a terminal",

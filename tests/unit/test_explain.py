@@ -38,7 +38,8 @@ from rtgauge.lab.recorder import (
     TO,
     Recording,
 )
-from rtgauge.report.document.blocks import Document
+from rtgauge.report.document.answer import answer_of
+from rtgauge.report.document.blocks import Document, plain_line
 from rtgauge.report.document.causes import causes_sections
 from rtgauge.report.pictures.segments import gantt, gantt_said
 from rtgauge.report.render import markdown
@@ -622,6 +623,23 @@ BLAMED = replace(
     rest_ns=1_000,
     remedies=(Remedy("preempt=full", "rtgauge tune timer --try preempt=full"),),
 )
+
+
+def test_the_answer_names_the_cause_or_the_command_that_finds_it() -> None:
+    series = made.FakeSeries(
+        made.info(context="user"), np.arange(100), np.full(100, 5000, np.int32)
+    )
+    series.value[7] = 95_000
+    lab = {**made.ENVIRONMENT, "lab": {"mode": "counted"}}
+    run: Any = made.run([made.step(0, [series])], target="lab:x86_64-stock", environment=lab)
+    for causes, words in (
+        ((), f"rtgauge explain {run.id[:13]}"),
+        ((BLAMED,), "Cause: task load/sched was not preempted: copy<b>"),
+    ):
+        run.causes = json.loads(json.dumps(document_of(run.id, causes)))
+        answer = answer_of(model.build([run])["runs"][0])
+        text = f"{plain_line(answer.cause)} {answer.cause_command}"
+        assert words in text
 
 
 def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:

@@ -79,6 +79,7 @@ Model = Mapping[str, Any]
 ACTIONS: Final = 3
 NAMES: Final = 4
 """Names in a list of findings or steps, beyond which the rest is counted."""
+EXPLAIN: Final = "rtgauge explain"
 BOARD: Final = "ssh://root@board"
 """The target in commands that measure on a board in place of an emulated one."""
 EVENTS: Final = ("for", "samples", "interval", "dither")
@@ -628,6 +629,14 @@ def _times_answers(planned: Sequence[Model], at: int) -> bool:
 
 
 def _cause(data: _Data) -> tuple[Line, str]:
+    """The cause of the maximum, where a replay or a trace shows it, else the likely one. With the
+    command that finds more."""
+    if data.top is not None and (known := _explained(data.run, data.top)):
+        return line(f"Cause: {known}."), ""
+    return _likely(data)
+
+
+def _likely(data: _Data) -> tuple[Line, str]:
     """The likely cause of the maximum as far as the observations tell, and the command that
     finds more."""
     one = data.top
@@ -650,6 +659,8 @@ def _cause(data: _Data) -> tuple[Line, str]:
     stop = _lasting(run, step, 3599, {"stop-above": f"{_limit_us(one):.15g}us"})
     if "stop-above" not in step["parameters"]:
         stop = ""
+    if (run["environment"].get("lab") or {}).get("mode") == "counted" and one["interval_ns"]:
+        stop = f"{EXPLAIN} {run['id'][:13]}"
     for rule, words in (
         ("stolen time", "Possible cause: the hypervisor."),
         ("management interrupts", "Possible cause: the firmware."),
@@ -673,6 +684,15 @@ def _cause(data: _Data) -> tuple[Line, str]:
     return line("The data do not show what caused the maximum."), stop
 
 
+def _explained(run: Model, one: Model) -> str:
+    """What a replay or a trace blames for the maximum of a series; empty if nobody asked."""
+    for cause in run["causes"]:
+        same = (cause["step"], cause["context"]) == (one["step"], one["context"])
+        if same and cause["latency_ns"] == one["max"] and not cause["blame"].startswith("nobody"):
+            return str(cause["blame"])
+    return ""
+
+
 def _limit_us(one: Model) -> float:
     """Nine tenths of a maximum: the next occurrence of its cause exceeds that, the body does
     not."""
@@ -681,6 +701,8 @@ def _limit_us(one: Model) -> float:
 
 def _hint(data: _Data, command: str) -> str:
     """What a command that stops at a late wake-up does; empty for others."""
+    if command.startswith(EXPLAIN):
+        return "replays the run and shows where the time of the maximum went"
     if "--stop-above" not in command:
         return ""
     limit = numbers.shown(round(_limit_us(data.top) * 1000), "ns").full
