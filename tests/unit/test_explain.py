@@ -18,12 +18,14 @@ from rtgauge.causes.blame import main_segment
 from rtgauge.causes.cut import Step, Tasks, cut, walk
 from rtgauge.causes.explain import _blamed, keep, select
 from rtgauge.causes.remedies import REMEDIES, System, remedies
-from rtgauge.causes.replay import Clock, check
+from rtgauge.causes.replay import Clock, _Replay, check
 from rtgauge.causes.symbols import UNLOADED, USER, Symbols, TaskLayout
-from rtgauge.errors import RtgaugeError, TargetError, UsageError
+from rtgauge.errors import RtgaugeError, StoreError, TargetError, UsageError
 from rtgauge.lab import images, recorder
 from rtgauge.lab.cache import digest_of, write_record
+from rtgauge.lab.machine import Answer
 from rtgauge.lab.recorder import (
+    ANCHOR,
     BLOCK,
     CALL,
     EXCEPTION_RETURN,
@@ -393,25 +395,88 @@ def stored(tmp_path: Path) -> StoredRun:
     run_words = ["run", "/agent", "run", "timer", "--samples", "3", "--disturb-module", "/m.ko"]
     document["orders"] = [[*run_words, "--run", document["id"], "--step", "0", "--output", "-"]]
     document["environment"] = {**document["environment"], "lab": lab, "realtime": "voluntary"}
-    writer = StreamWriter()
-    records = [writer.header(run=document["id"], measurement="timer")]
-    for number, context in ((0, "irq"), (2, "user")):
-        records.append(writer.series(number, "latency", context=context, interval_ns=1000))
-        records.append(writer.series(number + 1, "dither", interval_ns=1000, companion=number))
-        values = np.array([5, 900, 7], np.int32) + number
-        records.append(writer.samples(number + 1, 0, 0, np.array([1, 2, 3], np.int32)))
-        records.append(writer.samples(number, 0, 0, values))
-    tallies = [Tally(number, count=3, last_due_ns=2000) for number in range(4)]
-    records.append(writer.trailer(tallies, duration_ns=3000))
     with Store.open(str(tmp_path / "store")) as store:
         with store.create(document) as folder:
             with folder.append_stream(0) as file:
-                for record in records:
-                    file.write(record)
+                file.write(stream_of(document["id"]))
             folder.seal(0)
             folder.write_document(document)
             store.update(folder)
         return store.get(document["id"])
+
+
+def stream_of(run: str, worst: int = 900) -> bytes:
+    """The stream of its step."""
+    writer = StreamWriter()
+    records = [writer.header(run=run, measurement="timer", start_ns=500_000)]
+    for number, context in ((0, "irq"), (2, "user")):
+        records.append(writer.series(number, "latency", context=context, interval_ns=1000))
+        records.append(writer.series(number + 1, "dither", interval_ns=1000, companion=number))
+        values = np.array([5, worst, 7], np.int32) + number
+        records.append(writer.samples(number + 1, 0, 0, np.array([1, 2, 3], np.int32)))
+        records.append(writer.samples(number, 0, 0, values))
+    tallies = [Tally(number, count=3, last_due_ns=2000) for number in range(4)]
+    records.append(writer.trailer(tallies, duration_ns=3000))
+    return b"".join(records)
+
+
+class Board:
+    """A board that carries out orders: it gives the stream of a step, and reads its counter."""
+
+    def __init__(self, recording: Recording, stream: bytes) -> None:
+        self._path = Path(recording.plugin.split("record=")[1].split(",")[0])
+        self._control = recording._control
+        self._stream = stream
+        self._rows: list[tuple[int, int, int, int, int, int]] = []
+        self.orders: list[list[str]] = []
+
+    def read_counter(self, time: int) -> None:
+        self._rows.append((time, 0x7F00, 0, 0, ANCHOR, 0))
+        data = np.array(self._rows, RECORD).tobytes()
+        self._path.write_bytes(data)
+        struct.pack_into("<Q", self._control, 16, len(data))
+
+    def begin(self, words: list[str]) -> None:
+        self.orders.append(words)
+
+    def ended(self, limit_s: float) -> Answer:
+        assert limit_s > 0
+        began = 1_000 * len(self.orders)
+        self.read_counter(began)
+        self.read_counter(began + 500)
+        data = self._stream if "--step" in self.orders[-1] else b""
+        return Answer(0, 0, b"", len(data), data, began + 40, began + 540)
+
+
+def test_a_replay_repeats_the_orders_and_asks_for_the_windows(
+    stored: StoredRun, tmp_path: Path
+) -> None:
+    document = stored.document
+    orders = [["run", "/agent", "environment"], *document["orders"]]
+    wanted = select(stored, sample=("user", 1))
+    with Recording(tmp_path, Path("plugin.so")) as recording:
+        replay = _Replay(stored, wanted, tmp_path, recording)
+        board = Board(recording, stream_of(stored.id))
+        replay.carry_out(board, orders)  # type: ignore[arg-type]
+        assert board.orders == [words[1:] for words in orders]
+        # the clock is 40 ns ahead of the recorder's time
+        assert replay.line().time(wanted[0].due_ns) == wanted[0].due_ns - 40
+        ((begin, end),) = recording.windows()
+        assert begin < wanted[0].due_ns - 300_000 < wanted[0].due_ns + 902 < end
+        assert replay.compare() == 4 * 3
+
+
+def test_a_replay_that_differs_explains_nothing(stored: StoredRun, tmp_path: Path) -> None:
+    for number, (worst, words) in enumerate(((901, "sample 1 is 900, and 901"), (None, "numbers"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with Recording(folder, Path("plugin.so")) as recording:
+            replay = _Replay(stored, [], folder, recording)
+            board = Board(recording, b"" if worst is None else stream_of(stored.id, worst))
+            replay.carry_out(board, stored.document["orders"])  # type: ignore[arg-type]
+            with pytest.raises(StoreError, match=words) as error:
+                replay.compare()
+            assert "Nothing is explained" in error.value.message
 
 
 def test_samples_are_chosen_by_rank_limit_or_name(stored: StoredRun) -> None:

@@ -257,7 +257,7 @@ class _Replay:
         for one in sorted(self._wanted, key=lambda one: one.due_ns):
             if one.step != step:
                 continue
-            begin = int(line.time(one.due_ns)) - BEFORE_NS - MARGIN_NS
+            begin = max(int(line.time(one.due_ns)) - BEFORE_NS - MARGIN_NS, 0)
             end = int(line.time(one.due_ns + one.latency_ns)) + AFTER_NS + MARGIN_NS
             if found and begin <= found[-1][1]:
                 found[-1] = (found[-1][0], max(end, found[-1][1]))
