@@ -245,7 +245,7 @@ def read(board: Board) -> Given:
             f"rtgauge lab config {machine.architecture}",
         )
     modular = config is not None and config.get("MODULES") == "y"
-    # Of a kernel that clang built there are no modules of ours (modules.py).
+    # modules.py builds no modules for a kernel that clang built
     headers = build if modular and (config or {}).get("CC_IS_CLANG") != "y" else None
     if own.modules and config is not None and not modular:
         raise trouble.error(
