@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lab_boots import LINES_CHIP as CHIP
 from lab_boots import Boot, Booted, pair_orders
-from rtgauge.stream import Record, Samples, SeriesInfo, StreamReader, Table, Verdict
+from rtgauge.stream import Record, Samples, SeriesInfo, StreamReader, Table, Verdict, Work
 
 pytestmark = pytest.mark.skipif(
     shutil.which("qemu-system-aarch64") is None,
@@ -57,6 +57,14 @@ PAIRS = {
     **{f"pair {context}": (context, AT_ONCE) for context in (*CONTEXTS, "user")},
     **{f"pair {context} delayed": (context, DELAYED) for context in CONTEXTS},
 }
+FOUND = {f"find {context}": context for context in (*CONTEXTS, "user")}
+FOUND_ORDERS = tuple(
+    order
+    for name, context in FOUND.items()
+    for order in pair_orders(
+        name.replace(" ", "-"), "--samples 300 --interval 2ms", "--load find", context
+    )
+)
 PAIR_ORDERS = tuple(
     order
     for name, (context, words) in PAIRS.items()
@@ -121,7 +129,7 @@ LINES = "lines=0:1+2:3"
 FIRST = {
     board: Boot(
         f"{board},{LINES}",
-        (*ORDERS, *PAIR_ORDERS, *LOOPBACKS, _own(board), *TRIED),
+        (*ORDERS, *PAIR_ORDERS, *FOUND_ORDERS, *LOOPBACKS, _own(board), *TRIED),
         "quiet",
         programs=PROGRAM,
         modules=CHIPS,
@@ -240,7 +248,10 @@ def test_both_views_of_every_event(booted: list[Booted], board: str, name: str) 
         assert (found["wake-up"] < np.minimum(found["answer"], response)).all()
 
 
-@pytest.mark.study(116, 121, lacks="the load find")
+@pytest.mark.study(116)
+@pytest.mark.study(
+    121, lacks="that a kernel thread under load is as late as a user thread without it"
+)
 @pytest.mark.parametrize(
     "board", [pytest.param(one, marks=pytest.mark.boots(FIRST[one])) for one in BOARDS]
 )
@@ -250,6 +261,12 @@ def test_the_further_up_the_later(booted: list[Booted], board: str) -> None:
         for context in ("irq", "kernel", "user")
     )
     assert np.median(irq) < np.median(kernel) < np.median(user), board
+    pairs = [_pair(booted[0], name) for name in FOUND]
+    loaded = [_series(pair["host"])["response"] for pair in pairs]
+    assert [len(one) for one in loaded] == [300] * 3
+    for pair in pairs:
+        assert sum(one.count for one in pair["board"] if isinstance(one, Work)) > 100
+    assert np.median(loaded[0]) < np.median(loaded[1]) < np.median(loaded[2]), board
 
 
 @pytest.mark.parametrize(
