@@ -613,10 +613,9 @@ def _of_the_board(run: Model, step: Model) -> Model:
         return step
     board, events = steps[host - 1], steps[host].get("asked") or {}
     asked = {**{name: events[name] for name in EVENTS if name in events}, **(board["asked"] or {})}
-    for name in ("log-host", "log-line", "log-set"):
-        asked[name] = planned[host - 1].get(name.replace("-", "_")) or ""
-    if not asked["log-line"]:
-        asked["log-host"] = ""  # that of the emulated board
+    if planned[host - 1].get("log_line"):  # else an emulated board brings its log host
+        for key in ("log_host", "log_line", "log_set"):
+            asked[key.replace("_", "-")] = planned[host - 1].get(key) or ""
     return {**board, "asked": asked, "budget": steps[host]["budget"]}
 
 
