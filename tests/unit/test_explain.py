@@ -67,6 +67,7 @@ NAMES = (
     "rt_spin_lock",
     "get_random_u16",
     "rt_spin_unlock",
+    "rt_mutex_setprio",
 )
 AT = {name: BASE + 0x100 * number for number, name in enumerate(NAMES)}
 KALLSYMS = "".join(f"{address:016x} t {name}\n" for name, address in AT.items()).encode()
@@ -210,7 +211,9 @@ def test_the_owner_of_a_lock_is_named_and_its_release_is_no_wait() -> None:
     program = wake_up(Program())
     program.run("get_random_u16", CALL, offset=4).run("rt_spin_lock", CALL).switch(HIGH, LOW)
     program.run("do_work", ns=90).switch(LOW, HIGH).run("rt_spin_lock", RETURN, offset=4)
-    program.run("get_random_u16", CALL, offset=8).run("rt_spin_unlock")
+    program.run("get_random_u16", CALL, offset=8).run("rt_spin_unlock", CALL).run(
+        "rt_mutex_setprio"
+    )
     found = cause(*cut(program.steps(), 1050, program.time, Known(), handler=False).segments)
     locks = [one for one in found.segments if one.kind == "lock"]
     assert [(one.length_ns, one.owner) for one in locks] == [(10, None), (90, ORDINARY), (10, None)]

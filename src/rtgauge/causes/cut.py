@@ -47,7 +47,7 @@ _SOFTIRQ: Final = re.compile(r"handle_softirqs|__do_softirq|run_timer_base|taskl
 _HANDLER_ABOVE: Final = re.compile(r"__handle_irq_event_percpu|handle_percpu_devid_irq")
 _LOCK: Final = re.compile(
     r"rt_spin_lock\w*|rtlock_slow\w*|rt_mutex_\w+|__rt_mutex_\w+|rt_(?:read|write)_lock\w*"
-    r"|__mutex_lock\w*|mutex_lock\w*|down_(?:read|write)\w*|rwsem_\w+|rwbase_\w+|__down\w*"
+    r"|__mutex_lock\w*|mutex_lock\w*|down_(?:read|write)\w*|rwsem_down_\w+|rwbase_\w+|__down\w*"
     r"|futex_wait\w*|(?:native_)?queued_spin_lock_slowpath|percpu_down_\w+"
 )
 _SWITCH: Final = re.compile(
@@ -323,7 +323,7 @@ class _Classes:
 
     def _own(self, stack: tuple[str, ...], switch: int) -> tuple[str, str]:
         """The class of the target itself: it ends its switch, waits for a lock, or runs."""
-        if _last(stack, _locks) >= 0:
+        if _lock_at(stack) >= 0:
             if _wanting(stack) or not self.waiting_for:
                 self.waiting_for = stack
             return "lock", _wanting(self.waiting_for)
@@ -356,7 +356,18 @@ def _switches(name: str) -> bool:
 
 @functools.cache
 def _locks(name: str) -> bool:
-    return "unlock" not in name and bool(_LOCK.fullmatch(name))
+    return bool(_LOCK.fullmatch(name))
+
+
+def _lock_at(stack: Sequence[str]) -> int:
+    """The place of the outermost function that takes a lock; -1 if there is none, or if it is part
+    of the release of another one."""
+    for place, name in enumerate(stack):
+        if "unlock" in name:
+            return -1
+        if _locks(name):
+            return place
+    return -1
 
 
 def _handler(stack: Sequence[str], place: int) -> str:
@@ -371,5 +382,5 @@ def _handler(stack: Sequence[str], place: int) -> str:
 
 def _wanting(stack: Sequence[str]) -> str:
     """The function that takes the lock; empty if the stack does not reach it."""
-    first = next((place for place, name in enumerate(stack) if _locks(name)), 0)
-    return stack[first - 1].lstrip("!") if first else ""
+    first = _lock_at(stack)
+    return stack[first - 1].lstrip("!") if first > 0 else ""
