@@ -15,7 +15,6 @@ from rtgauge.report.pictures.drawing import (
     FULL,
     HAIR,
     INK,
-    SOFT,
     Plot,
     classed,
     fit,
@@ -27,6 +26,7 @@ __all__ = ["gantt", "gantt_said"]
 
 ROW: Final = 15.0
 NAMES: Final = 112.0
+PAPER: Final = "#ffffff"
 _LEAST: Final = 0.8
 """Width of the shortest segment, in points, so that each is seen."""
 
@@ -67,7 +67,7 @@ def _bar(
     room = plot.right - right - 4
     if right - left > 0.5 * (plot.right - plot.left):
         shown = fit(words, right - left - 8)
-        plot.label(left + 4, (top + bottom) / 2 + 2.5, shown, SOFT)
+        plot.text(left + 4, (top + bottom) / 2 + 2.5, shown, fill=PAPER)
     elif words and room > text_width("mmmm"):
         shown = fit(words, min(room, 170.0))
         plot.text(right + 3, (top + bottom) / 2 + 2.5, shown, font_size="6.2")
