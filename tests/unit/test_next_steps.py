@@ -52,6 +52,19 @@ def test_what_to_do_after_a_comparison() -> None:
     assert many[0] != few.text and any(one.startswith("Guard it in CI") for one in many)
 
 
+def test_a_study_that_decides_has_no_board_with_one_seed_for_all_repeats() -> None:
+    runs = made.repeats(2)
+    for one in runs:
+        one.document["target"] += ",seed=3,mode=counted"
+    analysis = model.analyse(runs, pictures=False)
+    document = compare.compare(analysis, compare.sets_by_target(analysis.model["runs"])).document
+    at = decisive(document)
+    assert at is not None
+    actions = after_comparison(document, document["quantities"][at], analysis.model["runs"])
+    words = "--target lab:rt,mode=counted --target lab:stock,mode=counted --repeat 6"
+    assert actions[0].command.endswith(words)
+
+
 def test_the_gate_has_the_margin_of_the_comparison() -> None:
     analysis = model.analyse(made.repeats(6), pictures=False)
     sets = compare.sets_by_target(analysis.model["runs"])

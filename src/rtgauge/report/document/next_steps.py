@@ -6,6 +6,7 @@ docs/reference/command-line.md, "Comparing", has the order.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -19,6 +20,7 @@ __all__ = ["after_comparison"]
 
 Model = Mapping[str, Any]
 
+_SEED: Final = re.compile(r",seed=\d+(?=,|$)")
 BLOCKS: Final = 6
 """Blocks of a new study: with fewer, no ratio is proven."""
 
@@ -41,7 +43,8 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
     decided = primary is not None and primary["verdict"] not in ("not decided", "not enough runs")
     open_ = found if decided or primary is None else [primary]
     more = max((one["needed"] or 0 for one in open_), default=0)
-    targets = list(dict.fromkeys(run["target"] for each in sets for run in each))
+    # Each repeat has a seed of its own: with one seed all are copies of the first.
+    targets = list(dict.fromkeys(_SEED.sub("", run["target"]) for each in sets for run in each))
     repeat = Action("Measure more runs of each system", "", "decides the comparison")
     if more and len(targets) == len(sets):
         command = _study(quantity, sets[0], targets, more)
