@@ -393,9 +393,15 @@ HEAD: Final[tuple[dict[str, Any], ...]] = (
 
 
 def stored(
-    folder: Path, records: Sequence[Mapping[str, Any]], ambience: Sequence[Mapping[str, Any]] = ()
+    folder: Path,
+    records: Sequence[Mapping[str, Any]],
+    ambience: Sequence[Mapping[str, Any]] = (),
+    series: int = 2,
+    **header: Any,
 ) -> StoredStep:
-    stream = streams.Builder(start_ns=START).series(0, context="irq").series(1)
+    stream = streams.Builder(start_ns=START, **header).series(0, context="irq")
+    for number in range(1, series):
+        stream.series(number)
     stream.samples(0, 0, [5000, 7000, 200_000])
     for body in records:
         stream.add(RecordType.TRACE, body)
@@ -562,12 +568,54 @@ def test_whatever_a_target_sends(tmp_path: Path) -> None:
             assert sum(one.length_ns for one in cause.segments) + cause.rest_ns == cause.latency_ns
 
 
+@pytest.mark.parametrize(
+    "text",
+    [b"field:" + b"a" * 65000, b"\nfield:a " * 7000, b"\n" * 65000, b"field:" + b"a[" * 32000],
+)
+def test_the_time_for_a_format_is_that_of_its_length(text: bytes) -> None:
+    """Each of these took minutes or hours when each start of a word was tried with each end."""
+    found = read_format("x/y", b"ID: 1\n" + text + b"\n\tfield:int z;\toffset:4;\tsize:4;\n")
+    assert found is not None
+    assert list(found.fields) == ["z"]
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize("machine", ["mips", "aarch64_be", "x86_64"])
+def test_the_byte_order_is_that_of_the_pages(tmp_path: Path, machine: str, order: Any) -> None:
+    """The name of a machine does not tell it."""
+    number = int.from_bytes((3).to_bytes(2, order) + bytes((IRQS_OFF | HARDIRQ, 0)), order)
+    content = entry(2, 0, number, 9, order=order) + entry(2, 150_000, number, 9, order=order)
+    begin = (START + 2_050_000).to_bytes(8, order)
+    data = begin + (1 << 31 | len(content)).to_bytes(8, order) + content
+    step = stored(tmp_path, [*HEAD, sample(0), page(0, 0, data)], machine=machine)
+    (cause,) = kept_of(step).causes(step, {})
+    assert [(one.kind, one.task and one.task.pid) for one in cause.segments] == [("interrupt", 9)]
+
+
+def test_the_events_are_limited_and_what_was_left_out_is_said(tmp_path: Path) -> None:
+    """Small events by the million, in pages that follow each other or do not, and many series."""
+    event = entry(1, 0, 3)
+    content = event * (30_000 // len(event))
+    head = (START + 9).to_bytes(8, "little") + len(content).to_bytes(8, "little")
+    records = [sample(0, series=number) for number in range(3000)]
+    records += [page(0, number * (1 + number % 2), head + content) for number in range(500)]
+    records += [sample(900, value=10**6), page(900, 0, head)]
+    step = stored(tmp_path, [*HEAD, *records], series=3000)
+    kept = kept_of(step)
+    assert len(kept.samples) <= 64 + 5
+    causes = list(kept.causes(step, {}))
+    events = sum(len(run.events) for runs in kept._runs.values() for run in runs)
+    assert events < 300_000
+    assert "more events than are read" in causes[-1].unseen
+
+
 def test_memory_is_limited_whatever_is_sent(tmp_path: Path) -> None:
     blob = b"\xff" * 30_000
     records = [sample(0)] + [page(0, number % 3000, blob, at=0) for number in range(5000)]
     records += [page(0, 1, blob, at=30_000 * n) for n in range(1, 40)]
     records += [{"part": "format", "name": f"a/{n}", "data": b"ID: 1"} for n in range(500)]
     kept = kept_of(stored(tmp_path, records))
-    assert len(kept._pages) == 2048
+    assert sum(map(len, kept._pages.values())) < (1 << 25) + 30_000 + 40 * 30_000
+    assert 1000 < len(kept._pages) <= 2048
     assert max(map(len, kept._pages.values())) < 1 << 18
     assert len(kept._formats) == 64

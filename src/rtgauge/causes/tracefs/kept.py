@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import bisect
+import heapq
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from rtgauge import text
 from rtgauge.causes.blame import ORDINARY, blame
@@ -15,6 +18,7 @@ from rtgauge.causes.tracefs.pages import (
     Event,
     Format,
     Layout,
+    byte_order,
     read_format,
     read_layout,
     read_page,
@@ -33,11 +37,15 @@ SAMPLES_LIMIT: Final = 1024
 PAGES_LIMIT: Final = 2048
 PAGE_LIMIT: Final = 1 << 17
 FORMATS_LIMIT: Final = 64
-_BIG: Final = ("ppc", "ppc64", "s390", "s390x", "sparc", "sparc64", "mips", "mips64")
+BYTES_LIMIT: Final = 1 << 25
+EVENTS_LIMIT: Final = 1 << 18
+LARGEST_LIMIT: Final = 64
+"""Number of series of which the largest sample is explained."""
 _LATE = (
     "The trace of its beginning is missing: it was overwritten before it was read. Use a lighter"
     " load, or measure on fewer CPUs."
 )
+_MANY = "The trace has more events than are read."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,9 @@ class _Run:
 
     snapshot: int
     begin_ns: int
-    events: tuple[Event, ...]
+    events: list[Event]
+    gap_ns: int | None = None
+    """When the next pages of its snapshot begin, None if there are none."""
 
     @property
     def end_ns(self) -> int:
@@ -89,7 +99,8 @@ class Kept:
     _pages: dict[tuple[int, int, int], bytearray] = field(default_factory=dict)
     _omitted: set[int] = field(default_factory=set)
     _errors: dict[int, str] = field(default_factory=dict)
-    _order: Literal["little", "big"] = "little"
+    _bytes: int = 0
+    _cut: bool = False
 
     @property
     def asked(self) -> bool:
@@ -135,11 +146,15 @@ class Kept:
         place = (snapshot, cpu, number)
         page = self._pages.get(place)
         if page is None:
-            if len(self._pages) >= PAGES_LIMIT or not self._needs(snapshot, cpu):
+            if not self._needs(snapshot, cpu):
+                return
+            if len(self._pages) >= PAGES_LIMIT or self._bytes >= BYTES_LIMIT:
+                self._cut = True
                 return
             page = self._pages[place] = bytearray()
         if at == len(page) and at < PAGE_LIMIT:
             page += _bytes(fields["data"])
+            self._bytes += len(page) - at
 
     def _needs(self, snapshot: int, cpu: int) -> bool:
         """A page of a snapshot may show a sample that was found in the next one."""
@@ -156,14 +171,20 @@ class Kept:
             one = read_format(name, data)
             if one is not None:
                 formats[one.number] = one
-        return read_layout(self._layout, self._order), formats
+        layout = read_layout(self._layout, "little")
+        orders = Counter(byte_order(bytes(page), layout) for page in self._pages.values())
+        return replace(layout, order=max(orders, key=orders.__getitem__, default="little")), formats
 
     @cached_property
     def _runs(self) -> Mapping[int, Sequence[_Run]]:
         """CPU -> pages that follow each other."""
         found: dict[int, list[_Run]] = {}
         before: tuple[int, int, int] = (-1, -1, -1)
+        left = EVENTS_LIMIT
         for place in sorted(self._pages):
+            if left <= 0:
+                self._cut = True
+                break
             snapshot, cpu, number = place
             page = read_page(bytes(self._pages[place]), *self._known)
             if page is None:
@@ -171,12 +192,12 @@ class Kept:
             runs = found.setdefault(cpu, [])
             follows = before == (snapshot, cpu, number - 1) and not page.missed
             before = place
+            left -= len(page.events)
             if follows and runs:
-                last = runs[-1]
-                runs[-1] = _Run(snapshot, last.begin_ns, (*last.events, *page.events))
+                runs[-1].events.extend(page.events)
             else:
-                runs.append(_Run(snapshot, page.begin_ns, page.events))
-        return found
+                runs.append(_Run(snapshot, page.begin_ns, list(page.events)))
+        return {cpu: list(_with_gaps(runs)) for cpu, runs in found.items()}
 
     def cause(
         self, one: _Chosen, step: int, series: StoredSeries, start_ns: int, usual_ns: int
@@ -190,7 +211,7 @@ class Kept:
         segments: tuple[Segment, ...] = ()
         rest, unseen = max(one.value, 0), ""
         if run is None:
-            unseen = self._errors.get(one.snapshot, "") or _LATE
+            unseen = self._errors.get(one.snapshot, "") or (_MANY if self._cut else _LATE)
         else:
             sample = Sample(
                 begin, end, one.thread, run.begin_ns, self._until(run, one, end), usual_ns
@@ -232,10 +253,7 @@ class Kept:
         """Up to where pages show what happened. Those of the sample's own snapshot include all up
         to its end, unless there is a gap before it."""
         complete = run.snapshot == one.snapshot and run.snapshot not in self._omitted
-        gap = any(
-            other.snapshot == run.snapshot and run.begin_ns < other.begin_ns < end
-            for other in self._runs[one.cpu]
-        )
+        gap = run.gap_ns is not None and run.gap_ns < end
         return end if complete and not gap else run.end_ns
 
     @property
@@ -265,8 +283,6 @@ def kept_of(step: StoredStep) -> Kept:
     kept = Kept()
     if step.header is None or not len(step.trace):
         return kept
-    if step.header.machine.startswith(_BIG) and not step.header.machine.endswith(("le", "el")):
-        kept._order = "big"
     for record in step.trace:
         kept.take(record)
     kept.samples = _chosen(kept.samples)
@@ -282,7 +298,8 @@ def _chosen(samples: Sequence[_Chosen]) -> list[_Chosen]:
     for one in samples:
         if one.series not in largest or one.value > largest[one.series].value:
             largest[one.series] = one
-    chosen = {id(one) for one in (*largest.values(), *samples[-LAST:])}
+    first = heapq.nlargest(LARGEST_LIMIT, largest.values(), key=lambda one: one.value)
+    chosen = {id(one) for one in (*first, *samples[-LAST:])}
     return [one for one in samples if id(one) in chosen]
 
 
@@ -300,6 +317,19 @@ def _outside(step: StoredStep, cpu: int, cause: Cause) -> str:
     if around.smi:
         found.append(f"{text.plural(around.smi, 'system management interrupt')} occurred")
     return f"About that time {' and '.join(found)}, which no trace shows." if found else ""
+
+
+def _with_gaps(runs: Sequence[_Run]) -> Iterator[_Run]:
+    """These pages of a CPU, each with the beginning of the next ones of its snapshot."""
+    begins: dict[int, list[int]] = {}
+    for run in runs:
+        begins.setdefault(run.snapshot, []).append(run.begin_ns)
+    for times in begins.values():
+        times.sort()
+    for run in runs:
+        times = begins[run.snapshot]
+        place = bisect.bisect_right(times, run.begin_ns)
+        yield replace(run, gap_ns=times[place] if place < len(times) else None)
 
 
 def _offset(series: StoredSeries, index: int) -> int:

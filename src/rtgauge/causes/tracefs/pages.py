@@ -14,14 +14,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-__all__ = ["Event", "Format", "Layout", "Page", "read_format", "read_layout", "read_page"]
+__all__ = [
+    "Event",
+    "Format",
+    "Layout",
+    "Page",
+    "byte_order",
+    "read_format",
+    "read_layout",
+    "read_page",
+]
 
+# A word of a line is tried once: the time grows with the length of the text, whatever it is.
 _FIELD = re.compile(
-    r"^\s*field:\s*(?P<type>[^;]*?)(?P<name>\w+)(?:\[[^;\]]*\])?;\s*offset:(?P<offset>\d+);"
-    r"\s*size:(?P<size>\d+);(?:\s*signed:(?P<signed>[01]);)?",
+    r"^[ \t]*field:(?P<type>[^;\n]*?)\b(?P<name>\w++)(?:\[[^;\[\]\n]*\])?;[ \t]*"
+    r"offset:(?P<offset>\d{1,9});[ \t]*size:(?P<size>\d{1,9});"
+    r"(?:[ \t]*signed:(?P<signed>[01]);)?",
     re.MULTILINE,
 )
-_FIELDS_LIMIT = 64
+_FIELDS_LIMIT = 16
 _TEXT_LIMIT = 1 << 16
 
 # Kinds of an entry of a page; any other number is the length of the data in words.
@@ -29,6 +40,7 @@ _PADDING, _EXTEND, _STAMP = 29, 30, 31
 _SHIFT = 27
 _STAMP_BITS = 59
 _MISSED = 1 << 31
+_STORED = 1 << 30
 _COMMIT = (1 << 20) - 1
 
 IRQS_OFF: Final = 0x01
@@ -99,13 +111,14 @@ def read_format(name: str, data: bytes) -> Format | None:
 def _fields(text: str) -> dict[str, Place]:
     found: dict[str, Place] = {}
     for one in _FIELD.finditer(text):
-        offset, size = int(one["offset"][:9]), int(one["size"][:9])
+        offset, size = int(one["offset"]), int(one["size"])
         kind = one["type"]
         elsewhere = "__data_loc" in kind
         wide = "char" in kind and (size > 1 and not elsewhere)
         place = Place(offset, size, one["signed"] != "0", wide or elsewhere, elsewhere)
-        if len(found) < _FIELDS_LIMIT:
-            found[one["name"]] = place
+        found[one["name"]] = place
+        if len(found) == _FIELDS_LIMIT:
+            break
     return found
 
 
@@ -117,6 +130,15 @@ def read_layout(data: bytes, order: Literal["little", "big"]) -> Layout:
     if commit is None or content is None or commit.size not in (4, 8) or commit.offset > 64:
         return usual
     return Layout(order, commit.offset, commit.size, min(content.offset, 64))
+
+
+def byte_order(page: bytes, layout: Layout) -> Literal["little", "big"]:
+    """That in which the number of bytes of a page is the smaller one. The name of the machine does
+    not tell: ``mips`` is one of both."""
+    raw = page[layout.commit_at : layout.commit_at + layout.commit_size]
+    raw = raw.ljust(layout.commit_size, b"\0")
+    little, big = (int.from_bytes(raw, order) & ~(_MISSED | _STORED) for order in ("little", "big"))
+    return "big" if big < little else "little"
 
 
 def read_page(data: bytes, layout: Layout, formats: Mapping[int, Format]) -> Page | None:
