@@ -121,12 +121,14 @@ int tracing_open(struct tracing *tracing, struct settings *settings, const struc
 		err = tracing_put(tracing, "trace_clock", "mono");
 	if (!err)
 		err = tracing_size(tracing, cpus);
-	if (err)
+	if (err) {
+		tracing_close(tracing);
 		return message_set(
 			msg, err,
 			err == -ENOMEM ? "free some memory" :
 					 "run as root, on a kernel that is not locked down",
 			"cannot make a trace instance in %s: %s", folder, value_reason(err));
+	}
 	/* the first one allocates the memory */
 	tracing->swaps = !tracing_put(tracing, "snapshot", "1");
 	tracing_release(tracing);
