@@ -2,6 +2,7 @@
 """The replay's records become segments: stacks from calls and returns, classes, names, blame."""
 
 import json
+import shlex
 import shutil
 import struct
 import sys
@@ -16,7 +17,7 @@ import report_runs as made
 from rtgauge.causes import CLASSES, Cause, Cost, Remedy, Segment, Task, document_of
 from rtgauge.causes.blame import main_segment
 from rtgauge.causes.cut import Step, Tasks, cut, walk
-from rtgauge.causes.explain import _blamed, keep, select
+from rtgauge.causes.explain import _blamed, _system, keep, select
 from rtgauge.causes.remedies import REMEDIES, System, remedies
 from rtgauge.causes.replay import Clock, _Replay, check
 from rtgauge.causes.symbols import UNLOADED, USER, Symbols, TaskLayout
@@ -503,6 +504,24 @@ def test_samples_are_chosen_by_rank_limit_or_name(stored: StoredRun) -> None:
     assert "irq, user" in error.value.remedy
 
 
+DAMAGED: list[object] = [
+    5,
+    {"a": 1},
+    ["run"],
+    [[]],
+    [[1]],
+    [["boot"]],
+    [["read"]],
+    [["read", "-9"]],
+    [["run"]],
+    [["run", "/agent", "--step", "0"]],
+    [["run", "/agent", "--run"]],
+    [["run", "/agent", "--run", "x", "--step"]],
+    [["run", "/agent", "--run", "x", "--step", "../../x"]],
+    [["run", "/agent", "--run", "x", "--step", "0"]] * 2,
+]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -510,6 +529,9 @@ def test_samples_are_chosen_by_rank_limit_or_name(stored: StoredRun) -> None:
         ({"environment": {"lab": {"mode": "plain"}}}, "plain mode"),
         ({"orders": []}, "does not contain the orders"),
         ({"orders": [["put"]]}, "put files"),
+        ({"environment": {"lab": 5}}, "cannot be replayed"),
+        ({"environment": 5}, "cannot be replayed"),
+        *(({"orders": orders}, "is damaged") for orders in DAMAGED),
     ],
 )
 def test_runs_that_cannot_be_replayed_are_refused_with_a_remedy(
@@ -518,6 +540,14 @@ def test_runs_that_cannot_be_replayed_are_refused_with_a_remedy(
     with pytest.raises(UsageError, match=message) as error:
         check(StoredRun(stored.path, {**stored.document, **change}))
     assert error.value.remedy
+
+
+def test_a_command_to_try_is_quoted_whatever_the_run_says(stored: StoredRun) -> None:
+    """A user copies it into a shell, and the run may be from elsewhere."""
+    changed = {"target": "ssh:$(reboot);b", "orders": [["run", "--step"]]}
+    system = _system(StoredRun(stored.path, {**stored.document, **changed}), 0)
+    (remedy,) = remedies(Segment(0, 1, "hardware", "exact"), system)
+    assert "'ssh:$(reboot);b'" in shlex.split(remedy.command, posix=False)
 
 
 def test_a_run_of_histograms_alone_is_refused(stored: StoredRun) -> None:

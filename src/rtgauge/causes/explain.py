@@ -15,7 +15,7 @@ from rtgauge.causes.blame import blame, microseconds
 from rtgauge.causes.cut import Step, Tasks, cut, walk
 from rtgauge.causes.model import Cause, Cost, causes_of, document_of
 from rtgauge.causes.remedies import System, remedies
-from rtgauge.causes.replay import Sample, arrays, check, due_of, replayed
+from rtgauge.causes.replay import Sample, arrays, check, due_of, orderly, replayed
 from rtgauge.causes.symbols import Symbols, TaskLayout
 from rtgauge.causes.tracefs import kept_of
 from rtgauge.errors import StoreError, UsageError
@@ -193,11 +193,11 @@ def _system(run: StoredRun, step: int) -> System:
     """The system, and the step as words of the command line."""
     document = run.document
     entry = next(each for each in document["steps"] if each["step"] == step)
-    orders = document.get("orders") or ()
+    orders = document.get("orders")
     words: Sequence[str] = next(
         (
             each[3 : each.index("--run")]
-            for each in orders
+            for each in (orders if orderly(orders) else ())
             if "--step" in each and each[each.index("--step") + 1] == str(step)
         ),
         (str(entry["measurement"]), *_words(entry)),
@@ -210,7 +210,7 @@ def _system(run: StoredRun, step: int) -> System:
     ]
     return System(
         str((document.get("environment") or {}).get("realtime", "")),
-        str(document["target"]),
+        shlex.quote(str(document["target"])),
         tuple(shlex.quote(word) for word in kept),
         str(entry.get("disturb") or ""),
     )

@@ -24,7 +24,7 @@ class System:
     """As in the environment of the run: ``preempt_rt``, ``voluntary``, …"""
     target: str
     words: tuple[str, ...]
-    """The measurement and its options on the command line."""
+    """The measurement and its options on the command line, quoted for a shell as ``target`` is."""
     disturb: str = ""
 
 

@@ -9,12 +9,13 @@ the nanosecond. Nothing is explained unless all samples of the run are equal.
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from rtgauge.lab.recorder import ANCHOR, Recording, plugin, require_plugins
 from rtgauge.store import StoredRun, StoredSeries, StoredStep
 from rtgauge.target.lab import LabTarget
 
-__all__ = ["Clock", "Guest", "Sample", "arrays", "check", "due_of", "replayed"]
+__all__ = ["Clock", "Guest", "Sample", "arrays", "check", "due_of", "orderly", "replayed"]
 
 # Before a sample is due: calls that are still open belong to its stacks.
 BEFORE_NS: Final = 300_000
@@ -128,7 +129,10 @@ class Guest:
 def check(run: StoredRun) -> Mapping[str, str]:
     """What the run's board was made of. Raises UsageError if the run cannot be replayed."""
     document = run.document
-    lab = (document.get("environment") or {}).get("lab") or {}
+    environment = document.get("environment")
+    lab = environment.get("lab") if isinstance(environment, dict) else None
+    if not isinstance(lab, dict):
+        lab = {}
     if not str(document.get("target", "")).startswith("lab:") or not lab:
         raise UsageError(
             f"run {run.id} was measured on {document.get('target')}, which cannot be replayed",
@@ -146,11 +150,38 @@ def check(run: StoredRun) -> Mapping[str, str]:
             "version of rtgauge measured it",
             "measure again, and explain that run",
         )
-    if any(words[:1] == ["put"] for words in orders):
+    if not orderly(orders) or not re.fullmatch("[0-9]{1,9}", str(lab.get("seed"))):
+        raise UsageError(
+            f"run {run.id} cannot be replayed: its record of the orders or the seed is damaged",
+            "import it again, or measure again",
+        )
+    if any(words[0] == "put" for words in orders):
         raise UsageError(
             f"run {run.id} put files on its board, which are not kept", "measure without them"
         )
     return {str(name): str(value) for name, value in lab.items()}
+
+
+def orderly(orders: object) -> TypeGuard[list[list[str]]]:
+    """Whether the orders of a run, which may be from elsewhere, are of the form that the lab gives
+    them: each a list of words, and each step once."""
+    if not isinstance(orders, list) or not all(
+        isinstance(words, list) and words and all(isinstance(word, str) for word in words)
+        for words in orders
+    ):
+        return False
+    steps = [words[words.index("--step") :][1:2] for words in orders if "--step" in words]
+    if any(not step or not re.fullmatch("[0-9]{1,6}", step[0]) for step in steps):
+        return False
+    return len({int(step[0]) for step in steps}) == len(steps) and all(map(_order, orders))
+
+
+def _order(words: Sequence[str]) -> bool:
+    if words[0] == "read":
+        return len(words) == 2 and re.fullmatch("[0-9]{1,15}", words[1]) is not None
+    if words[0] == "run":
+        return len(words) > 1 and words[-1] != "--run" and ("--run" in words) == ("--step" in words)
+    return words[0] == "put"
 
 
 def replayed(run: StoredRun, wanted: Sequence[Sample], say: Callable[[str], None]) -> Guest:
