@@ -741,6 +741,18 @@ def test_what_was_and_what_was_not_measured(run: made.FakeRun, scope: str) -> No
     assert answer_of(built(run)).scope == scope
 
 
+_PAIR = {"parameters": {"answered-by": "1"}}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [[1, 2], "ab", {"a": 1}, [{}, {"parameters": 5}], [1, _PAIR], [{"log_line": {}}, _PAIR]],
+)
+def test_a_plan_of_another_form_does_not_hide_the_answer(steps: Any) -> None:
+    run = made.run([made.step(at, [latency(10)]) for at in range(2)], plan={"steps": steps})
+    assert answer_of(built(run)).actions[-1].command
+
+
 def test_the_limit_of_a_latency_of_seconds_is_a_duration() -> None:
     step = made.step(0, [latency(1_400_000)], load="sched")
     assert step.header is not None

@@ -605,7 +605,9 @@ def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
 def _of_the_board(run: Model, step: Model) -> Model:
     """A step of a board and its log host as one command asks for it: the board's, with the events
     of its log host; any other step as it is."""
-    planned = (run["plan"] or {}).get("steps") or []
+    planned = (run["plan"] or {}).get("steps")
+    if not isinstance(planned, list):
+        return step
     steps = {one["step"]: one for one in run["steps"]}
     at = step["step"]
     host = at if _times_answers(planned, at) else at + 1
@@ -613,15 +615,18 @@ def _of_the_board(run: Model, step: Model) -> Model:
         return step
     board, events = steps[host - 1], steps[host].get("asked") or {}
     asked = {**{name: events[name] for name in EVENTS if name in events}, **(board["asked"] or {})}
-    if planned[host - 1].get("log_line"):  # else an emulated board brings its log host
+    pair = planned[host - 1]
+    if isinstance(pair, Mapping) and pair.get("log_line"):  # else an emulated board brings it
         for key in ("log_host", "log_line", "log_set"):
-            asked[key.replace("_", "-")] = planned[host - 1].get(key) or ""
+            asked[key.replace("_", "-")] = pair.get(key) or ""
     return {**board, "asked": asked, "budget": steps[host]["budget"]}
 
 
-def _times_answers(planned: Sequence[Model], at: int) -> bool:
+def _times_answers(planned: Sequence[Any], at: int) -> bool:
     """Whether that step of a plan is the log host's of a pair."""
-    return 0 < at < len(planned) and "answered-by" in (planned[at].get("parameters") or {})
+    one = planned[at] if 0 < at < len(planned) else None
+    parameters = one.get("parameters") if isinstance(one, Mapping) else None
+    return isinstance(parameters, Mapping) and "answered-by" in parameters
 
 
 # --- the cause, and what limits the figures ------------------------------------------------------
