@@ -617,6 +617,18 @@ def test_without_a_build_folder_or_modules_there_are_none_of_ours(
     assert own.read(bare).headers is None
 
 
+def test_of_two_that_add_a_board_at_the_same_time_one_is_refused(
+    files: Files, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert rtgauge(*files.words()).code == 0
+    before = registry.board("mine")
+    monkeypatch.setattr(registry, "check_name", lambda _: None)  # as if the other came after it
+    told = rtgauge("lab", "add", "mine", "--kernel", str(files.kernel))
+    assert (told.code, "has a board 'mine' already" in told.err) == (2, True), told.err
+    assert registry.board("mine") == before
+    assert [path.name for path in registry._folder().iterdir()] == ["mine.toml"]
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

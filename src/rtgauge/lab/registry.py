@@ -33,12 +33,16 @@ def _short(name: str) -> str:
 def boards() -> list[str]:
     """Every name that ``board`` knows: short ones, each followed by its long ones, then those that
     the user added."""
+    return [*_lab_names(), *own_names()]
+
+
+def _lab_names() -> list[str]:
     names: list[str] = []
     for name in BOARDS:
         if _short(name) not in names:
             names.append(_short(name))
         names.append(name)
-    return [*names, *own_names()]
+    return names
 
 
 def board(name: str) -> Board:
@@ -126,13 +130,17 @@ def check_name(name: str) -> None:
             f"a board cannot be named '{name}'",
             "use letters, digits, '_', '.' and '-', with a letter or digit first",
         )
-    if name in own_names():
-        raise UsageError(
-            f"the lab has a board '{name}' already",
-            f"choose another name, or remove that one first: rtgauge lab remove {name}",
-        )
-    if name in boards():
+    if name in _lab_names():
         raise UsageError(f"'{name}' is one of the lab's own boards", "choose another name")
+    if name in own_names():
+        raise _taken(name)
+
+
+def _taken(name: str) -> UsageError:
+    return UsageError(
+        f"the lab has a board '{name}' already",
+        f"choose another name, or remove that one first: rtgauge lab remove {name}",
+    )
 
 
 def add(made: Board) -> None:
@@ -151,12 +159,17 @@ def add(made: Board) -> None:
     # a JSON text or list of texts is one of TOML, but for DEL
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entries.items()]
     path = _path(made.name)
-    making = path.with_suffix(".unfinished")
+    making = path.with_name(f".{made.name}.{os.getpid()}")
     try:
         content = ("\n".join(lines) + "\n").replace("\x7f", "\\u007f").encode()
         path.parent.mkdir(parents=True, exist_ok=True)
-        making.write_bytes(content)
-        making.rename(path)
+        try:
+            making.write_bytes(content)
+            os.link(making, path)  # unlike a renaming, it replaces none that another process added
+        except FileExistsError:
+            raise _taken(made.name) from None
+        finally:
+            making.unlink(missing_ok=True)
     except UnicodeEncodeError:
         raise UsageError(
             "a path is not valid UTF-8", "rename the file or folder, or name a link to it"
