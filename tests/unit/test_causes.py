@@ -52,6 +52,37 @@ def test_damaged_and_newer_causes_are_refused(damage: dict[str, object]) -> None
         causes_of({**document_of("0198", [CAUSE]), **damage})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("latency_ns", "95"),
+        ("latency_ns", None),
+        ("latency_ns", 95_112),
+        ("index", 10**400),
+        ("source", "oracle"),
+        ("blame", None),
+        ("segments", {}),
+        ("cost", {"added_ns": [], "text": ""}),
+        ("remedies", [{"text": 3}]),
+        ("kind", "firmware"),
+        ("certainty", "surely"),
+        ("length_ns", 54.0),
+        ("length_ns", 55),
+        ("stack", "abc"),
+        ("stack", [1]),
+        ("functions", [["f", "x"]]),
+        ("task", {"name": "a", "pid": 1, "policy": "fifo", "priority": "9"}),
+    ],
+)
+def test_causes_that_no_source_writes_are_refused(name: str, value: object) -> None:
+    """A report would end with a traceback, or show parts that do not add up."""
+    document = json.loads(json.dumps(document_of("0198", [CAUSE])))
+    cause = document["causes"][0]
+    (cause if name in cause else cause["segments"][0])[name] = value
+    with pytest.raises(ValueError, match=r"causes|invalid literal"):
+        causes_of(document)
+
+
 def test_the_schema_knows_exactly_the_classes_of_the_model() -> None:
     assert schema()["$defs"]["segment"]["properties"]["kind"]["enum"] == list(CLASSES)
 

@@ -8,9 +8,9 @@ They are not part of the run's bundle.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 __all__ = [
     "CERTAINTIES",
@@ -29,6 +29,8 @@ __all__ = [
 
 FORMAT: Final = "rtgauge-causes"
 VERSION: Final = 1
+LIMIT: Final = 1 << 62
+"""No number of a cause is larger."""
 
 CLASSES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -125,6 +127,9 @@ class Cause:
     remedies: tuple[Remedy, ...] = ()
 
 
+_Part = TypeVar("_Part", Cause, Segment, Task, Cost, Remedy)
+
+
 def document_of(run: str, causes: Sequence[Cause]) -> dict[str, Any]:
     """The content of ``causes.json``."""
     return {
@@ -149,27 +154,54 @@ def causes_of(document: Mapping[str, Any]) -> tuple[Cause, ...]:
 
 
 def _cause(one: Mapping[str, Any]) -> Cause:
-    return Cause(
+    found = Cause(
         **{
             **one,
-            "segments": tuple(_segment(each) for each in one["segments"]),
-            "cost": Cost(**one["cost"]),
-            "remedies": tuple(Remedy(**each) for each in one["remedies"]),
+            "segments": tuple(_segment(each) for each in _list(one["segments"])),
+            "cost": _checked(Cost(**one["cost"])),
+            "remedies": tuple(_checked(Remedy(**each)) for each in _list(one["remedies"])),
         }
     )
+    if found.source not in SOURCES:
+        raise ValueError(f"damaged causes: unknown source {found.source!r}")
+    if sum(each.length_ns for each in found.segments) + found.rest_ns != found.latency_ns:
+        raise ValueError(f"damaged causes: the parts of sample {found.index} do not add up to it")
+    return _checked(found)
 
 
 def _segment(one: Mapping[str, Any]) -> Segment:
-    return Segment(
+    found = Segment(
         **{
             **one,
             "task": _task(one["task"]),
             "owner": _task(one["owner"]),
-            "stack": tuple(one["stack"]),
-            "functions": tuple((str(name), int(ns)) for name, ns in one["functions"]),
+            "stack": tuple(_list(one["stack"])),
+            "functions": tuple((str(name), int(ns)) for name, ns in _list(one["functions"])),
         }
     )
+    if found.kind not in CLASSES or found.certainty not in CERTAINTIES:
+        raise ValueError(f"damaged causes: unknown class {found.kind!r}, {found.certainty!r}")
+    if not all(isinstance(name, str) for name in found.stack):
+        raise ValueError("damaged causes: a stack has something else than names")
+    return _checked(found)
 
 
 def _task(one: Mapping[str, Any] | None) -> Task | None:
-    return None if one is None else Task(**one)
+    return None if one is None else _checked(Task(**one))
+
+
+def _list(value: object) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise ValueError("damaged causes: a list is missing")
+    return value
+
+
+def _checked(found: _Part) -> _Part:
+    """The same, if its numbers and texts are that."""
+    for one in fields(found):
+        value = vars(found)[one.name]
+        if (one.type == "int" and (type(value) is not int or abs(value) > LIMIT)) or (
+            one.type == "str" and type(value) is not str
+        ):
+            raise ValueError(f"damaged causes: {one.name} is {value!r:.40}")
+    return found
