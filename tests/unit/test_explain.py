@@ -17,9 +17,9 @@ import report_runs as made
 from rtgauge.causes import CLASSES, Cause, Cost, Remedy, Segment, Task, document_of
 from rtgauge.causes.blame import main_segment
 from rtgauge.causes.cut import Step, Tasks, cut, walk
-from rtgauge.causes.explain import _blamed, _system, keep, select
+from rtgauge.causes.explain import _blamed, _system, explain, keep, select
 from rtgauge.causes.remedies import REMEDIES, System, remedies
-from rtgauge.causes.replay import Clock, _Replay, check
+from rtgauge.causes.replay import Clock, Guest, _Replay, check
 from rtgauge.causes.symbols import UNLOADED, USER, Symbols, TaskLayout
 from rtgauge.errors import RtgaugeError, StoreError, TargetError, UsageError
 from rtgauge.lab import images, recorder
@@ -523,6 +523,24 @@ DAMAGED: list[object] = [
 
 
 @pytest.mark.parametrize(
+    ("away_ns", "certainty"),
+    [(0, "exact"), (10**9, "exact"), (10**9 + 1, "inferred"), (None, "inferred")],
+)
+def test_segments_are_exact_only_where_stamps_gave_the_clock(
+    stored: StoredRun, monkeypatch: pytest.MonkeyPatch, away_ns: int | None, certainty: str
+) -> None:
+    (one, *_) = select(stored)
+    records = np.array(wake_up(Program()).rows, RECORD)
+    clock = Clock(np.array([1000], np.int64), np.array([one.due_ns], np.int64))
+    stamps = np.array([] if away_ns is None else [one.due_ns - away_ns, 1 << 60], np.int64)
+    guest = Guest(records, {}, clock, 0.0, KALLSYMS, b"", 6, 1.0, ((0, 10_000),), stamps)
+    monkeypatch.setattr("rtgauge.causes.explain.replayed", lambda run, samples, say: guest)
+    (found,) = explain(stored, [one], print).causes
+    assert {each.certainty for each in found.segments} == {certainty}
+    assert bool(found.unseen) == (certainty == "inferred")
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"target": "local"}, "cannot be replayed"),
@@ -741,7 +759,10 @@ def test_the_answer_names_the_cause_or_the_command_that_finds_it() -> None:
 
 
 def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:
-    (section,) = causes_sections(explained_run(BLAMED, replace(BLAMED, index=4, latency_ns=90_000)))
+    first, *others = BLAMED.segments
+    least = replace(first, length_ns=first.length_ns - 5_000)
+    other = replace(BLAMED, index=4, latency_ns=90_000, segments=(least, *others))
+    (section,) = causes_sections(explained_run(BLAMED, other))
     text = "".join(markdown.render(Document("x", "", (section,))))
     for words in (
         "95.000",

@@ -25,6 +25,10 @@ __all__ = ["SAMPLES_MAX", "Explained", "explain", "keep", "select", "traced"]
 
 #: Samples that one replay explains.
 SAMPLES_MAX: Final = 400
+_SHIFTED: Final = (
+    "The replay's clock is known to some µs only, because no sample in user context was taken "
+    "about then: all segments may be shifted by that. Add user context to the run"
+)
 _COST: Final = Cost(0, "none: the run was measured without a recorder, and replayed")
 
 
@@ -164,6 +168,7 @@ def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None
             inside = guest.records[(ns >= window[0]) & (ns <= window[1])]
             walked[window] = list(walk(inside, symbols, first[window]))
         found = cut(walked[window], due, stamp, tasks, handler=one.context == "irq")
+        known = guest.knows(one.due_ns)
         cause = Cause(
             one.step,
             one.series,
@@ -171,11 +176,14 @@ def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None
             one.index,
             one.since_ns,
             one.latency_ns,
-            found.segments,
+            found.segments
+            if known
+            else tuple(replace(each, certainty="inferred") for each in found.segments),
             found.rest_ns,
             "replay",
             "",
             _COST,
+            "" if known else _SHIFTED,
         )
         causes.append(_blamed(cause, medians[one.step, one.series], _system(run, one.step)))
     return Explained(tuple(causes), guest.samples, guest.seconds)

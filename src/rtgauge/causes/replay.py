@@ -3,8 +3,8 @@
 
 The guest's clock is a linear function of the time that the recorder counts. Its line is known from
 the clock readings of the guest program around each order, so the windows of the samples are known
-before the step begins. Afterwards the reads of the counter that the samples came from give it to
-the nanosecond. Nothing is explained unless all samples of the run are equal.
+before the step begins. Afterwards the reads of the counter that samples in user context came from
+give it to within CLOSE_NS. Nothing is explained unless all samples of the run are equal.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ SPARE_S: Final = 300.0
 # How far the line of the guest's clock may be off, and its interpolation.
 NEAR_NS: Final = 2_000
 CLOSE_NS: Final = 40
+# Stamps farther away than this do not tell the guest's clock: Linux changes its rate.
+ABOUT_NS: Final = 1_000_000_000
 # Where the kernel begins.
 KERNEL: Final = 1 << 63
 PLAIN: Final = "measure with 'rtgauge run … --explain', which traces while it measures"
@@ -124,6 +126,15 @@ class Guest:
     seconds: float
     covered: tuple[tuple[int, int], ...]
     """The windows that were recorded."""
+    stamps: Int64s
+    """Moments of the guest's clock, ascending, at which a read of the counter gave the time."""
+
+    def knows(self, clock: int) -> bool:
+        """Whether the recorder's time of a moment of the guest's clock comes from reads of the
+        counter about then. If not, it is off by up to some µs."""
+        place = int(np.searchsorted(self.stamps, clock))
+        near = self.stamps[max(place - 1, 0) : place + 1]
+        return bool((np.abs(near - clock) <= ABOUT_NS).any())
 
 
 def check(run: StoredRun) -> Mapping[str, str]:
@@ -335,18 +346,20 @@ class _Replay:
                 "free some space in the folder for temporary files (TMPDIR), or explain fewer "
                 "samples",
             )
-        clock, error = self._exact(records)
+        clock, error, stamps = self._exact(records)
         windows = tuple(self._recording.windows())
-        return Guest(records, tasks, clock, error, symbols, types, samples, seconds, windows)
+        return Guest(
+            records, tasks, clock, error, symbols, types, samples, seconds, windows, stamps
+        )
 
-    def _exact(self, records: NDArray[np.void]) -> tuple[Clock, float]:
-        """The guest's clock from the stamps of samples in user space, and the largest distance of
-        one of them from the read of the counter that it came from."""
+    def _exact(self, records: NDArray[np.void]) -> tuple[Clock, float, Int64s]:
+        """The guest's clock from the stamps of samples in user space, the largest distance of one
+        of them from the read of the counter that it came from, and the stamps that were found."""
         line = self.line()
         anchors = _user_reads(records)
         times, clocks = (np.array(each, np.int64) for each in zip(*self._readings, strict=True))
         stamps = np.unique(np.fromiter(self._stamps(), np.int64))
-        error = 0.0
+        error, found = 0.0, np.empty(0, np.int64)
         if len(stamps):
             expected = line.time0 + (stamps - line.clock0) / line.rate
             # the line is off by some hundred ns: at first only reads without a neighbour
@@ -364,7 +377,8 @@ class _Replay:
                         "report it, with QEMU's version",
                     )
                 times, clocks, error = nearest[near], stamps[near], float(off[near].max())
-        return Clock(times, clocks), error
+                found = clocks
+        return Clock(times, clocks), error, found
 
     def _stamps(self) -> Iterator[int]:
         """When the stamps of samples in user space were taken, by the guest's clock."""
