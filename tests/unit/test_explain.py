@@ -368,6 +368,15 @@ def test_a_qemu_without_plugins_is_refused(tmp_path: Path) -> None:
     assert "--enable-plugins" in error.value.remedy
 
 
+def test_a_comma_in_a_path_does_not_end_the_plugins_option(tmp_path: Path) -> None:
+    folder = tmp_path / "a,b"
+    folder.mkdir()
+    with Recording(folder, tmp_path / "c,d.so") as recording:
+        words = recording.plugin.replace(",,", "\0").split(",")
+    paths = [tmp_path / "c,d.so", f"record={folder / 'record'}", f"control={folder / 'control'}"]
+    assert [word.replace("\0", ",") for word in words] == [str(path) for path in paths]
+
+
 def test_records_and_the_bytes_of_tasks_are_read_apart(tmp_path: Path) -> None:
     rows = [(1, 2, 0, 0, TO, 0), (1, 2, 0, 64, TASK, 0)]
     later = [(5, 6, 7, 8, BLOCK, CALL)]

@@ -147,7 +147,9 @@ class Recording:
             file.truncate(_HEAD.size + WINDOWS_MAX * _WINDOW.size)
             self._control = mmap.mmap(file.fileno(), 0)
         _HEAD.pack_into(self._control, 0, VERSION, 0, 0, 0, 0)
-        self.plugin = f"{built},record={self._record},control={self._control_path}"
+        # QEMU ends an option at a comma, unless there are two
+        paths = (str(path).replace(",", ",,") for path in (built, self._record, self._control_path))
+        self.plugin = "{},record={},control={}".format(*paths)
 
     def __enter__(self) -> Recording:
         return self
