@@ -39,8 +39,8 @@ HEAD: Final = """\
 # Coverage of the published studies
 
 Written by `tools/studies.py` from the tests. *yes*: a test repeats the item. *partly*: a test
-repeats it but for what the last column names. *no*: no test repeats it. *outside*: the item needs
-what the last column names, which is not part of Linux.
+repeats it except for what the last column names. *no*: no test repeats it. *outside*: the item
+needs what the last column names, which is not part of Linux.
 """
 
 
