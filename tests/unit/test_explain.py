@@ -2,10 +2,13 @@
 """The replay's records become segments: stacks from calls and returns, classes, names, blame."""
 
 import json
+import os
 import shlex
 import shutil
 import struct
+import subprocess
 import sys
+import types
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from rtgauge.causes.blame import main_segment
 from rtgauge.causes.cut import Step, Tasks, cut, walk
 from rtgauge.causes.explain import _blamed, _system, explain, keep, select
 from rtgauge.causes.remedies import REMEDIES, System, remedies
-from rtgauge.causes.replay import Clock, Guest, _Replay, check
+from rtgauge.causes.replay import Clock, Guest, _Replay, check, replayed
 from rtgauge.causes.symbols import UNLOADED, USER, Symbols, TaskLayout
 from rtgauge.errors import RtgaugeError, StoreError, TargetError, UsageError
 from rtgauge.lab import images, recorder
@@ -70,6 +73,7 @@ NAMES = (
     "rt_spin_unlock",
     "rt_mutex_setprio",
 )
+SETUP = {"program": "qemu", "package": "qemu"}
 AT = {name: BASE + 0x100 * number for number, name in enumerate(NAMES)}
 KALLSYMS = "".join(f"{address:016x} t {name}\n" for name, address in AT.items()).encode()
 LOW, HIGH = 0xFFFF888000001000, 0xFFFF888000002000
@@ -366,6 +370,35 @@ def test_a_qemu_without_plugins_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="does not load plugins") as error:
         recorder.require_plugins(str(program))
     assert "--enable-plugins" in error.value.remedy
+
+
+def test_the_folder_of_a_replay_that_was_killed_goes_with_the_next(
+    stored: StoredRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records may be gigabytes. That of a replay that runs stays."""
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Stop
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("found_program", "require_plugins", "plugin"):
+        monkeypatch.setattr(f"rtgauge.causes.replay.{name}", lambda *_: "")
+    monkeypatch.setattr(LabTarget, "setup_again", lambda *_: types.SimpleNamespace(**SETUP))
+    monkeypatch.setattr("rtgauge.causes.replay.Recording", stop)
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    killed, running = (
+        tmp_path / f"rtgauge-explain-{number}-x" for number in (ended.pid, os.getpid())
+    )
+    for folder in (killed, running):
+        folder.mkdir()
+        (folder / "record").write_bytes(b"records")
+    with pytest.raises(Stop):
+        replayed(stored, [], print)
+    assert [path.name for path in tmp_path.glob("rtgauge-explain-*")] == [running.name]
 
 
 def test_a_comma_in_a_path_does_not_end_the_plugins_option(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.errors import StoreError, TargetError, UsageError
-from rtgauge.lab.machine import Answer, Machine, found_program
+from rtgauge.lab.machine import Answer, Machine, found_program, working_folder
 from rtgauge.lab.recorder import ANCHOR, Recording, plugin, require_plugins
 from rtgauge.store import StoredRun, StoredSeries, StoredStep
 from rtgauge.target.lab import LabTarget
@@ -206,7 +206,7 @@ def replayed(run: StoredRun, wanted: Sequence[Sample], say: Callable[[str], None
     require_plugins(found_program(setup.program, setup.package))
     built = plugin(say)
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="rtgauge-explain-") as name:
+    with working_folder("rtgauge-explain", Path(tempfile.gettempdir())) as name:
         folder = Path(name)
         with Recording(folder, built) as recording:
             replay = _Replay(run, wanted, folder, recording)

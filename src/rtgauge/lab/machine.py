@@ -46,6 +46,7 @@ __all__ = [
     "firmware_of",
     "found_program",
     "terminal_words",
+    "working_folder",
 ]
 
 EXCHANGE_BYTES: Final = 8 * 1024 * 1024
@@ -209,16 +210,21 @@ def consoles_folder() -> Path:
 
 
 def _working_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder for one machine, in memory if available. First removes the leftovers of hosts that
-    were killed."""
+    """A folder for one machine, in memory if available."""
     shared = Path("/dev/shm")
-    parent = shared if os.access(shared, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
-    for old in parent.glob(f"{FOLDER}-[0-9]*-*"):
+    there = os.access(shared, os.W_OK | os.X_OK)
+    return working_folder(FOLDER, shared if there else Path(tempfile.gettempdir()))
+
+
+def working_folder(name: str, parent: Path) -> tempfile.TemporaryDirectory[str]:
+    """A temporary folder of this process. First removes those of that name (``rtgauge-…``) that
+    hosts left behind which were killed."""
+    for old in parent.glob(f"{name}-[0-9]*-*"):
         owner = old.name.split("-")[2]
         with contextlib.suppress(OSError):
             if not Path(f"/proc/{owner}").exists() and old.stat().st_uid == os.geteuid():
                 shutil.rmtree(old)
-    return tempfile.TemporaryDirectory(prefix=f"{FOLDER}-{os.getpid()}-", dir=parent)
+    return tempfile.TemporaryDirectory(prefix=f"{name}-{os.getpid()}-", dir=parent)
 
 
 def _launch_words(words: Sequence[str], setup: Setup) -> list[str]:
