@@ -110,8 +110,8 @@ static inline unsigned int compat_gpio_lines(const char *label)
 
 /*
  * Whether reading and driving a line are the functions of gpio-mmio, whatever the driver. They take
- * no lock, or one that is raw from 5.15 on. The kernel exports none of them: their names tell, if
- * it was built with names. From 6.16 on the functions are elsewhere.
+ * no lock, or one that is raw from 5.15 on. The kernel does not export them, so they are recognised
+ * by their names, if it was built with names. From 6.16 on the functions are elsewhere.
  */
 #if IS_ENABLED(CONFIG_GPIO_GENERIC) && LINUX_VERSION_CODE >= KERNEL_VERSION(5, 15, 0) && \
 	LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)

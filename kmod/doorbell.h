@@ -4,8 +4,8 @@
  * QEMU's device ivshmem-doorbell. docs/reference/lab.md says which of them rings when.
  *
  * All numbers are little-endian. A line is the number of its changes since the memory was made:
- * its lowest bit is the level. So one word, which is written at once, tells the level and how many
- * edges came since it was looked at last: none is lost without being counted.
+ * its lowest bit is the level. So one word, written in one access, gives the level and the number of
+ * edges since the last look at it. Every lost edge is counted.
  */
 #ifndef RTGAUGE_DOORBELL_H
 #define RTGAUGE_DOORBELL_H

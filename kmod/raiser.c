@@ -12,7 +12,7 @@
 #include "raiser.h"
 #include "source.h"
 
-/* Something raised that nobody heard of. */
+/* Time after which the handler counts as not run for what was raised. */
 #define RAISER_SILENCE_MS 1000
 
 static void raiser_sleep(u64 due_ns)
@@ -111,7 +111,7 @@ void raiser_init(struct raiser *r, struct session *s, struct rtgauge_setup *setu
 	compat_hrtimer_setup(&r->timer, raiser_expires, HRTIMER_MODE_ABS_PINNED_HARD);
 }
 
-/* To make it takes long under load: kthreadd has no priority. */
+/* Making the thread takes long under load, because kthreadd has no real-time priority. */
 int raiser_make(struct raiser *r)
 {
 	struct task_struct *thread;

@@ -2,9 +2,9 @@
 /*
  * What raises the interrupt of a device at due times: a thread, on another CPU where there is one.
  *
- * For irq-dispatch on the only CPU that thread would not do: the thread that is to be interrupted
- * polls there, above or below it, and is never interrupted, or gets the CPU back by a switch. A
- * timer raises it then, in its hard interrupt; the device's own follows when that has ended.
+ * On the only CPU, irq-dispatch cannot use that thread: the thread to be interrupted polls there,
+ * above or below it, and is never interrupted, or gets the CPU back by a switch. A timer then raises
+ * the interrupt in its own hard interrupt. The device's interrupt follows when that has ended.
  */
 #ifndef RTGAUGE_RAISER_H
 #define RTGAUGE_RAISER_H
@@ -23,7 +23,7 @@ struct raiser {
 	struct task_struct *thread;
 	struct hrtimer timer; /* in the thread's place */
 	bool by_timer, high;
-	u64 silent_ns; /* when what was raised has not been heard of for too long */
+	u64 silent_ns; /* when the handler has not run for too long */
 	unsigned int cpu;
 	u64 raised_ns;	     /* stamp just before it goes up */
 	u32 raised, handled; /* how often */
@@ -37,7 +37,7 @@ static inline void raiser_raises(struct raiser *r)
 	shared_set(&r->raised, r->raised + 1);
 }
 
-/* In the handler: whether something was raised that it has not heard of. */
+/* In the handler: whether something was raised that it has not handled. */
 static inline bool raiser_is_due(const struct raiser *r)
 {
 	return shared_get(&r->raised) != r->handled;

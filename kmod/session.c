@@ -70,10 +70,7 @@ static void session_follow(struct session *s, u64 now_ns)
 	shared_set(&s->thread_position, position);
 }
 
-/*
- * What is next in the ring: edges from outside are answered one after the other. True: there is
- * more.
- */
+/* Answers the next edge from outside in the ring, one at a time. True if there is another one. */
 static bool session_serve(struct session *s, u64 now_ns)
 {
 	u32 position = s->thread_position;

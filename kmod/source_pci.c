@@ -80,17 +80,17 @@ static void source_pci_drive(struct raiser *r, bool up)
 
 /* --- finding and taking it --- */
 
-/* The first that no driver has, with a reference; NULL with a reason. */
+/* The first device without a driver, with a reference. NULL with a reason. */
 static struct pci_dev *source_pci_look(const struct source_pci_kind **kind, const char **reason)
 {
 	struct pci_dev *device = NULL;
 	unsigned int i;
 
-	*reason = "no device on PCI that it knows: edu";
+	*reason = "no PCI device that the module supports: edu";
 	for (i = 0; i < ARRAY_SIZE(source_pci_kinds); i++) {
 		*kind = &source_pci_kinds[i];
 		while ((device = pci_get_device((*kind)->vendor, (*kind)->device, device))) {
-			*reason = "the device on PCI has a driver, or no MSI";
+			*reason = "the PCI device has a driver, or does not have MSI";
 			if (!device->dev.driver && device->msi_cap &&
 			    pci_resource_len(device, SOURCE_PCI_BAR) >= (*kind)->size)
 				return device;

@@ -213,7 +213,7 @@ void explain_take(struct run *run, int64_t since_ns)
 		struct tracing_window *window = &explain->windows[i];
 
 		explain_sample(run, &explain->samples[i], window);
-		/* a sample that came since is found in the next drain, when this is the past */
+		/* the next drain finds a sample that came since, and needs these pages */
 		window[count] = (struct tracing_window){ window->cpu, since_ns, INT64_MAX };
 	}
 	for (int i = 0; i < count && !err; i++) {

@@ -24,7 +24,7 @@ struct explain_sample {
 
 struct explain {
 	struct tracing tracing;
-	struct message lost; /* why nothing can be explained; empty: it can */
+	struct message lost; /* why nothing can be explained, else empty */
 	int64_t without_ns;  /* median wake-up of a thread without events, and with them */
 	int64_t with_ns;
 	int64_t snapshots;
@@ -36,9 +36,9 @@ struct explain {
 /* After the settings, before the loads: make the instance for the measured CPUs, measure what its
  * events cost, start it. The stream contains the message of a failure, which does not end the run. */
 void explain_open(struct run *run, const struct cpulist *cpus);
-/* Behind the series of the header: formats of the events and their cost, or why there is none. */
+/* After the series of the header: formats of the events and their cost, or why there is no trace. */
 void explain_header(struct run *run);
-/* The sample @index of @s is to be explained, in place of an earlier one of it. */
+/* Explain the sample @index of @s, in place of an earlier one of that series. */
 void explain_add(struct run *run, const struct series *s, int64_t index, int64_t value_ns);
 /* After all series were drained: the trace of these samples, and of those that came since @since_ns
  * (since the start of the step), when the draining thread began to collect them. */

@@ -356,7 +356,7 @@ static int read_group(struct journal *journal, char *const *field)
 	return 0;
 }
 
-/* In place of the first one of that name; the empty name is a free place. */
+/* Replaces the first entry of that name. The empty name is a free entry. */
 static void put_instance(struct journal *journal, const char *name, const char *with)
 {
 	for (size_t i = 0; i < JOURNAL_INSTANCES; i++) {

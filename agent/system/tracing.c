@@ -185,7 +185,7 @@ int tracing_take(const struct tracing *tracing)
 
 void tracing_release(const struct tracing *tracing)
 {
-	/* what is left of it would be at the front of the next but one */
+	/* its remaining events would be at the front of the next snapshot but one */
 	if (tracing->swaps)
 		tracing_put(tracing, "snapshot", "2");
 	else

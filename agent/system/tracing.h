@@ -38,13 +38,13 @@ struct tracing_window {
  */
 int tracing_open(struct tracing *tracing, struct settings *settings, const struct cpulist *cpus,
 		 struct message *msg);
-/* Enable the events, of which each kernel has some, and record from here on. 0 or -errno. */
+/* Enable the events that this kernel has, and record from here on. 0 or -errno. */
 int tracing_start(const struct tracing *tracing);
 /* Nothing is recorded any more, and the buffers' memory is free. The settings' journal removes the
  * instance itself. */
 void tracing_close(struct tracing *tracing);
 
-/* The names of the events, up to NULL. Not every kernel has each. */
+/* The names of the events, up to NULL. A kernel may lack some of them. */
 extern const char *const tracing_events[];
 
 /* Text of @file of the instance, cut before @end (NULL: not at all), in tracing->text. Its size, or
@@ -54,8 +54,8 @@ int tracing_read(const struct tracing *tracing, const char *file, const char *en
 /* Hold what was recorded so far, until tracing_release(). 0 or -errno. */
 int tracing_take(const struct tracing *tracing);
 /* Pass the pages that reach into one of the windows of @cpu to @page, from the oldest on, each
- * without the zeros at its end; at most @most. @number counts them from the
- * oldest one of the CPU on. How many reach into one, or -errno. */
+ * without the zeros at its end, at most @most pages. @number counts the pages of the CPU from the
+ * oldest on. Returns the number of pages that reach into a window, or -errno. */
 int tracing_pages(const struct tracing *tracing, int cpu, const struct tracing_window *windows,
 		  int count, int most,
 		  void (*page)(void *arg, int number, const uint8_t *data, size_t size), void *arg);

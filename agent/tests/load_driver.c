@@ -15,7 +15,7 @@
 #define LOADS_MAX 8
 
 struct record {
-	char load[128]; /* the set that has the text goes before it is printed */
+	char load[128]; /* a copy: the set is freed before the text is printed */
 	const char *unit;
 	uint64_t count;
 	uint64_t all;

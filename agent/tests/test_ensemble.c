@@ -17,7 +17,7 @@ static void test_net(void)
 	struct ensemble e = { .stamp_ns = 27 };
 
 	tap_check(&tap, ensemble_net(&e, 1000) == 973, "a duration without the cost of a stamp");
-	tap_check(&tap, ensemble_net(&e, 20) == -7, "which may be more than all of it");
+	tap_check(&tap, ensemble_net(&e, 20) == -7, "a duration may be shorter than a stamp");
 }
 
 /* On 32-bit machines the kernel's first futex call has another struct of time than the C library:
