@@ -46,8 +46,8 @@ needs what the last column names, which is not part of Linux.
 
 @dataclass(frozen=True)
 class Item:
-    """One measurement, load, procedure, figure or claim of a study. ``outside``: what other than
-    Linux it needs ("" for nothing)."""
+    """One measurement, load, procedure, figure or claim of a study. ``outside``: what it needs
+    that is not part of Linux ("" for nothing)."""
 
     number: int
     study: str

@@ -263,7 +263,7 @@ HOST_OPTIONS: Final = (
         "enum",
         "",
         values=("bisect",),
-        help="exit codes for 'git bisect run': 0 within the budget, 1 over it, 125 cannot tell",
+        help="exit codes for 'git bisect run': 0 within the budget, 1 over it, 125 not testable",
         applies="command",
     ),
     _text("store", "PLACE", "command", "the store: a folder, a SQLite file, or postgresql://…?data=FOLDER"),

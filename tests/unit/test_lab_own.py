@@ -388,7 +388,7 @@ def test_links_of_programs_lead_where_they_led_in_the_overlay(files: Files, rtga
     assert found["bin/program"].content == b"/usr/lib/program"
     (files.overlay / "usr/bin/out").unlink()
     (files.overlay / "usr/bin/out").symlink_to("../../../etc/group")
-    with pytest.raises(TargetError, match=r"overlay/usr/bin/out in the overlay leads out of it"):
+    with pytest.raises(TargetError, match=r"overlay/usr/bin/out in the overlay leads outside it"):
         own.read(registry.board("mine"))
 
 
@@ -474,7 +474,7 @@ BAD: dict[str, tuple[Callable[[Files], object], str, str]] = {
     ),
     "no release": (
         lambda files: files.kernel.write_bytes(bz_image(b"", release="")),
-        "{here}/linux/bzImage does not tell its release",
+        "{here}/linux/bzImage does not contain its release",
         "not stripped",
     ),
     "no build folder": (
@@ -524,12 +524,12 @@ BAD: dict[str, tuple[Callable[[Files], object], str, str]] = {
     ),
     "a link above the root": (
         link("etc/up", "../../secret"),
-        "the link {here}/overlay/etc/up in the overlay leads out of it, to ../../secret",
+        "the link {here}/overlay/etc/up in the overlay leads outside it, to ../../secret",
         "make it a relative link",
     ),
     "a link to this machine": (
         link("lib", "{here}/linux"),
-        "the link {here}/overlay/lib in the overlay leads out of it, to {here}/linux",
+        "the link {here}/overlay/lib in the overlay leads outside it, to {here}/linux",
         "copy the file",
     ),
     "a pipe": (
@@ -655,7 +655,11 @@ def test_names_that_are_taken_or_invalid(
     ("words", "message", "remedy"),
     [
         (["remove", "mime"], "you have no board 'mime'", "did you mean 'mine'?"),
-        (["remove", "arm64-rt"], "is one of the lab's own boards, which stay", "lab prune"),
+        (
+            ["remove", "arm64-rt"],
+            "is one of the lab's own boards, which cannot be removed",
+            "lab prune",
+        ),
         (["config", "x86"], "the lab has no machine 'x86'", "did you mean 'x86_64'?"),
         (["add", "b", "--kernel", "k", "--machine", "arm"], "no machine 'arm'", "arm64"),
         (["add", "b", "--kernel", "k", "--argument", "a b"], "'a b' is not a kernel arg", "Repeat"),

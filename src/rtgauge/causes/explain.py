@@ -159,8 +159,8 @@ def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None
         window = next((each for each in guest.covered if each[0] <= due and stamp <= each[1]), None)
         if window is None:
             raise StoreError(
-                f"the replay did not record sample {one.context}:{one.index}: its time by the "
-                "recorder's clock was not foreseen",
+                f"the replay did not record sample {one.context}:{one.index}: it is outside "
+                "of the recorded windows",
                 "report it, with the bundle of the run (rtgauge export)",
             )
         if window not in walked:

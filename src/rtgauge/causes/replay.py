@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The replay of a stored run: the very image, with the very same orders, with the recorder.
+"""The replay of a stored run: the same image, with the same orders, and with the recorder.
 
 The guest's clock is a linear function of the time that the recorder counts. Its line is known from
 the clock readings of the guest program around each order, so the windows of the samples are known
@@ -151,13 +151,13 @@ def check(run: StoredRun) -> Mapping[str, str]:
         )
     if lab.get("mode") != "counted":
         raise UsageError(
-            f"run {run.id} was measured in {lab.get('mode')} mode, in which no two boots are alike",
-            f"remove what asks for plain mode, or {PLAIN}",
+            f"run {run.id} was measured in {lab.get('mode')} mode, in which two boots differ",
+            f"measure in counted mode, or {PLAIN}",
         )
     orders = document.get("orders")
     if not orders:
         raise UsageError(
-            f"run {run.id} does not contain the orders that its board was given: an earlier "
+            f"run {run.id} does not contain the orders that its board received: an earlier "
             "version of rtgauge measured it",
             "measure again, and explain that run",
         )
@@ -196,7 +196,7 @@ def _order(words: Sequence[str]) -> bool:
 
 
 def replayed(run: StoredRun, wanted: Sequence[Sample], say: Callable[[str], None]) -> Guest:
-    """Boot the run's image again, tell it the same, and record the windows of these samples.
+    """Boot the run's image again, give the same orders, and record the windows of these samples.
 
     Raises TargetError if something of it is gone or changed, StoreError if a sample differs.
     """
@@ -322,7 +322,7 @@ class _Replay:
                 other = others.get(series.info.series)
                 mine, theirs = arrays(series), None if other is None else arrays(other)
                 if theirs is None or len(mine) != len(theirs):
-                    raise self._differs(step, series, "their numbers differ")
+                    raise self._differs(step, series, "the numbers of samples differ")
                 if (wrong := np.flatnonzero((mine != theirs).any(axis=1))).size:
                     one, two = mine[wrong[0]], theirs[wrong[0]]
                     what = f"sample {one[0]} is {one[2]}, and {two[2]} in the replay"

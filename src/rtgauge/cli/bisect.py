@@ -20,7 +20,7 @@ _RUNS: Final = ("run", "log-host")
 
 
 class BisectCode(enum.IntEnum):
-    """What git understands. STOP ends the bisection: at every commit the result would be this."""
+    """Exit codes for git. STOP ends the bisection, because every commit would give this result."""
 
     GOOD = 0
     BAD = 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-# Samples of each context of which the output says what they have in common.
+# Number of samples of each context whose common causes are listed.
 WORST: Final = 20
 
 
@@ -78,7 +78,7 @@ def explain(
 
     if sum(option is not None for option in (worst, above, sample)) > 1:
         raise UsageError(
-            "--worst, --above and --sample exclude each other", "give one of them, or none"
+            "--worst, --above and --sample cannot be combined", "give at most one of them"
         )
     if output is not None and not output.name.endswith(SUFFIX):
         raise UsageError(f"causes are not written as '{output.name}'", f"name it FILE{SUFFIX}")
@@ -131,7 +131,7 @@ def _print_json(run: StoredRun, explained: Explained) -> None:
 
 
 def _print(run: StoredRun, explained: Explained, *, brief: bool) -> None:
-    """The tables; with ``brief`` of the worst sample of each context alone."""
+    """The tables. With ``brief``, only that of the worst sample of each context."""
     from rtgauge.report.render.causes_text import common, lines  # noqa: PLC0415
 
     note = f"replayed: all {explained.compared} samples equal" if explained.compared else "traced"

@@ -126,7 +126,7 @@ def _entry(name: str) -> dict[str, Any]:
 
 
 def _own_entry(name: str) -> dict[str, Any]:
-    """The same of a user's board, whose files are read for it."""
+    """The entry of a user's board. Its files are read."""
     from rtgauge.lab import board  # noqa: PLC0415
     from rtgauge.lab.own import read  # noqa: PLC0415
 
@@ -182,7 +182,11 @@ _MACHINES = ("x86_64", "arm64")
 @click.option("--build", type=_FILE, metavar="DIR", help="The folder where it was built.")
 @click.option("--overlay", type=_FILE, metavar="DIR", help="Files that the board gets.")
 @click.option(
-    "--module", type=_FILE, multiple=True, metavar="FILE", help="The kernel's module to load."
+    "--module",
+    type=_FILE,
+    multiple=True,
+    metavar="FILE",
+    help="A module of the kernel to load. Repeatable.",
 )
 @click.option(
     "--argument", multiple=True, metavar="WORD", help="An argument of the kernel. Repeatable."
@@ -191,7 +195,7 @@ _MACHINES = ("x86_64", "arm64")
     "--machine",
     type=values(_MACHINES),
     metavar="NAME",
-    help="x86_64 or arm64 (default: what the kernel is for).",
+    help="x86_64 or arm64 (default: that of the kernel).",
 )
 def add(
     name: str,
@@ -248,7 +252,7 @@ def add(
     for need in given.lacks:
         show(f"It lacks {need.words}.")
     if given.headers is None:
-        show("It has no rtgauge module, so no interrupt and kernel contexts: --build brings it.")
+        show("It has no rtgauge module, so no interrupt and kernel contexts. Add it with --build.")
 
 
 @lab.command(short_help="Remove a board that you added.")

@@ -25,7 +25,7 @@ __all__ = ["Booter", "check_booted", "command_line", "unknown_arguments"]
 COMMAND_S: Final = 300.0
 RETRY_S: Final = 2.0
 LOST: Final = 255
-"""What ssh ends with if its connection is lost."""
+"""Exit code of ssh if its connection is lost."""
 _SHOWN: Final = 200
 
 

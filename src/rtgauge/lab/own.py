@@ -228,7 +228,8 @@ def read(board: Board) -> Given:
     release = _release(kernel)
     if not release:
         raise trouble.error(
-            f"{own.kernel} does not tell its release", "use a kernel that is not stripped or packed"
+            f"{own.kernel} does not contain its release",
+            "use a kernel that is not stripped or packed",
         )
     build = own.build
     if build:
@@ -382,7 +383,7 @@ def _overlay(root: Path, trouble: _Trouble) -> dict[str, Entry]:
     if not root.is_dir():
         raise trouble.error(
             f"its overlay {root} is not a folder",
-            "name a folder whose files the board is to have, as they lie below its root",
+            "name a folder. The board gets its files below the root",
         )
 
     def failed(error: OSError) -> None:
@@ -470,7 +471,7 @@ def _check_link(
     outside = target.startswith("/") and not here and os.path.lexists(target)
     if depth < 0 or outside:
         raise trouble.error(
-            f"the link {root / link} in the overlay leads out of it, to {target}",
+            f"the link {root / link} in the overlay leads outside it, to {target}",
             "make it a relative link within the overlay, or copy the file",
         )
 

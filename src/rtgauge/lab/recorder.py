@@ -77,13 +77,13 @@ def _source() -> bytes:
         if (folder / SOURCE).is_file():
             return (folder / SOURCE).read_bytes()
     raise TargetError(
-        f"this installation does not hold the recorder's source ({SOURCE})",
+        f"this installation does not contain the recorder's source ({SOURCE})",
         "install rtgauge from its wheel, or run it from a clone with ./rtgauge",
     )
 
 
 def require_plugins(program: str) -> None:
-    """TargetError if that QEMU does not load plugins."""
+    """Raise TargetError if that QEMU does not load plugins."""
     try:
         asked = subprocess.run([program, "--help"], capture_output=True, timeout=ASK_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

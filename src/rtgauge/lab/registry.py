@@ -48,7 +48,7 @@ def _lab_names() -> list[str]:
 def board(name: str) -> Board:
     """The board of that name; without a kernel series, the one with the newest.
 
-    Raises UsageError for a name that there is not, TargetError for a damaged file of a user's.
+    Raises UsageError for an unknown name, TargetError for a damaged file of a user's board.
     """
     found = BOARDS.get(name) or BOARDS.get(f"{name}-{SERIES[-1]}")
     if found is not None:
@@ -177,16 +177,16 @@ def add(made: Board) -> None:
     except OSError as error:
         raise RtgaugeError(
             f"the description of the board cannot be written: {path}: {error.strerror}",
-            "mend that, or name another folder in the environment variable XDG_CONFIG_HOME",
+            "correct that, or name another folder in the environment variable XDG_CONFIG_HOME",
         ) from None
 
 
 def remove(name: str) -> None:
-    """Remove a user's board; its files stay. Raises UsageError if there is none of that name."""
+    """Remove a user's board, but not its files. Raises UsageError for an unknown name."""
     if name not in own_names():
         if name in boards():
             raise UsageError(
-                f"'{name}' is one of the lab's own boards, which stay",
+                f"'{name}' is one of the lab's own boards, which cannot be removed",
                 "'rtgauge lab prune' removes unused kernels and images",
             )
         raise UsageError(f"you have no board '{name}'", nearest(name, own_names()))

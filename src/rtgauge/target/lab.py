@@ -420,7 +420,7 @@ class LabTarget:
         )
 
     def _boot(self, machine: Machine) -> str:
-        """Start it; a user's kernel that does not start may lack something."""
+        """Start it. If a user's kernel does not start, the remedy lists what a kernel needs."""
         try:
             return machine.start()
         except TargetError as error:
@@ -440,7 +440,7 @@ class LabTarget:
         qemu = _version(found_program(machine.qemu, machine.qemu_package))
         if qemu != facts.get("QEMU"):
             raise TargetError(
-                f"the run was measured with another QEMU: {facts.get('QEMU')}, and here is {qemu}",
+                f"the run was measured with another QEMU: {facts.get('QEMU')}. Here is {qemu}",
                 "measure again, and explain that run",
             )
         image = stored_image(facts)

@@ -220,7 +220,7 @@ class Kept:
             if run.begin_ns > begin:
                 unseen = _LATE
             elif self._until(run, one, end) < end:
-                unseen = "The events of its end were too many to keep."
+                unseen = "There were too many events at its end to keep."
         return Cause(
             step=step,
             series=one.series,
@@ -250,8 +250,8 @@ class Kept:
         )
 
     def _until(self, run: _Run, one: _Chosen, end: int) -> int:
-        """Up to where pages show what happened. Those of the sample's own snapshot include all up
-        to its end, unless there is a gap before it."""
+        """The time up to which pages show what happened. Those of the sample's own snapshot include
+        all up to its end, unless there is a gap before it."""
         complete = run.snapshot == one.snapshot and run.snapshot not in self._omitted
         gap = run.gap_ns is not None and run.gap_ns < end
         return end if complete and not gap else run.end_ns

@@ -689,7 +689,7 @@ def _likely(data: _Data) -> tuple[Line, str]:
 
 
 def _explained(run: Model, one: Model) -> str:
-    """What a replay or a trace blames for the maximum of a series; empty if nobody asked."""
+    """What a replay or a trace blames for the maximum of a series; empty unless requested."""
     for cause in run["causes"]:
         same = (cause["step"], cause["context"]) == (one["step"], one["context"])
         if same and cause["latency_ns"] == one["max"] and not cause["blame"].startswith("nobody"):
@@ -801,7 +801,7 @@ def _actions(data: _Data, state: State, longer: str, cause: str) -> Iterator[Act
     if data.top is not None and not data.loaded:
         step = data.step(data.top)
         command = step_command(run, step, {"load": "sched:groups=4,cpu"})
-        yield Action("Measure under load", command, "the latest wake-ups come under load")
+        yield Action("Measure under load", command, "the latest wake-ups occur under load")
     settable = [finding for finding in found if "--prepare" in finding["remedy"]]
     if settable and data.top is not None and "prepare" not in data.step(data.top)["run_options"]:
         command = step_command(run, data.step(data.top), {}) + " --prepare"
@@ -903,7 +903,7 @@ def _broken(data: _Data) -> Iterator[Action]:
         most = max(remedies, key=remedies.count)
         number = numbers.plural(remedies.count(most), "more step")
         command = shell_command(most, data.run["target"])
-        text = capital(without_command(most)) or "Mend what the steps lack"
+        text = capital(without_command(most)) or "Correct what the steps lack"
         yield Action(text, command, f"measures {number}")
 
 

@@ -34,7 +34,7 @@ ROWS: Final = 16
 FUNCTIONS: Final = 3
 STACK: Final = 6
 SOURCES: Final = {
-    "replay": "a replay of the run, of which all samples are equal",
+    "replay": "a replay of the run, in which all samples were equal",
     "tracefs": "the kernel's trace, recorded during the run",
     "module": "the kernel module's trace, recorded during the run",
 }

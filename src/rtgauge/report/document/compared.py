@@ -69,7 +69,7 @@ def shown_ratios(document: Document, quantity: Document, row: Document) -> dict[
 
 
 def told_apart(document: Document, quantity: Document) -> str:
-    """What tells a quantity from the others of its name and load; empty where nothing has to."""
+    """What distinguishes a quantity from others of its name and load. Empty if it is unique."""
     contexts = {one["context"] for one in document["quantities"]} - {""}
     context = f"{quantity['context']} context" if quantity["context"] else ""
     alone = contexts <= {"user"}
@@ -203,8 +203,8 @@ def shown_decisions(document: Document) -> list[Document]:
 
 
 def decided(document: Document) -> list[str]:
-    """The verdicts in lines, the primary one first. A quantity is named once for those of it that
-    follow one another."""
+    """The verdicts in lines, the primary one first. Consecutive verdicts on one quantity name it
+    once."""
     said, before = [], None
     for one in shown_decisions(document):
         quantity = document["quantities"][one["quantity"]]

@@ -110,7 +110,7 @@ _UPKEEP: Final = (
     # kernel/watchdog.c: a timer every 2/5 of the threshold
     (_WATCHDOG, 0.4, "the soft lockup detector, kernel.soft_watchdog"),
 )
-"""Facts of so many seconds, how often in these something wakes up, and what."""
+"""Facts in seconds, the period of a wake-up as a share of each, and what wakes up."""
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,7 @@ def _has(
 
 @dataclass(frozen=True)
 class Uneven:
-    """The fewest and the most samples of a run, and whether they differ by missed periods alone."""
+    """The min and max number of samples of a run, and whether only missed periods differ."""
 
     fewest: int
     most: int
