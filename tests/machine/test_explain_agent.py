@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``--explain`` on this machine: which samples it keeps, and a kernel that refuses a part of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agents import number, read
+from rtgauge.stream import Event, Trace
+from rtgauge.target.local import find_agent
+
+LATE_NS = 200_000_000
+ROOM = 16  # samples of a snapshot
+TRACING = "/sys/kernel/tracing"
+# Instances can be made there, and nothing in them can be set.
+EMPTY = f"mount -t tmpfs none {TRACING} && mkdir {TRACING}/instances"
+
+
+MOUNT = f"mount -t tracefs nodev {TRACING}"
+
+
+def _traced() -> bool:
+    if os.geteuid() or not shutil.which("unshare"):
+        return False
+    look = f"{MOUNT} && test -w {TRACING}/events/sched/sched_waking/enable"
+    words = ["unshare", "--mount", "sh", "-c", look]
+    return not subprocess.run(words, capture_output=True, check=False, timeout=60).returncode
+
+
+@pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
+def test_of_many_series_the_largest_samples_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More series than a snapshot has room for have their maxima at once."""
+    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+    path = tmp_path / "stream.cbor"
+    options = ["--threads", "24", "--cpu", "0", "--interval", "10ms", "--samples", "60"]
+    words = [str(find_agent()), "run", "timer", *options, "--explain", "--output", str(path)]
+    inside = ["unshare", "--mount", "sh", "-c", f'{MOUNT}; exec "$@"', "sh"]
+    subprocess.run([*inside, *words], stdout=subprocess.PIPE, check=True, timeout=60)
+    due: dict[int | None, int] = {}
+    kept: list[int] = []
+    full = 0
+    for one in read(path).records:
+        if isinstance(one, Event) and one.event == "maximum":
+            due[one.series] = number(one, "value")
+        elif isinstance(one, Trace) and one.part == "sample":
+            kept.append(int(one.fields["value"]))
+        elif isinstance(one, Trace) and one.part == "end":
+            assert sorted(kept) == sorted(due.values())[-ROOM:]
+            full += len(due) > ROOM
+            due, kept = {}, []
+    assert full
+    assert due == {}
+
+
+@pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
+@pytest.mark.skipif(not shutil.which("strace"), reason="there is no strace, which delays a wake-up")
+def test_one_late_wake_up_is_not_the_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is longer than all wake-ups of a median together, and only one of them is late."""
+    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+    path = tmp_path / "stream.cbor"
+    options = ["--cpu", "0", "--interval", "1ms", "--samples", "5"]
+    words = [str(find_agent()), "run", "timer", *options, "--explain", "--output", str(path)]
+    late = ["strace", "-f", "-o", "/dev/null", "-e", "trace=clock_nanosleep"]
+    late += ["-e", f"inject=clock_nanosleep:delay_exit={LATE_NS // 1000}:when=20"]
+    inside = ["unshare", "--mount", "sh", "-c", f'{MOUNT}; exec "$@"', "sh"]
+    subprocess.run([*inside, *late, *words], stdout=subprocess.PIPE, check=True, timeout=60)
+    (cost,) = (one for one in read(path).records if isinstance(one, Trace) and one.part == "cost")
+    assert int(cost.fields["without_ns"]) < LATE_NS / 2
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare") or not Path(TRACING).is_dir(),
+    reason="a folder in the place of tracefs needs root, and the folder",
+)
+def test_an_instance_that_cannot_be_set_up_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No cost, samples or snapshots of a trace that there is not."""
+    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+    path = tmp_path / "stream.cbor"
+    script = f'{EMPTY}; "$@" >&2; ls {TRACING}/instances'
+    words = [str(find_agent()), "run", "timer", "--samples", "50", "--explain"]
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *words, "--output", str(path)],
+        stdout=subprocess.PIPE, check=False, timeout=60,
+    )  # fmt: skip
+    stream = read(path)
+    found = [one for one in stream.records if isinstance(one, Trace)]
+    assert [one.part for one in found] == ["lost"]
+    assert "cannot make a trace instance" in str(found[0].fields["reason"])
+    assert stream.trailer is not None
+    assert stream.trailer.state == "complete"
+    assert done.stdout == b""
