@@ -167,7 +167,7 @@ def entries_of_find() -> float:
 
 
 def names_of_find() -> float:
-    """Entries of find, which prints their names and looks at folders alone."""
+    """Entries of find, which prints their names and looks only at folders."""
     words = ["sh", "-c", f"find {TREE} -xdev > /dev/null"]
     return count_entries() / run_peer(words).cpu_s
 

@@ -124,7 +124,7 @@ BROKEN = 4
 
 
 def broken(elf: bytes) -> bytes:
-    """The same kernel, whose first instruction is an undefined one."""
+    """The same kernel with an undefined first instruction."""
     place = elf.index(PVH_ENTRY) + len(PVH_ENTRY)
     (entry,) = struct.unpack_from("<Q", elf, place)
     offset, size, count = (

@@ -582,7 +582,7 @@ def test_the_time_for_a_format_is_that_of_its_length(text: bytes) -> None:
 @pytest.mark.parametrize("order", ["little", "big"])
 @pytest.mark.parametrize("machine", ["mips", "aarch64_be", "x86_64"])
 def test_the_byte_order_is_that_of_the_pages(tmp_path: Path, machine: str, order: Any) -> None:
-    """The name of a machine does not tell it."""
+    """The name of a machine does not give its byte order."""
     number = int.from_bytes((3).to_bytes(2, order) + bytes((IRQS_OFF | HARDIRQ, 0)), order)
     content = entry(2, 0, number, 9, order=order) + entry(2, 150_000, number, 9, order=order)
     begin = (START + 2_050_000).to_bytes(8, order)
@@ -606,7 +606,7 @@ def test_the_events_are_limited_and_what_was_left_out_is_said(tmp_path: Path) ->
     causes = list(kept.causes(step, {}))
     events = sum(len(run.events) for runs in kept._runs.values() for run in runs)
     assert events < 300_000
-    assert "more events than are read" in causes[-1].unseen
+    assert "more events than rtgauge reads" in causes[-1].unseen
 
 
 def test_memory_is_limited_whatever_is_sent(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_quiet_prints_the_answer_alone(rtgauge: Run) -> None:
 
 @pytest.mark.study(53)
 def test_a_run_of_an_hour_and_a_half(rtgauge: Run) -> None:
-    """In no time, by the clock of the fake target."""
+    """The clock of the fake target makes it take no time."""
     words = ("--for", "90m", "--interval", "1s", "--target", "fake", "--json")
     run = rtgauge("run", "timer", *words).json()["runs"][0]
     counts = {(one["count"], one["missed"]) for one in run["series"] if one["name"] == "latency"}

@@ -251,7 +251,7 @@ class _Part:
         self._named: Counter[str] = Counter()
 
     def add(self, step: Step, length_ns: int, function: str) -> None:
-        """A block of it. ``function``: what it is named after, else where most time was spent."""
+        """Add a block. ``function`` names the segment, else the function with most time does."""
         name = step.stack[-1].lstrip("!") if step.stack else "?"
         self._functions[name] += length_ns
         self._stacks.setdefault(name, Counter())[step.stack] += length_ns
@@ -277,7 +277,7 @@ class _Part:
 
 
 def _shown(stack: Sequence[str]) -> tuple[str, ...]:
-    """A stack for people: the innermost function first, each once in a row."""
+    """A stack for people: the innermost function first, without repeated neighbours."""
     names = [one.lstrip("!") for one in reversed(stack[-STACK_MAX:])]
     return tuple(one for place, one in enumerate(names) if names[place - 1 : place] != [one])
 
@@ -332,7 +332,7 @@ class _Classes:
 
 
 def _last(stack: Sequence[str], holds: Callable[[str], bool]) -> int:
-    """The place of the innermost function of which that holds; -1 if there is none."""
+    """The place of the innermost function for which that holds, -1 if there is none."""
     for place in range(len(stack) - 1, -1, -1):
         if holds(stack[place]):
             return place

@@ -26,8 +26,8 @@ __all__ = ["SAMPLES_MAX", "Explained", "explain", "keep", "select", "traced"]
 #: Samples that one replay explains.
 SAMPLES_MAX: Final = 400
 _SHIFTED: Final = (
-    "The replay's clock is known to some µs only, because no sample in user context was taken "
-    "about then: all segments may be shifted by that. Add user context to the run"
+    "The replay's clock is known only to some µs, because no sample in user context was taken "
+    "about that time. All segments may be shifted by as much. Add user context to the run"
 )
 _COST: Final = Cost(0, "none: the run was measured without a recorder, and replayed")
 

@@ -30,7 +30,7 @@ __all__ = [
 FORMAT: Final = "rtgauge-causes"
 VERSION: Final = 1
 LIMIT: Final = 1 << 62
-"""No number of a cause is larger."""
+"""Upper limit of every number of a cause."""
 
 CLASSES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -95,8 +95,8 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Cost:
-    """What recording did to the measurement: ``added_ns`` to a sample (its median), and 0 for a
-    replay, of which the measurement does not know."""
+    """What recording added to the measurement: ``added_ns`` to a sample (median), 0 for a replay,
+    which does not affect the measurement."""
 
     added_ns: int
     text: str
@@ -165,7 +165,9 @@ def _cause(one: Mapping[str, Any]) -> Cause:
     if found.source not in SOURCES:
         raise ValueError(f"damaged causes: unknown source {found.source!r}")
     if sum(each.length_ns for each in found.segments) + found.rest_ns != found.latency_ns:
-        raise ValueError(f"damaged causes: the parts of sample {found.index} do not add up to it")
+        raise ValueError(
+            f"damaged causes: the parts of sample {found.index} do not add up to its latency"
+        )
     return _checked(found)
 
 
@@ -182,7 +184,7 @@ def _segment(one: Mapping[str, Any]) -> Segment:
     if found.kind not in CLASSES or found.certainty not in CERTAINTIES:
         raise ValueError(f"damaged causes: unknown class {found.kind!r}, {found.certainty!r}")
     if not all(isinstance(name, str) for name in found.stack):
-        raise ValueError("damaged causes: a stack has something else than names")
+        raise ValueError("damaged causes: a stack contains something other than names")
     return _checked(found)
 
 
@@ -197,7 +199,7 @@ def _list(value: object) -> Sequence[Any]:
 
 
 def _checked(found: _Part) -> _Part:
-    """The same, if its numbers and texts are that."""
+    """The same object. Raises ValueError if a value is not a number or text as declared."""
     for one in fields(found):
         value = vars(found)[one.name]
         if (one.type == "int" and (type(value) is not int or abs(value) > LIMIT)) or (

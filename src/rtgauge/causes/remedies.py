@@ -90,8 +90,8 @@ REMEDIES: Final = (
 
 
 def remedies(main: Segment, system: System) -> tuple[Remedy, ...]:
-    """What to try against the segment that took most of a sample. A disturbance that was put in on
-    purpose needs none."""
+    """What to try against the segment that took most of a sample. An injection
+    does not need a remedy."""
     task = main.task.name if main.task else ""
     if system.disturb and ("disturb" in task or UNLOADED in (main.function, *main.stack)):
         return (Remedy("nothing: the injection of this run (--disturb) causes it"),)

@@ -39,7 +39,7 @@ SPARE_S: Final = 300.0
 # How far the line of the guest's clock may be off, and its interpolation.
 NEAR_NS: Final = 2_000
 CLOSE_NS: Final = 40
-# Stamps farther away than this do not tell the guest's clock: Linux changes its rate.
+# Stamps farther away than this do not give the guest's clock: Linux changes its rate.
 ABOUT_NS: Final = 1_000_000_000
 # Where the kernel begins.
 KERNEL: Final = 1 << 63

@@ -106,7 +106,7 @@ def trend(
 
 
 def _by_target(chosen: Sequence[Selection]) -> list[tuple[str, list[RunRow]]]:
-    """The runs of each word, of each target by themselves, in the order of time, and their
+    """The runs of each word, divided by target and in the order of time, with their
     names."""
     return [
         (

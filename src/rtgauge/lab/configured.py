@@ -34,7 +34,7 @@ class Need:
 
     @property
     def words(self) -> str:
-        """For a complaint."""
+        """For a message."""
         return f"CONFIG_{self.symbol} ({self.why})"
 
 

@@ -100,7 +100,7 @@ def _own_image(cache: Path, board: Board, made: Programs, say: Say) -> Image:
 
 
 def _described(given: own.Given) -> own.Added:
-    """What a user's board has, with what its facts tell of its kernel."""
+    """The contents of a user's board, with the facts about its kernel."""
     lacks = ", ".join(f"CONFIG_{need.symbol}" for need in given.lacks)
     facts = {
         "kernel file": str(given.kernel_file),
@@ -216,7 +216,7 @@ def _make(
 
 
 def stored_image(facts: Mapping[str, str]) -> Image:
-    """The very image that a board booted, by the digests among its ``facts``.
+    """The image that a board booted, by the digests among its ``facts``.
 
     Raises TargetError if the cache does not hold it any more.
     """

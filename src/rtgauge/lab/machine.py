@@ -218,7 +218,7 @@ def _working_folder() -> tempfile.TemporaryDirectory[str]:
 
 def working_folder(name: str, parent: Path) -> tempfile.TemporaryDirectory[str]:
     """A temporary folder of this process. First removes those of that name (``rtgauge-…``) that
-    hosts left behind which were killed."""
+    killed hosts left behind."""
     for old in parent.glob(f"{name}-[0-9]*-*"):
         owner = old.name.split("-")[2]
         with contextlib.suppress(OSError):

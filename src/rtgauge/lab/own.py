@@ -161,7 +161,7 @@ def recognised(data: bytes) -> tuple[Machine, bytes, bool] | None:
 
 
 def _plain(data: bytes) -> bytes:
-    """What is compressed in the ways of kernels and modules; anything else as it is."""
+    """Decompresses the formats of kernels and modules. Returns anything else unchanged."""
     try:
         if data[:2] == b"\x1f\x8b":
             return zlib.decompressobj(wbits=16 + zlib.MAX_WBITS).decompress(data, KERNEL_MAX)
@@ -175,7 +175,7 @@ def _plain(data: bytes) -> bytes:
 
 
 def _release(data: bytes) -> str:
-    """As ``uname -r`` will say; empty if the kernel does not tell."""
+    """The release that ``uname -r`` prints, empty if the kernel does not contain it."""
     found = _BANNER.search(data)
     if found is None and data[0x202:0x206] == b"HdrS":
         # the boot sector's pointer to a text that begins with it
@@ -186,7 +186,7 @@ def _release(data: bytes) -> str:
 
 
 def machine_of(name: str, own: Own) -> Machine:
-    """The machine that the kernel of a board-to-be is for. Raises TargetError."""
+    """The machine that the kernel of a new board is for. Raises TargetError."""
     trouble = _Trouble(name)
     return _recognised(own.kernel, _kernel_file(own.kernel, trouble), trouble)[0]
 
@@ -279,7 +279,7 @@ def _kernel_file(path: Path, trouble: _Trouble) -> bytes:
 
 
 def _content(path: Path, most: int, what: str, trouble: _Trouble) -> bytes:
-    """The content of a file, cut behind ``most`` bytes and one."""
+    """The first ``most`` + 1 bytes of a file."""
     try:
         mode = path.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a FIFO would block
@@ -291,7 +291,7 @@ def _content(path: Path, most: int, what: str, trouble: _Trouble) -> bytes:
 
 
 def _config_beside(kernel: Path, release: str) -> str | None:
-    """The configuration that distributions have next to a kernel, in /boot."""
+    """The configuration that distributions put next to a kernel, in /boot."""
     try:
         return (kernel.parent / f"config-{release}").read_text("utf-8", "replace")
     except OSError:
@@ -302,7 +302,7 @@ def _config_beside(kernel: Path, release: str) -> str | None:
 
 
 def _build_config(build: Path, release: str, trouble: _Trouble) -> str:
-    """The configuration of the build folder, after a look whether it is this kernel's."""
+    """The configuration of the build folder, checked to be that of this kernel."""
     path = build / "include" / "generated" / "utsrelease.h"
     try:
         built = _UTS_RELEASE.search(path.read_text("utf-8", "replace"))

@@ -186,7 +186,7 @@ class Recording:
         ]
 
     def read(self) -> tuple[NDArray[np.void], dict[int, bytes]]:
-        """All records, and by the place of its record the bytes of each task."""
+        """All records, and the bytes of each task by the place of its record."""
         filled = int(_HEAD.unpack_from(self._control, 0)[3])
         if not filled:
             return np.empty(0, RECORD), {}

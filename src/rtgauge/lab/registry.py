@@ -165,7 +165,7 @@ def add(made: Board) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             making.write_bytes(content)
-            os.link(making, path)  # unlike a renaming, it replaces none that another process added
+            os.link(making, path)  # unlike rename, this fails if another process added one
         except FileExistsError:
             raise _taken(made.name) from None
         finally:

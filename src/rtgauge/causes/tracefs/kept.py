@@ -45,7 +45,7 @@ _LATE = (
     "The trace of its beginning is missing: it was overwritten before it was read. Use a lighter"
     " load, or measure on fewer CPUs."
 )
-_MANY = "The trace has more events than are read."
+_MANY = "The trace has more events than rtgauge reads."
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +305,7 @@ def _chosen(samples: Sequence[_Chosen]) -> list[_Chosen]:
 
 def _outside(step: StoredStep, cpu: int, cause: Cause) -> str:
     """What else may have taken the CPU: what was counted between the two readings of background
-    activity around a sample. A trace shows nothing of it."""
+    activity around a sample. A trace does not show it."""
     end_ns = cause.due_ns + cause.latency_ns
     around = next((one for one in step.ambience if one.time_ns >= end_ns), None)
     if around is None:

@@ -51,8 +51,8 @@ def deflated(data: object) -> str:
 
 
 def differences(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of the pictures with places and times of samples as differences, the first one the
-    value itself: most are equal, and equal digits take no room."""
+    """The data of the pictures with places and times of samples as differences. The first value is
+    unchanged. Most differences are equal, and equal digits compress well."""
     found = dict(data)
     for name, picture in data.items():
         window = picture.get("window")

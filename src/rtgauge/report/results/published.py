@@ -58,7 +58,7 @@ def published(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str,
 
 
 def _altered(step: Mapping[str, Any]) -> bool:
-    """Whether an injection or the kernel's trace made its figures others than the system's."""
+    """Whether an injection or the kernel's trace changed its figures."""
     return bool(step["load"].get("disturb")) or "explain_ns" in step["load"]
 
 
