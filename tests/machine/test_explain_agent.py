@@ -82,7 +82,7 @@ def test_one_late_wake_up_is_not_the_cost(tmp_path: Path, monkeypatch: pytest.Mo
 def test_an_instance_that_cannot_be_set_up_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No cost, samples or snapshots of a trace that there is not."""
+    """Without a trace there is no cost, sample or snapshot."""
     monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
     path = tmp_path / "stream.cbor"
     script = f'{EMPTY}; "$@" >&2; ls {TRACING}/instances'
