@@ -521,6 +521,13 @@ def test_what_the_kernel_does_not_see_is_named_if_it_was_counted(
     assert ordinary.unseen == ""
 
 
+def test_a_trace_that_seems_to_save_time_costs_nothing_measurable(tmp_path: Path) -> None:
+    cost = {"part": "cost", "without_ns": 7200, "with_ns": 3000}
+    (cause,) = kept_of(step := stored(tmp_path, [*HEAD[1:], cost, sample(0)])).causes(step, {})
+    assert "no later here" in cause.cost.text
+    assert "7.2 µs without it, 3 µs with it" in cause.cost.text.replace("\u202f", " ")
+
+
 def test_the_largest_and_the_last_are_explained(tmp_path: Path) -> None:
     values = [50, 900, 20, 30, 40, 50, 60, 70]
     records = [sample(n, index=n, value=value) for n, value in enumerate(values)]

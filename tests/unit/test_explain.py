@@ -591,6 +591,8 @@ def test_segments_are_exact_only_where_stamps_gave_the_clock(
         ({"orders": [["put"]]}, "put files"),
         ({"environment": {"lab": 5}}, "cannot be replayed"),
         ({"environment": 5}, "cannot be replayed"),
+        ({"environment": {"lab": {"mode": "counted", "seed": "1"}}}, "is damaged"),
+        ({"duration_s": "long"}, "is damaged"),
         *(({"orders": orders}, "is damaged") for orders in DAMAGED),
     ],
 )
@@ -604,7 +606,9 @@ def test_runs_that_cannot_be_replayed_are_refused_with_a_remedy(
 
 def test_a_command_to_try_is_quoted_whatever_the_run_says(stored: StoredRun) -> None:
     """A user copies it into a shell, and the run may be from elsewhere."""
-    changed = {"target": "ssh:$(reboot);b", "orders": [["run", "--step"]]}
+    step = {"step": 0, "parameters": 5}
+    changed = {"target": "ssh:$(reboot);b", "orders": [["run", "--step"]], "environment": 5}
+    changed["steps"] = [step]
     system = _system(StoredRun(stored.path, {**stored.document, **changed}), 0)
     (remedy,) = remedies(Segment(0, 1, "hardware", "exact"), system)
     assert "'ssh:$(reboot);b'" in shlex.split(remedy.command, posix=False)

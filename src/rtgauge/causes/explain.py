@@ -208,7 +208,7 @@ def _system(run: StoredRun, step: int) -> System:
             for each in (orders if orderly(orders) else ())
             if "--step" in each and each[each.index("--step") + 1] == str(step)
         ),
-        (str(entry["measurement"]), *_words(entry)),
+        (str(entry.get("measurement")), *_words(entry)),
     )
     kept = [
         word
@@ -216,8 +216,9 @@ def _system(run: StoredRun, step: int) -> System:
         if word != "--explain"
         and "--disturb-module" not in (word, words[place - 1] if place else "")
     ]
+    environment = document.get("environment")
     return System(
-        str((document.get("environment") or {}).get("realtime", "")),
+        str(environment.get("realtime", "")) if isinstance(environment, dict) else "",
         shlex.quote(str(document["target"])),
         tuple(shlex.quote(word) for word in kept),
         str(entry.get("disturb") or ""),
@@ -226,9 +227,9 @@ def _system(run: StoredRun, step: int) -> System:
 
 def _words(entry: Mapping[str, Any]) -> Iterator[str]:
     """The options of a step."""
-    for name, value in {
-        **(entry.get("parameters") or {}), **(entry.get("run_options") or {})
-    }.items():  # fmt: skip
+    groups = (entry.get("parameters"), entry.get("run_options"))
+    pairs = [pair for group in groups if isinstance(group, dict) for pair in group.items()]
+    for name, value in dict(pairs).items():
         if value not in (None, False, ""):
             yield from (f"--{name}",) if value is True else (f"--{name}", str(value))
 

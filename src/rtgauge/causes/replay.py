@@ -161,9 +161,14 @@ def check(run: StoredRun) -> Mapping[str, str]:
             "version of rtgauge measured it",
             "measure again, and explain that run",
         )
-    if not orderly(orders) or not re.fullmatch("[0-9]{1,9}", str(lab.get("seed"))):
+    if (
+        not orderly(orders)
+        or not re.fullmatch("[0-9]{1,9}", str(lab.get("seed")))
+        or not isinstance(lab.get("kernel arguments"), str)
+        or not isinstance(document.get("duration_s"), int | float | None)
+    ):
         raise UsageError(
-            f"run {run.id} cannot be replayed: its record of the orders or the seed is damaged",
+            f"run {run.id} cannot be replayed: its record of the orders or of the board is damaged",
             "import it again, or measure again",
         )
     if any(words[0] == "put" for words in orders):

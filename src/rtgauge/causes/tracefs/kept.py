@@ -258,8 +258,12 @@ class Kept:
 
     @property
     def cost_text(self) -> str:
+        added = self.added_ns or 0
+        later = (
+            f"{text.time(added)} later here" if added > 0 else "no later here that is measurable"
+        )
         return (
-            f"the trace makes a wake-up {text.time(self.added_ns or 0)} later here"
+            f"the trace makes a wake-up {later}"
             f" ({text.time(self.without_ns)} without it, {text.time(self.with_ns)} with it, medians"
             " of 101 wake-ups before the run)"
         )
