@@ -183,7 +183,7 @@ def test_what_zig_can_link_against() -> None:
     assert "arm-linux-gnueabihf.2.34" in of_zig(ARCHITECTURES["armv7hf"], "glibc").compiler
     assert of_zig(arm64, "musl").name == "zig"
     for library in ("uclibc", "musl:1.2", ""):
-        with pytest.raises(UsageError, match="no C library that zig"):
+        with pytest.raises(UsageError, match="zig cannot link against"):
             of_zig(arm64, library)
     with pytest.raises(UsageError, match="zig cannot link against glibc for powerpc"):
         of_zig(ARCHITECTURES["powerpc"], "glibc")

@@ -269,7 +269,8 @@ def _asked(
         "tried": [asdict(factor) for factor in factors],
         "confirm_blocks": given["blocks"],
     }
-    return json.loads(json.dumps(asked))  # type: ignore[no-any-return]
+    stored: dict[str, Any] = json.loads(json.dumps(asked))
+    return stored
 
 
 def _check_same(record: Mapping[str, Any], asked: Mapping[str, Any], seed: int | None) -> None:
