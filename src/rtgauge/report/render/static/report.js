@@ -952,10 +952,10 @@ document.addEventListener("toggle", wake, true);
 const inflated = async () => {
 	if (typeof DecompressionStream === "undefined") throw new Error("this browser has no DecompressionStream");
 	const bytes = Uint8Array.from(atob(document.getElementById("data").textContent), c => c.charCodeAt(0));
-	const data = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
-	const windows = Object.values(data).flatMap(d => d.window ? [...d.window.around, ...d.window.begin] : []);
+	const read = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+	const windows = Object.values(read).flatMap(d => d.window ? [...d.window.around, ...d.window.begin] : []);
 	for (const w of windows) if (w) for (const name of ["index", "due_ns"]) { let sum = 0; w[name] = w[name].map(v => sum += v); }
-	return data;
+	return read;
 };
 const failed = error => {
 	problems.push(error.message);
