@@ -20,7 +20,7 @@ int cpupairs_choose(struct step *step, struct cpupairs *all)
 	count = cpulist_count(&list);
 	if (count < 2) {
 		snprintf(reason, sizeof(reason),
-			 "this needs two CPUs, but only CPU %d is available",
+			 "two CPUs are needed, but only CPU %d is available",
 			 cpulist_next(&list, 0));
 		return step_skip(step, reason, "name two CPUs that this process may use (--cpu)");
 	}

@@ -76,7 +76,7 @@ int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct wo
 	if (err)
 		return err;
 	if (levels && !e->priority)
-		return step_skip(step, "this needs threads of several real-time priorities",
+		return step_skip(step, "threads of several real-time priorities are needed",
 				 "set a priority (--priority)");
 	if (levels && e->priority <= levels) {
 		snprintf(reason, sizeof(reason), "give a priority above %d", levels);
