@@ -642,7 +642,7 @@ def test_the_exit_code_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
     assert gate_of([*others, worse]) == 3
     assert gate_of(others) == 0
     assert gate_of(others[2:]) == gate_of([]) == 77
-    assert "worse by over 10" in capsys.readouterr().err
+    assert "worse, beyond the margin of 10" in capsys.readouterr().err
     unlike = {"verdict": "not decided", "beyond": False, "primary": True, "interval": None}
     assert gate_of([unlike, *others]) == 77
     assert "nothing is proven: " in capsys.readouterr().err

@@ -51,6 +51,6 @@ def test_the_figure_of_a_comparison() -> None:
     later = [2 * value for value in made.BLOCKS]
     found = ratios_figure(made.of(*made.study([made.BLOCKS, later])))
     assert found is not None
-    assert "by over 10" in found.svg
+    assert "B is worse<" in found.svg
     assert "Each dot is the ratio in one repeat" in found.caption
     assert ratios_figure(made.of(*made.study([made.BLOCKS[:3], later[:3]]))) is None

@@ -80,7 +80,7 @@ def conclusion(document: Model) -> str:
     rows = [row for row in quantity["rows"] if row["figures"][name] is not None]
     load = quantity["load"]["name"]
     what = "While idle" if load == "idle" else f"Under load {load}"
-    what += f", {share}{numbers.GAP}% of the {quantity['measurement']}'s {quantity['name']}"
+    what += f", {share}{numbers.GAP}% of the {quantity['measurement']}'s {quantity['name']} samples"
     if quantity["context"] not in ("", "user"):
         what += f" in {quantity['context']} context"
     if len(rows) < 2:
@@ -91,7 +91,7 @@ def conclusion(document: Model) -> str:
     ]
     values = [row["figures"][name] for row in rows]
     low, high = min(values), max(values)
-    text = f"{what} stays within {numbers.join(said)}"
+    text = f"{what} stay within {numbers.join(said)}"
     if low <= 0:
         return text
     if high < ALIKE * low:
@@ -142,7 +142,7 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
         blocks += filter(None, (ratios_figure(document), _figure(compared, at)))
         blocks += action_blocks(after_comparison(document, quantity, every))
     if said := [*decided(document), *advice(document)]:
-        blocks.append(Heading("What this proves"))
+        blocks.append(Heading("Verdicts"))
         blocks.append(Bullets(tuple((line(text), ()) for text in said)))
         if terms := explained(document):
             blocks.append(Paragraph(line(Span(terms, "dim"))))
@@ -166,7 +166,10 @@ def _maxima(document: Model, quantity: Model) -> str:
         for row, count in zip(quantity["rows"], counts, strict=True)
     ]
     samples = f", of {counts[0]} samples each" if same else " samples"
-    return f"Observed maxima, which are not ranked: {numbers.join(said)}{samples}."
+    return (
+        f"Observed maxima: {numbers.join(said)}{samples}. They are not ranked, because each is a "
+        "single sample."
+    )
 
 
 def _figure(compared: Compared, at: int) -> Figure | None:
@@ -205,8 +208,9 @@ def ratios_figure(document: Model) -> Figure | None:
     return Figure(
         svg,
         f"Ratios to {first} with their intervals",
-        "A diamond is the ratio, a line its 95\u202f% interval. A difference is proven where the "
-        f"line does not reach 1, if the correction for several quantities allows it.{blocks}{more}",
+        "A diamond is the ratio, a line its 95\u202f% interval. A line that does not reach 1 is "
+        "not enough for a proof: the verdict at the right also corrects for the number of figures."
+        f"{blocks}{more}",
         "The values are in the list below.",
     )
 
@@ -258,7 +262,8 @@ def _quantity(document: Model, quantity: Model) -> Grid:
     title = capital(where(quantity)) + (f", {apart}" if apart else "")
     heads = ["System", "Samples", *(capital(head) for _, head in names), "Missed"]
     first = document["sets"][0]["letter"]
-    return Grid(title, heads, rows, f"Ratios are relative to {first}.", title)
+    return Grid(title, heads, rows, f"Ratios are relative to {first}. That of a figure "
+                "with a verdict is the centre of the runs' ratios.", title)  # fmt: skip
 
 
 def _runs(runs: Sequence[Model]) -> Grid:

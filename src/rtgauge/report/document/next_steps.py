@@ -69,7 +69,7 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         other = document["within"] != WITHIN
         option = ["--within", f"{document['within'] * 100:g}%"] if other else []
         command = shlex.join(["rtgauge", "compare", *words, *option, "--gate"])
-        yield Action("Guard it in CI", command, f"ends with 3 if one is worse by over {margin}")
+        yield Action("Guard it in CI", command, f"ends with 3 if one is worse, beyond {margin}")
 
 
 def _worst(document: Model, quantity: Model, primary: Model | None) -> int:

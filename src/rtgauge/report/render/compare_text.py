@@ -81,7 +81,7 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
             found.append((f"  and {more} more: --json, or the report", "dim"))
     verdicts, hints = shown_decisions(document), advice(document)
     if verdicts or hints:
-        found += [("", ""), ("What this proves", "bold")]
+        found += [("", ""), ("Verdicts", "bold")]
     if verdicts:
         found += _verdicts(document, verdicts[:VERDICTS], width)
     if len(verdicts) > VERDICTS:
