@@ -40,7 +40,7 @@ def test_what_an_evaluation_says() -> None:
         "61",
         "calibration: ",
         "PREEMPT_RT,",
-        "Configuration audit: 1 error, 2 warnings",
+        "Configuration audit: 1 error (preemption) and 2 warnings (",
         "fail budget 150 µs (CPU 1)",
         "skipped",
         "no right to use real-time priorities",
@@ -182,7 +182,7 @@ def test_many_findings_are_told_in_few_lines() -> None:
         for i, level in enumerate(["warning"] * 6 + ["error", "note"])
     ]
     text = terminal.text(document, 80)
-    limits = "Configuration audit: 1 error, 6 warnings (c6, c0, c1, c2 and 3 more)."
+    limits = "Configuration audit: 1 error (c6) and 6 warnings (c0, c1, c2 and 3 more)."
     assert limits in joined(text)
     assert "c7" not in text
 

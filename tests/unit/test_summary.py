@@ -151,7 +151,7 @@ def test_a_comparison_begins_with_its_conclusion_under_load(
     box = first.blocks[0]
     assert isinstance(box, Callout)
     said = plain(box.title).replace("\u00d7", "x")
-    assert said == f"Under load sched, 99.9 % of the timer's latency stays within {end}"
+    assert said == f"Under load sched, 99.9 % of the timer's latency samples stay within {end}"
     assert "not ranked" in repr(box.blocks[0])
     figure = next(block for block in first.blocks if isinstance(block, Figure))
     assert "A (ssh://board0)" in figure.svg
@@ -181,8 +181,8 @@ def test_why_systems_are_not_compared() -> None:
 @pytest.mark.parametrize(
     ("lengths", "text"),
     [
-        ((13.0, 13.0), "2 runs of timer, 13 s each"),
-        ((13.0, 75.0), "2 runs of timer, 13 s to 1 min 15 s each"),
+        ((13.0, 13.0), "2 runs of timer, each 13 s with its set-up"),
+        ((13.0, 75.0), "2 runs of timer, each 13 s to 1 min 15 s with its set-up"),
         ((None, None), "2 runs of timer"),
     ],
 )

@@ -52,7 +52,7 @@ def check_preemption(name: str, case: Case) -> Finding:
             remedy,
         )
     if state.model in ("none", "voluntary") or not state.preemptible:
-        first = "boot with preempt=full as a first step; " if state.dynamic else ""
+        first = "as a first step, boot with preempt=full; then " if state.dynamic else ""
         return finding(
             name,
             "error",

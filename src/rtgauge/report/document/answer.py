@@ -86,6 +86,8 @@ EVENTS: Final = ("for", "samples", "interval", "dither")
 """Options of a board's step that its log host carries out."""
 EVALUATION: Final = "evaluate"
 """The name of the plan that ``rtgauge evaluate`` carries out."""
+FAKE: Final = "fake"
+"""The target that plays an agent without a system."""
 OBSERVED: Final = "Observed maximum "
 _NOT_RT: Final = ("full", "lazy", "voluntary", "none")
 
@@ -164,7 +166,10 @@ def answer_of(run: Model) -> Answer:
 
 
 def board_text(run: Model) -> str:
-    """What the time of an emulated board means, as a sentence; empty for others."""
+    """What the time of an emulated board or of the fake target means, as a sentence; empty for
+    others."""
+    if run["target"].partition(":")[0] == FAKE:
+        return "Fake target: the figures are made up and describe no system."
     text = lab_text(run["environment"])
     return f"{capital(text)}." if text else ""
 
@@ -466,7 +471,7 @@ def _when(run: Model, one: Model) -> str:
         return ""
     clock = one["max_at"]["clock"]
     if not clock or clock < "2000" or "lab" in run["environment"]:
-        return f"after {numbers.duration(one['max_at']['time_s'])}"
+        return f"{numbers.duration(one['max_at']['time_s'])} into the step"
     date, _, time = clock.removesuffix("Z").partition("T")
     return f"{f'{date} ' if (run['duration_s'] or 0) > 43200 else ''}{time} UTC"
 
@@ -497,21 +502,29 @@ def _sure(data: _Data) -> tuple[Line, str]:
     things = "events" if waits_for_answers(one["name"], one["unit"]) else "wake-ups"
     total = sum(other["count"] + other["unanswered"] for other in same)
     bound = max((other["bound"] for other in same), key=lambda bound: bound["probability"])
-    text = f"Maximum of {numbers.count(total)} {things} in "
+    text = f"Measured: {numbers.count(total)} {things} in "
     text += f"{numbers.duration(bound['duration_s'])}."
     if bound["probability"] < 0.5:
+        each = f" of each {'CPU' if all(o['cpu'] >= 0 for o in same) else 'series'}"
         text += (
             f" {numbers.percent(bound['confidence'])} sure: fewer than "
-            f"{numbers.probability(bound['probability'])} {things} "
-            + ("have no answer." if one["unanswered"] else "exceed this.")
+            f"{numbers.probability(bound['probability'])} {things}{each if len(same) > 1 else ''} "
+            + ("have no answer." if one["unanswered"] else "exceed the maximum.")
         )
+        if bound["effective_samples"] < bound["samples"]:
+            text += (
+                f" The late ones come in clusters, so {numbers.count(bound['samples'])} {things} "
+                f"count as {numbers.count(bound['effective_samples'])} independent ones."
+            )
     if bound["period_s"] is None:
         return line(text), ""
     text += f" Events rarer than one in {numbers.duration(bound['period_s'])} may have been missed."
     needed = duration_needed_s(DEFAULT_RATE_PER_HOUR, bound["confidence"])
     if bound["duration_s"] >= needed or not data.proper:  # no length mends the latter
         return line(text), ""
-    text += f" {numbers.duration(needed, up=True)} needed to show fewer than 1 an hour."
+    what = "events without an answer" if one["unanswered"] else f"{things} above the maximum"
+    text += f" {numbers.duration(needed, up=True)} needed to show that {what} are rarer than "
+    text += f"{numbers.per_hour(DEFAULT_RATE_PER_HOUR)}."
     return line(text), _longer(data, data.step(one), needed)
 
 
@@ -525,24 +538,24 @@ def _sure_of_budget(data: _Data) -> tuple[Line, str]:
 
     verdict = min(data.verdicts, key=rank)
     one, step = data.run["series"][verdict["series"]], data.steps[verdict["step"]]
+    same = [other for other in data.verdicts if other["step"] == verdict["step"]]
     text = f"{capital(verdict['evidence'])}."
+    if len(same) > 1:
+        series = [data.run["series"][other["series"]] for other in same]
+        text = f"{capital(series_labels(series)[same.index(verdict)])}: {text}"
     if verdict["result"] != "inconclusive":
         return line(text), ""
     if verdict["needed_s"] is None or _exceeds(data, verdict):
         return line(f"{text} {capital(verdict['remedy'])}."), _deciding(data, verdict)
     rate, needed = step["budget"]["rate_per_hour"], verdict["needed_s"]
-    same = [
-        other
-        for other in data.verdicts
-        if other["step"] == verdict["step"] and not _exceeds(data, other)
-    ]
-    total = sum(data.run["series"][other["series"]]["count"] for other in same)
+    kept = [other for other in same if not _exceeds(data, other)]
+    total = sum(data.run["series"][other["series"]]["count"] for other in kept)
     things = "answers" if waits_for_answers(one["name"], one["unit"]) else "wake-ups"
     text = (
         f"0 of {numbers.count(total)} {things} above "
         f"{numbers.microseconds(verdict['budget_ns'])} in "
         f"{numbers.duration(one['bound']['duration_s'])}. "
-        f"{numbers.duration(needed, up=True)} needed to show fewer than "
+        f"{numbers.duration(needed, up=True)} needed to show that exceedances are rarer than "
         f"{numbers.per_hour(DEFAULT_RATE_PER_HOUR if rate is None else rate)}."
     )
     return line(text), _deciding(data, verdict)
@@ -656,7 +669,7 @@ def _likely(data: _Data) -> tuple[Line, str]:
         if not observation["series"] or place in observation["series"]:
             by_rule.setdefault(observation["rule"], observation["text"])
     if policies := ordinary_policies(run, step):
-        text = f"Likely cause: {policies}. Other tasks run before or instead of this one."
+        text = f"Likely cause: {policies}. Without real-time priority, other tasks run first."
         return line(text), "rtgauge check"
     if "disturbed" in by_rule:
         return line("Cause: the injection of this run."), step_command(run, step, {"disturb": ""})
@@ -680,7 +693,7 @@ def _likely(data: _Data) -> tuple[Line, str]:
     other = _maximum(data.idle)
     if data.step(one)["load"]["name"] != "idle" and other and (peak(one) or 0) >= 3 * other:
         text = (
-            f"Likely cause: the load. The maximum while idle is {numbers.shown(other, 'ns').full}"
+            f"The maximum depends on the load: while idle it is {numbers.shown(other, 'ns').full}"
         )
         if run["environment"]["realtime"] in _NOT_RT:
             text += ", and this kernel is not PREEMPT_RT: its longest sections delay every task"
@@ -706,7 +719,7 @@ def _limit_us(one: Model) -> float:
 def _hint(data: _Data, command: str) -> str:
     """What a command that stops at a late wake-up does; empty for others."""
     if command.startswith(EXPLAIN):
-        return "replays the run and shows where the time of the maximum went"
+        return "replays the run and shows what took the time in the maximum"
     if "--stop-above" not in command:
         return ""
     limit = numbers.shown(round(_limit_us(data.top) * 1000), "ns").full
@@ -721,13 +734,18 @@ def _maximum(series: Sequence[Model]) -> int | None:
 def _audit(run: Model, state: State) -> str:
     """One line on what the audit of the configuration found; empty if it found nothing."""
     levels = ("error", "warning")
-    bad = {level: [f["check"] for f in run["findings"] if f["level"] == level] for level in levels}
-    found = [numbers.plural(len(checks), level) for level, checks in bad.items() if checks]
+    found, room = [], NAMES
+    for level in levels:
+        names = [f["check"] for f in run["findings"] if f["level"] == level]
+        shown = names[:room]
+        room -= len(shown)
+        if left := len(names) - len(shown):
+            shown.append(f"{left} more")
+        among = f" ({numbers.join(shown)})" if len(shown) > 1 or not left else ""
+        found += [numbers.plural(len(names), level) + among] if names else []
     if not found:
         return ""
-    names = list(dict.fromkeys(name for checks in bad.values() for name in checks))
-    shown = names[:NAMES] + ([f"{len(names) - NAMES} more"] if len(names) > NAMES else [])
-    text = f"Configuration audit: {', '.join(found)} ({numbers.join(shown)})."
+    text = f"Configuration audit: {numbers.join(found)}."
     if state is State.UNMEASURED:
         return text
     return f"{text} The figures hold for this configuration: measure again after a change."
@@ -750,7 +768,7 @@ def _missing(data: _Data) -> str:
     if not reasons:
         return f"{text}."
     most = max(reasons, key=reasons.count)
-    mostly = "" if reasons.count(most) == len(broken) else "mostly "
+    mostly = "" if reasons.count(most) == len(broken) else "mostly because "
     return f"{text}: {mostly}{most.rstrip('.')}."
 
 
@@ -762,10 +780,13 @@ def _scope(data: _Data) -> str:
     if len({step["chapter"] for step in data.measured}) > 1:
         every = len(carried_out(data.run))
         return f"All {every} steps were measured." if states == {"complete"} else ""
-    names = list(dict.fromkeys(step["measurement"] for step in data.measured))
-    text = f"Only {numbers.join(names)} {'was' if len(names) == 1 else 'were'} measured"
+    planned = (data.run["plan"] or {}).get("steps")
+    hosts = planned if isinstance(planned, list) else []
+    own = [step for step in data.measured if not _times_answers(hosts, step["step"])]
+    names = list(dict.fromkeys(step["measurement"] for step in own or data.measured))
+    text = f"Only the {numbers.join(names)} {'was' if len(names) == 1 else 'were'} measured"
     if data.best and not (data.idle and data.loaded):
-        text += f", not {'while idle' if data.loaded else 'under load'}"
+        text += f", and only {'under load' if data.loaded else 'while idle'}"
     return f"{text}."
 
 
@@ -775,7 +796,7 @@ def _scope(data: _Data) -> str:
 def _actions(data: _Data, state: State, longer: str, cause: str) -> Iterator[Action]:
     """What to do next, by expected gain."""
     run = data.run
-    yield from _again(data)
+    yield from _again(data, longer)
     found = sorted(
         (f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING and f["remedy"]),
         key=lambda finding: -Level.of(finding["level"]),
@@ -790,9 +811,7 @@ def _actions(data: _Data, state: State, longer: str, cause: str) -> Iterator[Act
     kernel = [finding for finding in found if finding["check"] == "preemption"]
     if run["environment"]["realtime"] in _NOT_RT or kernel:
         text = kernel[0]["remedy"] if kernel else "boot a PREEMPT_RT kernel"
-        yield Action(
-            f"PREEMPT_RT kernel: {text}", "", "bounds the delay by the kernel's own sections"
-        )
+        yield Action(f"PREEMPT_RT kernel: {text}", "", "limits how long the kernel delays a task")
     for finding in found:
         if finding not in [*kernel, *told] and finding["level"] == "error":
             yield _remedy(finding)
@@ -801,7 +820,7 @@ def _actions(data: _Data, state: State, longer: str, cause: str) -> Iterator[Act
     if data.top is not None and not data.loaded:
         step = data.step(data.top)
         command = step_command(run, step, {"load": "sched:groups=4,cpu"})
-        yield Action("Measure under load", command, "the latest wake-ups occur under load")
+        yield Action("Measure under load", command, "the longest latencies occur under load")
     settable = [finding for finding in found if "--prepare" in finding["remedy"]]
     if settable and data.top is not None and "prepare" not in data.step(data.top)["run_options"]:
         command = step_command(run, data.step(data.top), {}) + " --prepare"
@@ -842,23 +861,37 @@ def _more_samples(data: _Data, longer: str) -> Iterator[Action]:
     if "lab" in data.run["environment"] and data.top is not None:
         command = _on_the_board(data)
         yield Action("Measure on the board itself", command, "gives the figures of the hardware")
-    if longer:
+    if longer and not _cut(data):
         if data.verdicts and all(verdict["needed_s"] is None for verdict in data.verdicts):
             yield Action("Take more samples", longer, "the budget can be judged")
         else:
-            yield Action("Measure longer", longer, "shows or excludes rare late wake-ups")
+            where = " of the emulated board" if "lab" in data.run["environment"] else ""
+            yield Action("Measure longer", longer, f"shows or excludes rare late wake-ups{where}")
 
 
-def _again(data: _Data) -> Iterator[Action]:
-    """What completes a run that was interrupted."""
+def _cut(data: _Data) -> bool:
+    """Whether the run was interrupted."""
+    return data.run["state"] != "running" and "interrupted" in (
+        data.run["state"],
+        *(step["state"] for step in data.measured),
+    )
+
+
+def _again(data: _Data, longer: str) -> Iterator[Action]:
+    """What completes a run that was interrupted. ``longer``: the command of the run that also
+    makes the answer surer, if any."""
     run = data.run
-    cut = [step for step in data.measured if step["state"] == "interrupted"]
-    if run["state"] == "running" or not (cut or run["state"] == "interrupted"):
+    if not _cut(data):
         return
+    cut = [step for step in data.measured if step["state"] == "interrupted"]
     target = [] if run["target"] in ("", "local") else ["--target", run["target"]]
     if _is_evaluation(run):
         words = ["rtgauge", "evaluate", *target, "--resume", run["id"][:13]]
         yield Action("Resume the evaluation", shlex.join(words), "measures the steps that are left")
+    elif longer:
+        what = "for the budget" if data.verdicts else "to show rare events"
+        gain = f"completes the measurement, long enough {what}"
+        yield Action("Run it again, longer", longer, gain)
     elif left := cut or data.measured:
         yield Action("Run it again", step_command(run, left[0], {}), "completes the measurement")
 
@@ -947,7 +980,7 @@ def answer_figure(analysis: Analysis, number: int) -> Figure | None:
     text = "; ".join(_curve_text(name, members) for name, members in by_load.items())
     caption = "How often each latency occurred"
     caption += f", {cpus} CPUs merged" if cpus > 1 else ""
-    caption += ". Both axes are logarithmic, so a single late wake-up is visible. The ring marks "
+    caption += ". Both axes are logarithmic, so a single late sample is visible. The ring marks "
     caption += "the maximum."
     if budget is not None:
         text += f". Budget {numbers.microseconds(budget)}"

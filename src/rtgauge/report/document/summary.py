@@ -197,7 +197,7 @@ def told(run: Model) -> list[str]:
     facts = {fact.name: fact.text for fact in system_facts(run)}
     said = ["emulated board"] if "Board" in facts else []
     said += [facts[name] for name in ("Kernel", "Real-time model", "Processor")]
-    said.append(f"load: {facts['Load']}")
+    said.append("idle" if facts["Load"] == "idle" else f"load: {facts['Load']}")
     return said if answer_of(run).sure else [*said, f"run of {facts['Length']}"]
 
 

@@ -244,7 +244,8 @@ def without_command(remedy: str) -> str:
 
 
 def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
-    """How many runs of what, and how long each took."""
+    """How many runs of what, and how long each took, with its preparation and the boot of an
+    emulated board."""
     steps = [step for run in runs for step in run["steps"] if step["role"] == "measurement"]
     names = list(dict.fromkeys(step["measurement"] for step in steps))
     text = f"{len(runs)} runs" + (f" of {numbers.join(names)}" if 1 <= len(names) <= 2 else "")
@@ -252,7 +253,7 @@ def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
     if not lengths:
         return text
     ends = dict.fromkeys(map(numbers.duration, (min(lengths), max(lengths))))
-    return f"{text}, {' to '.join(ends)} each"
+    return f"{text}, each {' to '.join(ends)} with its set-up"
 
 
 def carried_out(run: Mapping[str, Any]) -> list[Any]:

@@ -739,7 +739,7 @@ def _background(watched: Collection[Ambience], cpus: set[int]) -> Iterator[tuple
             text = (
                 f"A hypervisor took {numbers.shown(stolen[cpu] / 1e6, 'ms').full} of "
                 f"{numbers.duration(span_ns / 1e9)} from CPU {cpu} "
-                f"({_percent(stolen[cpu] / span_ns)}). Any sample may be longer by a part of that."
+                f"({_percent(stolen[cpu] / span_ns)}). This may have delayed any sample."
             )
             yield "stolen time", text
     smi = sum(record.smi or 0 for record in records[1:])
