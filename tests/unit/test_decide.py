@@ -422,7 +422,7 @@ def test_in_words() -> None:
     said = decided(document)
     assert said[0] == (
         "timer: latency (µs), load sched, 99.9\u202f%: B/A ×2.00 [2.00, 2.00], p 0.031, "
-        "6 blocks: B is worse, beyond the margin of 10\u202f%"
+        "6 blocks: B is worse, over the 10\u202f% margin"
     )
     assert len(said) == 3
     assert any("no width" in text for text in advice(document))
@@ -481,7 +481,7 @@ def test_as_cases_of_a_test_suite() -> None:
     (group,) = found.groups
     assert group.name == "B b against A a"
     assert [case.outcome for case in group.cases] == ["fail", "skip", "skip"]
-    assert group.cases[0].why == "B is worse, beyond the margin of 10 %"
+    assert group.cases[0].why == "B is worse, over the 10 % margin"
     assert comparison_cases({**document, "comparisons": []}, "").case.outcome == "skip"
     document = of(*study([[2 * value for value in BLOCKS], BLOCKS]))
     assert comparison_cases(document, "").groups[0].cases[0].outcome == "pass"
@@ -526,7 +526,7 @@ def test_a_boot_that_failed_drops_its_block() -> None:
         step.document.update(state="failed", reason="the board went away")
     text = shown(runs)
     assert "B: 1 of 7 runs has no complete figure (failed) and does not count" in text
-    assert "6 blocks: B is worse, beyond the margin of 10 %" in text.replace("\u202f", " ")
+    assert "6 blocks: B is worse, over the 10 % margin" in text.replace("\u202f", " ")
     runs[5].steps.clear()
     runs[5].document["steps"] = []
     assert "B: 1 of 7 runs has no complete figure (failed)" in shown(runs)

@@ -139,7 +139,7 @@ def verdict_text(document: Document, one: Document) -> str:
         "not enough runs": "not enough runs",
     }[one["verdict"]]
     if one["beyond"] and one["verdict"] in ("better", "worse"):
-        words += f", beyond the margin of {margin}"
+        words += f", over the {margin} margin"
     if unlike := _uneven(document, one):
         words += f", {unlike.why}"
     if not one["needed"]:
@@ -223,14 +223,12 @@ def explained(document: Document) -> str:
     text = (
         f"×: centre of the runs' ratios to {first}, not the ratio of the figures of all samples, "
     )
-    text += (
-        f"with its 95{numbers.GAP}% interval in brackets. p: probability of such a ratio if the "
-    )
-    text += "systems were alike."
+    text += f"with its 95{numbers.GAP}% interval in brackets. "
+    text += "p: probability of such a ratio if the systems were alike."
     if any(one["statistic"] == "max" for one in found):
-        text += " max: ratio of the maxima of the runs, not of the highest sample of each set."
+        text += " max: that of each run."
     if any(one["matched"] for one in found):
-        text += " Block: one repeat of the study, in which each system ran once."
+        text += " Block: one repeat of the study, with each system once."
     return text
 
 

@@ -725,8 +725,8 @@ def note(document: Mapping[str, Any]) -> str:
         "counted": " Emulated, counted mode: time is the number of instructions (1 ns each), "
         "without a cache model. These are not the figures of a board: they show which paths are "
         "preemptible, not how long these take. Maxima have no ratio in the tables, "
-        "because each is one sample of one boot. Boots of one image with the same commands and "
-        "the same seed are identical and add no evidence: each repeat of a study has its own seed.",
+        "because each is one sample of one boot. Boots of one image with one seed are "
+        "identical and add no evidence: each repeat of a study has a seed of its own.",
         "plain": " Emulated in real time: the load of the host determines latencies. These are not "
         "the figures of a board.",
     }
