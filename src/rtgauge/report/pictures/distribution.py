@@ -23,7 +23,6 @@ from rtgauge.report.pictures.drawing import (
     fit,
     marker,
     pt,
-    text_width,
 )  # fmt: skip
 from rtgauge.stats import Counts
 
@@ -135,4 +134,4 @@ def _legend(plot: Plot, drawn: Sequence[Curve], columns: int) -> None:
         text = fit(curve.name, room - 14)
         plot.path(f"M{pt(left)} {pt(top - 8)}h8v5h-8z", fill=COLOURS[at])
         plot.text(left + 11, top - 3, text, fill=COLOURS[at], font_weight="600")
-        left += min(text_width(text) * 1.05 + 22, room)
+        left += room

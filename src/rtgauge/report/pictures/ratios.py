@@ -32,6 +32,8 @@ __all__ = ["ROWS", "Ratio", "ratios"]
 
 WIDTH: Final = 330.0
 ROW: Final = 26.0
+LINE: Final = 10.5
+"""Height of the words of a row, above its interval."""
 ROWS: Final = 12
 """Maximum number of rows."""
 _LEFT: Final = 10.0
@@ -66,10 +68,13 @@ def ratios(rows: Sequence[Ratio], within: float, label: str) -> str:
     plot.left, plot.top = _LEFT, 14.0
     margin = f"margin ±{numbers.percent(within)}"
     first, last = plot.px(1 / (1 + within)), plot.px(1 + within)
-    band = f"M{pt(first)} {pt(plot.top)}H{pt(last)}V{pt(plot.bottom)}H{pt(first)}z"
+    # Below the words of each row, so that no line crosses them.
+    ends_y = [(plot.top + ROW * at + LINE, plot.top + ROW * (at + 1)) for at in range(len(drawn))]
+    band = "".join(f"M{pt(first)} {pt(y)}H{pt(last)}V{pt(end)}H{pt(first)}z" for y, end in ends_y)
     plot.path(band, fill=HAIR, fill_opacity="0.7")
     plot.across(plot.x.ticks((plot.right - plot.left) / 34), label, lambda x: f"×{scales.tick(x)}")
-    plot.path(f"M{pt(plot.px(1.0))} {pt(plot.top)}V{pt(plot.bottom)}", SOFT, 0.8)
+    one = pt(plot.px(1.0))
+    plot.path("".join(f"M{one} {pt(y)}V{pt(end)}" for y, end in ends_y), SOFT, 0.8)
     half = text_width(margin) / 2
     middle = min(max(plot.px(1.0), plot.left + half), plot.right - half)
     plot.text(middle, plot.top - 4, margin, text_anchor="middle")
