@@ -188,7 +188,7 @@ def test_the_tail_is_the_highest_percentile_that_the_samples_of_both_sets_carry(
         assert found == [nearest_rank(one, float(tail)) for one in values]
         assert quantity["rows"][1]["ratio"]["tail"] == found[1] / found[0]
     head = next(
-        line for line in compare_text.terminal(document).splitlines() if "samples" in line
+        line for line in compare_text.terminal(document).splitlines() if "set  samples" in line
     ).replace("\u202f", " ")
     wanted = [] if tail is None else [f"{tail} %"]
     assert re.findall(r"[0-9.]+ %", head) == wanted
@@ -642,7 +642,7 @@ def test_the_exit_code_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
     assert gate_of([*others, worse]) == 3
     assert gate_of(others) == 0
     assert gate_of(others[2:]) == gate_of([]) == 77
-    assert "worse, beyond the margin of 10" in capsys.readouterr().err
+    assert "worse, over the 10" in capsys.readouterr().err
     unlike = {"verdict": "not decided", "beyond": False, "primary": True, "interval": None}
     assert gate_of([unlike, *others]) == 77
     assert "nothing is proven: " in capsys.readouterr().err
@@ -685,7 +685,7 @@ def test_a_study_is_shown_side_by_side_when_it_ends(rtgauge: Run) -> None:
     assert again is not None and rtgauge(*again[1].split()).code == 0
     # the answer of each target is at the end
     end = shown[again.end() :]
-    one = r"{}: .*\n  Observed maximum .*(\n  .*)*"
+    one = r"{}: .*\n  Fake target: .*\n  Observed maximum .*(\n  .*)*"
     assert re.search(f"^{one.format('fake')}\n{one.format('fake:late')}$", end.strip(), re.M)
 
 
