@@ -143,7 +143,8 @@ def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None
     guest = replayed(run, samples, say)
     symbols, layout = Symbols(guest.symbols), TaskLayout(guest.types)
     tasks = Tasks(guest.records, guest.tasks, layout)
-    walked: dict[tuple[int, int], list[Step]] = {}
+    walked: list[Step] = []
+    at: tuple[int, int] | None = None
     first = {
         window: min(
             (due for one in samples if window[0] <= (due := guest.clock.time(one.due_ns))),
@@ -152,8 +153,8 @@ def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None
         for window in guest.covered
     }
     medians = _medians(run)
-    causes = []
-    for one in samples:
+    causes: dict[Sample, Cause] = {}
+    for one in sorted(samples, key=lambda one: one.due_ns):  # so that one window is held at a time
         due = guest.clock.time(one.due_ns)
         stamp = due + one.latency_ns
         window = next((each for each in guest.covered if each[0] <= due and stamp <= each[1]), None)
@@ -163,11 +164,11 @@ def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None
                 "of the recorded windows",
                 "report it, with the bundle of the run (rtgauge export)",
             )
-        if window not in walked:
-            ns = guest.records["ns"]
+        if window != at:
+            ns, at = guest.records["ns"], window
             inside = guest.records[(ns >= window[0]) & (ns <= window[1])]
-            walked[window] = list(walk(inside, symbols, first[window]))
-        found = cut(walked[window], due, stamp, tasks, handler=one.context == "irq")
+            walked = list(walk(inside, symbols, first[window]))
+        found = cut(walked, due, stamp, tasks, handler=one.context == "irq")
         known = guest.knows(one.due_ns)
         cause = Cause(
             one.step,
@@ -185,8 +186,8 @@ def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None
             _COST,
             "" if known else _SHIFTED,
         )
-        causes.append(_blamed(cause, medians[one.step, one.series], _system(run, one.step)))
-    return Explained(tuple(causes), guest.samples, guest.seconds)
+        causes[one] = _blamed(cause, medians[one.step, one.series], _system(run, one.step))
+    return Explained(tuple(causes[one] for one in samples), guest.samples, guest.seconds)
 
 
 def _medians(run: StoredRun) -> Mapping[tuple[int, int], float]:
