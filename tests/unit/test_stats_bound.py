@@ -347,16 +347,16 @@ def test_sentences_over_time() -> None:
     passed = verdict(150_000, 2, 36 * 10**6, 10 * HOUR, rate_per_hour=1.0, episodes=(1, 1))
     assert plain(passed.evidence) == (
         "150 us exceeded in 1 episode (2 of 36 000 000 samples) over 10 h: at most "
-        "0.475 an hour with 95 % confidence, below 1 an hour"
+        "0.475 episodes an hour with 95 % confidence, below 1 an hour"
     )
     unsure = verdict(150_000, 0, 1000, HOUR)
     assert plain(unsure.evidence) == (
-        "150 us never exceeded in 1 000 samples over 1 h: at most 3 an hour with 95 % "
-        "confidence; allowed: never (shown as less than 1 an hour)"
+        "150 us never exceeded in 1 000 samples over 1 h: at most 3 exceedances an hour "
+        "with 95 % confidence; allowed: never (shown as less than 1 an hour)"
     )
     failed = verdict(150_000, 90, 10**7, HOUR, rate_per_hour=1.0, episodes=(20, 30))
     assert plain(failed.evidence).startswith("150 us exceeded in 20 to 30 episodes (90 of 10")
-    assert "at least 13.2 an hour with 95 % confidence; allowed: 1 an hour" in plain(
+    assert "at least 13.2 episodes an hour with 95 % confidence; allowed: 1 an hour" in plain(
         failed.evidence
     )
     never = verdict(150_000, 0, 1000, HOUR, rate_per_hour=0.0)

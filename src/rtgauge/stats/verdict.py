@@ -234,6 +234,14 @@ def verdict(  # noqa: PLR0913
     return _over_time(seen, duration_s, rate_per_hour)
 
 
+def _named(rate: str, what: str) -> str:
+    """A rate with the name of its events: ``1 an hour`` becomes ``1 episode an hour``."""
+    number = rate.removesuffix(" an hour")
+    if not number[0].isdigit():
+        return rate
+    return f"{number} {what}{'' if number == '1' else 's'} an hour"
+
+
 def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> BudgetVerdict:
     confidence, (low, high) = seen.confidence, seen.episodes
     hard = not rate_per_hour
@@ -246,7 +254,8 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
     if hard:
         allowed_text = "never" + (f" (shown as less than {allowed_text})" if allowed else "")
     sure = f"with {numbers.percent(confidence, 6)} confidence"
-    at_most = f"at most {numbers.per_hour(bound)} {sure}"
+    what = "episode" if seen.exceedances and not hard and not seen.dense else "exceedance"
+    at_most = f"at most {_named(numbers.per_hour(bound), what)} {sure}"
     needed: float | None = 0.0
     result: Result
     remedy = doubt = ""
@@ -254,7 +263,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         result, needed = "fail", None
         evidence = f"{text}; allowed: never"
         if not hard:
-            at_least = numbers.per_hour(lower, down=True)
+            at_least = _named(numbers.per_hour(lower, down=True), what)
             evidence = f"{text}: at least {at_least} {sure}; allowed: {allowed_text}"
         remedy = _remedy_of_failure(seen.budget, hard)
     elif seen.count == 0:
