@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,10 @@ Run = Callable[..., Result]
 pytestmark = pytest.mark.slow
 
 
-def test_the_injection_of_the_readme_is_found_with_its_period(rtgauge: Run) -> None:
+def test_the_injection_of_the_readme_is_found_with_its_period(rtgauge: Run, tmp_path: Path) -> None:
     """10 000 wake-ups exactly 1 ms apart would show an alias of the period, 24.3 ms."""
     target = ("--target", "lab:x86_64-rt", "--disturb", "preempt_disable:200us:7.301ms")
-    done = rtgauge("run", "timer", *target, "--json", "--store", "data")
+    done = rtgauge("run", "timer", *target, "--json", "--store", str(tmp_path))
     assert done.code == 0, done.err
     (run,) = done.json()["runs"]
     step = run["steps"][0]
