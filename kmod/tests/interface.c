@@ -116,8 +116,8 @@ static void calls_info(void)
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE not cleared: EINVAL");
 	source = (struct rtgauge_source){ .number = 0 };
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE 0: EINVAL");
-	source.number = 5;
-	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE 5: EINVAL");
+	source.number = RTGAUGE_SOURCE_PCI + 1;
+	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE past the last: EINVAL");
 	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.state == RTGAUGE_STATE_OPEN &&
 		      !status.events,
 	      "STATUS of a new file: open");
