@@ -34,6 +34,7 @@ SOURCES: Final = (
     "base/version",
     "methods/tick",
     "run/drain",
+    "run/explain",
     "stream/series",
     "stream/stream",
     "system/environment",
@@ -41,6 +42,7 @@ SOURCES: Final = (
     "system/journal",
     "system/prepare",
     "system/settings",
+    "system/tracing",
     "system/undo",
 )
 BLOCK: Final = 16_000  # samples and gaps that a block has room for

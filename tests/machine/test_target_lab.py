@@ -91,7 +91,7 @@ def test_a_run_on_a_board(lab: Callable[..., LabTarget]) -> None:
     assert all(one["count"] for one in run["series"])
     made = run["environment"]["lab"]
     assert made["mode"] == "counted"
-    assert "not the figures of a board" in made["meaning"]
+    assert "the figures are not a board's" in made["meaning"]
     assert made["board"] == "x86_64-rt-6.1"
     assert made["module"] == "loaded"
     assert made["QEMU"] == "QEMU emulator version 0.0 (fake)"
