@@ -30,12 +30,12 @@
 /* Bytes of a reading, during which a kernel without preemption runs nothing else on the CPU. */
 #define OBSERVE_PIECE 512
 #define OBSERVE_BUFFER_KB "1024"
+#define OBSERVE_OTHERS 256
 #define OBSERVE_NAME 16
 #define OBSERVE_RULE "no event was lost"
 
 struct observe_thread {
 	pid_t tid;
-	bool other; /* a thread of another process */
 	char name[OBSERVE_NAME];
 	int64_t waking_ns; /* 0: it is not waking */
 	int64_t count;
@@ -56,7 +56,8 @@ struct observe {
 	int64_t lost;
 	int64_t unknown; /* events of threads that ended before they could be looked at */
 	int64_t refused; /* threads without a row */
-	bool ended;	 /* the process has */
+	pid_t others[OBSERVE_OTHERS]; /* threads of other processes that were looked at last */
+	bool ended;		      /* the process has */
 	int count;
 	struct observe_thread *threads;
 	char instance[96];
@@ -150,6 +151,7 @@ static void observe_read_name(struct observe_thread *thread)
 static struct observe_thread *observe_find(struct observe *state, pid_t tid)
 {
 	char path[64];
+	pid_t *other = &state->others[(unsigned)tid % OBSERVE_OTHERS];
 	struct observe_thread *thread;
 
 	for (int i = 0; i < OBSERVE_THREADS; i++) {
@@ -159,20 +161,20 @@ static struct observe_thread *observe_find(struct observe *state, pid_t tid)
 		if (!thread->tid)
 			break;
 	}
+	if (*other == tid)
+		return NULL;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)state->pid, (int)tid);
+	if (access(path, F_OK)) {
+		snprintf(path, sizeof(path), "/proc/%d", (int)tid);
+		if (access(path, F_OK))
+			state->unknown++;
+		else
+			*other = tid;
+		return NULL;
+	}
 	if (state->count == OBSERVE_THREADS - 1) {
 		state->refused++;
 		return NULL;
-	}
-	snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)state->pid, (int)tid);
-	thread->other = access(path, F_OK);
-	if (thread->other) {
-		thread->other = false;
-		snprintf(path, sizeof(path), "/proc/%d", (int)tid);
-		if (access(path, F_OK)) {
-			state->unknown++;
-			return NULL;
-		}
-		thread->other = true;
 	}
 	thread->tid = tid;
 	state->count++;
@@ -224,7 +226,7 @@ static void observe_waking(struct observe *state, int64_t tid, int64_t time_ns)
 {
 	struct observe_thread *thread = tid > 0 ? observe_find(state, (pid_t)tid) : NULL;
 
-	if (thread && !thread->other && !thread->waking_ns)
+	if (thread && !thread->waking_ns)
 		thread->waking_ns = time_ns;
 }
 
