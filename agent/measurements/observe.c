@@ -38,6 +38,9 @@ struct observe_thread {
 	pid_t tid;
 	char name[OBSERVE_NAME];
 	int64_t waking_ns; /* 0: it is not waking */
+	int64_t runs_ns;   /* when it last began to run, and when it last left the CPU */
+	int64_t leaves_ns;
+	bool counted; /* the sample that ended at runs_ns */
 	int64_t count;
 	int64_t sum_ns;
 	int64_t most_ns;
@@ -222,29 +225,20 @@ static const char *observe_event(const char *line, const char *end, int64_t *tim
 	return NULL;
 }
 
-static void observe_waking(struct observe *state, int64_t tid, int64_t time_ns)
+static void observe_took(struct step *step, struct observe *state, struct observe_thread *thread,
+			 int64_t took_ns)
 {
-	struct observe_thread *thread = tid > 0 ? observe_find(state, (pid_t)tid) : NULL;
-
-	if (thread && !thread->waking_ns)
-		thread->waking_ns = time_ns;
-}
-
-static void observe_runs(struct step *step, struct observe *state, int64_t tid, int64_t time_ns)
-{
-	struct observe_thread *thread = tid > 0 ? observe_find(state, (pid_t)tid) : NULL;
 	struct series *series = &step->series[state->series];
-	int64_t took_ns;
 
-	if (!thread || !thread->waking_ns || (state->samples && state->taken >= state->samples))
+	thread->waking_ns = 0;
+	thread->counted = true;
+	if (state->samples && state->taken >= state->samples)
 		return;
-	took_ns = time_ns - thread->waking_ns;
 	/* two CPUs' events of one moment may come in either order */
-	if (time_ns > state->last_ns)
-		state->last_ns = time_ns;
+	if (thread->runs_ns > state->last_ns)
+		state->last_ns = thread->runs_ns;
 	series_time(series, state->last_ns - step->start_ns);
 	series_put(series, took_ns);
-	thread->waking_ns = 0;
 	thread->count++;
 	thread->sum_ns += took_ns;
 	if (took_ns > thread->most_ns)
@@ -253,12 +247,41 @@ static void observe_runs(struct step *step, struct observe *state, int64_t tid, 
 	state->taken++;
 }
 
-/* A thread that was still running when it was woken did not have to wait for the CPU. */
-static void observe_leaves(struct observe *state, int64_t tid)
+/* The reader looks at one CPU's events after the other's, so that a waking on one CPU may come after
+ * the switch on another that it led to: the times decide. */
+static void observe_waking(struct step *step, struct observe *state, int64_t tid, int64_t time_ns)
 {
 	struct observe_thread *thread = tid > 0 ? observe_find(state, (pid_t)tid) : NULL;
 
-	if (thread)
+	if (!thread || thread->waking_ns)
+		return;
+	if (thread->runs_ns >= time_ns && !thread->counted)
+		observe_took(step, state, thread, thread->runs_ns - time_ns);
+	else if (thread->runs_ns < time_ns && thread->leaves_ns <= time_ns)
+		thread->waking_ns = time_ns;
+}
+
+static void observe_runs(struct step *step, struct observe *state, int64_t tid, int64_t time_ns)
+{
+	struct observe_thread *thread = tid > 0 ? observe_find(state, (pid_t)tid) : NULL;
+
+	if (!thread)
+		return;
+	thread->runs_ns = time_ns;
+	thread->counted = false;
+	if (thread->waking_ns)
+		observe_took(step, state, thread, time_ns - thread->waking_ns);
+}
+
+/* A thread that was still running when it was woken did not have to wait for the CPU. */
+static void observe_leaves(struct observe *state, int64_t tid, int64_t time_ns)
+{
+	struct observe_thread *thread = tid > 0 ? observe_find(state, (pid_t)tid) : NULL;
+
+	if (!thread)
+		return;
+	thread->leaves_ns = time_ns;
+	if (thread->waking_ns <= time_ns)
 		thread->waking_ns = 0;
 }
 
@@ -273,7 +296,7 @@ static bool observe_is_lost(struct step *step, struct observe *state, const char
 	lost = observe_field(line, end, "[LOST ");
 	state->lost += lost > 0 ? lost : 1;
 	for (int i = 0; i < OBSERVE_THREADS; i++)
-		state->threads[i].waking_ns = 0;
+		state->threads[i].waking_ns = state->threads[i].runs_ns = 0;
 	series_lost(&step->series[state->series], 1);
 	return true;
 }
@@ -290,10 +313,10 @@ static void observe_line(struct step *step, struct observe *state, const char *l
 	if (!event)
 		return;
 	if (!memcmp(event, "sched_waking", 12)) {
-		observe_waking(state, observe_field(event, end, " pid="), time_ns);
+		observe_waking(step, state, observe_field(event, end, " pid="), time_ns);
 		return;
 	}
-	observe_leaves(state, observe_field(event, end, " prev_pid="));
+	observe_leaves(state, observe_field(event, end, " prev_pid="), time_ns);
 	observe_runs(step, state, observe_field(event, end, " next_pid="), time_ns);
 }
 
