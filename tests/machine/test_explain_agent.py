@@ -21,7 +21,7 @@ TRACING = "/sys/kernel/tracing"
 EMPTY = f"mount -t tmpfs none {TRACING} && mkdir {TRACING}/instances"
 
 
-MOUNT = f"mount -t tracefs nodev {TRACING}"
+MOUNT = f"{{ test -d {TRACING}/instances || mount -t tracefs nodev {TRACING}; }}"
 
 
 def _traced() -> bool:
