@@ -16,29 +16,12 @@ import pytest
 from rtgauge.engine.boot import Booter, check_booted
 from rtgauge.engine.environment import read_facts
 from rtgauge.errors import TargetError
-from rtgauge.stream import StreamWriter
 from rtgauge.target import ssh
 from rtgauge.target.ssh import SshTarget
 from sshd import PATIENCE_S, SSHD, Sshd, missing
+from streams import booted
 
 BEFORE_S = 1000
-
-
-def environment(boot: int, arguments: str, up_s: int) -> bytes:
-    """What the agent says after a boot."""
-    writer = StreamWriter()
-    head = writer.header(
-        agent="fake",
-        libc="none",
-        compiler="none",
-        machine="x86_64",
-        boot_id=f"{boot:036d}",
-        privileged=True,
-        clock={"monotonic_ns": 0, "boottime_ns": up_s * 10**9, "realtime_ns": 0},
-        start_ns=0,
-        measurement="environment",
-    )
-    return head + writer.environment({"/proc/cmdline": f"quiet {arguments}".strip()})
 
 
 @pytest.fixture
@@ -48,8 +31,8 @@ def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     if why := missing():
         pytest.skip(why)
     server = Sshd(tmp_path / "sshd")
-    (tmp_path / "now").write_bytes(environment(1, "", BEFORE_S))
-    (tmp_path / "next").write_bytes(environment(2, "a=1 b=2", 0))
+    (tmp_path / "now").write_bytes(booted(1, "", BEFORE_S))
+    (tmp_path / "next").write_bytes(booted(2, "a=1 b=2"))
     agent = tmp_path / "agent"
     agent.write_text(f"#!/bin/sh\ncat {tmp_path}/now\n")
     monkeypatch.setattr(ssh, "agent_for", lambda *_: agent)

@@ -156,6 +156,23 @@ class Builder:
         return b"".join(self.parts)
 
 
+def booted(boot: int, arguments: str, up_s: int = 0) -> bytes:
+    """What the agent says after the boot of that number, with those arguments of the kernel."""
+    writer = StreamWriter()
+    head = writer.header(
+        agent="fake",
+        libc="none",
+        compiler="none",
+        machine="x86_64",
+        boot_id=f"{boot:036d}",
+        privileged=True,
+        clock={"monotonic_ns": 0, "boottime_ns": up_s * 10**9, "realtime_ns": 0},
+        start_ns=0,
+        measurement="environment",
+    )
+    return head + writer.environment({"/proc/cmdline": f"quiet {arguments}".strip()})
+
+
 def totals(series: int, **changes: Any) -> dict[str, int]:
     return Tally(series, **changes).totals()
 

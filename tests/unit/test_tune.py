@@ -23,8 +23,8 @@ from rtgauge.errors import TargetError
 from rtgauge.report.sets.tuned import validate
 from rtgauge.stats import designs
 from rtgauge.store import Store
-from rtgauge.stream import StreamWriter
 from rtgauge.target.fake import FakeAgent, FakeTarget
+from streams import booted
 
 Run = Callable[..., Result]
 
@@ -464,19 +464,7 @@ class Remote(FakeTarget):
     state: ClassVar[Path]
 
     def environment(self) -> bytes:
-        writer = StreamWriter()
-        head = writer.header(
-            agent="fake",
-            libc="none",
-            compiler="none",
-            machine="x86_64",
-            boot_id=f"{self.state.stat().st_mtime_ns:036d}",
-            privileged=True,
-            clock={"monotonic_ns": 0, "boottime_ns": 0, "realtime_ns": 0},
-            start_ns=0,
-            measurement="environment",
-        )
-        return head + writer.environment(self._facts())
+        return booted(self.state.stat().st_mtime_ns, self.state.read_text())
 
     def _facts(self) -> dict[str, str | int | None]:
         return {**super()._facts(), "/proc/cmdline": f"quiet {self.state.read_text()}".strip()}

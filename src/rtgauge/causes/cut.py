@@ -332,7 +332,7 @@ class _Classes:
 
 
 def _last(stack: Sequence[str], holds: Callable[[str], bool]) -> int:
-    """The place of the innermost function for which that holds, -1 if there is none."""
+    """The place of the innermost function for which that holds, or -1."""
     for place in range(len(stack) - 1, -1, -1):
         if holds(stack[place]):
             return place
@@ -360,8 +360,8 @@ def _locks(name: str) -> bool:
 
 
 def _lock_at(stack: Sequence[str]) -> int:
-    """The place of the outermost function that takes a lock; -1 if there is none, or if it is part
-    of the release of another one."""
+    """The place of the outermost function that takes a lock, or -1: also if it is part of the
+    release of another one."""
     for place, name in enumerate(stack):
         if "unlock" in name:
             return -1

@@ -344,7 +344,7 @@ class StoredRun:
     @property
     def causes(self) -> dict[str, Any]:
         """What was found out about the causes of samples (docs/formats/results.md): the content of
-        ``causes.json``, empty if there is none. Raises StoreError if it is damaged."""
+        ``causes.json``, or an empty document. Raises StoreError if it is damaged."""
         path = self.path / CAUSES
         return read_json(path, f"{CAUSES} of run {self.id}") if path.exists() else {}
 
