@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(
 )
 HOME = Path(os.environ["HOME"])  # before the tests have one of their own
 INSTANCES = "/sys/kernel/tracing/instances"
+DISTURBER = "rtgauge_disturb"
 THREADS = ("kernel", "user")
 EVERYWHERE = ("irq", *THREADS)
 #: Kind of a disturbance -> class of its segment, and the contexts that it reaches.
@@ -96,7 +97,13 @@ def test_a_disturbance_is_found(board: LabTarget, tmp_path: Path, kind: str) -> 
         contexts = ()
     for context, cause in causes.items():
         if context not in contexts:
-            assert "rtgauge_disturb" not in cause.blame
+            # what shows is the thread's own sleep and wake-up, some µs, not what it does for 200
+            shown = [
+                one.length_ns
+                for one in cause.segments
+                if one.task is not None and one.task.name == DISTURBER
+            ]
+            assert sum(shown) < 10_000
             assert "TASKLET" not in cause.blame
             continue
         excess = cause.latency_ns - medians[context]
@@ -106,13 +113,13 @@ def test_a_disturbance_is_found(board: LabTarget, tmp_path: Path, kind: str) -> 
             for one in cause.segments
             if one.kind == found
             and one.task is not None
-            and (kind == "tasklet" or one.task.name == "rtgauge_disturb")
+            and (kind == "tasklet" or one.task.name == DISTURBER)
         ]
         assert sum(one.length_ns for one in named) >= 0.9 * excess
         if kind == "tasklet":
             assert "TASKLET" in cause.blame
         else:
-            assert "rtgauge_disturb" in cause.blame
+            assert DISTURBER in cause.blame
 
 
 def test_nothing_is_blamed_without_a_disturbance(board: LabTarget, tmp_path: Path) -> None:
