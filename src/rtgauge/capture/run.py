@@ -12,7 +12,6 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -27,8 +26,18 @@ from rtgauge.capture.files import open_recording
 from rtgauge.capture.pairing import LONGEST, Answers, Recorded, pair
 from rtgauge.capture.recording import TIME_LIMIT, Levels, Lines, Recording, opened
 from rtgauge.capture.waveforms import waveforms
-from rtgauge.errors import StoreError, UsageError
+from rtgauge.errors import UsageError
 from rtgauge.store import Store, new_run_id
+from rtgauge.store.made import (
+    FACTS,
+    LATEST_S,
+    Subject,
+    find_import,
+    import_header,
+    run_document,
+    step_document,
+    write_run,
+)
 from rtgauge.stream import StreamWriter, Tally
 from rtgauge.units import format_duration
 
@@ -40,8 +49,6 @@ NS: Final = 10**9
 BLOCK: Final = 4096
 """Samples in a record: with as many gaps it still fits."""
 INT32: Final = 2**31 - 1
-LATEST_S: Final = float(2**33)
-"""The latest file time that is accepted, in 2242: clocks of a stream are 64-bit ns."""
 TOLD: Final = 5
 """Number of unanswered events that the verdict lists."""
 
@@ -173,7 +180,7 @@ def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
         parameters = _parameters(wanted, found, lines, (event, answer))
         document = _document(run, path, wanted, about, parameters, found, lines, when)
         records = _records(run, parameters, found, lines, recording, wanted, when)
-        _write(store, document, when, records)
+        write_run(store, document, when, [records])
     return Imported(run, True, len(found.events), found.answers.answered)
 
 
@@ -191,15 +198,11 @@ def _asked(wanted: Wanted) -> str:
 
 
 def _is_there(store: Store, digest: str, asked: str) -> Imported | None:
-    for row in store.runs():
-        if not row.target.startswith("capture:") or row.state != "complete":
-            continue
-        environment = store.get(row.id).document.get("environment") or {}
-        capture = environment.get("capture") or {}
-        if capture.get("sha256") == digest and capture.get("asked") == asked:
-            events, answered = (int(capture.get(key) or 0) for key in ("events", "answered"))
-            return Imported(row.id, False, events, answered)
-    return None
+    found = find_import(store, "capture", digest, asked)
+    if found is None:
+        return None
+    events, answered = (int(found[1].get(key) or 0) for key in ("events", "answered"))
+    return Imported(found[0], False, events, answered)
 
 
 # --- events and answers --------------------------------------------------------------------------
@@ -251,29 +254,6 @@ def find(lines: Lines, wanted: Wanted) -> Found:
 # --- the stream ----------------------------------------------------------------------------------
 
 
-_FACTS: Final = {"agent.version": __version__}
-
-
-def _header(
-    writer: StreamWriter,
-    run: str,
-    measurement: str,
-    parameters: dict[str, str],
-    when: float,
-    load: str = "unknown",
-) -> bytes:
-    """Nothing is known of the system under test."""
-    return writer.header(
-        agent=__version__,
-        run=run,
-        measurement=measurement,
-        parameters={name: {"asked": text, "effective": text} for name, text in parameters.items()},
-        load=load,
-        privileged=False,
-        clock={"monotonic_ns": 0, "boottime_ns": 0, "realtime_ns": int(when * NS)},
-    )
-
-
 def _records(
     run: str,
     parameters: dict[str, str],
@@ -286,8 +266,8 @@ def _records(
     """The whole stream."""
     writer = StreamWriter()
     events, interval_ns = len(found.events), found.interval_ns
-    yield _header(writer, run, "log-host", parameters, when, wanted.load)
-    yield writer.environment(_FACTS)
+    yield import_header(writer, run, 0, "log-host", parameters, when, wanted.load)
+    yield writer.environment(FACTS)
     for name, fact in waveforms(lines, found.events, found.answers.delay):
         yield writer.environment({name: fact})
     shifted = bool(np.any(found.offset))
@@ -494,70 +474,14 @@ def _document(
     when: float,
 ) -> dict[str, Any]:
     """``run.json``."""
+    counted = {"events": str(len(found.events)), "answered": str(found.answers.answered)}
     duration_s = round(float(lines.length / lines.rate), 3)
-    started = datetime.fromtimestamp(max(when - duration_s, 0), UTC)
-    step: dict[str, Any] = {
-        "step": 0,
-        "measurement": "log-host",
-        "parameters": parameters,
-        "load": wanted.load,
-        "load_command": "",
-        "disturb": "",
-        "budget_ns": None,
-        "rate_per_hour": None,
-        "role": "measurement",
-        "state": "running",
-        "reason": "",
-        "remedy": "",
-        "folder": "steps/000",
-        "duration_s": duration_s,
-    }
-    environment: dict[str, Any] = {
-        "kernel": {"release": wanted.kernel} if wanted.kernel else {},
-        "cpu": {"model": wanted.board} if wanted.board else {},
-        "libc": "",
-        "realtime": wanted.realtime,
-        "settings": {},
-        "capture": {
-            **about,
-            "events": str(len(found.events)),
-            "answered": str(found.answers.answered),
-        },
-    }
-    return {
-        "id": run,
-        "study": "",
-        "label": wanted.label,
-        "repeat": 0,
-        "target": f"capture:{wanted.name or path.stem}",
-        "boot_id": "",
-        "started": started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "duration_s": duration_s,
-        "state": "running",
-        "reason": "",
-        "remedy": "",
-        "plan": {},
-        "environment": environment,
-        "findings": [],
-        "catalogue": CATALOGUE,
-        "steps": [step],
-    }
-
-
-def _write(store: Store, document: dict[str, Any], when: float, records: Iterator[bytes]) -> None:
-    with store.create(document) as folder:
-        try:
-            writer = StreamWriter()
-            header = _header(writer, document["id"], "environment", {}, when)
-            folder.save_environment(header + writer.environment(_FACTS))
-            with folder.append_stream(0) as stream:
-                for data in records:
-                    stream.write(data)
-            folder.seal(0)
-        except OSError as error:
-            raise StoreError(
-                f"the store cannot be written: {error.strerror or error}", "free some space there"
-            ) from error
-        document["steps"][0]["state"] = document["state"] = "complete"
-        folder.write_document(document)
-        store.update(folder)
+    return run_document(
+        run,
+        target=f"capture:{wanted.name or path.stem}",
+        tested=Subject(wanted.label, wanted.board, wanted.kernel, wanted.realtime),
+        about={"capture": {**about, **counted}},
+        catalogue=CATALOGUE,
+        steps=[step_document(0, "log-host", parameters, wanted.load, duration_s)],
+        when=when,
+    )

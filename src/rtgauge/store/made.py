@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that no agent measured: captures of an instrument and results that other programs printed.
+
+Their streams are written on the host, record by record as docs/formats/stream.md has it, so that
+seal, statistics and reports know no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from rtgauge import __version__
+from rtgauge.errors import StoreError
+from rtgauge.store.store import Store
+from rtgauge.stream import StreamWriter
+
+__all__ = [
+    "FACTS",
+    "LATEST_S",
+    "Subject",
+    "find_import",
+    "import_header",
+    "run_document",
+    "step_document",
+    "write_run",
+]
+
+FACTS: Final = {"agent.version": __version__}
+LATEST_S: Final = float(2**33)
+"""The latest file time that is accepted, in 2242: clocks of a stream are 64-bit ns."""
+_NS: Final = 10**9
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the user says of the system under test, because the file does not contain it."""
+
+    label: str = ""
+    board: str = ""
+    kernel: str = ""
+    realtime: str = "unknown"
+
+
+def find_import(store: Store, kind: str, digest: str, asked: str) -> tuple[str, Any] | None:
+    """The run in the store that was made of the same file with the same options, and what it knows
+    of the file. ``kind``: the key of that in the environment, and the beginning of the target."""
+    for row in store.runs():
+        if row.target.startswith(f"{kind}:") and row.state in ("complete", "interrupted"):
+            environment = store.get(row.id).document.get("environment") or {}
+            known = environment.get(kind) or {}
+            if known.get("sha256") == digest and known.get("asked") == asked:
+                return row.id, known
+    return None
+
+
+def import_header(
+    writer: StreamWriter,
+    run: str,
+    step: int,
+    measurement: str,
+    parameters: Mapping[str, str],
+    when: float,
+    load: str = "unknown",
+) -> bytes:
+    """The header of a stream. Nothing is known of the system under test but the file's time."""
+    return writer.header(
+        agent=__version__,
+        run=run,
+        step=step,
+        measurement=measurement,
+        parameters={name: {"asked": text, "effective": text} for name, text in parameters.items()},
+        load=load,
+        privileged=False,
+        clock={"monotonic_ns": 0, "boottime_ns": 0, "realtime_ns": int(when * _NS)},
+    )
+
+
+def step_document(
+    number: int, measurement: str, parameters: Mapping[str, str], load: str, duration_s: float
+) -> dict[str, Any]:
+    """A step of ``run.json``."""
+    return {
+        "step": number,
+        "measurement": measurement,
+        "parameters": dict(parameters),
+        "load": load,
+        "load_command": "",
+        "disturb": "",
+        "budget_ns": None,
+        "rate_per_hour": None,
+        "role": "measurement",
+        "state": "running",
+        "reason": "",
+        "remedy": "",
+        "folder": f"steps/{number:03}",
+        "duration_s": duration_s,
+    }
+
+
+def run_document(
+    run: str,
+    *,
+    target: str,
+    tested: Subject,
+    about: Mapping[str, Mapping[str, str]],
+    catalogue: Mapping[str, Any],
+    steps: Sequence[Mapping[str, Any]],
+    when: float,
+) -> dict[str, Any]:
+    """``run.json``. ``about``: what the environment knows of the file. ``when``: the time of the
+    run's end, in s since 1970."""
+    duration_s = round(sum(step["duration_s"] for step in steps), 3)
+    started = datetime.fromtimestamp(max(when - duration_s, 0), UTC)
+    environment: dict[str, Any] = {
+        "kernel": {"release": tested.kernel} if tested.kernel else {},
+        "cpu": {"model": tested.board} if tested.board else {},
+        "libc": "",
+        "realtime": tested.realtime,
+        "settings": {},
+        **about,
+    }
+    return {
+        "id": run,
+        "study": "",
+        "label": tested.label,
+        "repeat": 0,
+        "target": target,
+        "boot_id": "",
+        "started": started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "duration_s": duration_s,
+        "state": "running",
+        "reason": "",
+        "remedy": "",
+        "plan": {},
+        "environment": environment,
+        "findings": [],
+        "catalogue": catalogue,
+        "steps": list(steps),
+    }
+
+
+def write_run(
+    store: Store,
+    document: dict[str, Any],
+    when: float,
+    streams: Sequence[Iterable[bytes]],
+    unfinished: Mapping[int, tuple[str, str]] | None = None,
+) -> None:
+    """Put a run into the store: the records of each step, in order. ``unfinished``: the steps that
+    are *interrupted* rather than complete, with reason and remedy. StoreError if the store cannot
+    be written."""
+    cut = unfinished or {}
+    with store.create(document) as folder:
+        try:
+            writer = StreamWriter()
+            header = import_header(writer, document["id"], 0, "environment", {}, when)
+            folder.save_environment(header + writer.environment(FACTS))
+            for number, records in enumerate(streams):
+                with folder.append_stream(number) as stream:
+                    for data in records:
+                        stream.write(data)
+                folder.seal(number)
+        except OSError as error:
+            raise StoreError(
+                f"the store cannot be written: {error.strerror or error}", "free some space there"
+            ) from error
+        for step in document["steps"]:
+            step["state"] = "interrupted" if step["step"] in cut else "complete"
+            step["reason"], step["remedy"] = cut.get(step["step"], ("", ""))
+        document["state"] = "interrupted" if cut else "complete"
+        folder.write_document(document)
+        store.update(folder)
