@@ -42,6 +42,7 @@ from rtgauge.report.results.labels import (
     is_response,
     lab_text,
     load_text,
+    made_of_a_file,
     ordinary_policies,
     peak,
     series_labels,
@@ -591,7 +592,9 @@ def _lasting(run: Model, step: Model, seconds: float, change: Mapping[str, str])
 
 def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
     """The command that carries out a step again, with other options. A length replaces both
-    lengths. A change to an empty text drops an option."""
+    lengths. A change to an empty text drops an option. Empty for a run made of a file."""
+    if made_of_a_file(run):
+        return ""
     step = _of_the_board(run, step)
     options = {name: str(value) for name, value in (step.get("asked") or {}).items()}
     if {"for", "samples"} & set(change):
@@ -836,12 +839,9 @@ def _actions(data: _Data, state: State, longer: str, cause: str) -> Iterator[Act
         yield from _causes(data, cause)
     if least := shortest(data.cycles):
         budget = format_duration(least.interval_ns // SHARE)
-        step = data.step(data.top)
-        yield Action(
-            "Set your own budget",
-            step_command(run, step, {"budget": budget}),
-            "gives a verdict and an exit code",
-        )
+        command = step_command(run, data.step(data.top), {"budget": budget})
+        if command:
+            yield Action("Set your own budget", command, "gives a verdict and an exit code")
 
 
 def _causes(data: _Data, command: str) -> Iterator[Action]:

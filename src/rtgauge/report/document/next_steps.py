@@ -101,7 +101,7 @@ def _maximum(quantity: Model, run: Model) -> float:
 def _study(quantity: Model, runs: Sequence[Model], targets: Sequence[str], blocks: int) -> str:
     """The command of a study of some targets; empty where no single step can be repeated."""
     steps = _of(quantity, runs[0])
-    if not steps:
+    if not steps or any(one.startswith(("capture:", "printed:")) for one in targets):
         return ""
     environment = {name: one for name, one in runs[0]["environment"].items() if name != "lab"}
     run = {**runs[0], "target": "local"}

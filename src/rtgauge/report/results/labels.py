@@ -35,6 +35,7 @@ __all__ = [
     "lab_text",
     "link_text",
     "load_text",
+    "made_of_a_file",
     "ordinary",
     "ordinary_policies",
     "peak",
@@ -138,6 +139,11 @@ def target_name(run: Mapping[str, Any]) -> str:
     """The name of the system under test: for ``local`` its host name."""
     host = run["environment"].get("host")
     return str(host) if run["target"] == "local" and host else str(run["target"])
+
+
+def made_of_a_file(run: Mapping[str, Any]) -> bool:
+    """Whether a run was imported from a file, so that no command repeats it."""
+    return str(run["target"]).startswith(("capture:", "printed:"))
 
 
 def realtime_text(environment: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from rtgauge.report.results.labels import (
     highest,
     is_response,
     load_text,
+    made_of_a_file,
     peak,
     target_name,
 )
@@ -78,7 +79,9 @@ def run_name(run: Document, number: int) -> str:
 
 def command(run: Document, step: Document, labels: Mapping[str, str]) -> str:
     """The command line that carries out one row of a step. For an option with several values it has
-    the one that the row's labels name."""
+    the one that the row's labels name. Empty for a run made of a file."""
+    if made_of_a_file(run):
+        return ""
     words = ["rtgauge", "run", str(step["measurement"])]
     asked = dict(step.get("asked") or {})
     options = {**step["parameters"], **asked}
