@@ -67,6 +67,7 @@ fuzz: # Damaged and hostile input
 	@tools/setup.sh --test
 	@set -e; for program in tests/support/fuzz_bundle.py tests/support/fuzz_stream.py \
 		tests/support/fuzz_extremes.py tests/support/fuzz_capture.py \
+		tests/support/fuzz_printed.py \
 		tests/support/fuzz_plan.py tests/support/fuzz_index.py; do \
 		PYTHONPATH=src $(PYTHON_HERE) $$program --executions $(FUZZ_EXECUTIONS) --jobs 2 \
 			$(FUZZ_OPTIONS); done

@@ -49,9 +49,10 @@ ARROWS: Mapping[str, str] = {
     "report": "report.render report.document report.sets report.pictures report.results errors"
     " store units text",
     "capture": "errors catalogue stream stats store units text",
+    "printed": "errors stream stats store units text",
     "cli": "errors clock architectures units text facts options catalogue plan lab target audit"
     " causes causes.model store stats stream engine report report.render report.document"
-    " report.sets report.pictures report.results capture",
+    " report.sets report.pictures report.results capture printed",
     "__main__": "cli",
 }
 

@@ -14,6 +14,7 @@ SOURCES = Path(rtgauge.__file__).parent
 
 #: Literals that are the names of measurements: file → names, and why they may be there.
 ALLOWED: Mapping[str, tuple[str, str]] = {
+    "printed/run.py": ("log-host timer", "imported results describe themselves, as agents do"),
     "capture/run.py": ("log-host response", "an imported capture describes itself, as agents do"),
     "cli/bisect.py": ("log-host", "the command 'rtgauge log-host'"),
     "cli/generated.py": ("log-host", "the option --log-host, in its group of the help text"),

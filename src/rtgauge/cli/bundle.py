@@ -83,10 +83,14 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
             "samplerate", "interval", "longest",
         ),
         "What was recorded": (
-            "label", "name", "board", "kernel", "realtime", "load", "answered-by",
+            "label", "name", "board", "kernel", "realtime", "load", "answered-by", "cell",
+            "xenomai",
         ),
     },
-    rare=("threshold", "hysteresis", "samplerate", "interval", "longest", "realtime", "load"),
+    rare=(
+        "threshold", "hysteresis", "samplerate", "interval", "longest", "realtime", "load", "cell",
+        "xenomai",
+    ),
 )  # fmt: skip
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--event", metavar="CHANNEL", help="Channel of the capture with the events.")
@@ -137,22 +141,35 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     metavar="TEXT",
     help="Load during the recording, such as doload (idle for none).",
 )
+@click.option(
+    "--cell",
+    metavar="TIME",
+    help="Width of the cells of latency -h, if it is not 1us (option -B of latency).",
+)
+@click.option("--xenomai", default="", metavar="VERSION", help="Version of Xenomai (default: 3).")
 @as_json
 @store_option
 def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> None:
-    """Put a run that was exported, or a capture, into the store.
+    """Put an exported run, a capture, or results of Xenomai's programs into the store.
 
     A run that is there already stays as it is. A capture is what a logic analyser or an
     oscilloscope recorded of an event and of the answer to it (.sr, .vcd, .csv, and what sigrok-cli
-    reads); it becomes a run with the time from each event to its answer.
+    reads); it becomes a run with the time from each event to its answer. The output of Xenomai's
+    latency (also of -h and -g), clocktest, switchtest and irqbench becomes a run with a step for
+    each of them.
 
     \b
     Examples:
       rtgauge import board-7.rtgauge
       rtgauge import night.sr --event D0 --answer D1 --answered-by irq
+      rtgauge import latency.txt --name board-7 --load xeno-test
     """
     from rtgauge.capture import is_capture  # noqa: PLC0415
+    from rtgauge.printed import is_printed, read_head  # noqa: PLC0415
 
+    if not (capture["event"] or capture["answer"]) and is_printed(read_head(file)):
+        _import_printed(file, as_json, place, capture)
+        return
     if capture["event"] or capture["answer"] or is_capture(file):
         _import_capture(file, as_json, place, capture)
         return
@@ -191,22 +208,39 @@ def _import_capture(
     say(f"{found.events} events, {found.answered} answered")
 
 
-def _wanted(options: Mapping[str, Any]) -> Wanted:
-    """The options of a capture. Raises UsageError for wrong values."""
-    from rtgauge.capture import Wanted  # noqa: PLC0415
-    from rtgauge.capture.session import parse_rate  # noqa: PLC0415
+def _import_printed(
+    file: Path,
+    as_json: bool,
+    place: str | None,
+    options: Mapping[str, Any],
+) -> None:
+    from rtgauge.printed import Told, import_printed  # noqa: PLC0415
+    from rtgauge.store.made import Subject  # noqa: PLC0415
+
+    tested = Subject(
+        options["label"], options["board"], options["kernel"], options["realtime"] or "cobalt"
+    )
+    cell_ns = _times(options, "cell")["cell"]
+    told = Told(tested, options["name"], options["load"], cell_ns, options["xenomai"])
+    with open_store(place) as store:
+        found = import_printed(store, file, told)
+    if as_json:
+        print_json({
+            "format": "rtgauge-imported-results", "version": 1, "run": found.run,
+            "new": found.new, "results": list(found.results), "path": str(file),
+        })  # fmt: skip
+        return
+    where = "in the store now" if found.new else "already in the store, which is unchanged"
+    say(f"run {found.run[:ID_SHOWN]} is {where}")
+    say(f"steps: {', '.join(found.results)}")
+
+
+def _times(options: Mapping[str, Any], *names: str) -> dict[str, int | None]:
+    """Options that are durations; None: not given. Raises UsageError for wrong ones."""
     from rtgauge.units import parse_duration  # noqa: PLC0415
 
-    rate = None
-    times: dict[str, int | None] = {"interval": None, "longest": None}
-    if options["samplerate"]:
-        try:
-            rate = parse_rate(options["samplerate"])
-        except ValueError:
-            raise UsageError(
-                f"'{options['samplerate']}' is not a sample rate", "give a rate such as 24MHz"
-            ) from None
-    for name in times:
+    times: dict[str, int | None] = dict.fromkeys(names)
+    for name in names:
         if not options[name]:
             continue
         try:
@@ -215,6 +249,23 @@ def _wanted(options: Mapping[str, Any]) -> Wanted:
             raise UsageError(f"option --{name}: {error}", "write it like 30ms") from None
         if time_ns <= 0:
             raise UsageError(f"option --{name}: it must be longer than 0", "write it like 30ms")
+    return times
+
+
+def _wanted(options: Mapping[str, Any]) -> Wanted:
+    """The options of a capture. Raises UsageError for wrong values."""
+    from rtgauge.capture import Wanted  # noqa: PLC0415
+    from rtgauge.capture.session import parse_rate  # noqa: PLC0415
+
+    rate = None
+    if options["samplerate"]:
+        try:
+            rate = parse_rate(options["samplerate"])
+        except ValueError:
+            raise UsageError(
+                f"'{options['samplerate']}' is not a sample rate", "give a rate such as 24MHz"
+            ) from None
+    times = _times(options, "interval", "longest")
     for name in ("threshold", "hysteresis"):
         value = options[name]
         if value is not None and not (math.isfinite(value) and abs(value) < VOLTS):

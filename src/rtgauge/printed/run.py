@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run made of a text that Xenomai's own programs printed: a step for each result.
+
+``latency`` becomes the measurement ``timer``, with its histogram as the series ``latency`` and the
+maxima of its seconds as the series ``second-max``, and ``irqbench`` and ``gpioirqbench`` become
+``log-host``, so that reports show them next to runs of rtgauge. Figures without a distribution are
+tables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from rtgauge import __version__
+from rtgauge.printed.latency import Latency, distribution
+from rtgauge.printed.lines import read_text
+from rtgauge.printed.read import Clocks, Found, Responses, Switches, read
+from rtgauge.store import Store, new_run_id
+from rtgauge.store.made import (
+    FACTS,
+    LATEST_S,
+    Subject,
+    find_import,
+    import_header,
+    run_document,
+    step_document,
+    write_run,
+)
+from rtgauge.stream import StreamWriter, Tally
+from rtgauge.units import format_duration
+
+__all__ = ["CATALOGUE", "Imported", "Told", "import_printed"]
+
+NS: Final = 10**9
+CELL_NS: Final = 1000
+TOLD_ERRORS: Final = 3
+
+_US: Final = {"type": "duration", "min": "0", "max": "1s", "default": "1ms"}
+
+
+def _measurement(name: str, summary: str, chapter: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name, "code": "", "summary": summary, "role": "measurement", "chapter": chapter,
+        "contexts": ["irq", "kernel", "user"], "options": [], "series": [], "tables": [],
+        "verdicts": [], **more,
+    }  # fmt: skip
+
+
+CATALOGUE: Final[dict[str, Any]] = {
+    "format": "rtgauge-catalogue",
+    "version": 1,
+    "agent": __version__,
+    "libc": "",
+    "measurements": [
+        _measurement(
+            "timer",
+            "latency of a periodic task or handler, as Xenomai's latency printed it",
+            "Timer latency",
+            options=[
+                {"name": "interval", **_US, "help": "period of the task"},
+                {"name": "dither", "type": "enum", "default": "no", "values": ["no"],
+                 "help": "latency does not spread its due times"},
+            ],
+            series=[
+                {"name": "latency", "unit": "ns",
+                 "meaning": "delay from the due time until the handler or task runs",
+                 "from": "due time", "to": "its first act, a reading of the clock",
+                 "stages": ["timer interrupt", "handler", "wake-up", "switch", "return to user"]},
+                {"name": "second-max", "unit": "ns", "meaning": "maximum of each second",
+                 "from": "", "to": "", "stages": []},
+            ],
+            tables=[
+                {"name": "printed", "meaning": "figures of the whole run as printed, samples of "
+                 "the histogram, and mode switches that came with a maximum"},
+            ],
+            verdicts=[
+                {"rule": "no-maximum-by-mode-switch", "meaning": "no maximum of a second came with "
+                 "a switch of the measuring task to Linux"},
+                {"rule": "distribution", "meaning": "latency printed its histogram"},
+            ],
+        ),
+        _measurement(
+            "clocktest",
+            "clocks of the CPUs against each other, as Xenomai's clocktest printed them",
+            "Clocks",
+            tables=[
+                {"name": "clocks", "meaning": "the state at the end; warps: readings that were "
+                 "earlier than one before on another CPU"},
+            ],
+            verdicts=[{"rule": "no-clock-warps", "meaning": "no reading was earlier than one "
+                       "before it on another CPU"}],
+        ),
+        _measurement(
+            "switchtest",
+            "switches between tasks of the core, as Xenomai's switchtest printed them",
+            "Thread switches",
+            tables=[{"name": "switches", "meaning": "switches in each second and in all"}],
+            verdicts=[{"rule": "registers-kept", "meaning": "no switch damaged the registers of "
+                       "the floating-point unit, and switching never stopped"}],
+        ),
+        _measurement(
+            "log-host",
+            "response to an external event, as irqbench or gpioirqbench printed it",
+            "Response to an external event",
+            tables=[{"name": "responses", "meaning": "time from each event to its answer"}],
+        ),
+    ],
+    "loads": [],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the user says of a file. ``cell_ns``: the width of the histogram's cells, where the file
+    does not contain it; None: 1 us. ``version``: of Xenomai."""
+
+    tested: Subject = field(default_factory=lambda: Subject(realtime="cobalt"))
+    name: str = ""
+    load: str = "unknown"
+    cell_ns: int | None = None
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import came to. ``new`` False: the store had the same file, read alike. ``results``:
+    the names of the measurements, in order."""
+
+    run: str
+    new: bool
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Step:
+    measurement: str
+    parameters: dict[str, str]
+    duration_s: float
+    unfinished: tuple[str, str] | None = None
+
+
+def import_printed(store: Store, path: Path, told: Told) -> Imported:
+    """Make a run of a text. UsageError if it has no result, or is damaged. The store is unchanged
+    then."""
+    text = read_text(path)
+    asked = f"{told.cell_ns or '-'} {told.version or '-'}"
+    same = find_import(store, "printed", text.sha256, asked)
+    if same is not None:
+        return Imported(same[0], False, tuple(str(same[1].get("results") or "").split(", ")))
+    results = read(text)
+    run = new_run_id()
+    when = min(max(os.stat(path).st_mtime, 0.0), LATEST_S)
+    steps = [_step(one, told) for one in results]
+    streams = [
+        list(_records(run, number, step, one, told, when))
+        for number, (step, one) in enumerate(zip(steps, results, strict=True))
+    ]
+    names = tuple(step.measurement for step in steps)
+    about = {"file": path.name, "sha256": text.sha256, "asked": asked, "results": ", ".join(names)}
+    document = run_document(
+        run,
+        target=f"printed:{told.name or path.stem}",
+        tested=told.tested,
+        about={"printed": about},
+        catalogue=CATALOGUE,
+        steps=[
+            step_document(number, one.measurement, one.parameters, told.load, one.duration_s)
+            for number, one in enumerate(steps)
+        ],
+        when=when,
+    )
+    cut = {number: one.unfinished for number, one in enumerate(steps) if one.unfinished}
+    write_run(store, document, when, streams, cut)
+    return Imported(run, True, names)
+
+
+def _step(one: Found, told: Told) -> _Step:
+    if isinstance(one, Latency):
+        parameters = {
+            "program": "latency",
+            "context": one.context,
+            "interval": format_duration(one.period_ns),
+            "priority": str(one.priority),
+            "dither": "no",
+        }
+        if one.cells:
+            parameters["cell"] = format_duration(_cell_ns(one, told))
+        if version := one.version or told.version:
+            parameters["xenomai"] = version
+        cut = "the output of latency ends without its line RTS"
+        remedy = "end latency with -T or Ctrl-C, and save its whole output"
+        duration_s = float(len(one.seconds) if one.duration_s is None else one.duration_s)
+        return _Step("timer", parameters, duration_s, None if one.ended else (cut, remedy))
+    if isinstance(one, Clocks):
+        return _Step("clocktest", {"program": "clocktest", "clock": one.clock}, 0.0)
+    if isinstance(one, Switches):
+        seconds = max(map(len, one.rows.values()))
+        return _Step("switchtest", {"program": "switchtest"}, float(seconds))
+    parameters = {"program": "irqbench"} | ({"system": one.system} if one.system else {})
+    return _Step("log-host", parameters, 0.0)
+
+
+def _cell_ns(one: Latency, told: Told) -> int:
+    return one.cell_ns or told.cell_ns or CELL_NS
+
+
+def _records(
+    run: str, number: int, step: _Step, one: Found, told: Told, when: float
+) -> Iterator[bytes]:
+    """The whole stream of a step."""
+    writer = StreamWriter()
+    yield import_header(writer, run, number, step.measurement, step.parameters, when, told.load)
+    yield writer.environment(FACTS)
+    tallies: list[Tally] = []
+    if isinstance(one, Latency):
+        yield from _latency(writer, one, told, tallies)
+    elif isinstance(one, Clocks):
+        yield from _clocks(writer, one)
+    elif isinstance(one, Switches):
+        yield from _switches(writer, one)
+    else:
+        yield _responses(writer, one)
+    yield writer.trailer(tallies, duration_ns=int(step.duration_s * NS))
+
+
+def _latency(
+    writer: StreamWriter, one: Latency, told: Told, tallies: list[Tally]
+) -> Iterator[bytes]:
+    version = one.version or told.version
+    method = "timerbench"  # Xenomai's driver that measures in the kernel
+    if one.context == "user":
+        method = "rt_task_wait_period" if version.startswith("2.") else "timerfd"
+    thread = one.context != "irq" and one.priority > 0
+    declared: dict[str, Any] = {
+        "context": one.context, "cpu": -1, "thread": -1, "policy": "fifo" if thread else "",
+        "priority": one.priority if thread else 0, "labels": {"method": method},
+    }  # fmt: skip
+    figures, seconds = one.figures, np.array([second.max for second in one.seconds], np.int64)
+    if one.cells:
+        tally, remarks = distribution(one, _cell_ns(one, told))
+        yield writer.series(
+            0, "latency", **declared, interval_ns=one.period_ns, histogram_only=True
+        )
+        for remark in remarks:
+            yield writer.event("message", text=remark)
+        if tally.missed:
+            yield writer.missed(0, tally.count - 1, tally.missed)
+            yield writer.event(
+                "message",
+                text="The overruns of latency are shown as missed periods after the last sample, "
+                "because it does not print when they were",
+            )
+        tally.last_due_ns = (tally.count + tally.missed - 1) * one.period_ns
+        yield writer.histogram(tally)
+        tallies.append(tally)
+    if len(seconds):
+        yield writer.series(1, "second-max", **declared)
+        tally = Tally(1, last_due_ns=(len(seconds) - 1) * NS)
+        for number, value in enumerate(seconds.tolist()):
+            yield writer.samples(1, number, number * NS, [value])
+        tally.add(seconds)
+        yield writer.histogram(tally)
+        tallies.append(tally)
+    row: dict[str, tuple[str, int | str]] = {
+        "min": ("ns", figures.min),
+        "mean": ("ns", figures.mean),
+        "max": ("ns", figures.max),
+        "samples": ("count", sum(one.cells.values()) or ""),
+        "overruns": ("count", figures.overruns),
+        "mode switches": ("count", "" if figures.switches is None else figures.switches),
+    }
+    units = {name: unit for name, (unit, _) in row.items()}
+    yield writer.table("printed", units, [value for _, value in row.values()])
+    if not one.cells:
+        yield writer.verdict(
+            "distribution",
+            "skipped",
+            f"{one.context}: latency printed no histogram, so there are no percentiles",
+            "measure with latency -h, or import the file of latency -g",
+        )
+    if one.context == "user" and figures.switches is not None:
+        yield writer.verdict("no-maximum-by-mode-switch", *_mode_switches(figures.switches))
+
+
+def _mode_switches(switches: int) -> tuple[str, str, str]:
+    if not switches:
+        return "pass", "latency counted no switch to Linux together with a maximum", ""
+    return (
+        "fail",
+        f"{switches} switches to Linux came with a maximum, which may be their delay",
+        "find the call that left the core: latency -b stops there, and a kernel with "
+        "CONFIG_XENO_OPT_DEBUG_TRACE_RELAX keeps its stack in /proc/xenomai/debug/relax",
+    )
+
+
+def _clocks(writer: StreamWriter, one: Clocks) -> Iterator[bytes]:
+    columns = {"cpu": "", "offset": "ns", "drift": "ns/s", "warps": "count", "largest warp": "ns"}
+    rows = [
+        [cpu, offset * 100, drift, warps, largest * 100]
+        for cpu, (offset, drift, warps, largest) in sorted(one.rows.items())
+    ]
+    yield writer.table("clocks", columns, *rows)
+    warps = sum(row[3] for row in rows)
+    evidence = f"{warps} warps on {len(rows)} CPUs"
+    remedy = (
+        "find out why the CPUs disagree: on x86, boot without tsc=reliable and look for 'TSC "
+        "unstable' in the kernel's log"
+    )
+    result = ("fail", evidence, remedy) if warps else ("pass", evidence, "")
+    yield writer.verdict("no-clock-warps", *result)
+
+
+def _switches(writer: StreamWriter, one: Switches) -> Iterator[bytes]:
+    columns = {"cpu": "", "seconds": "count", "min": "count", "max": "count", "total": "count"}
+    rows: list[list[int | str]] = [
+        ["" if cpu < 0 else str(cpu), len(each), min(each), max(each), one.totals[cpu]]
+        for cpu, each in sorted(one.rows.items())
+    ]
+    yield writer.table("switches", columns, *rows)
+    total = sum(one.totals.values())
+    if one.errors:
+        told = ", ".join(one.errors[:TOLD_ERRORS])
+        remedy = "report it to the Xenomai project with the kernel's configuration"
+        yield writer.verdict("registers-kept", "fail", told, remedy)
+    elif one.told:
+        yield writer.verdict("registers-kept", "pass", f"{total} switches without an error")
+    else:
+        yield writer.verdict(
+            "registers-kept",
+            "inconclusive",
+            f"{total} switches, but the file lacks what switchtest writes to standard error",
+            "save both: switchtest -T 30 >switchtest.txt 2>&1",
+        )
+
+
+def _responses(writer: StreamWriter, one: Responses) -> bytes:
+    columns = {
+        "what": "", "context": "", "min": "ns", "mean": "ns", "max": "ns", "events": "count",
+    }  # fmt: skip
+    found = one.rows or [row for row in (one.last,) if row is not None]
+    rows: list[list[int | str]] = [
+        [
+            row.name or "irqbench", row.context, row.min, "" if row.mean is None else row.mean,
+            row.max, "" if row.count is None else row.count,
+        ]
+        for row in found
+    ]  # fmt: skip
+    return writer.table("responses", columns, *rows)
