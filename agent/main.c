@@ -172,7 +172,7 @@ static int main_parse_run(int argc, char **argv, struct run_request *request,
 	if ((request->prepare || request->prepare_only) && request->keep_settings)
 		return message_set(msg, -EINVAL, "leave out one of them",
 				   "--prepare changes settings, --keep-settings forbids that");
-	if (request->explain && request->keep_settings)
+	if ((request->explain || request->explain_above_ns) && request->keep_settings)
 		return message_set(
 			msg, -EINVAL, "leave out one of them",
 			"--explain makes a trace instance, --keep-settings forbids that");

@@ -363,6 +363,10 @@ static void drain_block(void *arg, struct series *s, int64_t index, int64_t due_
 {
 	struct drain_pass *pass = arg;
 
+	if (pass->run->request->explain_above_ns)
+		for (size_t i = 0; i < count; i++)
+			if (values[i] != INT32_MAX)
+				explain_value(pass->run, s, index + (int64_t)i, values[i]);
 	while (count) {
 		size_t used = pass->count + pass->gap_words + (pass->open ? 2 : 0);
 		size_t some;
@@ -430,6 +434,8 @@ static void drain_wide(void *arg, struct series *s, int64_t index, int64_t value
 	struct drain_pass *pass = arg;
 
 	drain_series_event(pass->run, "wide", pass->now_ns, s, index, "value", value);
+	if (pass->run->request->explain_above_ns)
+		explain_value(pass->run, s, index, value);
 }
 
 static void drain_maximum(struct run *run, struct series *s, int64_t now_ns)
@@ -442,7 +448,7 @@ static void drain_maximum(struct run *run, struct series *s, int64_t now_ns)
 	if (info->interval_ns)
 		now_ns = info->first_due_ns + s->max_index * info->interval_ns;
 	drain_series_event(run, "maximum", now_ns, s, s->max_index, "value", s->histogram.max);
-	explain_add(run, s, s->max_index, s->histogram.max);
+	explain_maximum(run, s);
 }
 
 void drain_samples(struct run *run, int64_t now_ns)

@@ -18,6 +18,8 @@
 #define EXPLAIN_AFTER_NS (20 * NSEC_PER_USEC)
 #define EXPLAIN_PAGES 256  /* of one snapshot */
 #define EXPLAIN_PART 32768 /* bytes of a page in one record */
+/* of a run: from then on only of new maxima */
+#define EXPLAIN_PAGES_ABOVE 16384
 /* The cost of the events: wake-ups without them, and with them. */
 #define EXPLAIN_WAKES 101
 #define EXPLAIN_WAKE_NS (200 * NSEC_PER_USEC)
@@ -71,7 +73,7 @@ void explain_open(struct run *run, const struct cpulist *cpus)
 	struct explain *explain = &run->explain;
 	int err;
 
-	if (!run->request->explain)
+	if (!run->request->explain && !run->request->explain_above_ns)
 		return;
 	if (tracing_open(&explain->tracing, run->step.settings, cpus, &explain->lost))
 		return;
@@ -92,15 +94,31 @@ static struct cbor *explain_begin(struct run *run, const char *part, size_t more
 	return c;
 }
 
+static void explain_lost(struct run *run, const char *reason, const char *remedy)
+{
+	struct cbor *c = explain_begin(run, "lost", 2);
+
+	cbor_put_text(c, "reason", reason);
+	cbor_put_text(c, "remedy", remedy);
+	stream_end(&run->stream, STREAM_TRACE);
+}
+
 /* @file of the instance, under the @name of an event. */
 static void explain_text(struct run *run, const char *file, const char *name)
 {
 	struct tracing *tracing = &run->explain.tracing;
 	int size = tracing_read(tracing, file, "\nprint fmt:");
+	struct message msg;
 	struct cbor *c;
 
-	if (size <= 0)
+	if (!size || size == -ENOENT)
+		return; /* this kernel lacks the event */
+	if (size < 0) {
+		message_set(&msg, size, "repeat the run", "cannot read %s of the trace: %s", file,
+			    strerror(-size));
+		explain_lost(run, msg.text, msg.remedy);
 		return;
+	}
 	c = explain_begin(run, "format", 2);
 	cbor_put_text(c, "name", name);
 	cbor_text(c, "data");
@@ -114,12 +132,8 @@ void explain_header(struct run *run)
 	char file[96];
 	struct cbor *c;
 
-	if (explain->lost.text[0]) {
-		c = explain_begin(run, "lost", 2);
-		cbor_put_text(c, "reason", explain->lost.text);
-		cbor_put_text(c, "remedy", explain->lost.remedy);
-		stream_end(&run->stream, STREAM_TRACE);
-	}
+	if (explain->lost.text[0])
+		explain_lost(run, explain->lost.text, explain->lost.remedy);
 	if (!explain->tracing.made)
 		return;
 	c = explain_begin(run, "cost", 2);
@@ -127,23 +141,29 @@ void explain_header(struct run *run)
 	cbor_put_int(c, "with_ns", explain->with_ns);
 	stream_end(&run->stream, STREAM_TRACE);
 	explain_text(run, "events/header_page", "header_page");
-	for (int i = 0; tracing_events[i]; i++) {
-		snprintf(file, sizeof(file), "events/%s/format", tracing_events[i]);
-		explain_text(run, file, tracing_events[i]);
+	for (const char *event = tracing_events; *event; event += strlen(event) + 1) {
+		snprintf(file, sizeof(file), "events/%s/format", event);
+		explain_text(run, file, event);
 	}
 }
 
-void explain_add(struct run *run, const struct series *s, int64_t index, int64_t value_ns)
+static bool explain_wants(const struct run *run, const struct series *s)
+{
+	return run->explain.tracing.made && s->info.interval_ns && s->info.companion < 0 &&
+	       !strcmp(s->info.unit, "ns");
+}
+
+static void explain_add(struct run *run, const struct series *s, int64_t index, int64_t value_ns)
 {
 	struct explain *explain = &run->explain;
 	int i = 0;
 
-	if (!explain->tracing.made || !s->info.interval_ns || strcmp(s->info.unit, "ns"))
-		return;
-	while (i < explain->count && explain->samples[i].series != s)
+	while (i < explain->count &&
+	       (explain->samples[i].series != s || explain->samples[i].index != index))
 		i++;
 	if (i == EXPLAIN_SAMPLES) {
 		/* in the place of the smallest one, if that is smaller */
+		explain->dropped++;
 		for (int j = i = 0; j < EXPLAIN_SAMPLES; j++)
 			if (explain->samples[j].value_ns < explain->samples[i].value_ns)
 				i = j;
@@ -152,6 +172,33 @@ void explain_add(struct run *run, const struct series *s, int64_t index, int64_t
 	}
 	explain->samples[i] = (struct explain_sample){ s, index, value_ns };
 	explain->count += i == explain->count;
+}
+
+/* Whether the request asks for a sample, and there is no room in the stream for those above. */
+static bool explain_full(const struct run *run, int64_t value_ns)
+{
+	int64_t above_ns = run->request->explain_above_ns;
+
+	return above_ns && value_ns > above_ns && run->explain.pages >= EXPLAIN_PAGES_ABOVE;
+}
+
+void explain_maximum(struct run *run, const struct series *s)
+{
+	if (!explain_wants(run, s))
+		return;
+	/* was counted with its block */
+	run->explain.dropped -= explain_full(run, s->histogram.max);
+	explain_add(run, s, s->max_index, s->histogram.max);
+}
+
+void explain_value(struct run *run, const struct series *s, int64_t index, int64_t value_ns)
+{
+	if (value_ns <= run->request->explain_above_ns || !explain_wants(run, s))
+		return;
+	if (explain_full(run, value_ns))
+		run->explain.dropped++;
+	else
+		explain_add(run, s, index, value_ns);
 }
 
 /* The record of a sample, and its window. */
@@ -211,6 +258,11 @@ void explain_take(struct run *run, int64_t since_ns)
 	struct cpulist cpus = { { 0 } };
 	struct cbor *c;
 
+	if (explain->dropped) {
+		cbor_put_int(explain_begin(run, "dropped", 1), "samples", explain->dropped);
+		stream_end(&run->stream, STREAM_TRACE);
+		explain->dropped = 0;
+	}
 	if (!count)
 		return;
 	err = tracing_take(&explain->tracing);
@@ -222,7 +274,9 @@ void explain_take(struct run *run, int64_t since_ns)
 		/* the next drain finds a sample that came since, and needs these pages */
 		window[count] = (struct tracing_window){ window->cpu, since_ns, INT64_MAX };
 	}
-	for (int i = 0; i < count && !err; i++) {
+	if (err)
+		count = 0;
+	for (int i = 0; i < count; i++) {
 		const struct tracing_window *window = &explain->windows[i];
 		int found;
 
@@ -242,6 +296,7 @@ void explain_take(struct run *run, int64_t since_ns)
 		}
 	}
 	tracing_release(&explain->tracing);
+	explain->pages += pages;
 	c = explain_begin(run, "end", 4);
 	cbor_put_int(c, "snapshot", explain->snapshots++);
 	cbor_put_int(c, "pages", pages);

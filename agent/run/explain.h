@@ -28,7 +28,9 @@ struct explain {
 	int64_t without_ns;  /* median wake-up of a thread without events, and with them */
 	int64_t with_ns;
 	int64_t snapshots;
-	int count; /* samples to explain, at most one of each series */
+	int64_t pages;	 /* in the stream */
+	int64_t dropped; /* samples for which there was no room, since the last snapshot */
+	int count;	 /* samples to explain */
 	struct explain_sample samples[EXPLAIN_SAMPLES];
 	struct tracing_window windows[2 * EXPLAIN_SAMPLES];
 };
@@ -38,8 +40,10 @@ struct explain {
 void explain_open(struct run *run, const struct cpulist *cpus);
 /* After the series of the header: formats of the events and their cost, or why there is no trace. */
 void explain_header(struct run *run);
-/* Explain the sample @index of @s, in place of an earlier one of that series. */
-void explain_add(struct run *run, const struct series *s, int64_t index, int64_t value_ns);
+/* Explain the largest sample of @s, which is a new one. */
+void explain_maximum(struct run *run, const struct series *s);
+/* Explain the sample @index of @s if it is above the time that the request names. */
+void explain_value(struct run *run, const struct series *s, int64_t index, int64_t value_ns);
 /* After all series were drained: the trace of these samples, and of those that came since @since_ns
  * (since the start of the step), when the draining thread began to collect them. */
 void explain_take(struct run *run, int64_t since_ns);

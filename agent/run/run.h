@@ -40,6 +40,7 @@ struct run_request {
 	int64_t spool_size;		   /* 0: a share of the free memory */
 	int64_t hold_ns;		   /* how long to measure without a host */
 	int64_t step;
+	int64_t explain_above_ns; /* 0: not given */
 	bool control;
 	bool histogram_only;
 	bool keep_settings;

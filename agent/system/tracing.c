@@ -17,30 +17,27 @@
 #define TRACING_KB_MAX 4096
 #define TRACING_OTHER_KB "64" /* on CPUs that are not measured */
 
-/* The first two are needed. */
-const char *const tracing_events[] = {
-	"sched/sched_switch",
-	"sched/sched_waking",
-	"irq/irq_handler_entry",
-	"irq/irq_handler_exit",
-	"irq/softirq_entry",
-	"irq/softirq_exit",
-	"timer/hrtimer_expire_entry",
-	"power/cpu_idle",
-	"irq_vectors/local_timer_entry",
-	"irq_vectors/local_timer_exit",
-	"irq_vectors/reschedule_entry",
-	"irq_vectors/reschedule_exit",
-	"irq_vectors/call_function_entry",
-	"irq_vectors/call_function_exit",
-	"irq_vectors/call_function_single_entry",
-	"irq_vectors/call_function_single_exit",
-	"irq_vectors/irq_work_entry",
-	"irq_vectors/irq_work_exit",
-	"ipi/ipi_entry",
-	"ipi/ipi_exit",
-	NULL,
-};
+/* The first two are needed. One text: a pointer to each would take more room than its name. */
+const char tracing_events[] = "sched/sched_switch\0"
+			      "sched/sched_waking\0"
+			      "irq/irq_handler_entry\0"
+			      "irq/irq_handler_exit\0"
+			      "irq/softirq_entry\0"
+			      "irq/softirq_exit\0"
+			      "timer/hrtimer_expire_entry\0"
+			      "power/cpu_idle\0"
+			      "irq_vectors/local_timer_entry\0"
+			      "irq_vectors/local_timer_exit\0"
+			      "irq_vectors/reschedule_entry\0"
+			      "irq_vectors/reschedule_exit\0"
+			      "irq_vectors/call_function_entry\0"
+			      "irq_vectors/call_function_exit\0"
+			      "irq_vectors/call_function_single_entry\0"
+			      "irq_vectors/call_function_single_exit\0"
+			      "irq_vectors/irq_work_entry\0"
+			      "irq_vectors/irq_work_exit\0"
+			      "ipi/ipi_entry\0"
+			      "ipi/ipi_exit\0";
 
 static const char *tracing_folder(void)
 {
@@ -138,14 +135,16 @@ int tracing_open(struct tracing *tracing, struct settings *settings, const struc
 int tracing_start(const struct tracing *tracing)
 {
 	char file[96];
+	int number = 0;
 
-	for (int i = 0; tracing_events[i]; i++) {
+	for (const char *event = tracing_events; *event; event += strlen(event) + 1) {
 		int err;
 
-		snprintf(file, sizeof(file), "events/%s/enable", tracing_events[i]);
+		snprintf(file, sizeof(file), "events/%s/enable", event);
 		err = tracing_put(tracing, file, "1");
-		if (err && i < 2)
+		if (err && number < 2)
 			return err;
+		number++;
 	}
 	return tracing_put(tracing, "tracing_on", "1");
 }
@@ -159,11 +158,22 @@ void tracing_close(struct tracing *tracing)
 	tracing->pages = NULL;
 }
 
+/* Close @fd, of which the last read() returned @got. 0 at its end, else the error as -errno. */
+static int tracing_end(int fd, ssize_t got)
+{
+	/* what the end of a buffer is, without blocking */
+	int err = got < 0 && errno != EAGAIN ? -errno : 0;
+
+	close(fd);
+	return err;
+}
+
 int tracing_read(const struct tracing *tracing, const char *file, const char *end)
 {
 	int fd = tracing_open_file(tracing, file);
 	size_t used = 0;
 	ssize_t got;
+	int err;
 	char *cut;
 
 	if (fd < 0)
@@ -171,7 +181,9 @@ int tracing_read(const struct tracing *tracing, const char *file, const char *en
 	while (used < TRACING_TEXT - 1 &&
 	       (got = read(fd, tracing->text + used, TRACING_TEXT - 1 - used)) > 0)
 		used += (size_t)got;
-	close(fd);
+	err = tracing_end(fd, got);
+	if (err)
+		return err;
 	tracing->text[used] = '\0';
 	cut = end ? strstr(tracing->text, end) : NULL;
 	return (int)(cut ? cut - tracing->text : (ssize_t)used);
@@ -216,7 +228,7 @@ int tracing_pages(const struct tracing *tracing, int cpu, const struct tracing_w
 		  void (*page)(void *arg, int number, const uint8_t *data, size_t size), void *arg)
 {
 	uint8_t *held = tracing->pages, *next = held + tracing->page_size, *other;
-	int found = 0, number = 0, fd;
+	int found = 0, number = 0, fd, err;
 	ssize_t size = 0;
 	char file[48];
 
@@ -230,6 +242,7 @@ int tracing_pages(const struct tracing *tracing, int cpu, const struct tracing_w
 		ssize_t got = read(fd, next, tracing->page_size);
 		int64_t end_ns = got > 8 ? tracing_page_ns(next) : INT64_MAX;
 
+		err = got > 8 ? 0 : tracing_end(fd, got);
 		if (size && tracing_wanted(windows, count, cpu, tracing_page_ns(held), end_ns) &&
 		    found++ < most) {
 			while (size && !held[size - 1])
@@ -243,6 +256,5 @@ int tracing_pages(const struct tracing *tracing, int cpu, const struct tracing_w
 		next = other;
 		size = got;
 	}
-	close(fd);
-	return found;
+	return err ?: found;
 }

@@ -44,8 +44,9 @@ int tracing_start(const struct tracing *tracing);
  * instance itself. */
 void tracing_close(struct tracing *tracing);
 
-/* The names of the events, up to NULL. A kernel may lack some of them. */
-extern const char *const tracing_events[];
+/* The names of the events, one behind the other, up to an empty one. A kernel may lack some of
+ * them. */
+extern const char tracing_events[];
 
 /* Text of @file of the instance, cut before @end (NULL: not at all), in tracing->text. Its size, or
  * -errno. */
@@ -55,7 +56,8 @@ int tracing_read(const struct tracing *tracing, const char *file, const char *en
 int tracing_take(const struct tracing *tracing);
 /* Pass the pages that reach into one of the windows of @cpu to @page, from the oldest on, each
  * without the zeros at its end, at most @most pages. @number counts the pages of the CPU from the
- * oldest on. Returns the number of pages that reach into a window, or -errno. */
+ * oldest on. Returns the number of pages that reach into a window, or -errno: of an error in the middle
+ * after the pages before it. */
 int tracing_pages(const struct tracing *tracing, int cpu, const struct tracing_window *windows,
 		  int count, int most,
 		  void (*page)(void *arg, int number, const uint8_t *data, size_t size), void *arg);

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agents import number, read
-from rtgauge.stream import Event, Trace
+from rtgauge.stream import Event, Samples, Trace
 from rtgauge.target.local import find_agent
 
 LATE_NS = 200_000_000
@@ -45,18 +45,51 @@ def test_of_many_series_the_largest_samples_are_kept(
     subprocess.run([*inside, *words], stdout=subprocess.PIPE, check=True, timeout=60)
     due: dict[int | None, int] = {}
     kept: list[int] = []
-    full = 0
+    full = dropped = counted = 0
     for one in read(path).records:
         if isinstance(one, Event) and one.event == "maximum":
             due[one.series] = number(one, "value")
         elif isinstance(one, Trace) and one.part == "sample":
             kept.append(int(one.fields["value"]))
+        elif isinstance(one, Trace) and one.part == "dropped":
+            counted += int(one.fields["samples"])
         elif isinstance(one, Trace) and one.part == "end":
             assert sorted(kept) == sorted(due.values())[-ROOM:]
             full += len(due) > ROOM
+            dropped += max(0, len(due) - ROOM)
             due, kept = {}, []
     assert full
+    assert counted == dropped
     assert due == {}
+
+
+@pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
+def test_each_sample_above_a_time_is_kept_or_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All samples are above 1 ns. More of them come in a snapshot than it has room for."""
+    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+    path = tmp_path / "stream.cbor"
+    options = ["--threads", "2", "--cpu", "0", "--interval", "2ms", "--samples", "300"]
+    words = [str(find_agent()), "run", "timer", *options, "--explain-above", "1ns"]
+    inside = ["unshare", "--mount", "sh", "-c", f'{MOUNT}; exec "$@"', "sh"]
+    subprocess.run(
+        [*inside, *words, "--output", str(path)], stdout=subprocess.PIPE, check=True, timeout=60
+    )
+    records = read(path).records
+    taken = [(one.series, one.index, one.values) for one in records if isinstance(one, Samples)]
+    traced = [one.fields for one in records if isinstance(one, Trace) and one.part == "sample"]
+    dropped = [
+        int(one.fields["samples"])
+        for one in records
+        if isinstance(one, Trace) and one.part == "dropped"
+    ]
+    values = [value for _, _, block in taken for value in block]
+    kept = {(one["series"], one["index"]) for one in traced}
+    assert len(kept) == len(traced) > ROOM
+    assert len(traced) + sum(dropped) == len(values) == 600
+    assert dropped
+    assert max(int(one["value"]) for one in traced) == max(values)
 
 
 @pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")

@@ -52,6 +52,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "priority": (80, "99", 1),
     "dither": (True, False, "yes"),
     "explain": (True, False, "yes"),
+    "explain-above": ("50us", "", 3),
     "method": (["nanosleep", "timerfd"], "deadline", "timer,itimer", ["timer"]),
     "load": ("idle", "sched", "sched:groups=8,cpu", "doload", "net:cycle=14s:until=7s"),
     "load-cpu": ("0", "1", "all"),

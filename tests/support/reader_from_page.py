@@ -380,6 +380,7 @@ PARTS: dict[str, dict[str, Any]] = {
         "omitted": natural_time,
         "error": text,
     },
+    "dropped": {"samples": natural_time},
 }
 HEADER, SERIES, SAMPLES, HISTOGRAM, EVENT, TABLE, TRAILER, AMBIENCE = 0, 3, 4, 5, 6, 9, 11, 12
 GAPS, TRACE = 13, 14

@@ -482,6 +482,17 @@ def test_from_the_records_to_the_cause(tmp_path: Path) -> None:
         ([page(0, 4, b""), page(0, 5, b"\x01")], 200_000, "overwritten"),
         ([page(0, 4, page_of(1_900_000, 2_150_000)), end(0, omitted=3)], 50_000, "too many"),
         ([end(0, error="No such device")], 200_000, "No such device"),
+        # pages after the one that could not be read
+        (
+            [page(0, 4, page_of(1_900_000, 2_150_000)), end(0, error="Input/output error")],
+            50_000,
+            "Input/output error",
+        ),
+        (
+            [page(0, 4, page_of(2_100_000, 2_190_000)), end(0, error="Input/output error")],
+            110_000,
+            "Input/output error",
+        ),
     ],
 )
 def test_what_is_missing_is_said(
@@ -519,6 +530,22 @@ def test_what_the_kernel_does_not_see_is_named_if_it_was_counted(
     assert (said in cause.unseen) if said else cause.unseen == ""
     (ordinary,) = kept_of(step).causes(step, {0: 150_000})
     assert ordinary.unseen == ""
+
+
+def test_samples_and_pages_that_were_not_kept_are_counted(tmp_path: Path) -> None:
+    """The counts of all snapshots add up."""
+    records = [
+        *HEAD,
+        sample(0),
+        end(0, error="Input/output error"),
+        {"part": "dropped", "samples": 3},
+    ]
+    records += [sample(1), end(1), {"part": "dropped", "samples": 4}]
+    assert kept_of(stored(tmp_path / "a", records)).losses == [
+        "the trace of 7 samples was not kept, because there was no room for it",
+        "1 snapshot of the trace could not be read completely",
+    ]
+    assert kept_of(stored(tmp_path / "b", [*HEAD, sample(0), end(0)])).losses == []
 
 
 def test_a_trace_that_seems_to_save_time_costs_nothing_measurable(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ _SHIFTED: Final = (
     "The replay's clock is known only to some µs, because no sample in user context was taken "
     "about that time. All segments may be shifted by as much. Add user context to the run"
 )
+#: Options with a value that a remedy does not repeat.
+_NOT_REPEATED: Final = ("--disturb-module", "--explain-above")
 _COST: Final = Cost(0, "none: the run was measured without a recorder, and replayed")
 
 
@@ -40,6 +42,8 @@ class Explained:
     compared: int
     """Samples of the run and its replay, all equal. 0: the run has a trace of its own."""
     seconds: float
+    losses: tuple[str, ...] = ()
+    """What was to be kept of the run's trace, and was not."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +219,7 @@ def _system(run: StoredRun, step: int) -> System:
         word
         for place, word in enumerate(words)
         if word != "--explain"
-        and "--disturb-module" not in (word, words[place - 1] if place else "")
+        and {word, words[place - 1] if place else ""}.isdisjoint(_NOT_REPEATED)
     ]
     environment = document.get("environment")
     return System(
@@ -273,7 +277,8 @@ def traced(
         raise UsageError(
             "the run kept no trace of such a sample", f"it kept that of {names} (CONTEXT:INDEX)"
         )
-    return Explained(tuple(wanted), 0, 0.0)
+    losses = [words for _, found in kept for words in found.losses]
+    return Explained(tuple(wanted), 0, 0.0, tuple(losses))
 
 
 def _blamed(cause: Cause, median: float, system: System) -> Cause:

@@ -98,6 +98,8 @@ def explain(
             _print_json(found, explained)
         else:
             _print(found, explained, brief=brief)
+        for loss in explained.losses:
+            say(loss)
         if output is not None:
             _write(output, trace(explained.causes))
             say(f"the trace is in {output}")

@@ -45,14 +45,14 @@ GROUPS: Final = {
     "Lines": ("mark", "log-host", "log-line", "log-set"),
     "Results": (
         "label", "report", "json", "title", "author", "serial", "meta", "logo", "full",
-        "explain", "histogram-only", "quiet", "no-progress", "exit", "store",
+        "explain", "explain-above", "histogram-only", "quiet", "no-progress", "exit", "store",
     ),
 }  # fmt: skip
 RARE: Final = frozenset({
     "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb", "allow-disturb",
     "prepare-only", "keep-settings", "reconnect", "thorough", "order-seed", "mark", "log-host",
     "log-line", "log-set", "author", "serial", "meta", "logo", "full", "title", "histogram-only",
-    "explain", "quiet", "no-progress", "exit", "store", "agent",
+    "explain", "explain-above", "quiet", "no-progress", "exit", "store", "agent",
 })  # fmt: skip
 # Number of a measurement's own options that the short help shows.
 _OWN: Final = 12

@@ -210,6 +210,7 @@ _TRACE_KEYS: dict[str, dict[str, int | type]] = {
     },
     "page": {"snapshot": 0, "cpu": 0, "number": 0, "at": 0, "data": bytes},
     "end": {"snapshot": 0, "pages": 0, "omitted": 0, "error": str},
+    "dropped": {"samples": 0},
 }
 _SIMPLE_TYPES = (int, str, bytes, bool, type(None))
 

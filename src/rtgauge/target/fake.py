@@ -246,6 +246,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
         _run_option("disturb", "text", "step", "KIND:LENGTH:PERIOD"),
         _run_option("allow-disturb", "flag", "command"),
         _run_option("explain", "flag", "step"),
+        _run_option("explain-above", "duration", "step"),
         _run_option("histogram-only", "flag", "step"),
         _run_option("keep-settings", "flag", "step"),
         _run_option("prepare", "flag", "step"),

@@ -94,6 +94,8 @@ class Kept:
     with_ns: int = 0
     added_ns: int | None = None
     samples: list[_Chosen] = field(default_factory=list)
+    dropped: int = 0
+    """Number of samples that were to be kept, and for which there was no room."""
     _layout: bytes = b""
     _formats: dict[str, bytes] = field(default_factory=dict)
     _pages: dict[tuple[int, int, int], bytearray] = field(default_factory=dict)
@@ -128,8 +130,12 @@ class Kept:
             case "end":
                 if _int(fields["omitted"]):
                     self._omitted.add(_int(fields["snapshot"]))
-                if fields["error"]:
-                    self._errors[_int(fields["snapshot"])] = str(fields["error"])
+                if error := str(fields["error"]):
+                    self._errors[_int(fields["snapshot"])] = (
+                        f"The agent could not read the trace: {error}."
+                    )
+            case "dropped":
+                self.dropped += _int(fields["samples"])
 
     def _take_format(self, name: str, data: bytes) -> None:
         if name == "header_page":
@@ -218,9 +224,11 @@ class Kept:
             )
             segments, rest = segments_of(sample, run.events)
             if run.begin_ns > begin:
-                unseen = _LATE
+                unseen = self._errors.get(one.snapshot, _LATE)
             elif self._until(run, one, end) < end:
-                unseen = "There were too many events at its end to keep."
+                unseen = self._errors.get(
+                    one.snapshot, "There were too many events at its end to keep."
+                )
         return Cause(
             step=step,
             series=one.series,
@@ -252,9 +260,23 @@ class Kept:
     def _until(self, run: _Run, one: _Chosen, end: int) -> int:
         """The time up to which pages show what happened. Those of the sample's own snapshot include
         all up to its end, unless there is a gap before it."""
-        complete = run.snapshot == one.snapshot and run.snapshot not in self._omitted
+        complete = run.snapshot == one.snapshot and not (
+            run.snapshot in self._omitted or run.snapshot in self._errors
+        )
         gap = run.gap_ns is not None and run.gap_ns < end
         return end if complete and not gap else run.end_ns
+
+    @property
+    def losses(self) -> list[str]:
+        """What was to be kept of the trace, and was not: sentences without a period."""
+        found = []
+        if self.dropped:
+            samples = text.plural(self.dropped, "sample")
+            found.append(f"the trace of {samples} was not kept, because there was no room for it")
+        if self._errors:
+            snapshots = text.plural(len(self._errors), "snapshot")
+            found.append(f"{snapshots} of the trace could not be read completely")
+        return found
 
     @property
     def cost_text(self) -> str:

@@ -236,6 +236,8 @@ def _label_traced(step: Document, kept: Kept) -> None:
     for lost in kept.lost:
         words = f"--explain: {lost.reason}. To explain samples: {lost.remedy}."
         step["events"].append({"event": "message", "time_s": 0.0, "text": words})
+    for words in kept.losses:
+        step["events"].append({"event": "message", "time_s": 0.0, "text": f"--explain: {words}."})
 
 
 def _causes(run: StoredRun) -> list[Document]:
