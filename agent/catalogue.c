@@ -216,7 +216,7 @@ const char *catalogue_names(char *buf, size_t size)
 	return buf;
 }
 
-static const char *const type_names[] = {
+static const char type_names[][9] = {
 	[OPTION_DURATION] = "duration", [OPTION_INTEGER] = "integer", [OPTION_SIZE] = "size",
 	[OPTION_CPUS] = "cpus",		[OPTION_ENUM] = "enum",	      [OPTION_ENUMS] = "enums",
 	[OPTION_FLAG] = "flag",		[OPTION_TEXT] = "text",

@@ -276,7 +276,7 @@ static int main_restore(int argc, char **argv)
 
 static void main_print_usage(FILE *out)
 {
-	static const char *const notations[] = {
+	static const char notations[][6] = {
 		[OPTION_DURATION] = " TIME", [OPTION_INTEGER] = " N", [OPTION_SIZE] = " SIZE",
 		[OPTION_CPUS] = " LIST",     [OPTION_FLAG] = "",
 	};

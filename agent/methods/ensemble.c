@@ -118,7 +118,7 @@ int ensemble_series(struct ensemble *e, const char *name, const char *label, con
 
 void ensemble_tested(struct ensemble *e, int series, int level)
 {
-	static const char *const names[] = {
+	static const char names[][6] = {
 		[SCHED_OTHER] = "other",
 		[SCHED_FIFO] = "fifo",
 		[SCHED_RR] = "rr",

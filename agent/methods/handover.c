@@ -435,7 +435,7 @@ bool handover_pid_lives(pid_t pid)
 static int handover_add_series(struct handover *h, enum handover_role role,
 			       enum handover_place place)
 {
-	static const char *const policies[] = {
+	static const char policies[][6] = {
 		[SCHED_OTHER] = "other",
 		[SCHED_FIFO] = "fifo",
 		[SCHED_RR] = "rr",

@@ -31,7 +31,7 @@
 /* The kind that @text (@size letters) names; NULL: none. */
 static const char *find_kind(const char *text, size_t size)
 {
-	static const char *const kinds[] = {
+	static const char kinds[][22] = {
 		"spin_lock",	  "spin_lock_bh",	  "tasklet", "kthread", "preempt_disable",
 		"local_irq_save", "raw_spin_lock_irqsave"
 	};

@@ -41,7 +41,7 @@ const char tracing_events[] = "sched/sched_switch\0"
 
 static const char *tracing_folder(void)
 {
-	static const char *const folders[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
+	static const char folders[][26] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
 
 	for (int i = 0; i < 2; i++) {
 		char path[64];
@@ -105,8 +105,10 @@ int tracing_open(struct tracing *tracing, struct settings *settings, const struc
 				   "the kernel's trace files cannot be reached");
 	tracing->page_size = (size_t)sysconf(_SC_PAGESIZE);
 	tracing->pages = malloc(2 * tracing->page_size + TRACING_TEXT);
-	if (!tracing->pages)
-		return message_set(msg, -ENOMEM, "free some memory", "out of memory");
+	if (!tracing->pages) {
+		err = -ENOMEM;
+		goto out;
+	}
 	tracing->text = (char *)tracing->pages + 2 * tracing->page_size;
 	snprintf(tracing->instance, sizeof(tracing->instance), "%s/instances/rtgauge-%d-explain",
 		 folder, (int)getpid());
@@ -118,18 +120,18 @@ int tracing_open(struct tracing *tracing, struct settings *settings, const struc
 		err = tracing_put(tracing, "trace_clock", "mono");
 	if (!err)
 		err = tracing_size(tracing, cpus);
-	if (err) {
-		tracing_close(tracing);
-		return message_set(
-			msg, err,
-			err == -ENOMEM ? "free some memory" :
-					 "run as root, on a kernel that is not locked down",
-			"cannot make a trace instance in %s: %s", folder, value_reason(err));
-	}
+	if (err)
+		goto out;
 	/* the first one allocates the memory */
 	tracing->swaps = !tracing_put(tracing, "snapshot", "1");
 	tracing_release(tracing);
 	return 0;
+out:
+	tracing_close(tracing);
+	return message_set(msg, err,
+			   err == -ENOMEM ? "free some memory" :
+					    "run as root, on a kernel that is not locked down",
+			   "cannot make a trace instance in %s: %s", folder, value_reason(err));
 }
 
 int tracing_start(const struct tracing *tracing)
