@@ -61,7 +61,7 @@ def test_without_the_option_codes_are_the_usual_ones(rtgauge: Run) -> None:
     [
         (RuntimeError("a bug"), 128),
         (OSError(28, "No space left on device"), 125),
-        (KeyboardInterrupt(), 125),
+        (KeyboardInterrupt(), 130),
         (TargetError("no boot"), 125),
     ],
 )
@@ -152,3 +152,11 @@ def test_git_names_the_first_bad_commit_and_skips_what_failed(tmp_path: Path) ->
     told = [line.partition(":")[0] + line.rpartition("]")[2] for line in log if line[0] == "#"]
     assert {"# skip commit 4", "# good commit 5", "# bad commit 6"} <= set(told)
     assert told[-1] == "# first bad commit commit 6"
+
+
+def test_ctrl_c_ends_the_bisection(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git skips a commit with 125, and takes 128 and more as the end."""
+    monkeypatch.setattr("rtgauge.engine.study.Interruption.asked", True)
+    done = rtgauge(*BASE, "--target", "fake", "--budget", "1us")
+    assert done.code == 130
+    assert "bisect: interrupted, the bisection ends (exit code 130)" in done.err

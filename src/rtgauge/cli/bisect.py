@@ -20,12 +20,14 @@ _RUNS: Final = ("run", "log-host")
 
 
 class BisectCode(enum.IntEnum):
-    """Exit codes for git. STOP ends the bisection, because every commit would give this result."""
+    """Exit codes for git. STOP ends the bisection, because every commit would give this result.
+    INTERRUPTED ends it, because the user stopped the run: the code of a shell for SIGINT."""
 
     GOOD = 0
     BAD = 1
     UNTESTABLE = 125
     STOP = 128
+    INTERRUPTED = 130
 
 
 def asked(words: Sequence[str]) -> bool:
@@ -39,16 +41,23 @@ def code_of_error(code: int) -> BisectCode:
     """For what ended with an error of this usual exit code, after its message."""
     if code == ExitCode.USAGE:
         return _told(BisectCode.STOP, "correct the command and bisect again")
+    if code == ExitCode.INTERRUPTED:
+        return _told(BisectCode.INTERRUPTED, "")
     return _told(BisectCode.UNTESTABLE, "")
 
 
-def judge(document: Mapping[str, Any], states: Sequence[tuple[str, str]]) -> BisectCode:
+def judge(
+    document: Mapping[str, Any], states: Sequence[tuple[str, str]], *, stopped: bool = False
+) -> BisectCode:
     """For runs that came to an end: their results and, of each, its state and the reason for it.
+    ``stopped``: the user stopped them.
 
     Bad: a budget was exceeded, or a test failed that is not a known limitation. Good: everything
     that was asked for was measured, and nothing exceeded its budget. A run that is too short to
     prove its budget is good. Anything else that is not decided cannot be judged.
     """
+    if stopped:
+        return _told(BisectCode.INTERRUPTED, "")
     runs = document["runs"]
     verdicts = [(run, one) for run in runs for one in run["verdicts"]]
     tests = [one for run in runs for one in run["tests"] if one["known_limitation"] is None]
@@ -86,6 +95,7 @@ def _told(code: BisectCode, why: str) -> BisectCode:
         BisectCode.BAD: "bad",
         BisectCode.UNTESTABLE: "this commit cannot be judged",
         BisectCode.STOP: "the bisection ends",
+        BisectCode.INTERRUPTED: "interrupted, the bisection ends",
     }
     say(f"bisect: {words[code]} (exit code {int(code)})" + (f": {why}" if why else ""))
     return code

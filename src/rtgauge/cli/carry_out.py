@@ -172,7 +172,8 @@ def show_results(
                 )
             )
     if talk.bisect:
-        return int(judge(document, [(one.state, one.reason) for one in outcomes]))
+        states = [(one.state, one.reason) for one in outcomes]
+        return int(judge(document, states, stopped=any(one.stopped for one in outcomes)))
     return int(_exit_code(outcomes, document, evaluation))
 
 

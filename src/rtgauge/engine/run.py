@@ -54,7 +54,8 @@ BUSY_PAUSE_S: Final = 2.0
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How one run ended. ``exit_code`` does not include budgets and verdicts."""
+    """How one run ended. ``exit_code`` does not include budgets and verdicts. ``stopped``: the user
+    stopped it."""
 
     id: str
     target: str
@@ -62,6 +63,7 @@ class RunOutcome:
     reason: str
     remedy: str
     exit_code: ExitCode
+    stopped: bool = False
 
 
 class Progress(StepProgress, Protocol):
@@ -239,6 +241,7 @@ class Run:
             self._document["reason"],
             self._document["remedy"],
             self._exit_code(),
+            interruption.asked,
         )
         self._progress.run_ended(outcome)
         return outcome
