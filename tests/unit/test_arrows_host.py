@@ -14,6 +14,7 @@ SOURCES = Path(rtgauge.__file__).parent
 #: package around it. Every part may import ``rtgauge`` itself, which holds the version.
 ARROWS: Mapping[str, str] = {
     "errors": "",
+    "home": "errors",
     "clock": "",
     "units": "",
     "text": "units",
@@ -25,12 +26,12 @@ ARROWS: Mapping[str, str] = {
     "options": "errors units",
     "catalogue": "errors facts options units",
     "plan": "errors catalogue options units",
-    "lab": "errors architectures units",
+    "lab": "errors home architectures units",
     "target": "target.fake errors clock architectures facts units text lab",
     # The fake has no agent, so it interprets the options and writes the stream itself.
     "target.fake": "errors clock catalogue stream units",
     "audit": "errors facts units text",
-    "store": "errors stream catalogue units text",
+    "store": "errors home stream catalogue units text",
     # The model is data that reports read, too; the rest finds causes.
     "causes.model": "",
     "causes.blame": "causes.model",
@@ -50,8 +51,8 @@ ARROWS: Mapping[str, str] = {
     " store units text",
     "capture": "errors catalogue stream stats store units text",
     "printed": "errors stream stats store units text",
-    "cli": "errors clock architectures units text facts options catalogue plan lab target audit"
-    " causes causes.model store stats stream engine report report.render report.document"
+    "cli": "errors home clock architectures units text facts options catalogue plan lab target"
+    " audit causes causes.model store stats stream engine report report.render report.document"
     " report.sets report.pictures report.results capture printed",
     "__main__": "cli",
 }

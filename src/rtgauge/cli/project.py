@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rtgauge.errors import RtgaugeError, UsageError, nearest
+from rtgauge.home import expanded
 
 __all__ = ["FILE", "Project", "project"]
 
@@ -71,12 +72,12 @@ class Project:
 
 def project() -> Project:
     """The project of the current folder, an empty one without a file. UsageError, RtgaugeError."""
-    here, home = Path.cwd(), Path.home()
+    here, above = Path.cwd(), Path(os.path.expanduser("~"))
     for folder in (here, *here.parents):
         path = folder / FILE
         if path.is_file() and _is_ours(path):
             return _read(path)
-        if folder == home:
+        if folder == above:
             break
     return Project()
 
@@ -118,7 +119,7 @@ def _read(path: Path) -> Project:
         )
     store = document.get("store")
     if store is not None and "://" not in store:
-        store = str(path.parent / Path(store).expanduser())
+        store = str(path.parent / expanded(store))
     measuring = {n: document[n] for n in ("budget", "rate", "load", "prepare") if document.get(n)}
     return Project(path, store, document.get("target", ""), measuring, report)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -14,7 +13,8 @@ from click.shell_completion import CompletionItem
 from click.types import StringParamType
 
 from rtgauge.cli.project import project
-from rtgauge.errors import RtgaugeError
+from rtgauge.errors import RtgaugeError, UsageError
+from rtgauge.home import home
 
 if TYPE_CHECKING:
     from rtgauge.catalogue import Catalogue
@@ -90,8 +90,8 @@ def _targets() -> dict[str, str]:
     for name in ("x86_64-rt", "x86_64-stock", "arm64-rt", "arm64-stock"):
         found[f"lab:{name}"] = "emulated board, newest kernel"
     found.update((f"lab:{name}", "emulated board with your kernel") for name in own_names())
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        text = (Path.home() / ".ssh" / "config").read_text("utf-8")
+    with contextlib.suppress(OSError, UnicodeDecodeError, UsageError):
+        text = (home() / ".ssh" / "config").read_text("utf-8")
         for line in re.findall(r"^\s*host[\s=]+(.+)$", text, re.M | re.I):
             for host in line.split():
                 if not re.search(r"[*?!]", host):

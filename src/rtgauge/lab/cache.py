@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rtgauge.errors import TargetError
+from rtgauge.home import home
 
 __all__ = [
     "CACHE_VARIABLE",
@@ -64,7 +65,7 @@ def cache_folder() -> Path:
     else:
         base = os.environ.get("XDG_CACHE_HOME", "")
         # The specification has relative ones ignored.
-        above = Path(base) if base.startswith("/") else Path.home() / ".cache"
+        above = Path(base) if base.startswith("/") else home() / ".cache"
         folder = above / "rtgauge" / "lab"
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Final
 
 from rtgauge.errors import TargetError
+from rtgauge.home import home
 from rtgauge.lab.doorbell import DOORBELL, Doorbell
 from rtgauge.lab.lines import Chip, Control, ControlError, Wire, outside_words
 
@@ -205,7 +206,7 @@ class Output:
 
 def consoles_folder() -> Path:
     """Where the consoles of machines that failed are kept."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    base = os.environ.get("XDG_STATE_HOME") or str(home() / ".local" / "state")
     return Path(base) / "rtgauge" / "consoles"
 
 

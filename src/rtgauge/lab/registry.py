@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rtgauge.errors import RtgaugeError, TargetError, UsageError, nearest
+from rtgauge.home import home
 from rtgauge.lab.boards import BOARDS, MACHINES, SERIES, Board, Own
 
 __all__ = ["KERNEL_ARGUMENT", "add", "board", "boards", "check_name", "own_names", "remove"]
@@ -61,7 +62,7 @@ def board(name: str) -> Board:
 def _folder() -> Path:
     base = os.environ.get("XDG_CONFIG_HOME", "")
     # The specification has relative ones ignored.
-    above = Path(base) if base.startswith("/") else Path.home() / ".config"
+    above = Path(base) if base.startswith("/") else home() / ".config"
     return above / "rtgauge" / "boards"
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from rtgauge.errors import RtgaugeError, StoreError, UsageError, nearest
+from rtgauge.home import expanded, home
 from rtgauge.store.files import FolderLock, make_folder, store_errors, sync_folder
 from rtgauge.store.folder import DOCUMENT, RunFolder, read_document, recover, step_path
 from rtgauge.store.identity import is_run_id
@@ -229,7 +230,7 @@ def _locate(place: str) -> tuple[sa.URL, Path, bool]:
     """The index of the store at ``place``, the folder of its data, and whether the index is in a
     folder of rtgauge's own. Raises UsageError."""
     if "://" not in place:
-        path = Path(place).expanduser().absolute()
+        path = expanded(place).absolute()
         if path.is_file() or (path.suffix in SQLITE_SUFFIXES and not path.is_dir()):
             return sa.URL.create("sqlite", database=str(path)), path.parent, False
         return sa.URL.create("sqlite", database=str(path / "index.db")), path, True
@@ -243,7 +244,7 @@ def _locate(place: str) -> tuple[sa.URL, Path, bool]:
     given = address.query.get("data", "")
     if not isinstance(given, str):
         raise UsageError(f"the store {address.render_as_string()} has several folders", PLACES)
-    data = Path(given).expanduser().absolute() if given else None
+    data = expanded(given).absolute() if given else None
     address = address.difference_update_query(["data"])
     if backend == "sqlite" and address.database and address.database != ":memory:":
         file = Path(address.database).absolute()
@@ -259,9 +260,9 @@ def _locate(place: str) -> tuple[sa.URL, Path, bool]:
 
 
 def _default_folder() -> Path:
-    home = os.environ.get("XDG_DATA_HOME", "")
-    base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "share"
-    return base / "rtgauge"
+    base = os.environ.get("XDG_DATA_HOME", "")
+    above = Path(base) if os.path.isabs(base) else home() / ".local" / "share"
+    return above / "rtgauge"
 
 
 def _stamp(path: Path) -> Stamp | None:

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's home folder: HOME, else the one in /etc/passwd."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rtgauge.errors import UsageError
+
+__all__ = ["expanded", "home"]
+
+
+def home() -> Path:
+    """The home folder. UsageError for a user without one, as in some containers."""
+    return expanded("~")
+
+
+def expanded(path: str | Path) -> Path:
+    """The path, with ``~`` and ``~user`` replaced. UsageError if there is no such folder."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise UsageError(
+            f"{path} is unknown: neither HOME nor /etc/passwd names a home folder",
+            "set it, as in HOME=/var/tmp rtgauge runs",
+        ) from None
