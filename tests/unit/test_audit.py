@@ -1093,7 +1093,7 @@ CASES = [
         "error",
         {"agent.fifo": 1, "agent.uid": 1000},
         "not permitted",
-        "limits.conf",
+        "limits.d/90-rtgauge.conf",
     ),
     Case(
         "privileges",

@@ -35,8 +35,8 @@ def _fifo_remedy(facts: Facts) -> str:
             " docker run --cap-add SYS_NICE --cap-add IPC_LOCK --ulimit rtprio=99"
         )
     return (
-        "run as root, or with sudo without a password, or add to /etc/security/limits.conf: USER -"
-        " rtprio 99 and USER - memlock unlimited, and log in again"
+        "printf '%s - rtprio 99\\n%s - memlock unlimited\\n' $USER $USER | sudo tee "
+        "/etc/security/limits.d/90-rtgauge.conf # then log in again"
     )
 
 

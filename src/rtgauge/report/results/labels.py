@@ -224,7 +224,9 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-_PROGRAMS: Final = re.compile(r"(rtgauge|echo|sysctl|cpupower|systemctl|swapoff|for|do|done)\b")
+_PROGRAMS: Final = re.compile(
+    r"(rtgauge|echo|printf|sysctl|cpupower|systemctl|swapoff|for|do|done)\b"
+)
 _LAST: Final = re.compile(r"(?:(.*): )?(rtgauge(?! run )(?: [\w./@=-]+)+)")
 _ON_TARGET: Final = ("check", "module")
 
