@@ -22,11 +22,11 @@ from rtgauge.report.document.answer import (
     answer_figure,
     answer_of,
     answer_section,
-    step_command,
 )
 from rtgauge.report.document.blocks import Block, Bullets, Callout, Command, Heading, Line, Section
 from rtgauge.report.document.cycles import CYCLES_NS, shortest
 from rtgauge.report.results import model
+from rtgauge.report.results.again import step_command
 from rtgauge.report.results.labels import shell_command, without_command
 from rtgauge.text import plain
 from rtgauge.units import parse_duration, parse_rate
@@ -332,7 +332,8 @@ def test_without_real_time_priority() -> None:
     assert "without real-time priority" in answer.title
     assert "SCHED_OTHER" in text(answer.worst)
     assert not answer.cycles
-    assert answer.actions[0].command == answer.cause_command == "rtgauge check"
+    again = 'sudo "$(command -v rtgauge)" run timer --interval 1ms --load sched'
+    assert answer.actions[0].command == answer.cause_command == again
     assert "SCHED_OTHER" in text(answer.cause)
     assert not answer.sure_command  # no length mends it
 
@@ -548,7 +549,30 @@ def test_as_many_steps_are_listed_as_are_counted() -> None:
         run.steps.append(made.step(len(run.steps), [], name, header=None, end=None, state="failed"))
     run.steps.append(made.step(len(run.steps), [latency(1)], "clock-cost", role="calibration"))
     said = plain(answer_of(built(run)).missing)
-    assert said == "Not measured: 8 of 11 steps (a ×2, b, c, d and 3 more)."
+    assert said == "Not measured: 8 of 11 steps (a ×2, b, c, d, e ×2 and f)."
+
+
+def test_chapters_without_any_step_are_named_in_place_of_their_steps() -> None:
+    document = built(timers(10, 18))
+    first = document["steps"][0]
+    places = [("threads", name) for name in "abcd"] + [("mutexes", name) for name in "efg"]
+    document["steps"] = [first] + [
+        {**first, "step": at, "measurement": name, "chapter": chapter, "state": state}
+        for at, (chapter, name) in enumerate(places, 1)
+        for state in ["complete" if name == "f" else "skipped"]
+    ]
+    said = plain(answer_of(document).missing)
+    assert said == "Not measured: 6 of 8 steps (all 4 steps of threads, e and g)."
+
+
+def test_an_interrupted_response_says_how_many_events_it_lacks() -> None:
+    series = latency(20, 1000, name="response")
+    series.gaps = ((100, 3),)
+    step = made.step(0, [series], budget_ns=150_000, state="interrupted")
+    step.header.parameters["timeout"] = stream.Parameter(None, "5ms")  # type: ignore[union-attr,index]
+    step.header.parameters["samples"] = stream.Parameter("1500", "1500")  # type: ignore[union-attr,index]
+    said = plain(answer_of(built(made.run([step], state="interrupted"))).scope)
+    assert said.endswith("3 of 1 003 events had no answer, 497 of 1 500 were not raised.")
 
 
 def test_a_run_that_was_interrupted_is_run_again_first() -> None:

@@ -34,15 +34,16 @@ from rtgauge.report.document.blocks import (
 from rtgauge.report.document.cycles import SHARE, Cycle, cycles, shortest
 from rtgauge.report.document.tables import Cell, Grid, Row
 from rtgauge.report.pictures.distribution import FAR, Curve, distribution
+from rtgauge.report.results.again import lasting_command, step_command, times_answers
 from rtgauge.report.results.labels import (
     Level,
     capital,
     carried_out,
+    chapters,
     highest,
     is_response,
     lab_text,
     load_text,
-    made_of_a_file,
     ordinary_policies,
     peak,
     series_labels,
@@ -71,8 +72,8 @@ __all__ = [
     "answer_section",
     "board_text",
     "limits",
-    "step_command",
     "tests_of",
+    "when_text",
 ]
 
 Model = Mapping[str, Any]
@@ -83,8 +84,6 @@ NAMES: Final = 4
 EXPLAIN: Final = "rtgauge explain"
 BOARD: Final = "ssh://root@board"
 """The target in commands that measure on a board in place of an emulated one."""
-EVENTS: Final = ("for", "samples", "interval", "dither")
-"""Options of a board's step that its log host carries out."""
 EVALUATION: Final = "evaluate"
 """The name of the plan that ``rtgauge evaluate`` carries out."""
 FAKE: Final = "fake"
@@ -454,7 +453,7 @@ def _worst(data: _Data) -> Line:
     if policies := ordinary_policies(data.run, step):
         where.append(policies)
     if not one["unanswered"]:
-        where.append(_when(data.run, one))
+        where.append(when_text(data.run, one))
     text = ", ".join(text for text in where if text)
     missing = one["unanswered"]
     if not missing:
@@ -465,7 +464,7 @@ def _worst(data: _Data) -> Line:
     return line(OBSERVED, figure, f" ({text}){more}")
 
 
-def _when(run: Model, one: Model) -> str:
+def when_text(run: Model, one: Model) -> str:
     """The time of day of a maximum, with the date in a run of more than half a day; by a clock that
     was never set, or that of an emulated board, the time since the step began."""
     if one["max_at"] is None:
@@ -526,7 +525,7 @@ def _sure(data: _Data) -> tuple[Line, str]:
     what = "events without an answer" if one["unanswered"] else f"{things} above the maximum"
     text += f" {numbers.duration(needed, up=True)} needed to show that {what} are rarer than "
     text += f"{numbers.per_hour(DEFAULT_RATE_PER_HOUR)}."
-    return line(text), _longer(data, data.step(one), needed)
+    return line(text), lasting_command(data.run, data.step(one), needed, {})
 
 
 def _sure_of_budget(data: _Data) -> tuple[Line, str]:
@@ -544,10 +543,12 @@ def _sure_of_budget(data: _Data) -> tuple[Line, str]:
     if len(same) > 1:
         series = [data.run["series"][other["series"]] for other in same]
         text = f"{capital(series_labels(series)[same.index(verdict)])}: {text}"
+    if verdict["result"] == "fail" and not verdict["rate_per_hour"]:
+        return line(f"{text} That is certain: one exceedance is enough."), ""
     if verdict["result"] != "inconclusive":
         return line(text), ""
     if verdict["needed_s"] is None or _exceeds(data, verdict):
-        return line(f"{text} {capital(verdict['remedy'])}."), _deciding(data, verdict)
+        return line(f"{text} {capital(verdict['remedy'])}."), verdict["command"]
     rate, needed = step["budget"]["rate_per_hour"], verdict["needed_s"]
     kept = [other for other in same if not _exceeds(data, other)]
     total = sum(data.run["series"][other["series"]]["count"] for other in kept)
@@ -556,93 +557,12 @@ def _sure_of_budget(data: _Data) -> tuple[Line, str]:
         f"0 of {numbers.count(total)} {things} above "
         f"{numbers.microseconds(verdict['budget_ns'])} in "
         f"{numbers.duration(one['bound']['duration_s'])}. "
+        f"{numbers.percent(one['bound']['confidence'])} sure: at most "
+        f"{numbers.per_hour(verdict['bound_per_hour'])} exceed it. "
         f"{numbers.duration(needed, up=True)} needed to show that exceedances are rarer than "
         f"{numbers.per_hour(DEFAULT_RATE_PER_HOUR if rate is None else rate)}."
     )
-    return line(text), _deciding(data, verdict)
-
-
-def _deciding(data: _Data, verdict: Model) -> str:
-    """The command of a run long enough to decide a verdict; empty where none does."""
-    step = data.steps[verdict["step"]]
-    if verdict["needed_s"] is not None:
-        return _longer(data, step, verdict["needed_s"])
-    if verdict["needed_samples"] is None or "samples" not in step["parameters"]:
-        return ""
-    limit = {"for": "0"} if step["parameters"].get("for", "0") not in ("", "0") else {}
-    return step_command(data.run, step, {"samples": str(verdict["needed_samples"]), **limit})
-
-
-def _longer(data: _Data, step: Model, seconds: float) -> str:
-    """The command that repeats a step for that long; empty where its length cannot be chosen."""
-    return _lasting(data.run, step, seconds, {})
-
-
-def _lasting(run: Model, step: Model, seconds: float, change: Mapping[str, str]) -> str:
-    """The command that repeats a step for that long, in minutes or in samples, rounded up."""
-    if "for" in step["parameters"] or "for" in (step.get("asked") or {}):
-        minutes = -(-int(seconds + 1) // 60)
-        return step_command(run, step, {"for": format_duration(minutes * 60 * 10**9), **change})
-    series = [one for one in run["series"] if one["step"] == step["step"] and one["interval_ns"]]
-    if "samples" not in step["parameters"] or not series:
-        return ""
-    samples = -(-int((seconds + 1) * 1e9) // max(one["interval_ns"] for one in series))
-    return step_command(run, step, {"samples": str(samples), **change})
-
-
-def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
-    """The command that carries out a step again, with other options. A length replaces both
-    lengths. A change to an empty text drops an option. Empty for a run made of a file."""
-    if made_of_a_file(run):
-        return ""
-    step = _of_the_board(run, step)
-    options = {name: str(value) for name, value in (step.get("asked") or {}).items()}
-    if {"for", "samples"} & set(change):
-        options = {name: text for name, text in options.items() if name not in ("for", "samples")}
-    flags = [name for name, value in step["run_options"].items() if value is True]
-    options |= {n: str(value) for n, value in step["run_options"].items() if value is not True}
-    if step["budget"]:
-        options["budget"] = format_duration(step["budget"]["budget_ns"])
-        if step["budget"]["rate_per_hour"] is not None:
-            rate = f"{step['budget']['rate_per_hour']:.15f}".rstrip("0").rstrip(".")
-            options["rate"] = f"{rate}/h"  # without an exponent
-    options |= change
-    if options.get("disturb") and "lab" not in run["environment"]:
-        flags.append("allow-disturb")
-    words = ["rtgauge", "run", step["measurement"]]
-    if run["target"] not in ("", "local"):
-        words += ["--target", run["target"]]
-    for name, text in options.items():
-        words += [f"--{name}", text] if text else []
-    words += [f"--{name}" for name in flags if name not in change]
-    return shlex.join(words)
-
-
-def _of_the_board(run: Model, step: Model) -> Model:
-    """A step of a board and its log host as one command asks for it: the board's, with the events
-    of its log host; any other step as it is."""
-    planned = (run["plan"] or {}).get("steps")
-    if not isinstance(planned, list):
-        return step
-    steps = {one["step"]: one for one in run["steps"]}
-    at = step["step"]
-    host = at if _times_answers(planned, at) else at + 1
-    if not _times_answers(planned, host) or host - 1 not in steps or host not in steps:
-        return step
-    board, events = steps[host - 1], steps[host].get("asked") or {}
-    asked = {**{name: events[name] for name in EVENTS if name in events}, **(board["asked"] or {})}
-    pair = planned[host - 1]
-    if isinstance(pair, Mapping) and pair.get("log_line"):  # else an emulated board brings it
-        for key in ("log_host", "log_line", "log_set"):
-            asked[key.replace("_", "-")] = pair.get(key) or ""
-    return {**board, "asked": asked, "budget": steps[host]["budget"]}
-
-
-def _times_answers(planned: Sequence[Any], at: int) -> bool:
-    """Whether that step of a plan is the log host's of a pair."""
-    one = planned[at] if 0 < at < len(planned) else None
-    parameters = one.get("parameters") if isinstance(one, Mapping) else None
-    return isinstance(parameters, Mapping) and "answered-by" in parameters
+    return line(text), verdict["command"]
 
 
 # --- the cause, and what limits the figures ------------------------------------------------------
@@ -673,10 +593,10 @@ def _likely(data: _Data) -> tuple[Line, str]:
             by_rule.setdefault(observation["rule"], observation["text"])
     if policies := ordinary_policies(run, step):
         text = f"Likely cause: {policies}. Without real-time priority, other tasks run first."
-        return line(text), "rtgauge check"
+        return line(text), _raised(data)
     if "disturbed" in by_rule:
         return line("Cause: the injection of this run."), step_command(run, step, {"disturb": ""})
-    stop = _lasting(run, step, 3599, {"stop-above": f"{_limit_us(one):.15g}us"})
+    stop = lasting_command(run, step, 3599, {"stop-above": f"{_limit_us(one):.15g}us"})
     if "stop-above" not in step["parameters"]:
         stop = ""
     if (run["environment"].get("lab") or {}).get("mode") == "counted" and one["interval_ns"]:
@@ -690,7 +610,7 @@ def _likely(data: _Data) -> tuple[Line, str]:
     if one["first"] == one["max"] and "first sample" in by_rule:
         return line(f"Likely cause: cold caches. {by_rule['first sample']}"), ""
     if "second line" in by_rule:
-        again = _lasting(run, step, 119, {"dither": "yes"})
+        again = lasting_command(run, step, 119, {"dither": "yes"})
         text = f"Likely cause: something periodic. {by_rule['second line']}"
         return line(text), again if step["parameters"].get("dither") == "no" else stop
     other = _maximum(data.idle)
@@ -760,19 +680,28 @@ def _missing(data: _Data) -> str:
     broken = [step for step in steps if step["state"] in ("failed", "skipped")]
     if not broken:
         return ""
-    names = [str(step["measurement"]) for step in broken]
-    first = list(dict.fromkeys(names))[:NAMES]
-    shown = [name + (f" ×{many}" if (many := names.count(name)) > 1 else "") for name in first]
-    if more := sum(name not in first for name in names):
-        shown.append(f"{more} more")
-    reasons = [step["reason"] for step in broken if step["reason"]]
     text = f"Not measured: {len(broken)} of {numbers.plural(len(steps), 'step')} "
-    text += f"({numbers.join(shown)})"
+    text += f"({_names(data.run, broken)})"
+    reasons = [step["reason"] for step in broken if step["reason"]]
     if not reasons:
         return f"{text}."
     most = max(reasons, key=reasons.count)
     mostly = "" if reasons.count(most) == len(broken) else "mostly because "
     return f"{text}: {mostly}{most.rstrip('.')}."
+
+
+def _names(run: Model, steps: Sequence[Model]) -> str:
+    """The measurements of some steps: all names, or where they are many, whole chapters first."""
+    names = [str(step["measurement"]) for step in steps]
+    said = []
+    if len(set(names)) > NAMES:
+        for chapter, members in chapters(run).items():
+            if len(members) > 1 and all(step in steps for step in members):
+                said.append(f"all {numbers.plural(len(members), 'step')} of {chapter.lower()}")
+                names = [one for one in names if one not in {s["measurement"] for s in members}]
+    for name in dict.fromkeys(names):
+        said.append(name + (f" ×{many}" if (many := names.count(name)) > 1 else ""))
+    return numbers.join(said)
 
 
 def _scope(data: _Data) -> str:
@@ -785,11 +714,25 @@ def _scope(data: _Data) -> str:
         return f"All {every} steps were measured." if states == {"complete"} else ""
     planned = (data.run["plan"] or {}).get("steps")
     hosts = planned if isinstance(planned, list) else []
-    own = [step for step in data.measured if not _times_answers(hosts, step["step"])]
+    own = [step for step in data.measured if not times_answers(hosts, step["step"])]
     names = list(dict.fromkeys(step["measurement"] for step in own or data.measured))
     text = f"Only the {numbers.join(names)} {'was' if len(names) == 1 else 'were'} measured"
     if data.best and not (data.idle and data.loaded):
         text += f", and only {'under load' if data.loaded else 'while idle'}"
+    return f"{text}.{_unraised(data)}"
+
+
+def _unraised(data: _Data) -> str:
+    """How many events an interrupted step lacks, and how many had no answer; empty for others."""
+    one = data.top
+    if one is None or not waits_for_answers(one["name"], one["unit"]):
+        return ""
+    raised = one["count"] + one["unanswered"]
+    asked = data.step(one)["parameters"].get("samples", "")
+    text = f" {numbers.count(one['unanswered'])} of {numbers.count(raised)} events had no answer"
+    lacking = int(asked) - raised if asked.isdecimal() else 0
+    if lacking > 0:
+        text += f", {numbers.count(lacking)} of {numbers.count(int(asked))} were not raised"
     return f"{text}."
 
 
@@ -806,8 +749,7 @@ def _actions(data: _Data, state: State, longer: str, cause: str) -> Iterator[Act
     )
     told = [finding for finding in found if finding["check"] == "privileges"]
     if data.due and not data.real:
-        text = told[0]["remedy"] if told else "run as root, or give the user real-time priority"
-        yield Action(capital(text), "rtgauge check", "shows the latency of a real-time task")
+        yield from _privileged(data, told)
     else:
         yield from _broken(data)
     yield from _undecided(data, state)
@@ -896,6 +838,35 @@ def _again(data: _Data, longer: str) -> Iterator[Action]:
         yield Action("Run it again", step_command(run, left[0], {}), "completes the measurement")
 
 
+def _privileged(data: _Data, found: Sequence[Model]) -> Iterator[Action]:
+    """What gives the agent real-time priority. ``found``: the finding on privileges, if any."""
+    remedy = without_command(found[0]["remedy"]) if found else ""
+    text = capital(remedy) or "Measure again as root"
+    yield Action(text, _raised(data), "shows the latency of a real-time task")
+    if found and found[0]["command"]:
+        text = "Or allow the user real-time priority"
+        yield Action(text, found[0]["command"], "no root needed")
+
+
+def _raised(data: _Data) -> str:
+    """The command that measures again; on this machine as root."""
+    run = data.run
+    again = _evaluation(data, run["target"]) if _is_evaluation(run) else ""
+    again = again or step_command(run, data.step(data.top), {})
+    if not again or run["target"] not in ("", "local"):
+        return again
+    return f'sudo "$(command -v rtgauge)"{again.removeprefix("rtgauge")}'
+
+
+def _evaluation(data: _Data, target: str) -> str:
+    """The command of an evaluation of a target with the same budget."""
+    words = ["rtgauge", "evaluate"]
+    words += ["--target", target] if target not in ("", "local") else []
+    if budget := min((s["budget"]["budget_ns"] for s in data.measured if s["budget"]), default=0):
+        words += ["--budget", format_duration(budget)]
+    return shlex.join(words)
+
+
 def _is_evaluation(run: Model) -> bool:
     return (run["plan"] or {}).get("name") == EVALUATION
 
@@ -906,10 +877,7 @@ def _on_the_board(data: _Data) -> str:
     board = {**data.run, "target": BOARD, "environment": environment}
     if not _is_evaluation(board):
         return step_command(board, data.step(data.top), {"disturb": ""})
-    words = ["rtgauge", "evaluate", "--target", BOARD]
-    if budget := min((s["budget"]["budget_ns"] for s in data.measured if s["budget"]), default=0):
-        words += ["--budget", format_duration(budget)]
-    return shlex.join(words)
+    return _evaluation(data, BOARD)
 
 
 def _undecided(data: _Data, state: State) -> Iterator[Action]:

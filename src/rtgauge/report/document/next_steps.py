@@ -13,10 +13,11 @@ from itertools import islice
 from typing import Any, Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer import ACTIONS, BOARD, Action, answer_of, step_command
+from rtgauge.report.document.answer import ACTIONS, BOARD, Action, answer_of
+from rtgauge.report.results.again import step_command
 from rtgauge.report.sets.decide import WITHIN
 
-__all__ = ["after_comparison"]
+__all__ = ["after_comparison", "worst_set"]
 
 Model = Mapping[str, Any]
 
@@ -52,7 +53,7 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         repeat = Action(f"Repeat the study in {more} blocks", command, gain)
     if more and not decided:
         yield repeat
-    worst = _worst(document, quantity, primary)
+    worst = worst_set(document, quantity)
     run = max(sets[worst], key=lambda run: _maximum(quantity, run))
     answer = answer_of(run)
     if answer.cause_command:
@@ -72,9 +73,10 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         yield Action("Guard it in CI", command, f"ends with 3 if one is worse, beyond {margin}")
 
 
-def _worst(document: Model, quantity: Model, primary: Model | None) -> int:
+def worst_set(document: Model, quantity: Model) -> int:
     """The place of the set to improve: the worse one if that is proven, else that with the highest
     max."""
+    primary = next((one for one in document["comparisons"] if one["primary"]), None)
     if primary is not None and primary["verdict"] in ("better", "worse"):
         return int(primary["set"]) if primary["verdict"] == "worse" else 0
     rows = [row for row in quantity["rows"] if row["figures"]["max"] is not None]

@@ -192,13 +192,17 @@ def system_facts(run: Model) -> tuple[Named, ...]:
 
 
 def told(run: Model) -> list[str]:
-    """The system and its loads in a few words each. The answer has the length of the measurement.
-    Without one, the length of the run is added."""
+    """The system, its loads and what they do, and the length of the run, in a few words each."""
     facts = {fact.name: fact.text for fact in system_facts(run)}
     said = ["emulated board"] if "Board" in facts else []
+    said += [one["found"].partition(",")[0] for one in run["findings"]
+             if (one["check"], one["level"]) == ("virtualisation", "warning")]  # fmt: skip
     said += [facts[name] for name in ("Kernel", "Real-time model", "Processor")]
-    said.append("idle" if facts["Load"] == "idle" else f"load: {facts['Load']}")
-    return said if answer_of(run).sure else [*said, f"run of {facts['Length']}"]
+    loads = (step["load"].get("meaning") for step in run["steps"] if step["role"] == "measurement")
+    meant = [one for one in dict.fromkeys(loads) if one]
+    load = "idle" if facts["Load"] == "idle" else f"load: {facts['Load']}"
+    said.append(f"{load} ({'; '.join(meant)})" if len(meant) == 1 else load)
+    return [*said, f"run of {facts['Length']}"]
 
 
 def _commands(steps: Sequence[Model]) -> str:

@@ -23,6 +23,7 @@ from rtgauge.causes.model import causes_of
 from rtgauge.causes.tracefs import Kept, kept_of
 from rtgauge.errors import StoreError
 from rtgauge.report.results import background, gather
+from rtgauge.report.results.again import deciding_command
 from rtgauge.report.results.bounds import Held, Member, bounds, verdict_on
 from rtgauge.report.results.composed import Stage, composed
 from rtgauge.report.results.histogram import histogram_of
@@ -150,6 +151,7 @@ def _run(
     for step in sorted(run.steps, key=lambda step: step.number):
         planned = _planned(source.get("plan"), step.number)
         steps.append(_step(step, chapters.get(_measurement(step), ""), planned, target))
+        _tell_meaning(steps[-1]["load"], source.get("catalogue"))
         kept, usual = kept_of(step), {}
         _label_traced(steps[-1], kept)
         stages = composed(step, _described(source.get("catalogue"), _measurement(step)))
@@ -214,6 +216,8 @@ def _run(
         "notes": notes(source.get("plan") or {}),
         "causes": _causes(run) + traced,
     }
+    for verdict in verdicts:
+        verdict["command"] = deciding_command(document, verdict)
     found = {place: figures[key] for place, key in enumerate(places)}
     marks: dict[int, Mark] = {}
     records = {step.number: (step.ambience, step.facts) for step in run.steps}
@@ -224,6 +228,15 @@ def _run(
         one["published"] = published(one, document)
         one["places"] = published_places(one, document)
     return document, tuple(places), marks, evidence
+
+
+def _tell_meaning(load: Document, catalogue: Any) -> None:
+    """Say what the parts of a load do, from the catalogue of the run."""
+    loads = (catalogue or {}).get("loads") or ()
+    known = {str(one.get("name")): one.get("summary") for one in loads}
+    names = [part.partition(":")[0] for part in load["name"].split(",")]
+    if said := [f"{name}: {known[name]}" for name in names if known.get(name)]:
+        load["meaning"] = "; ".join(said)
 
 
 def _label_traced(step: Document, kept: Kept) -> None:
@@ -776,6 +789,7 @@ def _budget_verdict(step: StoredStep, held: Held) -> Document:
         "budget_ns": held.budget_ns,
         "rate_per_hour": held.rate_per_hour,
         **said,
+        "bound_per_hour": judged.bound_per_hour,
         "doubt": why if said["result"] == "inconclusive" else "",
         "needed_s": length if longer else None,
         "needed_samples": samples if longer else None,

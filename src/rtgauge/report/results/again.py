@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that carry out a step of the results model again: as it was, longer, or changed.
+
+A command is a whole line that a shell takes as it is.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rtgauge.report.results.labels import made_of_a_file
+from rtgauge.units import format_duration
+
+__all__ = ["deciding_command", "lasting_command", "step_command", "times_answers"]
+
+Model = Mapping[str, Any]
+
+EVENTS: Final = ("for", "samples", "interval", "dither")
+"""Options of a board's step that its log host carries out."""
+
+
+def deciding_command(run: Model, verdict: Model) -> str:
+    """The command of a run long enough to decide a verdict; empty where none does."""
+    step = next(step for step in run["steps"] if step["step"] == verdict["step"])
+    if verdict["needed_s"] is not None:
+        return lasting_command(run, step, verdict["needed_s"], {})
+    if verdict["needed_samples"] is None or "samples" not in step["parameters"]:
+        return ""
+    limit = {"for": "0"} if step["parameters"].get("for", "0") not in ("", "0") else {}
+    return step_command(run, step, {"samples": str(verdict["needed_samples"]), **limit})
+
+
+def lasting_command(run: Model, step: Model, seconds: float, change: Mapping[str, str]) -> str:
+    """The command that repeats a step for that long, in minutes or in samples, rounded up; empty
+    where its length cannot be chosen. ``change``: as in ``step_command``."""
+    if "for" in step["parameters"] or "for" in (step.get("asked") or {}):
+        minutes = -(-int(seconds + 1) // 60)
+        return step_command(run, step, {"for": format_duration(minutes * 60 * 10**9), **change})
+    series = [one for one in run["series"] if one["step"] == step["step"] and one["interval_ns"]]
+    if "samples" not in step["parameters"] or not series:
+        return ""
+    samples = -(-int((seconds + 1) * 1e9) // max(one["interval_ns"] for one in series))
+    return step_command(run, step, {"samples": str(samples), **change})
+
+
+def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
+    """The command that carries out a step again, with other options. A length replaces both
+    lengths. A change to an empty text drops an option. Empty for a run made of a file."""
+    if made_of_a_file(run):
+        return ""
+    step = _of_the_board(run, step)
+    options = {name: str(value) for name, value in (step.get("asked") or {}).items()}
+    if {"for", "samples"} & set(change):
+        options = {name: text for name, text in options.items() if name not in ("for", "samples")}
+    flags = [name for name, value in step["run_options"].items() if value is True]
+    options |= {n: str(value) for n, value in step["run_options"].items() if value is not True}
+    if step["budget"]:
+        options["budget"] = format_duration(step["budget"]["budget_ns"])
+        if step["budget"]["rate_per_hour"] is not None:
+            rate = f"{step['budget']['rate_per_hour']:.15f}".rstrip("0").rstrip(".")
+            options["rate"] = f"{rate}/h"  # without an exponent
+    options |= change
+    if options.get("disturb") and "lab" not in run["environment"]:
+        flags.append("allow-disturb")
+    words = ["rtgauge", "run", step["measurement"]]
+    if run["target"] not in ("", "local"):
+        words += ["--target", run["target"]]
+    for name, text in options.items():
+        words += [f"--{name}", text] if text else []
+    words += [f"--{name}" for name in flags if name not in change]
+    return shlex.join(words)
+
+
+def _of_the_board(run: Model, step: Model) -> Model:
+    """A step of a board and its log host as one command asks for it: the board's, with the events
+    of its log host; any other step as it is."""
+    planned = (run["plan"] or {}).get("steps")
+    if not isinstance(planned, list):
+        return step
+    steps = {one["step"]: one for one in run["steps"]}
+    at = step["step"]
+    host = at if times_answers(planned, at) else at + 1
+    if not times_answers(planned, host) or host - 1 not in steps or host not in steps:
+        return step
+    board, events = steps[host - 1], steps[host].get("asked") or {}
+    asked = {**{name: events[name] for name in EVENTS if name in events}, **(board["asked"] or {})}
+    pair = planned[host - 1]
+    if isinstance(pair, Mapping) and pair.get("log_line"):  # else an emulated board brings it
+        for key in ("log_host", "log_line", "log_set"):
+            asked[key.replace("_", "-")] = pair.get(key) or ""
+    return {**board, "asked": asked, "budget": steps[host]["budget"]}
+
+
+def times_answers(planned: Sequence[Any], at: int) -> bool:
+    """Whether that step of a plan is the log host's of a pair."""
+    one = planned[at] if 0 < at < len(planned) else None
+    parameters = one.get("parameters") if isinstance(one, Mapping) else None
+    return isinstance(parameters, Mapping) and "answered-by" in parameters
