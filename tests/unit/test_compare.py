@@ -194,7 +194,7 @@ def test_the_tail_is_the_highest_percentile_that_the_samples_of_both_sets_carry(
     assert re.findall(r"[0-9.]+ %", head) == wanted
     source = Source(runs)  # type: ignore[arg-type]
     section = comparison_section(compared(runs), source.analysis)
-    grid = [block.grid for block in section.blocks if isinstance(block, Table)][1]
+    grid = next(block.grid for block in section.blocks if isinstance(block, Table))
     assert re.findall(r"[0-9.]+ %", " ".join(grid.heads).replace("\u202f", " ")) == wanted
 
 

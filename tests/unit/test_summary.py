@@ -22,6 +22,7 @@ from rtgauge.report.document.blocks import (
     Heading,
     Section,
     Table,
+    plain_line,
 )
 from rtgauge.report.document.summary import short
 from rtgauge.report.results import model
@@ -62,7 +63,7 @@ def test_the_sections_stand_in_order() -> None:
     assert "bench board" in document.subtitle
     assert "2026-11-21 10:00:00 UTC" in document.subtitle
     assert "PREEMPT_RT" in document.subtitle
-    assert "load: idle and sched;" in document.subtitle
+    assert "load: idle and sched (sched: messages)" in document.subtitle
 
 
 def test_several_runs_have_anchors_of_their_own() -> None:
@@ -138,8 +139,14 @@ def side_by_side(*tops: int) -> Document:
 @pytest.mark.parametrize(
     ("tops", "end"),
     [
-        ((20, 50), "40.0 us on A (ssh://board0) and 100 us on B (ssh://board1) (B/A x2.50)"),
-        ((50, 20), "100 us on A (ssh://board0) and 40.0 us on B (ssh://board1) (B/A x0.40)"),
+        (
+            (20, 50),
+            "40.0 us on A (ssh://board0) and 100 us on B (ssh://board1) (B/A x2.50): not proven",
+        ),
+        (
+            (50, 20),
+            "100 us on A (ssh://board0) and 40.0 us on B (ssh://board1) (B/A x0.40): not proven",
+        ),
         ((20, 20), "40.0 us on A (ssh://board0) and 40.0 us on B (ssh://board1): about the same"),
     ],
 )
@@ -151,13 +158,21 @@ def test_a_comparison_begins_with_its_conclusion_under_load(
     box = first.blocks[0]
     assert isinstance(box, Callout)
     said = plain(box.title).replace("\u00d7", "x")
+    end = end.replace("open", "not proven")
     assert said == f"Under load sched, 99.9 % of the timer's latency samples stay within {end}"
-    assert "not ranked" in repr(box.blocks[0])
+    sides, measured, cause = box.blocks
+    assert isinstance(sides, Bullets)
+    words = [plain(plain_line(said)) for said, _ in sides.items]
+    assert [one.partition(", ")[0] for one in words] == ["A: ssh://board0", "B: ssh://board1"]
+    for one, top in zip(words, tops, strict=True):
+        assert "PREEMPT_RT; 1 run, 1 boot. No budget" in one
+        assert f"Observed maximum {2.0 * top:.1f} us (CPU 0, " in one.replace("100 us", "100.0 us")
+    assert "not ranked" in repr(measured)
+    assert "B: " in repr(cause) or tops[0] >= tops[1]
     figure = next(block for block in first.blocks if isinstance(block, Figure))
     assert "A (ssh://board0)" in figure.svg
     titles = [block.grid.title for block in first.blocks if isinstance(block, Table)]
-    assert "load sched" in titles[1]
-    assert titles[0] == "Systems"
+    assert "load sched" in titles[0]
     assert titles[-2] == "Runs" and titles[-1].startswith("Bounds")
 
 

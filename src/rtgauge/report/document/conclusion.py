@@ -41,12 +41,13 @@ from rtgauge.report.document.compared import (
 )
 from rtgauge.report.document.evidence import evidence_blocks
 from rtgauge.report.document.next_steps import after_comparison
+from rtgauge.report.document.sides import sides
 from rtgauge.report.document.tables import Cell, Grid, Row, column, counter
 from rtgauge.report.pictures.distribution import Curve, distribution
 from rtgauge.report.pictures.ratios import ROWS, Ratio, ratios
 from rtgauge.report.results.labels import capital, target_name
 from rtgauge.report.results.model import Analysis
-from rtgauge.report.sets.compare import Compared, set_facts, where
+from rtgauge.report.sets.compare import Compared, where
 from rtgauge.report.sets.decide import decisive as primary_of
 from rtgauge.report.sets.decide import main_statistic, rank
 from rtgauge.report.sets.work import rate_texts
@@ -107,7 +108,11 @@ def conclusion(document: Model) -> str:
 def _proven(document: Model, second: str) -> str:
     """What the runs prove of the quantity that the conclusion is about."""
     primary = next((one for one in document["comparisons"] if one["primary"]), None)
-    if primary is None or primary["verdict"] not in ("better", "worse"):
+    if primary is None:
+        return ""
+    if primary["verdict"] in ("not decided", "not enough runs"):
+        return ": not proven"
+    if primary["verdict"] not in ("better", "worse"):
         return ""
     if primary["statistic"] != main_statistic(document["quantities"][primary["quantity"]]):
         return ""
@@ -136,7 +141,7 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
     blocks = []
     if at is not None:
         quantity = document["quantities"][at]
-        inside.append(Paragraph(line(_maxima(document, quantity))))
+        inside += sides(document, quantity, every)
         for text in marks(document, quantity):
             inside.append(Paragraph(line(text)))
         blocks += filter(None, (ratios_figure(document), _figure(compared, at)))
@@ -146,7 +151,7 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
         blocks.append(Bullets(tuple((line(text), ()) for text in said)))
         if terms := explained(document):
             blocks.append(Paragraph(line(Span(terms, "dim"))))
-    blocks += [Table(_systems(document)), *_quantities(document), *_work(document), *runs]
+    blocks += [*_quantities(document), *_work(document), *runs]
     blocks += evidence_blocks(analysis.model)
     blocks.append(Paragraph(line(document["note"])))
     if out := left_out(document):
@@ -154,22 +159,6 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
         blocks += [Heading("Not compared"), Bullets(items)]
     box = Callout("note", conclusion(document), tuple(inside))
     return Section("Comparison", "comparison", (box, *blocks))
-
-
-def _maxima(document: Model, quantity: Model) -> str:
-    counts = [numbers.count(row["count"]) for row in quantity["rows"]]
-    same = len(set(counts)) == 1
-    said = [
-        f"{document['sets'][row['set']]['letter']} "
-        + numbers.shown(row["figures"]["max"], quantity["unit"]).full
-        + ("" if same else f" of {count}")
-        for row, count in zip(quantity["rows"], counts, strict=True)
-    ]
-    samples = f", of {counts[0]} samples each" if same else " samples"
-    return (
-        f"Observed maxima: {numbers.join(said)}{samples}. They are not ranked, because each is a "
-        "single sample."
-    )
 
 
 def _figure(compared: Compared, at: int) -> Figure | None:
@@ -213,13 +202,6 @@ def ratios_figure(document: Model) -> Figure | None:
         f"{blocks}{more}",
         "The values are in the list below.",
     )
-
-
-def _systems(document: Model) -> Grid:
-    rows = [
-        Row(one["letter"], [Cell(one["name"]), Cell(set_facts(one))]) for one in document["sets"]
-    ]
-    return Grid("Systems", ["", "System", "Kernel, runs"], rows, "", "Systems")
 
 
 def _quantities(document: Model) -> list[Block]:

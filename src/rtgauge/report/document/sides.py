@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a comparison says of each side alone: which system it is, whether it is good enough, its
+maximum, what was measured, and what caused the maximum of the one to improve.
+
+It follows from the answers of the runs (``answer.py``). The weakest answer of a set counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rtgauge import text as numbers
+from rtgauge.report.document.answer import OBSERVED, Answer, State, answer_of, when_text
+from rtgauge.report.document.blocks import Block, Bullets, Line, Paragraph, Span, line, plain_line
+from rtgauge.report.document.cycles import Cycle, shortest
+from rtgauge.report.document.next_steps import worst_set
+from rtgauge.report.results.labels import capital
+from rtgauge.report.sets.compare import set_facts
+
+__all__ = ["sides"]
+
+Model = Mapping[str, Any]
+
+_ORDER: Final = (State.UNFIT, State.UNMEASURED, State.UNPROVEN, State.FIT)
+
+
+def sides(document: Model, quantity: Model, runs: Sequence[Model]) -> list[Block]:
+    """The blocks on the sides of a comparison. ``quantity``: the one that the conclusion is about.
+    ``runs``: those of the results model."""
+    by_id = {run["id"]: (run, answer_of(run)) for run in runs}
+    items = []
+    for row in quantity["rows"]:
+        one = document["sets"][row["set"]]
+        members = [by_id[run] for run in one["runs"] if run in by_id]
+        if members:
+            items.append((_side(one, row, quantity, members), ()))
+    answers = [answer for _, answer in by_id.values()]
+    found: list[Block] = [Bullets(tuple(items))] if items else []
+    counts = dict.fromkeys(numbers.count(row["count"]) for row in quantity["rows"])
+    said = f"{' and '.join(counts)} samples" + (" each" if len(counts) == 1 else "")
+    said += ", maxima not ranked: each is a single sample. "
+    said += " ".join(dict.fromkeys(filter(None, (one.missing or one.scope for one in answers))))
+    if meaning := _load(quantity, runs):
+        said += f" Load {meaning}."
+    found.append(Paragraph(line(said.strip())))
+    worst = worst_set(document, quantity)
+    top = max(
+        (by_id[run] for run in document["sets"][worst]["runs"] if run in by_id),
+        key=lambda member: _top(quantity, member[0])[0],
+        default=None,
+    )
+    if top is not None and top[1].cause:
+        letter = document["sets"][worst]["letter"]
+        cause = plain_line(top[1].cause)
+        more = " The first command below finds it." if top[1].cause_command else ""
+        found.append(Paragraph(line(f"{letter}: {cause[0].lower()}{cause[1:]}{more}")))
+    return found
+
+
+def _load(quantity: Model, runs: Sequence[Model]) -> str:
+    """What the load of a quantity does; empty when idle."""
+    return next(
+        (
+            str(step["load"]["meaning"])
+            for run in runs
+            for step in run["steps"]
+            if step["load"]["name"] == quantity["load"]["name"] and "meaning" in step["load"]
+        ),
+        "",
+    )
+
+
+def _side(one: Model, row: Model, quantity: Model, members: Sequence[tuple[Model, Answer]]) -> Line:
+    maximum = numbers.shown(row["figures"]["max"], quantity["unit"]).full
+    run, _ = max(members, key=lambda member: _top(quantity, member[0])[0])
+    place = _top(quantity, run)[1]
+    where = [] if place is None else [
+        f"CPU {place['cpu']}" if place["cpu"] >= 0 else "", when_text(run, place)
+    ]  # fmt: skip
+    said = ", ".join(filter(None, where))
+    good = _good_enough([answer for _, answer in members])
+    return line(
+        Span(f"{one['letter']}: {one['name']}", strong=True),
+        f", {set_facts(one)}. {good}. {OBSERVED}{maximum}",
+        f" ({said})" if said else "",
+    )
+
+
+def _good_enough(answers: Sequence[Answer]) -> str:
+    """The weakest of some answers, and of how many runs it is the answer. Without a budget, the
+    cycles for which the system is too late, and those that the data support."""
+    worst = min(answers, key=lambda answer: (_ORDER.index(answer.state), -len(_late(answer))))
+    if worst.cycles:
+        late, least = _late(worst), shortest(worst.cycles)
+        said = "No budget given: "
+        said += f"too late for cycles up to {numbers.time(late[-1].interval_ns)}" if late else ""
+        if least is not None:
+            return (
+                said
+                + ("; " if late else "")
+                + (f"the data support cycles of {numbers.time(least.interval_ns)} and longer")
+            )
+        open_ = next((one for one in worst.cycles if one.state == "not proven"), None)
+        if open_ is None:
+            return said
+        return said + (
+            f"{'; longer ones are not' if late else 'short enough for all cycles, but none is'} "
+            f"proven ({open_.text})"
+        )
+    many = Counter(answer.title for answer in answers)[worst.title]
+    share = "" if many == len(answers) else f" in {many} of {len(answers)} runs"
+    return capital(worst.title) + share
+
+
+def _late(answer: Answer) -> list[Cycle]:
+    """The cycles that the maximum exceeds."""
+    return [one for one in answer.cycles if one.state == "exceeded"]
+
+
+def _top(quantity: Model, run: Model) -> tuple[float, Any]:
+    """The highest maximum of a quantity in a run, and its series; None without one."""
+    steps = {
+        step["step"]
+        for step in run["steps"]
+        if (step["measurement"], step["load"]["name"])
+        == (quantity["measurement"], quantity["load"]["name"])
+    }
+    found = [
+        one
+        for one in run["series"]
+        if one["step"] in steps
+        and (one["name"], one["context"]) == (quantity["name"], quantity["context"])
+        and one["max"] is not None
+    ]
+    top = max(found, key=lambda one: one["max"], default=None)
+    return (0.0, None) if top is None else (float(top["max"]), top)
