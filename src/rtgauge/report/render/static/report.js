@@ -989,6 +989,7 @@ sidebar.addEventListener("click", e => { if (e.target.closest("a")) { toggled(fa
 const links = [...sidebar.querySelectorAll("li > a")].map(a => [a, document.getElementById(a.hash.slice(1))]).filter(pair => pair[1]);
 let here = null;
 const spy = () => {
+	document.documentElement.classList.toggle("top", scrollY < 40);
 	let found = links[0];
 	for (const pair of links) if (pair[1].getClientRects().length && pair[1].getBoundingClientRect().top < 120) found = pair;
 	if (!found || found[0] === here) return;
@@ -1038,7 +1039,7 @@ for (const b of document.querySelectorAll(".copy")) {
 	if (!navigator.clipboard) break;
 	b.hidden = false;
 	b.addEventListener("click", async () => {
-		await navigator.clipboard.writeText(b.previousElementSibling.textContent);
+		await navigator.clipboard.writeText(b.nextElementSibling.textContent);
 		b.textContent = "Copied";
 		setTimeout(() => { b.textContent = "Copy"; }, 1500);
 	});
