@@ -19,7 +19,7 @@ import numpy as np
 from rtgauge.printed.lines import refuse
 from rtgauge.stats import bucket_of
 from rtgauge.stream import Tally
-from rtgauge.text import plain, time
+from rtgauge.text import plain, plural, time
 
 __all__ = ["VALUE_LIMIT", "Figures", "Latency", "distribution"]
 
@@ -112,8 +112,8 @@ def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
         )
     if above or below:
         remarks.append(
-            f"{above + below} samples of the histogram lie outside of the printed minimum and "
-            "maximum: latency counts the last, unfinished second in its histogram alone"
+            f"{plural(above + below, 'sample')} of the histogram outside of the printed minimum "
+            "and maximum: latency counts the last, unfinished second in its histogram alone"
         )
         high = (top + 1) * cell_ns - 1 if above else high
         low = min(cells) * cell_ns if below else low
