@@ -39,7 +39,7 @@ SAME_RATE: Final = 0.005
 _BIN_NS: Final = 100_000
 _FINE: Final = 1 << 18
 _LONG_BIN_NS: Final = 1_000_000
-_BINS: Final = 1 << 22
+_BINS: Final = 1 << 22  # at most: the transform has twice as many
 _FREE: Final = 0.5
 _HARMONICS: Final = (1, 2, 4)
 _CHANCE: Final = 1e-4
@@ -99,9 +99,10 @@ class Exposure:
         self.span = float(times.max()) - self.origin
         self.times = times - self.origin if len(times) > 2 else None
         long = min(float(_LONG_BIN_NS), max(float(_BIN_NS), self.span / _FINE))
-        self.bin_ns = max(long, self.span / _BINS)
+        self.bin_ns = max(long, self.span / (_BINS - 1))
         self.bins = int(self.span / self.bin_ns) + 1
         self.size = 1 << (2 * self.bins - 1).bit_length()
+        self._unseen: dict[tuple[float, bool], NDArray[np.bool_]] = {}
 
     @functools.cached_property
     def spectrum(self) -> Complex | None:
@@ -120,6 +121,19 @@ class Exposure:
     def _transformed(self, times: Float64, level: float = 0.0) -> Complex:
         row = np.bincount((times / self.bin_ns).astype(np.int64), minlength=self.bins)
         return np.fft.rfft(row[: self.bins] - level, self.size)
+
+    def unseen(self, interval_ns: float, dithered: bool) -> NDArray[np.bool_]:
+        """At which frequencies nothing can be seen; ``comb`` describes the sampling."""
+        sampling = interval_ns, dithered
+        if sampling not in self._unseen:
+            beat = hz = np.arange(self.size // 2 + 1) * self.step_hz
+            if interval_ns:
+                beat = np.abs(hz - np.round(hz * interval_ns / 1e9) * 1e9 / interval_ns)
+            unseen = beat < (LEAST_HITS - 1) * 1e9 / self.span
+            if dithered:
+                unseen |= hz > 0.5e9 / interval_ns
+            self._unseen[sampling] = unseen
+        return self._unseen[sampling]
 
     @property
     def step_hz(self) -> float:
@@ -184,16 +198,12 @@ def _power(hits: Float64, exposure: Exposure, interval_ns: float, dithered: bool
     """The power at each frequency, 1 on average without a rhythm; 0 where nothing can be seen."""
     beyond, free = exposure.beyond(hits)
     power = np.where(free < _FREE, 0.0, beyond / (len(hits) * np.maximum(free, _FREE)))
-    hz = np.arange(len(power)) * exposure.step_hz
-    beat = hz
-    if interval_ns:
-        beat = np.abs(hz - np.round(hz * interval_ns / 1e9) * 1e9 / interval_ns)
-    power[beat < (LEAST_HITS - 1) * 1e9 / exposure.span] = 0.0
-    if dithered:
-        power[hz > 0.5e9 / interval_ns] = 0.0
-    for begin in range(0, len(power), _SURROUNDINGS):
-        some = power[begin : begin + _SURROUNDINGS]
-        some /= max(float(np.median(some)) / math.log(2), 1.0)
+    power[exposure.unseen(interval_ns, dithered)] = 0.0
+    whole = len(power) // _SURROUNDINGS * _SURROUNDINGS
+    for some in (power[:whole].reshape(-1, _SURROUNDINGS), power[np.newaxis, whole:]):
+        if some.size:
+            level = np.median(some, axis=1, keepdims=True) / math.log(2)
+            np.divide(some, np.maximum(level, 1.0), out=some)
     return power
 
 
@@ -212,7 +222,7 @@ def _peaks(
     top = np.arange(number)
     total = power[:number].copy()
     for harmonic in range(1, harmonics):
-        total += power[(harmonic * top + harmonics // 2) // harmonics]
+        total += power[(harmonic * top + harmonics // 2) >> _HARMONICS.index(harmonics)]
     allowed = math.log(_CHANCE / tested)
     found = []
     for _ in range(_TRIED):
