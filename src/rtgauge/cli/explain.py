@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -74,6 +73,7 @@ def explain(
     """
     from rtgauge.causes.explain import explain as explain_  # noqa: PLC0415
     from rtgauge.causes.explain import keep, select, traced  # noqa: PLC0415
+    from rtgauge.report import write_trace  # noqa: PLC0415
     from rtgauge.report.render.perfetto import SUFFIX, trace  # noqa: PLC0415
 
     if sum(option is not None for option in (worst, above, sample)) > 1:
@@ -82,6 +82,8 @@ def explain(
         )
     if output is not None and not output.name.endswith(SUFFIX):
         raise UsageError(f"causes are not written as '{output.name}'", f"name it FILE{SUFFIX}")
+    if output is not None and not output.parent.is_dir():
+        raise UsageError(f"there is no folder {output.parent}", "create it first")
     with open_store(place) as store:
         found = find_run(store, run)
         number = worst or WORST
@@ -101,18 +103,9 @@ def explain(
         for loss in explained.losses:
             say(loss)
         if output is not None:
-            _write(output, trace(explained.causes))
+            write_trace(trace(explained.causes), output)
             say(f"the trace is in {output}")
     return ExitCode.DONE
-
-
-def _write(path: Path, document: dict[str, object]) -> None:
-    try:
-        path.write_text(json.dumps(document, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror}", "name a file in a folder that you may write"
-        ) from None
 
 
 def _sample(text: str) -> tuple[str, int]:

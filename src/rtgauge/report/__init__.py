@@ -55,6 +55,7 @@ __all__ = [
     "pdf",
     "terminal",
     "write",
+    "write_trace",
     "write_trend",
     "write_tune",
 ]
@@ -235,8 +236,13 @@ def _write_document(
     _write(made.encode(), path)
 
 
-def _write(made: bytes, path: Path) -> None:
-    """Write a file that is complete or not there."""
+def write_trace(trace: Mapping[str, Any], path: Path) -> None:
+    """Write a trace of events to a file."""
+    _write((json.dumps(trace, ensure_ascii=False) + "\n").encode(), path, "trace")
+
+
+def _write(made: bytes, path: Path, what: str = "report") -> None:
+    """Write a file that is complete or not there. An earlier one stays until then."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
@@ -252,6 +258,6 @@ def _write(made: bytes, path: Path) -> None:
             raise
     except OSError as error:
         raise RtgaugeError(
-            f"cannot write the report to {path}: {error.strerror or error}",
+            f"cannot write the {what} to {path}: {error.strerror or error}",
             "name another file with -o FILE",
         ) from error
