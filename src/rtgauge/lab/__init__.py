@@ -14,6 +14,7 @@ From a board's name to what QEMU boots:
     initramfs.py   all of that in one archive, the same bit for bit
     images.py      the steps in order, and what is kept of them
     recorder.py    QEMU's plugin that records a replay
+    names.py       the names of a guest's kernel
     cache.py       the folder where everything is kept
     prune.py       what is not used any more taken out of it
 """

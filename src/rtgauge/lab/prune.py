@@ -30,6 +30,7 @@ from rtgauge.lab.cache import (
 )
 from rtgauge.lab.images import IMAGE_RECORD, IMAGE_VERSION
 from rtgauge.lab.kernels import KERNEL_RECORD, KERNEL_VERSION
+from rtgauge.lab.names import SUFFIX as NAMES
 from rtgauge.lab.own import OWN_KERNELS
 
 __all__ = ["DAYS", "Removed", "prune"]
@@ -77,9 +78,10 @@ def prune(days: float = DAYS, *, say: Say = lambda _: None) -> list[Removed]:
         for path in sorted((cache / "modules").glob("*.log")):
             if _LOG.fullmatch(path.name):
                 _take(cache, path, path, before, removed)
-    with locked(cache, ("recorder",), say), explained(cache):
-        for path in sorted((cache / "recorder").glob("*.so")):
-            _take(cache, path, path, before, removed)
+    for name, suffix in (("recorder", ".so"), ("names", NAMES)):
+        with locked(cache, (name,), say), explained(cache):
+            for path in sorted((cache / name).glob(f"*{suffix}")):
+                _take(cache, path, path, before, removed)
     return removed
 
 
