@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The replay's records become segments: stacks from calls and returns, classes, names, blame."""
 
+import contextlib
+import errno
 import json
 import os
 import shlex
@@ -9,6 +11,7 @@ import struct
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +20,20 @@ import numpy as np
 import pytest
 
 import report_runs as made
+from conftest import Result
 from rtgauge.causes import CLASSES, Cause, Cost, Remedy, Segment, Task, document_of
 from rtgauge.causes.blame import main_segment
 from rtgauge.causes.cut import Step, Tasks, cut, walk
-from rtgauge.causes.explain import _blamed, _system, explain, keep, select
+from rtgauge.causes.explain import Explained, _blamed, _system, explain, keep, select
 from rtgauge.causes.remedies import REMEDIES, System, remedies
 from rtgauge.causes.replay import Clock, Guest, _Replay, check, replayed
 from rtgauge.causes.symbols import UNLOADED, USER, Symbols, TaskLayout
 from rtgauge.errors import RtgaugeError, StoreError, TargetError, UsageError
 from rtgauge.lab import images, recorder
 from rtgauge.lab.cache import digest_of, write_record
-from rtgauge.lab.machine import Answer
+from rtgauge.lab.machine import Answer, Output
+from rtgauge.lab.names import names
+from rtgauge.lab.prune import prune
 from rtgauge.lab.recorder import (
     ANCHOR,
     BLOCK,
@@ -42,6 +48,7 @@ from rtgauge.lab.recorder import (
     TASK,
     TASK_BYTES,
     TO,
+    Piece,
     Recording,
 )
 from rtgauge.report.document.answer import answer_of
@@ -55,6 +62,8 @@ from rtgauge.report.results import model
 from rtgauge.store import Store, StoredRun, new_run_id
 from rtgauge.stream import StreamWriter, Tally
 from rtgauge.target.lab import LabTarget
+
+Run = Callable[..., Result]
 
 BASE = 0xFFFFFFFF81000000
 NAMES = (
@@ -105,7 +114,7 @@ class Program:
     def steps(self) -> list[Step]:
         """The blocks so far: a window ends later than the sample."""
         rows = [*self.rows, (self.time, AT["do_work"], 0, 0, BLOCK, OTHER)]
-        return list(walk(np.array(rows, RECORD), Symbols(KALLSYMS)))[:-1]
+        return list(walk([np.array(rows, RECORD)], Symbols(KALLSYMS)))[:-1]
 
 
 class Known(Tasks):
@@ -231,8 +240,8 @@ def test_the_owner_of_a_lock_is_named_and_its_release_is_no_wait() -> None:
 def test_blocks_before_a_time_are_left_out_but_belong_to_the_stacks() -> None:
     program = wake_up(Program())
     rows = np.array(program.rows, RECORD)
-    whole = list(walk(rows, Symbols(KALLSYMS)))
-    later = list(walk(rows, Symbols(KALLSYMS), 1100))
+    whole = list(walk([rows], Symbols(KALLSYMS)))
+    later = list(walk([rows], Symbols(KALLSYMS), 1100))
     assert later == [one for one in whole if one.time + one.length_ns >= 1100]
     assert 0 < len(later) < len(whole)
 
@@ -310,7 +319,6 @@ def test_functions_lose_the_compilers_suffixes() -> None:
     assert len(symbols) == len(NAMES)
     assert symbols.at(AT["helper.constprop.0"] + 5) == ("helper", 5)
     assert symbols.at(0x7F0000000000) == (USER, 0)
-    assert symbols.at(1 << 63)[0] == hex(1 << 63)
 
 
 def test_code_behind_a_module_belongs_to_one_that_was_unloaded() -> None:
@@ -319,6 +327,26 @@ def test_code_behind_a_module_belongs_to_one_that_was_unloaded() -> None:
     assert symbols.at(0xFFFFFFFFC0200FFF) == ("last", 0xFEF)
     assert symbols.at(0xFFFFFFFFC0201000)[0] == UNLOADED
     assert symbols.at(0xFFFFFFFFC0400001) == ("other", 1)
+    # behind the kernel, and before it (arm64)
+    for address in (0xFFFFFFFFC0000000, 1 << 63):
+        assert symbols.at(address)[0] == UNLOADED
+
+
+def test_a_segment_with_code_of_unknown_names_is_not_exact() -> None:
+    program = wake_up(Program())
+    steps = program.steps()
+    due, stamp = steps[4].time, steps[-1].time
+    named = cut(steps, due, stamp, Known(), handler=False).segments
+    assert {one.certainty for one in named} == {"exact"}
+    without = [
+        one._replace(stack=tuple(UNLOADED if name == "helper" else name for name in one.stack))
+        for one in steps
+    ]
+    found = cut(without, due, stamp, Known(), handler=False).segments
+    assert [one.length_ns for one in found] == [one.length_ns for one in named]
+    for one in found:
+        assert (one.certainty == "inferred") == (UNLOADED in (one.function, *one.stack))
+    assert {one.certainty for one in found} == {"exact", "inferred"}
 
 
 def test_the_guests_clock_is_interpolated_between_stamps() -> None:
@@ -396,8 +424,8 @@ def test_the_folder_of_a_replay_that_was_killed_goes_with_the_next(
     for folder in (killed, running):
         folder.mkdir()
         (folder / "record").write_bytes(b"records")
-    with pytest.raises(Stop):
-        replayed(stored, [], print)
+    with pytest.raises(Stop), replayed(stored, [], print):
+        pass
     assert [path.name for path in tmp_path.glob("rtgauge-explain-*")] == [running.name]
 
 
@@ -410,6 +438,12 @@ def test_a_comma_in_a_path_does_not_end_the_plugins_option(tmp_path: Path) -> No
     assert [word.replace("\0", ",") for word in words] == [str(path) for path in paths]
 
 
+def write(recording: Recording, folder: Path, data: bytes) -> None:
+    """What the plugin has recorded so far."""
+    (folder / "record").write_bytes(data)
+    struct.pack_into("<Q", recording._control, 16, len(data))
+
+
 def test_records_and_the_bytes_of_tasks_are_read_apart(tmp_path: Path) -> None:
     rows = [(1, 2, 0, 0, TO, 0), (1, 2, 0, 64, TASK, 0)]
     later = [(5, 6, 7, 8, BLOCK, CALL)]
@@ -417,15 +451,150 @@ def test_records_and_the_bytes_of_tasks_are_read_apart(tmp_path: Path) -> None:
     data = np.array(rows, RECORD).tobytes() + payload + np.array(later, RECORD).tobytes()
     with Recording(tmp_path, Path("plugin.so")) as recording:
         assert "control=" in recording.plugin
-        recording.ask([(10, 20), (30, 40)])
-        recording.ask([(50, 60)])
-        assert recording.windows() == [(10, 20), (30, 40), (50, 60)]
-        (tmp_path / "record").write_bytes(data)
-        struct.pack_into("<Q", recording._control, 16, len(data))
-        records, tasks = recording.read()
-        assert [tuple(one) for one in records.tolist()] == rows + later
-        assert tasks == {1: payload[:64]}
+        recording.ask([(1, 1), (2, 20)])
+        recording.ask([(30, 40)])
+        assert recording.windows() == [(1, 1), (2, 20), (30, 40)]
+        write(recording, tmp_path, data)
+        assert recording.anchors().tolist() == []
+        found = [list(recording.window(number)) for number in range(3)]
+        assert [[tuple(one) for one in piece.records.tolist()] for piece in found[0]] == [rows]
+        assert found[0][0].tasks == {2: payload[:64]}
+        assert [[tuple(one) for one in piece.records.tolist()] for piece in found[1]] == [later]
+        assert found[2] == []
         assert recording.lost == 0
+
+
+@pytest.mark.parametrize("piece", [TASK_BYTES + 32, TASK_BYTES + 3 * 32, 1 << 20])
+def test_each_record_is_read_once_as_it_is_new_and_once_with_its_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    """Several hundred windows, however many orders they are spread over, and never more than a
+    piece at once."""
+    read: list[int] = []
+    pread = os.pread
+
+    def counted(file: int, length: int, at: int) -> bytes:
+        read.append(length)
+        return pread(file, length, at)
+
+    monkeypatch.setattr(recorder, "PIECE", piece)
+    monkeypatch.setattr("rtgauge.lab.recorder.os.pread", counted)
+    random, data = np.random.default_rng(20), b""
+    anchors: list[int] = []
+    windows: list[tuple[int, int]] = []
+    contents: list[list[tuple[int, int, int, int, int, int]]] = []
+    tasks: list[dict[int, bytes]] = []
+    with Recording(tmp_path, Path("plugin.so")) as recording:
+        for order in range(8):
+            recording.ask(
+                [(at, at + 400) for at in range(order * 50_000 + 500, (order + 1) * 50_000, 1000)]
+            )
+            for begin, end in recording.windows()[len(windows) :]:
+                outside = [(begin - 100, 0x7F00, 0, 0, ANCHOR, 0)]
+                anchors += [begin - 100, begin + 7]
+                task = random.bytes(TASK_BYTES)
+                first = [(begin, LOW, 0, 0, TO, 0), (begin, LOW, 0, 64, TASK, 0)]
+                more = [
+                    (begin + 5, BASE, 0, 3, BLOCK, 0),
+                    (begin + 7, 0x7F00, 0, 0, ANCHOR, 0),
+                    *((begin + 8 + at, BASE, 0, 3, BLOCK, 0) for at in range(order)),
+                    (end, BASE, 0, 3, BLOCK, 0),
+                ]
+                data += np.array(outside + first, RECORD).tobytes() + task
+                data += np.array(more, RECORD).tobytes()
+                windows.append((begin, end))
+                contents.append(first + more)
+                tasks.append({LOW: task[:64]})
+            write(recording, tmp_path, data)
+            assert recording.anchors().tolist() == anchors
+            anchors = []
+        assert len(windows) == 400
+        # a task that a piece would cut begins the next one
+        assert sum(read) <= len(data) + (len(read) - 8) * (TASK_BYTES + RECORD.itemsize)
+        assert max(read) <= piece
+        assert piece < len(data) / 8 or sum(read) == len(data)
+        read.clear()
+        for number in range(400):
+            pieces = list(recording.window(number))
+            rows = [tuple(row) for each in pieces for row in each.records.tolist()]
+            assert rows == contents[number]
+            assert {key: one for each in pieces for key, one in each.tasks.items()} == tasks[number]
+        assert piece < len(data) / 8 or sum(read) == len(data) - 400 * RECORD.itemsize
+
+
+def test_records_that_are_cut_are_no_endless_loop(tmp_path: Path) -> None:
+    with Recording(tmp_path, Path("plugin.so")) as recording:
+        write(recording, tmp_path, np.array([(1, LOW, 0, 64, TASK, 0)], RECORD).tobytes())
+        with pytest.raises(TargetError, match="are cut"):
+            recording.anchors()
+
+
+class NamesBoard:
+    """A board whose kernel has names, which it lists on request."""
+
+    def __init__(self) -> None:
+        self.files = {
+            "/proc/kallsyms": KALLSYMS,
+            "/proc/modules": b"disturb 16384 0 - Live 0xffffffffc0200000\n",
+            "/sys/kernel/btf/vmlinux": b"types",
+        }
+        self.text = b"ffffffff81000000 T _text\n"
+        self.read: list[str] = []
+
+    def execute(self, words: list[str]) -> Output:
+        path = words[-1]
+        if words[1] == "grep":
+            return Output(0, self.text, b"", 1)
+        self.read.append(path)
+        known = path in self.files
+        return Output(0 if known else 1, self.files.get(path, b""), b"", 1)
+
+
+def test_names_of_a_kernel_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read again for another kernel, another initramfs, and at other addresses."""
+    monkeypatch.setenv("RTGAUGE_LAB_CACHE", str(tmp_path))
+    board, facts = NamesBoard(), {"kernel digest": "aa", "initramfs digest": "bb"}
+
+    def get() -> bool:
+        """Whether the names came from the board, as they are now in either case."""
+        board.read.clear()
+        found = names(board, facts, print)  # type: ignore[arg-type]
+        assert found == (board.files["/proc/kallsyms"], board.files["/sys/kernel/btf/vmlinux"])
+        return "/proc/kallsyms" in board.read
+
+    assert get() and not get()
+    board.files["/proc/modules"] = b"disturb 16384 2 user, Live 0xffffffffc0200000\n"
+    assert not get()  # the same module, in use
+    changes: tuple[Callable[[], None], ...] = (
+        lambda: facts.update({"kernel digest": "cc"}),
+        lambda: facts.update({"initramfs digest": "dd"}),
+        lambda: board.files.update({"/proc/modules": b"disturb 20480 0 - Live 0xffffffffc0200000"}),
+        lambda: board.files.update({"/proc/modules": b"disturb 20480 0 - Live 0xffffffffc0300000"}),
+        lambda: board.files.update({"/proc/modules": b""}),
+        lambda: setattr(board, "text", b"ffffffff92000000 T _text\n"),
+    )
+    for change in changes:
+        change()
+        board.files["/proc/kallsyms"] += b"ffffffff81fff000 t another\n"
+        assert get() and not get()
+    kept = sorted((tmp_path / "names").iterdir())
+    assert len(kept) == 7
+    for path in kept:  # cut by a fault of the disk
+        path.write_bytes(path.read_bytes()[:-3])
+    assert get() and not get()
+    facts.clear()  # nothing to know them by
+    assert get() and get()
+    assert {path.parent.name for path in map(Path, (one.path for one in prune(-1)))} == {"names"}
+    assert not list((tmp_path / "names").iterdir())
+
+
+def test_a_cache_without_room_does_not_spoil_a_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTGAUGE_LAB_CACHE", str(tmp_path))
+    (tmp_path / "names").write_bytes(b"not a folder")
+    facts = {"kernel digest": "aa", "initramfs digest": "bb"}
+    assert names(NamesBoard(), facts, print) == (KALLSYMS, b"types")  # type: ignore[arg-type]
 
 
 # --- which samples -------------------------------------------------------------------------------
@@ -575,8 +744,9 @@ def test_segments_are_exact_only_where_stamps_gave_the_clock(
     records = np.array(wake_up(Program()).rows, RECORD)
     clock = Clock(np.array([1000], np.int64), np.array([one.due_ns], np.int64))
     stamps = np.array([] if away_ns is None else [one.due_ns - away_ns, 1 << 60], np.int64)
-    guest = Guest(records, {}, clock, 0.0, KALLSYMS, b"", 6, 1.0, ((0, 10_000),), stamps)
-    monkeypatch.setattr("rtgauge.causes.explain.replayed", lambda run, samples, say: guest)
+    window = [Piece(records, np.empty(0, np.int64), np.empty(0, np.int64), {})]
+    guest = Guest(lambda number: window, clock, 0.0, KALLSYMS, b"", 6, 1.0, ((0, 10_000),), stamps)
+    monkeypatch.setattr("rtgauge.causes.explain.replayed", lambda *_: contextlib.nullcontext(guest))
     (found,) = explain(stored, [one], print).causes
     assert {each.certainty for each in found.segments} == {certainty}
     assert bool(found.unseen) == (certainty == "inferred")
@@ -832,6 +1002,32 @@ def test_the_picture_has_a_bar_for_each_segment_and_no_markup_of_a_target() -> N
     assert "copy<b>" not in svg
     # the largest sum comes first
     assert gantt_said(one).startswith("not preempted 60.0")
+
+
+def test_a_trace_takes_the_place_of_an_earlier_one_when_it_is_complete(
+    stored: StoredRun, tmp_path: Path, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Explained((cause(segment("switch", 95_000, "__schedule")),), 6, 1.0)
+    monkeypatch.setattr("rtgauge.causes.explain.explain", lambda *_: found)
+    words = ("explain", "last", "--store", str(tmp_path / "store"))
+    file = tmp_path / "worst.trace.json"
+    file.write_text("an earlier one, which is longer" * 1000)
+    assert rtgauge(*words, "-o", str(file)).code == 0
+    assert json.loads(file.read_text()) == trace(found.causes)
+    assert [path.name for path in tmp_path.glob("*.trace.json*")] == [file.name]
+    done = rtgauge(*words, "-o", str(tmp_path / "nowhere" / file.name))
+    assert (done.code, "there is no folder" in done.err) == (2, True)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("rtgauge.report.os.chmod", full)
+    done = rtgauge(*words, "-o", str(file))
+    assert done.code == 1
+    assert "cannot write the trace" in done.err
+    assert json.loads(file.read_text()) == trace(found.causes)
+    assert [path.name for path in tmp_path.glob("*.json*")] == [file.name]
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_trace_for_perfetto_has_every_segment_once() -> None:

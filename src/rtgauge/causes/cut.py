@@ -11,15 +11,15 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.causes.model import Segment, Task
-from rtgauge.causes.symbols import REALTIME, USER, Symbols, TaskLayout
+from rtgauge.causes.symbols import REALTIME, UNLOADED, USER, Symbols, TaskLayout
 from rtgauge.lab.recorder import (
     BLOCK,
     CALL,
@@ -57,8 +57,7 @@ _SWITCH: Final = re.compile(
 _WAKES: Final = "try_to_wake_up"
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A block of instructions: when it began, and what ran. ``length_ns`` is known from the next
     record."""
 
@@ -78,39 +77,63 @@ class Cut:
     rest_ns: int
 
 
-def walk(records: NDArray[np.void], symbols: Symbols, since: int = 0) -> Iterator[Step]:
-    """The blocks of one window, each with its task and stack. Those that end before ``since`` are
-    left out, but they are part of the stacks."""
-    rows = records.tolist()
+def walk(pieces: Iterable[NDArray[np.void]], symbols: Symbols, since: int = 0) -> Iterator[Step]:
+    """The blocks of one window, each with its task and stack, as its records are read. Those that
+    end before ``since`` are left out, but they are part of the stacks."""
     stacks: dict[int, list[tuple[str, int]]] = {}
     stack: list[tuple[str, int]] = []
-    task = leaving = 0
-    end, after, before = OTHER, 0, ""
-    following = _following(rows)
-    for number, (time, address, behind, length, kind, leaves) in enumerate(rows):
-        if kind == FROM:
+    task = leaving = time = 0
+    last = ("", OTHER, 0)
+    block: _Block | None = None
+    jumped = False
+    for time, address, behind, length, kind, leaves in _rows(pieces):
+        if kind == BLOCK:
+            if block is not None:
+                # an exception ends a block before its last instruction
+                whole = jumped or time - block.time >= block.length
+                last = (block.name, block.end if whole else OTHER, block.after)
+                if time >= since:
+                    yield block.step(time, jumped)
+            name, offset = symbols.at(address)
+            stack = _stack_of(stack, name, address, offset, last)
+            block = _Block(time, length, leaves, behind, name, task, stack)
+            jumped = False
+        elif kind == FROM:
             leaving = address
-            continue
-        if kind == TO:
+        elif kind == TO:
             if leaving:
                 stacks[leaving] = stack
                 stack = list(stacks.get(address, ()))
                 leaving = 0
             task = address
-            continue
-        if kind == JUMP and not before:
-            # halted since before the window
-            yield Step(0, time, task, (), halted=True)
-        if kind != BLOCK:
-            continue
-        name, offset = symbols.at(address)
-        stack = _stack_of(stack, name, address, offset, (before, end, after))
-        upto, halted = following[number]
-        # an exception ends a block before its last instruction
-        whole = halted or upto - time >= length
-        end, after, before = leaves if whole else OTHER, behind, name
-        if upto >= since:
-            yield Step(time, upto - time, task, tuple(one for one, _ in stack), halted)
+        elif kind == JUMP:
+            jumped = True
+            if block is None:
+                # halted since before the window
+                yield Step(0, time, task, (), halted=True)
+    if block is not None and time >= since:
+        yield block.step(time, jumped)
+
+
+def _rows(pieces: Iterable[NDArray[np.void]]) -> Iterator[tuple[int, int, int, int, int, int]]:
+    for piece in pieces:
+        yield from piece.tolist()
+
+
+class _Block(NamedTuple):
+    """A block until the next one begins."""
+
+    time: int
+    length: int
+    end: int
+    after: int
+    name: str
+    task: int
+    stack: list[tuple[str, int]]
+
+    def step(self, upto: int, halted: bool) -> Step:
+        stack = tuple(one for one, _ in self.stack)
+        return Step(self.time, upto - self.time, self.task, stack, halted)
 
 
 def _stack_of(
@@ -141,19 +164,6 @@ def _stack_of(
     elif end in (EXCEPTION_RETURN, SYSCALL_RETURN):
         stack = _resumed(stack)
     return _renamed(stack, name)
-
-
-def _following(rows: Sequence[tuple[int, ...]]) -> list[tuple[int, bool]]:
-    """For each record, when the next block began, and whether the clock jumped until then."""
-    found = []
-    upto, jumped = (rows[-1][0] if rows else 0), False
-    for row in reversed(rows):
-        found.append((upto, jumped))
-        if row[4] == BLOCK:
-            upto, jumped = row[0], False
-        elif row[4] == JUMP:
-            jumped = True
-    return found[::-1]
 
 
 def _entered(name: str, offset: int, before: str) -> bool:
@@ -196,14 +206,15 @@ def _renamed(stack: list[tuple[str, int]], name: str) -> list[tuple[str, int]]:
 
 
 class Tasks:
-    """The tasks of a window by the address of their ``task_struct``."""
+    """The tasks of a window by the address of their ``task_struct``, as its records are read."""
 
-    def __init__(
-        self, records: NDArray[np.void], bytes_of: Mapping[int, bytes], layout: TaskLayout
-    ) -> None:
-        self._known = {
-            int(records["address"][row]): layout.task(data) for row, data in bytes_of.items()
-        }
+    def __init__(self, layout: TaskLayout) -> None:
+        self._layout = layout
+        self._known: dict[int, tuple[Task, int]] = {}
+
+    def add(self, bytes_of: Mapping[int, bytes]) -> None:
+        """Add tasks by their bytes, in the place of earlier ones."""
+        self._known.update({address: self._layout.task(data) for address, data in bytes_of.items()})
 
     def task(self, address: int) -> Task | None:
         """The task at an address; None if it is not known."""
@@ -216,7 +227,7 @@ class Tasks:
         return found[1] if found else REALTIME + 20
 
 
-def cut(steps: Sequence[Step], due: int, stamp: int, tasks: Tasks, *, handler: bool) -> Cut:
+def cut(steps: Iterable[Step], due: int, stamp: int, tasks: Tasks, *, handler: bool) -> Cut:
     """The segments from ``due`` to ``stamp``, both in the recorder's time.
 
     ``handler``: the stamp was taken in an interrupt handler, else by the task that ran there.
@@ -263,11 +274,12 @@ class _Part:
         top = self._functions.most_common(1)[0][0]
         stack = self._stacks[top].most_common(1)[0][0]
         task, lock = tasks.task(self.task), self.kind == "lock"
+        named = UNLOADED not in (top, *stack)
         return Segment(
             begin_ns=self.begin_ns,
             length_ns=sum(self._functions.values()),
             kind=self.kind,
-            certainty="exact",
+            certainty="exact" if named else "inferred",
             task=task,
             function=self._named.most_common(1)[0][0] if self._named else top,
             stack=_shown(self._waiting if lock else stack),

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import bisect
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.causes.blame import blame, microseconds
-from rtgauge.causes.cut import Step, Tasks, cut, walk
+from rtgauge.causes.cut import Cut, Step, Tasks, cut, walk
 from rtgauge.causes.model import Cause, Cost, causes_of, document_of
 from rtgauge.causes.remedies import System, remedies
-from rtgauge.causes.replay import Sample, arrays, check, due_of, orderly, replayed
+from rtgauge.causes.replay import Guest, Sample, arrays, check, due_of, orderly, replayed
 from rtgauge.causes.symbols import Symbols, TaskLayout
 from rtgauge.causes.tracefs import kept_of
 from rtgauge.errors import StoreError, UsageError
+from rtgauge.lab.recorder import Piece
 from rtgauge.store import StoredRun, StoredSeries, StoredStep
 
 __all__ = ["SAMPLES_MAX", "Explained", "explain", "keep", "select", "traced"]
@@ -144,54 +147,75 @@ def _nothing(
 
 def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None]) -> Explained:
     """The causes of these samples. Raises TargetError, StoreError, UsageError."""
-    guest = replayed(run, samples, say)
-    symbols, layout = Symbols(guest.symbols), TaskLayout(guest.types)
-    tasks = Tasks(guest.records, guest.tasks, layout)
-    walked: list[Step] = []
-    at: tuple[int, int] | None = None
-    first = {
-        window: min(
-            (due for one in samples if window[0] <= (due := guest.clock.time(one.due_ns))),
-            default=window[0],
-        )
-        for window in guest.covered
-    }
     medians = _medians(run)
-    causes: dict[Sample, Cause] = {}
-    for one in sorted(samples, key=lambda one: one.due_ns):  # so that one window is held at a time
+    with replayed(run, samples, say) as guest:
+        causes = {
+            one: _blamed(
+                _cause(one, found, guest.knows(one.due_ns)),
+                medians[one.step, one.series],
+                _system(run, one.step),
+            )
+            for one, found in _cuts(samples, guest)
+        }
+    return Explained(tuple(causes[one] for one in samples), guest.samples, guest.seconds)
+
+
+def _cause(one: Sample, found: Cut, known: bool) -> Cause:
+    """The cause of a sample. ``known``: the guest's clock is exact then."""
+    segments = found.segments
+    if not known:
+        segments = tuple(replace(each, certainty="inferred") for each in segments)
+    return Cause(
+        one.step,
+        one.series,
+        one.context,
+        one.index,
+        one.since_ns,
+        one.latency_ns,
+        segments,
+        found.rest_ns,
+        "replay",
+        "",
+        _COST,
+        "" if known else _SHIFTED,
+    )
+
+
+def _cuts(samples: Sequence[Sample], guest: Guest) -> Iterator[tuple[Sample, Cut]]:
+    """The samples cut into segments, one window after the other. The blocks of one sample are held
+    at a time."""
+    symbols, layout = Symbols(guest.symbols), TaskLayout(guest.types)
+    inside: dict[int, list[tuple[int, int, Sample]]] = {}
+    for one in sorted(samples, key=lambda one: one.due_ns):
         due = guest.clock.time(one.due_ns)
         stamp = due + one.latency_ns
-        window = next((each for each in guest.covered if each[0] <= due and stamp <= each[1]), None)
-        if window is None:
+        number = bisect.bisect(guest.covered, due, key=lambda window: window[0]) - 1
+        if number < 0 or stamp > guest.covered[number][1]:
             raise StoreError(
                 f"the replay did not record sample {one.context}:{one.index}: it is outside "
                 "of the recorded windows",
                 "report it, with the bundle of the run (rtgauge export)",
             )
-        if window != at:
-            ns, at = guest.records["ns"], window
-            inside = guest.records[(ns >= window[0]) & (ns <= window[1])]
-            walked = list(walk(inside, symbols, first[window]))
-        found = cut(walked, due, stamp, tasks, handler=one.context == "irq")
-        known = guest.knows(one.due_ns)
-        cause = Cause(
-            one.step,
-            one.series,
-            one.context,
-            one.index,
-            one.since_ns,
-            one.latency_ns,
-            found.segments
-            if known
-            else tuple(replace(each, certainty="inferred") for each in found.segments),
-            found.rest_ns,
-            "replay",
-            "",
-            _COST,
-            "" if known else _SHIFTED,
-        )
-        causes[one] = _blamed(cause, medians[one.step, one.series], _system(run, one.step))
-    return Explained(tuple(causes[one] for one in samples), guest.samples, guest.seconds)
+        inside.setdefault(number, []).append((due, stamp, one))
+    for number, wanted in inside.items():
+        tasks = Tasks(layout)
+        steps = walk(_records(guest.window(number), tasks), symbols, wanted[0][0])
+        held: deque[Step] = deque()
+        for due, stamp, one in wanted:
+            while held and held[0].time + held[0].length_ns <= due:
+                held.popleft()
+            while not held or held[-1].time < stamp:
+                step = next(steps, None)
+                if step is None:
+                    break
+                held.append(step)
+            yield one, cut(held, due, stamp, tasks, handler=one.context == "irq")
+
+
+def _records(pieces: Iterable[Piece], tasks: Tasks) -> Iterator[NDArray[np.void]]:
+    for piece in pieces:
+        tasks.add(piece.tasks)
+        yield piece.records
 
 
 def _medians(run: StoredRun) -> Mapping[tuple[int, int], float]:

@@ -50,7 +50,7 @@ CLASSES: Final[Mapping[str, str]] = MappingProxyType(
 SOURCES: Final = ("replay", "tracefs", "module")
 CERTAINTIES: Final = ("exact", "measured", "inferred")
 """``exact``: from the executed instructions. ``measured``: between two time stamps of the trace.
-``inferred``: follows from what the trace has before and after."""
+``inferred``: follows from what the trace has before and after, or from code of unknown names."""
 
 
 @dataclass(frozen=True)

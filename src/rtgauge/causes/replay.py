@@ -9,10 +9,11 @@ give it to within CLOSE_NS. Nothing is explained unless all samples of the run a
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeGuard
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 
 from rtgauge.errors import StoreError, TargetError, UsageError
 from rtgauge.lab.machine import Answer, Machine, found_program, working_folder
-from rtgauge.lab.recorder import ANCHOR, Recording, plugin, require_plugins
+from rtgauge.lab.names import names
+from rtgauge.lab.recorder import Piece, Recording, plugin, require_plugins
 from rtgauge.store import StoredRun, StoredSeries, StoredStep
 from rtgauge.target.lab import LabTarget
 
@@ -41,8 +43,6 @@ NEAR_NS: Final = 2_000
 CLOSE_NS: Final = 40
 # Stamps farther away than this do not give the guest's clock: Linux changes its rate.
 ABOUT_NS: Final = 1_000_000_000
-# Where the kernel begins.
-KERNEL: Final = 1 << 63
 PLAIN: Final = "measure with 'rtgauge run … --explain', which traces while it measures"
 
 Int64s = NDArray[np.int64]
@@ -95,13 +95,6 @@ class Clock:
         return int(self.times(np.array([clock], np.int64))[0])
 
 
-def _user_reads(records: NDArray[np.void]) -> Int64s:
-    """When user space read the counter."""
-    own = (records["kind"] == ANCHOR) & (records["address"] < KERNEL)
-    times: Int64s = records["ns"][own].astype(np.int64)
-    return times
-
-
 def _nearest(anchors: Int64s, times: Int64s) -> Int64s:
     after = np.clip(np.searchsorted(anchors, times), 1, len(anchors) - 1)
     before = np.abs(anchors[after - 1] - times) <= np.abs(anchors[after] - times)
@@ -112,8 +105,8 @@ def _nearest(anchors: Int64s, times: Int64s) -> Int64s:
 class Guest:
     """What a replay gave: the recorder's records, the guest's clock and its names."""
 
-    records: NDArray[np.void]
-    tasks: Mapping[int, bytes]
+    window: Callable[[int], Iterable[Piece]]
+    """The records of the window of that number."""
     clock: Clock
     error_ns: float
     """The largest distance between a stamp of a sample and the read of the counter it is from."""
@@ -200,8 +193,12 @@ def _order(words: Sequence[str]) -> bool:
     return words[0] == "put"
 
 
-def replayed(run: StoredRun, wanted: Sequence[Sample], say: Callable[[str], None]) -> Guest:
+@contextlib.contextmanager
+def replayed(
+    run: StoredRun, wanted: Sequence[Sample], say: Callable[[str], None]
+) -> Iterator[Guest]:
     """Boot the run's image again, give the same orders, and record the windows of these samples.
+    The records are there as long as the context.
 
     Raises TargetError if something of it is gone or changed, StoreError if a sample differs.
     """
@@ -220,16 +217,10 @@ def replayed(run: StoredRun, wanted: Sequence[Sample], say: Callable[[str], None
                 machine.start()
                 replay.carry_out(machine, run.document["orders"])
                 samples = replay.compare()
-                symbols, types = _names(machine)
+                symbols, types = names(machine, facts, say)
             finally:
                 machine.close()
-            return replay.guest(symbols, types, samples, time.monotonic() - began)
-
-
-def _names(machine: Machine) -> tuple[bytes, bytes]:
-    symbols = machine.execute(["/bin/busybox", "cat", "/proc/kallsyms"]).stdout
-    types = machine.execute(["/bin/busybox", "cat", "/sys/kernel/btf/vmlinux"])
-    return symbols, types.stdout if types.code == 0 else b""
+            yield replay.guest(symbols, types, samples, time.monotonic() - began)
 
 
 class _Replay:
@@ -244,6 +235,7 @@ class _Replay:
         self._recording = recording
         self._limit_s = SLOWER * float(run.document.get("duration_s") or 0) + SPARE_S
         self._readings: list[tuple[int, int]] = []  # (the recorder's time, the guest's clock)
+        self._anchors: list[Int64s] = []
 
     def carry_out(self, machine: Machine, orders: Sequence[Sequence[str]]) -> None:
         """Give the orders, and keep the streams of the steps."""
@@ -279,8 +271,8 @@ class _Replay:
     def _read_around(self, answer: Answer) -> Iterator[tuple[int, int]]:
         """The clock as the guest program read it before and after a program: the last read of the
         counter, and the one nearest to the time between them."""
-        records, _ = self._recording.read()
-        anchors = _user_reads(records)
+        anchors = self._recording.anchors()
+        self._anchors.append(anchors)
         if not len(anchors):
             raise TargetError(
                 "the recorder saw no read of the guest's counter", "report it, with QEMU's version"
@@ -344,24 +336,24 @@ class _Replay:
 
     def guest(self, symbols: bytes, types: bytes, samples: int, seconds: float) -> Guest:
         """Everything that the replay gave."""
-        records, tasks = self._recording.read()
+        self._anchors.append(self._recording.anchors())
         if self._recording.lost:
             raise TargetError(
                 f"the recorder had no room for {self._recording.lost} records",
                 "free some space in the folder for temporary files (TMPDIR), or explain fewer "
                 "samples",
             )
-        clock, error, stamps = self._exact(records)
+        clock, error, stamps = self._exact()
         windows = tuple(self._recording.windows())
         return Guest(
-            records, tasks, clock, error, symbols, types, samples, seconds, windows, stamps
+            self._recording.window, clock, error, symbols, types, samples, seconds, windows, stamps
         )
 
-    def _exact(self, records: NDArray[np.void]) -> tuple[Clock, float, Int64s]:
+    def _exact(self) -> tuple[Clock, float, Int64s]:
         """The guest's clock from the stamps of samples in user space, the largest distance of one
         of them from the read of the counter that it came from, and the stamps that were found."""
         line = self.line()
-        anchors = _user_reads(records)
+        anchors = np.concatenate(self._anchors)
         times, clocks = (np.array(each, np.int64) for each in zip(*self._readings, strict=True))
         stamps = np.unique(np.fromiter(self._stamps(), np.int64))
         error, found = 0.0, np.empty(0, np.int64)

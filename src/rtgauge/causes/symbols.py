@@ -42,11 +42,11 @@ class Symbols:
         found.sort(key=lambda one: one[0])
         self._addresses = [address for address, _, _ in found]
         self._names = [name for _, name, _ in found]
-        # the code of a module ends with the page of its last function
+        # the code of the kernel, and of a module, ends with the page of its last function
         self._ends = {
             one: (one | PAGE - 1) + 1
             for (one, _, owner), (_, _, following) in pairwise([*found, (0, "", None)])
-            if owner and owner != following
+            if owner != following
         }
         self._known: dict[int, tuple[str, int]] = {}
 
@@ -54,7 +54,8 @@ class Symbols:
         return len(self._names)
 
     def at(self, address: int) -> tuple[str, int]:
-        """The function at an address, and the offset in it."""
+        """The function at an address, and the offset in it. ``UNLOADED``: it belongs to a module
+        that was unloaded before the names were read."""
         known = self._known.get(address)
         if known is None:
             known = self._known[address] = self._find(address)
@@ -65,7 +66,7 @@ class Symbols:
             return USER, 0
         place = bisect.bisect(self._addresses, address) - 1
         if place < 0:
-            return f"{address:#x}", 0
+            return UNLOADED, 0
         begin = self._addresses[place]
         if address >= self._ends.get(begin, END):
             return UNLOADED, address - begin

@@ -8,10 +8,12 @@ windows of time every block of instructions and every change of tasks. The guest
 from __future__ import annotations
 
 import mmap
+import os
 import shutil
 import struct
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +40,7 @@ __all__ = [
     "TASK",
     "TO",
     "WINDOWS_MAX",
+    "Piece",
     "Recording",
     "plugin",
     "require_plugins",
@@ -65,6 +68,10 @@ RECORD: Final = np.dtype(
     ]
 )
 TASK_BYTES: Final = 16384
+# Bytes of records that are held at a time: at least those of a task.
+PIECE: Final = 2 << 20
+# Where the guest's kernel begins.
+KERNEL: Final = 1 << 63
 BLOCK, ANCHOR, FROM, TO, TASK, JUMP = range(6)
 OTHER, CALL, RETURN, EXCEPTION_RETURN, SYSCALL_RETURN, SYSCALL, HALT = range(7)
 
@@ -137,8 +144,25 @@ def _build(compiler: str, source: bytes, path: Path) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Records that follow one another."""
+
+    records: NDArray[np.void]
+    at: NDArray[np.int64]
+    """Where each record begins in the file, in bytes."""
+    behind: NDArray[np.int64]
+    """Where it ends, with the bytes of its task."""
+    tasks: Mapping[int, bytes]
+    """The bytes of tasks, by address. Of one that was recorded again, the later ones."""
+
+
 class Recording:
-    """The files that the plugin shares with the host, below a folder."""
+    """The files that the plugin shares with the host, below a folder.
+
+    Each record is read twice: as it is new, for the reads of the counter and the places of the
+    windows, and with its window. ``PIECE`` bytes at most are held at a time.
+    """
 
     def __init__(self, folder: Path, built: Path) -> None:
         self._record = folder / "record"
@@ -147,6 +171,9 @@ class Recording:
             file.truncate(_HEAD.size + WINDOWS_MAX * _WINDOW.size)
             self._control = mmap.mmap(file.fileno(), 0)
         _HEAD.pack_into(self._control, 0, VERSION, 0, 0, 0, 0)
+        self._file = os.open(self._record, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._seen = 0
+        self._places: dict[int, tuple[int, int]] = {}  # of the windows in the file
         # QEMU ends an option at a comma, unless there are two
         paths = (str(path).replace(",", ",,") for path in (built, self._record, self._control_path))
         self.plugin = "{},record={},control={}".format(*paths)
@@ -161,6 +188,7 @@ class Recording:
         trace: TracebackType | None,
     ) -> None:
         self._control.close()
+        os.close(self._file)
 
     @property
     def lost(self) -> int:
@@ -185,24 +213,53 @@ class Recording:
             )
         ]
 
-    def read(self) -> tuple[NDArray[np.void], dict[int, bytes]]:
-        """All records, and the bytes of each task by the place of its record."""
+    def anchors(self) -> NDArray[np.int64]:
+        """When user space read the counter, in ns, as recorded since the last call. The guest
+        stands still."""
         filled = int(_HEAD.unpack_from(self._control, 0)[3])
-        if not filled:
-            return np.empty(0, RECORD), {}
-        with open(self._record, "rb") as file:
-            data = file.read(filled)
-        rows = np.frombuffer(data, RECORD)
-        own = np.ones(len(rows), bool)
-        tasks: dict[int, bytes] = {}
-        upto, hidden = 0, 0
-        # A task's bytes follow its record, and look like records.
-        for row in np.flatnonzero(rows["kind"] == TASK):
-            if row < upto:
-                continue
-            begin = (int(row) + 1) * RECORD.itemsize
-            tasks[int(row) - hidden] = data[begin : begin + int(rows["length"][row])]
-            upto = int(row) + 1 + TASK_BYTES // RECORD.itemsize
-            own[row + 1 : upto] = False
-            hidden += TASK_BYTES // RECORD.itemsize
-        return rows[own], tasks
+        windows = np.array(self.windows(), np.int64).reshape(-1, 2)
+        found = [np.empty(0, np.int64)]
+        for piece in self._pieces(self._seen, filled):
+            times = piece.records["ns"].astype(np.int64)
+            own = (piece.records["kind"] == ANCHOR) & (piece.records["address"] < KERNEL)
+            found.append(times[own])
+            begins = np.searchsorted(times, windows[:, 0])
+            ends = np.searchsorted(times, windows[:, 1], "right")
+            for number in np.flatnonzero(ends > begins).tolist():
+                begin, _ = self._places.get(number, (int(piece.at[begins[number]]), 0))
+                self._places[number] = begin, int(piece.behind[ends[number] - 1])
+        self._seen = filled
+        return np.concatenate(found)
+
+    def window(self, number: int) -> Iterator[Piece]:
+        """The records of a window, of those that ``anchors`` has seen."""
+        return self._pieces(*self._places.get(number, (0, 0)))
+
+    def _pieces(self, begin: int, end: int) -> Iterator[Piece]:
+        """The records between two places of the file."""
+        while begin < end:
+            data = os.pread(self._file, min(PIECE, end - begin), begin)
+            rows = np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
+            own = np.ones(len(rows), bool)
+            extra = np.zeros(len(rows), np.int64)
+            tasks: dict[int, bytes] = {}
+            upto = 0
+            # A task's bytes follow its record, and look like records.
+            for row in np.flatnonzero(rows["kind"] == TASK).tolist():
+                if row < upto:
+                    continue
+                upto = row + 1 + TASK_BYTES // RECORD.itemsize
+                if upto > len(rows):  # the next piece begins with it
+                    rows, own, extra = rows[:row], own[:row], extra[:row]
+                    break
+                own[row + 1 : upto] = False
+                extra[row] = TASK_BYTES
+                place = (row + 1) * RECORD.itemsize
+                tasks[int(rows["address"][row])] = data[place : place + int(rows["length"][row])]
+            if not len(rows):
+                raise TargetError(
+                    "the records of the replay are cut", "free some space for TMPDIR, and repeat"
+                )
+            at = begin + np.flatnonzero(own) * RECORD.itemsize
+            yield Piece(rows[own], at, at + RECORD.itemsize + extra[own], tasks)
+            begin += len(rows) * RECORD.itemsize
