@@ -113,7 +113,7 @@ class Program:
 
     def steps(self) -> list[Step]:
         """The blocks so far: a window ends later than the sample."""
-        rows = [*self.rows, (self.time, AT["do_work"], 0, 0, BLOCK, OTHER)]
+        rows = [*self.rows, (self.time, AT["rt_mutex_setprio"], 0, 0, BLOCK, OTHER)]
         return list(walk([np.array(rows, RECORD)], Symbols(KALLSYMS)))[:-1]
 
 

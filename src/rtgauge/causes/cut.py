@@ -86,7 +86,7 @@ def walk(pieces: Iterable[NDArray[np.void]], symbols: Symbols, since: int = 0) -
     last = ("", OTHER, 0)
     block: _Block | None = None
     jumped = False
-    for time, address, behind, length, kind, leaves in _rows(pieces):
+    for time, address, behind, length, kind, leaves in _rows(pieces, symbols):
         if kind == BLOCK:
             if block is not None:
                 # an exception ends a block before its last instruction
@@ -115,9 +115,17 @@ def walk(pieces: Iterable[NDArray[np.void]], symbols: Symbols, since: int = 0) -
         yield block.step(time, jumped)
 
 
-def _rows(pieces: Iterable[NDArray[np.void]]) -> Iterator[tuple[int, int, int, int, int, int]]:
+def _rows(
+    pieces: Iterable[NDArray[np.void]], symbols: Symbols
+) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """The records without the blocks that change nothing: such a block continues the one recorded
+    right before it, in the same function, and neither of them ends with a call or the like."""
     for piece in pieces:
-        yield from piece.tolist()
+        plain = (piece["kind"] == BLOCK) & (piece["end"] == OTHER)
+        place = symbols.places(piece["address"])
+        kept = np.ones(len(piece), bool)
+        kept[1:] = ~(plain[1:] & plain[:-1] & (place[1:] == place[:-1]))
+        yield from piece[kept].tolist()
 
 
 class _Block(NamedTuple):

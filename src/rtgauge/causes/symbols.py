@@ -14,6 +14,9 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rtgauge.causes.model import Task
 
 __all__ = ["UNLOADED", "USER", "Symbols", "TaskLayout"]
@@ -41,6 +44,7 @@ class Symbols:
                 found.append((int(words[0], 16), words[2], "".join(words[3:])))
         found.sort(key=lambda one: one[0])
         self._addresses = [address for address, _, _ in found]
+        self._sorted = np.array(self._addresses, np.uint64)
         self._names = [name for _, name, _ in found]
         # the code of the kernel, and of a module, ends with the page of its last function
         self._ends = {
@@ -48,6 +52,9 @@ class Symbols:
             for (one, _, owner), (_, _, following) in pairwise([*found, (0, "", None)])
             if owner != following
         }
+        # of the functions by their place from 1, so 0 is what is before them all
+        upto = [0, *(self._ends.get(address, END - 1) for address in self._addresses)]
+        self._upto = np.array(upto, np.uint64)
         self._known: dict[int, tuple[str, int]] = {}
 
     def __len__(self) -> int:
@@ -60,6 +67,12 @@ class Symbols:
         if known is None:
             known = self._known[address] = self._find(address)
         return known
+
+    def places(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Numbers that are equal for addresses of one function. Those of user space are one."""
+        found = np.searchsorted(self._sorted, addresses, "right")
+        beyond = addresses >= self._upto[found]
+        return np.where(addresses < KERNEL, -1, 2 * found + beyond)
 
     def _find(self, address: int) -> tuple[str, int]:
         if address < KERNEL:
