@@ -40,7 +40,9 @@ ORDINARY: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-@pytest.fixture(scope="module", params=["x86_64-stock-6.12", "x86_64-rt-6.12", "arm64-rt-6.1"])
+@pytest.fixture(
+    scope="module", params=["x86_64-stock-6.12", "x86_64-rt-6.12", "x86_64-rt-6.1", "arm64-rt-6.1"]
+)
 def board(request: pytest.FixtureRequest) -> Iterator[LabTarget]:
     """One start for all tests of a board; kernels are fetched once."""
     if not shutil.which("qemu-system-aarch64") and request.param.startswith("arm64"):
@@ -128,6 +130,33 @@ def test_nothing_is_blamed_without_a_disturbance(board: LabTarget, tmp_path: Pat
         assert causes[context].latency_ns < 2 * medians[context]
         assert "nobody" in causes[context].blame
         assert causes[context].rest_ns == 0
+
+
+def test_samples_above_a_time_are_found(board: LabTarget, tmp_path: Path) -> None:
+    """The last of them, not only those that were a maximum. Each other one is counted."""
+    step, _, _ = explained(
+        board, tmp_path, "--samples", "1000", "--explain-above", "100us",
+        "--disturb", "local_irq_save:200us:7.301ms", "--disturb-module", board.disturb_module,
+    )  # fmt: skip
+    late = [
+        (one.info.series, int(chunk.index[place]))
+        for one in step.series
+        if one.info.companion is None
+        for chunk in one.chunks()
+        for place in np.flatnonzero(chunk.value > 100_000)
+    ]
+    records = [one.fields for one in step.trace if one.part == "sample"]
+    traced = [(one["series"], one["index"]) for one in records if int(one["value"]) > 100_000]
+    kept = kept_of(step)
+    assert len(late) > 30
+    assert set(traced) <= set(late)
+    assert len(set(traced)) == len(traced) == len(late) - kept.dropped
+    last = [cause for cause in kept.causes(step, {}) if cause.latency_ns > 100_000][-5:]
+    times = sorted(cause.due_ns for cause in last)
+    assert times[0] > 0.8 * max(one.due_ns for one in kept.samples)
+    for cause in last:
+        assert cause.rest_ns == 0
+        assert "rtgauge_disturb" in cause.blame
 
 
 def test_killed_agents_leave_no_instance(board: LabTarget) -> None:

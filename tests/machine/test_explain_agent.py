@@ -108,6 +108,39 @@ def test_one_late_wake_up_is_not_the_cost(tmp_path: Path, monkeypatch: pytest.Mo
     assert int(cost.fields["without_ns"]) < LATE_NS / 2
 
 
+@pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
+@pytest.mark.parametrize(
+    "mount",
+    [f"{MOUNT} && mount -o remount,bind,ro {TRACING}", f"mount -t tmpfs none {TRACING}"],
+)
+def test_a_container_may_not_have_the_trace_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mount: str
+) -> None:
+    """They are read-only or missing, and it may not mount: the run is complete, with the remedy."""
+    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+    path = tmp_path / "stream.cbor"
+    words = [str(find_agent()), "run", "timer", "--samples", "50", "--explain"]
+    hide = "mount -t tmpfs none /sys/kernel/debug"
+    inside = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'{mount} && {hide} && exec setpriv --bounding-set=-sys_admin "$@"',
+        "sh",
+    ]
+    subprocess.run(
+        [*inside, *words, "--output", str(path)], stdout=subprocess.PIPE, check=True, timeout=60
+    )
+    stream = read(path)
+    (lost,) = (one for one in stream.records if isinstance(one, Trace))
+    assert lost.part == "lost"
+    assert "trace files cannot be reached" in str(lost.fields["reason"])
+    assert "container needs it from its host" in str(lost.fields["remedy"])
+    assert stream.trailer is not None
+    assert stream.trailer.state == "complete"
+
+
 @pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("unshare") or not Path(TRACING).is_dir(),
     reason="a folder in the place of tracefs needs root, and the folder",

@@ -325,8 +325,9 @@ def _chosen(samples: Sequence[_Chosen]) -> list[_Chosen]:
         if one.series not in largest or one.value > largest[one.series].value:
             largest[one.series] = one
     first = heapq.nlargest(LARGEST_LIMIT, largest.values(), key=lambda one: one.value)
-    chosen = {id(one) for one in (*first, *samples[-LAST:])}
-    return [one for one in samples if id(one) in chosen]
+    ordered = sorted(samples, key=lambda one: one.due_ns)
+    chosen = {id(one) for one in (*first, *ordered[-LAST:])}
+    return [one for one in ordered if id(one) in chosen]
 
 
 def _outside(step: StoredStep, cpu: int, cause: Cause) -> str:
