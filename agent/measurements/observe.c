@@ -29,6 +29,7 @@
 #define OBSERVE_TEXT (64 * 1024)
 /* Bytes of a reading, during which a kernel without preemption runs nothing else on the CPU. */
 #define OBSERVE_PIECE 512
+#define OBSERVE_READ_NS (5 * NSEC_PER_SEC)
 #define OBSERVE_BUFFER_KB "1024"
 #define OBSERVE_OTHERS 256
 #define OBSERVE_NAME 16
@@ -43,9 +44,11 @@ struct observe_thread {
 	int64_t waking_ns; /* 0: it is not waking */
 	int64_t runs_ns;   /* when it last began to run, and when it last left the CPU */
 	int64_t leaves_ns;
-	int64_t from_ns; /* of its struct observe_count */
-	bool counted;	 /* the sample that ended at runs_ns */
-	int64_t left;	 /* events of leaving the CPU since the kernel's count was read first */
+	int64_t from_ns; /* of its struct observe_count, as until_ns */
+	int64_t until_ns;
+	bool counted; /* the sample that ended at runs_ns */
+	int64_t left; /* events of leaving the CPU between the readings of the kernel's count */
+	bool after;   /* one more is counted: of a switch that was under way at the last reading */
 	int64_t count;
 	int64_t sum_ns;
 	int64_t most_ns;
@@ -56,7 +59,8 @@ struct observe_thread {
  * the end (-1: it has ended). */
 struct observe_count {
 	pid_t tid;
-	int64_t from_ns; /* CLOCK_MONOTONIC: just before the first reading */
+	int64_t from_ns;  /* CLOCK_MONOTONIC: just before the first reading */
+	int64_t until_ns; /* just after the last one; 0: it has not been */
 	int64_t first;
 	int64_t last;
 };
@@ -207,8 +211,10 @@ static struct observe_thread *observe_find(struct observe *state, pid_t tid)
 	}
 	thread->tid = tid;
 	for (int i = 0; i < state->counts_used; i++)
-		if (state->counts[i].tid == tid)
+		if (state->counts[i].tid == tid) {
 			thread->from_ns = state->counts[i].from_ns;
+			thread->until_ns = state->counts[i].until_ns;
+		}
 	state->count++;
 	observe_read_name(thread);
 	return thread;
@@ -302,6 +308,19 @@ static void observe_runs(struct step *step, struct observe *state, int64_t tid, 
 		observe_took(step, state, thread, time_ns - thread->waking_ns);
 }
 
+/* A switch has its event just after the kernel counted it. The trace rounds to 1 us. */
+static void observe_count_event(struct observe_thread *thread, int64_t time_ns)
+{
+	if (time_ns + NSEC_PER_USEC <= thread->from_ns)
+		return;
+	if (thread->until_ns && time_ns > thread->until_ns + NSEC_PER_USEC) {
+		if (thread->after)
+			return;
+		thread->after = true;
+	}
+	thread->left++;
+}
+
 /* A thread that was still running when it was woken did not have to wait for the CPU. */
 static void observe_leaves(struct observe *state, int64_t tid, int64_t time_ns)
 {
@@ -310,9 +329,7 @@ static void observe_leaves(struct observe *state, int64_t tid, int64_t time_ns)
 	if (!thread)
 		return;
 	thread->leaves_ns = time_ns;
-	/* the trace rounds down to 1 us */
-	if (time_ns + NSEC_PER_USEC > thread->from_ns)
-		thread->left++;
+	observe_count_event(thread, time_ns);
 	if (thread->waking_ns <= time_ns)
 		thread->waking_ns = 0;
 }
@@ -372,8 +389,8 @@ static void observe_lines(struct step *step, struct observe *state)
 /* How often a thread left the CPU, of its own accord or not; -1: it has ended. */
 static int64_t observe_read_count(const struct observe *state, pid_t tid)
 {
-	char path[64], text[OBSERVE_STATUS];
-	const char *end;
+	char path[64], text[2 * OBSERVE_STATUS];
+	size_t used = 0;
 	int64_t willing, forced;
 	ssize_t size;
 	int fd;
@@ -382,20 +399,25 @@ static int64_t observe_read_count(const struct observe *state, pid_t tid)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	size = read(fd, text, sizeof(text) - 1);
+	/* the counts are near its end, behind a list of up to 65536 groups */
+	while ((size = read(fd, text + used, OBSERVE_STATUS - 1)) > 0) {
+		used += (size_t)size;
+		if (used <= OBSERVE_STATUS)
+			continue;
+		memmove(text, text + used - OBSERVE_STATUS, OBSERVE_STATUS);
+		used = OBSERVE_STATUS;
+	}
 	close(fd);
-	if (size <= 0)
-		return -1;
-	text[size] = 0;
-	end = text + size;
-	willing = observe_field(text, end, "\nvoluntary_ctxt_switches:\t");
-	forced = observe_field(text, end, "\nnonvoluntary_ctxt_switches:\t");
+	text[used] = 0;
+	willing = observe_field(text, text + used, "\nvoluntary_ctxt_switches:\t");
+	forced = observe_field(text, text + used, "\nnonvoluntary_ctxt_switches:\t");
 	return willing < 0 || forced < 0 ? -1 : willing + forced;
 }
 
 static void observe_count_thread(struct observe *state, pid_t tid)
 {
 	struct observe_count *count = state->counts;
+	struct observe_thread *thread;
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), value = observe_read_count(state, tid);
 
 	while (count < state->counts + state->counts_used && count->tid != tid)
@@ -410,8 +432,13 @@ static void observe_count_thread(struct observe *state, pid_t tid)
 			count->first = value;
 		}
 	}
-	if (state->recounted)
-		count->last = value;
+	if (!state->recounted)
+		return;
+	count->last = value;
+	count->until_ns = clock_now_ns(CLOCK_MONOTONIC);
+	thread = observe_row(state, tid);
+	if (thread->tid)
+		thread->until_ns = count->until_ns;
 }
 
 /* Reads the counts of all threads: some 30 us for each, on a fast machine. */
@@ -425,7 +452,7 @@ static void observe_count_all(struct observe *state)
 	dir = opendir(path);
 	while (dir && (entry = readdir(dir)))
 		if (isdigit((unsigned char)entry->d_name[0]))
-			observe_count_thread(state, (pid_t)atoi(entry->d_name));
+			observe_count_thread(state, (pid_t)strtol(entry->d_name, NULL, 10));
 	if (dir)
 		closedir(dir);
 }
@@ -438,7 +465,8 @@ static void observe_compare_counts(struct observe *state)
 		const struct observe_thread *thread = observe_row(state, count->tid);
 		int64_t switches = count->last - count->first;
 
-		if (count->last < 0 || (!thread->tid && state->refused))
+		/* another thread has its ID now, or the count of a 32-bit system began again at 0 */
+		if (count->last < count->first || (!thread->tid && state->refused))
 			continue;
 		state->switches += switches;
 		if (switches > thread->left)
@@ -462,33 +490,65 @@ static bool observe_has_ended(pid_t pid)
 	return task.st_nlink <= 3 && state && strchr("ZX", state[2]);
 }
 
+static int observe_put(const struct observe *state, const char *file, const char *value)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/%s", state->instance, file);
+	return value_put(path, value);
+}
+
+static bool observe_is_over(struct step *step, const struct observe *state)
+{
+	return step_stopped(step) || (state->samples && state->taken >= state->samples) ||
+	       (state->until_ns && clock_now_ns(CLOCK_MONOTONIC) >= state->until_ns);
+}
+
+/* What the kernel counts now is in its buffer already. Without an end of the recording, threads that
+ * switch more often than the agent can read would keep it reading for ever. */
+static int observe_end_recording(struct observe *state)
+{
+	state->recounted = true;
+	observe_count_all(state);
+	return observe_put(state, "tracing_on", "0");
+}
+
+/* Reads until the buffer is empty or the observation over; at most for some seconds, because the drain
+ * has other duties. */
+static bool observe_read(struct step *step, struct observe *state)
+{
+	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + OBSERVE_READ_NS;
+	ssize_t size;
+
+	while (clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
+		size = read(state->pipe, state->text + state->used, OBSERVE_PIECE);
+		if (size < 0 && errno == EINTR)
+			continue;
+		if (size <= 0)
+			return true;
+		state->used += (size_t)size;
+		observe_lines(step, state);
+		step_drain(step);
+		if (!state->recounted && observe_is_over(step, state))
+			break;
+	}
+	return false;
+}
+
 static void observe_collect(struct step *step)
 {
 	struct observe *state = step->state;
-	ssize_t size;
+	bool recounted = state->recounted, empty;
 
 	if (atomic_load_acquire(&step->workers[state->worker].done))
 		return;
 	/* before the last reading, which then has all that it did */
 	state->ended = observe_has_ended(state->pid);
-	while ((size = read(state->pipe, state->text + state->used, OBSERVE_PIECE)) > 0 ||
-	       (size < 0 && errno == EINTR)) {
-		if (size < 0)
-			continue;
-		state->used += (size_t)size;
-		observe_lines(step, state);
-		step_drain(step);
-	}
-	if (state->ended || state->recounted) {
+	empty = observe_read(step, state);
+	if (empty && (state->ended || recounted))
 		step_foreign_done(step, state->worker);
-		return;
-	}
-	if (!step_stopped(step) && (!state->samples || state->taken < state->samples) &&
-	    (!state->until_ns || clock_now_ns(CLOCK_MONOTONIC) < state->until_ns))
-		return;
-	/* what the kernel counts now, the next reading has */
-	state->recounted = true;
-	observe_count_all(state);
+	else if (!recounted && observe_is_over(step, state) && observe_end_recording(state))
+		step_foreign_done(step, state->worker);
 }
 
 /* --- the frame --- */
@@ -542,38 +602,45 @@ static int observe_setup(struct step *step)
 	return state->worker < 0 ? state->worker : 0;
 }
 
-static int observe_put(const struct observe *state, const char *file, const char *value)
+/* Adds to the threads that are traced. */
+static int observe_write_threads(int fd, const char *text, size_t used)
 {
-	char path[160];
+	ssize_t written = write(fd, text, used);
 
-	snprintf(path, sizeof(path), "%s/%s", state->instance, file);
-	return value_put(path, value);
+	if (written < 0)
+		return -errno;
+	return written == (ssize_t)used ? 0 : -EIO;
 }
 
-/* All threads that it has now: the kernel adds those that they create. In one write, because each
+/* All threads that it has now: the kernel adds those that they create. In large writes, because each
  * one makes the kernel wait for all CPUs. */
 static int observe_put_threads(struct observe *state)
 {
 	char path[160];
 	struct dirent *entry;
-	int err = -ESRCH, fd;
+	int err = 0, fd;
 	size_t used = 0;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)state->pid);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir)) && used < sizeof(state->text) - 16)
-		if (isdigit((unsigned char)entry->d_name[0]))
-			used += (size_t)snprintf(state->text + used, 16, "%.12s ", entry->d_name);
-	if (dir)
-		closedir(dir);
-	if (!used)
-		return err;
 	snprintf(path, sizeof(path), "%s/set_event_pid", state->instance);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	err = write(fd, state->text, used) < 0 ? -errno : 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)state->pid);
+	dir = opendir(path);
+	while (!err && dir && (entry = readdir(dir))) {
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		used += (size_t)snprintf(state->text + used, 16, "%.12s ", entry->d_name);
+		if (used < sizeof(state->text) - 16)
+			continue;
+		err = observe_write_threads(fd, state->text, used);
+		used = 0;
+	}
+	if (dir)
+		closedir(dir);
+	if (!err)
+		err = used ? observe_write_threads(fd, state->text, used) : -ESRCH;
 	close(fd);
 	return err;
 }
@@ -682,6 +749,34 @@ static void observe_say(struct step *step, const char *text)
 	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 }
 
+static void observe_judge(struct step *step, const struct observe *state)
+{
+	const char *remedy = "";
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		 "%lld of %lld switches that the kernel counted are missing in its trace",
+		 (long long)state->unreported, (long long)state->switches);
+	if (state->lost) {
+		snprintf(text, sizeof(text), "%lld events found the kernel's buffer full",
+			 (long long)state->lost);
+		remedy = "observe a process with fewer wake-ups, or on a machine with an idle CPU";
+	} else if (state->refused) {
+		snprintf(text, sizeof(text), "the table had no room for %lld events",
+			 (long long)state->refused);
+		remedy = "observe a process with fewer threads";
+	} else if (!state->recounted) {
+		snprintf(text, sizeof(text),
+			 "the process ended before the kernel's count could be read");
+		remedy = "observe it for a shorter time than it runs (--for)";
+	} else if (state->unreported) {
+		remedy = "keep the CPUs out of their idle states (idle=poll)";
+	} else if (!state->switches) {
+		remedy = "observe a process while it works, or for longer (--for)";
+	}
+	step_verdict(step, OBSERVE_RULE, *remedy ? "inconclusive" : "pass", text, remedy);
+}
+
 static int observe_finish(struct step *step)
 {
 	const struct observe *state = step->state;
@@ -706,22 +801,7 @@ static int observe_finish(struct step *step)
 			 (long long)state->unknown);
 		observe_say(step, text);
 	}
-	if (state->lost)
-		snprintf(text, sizeof(text), "%lld events found the kernel's buffer full",
-			 (long long)state->lost);
-	else if (!state->recounted)
-		snprintf(text, sizeof(text), "the kernel reported no lost event");
-	else
-		snprintf(text, sizeof(text),
-			 "%lld of %lld switches that the kernel counted are missing in its trace",
-			 (long long)state->unreported, (long long)state->switches);
-	if (!state->lost && !state->unreported)
-		step_verdict(step, OBSERVE_RULE, "pass", text, "");
-	else
-		step_verdict(step, OBSERVE_RULE, "inconclusive", text,
-			     state->lost ? "observe a process with fewer wake-ups, or on a machine "
-					   "with an idle CPU" :
-					   "keep the CPUs out of their idle states (idle=poll)");
+	observe_judge(step, state);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
  * TAP. */
 #include "measurements/observe.c"
 
+#include "run/run.h"
 #include "tap.h"
 
 static struct observe state;
@@ -81,6 +82,61 @@ static void test_lines(struct tap *tap)
 	tap_check(tap, !state.count, "other lines are left out");
 }
 
+/* LEAVES is at 12.000120 s. */
+static void test_counted_events(struct tap *tap)
+{
+	int self = getpid();
+
+	begin();
+	state.counts_used = 1;
+	state.counts[0] = (struct observe_count){ .tid = self, .from_ns = 12000122000 };
+	feed(LEAVES, self);
+	tap_check(tap, !thread()->left, "an event before the first count is in that");
+	begin();
+	state.counts[0].from_ns = 12000120900;
+	feed(LEAVES, self);
+	tap_check(tap, thread()->left == 1, "the time of an event is rounded");
+	feed(LEAVES, self);
+	tap_check(tap, thread()->left == 2, "each event between the counts");
+	begin();
+	state.counts[0].until_ns = 12000100000;
+	state.counts[0].from_ns = 0;
+	feed(LEAVES, self);
+	feed(LEAVES, self);
+	feed(LEAVES, self);
+	tap_check(tap, thread()->left == 1, "one of those after the last count may be in that");
+	state.recounted = true;
+	state.counts[0].last = 3;
+	observe_compare_counts(&state);
+	tap_check(tap, state.switches == 3 && state.unreported == 2,
+		  "events after the last count make up for none before it");
+	state.counts[0].first = 4;
+	observe_compare_counts(&state);
+	tap_check(tap, state.switches == 3 && state.unreported == 2,
+		  "a count that fell is left out");
+	state.counts_used = 0;
+	state.recounted = false;
+}
+
+static void test_endless(struct tap *tap)
+{
+	static const struct run_request request;
+	static struct run run = { .request = &request };
+
+	begin();
+	stream_init(&run.stream, -1);
+	state.pipe = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	state.until_ns = 1;
+	tap_check(tap, !observe_read(&run.step, &state),
+		  "events that never end do not outlast the observation");
+	state.until_ns = 0;
+	atomic_store_release(&run.step.stop, STEP_STOP);
+	tap_check(tap, !observe_read(&run.step, &state), "nor a stop");
+	close(state.pipe);
+	stream_free(&run.stream);
+	state.used = 0;
+}
+
 static int compare(const void *a, const void *b)
 {
 	return (*(const int64_t *)a > *(const int64_t *)b) -
@@ -130,10 +186,14 @@ int main(void)
 	struct tap tap = { 0 };
 
 	state.threads = calloc(OBSERVE_THREADS, sizeof(*state.threads));
-	if (!state.threads || series_init(&series, 0, &info, 1 << 12))
+	state.counts = calloc(OBSERVE_COUNTED, sizeof(*state.counts));
+	if (!state.threads || !state.counts || series_init(&series, 0, &info, 1 << 12))
 		return 1;
 	test_lines(&tap);
+	test_counted_events(&tap);
+	test_endless(&tap);
 	test_percentiles(&tap);
+	free(state.counts);
 	free(state.threads);
 	series_free(&series);
 	return tap_end(&tap);

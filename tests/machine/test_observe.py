@@ -129,11 +129,19 @@ def test_a_program_that_ends_ends_the_observation(tmp_path: Path) -> None:
         assert code == 0
         assert f"process {pid} ended during the observation" in _messages(stream)
     assert len(_samples(stream)) > 10
+    # nothing tells whether the trace is complete
+    assert _verdict(stream).result == "inconclusive"
+    assert "--for" in _verdict(stream).remedy
+
+
+def _verdict(stream: Stream) -> Verdict:
+    (verdict,) = [one for one in stream.records if isinstance(one, Verdict)]
+    return verdict
 
 
 def _counted(stream: Stream) -> tuple[str, int, int]:
     """Result of the verdict, the switches missing in the trace, and the kernel's count."""
-    (lost,) = [one for one in stream.records if isinstance(one, Verdict)]
+    lost = _verdict(stream)
     numbers = re.fullmatch(
         r"(\d+) of (\d+) switches that the kernel counted are missing in its trace",
         lost.evidence,
@@ -182,6 +190,17 @@ def test_a_program_of_more_threads_than_rows(tmp_path: Path) -> None:
         assert code == 0
     assert len(_rows(stream)) <= 1023
     assert [text for text in _messages(stream) if "no room for more than 1023 threads" in text]
+    assert _verdict(stream).result == "inconclusive"
+
+
+def test_the_counts_of_a_process_in_many_groups(tmp_path: Path) -> None:
+    """Their list stands before the counts, in a page of its own or more."""
+    program = "import os\nos.setgroups(range(100000, 103000))\n" + PROGRAM
+    with subprocess.Popen([sys.executable, "-c", program, "2", "0.01", "60"]) as process:
+        code, _, stream = observe(tmp_path, "--pid", str(process.pid), "--for", "2s")
+        process.kill()
+    assert code == 0
+    assert _counted(stream)[2] >= 100
 
 
 def test_a_process_that_is_not_there_is_one_line(tmp_path: Path) -> None:
