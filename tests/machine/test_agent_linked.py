@@ -41,7 +41,7 @@ def test_an_agent_for_an_older_glibc(rtgauge: Run) -> None:
     ("words", "said"),
     [
         (("--libc", "musl", "--sdk", "x"), "--libc and --sdk exclude each other"),
-        (("--cc", "cc"), "--cc goes with --sysroot"),
+        (("--cc", "cc"), "--cc applies only with --sysroot"),
         (("-o", "agent"), "-o applies only to a linked agent"),
         (("--sysroot", "/", "--arch", "arm64"), "--arch cannot be combined with"),
     ],

@@ -395,7 +395,7 @@ def test_a_board_that_does_not_hear_its_doorbell(lab: Callable[..., LabTarget]) 
         ("lab:x86_64-rt,a b", "not a kernel argument"),
         ('lab:x86_64-rt,a="b"', "not a kernel argument"),
         ("lab:x86_64-rt,lines=0:1", "has no GPIO lines"),
-        ("lab:arm64-rt,lines=0", "names no wires"),
+        ("lab:arm64-rt,lines=0", "contains no wires"),
         ("lab:arm64-rt,lines=0:8", "no line 8"),
         ("lab:x86_64-rt,-x", "not a kernel argument"),
         ("lab:x86_64-rt,cpu=2", "too similar"),

@@ -422,7 +422,7 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "another size in the header": (_first(124, b"77777777777"), "the header of"),
     "set-user-id": (_first(100, b"0004755"), "the header of"),
     # the manifest
-    "a newer version": (_manifest(version=2), "of version 2; this rtgauge knows up to 1"),
+    "a newer version": (_manifest(version=2), "has version 2, but this rtgauge reads up to 1"),
     "no version": (_manifest(version=True), "names no version"),
     "another format": (_manifest(format="rtgauge-run"), "not a bundle of a run"),
     "another run": (_manifest(run=RUN[:-1] + "2"), "of another run"),
@@ -452,7 +452,7 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "another run.json": (_flip("run.json"), "is not what its manifest says"),
     # run.json
     "the run.json of another run": (_json("run.json", id=RUN[:-1] + "2"), "is of another run"),
-    "a newer run": (_json("run.json", version=2), "version 2; this rtgauge knows up to 1"),
+    "a newer run": (_json("run.json", version=2), "version 2, but this rtgauge reads up to 1"),
     "no run": (_json("run.json", format="x"), "not of the format"),
     "a run without an end": (_json("run.json", state="running"), "has not ended"),
     "an invalid state": (_json("run.json", state=["complete"]), "'state' of run.json"),
@@ -487,10 +487,10 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "a measurement that is an option": (_step(measurement="--help"), "proper name"),
     "an invalid budget": (_step(budget_ns="1ms"), "'budget_ns'"),
     # seals and records
-    "a newer seal": (_json("steps/000/seal.json", version=2), "knows up to 1"),
+    "a newer seal": (_json("steps/000/seal.json", version=2), "reads up to 1"),
     "an invalid seal": (_json("steps/000/seal.json", series=[1]), "the seal of step 0"),
     "more samples than there are": (_sealed(rows=41), "it has 40 samples, but 41 were sealed"),
-    "samples out of nothing": (_sealed(rows=2**40), "cannot come out of"),
+    "samples out of nothing": (_sealed(rows=2**40), "bytes cannot contain"),
     "text for a number": (_sealed(rows="40"), "'rows'"),
     "a name of another series": (_sealed(name="x"), "do not agree on series 0"),
     "another series": (_sealed(series=9), "different series"),

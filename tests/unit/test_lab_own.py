@@ -596,10 +596,12 @@ def test_without_hpet_a_board_says_so_and_runs(files: Files, rtgauge: Run) -> No
     files.config(CONFIG.replace("CONFIG_HPET_TIMER=y\n", ""))
     added = rtgauge(*files.words())
     assert added.code == 0
-    assert "It lacks CONFIG_HPET_TIMER (the interrupt source hpet" in added.out
+    assert "The kernel lacks CONFIG_HPET_TIMER (the interrupt source hpet" in added.out
     said: list[str] = []
     images.image(registry.board("mine"), say=said.append)
-    assert any("lacks CONFIG_HPET_TIMER. What for: rtgauge lab config x86_64" in s for s in said)
+    assert any(
+        "lacks CONFIG_HPET_TIMER. Their purposes: rtgauge lab config x86_64" in s for s in said
+    )
     listed = rtgauge("lab", "list")
     assert "CONFIG_HPET_TIMER" in listed.out
 
@@ -609,7 +611,7 @@ def test_without_a_build_folder_or_modules_there_are_none_of_ours(
 ) -> None:
     added = rtgauge("lab", "add", "bare", "--kernel", str(files.kernel))
     assert added.code == 0
-    assert "Its configuration is unknown" in added.out
+    assert "The kernel's configuration is unknown" in added.out
     assert "no rtgauge module" in added.out
     assert own.read(registry.board("bare")).headers is None
     files.config(CONFIG.replace("CONFIG_MODULES=y\n", ""))

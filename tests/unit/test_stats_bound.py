@@ -393,7 +393,7 @@ def test_every_bound_refuses_impossible_arguments(wrong: float) -> None:
         lambda: samples_needed(0.1, wrong),
         lambda: shortest_period_s(10, wrong),
     ):
-        with pytest.raises(ValueError, match="confidence lies between 0 and 1"):
+        with pytest.raises(ValueError, match="confidence must be between 0 and 1"):
             call()
     for call in (
         lambda: exceedance_bound(10, 0.9, -1),

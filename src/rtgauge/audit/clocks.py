@@ -79,7 +79,7 @@ def check_clock(name: str, case: Case) -> Finding:
     available = (facts.text(CLOCK + "available_clocksource") or "").split()
     switch = f"echo tsc > {path}"
     tsc_lost = (
-        "dmesg | grep -i tsc says why the TSC was given up; mend the firmware or the hypervisor"
+        "dmesg | grep -i tsc shows why the TSC was rejected. Correct the firmware or the hypervisor"
         " (tsc=reliable only where it is known to be stable)"
     )
     if current in _FAST:

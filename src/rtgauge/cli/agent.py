@@ -81,7 +81,7 @@ def agent(
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)} exclude each other", "name one of them")
     if cc is not None and sysroot is None:
-        raise UsageError("--cc goes with --sysroot", "the others name a compiler themselves")
+        raise UsageError("--cc applies only with --sysroot", "omit --cc: --libc and --sdk name it")
     if named:
         chain = _toolchain(arch, libc, sdk, sysroot, cc)
         written = output or Path("rtgauge-agent-board")

@@ -150,13 +150,13 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
 @as_json
 @store_option
 def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> None:
-    """Put an exported run, a capture, or results of Xenomai's programs into the store.
+    """Add an exported run, a capture, or results of Xenomai's programs to the store.
 
-    A run that is there already stays as it is. A capture is what a logic analyser or an
-    oscilloscope recorded of an event and of the answer to it (.sr, .vcd, .csv, and what sigrok-cli
-    reads); it becomes a run with the time from each event to its answer. The output of Xenomai's
-    latency (also of -h and -g), clocktest, switchtest and irqbench becomes a run with a step for
-    each of them.
+    A run that the store already contains is not changed. A capture is a recording of events and
+    their answers by a logic analyser or an oscilloscope (.sr, .vcd, .csv, and other formats of
+    sigrok-cli). It becomes a run with the time from each event to its answer. The output of
+    Xenomai's latency (also of -h and -g), clocktest, switchtest and irqbench becomes a run with a
+    step for each program.
 
     \b
     Examples:
@@ -180,7 +180,7 @@ def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> Non
     if as_json:
         print_json({**_document("rtgauge-imported", bundle, file), "new": new})
     elif new:
-        say(f"run {bundle.run[:ID_SHOWN]} is in the store now")
+        say(f"run {bundle.run[:ID_SHOWN]} is now in the store")
     else:
         say(f"run {bundle.run[:ID_SHOWN]} is already in the store, which is unchanged")
 
@@ -203,7 +203,7 @@ def _import_capture(
             "path": str(file),
         })  # fmt: skip
         return
-    where = "in the store now" if found.new else "already in the store, which is unchanged"
+    where = "now in the store" if found.new else "already in the store, which is unchanged"
     say(f"run {found.run[:ID_SHOWN]} is {where}")
     say(f"{found.events} events, {found.answered} answered")
 
@@ -230,7 +230,7 @@ def _import_printed(
             "new": found.new, "results": list(found.results), "path": str(file),
         })  # fmt: skip
         return
-    where = "in the store now" if found.new else "already in the store, which is unchanged"
+    where = "now in the store" if found.new else "already in the store, which is unchanged"
     say(f"run {found.run[:ID_SHOWN]} is {where}")
     say(f"steps: {', '.join(found.results)}")
 
@@ -273,7 +273,7 @@ def _wanted(options: Mapping[str, Any]) -> Wanted:
                 f"option --{name}: {value} V is not a voltage", "give a number such as 1.4"
             )
     if (options["hysteresis"] or 0) < 0:
-        raise UsageError("option --hysteresis: it is not below 0", "write it so: 0.2")
+        raise UsageError("option --hysteresis: it cannot be negative", "write it like 0.2")
     same = ("event", "answer", "edge", "answer_edge", "threshold", "hysteresis", "label", "name",
             "board", "kernel", "load")  # fmt: skip
     return Wanted(

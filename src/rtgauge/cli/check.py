@@ -78,11 +78,11 @@ def check(
         given = click.get_current_context().get_parameter_source("target")
         if given is ParameterSource.COMMANDLINE or cpu != "all" or priority is not None:
             raise UsageError(
-                "--config looks at a file alone", "leave --target, --cpu and --priority out"
+                "--config checks a file, not a target", "omit --target, --cpu and --priority"
             )
         return _check_config(config, output, strict, as_json)
     if output is not None:
-        raise UsageError("-o goes with --config", "rtgauge check --config FILE -o FRAGMENT")
+        raise UsageError("-o applies only with --config", "rtgauge check --config FILE -o FRAGMENT")
     from rtgauge.audit import DEFAULT_PRIORITY, audit, realtime_model  # noqa: PLC0415
     from rtgauge.engine.environment import read_facts  # noqa: PLC0415
     from rtgauge.facts import Facts  # noqa: PLC0415

@@ -179,8 +179,8 @@ _MACHINES = ("x86_64", "arm64")
 @click.option(
     "--kernel", type=_FILE, required=True, metavar="FILE", help="bzImage, vmlinux, Image."
 )
-@click.option("--build", type=_FILE, metavar="DIR", help="The folder where it was built.")
-@click.option("--overlay", type=_FILE, metavar="DIR", help="Files that the board gets.")
+@click.option("--build", type=_FILE, metavar="DIR", help="Folder in which the kernel was built.")
+@click.option("--overlay", type=_FILE, metavar="DIR", help="Folder of files to add.")
 @click.option(
     "--module",
     type=_FILE,
@@ -246,13 +246,17 @@ def add(
     show(f"Added lab:{name}: Linux {given.release} on {chosen.architecture}.")
     if given.config is None:
         show(
-            "Its configuration is unknown: name the folder of its build with --build, or build it "
-            f"with CONFIG_IKCONFIG=y. What it needs: rtgauge lab config {chosen.architecture}"
+            "The kernel's configuration is unknown. Name its build folder with --build, or build "
+            "it with CONFIG_IKCONFIG=y. Symbols that it needs: rtgauge lab config "
+            f"{chosen.architecture}"
         )
     for need in given.lacks:
-        show(f"It lacks {need.words}.")
+        show(f"The kernel lacks {need.words}.")
     if given.headers is None:
-        show("It has no rtgauge module, so no interrupt and kernel contexts. Add it with --build.")
+        show(
+            "The board has no rtgauge module, and so no interrupt and kernel contexts. To add "
+            f"them: rtgauge lab remove {name}, then lab add with --build"
+        )
 
 
 @lab.command(short_help="Remove a board that you added.")

@@ -212,7 +212,7 @@ def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str
         return answer.code, answer.out.decode(errors="replace"), answer.said
     if target != "local":
         raise UsageError(
-            f"target '{target}' does not take the module from here",
+            f"target '{target}' cannot be given the module",
             "boards of the lab have it. Name local or ssh://HOST",
         )
     try:
@@ -222,7 +222,7 @@ def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise TargetError(
-            f"the module was not built after {TIMEOUT_S:.0f} s",
+            f"the module was not built within {TIMEOUT_S:.0f} s",
             "start again on a less busy machine",
         ) from None
     lines = done.stderr.decode(errors="replace").strip().splitlines()

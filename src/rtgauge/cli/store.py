@@ -281,7 +281,7 @@ def delete(run: tuple[str, ...], yes: bool, as_json: bool, place: str | None) ->
         identities = list(dict.fromkeys(find_id(store, name) for name in run))
         if not yes:
             if not sys.stdin.isatty():
-                raise UsageError("delete asks, but there is no terminal to ask on", "add --yes")
+                raise UsageError("delete asks first, but there is no terminal", "add --yes")
             noun = "run" if len(identities) == 1 else "runs"
             listed = ", ".join(identity[:ID_SHOWN] for identity in identities)
             click.confirm(f"Delete {noun} {listed}?", abort=True, err=True)

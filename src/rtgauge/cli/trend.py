@@ -81,7 +81,7 @@ def trend(
         wanted = list(dict.fromkeys(row for _, some in chosen for row in some))
         analysis, read, left_out = _analysed(store, wanted)
         left_out += [
-            {"run": some, "reason": f"a trend is of the newest {MOST}",
+            {"run": some, "reason": f"a trend contains the newest {MOST}",
              "remedy": "judge them with `rtgauge compare`"}
             for some in older
         ]  # fmt: skip

@@ -214,9 +214,7 @@ def _check_report(path: Path) -> None:
 
     check_report(path)
     if path.suffix.lower() not in (".html", ".md", ".json"):
-        raise UsageError(
-            f"a tune is not written as '{path.suffix}'", "known are: .html, .json, .md"
-        )
+        raise UsageError(f"a tune is not written as '{path.suffix}'", "use .html, .json or .md")
 
 
 def _check_target(target: Target, factors: Sequence[Factor], command: str) -> None:
@@ -281,8 +279,8 @@ def _check_same(record: Mapping[str, Any], asked: Mapping[str, Any], seed: int |
         other.append("--order-seed")
     if other:
         raise UsageError(
-            f"tune {record['study']} differs from its first runs in: {', '.join(other)}",
-            "resume it with the options that it began with, or start another tune",
+            f"tune {record['study']} began with other values of {', '.join(other)}",
+            "resume it with its first values, or start another tune",
         )
 
 

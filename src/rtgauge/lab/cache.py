@@ -84,7 +84,7 @@ def explained(folder: Path) -> Iterator[None]:
         place = error.filename or folder
         raise TargetError(
             f"the lab's cache cannot be used: {place}: {reason}",
-            f"mend that, or name another folder in the environment variable {CACHE_VARIABLE}",
+            f"correct that, or name another folder in the environment variable {CACHE_VARIABLE}",
         ) from error
 
 

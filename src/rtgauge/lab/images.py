@@ -89,7 +89,7 @@ def _own_image(cache: Path, board: Board, made: Programs, say: Say) -> Image:
     if given.lacks:
         missing = ", ".join(f"CONFIG_{need.symbol}" for need in given.lacks)
         say(
-            f"the kernel of board {board.name} lacks {missing}. What for: rtgauge lab config "
+            f"the kernel of board {board.name} lacks {missing}. Their purposes: rtgauge lab config "
             f"{given.machine.architecture}"
         )
     known = _known(cache, board, unpacked, made, added)

@@ -159,7 +159,7 @@ def _fetch(board: Board, apt: Apt, folder: Path, say: Say) -> Unpacked:
     made = _read(final)
     if made is None:
         raise TargetError(
-            f"the packages of Linux {kernel.release} do not hold what they should",
+            f"the packages of Linux {kernel.release} lack the expected files",
             f"remove {final} and start again. If that fails too, report it",
         )
     return made
@@ -245,7 +245,7 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, name: str, root:
     """One file or relative link, never outside ``root``; what is neither is left out."""
     path = root / name
     if ".." in PurePosixPath(name).parts or name.startswith("/"):
-        raise TargetError(f"a package holds a file of a hostile name: {name!r}", "report it")
+        raise TargetError(f"a package contains a file with an unsafe name: {name!r}", "report it")
     content = archive.extractfile(member) if member.isreg() else None
     if content is not None:
         path.parent.mkdir(parents=True, exist_ok=True)

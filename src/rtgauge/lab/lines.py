@@ -68,7 +68,7 @@ def parse_wires(text: str, chip: Chip) -> tuple[Wire, ...]:
         found = re.fullmatch(r"([0-9]{1,3}):([0-9]{1,3})", word)
         if found is None:
             raise UsageError(
-                f"'lines={text}' names no wires",
+                f"'lines={text}' contains no wires",
                 "give each as OUTPUT:INPUT, several joined by '+': lines=0:1+2:3",
             )
         wire = Wire(int(found[1]), int(found[2]))
@@ -178,7 +178,7 @@ class Control:
         try:
             message = json.loads(line)
         except ValueError:
-            raise ControlError("QEMU's answer makes no sense") from None
+            raise ControlError("QEMU's answer is not a JSON object") from None
         if not isinstance(message, dict):
-            raise ControlError("QEMU's answer makes no sense")
+            raise ControlError("QEMU's answer is not a JSON object")
         return message

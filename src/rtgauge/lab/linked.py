@@ -192,7 +192,7 @@ def of_sdk(script: Path) -> Toolchain:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise TargetError(
             f"{script} names no compiler (CC)" + (f": {last[0]}" if last else ""),
-            "name the script that the SDK gives for cross compilation",
+            "name the environment script of the SDK, which sets CC",
         )
     try:
         words = {name: tuple(shlex.split(found.get(name, ""))) for name in _OF_SDK[:-1]}
@@ -323,7 +323,7 @@ def link(chain: Toolchain, output: Path) -> Elf:
         _run(chain, [*chain.compile, *objects, *LINK, *chain.link, "-o", str(made)])
         found = elf_of(made)
         if found is None:
-            raise TargetError(f"{chain.name} made no program for Linux")
+            raise TargetError(f"{chain.name} did not produce a program for Linux")
         try:
             output.unlink(missing_ok=True)
             output.write_bytes(made.read_bytes())

@@ -477,7 +477,7 @@ class Machine:
         length = sum(len(piece) for piece in data)
         if length > DATA_MAX:
             raise TargetError(
-                f"an order for the emulated board has {length} bytes of {DATA_MAX} possible"
+                f"an order for the emulated board has {length} bytes, but at most {DATA_MAX} fit"
             )
         self.orders.append(_noted(number, data, offset))
         place = DATA_AT
@@ -580,7 +580,7 @@ class Machine:
     # --- what orders are for ---
 
     def begin(self, words: Sequence[str]) -> None:
-        """Start a program; its end is an answer."""
+        """Start a program. The answer to this order is its end."""
         self.order(RUN, [b"\0".join(os.fsencode(word) for word in words) + b"\0"])
 
     def ended(self, limit_s: float) -> Answer:

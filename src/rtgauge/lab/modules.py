@@ -108,7 +108,7 @@ class Recipe:
             raise TargetError(
                 f"the modules for Linux {self.unpacked.release} could not be built: "
                 f"{_complaint(done.stdout)}",
-                f"what make said is in {log}",
+                f"the output of make is in {log}",
             )
         for path in built:
             kept = making / path.name
@@ -212,7 +212,8 @@ def _run(words: list[str], timeout: float) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(words, 127, f"there is no {words[0]}\n")
     except subprocess.TimeoutExpired:
         raise TargetError(
-            f"'{words[0]}' was not done after {timeout:.0f} s", "start again when less is going on"
+            f"'{words[0]}' did not end within {timeout:.0f} s",
+            "start again on a less busy machine",
         ) from None
 
 

@@ -182,7 +182,7 @@ class Apt:
             )
         except subprocess.TimeoutExpired:
             raise TargetError(
-                f"'{' '.join(words)}' was not done after {timeout:.0f} s",
+                f"'{' '.join(words)}' did not end within {timeout:.0f} s",
                 "look at the connection to the package sources, and start again",
             ) from None
 

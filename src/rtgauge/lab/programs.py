@@ -165,7 +165,7 @@ def _make(checkout: Path, stamp: Path, found: list[Path], wanted: Architecture, 
         )
     except subprocess.TimeoutExpired:
         raise TargetError(
-            f"{SETUP} --lab was not done after {SETUP_TIMEOUT_S:.0f} s",
+            f"{SETUP} --lab did not end within {SETUP_TIMEOUT_S:.0f} s",
             f"run it in {checkout} to see why",
         ) from None
     if done.returncode:

@@ -126,7 +126,7 @@ def _check_step(factor: Factor, step: PlannedStep) -> None:
                 )
     if factor.kind == "priority" and step.parameters.get(_PRIORITY) == factor.values[0]:
         raise UsageError(
-            f"'{factor.name}' is what '{step.measurement}' has in every run",
+            f"'{factor.name}' is already the setting of '{step.measurement}' in every run",
             "try another priority",
         )
 

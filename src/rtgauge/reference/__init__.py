@@ -65,7 +65,7 @@ def read(text: str) -> tuple[Row, ...]:
     found = []
     for number, raw in enumerate(csv.DictReader(lines, strict=True), 1):
         if None in raw or None in raw.values():
-            raise ValueError(f"row {number} has not as many values as there are columns")
+            raise ValueError(f"row {number} does not have one value for each column")
         values: dict[str, object] = dict(raw)
         try:
             for name in _FLOATS:

@@ -35,7 +35,7 @@ _HOUR_S = 3600.0
 
 def _check(confidence: float, exceedances: int) -> None:
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence lies between 0 and 1, not {confidence}")
+        raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
     if exceedances < 0:
         raise ValueError("the number of exceedances cannot be negative")
 

@@ -83,7 +83,7 @@ def interval_ranks(
     the smallest or largest sample is not far enough out: there the samples give no limit.
     """
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence lies between 0 and 1, not {confidence}")
+        raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
     part = fraction_of(percent)
     if part in (0, 1):
         return None, None

@@ -158,7 +158,7 @@ def runs_needed(found: Shift, distance: float) -> int | None:
 
 def _checked(values: Sequence[float], confidence: float) -> Floats:
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence lies between 0 and 1, not {confidence}")
+        raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
     found = np.asarray(values, dtype=np.float64)
     if not 0 < len(found) <= RUNS_LIMIT:
         raise ValueError(f"1 to {RUNS_LIMIT} runs are compared, not {len(found)}")

@@ -309,7 +309,7 @@ def _new_folder(runs: Path, run: str) -> Iterator[Path]:
                 break
             time.sleep(0.02)
     if lock is None:
-        raise StoreError(f"run {run} is just being imported", "try again in a moment")
+        raise StoreError(f"run {run} is being imported", "try again in a moment")
     try:
         yield new
     finally:
@@ -391,7 +391,7 @@ class _Reader:
             self.refuse("its manifest names no version")
         if version > VERSION:
             self.refuse(
-                f"it is of version {version}; this rtgauge knows up to {VERSION}",
+                f"it has version {version}, but this rtgauge reads up to {VERSION}",
                 "use the newer rtgauge that wrote it",
             )
         if document.get("run") != run:

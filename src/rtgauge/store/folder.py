@@ -81,7 +81,7 @@ def read_document(path: Path) -> dict[str, Any]:
         )
     if document["version"] > VERSION:
         raise StoreError(
-            f"run {name} is of version {document['version']}; this rtgauge knows up to {VERSION}",
+            f"run {name} has version {document['version']}, but this rtgauge reads up to {VERSION}",
             "use the newer rtgauge that wrote it",
         )
     if document.get("id") != name or not _well_formed(document):
@@ -211,7 +211,7 @@ class RunFolder:
         make_folder(runs)
         with store_errors("make the folder", path):
             if path.exists():
-                raise FileExistsError(errno.EEXIST, "there is such a run already", str(path))
+                raise FileExistsError(errno.EEXIST, "a run with this id already exists", str(path))
             new.mkdir()
             lock = _lock_new(new)
         if lock is None:

@@ -241,7 +241,8 @@ def _document(path: Path, run_id: str) -> dict[str, Any]:
         raise _Wrong(f"its {DOCUMENT} is not of the format {FORMAT}")
     if document["version"] > VERSION:
         raise StoreError(
-            f"run {run_id} is of version {document['version']}; this rtgauge knows up to {VERSION}",
+            f"run {run_id} has version {document['version']}, but this rtgauge reads up to "
+            f"{VERSION}",
             "use the newer rtgauge that wrote it",
         )
     if document.get("id") != run_id:

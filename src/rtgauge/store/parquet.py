@@ -458,7 +458,7 @@ class ParquetReader:
     def _open(self, wanted: int | None) -> None:
         size = os.fstat(self._file).st_size
         if wanted is not None and wanted > size * ROWS_PER_BYTE:
-            raise ValueError(f"{wanted} samples cannot come out of {size} bytes")
+            raise ValueError(f"{size} bytes cannot contain {wanted} samples")
         tail = os.pread(self._file, 8, size - 8) if size >= 12 else b""
         length = int.from_bytes(tail[:4], "little")
         if tail[4:] != _MAGIC or length + 12 > size:

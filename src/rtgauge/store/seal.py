@@ -164,7 +164,7 @@ def read_seal(folder: Path) -> Seal | None:
             raise ValueError(document["format"])
         if document["version"] > VERSION:
             raise StoreError(
-                f"{path} is of version {document['version']}; this rtgauge knows up to {VERSION}",
+                f"{path} has version {document['version']}, but this rtgauge reads up to {VERSION}",
                 "use the newer rtgauge that wrote it",
             )
         series = [

@@ -28,7 +28,7 @@ class TuneFile:
             lock = FolderLock.take(folder)
         if lock is None:
             raise StoreError(
-                f"tune {study} is being carried out by another process", "wait for its end"
+                f"another process is carrying out tune {study}", "wait until that process ends"
             )
         self._lock = lock
         self._path = folder / _NAME
@@ -65,7 +65,7 @@ def find_tune(store: Store, word: str) -> dict[str, Any]:
             document = _read(path)
             if document["state"] != "complete":
                 return document
-        raise UsageError("there is no tune that was interrupted", "start one: rtgauge tune --help")
+        raise UsageError("no tune was interrupted", "start one: rtgauge tune --help")
     found = [path for path in paths if path.parent.name.startswith(word.lower())]
     if len(found) != 1:
         what = f"{len(found)} tunes begin" if found else "no tune begins"

@@ -599,6 +599,6 @@ def check_version(body: Body) -> None:
     version = body.integer("version")
     if version != VERSION:
         raise StreamError(
-            f"the stream is of version {version}; this program knows version {VERSION}",
+            f"the stream has version {version}. This program reads version {VERSION}",
             "read it with the version of rtgauge that it was written for",
         )

@@ -413,7 +413,7 @@ def _faults(detail: str) -> dict[str, str]:
     for word in filter(None, detail.split(",")):
         name, _, value = word.partition("=")
         if name not in FAULTS:
-            raise UsageError(f"target 'fake' knows no fault '{name}'", nearest(name, FAULTS))
+            raise UsageError(f"target 'fake' has no fault '{name}'", nearest(name, FAULTS))
         if name in COUNTED and not re.fullmatch("[0-9]{1,4}", value):
             raise UsageError(f"target 'fake': {name} takes a number", f"write fake:{name}=1")
         faults[name] = value
