@@ -149,7 +149,7 @@ const struct catalogue_run_option catalogue_run_options[] = {
 	    "consent to --disturb on a target outside the lab" },
 	  APPLIES_COMMAND, PLACE(allow_disturb) },
 	{ { "explain", OPTION_FLAG, "no", 0, 0, NULL,
-	    "keep the kernel's trace around each new maximum, for a table of its causes" },
+	    "keep the kernel's trace around each new maximum, for 'rtgauge explain'" },
 	  APPLIES_STEP, PLACE(explain) },
 	{ { "explain-above", OPTION_DURATION, "", 1, 3600 * NSEC_PER_SEC, NULL,
 	    "--explain, and the trace around the samples above this time, too" },

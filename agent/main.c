@@ -151,7 +151,7 @@ static int main_check_disturb(const struct run_request *request, struct message 
 				   "--disturb disturbs this machine, which needs your consent");
 	if (request->keep_settings)
 		return message_set(msg, -EINVAL, "leave out one of them",
-				   "--disturb changes the system, --keep-settings forbids that");
+				   "--disturb changes the system, which --keep-settings forbids");
 	return disturb_parse(&disturb, request->disturb, msg);
 }
 
@@ -171,11 +171,11 @@ static int main_parse_run(int argc, char **argv, struct run_request *request,
 	}
 	if ((request->prepare || request->prepare_only) && request->keep_settings)
 		return message_set(msg, -EINVAL, "leave out one of them",
-				   "--prepare changes settings, --keep-settings forbids that");
+				   "--prepare changes settings, which --keep-settings forbids");
 	if ((request->explain || request->explain_above_ns) && request->keep_settings)
 		return message_set(
 			msg, -EINVAL, "leave out one of them",
-			"--explain makes a trace instance, --keep-settings forbids that");
+			"--explain makes a trace instance, which --keep-settings forbids");
 	err = main_check_spool(request, msg);
 	return err ? err : main_check_disturb(request, msg);
 }

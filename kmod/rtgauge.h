@@ -38,8 +38,8 @@
 /*
  * Event sources. The numbers stay. AUTO in a set-up chooses the first that applies: the edges
  * from outside (RTGAUGE_KIND_RESPONSE), the GPIO (if a chip is named), the hrtimer
- * (RTGAUGE_KIND_TIMER), the HPET (if it is available), the hrtimer as a fallback. PCI, a device on
- * it that raises its interrupt when asked to, is never chosen so.
+ * (RTGAUGE_KIND_TIMER), the HPET (if it is available), the hrtimer as a fallback. The source
+ * PCI, a device that raises its interrupt on request, is never chosen automatically.
  */
 #define RTGAUGE_SOURCE_AUTO 0
 #define RTGAUGE_SOURCE_HRTIMER 1

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A device on PCI that raises its interrupt (an MSI) when a register is written: taken while no
- * driver has it, and given back disabled.
+ * A PCI device that raises its interrupt (an MSI) when a register is written. It is taken if no
+ * driver is bound to it, and is disabled at the end.
  *
- * edu: the device of QEMU for lessons, docs/specs/edu.rst of its sources.
+ * edu: QEMU's teaching device, docs/specs/edu.rst of QEMU's sources.
  */
 #include <linux/errno.h>
 #include <linux/string.h>

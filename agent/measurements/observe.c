@@ -386,7 +386,7 @@ static void observe_lines(struct step *step, struct observe *state)
 
 /* --- the kernel's own count --- */
 
-/* How often a thread left the CPU, of its own accord or not; -1: it has ended. */
+/* How often a thread left the CPU, voluntarily or not; -1: it has ended. */
 static int64_t observe_read_count(const struct observe *state, pid_t tid)
 {
 	char path[64], text[2 * OBSERVE_STATUS];
@@ -457,7 +457,7 @@ static void observe_count_all(struct observe *state)
 		closedir(dir);
 }
 
-/* Some kernels omit switches of an idle CPU from the trace, without a word. */
+/* Some kernels omit switches of an idle CPU from the trace, and report no loss. */
 static void observe_compare_counts(struct observe *state)
 {
 	for (int i = 0; i < state->counts_used; i++) {

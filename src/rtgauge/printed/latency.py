@@ -113,19 +113,19 @@ def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
     if above or below:
         remarks.append(
             f"{plural(above + below, 'sample')} of the histogram outside of the printed minimum "
-            "and maximum: latency counts the last, unfinished second in its histogram alone"
+            "and maximum: latency counts the last, unfinished second only in its histogram"
         )
         high = (top + 1) * cell_ns - 1 if above else high
         low = min(cells) * cell_ns if below else low
     if last > top:
         remarks.append(
-            f"The histogram ends at {time((top + 1) * cell_ns)}: its last {cells[top]} samples are "
-            "taken for as long as the maximum"
+            f"The histogram ends at {time((top + 1) * cell_ns)}: the {cells[top]} samples in its "
+            "last cell count as the maximum"
         )
     if low < 0:
         remarks.append(
             f"latency counts early expiries as late ones: samples below {time(-low)} may be "
-            "negative. They are taken for positive"
+            "negative, but count as positive"
         )
     counts = _values(found, cell_ns, low, high)
     mean = _checked_mean(found, cell_ns, low, counts)

@@ -60,7 +60,7 @@ def read_text(path: Path) -> Text:
     """All lines of a file. UsageError if it cannot be read or is not text."""
     data = _read(path, TEXT_LIMIT + 1)
     if len(data) > TEXT_LIMIT:
-        refuse(f"it has more than {TEXT_LIMIT >> 20} MiB", "save the end of the output alone")
+        refuse(f"it has more than {TEXT_LIMIT >> 20} MiB", "save only the end of the output")
     if b"\0" in data:
         refuse("it is not text")
     lines = re.split("\r\n|\r|\n", data.decode("utf-8", "replace"))

@@ -399,12 +399,12 @@ class _Plot:
         width = (end - begin) / number
         cell_ns = round(width * 1000)
         if cell_ns < 1 or cell_ns > VALUE_LIMIT:
-            refuse(f"line {self.line}: the points of the histogram do not rise")
+            refuse(f"line {self.line}: the points of the histogram are not in ascending order")
         first = round(begin * 1000 / cell_ns)
         for at, (place, _) in enumerate(points[1:-1]):
             middle = (first + at + Decimal("0.5")) * cell_ns / 1000
             if abs(place - middle) > width / 4 + middle / 50_000:  # six digits were printed
-                refuse(f"line {self.line}: the points of the histogram for gnuplot are not even")
+                refuse(f"line {self.line}: the points of the histogram are not evenly spaced")
         if points[0][1] != 1 or points[-1][1] != 1 or min(one for _, one in points) < 1:
             refuse(f"line {self.line}: the histogram for gnuplot is cut")
         return cell_ns, {first + at: one - 1 for at, (_, one) in enumerate(points[1:-1]) if one > 1}

@@ -70,7 +70,7 @@ CATALOGUE: Final[dict[str, Any]] = {
             series=[
                 {"name": "latency", "unit": "ns",
                  "meaning": "delay from the due time until the handler or task runs",
-                 "from": "due time", "to": "its first act, a reading of the clock",
+                 "from": "due time", "to": "its first action, a clock reading",
                  "stages": ["timer interrupt", "handler", "wake-up", "switch", "return to user"]},
                 {"name": "second-max", "unit": "ns", "meaning": "maximum of each second",
                  "from": "", "to": "", "stages": []},
