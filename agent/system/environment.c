@@ -426,7 +426,7 @@ static const char tree[] =
 	"/{"
 	"proc/{"
 	/* the kernel */
-	"version,cmdline,uptime,loadavg,config.gz!,xenomai/version,"
+	"version,cmdline,uptime,loadavg,config.gz!,xenomai/{version,faults!,clock/coreclk!},"
 	"sys/{kernel/{tainted,random/boot_id,sched_*,timer_migration,numa_balancing,watchdog,"
 	"nmi_watchdog,soft_watchdog,watchdog_thresh,stack_tracer_enabled,latencytop,"
 	"split_lock_mitigate!},"
@@ -446,7 +446,7 @@ static const char tree[] =
 	"tracing/{current_tracer,tracing_on,events/enable!},iommu_groups/*/type!+,"
 	"sched_ext/state,mm/{transparent_hugepage/{enabled,defrag},ksm/run}},"
 	"module/{pcie_aspm/parameters/policy!,usbcore/parameters/autosuspend!,"
-	"edac_core/parameters/edac_mc_poll_msec!},"
+	"edac_core/parameters/edac_mc_poll_msec!,xenomai/parameters/{state!,smi!,allowed_group!}},"
 	"devices/{"
 	"system/{"
 	"machinecheck/machinecheck0/check_interval!,edac/mc/mc0!?,"
@@ -556,7 +556,8 @@ static int configuration_word(struct collector *c)
 		"OSNOISE|TIMERLAT|HWLAT|PARAVIRT|KVM_GUEST|HYPERVISOR|TRANSPARENT|X86_|"
 		"INTEL_IDLE|GPIO_CDEV|GPIO_SIM|XENO|EVL|DOVETAIL|IPIPE|CC_VERSION|LOCALVERSION|"
 		"SLUB_DEBUG|PAGE_POISON|KSM|SOFTLOCKUP|HARDLOCKUP|WQ_|LATENCYTOP|TRACE_IRQFLAGS|"
-		"FAULT_INJECTION|GCOV|KCOV|CONTEXT_|PANIC|SWAP";
+		"FAULT_INJECTION|GCOV|KCOV|CONTEXT_|PANIC|SWAP|MIGRATION|COMPACTION|ACPI_PROCESSOR|APM|"
+		"KGDB|ARM_FCSE";
 	int result = 0;
 
 	for (size_t i = 0; c->everything && i < 2 && !result; i++) {

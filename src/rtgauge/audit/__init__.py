@@ -21,6 +21,7 @@ from rtgauge.audit.clocks import (
     check_tick,
     check_timers,
 )
+from rtgauge.audit.cores import core_findings
 from rtgauge.audit.debugging import check_debugging, check_tracing
 from rtgauge.audit.hardware import (
     check_cache_allocation,
@@ -135,7 +136,7 @@ def audit(
     settings: Settings | None = None,
     priority: int = DEFAULT_PRIORITY,
 ) -> list[Finding]:
-    """The findings of all checks, in the order of their table.
+    """The findings of all checks, in the order of their table, then those on a real-time core.
 
     ``cpus``: the CPUs of the measurement, all online ones by default. ``load_running``: whether a
     load runs with the measurement. ``settings``: the settings that a run changed, which count with
@@ -152,4 +153,4 @@ def audit(
         bool(changed),
         priority,
     )
-    return [check(name, case) for name, check in CHECKS.items()]
+    return [*(check(name, case) for name, check in CHECKS.items()), *core_findings(case)]

@@ -21,6 +21,7 @@ __all__ = [
     "cpus_text",
     "finding",
     "reason",
+    "shown",
     "unknown",
 ]
 
@@ -104,6 +105,14 @@ def by_value(values: Mapping[int, str]) -> str:
     if len(groups) == 1:
         return next(iter(groups))
     return ", ".join(f"{value} on {cpus_text(cpus)}" for value, cpus in groups.items())
+
+
+def shown(changes: Mapping[str, str]) -> str:
+    """Changes of a kernel's configuration, option -> value, as a remedy names them."""
+    return ", ".join(
+        f"no CONFIG_{option}" if value == "n" else f"CONFIG_{option}={value}"
+        for option, value in sorted(changes.items(), key=lambda change: change[1] == "n")
+    )
 
 
 def cpus_text(cpus: Iterable[int]) -> str:

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rtgauge.audit.case import Finding, Level, finding
+from rtgauge.audit.case import Finding, Level, finding, shown
+from rtgauge.audit.core_config import CORE_CONFIG_CHECKS
 from rtgauge.audit.debugging import DEBUGGING, SLIGHT
 from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.facts.interpret import Model
@@ -150,13 +151,6 @@ def _fine(name: str, found: str, why: str) -> _Result:
     return finding(name, "ok", found, why), {}
 
 
-def _shown(changes: _Changes) -> str:
-    return ", ".join(
-        f"no CONFIG_{option}" if value == "n" else f"CONFIG_{option}={value}"
-        for option, value in sorted(changes.items(), key=lambda change: change[1] == "n")
-    )
-
-
 def _model(config: KernelConfig) -> Model:
     if config.realtime:
         return "preempt_rt"
@@ -203,7 +197,7 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
             changes.update({o: "n" for o in ("PREEMPT", "PREEMPT_DYNAMIC") if config.on(o)})
         elif not config.on("PREEMPT", "PREEMPT_LAZY"):
             changes["PREEMPT"] = "y"
-        remedy = _shown(changes)
+        remedy = shown(changes)
     else:
         changes = {} if model == "full" else {"PREEMPT": "y"}
         for option in ("PREEMPT_NONE", "PREEMPT_VOLUNTARY"):
@@ -217,7 +211,7 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
             " (kernel.org/pub/linux/kernel/projects/rt)"
         )
         if changes:
-            remedy += f"; until then {_shown(changes)}"
+            remedy += f"; until then {shown(changes)}"
     level: Level = "warning" if model in ("full", "lazy") else "error"
     return finding(name, level, found, why, remedy), changes
 
@@ -229,8 +223,8 @@ def _timers(name: str, config: KernelConfig) -> _Result:
     why = "a sleeping task wakes at the next tick only"
     if config.core:
         why = f"a sleeping Linux task wakes only at the next tick. Own timers: {config.core}"
-        return finding(name, "note", "of the tick's resolution", why, _shown(changes)), changes
-    return finding(name, "error", "of the tick's resolution", why, _shown(changes)), changes
+        return finding(name, "note", "of the tick's resolution", why, shown(changes)), changes
+    return finding(name, "error", "of the tick's resolution", why, shown(changes)), changes
 
 
 def _clock(name: str, config: KernelConfig) -> _Result:
@@ -247,7 +241,7 @@ def _clock(name: str, config: KernelConfig) -> _Result:
             "the PIT has no one-shot mode: high-resolution timers stay off, and the clock advances"
         )
         why += " in steps of the PIT"
-        return finding(name, "error", "AT91 without its timer counters", why, _shown(changes)), (
+        return finding(name, "error", "AT91 without its timer counters", why, shown(changes)), (
             changes
         )
     if at91:
@@ -257,7 +251,7 @@ def _clock(name: str, config: KernelConfig) -> _Result:
     if config.on("OMAP_32K_TIMER"):
         changes = {"OMAP_32K_TIMER": "n"}
         why = "the 32 kHz clock advances in steps of 31 µs, which limits time stamps and timers"
-        return finding(name, "warning", "OMAP's 32 kHz timer", why, _shown(changes)), changes
+        return finding(name, "warning", "OMAP's 32 kHz timer", why, shown(changes)), changes
     known = ("X86", "ARM64", "ARM_ARCH_TIMER", "RISCV", "PPC", "S390", "LOONGARCH")
     if config.architecture in ("x86", "arm64", "riscv", "powerpc", "s390", "loongarch") or (
         config.on(*known)
@@ -282,7 +276,7 @@ def _tick(name: str, config: KernelConfig) -> _Result:
         return _fine(name, f"{rate} Hz", "timers of high resolution do not wait for it")
     changes = {"HZ_250": "y", f"HZ_{rate}": "n"}
     why = "each tick interrupts a busy CPU for microseconds, and makes no timer more exact"
-    return finding(name, "note", f"{rate} Hz", why, _shown(changes)), changes
+    return finding(name, "note", f"{rate} Hz", why, shown(changes)), changes
 
 
 def _debugging(name: str, config: KernelConfig) -> _Result:
@@ -302,7 +296,7 @@ def _debugging(name: str, config: KernelConfig) -> _Result:
         "warning" if heavy else "note",
         ", ".join(heavy + [option for option in on if option in SLIGHT]),
         f"slower: {costs}",
-        _shown(changes),
+        shown(changes),
     ), {o: v for o, v in changes.items() if not heavy or o not in SLIGHT}
 
 
@@ -311,7 +305,7 @@ def _groups(name: str, config: KernelConfig) -> _Result:
         return _fine(name, "no real-time time by group", "no group shares out real-time time")
     changes = {"RT_GROUP_SCHED": "n"}
     why = "a control group without real-time time of its own can run no real-time task"
-    return finding(name, "warning", "RT_GROUP_SCHED", why, _shown(changes)), changes
+    return finding(name, "warning", "RT_GROUP_SCHED", why, shown(changes)), changes
 
 
 def _frequency(name: str, config: KernelConfig) -> _Result:
@@ -327,7 +321,7 @@ def _frequency(name: str, config: KernelConfig) -> _Result:
         )
     )
     why = "until something sets it, work after a pause begins at a low frequency"
-    return finding(name, "note", "another default governor", why, _shown(changes)), changes
+    return finding(name, "note", "another default governor", why, shown(changes)), changes
 
 
 def _isolation(name: str, config: KernelConfig) -> _Result:
@@ -345,7 +339,7 @@ def _isolation(name: str, config: KernelConfig) -> _Result:
         "note",
         "without " + ", ".join(option for option in wanted if option in changes),
         "needed where CPUs are to be set apart for real-time tasks",
-        _shown(changes),
+        shown(changes),
     ), changes
 
 
@@ -354,7 +348,7 @@ def _huge_pages(name: str, config: KernelConfig) -> _Result:
         return _fine(name, "not for everybody", "only for programs that ask for it")
     changes = {"TRANSPARENT_HUGEPAGE_MADVISE": "y", "TRANSPARENT_HUGEPAGE_ALWAYS": "n"}
     why = "putting huge pages together stops a process for as long as copying or clearing takes"
-    return finding(name, "warning", "always", why, _shown(changes)), changes
+    return finding(name, "warning", "always", why, shown(changes)), changes
 
 
 def _numa(name: str, config: KernelConfig) -> _Result:
@@ -362,7 +356,7 @@ def _numa(name: str, config: KernelConfig) -> _Result:
         return _fine(name, "off unless asked for", "memory stays where it is")
     changes = {"NUMA_BALANCING_DEFAULT_ENABLED": "n"}
     why = "memory is unmapped from time to time to find its users: pages fault and move"
-    return finding(name, "warning", "on from the start", why, _shown(changes)), changes
+    return finding(name, "warning", "on from the start", why, shown(changes)), changes
 
 
 def _explaining(name: str, config: KernelConfig) -> _Result:
@@ -374,7 +368,7 @@ def _explaining(name: str, config: KernelConfig) -> _Result:
     if not changes:
         return _fine(name, "timerlat, osnoise and hwlat", "what delays a task can be found")
     why = "only these tracers show what delayed a task. They cost nothing until used"
-    return finding(name, "note", "without " + ", ".join(changes), why, _shown(changes)), changes
+    return finding(name, "note", "without " + ", ".join(changes), why, shown(changes)), changes
 
 
 #: In the order of their findings; those of the same name as in CHECKS look at the same thing.
@@ -411,7 +405,9 @@ def audit_config(config: KernelConfig) -> ConfigAudit:
     findings: list[Finding] = [] if config.resolved else [_unresolved(config)]
     lines: list[str] = []
     made: set[str] = set()
-    for name, check in CONFIG_CHECKS.items():
+    checks: dict[str, Callable[[str, KernelConfig], _Result]] = dict(CONFIG_CHECKS)
+    checks.update(CORE_CONFIG_CHECKS if config.core else {})
+    for name, check in checks.items():
         found, changes = check(name, config)
         findings.append(found)
         if not changes:

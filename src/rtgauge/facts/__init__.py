@@ -205,6 +205,13 @@ class Facts:
             return None
         return self._config.get(option, None if "" in self._config else "n")
 
+    @property
+    def options(self) -> Mapping[str, str] | None:
+        """The options of the kernel's configuration that are on; None if not known in full."""
+        if self.config("") is None or self._config is None or "" in self._config:
+            return None
+        return self._config
+
     def _read_config(self) -> dict[str, str] | None:
         """The options that are on; the key ``""`` stands for a part that is missing."""
         names: Sequence[str] = (

@@ -225,7 +225,7 @@ def capital(text: str) -> str:
 
 
 _PROGRAMS: Final = re.compile(
-    r"(rtgauge|echo|printf|sysctl|cpupower|systemctl|swapoff|for|do|done)\b"
+    r"(rtgauge|echo|printf|sysctl|cpupower|systemctl|swapoff|corectl|dmesg|id|for|do|done)\b"
 )
 _LAST: Final = re.compile(r"(?:(.*): )?(rtgauge(?! run )(?: [\w./@=-]+)+)")
 _ON_TARGET: Final = ("check", "module")
