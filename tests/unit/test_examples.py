@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+import numpy as np
 import pytest
 
 import captures
+import xenomai
 from conftest import Result
 from examples import LANGUAGES, ROOT, UNTRIED, Command, Example, commands, examples, pretended
 from rtgauge.catalogue import Catalogue
@@ -127,11 +129,16 @@ def prepare_folder(stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("XDG_DATA_HOME", str(data))
     shutil.copy(stored / "results.json", ".")
     captures.session(Path("night.sr"), captures.regular(1000, 3000))
-    Path(".config").write_text("# Linux/x86 6.12.0 Kernel Configuration\nCONFIG_HZ=250\n")
+    for name in ("latency.txt", "latency-t1.txt"):
+        Path(name).write_text(xenomai.latency(np.full((3, 1000), 2000)))
+    Path("build").mkdir()
+    for place in (".config", "build/.config"):
+        Path(place).write_text("# Linux/x86 6.12.0 Kernel Configuration\nCONFIG_SMP=y\n")
     plan = next(one for one in examples() if one.language == "toml" and "[[step]]" in one.text)
     for name in ("mine.toml", "plan.toml"):
         Path(name).write_text(plan.text)
-    add(Board("mine", MACHINES["x86_64"], "", False, Own(Path("/linux/bzImage"))))
+    for name in ("mine", "cobalt"):
+        add(Board(name, MACHINES["x86_64"], "", False, Own(Path("/linux/bzImage"))))
 
 
 @pytest.fixture(name="nothing_starts")

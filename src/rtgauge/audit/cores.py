@@ -120,7 +120,7 @@ class _Options:
         return any(self.options.get(option) == "y" for option in options)
 
 
-#: What a running Cobalt shows. Kernels without a core have none of these findings.
+#: What a running Cobalt shows. These findings are of systems with a core alone.
 CORE_CHECKS: Mapping[str, Callable[[str, Case], Finding]] = {
     "core": _state,
     "core-group": _group,
