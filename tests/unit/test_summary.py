@@ -16,6 +16,7 @@ from rtgauge.report.document.blocks import (
     Block,
     Bullets,
     Callout,
+    Command,
     Document,
     Facts,
     Figure,
@@ -207,3 +208,20 @@ def test_several_runs_say_what_was_measured_and_for_how_long(
     step = {"role": "measurement", "measurement": "timer"}
     runs = [{"steps": [step], "duration_s": length} for length in lengths]
     assert runs_text(runs).replace("\u202f", " ") == text
+
+
+def test_commands_of_remedies_are_below_the_table_of_findings() -> None:
+    command = "sysctl -w kernel.sched_rt_runtime_us=-1"
+    findings = [
+        {"check": check, "found": "x", "level": "warning", "why": "y", "remedy": remedy}
+        for check, remedy in (("throttling", command), ("swap", "add memory"), ("smt", command))
+    ]
+    run = made.evaluation(1, 1000)
+    run.document["findings"] = findings
+    system = next(one for one in of(run).sections if one.title == "System")
+    table, commands = system.blocks[:2]
+    assert isinstance(table, Table) and isinstance(commands, Bullets)
+    remedies = [row.cells[-1].text for row in table.grid.rows]
+    assert remedies == ["the command below", "add memory", "the command below"]
+    ((names, below),) = commands.items
+    assert (plain_line(names), below) == ("Throttling and Smt", (Command(command),))

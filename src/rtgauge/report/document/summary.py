@@ -16,6 +16,7 @@ from rtgauge.report.document.answer import answer_figure, answer_of, answer_sect
 from rtgauge.report.document.blocks import (
     Block,
     Bullets,
+    Command,
     Document,
     Facts,
     Figure,
@@ -57,6 +58,7 @@ from rtgauge.report.results.labels import (
     step_number,
     tail_percentile,
     target_name,
+    without_command,
 )
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.points import Point, negative_points, positive_points
@@ -225,7 +227,10 @@ def _system(run: Model, prefix: str) -> tuple[Section, ...]:
             (
                 "Errors and warnings about the system",
                 ["Check", "Level", "Found", "Remedy"],
-                [[capital(f["check"]), f["level"], f["found"], f["remedy"]] for f in found],
+                [
+                    [capital(f["check"]), f["level"], f["found"], _sentence(f["remedy"])]
+                    for f in found
+                ],
             ),
             (
                 "Settings that did not take effect",
@@ -255,9 +260,26 @@ def _system(run: Model, prefix: str) -> tuple[Section, ...]:
         )
         if rows
     ]
+    if commands := _remedies(found):
+        blocks.insert(1, commands)
     if (grid := background_table(dict(run))) is not None:
         blocks.append(Table(replace(grid, title=grid.label)))
     return (Section("System", f"{prefix}system", tuple(blocks)),) if blocks else ()
+
+
+def _sentence(remedy: str) -> str:
+    """A remedy as the table of findings has it."""
+    return without_command(remedy) or ("the command below" if remedy else "")
+
+
+def _remedies(found: Sequence[Model]) -> Bullets | None:
+    """The commands in the remedies of some findings, each once, with the checks that it serves."""
+    checks: dict[str, list[str]] = {}
+    for one in found:
+        if one["command"]:
+            checks.setdefault(one["command"], []).append(capital(one["check"]))
+    items = [(line(numbers.join(names)), (Command(text),)) for text, names in checks.items()]
+    return Bullets(tuple(items)) if items else None
 
 
 def _known(value: object) -> str:
