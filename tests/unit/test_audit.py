@@ -372,6 +372,7 @@ SYSTEMS: dict[str, tuple[FactSet, str, dict[str, str]]] = {
             "frequency": "warning",
             "sleep-states": "warning",
             "throttling": "warning",
+            "fair-server": "ok",
             "isolation": "note",
             "smt": "warning",
             "virtualisation": "ok",
@@ -388,7 +389,8 @@ SYSTEMS: dict[str, tuple[FactSet, str, dict[str, str]]] = {
             "clock-source": "note",
             "frequency": "note",
             "sleep-states": "note",
-            "throttling": "note",
+            "throttling": "ok",
+            "fair-server": "note",
             "isolation": "note",
             "smt": "note",
             "virtualisation": "error",
@@ -413,6 +415,7 @@ SYSTEMS: dict[str, tuple[FactSet, str, dict[str, str]]] = {
             "frequency": "warning",
             "sleep-states": "warning",
             "throttling": "warning",
+            "fair-server": "ok",
             "isolation": "note",
             "smt": "warning",
             "virtualisation": "ok",
@@ -430,6 +433,7 @@ SYSTEMS: dict[str, tuple[FactSet, str, dict[str, str]]] = {
             "frequency": "ok",
             "sleep-states": "ok",
             "throttling": "warning",
+            "fair-server": "ok",
             "isolation": "note",
             "smt": "ok",
             "virtualisation": "ok",
@@ -455,6 +459,7 @@ SYSTEMS: dict[str, tuple[FactSet, str, dict[str, str]]] = {
             "frequency": "warning",
             "sleep-states": "warning",
             "throttling": "warning",
+            "fair-server": "warning",
             "isolation": "note",
             "smt": "warning",
             "virtualisation": "ok",
@@ -482,7 +487,7 @@ def test_systems(system: str) -> None:
 def test_findings_are_complete(system: str) -> None:
     findings = audit(SYSTEMS[system][0])
     assert [finding.check for finding in findings] == list(CHECKS)
-    assert len(CHECKS) == 42
+    assert len(CHECKS) == 43
     for finding in findings:
         assert finding.found and finding.why
         assert bool(finding.remedy) == (finding.level != "ok")
@@ -510,7 +515,7 @@ def test_a_missing_fact_is_never_ok_where_it_was_needed() -> None:
     needed = {
         "uname.release": "throttling",
         RUNTIME: "throttling",
-        FAIR + "cpu{0-3}/runtime": "throttling",
+        FAIR + "cpu{0-3}/runtime": "fair-server",
         "agent.clock_getres_ns": "timers",
         CLOCK + "current_clocksource": "clock-source",
         CPU + "cpu{0-3}/cpufreq/scaling_governor": "frequency",
@@ -847,7 +852,7 @@ CASES = [
     ),
     Case("sleep-states", "note", {}, base="vm"),
     # throttling
-    Case("throttling", "ok", {RUNTIME: "1000000"}, "throttling off, fair server off"),
+    Case("throttling", "ok", {RUNTIME: "1000000"}, "throttling off"),
     Case(
         "throttling",
         "ok",
@@ -899,7 +904,7 @@ CASES = [
         "throttling",
         "note",
         {RUNTIME: "950000", "/boot/config-6.12.48-rt-amd64": None},
-        "throttling at 950000 of 1000000 µs, fair server off",
+        "throttling at 950000 of 1000000 µs",
         why="whether the kernel has RT_GROUP_SCHED",
     ),
     Case(
@@ -915,26 +920,44 @@ CASES = [
     Case(
         "throttling",
         "warning",
-        {FAIR + "cpu{0-3}/runtime": "50000000"},
-        "fair server up to 50 ms a period on CPUs 0-3",
-        "fair_server",
+        {RUNTIME: "950000", **SIX},
+        "throttling at 950000",
+        run={RUNTIME: "950000"},
     ),
     Case(
         "throttling",
         "ok",
         {FAIR + "cpu{0-3}/runtime": "50000000", RUNTIME: "950000"},
-        "during the run: throttling off, fair server off",
+        "during the run: throttling off",
+        run={RUNTIME: "-1"},
+    ),
+    # fair-server
+    Case("fair-server", "ok", {}, "off"),
+    Case("fair-server", "ok", SIX, "this kernel has none"),
+    Case("fair-server", "note", {"uname.release": None, FAIR + "cpu{0-3}/runtime": None}),
+    Case(
+        "fair-server",
+        "warning",
+        {FAIR + "cpu{0-3}/runtime": "50000000"},
+        "up to 50 ms a period on CPUs 0-3",
+        "fair_server",
+    ),
+    Case(
+        "fair-server",
+        "ok",
+        {FAIR + "cpu{0-3}/runtime": "50000000", RUNTIME: "950000"},
+        "during the run: off",
         run={RUNTIME: "-1"} | {f"{FAIR}cpu{n}/runtime": "0" for n in range(4)},
     ),
     Case(
-        "throttling",
+        "fair-server",
         "warning",
         {FAIR + "cpu{0-3}/runtime": "50000000", RUNTIME: "950000"},
         "CPU 3",
         run={RUNTIME: "-1"} | {f"{FAIR}cpu{n}/runtime": "0" for n in range(3)},
     ),
     Case(
-        "throttling",
+        "fair-server",
         "ok",
         {FAIR + "cpu{0-3}/runtime": "50000000", RUNTIME: "950000"},
         "during the run",
@@ -942,14 +965,7 @@ CASES = [
         cpus=(0, 1),
     ),
     Case(
-        "throttling",
-        "warning",
-        {RUNTIME: "950000", **SIX},
-        "throttling at 950000",
-        run={RUNTIME: "950000"},
-    ),
-    Case(
-        "throttling",
+        "fair-server",
         "warning",
         {
             "/sys/kernel/sched_ext/state": "enabled",
@@ -958,7 +974,7 @@ CASES = [
         "sched_ext",
     ),
     Case(
-        "throttling",
+        "fair-server",
         "ok",
         {
             "/sys/kernel/sched_ext/state": "disabled",
@@ -966,24 +982,24 @@ CASES = [
         },
     ),
     Case(
-        "throttling",
+        "fair-server",
         "note",
         {
             FAIR + "cpu{0-3}/runtime": None,
             FAIR + "cpu{0-3}/runtime.error": "Permission denied",
         },
-        "fair server unknown",
+        "unknown",
     ),
     Case(
-        "throttling",
+        "fair-server",
         "note",
         LOCKED_DOWN,
-        "fair server unknown",
+        "unknown",
         "root, but the kernel is locked down (integrity, see /sys/kernel/security/lockdown)",
     ),
-    Case("throttling", "note", LOCKED_DOWN | {"agent.uid": 1000}, remedy="run the check as root"),
+    Case("fair-server", "note", LOCKED_DOWN | {"agent.uid": 1000}, remedy="run the check as root"),
     Case(
-        "throttling",
+        "fair-server",
         "note",
         LOCKED_DOWN | {"/sys/kernel/security/lockdown": "[none] integrity confidentiality"},
         remedy="mount -t debugfs",

@@ -389,6 +389,7 @@ def test_every_check_was_seen_at_every_level_it_has() -> None:
         "frequency": {"error"},
         "sleep-states": {"error"},
         "throttling": {"error"},
+        "fair-server": {"error"},
         "isolation": {"error"},
         "smt": {"error"},
     }

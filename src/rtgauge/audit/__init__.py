@@ -49,7 +49,7 @@ from rtgauge.audit.power import (
 )
 from rtgauge.audit.preemption import check_preemption
 from rtgauge.audit.privileges import check_privileges
-from rtgauge.audit.throttling import check_control_groups, check_throttling
+from rtgauge.audit.throttling import check_control_groups, check_fair_server, check_throttling
 from rtgauge.audit.upkeep import (
     check_kernel_work,
     check_rcu,
@@ -104,6 +104,7 @@ CHECKS: Mapping[str, Callable[[str, Case], Finding]] = {
     "iommu": check_iommu,
     # the order in which tasks run
     "throttling": check_throttling,
+    "fair-server": check_fair_server,
     "control-groups": check_control_groups,
     "scheduler-features": check_scheduler_features,
     "real-time-tasks": check_tasks,

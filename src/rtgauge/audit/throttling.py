@@ -15,6 +15,7 @@ __all__ = [
     "RT_PERIOD",
     "RT_RUNTIME",
     "check_control_groups",
+    "check_fair_server",
     "check_throttling",
     "debugfs_remedy",
 ]
@@ -65,76 +66,83 @@ def debugfs_remedy(facts: Facts) -> str:
     return "mount -t debugfs none /sys/kernel/debug, then check again"
 
 
+def _has_server(case: Case) -> bool:
+    """Whether the kernel has a fair server. From 6.12 on ("sched/rt: Remove default bandwidth
+    control") it took the place of the throttling, which then needs RT_GROUP_SCHED."""
+    release = case.facts.release
+    return bool(_fair_servers(case)[0]) or (release is not None and release >= (6, 12))
+
+
 def check_throttling(name: str, case: Case) -> Finding:
     facts = case.facts
-    release = facts.release
     runtime_text, lifted = _effective(case, RT_RUNTIME)
     runtime, period = read_integer(runtime_text), facts.integer(RT_PERIOD) or 1_000_000
-    servers, lifted_server = _fair_servers(case)
-    # From 6.12 on ("sched/rt: Remove default bandwidth control") the setting bounds real-time
-    # tasks only together with RT_GROUP_SCHED; the fair server took its place.
-    has_server = bool(servers) or (release is not None and release >= (6, 12))
-    throttles = True if not has_server else rt_group_sched(facts)
-    found: list[str] = []
-    why: list[str] = []
-    remedy: list[str] = []
-    unsure: list[str] = []
+    throttles = rt_group_sched(facts) if _has_server(case) else True
+    stopped = "real-time tasks may be stopped for a part of each period"
     if runtime is None:
-        unsure.append("sched_rt_runtime_us could not be read")
-    elif runtime < 0 or runtime >= period:
-        found.append("throttling off")
-    else:
-        share = f"{runtime} of {period} µs"
-        found.append(
-            f"throttling at {share}" + (" (without effect here)" if throttles is False else "")
-        )
-        if throttles is None:
-            unsure.append("whether the kernel has RT_GROUP_SCHED, and so throttles, is not known")
-        if throttles:
-            why.append(f"real-time tasks that used {share} are stopped until the period ends")
-            remedy.append("sysctl -w kernel.sched_rt_runtime_us=-1")
-    if has_server:
-        positive = {cpu: value for cpu, value in servers.items() if value > 0}
-        if positive:
-            longest = time(max(positive.values()))
-            found.append(f"fair server up to {longest} a period on {cpus_text(positive)}")
-            why.append(f"ordinary tasks that starve run before real-time tasks, {longest} a period")
-            remedy.append(
-                "for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done"
-            )
-        elif case.covers(servers):
-            found.append("fair server off")
-        else:
-            found.append("fair server unknown")
-            error = facts.per_cpu_error(_FAIR) or facts.error("agent.debugfs")
-            unsure.append(
-                "the fair server is only in debugfs, which could not be read"
-                + (f" ({error})" if error else "")
-            )
-        if facts.text("/sys/kernel/sched_ext/state") == "enabled" and any(
-            (read_integer(value) or 0) > 0 for value in case.values(_EXT).values()
-        ):
-            found.append("server of sched_ext on")
-            why.append("tasks of the loaded sched_ext scheduler may run before real-time tasks")
-            remedy.append(
-                "for f in /sys/kernel/debug/sched/ext_server/cpu*/runtime; do echo 0 > $f; done"
-            )
-    elif release is None:
-        unsure.append("the kernel's release is not known")
-    text = ", ".join(found)
-    if lifted or lifted_server:
-        text = f"during the run: {text}"
-    if why:
-        return finding(name, "warning", text, "; ".join(why + unsure), "; ".join(remedy))
-    if unsure:
         return finding(
             name,
             "note",
-            text if runtime is not None else "unknown",
-            "; ".join(unsure) + "; real-time tasks may be stopped for a part of each period",
-            debugfs_remedy(facts) if has_server else f"cat {RT_RUNTIME} {RT_PERIOD}",
+            "unknown",
+            f"sched_rt_runtime_us could not be read, so {stopped}",
+            f"cat {RT_RUNTIME} {RT_PERIOD}",
         )
-    return finding(name, "ok", text, "real-time tasks are not stopped for others")
+    during = "during the run: " if lifted else ""
+    fine = "real-time tasks are not stopped for others"
+    if runtime < 0 or runtime >= period:
+        return finding(name, "ok", f"{during}throttling off", fine)
+    share = f"{runtime} of {period} µs"
+    text = f"{during}throttling at {share}"
+    if throttles is False:
+        return finding(name, "ok", f"{text} (without effect here)", fine)
+    remedy = "sysctl -w kernel.sched_rt_runtime_us=-1"
+    if throttles is None:
+        why = f"whether the kernel has RT_GROUP_SCHED is not known, so {stopped}"
+        return finding(name, "note", text, why, remedy)
+    why = f"real-time tasks that used {share} are stopped until the period ends"
+    return finding(name, "warning", text, why, remedy)
+
+
+def check_fair_server(name: str, case: Case) -> Finding:
+    facts = case.facts
+    servers, lifted = _fair_servers(case)
+    fine = "real-time tasks are not stopped for others"
+    if facts.release is None and not servers:
+        because = "from Linux 6.12 on, ordinary tasks that starve may run before real-time tasks"
+        return unknown(name, "the kernel's release is not known", because, "uname -r")
+    if not _has_server(case):
+        return finding(name, "ok", "this kernel has none", fine)
+    found: list[str] = []
+    why: list[str] = []
+    remedy: list[str] = []
+    positive = {cpu: value for cpu, value in servers.items() if value > 0}
+    covered = case.covers(servers)
+    if positive:
+        longest = time(max(positive.values()))
+        found.append(f"up to {longest} a period on {cpus_text(positive)}")
+        why.append(f"ordinary tasks that starve run before real-time tasks, {longest} a period")
+        remedy.append(
+            "for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done"
+        )
+    elif covered:
+        found.append("off")
+    if facts.text("/sys/kernel/sched_ext/state") == "enabled" and any(
+        (read_integer(value) or 0) > 0 for value in case.values(_EXT).values()
+    ):
+        found.append("server of sched_ext on")
+        why.append("tasks of the loaded sched_ext scheduler may run before real-time tasks")
+        remedy.append(
+            "for f in /sys/kernel/debug/sched/ext_server/cpu*/runtime; do echo 0 > $f; done"
+        )
+    text = ("during the run: " if lifted else "") + ", ".join(found)
+    if why:
+        return finding(name, "warning", text, "; ".join(why), "; ".join(remedy))
+    if covered:
+        return finding(name, "ok", text, fine)
+    error = facts.per_cpu_error(_FAIR) or facts.error("agent.debugfs")
+    unread = "it is only in debugfs, which could not be read" + (f" ({error})" if error else "")
+    stopped = "real-time tasks may be stopped for a part of each period"
+    return finding(name, "note", "unknown", f"{unread}; {stopped}", debugfs_remedy(facts))
 
 
 def check_control_groups(name: str, case: Case) -> Finding:
