@@ -933,7 +933,7 @@ CASES = [
     ),
     # fair-server
     Case("fair-server", "ok", {}, "off"),
-    Case("fair-server", "ok", SIX, "this kernel has none"),
+    Case("fair-server", "ok", SIX, "no fair server in this kernel"),
     Case("fair-server", "note", {"uname.release": None, FAIR + "cpu{0-3}/runtime": None}),
     Case(
         "fair-server",

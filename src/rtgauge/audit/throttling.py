@@ -111,7 +111,7 @@ def check_fair_server(name: str, case: Case) -> Finding:
         because = "from Linux 6.12 on, ordinary tasks that starve may run before real-time tasks"
         return unknown(name, "the kernel's release is not known", because, "uname -r")
     if not _has_server(case):
-        return finding(name, "ok", "this kernel has none", fine)
+        return finding(name, "ok", "no fair server in this kernel", fine)
     found: list[str] = []
     why: list[str] = []
     remedy: list[str] = []
