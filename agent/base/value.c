@@ -30,6 +30,15 @@ static void choose(char *value)
 	memmove(value, left + 1, (size_t)(right - left));
 }
 
+/* The first line of a clock of Xenomai's Cobalt core, as what can be written back. */
+static void gravity(char *value)
+{
+	long long irq, kernel, user;
+
+	if (sscanf(value, " gravity: irq=%lld kernel=%lld user=%lld", &irq, &kernel, &user) == 3)
+		snprintf(value, VALUE_MAX, "%lldi %lldk %lldu", irq, kernel, user);
+}
+
 int value_read(int fd, char *value)
 {
 	ssize_t size;
@@ -45,6 +54,7 @@ int value_read(int fd, char *value)
 		size--;
 	value[size] = '\0';
 	choose(value);
+	gravity(value);
 	return 0;
 }
 

@@ -36,7 +36,7 @@ static void linux_place(pid_t tid, int priority)
 	syscall(SYS_sched_setscheduler, tid, priority > 0 ? SCHED_FIFO : SCHED_OTHER, &param);
 }
 
-static void linux_enter(int cpu, int priority)
+static int linux_enter(int cpu, int priority)
 {
 	/* without real-time priority the kernel would round the due times by 50 us */
 	prctl(PR_SET_TIMERSLACK, 1UL);
@@ -48,6 +48,7 @@ static void linux_enter(int cpu, int priority)
 	}
 	if (priority > 0)
 		linux_place(0, priority);
+	return 0;
 }
 
 static bool linux_look(pid_t tid, struct core_task *task)

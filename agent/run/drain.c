@@ -257,7 +257,8 @@ void drain_header(struct run *run)
 	value_read_boot_id(boot_id);
 	uname(&uts);
 	c = stream_begin(&run->stream);
-	cbor_map(c, 16u + !!run->request->load_command + !!run->request->disturb);
+	cbor_map(c, 16u + !!run->request->load_command + !!run->request->disturb +
+			    2 * !!run->step.core_revision);
 	cbor_put_text(c, "format", "rtgauge-stream");
 	cbor_put_int(c, "version", 1);
 	cbor_put_text(c, "agent", RTGAUGE_VERSION);
@@ -274,6 +275,10 @@ void drain_header(struct run *run)
 		cbor_put_text(c, "load_command", run->request->load_command);
 	if (run->request->disturb)
 		cbor_put_text(c, "disturb", run->request->disturb);
+	if (run->step.core_revision) {
+		cbor_put_text(c, "core", run->step.core->name);
+		cbor_put_int(c, "core_revision", run->step.core_revision);
+	}
 	cbor_put_text(c, "boot_id", boot_id);
 	cbor_put_bool(c, "privileged", geteuid() == 0);
 	cbor_text(c, "counter");

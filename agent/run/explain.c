@@ -58,11 +58,11 @@ static int explain_start(struct run *run)
 	bool moved = !cpulist_allowed(&allowed);
 	int err;
 
-	run->step.core->enter(worker->cpu, worker->priority);
+	core_linux.enter(worker->cpu, worker->priority);
 	explain->without_ns = explain_wake_ns();
 	err = tracing_start(&explain->tracing);
 	explain->with_ns = explain_wake_ns();
-	run->step.core->place(0, 0);
+	core_linux.place(0, 0);
 	if (moved)
 		cpulist_apply(&allowed, 0);
 	return err;

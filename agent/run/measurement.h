@@ -64,6 +64,7 @@ struct measurement {
 	const char *chapter;	     /* of an evaluation report: CHAPTER_... */
 	const char *needs;	     /* NULL: nothing; or NEEDS_... */
 	const char *const *contexts; /* NULL: user */
+	bool cobalt;		     /* it can be measured on the Cobalt core, too */
 	const struct option_info *options;
 	const struct measurement_series *series;
 	const struct measurement_way *ways; /* may be NULL */

@@ -25,6 +25,7 @@
 #include "loads/load.h"
 #include "run/drain.h"
 #include "run/injection.h"
+#include "run/modes.h"
 #include "run/watch.h"
 #include "run/worker.h"
 #include "system/prepare.h"
@@ -137,6 +138,9 @@ static int run_settings(struct run *run)
 		run->cause = RUN_BUSY;
 	if (!err && !run->step.measurement->observes)
 		err = settings_prepare(run->step.settings, &run->step.msg);
+	if (!err && run->step.core->gravity)
+		err = settings_set(run->step.settings, run->step.core->gravity,
+				   run->step.core->no_gravity, &run->step.msg);
 	run_measured_cpus(run, &measured);
 	if (!err && (run->request->prepare || run->request->prepare_only))
 		err = prepare_apply(run->step.settings, &measured, run->request->prepare_only,
@@ -416,6 +420,8 @@ static int run_measure(struct run *run)
 	drain_header(run);
 	if (run->request->note)
 		drain_message(run, 0, run->request->note);
+	if (run->core_note[0])
+		drain_message(run, 0, run->core_note);
 	stream_flush(&run->stream);
 	watch_background(run, clock_now_ns(CLOCK_MONOTONIC), true);
 	stream_flush(&run->stream);
@@ -530,12 +536,52 @@ static int run_close_mark(struct run *run, int err)
 	return run_failure(failed);
 }
 
+/* Bind to the core. 0, -errno, or STEP_SKIPPED where the core asked for cannot be used. */
+static int run_choose_core(struct run *run)
+{
+	const struct core *cobalt = CORE_COBALT;
+	bool asked = run->request->core == RUN_CORE_COBALT, marks = run->request->mark != NULL;
+	bool possible = run->step.measurement->cobalt && cobalt;
+	struct message why = { { 0 }, { 0 } };
+	bool ordinary;
+	int err;
+
+	if (run->request->core == RUN_CORE_LINUX || (!possible && !asked))
+		return 0;
+	if (!possible)
+		return step_skip(&run->step,
+				 cobalt ? "it is not measured on the core cobalt" :
+					  "no core cobalt on this architecture",
+				 "give --core linux");
+	ordinary = !option_number(&run->step.options, "priority");
+	if (!asked && (marks || ordinary))
+		return 0;
+	if (marks)
+		return message_set(&run->step.msg, -EINVAL,
+				   "leave out --mark, or give --core linux",
+				   "a task of the core cobalt cannot set a line for --mark");
+	if (ordinary)
+		return message_set(&run->step.msg, -EINVAL, "give a priority of 1 or more",
+				   "a task without real-time priority leaves the core cobalt "
+				   "with each system call");
+	err = cobalt->bind(&run->step.core_revision, &why);
+	if (!err)
+		run->step.core = cobalt;
+	else if (asked)
+		return step_skip(&run->step, why.text, why.remedy);
+	else if (err != -ENOSYS)
+		snprintf(run->core_note, sizeof(run->core_note), "measured on Linux: %s", why.text);
+	return 0;
+}
+
 /* Everything that can be refused before anything is changed. */
 static int run_accept(struct run *run, struct cpulist *load_cpus)
 {
 	const struct measurement *m = run->step.measurement;
-	int err = run_parse_loads(run, load_cpus);
+	int err = run_choose_core(run);
 
+	if (!err)
+		err = run_parse_loads(run, load_cpus);
 	if (!err)
 		err = injection_check(run);
 	if (!err)
@@ -578,6 +624,8 @@ out_loads:
 	run_stop_loads(run);
 out_mark:
 	err = run_close_mark(run, err);
+	if (!err)
+		modes_put(run);
 	if (!err && m->finish)
 		err = run_failure(m->finish(&run->step));
 out:

@@ -41,6 +41,7 @@ struct run_request {
 	int64_t hold_ns;		   /* how long to measure without a host */
 	int64_t step;
 	int64_t explain_above_ns; /* 0: not given */
+	int64_t core;		  /* RUN_CORE_... */
 	bool control;
 	bool histogram_only;
 	bool keep_settings;
@@ -49,6 +50,12 @@ struct run_request {
 	bool explain;
 	bool allow_disturb; /* the user's consent, required outside the lab */
 };
+
+/* Values of the option `core`, in their order. */
+#define RUN_CORES "auto linux cobalt"
+#define RUN_CORE_AUTO 0
+#define RUN_CORE_LINUX 1
+#define RUN_CORE_COBALT 2
 
 /* Causes of a failure in the trailer (docs/formats/stream.md). */
 #define RUN_BUSY "busy"
@@ -66,6 +73,7 @@ struct run {
 	struct background background;
 	struct disturb disturb;
 	struct explain explain;
+	char core_note[448]; /* why it is not the Cobalt core, though there is one; or empty */
 
 	/* shared by workers and the drain */
 	uint32_t go;		  /* the workers' gate: a futex */

@@ -66,6 +66,8 @@ struct worker {
 	int refused;  /* result of prepare(); if not 0, loop() is not called */
 	uint32_t done;
 	void *stack;
+	int outside;		 /* errno of its way into the core, 0: it is a task of the core */
+	struct core_modes modes; /* valid once done */
 };
 
 /* In shared memory, as are its series and workers, because measuring processes use it too. They
@@ -91,8 +93,9 @@ struct step {
 	uint32_t threshold_hit; /* the two below are valid */
 	int threshold_series;
 	int64_t threshold_value;
-	bool stuck;  /* a thread never ended and still uses the memory: it is not freed */
-	void *state; /* the measurement's own, of its state_size; NULL if that is 0 */
+	bool stuck;	   /* a thread never ended and still uses the memory: it is not freed */
+	void *state;	   /* the measurement's own, of its state_size; NULL if that is 0 */
+	int core_revision; /* of the interface of the core that it is bound to; 0: none */
 };
 
 /* --- for setup() --- */

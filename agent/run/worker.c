@@ -84,6 +84,17 @@ static __attribute__((noinline)) void worker_touch_stack(void)
 	(void)touched[0];
 }
 
+static void worker_measure(struct worker *worker)
+{
+	const struct core *core = worker->step->core;
+
+	if (core->begin)
+		core->begin(&worker->modes);
+	worker->loop(worker);
+	if (core->end)
+		core->end(&worker->modes, step_stopped(worker->step));
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *worker = arg;
@@ -91,17 +102,17 @@ static void *worker_main(void *arg)
 
 	worker->tid = (pid_t)syscall(SYS_gettid);
 	prctl(PR_SET_NAME, "rtgauge-measure");
-	run->step.core->enter(worker->cpu, worker->priority);
+	worker->outside = -run->step.core->enter(worker->cpu, worker->priority);
 	worker_touch_stack();
-	if (worker->prepare)
+	if (worker->prepare && !worker->outside)
 		worker->refused = worker->prepare(worker);
 	worker_look(worker, &worker->start);
 
 	atomic_add_release(&run->ready, 1);
 	while (!atomic_load_acquire(&run->go))
 		syscall(SYS_futex, &run->go, FUTEX_WAIT, 0, NULL, NULL, 0);
-	if (!step_stopped(&run->step) && !worker->refused)
-		worker->loop(worker);
+	if (!step_stopped(&run->step) && !worker->refused && !worker->outside)
+		worker_measure(worker);
 	worker_look(worker, &worker->end);
 	atomic_store_release(&worker->done, 1);
 	eventfd_write(run->ended_fd, 1);
@@ -228,6 +239,12 @@ static int workers_verify(struct run *run)
 			return message_set(&run->step.msg, -ENODEV,
 					   "keep the CPUs online, and in the cpuset of the caller",
 					   "cannot bind a measuring thread to CPU %d", worker->cpu);
+		if (worker->outside)
+			return message_set(
+				&run->step.msg, -worker->outside,
+				"look at the kernel's messages, or give --core linux",
+				"cannot make a measuring thread a task of the core %s: %s",
+				run->step.core->name, strerror(worker->outside));
 		if (worker->refused)
 			err = run->step.measurement->refused(&run->step, worker);
 		if (err)

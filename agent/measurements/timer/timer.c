@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "measurements/timer/timer_method.h"
+#include "run/modes.h"
 
 #define TIMER_PRIORITY_DEFAULT "80"
 /* 20 sweeps of the interval up and down (grid_offset_ns()): each phase is met as often */
@@ -75,6 +76,7 @@ static const struct measurement_entry timer_verdicts[] = {
 	  "a method that the kernel refuses is skipped, and the others are measured" },
 	{ TIMER_ALL_CONTEXTS,
 	  "a context that cannot be measured here is skipped, and the others are measured" },
+	{ MODES_RULE, MODES_MEANING },
 	{ NULL, NULL },
 };
 
@@ -177,6 +179,19 @@ static int timer_check_interval(struct step *step, int number, int64_t interval_
 	return 0;
 }
 
+/* The method of that name on the step's core, or NULL. */
+static const struct timer_method *timer_on_core(const struct step *step,
+						const struct timer_method *method)
+{
+	const struct timer_method *found = timer_cobalt_methods;
+
+	if (step->core == &core_linux)
+		return method;
+	while (found->name && strcmp(found->name, method->name))
+		found++;
+	return found->name ? found : NULL;
+}
+
 static int timer_choose_methods(struct step *step, struct timer_state *state)
 {
 	int64_t interval_ns = option_number(&step->options, "interval");
@@ -191,8 +206,15 @@ static int timer_choose_methods(struct step *step, struct timer_state *state)
 		state->methods[i] = &timer_methods[option_value_number(values, text, size)];
 		text += size + 1;
 	}
-	for (int i = 0; i < state->method_count && !err; i++)
-		err = timer_check_interval(step, i, interval_ns);
+	for (int i = 0; i < state->method_count && !err; i++) {
+		const struct timer_method *method = timer_on_core(step, state->methods[i]);
+
+		if (method)
+			state->methods[i] = method;
+		err = method ? timer_check_interval(step, i, interval_ns) :
+			       timer_skip(step, i, "give --core linux",
+					  "the core does not support it");
+	}
 	return err;
 }
 
@@ -337,6 +359,16 @@ static int timer_check_kernel(struct step *step)
 	return 0;
 }
 
+/* On another core than Linux the module does not measure. */
+static int timer_only_user(struct step *step, struct timer_state *state, unsigned int contexts)
+{
+	message_set(&state->no_kernel, 0, "give --core linux",
+		    "contexts irq and kernel are not measured on the core %s", step->core->name);
+	if (!(contexts & TIMER_USER))
+		return step_skip(step, state->no_kernel.text, state->no_kernel.remedy);
+	return timer_contexts_effective(step, TIMER_USER, NULL);
+}
+
 /* The module, else the tracer, else none: STEP_SKIPPED if nothing is left to be measured. */
 static int timer_choose_backend(struct step *step, struct timer_state *state, unsigned int contexts)
 {
@@ -453,7 +485,8 @@ static int timer_setup(struct step *step)
 		err = timer_wants_dither(step, state, &dithered);
 	common->dither = dithered ? 0 : -1;
 	if (!err && (contexts & ~(unsigned int)TIMER_USER))
-		err = timer_choose_backend(step, state, contexts);
+		err = step->core == &core_linux ? timer_choose_backend(step, state, contexts) :
+						  timer_only_user(step, state, contexts);
 	if (!err)
 		all = timer_count(state, &cpus, contexts);
 	slots = all;
@@ -525,6 +558,7 @@ const struct measurement timer_measurement = {
 	.summary = "latency of a periodic task: from its due time until it runs",
 	.chapter = CHAPTER_TIMER,
 	.contexts = timer_contexts,
+	.cobalt = true,
 	.options = timer_options,
 	.series = timer_series,
 	.verdicts = timer_verdicts,

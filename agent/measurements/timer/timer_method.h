@@ -18,6 +18,9 @@
 #include "methods/grid.h"
 #include "run/step.h"
 
+/* Interval at which a series without a grid records its time. */
+#define TIMER_SAY_NS (100 * NSEC_PER_MSEC)
+
 struct timer_kernel;
 
 struct timer_method {
@@ -45,7 +48,7 @@ struct timer_thread {
 	bool aligned;	  /* due at the same time on all CPUs */
 	sigset_t signals; /* to wait for */
 	timer_t timer;
-	int fd;
+	int fd; /* of the timer; on Cobalt also the number of a timer with a signal */
 };
 
 void timer_sleep_loop(struct worker *worker);
@@ -115,6 +118,9 @@ struct timer_kernel {
 	int slots;		    /* due times over the period, one after the other */
 	void *state;
 };
+
+/* On the Cobalt core; the last one has no name. */
+extern const struct timer_method timer_cobalt_methods[];
 
 extern const struct timer_backend timer_module;
 extern const struct timer_backend timer_tracer;
@@ -197,6 +203,16 @@ static inline int64_t timer_counted(const struct timer_thread *t, const struct s
 	return counted;
 }
 
+/* Only the thread itself counts: it continues at the first grid point after now. */
+static inline int64_t timer_passed(const struct timer_thread *t, const struct step *step,
+				   const struct timespec *due, int64_t late_ns, int64_t counted)
+{
+	(void)step;
+	(void)due;
+	(void)counted;
+	return late_ns / t->interval_ns + 1;
+}
+
 /* The measuring loop with dither: each due time lies somewhere within its period. @wait sleeps
  * until @due and reads the clock into @now_ns; false: the run is to stop. */
 static inline __attribute__((always_inline)) void
@@ -244,6 +260,50 @@ timer_dithered(struct worker *worker,
 		if (index >= t->periods)
 			return;
 	}
+}
+
+/* The measuring loop without a grid: what a sleep takes longer than it was asked to. @until sleeps
+ * until the first due time; not 0: the run is to stop. @sleep sleeps for a time; not 0: a signal has
+ * ended it, and the rest is left. */
+static inline __attribute__((always_inline)) void
+timer_relative(struct worker *worker,
+	       int (*until)(const struct step *step, const struct timespec *due),
+	       int (*sleep)(struct timespec *rest))
+{
+	const struct timer_thread *t = worker->state;
+	struct step *step = worker->step;
+	struct series *latency = &step->series[t->latency];
+	const struct timespec asked = clock_from_ns(t->interval_ns);
+	struct timespec first = timer_first_due(step, t);
+	int64_t end_ns = t->for_ns ? clock_to_ns(&first) + t->for_ns : INT64_MAX;
+	int64_t samples = t->samples, say_ns = 0, now_ns;
+
+	if (until(step, &first))
+		return;
+	do {
+		struct timespec before, now, rest = asked;
+		int64_t late_ns;
+
+		clock_gettime(CLOCK_MONOTONIC, &before);
+		while (sleep(&rest))
+			if (step_stopped(step))
+				return;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		late_ns = clock_difference_ns(&now, &before) - t->interval_ns;
+		now_ns = clock_to_ns(&now);
+		if (now_ns >= say_ns) {
+			series_time(latency, now_ns - step->start_ns);
+			say_ns = now_ns + TIMER_SAY_NS;
+		}
+		series_put(latency, late_ns);
+		if (__builtin_expect(late_ns > t->limit_ns, 0)) {
+			step_threshold(step, latency, late_ns);
+			return;
+		}
+		if (__builtin_expect(late_ns >= t->interval_ns || latency->lost_open, 0) &&
+		    step_starved(step, now_ns))
+			return;
+	} while (--samples > 0 && now_ns < end_ns && !step_stopped(step));
 }
 
 #endif

@@ -12,8 +12,6 @@
 
 #include "measurements/timer/timer_method.h"
 
-/* Interval at which a series without a grid records its time. */
-#define TIMER_SAY_NS (100 * NSEC_PER_MSEC)
 #define TIMER_SCHED_DEADLINE 6
 
 /* Sleep until @due. 0, or EINTR when the run is to stop: other signals do not end the wait. */
@@ -37,20 +35,9 @@ static inline int64_t timer_sleep_wait(const struct timer_thread *t, const struc
 	return 1;
 }
 
-/* Only the thread itself counts: it continues at the first grid point after now. */
-static inline int64_t timer_sleep_passed(const struct timer_thread *t, const struct step *step,
-					 const struct timespec *due, int64_t late_ns,
-					 int64_t counted)
-{
-	(void)step;
-	(void)due;
-	(void)counted;
-	return late_ns / t->interval_ns + 1;
-}
-
 void timer_sleep_loop(struct worker *worker)
 {
-	timer_grid(worker, timer_sleep_wait, timer_sleep_passed);
+	timer_grid(worker, timer_sleep_wait, timer_passed);
 }
 
 static inline bool timer_sleep_once(const struct timer_thread *t, const struct step *step,
@@ -68,43 +55,14 @@ void timer_sleep_dithered(struct worker *worker)
 	timer_dithered(worker, timer_sleep_once);
 }
 
-/* The measuring loop without a grid: what a sleep takes longer than it was asked to. */
+static inline int timer_sleep_rest(struct timespec *rest)
+{
+	return nanosleep(rest, rest);
+}
+
 void timer_relative_loop(struct worker *worker)
 {
-	const struct timer_thread *t = worker->state;
-	struct step *step = worker->step;
-	struct series *latency = &step->series[t->latency];
-	const struct timespec asked = clock_from_ns(t->interval_ns);
-	struct timespec first = timer_first_due(step, t);
-	int64_t end_ns = t->for_ns ? clock_to_ns(&first) + t->for_ns : INT64_MAX;
-	int64_t samples = t->samples, say_ns = 0, now_ns;
-
-	if (timer_sleep(step, &first))
-		return;
-	do {
-		struct timespec before, now, rest = asked;
-		int64_t late_ns;
-
-		clock_gettime(CLOCK_MONOTONIC, &before);
-		while (nanosleep(&rest, &rest))
-			if (step_stopped(step))
-				return;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		late_ns = clock_difference_ns(&now, &before) - t->interval_ns;
-		now_ns = clock_to_ns(&now);
-		if (now_ns >= say_ns) {
-			series_time(latency, now_ns - step->start_ns);
-			say_ns = now_ns + TIMER_SAY_NS;
-		}
-		series_put(latency, late_ns);
-		if (__builtin_expect(late_ns > t->limit_ns, 0)) {
-			step_threshold(step, latency, late_ns);
-			return;
-		}
-		if (__builtin_expect(late_ns >= t->interval_ns || latency->lost_open, 0) &&
-		    step_starved(step, now_ns))
-			return;
-	} while (--samples > 0 && now_ns < end_ns && !step_stopped(step));
+	timer_relative(worker, timer_sleep, timer_sleep_rest);
 }
 
 /*

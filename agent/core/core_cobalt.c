@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Tasks of Xenomai's Cobalt core. A task is a thread of Linux, pinned and with its priority there
+ * too, that the core has taken over; any system call of Linux takes it back (a mode switch).
+ */
+#include "core/core.h"
+
+#if defined(__x86_64__) || defined(__aarch64__)
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+
+#include "core/cobalt.h"
+
+#define COBALT_FOLDER "/proc/xenomai"
+/* A SIGXCPU of the core, whose value is the reason plus the marker. */
+#define COBALT_MARKER 0xfccf0000U
+#define COBALT_MARKER_MASK 0xffff0000U
+#define COBALT_USE_LINUX "or give --core linux"
+
+/* The binding is one of the whole process. Set before there are tasks. */
+static int bound_revision;
+static struct sigaction xcpu_before;
+/* Reasons for which the calling thread has left the core. */
+static __thread volatile int64_t cobalt_reasons[CORE_REASONS];
+
+int cobalt_revision(void)
+{
+	return bound_revision;
+}
+
+/* SIGXCPU is also what Linux sends to a thread that has used up its time. */
+static void cobalt_signalled(int signal, siginfo_t *info, void *context)
+{
+	uint32_t value = (uint32_t)info->si_value.sival_int;
+	uint32_t reason = value & ~COBALT_MARKER_MASK;
+
+	(void)context;
+	if (info->si_code != SI_QUEUE || (value & COBALT_MARKER_MASK) != COBALT_MARKER)
+		xcpu_before.sa_handler(signal);
+	else
+		cobalt_reasons[reason < CORE_REASONS ? reason : CORE_OTHER]++;
+}
+
+/* Xenomai 3.2 and newer, on Dovetail. */
+static bool cobalt_knows(uint32_t revision)
+{
+#if defined(__x86_64__)
+	return revision == 18 || revision == 19;
+#else
+	return revision == 2 || revision == 20;
+#endif
+}
+
+static int cobalt_refused(const struct cobalt_bind *bind, int err, struct message *why)
+{
+	switch (err) {
+	case ENOEXEC:
+		return message_set(why, -err,
+				   "use Xenomai 3.2 or 3.3, or a newer rtgauge, " COBALT_USE_LINUX,
+				   "this agent does not know revision %u of the Cobalt interface",
+				   bind->found_revision);
+	case EINVAL:
+		return message_set(
+			why, -err, "build the kernel with these features, " COBALT_USE_LINUX,
+			"the Cobalt core lacks features: %.*s", COBALT_NAME, bind->missing_names);
+	case EAGAIN:
+		return message_set(why, -err, "start it (corectl --start), " COBALT_USE_LINUX,
+				   "the Cobalt core is stopped");
+	case ENOSYS:
+		return message_set(
+			why, -err,
+			"boot a kernel with CONFIG_XENOMAI, without xenomai.state=disabled, " COBALT_USE_LINUX,
+			"this kernel has no Cobalt core");
+	case EPERM:
+		return message_set(
+			why, -err,
+			"run as root, or join the group of xenomai.allowed_group, " COBALT_USE_LINUX,
+			"the Cobalt core requires CAP_SYS_NICE");
+	}
+	return message_set(why, -err, "look at the kernel's messages, " COBALT_USE_LINUX,
+			   "the Cobalt core refuses this process: %s", strerror(err));
+}
+
+/* The core tells its revision when it refuses another one. A kernel without a core may take the
+ * number of the call for another one, so it is not asked. */
+static int cobalt_bind(int *revision, struct message *why)
+{
+	struct cobalt_bind bind = { .wanted = COBALT_FEATURE_SMP };
+	struct sigaction action = { .sa_sigaction = cobalt_signalled,
+				    .sa_flags = SA_SIGINFO | SA_RESTART };
+
+	if (access(COBALT_FOLDER, F_OK))
+		return cobalt_refused(&bind, ENOSYS, why);
+	if (syscall(COBALT_BIND, &bind) && errno != ENOEXEC)
+		return cobalt_refused(&bind, errno, why);
+	if (!cobalt_knows(bind.found_revision))
+		return cobalt_refused(&bind, ENOEXEC, why);
+	bind.revision = bind.found_revision;
+	if (syscall(COBALT_BIND, &bind))
+		return cobalt_refused(&bind, errno, why);
+	sigaction(SIGXCPU, &action, &xcpu_before);
+	bound_revision = (int)bind.revision;
+	*revision = bound_revision;
+	return 0;
+}
+
+static int cobalt_enter(int cpu, int priority)
+{
+	const struct cobalt_priority param = { .priority = priority };
+	uint32_t window;
+
+	core_linux.enter(cpu, priority);
+	return syscall(COBALT_THREAD_CREATE, syscall(SYS_gettid), SCHED_FIFO, &param, 0, &window) ?
+		       -errno :
+		       0;
+}
+
+static void cobalt_count(struct core_modes *modes, int sign)
+{
+	struct cobalt_stat stat = { 0 };
+
+	syscall(COBALT_THREAD_GETSTAT, 0, &stat);
+	modes->switches += sign * (int64_t)stat.mode_switches;
+	modes->faults += sign * (int64_t)stat.faults;
+	for (int i = 0; i < CORE_REASONS; i++)
+		modes->reasons[i] += sign * cobalt_reasons[i];
+}
+
+/* setmode() also takes the thread back to the core. */
+static void cobalt_begin(struct core_modes *modes)
+{
+	syscall(COBALT_THREAD_SETMODE, 0, COBALT_WARN, NULL);
+	cobalt_count(modes, -1);
+}
+
+static void cobalt_end(struct core_modes *modes, bool stopped)
+{
+	cobalt_count(modes, 1);
+	if (stopped && modes->reasons[CORE_SIGNAL]) {
+		modes->reasons[CORE_SIGNAL]--;
+		modes->switches--;
+	}
+	syscall(COBALT_THREAD_SETMODE, COBALT_WARN, 0, NULL);
+}
+
+static bool cobalt_look(pid_t tid, struct core_task *task)
+{
+	struct cobalt_priority param;
+	int policy;
+
+	if (!core_linux.look(tid, task))
+		return false;
+	if (syscall(COBALT_THREAD_GETSCHEDPARAM, tid, &policy, &param))
+		return true; /* it is not a task of the core */
+	task->policy = policy == SCHED_FIFO ? "fifo" : policy == SCHED_RR ? "rr" : "other";
+	task->priority = param.priority;
+	return true;
+}
+
+/* A thread of the kernel is one of Linux. */
+static void cobalt_place(pid_t tid, int priority)
+{
+	core_linux.place(tid, priority);
+}
+
+static bool cobalt_may_have(int priority)
+{
+	return core_linux.may_have(priority);
+}
+
+const struct core core_cobalt = {
+	.name = "cobalt",
+	.bind = cobalt_bind,
+	.enter = cobalt_enter,
+	.begin = cobalt_begin,
+	.end = cobalt_end,
+	.place = cobalt_place,
+	.look = cobalt_look,
+	.may_have = cobalt_may_have,
+	.gravity = COBALT_FOLDER "/clock/coreclk",
+	.no_gravity = "0i 0k 0u",
+};
+#endif

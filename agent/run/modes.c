@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whether the measuring threads stayed on their core while they were timed, as the core counted. */
+#include "run/modes.h"
+
+#include <stdio.h>
+
+#include "run/run.h"
+
+static const struct step_column modes_columns[] = {
+	{ "thread", "" },	  { "switches", "count" }, { "faults", "count" },
+	{ "signal", "count" },	  { "syscall", "count" },  { "fault", "count" },
+	{ "inversion", "count" },
+};
+
+#define MODES_COLUMNS (int)(sizeof(modes_columns) / sizeof(modes_columns[0]))
+
+void modes_put(struct run *run)
+{
+	struct step *step = &run->step;
+	struct core_modes all = { 0 };
+	char evidence[160];
+	struct cbor *c;
+	bool left;
+
+	if (!step->core->begin || !step->worker_count)
+		return;
+	c = step_table_begin(step, "modes", modes_columns, MODES_COLUMNS, step->worker_count);
+	for (int i = 0; i < step->worker_count; i++) {
+		const struct core_modes *modes = &step->workers[i].modes;
+
+		cbor_array(c, (size_t)MODES_COLUMNS);
+		cbor_int(c, i);
+		cbor_int(c, modes->switches);
+		cbor_int(c, modes->faults);
+		for (int reason = CORE_SIGNAL; reason < CORE_REASONS; reason++)
+			cbor_int(c, modes->reasons[reason]);
+		all.switches += modes->switches;
+		all.faults += modes->faults;
+	}
+	step_table_end(step);
+	left = all.switches || all.faults;
+	snprintf(evidence, sizeof(evidence),
+		 "threads of the core %s: %lld switches to Linux and %lld page faults while timed",
+		 step->core->name, (long long)all.switches, (long long)all.faults);
+	step_verdict(step, MODES_RULE, left ? "fail" : "pass", evidence,
+		     "see the table of switches for their reasons: the samples contain time under "
+		     "Linux. End what sends signals to the agent, and measure again");
+}
