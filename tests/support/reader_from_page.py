@@ -347,7 +347,12 @@ def gaps(value: Any) -> bool:
 
 
 OPTIONAL: dict[int, dict[str, Any]] = {
-    0: {"load_command": (text, None), "disturb": (text, None)},
+    0: {
+        "load_command": (text, None),
+        "disturb": (text, None),
+        "core": (text, None),
+        "core_revision": (natural, None),
+    },
     3: {"scale": (scale, 1), "companion": (natural, None), "stamp_ns": (natural_time, None)},
     4: {"gaps": (gaps, None)},
     11: {"cause": (text, "")},

@@ -38,8 +38,9 @@ OF_PLAN: Final = "hours"
 OF_MEASUREMENT: Final = "thorough"
 GROUPS: Final = {
     "Target and load": (
-        "target", "load", "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb",
-        "allow-disturb", "prepare", "prepare-only", "keep-settings", "reconnect", "agent",
+        "target", "core", "load", "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd",
+        "disturb", "allow-disturb", "prepare", "prepare-only", "keep-settings", "reconnect",
+        "agent",
     ),
     "Requirement and extent": ("budget", "rate", "repeat", "hours", "thorough", "order-seed"),
     "Lines": ("mark", "log-host", "log-line", "log-set"),
@@ -49,7 +50,7 @@ GROUPS: Final = {
     ),
 }  # fmt: skip
 RARE: Final = frozenset({
-    "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb", "allow-disturb",
+    "core", "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb", "allow-disturb",
     "prepare-only", "keep-settings", "reconnect", "thorough", "order-seed", "mark", "log-host",
     "log-line", "log-set", "author", "serial", "meta", "logo", "full", "title", "histogram-only",
     "explain", "explain-above", "quiet", "no-progress", "exit", "store", "agent",

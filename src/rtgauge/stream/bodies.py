@@ -256,6 +256,8 @@ def _header(sequence: int, body: Body, _series: DeclaredSeries) -> Header:
         start_ns=body.integer("start_ns"),
         load_command=body.text("load_command") if "load_command" in body.pairs else None,
         disturb=body.text("disturb") if "disturb" in body.pairs else None,
+        core=body.text("core") if "core" in body.pairs else None,
+        core_revision=body.integer("core_revision", 0) if "core_revision" in body.pairs else None,
     )
 
 

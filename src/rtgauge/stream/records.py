@@ -78,6 +78,9 @@ class Header:
     start_ns: int
     load_command: str | None = None
     disturb: str | None = None
+    core: str | None = None
+    """The real-time core that the measuring threads ran on; None: Linux."""
+    core_revision: int | None = None
 
 
 Fact: TypeAlias = str | int | bytes | None

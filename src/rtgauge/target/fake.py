@@ -242,6 +242,8 @@ CATALOGUE: Final[Mapping[str, Any]] = {
         _run_option("load-cpu", "cpus", "step"),
         _run_option("load-cmd", "text", "step", "COMMAND"),
         _run_option("load-cmd-root", "flag", "command"),
+        {**_run_option("core", "enum", "step"), "default": "auto",
+         "values": ["auto", "linux", "cobalt"]},
         _run_option("mark", "text", "step", "gpio:CHIP:LINE"),
         _run_option("disturb", "text", "step", "KIND:LENGTH:PERIOD"),
         _run_option("allow-disturb", "flag", "command"),
@@ -496,6 +498,7 @@ class FakeTarget:
             _parts_of_load(catalogue, given.get("load", "idle"), given.get("load-cmd", "")),
             given.get("load-cmd", ""),
             given.get("disturb", ""),
+            given.get("core", "auto"),
             given.get("run", ""),
             int(given.get("step", "0")),
             "--histogram-only" in words,
@@ -513,6 +516,7 @@ class _Request:
     loads: Mapping[str, str]
     command: str
     disturb: str
+    core: str
     run: str
     step: int
     histogram_only: bool
@@ -673,6 +677,8 @@ class FakeAgent:
             more["load_command"] = request.command
         if request.disturb:
             more["disturb"] = request.disturb
+        if request.core == "cobalt":
+            more |= {"core": request.core, "core_revision": 19}
         header = _header(
             writer, self._clock, privileged, run=request.run, step=request.step,
             measurement=request.measurement.name, parameters=parameters, load=request.load, **more,

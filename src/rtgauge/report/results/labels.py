@@ -27,6 +27,7 @@ __all__ = [
     "chapters",
     "claim",
     "compiler_text",
+    "core_text",
     "group_series",
     "headline",
     "highest",
@@ -78,6 +79,7 @@ _REALTIME: Final = {
     "cobalt": "Xenomai Cobalt",
     "evl": "Xenomai EVL",
 }
+_CORES: Final = ("cobalt", "evl")
 
 
 class Level(enum.IntEnum):
@@ -147,8 +149,18 @@ def made_of_a_file(run: Mapping[str, Any]) -> bool:
 
 
 def realtime_text(environment: Mapping[str, Any]) -> str:
-    """The preemption model of the kernel in words."""
-    return _REALTIME.get(environment["realtime"], "real-time model unknown")
+    """The preemption model of the kernel in words. With a real-time core also what was measured."""
+    text = _REALTIME.get(environment["realtime"], "real-time model unknown")
+    beside = environment["realtime"] in _CORES and not environment.get("core")
+    return f"{text}, measured on Linux" if beside else text
+
+
+def core_text(environment: Mapping[str, Any]) -> str:
+    """The real-time core that measuring threads ran on; empty for Linux."""
+    core = environment.get("core")
+    if not core:
+        return ""
+    return f"tasks of the core {core['name']}, interface revision {core['revision']}"
 
 
 def lab_text(environment: Mapping[str, Any]) -> str:

@@ -339,6 +339,14 @@ def _environment(run: StoredRun) -> Document:
     recorded["compiler"] = header.compiler if header is not None else ""
     recorded.setdefault("realtime", "unknown")
     recorded["settings"] = settings
+    recorded["core"] = next(
+        (
+            {"name": step.header.core, "revision": step.header.core_revision}
+            for step in run.steps
+            if step.header is not None and step.header.core is not None
+        ),
+        None,
+    )
     return recorded
 
 
@@ -490,6 +498,7 @@ def _step(step: StoredStep, chapter: str, planned: Document, target: str) -> Doc
         "asked": {str(k): str(v) for k, v in (source.get("parameters") or {}).items()},
         "run_options": _run_options(step, planned),
         "load": _load(step),
+        "core": step.header and (step.header.core or "linux"),
         "state": state,
         "reason": reason,
         "remedy": remedy,

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks of the Cobalt core on a machine without one: the fake core of tests/support/fake_core.py
+answers the calls of the unchanged agent, as a real kernel answered them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from agents import Stream, assert_accounted, read
+from fake_core import REASON_SYSCALL, FakeCore
+from rtgauge.stream import Event, Setting, Table, Verdict
+from rtgauge.target.local import find_agent
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+RECORDED: Final = ROOT / "tests" / "data" / "cobalt_calls.tsv"
+CPU: Final = str(min(os.sched_getaffinity(0)))
+GRAVITY: Final = "/proc/xenomai/clock/coreclk"
+KNOWN: Final = (2, 20) if platform.machine() == "aarch64" else (18, 19)
+TIMER: Final = ("timer", "--cpu", CPU, "--interval", "5ms", "--samples", "20", "--dither", "no")
+RULE: Final = "stays out-of-band"
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals of the test's own, so that tests do not wait for other agents."""
+    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+
+
+def run(core: FakeCore, tmp_path: Path, *words: str) -> tuple[int, Stream, str]:
+    output = tmp_path / "stream.cbor"
+    done = core.run([find_agent(), "run", *words, "--output", output])
+    return done.returncode, read(output), done.stderr.decode()
+
+
+def verdicts(stream: Stream) -> dict[str, Verdict]:
+    return {one.rule: one for one in stream.records if isinstance(one, Verdict)}
+
+
+def modes(stream: Stream) -> list[dict[str, object]]:
+    table = next(one for one in stream.records if isinstance(one, Table) and one.name == "modes")
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
+
+
+def test_fake_core_equals_kernel(tmp_path: Path) -> None:
+    """Each call has the result of a real kernel, and writes as many bytes."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler (cc)")
+    program = tmp_path / "calls"
+    source = ROOT / "tests" / "support" / "cobalt_calls.c"
+    subprocess.run([compiler, "-O2", "-D_GNU_SOURCE", "-o", program, source], check=True)
+    recorded = [line for line in RECORDED.read_text().splitlines() if not line.startswith("#")]
+    assert len(recorded) == 28
+    said = FakeCore(tmp_path / "core", revision=19).run([program]).stdout.decode()
+    assert said.splitlines() == recorded
+
+
+@pytest.mark.parametrize("revision", KNOWN)
+@pytest.mark.parametrize("method", ["clock_nanosleep", "nanosleep", "timer", "timerfd"])
+def test_timer_on_core(tmp_path: Path, revision: int, method: str) -> None:
+    core = FakeCore(tmp_path / "core", revision=revision)
+    code, stream, said = run(core, tmp_path, *TIMER, "--core", "cobalt", "--method", method)
+    assert (code, said) == (0, "")
+    assert (stream.header.core, stream.header.core_revision) == ("cobalt", revision)
+    assert stream.samples[0] == 20
+    if method != "nanosleep":
+        assert_accounted(stream, 20 + stream.missed[0])
+    assert verdicts(stream)[RULE].result == "pass"
+    assert modes(stream) == [
+        dict.fromkeys(
+            ("thread", "switches", "faults", "signal", "syscall", "fault", "inversion"), 0
+        )
+    ]
+    # the time of the wake-up is not that of the call: 64-bit times are a call of their own
+    assert (116 in core.calls) == (method == "timer" and revision >= 19)
+    assert (118 in core.calls) == (method == "timerfd" and revision >= 19)
+    assert set(core.calls) <= {0, 1, 3, 8, 9, 25, 52, 53, 54, 57, 58, 61, 81, 116, 118}
+
+
+@pytest.mark.parametrize("method", ["clock_nanosleep", "timer", "timerfd"])
+def test_dither_on_core(tmp_path: Path, method: str) -> None:
+    words = [*TIMER[:-1], "yes", "--core", "cobalt", "--method", method]
+    code, stream, said = run(FakeCore(tmp_path / "core", revision=KNOWN[-1]), tmp_path, *words)
+    assert (code, said) == (0, "")
+    latency = next(one for one in stream.series if one.companion is None)
+    assert stream.samples[latency.series] == 20
+    assert verdicts(stream)[RULE].result == "pass"
+
+
+def test_gravity_is_set_for_the_run(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], gravity="0i 1500k 2500u")
+    code, stream, _ = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    assert code == 0
+    gravity = [one for one in stream.records if isinstance(one, Setting) and one.name == GRAVITY]
+    assert [(one.asked, one.before, one.effective, one.reason) for one in gravity] == [
+        ("0i 0k 0u", "0i 1500k 2500u", "0i 0k 0u", "")
+    ]
+    assert core.gravity_now == "0i 1500k 2500u"
+
+
+def test_gravity_stays_with_kept_settings(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
+    code, stream, _ = run(core, tmp_path, *TIMER, "--core", "cobalt", "--keep-settings")
+    assert code == 0
+    assert not [one for one in stream.records if isinstance(one, Setting) and one.name == GRAVITY]
+    assert core.gravity_now == "gravity: irq=0 kernel=2000 user=2000"
+
+
+def test_killed_agent_gives_gravity_back(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
+    words = ["run", *TIMER[:-4], "--for", "60s", "--core", "cobalt", "--output", f"{tmp_path}/out"]
+    process, thread = core.start([find_agent(), *words])
+    end = time.monotonic() + 30
+    while 25 not in core.calls and time.monotonic() < end:
+        time.sleep(0.01)
+    assert core.gravity_now == "0i 0k 0u"
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    thread.join(30)  # the guardian has ended
+    assert not thread.is_alive()
+    assert core.gravity_now == "0i 2000k 2000u"
+
+
+@pytest.mark.parametrize("faults", [0, 1])
+def test_switch_fails_test(tmp_path: Path, faults: int) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], leave=5, faults=faults)
+    code, stream, _ = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    assert code == 3
+    failed = verdicts(stream)[RULE]
+    assert failed.result == "fail"
+    assert f"1 switches to Linux and {faults} page faults" in failed.evidence
+    assert failed.remedy
+    assert modes(stream)[0] == {
+        "thread": 0, "switches": 1, "faults": faults, "signal": 0, "syscall": 1, "fault": 0,
+        "inversion": 0,
+    }  # fmt: skip
+
+
+def test_switch_is_in_json(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], leave=5, reason=REASON_SYSCALL)
+    done = core.run(
+        [
+            *(sys.executable, "-m", "rtgauge", "run", *TIMER, "--core", "cobalt", "--json"),
+            *("--no-progress", "--store", tmp_path / "store"),
+        ]
+    )
+    assert done.returncode == 3, done.stderr.decode()
+    document = json.loads(done.stdout)["runs"][0]
+    assert document["environment"]["core"] == {"name": "cobalt", "revision": KNOWN[-1]}
+    assert [one["core"] for one in document["steps"] if one["measurement"] == "timer"] == ["cobalt"]
+    tests = {one["rule"]: one for one in document["tests"]}
+    assert tests[RULE]["result"] == "fail"
+    table = next(one for one in document["tables"] if one["name"] == "modes")
+    assert table["rows"][0][:2] == [0, 1]
+
+
+def test_signal_to_measuring_thread_is_a_switch(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
+    output = tmp_path / "out"
+    words = ["run", *TIMER, "--samples", "100", "--core", "cobalt", "--output", str(output)]
+    process, thread = core.start([find_agent(), *words])
+    end = time.monotonic() + 30
+    while core.calls.count(25) < 10 and time.monotonic() < end:
+        time.sleep(0.01)
+    task = next(
+        one
+        for one in Path(f"/proc/{process.pid}/task").iterdir()
+        if "rtgauge-measure" in (one / "comm").read_text()
+    )
+    os.kill(int(task.name), signal.SIGUSR1)
+    process.communicate(timeout=30)
+    thread.join(30)
+    assert process.returncode == 3
+    row = modes(read(output))[0]
+    assert (row["switches"], row["signal"]) == (1, 1)
+
+
+def test_stop_is_not_a_switch(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
+    output = tmp_path / "out"
+    words = ["run", "timer", "--cpu", CPU, "--interval", "20s", "--for", "60s", "--core", "cobalt"]
+    process, thread = core.start([find_agent(), *words, "--output", output])
+    end = time.monotonic() + 30
+    while core.calls.count(25) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    thread.join(30)
+    assert process.returncode == 4
+    assert modes(read(output))[0]["switches"] == 0
+    assert verdicts(read(output))[RULE].result == "pass"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "words", "remedy"),
+    [
+        (errno.EAGAIN, "the Cobalt core is stopped", "corectl --start"),
+        (errno.ENOSYS, "no Cobalt core", "CONFIG_XENOMAI"),
+        (errno.EPERM, "requires CAP_SYS_NICE", "run as root"),
+        (errno.EBUSY, "refuses this process: Device or resource busy", "the kernel's messages"),
+    ],
+)
+def test_refusal_is_one_line_with_remedy(
+    tmp_path: Path, refusal: int, words: str, remedy: str
+) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], refusal=refusal)
+    code, stream, said = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    assert code == 77
+    assert stream.trailer is not None
+    assert stream.trailer.state == "skipped"
+    first, second = said.splitlines()
+    assert words in first
+    assert remedy in second
+    assert "--core linux" in second
+    assert core.gravity_now.startswith("gravity:"), "nothing was changed"
+
+
+@pytest.mark.parametrize("revision", [1, 16, 17, 21, 4000000000])
+def test_unknown_revision_is_refused(tmp_path: Path, revision: int) -> None:
+    core = FakeCore(tmp_path / "core", revision=revision)
+    code, _, said = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    assert code == 77
+    assert f"revision {revision} of the Cobalt interface" in said
+    assert "Xenomai 3.2 or 3.3" in said
+    assert core.calls == [0], "asked, and not bound"
+
+
+def test_missing_features_are_named(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], missing="smp")
+    code, _, said = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    assert code == 77
+    assert "lacks features: smp" in said
+
+
+def test_auto_takes_core_that_is_there(tmp_path: Path) -> None:
+    code, stream, _ = run(FakeCore(tmp_path / "core", revision=KNOWN[-1]), tmp_path, *TIMER)
+    assert (code, stream.header.core) == (0, "cobalt")
+
+
+def test_auto_measures_linux_and_says_why(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], refusal=errno.EAGAIN)
+    code, stream, _ = run(core, tmp_path, *TIMER)
+    assert (code, stream.header.core) == (0, None)
+    texts = [str(one.fields["text"]) for one in stream.events if one.event == "message"]
+    assert "measured on Linux: the Cobalt core is stopped" in texts
+    assert isinstance(stream.events[0], Event)
+    assert RULE not in verdicts(stream)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (*TIMER, "--core", "linux"),
+        (*TIMER, "--priority", "0"),
+        ("pipe", "--cpu", CPU, "--for", "50ms"),
+    ],
+)
+def test_linux_asks_no_core(tmp_path: Path, words: tuple[str, ...]) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
+    code, stream, _ = run(core, tmp_path, *words)
+    assert (code, stream.header.core, core.calls) == (0, None, [])
+    assert core.gravity_now.startswith("gravity:")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("pipe", "--cpu", CPU), 77, "not measured on the core cobalt"),
+        ((*TIMER, "--method", "itimer"), 77, "itimer: the core does not support it"),
+        ((*TIMER, "--context", "irq"), 77, "not measured on the core cobalt"),
+        ((*TIMER, "--priority", "0"), 2, "without real-time priority"),
+        ((*TIMER, "--mark", "gpio:gpiochip0:1"), 2, "--mark"),
+    ],
+)
+def test_what_core_does_not_have(
+    tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    found, _, text = run(
+        FakeCore(tmp_path / "core", revision=KNOWN[-1]), tmp_path, *words, "--core", "cobalt"
+    )
+    assert found == code
+    assert said in text
+
+
+def test_kernel_without_core(tmp_path: Path) -> None:
+    if Path("/proc/xenomai").exists():
+        pytest.skip("this kernel has a Cobalt core")
+    done = subprocess.run(
+        [find_agent(), "run", *TIMER, "--core", "cobalt", "--output", tmp_path / "out"],
+        stderr=subprocess.PIPE, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 77
+    assert "no Cobalt core" in done.stderr.decode()
