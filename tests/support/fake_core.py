@@ -2,7 +2,8 @@
 """A Cobalt core for programs on a kernel without one.
 
 The program runs unchanged below a seccomp filter. This process gets each call of the core (bit 28
-of the number is set), and each look at ``/proc/xenomai``, and answers in the kernel's place. tests/data/cobalt_calls.tsv has what a real kernel answers; a test compares both.
+of the number is set), and each look at ``/proc/xenomai``, and answers in the kernel's place.
+tests/data/cobalt_calls.tsv has the answers of a real kernel. A test compares both.
 """
 
 from __future__ import annotations

@@ -41,8 +41,9 @@ def check_preemption(name: str, case: Case) -> Finding:
             name,
             "note",
             state.found,
-            "tasks of that core preempt Linux, but these measurements use tasks of Linux",
-            "also measure tasks of the core with its own latency program (latency, latmus)",
+            "tasks of that core preempt Linux. Measurements without --core use tasks of Linux, "
+            "except timer on Cobalt",
+            "also measure tasks of the core: with timer --core cobalt, or with latmus on EVL",
         )
     if state.found == "unknown":
         return unknown(
