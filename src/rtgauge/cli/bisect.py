@@ -84,9 +84,11 @@ def judge(
 
 
 def _within(run: Mapping[str, Any], verdict: Mapping[str, Any]) -> bool:
-    """Whether an undecided verdict only lacks length: no sample exceeded, and none was lost."""
+    """Whether an undecided verdict only lacks length: no sample exceeded, none was lost, and each
+    event had an answer."""
     series = run["series"][verdict["series"]]
-    return verdict["rate_per_hour"] is None and not verdict["doubt"] and not series["lost"]
+    unknown = series["lost"] or series["unanswered"]
+    return verdict["rate_per_hour"] is None and not verdict["doubt"] and not unknown
 
 
 def _told(code: BisectCode, why: str) -> BisectCode:
