@@ -436,6 +436,18 @@ def pipe_as_module(files: Files) -> None:
     os.mkfifo(files.module)
 
 
+def pipe_in_build(name: str) -> Callable[[Files], None]:
+    def damage(files: Files) -> None:
+        (files.kernel.parent / name).unlink()
+        os.mkfifo(files.kernel.parent / name)
+
+    return damage
+
+
+def a_long_release(files: Files) -> None:
+    files.kernel.write_bytes(bz_image(gzipped(elf(release="9" * 5000))))
+
+
 def a_device(files: Files) -> None:
     files.kernel.unlink()
     files.kernel.symlink_to("/dev/zero")
@@ -541,6 +553,21 @@ BAD: dict[str, tuple[Callable[[Files], object], str, str]] = {
         pipe_as_module,
         "{here}/dummy.ko is not a regular file",
         "name a regular file",
+    ),
+    "a pipe as configuration": (
+        pipe_in_build(".config"),
+        "{here}/linux/.config: not a regular file",
+        "name the folder",
+    ),
+    "a pipe as symbols": (
+        pipe_in_build("Module.symvers"),
+        "{here}/linux/Module.symvers: not a regular file",
+        "make modules",
+    ),
+    "a release without end": (
+        a_long_release,
+        "{here}/linux/bzImage does not contain its release",
+        "use a kernel that is not stripped",
     ),
     "a device as kernel": (
         a_device,

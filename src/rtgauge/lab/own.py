@@ -7,6 +7,7 @@ cache in the form in which it boots, under the digest of the file that it came f
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import lzma
 import os
@@ -68,7 +69,8 @@ KERNEL_MAX: Final = 1024 * 1024 * 1024
 ADDED_MAX: Final = 128 * 1024 * 1024
 _X86_64: Final = 62  # e_machine of ELF
 _AARCH64: Final = 183
-_BANNER: Final = re.compile(rb"Linux version (\S+) \(")
+# 64 bytes are the maximum of include/generated/utsrelease.h
+_BANNER: Final = re.compile(rb"Linux version (\S{1,64}) \(")
 _UTS_RELEASE: Final = re.compile(r'#define UTS_RELEASE "([^"]+)"')
 _VERMAGIC: Final = re.compile(rb"(?:^|\0)vermagic=([^ \0]+)")
 # What the lab puts into the archive, and cannot do without.
@@ -181,7 +183,7 @@ def _release(data: bytes) -> str:
         # the boot sector's pointer to a text that begins with it
         (place,) = struct.unpack_from("<H", data, 0x20E)
         text = data[place + 0x200 : place + 0x300].split(b"\0")[0]
-        found = re.match(rb"(\S+)", text)
+        found = re.match(rb"(\S{1,64})(?!\S)", text)
     return found[1].decode("ascii", "replace") if found else ""
 
 
@@ -281,19 +283,35 @@ def _kernel_file(path: Path, trouble: _Trouble) -> bytes:
 def _content(path: Path, most: int, what: str, trouble: _Trouble) -> bytes:
     """The first ``most`` + 1 bytes of a file."""
     try:
-        mode = path.stat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a FIFO would block
+        if not _readable(path):
             raise trouble.error(f"{path} is not a regular file", "name a regular file")
-        with path.open("rb") as file:
-            return file.read(most + 1)
+        return _begin(path, most + 1)
     except OSError as error:
         raise trouble.unread(what, path, error) from None
+
+
+def _readable(path: Path) -> bool:
+    """Whether a file has an end, and opening it does not block. Raises OSError."""
+    mode = path.stat().st_mode
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
+def _begin(path: Path, most: int) -> bytes:
+    """The first bytes of a file. Raises OSError, also for FIFOs and devices."""
+    if not _readable(path):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    with path.open("rb") as file:
+        return file.read(most)
+
+
+def _text(path: Path) -> str:
+    return _begin(path, configured.CONFIG_MAX).decode("utf-8", "replace")
 
 
 def _config_beside(kernel: Path, release: str) -> str | None:
     """The configuration that distributions put next to a kernel, in /boot."""
     try:
-        return (kernel.parent / f"config-{release}").read_text("utf-8", "replace")
+        return _text(kernel.parent / f"config-{release}")
     except OSError:
         return None
 
@@ -305,8 +323,8 @@ def _build_config(build: Path, release: str, trouble: _Trouble) -> str:
     """The configuration of the build folder, checked to be that of this kernel."""
     path = build / "include" / "generated" / "utsrelease.h"
     try:
-        built = _UTS_RELEASE.search(path.read_text("utf-8", "replace"))
-        config = (build / ".config").read_text("utf-8", "replace")
+        built = _UTS_RELEASE.search(_text(path))
+        config = _text(build / ".config")
     except OSError as error:
         raise trouble.error(
             f"{build} is not a folder in which a kernel was built: {error.filename}: "
@@ -326,6 +344,8 @@ def _build_digest(build: Path, trouble: _Trouble) -> str:
     """What modules depend on: the symbols, the configuration and the release."""
     names = ("Module.symvers", ".config", "include/generated/utsrelease.h")
     try:
+        for name in names:
+            _begin(build / name, 0)
         return text_digest(*(file_digest(build / name) for name in names))
     except OSError as error:
         raise trouble.error(
