@@ -119,8 +119,8 @@ def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
         low = min(cells) * cell_ns if below else low
     if last > top:
         remarks.append(
-            f"The histogram ends at {time((top + 1) * cell_ns)}: the {cells[top]} samples in its "
-            "last cell count as the maximum"
+            f"The histogram ends at {time((top + 1) * cell_ns)}: its last cell "
+            f"({plural(cells[top], 'sample')}) counts as the maximum"
         )
     if low < 0:
         remarks.append(

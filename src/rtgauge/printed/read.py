@@ -404,7 +404,7 @@ class _Plot:
         for at, (place, _) in enumerate(points[1:-1]):
             middle = (first + at + Decimal("0.5")) * cell_ns / 1000
             if abs(place - middle) > width / 4 + middle / 50_000:  # six digits were printed
-                refuse(f"line {self.line}: the points of the histogram are not evenly spaced")
+                refuse(f"line {self.line}: the histogram for gnuplot has points out of place")
         if points[0][1] != 1 or points[-1][1] != 1 or min(one for _, one in points) < 1:
             refuse(f"line {self.line}: the histogram for gnuplot is cut")
         return cell_ns, {first + at: one - 1 for at, (_, one) in enumerate(points[1:-1]) if one > 1}
