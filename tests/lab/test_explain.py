@@ -10,13 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from static_programs import compiler, run
 
 from conftest import Result
+from rtgauge.architectures import architecture
+from rtgauge.lab.boards import BOARDS as LAB
+from rtgauge.lab.boards import Board, Own
+from rtgauge.lab.images import image
+from rtgauge.lab.kernels import known_kernel
+from rtgauge.lab.registry import add
 
 Run = Callable[..., Result]
 
 pytestmark = pytest.mark.slow
 
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
 DISTURBER = "rtgauge_disturb"
 LOCKED = ("interrupts-off", ("irq", "kernel", "user"))
 # Kind -> class and contexts in which it shows, on stock kernels and on PREEMPT_RT.
@@ -94,6 +102,122 @@ def test_each_disturbance_is_blamed_where_it_shows(
     assert shown["causes"] == document["causes"]
     again = run.json()["runs"][0]
     assert shown["series"] == again["series"]
+
+
+# What the model was not developed on: other lengths and periods, a task above the measured one, two
+# disturbances at once, an interrupt storm, and a lock whose owner the measured task preempted.
+OTHERS = """
+[[step]]
+measurement = "timer"
+context = "kernel,user"
+samples = 200
+interval = "437us"
+disturb = "preempt_disable:90us:1.1ms"
+
+[[step]]
+measurement = "timer"
+samples = 150
+load-cmd = "exec /tasks fifo 120 2700"
+
+[[step]]
+measurement = "timer"
+samples = 200
+disturb = "preempt_disable:150us:2.301ms"
+load-cmd = "exec /tasks fifo 120 2700"
+
+[[step]]
+measurement = "timer"
+context = "irq,kernel,user"
+samples = 150
+interval = "437us"
+load-cmd = "exec /tasks storm 60 1700"
+
+[[step]]
+measurement = "timer"
+samples = 200
+method = "timer"
+load-cmd = "exec /tasks stat"
+"""
+
+
+@pytest.fixture
+def with_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """A board of the lab as a board with the tasks of board_tasks.c."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def add_to(name: str) -> str:
+        board = LAB[name]
+        image(board, say=print)
+        kernel = known_kernel(board)
+        assert kernel is not None
+        overlay = tmp_path / "overlay"
+        overlay.mkdir()
+        words = compiler(architecture(board.machine.processor))
+        run(*words, "-O2", "-static", "-o", overlay / "tasks", SUPPORT / "board_tasks.c")
+        own = Own(kernel.kernel, kernel.headers, overlay)
+        add(Board("with-tasks", board.machine, "", False, own))
+        return "lab:with-tasks"
+
+    return add_to
+
+
+@pytest.mark.parametrize("board", ["x86_64-rt-6.1", "x86_64-stock-6.12"])
+def test_what_the_model_was_not_developed_on_is_explained(
+    rtgauge: Run, tmp_path: Path, with_tasks: Callable[[str], str], board: str
+) -> None:
+    plan, store = tmp_path / "others.toml", ("--store", str(tmp_path / "store"))
+    plan.write_text(OTHERS)
+    allowed = ("--load-cmd-root", "--allow-load-cmd")
+    run = rtgauge("run", str(plan), "--target", with_tasks(board), *allowed, "--json", *store)
+    assert run.code == 0, run.err
+    done = rtgauge("explain", "last", "--worst", "8", "--json", *store)
+    assert done.code == 0, done.err
+    causes = done.json()["causes"]
+    for cause in causes:
+        total = sum(one["length_ns"] for one in cause["segments"])
+        assert total + cause["rest_ns"] == cause["latency_ns"]
+        assert cause["rest_ns"] <= cause["latency_ns"] / 100
+
+    def worst(step: int, context: str = "user") -> dict[str, Any]:
+        return next(one for one in causes if (one["step"], one["context"]) == (step, context))
+
+    for context in ("kernel", "user"):
+        cause = worst(0, context)
+        assert _sums(cause)["preemption-off"] > 0.85 * cause["latency_ns"] > 60_000
+        assert _main(cause)["task"]["name"] == DISTURBER
+    cause = worst(1)
+    assert _sums(cause)["higher-priority"] > 0.85 * cause["latency_ns"] > 40_000
+    task = _main(cause)["task"]
+    assert (task["name"], task["policy"], task["priority"]) == ("test-fifo", "fifo", 99)
+    # no priority of the measured task is above that one
+    assert not any("priority=" in one["command"] for one in cause["remedies"])
+    # each sample names the one of the two that it met, or both
+    seen = set()
+    for cause in (one for one in causes if one["step"] == 2 and one["latency_ns"] > 60_000):
+        sums = _sums(cause)
+        both = {"preemption-off": DISTURBER, "higher-priority": "test-fifo"}
+        assert sum(sums.get(kind, 0) for kind in both) > 0.85 * cause["latency_ns"]
+        main = _main(cause)
+        assert main["task"]["name"] == both[main["kind"]]
+        assert main["task"]["name"] in cause["blame"]
+        seen.add(main["kind"])
+    assert seen == {"preemption-off", "higher-priority"}
+    for context in ("irq", "kernel", "user"):
+        cause = worst(3, context)
+        assert _sums(cause)["interrupt"] > 0.85 * cause["latency_ns"] > 20_000
+        assert "an interrupt handler ran" in cause["blame"]
+    if "rt" not in board:
+        assert _main(worst(4))["task"]["name"] == "test-stat"
+        assert _main(worst(4))["kind"] == "preemption-off"
+        return
+    locks = [one for one in worst(4)["segments"] if one["kind"] == "lock" and one["owner"]]
+    assert locks
+    assert {one["owner"]["name"] for one in locks} == {"ktimers/0"}
+
+
+def _main(cause: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = max(cause["segments"], key=lambda one: one["length_ns"])
+    return found
 
 
 def test_a_lock_of_the_kernel_is_blamed_with_its_owner_and_remedy(

@@ -237,6 +237,19 @@ def test_the_owner_of_a_lock_is_named_and_its_release_is_no_wait() -> None:
     assert "0.110     waiting for a lock      in get_random_u16, held by load/sched" in text
 
 
+def test_softirqs_in_a_thread_that_holds_the_lock_are_the_wait_for_it() -> None:
+    """A thread of PREEMPT_RT for timers was preempted by the task that it had woken."""
+    program = wake_up(Program())
+    program.run("get_random_u16", CALL, offset=4).run("rt_spin_lock", CALL).switch(HIGH, LOW)
+    program.run("handle_softirqs", ns=60).run("net_rx_action", ns=30).switch(LOW, HIGH)
+    program.run("rt_spin_lock", RETURN, offset=4).run("handle_softirqs", ns=20)
+    found = cut(program.steps(), 1050, program.time, Known(), handler=False).segments
+    locks = [one for one in found if one.kind == "lock"]
+    assert [(one.length_ns, one.owner) for one in locks] == [(10, None), (90, ORDINARY), (10, None)]
+    # its own ones are not
+    assert (found[-1].kind, found[-1].length_ns) == ("softirq", 20)
+
+
 def test_blocks_before_a_time_are_left_out_but_belong_to_the_stacks() -> None:
     program = wake_up(Program())
     rows = np.array(program.rows, RECORD)
@@ -889,6 +902,11 @@ def test_an_ordinary_sample_blames_nobody() -> None:
         (segment("preemption-off", 9, "x"), replace(STOCK, realtime="preempt_rt"), ""),
         (segment("softirq", 9, "net_rx_action"), STOCK, "threadirqs"),
         (segment("higher-priority", 9, "x"), STOCK, "priority=98"),
+        (
+            segment("higher-priority", 9, "x", task=Task("hog", 3, "fifo", 99)),
+            STOCK,
+            'that ran", ""]',
+        ),
         (segment("hardware", 9, ""), STOCK, "idle=poll"),
         (segment("switch", 9, "x"), STOCK, ""),
         (

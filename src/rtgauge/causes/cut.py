@@ -323,7 +323,9 @@ class _Classes:
         )
         if step.halted:
             return "hardware", ""
-        if max(interrupt, softirq) > switch:
+        # softirqs in a thread, which holds the lock that the target waits for
+        owner = interrupt < 0 and self.waiting_for and step.task != self._target
+        if max(interrupt, softirq) > switch and not owner:
             self._woken = self._woken or stack[-1] == _WAKES
             kind = "interrupt" if interrupt > softirq else "softirq"
             return kind, _handler(stack, max(interrupt, softirq))

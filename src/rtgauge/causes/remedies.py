@@ -14,6 +14,8 @@ from rtgauge.causes.symbols import UNLOADED
 __all__ = ["REMEDIES", "System", "remedies"]
 
 REMEDIES_MAX: Final = 2
+# The priority to try for the measured task. It does not help against a task with as much.
+TRIED: Final = 98
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ REMEDIES: Final = (
         "higher-priority",
         "a higher priority for the measured task, or a lower one for the task that ran",
         task=r"(?!rtgauge).*",
-        factor="priority=98",
+        factor=f"priority={TRIED}",
     ),
     _Row(
         "interrupt",
@@ -105,7 +107,9 @@ def _found(main: Segment, system: System) -> Iterator[Remedy]:
         if row.kind == main.kind and all(
             not pattern or re.fullmatch(pattern, text) for pattern, text in pairs
         ):
-            yield Remedy(row.text, _command(system, row.factor) if row.factor else "")
+            beyond = row.kind == "higher-priority" and main.task and main.task.priority >= TRIED
+            command = row.factor and not beyond
+            yield Remedy(row.text, _command(system, row.factor) if command else "")
 
 
 def _command(system: System, factor: str) -> str:

@@ -154,7 +154,7 @@ class Piece:
     behind: NDArray[np.int64]
     """Where it ends, with the bytes of its task."""
     tasks: Mapping[int, bytes]
-    """The bytes of tasks, by address. Of one that was recorded again, the later ones."""
+    """The bytes of tasks, by address. Later ones replace earlier ones of the same task."""
 
 
 class Recording:
