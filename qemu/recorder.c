@@ -72,7 +72,7 @@ int qemu_plugin_version = 1;
 
 /* --- what is shared with the host (src/rtgauge/causes/recording.py) --- */
 
-#define RECORDER_VERSION 1
+#define RECORDER_VERSION 2
 #define RECORDER_WINDOWS 4096
 #define RECORDER_GROWTH (16UL << 20)
 /* struct TimersState of QEMU 7.2 (softmmu/timers-state.h), and its qemu_icount_bias */
@@ -116,6 +116,7 @@ struct recorder_control {
 	uint64_t next;	  /* window that begins next, or that has begun */
 	uint64_t filled;  /* bytes of the record */
 	uint64_t lost;	  /* records that had no room */
+	uint64_t loaded;  /* 1: QEMU has loaded this */
 	struct {
 		uint64_t from_ns, to_ns;
 	} window[RECORDER_WINDOWS];
@@ -470,6 +471,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	close(file);
 	if (recorder.control == MAP_FAILED || recorder.control->version != RECORDER_VERSION)
 		return refuse("its control file is of another version");
+	recorder.control->loaded = 1;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translated);
 	return 0;
 }

@@ -26,7 +26,7 @@ from rtgauge.causes.blame import main_segment
 from rtgauge.causes.cut import Step, Tasks, cut, walk
 from rtgauge.causes.explain import Explained, _blamed, _system, explain, keep, select
 from rtgauge.causes.remedies import REMEDIES, System, remedies
-from rtgauge.causes.replay import Clock, Guest, _Replay, check, replayed
+from rtgauge.causes.replay import Clock, Guest, _Replay, _start, check, replayed
 from rtgauge.causes.symbols import UNLOADED, USER, Symbols, TaskLayout
 from rtgauge.errors import RtgaugeError, StoreError, TargetError, UsageError
 from rtgauge.lab import images, recorder
@@ -411,6 +411,54 @@ def test_a_qemu_without_plugins_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="does not load plugins") as error:
         recorder.require_plugins(str(program))
     assert "--enable-plugins" in error.value.remedy
+
+
+LOADER = """
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+	struct { const char *target; int oldest, newest; _Bool system; } info = { "x", 1, 1, 1 };
+	void *plugin = dlopen(argv[1], RTLD_LAZY);
+	int (*install)(unsigned long, const void *, int, char **);
+
+	if (!plugin)
+		return 9;
+	*(void **)&install = dlsym(plugin, "qemu_plugin_install");
+	return install(1, &info, argc - 2, argv + 2);
+}
+"""
+
+
+def test_a_qemu_that_lacks_what_the_recorder_needs_gets_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program without QEMU's symbols loads the plugin, which refuses."""
+    monkeypatch.setenv("RTGAUGE_LAB_CACHE", str(tmp_path / "cache"))
+    built = recorder.plugin(print)
+    loader = tmp_path / "loader"
+    words = ["gcc", "-x", "c", "-", "-o", str(loader), "-ldl"]
+    subprocess.run(words, input=LOADER.encode(), check=True)
+    with Recording(tmp_path, built) as recording:
+        done = subprocess.run(
+            [loader, *recording.plugin.split(",")], capture_output=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (
+            1,
+            b"recorder: this QEMU does not export what it needs\n",
+        )
+        assert not recording.loaded
+
+        def start() -> None:
+            raise TargetError("the emulated board x: it ended on its own")
+
+        machine: Any = types.SimpleNamespace(start=start, setup=types.SimpleNamespace(**SETUP))
+        with pytest.raises(TargetError, match="qemu does not load the recorder") as error:
+            _start(machine, recording)
+        assert "Debian's QEMU 7.2" in error.value.remedy
+        # one that was loaded is not to blame
+        struct.pack_into("<Q", recording._control, 32, 1)
+        with pytest.raises(TargetError, match=r"^the emulated board x"):
+            _start(machine, recording)
 
 
 def test_the_folder_of_a_replay_that_was_killed_goes_with_the_next(

@@ -214,13 +214,26 @@ def replayed(
             replay = _Replay(run, wanted, folder, recording)
             machine = Machine(replace(setup, plugin=recording.plugin))
             try:
-                machine.start()
+                _start(machine, recording)
                 replay.carry_out(machine, run.document["orders"])
                 samples = replay.compare()
                 symbols, types = names(machine, facts, say)
             finally:
                 machine.close()
             yield replay.guest(symbols, types, samples, time.monotonic() - began)
+
+
+def _start(machine: Machine, recording: Recording) -> None:
+    try:
+        machine.start()
+    except TargetError as error:
+        if recording.loaded:
+            raise
+        raise TargetError(
+            f"{machine.setup.program} does not load the recorder, so nothing can be replayed: "
+            f"{error.message}",
+            "use Debian's QEMU 7.2: another version may not export what the recorder needs",
+        ) from None
 
 
 class _Replay:

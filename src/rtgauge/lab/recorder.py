@@ -52,10 +52,10 @@ FLAGS: Final = ("-std=gnu11", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-W
 BUILD_S: Final = 300.0
 ASK_S: Final = 60.0
 
-VERSION: Final = 1
+VERSION: Final = 2
 WINDOWS_MAX: Final = 4096
 # Layouts of qemu/recorder.c.
-_HEAD: Final = struct.Struct("<IIQQQ")
+_HEAD: Final = struct.Struct("<IIQQQQ")
 _WINDOW: Final = struct.Struct("<QQ")
 RECORD: Final = np.dtype(
     [
@@ -170,7 +170,7 @@ class Recording:
         with open(self._control_path, "w+b") as file:
             file.truncate(_HEAD.size + WINDOWS_MAX * _WINDOW.size)
             self._control = mmap.mmap(file.fileno(), 0)
-        _HEAD.pack_into(self._control, 0, VERSION, 0, 0, 0, 0)
+        _HEAD.pack_into(self._control, 0, VERSION, 0, 0, 0, 0, 0)
         self._file = os.open(self._record, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._seen = 0
         self._places: dict[int, tuple[int, int]] = {}  # of the windows in the file
@@ -191,6 +191,11 @@ class Recording:
         os.close(self._file)
 
     @property
+    def loaded(self) -> bool:
+        """Whether QEMU has loaded the plugin."""
+        return bool(_HEAD.unpack_from(self._control, 0)[5])
+
+    @property
     def lost(self) -> int:
         """Number of records that had no room."""
         return int(_HEAD.unpack_from(self._control, 0)[4])
@@ -198,14 +203,14 @@ class Recording:
     def ask(self, windows: Sequence[tuple[int, int]]) -> None:
         """Add windows of the guest's time in ns, while the guest stands still. They begin later
         than those before, and do not overlap."""
-        _, used_, _, _, _ = _HEAD.unpack_from(self._control, 0)
+        _, used_, *_ = _HEAD.unpack_from(self._control, 0)
         for number, window in enumerate(windows[: WINDOWS_MAX - used_], used_):
             _WINDOW.pack_into(self._control, _HEAD.size + number * _WINDOW.size, *window)
             struct.pack_into("<I", self._control, 4, number + 1)
 
     def windows(self) -> list[tuple[int, int]]:
         """The windows that were asked for."""
-        _, count, _, _, _ = _HEAD.unpack_from(self._control, 0)
+        _, count, *_ = _HEAD.unpack_from(self._control, 0)
         return [
             (int(begin), int(end))
             for begin, end in _WINDOW.iter_unpack(
