@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,7 +38,8 @@ static void periodic(int priority, int64_t length_ns, int64_t period_ns)
 {
 	struct sched_param param = { .sched_priority = priority };
 
-	if (sched_setscheduler(0, SCHED_FIFO, &param))
+	/* the function of musl refuses */
+	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &param))
 		exit(1);
 	for (int64_t due = now_ns() / period_ns * period_ns;;) {
 		due += period_ns;
