@@ -133,7 +133,7 @@ def times(bench: Bench, pairs: int, samples: int) -> Mapping[str, object]:
 
 def equal(bench: Bench, replays: int) -> Mapping[str, object]:
     """Whether replays of one run agree in all samples and causes."""
-    bench.run(SHORT)
+    bench.run(SHORT, "sched:groups=1")
     seen: Counter[str] = Counter()
     samples = set()
     for number in range(replays):
@@ -162,6 +162,7 @@ def kills(bench: Bench, rounds: int, seed: int) -> Mapping[str, object]:
         who = draw.choice(("host", "QEMU"))
         fault = kill(bench, who, draw.uniform(0.0, whole))
         killed[who] += 1
+        print(f"kill {number + 1} of {rounds}: {who} {fault}", file=sys.stderr, flush=True)
         if fault:
             faults.append(f"round {number}, {who}: {fault}")
             print(faults[-1])

@@ -24,9 +24,9 @@ from conftest import Result
 from rtgauge.causes import CLASSES, Cause, Cost, Remedy, Segment, Task, document_of
 from rtgauge.causes.blame import main_segment
 from rtgauge.causes.cut import Step, Tasks, cut, walk
-from rtgauge.causes.explain import Explained, _blamed, _system, explain, keep, select
+from rtgauge.causes.explain import Explained, _blamed, _cuts, _system, explain, keep, select
 from rtgauge.causes.remedies import REMEDIES, System, remedies
-from rtgauge.causes.replay import Clock, Guest, _Replay, _start, check, replayed
+from rtgauge.causes.replay import Clock, Guest, Sample, _Replay, _start, check, replayed
 from rtgauge.causes.symbols import UNLOADED, USER, Symbols, TaskLayout
 from rtgauge.errors import RtgaugeError, StoreError, TargetError, UsageError
 from rtgauge.lab import images, recorder
@@ -293,6 +293,48 @@ def test_every_block_of_random_programs_is_attributed() -> None:
         assert found.rest_ns == 0
         assert sum(one.length_ns for one in found.segments) == stamp - due
         assert {one.kind for one in found.segments} <= set(CLASSES)
+
+
+def test_samples_of_a_window_are_divided_as_if_each_were_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The records come in pieces, the blocks of one sample are held at a time, and blocks that
+    change nothing are left out: against the whole window walked block by block."""
+    random = np.random.default_rng(12)
+    ends = (OTHER, OTHER, OTHER, CALL, RETURN, EXCEPTION_RETURN, SYSCALL)
+    one = Sample(0, 0, "user", 0, 0, 0, 0)
+    for _ in range(20):
+        program, name = Program(), "user"
+        for _ in range(400):
+            before, wakes = name, "try_to_wake_up"  # which ends with its block: a task is awake
+            while name == before == wakes or (name == before and random.random() < 0.4):
+                name = str(random.choice([*NAMES, "user"]))
+            program.run(name, int(random.choice(ends)), offset=4 * int(random.integers(0, 9)))
+            if random.random() < 0.05:
+                program.switch(*((LOW, HIGH) if random.random() < 0.5 else (HIGH, LOW)))
+        rows = np.array(
+            [*program.rows, (program.time, AT["net_rx_action"], 0, 0, BLOCK, 0)], RECORD
+        )
+        cuts_at = np.sort(random.integers(0, len(rows), 5))
+        none = np.empty(0, np.int64)
+        pieces = [Piece(each, none, none, {}) for each in np.split(rows, cuts_at)]
+        samples = [
+            replace(one, index=number, due_ns=due, latency_ns=int(random.integers(100, 900)))
+            for number, due in enumerate(random.integers(1000, program.time - 900, 6).tolist())
+        ]
+        clock = Clock(np.array([0], np.int64), np.array([0], np.int64))
+        guest = Guest(
+            lambda number, pieces=pieces: pieces,  # type: ignore[misc]
+            *(clock, 0.0, KALLSYMS, b"", 6, 1.0, ((1000, program.time),), none),
+        )
+        found = dict(_cuts(samples, guest))
+        with monkeypatch.context() as patch:
+            patch.setattr("rtgauge.causes.cut._rows", lambda pieces, _: pieces[0].tolist())
+            whole = list(walk([rows], Symbols(KALLSYMS)))
+        for each in samples:
+            stamp = each.due_ns + each.latency_ns
+            alone = cut(whole, each.due_ns, stamp, Tasks(TaskLayout(b"")), handler=False)
+            assert found[each] == alone
 
 
 # --- names ---------------------------------------------------------------------------------------
@@ -885,6 +927,17 @@ def test_an_image_that_is_gone_or_changed_is_refused(
     with pytest.raises(TargetError, match="was changed") as error:
         images.stored_image(facts)
     assert "measure again" in error.value.remedy
+
+
+def test_a_machine_without_qemu_gets_a_remedy(
+    stored: StoredRun, tmp_path: Path, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = rtgauge("explain", "last", "--store", str(tmp_path / "store"))
+    assert done.code == 1
+    *_, said, remedy = done.err.splitlines()
+    assert "need qemu-system-x86_64, which is not on this machine" in said
+    assert "qemu-system-x86" in remedy
 
 
 def test_another_qemu_is_refused(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
