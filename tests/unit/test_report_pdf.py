@@ -466,6 +466,7 @@ def test_a_command_is_copied_as_it_is() -> None:
     assert "\u200b" not in read.text
     for text in ("a 'b c' \"d 'e\" f\\ g", "it's", "x  y", ""):
         assert " ".join(pdf.shell_words(text)) == " ".join(text.split())
+    assert pdf.shell_words("echo a#b 0 # then, as root") == ["echo", "a#b", "0", "# then, as root"]
 
 
 def test_the_cover() -> None:

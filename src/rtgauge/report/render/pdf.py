@@ -243,8 +243,10 @@ def _line(line: blocks.Line) -> list[dict[str, Any]]:
 
 def shell_words(command: str) -> list[str]:
     """The words of a command as a shell takes them, quotes included. Nothing is added to them: what
-    is copied from the page is the command."""
-    return re.findall(r"(?:[^\s'\"\\]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|['\"\\])+", visible(command))
+    is copied from the page is the command. A comment, which no shell continues, is one word."""
+    return re.findall(
+        r"(?<!\S)#.*|(?:[^\s'\"\\]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|['\"\\])+", visible(command)
+    )
 
 
 _NAMES: Final = ("title", "kicker", "short", "link", "what", "name")
