@@ -83,7 +83,7 @@ def _side(one: Model, row: Model, quantity: Model, members: Sequence[tuple[Model
     good = _good_enough([answer for _, answer in members])
     return line(
         Span(f"{one['letter']}: {one['name']}", strong=True),
-        f", {set_facts(one)}. {good}. {OBSERVED}{maximum}",
+        f", {set_facts({**one, 'emulated': []})}. {good}. {OBSERVED}{maximum}",
         f" ({said})" if said else "",
     )
 
