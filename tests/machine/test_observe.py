@@ -194,7 +194,7 @@ def test_a_program_of_more_threads_than_rows(tmp_path: Path) -> None:
 
 
 def test_the_counts_of_a_process_in_many_groups(tmp_path: Path) -> None:
-    """Their list stands before the counts, in a page of its own or more."""
+    """The list of groups precedes the counts in the file, and fills a page or more."""
     program = "import os\nos.setgroups(range(100000, 103000))\n" + PROGRAM
     with subprocess.Popen([sys.executable, "-c", program, "2", "0.01", "60"]) as process:
         code, _, stream = observe(tmp_path, "--pid", str(process.pid), "--for", "2s")

@@ -61,7 +61,7 @@ def _core(name: str, config: Options) -> Result:
         name,
         "warning",
         f"{pipeline(config)} without a core",
-        "the pipeline makes interrupts slower, and without a core nothing gains from it",
+        "the pipeline makes interrupts slower, which has no benefit without a core",
         shown(changes) or "add Xenomai to the sources with its scripts/prepare-kernel.sh, or EVL",
     ), changes
 
@@ -151,7 +151,7 @@ def _drivers(name: str, config: Options) -> Result:
     if config.on("EVL") or not missing:
         return finding(name, "ok", "there", "the core's own tests can be run"), {}
     changes = dict.fromkeys(missing, "m")
-    why = "latency -t1 and -t2 need timerbench, switchtest its driver. They cost nothing until used"
+    why = "latency -t1 and -t2 need timerbench, switchtest its driver. Both cost nothing until used"
     return finding(name, "note", "without " + ", ".join(missing), why, shown(changes)), changes
 
 

@@ -58,13 +58,13 @@ def _group(name: str, case: Case) -> Finding:
         return unknown(name, "allowed_group could not be read", why, remedy)
     if group < 0:
         return finding(name, "warning", "only root may use the core", why, remedy)
-    why = "its members may use the core, and so get all of the privileges that it needs"
+    why = "its members may use the core, and so get all privileges that the core needs"
     return finding(name, "note", f"group {group} may use the core", why, f"id # is {group} in it?")
 
 
 def _gravity(name: str, case: Case) -> Finding:
     text = case.text(_CLOCK) or ""
-    why = "timers are programmed early by that, so latencies are shorter by it, or negative"
+    why = "the core programs timers early by this, so latencies are shorter by it, or negative"
     remedy = f"echo '0i 0k 0u' > {_CLOCK} # to compare with other systems"
     found = dict(re.findall(r"\b(irq|kernel|user)=(\d{1,9})\b", text))
     if not found:
@@ -96,10 +96,14 @@ def _smi(name: str, case: Case) -> Finding:
         return finding(name, "ok", "none", "only x86 has them")
     bridges = facts.text("/sys/bus/pci/devices/*/vendor")
     if bridges is not None and not re.search(r"^0000:00:1f\.0=0x8086\b", bridges, re.M):
-        return finding(name, "ok", "none that the core knows", "it knows chipsets of Intel only")
+        return finding(
+            name, "ok", "no chipset that the core knows", "the core knows only chipsets of Intel"
+        )
     state = facts.text(f"{_PARAMETERS}smi")
     if state in ("enabled", "1"):
-        return finding(name, "ok", "workaround enabled", "the core has the chipset raise no SMIs")
+        return finding(
+            name, "ok", "workaround enabled", "the core stops the chipset from raising SMIs"
+        )
     remedy = (
         "boot with xenomai.smi=enabled, if latencies have rare peaks and the kernel's log says "
         "SMI-enabled chipset found. Fans and thermal protection may depend on SMIs: watch them"

@@ -125,7 +125,7 @@ def _offsets(types: bytes, name: str, fields: Iterable[str]) -> dict[str, int]:
                 return _members(types, at, members, texts, set(wanted.values()), bool(info >> 31))
             at += own + each * members
     except struct.error:
-        raise ValueError("the kernel's types (BTF) are cut") from None
+        raise ValueError("the kernel's types (BTF) are incomplete") from None
     return {}
 
 

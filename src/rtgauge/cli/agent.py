@@ -107,7 +107,7 @@ def agent(
         print_json({"format": "rtgauge-agents", "version": 1, "agents": entries})
         return
     for entry in entries:
-        path = entry["path"] or "(made when it is asked for)"
+        path = entry["path"] or "(built on request)"
         show(f"{entry['arch']:<9} {path}")
 
 

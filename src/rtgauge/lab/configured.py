@@ -107,9 +107,9 @@ def fragment(machine: Machine) -> str:
     """Lines for a kernel's ``.config``, for ``merge_config.sh`` or ``KCONFIG_ALLCONFIG``."""
     own = needs(machine)
     width = max(len(need.symbol) for need in own)
-    lines = [f"# What an emulated board ({machine.architecture}) needs of its kernel."]
+    lines = [f"# Symbols that an emulated board ({machine.architecture}) needs in its kernel."]
     for title, must in (
-        ("Without these it does not start, or the lab does not reach it", True),
+        ("Without these the board does not start, or the lab cannot reach it", True),
         ("For measurements", False),
     ):
         lines += ["", f"# {title}:"]

@@ -77,7 +77,7 @@ class _Run:
     begin_ns: int
     events: list[Event]
     gap_ns: int | None = None
-    """Begin of the next pages of its snapshot; None after the last one."""
+    """Begin of the next pages of its snapshot. None after the last one."""
 
     @property
     def end_ns(self) -> int:

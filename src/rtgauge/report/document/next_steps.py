@@ -49,7 +49,7 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
     repeat = Action("Measure more runs of each system", "", "decides the comparison")
     if more and len(targets) == len(sets):
         command = _study(quantity, sets[0], targets, more)
-        gain = "decides what is open" if decided else "decides the comparison"
+        gain = "decides the open verdicts" if decided else "decides the comparison"
         repeat = Action(f"Repeat the study in {more} blocks", command, gain)
     if more and not decided:
         yield repeat
@@ -70,7 +70,9 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         other = document["within"] != WITHIN
         option = ["--within", f"{document['within'] * 100:g}%"] if other else []
         command = shlex.join(["rtgauge", "compare", *words, *option, "--gate"])
-        yield Action("Guard it in CI", command, f"ends with 3 if one is worse, beyond {margin}")
+        yield Action(
+            "Guard it in CI", command, f"exit code 3 if a system is worse by more than {margin}"
+        )
 
 
 def worst_set(document: Model, quantity: Model) -> int:
