@@ -126,7 +126,9 @@ def test_calls_are_answered_as_recorded(tmp_path: Path) -> None:
 
 def test_killed_agent_leaves_no_task_and_no_setting() -> None:
     with boot() as target:
-        first = "/bin/busybox head -1 /proc/xenomai/clock/coreclk; cat /proc/xenomai/sched/threads"
+        first = (
+            "/bin/busybox head -1 /proc/xenomai/clock/coreclk && cat /proc/xenomai/sched/threads"
+        )
         before = shell(target, first)
         said = shell(
             target,
