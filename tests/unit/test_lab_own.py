@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import lzma
 import os
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -408,6 +410,27 @@ def test_a_sparse_overlay_is_not_read_whole(files: Files, rtgauge: Run) -> None:
         file.truncate(1 << 42)
     told = rtgauge(*files.words())
     assert (told.code, "has more than 128 MiB" in told.err) == (1, True), told.err
+
+
+def test_a_kernel_that_another_process_put_into_the_cache_stays(
+    files: Files, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one may boot it at this moment."""
+    assert rtgauge(*files.words()).code == 0
+    given = own.read(registry.board("mine"))
+    folder, place = cache.cache_folder(), "rtgauge.lab.own.locked"
+    inodes: list[int] = []
+    said: list[str] = []
+
+    @contextlib.contextmanager
+    def later(*words: Any) -> Iterator[None]:
+        monkeypatch.setattr(place, cache.locked)
+        inodes.append(own.unpacked(folder, given, said.append).kernel.stat().st_ino)
+        with cache.locked(*words):
+            yield
+
+    monkeypatch.setattr(place, later)
+    assert own.unpacked(folder, given, said.append).kernel.stat().st_ino == inodes[0]
 
 
 def without(symbol: str) -> Callable[[Files], None]:

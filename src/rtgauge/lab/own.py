@@ -507,22 +507,18 @@ def unpacked(cache: Path, given: Given, say: Say) -> Unpacked:
     """The kernel of a user's board in the cache, put there if it is missing. Raises TargetError."""
     folder = cache / OWN_KERNELS / given.source_digest[:32]
     program, version = busybox(cache, given.machine, say)
-    record = read_record(folder / KERNEL_RECORD, KERNEL_VERSION)
-    kernel = folder / "kernel"
     digest = _digest(given.kernel)
-    if record is None or not kernel.is_file() or file_digest(kernel) != digest:
-        with (
-            locked(cache, ("kernels", OWN_KERNELS), say),
-            explained(cache),
-            new_folder(folder) as making,
-        ):
-            (making / "kernel").write_bytes(given.kernel)
-            record = {"version": KERNEL_VERSION, "release": given.release, "sha256": digest}
-            write_record(making / KERNEL_RECORD, record)
+    if not _kept(folder, digest):
+        with locked(cache, ("kernels", OWN_KERNELS), say), explained(cache):
+            if not _kept(folder, digest):  # else another process put it there, and may boot it
+                with new_folder(folder) as making:
+                    (making / "kernel").write_bytes(given.kernel)
+                    record = {"version": KERNEL_VERSION, "release": given.release, "sha256": digest}
+                    write_record(making / KERNEL_RECORD, record)
     return Unpacked(
         folder,
         given.release,
-        kernel,
+        folder / "kernel",
         digest,
         given.headers or folder,
         program,
@@ -531,6 +527,13 @@ def unpacked(cache: Path, given: Given, say: Say) -> Unpacked:
         given.build_digest,
         modular=given.headers is not None,
     )
+
+
+def _kept(folder: Path, digest: str) -> bool:
+    """Whether the cache has a kernel in its form to boot."""
+    kernel = folder / "kernel"
+    record = read_record(folder / KERNEL_RECORD, KERNEL_VERSION)
+    return record is not None and kernel.is_file() and file_digest(kernel) == digest
 
 
 def busybox(cache: Path, machine: Machine, say: Say) -> tuple[Path, str]:
