@@ -622,14 +622,21 @@ def test_a_gate_that_proves_nothing(rtgauge: Run, two: str) -> None:
     assert "# SKIP not enough runs" in Path("gate.tap").read_text()
 
 
-def gate_of(verdicts: list[dict[str, Any]]) -> int:
+def gate_of(
+    verdicts: list[dict[str, Any]],
+    change: Callable[[dict[str, Any]], object] = lambda _: None,
+    *,
+    named: bool = False,
+) -> int:
     """The exit code for comparisons of one quantity with these verdicts."""
     comparison = {
         "quantity": 0, "set": 1, "statistic": "50", "ratio": 2.0, "interval": [1.5, 2.5],
         "p_adjusted": 0.01, "runs": [6, 6], "matched": True, "needed": None, "primary": False,
     }  # fmt: skip
-    document = compared(study()).document
-    return _gate({**document, "comparisons": [{**comparison, **one} for one in verdicts]})
+    document = copy.deepcopy(compared(study()).document)
+    change(document)
+    comparisons = [{**comparison, **one} for one in verdicts]
+    return _gate({**document, "comparisons": comparisons}, named=named)
 
 
 def test_the_exit_code_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
@@ -648,6 +655,28 @@ def test_the_exit_code_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nothing is proven: " in capsys.readouterr().err
     assert gate_of([unlike, worse]) == 3
     assert gate_of([{**unlike, "primary": False}, *others]) == 0
+
+
+def test_a_gate_without_the_primary_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    primary = {"verdict": "not decided", "beyond": False, "primary": True}
+
+    def unanswered(document: dict[str, Any]) -> None:
+        document["quantities"][0]["rows"][1]["runs"][0]["figures"]["50"] = None
+
+    def absent(load: str) -> Callable[[dict[str, Any]], None]:
+        one = {
+            "measurement": "timer", "name": "latency", "unit": "ns", "context": "user",
+            "load": {"name": load}, "sets": [1], "reason": "not measured there",
+        }  # fmt: skip
+        return lambda document: document.update(absent=[one])
+
+    assert gate_of([primary]) == 0
+    assert gate_of([primary], unanswered) == 77
+    capsys.readouterr()
+    assert gate_of([primary], absent("sched")) == 77
+    assert "timer: latency, load sched, is not in B (not measured" in capsys.readouterr().err
+    assert gate_of([primary], absent("sched"), named=True) == 0
+    assert gate_of([primary], absent("idle")) == 0
 
 
 @pytest.mark.parametrize(

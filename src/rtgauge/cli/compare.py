@@ -102,7 +102,7 @@ def compare(
         for path in output:
             write(source, path)
             say(f"the report is in {path}")
-    return _gate(document) if gate else ExitCode.DONE
+    return _gate(document, named=bool(primary)) if gate else ExitCode.DONE
 
 
 def _margin(text: str) -> float:
@@ -118,8 +118,8 @@ def _margin(text: str) -> float:
     return share
 
 
-def _gate(document: Mapping[str, Any]) -> ExitCode:
-    """What a gate ends with, said in a line on stderr."""
+def _gate(document: Mapping[str, Any], *, named: bool = False) -> ExitCode:
+    """What a gate ends with, said in a line on stderr. ``named``: the primary quantity was."""
     from rtgauge.report.document.compared import decision_text, is_worse  # noqa: PLC0415
 
     found = document["comparisons"]
@@ -131,13 +131,38 @@ def _gate(document: Mapping[str, Any]) -> ExitCode:
     if all(one["verdict"] == "not enough runs" for one in found):
         say("gate: too few runs to prove anything")
         return ExitCode.SKIPPED
-    unknown = [one for one in found if one["primary"] and one["interval"] is None]
-    for one in unknown:
+    primary = [one for one in found if one["primary"]]
+    unproven = [one for one in primary if one["interval"] is None or _unknown(document, one)]
+    for one in unproven:
         say(f"gate: nothing is proven: {decision_text(document, one)}")
-    if unknown:
+    lacking = [] if named or not primary else _lacking(document, primary[0])
+    for text in lacking:
+        say(f"gate: nothing is proven: {text}. --primary names another quantity")
+    if unproven or lacking:
         return ExitCode.SKIPPED
     say("gate: no set is proven to be worse by more than the margin")
     return ExitCode.DONE
+
+
+def _unknown(document: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
+    """Whether the figure of a comparison is unknown in one of its runs."""
+    from rtgauge.report.sets.decide import unknown  # noqa: PLC0415
+
+    rows = document["quantities"][one["quantity"]]["rows"]
+    return unknown(one["statistic"], *(row for row in rows if row["set"] in (0, one["set"]))) > 0
+
+
+def _lacking(document: Mapping[str, Any], one: Mapping[str, Any]) -> list[str]:
+    """The quantities that would be primary if each set had them, and who lacks them."""
+    from rtgauge.report.sets.decide import outranked  # noqa: PLC0415
+
+    found = outranked(document["quantities"][one["quantity"]], document["absent"])
+    return [
+        f"{each['measurement']}: {each['name']}, load {each['load']['name']}, is not in "
+        + ", ".join(document["sets"][number]["letter"] for number in each["sets"])
+        + f" ({each['reason']})"
+        for each in found
+    ]
 
 
 def arrange(

@@ -30,8 +30,10 @@ __all__ = [
     "decisive",
     "main_statistic",
     "named",
+    "outranked",
     "rank",
     "uneven",
+    "unknown",
 ]
 
 Run = Mapping[str, Any]
@@ -99,6 +101,17 @@ def rank(quantity: Mapping[str, Any]) -> tuple[bool, bool, bool, int]:
     known = CONTEXTS.index(context) if context in CONTEXTS else len(CONTEXTS)
     grid = quantity["method"].get("interval", "none") != "none"
     return quantity["load"]["name"] == "idle", not grid, quantity["unit"] != "ns", known
+
+
+def outranked(
+    quantity: Mapping[str, Any], absent: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Those of the quantities that a set lacks which come before one that all sets have."""
+
+    def order(one: Mapping[str, Any]) -> tuple[bool, bool]:
+        return one["load"]["name"] == "idle", one["unit"] != "ns"
+
+    return [one for one in absent if one["name"] and order(one) < order(quantity)]
 
 
 def decisive(quantities: Sequence[Mapping[str, Any]]) -> int | None:
@@ -245,6 +258,13 @@ def uneven(name: str, *rows: Mapping[str, Any]) -> Uneven | None:
     return Uneven(min(counts), max(counts), _even([one["count"] + one["missed"] for one in runs]))
 
 
+def unknown(name: str, *rows: Mapping[str, Any]) -> int:
+    """The number of complete runs of these rows whose figure is unknown, because events were lost
+    or had no answer."""
+    runs = [one for row in rows for one in row["runs"] if one["complete"]]
+    return sum(_value(one, name) is None for one in runs)
+
+
 def _even(counts: Sequence[int]) -> bool:
     return not counts or max(counts) <= LENGTH * min(counts)
 
@@ -273,7 +293,7 @@ def _evidence(
         {one["run"]: value for one in runs if (value := _value(one, name)) is not None}
         for runs in whole
     ]
-    dropped = any(len(side) < len(runs) for side, runs in zip(sides, whole, strict=True))
+    dropped = unknown(name, first, second) > 0
     coarse = name == "rate" and any(one["over"] < COUNTED for runs in whole for one in runs)
     unlike = uneven(name, first, second) is not None
     blocks = [_blocks(side, by_id) for side in sides]
