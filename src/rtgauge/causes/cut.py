@@ -82,22 +82,22 @@ def walk(pieces: Iterable[NDArray[np.void]], symbols: Symbols, since: int = 0) -
     end before ``since`` are left out, but they are part of the stacks."""
     stacks: dict[int, list[tuple[str, int]]] = {}
     stack: list[tuple[str, int]] = []
+    held = stack  # that of the last block
     task = leaving = time = 0
-    last = ("", OTHER, 0)
-    block: _Block | None = None
+    # the last block: it lasts until the next one begins
+    begun, least, ends, after, name, by = -1, 0, OTHER, 0, "", 0
     jumped = False
     for time, address, behind, length, kind, leaves in _rows(pieces, symbols):
         if kind == BLOCK:
-            if block is not None:
-                # an exception ends a block before its last instruction
-                whole = jumped or time - block.time >= block.length
-                last = (block.name, block.end if whole else OTHER, block.after)
+            if begun >= 0:
                 if time >= since:
-                    yield block.step(time, jumped)
+                    yield Step(begun, time - begun, by, tuple([one for one, _ in held]), jumped)
+                if not jumped and time - begun < least:
+                    ends = OTHER  # an exception ended it before its last instruction
+            last = (name, ends, after)
             name, offset = symbols.at(address)
-            stack = _stack_of(stack, name, address, offset, last)
-            block = _Block(time, length, leaves, behind, name, task, stack)
-            jumped = False
+            stack = held = _stack_of(stack, name, address, offset, last)
+            begun, least, ends, after, by, jumped = time, length, leaves, behind, task, False
         elif kind == FROM:
             leaving = address
         elif kind == TO:
@@ -108,11 +108,11 @@ def walk(pieces: Iterable[NDArray[np.void]], symbols: Symbols, since: int = 0) -
             task = address
         elif kind == JUMP:
             jumped = True
-            if block is None:
+            if begun < 0:
                 # halted since before the window
                 yield Step(0, time, task, (), halted=True)
-    if block is not None and time >= since:
-        yield block.step(time, jumped)
+    if begun >= 0 and time >= since:
+        yield Step(begun, time - begun, by, tuple([one for one, _ in held]), jumped)
 
 
 def _rows(
@@ -126,22 +126,6 @@ def _rows(
         kept = np.ones(len(piece), bool)
         kept[1:] = ~(plain[1:] & plain[:-1] & (place[1:] == place[:-1]))
         yield from piece[kept].tolist()
-
-
-class _Block(NamedTuple):
-    """A block until the next one begins."""
-
-    time: int
-    length: int
-    end: int
-    after: int
-    name: str
-    task: int
-    stack: list[tuple[str, int]]
-
-    def step(self, upto: int, halted: bool) -> Step:
-        stack = tuple(one for one, _ in self.stack)
-        return Step(self.time, upto - self.time, self.task, stack, halted)
 
 
 def _stack_of(
@@ -176,7 +160,7 @@ def _stack_of(
 
 def _entered(name: str, offset: int, before: str) -> bool:
     """Whether an interrupt or exception led here."""
-    if not _ENTRY.fullmatch(name) or _ENTRY.fullmatch(before):
+    if not _enters(name) or _enters(before):
         return False
     return offset == 0 or name in ("vectors", "irq_entries_start")
 
@@ -364,6 +348,11 @@ def _last(stack: Sequence[str], holds: Callable[[str], bool]) -> int:
 @functools.cache
 def _irq(name: str) -> bool:
     return name.startswith("!") and bool(_INTERRUPT.fullmatch(name[1:]))
+
+
+@functools.cache
+def _enters(name: str) -> bool:
+    return bool(_ENTRY.fullmatch(name))
 
 
 @functools.cache
