@@ -87,10 +87,12 @@ def keep(store: Store, run: Mapping[str, Any]) -> Brief:
 
 
 def forget(store: Store, run: str) -> None:
-    """Remove what is kept of a run."""
+    """Remove what is kept of a run, and what a killed process was about to keep."""
     for kind in (ANSWERS, FIGURES):
+        path = kept_path(store, kind, run)
         with contextlib.suppress(OSError):
-            kept_path(store, kind, run).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            path.with_name(f".{path.name}").unlink(missing_ok=True)
 
 
 def kept_path(store: Store, kind: tuple[str, str], run: str) -> Path:
