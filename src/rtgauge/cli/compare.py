@@ -153,7 +153,7 @@ def _unknown(document: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
 
 
 def _lacking(document: Mapping[str, Any], one: Mapping[str, Any]) -> list[str]:
-    """The quantities that would be primary if each set had them, and who lacks them."""
+    """The quantities that would be primary if each set had them, with the sets that lack them."""
     from rtgauge.report.sets.decide import outranked  # noqa: PLC0415
 
     found = outranked(document["quantities"][one["quantity"]], document["absent"])

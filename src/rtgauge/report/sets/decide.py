@@ -259,8 +259,8 @@ def uneven(name: str, *rows: Mapping[str, Any]) -> Uneven | None:
 
 
 def unknown(name: str, *rows: Mapping[str, Any]) -> int:
-    """The number of complete runs of these rows whose figure is unknown, because events were lost
-    or had no answer."""
+    """The number of complete runs of these rows whose figure has no logarithm: it is unknown,
+    because events were lost or had no answer, or not above 0."""
     runs = [one for row in rows for one in row["runs"] if one["complete"]]
     return sum(_value(one, name) is None for one in runs)
 
