@@ -64,7 +64,6 @@ struct measurement {
 	const char *chapter;	     /* of an evaluation report: CHAPTER_... */
 	const char *needs;	     /* NULL: nothing; or NEEDS_... */
 	const char *const *contexts; /* NULL: user */
-	bool cobalt;		     /* it can be measured on the Cobalt core, too */
 	const struct option_info *options;
 	const struct measurement_series *series;
 	const struct measurement_way *ways; /* may be NULL */
@@ -82,6 +81,9 @@ struct measurement {
 	/* Add series and workers (step.h). 0, -errno with the step's message, or STEP_SKIPPED. */
 	int (*setup)(struct step *step);
 	/* The functions below may be NULL. */
+
+	/* Whether everything asked for can be measured on the Cobalt core, too. NULL: nothing can. */
+	bool (*on_cobalt)(const struct step *step);
 
 	/* Change further settings, after those of every run; step->settings is NULL where all are to
 	 * be kept. Returns as setup(). */

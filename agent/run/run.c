@@ -541,7 +541,7 @@ static int run_choose_core(struct run *run)
 {
 	const struct core *cobalt = CORE_COBALT;
 	bool asked = run->request->core == RUN_CORE_COBALT, marks = run->request->mark != NULL;
-	bool possible = run->step.measurement->cobalt && cobalt;
+	bool possible = run->step.measurement->on_cobalt && cobalt;
 	struct message why = { { 0 }, { 0 } };
 	bool ordinary;
 	int err;
@@ -554,7 +554,7 @@ static int run_choose_core(struct run *run)
 					  "no core cobalt on this architecture",
 				 "give --core linux");
 	ordinary = !option_number(&run->step.options, "priority");
-	if (!asked && (marks || ordinary))
+	if (!asked && (marks || ordinary || !run->step.measurement->on_cobalt(&run->step)))
 		return 0;
 	if (marks)
 		return message_set(&run->step.msg, -EINVAL,

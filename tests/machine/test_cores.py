@@ -265,6 +265,7 @@ def test_auto_measures_linux_and_says_why(tmp_path: Path) -> None:
     [
         (*TIMER, "--core", "linux"),
         (*TIMER, "--priority", "0"),
+        (*TIMER, "--method", "clock_nanosleep,itimer"),
         ("pipe", "--cpu", CPU, "--for", "50ms"),
     ],
 )

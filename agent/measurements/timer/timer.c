@@ -417,6 +417,23 @@ static int timer_add_kernel(struct step *step, struct timer_state *state, unsign
 
 /* --- the frame's functions --- */
 
+static bool timer_on_cobalt(const struct step *step)
+{
+	const char *text = option_text(&step->options, "method");
+
+	while (*text) {
+		const struct timer_method *method = timer_cobalt_methods;
+		size_t size = strcspn(text, ",");
+
+		while (method->name && (strncmp(method->name, text, size) || method->name[size]))
+			method++;
+		if (!method->name)
+			return false;
+		text += size + (text[size] == ',');
+	}
+	return timer_contexts_asked(step) == TIMER_USER;
+}
+
 /* The user's threads, each waiting by itself. */
 static int timer_add_methods(struct step *step, struct timer_state *state,
 			     const struct cpulist *cpus, int all, int slots)
@@ -558,7 +575,7 @@ const struct measurement timer_measurement = {
 	.summary = "latency of a periodic task: from its due time until it runs",
 	.chapter = CHAPTER_TIMER,
 	.contexts = timer_contexts,
-	.cobalt = true,
+	.on_cobalt = timer_on_cobalt,
 	.options = timer_options,
 	.series = timer_series,
 	.verdicts = timer_verdicts,
