@@ -167,7 +167,7 @@ HOST_OPTIONS: Final = (
         "budget",
         "duration",
         "",
-        help="max value allowed, which the verdict is about",
+        help="max value allowed: gives a verdict",
         applies="step",
     ),
     _text(
@@ -204,7 +204,7 @@ HOST_OPTIONS: Final = (
         "measuring (0: stop at once)",
         applies="command",
     ),
-    _text("label", "TEXT", "plan", "name for the run, to find it by"),
+    _text("label", "TEXT", "plan", "name by which you find the run"),
     RunOption("repeat", "integer", "1", "1", "10000", help="number of repetitions", applies="plan"),
     RunOption(
         "order-seed",

@@ -250,7 +250,8 @@ def per_hour(events: float, *, down: bool = False) -> str:
     exact = Decimal(repr(float(events)))
     digits = Decimal(1).scaleb(exact.adjusted() - 2)
     rounded = exact.quantize(digits, rounding=ROUND_FLOOR if down else ROUND_CEILING)
-    return f"{rounded.normalize():f} an hour"
+    whole, point, part = f"{rounded.normalize():f}".partition(".")
+    return f"{grouped(whole)}{point}{part} an hour"
 
 
 def plain(text: str) -> str:

@@ -470,8 +470,8 @@ def test_advice_on_copies_failures_and_nothing_in_common() -> None:
     )
     empty = {"sets": SETS, "quantities": [], "comparisons": [], "within": 0.1}
     assert advice(empty) == [
-        "Nothing was measured alike in two sets. Measure them with the same command, on clocks of "
-        "one kind."
+        "No quantity was measured in the same way in two sets. Measure them with the same command, "
+        "on clocks of one kind."
     ]
 
 
@@ -543,7 +543,7 @@ def test_other_clocks_have_nothing_in_common() -> None:
     for one in runs[1::2]:
         one.document["environment"]["lab"] = {"mode": "counted", "board": "stock"}
     text = shown(runs)
-    assert "Verdicts Nothing was measured alike in two sets" in text
+    assert "Verdicts No quantity was measured in the same way in two sets" in text
     assert "clock time against instructions as time" in text
 
 

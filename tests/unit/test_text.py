@@ -126,6 +126,7 @@ def test_rates_round_to_the_cautious_side() -> None:
     assert per_hour(2.9957, down=True) == "2.99 an hour"
     assert per_hour(0.012345) == "0.0124 an hour" and per_hour(0) == "0 an hour"
     assert per_hour(1) == "1 an hour" and per_hour(123.4) == "124 an hour"
+    assert per_hour(3600) == "3\u202f600 an hour"
     assert per_hour(math.inf) == "any number an hour"
 
 

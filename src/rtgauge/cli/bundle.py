@@ -123,7 +123,7 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     type=click.Choice(CONTEXTS),
     help="Context that answered, if known.",
 )
-@click.option("--label", default="", metavar="TEXT", help="A word of yours for the run.")
+@click.option("--label", default="", metavar="TEXT", help="Label of the run.")
 @click.option(
     "--name", default="", metavar="TEXT", help="Name of the system tested (default: the file)."
 )

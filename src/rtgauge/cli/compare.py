@@ -68,10 +68,10 @@ def compare(
 ) -> int:
     """Put sets of runs side by side: kernels, contexts and loads in one table.
 
-    Each of SETS is a run, a label, a study, or STUDY@TARGET; a list A,B,C of these is one set. A
-    study (or label) of several targets is a set for each of them, so that one alone will do; 'last'
-    alone is the study of the last run. Ratios are to the first set. What was not measured alike is
-    named, but not compared.
+    Each of SETS is a run, a label, a study, or STUDY@TARGET. A list A,B,C of these is one set. A
+    study (or label) of several targets is a set for each target, so one word is enough. 'last' is
+    the study of the last run. Ratios are to the first set. What was not measured in the same way is
+    listed, but not compared.
 
     \b
     Examples:

@@ -177,7 +177,7 @@ _MACHINES = ("x86_64", "arm64")
 @lab.command(short_help="Add a board with a kernel that you built.")
 @click.argument("name")
 @click.option(
-    "--kernel", type=_FILE, required=True, metavar="FILE", help="bzImage, vmlinux, Image."
+    "--kernel", type=_FILE, required=True, metavar="FILE", help="bzImage, vmlinux or Image."
 )
 @click.option("--build", type=_FILE, metavar="DIR", help="Folder in which the kernel was built.")
 @click.option("--overlay", type=_FILE, metavar="DIR", help="Folder of files to add.")

@@ -53,9 +53,9 @@ def trend(
 ) -> int:
     """Find when the runs of a label became worse or better, and what changed.
 
-    All runs of each LABEL are taken in the order of time, those of each target by themselves;
-    LABEL@TARGET are the runs on that target alone. It takes 20 runs, measured alike. The tail
-    percentile, the median and the maximum of each time are searched for changes of level.
+    Examines all runs of each LABEL in the order of time, separately for each target. LABEL@TARGET
+    takes only the runs on that target. A trend needs 20 runs that were measured in the same way.
+    The tail percentile, the median and the maximum of each time are searched for changes of level.
 
     \b
     Examples:

@@ -273,8 +273,8 @@ def advice(document: Document) -> list[str]:
         )
     if not document["quantities"]:
         said.append(
-            "Nothing was measured alike in two sets. Measure them with the same command, on "
-            "clocks of one kind"
+            "No quantity was measured in the same way in two sets. Measure them with the same "
+            "command, on clocks of one kind"
         )
     return [f"{text}." for text in said]
 

@@ -74,7 +74,7 @@ def conclusion(document: Model) -> str:
     """The comparison in one sentence."""
     at = decisive(document)
     if at is None:
-        return "The systems have nothing in common that was measured alike"
+        return "Nothing can be compared: no quantity was measured in the same way on two systems"
     quantity = document["quantities"][at]
     name = "tail" if quantity["tail"] is not None else "50"
     share = quantity["tail"] if name == "tail" else "50"
