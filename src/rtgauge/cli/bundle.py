@@ -152,11 +152,9 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
 def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> None:
     """Add an exported run, a capture, or results of Xenomai's programs to the store.
 
-    A run that the store already contains is not changed. A capture is a recording of events and
-    their answers by a logic analyser or an oscilloscope (.sr, .vcd, .csv, and other formats of
-    sigrok-cli). It becomes a run with the time from each event to its answer. The output of
-    Xenomai's latency (also of -h and -g), clocktest, switchtest and irqbench becomes a run with a
-    step for each program.
+    A capture is a recording of events and their answers by a logic analyser or an oscilloscope
+    (.sr, .vcd, .csv, and other formats of sigrok-cli). The output of Xenomai's latency (also of -h
+    and -g), clocktest, switchtest and irqbench becomes a run with a step for each program.
 
     \b
     Examples:
