@@ -557,7 +557,7 @@ def test_check(rtgauge: Run) -> None:
     done = rtgauge("check", "--target", "fake")
     assert done.code == 0
     assert max(map(len, done.out.splitlines())) <= 80
-    assert done.out.splitlines()[-1] == "1 warning, 7 notes, 34 ok"
+    assert done.out.splitlines()[-1] == "1 warning, 7 notes, 35 ok"
     document = rtgauge("check", "--target", "fake", "--json").json()
     assert document["format"] == "rtgauge-check"
     assert document["realtime"] == "preempt_rt"

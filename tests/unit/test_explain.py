@@ -365,7 +365,7 @@ def test_a_task_is_read_from_its_bytes_by_the_kernels_types() -> None:
     assert TaskLayout(b"").task(bytes(data))[0].name == "?"
     with pytest.raises(ValueError, match="another format"):
         TaskLayout(bytes(64))
-    with pytest.raises(ValueError, match="cut"):
+    with pytest.raises(ValueError, match="incomplete"):
         TaskLayout(btf({"prio": 8})[:10])
 
 

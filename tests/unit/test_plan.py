@@ -87,11 +87,19 @@ def test_a_plan_with_everything(catalogue: Catalogue) -> None:
     assert first.arguments() == [
         "run", "timer", "--interval", "1ms", "--priority", "80", "--dither", "yes", "--cpu", "1",
         "--load", "sched:groups=2", "--load-cpu", "0", "--load-cmd", "stress-ng --vm 2",
-        "--mark", "gpio:gpiochip0:17", "--disturb", "preempt_disable:200us:7.301ms",
-        "--histogram-only",
+        "--core", "auto", "--mark", "gpio:gpiochip0:17",
+        "--disturb", "preempt_disable:200us:7.301ms", "--histogram-only",
     ]  # fmt: skip
     assert second.run_options() == {"prepare": True}
-    assert second.arguments() == ["run", "pendulum", "--load", "idle", "--prepare"]
+    assert second.arguments() == [
+        "run",
+        "pendulum",
+        "--load",
+        "idle",
+        "--core",
+        "auto",
+        "--prepare",
+    ]
     assert first.loads == "sched:groups=2,command"
 
 

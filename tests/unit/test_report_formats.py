@@ -338,8 +338,8 @@ def words(text: str) -> str:
     parts = [
         child.content
         for token in parsed(text)
-        for child in token.children or ()
-        if child.type in ("text", "text_special", "code_inline")
+        for child in token.children or (token,)
+        if child.type in ("text", "text_special", "code_inline", "fence")
     ]
     return " ".join(" ".join(parts).split())
 

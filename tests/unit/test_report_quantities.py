@@ -185,10 +185,10 @@ def test_the_command_of_a_row_is_one_that_can_be_given() -> None:
     step = {"measurement": "log-host", "asked": lines, "parameters": {**lines, "edge": "both"}}
     step["run_options"] = {"load": "doload"}
     labels = {"line": "gpio", "edge": "both"}
-    text = quantities.command({"environment": {}}, step, labels)
+    text = quantities.command({"environment": {}, "target": "local"}, step, labels)
     assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --load doload"
     kept = {**step, "run_options": {"keep-settings": True}}
-    text = quantities.command({"environment": {}}, kept, labels)
+    text = quantities.command({"environment": {}, "target": "local"}, kept, labels)
     assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --keep-settings"
 
 

@@ -191,7 +191,8 @@ def test_what_cannot_be_measured_is_told_before_the_first_step(store: Store) -> 
     assert priority == (
         "fake:unprivileged: no right to real-time priority. Latencies are those of an ordinary task"
     )
-    assert remedy.startswith("  run as root, or with sudo")
+    assert remedy.startswith("  printf '%s - rtprio 99")
+    assert remedy.endswith("; echo log in again")
     assert module.endswith("the kernel module rtgauge is not loaded. 1 of 2 steps will be skipped")
     assert load.startswith("  build and load it: rtgauge module load")
 

@@ -651,7 +651,7 @@ def test_nobody_removes_what_others_make(tmp_path: Path) -> None:
 
 def test_an_id_that_is_taken_or_none(store: Store) -> None:
     run_id = finished(store)
-    with pytest.raises(StoreError, match="such a run already"):
+    with pytest.raises(StoreError, match="a run with this id already"):
         store.create(document(id=run_id))
     with pytest.raises(StoreError, match="is not the id of a run"):
         store.create(document(id="../../etc"))
@@ -663,7 +663,7 @@ def test_an_id_that_is_taken_or_none(store: Store) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"format": "rtgauge-run", "version": 2}', "is of version 2"),
+        ('{"format": "rtgauge-run", "version": 2}', "has version 2"),
         ('{"format": "rtgauge-run"', "damaged"),
         ("[]", "damaged"),
         ("[" * 100_000, "damaged"),

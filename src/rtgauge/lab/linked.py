@@ -33,7 +33,8 @@ __all__ = ["Elf", "Toolchain", "elf_of", "link", "of_sdk", "of_sysroot", "of_zig
 #: As agent/meson.build compiles the agent of this machine (a test compares them).
 COMPILE: Final = (
     "-std=gnu11", "-O2", "-pthread", "-D_GNU_SOURCE", "-D_TIME_BITS=64", "-D_FILE_OFFSET_BITS=64",
-    "-fPIE", "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2",
+    "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fPIE", "-fstack-protector-strong",
+    "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2",
 )  # fmt: skip
 LINK: Final = ("-pie", "-pthread", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack", "-s")
 COMPILE_S: Final = 300.0
