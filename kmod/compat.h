@@ -12,6 +12,7 @@
 #include <linux/irqdesc.h>
 #include <linux/irqdomain.h>
 #include <linux/mm.h>
+#include <linux/sched.h>
 #include <linux/string.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
@@ -58,6 +59,32 @@ static inline void compat_vm_keep_read_only(struct vm_area_struct *vma)
 #else
 	vma->vm_flags = (vma->vm_flags | VM_DONTEXPAND | VM_DONTDUMP) & ~VM_MAYWRITE;
 #endif
+}
+
+/* What the tracepoint sched_switch gives its probes. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 19, 0)
+#define COMPAT_SWITCH_ARGUMENTS                                                                    \
+	bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state
+#elif LINUX_VERSION_CODE >= KERNEL_VERSION(5, 18, 0)
+#define COMPAT_SWITCH_ARGUMENTS                                                                    \
+	bool preempt, unsigned int prev_state, struct task_struct *prev, struct task_struct *next
+#else
+#define COMPAT_SWITCH_ARGUMENTS bool preempt, struct task_struct *prev, struct task_struct *next
+#endif
+
+/* The states in which a task waits, also for a lock that sleeps on PREEMPT_RT. */
+static inline unsigned int compat_task_state(struct task_struct *task)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
+	unsigned int state = READ_ONCE(task->__state);
+#else
+	unsigned int state = READ_ONCE(task->state);
+#endif
+#ifdef TASK_RTLOCK_WAIT
+	if (state & TASK_RTLOCK_WAIT)
+		return TASK_UNINTERRUPTIBLE;
+#endif
+	return state & 0xff;
 }
 
 /* For a table of lines; older kernels leave a bias as it is. */

@@ -13,6 +13,7 @@
 
 #include "session.h"
 #include "source.h"
+#include "traces.h"
 
 #define RTGAUGE_MODULE_VERSION "0.1.0"
 
@@ -153,12 +154,22 @@ static int __init rtgauge_init(void)
 		return err;
 	err = misc_register(&rtgauge_device);
 	if (err)
-		sessions_exit();
+		goto out_sessions;
+	err = traces_init();
+	if (err)
+		goto out_device;
+	return 0;
+
+out_device:
+	misc_deregister(&rtgauge_device);
+out_sessions:
+	sessions_exit();
 	return err;
 }
 
 static void __exit rtgauge_exit(void)
 {
+	traces_exit();
 	misc_deregister(&rtgauge_device);
 	sessions_exit();
 }

@@ -87,18 +87,20 @@ def _boot(board: str) -> Boot:
 KILLING = Boot("x86_64-rt-6.12", KILLED, "busy", turn=3)
 # A PID namespace of its own, as containers have them.
 NAMESPACE = ("/bin/busybox", "unshare", "-f", "-p", "/agent", "run", "timer", "--samples", "10")
-# The module's interface, by its own program: what it must take, what it must refuse, and noise.
+PROGRAMS = (("/interface", "kmod/tests/interface.c"), ("/trace", "kmod/tests/trace.c"))
+# The module's interface, by its own programs: what it must take, what it must refuse, and noise.
 INTERFACE = Boot(
     "x86_64-rt-6.1",
     (
         ("calls", ("/interface", "calls")),
         ("fuzz", ("/interface", "fuzz", "1", "20000")),
         ("killed", ("/interface", "killed", "20")),
+        ("trace", ("/trace",)),
         ("namespace", (*NAMESPACE, "--context", "irq,kernel")),
     ),
     "busy",
     turn=4,
-    programs=(("/interface", "kmod/tests/interface.c"),),
+    programs=PROGRAMS,
 )
 # With several CPUs what is done at the same time really is: and CPUs that go away, and the module.
 TOGETHER = Boot(
@@ -106,13 +108,14 @@ TOGETHER = Boot(
     (
         ("calls", ("/interface", "calls")),
         ("killed", ("/interface", "killed", "20")),
+        ("trace", ("/trace",)),
         ("offline", ("/interface", "offline", "1")),
         ("removed", ("/bin/busybox", "rmmod", "rtgauge")),
         ("reload", ("/interface", "reload", "/modules/rtgauge.ko", "20")),
     ),
     "busy",
     turn=5,
-    programs=(("/interface", "kmod/tests/interface.c"),),
+    programs=PROGRAMS,
 )
 
 
@@ -232,7 +235,7 @@ def test_rt_is_better_than_stock_under_load(
         pytest.param(name, marks=pytest.mark.boots(boot), id=f"{boot.turn}-{name}")
         for boot in (INTERFACE, TOGETHER)
         for name, words in boot.orders
-        if words[0] == "/interface"
+        if words[0] in dict(PROGRAMS)
     ],
 )
 def test_the_module_takes_what_it_may_and_refuses_the_rest(booted: list[Booted], name: str) -> None:

@@ -1,0 +1,669 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/rtgauge_trace, whose interface is trace.h: probes on tracepoints, rings of their events, and
+ * pages of them.
+ *
+ * A probe runs where its tracepoint is, in any context but that of an NMI. It writes one event into
+ * the ring of its CPU with interrupts off, and takes no lock. RTGAUGE_TRACE_TAKE exchanges the two
+ * rings of each CPU. After a grace period no probe writes to the old ones.
+ */
+#include <linux/capability.h>
+#include <linux/cpumask.h>
+#include <linux/fs.h>
+#include <linux/hardirq.h>
+#include <linux/interrupt.h>
+#include <linux/irqflags.h>
+#include <linux/kallsyms.h>
+#include <linux/log2.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/ptrace.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+#include <linux/tracepoint.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+#include <linux/wait.h>
+#include <asm/irq_regs.h>
+
+#include "compat.h"
+#include "trace.h"
+#include "traces.h"
+
+/* What an event is of; the place in trace_events, plus 1, is its number in a page. */
+enum trace_kind {
+	TRACE_SWITCH,
+	TRACE_WAKING,
+	TRACE_IRQ_ENTRY,
+	TRACE_IRQ_EXIT,
+	TRACE_SOFTIRQ_ENTRY,
+	TRACE_SOFTIRQ_EXIT,
+	TRACE_EXPIRE,
+	TRACE_IDLE,
+	TRACE_LOCAL_TIMER_ENTRY,
+	TRACE_LOCAL_TIMER_EXIT,
+	TRACE_RESCHEDULE_ENTRY,
+	TRACE_RESCHEDULE_EXIT,
+	TRACE_CALL_ENTRY,
+	TRACE_CALL_EXIT,
+	TRACE_CALL_SINGLE_ENTRY,
+	TRACE_CALL_SINGLE_EXIT,
+	TRACE_WORK_ENTRY,
+	TRACE_WORK_EXIT,
+	TRACE_IPI_ENTRY,
+	TRACE_IPI_EXIT,
+	TRACE_KINDS
+};
+
+/* An event in a ring. From @number on it is what a page has. */
+struct trace_common {
+	u16 number;
+	u8 flags;
+	u8 preempt;
+	s32 pid;
+};
+
+struct trace_record {
+	u64 time_ns;
+	struct trace_common common;
+	union {
+		struct {
+			u16 prev_state;
+			s16 prev_prio;
+			s32 prev_pid;
+			s32 next_pid;
+			s32 next_prio;
+			char prev_comm[TASK_COMM_LEN];
+			char next_comm[TASK_COMM_LEN];
+		} task;
+		struct {
+			u32 value;
+			char name[28];
+			u64 address;
+			u64 reserved;
+		} other;
+	};
+};
+
+static_assert(sizeof(struct trace_record) == 64);
+
+#define TRACE_DATA (sizeof(struct trace_record) - sizeof(u64))
+#define TRACE_NAME 48 /* bytes of the name of the interrupted function, behind the data */
+#define TRACE_HEAD 16 /* bytes of a page before its events */
+#define TRACE_ENTRY (4 + TRACE_DATA + TRACE_NAME)
+#define TRACE_TEXT 16384 /* positions of a format */
+#define TRACE_DELTA_MAX ((1U << 27) - 1)
+#define TRACE_MISSED (1U << 31)
+
+/* Bits of the flags of an event, those of the kernel's trace. */
+#define TRACE_IRQS_OFF 0x01
+#define TRACE_NEED_RESCHED 0x04
+#define TRACE_HARDIRQ 0x08
+#define TRACE_SOFTIRQ 0x10
+
+struct trace_ring {
+	struct trace_record *records;
+	u64 head; /* events since it became the active one */
+};
+
+struct trace_cpu {
+	u32 room; /* events of a ring; 0: the CPU is not traced */
+	struct trace_ring rings[2];
+};
+
+static DEFINE_MUTEX(trace_mutex);
+static unsigned long trace_opened;
+static DECLARE_WAIT_QUEUE_HEAD(trace_closed);
+static bool trace_gone; /* the module is being removed */
+static bool trace_started;
+static unsigned int trace_active; /* which of the two rings the probes write */
+static DEFINE_PER_CPU(struct trace_cpu, trace_cpus);
+static struct tracepoint *trace_points[TRACE_KINDS]; /* those that are probed */
+
+/* What is read next. */
+static struct {
+	unsigned int cpu;
+	u64 page;
+	u64 next; /* number of an event */
+} trace_cursor;
+
+/* --- in the probes --- */
+
+/* The interrupts are off until trace_end(). NULL: the CPU is not traced. */
+static struct trace_record *trace_begin(enum trace_kind kind, unsigned long *irq)
+{
+	u8 flags = irqs_disabled() ? TRACE_IRQS_OFF : 0;
+	struct trace_record *record;
+	/* the tracepoint itself adds one */
+	int depth = (preempt_count() & PREEMPT_MASK) - IS_ENABLED(CONFIG_PREEMPTION);
+	struct trace_cpu *cpu;
+	struct trace_ring *ring;
+
+	if (need_resched())
+		flags |= TRACE_NEED_RESCHED;
+	if (preempt_count() & HARDIRQ_MASK)
+		flags |= TRACE_HARDIRQ;
+	if (in_serving_softirq())
+		flags |= TRACE_SOFTIRQ;
+	raw_local_irq_save(*irq);
+	cpu = this_cpu_ptr(&trace_cpus);
+	/* with its rings */
+	if (!smp_load_acquire(&cpu->room))
+		return NULL;
+	ring = &cpu->rings[READ_ONCE(trace_active)];
+	record = &ring->records[ring->head & (cpu->room - 1)];
+	ring->head++;
+	record->time_ns = ktime_get_mono_fast_ns();
+	record->common.number = kind + 1;
+	record->common.flags = flags;
+	record->common.preempt = clamp(depth, 0, 15);
+	record->common.pid = current->pid;
+	return record;
+}
+
+static void trace_end(unsigned long irq)
+{
+	raw_local_irq_restore(irq);
+}
+
+static void trace_other(enum trace_kind kind, u32 value, const char *name, u64 address)
+{
+	unsigned long irq;
+	struct trace_record *record = trace_begin(kind, &irq);
+
+	if (record) {
+		record->other.value = value;
+		strscpy(record->other.name, name ?: "", sizeof(record->other.name));
+		record->other.address = address;
+	}
+	trace_end(irq);
+}
+
+/* Where the CPU was when the interrupt came, 0 outside of one. */
+static u64 trace_interrupted(void)
+{
+	struct pt_regs *regs = get_irq_regs();
+
+	return regs && !user_mode(regs) ? instruction_pointer(regs) : 0;
+}
+
+#define KIND(data) ((enum trace_kind)(unsigned long)(data))
+
+static void trace_switch(void *data, COMPAT_SWITCH_ARGUMENTS)
+{
+	unsigned long irq;
+	struct trace_record *record = trace_begin(TRACE_SWITCH, &irq);
+
+	if (!record)
+		goto out;
+	record->task.prev_state = preempt ? 0 : compat_task_state(prev);
+	record->task.prev_prio = prev->prio;
+	record->task.prev_pid = prev->pid;
+	record->task.next_pid = next->pid;
+	record->task.next_prio = next->prio;
+	memcpy(record->task.prev_comm, prev->comm, TASK_COMM_LEN);
+	memcpy(record->task.next_comm, next->comm, TASK_COMM_LEN);
+out:
+	trace_end(irq);
+}
+
+static void trace_waking(void *data, struct task_struct *task)
+{
+	unsigned long irq;
+	struct trace_record *record = trace_begin(TRACE_WAKING, &irq);
+
+	if (record) {
+		record->task.next_pid = task->pid;
+		record->task.next_prio = task->prio;
+		memcpy(record->task.next_comm, task->comm, TASK_COMM_LEN);
+	}
+	trace_end(irq);
+}
+
+static void trace_irq_entry(void *data, int number, struct irqaction *action)
+{
+	trace_other(TRACE_IRQ_ENTRY, number, action->name, trace_interrupted());
+}
+
+static void trace_irq_exit(void *data, int number, struct irqaction *action, int result)
+{
+	trace_other(TRACE_IRQ_EXIT, number, action->name, 0);
+}
+
+static void trace_softirq(void *data, unsigned int number)
+{
+	trace_other(KIND(data), number, NULL, 0);
+}
+
+static void trace_vector_entry(void *data, int number)
+{
+	trace_other(KIND(data), number, NULL, trace_interrupted());
+}
+
+static void trace_vector_exit(void *data, int number)
+{
+	trace_other(KIND(data), number, NULL, 0);
+}
+
+static void trace_expire(void *data, struct hrtimer *timer, ktime_t *now)
+{
+	trace_other(TRACE_EXPIRE, 0, NULL, 0);
+}
+
+static void trace_idle(void *data, unsigned int state, unsigned int cpu)
+{
+	trace_other(TRACE_IDLE, state, NULL, 0);
+}
+
+static void trace_ipi_entry(void *data, const char *reason)
+{
+	trace_other(TRACE_IPI_ENTRY, 0, reason, trace_interrupted());
+}
+
+static void trace_ipi_exit(void *data, const char *reason)
+{
+	trace_other(TRACE_IPI_EXIT, 0, reason, 0);
+}
+
+/* --- the table --- */
+
+#define TASK(field, name, bytes, sign)                                                     \
+	{                                                                                  \
+		name, bytes, sign, offsetof(struct trace_record, task.field) - sizeof(u64) \
+	}
+#define OTHER(field, name, bytes)                                                        \
+	{                                                                                \
+		name, bytes, 0, offsetof(struct trace_record, other.field) - sizeof(u64) \
+	}
+
+struct trace_field {
+	const char *name; /* with its type */
+	u8 bytes;
+	u8 sign;
+	u8 offset;
+};
+
+static const struct trace_field trace_common_fields[] = { { "unsigned short common_type", 2, 0, 0 },
+							  { "unsigned char common_flags", 1, 0, 2 },
+							  { "unsigned char common_preempt_count", 1,
+							    0, 3 },
+							  { "int common_pid", 4, 1, 4 },
+							  {} };
+
+static const struct trace_field trace_switch_fields[] = {
+	TASK(prev_state, "unsigned short prev_state", 2, 0),
+	TASK(prev_prio, "short prev_prio", 2, 1),
+	TASK(prev_pid, "int prev_pid", 4, 1),
+	TASK(next_pid, "int next_pid", 4, 1),
+	TASK(next_prio, "int next_prio", 4, 1),
+	TASK(prev_comm, "char prev_comm[16]", TASK_COMM_LEN, 0),
+	TASK(next_comm, "char next_comm[16]", TASK_COMM_LEN, 0),
+	{}
+};
+
+static const struct trace_field trace_waking_fields[] = { TASK(next_pid, "int pid", 4, 1),
+							  TASK(next_prio, "int prio", 4, 1),
+							  TASK(next_comm, "char comm[16]",
+							       TASK_COMM_LEN, 0),
+							  {} };
+
+#define CODE                                                   \
+	{                                                      \
+		"char function[48]", TRACE_NAME, 0, TRACE_DATA \
+	}
+
+static const struct trace_field trace_irq_fields[] = {
+	OTHER(value, "unsigned int irq", 4), OTHER(name, "char name[28]", 28), CODE, {}
+};
+
+static const struct trace_field trace_vector_fields[] = { OTHER(value, "unsigned int vec", 4),
+							  CODE,
+							  {} };
+
+static const struct trace_field trace_idle_fields[] = { OTHER(value, "unsigned int state", 4), {} };
+
+static const struct trace_field trace_ipi_fields[] = { OTHER(name, "char reason[28]", 28),
+						       CODE,
+						       {} };
+
+struct trace_event {
+	const char *point; /* its tracepoint */
+	void *probe;
+	const struct trace_field *fields;
+};
+
+#define VECTOR(kind, text)                                                           \
+	[kind##_ENTRY] = { text "_entry", trace_vector_entry, trace_vector_fields }, \
+	[kind##_EXIT] = { text "_exit", trace_vector_exit, trace_vector_fields }
+
+/* The numbers are those of trace.h. */
+static const struct trace_event trace_events[TRACE_KINDS] = {
+	[TRACE_SWITCH] = { "sched_switch", trace_switch, trace_switch_fields },
+	[TRACE_WAKING] = { "sched_waking", trace_waking, trace_waking_fields },
+	[TRACE_IRQ_ENTRY] = { "irq_handler_entry", trace_irq_entry, trace_irq_fields },
+	[TRACE_IRQ_EXIT] = { "irq_handler_exit", trace_irq_exit, trace_irq_fields },
+	[TRACE_SOFTIRQ_ENTRY] = { "softirq_entry", trace_softirq, trace_vector_fields },
+	[TRACE_SOFTIRQ_EXIT] = { "softirq_exit", trace_softirq, trace_vector_fields },
+	[TRACE_EXPIRE] = { "hrtimer_expire_entry", trace_expire, trace_idle_fields },
+	[TRACE_IDLE] = { "cpu_idle", trace_idle, trace_idle_fields },
+	VECTOR(TRACE_LOCAL_TIMER, "local_timer"),
+	VECTOR(TRACE_RESCHEDULE, "reschedule"),
+	VECTOR(TRACE_CALL, "call_function"),
+	VECTOR(TRACE_CALL_SINGLE, "call_function_single"),
+	VECTOR(TRACE_WORK, "irq_work"),
+	[TRACE_IPI_ENTRY] = { "ipi_entry", trace_ipi_entry, trace_ipi_fields },
+	[TRACE_IPI_EXIT] = { "ipi_exit", trace_ipi_exit, trace_ipi_fields },
+};
+
+/* --- begin and end --- */
+
+static void trace_find(struct tracepoint *point, void *data)
+{
+	int kind;
+
+	for (kind = 0; kind < TRACE_KINDS; kind++)
+		if (!strcmp(point->name, trace_events[kind].point))
+			trace_points[kind] = point;
+}
+
+static void trace_free(unsigned int cpu)
+{
+	struct trace_cpu *traced = &per_cpu(trace_cpus, cpu);
+	int i;
+
+	traced->room = 0;
+	for (i = 0; i < 2; i++) {
+		vfree(traced->rings[i].records);
+		traced->rings[i].records = NULL;
+		traced->rings[i].head = 0;
+	}
+}
+
+static void trace_stop(void)
+{
+	int kind, cpu;
+
+	for (kind = 0; kind < TRACE_KINDS; kind++)
+		if (trace_points[kind])
+			tracepoint_probe_unregister(trace_points[kind], trace_events[kind].probe,
+						    (void *)(unsigned long)kind);
+	/* no probe is running any more */
+	tracepoint_synchronize_unregister();
+	memset(trace_points, 0, sizeof(trace_points));
+	for_each_possible_cpu(cpu) trace_free(cpu);
+	trace_started = false;
+}
+
+/* The probes that are attached already may find the rings as soon as they have room. */
+static int trace_add(unsigned int cpu, u32 room)
+{
+	struct trace_cpu *traced = &per_cpu(trace_cpus, cpu);
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		traced->rings[i].records = vzalloc_node(
+			array_size(room, sizeof(struct trace_record)), cpu_to_node(cpu));
+		if (!traced->rings[i].records) {
+			trace_free(cpu);
+			return -ENOMEM;
+		}
+	}
+	smp_store_release(&traced->room, room);
+	return 0;
+}
+
+static int trace_attach(void)
+{
+	int kind;
+
+	trace_active = 0;
+	trace_started = true;
+	for_each_kernel_tracepoint(trace_find, NULL);
+	for (kind = 0; kind < TRACE_KINDS; kind++) {
+		if (trace_points[kind] &&
+		    tracepoint_probe_register(trace_points[kind], trace_events[kind].probe,
+					      (void *)(unsigned long)kind))
+			trace_points[kind] = NULL;
+	}
+	if (trace_points[TRACE_SWITCH] && trace_points[TRACE_WAKING])
+		return 0;
+	trace_stop();
+	return -ENODEV;
+}
+
+static int trace_start(const struct rtgauge_trace_start *start)
+{
+	int err;
+
+	if (start->room < RTGAUGE_TRACE_ROOM_MIN || start->room > RTGAUGE_TRACE_ROOM_MAX ||
+	    start->cpu >= nr_cpu_ids || !cpu_possible(start->cpu))
+		return -EINVAL;
+	if (per_cpu(trace_cpus, start->cpu).room)
+		return -EBUSY;
+	err = trace_add(start->cpu, roundup_pow_of_two(start->room));
+	if (!err && !trace_started)
+		err = trace_attach();
+	return err;
+}
+
+static int trace_take(void)
+{
+	unsigned int next = !trace_active;
+	int cpu;
+
+	if (!trace_started)
+		return -EBUSY;
+	for_each_possible_cpu(cpu) per_cpu(trace_cpus, cpu).rings[next].head = 0;
+	smp_wmb(); /* before a probe writes there */
+	WRITE_ONCE(trace_active, next);
+	/* probes have interrupts off while they write: none writes to the others after this */
+	synchronize_rcu();
+	trace_cursor.cpu = nr_cpu_ids;
+	return 0;
+}
+
+/* --- what is read --- */
+
+static size_t trace_fields(const struct trace_field *field, char *text, size_t size)
+{
+	size_t used = 0;
+
+	for (; field->name; field++)
+		used += scnprintf(text + used, size - used,
+				  "\tfield:%s;\toffset:%u;\tsize:%u;\tsigned:%u;\n", field->name,
+				  field->offset, field->bytes, field->sign);
+	return used;
+}
+
+static size_t trace_format(int kind, char *text, size_t size)
+{
+	size_t used;
+
+	if (kind >= TRACE_KINDS || !trace_points[kind])
+		return 0;
+	used = scnprintf(text, size, "name: %s\nID: %d\nformat:\n", trace_events[kind].point,
+			 kind + 1);
+	used += trace_fields(trace_common_fields, text + used, size - used);
+	return used + trace_fields(trace_events[kind].fields, text + used, size - used);
+}
+
+/* The next page of the cursor's CPU; 0 at its end. */
+static size_t trace_page(u8 *page)
+{
+	const struct trace_ring *ring = &per_cpu(trace_cpus, trace_cursor.cpu).rings[!trace_active];
+	u32 room = per_cpu(trace_cpus, trace_cursor.cpu).room;
+	u64 missed = 0, oldest = ring->head > room ? ring->head - room : 0;
+	const struct trace_record *record;
+	u64 before = 0, delta, commit;
+	size_t used = TRACE_HEAD;
+	u32 word;
+
+	if (trace_cursor.next < oldest) {
+		trace_cursor.next = oldest;
+		missed = TRACE_MISSED;
+	}
+	memset(page, 0, RTGAUGE_TRACE_PAGE);
+	for (; trace_cursor.next < ring->head; trace_cursor.next++) {
+		record = &ring->records[trace_cursor.next & (room - 1)];
+		if (used == TRACE_HEAD) {
+			before = record->time_ns;
+			memcpy(page, &before, sizeof(before));
+		}
+		delta = record->time_ns - before;
+		if (delta > TRACE_DELTA_MAX || used + TRACE_ENTRY > RTGAUGE_TRACE_PAGE)
+			break;
+		before = record->time_ns;
+		/* bit fields: words of data, nanoseconds since the event before */
+		word = IS_ENABLED(CONFIG_CPU_BIG_ENDIAN) ?
+			       (TRACE_ENTRY - 4) / 4 << 27 | (u32)delta :
+			       (TRACE_ENTRY - 4) / 4 | (u32)delta << 5;
+		memcpy(page + used, &word, sizeof(word));
+		memcpy(page + used + 4, (const u8 *)record + sizeof(u64), TRACE_DATA);
+		if (record->common.number > TRACE_WAKING + 1 && record->other.address)
+			scnprintf(page + used + 4 + TRACE_DATA, TRACE_NAME, "%ps",
+				  (void *)(unsigned long)record->other.address);
+		used += TRACE_ENTRY;
+		/* a search for a name is long, and kernels without preemption wait for its end */
+		cond_resched();
+	}
+	commit = (used - TRACE_HEAD) | missed;
+	memcpy(page + 8, &commit, sizeof(commit));
+	return used > TRACE_HEAD ? RTGAUGE_TRACE_PAGE : 0;
+}
+
+static ssize_t trace_read_format(char *text, char __user *buffer, size_t size, loff_t *position)
+{
+	u64 place = *position - RTGAUGE_TRACE_FORMAT;
+	size_t used =
+		trace_format(min_t(u64, place / TRACE_TEXT, TRACE_KINDS), text, RTGAUGE_TRACE_PAGE);
+	size_t at = place % TRACE_TEXT;
+
+	if (at >= used)
+		return 0;
+	size = min(size, used - at);
+	if (copy_to_user(buffer, text + at, size))
+		return -EFAULT;
+	*position += size;
+	return size;
+}
+
+static ssize_t trace_read_page(u8 *page, char __user *buffer, size_t size, loff_t *position)
+{
+	u64 cpu = *position / RTGAUGE_TRACE_CPU;
+	u64 number = *position % RTGAUGE_TRACE_CPU / RTGAUGE_TRACE_PAGE;
+
+	if (size < RTGAUGE_TRACE_PAGE || *position % RTGAUGE_TRACE_PAGE || cpu >= nr_cpu_ids ||
+	    !cpu_possible(cpu) || !per_cpu(trace_cpus, cpu).room)
+		return -EINVAL;
+	if (!number) {
+		trace_cursor.cpu = cpu;
+		trace_cursor.page = 0;
+		trace_cursor.next = 0;
+	}
+	if (trace_cursor.cpu != cpu || trace_cursor.page != number)
+		return -EINVAL;
+	if (!trace_page(page))
+		return 0;
+	if (copy_to_user(buffer, page, RTGAUGE_TRACE_PAGE))
+		return -EFAULT;
+	trace_cursor.page++;
+	*position += RTGAUGE_TRACE_PAGE;
+	return RTGAUGE_TRACE_PAGE;
+}
+
+/* --- the device --- */
+
+static int trace_open(struct inode *inode, struct file *file)
+{
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (test_and_set_bit(0, &trace_opened))
+		return -EBUSY;
+	/* files can be opened until misc_deregister() returns */
+	if (READ_ONCE(trace_gone)) {
+		clear_bit(0, &trace_opened);
+		return -ENODEV;
+	}
+	return 0;
+}
+
+static int trace_release(struct inode *inode, struct file *file)
+{
+	mutex_lock(&trace_mutex);
+	if (trace_started)
+		trace_stop();
+	mutex_unlock(&trace_mutex);
+	clear_bit(0, &trace_opened);
+	wake_up(&trace_closed);
+	return 0;
+}
+
+static ssize_t trace_read(struct file *file, char __user *buffer, size_t size, loff_t *position)
+{
+	u8 *page = kmalloc(RTGAUGE_TRACE_PAGE, GFP_KERNEL);
+	ssize_t got;
+
+	if (!page)
+		return -ENOMEM;
+	mutex_lock(&trace_mutex);
+	got = *position >= RTGAUGE_TRACE_FORMAT ? trace_read_format(page, buffer, size, position) :
+						  trace_read_page(page, buffer, size, position);
+	mutex_unlock(&trace_mutex);
+	kfree(page);
+	return got;
+}
+
+static long trace_ioctl(struct file *file, unsigned int request, unsigned long argument)
+{
+	void __user *user = (void __user *)argument;
+	struct rtgauge_trace_start start;
+	long err = -ENOTTY;
+
+	mutex_lock(&trace_mutex);
+	if (trace_gone)
+		err = -ENODEV;
+	else if (request == RTGAUGE_TRACE_START)
+		err = copy_from_user(&start, user, sizeof(start)) ? -EFAULT : trace_start(&start);
+	else if (request == RTGAUGE_TRACE_TAKE)
+		err = trace_take();
+	mutex_unlock(&trace_mutex);
+	return err;
+}
+
+static const struct file_operations trace_operations = {
+	.owner = THIS_MODULE,
+	.open = trace_open,
+	.release = trace_release,
+	.llseek = default_llseek,
+	.read = trace_read,
+	.unlocked_ioctl = trace_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+};
+
+static struct miscdevice trace_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "rtgauge_trace",
+	.fops = &trace_operations,
+	.mode = 0600,
+};
+
+int traces_init(void)
+{
+	return misc_register(&trace_device);
+}
+
+void traces_exit(void)
+{
+	misc_deregister(&trace_device);
+	mutex_lock(&trace_mutex);
+	WRITE_ONCE(trace_gone, true);
+	if (trace_started)
+		trace_stop();
+	mutex_unlock(&trace_mutex);
+	/* only a removal by force finds an open file */
+	wait_event(trace_closed, !test_bit(0, &trace_opened));
+}
