@@ -50,7 +50,7 @@ static int64_t explain_wake_ns(void)
 }
 
 /* Start the trace, and measure what that costs, as the first measuring thread. */
-static int explain_start(struct run *run)
+static int explain_start(struct run *run, const struct cpulist *cpus)
 {
 	struct explain *explain = &run->explain;
 	const struct worker *worker = run->step.workers;
@@ -60,7 +60,7 @@ static int explain_start(struct run *run)
 
 	core_linux.enter(worker->cpu, worker->priority);
 	explain->without_ns = explain_wake_ns();
-	err = tracing_start(&explain->tracing);
+	err = tracing_start(&explain->tracing, cpus);
 	explain->with_ns = explain_wake_ns();
 	core_linux.place(0, 0);
 	if (moved)
@@ -77,7 +77,7 @@ void explain_open(struct run *run, const struct cpulist *cpus)
 		return;
 	if (tracing_open(&explain->tracing, run->step.settings, cpus, &explain->lost))
 		return;
-	err = explain_start(run);
+	err = explain_start(run, cpus);
 	if (!err)
 		return;
 	message_set(&explain->lost, err, "use a kernel with CONFIG_EVENT_TRACING",
@@ -104,10 +104,10 @@ static void explain_lost(struct run *run, const char *reason, const char *remedy
 }
 
 /* @file of the instance, under the @name of an event. */
-static void explain_text(struct run *run, const char *file, const char *name)
+static void explain_text(struct run *run, const char *file, int number, const char *name)
 {
 	struct tracing *tracing = &run->explain.tracing;
-	int size = tracing_read(tracing, file, "\nprint fmt:");
+	int size = tracing_read(tracing, file, number, "\nprint fmt:");
 	struct message msg;
 	struct cbor *c;
 
@@ -130,6 +130,7 @@ void explain_header(struct run *run)
 {
 	struct explain *explain = &run->explain;
 	char file[96];
+	int number = 0;
 	struct cbor *c;
 
 	if (explain->lost.text[0])
@@ -140,10 +141,11 @@ void explain_header(struct run *run)
 	cbor_put_int(c, "without_ns", explain->without_ns);
 	cbor_put_int(c, "with_ns", explain->with_ns);
 	stream_end(&run->stream, STREAM_TRACE);
-	explain_text(run, "events/header_page", "header_page");
+	if (!explain->tracing.module)
+		explain_text(run, "events/header_page", 0, "header_page");
 	for (const char *event = tracing_events; *event; event += strlen(event) + 1) {
 		snprintf(file, sizeof(file), "events/%s/format", event);
-		explain_text(run, file, event);
+		explain_text(run, file, number++, event);
 	}
 }
 

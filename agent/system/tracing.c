@@ -9,7 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/ioctl.h>
+
 #include "base/value.h"
+#include "trace.h"
 
 /* Memory of all buffers: the trace and its snapshot. */
 #define TRACING_MEMORY (64 << 20)
@@ -17,7 +20,8 @@
 #define TRACING_KB_MAX 4096
 #define TRACING_OTHER_KB "64" /* on CPUs that are not measured */
 
-/* The first two are needed. One text: a pointer to each would take more room than its name. */
+/* The first two are needed. Their order is that of the module's (kmod/trace.h). One text: a pointer
+ * to each would take more room than its name. */
 const char tracing_events[] = "sched/sched_switch\0"
 			      "sched/sched_waking\0"
 			      "irq/irq_handler_entry\0"
@@ -61,27 +65,41 @@ static int tracing_put(const struct tracing *tracing, const char *file, const ch
 	return value_put(path, value);
 }
 
-static int tracing_open_file(const struct tracing *tracing, const char *file)
+/* @position: where the module has the content of @file. */
+static int tracing_open_file(const struct tracing *tracing, const char *file, int64_t position)
 {
 	char path[208];
 	int fd;
 
+	if (tracing->module) {
+		fd = fcntl(tracing->module, F_DUPFD_CLOEXEC, 0);
+		if (fd >= 0)
+			lseek(fd, position, SEEK_SET);
+		return fd < 0 ? -errno : fd;
+	}
 	snprintf(path, sizeof(path), "%s/%s", tracing->instance, file);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	return fd < 0 ? -errno : fd;
 }
 
-static int tracing_size(const struct tracing *tracing, const struct cpulist *cpus)
+/* Of each of the two buffers of a CPU. */
+static int64_t tracing_kb(const struct cpulist *cpus)
 {
 	int64_t bytes = value_memory_available() / 16;
-	char size[24], file[48];
-	int err = tracing_put(tracing, "buffer_size_kb", TRACING_OTHER_KB);
 	int64_t kb;
 
 	if (!bytes || bytes > TRACING_MEMORY)
 		bytes = TRACING_MEMORY;
 	kb = bytes / 1024 / 2 / (cpulist_count(cpus) ?: 1);
-	kb = kb < TRACING_KB_MIN ? TRACING_KB_MIN : kb > TRACING_KB_MAX ? TRACING_KB_MAX : kb;
+	return kb < TRACING_KB_MIN ? TRACING_KB_MIN : kb > TRACING_KB_MAX ? TRACING_KB_MAX : kb;
+}
+
+static int tracing_size(const struct tracing *tracing, const struct cpulist *cpus)
+{
+	int err = tracing_put(tracing, "buffer_size_kb", TRACING_OTHER_KB);
+	int64_t kb = tracing_kb(cpus);
+	char size[24], file[48];
+
 	snprintf(size, sizeof(size), "%lld", (long long)kb);
 	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1)) {
 		snprintf(file, sizeof(file), "per_cpu/cpu%d/buffer_size_kb", cpu);
@@ -94,22 +112,26 @@ int tracing_open(struct tracing *tracing, struct settings *settings, const struc
 		 struct message *msg)
 {
 	const char *folder = tracing_folder();
-	int err;
+	int err = open(RTGAUGE_TRACE_DEVICE, O_RDONLY | O_CLOEXEC);
 
-	if (!folder)
+	tracing->module = err > 0 ? err : 0;
+	if (!folder && !tracing->module)
 		return message_set(msg, -ENOENT,
 				   geteuid() ? "run as root" :
 					       "mount it: mount -t tracefs nodev "
 					       "/sys/kernel/tracing (a container needs it from its "
 					       "host, and a locked-down kernel forbids it)",
 				   "the kernel's trace files cannot be reached");
-	tracing->page_size = (size_t)sysconf(_SC_PAGESIZE);
+	tracing->page_size = tracing->module ? RTGAUGE_TRACE_PAGE : (size_t)sysconf(_SC_PAGESIZE);
 	tracing->pages = malloc(2 * tracing->page_size + TRACING_TEXT);
 	if (!tracing->pages) {
 		err = -ENOMEM;
 		goto out;
 	}
 	tracing->text = (char *)tracing->pages + 2 * tracing->page_size;
+	tracing->made = true;
+	if (tracing->module)
+		return 0;
 	snprintf(tracing->instance, sizeof(tracing->instance), "%s/instances/rtgauge-%d-explain",
 		 folder, (int)getpid());
 	err = settings_make_instance(settings, tracing->instance);
@@ -134,11 +156,26 @@ out:
 			   "cannot make a trace instance in %s: %s", folder, value_reason(err));
 }
 
-int tracing_start(const struct tracing *tracing)
+static int tracing_start_module(int module, const struct cpulist *cpus)
+{
+	struct rtgauge_trace_start start = { .room = (uint32_t)(tracing_kb(cpus) * 1024 /
+								RTGAUGE_TRACE_EVENT) };
+	int err = 0;
+
+	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1)) {
+		start.cpu = (uint32_t)cpu;
+		err = ioctl(module, RTGAUGE_TRACE_START, &start);
+	}
+	return err ? -errno : 0;
+}
+
+int tracing_start(const struct tracing *tracing, const struct cpulist *cpus)
 {
 	char file[96];
 	int number = 0;
 
+	if (tracing->module)
+		return tracing_start_module(tracing->module, cpus);
 	for (const char *event = tracing_events; *event; event += strlen(event) + 1) {
 		int err;
 
@@ -153,8 +190,11 @@ int tracing_start(const struct tracing *tracing)
 
 void tracing_close(struct tracing *tracing)
 {
-	if (tracing->made)
+	if (tracing->module)
+		close(tracing->module);
+	else if (tracing->made)
 		tracing_put(tracing, "tracing_on", "0");
+	tracing->module = 0;
 	tracing->made = false;
 	free(tracing->pages);
 	tracing->pages = NULL;
@@ -170,9 +210,10 @@ static int tracing_end(int fd, ssize_t got)
 	return err;
 }
 
-int tracing_read(const struct tracing *tracing, const char *file, const char *end)
+int tracing_read(const struct tracing *tracing, const char *file, int number, const char *end)
 {
-	int fd = tracing_open_file(tracing, file);
+	int fd = tracing_open_file(tracing, file,
+				   RTGAUGE_TRACE_FORMAT + (int64_t)number * TRACING_TEXT);
 	size_t used = 0;
 	ssize_t got;
 	int err;
@@ -193,12 +234,16 @@ int tracing_read(const struct tracing *tracing, const char *file, const char *en
 
 int tracing_take(const struct tracing *tracing)
 {
+	if (tracing->module)
+		return ioctl(tracing->module, RTGAUGE_TRACE_TAKE) ? -errno : 0;
 	return tracing->swaps ? tracing_put(tracing, "snapshot", "1") :
 				tracing_put(tracing, "tracing_on", "0");
 }
 
 void tracing_release(const struct tracing *tracing)
 {
+	if (tracing->module)
+		return;
 	/* its remaining events would be at the front of the next snapshot but one */
 	if (tracing->swaps)
 		tracing_put(tracing, "snapshot", "2");
@@ -236,7 +281,7 @@ int tracing_pages(const struct tracing *tracing, int cpu, const struct tracing_w
 
 	snprintf(file, sizeof(file), "per_cpu/cpu%d/%s", cpu,
 		 tracing->swaps ? "snapshot_raw" : "trace_pipe_raw");
-	fd = tracing_open_file(tracing, file);
+	fd = tracing_open_file(tracing, file, cpu * RTGAUGE_TRACE_CPU);
 	if (fd < 0)
 		return fd;
 	/* a page ends where the next one begins, so one is held back */

@@ -19,6 +19,7 @@
 struct tracing {
 	char instance[96];
 	bool made;
+	int module; /* its device, 0: tracefs is used */
 	bool swaps; /* the kernel has snapshots; else it records nothing while its trace is read */
 	size_t page_size;
 	uint8_t *pages; /* two */
@@ -39,7 +40,7 @@ struct tracing_window {
 int tracing_open(struct tracing *tracing, struct settings *settings, const struct cpulist *cpus,
 		 struct message *msg);
 /* Enable the events that this kernel has, and record from here on. 0 or -errno. */
-int tracing_start(const struct tracing *tracing);
+int tracing_start(const struct tracing *tracing, const struct cpulist *cpus);
 /* Nothing is recorded any more, and the buffers' memory is free. The settings' journal removes the
  * instance itself. */
 void tracing_close(struct tracing *tracing);
@@ -48,9 +49,9 @@ void tracing_close(struct tracing *tracing);
  * them. */
 extern const char tracing_events[];
 
-/* Text of @file of the instance, cut before @end (NULL: not at all), in tracing->text. Its size, or
+/* Text of @file of the instance, or of event @number of the module, cut before @end (NULL: not at all), in tracing->text. Its size, or
  * -errno. */
-int tracing_read(const struct tracing *tracing, const char *file, const char *end);
+int tracing_read(const struct tracing *tracing, const char *file, int number, const char *end);
 
 /* Hold what was recorded so far, until tracing_release(). 0 or -errno. */
 int tracing_take(const struct tracing *tracing);

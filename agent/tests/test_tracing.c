@@ -70,7 +70,7 @@ int main(void)
 	found = tracing_pages(&tracing, 0, &window, 1, 1, got_page, &got);
 	tap_check(&tap, found == PAGES && got.pages == PAGES + 1,
 		  "pages above the limit are counted");
-	found = tracing_read(&tracing, "per_cpu/cpu0/trace_pipe_raw", NULL);
+	found = tracing_read(&tracing, "per_cpu/cpu0/trace_pipe_raw", 0, NULL);
 	tap_check(&tap, found == PAGES * PAGE, "a text up to its end");
 
 	unlink(path);
@@ -79,7 +79,7 @@ int main(void)
 	mkdir(path, 0700);
 	found = tracing_pages(&tracing, 0, &window, 1, PAGES, got_page, &got);
 	tap_check(&tap, found == -EISDIR, "an error is not the end of the pages");
-	found = tracing_read(&tracing, "per_cpu/cpu0/trace_pipe_raw", NULL);
+	found = tracing_read(&tracing, "per_cpu/cpu0/trace_pipe_raw", 0, NULL);
 	tap_check(&tap, found == -EISDIR, "an error is not the end of a text");
 
 	rmdir(path);

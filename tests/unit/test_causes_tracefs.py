@@ -15,6 +15,7 @@ import json
 import random
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -293,6 +294,18 @@ def test_a_lock_has_the_task_that_held_it() -> None:
     assert lock.length_ns == 80_000
     assert lock.owner is not None
     assert lock.owner.pid == 60
+
+
+def test_the_function_that_an_interrupt_found() -> None:
+    """The module's events have it. What follows the interrupt is the same function going on, until
+    the next switch."""
+    events = path(40, 30, preempt=1)
+    fields: dict[str, int | str] = {"vec": 236, "function": "busy"}
+    events[1] = replace(events[1], fields=fields)
+    found = cut(events, 80)
+    assert [one[3] for one in found if one[0] == "interrupts-off"] == ["busy"]
+    assert [one[3] for one in found if one[0] == "preemption-off"] == ["busy"]
+    assert [one[3] for one in found if one[0] in ("return", "switch")] in ([""], ["", ""])
 
 
 def test_a_sample_of_a_handler() -> None:

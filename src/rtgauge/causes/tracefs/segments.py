@@ -72,6 +72,8 @@ class _Stretch:
     preempt: int | None
     idle: int | None
     blocked: bool
+    code: str = ""
+    """The function that the last interrupt found, if the trace has it."""
 
 
 def _task(pid: int, name: int | str | None, prio: int | str | None) -> Task:
@@ -201,6 +203,7 @@ class _Cpu:
         self._softirq = ""
         self._preempt: int | None = None
         self._idle: int | None = None
+        self._code = ""
         self._ran = self._blocked = False  # the sample's thread, since it was due
 
     def until(self, event: Event) -> None:
@@ -209,6 +212,8 @@ class _Cpu:
         if event.pid is not None and (self._task is None or self._task.pid != event.pid):
             self._task = self._tasks.get(event.pid)
         entry = _is_entry(event)
+        if entry and not self._handlers:
+            self._code = str(event.fields.get("function") or "")
         # the trace began inside of a handler or softirq
         if not self._handlers and flags & HARDIRQ and not entry:
             self._handlers = [_handler(event) if _is_exit(event) else "interrupt"]
@@ -240,6 +245,7 @@ class _Cpu:
     def _switch(self, event: Event) -> None:
         self._handlers, self._softirq = [], ""
         self._preempt = self._idle = None
+        self._code = ""
         pid, state = event.fields.get("next_pid"), event.fields.get("prev_state")
         # with the priority that it has now, which may be an inherited one
         name, prio = event.fields.get("next_comm"), event.fields.get("next_prio")
@@ -261,6 +267,7 @@ class _Cpu:
             self._preempt,
             self._idle,
             self._blocked,
+            self._code,
         )
 
 
@@ -314,7 +321,8 @@ def _why(
     if stretch.blocked:
         return "lock", "inferred", ""
     usual = stretch.end_ns - stretch.begin_ns <= max(SWITCH_NS, sample.usual_ns)
-    return (*_instead(stretch, _rank(task) >= _rank(target), usual), "")
+    why = _instead(stretch, _rank(task) >= _rank(target), usual)
+    return (*why, stretch.code if why[0] == "preemption-off" else "")
 
 
 def _before(stretch: _Stretch, waited_ns: int) -> tuple[str, str, str]:
@@ -323,7 +331,7 @@ def _before(stretch: _Stretch, waited_ns: int) -> tuple[str, str, str]:
         return "interrupt", "inferred", "delivery"
     if stretch.idle is not None:
         return "hardware", "inferred", f"idle state {stretch.idle}"
-    return "interrupts-off", "inferred", stretch.softirq
+    return "interrupts-off", "inferred", stretch.softirq or stretch.code
 
 
 def _instead(
