@@ -139,13 +139,18 @@ def test_a_disturbance_is_found(board: LabTarget, tmp_path: Path, kind: str) -> 
             assert DISTURBER in cause.blame
 
 
-@pytest.mark.usefixtures("way")
-def test_nothing_is_blamed_without_a_disturbance(board: LabTarget, tmp_path: Path) -> None:
+def test_nothing_is_blamed_without_a_disturbance(
+    board: LabTarget, tmp_path: Path, way: str
+) -> None:
     _, causes, medians = explained(board, tmp_path, "--samples", "400")
     for context in THREADS:
-        assert causes[context].latency_ns < 2 * medians[context]
-        assert "nobody" in causes[context].blame
-        assert causes[context].rest_ns == 0
+        cause = causes[context]
+        assert cause.source == way
+        assert cause.latency_ns < 100_000
+        # on arm64 a task may wait for the kernel's random numbers, which is its own cause
+        assert "nobody" in cause.blame or cause.latency_ns >= 2 * medians[context]
+        assert all(one.task is None or one.task.name != DISTURBER for one in cause.segments)
+        assert cause.rest_ns == 0
 
 
 @pytest.mark.usefixtures("way")

@@ -238,7 +238,7 @@ class Kept:
             latency_ns=one.value,
             segments=segments,
             rest_ns=rest + min(one.value, 0),
-            source="tracefs",
+            source="tracefs" if self._layout else "module",  # whose pages have a fixed layout
             blame=blame(segments, one.value, usual_ns)[0],
             cost=Cost(self.added_ns or 0, self.cost_text),
             unseen=unseen,
