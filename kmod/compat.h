@@ -63,10 +63,10 @@ static inline void compat_vm_keep_read_only(struct vm_area_struct *vma)
 
 /* What the tracepoint sched_switch gives its probes. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 19, 0)
-#define COMPAT_SWITCH_ARGUMENTS                                                                    \
+#define COMPAT_SWITCH_ARGUMENTS \
 	bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state
 #elif LINUX_VERSION_CODE >= KERNEL_VERSION(5, 18, 0)
-#define COMPAT_SWITCH_ARGUMENTS                                                                    \
+#define COMPAT_SWITCH_ARGUMENTS \
 	bool preempt, unsigned int prev_state, struct task_struct *prev, struct task_struct *next
 #else
 #define COMPAT_SWITCH_ARGUMENTS bool preempt, struct task_struct *prev, struct task_struct *next

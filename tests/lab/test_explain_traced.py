@@ -215,4 +215,4 @@ def test_killed_agents_leave_no_probe(board: LabTarget, tmp_path: Path) -> None:
     )
     done = board.execute(["/bin/busybox", "sh", "-c", script])
     assert done.stdout.decode().split() == ["open"] * 10 + ["silent", "removed", "back"]
-    test_nothing_is_blamed_without_a_disturbance(board, tmp_path)
+    test_nothing_is_blamed_without_a_disturbance(board, tmp_path, "module")
