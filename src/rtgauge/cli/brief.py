@@ -54,8 +54,8 @@ def brief_of(store: Store, row: RunRow) -> Brief:
         kept = json.loads(kept_path(store, ANSWERS, row.id).read_text(encoding="utf-8"))
         if kept.pop("key") == depends:
             return Brief(**{name: str(text) for name, text in kept.items()})
-    from rtgauge.report import faults_as_errors  # noqa: PLC0415
-    from rtgauge.report.results import model  # noqa: PLC0415
+    from rtgauge.report import faults_as_errors
+    from rtgauge.report.results import model
 
     try:
         with faults_as_errors("the answer"):
@@ -66,7 +66,7 @@ def brief_of(store: Store, row: RunRow) -> Brief:
 
 def keep(store: Store, run: Mapping[str, Any]) -> Brief:
     """The answer of a run of the results model. It is kept if the store can be written."""
-    from rtgauge.report.document.answer import OBSERVED, answer_of  # noqa: PLC0415
+    from rtgauge.report.document.answer import OBSERVED, answer_of
 
     answer = answer_of(run)
     state = run["state"]
@@ -112,6 +112,6 @@ def key(store: Store, run: str, made: int) -> str:
 
 
 def _made() -> int:
-    from rtgauge.report.document import answer  # noqa: PLC0415
+    from rtgauge.report.document import answer
 
     return Path(str(answer.__file__)).stat().st_mtime_ns

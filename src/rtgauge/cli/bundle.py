@@ -46,7 +46,7 @@ def export(run: tuple[str, ...], force: bool, as_json: bool, place: str | None) 
       rtgauge export
       rtgauge export last board-7.rtgauge
     """
-    from rtgauge.store.bundle import export_run  # noqa: PLC0415
+    from rtgauge.store.bundle import export_run
 
     name, named = _run_and_file(run)
     with open_store(place) as store:
@@ -162,8 +162,8 @@ def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> Non
       rtgauge import night.sr --event D0 --answer D1 --answered-by irq
       rtgauge import latency.txt --name board-7 --load xeno-test
     """
-    from rtgauge.capture import is_capture  # noqa: PLC0415
-    from rtgauge.printed import is_printed, read_head  # noqa: PLC0415
+    from rtgauge.capture import is_capture
+    from rtgauge.printed import is_printed, read_head
 
     if not (capture["event"] or capture["answer"]) and is_printed(read_head(file)):
         _import_printed(file, as_json, place, capture)
@@ -171,7 +171,7 @@ def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> Non
     if capture["event"] or capture["answer"] or is_capture(file):
         _import_capture(file, as_json, place, capture)
         return
-    from rtgauge.store.bundle import import_bundle  # noqa: PLC0415
+    from rtgauge.store.bundle import import_bundle
 
     with open_store(place) as store:
         bundle, new = import_bundle(store, file)
@@ -189,7 +189,7 @@ def _import_capture(
     place: str | None,
     options: Mapping[str, Any],
 ) -> None:
-    from rtgauge.capture import import_capture  # noqa: PLC0415
+    from rtgauge.capture import import_capture
 
     wanted = _wanted(options)
     with open_store(place) as store:
@@ -212,8 +212,8 @@ def _import_printed(
     place: str | None,
     options: Mapping[str, Any],
 ) -> None:
-    from rtgauge.printed import Told, import_printed  # noqa: PLC0415
-    from rtgauge.store.made import Subject  # noqa: PLC0415
+    from rtgauge.printed import Told, import_printed
+    from rtgauge.store.made import Subject
 
     tested = Subject(
         options["label"], options["board"], options["kernel"], options["realtime"] or "cobalt"
@@ -235,7 +235,7 @@ def _import_printed(
 
 def _times(options: Mapping[str, Any], *names: str) -> dict[str, int | None]:
     """Options that are durations; None: not given. Raises UsageError for wrong ones."""
-    from rtgauge.units import parse_duration  # noqa: PLC0415
+    from rtgauge.units import parse_duration
 
     times: dict[str, int | None] = dict.fromkeys(names)
     for name in names:
@@ -252,8 +252,8 @@ def _times(options: Mapping[str, Any], *names: str) -> dict[str, int | None]:
 
 def _wanted(options: Mapping[str, Any]) -> Wanted:
     """The options of a capture. Raises UsageError for wrong values."""
-    from rtgauge.capture import Wanted  # noqa: PLC0415
-    from rtgauge.capture.session import parse_rate  # noqa: PLC0415
+    from rtgauge.capture import Wanted
+    from rtgauge.capture.session import parse_rate
 
     rate = None
     if options["samplerate"]:

@@ -39,7 +39,7 @@ __all__ = ["Talk", "check_report", "execute_plan", "of_project", "show_results",
 
 def check_report(path: Path) -> None:
     """Raise UsageError or RtgaugeError before measuring if the report could not be written."""
-    from rtgauge.report import format_of  # noqa: PLC0415
+    from rtgauge.report import format_of
 
     format_of(path)
     if not path.parent.is_dir():
@@ -99,9 +99,9 @@ def execute_plan(
     talk: Talk,
 ) -> list[RunOutcome]:
     """Carry out the plan on the targets, with progress on stderr."""
-    from rtgauge.cli.progress import ConsoleProgress  # noqa: PLC0415
-    from rtgauge.engine.study import execute  # noqa: PLC0415
-    from rtgauge.target.base import pace_of  # noqa: PLC0415
+    from rtgauge.cli.progress import ConsoleProgress
+    from rtgauge.engine.study import execute
+    from rtgauge.target.base import pace_of
 
     at_once = 1
     if all(pace_of(target).independent for target in targets):
@@ -133,7 +133,7 @@ def show_results(
     ``cover``: what the first page of the reports shows. ``full``: PDFs are complete. ``before``:
     the ids of earlier runs that these complete, and that are shown with them.
     """
-    from rtgauge.report import Source, write  # noqa: PLC0415
+    from rtgauge.report import Source, write
 
     stored = [store.get(one) for one in (*before, *(outcome.id for outcome in outcomes))]
     source = Source(stored, cover=cover, full=full)
@@ -198,7 +198,7 @@ def _exit_code(
 ) -> ExitCode:
     """The first exit code that applies, in this order. An evaluation that could not measure what
     it is for counts as skipped."""
-    from rtgauge.report.document.answer import State, answer_of  # noqa: PLC0415
+    from rtgauge.report.document.answer import State, answer_of
 
     codes = {outcome.exit_code for outcome in outcomes}
     for code in (ExitCode.USAGE, ExitCode.FAILED, ExitCode.INTERRUPTED):

@@ -83,12 +83,12 @@ def check(
         return _check_config(config, output, strict, as_json)
     if output is not None:
         raise UsageError("-o applies only with --config", "rtgauge check --config FILE -o FRAGMENT")
-    from rtgauge.audit import DEFAULT_PRIORITY, audit, realtime_model  # noqa: PLC0415
-    from rtgauge.engine.environment import read_facts  # noqa: PLC0415
-    from rtgauge.facts import Facts  # noqa: PLC0415
-    from rtgauge.facts.interpret import online_cpus  # noqa: PLC0415
-    from rtgauge.target import open_target  # noqa: PLC0415
-    from rtgauge.units import format_cpus  # noqa: PLC0415
+    from rtgauge.audit import DEFAULT_PRIORITY, audit, realtime_model
+    from rtgauge.engine.environment import read_facts
+    from rtgauge.facts import Facts
+    from rtgauge.facts.interpret import online_cpus
+    from rtgauge.target import open_target
+    from rtgauge.units import format_cpus
 
     cpus = _cpus(cpu)
     with contextlib.closing(open_target(target)) as opened:
@@ -116,7 +116,7 @@ def check(
 
 
 def _check_config(path: Path, output: Path | None, strict: bool, as_json: bool) -> int:
-    from rtgauge.audit.kconfig import audit_config, read_config  # noqa: PLC0415
+    from rtgauge.audit.kconfig import audit_config, read_config
 
     config = read_config(path)
     audited = audit_config(config)
@@ -150,7 +150,7 @@ def _check_config(path: Path, output: Path | None, strict: bool, as_json: bool) 
 
 
 def _cpus(text: str) -> list[int] | None:
-    from rtgauge.units import parse_cpus  # noqa: PLC0415
+    from rtgauge.units import parse_cpus
 
     try:
         cpus = parse_cpus(text)

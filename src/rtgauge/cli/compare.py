@@ -80,8 +80,8 @@ def compare(
       rtgauge compare 0190c3a5@lab:x86_64-rt 0190c3a5@local -o both.html
       rtgauge compare 1,2,3,4 5,6,7,8 --within 5% --gate -o gate.xml
     """
-    from rtgauge.report import Source, format_of, write  # noqa: PLC0415
-    from rtgauge.report.sets.compare import Claims  # noqa: PLC0415
+    from rtgauge.report import Source, format_of, write
+    from rtgauge.report.sets.compare import Claims
 
     for path in output:
         format_of(path)
@@ -120,7 +120,7 @@ def _margin(text: str) -> float:
 
 def _gate(document: Mapping[str, Any], *, named: bool = False) -> ExitCode:
     """What a gate ends with, said in a line on stderr. ``named``: the primary quantity was."""
-    from rtgauge.report.document.compared import decision_text, is_worse  # noqa: PLC0415
+    from rtgauge.report.document.compared import decision_text, is_worse
 
     found = document["comparisons"]
     worse = [one for one in found if is_worse(one)]
@@ -146,7 +146,7 @@ def _gate(document: Mapping[str, Any], *, named: bool = False) -> ExitCode:
 
 def _unknown(document: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
     """Whether the figure of a comparison is unknown in one of its runs."""
-    from rtgauge.report.sets.decide import unknown  # noqa: PLC0415
+    from rtgauge.report.sets.decide import unknown
 
     rows = document["quantities"][one["quantity"]]["rows"]
     return unknown(one["statistic"], *(row for row in rows if row["set"] in (0, one["set"]))) > 0
@@ -154,7 +154,7 @@ def _unknown(document: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
 
 def _lacking(document: Mapping[str, Any], one: Mapping[str, Any]) -> list[str]:
     """The quantities that would be primary if each set had them, with the sets that lack them."""
-    from rtgauge.report.sets.decide import outranked  # noqa: PLC0415
+    from rtgauge.report.sets.decide import outranked
 
     found = outranked(document["quantities"][one["quantity"]], document["absent"])
     return [
@@ -170,7 +170,7 @@ def arrange(
 ) -> tuple[list[RunRow], list[RunSet]]:
     """All runs, each once, and the sets that they make; those of a study in the order of its plan.
     Raises UsageError if a run would be compared with itself."""
-    from rtgauge.report.sets.compare import RunSet, in_order  # noqa: PLC0415
+    from rtgauge.report.sets.compare import RunSet, in_order
 
     runs: list[RunRow] = []
     found: list[RunSet] = []

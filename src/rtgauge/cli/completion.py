@@ -103,8 +103,8 @@ class Words(click.Argument):
 
 def known_catalogue() -> Catalogue:
     """What this machine's agent describes. RtgaugeError."""
-    from rtgauge.catalogue import Catalogue  # noqa: PLC0415
-    from rtgauge.target.local import LocalTarget  # noqa: PLC0415
+    from rtgauge.catalogue import Catalogue
+    from rtgauge.target.local import LocalTarget
 
     with contextlib.closing(LocalTarget()) as target:
         return Catalogue.from_json(target.describe())

@@ -45,7 +45,7 @@ def describe(name: str | None, target: str, as_json: bool) -> None:
     With the NAME of a measurement or a load: all that is to be known of it. With a plan, by its
     name or its file: its steps, its targets, and how long it takes.
     """
-    from rtgauge.target import open_target  # noqa: PLC0415
+    from rtgauge.target import open_target
 
     with contextlib.closing(open_target(target)) as opened:
         catalogue = Catalogue.from_json(opened.describe())

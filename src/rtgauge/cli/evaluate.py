@@ -67,7 +67,7 @@ _OF_EVALUATION: Final = (
 def _completed(
     _ctx: click.Context, words: Sequence[str], catalogue: Catalogue
 ) -> tuple[click.Command, list[str], list[str]]:
-    from rtgauge.target.local import LocalTarget  # noqa: PLC0415
+    from rtgauge.target.local import LocalTarget
 
     return evaluate_command(catalogue, LocalTarget()), [*words], []
 
@@ -80,7 +80,7 @@ def _completed(
 @click.pass_context
 def evaluate(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Evaluate a target: the whole catalogue, then the report."""
-    from rtgauge.target import open_target  # noqa: PLC0415
+    from rtgauge.target import open_target
 
     name = (named_targets(words) or [project().target or "local"])[-1]
     with contextlib.closing(open_target(name, named_agent(words))) as target:
@@ -97,7 +97,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
     settings = [*(option.name for option in common), *catalogue.step_options()]
 
     def carry_out(**given: Any) -> int:
-        from rtgauge.engine.environment import check_cpus  # noqa: PLC0415
+        from rtgauge.engine.environment import check_cpus
 
         values = {name: given.get(name.replace("-", "_")) for name in settings}
         wanted = {name: "yes" if one is True else str(one) for name, one in values.items() if one}
@@ -238,7 +238,7 @@ def _announce(plan: Plan, catalogue: Catalogue, target: str) -> None:
 
 def _default_reports(target: str, date: str) -> list[Path]:
     """Unused names for the reports in the current folder: HTML, and PDF if it is available."""
-    from rtgauge.report.render import pdf  # noqa: PLC0415
+    from rtgauge.report.render import pdf
 
     suffixes = [".html"]
     try:

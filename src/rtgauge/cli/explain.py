@@ -71,10 +71,10 @@ def explain(
       rtgauge explain 12 --sample user:1883 --json
       rtgauge explain last --above 50us -o late.trace.json
     """
-    from rtgauge.causes.explain import explain as explain_  # noqa: PLC0415
-    from rtgauge.causes.explain import keep, select, traced  # noqa: PLC0415
-    from rtgauge.report import write_trace  # noqa: PLC0415
-    from rtgauge.report.render.perfetto import SUFFIX, trace  # noqa: PLC0415
+    from rtgauge.causes.explain import explain as explain_
+    from rtgauge.causes.explain import keep, select, traced
+    from rtgauge.report import write_trace
+    from rtgauge.report.render.perfetto import SUFFIX, trace
 
     if sum(option is not None for option in (worst, above, sample)) > 1:
         raise UsageError(
@@ -118,7 +118,7 @@ def _sample(text: str) -> tuple[str, int]:
 
 
 def _print_json(run: StoredRun, explained: Explained) -> None:
-    from rtgauge.causes import document_of  # noqa: PLC0415
+    from rtgauge.causes import document_of
 
     replay = {"samples": explained.compared, "seconds": round(explained.seconds, 3)}
     more = {"replay": replay} if explained.compared else {}
@@ -127,7 +127,7 @@ def _print_json(run: StoredRun, explained: Explained) -> None:
 
 def _print(run: StoredRun, explained: Explained, *, brief: bool) -> None:
     """The tables. With ``brief``, only that of the worst sample of each context."""
-    from rtgauge.report.render.causes_text import common, lines  # noqa: PLC0415
+    from rtgauge.report.render.causes_text import common, lines
 
     note = f"replayed: all {explained.compared} samples equal" if explained.compared else "traced"
     shown = _first_of_each(explained.causes) if brief else explained.causes

@@ -24,8 +24,8 @@ __all__ = ["figures_of"]
 def figures_of(store: Store, run: str) -> Analysis:
     """The analysis of a run, as far as sets of runs need it: the one that is kept, or a new one.
     Raises StoreError, StreamError."""
-    from rtgauge.report.results import model  # noqa: PLC0415
-    from rtgauge.report.results.kept import packed, unpacked  # noqa: PLC0415
+    from rtgauge.report.results import model
+    from rtgauge.report.results.kept import packed, unpacked
 
     path = kept_path(store, FIGURES, run)
     depends = _key(store, run)
@@ -62,7 +62,7 @@ def _key(store: Store, run: str) -> str:
 @functools.cache
 def _made() -> int:
     """When the newest of the sources that make figures was changed."""
-    from rtgauge import report, stats, store  # noqa: PLC0415
+    from rtgauge import report, stats, store
 
     folders = [Path(str(one.__file__)).parent for one in (report, stats, store)]
     return max(file.stat().st_mtime_ns for folder in folders for file in folder.rglob("*.py"))

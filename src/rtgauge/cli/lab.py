@@ -68,7 +68,7 @@ def lab() -> None:
 @as_json
 def list_boards(newest: bool, as_json: bool) -> None:
     """List the boards, the kernels in the cache, and what is missing."""
-    from rtgauge.lab import BOARDS  # noqa: PLC0415
+    from rtgauge.lab import BOARDS
 
     if newest:
         _renew([entry["name"] for entry in map(_entry, BOARDS) if entry["kernel"]])
@@ -98,16 +98,16 @@ def _kind(entry: dict[str, Any]) -> str:
 
 
 def _board_names() -> list[str]:
-    from rtgauge.lab import BOARDS  # noqa: PLC0415
-    from rtgauge.lab.registry import own_names  # noqa: PLC0415
+    from rtgauge.lab import BOARDS
+    from rtgauge.lab.registry import own_names
 
     return [*BOARDS, *own_names()]
 
 
 def _entry(name: str) -> dict[str, Any]:
     """What there is of one board, and what is missing for it."""
-    from rtgauge.lab import BOARDS  # noqa: PLC0415
-    from rtgauge.lab.kernels import known_kernel  # noqa: PLC0415
+    from rtgauge.lab import BOARDS
+    from rtgauge.lab.kernels import known_kernel
 
     if name not in BOARDS:
         return _own_entry(name)
@@ -127,8 +127,8 @@ def _entry(name: str) -> dict[str, Any]:
 
 def _own_entry(name: str) -> dict[str, Any]:
     """The entry of a user's board. Its files are read."""
-    from rtgauge.lab import board  # noqa: PLC0415
-    from rtgauge.lab.own import read  # noqa: PLC0415
+    from rtgauge.lab import board
+    from rtgauge.lab.own import read
 
     entry: dict[str, Any] = {
         "name": name, "machine": "", "architecture": "", "series": "", "realtime": False,
@@ -164,7 +164,7 @@ def _no_qemu(machine: Machine) -> list[str]:
 
 def _renew(names: Sequence[str]) -> None:
     """Fetch newer kernels for boards; Debian is asked once a day at most."""
-    from rtgauge.lab import board, image  # noqa: PLC0415
+    from rtgauge.lab import board, image
 
     for one in dict.fromkeys(board(name) for name in names):
         image(one, newest=True, say=say)
@@ -217,11 +217,11 @@ def add(
       rtgauge lab add mine --kernel linux/arch/x86/boot/bzImage --build linux
       rtgauge run timer --target lab:mine --context irq,kernel,user
     """
-    from rtgauge.lab import Board  # noqa: PLC0415
-    from rtgauge.lab.boards import MACHINES, Own  # noqa: PLC0415
-    from rtgauge.lab.own import machine_of, read  # noqa: PLC0415
-    from rtgauge.lab.registry import KERNEL_ARGUMENT, check_name  # noqa: PLC0415
-    from rtgauge.lab.registry import add as keep  # noqa: PLC0415
+    from rtgauge.lab import Board
+    from rtgauge.lab.boards import MACHINES, Own
+    from rtgauge.lab.own import machine_of, read
+    from rtgauge.lab.registry import KERNEL_ARGUMENT, check_name
+    from rtgauge.lab.registry import add as keep
 
     check_name(name)
     if machine is not None and machine not in MACHINES:
@@ -263,7 +263,7 @@ def add(
 @click.argument("name", type=own_boards())
 def remove(name: str) -> None:
     """Remove a board that 'lab add' made. Your files stay."""
-    from rtgauge.lab.registry import remove  # noqa: PLC0415
+    from rtgauge.lab.registry import remove
 
     remove(name)
     show(f"Removed lab:{name}. Your files stay.")
@@ -279,8 +279,8 @@ def config(machine: str) -> None:
       rtgauge lab config x86_64 > lab.config
       scripts/kconfig/merge_config.sh .config lab.config
     """
-    from rtgauge.lab.boards import MACHINES  # noqa: PLC0415
-    from rtgauge.lab.configured import fragment  # noqa: PLC0415
+    from rtgauge.lab.boards import MACHINES
+    from rtgauge.lab.configured import fragment
 
     if machine not in MACHINES:
         raise UsageError(f"the lab has no machine '{machine}'", nearest(machine, MACHINES))
@@ -302,7 +302,7 @@ def prune(days: float | None, as_json: bool) -> None:
     and copies of your kernels. What is removed is rebuilt when it is needed. The kernels of the
     lab's own boards stay.
     """
-    from rtgauge.lab.prune import DAYS, prune  # noqa: PLC0415
+    from rtgauge.lab.prune import DAYS, prune
 
     removed = prune(DAYS if days is None else days, say=say)
     total = sum(one.size for one in removed)
@@ -322,7 +322,7 @@ def prune(days: float | None, as_json: bool) -> None:
 def _completed(
     ctx: click.Context, words: Sequence[str], catalogue: Catalogue
 ) -> tuple[click.Command, list[str], list[str]]:
-    from rtgauge.cli.run import completed  # noqa: PLC0415
+    from rtgauge.cli.run import completed
 
     return completed(ctx, words, catalogue)
 
@@ -341,8 +341,8 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
     The boards are those named with --target, those that the plan names, or lab:x86_64-rt. The
     options are those of 'rtgauge run'. --newest fetches newer kernels for the boards first.
     """
-    from rtgauge.cli.run import run_words  # noqa: PLC0415
-    from rtgauge.cli.words import targets_of  # noqa: PLC0415
+    from rtgauge.cli.run import run_words
+    from rtgauge.cli.words import targets_of
 
     others = [name for name in targets_of(words, TARGET) if name.partition(":")[0] != "lab"]
     if others and {"--help", "-h", HELP_ALL}.isdisjoint(words):
@@ -365,7 +365,7 @@ def shell(board: str) -> int:
 
     BOARD may have options after commas, like a target: x86_64-rt,cpus=2.
     """
-    from rtgauge.target.lab import LabTarget  # noqa: PLC0415
+    from rtgauge.target.lab import LabTarget
 
     target = LabTarget(_plain(board))
     if not sys.stdin.isatty():

@@ -157,7 +157,7 @@ def _explain(error: click.ClickException) -> UsageError:
 def _invoke(words: list[str]) -> object:
     """Carry out the command that the words name, or complete them for a shell."""
     if VARIABLE in os.environ:
-        from rtgauge.cli.completion import complete  # noqa: PLC0415
+        from rtgauge.cli.completion import complete
 
         return complete(cli, os.environ[VARIABLE])
     # Not click's own main(): that would turn a closed pipe into a failure.

@@ -163,7 +163,7 @@ def unload(target: str, as_json: bool) -> None:
 
 def _act(action: str, target: str, headers: str, as_json: bool) -> None:
     """Carry out the script on the target and print what it did. Raises UsageError, TargetError."""
-    from rtgauge.lab.modules import module_sources  # noqa: PLC0415
+    from rtgauge.lab.modules import module_sources
 
     sources = module_sources()
     if not sources:
@@ -202,7 +202,7 @@ def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str
     """Exit code, output, and first message of the script on the target."""
     kind, _, detail = target.partition(":")
     if kind == "ssh":
-        from rtgauge.target.ssh.connection import Connection, parse  # noqa: PLC0415
+        from rtgauge.target.ssh.connection import Connection, parse
 
         connection = Connection(parse(detail), target)
         try:

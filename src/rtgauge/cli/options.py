@@ -76,7 +76,7 @@ def cover_options(function: _F) -> _F:
 
 def cover_of(given: Mapping[str, Any]) -> Cover:
     """What the first page of a report shows. Raises UsageError."""
-    from rtgauge.report.document.cover import cover  # noqa: PLC0415
+    from rtgauge.report.document.cover import cover
 
     texts = {name: given[name] or "" for name in ("title", "author", "serial")}
     return cover(**texts, meta=given["meta"], logo=given["logo"])
@@ -84,7 +84,7 @@ def cover_of(given: Mapping[str, Any]) -> Cover:
 
 def open_store(place: str | None) -> Store:
     """The store at this place; by default the user's."""
-    from rtgauge.store import Store  # noqa: PLC0415
+    from rtgauge.store import Store
 
     return Store.open(place)
 

@@ -118,7 +118,7 @@ def print_results(
 ) -> None:
     """The figures of a results model and its answer on stdout, and between them what ``comparison``
     prints; without one, what its runs have in common."""
-    from rtgauge.report.render import terminal  # noqa: PLC0415
+    from rtgauge.report.render import terminal
 
     _print_made(lambda: terminal.render(document, across=comparison is None))
     if comparison is not None:
@@ -128,14 +128,14 @@ def print_results(
 
 def print_answers(document: Mapping[str, Any]) -> None:
     """The answers of a results model on stdout."""
-    from rtgauge.report.render import terminal  # noqa: PLC0415
+    from rtgauge.report.render import terminal
 
     _print_made(lambda: terminal.answers(document))
 
 
 def _print_made(make: Callable[[], RenderableType]) -> None:
-    from rtgauge.report import faults_as_errors  # noqa: PLC0415
-    from rtgauge.report.render import console  # noqa: PLC0415
+    from rtgauge.report import faults_as_errors
+    from rtgauge.report.render import console
 
     encoding = sys.stdout.encoding or "utf-8"
     color = sys.stdout.isatty()
@@ -146,9 +146,9 @@ def _print_made(make: Callable[[], RenderableType]) -> None:
 
 def print_comparison(document: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> None:
     """A comparison of runs of the results model on stdout."""
-    from rtgauge.report.document.conclusion import decisive  # noqa: PLC0415
-    from rtgauge.report.document.next_steps import after_comparison  # noqa: PLC0415
-    from rtgauge.report.render import compare_text  # noqa: PLC0415
+    from rtgauge.report.document.conclusion import decisive
+    from rtgauge.report.document.next_steps import after_comparison
+    from rtgauge.report.render import compare_text
 
     encoding = sys.stdout.encoding or "utf-8"
     color = sys.stdout.isatty()
@@ -160,10 +160,10 @@ def print_comparison(document: Mapping[str, Any], runs: Sequence[Mapping[str, An
 
 def print_tune(document: Mapping[str, Any], *, planned: bool = False) -> None:
     """The result of a tune on stdout, or what it is going to measure."""
-    from rich.console import Group  # noqa: PLC0415
+    from rich.console import Group
 
-    from rtgauge.report.document import tuned  # noqa: PLC0415
-    from rtgauge.report.render import console  # noqa: PLC0415
+    from rtgauge.report.document import tuned
+    from rtgauge.report.render import console
 
     def made() -> RenderableType:
         if planned:
@@ -175,10 +175,10 @@ def print_tune(document: Mapping[str, Any], *, planned: bool = False) -> None:
 
 def print_trend(document: Mapping[str, Any]) -> None:
     """A trend on stdout."""
-    from rich.console import Group  # noqa: PLC0415
+    from rich.console import Group
 
-    from rtgauge.report.document.trended import trend_document  # noqa: PLC0415
-    from rtgauge.report.render import console  # noqa: PLC0415
+    from rtgauge.report.document.trended import trend_document
+    from rtgauge.report.render import console
 
     shown = trend_document(document, pictures=False)
     _print_made(lambda: Group(*console.render(shown.sections)))

@@ -155,7 +155,7 @@ def run_words(
         if wants_help or not words:
             return _general_help(ctx, words, target, task)
         return _nothing_named()
-    from rtgauge.target import open_target  # noqa: PLC0415
+    from rtgauge.target import open_target
 
     with contextlib.ExitStack() as stack:
         targets = []
@@ -212,7 +212,7 @@ def _nothing_named() -> int:
 
 def _general_help(ctx: click.Context, words: Sequence[str], default: str, task: Task | None) -> int:
     """Help without a measurement: the measurements, the plans and the common options."""
-    from rtgauge.target import open_target  # noqa: PLC0415
+    from rtgauge.target import open_target
 
     catalogue, name = None, targets_of(words, default)[0]
     with contextlib.suppress(RtgaugeError), contextlib.closing(open_target(name)) as target:
@@ -423,7 +423,7 @@ def _consent(
     Raises UsageError if it runs programs on a target outside the lab without consent. With consent,
     prints each program and the user that it runs as.
     """
-    from rtgauge.target.base import Disturbable  # noqa: PLC0415
+    from rtgauge.target.base import Disturbable
 
     theirs = {program for step in planned for program in _programs(step)}
     places = [

@@ -67,10 +67,10 @@ def _field(name: str, text: str) -> None:
 
 def _machine() -> str:
     """What the audit says of this machine, in a line."""
-    from rtgauge.audit import audit, realtime_model  # noqa: PLC0415
-    from rtgauge.engine.environment import read_facts  # noqa: PLC0415
-    from rtgauge.report.results.labels import realtime_text  # noqa: PLC0415
-    from rtgauge.target import open_target  # noqa: PLC0415
+    from rtgauge.audit import audit, realtime_model
+    from rtgauge.engine.environment import read_facts
+    from rtgauge.report.results.labels import realtime_text
+    from rtgauge.target import open_target
 
     try:
         with contextlib.closing(open_target("local")) as target:

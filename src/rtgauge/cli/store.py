@@ -189,7 +189,7 @@ def show(run: str, as_json: bool, place: str | None) -> None:
     RUN is its number, the beginning of its id, or 'last' (default). For a study, a label, or
     STUDY@TARGET, it shows all runs, and what they prove together.
     """
-    from rtgauge.report.results import model  # noqa: PLC0415
+    from rtgauge.report.results import model
 
     with open_store(place) as store:
         document = model.build([store.get(row.id) for row in select(store.runs(), run).runs])
@@ -245,7 +245,7 @@ def report(
       rtgauge report last -o board.pdf --title "Gateway 7" --meta customer=ACME
       rtgauge report 12 13 -o results.json
     """
-    from rtgauge.report import Source, format_of, write  # noqa: PLC0415
+    from rtgauge.report import Source, format_of, write
 
     for path in output:
         format_of(path)

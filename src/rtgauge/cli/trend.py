@@ -63,9 +63,9 @@ def trend(
       rtgauge trend nightly --gate -o trend.html
       rtgauge trend nightly@lab:x86_64-rt --json
     """
-    from rtgauge.report import write_trend  # noqa: PLC0415
-    from rtgauge.report.sets.trend import Trended  # noqa: PLC0415
-    from rtgauge.report.sets.trend import trend as search  # noqa: PLC0415
+    from rtgauge.report import write_trend
+    from rtgauge.report.sets.trend import Trended
+    from rtgauge.report.sets.trend import trend as search
 
     for path in output:
         if path.suffix.lower() not in SUFFIXES:
@@ -126,8 +126,8 @@ def _analysed(
 ) -> tuple[Analysis, list[RunRow], list[dict[str, str]]]:
     """What the runs say, those that could be read, and why others could not. Each is read by
     itself, so that one that is damaged does not hide the others."""
-    from rtgauge.cli.figures import figures_of  # noqa: PLC0415
-    from rtgauge.report.results.kept import joined  # noqa: PLC0415
+    from rtgauge.cli.figures import figures_of
+    from rtgauge.report.results.kept import joined
 
     parts, read, left_out = [], [], []
     for row in rows:
@@ -148,7 +148,7 @@ def _analysed(
 
 def _gate(document: Mapping[str, Any]) -> ExitCode:
     """What a gate ends with, said in a line on stderr."""
-    from rtgauge.report.document.trended import conclusion, worse  # noqa: PLC0415
+    from rtgauge.report.document.trended import conclusion, worse
 
     say(f"gate: {conclusion(document)}")
     if worse(document):

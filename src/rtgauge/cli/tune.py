@@ -151,7 +151,7 @@ def _separate(words: Sequence[str]) -> Iterator[str]:
 
 def _resumed(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The words of the tune to resume, with those that were given now, and its record."""
-    from rtgauge.store.tunes import find_tune  # noqa: PLC0415
+    from rtgauge.store.tunes import find_tune
 
     place = words.index(_RESUME)
     rest = list(words[place + 1 :])
@@ -173,8 +173,8 @@ def _carry_out(
     record: dict[str, Any] | None,
 ) -> int:
     """Tune one target with the plan. Returns the exit code."""
-    from rtgauge.engine.study import settle  # noqa: PLC0415
-    from rtgauge.engine.tune import screening  # noqa: PLC0415
+    from rtgauge.engine.study import settle
+    from rtgauge.engine.tune import screening
 
     for path in given["report"]:
         _check_report(path)
@@ -210,7 +210,7 @@ def _carry_out(
 
 
 def _check_report(path: Path) -> None:
-    from rtgauge.cli.carry_out import check_report  # noqa: PLC0415
+    from rtgauge.cli.carry_out import check_report
 
     check_report(path)
     if path.suffix.lower() not in (".html", ".md", ".json"):
@@ -219,7 +219,7 @@ def _check_report(path: Path) -> None:
 
 def _check_target(target: Target, factors: Sequence[Factor], command: str) -> None:
     """Raise UsageError where the target cannot have these configurations."""
-    from rtgauge.target.base import Bootable  # noqa: PLC0415
+    from rtgauge.target.base import Bootable
 
     if isinstance(target, Bootable):
         if target.obstacle:
@@ -243,8 +243,8 @@ def _check_target(target: Target, factors: Sequence[Factor], command: str) -> No
 
 def _check_present(target: Target, factors: Sequence[Factor]) -> None:
     """Raise UsageError for an argument that the kernel has already."""
-    from rtgauge.engine.boot import command_line  # noqa: PLC0415
-    from rtgauge.engine.environment import read_facts  # noqa: PLC0415
+    from rtgauge.engine.boot import command_line
+    from rtgauge.engine.environment import read_facts
 
     wanted = kernel_arguments(factors)
     present = command_line(read_facts(target.environment())[1]) if wanted else []
@@ -293,8 +293,8 @@ def _record(
     given: Mapping[str, Any],
     words: Sequence[str],
 ) -> dict[str, Any]:
-    from rtgauge.store import new_run_id  # noqa: PLC0415
-    from rtgauge.store.tunes import FORMAT, VERSION  # noqa: PLC0415
+    from rtgauge.store import new_run_id
+    from rtgauge.store.tunes import FORMAT, VERSION
 
     return {
         "format": FORMAT,
@@ -335,7 +335,7 @@ def _announce(
 
 def _run_s(plan: Plan, target: Target, catalogue: Catalogue, *, rebooted: bool) -> float:
     """Seconds that a run is expected to take."""
-    from rtgauge.target.base import CROWDED, Bootable, pace_of  # noqa: PLC0415
+    from rtgauge.target.base import CROWDED, Bootable, pace_of
 
     measuring = sum(expected_ns(step, catalogue) or GUESS_NS for step in plan.steps) / 1e9
     boot = BOOT_S if isinstance(target, Bootable) else REBOOT_S if rebooted else 2.0
@@ -343,7 +343,7 @@ def _run_s(plan: Plan, target: Target, catalogue: Catalogue, *, rebooted: bool) 
 
 
 def _at_once(target: Target) -> int:
-    from rtgauge.target.base import pace_of  # noqa: PLC0415
+    from rtgauge.target.base import pace_of
 
     return len(os.sched_getaffinity(0)) if pace_of(target).independent else 1
 
@@ -423,8 +423,8 @@ class _Tune:
     # --- the whole ---
 
     def carry_out(self) -> int:
-        from rtgauge.engine.study import Interruption  # noqa: PLC0415
-        from rtgauge.store.tunes import TuneFile  # noqa: PLC0415
+        from rtgauge.engine.study import Interruption
+        from rtgauge.store.tunes import TuneFile
 
         interruption = Interruption()
         file = TuneFile(self._store, self._record["study"])
@@ -448,8 +448,8 @@ class _Tune:
 
     def _measure(self, interruption: Interruption, save: Any) -> bool:
         """All runs, and the target as it was at the end; whether all were made."""
-        from rtgauge.engine.tune import Tried, Tuner, confirmation  # noqa: PLC0415
-        from rtgauge.report.sets.tuned import helpful  # noqa: PLC0415
+        from rtgauge.engine.tune import Tried, Tuner, confirmation
+        from rtgauge.report.sets.tuned import helpful
 
         with self._booters() as booters:
             tuner = Tuner(
@@ -479,10 +479,10 @@ class _Tune:
 
     @contextlib.contextmanager
     def _booters(self) -> Iterator[list[Any]]:
-        from rtgauge.engine.boot import Booter  # noqa: PLC0415
-        from rtgauge.engine.study import settle  # noqa: PLC0415
-        from rtgauge.target import open_target  # noqa: PLC0415
-        from rtgauge.target.base import Reconnecting  # noqa: PLC0415
+        from rtgauge.engine.boot import Booter
+        from rtgauge.engine.study import settle
+        from rtgauge.target import open_target
+        from rtgauge.target.base import Reconnecting
 
         patience = parse_duration(self._given["boot_timeout"]) / 1e9
         reconnect = reconnect_s(self._given)
@@ -507,8 +507,8 @@ class _Tune:
 
     def _result(self) -> dict[str, Any]:
         """The record with the effects that its runs show."""
-        from rtgauge.report import model  # noqa: PLC0415
-        from rtgauge.report.sets.tuned import tuned  # noqa: PLC0415
+        from rtgauge.report import model
+        from rtgauge.report.sets.tuned import tuned
 
         ids = [row["run"] for row in self._record["configurations"] if row["state"] == "complete"]
         known = {row.id for row in self._store.runs()}
@@ -516,7 +516,7 @@ class _Tune:
         return tuned(self._record, model.analyse(runs, pictures=False))
 
     def _show(self, result: dict[str, Any]) -> None:
-        from rtgauge.report import write_tune  # noqa: PLC0415
+        from rtgauge.report import write_tune
 
         if self._given["json"]:
             print_json(result)

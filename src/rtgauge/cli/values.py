@@ -82,8 +82,8 @@ def runs() -> StringParamType:
 
 
 def _targets() -> dict[str, str]:
-    from rtgauge.lab.boards import BOARDS  # noqa: PLC0415
-    from rtgauge.lab.registry import own_names  # noqa: PLC0415
+    from rtgauge.lab.boards import BOARDS
+    from rtgauge.lab.registry import own_names
 
     found = {"local": "this machine", "fake": "a simulated target"}
     found.update((f"lab:{name}", "emulated board") for name in BOARDS)
@@ -100,19 +100,19 @@ def _targets() -> dict[str, str]:
 
 
 def _boards() -> dict[str, str]:
-    from rtgauge.lab.registry import boards  # noqa: PLC0415
+    from rtgauge.lab.registry import boards
 
     return dict.fromkeys(boards(), "emulated board")
 
 
 def _own_boards() -> dict[str, str]:
-    from rtgauge.lab.registry import own_names  # noqa: PLC0415
+    from rtgauge.lab.registry import own_names
 
     return dict.fromkeys(own_names(), "emulated board with your kernel")
 
 
 def _runs() -> dict[str, str]:
-    from rtgauge.store import Store  # noqa: PLC0415
+    from rtgauge.store import Store
 
     with Store.open(project().of_commands().get("place")) as store:
         rows = store.runs()
