@@ -82,7 +82,7 @@ static int tracing_open_file(const struct tracing *tracing, const char *file, in
 	return fd < 0 ? -errno : fd;
 }
 
-/* Of each of the two buffers of a CPU. */
+/* Size of each of the two buffers of a CPU. */
 static int64_t tracing_kb(const struct cpulist *cpus)
 {
 	int64_t bytes = value_memory_available() / 16;
