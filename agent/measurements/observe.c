@@ -38,6 +38,8 @@
 #define OBSERVE_STATUS 4096
 #define OBSERVE_RULE "no event was lost"
 
+enum observe_event { OBSERVE_LEAVES, OBSERVE_RUNS };
+
 struct observe_thread {
 	pid_t tid;
 	char name[OBSERVE_NAME];
@@ -47,8 +49,10 @@ struct observe_thread {
 	int64_t from_ns; /* of its struct observe_count, as until_ns */
 	int64_t until_ns;
 	bool counted; /* the sample that ended at runs_ns */
-	int64_t left; /* events of leaving the CPU between the readings of the kernel's count */
-	bool after;   /* one more is counted: of a switch that was under way at the last reading */
+	/* Events between the readings of the kernel's count: from the thread, and to it. One more is
+	 * counted: of a switch that was under way at the last reading. */
+	int64_t events[2];
+	bool after[2];
 	int64_t count;
 	int64_t sum_ns;
 	int64_t most_ns;
@@ -296,29 +300,31 @@ static void observe_waking(struct step *step, struct observe *state, int64_t tid
 		thread->waking_ns = time_ns;
 }
 
+/* A switch has its event just after the kernel counted it. The trace rounds to 1 us. */
+static void observe_count_event(struct observe_thread *thread, enum observe_event event,
+				int64_t time_ns)
+{
+	if (time_ns + NSEC_PER_USEC <= thread->from_ns)
+		return;
+	if (thread->until_ns && time_ns > thread->until_ns + NSEC_PER_USEC) {
+		if (thread->after[event])
+			return;
+		thread->after[event] = true;
+	}
+	thread->events[event]++;
+}
+
 static void observe_runs(struct step *step, struct observe *state, int64_t tid, int64_t time_ns)
 {
 	struct observe_thread *thread = tid > 0 ? observe_find(state, (pid_t)tid) : NULL;
 
 	if (!thread)
 		return;
+	observe_count_event(thread, OBSERVE_RUNS, time_ns);
 	thread->runs_ns = time_ns;
 	thread->counted = false;
 	if (thread->waking_ns)
 		observe_took(step, state, thread, time_ns - thread->waking_ns);
-}
-
-/* A switch has its event just after the kernel counted it. The trace rounds to 1 us. */
-static void observe_count_event(struct observe_thread *thread, int64_t time_ns)
-{
-	if (time_ns + NSEC_PER_USEC <= thread->from_ns)
-		return;
-	if (thread->until_ns && time_ns > thread->until_ns + NSEC_PER_USEC) {
-		if (thread->after)
-			return;
-		thread->after = true;
-	}
-	thread->left++;
 }
 
 /* A thread that was still running when it was woken did not have to wait for the CPU. */
@@ -329,7 +335,7 @@ static void observe_leaves(struct observe *state, int64_t tid, int64_t time_ns)
 	if (!thread)
 		return;
 	thread->leaves_ns = time_ns;
-	observe_count_event(thread, time_ns);
+	observe_count_event(thread, OBSERVE_LEAVES, time_ns);
 	if (thread->waking_ns <= time_ns)
 		thread->waking_ns = 0;
 }
@@ -457,20 +463,24 @@ static void observe_count_all(struct observe *state)
 		closedir(dir);
 }
 
-/* Some kernels omit switches of an idle CPU from the trace, and report no loss. */
+/* Some kernels omit switches from the idle task, and report no loss. A thread comes to a CPU as often
+ * as it leaves one, or once less if it ran at the first reading. */
 static void observe_compare_counts(struct observe *state)
 {
 	for (int i = 0; i < state->counts_used; i++) {
 		const struct observe_count *count = &state->counts[i];
 		const struct observe_thread *thread = observe_row(state, count->tid);
-		int64_t switches = count->last - count->first;
+		int64_t switches = count->last - count->first,
+			seen = thread->events[OBSERVE_RUNS] + 1;
 
 		/* another thread has its ID now, or the count of a 32-bit system began again at 0 */
 		if (count->last < count->first || (!thread->tid && state->refused))
 			continue;
+		if (seen > thread->events[OBSERVE_LEAVES])
+			seen = thread->events[OBSERVE_LEAVES];
 		state->switches += switches;
-		if (switches > thread->left)
-			state->unreported += switches - thread->left;
+		if (switches > seen)
+			state->unreported += switches - seen;
 	}
 }
 

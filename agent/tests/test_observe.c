@@ -91,28 +91,37 @@ static void test_counted_events(struct tap *tap)
 	state.counts_used = 1;
 	state.counts[0] = (struct observe_count){ .tid = self, .from_ns = 12000122000 };
 	feed(LEAVES, self);
-	tap_check(tap, !thread()->left, "an event before the first count is in that");
+	tap_check(tap, !thread()->events[OBSERVE_LEAVES],
+		  "an event before the first count is in that");
 	begin();
 	state.counts[0].from_ns = 12000120900;
 	feed(LEAVES, self);
-	tap_check(tap, thread()->left == 1, "the time of an event is rounded");
+	tap_check(tap, thread()->events[OBSERVE_LEAVES] == 1, "the time of an event is rounded");
 	feed(LEAVES, self);
-	tap_check(tap, thread()->left == 2, "each event between the counts");
+	tap_check(tap, thread()->events[OBSERVE_LEAVES] == 2, "each event between the counts");
 	begin();
 	state.counts[0].until_ns = 12000100000;
 	state.counts[0].from_ns = 0;
 	feed(LEAVES, self);
 	feed(LEAVES, self);
 	feed(LEAVES, self);
-	tap_check(tap, thread()->left == 1, "one of those after the last count may be in that");
+	tap_check(tap, thread()->events[OBSERVE_LEAVES] == 1,
+		  "one of those after the last count may be in that");
 	state.recounted = true;
 	state.counts[0].last = 3;
 	observe_compare_counts(&state);
 	tap_check(tap, state.switches == 3 && state.unreported == 2,
 		  "events after the last count make up for none before it");
+	state.counts[0].last = 2;
+	state.switches = state.unreported = 0;
+	for (int i = 0; i < 3; i++)
+		observe_leaves(&state, self, 12000090000 + i);
+	observe_compare_counts(&state);
+	tap_check(tap, state.switches == 2 && state.unreported == 1,
+		  "a thread that leaves a CPU came to it before");
 	state.counts[0].first = 4;
 	observe_compare_counts(&state);
-	tap_check(tap, state.switches == 3 && state.unreported == 2,
+	tap_check(tap, state.switches == 2 && state.unreported == 1,
 		  "a count that fell is left out");
 	state.counts_used = 0;
 	state.recounted = false;
