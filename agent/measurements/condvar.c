@@ -117,8 +117,8 @@ static const struct measurement_entry condvar_limitations[] = {
 	{ HANDOVER_LATER, "glibc wakes the waiters that came before a signal first (since 2.25)" },
 #endif
 #else
-	{ HANDOVER_FIRST, "musl wakes the waiters of a condition variable as they came" },
-	{ HANDOVER_LATER, "musl wakes the waiters of a condition variable as they came" },
+	{ HANDOVER_FIRST, "musl wakes the waiters of a condition variable in order of arrival" },
+	{ HANDOVER_LATER, "musl wakes the waiters of a condition variable in order of arrival" },
 #endif
 	{ NULL, NULL },
 };

@@ -44,6 +44,7 @@ from rtgauge.report.results.labels import (
     is_response,
     lab_text,
     load_text,
+    made_of_a_file,
     ordinary_policies,
     peak,
     series_labels,
@@ -82,6 +83,7 @@ ACTIONS: Final = 3
 NAMES: Final = 4
 """Names in a list of findings or steps, beyond which the rest is counted."""
 EXPLAIN: Final = "rtgauge explain"
+ON_THE_BOARD: Final = "gives the figures of the hardware (root@board: its address)"
 BOARD: Final = "ssh://root@board"
 """The target in commands that measure on a board in place of an emulated one."""
 EVALUATION: Final = "evaluate"
@@ -297,6 +299,8 @@ def _unmeasured(data: _Data) -> _Found | None:
         why = f"the clock source, {clock}, advances by whole ticks"
     elif data.due and not data.real:
         why = "latency without real-time priority"
+        if not any(step["budget"] for step in steps):
+            why += " (and no budget given)"
     elif (data.real and not data.proper) or (data.verdicts and not _undisturbed(data)):
         why = "an injection disturbed the run on purpose"
     elif lost * 2 > len(steps):
@@ -621,7 +625,11 @@ def _likely(data: _Data) -> tuple[Line, str]:
         if run["environment"]["realtime"] in _NOT_RT:
             text += ", and this kernel is not PREEMPT_RT: its longest sections delay every task"
         return line(text + "."), stop
-    return line("The data do not show what caused the maximum."), stop
+    text = "The data do not show what caused the maximum."
+    if not stop and waits_for_answers(one["name"], one["unit"]) and not made_of_a_file(run):
+        where = "" if run["target"] in ("", "local") else f" --target {shlex.quote(run['target'])}"
+        text += f" rtgauge run timer{where} --explain shows what makes tasks late."
+    return line(text), stop
 
 
 def _explained(run: Model, one: Model) -> str:
@@ -729,11 +737,16 @@ def _unraised(data: _Data) -> str:
         return ""
     raised = one["count"] + one["unanswered"]
     asked = data.step(one)["parameters"].get("samples", "")
-    text = f" {numbers.count(one['unanswered'])} of {numbers.count(raised)} events had no answer"
+    text = f" All {numbers.count(raised)} events were answered."
+    if one["unanswered"]:
+        text = (
+            f" {numbers.count(one['unanswered'])} of {numbers.count(raised)} events had no answer."
+        )
     lacking = int(asked) - raised if asked.isdecimal() else 0
     if lacking > 0:
-        text += f", {numbers.count(lacking)} of {numbers.count(int(asked))} were not raised"
-    return f"{text}."
+        of = f"{numbers.count(lacking)} of {numbers.count(int(asked))}"
+        text += f" The run ended before the other {of}."
+    return text
 
 
 # --- what to do next -----------------------------------------------------------------------------
@@ -802,7 +815,7 @@ def _more_samples(data: _Data, longer: str) -> Iterator[Action]:
     """What makes the figures those of the hardware, and what makes them surer."""
     if "lab" in data.run["environment"] and data.top is not None:
         command = _on_the_board(data)
-        yield Action("Measure on the board itself", command, "gives the figures of the hardware")
+        yield Action("Measure on the board itself", command, ON_THE_BOARD)
     if longer and not _cut(data):
         if data.verdicts and all(verdict["needed_s"] is None for verdict in data.verdicts):
             yield Action("Take more samples", longer, "the budget can be judged")
@@ -845,7 +858,7 @@ def _privileged(data: _Data, found: Sequence[Model]) -> Iterator[Action]:
     yield Action(text, _raised(data), "shows the latency of a real-time task")
     if found and found[0]["command"]:
         text = "Or allow the user real-time priority"
-        yield Action(text, found[0]["command"], "no root needed")
+        yield Action(text, found[0]["command"], "then no root is needed")
 
 
 def _raised(data: _Data) -> str:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer import ACTIONS, BOARD, Action, answer_of
+from rtgauge.report.document.answer import ACTIONS, BOARD, ON_THE_BOARD, Action, answer_of
 from rtgauge.report.results.again import step_command
 from rtgauge.report.sets.decide import WITHIN
 
@@ -61,8 +61,7 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         yield Action(text, answer.cause_command, answer.cause_hint)
     if any(one["emulated"] for one in document["sets"]):
         command = _study(quantity, sets[0], [BOARD], BLOCKS)
-        yield Action("Measure on the board itself, with each kernel", command,
-                     "gives the figures of the hardware")  # fmt: skip
+        yield Action("Measure on the board itself, with each kernel", command, ON_THE_BOARD)
     if more and decided:
         yield repeat
     if words := _selection(sets):

@@ -95,7 +95,9 @@ def _good_enough(answers: Sequence[Answer]) -> str:
     if worst.cycles:
         late, least = _late(worst), shortest(worst.cycles)
         said = "No budget given: "
-        said += f"too late for cycles up to {numbers.time(late[-1].interval_ns)}" if late else ""
+        if late:
+            longest = numbers.time(late[-1].interval_ns)
+            said += f"too late for cycles up to {longest} ({late[-1].text}, a fifth)"
         if least is not None:
             return (
                 said
@@ -106,7 +108,7 @@ def _good_enough(answers: Sequence[Answer]) -> str:
         if open_ is None:
             return said
         return said + (
-            f"{'; longer ones are not' if late else 'short enough for all cycles, but none is'} "
+            f"{'; longer ones are not' if late else 'low enough for every cycle, but none is'} "
             f"proven ({open_.text})"
         )
     many = Counter(answer.title for answer in answers)[worst.title]

@@ -205,7 +205,7 @@ def told(run: Model) -> list[str]:
     meant = [one for one in dict.fromkeys(loads) if one]
     load = "idle" if facts["Load"] == "idle" else f"load: {facts['Load']}"
     said.append(f"{load} ({'; '.join(meant)})" if len(meant) == 1 else load)
-    return [*said, f"run of {facts['Length']}"]
+    return [*said, f"run of {facts['Length']} with its set-up"]
 
 
 def _commands(steps: Sequence[Model]) -> str:
