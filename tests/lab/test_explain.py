@@ -87,7 +87,10 @@ def test_each_disturbance_is_blamed_where_it_shows(
         assert cause["rest_ns"] <= cause["latency_ns"] / 100
         kind, contexts = [NOWHERE, *kinds.values()][cause["step"]]
         if cause["context"] not in contexts:
-            assert DISTURBER not in cause["blame"], cause
+            # what shows is the thread's own sleep and wake-up, some µs, not what it does for 200
+            shown = [one for one in cause["segments"] if one["task"]]
+            own = sum(one["length_ns"] for one in shown if one["task"]["name"] == DISTURBER)
+            assert own < 10_000, cause
             assert cause["latency_ns"] < 30_000
             continue
         sums = _sums(cause)
@@ -235,7 +238,8 @@ def test_a_lock_of_the_kernel_is_blamed_with_its_owner_and_remedy(
     (cause,) = done.json()["causes"]
     assert "lock in get_random_u16" in cause["blame"]
     locks = [one for one in cause["segments"] if one["kind"] == "lock"]
-    assert {one["function"] for one in locks} == {"get_random_u16"}
+    random = "get_random_u16"
+    assert all(random in (one["function"], *one["stack"]) for one in locks)
     assert "load/sched" in {one["owner"]["name"] for one in locks if one["owner"]}
     assert any("invoke_syscall" in one["stack"] for one in locks)
     assert "randomize_kstack_offset=off" in cause["remedies"][0]["command"]

@@ -32,6 +32,7 @@ SOURCES: Final = (
     "base/shared",
     "base/value",
     "base/version",
+    "core/core_linux",
     "methods/tick",
     "run/drain",
     "run/explain",
