@@ -18,6 +18,7 @@ from rtgauge.target.local import find_agent
 # CLOCK_MONOTONIC_COARSE, which Python does not name
 CONFIGURED_HZ = round(1 / time.clock_getres(6))
 LAST_CPU = str(max(os.sched_getaffinity(0)))
+EDGES = 4  # of the series of loops in a step this short
 
 
 @pytest.fixture(name="agent")
@@ -131,8 +132,9 @@ def test_every_loop_is_on_one_line(agent: str, tmp_path: Path, priority: str) ->
             assert stream.samples[series[name, policy].series] == line
         # a tick each; with another thread or without
         hits = count(ticks[policy], "with a tick")
-        # those that took half a period held more than a tick
-        assert loops[1] + loops[2] <= hits <= loops[1] + loops[2] + loops[3]
+        # those that took half a period held more than a tick, and no hit is one so close to the
+        # begin or the end of a series of loops that it might be outside
+        assert loops[1] + loops[2] - EDGES <= hits <= loops[1] + loops[2] + loops[3]
         assert ticks[policy]["period"] == round(1e9 / CONFIGURED_HZ)
     skipped = [v for v in stream.records if isinstance(v, Verdict)]
     seen = {policy for policy in policies if ticks[policy]["with a tick"]}
