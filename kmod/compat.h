@@ -9,6 +9,7 @@
 #include <linux/gpio/driver.h>
 #include <linux/hrtimer.h>
 #include <linux/interrupt.h>
+#include <linux/irq.h>
 #include <linux/irqdesc.h>
 #include <linux/irqdomain.h>
 #include <linux/mm.h>
@@ -33,8 +34,11 @@ static inline void compat_hrtimer_setup(struct hrtimer *timer,
 #endif
 }
 
+/* Kernels for a single CPU, without CONFIG_SMP, refuse it. */
 static inline int compat_irq_set_affinity(unsigned int irq, const struct cpumask *mask)
 {
+	if (!IS_ENABLED(CONFIG_SMP))
+		return 0;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 17, 0)
 	return irq_set_affinity_and_hint(irq, mask);
 #else
@@ -42,7 +46,7 @@ static inline int compat_irq_set_affinity(unsigned int irq, const struct cpumask
 #endif
 }
 
-/* What request_irq() had set up is left as it is; only the hint's memory is ours. */
+/* Keeps the set-up of request_irq(), and frees only the memory of the hint. */
 static inline void compat_irq_forget_affinity(unsigned int irq)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 17, 0)
@@ -61,7 +65,7 @@ static inline void compat_vm_keep_read_only(struct vm_area_struct *vma)
 #endif
 }
 
-/* What the tracepoint sched_switch gives its probes. */
+/* Arguments of probes of the tracepoint sched_switch. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 19, 0)
 #define COMPAT_SWITCH_ARGUMENTS \
 	bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state
@@ -72,7 +76,10 @@ static inline void compat_vm_keep_read_only(struct vm_area_struct *vma)
 #define COMPAT_SWITCH_ARGUMENTS bool preempt, struct task_struct *prev, struct task_struct *next
 #endif
 
-/* The states in which a task waits, also for a lock that sleeps on PREEMPT_RT. */
+/*
+ * The states in which a task waits, as tracefs reports them: also for a lock that sleeps on
+ * PREEMPT_RT, and 0x80 for one that waits for work (TASK_IDLE).
+ */
 static inline unsigned int compat_task_state(struct task_struct *task)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
@@ -83,6 +90,10 @@ static inline unsigned int compat_task_state(struct task_struct *task)
 #ifdef TASK_RTLOCK_WAIT
 	if (state & TASK_RTLOCK_WAIT)
 		return TASK_UNINTERRUPTIBLE;
+#endif
+#ifdef TASK_NOLOAD
+	if (state & TASK_NOLOAD)
+		return 0x80;
 #endif
 	return state & 0xff;
 }
@@ -173,9 +184,10 @@ static inline bool compat_gpio_is_generic(const struct gpio_chip *chip)
 #endif
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 19, 0)
-#define COMPAT_GPIO_IRQ_CHIP .flags = IRQCHIP_IMMUTABLE, GPIOCHIP_IRQ_RESOURCE_HELPERS,
+#define COMPAT_GPIO_IRQ_CHIP \
+	.flags = IRQCHIP_IMMUTABLE | COMPAT_IRQCHIP_SAFE, GPIOCHIP_IRQ_RESOURCE_HELPERS,
 #else
-#define COMPAT_GPIO_IRQ_CHIP
+#define COMPAT_GPIO_IRQ_CHIP .flags = COMPAT_IRQCHIP_SAFE,
 #endif
 
 #if IS_ENABLED(CONFIG_GPIOLIB_IRQCHIP)
@@ -198,6 +210,32 @@ static inline void compat_handle_domain_irq(struct irq_domain *domain, unsigned 
 	generic_handle_irq(irq_find_mapping(domain, number));
 #endif
 }
+
+/*
+ * Kernels with an interrupt pipeline (Dovetail): handlers that run out-of-band, chips that are made
+ * for it, and locks of both.
+ */
+#ifdef CONFIG_IRQ_PIPELINE
+#define COMPAT_IRQF_OOB IRQF_OOB
+#define COMPAT_IRQCHIP_SAFE IRQCHIP_PIPELINE_SAFE
+typedef hard_spinlock_t compat_hard_spinlock_t;
+
+static inline bool compat_irq_is_oob(unsigned int irq)
+{
+	const struct irq_chip *chip = irq_get_chip(irq);
+
+	return chip && chip->flags & IRQCHIP_PIPELINE_SAFE;
+}
+#else
+#define COMPAT_IRQF_OOB 0
+#define COMPAT_IRQCHIP_SAFE 0
+typedef raw_spinlock_t compat_hard_spinlock_t;
+
+static inline bool compat_irq_is_oob(unsigned int irq)
+{
+	return false;
+}
+#endif
 
 /* For work that is bound to no CPU, so that it leaves the measured one alone. */
 static inline struct workqueue_struct *compat_unbound_workqueue(void)

@@ -59,7 +59,7 @@ static int priority = PRIORITY_LOW;
 module_param(priority, int, 0444);
 MODULE_PARM_DESC(priority, PRIORITIES);
 
-/* What happened so far; written by the one thread or tasklet. */
+/* Counters, written by the one thread or tasklet. */
 static unsigned long done;
 static unsigned long late;
 static unsigned long longest_ns;

@@ -33,11 +33,11 @@ struct doorbell {
 	struct doorbell_memory __iomem *memory;
 	u32 ring; /* what is written to DOORBELL_RING */
 	int irq;
-	raw_spinlock_t lock;	   /* of what follows; taken in hard interrupts */
-	u32 outputs;		   /* lines that are driven here */
-	u32 heard;		   /* lines whose changes are interrupts */
-	u32 types[DOORBELL_LINES]; /* IRQ_TYPE_EDGE_* */
-	u32 seen[DOORBELL_LINES];  /* changes */
+	compat_hard_spinlock_t lock; /* of what follows; taken in hard interrupts */
+	u32 outputs;		     /* lines that are driven here */
+	u32 heard;		     /* lines whose changes are interrupts */
+	u32 types[DOORBELL_LINES];   /* IRQ_TYPE_EDGE_* */
+	u32 seen[DOORBELL_LINES];    /* changes */
 };
 
 /* --- lines --- */
@@ -92,7 +92,7 @@ static int doorbell_output(struct gpio_chip *chip, unsigned int line, int high)
 	return 0;
 }
 
-/* What nobody drives is low outside. */
+/* A line that is not driven is low outside. */
 static int doorbell_input(struct gpio_chip *chip, unsigned int line)
 {
 	struct doorbell *d = gpiochip_get_data(chip);
@@ -118,7 +118,7 @@ static void doorbell_mask(struct irq_data *data)
 	gpiochip_disable_irq(&d->chip, irqd_to_hwirq(data));
 }
 
-/* What changed before is nobody's. */
+/* Earlier changes have no owner. */
 static void doorbell_unmask(struct irq_data *data)
 {
 	struct doorbell *d = gpiochip_get_data(irq_data_get_irq_chip_data(data));
@@ -258,7 +258,8 @@ static int doorbell_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	if (err < 0)
 		goto out_unmap;
 	d->irq = pci_irq_vector(pci, 0);
-	err = request_irq(d->irq, doorbell_rung, IRQF_NO_THREAD, DOORBELL_LABEL, d);
+	err = request_irq(d->irq, doorbell_rung, IRQF_NO_THREAD | COMPAT_IRQF_OOB, DOORBELL_LABEL,
+			  d);
 	if (err)
 		goto out_free_vectors;
 	/* where a board answers that was not told otherwise */

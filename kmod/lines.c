@@ -6,6 +6,7 @@
 #include <linux/string.h>
 
 #include "compat.h"
+#include "core.h"
 #include "lines.h"
 #include "source.h"
 
@@ -24,6 +25,16 @@ static const char *const lines_hard_drivers[] = {
 	"pl061_gpio",	    "pinctrl-bcm2835",	 "omap_gpio",
 	"rtgauge_doorbell", "tegra-gpio",	 "tegra186-gpio",
 	"gpio-at91",	    "pinctrl-at91-pio4", COMPAT_GPIO_HARD_DRIVERS,
+};
+
+/*
+ * Drivers that read and drive a line out-of-band: with no lock, or with one of Dovetail's
+ * (hard_spinlock_t), as its sources for Linux 6.6 have it. That the interrupts of a chip reach the
+ * core says nothing about that: gpio-mxc drives its lines by gpio-mmio, under a lock of Linux.
+ */
+static const char *const lines_core_drivers[] = {
+	"pl061_gpio", "pinctrl-bcm2835",  "omap_gpio",	   "davinci_gpio",
+	"zynq-gpio",  "rtgauge_doorbell", "rtgauge_wired",
 };
 
 static struct gpiod_lookup_table *lines_table(const struct rtgauge_setup *setup)
@@ -101,20 +112,24 @@ int lines_take(struct lines *lines, const struct rtgauge_setup *setup)
 	return err == -ENOTSUPP ? -EOPNOTSUPP : err;
 }
 
-bool lines_hard(const struct lines *lines)
+static bool lines_driver_is_of(const struct lines *lines, const char *const *drivers, size_t count)
 {
-	const struct gpio_chip *chip = gpiod_to_chip(lines->output);
-	struct device *parent = chip->parent;
-	unsigned int i;
+	const struct device *parent = gpiod_to_chip(lines->output)->parent;
+	size_t i;
 
-	if (!IS_ENABLED(CONFIG_PREEMPT_RT) || compat_gpio_is_generic(chip))
-		return true;
 	if (!parent || !parent->driver)
 		return false;
-	for (i = 0; i < ARRAY_SIZE(lines_hard_drivers); i++)
-		if (!strcmp(parent->driver->name, lines_hard_drivers[i]))
+	for (i = 0; i < count; i++)
+		if (!strcmp(parent->driver->name, drivers[i]))
 			return true;
 	return false;
+}
+
+bool lines_hard(const struct lines *lines)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT) || compat_gpio_is_generic(gpiod_to_chip(lines->output)))
+		return true;
+	return lines_driver_is_of(lines, lines_hard_drivers, ARRAY_SIZE(lines_hard_drivers));
 }
 
 int lines_request(struct lines *lines, irq_handler_t handler, unsigned long trigger,
@@ -125,6 +140,12 @@ int lines_request(struct lines *lines, irq_handler_t handler, unsigned long trig
 
 	if (irq <= 0)
 		return -EOPNOTSUPP;
+	if (session_on_core(s)) {
+		if (!compat_irq_is_oob(irq) ||
+		    !lines_driver_is_of(lines, lines_core_drivers, ARRAY_SIZE(lines_core_drivers)))
+			return -EOPNOTSUPP;
+		trigger |= COMPAT_IRQF_OOB;
+	}
 	err = request_threaded_irq(irq, handler, session_irq_thread(s),
 				   trigger | IRQF_NO_THREAD | IRQF_NOBALANCING, "rtgauge-gpio", s);
 	if (err)

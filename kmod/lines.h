@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Two lines of one GPIO chip: an output that is driven, an input that interrupts. Found by the
- * chip's label and their numbers, and put back as they were.
+ * chip's label and their numbers, and restored.
  */
 #ifndef RTGAUGE_LINES_H
 #define RTGAUGE_LINES_H

@@ -11,6 +11,7 @@
 #include <linux/uaccess.h>
 #include <generated/utsrelease.h>
 
+#include "core.h"
 #include "session.h"
 #include "source.h"
 #include "traces.h"
@@ -95,7 +96,7 @@ static long rtgauge_ioctl(struct file *file, unsigned int request, unsigned long
 	switch (request) {
 	case RTGAUGE_INFO:
 		u.info.interface_version = RTGAUGE_INTERFACE_VERSION;
-		u.info.sources = RTGAUGE_SOURCE_PCI;
+		u.info.sources = RTGAUGE_SOURCE_COBALT;
 		u.info.room_max = RTGAUGE_ROOM_MAX;
 		u.info.contexts = SESSION_CONTEXTS;
 		strscpy(u.info.module_version, RTGAUGE_MODULE_VERSION,
@@ -139,6 +140,11 @@ static const struct file_operations rtgauge_operations = {
 	.compat_ioctl = compat_ptr_ioctl,
 };
 
+struct session *session_of(const struct file *file)
+{
+	return file->f_op == &rtgauge_operations ? file->private_data : NULL;
+}
+
 static struct miscdevice rtgauge_device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "rtgauge",
@@ -158,8 +164,13 @@ static int __init rtgauge_init(void)
 	err = traces_init();
 	if (err)
 		goto out_device;
+	err = core_cobalt_init();
+	if (err)
+		goto out_traces;
 	return 0;
 
+out_traces:
+	traces_exit();
 out_device:
 	misc_deregister(&rtgauge_device);
 out_sessions:
@@ -169,6 +180,7 @@ out_sessions:
 
 static void __exit rtgauge_exit(void)
 {
+	core_cobalt_exit();
 	traces_exit();
 	misc_deregister(&rtgauge_device);
 	sessions_exit();

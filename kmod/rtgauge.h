@@ -47,11 +47,12 @@
 #define RTGAUGE_SOURCE_GPIO 3
 #define RTGAUGE_SOURCE_EXTERNAL 4 /* edges from outside: for RTGAUGE_KIND_RESPONSE alone */
 #define RTGAUGE_SOURCE_PCI 5
+#define RTGAUGE_SOURCE_COBALT 6 /* the timer of Xenomai's Cobalt core: RTGAUGE_SETUP_COBALT */
 
-/* What is measured: the stamps that are taken, and the threads that may be woken. */
+/* Kinds of measurement: the stamps, and the threads that may be woken. */
 #define RTGAUGE_KIND_TIMER 1	     /* entry_ns, before a wake-up wake_ns. Any contexts */
-#define RTGAUGE_KIND_IRQ_LATENCY 2   /* entry_ns, end_ns; wakes nobody */
-#define RTGAUGE_KIND_IRQ_DISPATCH 3  /* entry_ns, end_ns, the mapped page; wakes nobody */
+#define RTGAUGE_KIND_IRQ_LATENCY 2   /* entry_ns, end_ns; wakes no thread */
+#define RTGAUGE_KIND_IRQ_DISPATCH 3  /* entry_ns, end_ns, the mapped page; wakes no thread */
 #define RTGAUGE_KIND_IRQ_TO_THREAD 4 /* entry_ns, wake_ns; wakes at least one */
 #define RTGAUGE_KIND_RESPONSE 5	     /* entry_ns, end_ns; an edge is answered on another line */
 
@@ -65,7 +66,7 @@
  * SOFTIRQ is a tasklet: after the interrupt, on PREEMPT_RT in ksoftirqd. WORKQUEUE is the queue
  * system_highpri_wq, on the session's CPU. THREADED is the interrupt's own thread, as
  * request_threaded_irq() makes it, on the session's CPU; for sources with RTGAUGE_SOURCE_THREADED.
- * RTGAUGE_KIND_RESPONSE takes exactly one, any but USER: that which answers.
+ * RTGAUGE_KIND_RESPONSE takes exactly one, any but USER, on Cobalt USER too: the one that answers.
  */
 #define RTGAUGE_CONTEXT_IRQ 0x1
 #define RTGAUGE_CONTEXT_KERNEL 0x2
@@ -87,7 +88,8 @@
 /*
  * A line that does not come to rest is given up: after more than so many edges (the default, and
  * what can be asked for at most), or half of the time in the handler, within a window. One edge
- * counts as RTGAUGE_DELAY_BUSY_MAX_NS in the handler at most.
+ * counts as RTGAUGE_DELAY_BUSY_MAX_NS in the handler at most. On Cobalt, Linux turns the interrupt
+ * off: a storm that leaves Linux no time at all does not end.
  */
 #define RTGAUGE_STORM_WINDOW_NS 100000000U
 #define RTGAUGE_STORM_EDGES 2000U
@@ -107,7 +109,7 @@ struct rtgauge_info {
 
 /*
  * RTGAUGE_SOURCE: one event source. In any state. For the GPIO, available means that the module
- * was built with it; whether two lines can be had shows in RTGAUGE_SETUP.
+ * was built with it; whether two lines are available shows in RTGAUGE_SETUP.
  */
 #define RTGAUGE_SOURCE_AVAILABLE 0x1
 #define RTGAUGE_SOURCE_FALLBACK 0x2	/* no device of its own: to be labelled so */
@@ -127,7 +129,7 @@ struct rtgauge_source {
 	__u64 interval_max_ns;
 	__u64 sustain_min_ns; /* out: shortest period in RTGAUGE_SUSTAIN; 0: it cannot */
 	__u64 reserved;
-	char name[16];	 /* out: "hrtimer", "hpet", "gpio", "external", "pci" */
+	char name[16];	 /* out: "hrtimer", "hpet", "gpio", "external", "pci", "cobalt" */
 	char reason[80]; /* out: why it is not available, in a few words; else empty */
 };
 
@@ -146,6 +148,14 @@ struct rtgauge_source {
  * The output mirrors the level of the input (after one edge alone: the level behind it), or, with
  * TOGGLE, changes at each event. It starts, at RTGAUGE_START, as it would be after an event that
  * had brought the input's level; with TOGGLE, low (active-low: high).
+ * With RTGAUGE_SETUP_COBALT the handler or the kernel thread runs on Xenomai's Cobalt core, next to
+ * Linux. RTGAUGE_KIND_TIMER: exactly one of the contexts IRQ and KERNEL, and the source COBALT,
+ * which AUTO is then: else EOPNOTSUPP. The thread sleeps until its due times by itself, on a timer
+ * of its own: its records have thread_ns, and entry_ns 0. RTGAUGE_KIND_RESPONSE: exactly one of the
+ * contexts IRQ, KERNEL and USER, which is a task of the core (RTGAUGE_TASK_DEVICE). EOPNOTSUPP
+ * also: the chip's interrupts do not reach the core, or its driver is not known to be safe on
+ * the core. ENODEV also: the core is stopped, or the kernel was built without it. ENXIO also: the CPU is not
+ * one of the core's.
  * A bias that the chip does not have is passed over: the kernel does not tell. So is PULL_NONE on
  * kernels older than 6.1.
  */
@@ -159,6 +169,7 @@ struct rtgauge_source {
 #define RTGAUGE_SETUP_PULL_DOWN 0x80
 #define RTGAUGE_SETUP_PULL_NONE 0x200
 #define RTGAUGE_SETUP_DELAY_SLEEP 0x100 /* the delay is slept; in RTGAUGE_CONTEXT_KERNEL alone */
+#define RTGAUGE_SETUP_COBALT 0x400	/* handler and kernel thread on the Cobalt core */
 
 struct rtgauge_setup {
 	__u32 kind;	/* in: RTGAUGE_KIND_* */
@@ -173,7 +184,8 @@ struct rtgauge_setup {
 	char gpio_chip[32]; /* in: label of the chip, for the GPIO; else all zero */
 	__u32 gpio_output;  /* in: number of the chip's line that is driven */
 	__u32 gpio_input;   /* in: number of the line that is wired to it */
-	/* out: id of the kernel thread, or the interrupt's, in the caller's namespace; 0: none */
+	/* in: 0, or with RTGAUGE_SETUP_COBALT the priority of the kernel thread;
+	 * out: id of the kernel thread, or the interrupt's, in the caller's namespace; 0: none */
 	__u32 thread;
 	__u32 raise_cpu; /* out: where the GPIO or the PCI device is driven from; else cpu */
 	/* in: for RTGAUGE_KIND_RESPONSE, else 0 */
@@ -203,8 +215,9 @@ struct rtgauge_start {
  * seen_ns, so that a thread that was late passes its last own stamp and takes up the grid again
  * where clock_nanosleep() would have: events due until then are missed for it.
  * Returns at once if there is one already. The thread takes its own stamp: its next action.
- * EINTR a signal; EBUSY another thread waits, or not set up; EINVAL without RTGAUGE_CONTEXT_USER;
- * ENODATA the session has ended, and there is no more; EIO it has failed: see RTGAUGE_STATUS.
+ * EINTR a signal; EBUSY another thread waits, or not set up; EINVAL without RTGAUGE_CONTEXT_USER,
+ * or with RTGAUGE_KIND_RESPONSE; ENODATA the session has ended, and there is no more; EIO it has
+ * failed: see RTGAUGE_STATUS.
  */
 struct rtgauge_wait {
 	__u64 seen_ns;	 /* in: CLOCK_MONOTONIC, 0 the first time */
@@ -221,7 +234,8 @@ struct rtgauge_wait {
  * RTGAUGE_STATUS: counters and state. In any state.
  * RTGAUGE_KIND_RESPONSE: missed counts the events that found the level of the one before, as an
  * edge at least was lost in between; thread_missed those that came before the thread had answered
- * the last. Events lost have no record; from the handler they are answered all the same.
+ * the previous one or, with RTGAUGE_CONTEXT_USER, before RTGAUGE_TAKE had returned it. Events lost
+ * have no record; from the handler they are answered all the same.
  */
 #define RTGAUGE_STATE_OPEN 0  /* no RTGAUGE_SETUP yet */
 #define RTGAUGE_STATE_READY 1 /* no RTGAUGE_START yet */
@@ -241,12 +255,13 @@ struct rtgauge_status {
 	__u32 failure; /* out: RTGAUGE_FAILURE_* */
 	__u64 events;  /* out: interrupts handled as events, recorded or lost */
 	__u64 missed;  /* out: grid points passed over by the handler */
-	__u64 lost;    /* out: events that found the ring full: stamped by nobody, nobody woken */
+	__u64 lost;    /* out: events that found the ring full: not stamped, no thread woken */
 	__u64 thread_missed; /* out: events that the deferred context was too late for */
 	__u64 user_missed;   /* out: grid points that RTGAUGE_WAIT passed over */
 	__u64 stray;	     /* out: interrupts of the source that belong to no event */
 	__u64 other_cpu;     /* out: of the events: handled on another CPU than asked for */
-	__u64 reserved;
+	__u32 switches; /* out: times that the kernel thread left its core for Linux; on Linux 0 */
+	__u32 faults;	/* out: page faults of the kernel thread on its core; on Linux 0 */
 };
 
 /*
@@ -296,7 +311,7 @@ struct rtgauge_sustain {
 #define RTGAUGE_RECORD_CUT 0x4		 /* the session ended before the thread ran */
 #define RTGAUGE_RECORD_LEVEL 0x8	 /* the input's level, active-low seen to */
 #define RTGAUGE_RECORD_REPEATED 0x10	 /* the same level as the event before */
-#define RTGAUGE_RECORD_WAITED 0x20	 /* it came before the last was answered */
+#define RTGAUGE_RECORD_WAITED 0x20	 /* it came before the last was answered, or taken */
 #define RTGAUGE_RECORD_DELAYED 0x40	 /* delay_ns was waited */
 
 struct rtgauge_record {
@@ -325,6 +340,30 @@ struct rtgauge_page {
 	__u64 stamp_ns; /* end_ns */
 };
 
+/*
+ * A task of the Cobalt core that answers edges by itself: RTGAUGE_KIND_RESPONSE with
+ * RTGAUGE_SETUP_COBALT and RTGAUGE_CONTEXT_USER. It makes the core's calls on this device:
+ *
+ *	task = open(RTGAUGE_TASK_DEVICE, O_RDWR);
+ *	ioctl(task, RTGAUGE_ATTACH, &fd);	 of the session's file, after RTGAUGE_SETUP, not yet
+ *						 as a task; once
+ *	ioctl(task, RTGAUGE_TAKE, &edge);	 in the task: waits for the next edge
+ *	ioctl(task, RTGAUGE_DRIVE, &level);	 the output, 0 is rest
+ *
+ * RTGAUGE_ATTACH: EBADF no file of /dev/rtgauge, EINVAL another session than that, EBUSY attached
+ * before. The others: EBADF not attached. RTGAUGE_TAKE: EBUSY another task waits in it; EINTR a
+ * signal; ENODATA the session has ended, and there is no more; EIO it has failed. RTGAUGE_DRIVE:
+ * ENODATA the session has ended.
+ */
+#define RTGAUGE_TASK_DEVICE "/dev/rtdm/rtgauge"
+
+struct rtgauge_edge {
+	__u64 index;	/* out: number of the event, from 0 */
+	__u64 entry_ns; /* out: first stamp in the handler */
+	__u32 flags;	/* out: RTGAUGE_RECORD_* */
+	__u32 lost;	/* out: events before it that found the ring full */
+};
+
 #define RTGAUGE_IOCTL 0xD7
 
 #define RTGAUGE_INFO _IOR(RTGAUGE_IOCTL, 0x00, struct rtgauge_info)
@@ -335,5 +374,10 @@ struct rtgauge_page {
 #define RTGAUGE_WAIT _IOWR(RTGAUGE_IOCTL, 0x05, struct rtgauge_wait)
 #define RTGAUGE_STATUS _IOR(RTGAUGE_IOCTL, 0x06, struct rtgauge_status)
 #define RTGAUGE_SUSTAIN _IOWR(RTGAUGE_IOCTL, 0x07, struct rtgauge_sustain)
+
+/* The calls on RTGAUGE_TASK_DEVICE: */
+#define RTGAUGE_ATTACH _IOW(RTGAUGE_IOCTL, 0x40, __s32)
+#define RTGAUGE_TAKE _IOR(RTGAUGE_IOCTL, 0x41, struct rtgauge_edge)
+#define RTGAUGE_DRIVE _IOW(RTGAUGE_IOCTL, 0x42, __u32)
 
 #endif /* RTGAUGE_H */

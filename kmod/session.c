@@ -20,11 +20,12 @@
 #include <linux/vmalloc.h>
 
 #include "compat.h"
+#include "core.h"
 #include "dither.h"
 #include "session.h"
 #include "source.h"
 
-/* A ring that nobody reads holds what the threads have yet to see. */
+/* A ring without a reader contains what the threads have yet to see. */
 #define SESSION_ROOM_MIN 4096U
 #define SESSION_LOOK_MS 20
 /* Number of periods of lateness from which whole periods are passed over in one step. */
@@ -71,7 +72,7 @@ static void session_follow(struct session *s, u64 now_ns)
 }
 
 /* Answers the next edge from outside in the ring, one at a time. True if there is another one. */
-static bool session_serve(struct session *s, u64 now_ns)
+bool session_serve(struct session *s, u64 now_ns)
 {
 	u32 position = s->thread_position;
 
@@ -154,6 +155,11 @@ irq_handler_t session_irq_thread(const struct session *s)
 /* At the end of the handler; the interrupt's own thread is woken when that has returned. */
 static void session_defer(struct session *s)
 {
+	if (session_on_core(s)) {
+		if (s->kind == RTGAUGE_KIND_RESPONSE && s->contexts & SESSION_WAKES)
+			s->core->wake(s);
+		return;
+	}
 	if (s->contexts & RTGAUGE_CONTEXT_KERNEL)
 		wake_up_process(s->thread);
 	else if (s->contexts & RTGAUGE_CONTEXT_SOFTIRQ)
@@ -187,7 +193,7 @@ static int session_meet_thread(struct session *s)
 static int session_make_deferred(struct session *s)
 {
 	if (s->contexts & RTGAUGE_CONTEXT_KERNEL)
-		return session_make_thread(s);
+		return s->core ? s->core->make_thread(s) : session_make_thread(s);
 	if (s->contexts & RTGAUGE_CONTEXT_THREADED)
 		return session_meet_thread(s);
 	return 0;
@@ -199,8 +205,12 @@ static void session_end_deferred(struct session *s)
 	u32 position;
 
 	WRITE_ONCE(s->ending, true);
-	if (s->thread && s->contexts & RTGAUGE_CONTEXT_KERNEL)
+	if (s->thread && s->core) {
+		s->core->count(s);
+		s->core->end_thread(s);
+	} else if (s->thread && s->contexts & RTGAUGE_CONTEXT_KERNEL) {
 		kthread_stop(s->thread);
+	}
 	tasklet_kill(&s->tasklet);
 	cancel_work_sync(&s->work);
 	if (s->thread)
@@ -292,6 +302,14 @@ u64 session_record(struct session *s, u64 raised_ns, u64 entry_ns)
 	return session_next(s, entry_ns);
 }
 
+static void session_wake_user(struct session *s)
+{
+	if (!session_on_core(s))
+		rcuwait_wake_up(&s->user);
+	else if (s->contexts & RTGAUGE_CONTEXT_USER)
+		s->core->wake(s);
+}
+
 static void session_finish(struct session *s, u32 state)
 {
 	/* ordered after the records: a reader of the state sees them all */
@@ -307,11 +325,11 @@ void session_complete(struct session *s)
 	if (unlikely(s->full)) {
 		if (!s->due_ns) {
 			session_finish(s, RTGAUGE_STATE_FINISHED);
-			rcuwait_wake_up(&s->user);
+			session_wake_user(s);
 		}
 		return;
 	}
-	if (s->contexts & SESSION_WAKES)
+	if (s->contexts & SESSION_WAKES && !session_on_core(s))
 		record->wake_ns = ktime_get_ns();
 	if (s->kind == RTGAUGE_KIND_IRQ_DISPATCH) {
 		WRITE_ONCE(page->sequence, page->sequence + 1);
@@ -328,6 +346,20 @@ void session_complete(struct session *s)
 	session_defer(s);
 	if (s->contexts & RTGAUGE_CONTEXT_USER)
 		rcuwait_wake_up(&s->user);
+}
+
+u64 session_woke(struct session *s, u64 now_ns)
+{
+	struct rtgauge_record *record = &s->ring[s->head & s->mask];
+	u64 next_ns = session_record(s, s->due_ns, now_ns);
+
+	if (likely(!s->full)) {
+		record->entry_ns = 0;
+		record->thread_ns = now_ns;
+	}
+	session_complete(s);
+	shared_set(&s->thread_position, s->head);
+	return next_ns;
 }
 
 /* An edge from outside: its record, to which session_keep() is owed; NULL: the ring is full. */
@@ -362,14 +394,14 @@ void session_broken(struct session *s, u32 failure)
 {
 	WRITE_ONCE(s->failure, failure);
 	session_finish(s, RTGAUGE_STATE_FAILED);
-	rcuwait_wake_up(&s->user);
+	session_wake_user(s);
 }
 
 /* The due time in hand was the last, and it is past: no handler will say so. */
 void session_exhausted(struct session *s)
 {
 	session_finish(s, RTGAUGE_STATE_FINISHED);
-	rcuwait_wake_up(&s->user);
+	session_wake_user(s);
 }
 
 /* How long the period of a sustained source is in its own units; before the first interrupt. */
@@ -409,19 +441,38 @@ static bool session_is_live(u32 state)
 	return state == RTGAUGE_STATE_READY || state == RTGAUGE_STATE_RUNNING;
 }
 
+/* With the lock held, and no handler: the device is given back. */
+static void session_release(struct session *s)
+{
+	if (!s->claimed)
+		return;
+	if (s->core)
+		s->core->close(s);
+	s->source->close(s);
+	s->claimed = false;
+}
+
+/* Before SETUP succeeds, or once the file is closed: no task of user space can reach the session. */
+static void session_forget_core(struct session *s)
+{
+	if (s->core)
+		s->core->forget(s);
+	s->core = NULL;
+}
+
 /* With the lock held: nothing runs any more, and the device is given back. */
 static void session_end(struct session *s, u32 state, u32 failure)
 {
 	if (s->claimed)
 		s->source->stop(s);
 	session_end_deferred(s);
-	if (s->claimed)
-		s->source->close(s);
-	s->claimed = false;
+	session_release(s);
 	if (session_is_live(s->state)) {
 		s->failure = failure;
 		shared_set(&s->state, state);
 	}
+	if (s->core)
+		s->core->wake(s);
 	rcuwait_wake_up(&s->user);
 	wake_up_all(&s->readers);
 }
@@ -493,6 +544,7 @@ void session_close(struct session *s)
 {
 	mutex_lock(&sessions_lock);
 	session_end(s, RTGAUGE_STATE_STOPPED, RTGAUGE_FAILURE_NONE);
+	session_forget_core(s); /* a forced removal of the module still has the session */
 	mutex_unlock(&sessions_lock);
 	cancel_delayed_work_sync(&s->look);
 	vfree(s->ring);
@@ -514,18 +566,18 @@ int session_describe(struct rtgauge_source *info)
 	return err;
 }
 
-/* What only a response takes: within its limits. */
+/* Parameters of a response only: within their limits. */
 static bool session_response_is_sound(const struct rtgauge_setup *setup)
 {
+	u32 user = setup->flags & RTGAUGE_SETUP_COBALT ? 0 : RTGAUGE_CONTEXT_USER;
 	bool in_thread = setup->contexts == RTGAUGE_CONTEXT_KERNEL;
 	bool sleeps = setup->flags & RTGAUGE_SETUP_DELAY_SLEEP;
 	u32 delay_max = sleeps ? RTGAUGE_DELAY_SLEEP_MAX_NS : RTGAUGE_DELAY_BUSY_MAX_NS;
 
-	if (hweight32(setup->contexts & ~RTGAUGE_CONTEXT_USER) != 1 ||
-	    setup->contexts & RTGAUGE_CONTEXT_USER)
+	if (hweight32(setup->contexts) != 1 || setup->contexts & user)
 		return false;
-	if (setup->flags & ~SESSION_RESPONSE_FLAGS || !(setup->flags & SESSION_EDGES) ||
-	    hweight32(setup->flags & SESSION_PULLS) > 1)
+	if (setup->flags & ~(SESSION_RESPONSE_FLAGS | RTGAUGE_SETUP_COBALT) ||
+	    !(setup->flags & SESSION_EDGES) || hweight32(setup->flags & SESSION_PULLS) > 1)
 		return false;
 	if (sleeps && (!in_thread || !setup->delay_ns))
 		return false;
@@ -534,6 +586,27 @@ static bool session_response_is_sound(const struct rtgauge_setup *setup)
 	return setup->debounce_us <= RTGAUGE_DEBOUNCE_MAX_US &&
 	       setup->storm_edges <= RTGAUGE_STORM_EDGES_MAX && !setup->interval_ns &&
 	       !setup->periods;
+}
+
+/* Whether a session on a core is possible: 0 or -errno. */
+static int session_core_check(const struct rtgauge_setup *setup)
+{
+	bool cobalt = setup->flags & RTGAUGE_SETUP_COBALT;
+	bool thread = cobalt && setup->contexts & RTGAUGE_CONTEXT_KERNEL;
+	bool responds = setup->kind == RTGAUGE_KIND_RESPONSE;
+	u32 contexts = RTGAUGE_CONTEXT_IRQ | RTGAUGE_CONTEXT_KERNEL;
+
+	if (thread ? setup->thread < 1 || setup->thread >= MAX_RT_PRIO : setup->thread)
+		return -EINVAL;
+	if (!cobalt)
+		return setup->source == RTGAUGE_SOURCE_COBALT ? -EINVAL : 0;
+	if (responds)
+		contexts |= RTGAUGE_CONTEXT_USER;
+	if (setup->source != (responds ? RTGAUGE_SOURCE_EXTERNAL : RTGAUGE_SOURCE_COBALT) ||
+	    (!responds && setup->kind != RTGAUGE_KIND_TIMER) || hweight32(setup->contexts) != 1 ||
+	    setup->contexts & ~contexts)
+		return -EOPNOTSUPP;
+	return core_cobalt ? 0 : -ENODEV;
 }
 
 static int session_check(const struct rtgauge_setup *setup)
@@ -545,10 +618,14 @@ static int session_check(const struct rtgauge_setup *setup)
 
 	if (!setup->contexts || setup->contexts & ~SESSION_CONTEXTS ||
 	    hweight32(setup->contexts & SESSION_DEFERS) > 1 || setup->room > RTGAUGE_ROOM_MAX ||
-	    setup->thread || setup->raise_cpu)
+	    setup->raise_cpu)
 		return -EINVAL;
-	if (!outside && (setup->flags & ~RTGAUGE_SETUP_DITHER || setup->debounce_us ||
-			 setup->delay_ns || setup->delay_every || setup->storm_edges))
+	err = session_core_check(setup);
+	if (err)
+		return err;
+	if (!outside &&
+	    (setup->flags & ~(RTGAUGE_SETUP_DITHER | RTGAUGE_SETUP_COBALT) || setup->debounce_us ||
+	     setup->delay_ns || setup->delay_every || setup->storm_edges))
 		return -EINVAL;
 	switch (setup->kind) {
 	case RTGAUGE_KIND_TIMER:
@@ -586,7 +663,7 @@ static int session_check(const struct rtgauge_setup *setup)
 }
 
 /* AUTO becomes a number, and lines are named exactly where they are used. */
-static int session_choose(u32 *source, u32 kind, const char *chip, u32 output, u32 input)
+static int session_choose(u32 *source, u32 kind, u32 flags, const char *chip, u32 output, u32 input)
 {
 	bool lines = chip[0] || output || input;
 
@@ -595,7 +672,7 @@ static int session_choose(u32 *source, u32 kind, const char *chip, u32 output, u
 		return -EINVAL;
 	if (*source == RTGAUGE_SOURCE_AUTO) {
 		mutex_lock(&sessions_lock);
-		*source = source_choose(kind, lines);
+		*source = source_choose(kind, flags, lines);
 		mutex_unlock(&sessions_lock);
 	}
 	if (!source_get(*source))
@@ -617,8 +694,18 @@ static int session_claim(struct session *s, struct rtgauge_setup *setup)
 	s->source = source_get(setup->source);
 	s->cpu = setup->cpu;
 	setup->raise_cpu = setup->cpu;
+	if (setup->flags & RTGAUGE_SETUP_COBALT) {
+		err = core_cobalt->open(s);
+		if (err)
+			return err;
+		s->core = core_cobalt;
+	}
 	err = s->source->open(s, setup);
 	s->claimed = !err;
+	if (err && s->core) {
+		s->core->close(s);
+		session_forget_core(s);
+	}
 	return err;
 }
 
@@ -628,8 +715,8 @@ int session_setup(struct session *s, struct rtgauge_setup *setup)
 	u32 room;
 	int err;
 
-	err = session_choose(&setup->source, setup->kind, setup->gpio_chip, setup->gpio_output,
-			     setup->gpio_input);
+	err = session_choose(&setup->source, setup->kind, setup->flags, setup->gpio_chip,
+			     setup->gpio_output, setup->gpio_input);
 	if (!err)
 		err = session_check(setup);
 	if (err)
@@ -647,6 +734,7 @@ int session_setup(struct session *s, struct rtgauge_setup *setup)
 	s->kind = setup->kind;
 	s->contexts = setup->contexts;
 	s->flags = setup->flags;
+	s->priority = setup->thread;
 	s->interval_ns = setup->interval_ns;
 	s->events_max = setup->events ? setup->events : U64_MAX;
 	s->periods = setup->periods ? setup->periods : U64_MAX;
@@ -665,8 +753,8 @@ int session_setup(struct session *s, struct rtgauge_setup *setup)
 	shared_set(&s->state, RTGAUGE_STATE_READY);
 	goto out_unlock;
 out_release:
-	s->source->close(s);
-	s->claimed = false;
+	session_release(s);
+	session_forget_core(s);
 	/* it may have come late */
 	if (s->thread)
 		put_task_struct(s->thread);
@@ -779,7 +867,8 @@ int session_wait(struct session *s, struct rtgauge_wait *wait)
 	if (shared_get(&s->state) == RTGAUGE_STATE_OPEN)
 		return -EBUSY;
 	/* the caller may leave the last result there */
-	if (!(s->contexts & RTGAUGE_CONTEXT_USER) || wait->flags & ~RTGAUGE_RECORD_OTHER_CPU)
+	if (!(s->contexts & RTGAUGE_CONTEXT_USER) || s->kind == RTGAUGE_KIND_RESPONSE ||
+	    wait->flags & ~RTGAUGE_RECORD_OTHER_CPU)
 		return -EINVAL;
 	if (atomic_cmpxchg(&s->user_waits, 0, 1))
 		return -EBUSY;
@@ -804,6 +893,28 @@ int session_wait(struct session *s, struct rtgauge_wait *wait)
 	shared_set(&s->user_position, position);
 	atomic_set_release(&s->user_waits, 0);
 	return err;
+}
+
+int session_take(struct session *s, struct rtgauge_edge *edge)
+{
+	u32 state = shared_get(&s->state), position = s->user_position;
+	const struct rtgauge_record *record;
+
+	if (position == shared_get(&s->head)) {
+		if (session_is_live(state))
+			return 0;
+		return state == RTGAUGE_STATE_FAILED ? -EIO : -ENODATA;
+	}
+	record = &s->ring[position & s->mask];
+	*edge = (struct rtgauge_edge){
+		.index = record->index,
+		.entry_ns = record->entry_ns,
+		.flags = record->flags,
+		.lost = record->index - s->user_index,
+	};
+	s->user_index = record->index + 1;
+	shared_set(&s->user_position, position + 1);
+	return 1;
 }
 
 ssize_t session_read(struct session *s, char __user *buffer, size_t size, bool block)
@@ -903,6 +1014,12 @@ void session_status(struct session *s, struct rtgauge_status *status)
 	status->user_missed = session_count(&s->user_missed);
 	status->stray = session_count(&s->stray);
 	status->other_cpu = session_count(&s->other_cpu);
+	mutex_lock(&sessions_lock);
+	if (s->thread && s->core)
+		s->core->count(s);
+	status->switches = s->switches;
+	status->faults = s->faults;
+	mutex_unlock(&sessions_lock);
 }
 
 /* --- sustained --- */
@@ -937,7 +1054,7 @@ static int session_sustain_check(struct rtgauge_sustain *asked)
 	if (asked->period_fs || asked->flags ||
 	    memchr_inv(asked->reserved, 0, sizeof(asked->reserved)))
 		return -EINVAL;
-	err = session_choose(&asked->source, RTGAUGE_KIND_IRQ_LATENCY, asked->gpio_chip,
+	err = session_choose(&asked->source, RTGAUGE_KIND_IRQ_LATENCY, 0, asked->gpio_chip,
 			     asked->gpio_output, asked->gpio_input);
 	if (err)
 		return err;
@@ -979,8 +1096,7 @@ static int session_sustain_begin(struct session *s, struct rtgauge_sustain *aske
 	err = s->source->sustain(s, asked->period_ns, unit_fs);
 	if (err) {
 		s->source->stop(s);
-		s->source->close(s);
-		s->claimed = false;
+		session_release(s);
 	}
 	return err;
 }
@@ -1012,8 +1128,7 @@ int session_sustain(struct session *s, struct rtgauge_sustain *asked)
 	mutex_lock(&sessions_lock);
 	if (s->claimed) {
 		s->source->stop(s);
-		s->source->close(s);
-		s->claimed = false;
+		session_release(s);
 	}
 	s->sustain = NULL;
 	mutex_unlock(&sessions_lock);

@@ -37,6 +37,7 @@
 
 #include "rtgauge.h"
 
+struct core;
 struct file;
 struct poll_table_struct;
 struct source;
@@ -65,11 +66,15 @@ struct sustain {
 struct session {
 	/* The handler's: */
 	const struct source *source;
+	const struct core *core; /* NULL: Linux */
+	void *core_data;
 	struct rtgauge_record *ring;
 	u32 mask;  /* slots in the ring - 1 */
 	u32 head;  /* next slot to be written; released by the handler */
 	u32 state; /* RTGAUGE_STATE_*; the handler ends RUNNING by a compare and exchange */
 	u32 kind, contexts, flags;
+	u32 priority;	      /* of the kernel thread on a core … */
+	u32 switches, faults; /* … and what it counted there */
 	unsigned int cpu;
 	bool keep;		    /* records are for read() */
 	bool full;		    /* the event in hand found no slot */
@@ -131,7 +136,7 @@ static inline void shared_set(u32 *shared, u32 value)
 	smp_store_release(shared, value);
 }
 
-/* What the handler of an event returns. */
+/* Return value of an event's handler. */
 static inline irqreturn_t session_handled(const struct session *s)
 {
 	return s->contexts & RTGAUGE_CONTEXT_THREADED ? IRQ_WAKE_THREAD : IRQ_HANDLED;
@@ -150,6 +155,16 @@ void session_keep(struct session *s);
 void session_exhausted(struct session *s);
 void session_expect(struct session *s, u64 period);
 bool session_counts(struct session *s, u64 units);
+
+/* For cores, in a kernel thread that has slept until the due time: the record, the next one. */
+u64 session_woke(struct session *s, u64 now_ns);
+/* The same that waits for edges: answers the next one. Whether there is another. */
+bool session_serve(struct session *s, u64 now_ns);
+/* In a task of user space: 1 with the next edge, 0 before it comes, -errno as of RTGAUGE_TAKE. */
+int session_take(struct session *s, struct rtgauge_edge *edge);
+
+/* That of an open file; NULL: it is not one of /dev/rtgauge. */
+struct session *session_of(const struct file *file);
 
 /* For the file: */
 struct session *session_open(void);

@@ -13,7 +13,7 @@ struct device *source_device;
 static const struct source *const source_table[] = {
 	[RTGAUGE_SOURCE_HRTIMER] = &source_hrtimer, [RTGAUGE_SOURCE_HPET] = &source_hpet,
 	[RTGAUGE_SOURCE_GPIO] = &source_gpio,	    [RTGAUGE_SOURCE_EXTERNAL] = &source_external,
-	[RTGAUGE_SOURCE_PCI] = &source_pci,
+	[RTGAUGE_SOURCE_PCI] = &source_pci,	    [RTGAUGE_SOURCE_COBALT] = &source_cobalt,
 };
 
 const struct source *source_get(u32 number)
@@ -36,7 +36,7 @@ int source_describe(struct rtgauge_source *info)
 	return 0;
 }
 
-u32 source_choose(u32 kind, bool lines)
+u32 source_choose(u32 kind, u32 flags, bool lines)
 {
 	struct rtgauge_source info = {};
 
@@ -44,6 +44,8 @@ u32 source_choose(u32 kind, bool lines)
 		return RTGAUGE_SOURCE_EXTERNAL;
 	if (lines)
 		return RTGAUGE_SOURCE_GPIO;
+	if (flags & RTGAUGE_SETUP_COBALT)
+		return RTGAUGE_SOURCE_COBALT;
 	if (kind == RTGAUGE_KIND_TIMER || source_hpet.find(&info))
 		return RTGAUGE_SOURCE_HRTIMER;
 	return RTGAUGE_SOURCE_HPET;

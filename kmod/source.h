@@ -46,24 +46,28 @@ struct source {
 	 * the interrupt's thread no longer than stop() if that frees the interrupt.
 	 */
 	void (*answer)(struct session *s, struct rtgauge_record *record);
+
+	/* A task of user space on a core answers. Between open() and close(). */
+	void (*drive)(struct session *s, bool level);
 };
 
 /* By number, RTGAUGE_SOURCE_*; NULL for AUTO and those that do not exist. */
 const struct source *source_get(u32 number);
 
-/* What RTGAUGE_SOURCE says of it; with the lock held. 0, or -EINVAL: there is no such number. */
+/* Answer to RTGAUGE_SOURCE, with the lock held. 0, or -EINVAL for an unknown number. */
 int source_describe(struct rtgauge_source *info);
 
-/* The one that AUTO means; with the lock held. */
-u32 source_choose(u32 kind, bool lines);
+/* The one that AUTO means; @flags: RTGAUGE_SETUP_*. With the lock held. */
+u32 source_choose(u32 kind, u32 flags, bool lines);
 
 extern const struct source source_hrtimer;
 extern const struct source source_hpet;
 extern const struct source source_gpio;
 extern const struct source source_external;
 extern const struct source source_pci;
+extern const struct source source_cobalt;
 
-/* What lines are looked up for. */
+/* Purpose of a look-up of lines. */
 extern struct device *source_device;
 
 #endif

@@ -7,6 +7,7 @@
 #include <linux/string.h>
 
 #include "compat.h"
+#include "core.h"
 #include "lines.h"
 #include "source.h"
 
@@ -69,18 +70,24 @@ static bool source_external_is_delayed(struct source_external *e)
 	return true;
 }
 
-static void source_external_spin(const struct source_external *e)
+static void source_external_spin(const struct session *s)
 {
-	u64 end_ns = ktime_get_ns() + e->delay_ns;
+	const struct source_external *e = s->device;
+	u64 end_ns = session_now(s) + e->delay_ns;
 
-	while (ktime_get_ns() < end_ns)
+	while (session_now(s) < end_ns)
 		cpu_relax();
 }
 
-static void source_external_sleep(const struct source_external *e)
+static void source_external_sleep(const struct session *s)
 {
-	ktime_t end = ktime_add_ns(ktime_get(), e->delay_ns);
+	const struct source_external *e = s->device;
+	ktime_t end = ns_to_ktime(session_now(s) + e->delay_ns);
 
+	if (session_on_core(s)) {
+		s->core->sleep_until(ktime_to_ns(end));
+		return;
+	}
 	do {
 		set_current_state(TASK_IDLE);
 		if (kthread_should_stop())
@@ -99,10 +106,15 @@ static void source_external_drive(struct source_external *e, u32 level)
 }
 
 /* In the handler: no more of it. */
-static void source_external_disarm(struct source_external *e)
+static void source_external_disarm(struct session *s)
 {
+	struct source_external *e = s->device;
+
 	shared_set(&e->armed, false);
-	disable_irq_nosync(e->lines.irq);
+	if (session_on_core(s))
+		s->core->deafen(s);
+	else
+		disable_irq_nosync(e->lines.irq);
 }
 
 /* The end of the handler: whether it was the last event, or one too many. */
@@ -111,7 +123,7 @@ static void source_external_watch(struct session *s, u64 entry_ns, u64 end_ns)
 	struct source_external *e = s->device;
 
 	if (unlikely(s->events >= s->events_max)) {
-		source_external_disarm(e);
+		source_external_disarm(s);
 		session_exhausted(s);
 		return;
 	}
@@ -123,7 +135,7 @@ static void source_external_watch(struct session *s, u64 entry_ns, u64 end_ns)
 	/* what is longer than any delay was taken from the CPU, by a hypervisor or the firmware */
 	e->busy_ns += min_t(u64, end_ns - entry_ns, RTGAUGE_DELAY_BUSY_MAX_NS);
 	if (unlikely(++e->edges > e->edges_max || e->busy_ns > SOURCE_EXTERNAL_BUSY_NS)) {
-		source_external_disarm(e);
+		source_external_disarm(s);
 		session_broken(s, RTGAUGE_FAILURE_STORM);
 	}
 }
@@ -131,8 +143,8 @@ static void source_external_watch(struct session *s, u64 entry_ns, u64 end_ns)
 /* The handler that answers. */
 static irqreturn_t source_external_answers(int irq, void *data)
 {
-	u64 entry_ns = ktime_get_ns();
 	struct session *s = data;
+	u64 entry_ns = session_now(s);
 	struct source_external *e = s->device;
 	struct rtgauge_record *record;
 	u64 end_ns;
@@ -145,10 +157,10 @@ static irqreturn_t source_external_answers(int irq, void *data)
 	flags = source_external_level(e);
 	if (unlikely(source_external_is_delayed(e))) {
 		flags |= RTGAUGE_RECORD_DELAYED;
-		source_external_spin(e);
+		source_external_spin(s);
 	}
 	source_external_drive(e, flags & RTGAUGE_RECORD_LEVEL);
-	end_ns = ktime_get_ns();
+	end_ns = session_now(s);
 	record = session_edge(s, entry_ns, flags);
 	if (likely(record)) {
 		record->end_ns = end_ns;
@@ -161,22 +173,23 @@ static irqreturn_t source_external_answers(int irq, void *data)
 /* The handler that defers the answer. */
 static irqreturn_t source_external_defers(int irq, void *data)
 {
-	u64 entry_ns = ktime_get_ns(), end_ns = entry_ns;
 	struct session *s = data;
+	u64 entry_ns = session_now(s), end_ns = entry_ns;
 	struct source_external *e = s->device;
 	struct rtgauge_record *record;
-	u32 flags;
+	u32 flags, *answered;
 
 	if (unlikely(!shared_get(&e->armed))) {
 		s->stray++;
 		return IRQ_HANDLED;
 	}
+	answered = s->contexts & RTGAUGE_CONTEXT_USER ? &s->user_position : &s->thread_position;
 	flags = e->late ? 0 : source_external_level(e);
-	if (unlikely(s->head != shared_get(&s->thread_position)))
+	if (unlikely(s->head != shared_get(answered)))
 		flags |= RTGAUGE_RECORD_WAITED;
 	record = session_edge(s, entry_ns, flags);
 	if (likely(record)) {
-		end_ns = ktime_get_ns();
+		end_ns = session_now(s);
 		record->wake_ns = end_ns;
 		session_keep(s);
 	}
@@ -197,12 +210,19 @@ static void source_external_answer(struct session *s, struct rtgauge_record *rec
 	if (unlikely(source_external_is_delayed(e))) {
 		record->flags |= RTGAUGE_RECORD_DELAYED;
 		if (e->flags & RTGAUGE_SETUP_DELAY_SLEEP)
-			source_external_sleep(e);
+			source_external_sleep(s);
 		else
-			source_external_spin(e);
+			source_external_spin(s);
 	}
 	source_external_drive(e, record->flags & RTGAUGE_RECORD_LEVEL);
-	record->end_ns = ktime_get_ns();
+	record->end_ns = session_now(s);
+}
+
+static void source_external_level_out(struct session *s, bool level)
+{
+	const struct source_external *e = s->device;
+
+	gpiod_set_raw_value(e->lines.output, level != !!(e->flags & RTGAUGE_SETUP_ACTIVE_LOW));
 }
 
 /* --- taking the lines --- */
@@ -316,6 +336,7 @@ const struct source source_external = {
 	.start = source_external_start,
 	.stop = source_external_stop,
 	.answer = source_external_answer,
+	.drive = source_external_level_out,
 };
 
 #else

@@ -171,7 +171,7 @@ static void source_hpet_unmap(struct source_hpet *hpet)
 	hpet->base = NULL;
 }
 
-/* What it is, and which comparator is free. 0, or -errno with a reason. */
+/* Its properties, and a free comparator. 0, or -errno with a reason. */
 static int source_hpet_look(struct source_hpet *hpet, const char **reason)
 {
 	u32 capabilities = source_hpet_read(hpet, SOURCE_HPET_CAPABILITIES);
@@ -179,7 +179,7 @@ static int source_hpet_look(struct source_hpet *hpet, const char **reason)
 	u32 n;
 
 	hpet->period_fs = source_hpet_read(hpet, SOURCE_HPET_PERIOD_FS);
-	*reason = "the HPET gives no sensible period";
+	*reason = "the HPET reports an invalid period";
 	if (!hpet->period_fs || hpet->period_fs > SOURCE_HPET_PERIOD_MAX_FS)
 		return -ENODEV;
 	*reason = "the kernel does not run the HPET";
@@ -231,7 +231,7 @@ static int source_hpet_find(struct rtgauge_source *info)
 	return 0;
 }
 
-/* An input of the interrupt controller that nobody else uses. */
+/* An unused input of the interrupt controller. */
 static int source_hpet_connect(struct source_hpet *hpet, struct session *s)
 {
 	u32 routes = source_hpet_read(hpet, SOURCE_HPET_ROUTES(hpet->timer));

@@ -80,7 +80,10 @@ static void source_pci_drive(struct raiser *r, bool up)
 
 /* --- finding and taking it --- */
 
-/* The first device without a driver, with a reference. NULL with a reason. */
+/*
+ * The first device without a driver, with a reference and locked, so that no driver is bound to it
+ * until the caller has taken it. NULL with a reason.
+ */
 static struct pci_dev *source_pci_look(const struct source_pci_kind **kind, const char **reason)
 {
 	struct pci_dev *device = NULL;
@@ -91,9 +94,11 @@ static struct pci_dev *source_pci_look(const struct source_pci_kind **kind, cons
 		*kind = &source_pci_kinds[i];
 		while ((device = pci_get_device((*kind)->vendor, (*kind)->device, device))) {
 			*reason = "the PCI device has a driver, or does not have MSI";
+			device_lock(&device->dev);
 			if (!device->dev.driver && device->msi_cap &&
 			    pci_resource_len(device, SOURCE_PCI_BAR) >= (*kind)->size)
 				return device;
+			device_unlock(&device->dev);
 		}
 	}
 	return NULL;
@@ -110,11 +115,12 @@ static int source_pci_find(struct rtgauge_source *info)
 		strscpy(info->reason, reason, sizeof(info->reason));
 		return -ENODEV;
 	}
+	device_unlock(&device->dev);
 	pci_dev_put(device);
 	return 0;
 }
 
-/* Takes the device, its interrupt last. */
+/* Takes the device, its interrupt last. Once it has the region, no driver can take it. */
 static int source_pci_connect(struct source_pci *pci, struct session *s)
 {
 	int irq, err = pci_enable_device(pci->device);
@@ -184,6 +190,7 @@ static int source_pci_open(struct session *s, struct rtgauge_setup *setup)
 	s->device = pci;
 	raiser_init(&pci->raiser, s, setup, source_pci_drive);
 	err = source_pci_connect(pci, s);
+	device_unlock(&pci->device->dev);
 	if (!err)
 		err = raiser_make(&pci->raiser);
 	if (err)

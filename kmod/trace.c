@@ -120,11 +120,12 @@ static unsigned long trace_opened;
 static DECLARE_WAIT_QUEUE_HEAD(trace_closed);
 static bool trace_gone; /* the module is being removed */
 static bool trace_started;
+static bool trace_observes;	  /* the open file; never with trace_started */
 static unsigned int trace_active; /* which of the two rings the probes write */
 static DEFINE_PER_CPU(struct trace_cpu, trace_cpus);
 static struct tracepoint *trace_points[TRACE_KINDS]; /* those that are probed */
 
-/* What is read next. */
+/* The next record to read. */
 static struct {
 	unsigned int cpu;
 	u64 page;
@@ -575,7 +576,27 @@ static ssize_t trace_read_page(u8 *page, char __user *buffer, size_t size, loff_
 	return RTGAUGE_TRACE_PAGE;
 }
 
+static ssize_t trace_read_observed(u8 *page, char __user *buffer, size_t size)
+{
+	size_t taken = observe_take((struct rtgauge_observed *)page,
+				    min_t(size_t, size, RTGAUGE_TRACE_PAGE) /
+					    sizeof(struct rtgauge_observed));
+
+	taken *= sizeof(struct rtgauge_observed);
+	return copy_to_user(buffer, page, taken) ? -EFAULT : taken;
+}
+
 /* --- the device --- */
+
+/* With trace_mutex: probes and rings are gone. */
+static void trace_end_all(void)
+{
+	if (trace_started)
+		trace_stop();
+	if (trace_observes)
+		observe_stop();
+	trace_observes = false;
+}
 
 static int trace_open(struct inode *inode, struct file *file)
 {
@@ -594,8 +615,7 @@ static int trace_open(struct inode *inode, struct file *file)
 static int trace_release(struct inode *inode, struct file *file)
 {
 	mutex_lock(&trace_mutex);
-	if (trace_started)
-		trace_stop();
+	trace_end_all();
 	mutex_unlock(&trace_mutex);
 	clear_bit(0, &trace_opened);
 	wake_up(&trace_closed);
@@ -610,26 +630,56 @@ static ssize_t trace_read(struct file *file, char __user *buffer, size_t size, l
 	if (!page)
 		return -ENOMEM;
 	mutex_lock(&trace_mutex);
-	got = *position >= RTGAUGE_TRACE_FORMAT ? trace_read_format(page, buffer, size, position) :
-						  trace_read_page(page, buffer, size, position);
+	if (trace_observes)
+		got = trace_read_observed(page, buffer, size);
+	else if (*position >= RTGAUGE_TRACE_FORMAT)
+		got = trace_read_format(page, buffer, size, position);
+	else
+		got = trace_read_page(page, buffer, size, position);
 	mutex_unlock(&trace_mutex);
 	kfree(page);
 	return got;
 }
 
-static long trace_ioctl(struct file *file, unsigned int request, unsigned long argument)
+/* With trace_mutex. */
+static long trace_request(unsigned int request, unsigned long argument)
 {
 	void __user *user = (void __user *)argument;
+	struct rtgauge_trace_observe observe;
 	struct rtgauge_trace_start start;
-	long err = -ENOTTY;
+	long err;
+
+	switch (request) {
+	case RTGAUGE_TRACE_START:
+		if (trace_observes)
+			return -EBUSY;
+		return copy_from_user(&start, user, sizeof(start)) ? -EFAULT : trace_start(&start);
+	case RTGAUGE_TRACE_TAKE:
+		return trace_take();
+	case RTGAUGE_TRACE_OBSERVE:
+		if (trace_started || trace_observes)
+			return -EBUSY;
+		if (copy_from_user(&observe, user, sizeof(observe)))
+			return -EFAULT;
+		err = observe_start(&observe);
+		trace_observes = !err;
+		return err;
+	case RTGAUGE_TRACE_RECORD:
+		if (!trace_observes)
+			return -EBUSY;
+		observe_record(argument);
+		return 0;
+	default:
+		return -ENOTTY;
+	}
+}
+
+static long trace_ioctl(struct file *file, unsigned int request, unsigned long argument)
+{
+	long err;
 
 	mutex_lock(&trace_mutex);
-	if (trace_gone)
-		err = -ENODEV;
-	else if (request == RTGAUGE_TRACE_START)
-		err = copy_from_user(&start, user, sizeof(start)) ? -EFAULT : trace_start(&start);
-	else if (request == RTGAUGE_TRACE_TAKE)
-		err = trace_take();
+	err = trace_gone ? -ENODEV : trace_request(request, argument);
 	mutex_unlock(&trace_mutex);
 	return err;
 }
@@ -661,8 +711,7 @@ void traces_exit(void)
 	misc_deregister(&trace_device);
 	mutex_lock(&trace_mutex);
 	WRITE_ONCE(trace_gone, true);
-	if (trace_started)
-		trace_stop();
+	trace_end_all();
 	mutex_unlock(&trace_mutex);
 	/* only a removal by force finds an open file */
 	wait_event(trace_closed, !test_bit(0, &trace_opened));

@@ -3,8 +3,8 @@
  * GPIO chips for the tests in a guest. Those that cannot be measured with: "rtgauge-sleeps" needs a
  * context that can sleep, the lines of "rtgauge-mute" raise no interrupt. And two whose lines can
  * raise one, although they never do: "rtgauge-generic" has the functions of gpio-mmio, so that its
- * lines can be driven in a handler on PREEMPT_RT, and "rtgauge-own" functions of its own, of which
- * nobody knows. The lines keep what is written to them, and lead nowhere.
+ * lines can be driven in a handler on PREEMPT_RT, and "rtgauge-own" unknown functions of its own.
+ * The lines keep what is written to them, and are not wired.
  */
 #include <linux/bits.h>
 #include <linux/gpio/driver.h>

@@ -105,7 +105,7 @@ static void calls_info(void)
 
 	CHECK(!ioctl(fd, RTGAUGE_INFO, &info) &&
 		      info.interface_version == RTGAUGE_INTERFACE_VERSION &&
-		      info.sources == RTGAUGE_SOURCE_PCI && info.room_max == RTGAUGE_ROOM_MAX &&
+		      info.sources == RTGAUGE_SOURCE_COBALT && info.room_max == RTGAUGE_ROOM_MAX &&
 		      info.contexts == 0x3f && info.module_version[0] && info.kernel[0],
 	      "INFO tells the version");
 	CHECK(fails(ioctl(fd, RTGAUGE_INFO, NULL), EFAULT), "INFO to nowhere: EFAULT");
@@ -116,7 +116,7 @@ static void calls_info(void)
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE not cleared: EINVAL");
 	source = (struct rtgauge_source){ .number = 0 };
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE 0: EINVAL");
-	source.number = RTGAUGE_SOURCE_PCI + 1;
+	source.number = RTGAUGE_SOURCE_COBALT + 1;
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE past the last: EINVAL");
 	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.state == RTGAUGE_STATE_OPEN &&
 		      !status.events,
@@ -140,6 +140,15 @@ static void calls_setup(void)
 		{ "no kind", EINVAL, { .contexts = 1, .interval_ns = MS } },
 		{ "kind 6", EINVAL, { .kind = 6, .contexts = 1, .interval_ns = MS } },
 		{ "source 9", EINVAL, { TIMER, .source = 9 } },
+		{ "a priority without a core", EINVAL, { TIMER, .thread = 80 } },
+		{ "the core's timer without it", EINVAL, { TIMER, .source = 6 } },
+		{ "a core with another timer", EOPNOTSUPP, { TIMER, .source = 1, .flags = 0x400 } },
+		{ "a core's thread without a priority",
+		  EINVAL,
+		  { .kind = 1, .contexts = 2, .flags = 0x400, .interval_ns = MS } },
+		{ "two contexts on a core",
+		  EOPNOTSUPP,
+		  { .kind = 1, .contexts = 3, .flags = 0x400, .thread = 80, .interval_ns = MS } },
 		{ "no context", EINVAL, { .kind = 1, .interval_ns = MS } },
 		{ "context 64", EINVAL, { .kind = 1, .contexts = 64, .interval_ns = MS } },
 		{ "two deferred contexts",

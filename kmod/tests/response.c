@@ -10,7 +10,7 @@
  *	response killed COUNT		processes that are killed with lines in use
  *	response reload FILE COUNT	the module loaded and removed while edges come
  *	response offline CPU		a CPU goes offline under a session
- *	response refused CHIP...	lines that cannot be had, of chips made for it
+ *	response refused CHIP...	unavailable lines, of chips made for it
  *
  * "answers" writes its counts as one JSON object, the others TAP. Exit status 0: all held.
  */
@@ -431,6 +431,7 @@ static void calls_setup(void)
 	REFUSED(setup.gpio_input = 2, EINVAL, "one line for both");
 	REFUSED(setup.gpio_input = 8, ENODEV, "a line that is not there");
 	REFUSED(strcpy(setup.gpio_chip, "nothing"), ENODEV, "a chip that is not there");
+	REFUSED(setup.flags |= RTGAUGE_SETUP_COBALT, ENODEV, "a core that the kernel lacks");
 	REFUSED(setup.cpu = 4096, ENXIO, "a CPU that is not there");
 	close(fd);
 }
@@ -462,7 +463,7 @@ static void calls_in_use(void)
 	close(more);
 }
 
-/* As they were found: what a line is stays when nobody has it any more. */
+/* Restore them: a line keeps its direction after its release. */
 static void calls_put_back(void)
 {
 	const uint64_t wrong = GPIO_V2_LINE_FLAG_USED | GPIO_V2_LINE_FLAG_OUTPUT;
@@ -482,7 +483,7 @@ static void calls_put_back(void)
 			      line_flags(2) & GPIO_V2_LINE_FLAG_OUTPUT,
 		      "an output, and low");
 		close(fd);
-		CHECK(!(line_flags(1) & wrong), "the input is put back");
+		CHECK(!(line_flags(1) & wrong), "the input is restored");
 		if (as_output)
 			CHECK((line_flags(2) & wrong) == GPIO_V2_LINE_FLAG_OUTPUT && level(heard),
 			      "the output is as it was, and high");

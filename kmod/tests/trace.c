@@ -7,12 +7,15 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../trace.h"
@@ -100,6 +103,8 @@ static void test_calls(void)
 	check(start_fails(fd, 0, RTGAUGE_TRACE_ROOM_MAX + 1, EINVAL), "too much room");
 	check(!ioctl(fd, RTGAUGE_TRACE_START, &start), "it starts");
 	check(start_fails(fd, 0, 5000, EBUSY), "a CPU twice");
+	check(fails(syscall(SYS_delete_module, "rtgauge", O_NONBLOCK), EAGAIN),
+	      "the module stays while it traces");
 	for (int i = 0; i < 40; i++)
 		texts += pread(fd, page, 4096, RTGAUGE_TRACE_FORMAT + i * 16384LL) > 100;
 	check(texts >= 8 && texts <= 20, "formats of the events");
@@ -117,8 +122,150 @@ static void test_calls(void)
 	close(fd);
 }
 
+static bool observe_fails(int fd, uint32_t pid, uint32_t room, int error)
+{
+	struct rtgauge_trace_observe observe = { .pid = pid, .room = room };
+
+	return fails(ioctl(fd, RTGAUGE_TRACE_OBSERVE, &observe), error);
+}
+
+/* What read() gives in one call, whole records of known kinds. -1: they are not. */
+static int observed(int fd, size_t size, struct rtgauge_observed *records)
+{
+	long got = read(fd, records, size);
+	int count = (int)(got / (long)sizeof(*records));
+
+	if (got < 0 || got % (long)sizeof(*records))
+		return -1;
+	for (int i = 0; i < count; i++)
+		if (records[i].kind > RTGAUGE_OBSERVED_LOSS ||
+		    (records[i].prev && records[i].prev != getpid()) ||
+		    (records[i].next && records[i].next != getpid()))
+			return -1;
+	return count;
+}
+
+static uint32_t lost_of(const struct rtgauge_observed *records, int count)
+{
+	uint32_t lost = 0;
+
+	for (int i = 0; i < count; i++)
+		lost += records[i].lost;
+	return lost;
+}
+
+/* Each sleep of this program is a switch away, a waking, and a switch back. On several CPUs the waking
+ * may be in another ring than the switches. */
+static void test_observing(int fd)
+{
+	static struct rtgauge_observed records[2 * RTGAUGE_TRACE_ROOM_MIN + 2];
+	bool one_cpu = sysconf(_SC_NPROCESSORS_ONLN) == 1;
+	int count, seen[3] = { 0 };
+
+	check(!ioctl(fd, RTGAUGE_TRACE_RECORD, 1), "it records");
+	for (int i = 0; i < 10; i++)
+		usleep(1000);
+	check(!ioctl(fd, RTGAUGE_TRACE_RECORD, 0), "it ends to record");
+	usleep(1000);
+	count = observed(fd, sizeof(records), records);
+	for (int i = 0; i < count; i++)
+		seen[records[i].kind]++;
+	check(count >= 30 && seen[RTGAUGE_OBSERVED_WAKING] >= 10 &&
+		      seen[RTGAUGE_OBSERVED_SWITCH] >= 20,
+	      "switches and wakings of ten sleeps");
+	for (int i = 1; i < count; i++)
+		if (one_cpu && records[i].time_ns < records[i - 1].time_ns)
+			count = 0;
+	check(count && !lost_of(records, count), "in order, without a loss");
+	check(!observed(fd, sizeof(records), records), "and no more");
+	ioctl(fd, RTGAUGE_TRACE_RECORD, 1);
+	for (int i = 0; i < RTGAUGE_TRACE_ROOM_MIN; i++)
+		usleep(100);
+	ioctl(fd, RTGAUGE_TRACE_RECORD, 0);
+	count = observed(fd, 30 * sizeof(records[0]), records);
+	check(count == 30 && !lost_of(records, count), "no more than there is room for");
+	count = observed(fd, sizeof(records), records);
+	check(30 + count - one_cpu >= RTGAUGE_TRACE_ROOM_MIN &&
+		      30 + count - 1 + (int)lost_of(records, count) >= 3 * RTGAUGE_TRACE_ROOM_MIN &&
+		      (!one_cpu || records[count - 1].kind == RTGAUGE_OBSERVED_LOSS),
+	      "a full ring, and what it lost");
+	ioctl(fd, RTGAUGE_TRACE_RECORD, 1);
+	usleep(1000);
+	ioctl(fd, RTGAUGE_TRACE_RECORD, 0);
+	count = observed(fd, sizeof(records), records);
+	check(count >= 3 && !lost_of(records, count), "the loss is reported once");
+}
+
+/* A thread that moves from the last CPU to the first: its records are in two rings. */
+static void test_moving(int fd)
+{
+	static struct rtgauge_observed records[128];
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	bool ordered = true;
+	int count;
+
+	ioctl(fd, RTGAUGE_TRACE_RECORD, 1);
+	for (long cpu = cpus - 1; cpu >= 0; cpu -= cpus > 1 ? cpus - 1 : 1) {
+		cpu_set_t one;
+
+		CPU_ZERO(&one);
+		CPU_SET((size_t)cpu, &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		for (int i = 0; i < 5; i++)
+			usleep(1000);
+	}
+	ioctl(fd, RTGAUGE_TRACE_RECORD, 0);
+	count = observed(fd, sizeof(records), records);
+	for (int i = 1; i < count; i++)
+		ordered = ordered && records[i].time_ns >= records[i - 1].time_ns;
+	check(ordered && count >= (cpus > 1 ? 30 : 15), "records of two CPUs in order");
+}
+
+static void test_observe(void)
+{
+	struct rtgauge_trace_observe observe = { .pid = (uint32_t)getpid(),
+						 .room = RTGAUGE_TRACE_ROOM_MIN };
+	struct rtgauge_trace_start start = { .cpu = 0, .room = 5000 };
+	void *volatile nowhere = NULL;
+	int fd = device(), status = 1;
+	cpu_set_t first;
+
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	sched_setaffinity(0, sizeof(first), &first);
+	check(fails(ioctl(fd, RTGAUGE_TRACE_RECORD, 1), EBUSY), "nothing is observed yet");
+	check(fails(ioctl(fd, RTGAUGE_TRACE_OBSERVE, NULL), EFAULT), "no structure to observe");
+	check(observe_fails(fd, 0x3fffffff, 64, ESRCH), "a process that is not there");
+	check(observe_fails(fd, 0, 64, ESRCH), "no process");
+	check(observe_fails(fd, observe.pid, RTGAUGE_TRACE_ROOM_MIN - 1, EINVAL),
+	      "too little room to observe");
+	check(observe_fails(fd, observe.pid, RTGAUGE_TRACE_ROOM_MAX + 1, EINVAL),
+	      "too much room to observe");
+	if (!unshare(CLONE_NEWPID) && !fork()) {
+		observe.pid = 1;
+		_exit(!fails(ioctl(fd, RTGAUGE_TRACE_OBSERVE, &observe), EOPNOTSUPP));
+	}
+	check(wait(&status) > 0 && !status, "a process of another namespace");
+	check(!ioctl(fd, RTGAUGE_TRACE_OBSERVE, &observe), "it observes");
+	check(observe_fails(fd, observe.pid, 64, EBUSY), "it observes already");
+	check(start_fails(fd, 0, start.room, EBUSY), "it does not trace then");
+	check(fails(ioctl(fd, RTGAUGE_TRACE_TAKE), EBUSY), "nor take");
+	check(!read(fd, page, sizeof(page)), "nothing is recorded yet");
+	test_observing(fd);
+	test_moving(fd);
+	ioctl(fd, RTGAUGE_TRACE_RECORD, 1);
+	usleep(1000);
+	check(fails(read(fd, nowhere, RTGAUGE_TRACE_PAGE), EFAULT), "records to nowhere");
+	close(fd);
+	fd = device();
+	check(!ioctl(fd, RTGAUGE_TRACE_START, &start) && observe_fails(fd, observe.pid, 64, EBUSY),
+	      "closed, and tracing does not observe");
+	close(fd);
+}
+
 static void test_random(void)
 {
+	struct rtgauge_trace_observe observe;
 	struct rtgauge_trace_start start;
 	int fd = device();
 	bool held = fd >= 0;
@@ -128,7 +275,7 @@ static void test_random(void)
 	for (int i = 0; i < TRIALS && held; i++) {
 		uint64_t bits = (uint64_t)random() << 33 ^ (uint64_t)random() << 8 ^ random();
 
-		switch (random() % 8) {
+		switch (random() % 10) {
 		case 0:
 			start.cpu = random() % 3;
 			start.room = random() % 70000;
@@ -149,7 +296,8 @@ static void test_random(void)
 		case 4:
 			got = pread(fd, page, RTGAUGE_TRACE_PAGE,
 				    random() % 4 * RTGAUGE_TRACE_PAGE);
-			held = got <= 0 || got == RTGAUGE_TRACE_PAGE;
+			/* less if it observes */
+			held = got <= RTGAUGE_TRACE_PAGE;
 			break;
 		case 5:
 			held = pread(fd, page, random() % 4096,
@@ -158,6 +306,14 @@ static void test_random(void)
 		case 6:
 			lseek(fd, bits & INT64_MAX, SEEK_SET);
 			held = read(fd, page, RTGAUGE_TRACE_PAGE) <= RTGAUGE_TRACE_PAGE;
+			break;
+		case 7:
+			observe.pid = random() % 2 ? (uint32_t)getpid() : (uint32_t)bits;
+			observe.room = random() % 70000;
+			ioctl(fd, RTGAUGE_TRACE_OBSERVE, &observe);
+			break;
+		case 8:
+			ioctl(fd, RTGAUGE_TRACE_RECORD, bits & 1);
 			break;
 		default:
 			if (random() % 64)
@@ -174,6 +330,7 @@ static void test_random(void)
 int main(void)
 {
 	test_calls();
+	test_observe();
 	test_random();
 	printf("1..%d\n", tests);
 	return failures || !tests;

@@ -42,7 +42,7 @@
 #define INIT_MODULE "/modules/rtgauge.ko"
 #define INIT_KERNEL_MODULES "/modules/kernel"
 #define INIT_WORDS_MAX 1024
-/* What boot leaves to do later, a kernel does in its first seconds: nobody is to measure that. */
+/* A kernel does deferred work of its boot in its first seconds, which must not be measured. */
 #define INIT_SETTLED_NS 5000000000LL
 #define INIT_LINGER_NS 2000000000LL
 #define INIT_DEBUG_PORT 0xe9
@@ -280,13 +280,13 @@ static void init_open_pause(struct init *init)
 #if defined(__x86_64__)
 	init->pause_fd = -1;
 	if (ioperm(INIT_DEBUG_PORT, 1, 1))
-		init_fail("the pause device is not to be had");
+		init_fail("the pause device is not available");
 #else
 	struct termios raw;
 
 	init->pause_fd = open(INIT_PAUSE_TTY, O_WRONLY | O_NOCTTY | O_CLOEXEC);
 	if (init->pause_fd < 0 || tcgetattr(init->pause_fd, &raw))
-		init_fail("the pause device is not to be had");
+		init_fail("the pause device is not available");
 	cfmakeraw(&raw);
 	tcsetattr(init->pause_fd, TCSANOW, &raw);
 #endif
@@ -374,7 +374,7 @@ static void __attribute__((noreturn)) init_child(char **words)
 	_exit(127);
 }
 
-/* End what a program has left behind, once its guardian had time to put settings back. */
+/* End what a program has left behind, once its guardian had time to restore settings. */
 static void init_reap_rest(void)
 {
 	int64_t limit_ns = init_now_ns() + INIT_LINGER_NS;
