@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The tables of measurements, loads and options of the run, and the document that describes them
- * (docs/formats/catalogue.md). A new one is named here and nowhere else.
+ * (docs/formats/catalogue.md). A new one is named only here.
  */
 #include "catalogue.h"
 
@@ -26,10 +26,12 @@
 	ROW(noise) \
 	ROW(tick_period) \
 	ROW(tick_cost) \
+	ROW(clock_warps) \
 	ROW(thread_rules) \
 	ROW(round_robin) \
 	ROW(thread_switch) \
 	ROW(thread_lifecycle) \
+	ROW(core_switches) \
 	ROW(sem_lock) \
 	ROW(sem_order) \
 	ROW(sem_lifecycle) \
@@ -58,7 +60,8 @@
 	ROW(page_fault) \
 	ROW(cpu_wakeup) \
 	ROW(cpu_migration) \
-	ROW(observe)
+	ROW(observe) \
+	ROW(smokey)
 /* clang-format on */
 #define DECLARATION(name) extern const struct measurement name##_measurement;
 #define ADDRESS(name) &name##_measurement,
@@ -66,6 +69,47 @@
 MEASUREMENTS(DECLARATION)
 
 const struct measurement *const catalogue_measurements[] = { MEASUREMENTS(ADDRESS) NULL };
+
+/* Measurements that are also compiled for the Cobalt core (meson.build). */
+/* clang-format off */
+#define MEASUREMENTS_ON_COBALT(ROW) \
+	ROW(round_robin) \
+	ROW(thread_switch) \
+	ROW(sem_lock) \
+	ROW(sem_order) \
+	ROW(sem_lifecycle) \
+	ROW(sem_uncontended) \
+	ROW(sem_contended) \
+	ROW(mutex_inversion) \
+	ROW(mutex_contended) \
+	ROW(mutex_uncontended) \
+	ROW(mutex_chain) \
+	ROW(condvar) \
+	ROW(mq_posix) \
+	ROW(signal) \
+	ROW(mutex_handover)
+/* clang-format on */
+
+#if defined(__x86_64__) || defined(__aarch64__)
+#define DECLARATION_ON_COBALT(name) extern const struct measurement name##_cobalt;
+#define PAIR_ON_COBALT(name) { &name##_measurement, &name##_cobalt },
+
+MEASUREMENTS_ON_COBALT(DECLARATION_ON_COBALT)
+#else
+#define PAIR_ON_COBALT(name) { &name##_measurement, NULL },
+#endif
+
+const struct measurement *catalogue_on_cobalt(const struct measurement *measurement)
+{
+	static const struct {
+		const struct measurement *on_linux, *on_cobalt;
+	} pairs[] = { MEASUREMENTS_ON_COBALT(PAIR_ON_COBALT) };
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+		if (pairs[i].on_linux == measurement)
+			return pairs[i].on_cobalt;
+	return NULL;
+}
 
 extern const struct load load_sched;
 extern const struct load load_cpu;
@@ -80,7 +124,7 @@ extern const struct load load_disk;
 extern const struct load load_timer;
 extern const struct load load_irq;
 
-/* What published studies and projects had running (docs/reference/loads.md, "Profiles"). */
+/* Loads of published studies and projects (docs/reference/loads.md, "Profiles"). */
 static const struct load doload = {
 	.name = "doload",
 	.summary = "hackbench 1, network bursts, dd and ls -lR /, as in the published timer study",
@@ -91,7 +135,7 @@ static const struct load doload = {
 static const struct load gpioirqbench = {
 	.name = "gpioirqbench",
 	.summary =
-		"programs started all the time, with hackbench 10, calibrator and a pause in turn",
+		"programs started repeatedly, while hackbench 10, calibrator and a pause take turns",
 	.mix = "list,sched:count=400000,"
 	       "cache:pattern=chase:size=32MiB:per-cpu=0:count=57671680:rest=30s",
 };
@@ -105,7 +149,7 @@ static const struct load find = {
 static const struct load xeno_test = {
 	.name = "xeno-test",
 	.summary = "the load of Xenomai's script dohell",
-	.mix = "net:burst=250ms:pause=15s,disk,sched:groups=1:restart=1s,"
+	.mix = "net:burst=250ms:pause=15s,disk:needed=no,sched:groups=1:restart=1s,"
 	       "copy:path=/proc/interrupts:per-cpu=0,walk:path=/proc,"
 	       "copy:size=512:per-cpu=0,walk:cross=yes",
 };
@@ -155,9 +199,9 @@ const struct catalogue_run_option catalogue_run_options[] = {
 	    "keep the kernel's trace around each new maximum, for 'rtgauge explain'" },
 	  APPLIES_STEP, PLACE(explain) },
 	{ { "explain-above", OPTION_DURATION, "", 1, 3600 * NSEC_PER_SEC, NULL,
-	    "--explain, and the trace around the samples above this time, too" },
+	    "like --explain, and also keep the trace around the samples above this time" },
 	  APPLIES_STEP, PLACE(explain_above_ns) },
-	{ { "histogram-only", OPTION_FLAG, "no", 0, 0, NULL, "keep histograms, not each sample" },
+	{ { "histogram-only", OPTION_FLAG, "no", 0, 0, NULL, "keep histograms instead of every sample" },
 	  APPLIES_STEP, PLACE(histogram_only) },
 	{ { "keep-settings", OPTION_FLAG, "no", 0, 0, NULL, "change no settings of the target" },
 	  APPLIES_STEP, PLACE(keep_settings) },
@@ -363,6 +407,8 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	json_text(json, "chapter", m->chapter ? m->chapter : "");
 	if (m->needs)
 		json_text(json, "needs", m->needs);
+	if (m->not_on_cobalt)
+		json_text(json, "not_on_cobalt", m->not_on_cobalt);
 	if (m->answers)
 		json_bool(json, "answers", true);
 	if (m->times)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The agent's commands. Everything that exits does so here. */
+/* The agent's commands. Only this file exits. */
 #include <errno.h>
 #include <fcntl.h>
 #ifdef __GLIBC__
@@ -192,8 +192,7 @@ static int main_execute(struct run_request *request, struct option_set *options)
 				   why, sizeof(why));
 		if (code == SPOOL_MEASURE && !spooled) {
 			snprintf(note, sizeof(note),
-				 "no spool, so data measured after a lost connection are lost: %s",
-				 why);
+				 "without a spool, a lost connection also loses data: %s", why);
 			request->note = note;
 		}
 		request->spooled = spooled;
@@ -233,6 +232,7 @@ static int main_run(int argc, char **argv)
 		message_set(&msg, -EINVAL, remedy, "there is no measurement '%s'", argv[0]);
 		return main_error(&msg);
 	}
+	request.on_cobalt = catalogue_on_cobalt(request.measurement);
 	if (option_set_init(&options, request.measurement->options)) {
 		message_set(&msg, -ENOMEM, "free some memory", "out of memory");
 		main_error(&msg);

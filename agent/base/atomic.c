@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What compilers call for on ARM cores that may have no atomic operations of their own, and no
- * library brings there: the C library's parts that zig has written itself call for these.
+ * Functions that compilers call on ARM cores that may have no atomic operations, if no library
+ * provides them. The parts of the C library that zig provides call them.
  */
 #include "base/atomic.h"
 
 #if defined(__arm__) && __ARM_ARCH < 7
 
-/* Their names are those of functions that the compiler knows, which C does not let one define. */
+/* The names are those of compiler built-ins, which C does not allow to define. */
 void atomic_barrier(void) __asm__("__sync_synchronize");
 uint32_t atomic_change_4(uint32_t *value, uint32_t seen,
 			 uint32_t to) __asm__("__sync_val_compare_and_swap_4");
@@ -20,7 +20,7 @@ void atomic_barrier(void)
 	ATOMIC_KERNEL_BARRIER();
 }
 
-/* What it was before. */
+/* Returns the previous value. */
 uint32_t atomic_change_4(uint32_t *value, uint32_t seen, uint32_t to)
 {
 	uint32_t before;
@@ -31,7 +31,7 @@ uint32_t atomic_change_4(uint32_t *value, uint32_t seen, uint32_t to)
 	return before;
 }
 
-/* A byte is changed with the word that it is in. */
+/* Changes a byte together with the word that contains it. */
 uint8_t atomic_change_1(uint8_t *value, uint8_t seen, uint8_t to)
 {
 	uint32_t *word = (uint32_t *)((uintptr_t)value & ~(uintptr_t)3), before;

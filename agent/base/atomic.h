@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The atomic operations that threads of the agent share: acquire and release on 32-bit values,
- * nothing else. ARM cores before the seventh version may lack such instructions: there the kernel
- * provides helpers (Documentation/arch/arm/kernel_user_helpers.rst), at fixed addresses.
+ * The atomic operations that threads of the agent share: acquire and release on 32-bit values only.
+ * ARM cores before ARMv7 may lack such instructions. There the kernel provides helpers at fixed
+ * addresses (Documentation/arch/arm/kernel_user_helpers.rst).
  */
 #ifndef RTGAUGE_ATOMIC_H
 #define RTGAUGE_ATOMIC_H
@@ -37,8 +37,8 @@ static inline void atomic_store_release(uint32_t *value, uint32_t to)
 	*(volatile uint32_t *)value = to;
 }
 
-/* Change it if it is what was seen. It may have been interrupted: then it says no, and may be
- * what was seen still. */
+/* Change it if it still has the value seen. After an interruption it may return false although the
+ * value is still the same. */
 static inline bool atomic_change(uint32_t *value, uint32_t seen, uint32_t to)
 {
 	return !ATOMIC_KERNEL_CHANGE(seen, to, value);
@@ -52,7 +52,7 @@ static inline bool atomic_compare_exchange(uint32_t *value, uint32_t seen, uint3
 	return false;
 }
 
-/* What it was before. */
+/* Returns the previous value. */
 static inline uint32_t atomic_exchange(uint32_t *value, uint32_t to)
 {
 	uint32_t seen;
@@ -63,7 +63,7 @@ static inline uint32_t atomic_exchange(uint32_t *value, uint32_t to)
 	return seen;
 }
 
-/* What it was before. */
+/* Returns the previous value. */
 static inline uint32_t atomic_fetch_add(uint32_t *value, uint32_t more)
 {
 	uint32_t seen;
@@ -96,19 +96,19 @@ static inline void atomic_add_release(uint32_t *value, uint32_t more)
 	__atomic_add_fetch(value, more, __ATOMIC_RELEASE);
 }
 
-/* What it was before. */
+/* Returns the previous value. */
 static inline uint32_t atomic_exchange(uint32_t *value, uint32_t to)
 {
 	return __atomic_exchange_n(value, to, __ATOMIC_ACQ_REL);
 }
 
-/* What it was before. */
+/* Returns the previous value. */
 static inline uint32_t atomic_fetch_add(uint32_t *value, uint32_t more)
 {
 	return __atomic_fetch_add(value, more, __ATOMIC_ACQ_REL);
 }
 
-/* Change it if it is what was seen. */
+/* Change it if it still has the value seen. */
 static inline bool atomic_compare_exchange(uint32_t *value, uint32_t seen, uint32_t to)
 {
 	return __atomic_compare_exchange_n(value, &seen, to, false, __ATOMIC_ACQ_REL,

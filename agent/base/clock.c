@@ -19,6 +19,6 @@ int64_t clock_counter_hz(void)
 	to = clock_counter();
 	if (to_ns <= from_ns || to <= from)
 		return 0;
-	/* the pause may have become a long one, whose cycles times 10^9 would leave 64 bits */
+	/* a long pause could overflow 64 bits with its cycles times 10^9 */
 	return (int64_t)((double)(to - from) * NSEC_PER_SEC / (double)(to_ns - from_ns));
 }

@@ -61,7 +61,7 @@ static inline uint64_t clock_counter(void)
 
 #ifdef __SSE2__
 	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
-#else /* a processor of those years may not have that instruction */
+#else /* old processors may not have that instruction */
 	__asm__ volatile("lock; addl $0, (%%esp); rdtsc"
 			 : "=a"(low), "=d"(high)
 			 :

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sets of CPUs in the kernel's list notation, and how a thread is bound to one. Before the first
- * sample: decides where the measuring threads and the loads run.
- *
- * The affinity calls are made as system calls: cpu_set_t of the C libraries ends at 1024 CPUs.
+ * Sets of CPUs in the kernel's list notation, and the affinity of threads. Decides, before the
+ * first sample, where the measuring threads and the loads run. The affinity calls are system calls,
+ * because cpu_set_t of the C libraries ends at 1024 CPUs.
  */
 #include "base/cpulist.h"
 
@@ -77,7 +76,7 @@ int cpulist_online(struct cpulist *list)
 		if (!cpulist_parse(list, text))
 			return 0;
 	}
-	/* No /sys, or a kernel before it had this file: those that we may use are online. */
+	/* Without /sys or this file: the CPUs that this process may use are online. */
 	return cpulist_allowed(list);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing JSON: commas and escapes are kept right here. */
+/* Writing JSON, with commas and escapes. */
 #ifndef RTGAUGE_JSON_H
 #define RTGAUGE_JSON_H
 

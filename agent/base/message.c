@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What went wrong, and what to do about it. */
+/* What went wrong, and the remedy. */
 #include "base/message.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What went wrong, and what to do about it: filled by the function that fails, shown by main. */
+/* What went wrong, and the remedy. The function that fails fills it, and main prints it. */
 #ifndef RTGAUGE_MESSAGE_H
 #define RTGAUGE_MESSAGE_H
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Options of measurements and loads: notations read, checked, held (docs/formats/catalogue.md). */
+/*
+ * Options of measurements and loads: reads, checks and stores values (docs/formats/catalogue.md).
+ */
 #include "base/option.h"
 
 #include <errno.h>
@@ -9,8 +11,8 @@
 
 #include "base/cpulist.h"
 
-#define NAME_ROOM 64	   /* longer names are not compared: none of ours is as long */
-#define FRACTION_DIGITS 18 /* the most that fit 64 bits; more are never exact in any unit */
+#define NAME_ROOM 64	   /* longer names are not compared, because no name is as long */
+#define FRACTION_DIGITS 18 /* maximum number of digits in 64 bits. More are not exact in any unit */
 
 static const struct {
 	const char *suffix;
@@ -268,7 +270,7 @@ const char *option_nearest(const char *name, const char *names, char *buf, size_
 		unsigned int cost = NAME_ROOM;
 
 		if (other_size > name_size && !memcmp(names, name, name_size))
-			cost = 1; /* the beginning of a name counts as near */
+			cost = 1; /* a prefix of a name counts as near */
 		else if (other_size && other_size <= NAME_ROOM)
 			cost = edits(name, name_size, names, other_size);
 		if (cost < other_size && (cost < best || (cost == best && !found))) {
@@ -298,7 +300,7 @@ static const char *table_names(const struct option_set *set, char *buf, size_t s
 	return buf;
 }
 
-/* What the user typed, fit for a message of one line. */
+/* The user's input, made fit for a message of one line. */
 static const char *shown(const char *text, char *buf, size_t size)
 {
 	size_t i;
@@ -593,7 +595,7 @@ const struct option_value *option_get(const struct option_set *set, const char *
 	const struct option_value *value = find(set, name);
 
 	if (!value)
-		abort(); /* a name that is in no table is a bug of the caller */
+		abort(); /* an unknown name is a bug of the caller */
 	return value;
 }
 

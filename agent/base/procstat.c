@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Telling processes apart by their start time, and killing whole groups of them. */
+/* Tells processes apart by their start time, and kills whole groups of them. */
 #include "base/procstat.h"
 
 #include <errno.h>

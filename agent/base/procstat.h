@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Telling processes apart although their numbers are used again: by the time at which they
- * started (field 22 of /proc/PID/stat).
+ * Tells processes apart by their start time (field 22 of /proc/PID/stat), because the kernel reuses
+ * process IDs.
  */
 #ifndef RTGAUGE_PROCSTAT_H
 #define RTGAUGE_PROCSTAT_H
@@ -20,7 +20,7 @@ struct procstat {
 	uint64_t started;   /* clock ticks since the machine started */
 };
 
-/* 0, -ESRCH when there is no such process, or -errno. */
+/* 0, -ESRCH without such a process, or -errno. */
 int procstat_read(pid_t pid, struct procstat *stat);
 
 /* The next process that @dir, opendir("/proc"), has; 0 at the end. */

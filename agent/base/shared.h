@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that measuring processes share with the agent: what is allocated before they are forked,
- * and used by both (docs/decisions/0013-share-memory-between-measuring-processes.md). */
+/*
+ * Memory that measuring processes share with the agent. It is allocated before they are forked
+ * (docs/decisions/0013-share-memory-between-measuring-processes.md).
+ */
 #ifndef RTGAUGE_SHARED_H
 #define RTGAUGE_SHARED_H
 
 #include <stddef.h>
 
-/* Whole pages, all zero; NULL: out of memory. */
+/* Allocates whole pages of zeros. NULL: out of memory. */
 void *shared_alloc(size_t size);
-/* What shared_alloc() gave for that very size; NULL does nothing. */
+/* Frees memory of shared_alloc() with the same size; NULL does nothing. */
 void shared_free(void *memory, size_t size);
 
 /* An array that grows by doubling: room for one more item behind the @count items of @old, which

@@ -125,7 +125,7 @@ bool value_same(const char *path, const char *a, const char *b)
 	if (ends_in(path, "_affinity_list"))
 		return !cpulist_parse(&list_a, a) && !cpulist_parse(&list_b, b) &&
 		       !memcmp(&list_a, &list_b, sizeof(list_a));
-	/* masks: without what only fills them up */
+	/* masks: without leading zeros and commas */
 	return (ends_in(path, "cpumask") || ends_in(path, "_affinity")) &&
 	       !strcmp(a + strspn(a, "0,"), b + strspn(b, "0,"));
 }
@@ -163,9 +163,9 @@ const char *value_reason(int err)
 	case ERANGE:
 		return "the kernel refused the value";
 	case EBUSY:
-		return "the kernel refused the value as things stand (busy)";
+		return "the kernel refused the value for now (busy)";
 	case EFBIG:
-		return "its value is too long to be kept";
+		return "its value is too long to be stored";
 	default:
 		return strerror(-err);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The value of a setting: the content of a file below /proc or /sys, one line. Where the kernel
- * shows a choice ("always [madvise] never"), the value is the word in brackets, which is also
- * what can be written back.
+ * The value of a setting: the content of a file below /proc or /sys, one line. If the kernel shows
+ * a choice ("always [madvise] never"), the value is the word in brackets, which can also be
+ * written.
  */
 #ifndef RTGAUGE_VALUE_H
 #define RTGAUGE_VALUE_H
@@ -19,7 +19,7 @@ int value_read(int fd, char *value);
 /* The same for a path; the file stays open for value_read() when @keep is not NULL. */
 int value_get(const char *path, char *value, int *keep);
 
-/* What tells this start of the system from others; "unknown" where the kernel does not say. */
+/* ID of this boot; "unknown" if the kernel does not have one. */
 void value_read_boot_id(char *value);
 
 /* Write @value to the file @path. 0 or -errno. */
@@ -29,7 +29,7 @@ int value_put(const char *path, const char *value);
  * several ways. */
 bool value_same(const char *path, const char *a, const char *b);
 
-/* Bytes of memory that can be had without swapping; 0 where the kernel does not say. */
+/* Bytes of memory available without swapping; 0 where the kernel does not say. */
 int64_t value_memory_available(void);
 
 /* Why a value could not be read or written, for people. */

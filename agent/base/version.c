@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which C library and compiler. */
+/* The C library and the compiler of this agent. */
 #include "base/version.h"
 
 #include <limits.h>
@@ -7,6 +7,11 @@
 #include <gnu/libc-version.h>
 #endif
 #include <stdio.h>
+
+/* Options of `rtgauge agent --cflags`, after a space. */
+#ifndef RTGAUGE_CFLAGS
+#define RTGAUGE_CFLAGS ""
+#endif
 
 const char *version_libc(void)
 {
@@ -24,8 +29,8 @@ const char *version_libc(void)
 const char *version_compiler(void)
 {
 #ifdef __clang__
-	return "clang " __clang_version__;
+	return "clang " __clang_version__ RTGAUGE_CFLAGS;
 #else
-	return "gcc " __VERSION__;
+	return "gcc " __VERSION__ RTGAUGE_CFLAGS;
 #endif
 }

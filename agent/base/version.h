@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which agent this is, and what it was built with: part of what is evaluated. */
+/*
+ * The version of this agent, and what it was built with, because that is part of what is evaluated.
+ */
 #ifndef RTGAUGE_VERSION_H
 #define RTGAUGE_VERSION_H
 
@@ -9,7 +11,7 @@
 
 /* The C library the agent runs on, e.g. "glibc 2.36", "musl". */
 const char *version_libc(void);
-/* The compiler that built it, e.g. "gcc 12.2.0". */
+/* The compiler that built it, e.g. "gcc 12.2.0", with the options of `rtgauge agent --cflags`. */
 const char *version_compiler(void);
 
 #endif

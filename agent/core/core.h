@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The real-time core that a measuring thread runs on. An ordinary thread calls enter() and is a task
- * of the core from then on. The measuring loops themselves are compiled for their core and call
- * nothing here.
+ * The real-time core that a measuring thread runs on. An ordinary thread calls enter() and is then
+ * a task of the core. The measuring loops themselves are compiled for their core and call nothing
+ * here.
  */
 #ifndef RTGAUGE_CORE_H
 #define RTGAUGE_CORE_H
@@ -31,7 +31,7 @@ enum core_reason {
 	CORE_REASONS,
 };
 
-/* What happened to a task in its timed stretches. */
+/* Events of a task while it is timed. */
 struct core_modes {
 	int64_t switches; /* times that it left the core for Linux */
 	int64_t faults;	  /* page faults on the core */
@@ -56,6 +56,13 @@ struct core {
 	bool (*look)(pid_t tid, struct core_task *task);
 	/* Whether the calling thread may have real-time priority @priority; it stays as it is. */
 	bool (*may_have)(int priority);
+	/* CLOCK_MONOTONIC by a system call of the core, in ns. */
+	int64_t (*now)(void);
+	/* Sleep for this time, or less. A task stays on the core. */
+	void (*rest)(int64_t ns);
+	/* The number of its clock_nanosleep() with the times of struct timespec; 0: on this
+	 * architecture it has others. */
+	long sleep_call;
 	/* The setting by which it starts timers early, and the value for in time; NULL: none. */
 	const char *gravity;
 	const char *no_gravity;

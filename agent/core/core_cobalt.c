@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Tasks of Xenomai's Cobalt core. A task is a thread of Linux, pinned and with its priority there
- * too, that the core has taken over; any system call of Linux takes it back (a mode switch).
+ * Tasks of Xenomai's Cobalt core. A task is a pinned thread of Linux with a priority there, too.
+ * The core schedules it until its next system call of Linux, which switches it to Linux (a mode
+ * switch).
  */
 #include "core/core.h"
 
 #if defined(__x86_64__) || defined(__aarch64__)
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 
+#include "base/atomic.h"
+
+#include "base/clock.h"
 #include "core/cobalt.h"
 
 #define COBALT_FOLDER "/proc/xenomai"
@@ -22,6 +29,8 @@
 /* The binding is one of the whole process. Set before there are tasks. */
 static int bound_revision;
 static struct sigaction xcpu_before;
+struct cobalt_heaps cobalt_heaps;
+__thread struct cobalt_self cobalt_self;
 /* Reasons for which the calling thread has left the core. */
 static __thread volatile int64_t cobalt_reasons[CORE_REASONS];
 
@@ -79,8 +88,50 @@ static int cobalt_refused(const struct cobalt_bind *bind, int err, struct messag
 			"run as root, or join the group of xenomai.allowed_group, " COBALT_USE_LINUX,
 			"the Cobalt core requires CAP_SYS_NICE");
 	}
-	return message_set(why, -err, "look at the kernel's messages, " COBALT_USE_LINUX,
+	return message_set(why, -err, "check the kernel's messages, " COBALT_USE_LINUX,
 			   "the Cobalt core refuses this process: %s", strerror(err));
+}
+
+struct cobalt_memory {
+	uint32_t size;
+	uint32_t left;
+};
+
+#define COBALT_MEMORY_STAT _IOR(10, 0, struct cobalt_memory)
+#define COBALT_PAGE 4096U
+
+/* Map a heap of the core, and have all of its pages. 0 or -errno. */
+static int cobalt_map(const char *path, char **heap)
+{
+	struct {
+		uint64_t offset;
+		size_t size;
+		int access, flags;
+	} wanted = { .access = PROT_READ | PROT_WRITE, .flags = MAP_SHARED };
+	struct cobalt_memory memory;
+	int fd = (int)syscall(COBALT_OPEN, path, O_RDWR), err = 0;
+	void *at = NULL;
+
+	if (fd < 0)
+		return -errno;
+	if (syscall(COBALT_IOCTL, fd, COBALT_MEMORY_STAT, &memory)) {
+		err = -errno;
+	} else {
+		wanted.size = memory.size;
+		err = syscall(COBALT_MMAP, fd, &wanted, &at) ? -errno : 0;
+	}
+	if (err == -ENOSYS) {
+		at = mmap(NULL, wanted.size, wanted.access, wanted.flags, fd, 0);
+		err = at == MAP_FAILED ? -errno : 0;
+	}
+	if (syscall(COBALT_CLOSE, fd))
+		close(fd);
+	if (err)
+		return err;
+	*heap = at;
+	for (uint32_t place = 0; place < memory.size; place += COBALT_PAGE)
+		atomic_fetch_add((uint32_t *)(void *)(*heap + place), 0);
+	return 0;
 }
 
 /* The core tells its revision when it refuses another one. A kernel without a core may take the
@@ -90,6 +141,7 @@ static int cobalt_bind(int *revision, struct message *why)
 	struct cobalt_bind bind = { .wanted = COBALT_FEATURE_SMP };
 	struct sigaction action = { .sa_sigaction = cobalt_signalled,
 				    .sa_flags = SA_SIGINFO | SA_RESTART };
+	int err;
 
 	if (access(COBALT_FOLDER, F_OK))
 		return cobalt_refused(&bind, ENOSYS, why);
@@ -100,21 +152,34 @@ static int cobalt_bind(int *revision, struct message *why)
 	bind.revision = bind.found_revision;
 	if (syscall(COBALT_BIND, &bind))
 		return cobalt_refused(&bind, errno, why);
+	err = cobalt_map("/dev/rtdm/memdev-private", &cobalt_heaps.own) ?:
+		      cobalt_map("/dev/rtdm/memdev-shared", &cobalt_heaps.shared);
+	if (err)
+		return message_set(why, err,
+				   "mount devtmpfs at /dev (CONFIG_DEVTMPFS), " COBALT_USE_LINUX,
+				   "cannot map the memory of the Cobalt core: %s", strerror(-err));
 	sigaction(SIGXCPU, &action, &xcpu_before);
 	bound_revision = (int)bind.revision;
 	*revision = bound_revision;
 	return 0;
 }
 
-static int cobalt_enter(int cpu, int priority)
+int cobalt_become_task(int policy, int priority)
 {
 	const struct cobalt_priority param = { .priority = priority };
 	uint32_t window;
 
+	if (syscall(COBALT_THREAD_CREATE, syscall(SYS_gettid), policy, &param, 0, &window) ||
+	    syscall(COBALT_GET_CURRENT, &cobalt_self.handle))
+		return -errno;
+	cobalt_self.window = (struct cobalt_window *)(void *)(cobalt_heaps.shared + window);
+	return 0;
+}
+
+static int cobalt_enter(int cpu, int priority)
+{
 	core_linux.enter(cpu, priority);
-	return syscall(COBALT_THREAD_CREATE, syscall(SYS_gettid), SCHED_FIFO, &param, 0, &window) ?
-		       -errno :
-		       0;
+	return cobalt_become_task(SCHED_FIFO, priority);
 }
 
 static void cobalt_count(struct core_modes *modes, int sign)
@@ -153,7 +218,7 @@ static bool cobalt_look(pid_t tid, struct core_task *task)
 	if (!core_linux.look(tid, task))
 		return false;
 	if (syscall(COBALT_THREAD_GETSCHEDPARAM, tid, &policy, &param))
-		return true; /* it is not a task of the core */
+		return true; /* not a task of the core */
 	task->policy = policy == SCHED_FIFO ? "fifo" : policy == SCHED_RR ? "rr" : "other";
 	task->priority = param.priority;
 	return true;
@@ -170,6 +235,21 @@ static bool cobalt_may_have(int priority)
 	return core_linux.may_have(priority);
 }
 
+static int64_t cobalt_now(void)
+{
+	struct timespec now = { 0, 0 };
+
+	syscall(COBALT_CLOCK_GETTIME, CLOCK_MONOTONIC, &now);
+	return clock_to_ns(&now);
+}
+
+static void cobalt_rest(int64_t ns)
+{
+	const struct timespec rest = clock_from_ns(ns);
+
+	syscall(COBALT_CLOCK_NANOSLEEP, CLOCK_MONOTONIC, 0, &rest, NULL);
+}
+
 const struct core core_cobalt = {
 	.name = "cobalt",
 	.bind = cobalt_bind,
@@ -179,6 +259,9 @@ const struct core core_cobalt = {
 	.place = cobalt_place,
 	.look = cobalt_look,
 	.may_have = cobalt_may_have,
+	.now = cobalt_now,
+	.rest = cobalt_rest,
+	.sleep_call = COBALT_CLOCK_NANOSLEEP,
 	.gravity = COBALT_FOLDER "/clock/coreclk",
 	.no_gravity = "0i 0k 0u",
 };

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Tasks of Linux: SCHED_FIFO threads. Some C libraries only have stubs for the scheduling of a single
- * thread, so this makes the system calls itself.
+ * Tasks of Linux: SCHED_FIFO threads. This file makes the system calls itself, because some C
+ * libraries have only stubs for the scheduling of a single thread.
  */
+#include <limits.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/core.h"
 
 static const char *linux_policy_name(int policy)
@@ -77,10 +79,38 @@ static bool linux_may_have(int priority)
 	return true;
 }
 
+#if LONG_MAX == INT64_MAX
+#define LINUX_SLEEP SYS_clock_nanosleep
+static int64_t linux_now(void)
+{
+	struct timespec now = { 0, 0 };
+
+	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+	return clock_to_ns(&now);
+}
+#else
+/* The C library knows which call the kernel has for 64-bit times. */
+#define LINUX_SLEEP 0
+static int64_t linux_now(void)
+{
+	return clock_now_ns(CLOCK_MONOTONIC);
+}
+#endif
+
+static void linux_rest(int64_t ns)
+{
+	const struct timespec rest = clock_from_ns(ns);
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &rest, NULL);
+}
+
 const struct core core_linux = {
 	.name = "linux",
 	.enter = linux_enter,
 	.place = linux_place,
 	.look = linux_look,
 	.may_have = linux_may_have,
+	.now = linux_now,
+	.rest = linux_rest,
+	.sleep_call = LINUX_SLEEP,
 };

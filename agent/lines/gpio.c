@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two lines of a GPIO chip through its character device, version 2 of the kernel's interface: edges
- * come with the stamp of their interrupt handler and with numbers that show what was lost. Where the
- * kernel has no such device, the old one below /sys takes its place (gpio_sysfs.c).
+ * Two lines of a GPIO chip through its character device, version 2 of the kernel's interface. Edges
+ * have the time stamp of their interrupt handler, and sequence numbers that show lost ones. Without
+ * such a device, gpio_sysfs.c uses the old interface below /sys.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -136,7 +136,7 @@ static int gpio_find(const char *chip, char path[64], struct gpiochip_info *info
 
 static int gpio_line_names(int chip, uint32_t lines, char *text, size_t size)
 {
-	size_t used = (size_t)snprintf(text, size, "its lines are 0 to %u", lines - 1);
+	size_t used = (size_t)snprintf(text, size, "it has lines 0 to %u", lines - 1);
 	int named = 0;
 
 	for (uint32_t i = 0; i < lines && used < size; i++) {
@@ -242,7 +242,7 @@ static int gpio_parse_mark(struct line *line, struct message *why)
 	err = gpio_is_version_2(fd) ?
 		      gpio_parse_line(fd, &info, words[0], &line->pins.output, why) :
 		      message_set(why, -ENODEV, "measure on Linux 5.10 or newer",
-				  "this kernel has no GPIO lines that could be marked on quickly");
+				  "this kernel cannot set a GPIO line fast enough to mark samples");
 	close(fd);
 	return err;
 }
@@ -278,7 +278,7 @@ static int gpio_parse(struct line *line, struct message *why)
 	return err;
 }
 
-/* --- to take lines, and to put them back --- */
+/* --- taking and restoring lines --- */
 
 static int gpio_request(int chip, const uint32_t *offsets, int count, uint64_t flags, int value,
 			int64_t debounce_ns)
@@ -316,9 +316,8 @@ static int gpio_find_state(struct gpio *gpio, const struct line *line, uint32_t 
 	int fd;
 
 	if (ioctl(gpio->chip, GPIO_V2_GET_LINEINFO_IOCTL, &info))
-		return message_set(why, -errno, "see dmesg",
-				   "line %u of %s cannot be looked at: %s", offset,
-				   line->pins.label, strerror(errno));
+		return message_set(why, -errno, "see dmesg", "cannot query line %u of %s: %s",
+				   offset, line->pins.label, strerror(errno));
 	if (info.flags & GPIO_V2_LINE_FLAG_USED)
 		return message_set(
 			why, -EBUSY,
@@ -358,15 +357,15 @@ static void gpio_put_back(const struct gpio *gpio)
 static int gpio_refused(const struct line *line, int err, const char *what, uint32_t offset,
 			struct message *why)
 {
-	const char *remedy = "take lines that can be that: gpioinfo shows them";
+	const char *remedy = "use lines that support it: gpioinfo lists them";
 
 	if (err == -EBUSY)
 		remedy = "end the program that uses it, or use another line";
 	else if (line->how.debounce_ns)
-		remedy = "leave --debounce out, or take another line";
+		remedy = "omit --debounce, or use another line";
 	else if (err == -EPERM || err == -EACCES)
 		remedy = "run it as root";
-	/* a feature that the chip lacks is not wrong usage */
+	/* a missing feature of the chip is not a usage error */
 	return message_set(why, err == -EINVAL ? -EIO : err, remedy,
 			   "line %u of %s cannot be %s: %s", offset, line->pins.label, what,
 			   strerror(-err));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two GPIO lines through files below /sys/class/gpio, for kernels without the newer interface. Edges
- * come without stamps and without numbers: two in quick succession may be seen as one.
+ * Two GPIO lines through files below /sys/class/gpio, for kernels without the newer interface.
+ * Edges have no time stamps and no numbers, so two in quick succession may be seen as one.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -94,7 +94,7 @@ static int sysfs_parse(struct line *line, struct message *why)
 	return gpio_sysfs_parse(line, GPIO_SYSFS);
 }
 
-/* --- to take lines, and to put them back --- */
+/* --- taking and restoring lines --- */
 
 static int sysfs_write(const struct line *line, const struct sysfs_line *one, const char *name,
 		       const char *value)
@@ -139,8 +139,8 @@ static int sysfs_take(const struct line *line, struct sysfs_line *one, uint32_t 
 			why, err == -EINVAL ? -EIO : err,
 			err == -EBUSY ? "end the program that uses it, or use another line" :
 					"run it as root",
-			"line %u of the kernel's (chip %s) %s: %s", number, line->pins.label,
-			err == -EBUSY ? "is in use" : "cannot be had", strerror(-err));
+			"the kernel's line %u (chip %s) %s: %s", number, line->pins.label,
+			err == -EBUSY ? "is in use" : "is not available", strerror(-err));
 	one->exported = true;
 	sysfs_read(line, one, "direction", one->direction);
 	sysfs_read(line, one, "active_low", one->active_low);
@@ -151,8 +151,8 @@ static int sysfs_take(const struct line *line, struct sysfs_line *one, uint32_t 
 	if (!err && line->how.active_low)
 		err = sysfs_write(line, one, "active_low", "1");
 	if (err)
-		return message_set(why, err == -EINVAL ? -EIO : err, "take another line",
-				   "line %u of the kernel's (chip %s) cannot be '%s': %s", number,
+		return message_set(why, err == -EINVAL ? -EIO : err, "use another line",
+				   "the kernel's line %u (chip %s) cannot be '%s': %s", number,
 				   line->pins.label, direction, strerror(-err));
 	snprintf(entry, sizeof(entry), "gpio%u", number);
 	sysfs_path(path, line->pins.path, entry, "value");
@@ -174,8 +174,9 @@ static int sysfs_open(struct line *line, struct message *why)
 	line->state = sysfs;
 	sysfs->output.fd = sysfs->input.fd = -1;
 	if (line->how.bias != LINE_BIAS_AS_IS || line->how.debounce_ns)
-		return message_set(why, -EIO, "leave them out, or use a kernel from 5.10 on",
-				   "the kernel's old interface has no bias and no debouncing");
+		return message_set(
+			why, -EIO, "omit them, or use Linux 5.10 or newer",
+			"the kernel's old GPIO interface does not support bias and debouncing");
 	err = sysfs_take(line, &sysfs->output, line->pins.output,
 			 line->how.active_low ? "high" : "low", why);
 	if (!err)
@@ -184,8 +185,8 @@ static int sysfs_open(struct line *line, struct message *why)
 		return err;
 	err = sysfs_write(line, &sysfs->input, "edge", edges[line->how.edge]);
 	if (err)
-		return message_set(why, err == -EINVAL ? -EIO : err, "take another line",
-				   "line %u of the kernel's (chip %s) raises no interrupts: %s",
+		return message_set(why, err == -EINVAL ? -EIO : err, "use another line",
+				   "the kernel's line %u (chip %s) raises no interrupts: %s",
 				   line->pins.input, line->pins.label, strerror(-err));
 	/* drop what was pending before */
 	return pread(sysfs->input.fd, value, sizeof(value), 0) < 0 ? -errno : 0;
@@ -231,7 +232,7 @@ static int sysfs_wait(struct line *line, int64_t until_ns, struct line_event *ev
 	if (pread(sysfs->input.fd, value, sizeof(value), 0) < 1)
 		return -errno;
 	event->level = value[0] == '1';
-	/* the kernel has said which edge it was, and the level may have gone on */
+	/* the kernel reported the edge, but the level may have changed since */
 	if (line->how.edge != LINE_BOTH)
 		event->level = line->how.edge == LINE_RISING;
 	return 1;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lines: how an event comes in from outside, and how an answer goes out. `response` and `log-host`
- * work on any of them. A kind of line is one file in lines/ with one struct line_kind, which has a row
- * in the table of kinds.c. docs/reference/lines.md has their notation.
- *
- * Levels are logical: 0 is rest, and what is rest on the wire is a matter of active-low.
+ * work with each kind of line. A kind is one file in lines/ with one struct line_kind, which has a
+ * row in the table of kinds.c. docs/reference/lines.md has their notation. Levels are logical: 0 is
+ * the idle level, and active-low selects the voltage.
  */
 #ifndef RTGAUGE_LINE_H
 #define RTGAUGE_LINE_H
@@ -86,7 +85,7 @@ struct line_kind {
 	int (*wait)(struct line *line, int64_t until_ns, struct line_event *event);
 	/* Drive the output. 0 or -errno. Allocates nothing. */
 	int (*drive)(struct line *line, int level);
-	/* Let go of the lines, put back as they were found where the kernel allows it. */
+	/* Release the lines, in their former state where the kernel allows it. */
 	void (*close)(struct line *line);
 };
 
@@ -99,7 +98,7 @@ extern const struct line_kind line_serial;
 extern const struct line_kind line_serial_modem;
 extern const struct line_kind line_virtual;
 
-/* What `response` and `log-host` have in common. */
+/* Common options of `response` and `log-host`. */
 #define LINE_OPTIONS(edge_help)                                                                    \
 	{ "line",                                                                                  \
 	  OPTION_TEXT,                                                                             \

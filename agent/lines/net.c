@@ -53,7 +53,7 @@ static int net_wrong(const struct line *line, struct message *why)
 			"give a numeric address and a port: net:192.168.7.2:7007" :
 			"give the port to listen on: net:7007 for this machine alone, "
 			"net:192.168.7.2:7007 for one local address, net:0.0.0.0:7007 for all",
-		"'net:%.80s' names no address and port", line->text);
+		"'net:%.80s' does not name an address and a port", line->text);
 }
 
 /* PORT, ADDRESS:PORT or [ADDRESS]:PORT, addresses in numbers. */
@@ -114,13 +114,12 @@ static int net_open(struct line *line, struct message *why)
 	else
 		err = bind(net->fd, &net->here.any, net->here_size);
 	if (err)
-		return message_set(
-			why, -errno,
-			line->how.asks ?
-				"see that there is a way to it: ip route" :
-				"choose a port that nobody has, of an address of this machine",
-			"cannot %s net:%s: %s", line->how.asks ? "ask at" : "listen at", line->text,
-			strerror(errno));
+		return message_set(why, -errno,
+				   line->how.asks ?
+					   "check that there is a route to it: ip route" :
+					   "choose a free port, and an address of this machine",
+				   "cannot %s net:%s: %s", line->how.asks ? "ask at" : "listen at",
+				   line->text, strerror(errno));
 	net->connected = line->how.asks;
 	if (line->how.asks && getrandom(net->run, sizeof(net->run), 0) != sizeof(net->run))
 		return message_set(why, -EIO, "choose another kind of line",
@@ -174,7 +173,7 @@ static int net_wait(struct line *line, int64_t until_ns, struct line_event *even
 	got = recvfrom(net->fd, datagram, sizeof(datagram), flags, &from.any, &from_size);
 	event->seen_ns = clock_now_ns(CLOCK_MONOTONIC);
 	if (got < 0) {
-		/* nobody listens there, or not yet: what was asked stays without an answer */
+		/* no program listens there yet: the request stays unanswered */
 		if (errno == ECONNREFUSED || errno == EHOSTUNREACH || errno == ENETUNREACH)
 			line->foreign++;
 		else if (errno != EAGAIN && errno != EWOULDBLOCK)
@@ -206,7 +205,7 @@ static int net_drive(struct line *line, int level)
 			      net->connected ? NULL : &net->peer.any,
 			      net->connected ? 0 : net->peer_size);
 	} while (sent < 0 && errno == EINTR);
-	/* what an earlier datagram met; this one is to be sent all the same */
+	/* an error of an earlier datagram; this one is sent anyway */
 	if (sent < 0 && errno == ECONNREFUSED) {
 		line->foreign++;
 		sent = sendto(net->fd, datagram, sizeof(datagram), MSG_NOSIGNAL,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A line over a serial port: every edge is one byte, '0' or '1'. The port's speed stays as it is; what
- * a byte takes at that speed is in every time. The kernel stamps no bytes.
+ * A line over a serial port: every edge is one byte, '0' or '1'. The speed of the port is not
+ * changed, and every time contains the transmission of a byte at that speed. The kernel does not
+ * stamp bytes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -95,7 +96,7 @@ void serial_port_close(struct serial_port *port)
 	if (port->fd < 0)
 		return;
 	ioctl(port->fd, TIOCNXCL);
-	/* what was written and not taken yet is not waited for */
+	/* does not wait for unread output */
 	if (port->changed)
 		tcsetattr(port->fd, TCSANOW, &port->found);
 	close(port->fd);
@@ -112,7 +113,7 @@ static int serial_open(struct line *line, struct message *why)
 	line->state = serial;
 	serial->port.fd = -1;
 	serial_path(line, path);
-	/* before the port is taken for one alone */
+	/* before the port is locked */
 	serial->out = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	err = serial->out < 0 ? serial_refused(path, errno, why) : 0;
 	return err ?: serial_port_open(&serial->port, path, why);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two ways over a serial port share: bytes (serial.c) and modem-control lines (serial_modem.c). */
+/*
+ * Shared by the two kinds of line over a serial port: bytes (serial.c) and modem-control lines
+ * (serial_modem.c).
+ */
 #ifndef RTGAUGE_LINES_SERIAL_H
 #define RTGAUGE_LINES_SERIAL_H
 
@@ -19,7 +22,7 @@ struct serial_port {
 /* Open the port at @path for one alone: raw, without flow control, blocking. 0, or as of
  * line_kind.open(). */
 int serial_port_open(struct serial_port *port, const char *path, struct message *why);
-/* Put it back as it was found; also one that was not opened, with fd -1. */
+/* Restore the port. One that was not opened has fd -1. */
 void serial_port_close(struct serial_port *port);
 /* Reason and remedy of a call that failed with @err. */
 int serial_refused(const char *path, int err, struct message *why);

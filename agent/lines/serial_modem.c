@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two modem-control lines of a serial port: RTS or DTR is driven, a change of CTS, DSR or DCD is an edge.
- * The kernel stamps none, but counts them, where the driver does. Its wait for a change knows no time
- * limit, and does not see one that comes just before: a timer's signal ends it, again and again, and
- * the counts are looked at before each wait.
+ * Two modem-control lines of a serial port: RTS or DTR is driven, a change of CTS, DSR or DCD is an
+ * edge. The kernel does not stamp changes, but counts them if the driver does. Its call that waits
+ * for a change has no timeout, and misses a change just before the call. Therefore a timer's signal
+ * ends the call repeatedly, and the counts are read before each call.
  */
 #include <errno.h>
 #include <linux/serial.h>
@@ -84,7 +84,7 @@ static int modem_check(struct line *line, struct message *why)
 	return modem_parse(line, path, &output, &input);
 }
 
-/* --- to take the port, and to put it back --- */
+/* --- taking and restoring the port --- */
 
 /* Level and count of the input, as they are. 0 or -errno. */
 static int modem_look(struct modem *modem, int *level, int *count)
@@ -179,7 +179,7 @@ static int modem_limit(struct modem *modem, int64_t until_ns)
 	return timer_settime(modem->timer, TIMER_ABSTIME, &when, NULL) ? -errno : 0;
 }
 
-/* What has changed since the last look: 1, 0 or -errno. */
+/* Changes since the last call: 1, 0 or -errno. */
 static int modem_changed(struct line *line, struct line_event *event)
 {
 	struct modem *modem = line->state;
@@ -220,7 +220,7 @@ static int modem_wait(struct line *line, int64_t until_ns, struct line_event *ev
 	}
 	got = ioctl(modem->port.fd, TIOCMIWAIT, modem->input) ? -errno : 0;
 	event->seen_ns = clock_now_ns(CLOCK_MONOTONIC);
-	/* nobody raised anything, or a stop: the caller knows */
+	/* no event, or a stop: the caller knows */
 	if (got)
 		return got == -EINTR && event->seen_ns >= until_ns ? 0 : got;
 	return modem_changed(line, event);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A line of an emulated board, driven and observed from outside QEMU, by the text protocol of QEMU's
- * device tests: "set_irq_in" drives an input of a chip, "IRQ raise N" and "IRQ lower N" come when its
- * output N has changed. Each order is answered by "OK" or "FAIL ...", in its turn among those reports.
- *
- * Input and output of one number are a wire: what is driven is reported back by QEMU itself, for the
- * error of the path.
+ * A line of an emulated board, driven and observed from outside QEMU with the text protocol of
+ * QEMU's device tests. "set_irq_in" drives an input of a chip. "IRQ raise N" and "IRQ lower N"
+ * report a change of its output N. QEMU answers each order with "OK" or "FAIL ...", between these
+ * reports. If input and output have the same number, QEMU itself reports each driven change, which
+ * measures the error of the path.
  */
 #include <errno.h>
 #include <poll.h>
@@ -212,8 +211,7 @@ static int virtual_open(struct line *line, struct message *why)
 	if (err)
 		return message_set(
 			why, err,
-			"a board that has reported its outputs cannot report its inputs, "
-			"nor the other way round: restart it",
+			"a board can report either its outputs or its inputs: restart it to change that",
 			"QEMU refuses to report the lines of %.200s", virtual->chip);
 	return 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two ways to a board's lines from outside share: QEMU's device tests (virtual.c) and its
- * doorbell (virtual_doorbell.c). */
+/*
+ * Shared by the two ways to drive a board's lines from outside: QEMU's device tests (virtual.c) and
+ * its doorbell (virtual_doorbell.c).
+ */
 #ifndef RTGAUGE_LINES_VIRTUAL_H
 #define RTGAUGE_LINES_VIRTUAL_H
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A line of an emulated board, driven and observed from outside QEMU by its device ivshmem-doorbell:
- * memory that both share (kmod/doorbell.h), and an event descriptor by which each rings the other.
- * Memory and descriptors come from the device's server, over a socket, in messages of eight bytes
- * (QEMU's docs/specs/ivshmem-spec). The connection is kept: its end is the board's.
- *
- * Rings can merge. The memory counts the changes of each line, and so tells what came.
- *
- * Input and output of one number are a wire, for the error of this end alone: what is driven rings
- * here, and nothing of it goes through QEMU.
+ * A line of an emulated board, driven and observed from outside QEMU by its device
+ * ivshmem-doorbell: shared memory (kmod/doorbell.h), and an event descriptor with which each side
+ * rings the other. A socket of the device's server delivers memory and descriptors in messages of
+ * eight bytes (QEMU's docs/specs/ivshmem-spec). The connection stays open, and ends when the board
+ * ends. Rings can merge, so the memory counts the changes of each line. If input and output have
+ * the same number, a driven change rings this end directly, which measures the error of this end
+ * alone.
  */
 #include <endian.h>
 #include <errno.h>
@@ -154,7 +152,7 @@ static int doorbell_greet(struct doorbell *d)
 	int64_t value, own;
 	int fd, err = doorbell_receive(d, until_ns, &value, &fd);
 
-	/* the server has hung up without a word: it has somebody already */
+	/* the server has closed the connection: it has another client */
 	if (err == -EPIPE || err == -ECONNRESET)
 		return -EBUSY;
 	if (!err && (value != DOORBELL_PROTOCOL || fd >= 0))
@@ -203,7 +201,7 @@ static int doorbell_hush(struct doorbell *d)
 		       0;
 }
 
-/* What changed since it was looked at last: 1 if some of it is an event. */
+/* Changes since the last call: 1 if one of them is an event. */
 static int doorbell_look(struct line *line, struct line_event *event)
 {
 	struct doorbell *d = line->state;
@@ -239,7 +237,7 @@ static int doorbell_wait(struct line *line, int64_t until_ns, struct line_event 
 		event->seen_ns = clock_now_ns(CLOCK_MONOTONIC);
 		if (ends[0].revents)
 			break;
-		/* of other peers and vectors, which are nothing to us; or -EPIPE: its end */
+		/* messages of other peers and vectors are ignored; -EPIPE: its end */
 		err = doorbell_receive(d, event->seen_ns + VIRTUAL_ANSWER_NS, &value, &fd);
 		if (fd >= 0)
 			close(fd);
@@ -279,18 +277,18 @@ static int doorbell_connect(struct doorbell *d, struct message *why)
 	if (!err && (doorbell_word(&d->memory->magic) != DOORBELL_MAGIC ||
 		     doorbell_word(&d->memory->version) != DOORBELL_VERSION ||
 		     doorbell_word(&d->memory->lines) != DOORBELL_LINES)) {
-		/* not ours: close() is not to write there */
+		/* not owned: close() must not write there */
 		munmap(d->memory, sizeof(*d->memory));
 		d->memory = NULL;
 		err = -EPROTO;
 	}
 	if (err)
 		return message_set(why, err, "name the socket of a board with lines=outside",
-				   "the doorbell %.100s gives no lines: %s", d->socket.sun_path,
-				   strerror(-err));
+				   "the doorbell %.100s does not provide lines: %s",
+				   d->socket.sun_path, strerror(-err));
 	if (!doorbell_wired(d) && doorbell_word(&d->memory->board) != 1)
 		return message_set(why, -ENXIO, "insert rtgauge_doorbell.ko there",
-				   "the board does not hear the doorbell %.100s",
+				   "the board does not listen to the doorbell %.100s",
 				   d->socket.sun_path);
 	return 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The load `cache`: strides through more memory than the caches hold, on each CPU of the load, so
- * that a task that runs in between finds none of its data in them; or reads as the program
- * calibrator does, each address from the word read before (docs/reference/loads.md).
+ * that a task that runs in between finds none of its data in them. It can also read like the
+ * program calibrator, where each word contains the next address (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <stdbool.h>

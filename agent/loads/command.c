@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `command`: a shell command of the user's. Its processes are not part of the agent, and
- * may do anything: leave their group, outlive their parents. The leader is their subreaper, so
- * that all of them are below it; it adds up their CPU time, and ends them.
- *
- * The shell and its children are in the load's group. The leader leaves it, and gets a signal
- * that does not kill it when the agent dies: so it lives on until it has ended those that have left
- * the group too.
+ * The load `command`: a shell command of the user. Its processes may do anything: leave their
+ * group, or outlive their parents. The leader is their subreaper, so that all of them are below it.
+ * It adds up their CPU time, and ends them. The shell and its children are in the load's group. The
+ * leader leaves this group, and gets a signal that does not kill it when the agent dies. So it
+ * lives until it has ended all of them, including those that left the group.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -214,7 +212,7 @@ static int watch(struct command *command, struct load_worker *worker, struct mes
 	}
 }
 
-/* The shell, in the group that the leader then leaves. */
+/* Starts the shell in the group, which the leader then leaves. */
 static int start_shell(struct command *command, const char *text, bool as_root, struct message *msg)
 {
 	pid_t leader = getpid();

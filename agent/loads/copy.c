@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `copy`: /dev/zero, or another file, is copied to /dev/null, without an end, on each CPU of
- * the load: as many system calls as a CPU can make, with a block of memory cleared in each
+ * The load `copy`: copies /dev/zero, or another file, to /dev/null without end, on each CPU of the
+ * load. This makes as many system calls as a CPU can, and each one clears a block of memory
  * (docs/reference/loads.md).
  */
 #include <errno.h>
@@ -53,7 +53,7 @@ static int copy_run(struct load_worker *worker, const struct option_set *options
 	int err = got < 0 ? -errno : -ENODATA;
 
 	if (got < 1)
-		return message_set(msg, err, "name a file that is not empty with path",
+		return message_set(msg, err, "set path to a file that is not empty",
 				   "cannot read %.200s: %s", path, strerror(-err));
 	close(file);
 	return start_on_each(worker, option_number(options, "per-cpu"), copy, options, msg);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `cpu`: processes that compute and never sleep, on each CPU of the load. No system call,
- * no memory traffic: what it takes from a measurement is the CPU itself (docs/reference/loads.md).
+ * The load `cpu`: processes that compute and never sleep, on each CPU of the load. They make no
+ * system call and no memory traffic, so they take only CPU time from a measurement
+ * (docs/reference/loads.md).
  */
 #include "loads/start.h"
 
@@ -31,7 +32,7 @@ static void compute(uint32_t *bits, double *number)
 
 static int __attribute__((noreturn)) burn(volatile uint32_t *loops, const void *nothing)
 {
-	volatile double kept; /* so that nothing is computed in vain */
+	volatile double kept; /* so that the result of the work is used */
 	uint32_t bits = 1;
 	double number = 0;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `disk`: writes a file and forces it onto the disk piece by piece, and starts over when it
- * is full. The file has no name: nothing of it stays, whatever ends the load
+ * The load `disk`: writes a file, syncs it to the disk piece by piece, and starts over when it is
+ * full. The file has no name, so nothing of it remains, whatever ends the load
  * (docs/reference/loads.md).
  */
 #include <errno.h>
@@ -23,6 +23,8 @@ static const struct option_info disk_options[] = {
 	{ "size", OPTION_SIZE, "100MiB", BLOCK_SIZE, 1LL << 50, NULL, "size of the file" },
 	{ "sync", OPTION_SIZE, "4MiB", BLOCK_SIZE, 1LL << 50, NULL,
 	  "bytes written between two fsync()" },
+	{ "needed", OPTION_FLAG, "yes", 0, 0, NULL,
+	  "no: where the folder lies in memory, the step continues without this load" },
 	{ 0 },
 };
 
@@ -61,7 +63,7 @@ static int disk_write(int fd, int64_t size, int64_t sync, volatile uint32_t *don
 	int64_t rest = 0; /* not synced yet */
 	uint32_t bits = 1;
 
-	for (size_t i = 0; i < sizeof(block); i++) { /* so that it cannot be made smaller */
+	for (size_t i = 0; i < sizeof(block); i++) { /* so that it cannot be truncated */
 		bits = bits * 1664525 + 1013904223;
 		block[i] = (char)(bits >> 24);
 	}
@@ -93,15 +95,19 @@ static int disk_run(struct load_worker *worker, const struct option_set *options
 	int fd = disk_open(path);
 	int err = fd < 0 ? fd : disk_check(fd, size);
 
-	signal(SIGXFSZ, SIG_IGN); /* beyond ulimit -f writing fails, and says so */
-	if (err == -ENODEV)
-		return message_set(msg, err, "name a folder on a disk with path",
-				   "%.200s lies in memory, not on a disk", path);
+	signal(SIGXFSZ, SIG_IGN); /* beyond ulimit -f, writing fails with an error */
+	if (err == -ENODEV) {
+		message_set(msg, err, "set path to a folder on a disk",
+			    "%.200s lies in memory, not on a disk", path);
+		if (option_number(options, "needed"))
+			return err;
+		load_absent(worker);
+	}
 	if (!err)
 		load_ready(worker);
 	while (!err)
 		err = disk_write(fd, size, option_number(options, "sync"), done);
-	return message_set(msg, err, "ask for less with size, or for another folder with path",
+	return message_set(msg, err, "set a smaller size, or path to another folder",
 			   "cannot write in %.200s: %s", path, strerror(-err));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `fork`: processes are made that end at once, and are waited for, on each CPU of the load:
- * tables of memory copied, the locks of the process list (docs/reference/loads.md).
+ * The load `fork`: creates processes that end at once, and waits for them, on each CPU of the load.
+ * This copies page tables and uses the locks of the process list (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <sys/wait.h>

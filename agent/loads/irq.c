@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `irq`: the interrupts that a program may raise without privileges, from one CPU to the
- * others: a memory barrier that the kernel makes on each CPU where a process registered for it runs
- * at that time (membarrier(2)). One process on each CPU: one sends, the others run
- * (docs/reference/loads.md).
+ * The load `irq`: interrupts that a program may raise without privileges, from one CPU to the
+ * others. membarrier(2) makes a memory barrier on each CPU that runs a registered process. There is
+ * one process on each CPU: one sends, the others run (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -19,7 +18,7 @@
 
 static const struct option_info irq_options[] = { { 0 } };
 
-/* What the processes share, each in a cache line of its own. */
+/* Shared state of the processes, each part in its own cache line. */
 struct shared {
 	uint32_t sending __attribute__((aligned(64))); /* is one of them? */
 	uint32_t running __attribute__((aligned(64))); /* changed by those that do not send */
@@ -64,12 +63,13 @@ static int irq_run(struct load_worker *worker, const struct option_set *options,
 	(void)options;
 	if (cpulist_count(load_cpus(worker)) < 2)
 		return message_set(msg, -EINVAL, "give it two CPUs or more with --load-cpu",
-				   "interrupts from CPU to CPU need two of them");
+				   "interrupts between CPUs need at least two CPUs");
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0)) {
 		int err = -errno;
 
 		return message_set(msg, err, "use Linux 4.16 or newer, with CONFIG_MEMBARRIER",
-				   "no memory barriers from the kernel: %s", strerror(-err));
+				   "the kernel does not support memory barriers: %s",
+				   strerror(-err));
 	}
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);

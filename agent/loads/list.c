@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `list`: a small program is started, and its end waited for, again and again, as a
- * shell's loop around `ls` does: fork, exec, page faults, exit (docs/reference/loads.md).
+ * The load `list`: starts a small program and waits for its end, repeatedly, like a shell's loop
+ * around `ls`: fork, exec, page faults, exit (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const struct option_info list_options[] = {
 	{ 0 },
 };
 
-/* A bare target has no program but the agent. */
+/* The agent may be the only program on a target. */
 static int list_once(const char *program, struct message *msg)
 {
 	pid_t leader = getpid();

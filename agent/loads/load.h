@@ -8,6 +8,8 @@
 #ifndef RTGAUGE_LOAD_H
 #define RTGAUGE_LOAD_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -57,11 +59,14 @@ pid_t load_fork(void);
 int load_become_caller(pid_t parent);
 /* Call once when set up: the agent waits for it (10 s at most) before it starts to measure. */
 void load_ready(struct load_worker *worker);
+/* In place of load_ready(): it cannot work here, and the step continues without it. The reason is in the
+ * message of run(). Never returns. */
+void __attribute__((noreturn)) load_absent(struct load_worker *worker);
 /* After load_ready(): waits until one of the caller's children has died, which none ever should,
  * and returns -errno with a message. A caller without children waits for ever. */
 int load_watch(struct message *msg);
 
-/* Kill all children of the caller, and of these what becomes its child thereby, and wait for their
+/* Kill all children of the caller, and their children that it then inherits, and wait for their
  * end. The caller is a subreaper. 0, or -ETIMEDOUT after 5 s. */
 int load_end_children(void);
 
@@ -103,6 +108,9 @@ int load_set_check(struct load_set *set, int64_t now_ns,
 /* Kill all groups and wait for every process of them (also those that changed parents). 0, or
  * -ETIMEDOUT when one of them is still there after 5 s (it hangs in the kernel). */
 int load_set_stop(struct load_set *set);
+/* Why the load at @at, counted from 0, does not work here; @at moves behind it. False: no further
+ * one. */
+bool load_set_absent(const struct load_set *set, size_t *at, char *why, size_t size);
 void load_set_free(struct load_set *set);
 
 #endif

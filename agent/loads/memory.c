@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `memory`: memory is asked for, touched page by page, and given back, on each CPU of the
- * load: page faults, the clearing of pages, the page allocator's locks (docs/reference/loads.md).
+ * The load `memory`: allocates memory, touches it page by page, and frees it, on each CPU of the
+ * load. This causes page faults, cleared pages, and contention for the page allocator's locks
+ * (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `net`: TCP in bursts with pauses, so that interrupts come in trains. To a peer off the
- * board; or over loopback, where the kernel's network code runs but no device interrupts
+ * The load `net`: TCP in bursts with pauses, so that interrupts come in trains. The peer is another
+ * machine, or loopback, where the kernel's network code runs without device interrupts
  * (docs/reference/loads.md).
  */
 #include <arpa/inet.h>
@@ -27,8 +27,7 @@ static const struct option_info net_options[] = {
 	{ "pause", OPTION_DURATION, "7s", 0, 3600 * NSEC_PER_SEC, NULL,
 	  "pause between two bursts" },
 	{ "peer", OPTION_TEXT, "", 0, 0, "SINK",
-	  "ADDRESS/PORT (IPv4) of a service that discards everything, host: rtgauge on its host "
-	  "offers one; empty: loopback" },
+	  "ADDRESS/PORT (IPv4) of a service that discards everything, or host for a service of rtgauge on its host; empty: loopback" },
 	{ 0 },
 };
 
@@ -139,7 +138,7 @@ static int net_loop(struct message *msg)
 
 	if (sink < 0) {
 		sink = fd < 0 ? fd : -errno;
-		return message_set(msg, sink, "set the network device lo up",
+		return message_set(msg, sink, "bring up the network device lo",
 				   "cannot connect over loopback: %s", strerror(-sink));
 	}
 	close(listening);
@@ -183,8 +182,7 @@ static int net_run(struct load_worker *worker, const struct option_set *options,
 		if (!err)
 			err = net_pause(&net, option_number(options, "pause"));
 	}
-	return message_set(msg, err, "look at the peer", "the connection ended: %s",
-			   strerror(-err));
+	return message_set(msg, err, "check the peer", "the connection ended: %s", strerror(-err));
 }
 
 const struct load load_net = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Starting the processes of a load: what several loads share. */
+/* Starts the processes of a load: functions that several loads share. */
 #include "loads/start.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ int start_on_each(struct load_worker *worker, int64_t per_cpu,
 			pid_t pid;
 
 			if (number >= LOAD_COUNTERS_MAX)
-				return message_set(msg, -EINVAL, "ask for fewer with per-cpu",
+				return message_set(msg, -EINVAL, "set a smaller per-cpu",
 						   "more than %d processes", LOAD_COUNTERS_MAX);
 			done = load_counter(worker, number++);
 			pid = start_process(msg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting the processes of a load: what several loads share. */
+/* Starts the processes of a load: functions that several loads share. */
 #ifndef RTGAUGE_START_H
 #define RTGAUGE_START_H
 

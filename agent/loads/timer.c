@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `timer`: many processes on each CPU of the load, each woken by a timer of its own at a
- * high rate: timer interrupts, wake-ups, switches, on CPUs that fall asleep in between
+ * The load `timer`: many processes on each CPU of the load, each woken by its own timer at a high
+ * rate. This causes timer interrupts, wake-ups and switches on CPUs that fall asleep in between
  * (docs/reference/loads.md).
  */
 #include <errno.h>

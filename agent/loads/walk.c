@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `walk`: a tree of files is listed with metadata, as `ls -lR` does, or without, as
- * `find` does, again and again: path look-ups, directory reads, and what they cost the disk (docs/reference/loads.md).
+ * The load `walk`: lists a tree of files repeatedly, with metadata as `ls -lR` does, or without as
+ * `find` does. This causes path look-ups, directory reads and disk accesses
+ * (docs/reference/loads.md).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +18,7 @@ static const struct option_info walk_options[] = {
 	{ "path", OPTION_TEXT, "/", 0, 0, NULL, "top of the tree" },
 	{ "cross", OPTION_FLAG, "no", 0, 0, NULL, "also enter other file systems, /proc and /sys" },
 	{ "stat", OPTION_FLAG, "yes", 0, 0, NULL,
-	  "read the metadata of each entry, like ls -lR; no: of folders alone, like find" },
+	  "read the metadata of each entry, like ls -lR; no: only of folders, like find" },
 	{ 0 },
 };
 
@@ -93,7 +94,7 @@ static int walk_run(struct load_worker *worker, const struct option_set *options
 	}
 	while (!err)
 		err = walk_folder(&walk, AT_FDCWD, ".");
-	return message_set(msg, err, "name a folder with path", "cannot list %.200s: %s", path,
+	return message_set(msg, err, "set path to a folder", "cannot list %.200s: %s", path,
 			   strerror(-err));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Clock cost [CAL-P-TRC]: what taking a time stamp costs, and in what steps each clock counts, on
- * each CPU that is measured. docs/measurements/clock-cost.md says what exactly is timed.
+ * Clock cost [CAL-P-TRC]: the cost of a time stamp and the resolution of each clock, on each
+ * measured CPU. docs/measurements/clock-cost.md says what exactly is timed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -243,6 +243,7 @@ const struct measurement clock_cost_measurement = {
 	.options = clock_cost_options,
 	.series = clock_cost_series,
 	.tables = clock_cost_tables,
+	.not_on_cobalt = "it times the clock, which is the same for tasks of every core",
 	.state_size = sizeof(struct clock_cost_state),
 	.setup = clock_cost_setup,
 	.finish = clock_cost_finish,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Condition variables: pthread_cond_signal() wakes the thread that waits. Whom it wakes, of
- * several. docs/measurements/condvar.md says what exactly is timed.
+ * Condition variables: pthread_cond_signal() wakes the thread that waits, or one of several
+ * waiters. docs/measurements/condvar.md says what exactly is timed.
  */
 #include <pthread.h>
 
 #include "methods/handover.h"
 
 #define CONDVAR_REMEDY \
-	"use a condition variable that keeps to priorities (librtpi), or one for each waiter"
+	"use a condition variable that respects priorities (librtpi), or one for each waiter"
 
-/* What is waited for, with the mutex that guards it. */
+/* The condition, with the mutex that guards it. */
 struct condvar {
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
@@ -21,6 +21,7 @@ struct condvar_object {
 	struct condvar ways[HANDOVER_WAYS];
 };
 
+#ifndef ON_COBALT
 /* The mutex is free again before the waiter is woken. */
 static int condvar_arm(void *object, enum handover_way way)
 {
@@ -35,6 +36,7 @@ static int condvar_send(void *object, enum handover_way way)
 {
 	return pthread_cond_signal(&((struct condvar_object *)object)->ways[way].cond);
 }
+#endif
 
 static int condvar_wait(void *object, enum handover_way way)
 {
@@ -55,8 +57,6 @@ static int condvar_take(void *object, enum handover_way way)
 	return pthread_mutex_unlock(&c->mutex);
 }
 
-HANDOVER_ACTS(condvar, condvar_arm, condvar_send, condvar_wait, condvar_take)
-
 /* With the mutex: only then POSIX promises predictable scheduling. */
 static int condvar_queue_send(void *object, enum handover_way way)
 {
@@ -67,6 +67,13 @@ static int condvar_queue_send(void *object, enum handover_way way)
 	pthread_cond_signal(&c->cond);
 	return pthread_mutex_unlock(&c->mutex);
 }
+
+#ifdef ON_COBALT
+/* Cobalt's pthread_cond_signal() only marks: the unlock wakes the waiter. */
+HANDOVER_ACTS(condvar, handover_nothing, condvar_queue_send, condvar_wait, condvar_take)
+#else
+HANDOVER_ACTS(condvar, condvar_arm, condvar_send, condvar_wait, condvar_take)
+#endif
 
 static int condvar_queue_wait(void *object, enum handover_way way)
 {
@@ -112,9 +119,11 @@ static const struct measurement_entry condvar_verdicts[] = {
 
 /* docs/measurements/condvar.md */
 static const struct measurement_entry condvar_limitations[] = {
-#ifdef __GLIBC__
+#if defined(ON_COBALT)
+/* the core follows priorities */
+#elif defined(__GLIBC__)
 #if __GLIBC_PREREQ(2, 25)
-	{ HANDOVER_LATER, "glibc wakes the waiters that came before a signal first (since 2.25)" },
+	{ HANDOVER_LATER, "since 2.25, glibc first wakes the waiters that came before a signal" },
 #endif
 #else
 	{ HANDOVER_FIRST, "musl wakes the waiters of a condition variable in order of arrival" },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Migration: what sched_setaffinity() takes that moves the calling thread to another CPU, until
- * it runs there. docs/measurements/cpu-migration.md says what exactly is timed.
+ * Migration: time in which sched_setaffinity() moves the calling thread to another CPU, until it
+ * runs there. docs/measurements/cpu-migration.md says what exactly is timed.
  */
 #include <errno.h>
 #include <sched.h>
@@ -34,8 +34,7 @@ static const char *const migration_stages[] = { "system call",
 
 static const struct measurement_series migration_series[] = {
 	{ "migrate", "ns", "time in which a thread moves to another CPU",
-	  "before sched_setaffinity(), on the one CPU", "after it, on the other",
-	  migration_stages },
+	  "before sched_setaffinity(), on one CPU", "after it, on the other", migration_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -145,6 +144,7 @@ const struct measurement cpu_migration_measurement = {
 	.verdicts = migration_verdicts,
 	.evaluate = migration_evaluate,
 	.mark = &mark_spans,
+	.not_on_cobalt = "Linux moves tasks between CPUs, also those of the core",
 	.state_size = sizeof(struct migration_state),
 	.setup = migration_setup,
 	.finish = migration_finish,

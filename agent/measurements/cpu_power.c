@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * CPU power [CAL-P-CPU]: what caches are worth on this CPU. The same work is timed with its code or
- * data in the first-level cache, in none, and in pages that were never touched.
+ * CPU power [CAL-P-CPU]: the effect of the caches on this CPU. The same work is timed with its code
+ * or data in the first-level cache, in no cache, and in pages that were never touched.
  * docs/measurements/cpu-power.md says what exactly is timed.
  */
 #include <errno.h>
@@ -90,9 +90,9 @@ enum power_state { POWER_CACHED, POWER_OUTER, POWER_UNCACHED, POWER_FIRST, POWER
 static const char *const power_whats[] = { "code", "read", "write" };
 static const char *const power_states[] = { "cached", "outer", "uncached", "first" };
 
-/* What is timed: a block of code, or an array. */
+/* The object that is timed: a block of code, or an array. */
 struct power_area {
-	void *at; /* MAP_FAILED: not to be had */
+	void *at; /* MAP_FAILED: not available */
 	size_t bytes;
 };
 
@@ -126,7 +126,7 @@ static const struct measurement_series cpu_power_series[] = {
 	  "before the pass", "after it", NULL },
 	{ "uncached", "ns", "a pass after a walk that evicted the caches", "before the pass",
 	  "after it", NULL },
-	{ "first", "ns", "such a pass with page faults, as nothing is mapped yet",
+	{ "first", "ns", "an uncached pass with page faults, because nothing is mapped yet",
 	  "before the pass", "after it", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
@@ -415,7 +415,7 @@ static int power_make_code(struct cpu_power_state *state)
 	state->loop.at = (char *)state->code.at + loop;
 	if (power_call(&state->code) != state->steps || power_call(&state->loop) != few ||
 	    power_call(&state->first[POWER_CODE]) != state->steps)
-		state->refused = "the code that was made counts wrong";
+		state->refused = "the generated code counts wrong";
 	return 0;
 }
 
@@ -464,7 +464,7 @@ static int cpu_power_setup(struct step *step)
 		return message_set(&step->msg, -ENOMEM, "free some memory", "out of memory");
 	power_write(state->read.at, bytes / 4);
 #ifdef POWER_NO_CODE
-	state->refused = "not written for this processor";
+	state->refused = "not supported on this processor";
 #else
 	state->error = power_make_code(state);
 #endif
@@ -573,11 +573,11 @@ static int cpu_power_finish(struct step *step)
 			     "allow memory to be executable, or do without this row");
 	if (state->walk.bytes && (int64_t)state->walk.bytes < 2 * state->last_level) {
 		snprintf(evidence, sizeof(evidence),
-			 "%lld KiB are walked over, the last level has %lld KiB",
+			 "the walk covers %lld KiB, the last level has %lld KiB",
 			 (long long)state->walk.bytes / 1024, (long long)state->last_level / 1024);
 		step_verdict(
 			step, POWER_EVICTED, "skipped", evidence,
-			"free some memory, or take the uncached figures for those of the outer cache");
+			"free some memory, or regard the uncached figures as those of the outer cache");
 	}
 	return state->ensemble.error;
 }
@@ -604,6 +604,7 @@ const struct measurement cpu_power_measurement = {
 	.tables = cpu_power_tables,
 	.verdicts = cpu_power_verdicts,
 	.evaluate = cpu_power_evaluate,
+	.not_on_cobalt = "a task of the core cannot change the states of a CPU",
 	.state_size = sizeof(struct cpu_power_state),
 	.setup = cpu_power_setup,
 	.finish = cpu_power_finish,

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Wake-up across CPUs: a thread on one CPU wakes, by a futex, one that sleeps on another.
- * docs/measurements/cpu-wakeup.md says what exactly is timed.
- *
- * There is a thread on each CPU. Test loops of pairs take turns: one thread rings, one sleeps and
- * puts the samples, the others wait for their turn. A ring that finds its sleeper not yet asleep
- * is counted, not sampled, and rung again.
+ * Wake-up across CPUs: a thread on one CPU wakes, with a futex, a thread that sleeps on another
+ * CPU. docs/measurements/cpu-wakeup.md says what exactly is timed. There is a thread on each CPU.
+ * Test loops of pairs take turns: one thread rings, one sleeps and stores the samples, the others
+ * wait for their turn. If the sleeper was not yet asleep, the ring is counted without a sample, and
+ * repeated.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -17,7 +16,7 @@
 
 /* Samples of a test loop. */
 #define WAKEUP_LOOP 100
-/* A turn that no test loop has: nobody is to have one any more. */
+/* A turn that no test loop has: no thread gets another turn. */
 #define WAKEUP_OVER INT32_MAX
 /* A sleeper that is not back after so long does not come. */
 #define WAKEUP_PATIENCE_NS (5 * NSEC_PER_SEC)
@@ -55,7 +54,7 @@ static const char *const wakeup_stages[] = {
 };
 
 static const struct measurement_series wakeup_series[] = {
-	{ "wake", "ns", "time to wake a thread on another CPU", "before FUTEX_WAKE, on the one CPU",
+	{ "wake", "ns", "time to wake a thread on another CPU", "before FUTEX_WAKE, on one CPU",
 	  "after FUTEX_WAIT, on the other", wakeup_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
@@ -256,7 +255,7 @@ static int wakeup_finish(struct step *step)
 	cpupairs_verdict(step, &state->all);
 	if (!state->lost)
 		return 0;
-	return message_set(&step->msg, -EIO, "look what else runs there at a higher priority",
+	return message_set(&step->msg, -EIO, "check what else runs there at a higher priority",
 			   "the thread on %s did not run for 5 s",
 			   state->all.pairs[state->lost - 1].labels[1]);
 }
@@ -271,6 +270,8 @@ const struct measurement cpu_wakeup_measurement = {
 	.verdicts = wakeup_verdicts,
 	.evaluate = wakeup_evaluate,
 	.mark = &mark_spans,
+	.not_on_cobalt =
+		"wake-ups between CPUs are measured with futexes, which exist only on Linux",
 	.state_size = sizeof(struct wakeup_state),
 	.setup = wakeup_setup,
 	.finish = wakeup_finish,

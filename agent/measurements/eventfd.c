@@ -40,9 +40,9 @@ static bool eventfd_open(struct handover *h)
 	for (int i = 0; i < HANDOVER_WAYS; i++) {
 		o->fds[i] = eventfd(0, EFD_CLOEXEC);
 		if (o->fds[i] < 0)
-			return handover_skip(h, "eventfd()", errno,
-					     "a kernel with CONFIG_EVENTFD, more open files "
-					     "(ulimit -n)");
+			return handover_skip(
+				h, "eventfd()", errno,
+				"use a kernel with CONFIG_EVENTFD, or allow more open files (ulimit -n)");
 	}
 	return true;
 }
@@ -93,6 +93,7 @@ const struct measurement eventfd_measurement = {
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
 	.mark = &mark_spans,
+	.not_on_cobalt = "eventfds exist only on Linux",
 	.state_size = sizeof(struct handover),
 	.setup = eventfd_setup,
 	.finish = handover_finish,

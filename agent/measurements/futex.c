@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The futex, which all locks of the C library are built on, without the library: within one
+ * The futex, on which all locks of the C library are built, without the library: within one
  * process, and between processes. docs/measurements/futex.md says what exactly is timed.
  */
 #include <errno.h>
@@ -135,6 +135,7 @@ const struct measurement futex_measurement = {
 	.verdicts = futex_verdicts,
 	.evaluate = futex_evaluate,
 	.mark = &mark_spans,
+	.not_on_cobalt = "futexes exist only on Linux",
 	.state_size = sizeof(struct handover),
 	.setup = futex_setup,
 	.finish = handover_finish,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Interrupt dispatch: from the last stamp of a handler that wakes nobody until the next stamp of the
- * thread that it interrupted, which does nothing but read the same clock.
- * docs/measurements/irq-dispatch.md says what exactly is timed.
+ * Interrupt dispatch: from the last stamp of a handler that wakes no thread to the next stamp of
+ * the interrupted thread, which only reads the same clock. docs/measurements/irq-dispatch.md says
+ * what exactly is timed.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -35,7 +35,7 @@ static const struct option_info irq_dispatch_options[] = {
 
 static const struct measurement_series irq_dispatch_series[] = {
 	{ "dispatch", "ns", "time from the end of a handler until the interrupted thread continues",
-	  "last act of the handler, a reading of the clock", "the thread reads the clock again",
+	  "last clock reading in the handler", "the thread reads the clock again",
 	  irq_dispatch_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
@@ -225,6 +225,7 @@ const struct measurement irq_dispatch_measurement = {
 	.tables = irq_dispatch_tables,
 	.evaluate = irq_dispatch_evaluate,
 	.mark = &mark_samples,
+	.not_on_cobalt = "its interrupts and threads are those of Linux",
 	.state_size = sizeof(struct interrupt),
 	.setup = irq_dispatch_setup,
 	.start = irq_dispatch_start,

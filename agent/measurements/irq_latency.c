@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Interrupt latency: from the line raised until the handler's first stamp, and until the device has
- * been acknowledged. docs/measurements/irq-latency.md says what exactly is timed.
+ * Interrupt latency: from the raised line to the handler's first stamp, and until the handler has
+ * acknowledged the device. docs/measurements/irq-latency.md says what exactly is timed.
  */
 #include <errno.h>
 
@@ -21,17 +21,17 @@ static const struct option_info irq_latency_options[] = {
 	  "time from one interrupt to the next" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, INTERRUPT_CPU_HELP },
 	{ "thread", OPTION_ENUM, "none", 0, 0, "none running",
-	  "running: the interrupts interrupt a thread of SCHED_OTHER that uses the CPU" },
+	  "running: a SCHED_OTHER thread keeps the CPU busy, so each interrupt interrupts it" },
 	INTERRUPT_OPTIONS,
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
 static const struct measurement_series irq_latency_series[] = {
 	{ "handler", "ns", "time from the interrupt request until the handler runs",
-	  "the source raises the interrupt line",
-	  "first act of the handler, a reading of the clock", irq_latency_stages },
+	  "the source raises the interrupt line", "first clock reading in the handler",
+	  irq_latency_stages },
 	{ "acknowledged", "ns", "time until the handler has acknowledged the device",
-	  "the source raises the interrupt line", "last act of the handler, a reading of the clock",
+	  "the source raises the interrupt line", "last clock reading in the handler",
 	  irq_latency_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
@@ -107,6 +107,7 @@ const struct measurement irq_latency_measurement = {
 	.options = irq_latency_options,
 	.series = irq_latency_series,
 	.evaluate = irq_latency_evaluate,
+	.not_on_cobalt = "its interrupts and threads are those of Linux",
 	.state_size = sizeof(struct interrupt),
 	.setup = irq_latency_setup,
 	.start = irq_latency_start,

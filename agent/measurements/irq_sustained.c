@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sustained interrupts: the shortest period at which none is lost, with a source that repeats by
- * itself. docs/measurements/irq-sustained.md describes the search.
+ * Sustained interrupts: the shortest period at which no interrupt is lost, with a free-running
+ * source. docs/measurements/irq-sustained.md describes the search.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -125,7 +125,7 @@ static int irq_sustained_check_period(struct step *step, const struct sustain *s
 
 	if (!period_ns || (period_ns >= search->shortest_ns && period_ns <= search->longest_ns))
 		return 0;
-	snprintf(reason, sizeof(reason), "the source can repeat every %s to %s",
+	snprintf(reason, sizeof(reason), "the source supports periods from %s to %s",
 		 option_format_duration(search->shortest_ns, shortest, sizeof(shortest)),
 		 option_format_duration(search->longest_ns, longest, sizeof(longest)));
 	return step_skip(step, reason, "give another --period");
@@ -195,7 +195,7 @@ static void irq_sustained_tables_put(struct step *step, const struct irq_sustain
 		cbor_int(c, state->search.tries[i].period_ns);
 		if (state->search.tries[i].silent) {
 			cbor_text(c, "not counted");
-			cbor_text(c, "none came any more");
+			cbor_text(c, "no more interrupts came");
 			continue;
 		}
 		cbor_int(c, state->search.tries[i].generated);
@@ -219,7 +219,7 @@ static void irq_sustained_judge_period(struct step *step, const struct sustain *
 
 	if (!search->count) {
 		step_verdict(step, IRQ_SUSTAINED_HELD, "inconclusive", "the step was stopped",
-			     "let the step come to its end");
+			     "let the step run to its end");
 		return;
 	}
 	if (tried->silent)
@@ -232,7 +232,8 @@ static void irq_sustained_judge_period(struct step *step, const struct sustain *
 			 (long long)tried->generated);
 	if (!tried->silent && tried->generated < tried->count)
 		snprintf(evidence + strlen(evidence), sizeof(evidence) - strlen(evidence),
-			 ", and the try ended before the %lld asked for", (long long)tried->count);
+			 ", and the trial ended before the requested %lld",
+			 (long long)tried->count);
 	step_verdict(step, IRQ_SUSTAINED_HELD, tried->silent || tried->lost ? "fail" : "pass",
 		     evidence, tried->silent || tried->lost ? "give a longer --period" : "");
 }
@@ -245,7 +246,7 @@ static int irq_sustained_finish(struct step *step)
 
 	irq_sustained_tables_put(step, state);
 	if (state->error && !step_stopped(step))
-		return message_set(&step->msg, -EIO, "look into the kernel's log (dmesg)",
+		return message_set(&step->msg, -EIO, "check the kernel's log (dmesg)",
 				   "the kernel module could not raise interrupts: %s",
 				   strerror(state->error));
 	if (option_number(&step->options, "period")) {
@@ -261,7 +262,7 @@ static int irq_sustained_finish(struct step *step)
 	snprintf(evidence, sizeof(evidence), "the search ended after %d tries without one",
 		 state->search.count);
 	step_verdict(step, IRQ_SUSTAINED_FOUND, "inconclusive", evidence,
-		     "let it come to its end, with less load on the machine");
+		     "let it run to its end, with less load on the machine");
 	return 0;
 }
 
@@ -285,6 +286,7 @@ const struct measurement irq_sustained_measurement = {
 	.tables = irq_sustained_tables,
 	.verdicts = irq_sustained_verdicts,
 	.evaluate = irq_sustained_evaluate,
+	.not_on_cobalt = "its interrupts and threads are those of Linux",
 	.state_size = sizeof(struct irq_sustained),
 	.setup = irq_sustained_setup,
 	.start = irq_sustained_start,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Interrupt to thread: from the handler's stamp just before it wakes the highest thread until that
+ * Interrupt to thread: from the handler's stamp just before it wakes the highest thread to that
  * thread's first stamp, while another one of lower priority keeps the CPU busy. In place of the
- * user's thread, what a handler of the kernel defers its work to.
+ * user thread, the handler can defer its work to a context of the kernel.
  * docs/measurements/irq-to-thread.md says what exactly is timed.
  */
 #include <errno.h>
@@ -57,10 +57,10 @@ static const struct option_info irq_to_thread_options[] = {
 static const struct measurement_series irq_to_thread_series[] = {
 	{ "wake-to-thread", "ns", "time from just before the wake-up until the thread runs",
 	  "the handler reads the clock, before it wakes the thread",
-	  "the thread's first act, a reading of the clock", irq_to_thread_wake_stages },
+	  "the thread's first clock reading", irq_to_thread_wake_stages },
 	{ "handler-to-thread", "ns", "time from the start of the handler until the thread runs",
-	  "first act of the handler, a reading of the clock",
-	  "the thread's first act, a reading of the clock", irq_to_thread_handler_stages },
+	  "first clock reading in the handler", "the thread's first clock reading",
+	  irq_to_thread_handler_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -221,6 +221,7 @@ const struct measurement irq_to_thread_measurement = {
 	.ways = irq_to_thread_ways,
 	.evaluate = irq_to_thread_evaluate,
 	.mark = &mark_samples,
+	.not_on_cobalt = "its interrupts and threads are those of Linux",
 	.state_size = sizeof(struct interrupt),
 	.setup = irq_to_thread_setup,
 	.start = irq_to_thread_start,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * POSIX message queues: mq_send() wakes the thread in mq_receive(). Which of several threads
+ * POSIX message queues: mq_send() wakes the thread in mq_receive(). Also which of several threads
  * receives, and which message comes first. docs/measurements/mq-posix.md says what exactly is
  * timed.
  */
@@ -94,7 +94,7 @@ static void mq_posix_order(struct handover *h)
 
 	rule->order.rule = MQ_ORDER;
 	rule->remedy = MQ_REMEDY;
-	if (mq_posix_open(h)) {
+	if (handover_open(h)) {
 		for (int i = 0; i < MQ_MESSAGES; i++) {
 			message[0] = (char)i;
 			mq_send(o->queues[0], message, MQ_SIZE, ranked && i % 2 ? 9 : 1);
@@ -105,7 +105,7 @@ static void mq_posix_order(struct handover *h)
 					   "is received");
 		rule->held = order_is(&rule->order, expected);
 	}
-	mq_posix_close(h);
+	handover_close(h);
 }
 
 static void mq_posix_judge(struct handover *h)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * System V message queues: msgsnd() wakes the thread in msgrcv(). Which message comes first.
+ * System V message queues: msgsnd() wakes the thread in msgrcv(). Also which message comes first.
  * docs/measurements/mq-sysv.md says what exactly is timed.
  */
 #include <errno.h>
@@ -41,7 +41,7 @@ static int mq_sysv_wait(void *object, enum handover_way way)
 
 HANDOVER_KIND(mq_sysv, mq_sysv_send, mq_sysv_wait)
 
-/* A queue that nobody uses who lives goes. */
+/* Remove a queue whose processes have all ended. */
 static void mq_sysv_tidy(key_t key)
 {
 	int old = msgget(key, 0);
@@ -154,6 +154,7 @@ const struct measurement mq_sysv_measurement = {
 	.verdicts = mq_sysv_verdicts,
 	.evaluate = handover_evaluate,
 	.mark = &mark_spans,
+	.not_on_cobalt = "queues of System V exist only on Linux",
 	.state_size = sizeof(struct handover),
 	.setup = mq_sysv_setup,
 	.finish = handover_finish,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Chains of mutexes: a thread of high priority wants a mutex whose owner waits for another mutex,
- * and so on: the time until the last owner runs, and from its release until the high thread has
- * what it wanted, against the length of the chain. docs/measurements/mutex-chain.md
+ * and so on. Timed are the request until the last owner runs, and its release until the high thread
+ * has its mutex, against the length of the chain. docs/measurements/mutex-chain.md has the details.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Contended mutexes [MUT-P-ARC]: a mutex that a thread of low priority has is wanted by one of high
- * priority: the time until the low one runs, and from its release until the high one has it.
- * docs/measurements/mutex-contended.md
+ * Contended mutexes [MUT-P-ARC]: a thread of high priority wants the mutex of a thread of low
+ * priority. Timed are the request until the low thread runs, and its release until the high thread
+ * has the mutex. docs/measurements/mutex-contended.md has the details.
  */
 #include <stdio.h>
 

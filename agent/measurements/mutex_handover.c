@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Handing over a mutex: its owner unlocks it, and the thread that waits for it runs. Three mutexes,
- * so that each is only ever unlocked by its owner. docs/measurements/mutex-handover.md says what
- * exactly is timed.
+ * Handing over a mutex: its owner unlocks it, and the waiting thread runs. Three mutexes are used,
+ * so that each is unlocked only by its owner. docs/measurements/mutex-handover.md says what exactly
+ * is timed.
  */
 #include <pthread.h>
 
@@ -72,7 +72,7 @@ static bool mutex_open(struct handover *h)
 	pthread_mutexattr_destroy(&attr);
 	if (err)
 		return handover_skip(h, "a mutex with priority inheritance", err,
-				     "a C library and a kernel that have it");
+				     "use a C library and a kernel that support it");
 	pthread_mutex_lock(&o->alone);
 	o->roles[HANDOVER_SENDER].round = o->roles[HANDOVER_WAITER].round = 0;
 	return true;
@@ -88,7 +88,7 @@ static void mutex_close(struct handover *h)
 		pthread_mutex_destroy(&o->mutexes[i]);
 }
 
-/* What it holds before its round. */
+/* The mutexes that it has before its round. */
 static void mutex_hold(struct handover *h, enum handover_role role,
 		       int (*operation)(pthread_mutex_t *mutex))
 {

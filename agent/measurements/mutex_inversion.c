@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Priority inversion [MUT-B-ARC]: a thread of low priority has a mutex, one of high priority wants
- * it, and one of middle priority, which has nothing to do with it, is ready to run. It must not
- * run before the high one has the mutex. All three are on one CPU, or low and middle are on another
- * CPU than high. docs/measurements/mutex-inversion.md
+ * it, and an unrelated one of middle priority is ready to run. The middle one must not run before
+ * the high one has the mutex. All three are on one CPU, or low and middle are on another CPU than
+ * high. docs/measurements/mutex-inversion.md has the details.
  */
 #include <errno.h>
 #include <sched.h>
@@ -16,7 +16,7 @@
 #include "methods/mutex_kind.h"
 #include "methods/order.h"
 
-/* What the low thread does with the mutex, and the middle thread for itself. */
+/* Work of the low thread with the mutex, and of the middle thread. */
 #define INVERSION_WORK_NS (5 * NSEC_PER_MSEC)
 /* Without priorities: longer than any scheduler leaves one of two threads the CPU. */
 #define INVERSION_WORK_FAIR_NS (60 * NSEC_PER_MSEC)
@@ -270,8 +270,8 @@ static bool inversion_judge(const struct inversion *inversion, const char **dist
 	else if (middle < wanted)
 		*disturbed = "the middle thread ran before the high one wanted the mutex";
 	else if (let_go > released)
-		*disturbed = "the middle thread was let go after the low one had released the "
-			     "mutex";
+		*disturbed =
+			"the middle thread was started after the low one had released the mutex";
 	else
 		return middle > (across ? released : had);
 	return false;

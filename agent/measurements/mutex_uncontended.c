@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Uncontended mutexes [MUT-P-ARN]: what pthread_mutex_lock() and pthread_mutex_unlock() take when
- * nobody else wants the mutex, for each type. docs/measurements/mutex-uncontended.md says what
+ * Uncontended mutexes [MUT-P-ARN]: cost of pthread_mutex_lock() and pthread_mutex_unlock() when no
+ * other thread wants the mutex, for each type. docs/measurements/mutex-uncontended.md says what
  * exactly is timed.
  */
 #include <errno.h>

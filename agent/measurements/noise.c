@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Noise: what takes the CPU from a thread that only reads the clock, and whether the kernel knows of
- * it. A gap in which the kernel counted neither an interrupt nor a switch to another thread is the
- * hardware's, the firmware's or a hypervisor's. docs/measurements/noise.md says what exactly is
+ * Noise: interruptions of a thread that only reads the clock, and whether the kernel knows of them.
+ * A gap in which the kernel counted neither an interrupt nor a switch to another thread comes from
+ * the hardware, the firmware or a hypervisor. docs/measurements/noise.md says what exactly is
  * timed.
  */
 #include <errno.h>
@@ -36,7 +36,7 @@ enum noise_kind { NOISE_HARDWARE, NOISE_INTERRUPT, NOISE_THREAD, NOISE_KINDS };
 
 static const char *const noise_kinds[NOISE_KINDS] = { "hardware", "interrupt", "thread" };
 
-/* What the kernel and the processor have counted. */
+/* Counters of the kernel and the processor. */
 struct noise_counts {
 	int64_t switches; /* of the thread */
 	uint64_t interrupts;
@@ -381,9 +381,9 @@ static int noise_setup(struct step *step)
 	for (int cpu = cpulist_next(&cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(&cpus, cpu + 1))
 		err = noise_add(step, &state->cpus[number++], cpu);
 	if (!err && state->cpus[0].interrupts_fd < 0)
-		return step_skip(step,
-				 "/proc/interrupts cannot be read, so that gaps have no cause",
-				 "mount proc, and run as root");
+		return step_skip(
+			step, "/proc/interrupts cannot be read, so the causes of gaps are unknown",
+			"mount proc, and run as root");
 	return err;
 }
 
@@ -459,6 +459,7 @@ const struct measurement noise_measurement = {
 	.series = noise_series,
 	.tables = noise_tables,
 	.evaluate = noise_evaluate,
+	.not_on_cobalt = "the kernel counts only what interrupts threads of Linux",
 	.state_size = sizeof(struct noise),
 	.setup = noise_setup,
 	.finish = noise_finish,

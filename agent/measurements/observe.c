@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Observe: the user's own threads, from waking to running, by the kernel's scheduling tracepoints in
- * a trace instance of the agent's own. The threads are neither stopped nor changed.
- * docs/measurements/observe.md says what exactly is timed, and what it costs them.
+ * Observe: the user's own threads, from waking to running, by the kernel's scheduling tracepoints:
+ * with the probes of the kernel module, else in a trace instance of the agent's own. The threads are
+ * neither stopped nor changed. docs/measurements/observe.md says what exactly is timed, and what it
+ * costs them.
  *
  * On the path of a sample steps 1 and 2 are the kernel's (sched_waking, sched_switch); the draining
- * thread reads their text, and puts a sample for each pair (step 3).
+ * thread reads the module's records or the text of tracefs, and puts a sample for each pair (step 3).
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -14,12 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/value.h"
 #include "run/step.h"
+#include "trace.h"
 
 #define OBSERVE_THREADS 1024
 /* Buckets of a thread's histogram: 32 for each doubling, up to 2^40 ns. */
@@ -31,6 +34,10 @@
 #define OBSERVE_PIECE 512
 #define OBSERVE_READ_NS (5 * NSEC_PER_SEC)
 #define OBSERVE_BUFFER_KB "1024"
+/* At most: a program may create threads for ever. */
+#define OBSERVE_LISTS 16
+/* Records of a CPU's ring in the module. */
+#define OBSERVE_ROOM 16384
 #define OBSERVE_OTHERS 256
 #define OBSERVE_NAME 16
 /* Threads whose switches are compared with the kernel's own count. */
@@ -53,6 +60,7 @@ struct observe_thread {
 	 * counted: of a switch that was under way at the last reading. */
 	int64_t events[2];
 	bool after[2];
+	int64_t unreported; /* switches without an event */
 	int64_t count;
 	int64_t sum_ns;
 	int64_t most_ns;
@@ -73,7 +81,8 @@ struct observe {
 	pid_t pid;
 	int series;
 	int worker;
-	int pipe;
+	int pipe;    /* of the trace instance, or the module's device */
+	bool module; /* which of them */
 	int64_t samples;
 	int64_t taken;
 	int64_t last_ns;  /* time of the last sample, when its thread began to run */
@@ -114,7 +123,7 @@ static const struct measurement_series observe_series[] = {
 };
 
 static const struct measurement_entry observe_tables[] = {
-	{ "threads", "wake-ups of each thread: number, median, 99 % and max" },
+	{ "threads", "wake-ups of each thread: number, missing switches, median, 99 % and max" },
 	{ NULL, NULL },
 };
 
@@ -190,6 +199,17 @@ static struct observe_thread *observe_row(const struct observe *state, pid_t tid
 	return thread;
 }
 
+/* False: all rows are taken but the one that stays free. */
+static bool observe_add(struct observe *state, struct observe_thread *thread, pid_t tid)
+{
+	if (state->count == OBSERVE_THREADS - 1)
+		return false;
+	state->count++;
+	thread->tid = tid;
+	observe_read_name(thread);
+	return true;
+}
+
 static struct observe_thread *observe_find(struct observe *state, pid_t tid)
 {
 	char path[64];
@@ -209,18 +229,15 @@ static struct observe_thread *observe_find(struct observe *state, pid_t tid)
 			*other = tid;
 		return NULL;
 	}
-	if (state->count == OBSERVE_THREADS - 1) {
+	if (!observe_add(state, thread, tid)) {
 		state->refused++;
 		return NULL;
 	}
-	thread->tid = tid;
 	for (int i = 0; i < state->counts_used; i++)
 		if (state->counts[i].tid == tid) {
 			thread->from_ns = state->counts[i].from_ns;
 			thread->until_ns = state->counts[i].until_ns;
 		}
-	state->count++;
-	observe_read_name(thread);
 	return thread;
 }
 
@@ -340,7 +357,16 @@ static void observe_leaves(struct observe *state, int64_t tid, int64_t time_ns)
 		thread->waking_ns = 0;
 }
 
-/* "CPU:0 [LOST 12 EVENTS]": what was woken before them is not known any more. */
+/* Wake-ups before them are no longer known. */
+static void observe_lost(struct step *step, struct observe *state, int64_t lost)
+{
+	state->lost += lost;
+	for (int i = 0; i < OBSERVE_THREADS; i++)
+		state->threads[i].waking_ns = state->threads[i].runs_ns = 0;
+	series_lost(&step->series[state->series], 1);
+}
+
+/* "CPU:0 [LOST 12 EVENTS]" */
 static bool observe_is_lost(struct step *step, struct observe *state, const char *line,
 			    const char *end)
 {
@@ -349,10 +375,7 @@ static bool observe_is_lost(struct step *step, struct observe *state, const char
 	if (end - line < 8 || memcmp(end - 8, " EVENTS]", 8) || memcmp(line, "CPU:", 4))
 		return false;
 	lost = observe_field(line, end, "[LOST ");
-	state->lost += lost > 0 ? lost : 1;
-	for (int i = 0; i < OBSERVE_THREADS; i++)
-		state->threads[i].waking_ns = state->threads[i].runs_ns = 0;
-	series_lost(&step->series[state->series], 1);
+	observe_lost(step, state, lost > 0 ? lost : 1);
 	return true;
 }
 
@@ -388,6 +411,30 @@ static void observe_lines(struct step *step, struct observe *state)
 	/* no line is as long as that */
 	if (state->used > sizeof(state->text) - OBSERVE_PIECE)
 		state->used = 0;
+}
+
+static void observe_record(struct step *step, struct observe *state,
+			   const struct rtgauge_observed *record)
+{
+	if (record->lost)
+		observe_lost(step, state, record->lost);
+	if (record->kind == RTGAUGE_OBSERVED_WAKING)
+		observe_waking(step, state, record->next, (int64_t)record->time_ns);
+	if (record->kind != RTGAUGE_OBSERVED_SWITCH)
+		return;
+	observe_leaves(state, record->prev, (int64_t)record->time_ns);
+	observe_runs(step, state, record->next, (int64_t)record->time_ns);
+}
+
+static void observe_records(struct step *step, struct observe *state)
+{
+	struct rtgauge_observed record;
+
+	for (size_t at = 0; at < state->used; at += sizeof(record)) {
+		memcpy(&record, state->text + at, sizeof(record));
+		observe_record(step, state, &record);
+	}
+	state->used = 0;
 }
 
 /* --- the kernel's own count --- */
@@ -469,7 +516,7 @@ static void observe_compare_counts(struct observe *state)
 {
 	for (int i = 0; i < state->counts_used; i++) {
 		const struct observe_count *count = &state->counts[i];
-		const struct observe_thread *thread = observe_row(state, count->tid);
+		struct observe_thread *thread = observe_row(state, count->tid);
 		int64_t switches = count->last - count->first,
 			seen = thread->events[OBSERVE_RUNS] + 1;
 
@@ -479,8 +526,11 @@ static void observe_compare_counts(struct observe *state)
 		if (seen > thread->events[OBSERVE_LEAVES])
 			seen = thread->events[OBSERVE_LEAVES];
 		state->switches += switches;
-		if (switches > seen)
-			state->unreported += switches - seen;
+		if (switches <= seen)
+			continue;
+		state->unreported += switches - seen;
+		if (thread->tid || observe_add(state, thread, count->tid))
+			thread->unreported = switches - seen;
 	}
 }
 
@@ -520,6 +570,8 @@ static int observe_end_recording(struct observe *state)
 {
 	state->recounted = true;
 	observe_count_all(state);
+	if (state->module)
+		return ioctl(state->pipe, RTGAUGE_TRACE_RECORD, 0) ? -errno : 0;
 	return observe_put(state, "tracing_on", "0");
 }
 
@@ -531,13 +583,17 @@ static bool observe_read(struct step *step, struct observe *state)
 	ssize_t size;
 
 	while (clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
-		size = read(state->pipe, state->text + state->used, OBSERVE_PIECE);
+		size = read(state->pipe, state->text + state->used,
+			    state->module ? RTGAUGE_TRACE_PAGE : OBSERVE_PIECE);
 		if (size < 0 && errno == EINTR)
 			continue;
 		if (size <= 0)
 			return true;
 		state->used += (size_t)size;
-		observe_lines(step, state);
+		if (state->module)
+			observe_records(step, state);
+		else
+			observe_lines(step, state);
 		step_drain(step);
 		if (!state->recounted && observe_is_over(step, state))
 			break;
@@ -576,6 +632,13 @@ static const char *observe_folder(void)
 	return NULL;
 }
 
+static int observe_skip(struct step *step)
+{
+	return step_skip(step, "the kernel's scheduling tracepoints cannot be reached",
+			 "run as root, and load the module rtgauge.ko or mount tracefs (mount -t "
+			 "tracefs nodev /sys/kernel/tracing)");
+}
+
 static int observe_setup(struct step *step)
 {
 	struct observe *state = step->state;
@@ -597,10 +660,8 @@ static int observe_setup(struct step *step)
 	if (observe_has_ended(state->pid))
 		return message_set(&step->msg, -EINVAL, "give the ID of one that runs (pidof, ps)",
 				   "there is no process %d", (int)state->pid);
-	if (!observe_folder())
-		return step_skip(step, "the kernel's scheduling tracepoints cannot be reached",
-				 "run as root, and mount tracefs (mount -t tracefs nodev "
-				 "/sys/kernel/tracing)");
+	if (access(RTGAUGE_TRACE_DEVICE, R_OK) && !observe_folder())
+		return observe_skip(step);
 	state->threads = step_alloc(step, OBSERVE_THREADS, sizeof(*state->threads));
 	state->counts = step_alloc(step, OBSERVE_COUNTED, sizeof(*state->counts));
 	if (!state->threads || !state->counts)
@@ -622,25 +683,25 @@ static int observe_write_threads(int fd, const char *text, size_t used)
 	return written == (ssize_t)used ? 0 : -EIO;
 }
 
-/* All threads that it has now: the kernel adds those that they create. In large writes, because each
- * one makes the kernel wait for all CPUs. */
-static int observe_put_threads(struct observe *state)
+/* All threads that it has now, with a sum that tells one set of them from another. In large writes,
+ * because each one makes the kernel wait for all CPUs. */
+static int observe_put_listed(struct observe *state, int fd, uint64_t *sum)
 {
-	char path[160];
+	char path[32];
 	struct dirent *entry;
-	int err = 0, fd;
+	int err = 0;
 	size_t used = 0;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "%s/set_event_pid", state->instance);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
+	*sum = 0;
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)state->pid);
 	dir = opendir(path);
 	while (!err && dir && (entry = readdir(dir))) {
-		if (!isdigit((unsigned char)entry->d_name[0]))
+		uint64_t tid = strtoul(entry->d_name, NULL, 10);
+
+		if (!tid)
 			continue;
+		*sum += tid * tid;
 		used += (size_t)snprintf(state->text + used, 16, "%.12s ", entry->d_name);
 		if (used < sizeof(state->text) - 16)
 			continue;
@@ -649,19 +710,42 @@ static int observe_put_threads(struct observe *state)
 	}
 	if (dir)
 		closedir(dir);
-	if (!err)
-		err = used ? observe_write_threads(fd, state->text, used) : -ESRCH;
+	if (!err && used)
+		err = observe_write_threads(fd, state->text, used);
+	return !err && !*sum ? -ESRCH : err;
+}
+
+/* The kernel adds the threads that these create from then on. Those that were created while they were
+ * listed are in the next list, so it ends with two that are alike. */
+static int observe_put_threads(struct observe *state)
+{
+	uint64_t sum = 0, last;
+	char path[160];
+	int err, fd;
+
+	snprintf(path, sizeof(path), "%s/set_event_pid", state->instance);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	for (int i = 0; i < OBSERVE_LISTS; i++) {
+		last = sum;
+		err = observe_put_listed(state, fd, &sum);
+		if (err || sum == last)
+			break;
+	}
 	close(fd);
 	return err;
 }
 
-/* The instance goes as a whole, so what is set in it needs no putting back. */
-static int observe_configure(struct step *step)
+/* The instance is removed as a whole, so its settings are not restored. */
+static int observe_configure_instance(struct step *step)
 {
 	struct observe *state = step->state;
 	char reason[200];
 	int err;
 
+	if (!observe_folder())
+		return observe_skip(step);
 	if (!step->settings)
 		return step_skip(step, "creating a trace instance changes a setting",
 				 "omit --keep-settings");
@@ -685,11 +769,44 @@ static int observe_configure(struct step *step)
 	if (!err)
 		return 0;
 	if (err == -ESRCH)
-		return message_set(&step->msg, err, "give the ID of one that runs (pidof, ps)",
-				   "process %d ended before it could be observed", (int)state->pid);
+		return err;
 	snprintf(reason, sizeof(reason), "no trace instance with scheduling events in %s: %s",
 		 observe_folder(), value_reason(err));
 	return step_skip(step, reason, "use a kernel of version 4.14 or newer, as root");
+}
+
+/* Closing the device removes the probes. */
+static int observe_configure_module(struct observe *state)
+{
+	const struct rtgauge_trace_observe observe = { .pid = (uint32_t)state->pid,
+						       .room = OBSERVE_ROOM };
+	int err;
+
+	state->pipe = open(RTGAUGE_TRACE_DEVICE, O_RDONLY | O_CLOEXEC);
+	if (state->pipe < 0)
+		return -errno;
+	err = ioctl(state->pipe, RTGAUGE_TRACE_OBSERVE, &observe) ? -errno : 0;
+	state->module = !err;
+	if (!err)
+		return 0;
+	close(state->pipe);
+	state->pipe = -1;
+	return err;
+}
+
+static int observe_configure(struct step *step)
+{
+	struct observe *state = step->state;
+	int err = observe_configure_module(state);
+
+	if (err && err != -ESRCH)
+		err = observe_configure_instance(step);
+	if (err == -ESRCH)
+		return message_set(&step->msg, err, "give the ID of one that runs (pidof, ps)",
+				   "process %d ended before it could be observed", (int)state->pid);
+	step->series[state->series].info.labels[0] =
+		(struct series_label){ "method", state->module ? "module" : "tracefs" };
+	return err;
 }
 
 static int observe_start(struct step *step)
@@ -699,9 +816,14 @@ static int observe_start(struct step *step)
 	char path[160];
 	int err;
 
-	snprintf(path, sizeof(path), "%s/trace_pipe", state->instance);
-	state->pipe = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	err = state->pipe < 0 ? -errno : observe_put(state, "tracing_on", "1");
+	if (state->module) {
+		strcpy(path, RTGAUGE_TRACE_DEVICE);
+		err = ioctl(state->pipe, RTGAUGE_TRACE_RECORD, 1) ? -errno : 0;
+	} else {
+		snprintf(path, sizeof(path), "%s/trace_pipe", state->instance);
+		state->pipe = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		err = state->pipe < 0 ? -errno : observe_put(state, "tracing_on", "1");
+	}
 	if (err)
 		return message_set(&step->msg, -EIO, "run again", "%s cannot be read: %s", path,
 				   strerror(-err));
@@ -725,31 +847,41 @@ static void observe_stop(struct step *step)
 		series_lost(&step->series[state->series], state->unreported);
 }
 
+static void observe_cell(struct cbor *c, const struct observe_thread *thread, int64_t value_ns)
+{
+	if (thread->count)
+		cbor_int(c, value_ns);
+	else
+		cbor_text(c, "none");
+}
+
 static void observe_table(struct step *step, const struct observe *state)
 {
 	static const struct step_column columns[] = {
-		{ "thread", "" },   { "name", "" },   { "wake-ups", "count" }, { "mean", "ns" },
-		{ "median", "ns" }, { "99 %", "ns" }, { "max", "ns" },
+		{ "thread", "" },	{ "name", "" },	  { "wake-ups", "count" },
+		{ "missing", "count" }, { "mean", "ns" }, { "median", "ns" },
+		{ "99 %", "ns" },	{ "max", "ns" },
 	};
 	struct cbor *c;
 	int rows = 0;
 
 	for (int i = 0; i < OBSERVE_THREADS; i++)
-		rows += state->threads[i].count > 0;
-	c = step_table_begin(step, "threads", columns, 7, rows);
+		rows += state->threads[i].count || state->threads[i].unreported;
+	c = step_table_begin(step, "threads", columns, 8, rows);
 	for (int i = 0; i < OBSERVE_THREADS; i++) {
 		const struct observe_thread *thread = &state->threads[i];
 
-		if (!thread->count)
+		if (!thread->count && !thread->unreported)
 			continue;
-		cbor_array(c, 7);
+		cbor_array(c, 8);
 		cbor_int(c, thread->tid);
 		cbor_text(c, thread->name);
 		cbor_int(c, thread->count);
-		cbor_int(c, thread->sum_ns / thread->count);
-		cbor_int(c, observe_percentile(thread, 50));
-		cbor_int(c, observe_percentile(thread, 99));
-		cbor_int(c, thread->most_ns);
+		cbor_int(c, thread->unreported);
+		observe_cell(c, thread, thread->count ? thread->sum_ns / thread->count : 0);
+		observe_cell(c, thread, observe_percentile(thread, 50));
+		observe_cell(c, thread, observe_percentile(thread, 99));
+		observe_cell(c, thread, thread->most_ns);
 	}
 	step_table_end(step);
 }
@@ -824,6 +956,7 @@ const struct measurement observe_measurement = {
 	.tables = observe_tables,
 	.verdicts = observe_verdicts,
 	.observes = true,
+	.not_on_cobalt = "it watches programs of Linux",
 	.state_size = sizeof(struct observe),
 	.setup = observe_setup,
 	.configure = observe_configure,

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Page faults: what the first touch of a page takes, for each kind of memory, and whether locked
- * memory is free of them. docs/measurements/page-fault.md says what exactly is timed.
- *
- * The agent's own memory is locked, and what it maps is there at once. That goes for kind locked,
- * which comes first; then what is mapped from there on is left unlocked, until the end.
+ * Page faults: time of the first access to a page, for each kind of memory, and whether locked
+ * memory has page faults. docs/measurements/page-fault.md says what exactly is timed. The agent's
+ * own memory is locked, and new mappings are present at once. The kind locked, which comes first,
+ * uses this. Afterwards new mappings stay unlocked until the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -376,7 +375,8 @@ static void fault_verdict_huge(struct step *step, const struct fault_state *stat
 		snprintf(evidence, sizeof(evidence), "%d huge pages of %lld MiB are too much",
 			 FAULT_LOOP_HUGE, (long long)(state->huge >> 20));
 	if (m->others)
-		snprintf(evidence, sizeof(evidence), "none of %lld huge pages asked for was had",
+		snprintf(evidence, sizeof(evidence),
+			 "the kernel provided none of the %lld requested huge pages",
 			 (long long)m->others);
 	step_verdict(step, FAULT_ALL_MEASURED, "skipped", evidence,
 		     "see /sys/kernel/mm/transparent_hugepage/enabled, or free some memory");
@@ -416,6 +416,7 @@ const struct measurement page_fault_measurement = {
 	.verdicts = fault_verdicts,
 	.evaluate = fault_evaluate,
 	.mark = &mark_spans,
+	.not_on_cobalt = "a page fault takes a task off the core",
 	.state_size = sizeof(struct fault_state),
 	.setup = fault_setup,
 	.finish = fault_finish,

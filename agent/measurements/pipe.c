@@ -90,6 +90,7 @@ const struct measurement pipe_measurement = {
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
 	.mark = &mark_spans,
+	.not_on_cobalt = "pipes exist only on Linux",
 	.state_size = sizeof(struct handover),
 	.setup = pipe_setup,
 	.finish = handover_finish,

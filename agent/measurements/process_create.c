@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Process creation: fork(), vfork(), fork() and exec, posix_spawn(): until the child runs, and until
- * it has been waited for. docs/measurements/process-create.md says what exactly is timed.
+ * Process creation with fork(), vfork(), fork() and exec, and posix_spawn(): until the child runs,
+ * and until waitpid() has collected it. docs/measurements/process-create.md says what exactly is
+ * timed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -159,7 +160,7 @@ static bool process_once(struct process_state *state, int number)
 	if (how->program && read(state->pipe[0], state->ran_ns, sizeof(*state->ran_ns)) < 0)
 		*state->ran_ns = 0;
 	if (status || !*state->ran_ns)
-		return ensemble_fail(e, -ECHILD, "a child did not run, or not to its end");
+		return ensemble_fail(e, -ECHILD, "a child did not run, or did not run to its end");
 	series_put(&e->step->series[to->start], ensemble_net(e, *state->ran_ns - from_ns));
 	series_put(&e->step->series[to->life], ensemble_net(e, until_ns - from_ns));
 	return true;
@@ -209,7 +210,7 @@ static int process_take_memory(struct step *step, struct process_state *state)
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (state->memory == MAP_FAILED) {
 		state->memory = NULL;
-		return message_set(&step->msg, -ENOMEM, "ask for less with --memory",
+		return message_set(&step->msg, -ENOMEM, "give a smaller --memory",
 				   "no memory of that size");
 	}
 	state->memory_size = size;
@@ -291,6 +292,7 @@ const struct measurement process_create_measurement = {
 	.tables = process_tables,
 	.evaluate = process_evaluate,
 	.mark = &mark_spans,
+	.not_on_cobalt = "processes exist only on Linux",
 	.state_size = sizeof(struct process_state),
 	.setup = process_setup,
 	.finish = process_finish,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Round robin [THR-B-RR]: threads of one priority with SCHED_RR that only use the CPU; the lengths
- * of their slices, in order. docs/measurements/round-robin.md says how a slice is found.
+ * Round robin [THR-B-RR]: lengths and order of the time slices of SCHED_RR threads of one priority
+ * that only use the CPU. docs/measurements/round-robin.md says how a slice is found.
  */
 #include <errno.h>
 #include <sched.h>
@@ -28,7 +28,12 @@
 #define ROBIN_GAP_NS (100 * NSEC_PER_USEC)
 /* Minimum time for a switch to another thread and back. */
 #define ROBIN_SWITCH_NS NSEC_PER_USEC
+#ifdef ON_COBALT
+/* A thread that was preempted begins a new slice there. */
+#define ROBIN_LOOK_NS NSEC_PER_SEC
+#else
 #define ROBIN_LOOK_NS (20 * NSEC_PER_MSEC)
+#endif
 #define ROBIN_TIMESLICE "/proc/sys/kernel/sched_rr_timeslice_ms"
 #define ROBIN_TIMESLICE_MS 100
 
@@ -128,6 +133,7 @@ static void robin_stop(struct robin_state *state, uint32_t complete, int gave_up
 	state->stop_ns = clock_now_ns(CLOCK_MONOTONIC);
 	state->complete = (int)complete;
 	atomic_store_release(&state->gave_up, (uint32_t)gave_up);
+	ensemble_open(&state->stop);
 }
 
 /* How often the kernel took the CPU from the thread for another one. */
@@ -189,6 +195,16 @@ static void robin_take_turns(struct robin_state *state, int thread)
 	}
 }
 
+/* The core does not tell a sleep from a preemption. What sleeps there has left the core. */
+static uint32_t robin_sleeps(void)
+{
+#ifdef ON_COBALT
+	return 0;
+#else
+	return ensemble_slept(NULL);
+#endif
+}
+
 static void robin_body(struct ensemble_thread *thread)
 {
 	struct robin_state *state = thread->state;
@@ -198,13 +214,13 @@ static void robin_body(struct ensemble_thread *thread)
 	/* in front of what else the CPU does */
 	if (thread->ensemble->policy == SCHED_OTHER)
 		setpriority(PRIO_PROCESS, 0, -20);
-	if (!thread->number && !sched_rr_get_interval(0, &quantum))
+	if (!thread->number && !sched_rr_get_interval(thread->tid, &quantum))
 		state->quantum_ns = clock_to_ns(&quantum);
 	atomic_add_release(&state->ready, 1);
 	ensemble_gate(&state->gate);
-	slept = ensemble_slept(NULL);
+	slept = robin_sleeps();
 	robin_take_turns(state, thread->number);
-	atomic_fetch_add(&state->slept, ensemble_slept(NULL) - slept);
+	atomic_fetch_add(&state->slept, robin_sleeps() - slept);
 }
 
 /* --- the conductor --- */
@@ -212,7 +228,6 @@ static void robin_body(struct ensemble_thread *thread)
 /* Start all, let them go together, and join them when one of them has ended it. */
 static bool robin_carry_out(struct robin_state *state)
 {
-	const struct timespec look = clock_from_ns(ROBIN_LOOK_NS);
 	struct ensemble *e = &state->ensemble;
 	int64_t until_ns;
 	bool fine = true;
@@ -239,7 +254,7 @@ static bool robin_carry_out(struct robin_state *state)
 		if (step_stopped(e->step) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			fine = false;
 		else
-			nanosleep(&look, NULL);
+			ensemble_sleep_on(&state->stop, 0, ROBIN_LOOK_NS);
 	}
 	robin_stop(state, 0, 0);
 	for (int i = 0; i < started; i++)
@@ -406,6 +421,13 @@ static void robin_loop(struct worker *worker)
 	}
 }
 
+#ifdef ON_COBALT
+static int robin_choose_rounds(struct robin_state *state)
+{
+	state->rounds = ROBIN_ROUNDS;
+	return 0;
+}
+#else
 static int robin_choose_rounds(struct robin_state *state)
 {
 	struct step *step = state->ensemble.step;
@@ -422,18 +444,22 @@ static int robin_choose_rounds(struct robin_state *state)
 		 (long long)state->timeslice_ms);
 	return step_skip(step, reason, "set kernel.sched_rr_timeslice_ms to 100");
 }
+#endif
 
 static int robin_setup(struct step *step)
 {
 	struct robin_state *state = step->state;
-	struct timespec tick;
 	int err;
 
 	state->threads = (int)option_number(&step->options, "threads");
 	state->samples = option_number(&step->options, "samples");
+#ifndef ON_COBALT
 	/* this clock advances in ticks */
+	struct timespec tick;
+
 	if (!clock_getres(CLOCK_MONOTONIC_COARSE, &tick))
 		state->tick_ns = clock_to_ns(&tick);
+#endif
 	err = ensemble_setup(step, &state->ensemble, robin_loop, 1, state->threads);
 	err = err ?: robin_choose_rounds(state);
 	if (err)
@@ -448,6 +474,16 @@ static int robin_setup(struct step *step)
 	return err;
 }
 
+static void robin_put_settings(struct cbor *c, const struct robin_state *state)
+{
+	cbor_array(c, 2);
+	cbor_text(c, "sched_rr_timeslice_ms");
+	cbor_int(c, state->timeslice_ms * NSEC_PER_MSEC);
+	cbor_array(c, 2);
+	cbor_text(c, "tick");
+	cbor_int(c, state->tick_ns);
+}
+
 static void robin_tables_put(struct step *step, const struct robin_state *state)
 {
 	static const struct step_column quantum[] = { { "source", "" }, { "time", "ns" } };
@@ -459,17 +495,15 @@ static void robin_tables_put(struct step *step, const struct robin_state *state)
 		{ "others in between", "ns" },
 		{ "stolen in between", "ns" },
 	};
-	struct cbor *c = step_table_begin(step, "quantum", quantum, 2, 3);
+	/* the core has no setting of it, and no tick */
+	bool of_linux = step->core == &core_linux;
+	struct cbor *c = step_table_begin(step, "quantum", quantum, 2, of_linux ? 3 : 1);
 
 	cbor_array(c, 2);
 	cbor_text(c, "sched_rr_get_interval()");
 	cbor_int(c, state->quantum_ns);
-	cbor_array(c, 2);
-	cbor_text(c, "sched_rr_timeslice_ms");
-	cbor_int(c, state->timeslice_ms * NSEC_PER_MSEC);
-	cbor_array(c, 2);
-	cbor_text(c, "tick");
-	cbor_int(c, state->tick_ns);
+	if (of_linux)
+		robin_put_settings(c, state);
 	step_table_end(step);
 	c = step_table_begin(step, "turns", turns, 6, state->shown_count);
 	for (int i = 0; i < state->shown_count; i++) {
@@ -516,7 +550,7 @@ static int robin_finish(struct step *step)
 			step, ROBIN_FAIR, "inconclusive",
 			state->slices ? evidence : "no test was carried out",
 			"re-run on an idle machine, keep the kernel from moving pages "
-			"(khugepaged, compaction), and give each virtual CPU its own real one");
+			"(khugepaged, compaction), and give each virtual CPU a real CPU of its own");
 	robin_tables_put(step, state);
 	return 0;
 }

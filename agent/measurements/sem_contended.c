@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Contended semaphores [SEM-P-ARC]: what it takes to block on a semaphore, and to release the
- * highest waiter, against the number of waiters. docs/measurements/sem-contended.md says what
- * exactly is timed.
- *
- * The waiters are held at a gate each. A keeper of lower priority opens one gate after the other
- * and, when all wait, posts as often: on one CPU each open gate and each post gives the CPU to a
- * waiter, and the keeper continues when that one blocks again.
+ * Contended semaphores [SEM-P-ARC]: time to block on a semaphore, and to release the highest
+ * waiter, against the number of waiters. docs/measurements/sem-contended.md says what exactly is
+ * timed. Each waiter is held at a gate. A keeper of lower priority opens the gates one by one and,
+ * when all waiters wait, posts as often. On one CPU each open gate and each post gives the CPU to a
+ * waiter, and the keeper continues when that waiter blocks again.
  */
 #include <errno.h>
 #include <semaphore.h>
@@ -147,7 +145,7 @@ static void sem_waiter_body(struct ensemble_thread *thread)
 static bool sem_keeper_broken(struct sem_state *state, const char *what, int waiters)
 {
 	snprintf(state->broken, sizeof(state->broken),
-		 "round %lld: of %d waiters the one %s did not run at once",
+		 "round %lld, %d waiters: the one %s did not run at once",
 		 (long long)(state->done + 1), waiters, what);
 	return false;
 }
@@ -361,7 +359,7 @@ static int sem_setup(struct step *step)
 		state->operations = state->rounds * state->count;
 	if (sem_init(&state->sem, (int)option_number(&step->options, "shared"), 0))
 		return message_set(&step->msg, -errno, "use another C library",
-				   "cannot make a semaphore: %s", strerror(errno));
+				   "cannot create a semaphore: %s", strerror(errno));
 	err = ensemble_setup(step, &state->ensemble, sem_loop, state->count + 1, state->count + 1);
 	if (err)
 		return err;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The order in which a semaphore releases its waiters [SEM-B-REL]: the highest priority first,
- * whatever the order of arrival; of equal ones the one that has waited longest. Verdicts with their
- * evidence. docs/measurements/sem-order.md says how each can fail.
- *
- * A keeper of the lowest priority opens one gate after the other, which sets the order of arrival.
- * Then it posts, and waits after each post until one waiter has been released.
+ * whatever the order of arrival, and of equal ones the longest waiter. Verdicts with their
+ * evidence. docs/measurements/sem-order.md says how each can fail. A keeper of the lowest priority
+ * opens one gate after the other, which sets the order of arrival. Then it posts, and waits after
+ * each post until one waiter has been released.
  */
 #include <errno.h>
 #include <semaphore.h>
@@ -64,7 +63,7 @@ static const struct measurement_entry sem_verdicts[] = {
 	[SEM_ASCENDING] = { SEM_RULE "ascending", "the highest waiter came last" },
 	[SEM_DESCENDING] = { SEM_RULE "descending", "the highest waiter came first" },
 	[SEM_MIXED] = { SEM_RULE "mixed", "the waiters came in another order" },
-	[SEM_EQUAL] = { "of equal waiters the first first",
+	[SEM_EQUAL] = { "equal waiters in order of arrival",
 			"all have one priority: the one that waited longest is released" },
 	[SEM_ARRIVALS] = { NULL, NULL },
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * System V semaphores: semop() by one thread releases another that waits in semop(). In which
- * order waiters are served. docs/measurements/sem-sysv.md says what exactly is timed.
+ * System V semaphores: semop() of one thread releases another that waits in semop(). Also the order
+ * of waiters. docs/measurements/sem-sysv.md says what exactly is timed.
  */
 #include <errno.h>
 #include <sys/sem.h>
@@ -101,6 +101,7 @@ const struct measurement sem_sysv_measurement = {
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
 	.mark = &mark_spans,
+	.not_on_cobalt = "semaphores of System V exist only on Linux",
 	.state_size = sizeof(struct handover),
 	.setup = sem_sysv_setup,
 	.finish = handover_finish,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Uncontended semaphores [SEM-P-ARN]: what sem_wait() and sem_post() take when nobody waits, of
- * one process and shared by processes. docs/measurements/sem-uncontended.md says what exactly is
- * timed.
+ * Uncontended semaphores [SEM-P-ARN]: cost of sem_wait() and sem_post() without a waiter, for
+ * semaphores of one process and shared ones. docs/measurements/sem-uncontended.md says what exactly
+ * is timed.
  */
 #include <errno.h>
 #include <semaphore.h>
@@ -124,7 +124,7 @@ static int sem_add(struct sem_state *state, int shared)
 		m->batches[i].operation = sem_rows[shared][i];
 	if (sem_init(&m->sem, shared, 1))
 		return message_set(&state->ensemble.step->msg, -errno, "use another C library",
-				   "cannot make a semaphore: %s", strerror(errno));
+				   "cannot create a semaphore: %s", strerror(errno));
 	m->acquire =
 		ensemble_series(&state->ensemble, "acquire", "shared", value, state->samples, true);
 	m->release =

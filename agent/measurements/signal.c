@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Signals: one sent to a thread that waits for it in sigwaitinfo(), and one that its handler takes.
- * docs/measurements/signal.md says what exactly is timed.
+ * Signals: one sent to a thread that waits in sigwaitinfo(), and one sent to a thread with a
+ * handler. docs/measurements/signal.md says what exactly is timed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -26,11 +26,31 @@ struct signal_object {
 	uint32_t handled[HANDOVER_WAYS];
 };
 
+#ifdef ON_COBALT
+#define SIGNAL_KILL(pid, tid, number) syscall(COBALT_THREAD_KILL, tid, number)
+
+static void signal_queue_to(pid_t tid, const siginfo_t *info)
+{
+	syscall(COBALT_SIGQUEUE, tid, info->si_signo, &info->si_value);
+}
+#else
+#define SIGNAL_KILL(pid, tid, number) syscall(SYS_tgkill, pid, tid, number)
+
+static void signal_queue_to(pid_t tid, const siginfo_t *info)
+{
+	siginfo_t from = *info;
+
+	from.si_pid = getpid();
+	from.si_uid = getuid();
+	syscall(SYS_rt_tgsigqueueinfo, from.si_pid, tid, from.si_signo, &from);
+}
+#endif
+
 static int signal_send(void *object, enum handover_way way)
 {
 	const struct signal_object *o = object;
 
-	return syscall(SYS_tgkill, o->pid, o->to[way], SIGRTMIN + way) ? errno : 0;
+	return SIGNAL_KILL(o->pid, o->to[way], SIGRTMIN + way) ? errno : 0;
 }
 
 static int signal_wait(void *object, enum handover_way way)
@@ -44,19 +64,6 @@ static int signal_wait(void *object, enum handover_way way)
 	return 0;
 }
 
-/* It brings the object's address with it, so that the handler has it. */
-static int signal_queue(void *object, enum handover_way way)
-{
-	const struct signal_object *o = object;
-	siginfo_t info = { .si_code = SI_QUEUE };
-
-	info.si_signo = SIGRTMIN + way;
-	info.si_pid = o->pid;
-	info.si_uid = getuid();
-	info.si_value.sival_ptr = object;
-	return syscall(SYS_rt_tgsigqueueinfo, o->pid, o->to[way], info.si_signo, &info) ? errno : 0;
-}
-
 static void signal_handler(int number, siginfo_t *info, void *context)
 {
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
@@ -68,6 +75,20 @@ static void signal_handler(int number, siginfo_t *info, void *context)
 	if (number == SIGRTMIN + HANDOVER_THERE)
 		o->handled_ns = now_ns;
 	atomic_store_release(&o->handled[number - SIGRTMIN], 1);
+}
+
+#ifndef ON_COBALT
+/* It brings the object's address with it, so that the handler has it. */
+static int signal_queue(void *object, enum handover_way way)
+{
+	const struct signal_object *o = object;
+	siginfo_t info = { .si_code = SI_QUEUE };
+
+	info.si_signo = SIGRTMIN + way;
+	info.si_pid = o->pid;
+	info.si_uid = getuid();
+	info.si_value.sival_ptr = object;
+	return syscall(SYS_rt_tgsigqueueinfo, o->pid, o->to[way], info.si_signo, &info) ? errno : 0;
 }
 
 /* The signal is let in by sigsuspend() only. */
@@ -86,9 +107,11 @@ static inline int64_t signal_handled(void *object)
 	return ((struct signal_object *)object)->handled_ns;
 }
 
-HANDOVER_KIND(signal_taken, signal_send, signal_wait)
 HANDOVER_THREADS(signal_handler, handover_nothing, signal_queue, signal_suspend, handover_nothing,
 		 signal_handled)
+#endif
+
+HANDOVER_KIND(signal_taken, signal_send, signal_wait)
 
 static bool signal_open(struct handover *h)
 {
@@ -122,8 +145,7 @@ static void signal_begin(struct handover *h, enum handover_role role)
 {
 	struct signal_object *o = h->object;
 
-	o->to[role == HANDOVER_WAITER ? HANDOVER_THERE : HANDOVER_BACK] =
-		(pid_t)syscall(SYS_gettid);
+	o->to[role == HANDOVER_WAITER ? HANDOVER_THERE : HANDOVER_BACK] = h->threads[role].tid;
 }
 
 /* The conductor sends four to itself, of two numbers, or all of one; then it takes them. */
@@ -140,24 +162,22 @@ static void signal_judge(struct handover *h)
 	siginfo_t info = { .si_code = SI_QUEUE };
 	sigset_t set;
 
-	signal_open(h);
+	handover_open(h);
 	sigemptyset(&set);
 	rule->order.rule = SIGNAL_ORDER;
 	rule->remedy = SIGNAL_REMEDY;
 	for (int i = 0; i < SIGNAL_SENT; i++) {
 		info.si_signo = SIGRTMIN + (ranked && i % 2 ? 0 : 1);
-		info.si_pid = o->pid;
-		info.si_uid = getuid();
 		info.si_value.sival_int = i;
 		sigaddset(&set, info.si_signo);
-		syscall(SYS_rt_tgsigqueueinfo, o->pid, o->to[HANDOVER_ALONE], info.si_signo, &info);
+		signal_queue_to(o->to[HANDOVER_ALONE], &info);
 	}
 	for (int i = 0; i < SIGNAL_SENT; i++)
 		if (sigtimedwait(&set, &info, &patience) > 0)
 			order_mark(&rule->order, names[info.si_value.sival_int % SIGNAL_SENT],
 				   "is taken");
 	rule->held = order_is(&rule->order, expected);
-	signal_close(h);
+	handover_close(h);
 }
 
 static const struct option_info signal_options[] = {
@@ -183,11 +203,16 @@ static const struct measurement_evaluate signal_evaluate[] = {
 	{ NULL, NULL, NULL },
 };
 
-/* With nobody waiting a handler would run within the call. */
+/* Without a waiter, a handler would run within the call. */
 static const struct handover_kind signal_kinds[] = {
 	HANDOVER_ROW("sigwaitinfo", signal_taken),
+#ifdef ON_COBALT
+	/* Linux runs handlers: the task would leave the core */
+	{ "handler", NULL, NULL, NULL, NULL },
+#else
 	{ "handler", signal_handler_sender_far, signal_handler_sender, signal_handler_waiter,
 	  NULL },
+#endif
 };
 
 static const struct handover_plan signal_plan = {

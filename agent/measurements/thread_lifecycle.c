@@ -305,6 +305,7 @@ const struct measurement thread_lifecycle_measurement = {
 	.verdicts = lifecycle_verdicts,
 	.evaluate = lifecycle_evaluate,
 	.mark = &mark_spans,
+	.not_on_cobalt = "Linux creates each thread, also those that become tasks of the core",
 	.state_size = sizeof(struct lifecycle_state),
 	.setup = lifecycle_setup,
 	.finish = lifecycle_finish,

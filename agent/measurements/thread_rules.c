@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The rules by which threads are scheduled [THR-B-NEW]: which one runs when a thread is created, when one
- * yields, and where one lands whose priority is lowered. docs/measurements/thread-rules.md says
- * what each rule demands.
+ * The rules of thread scheduling [THR-B-NEW]: which thread runs when one is created or yields, and
+ * the queue position of a thread whose priority is lowered. docs/measurements/thread-rules.md has
+ * each rule.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -378,6 +378,7 @@ const struct measurement thread_rules_measurement = {
 	.tables = rules_tables,
 	.verdicts = rules_verdicts,
 	.evaluate = rules_evaluate,
+	.not_on_cobalt = "its threads change their priorities as those of Linux do",
 	.state_size = sizeof(struct rules_state),
 	.setup = rules_setup,
 	.finish = rules_finish,

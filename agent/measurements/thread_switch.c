@@ -1,30 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Switches between threads [THR-P-SLS]: threads of one priority on one CPU yield in turn; the time
- * from one's last instruction to the next one's first. docs/measurements/thread-switch.md says what
- * exactly is timed.
+ * Switches between threads [THR-P-SLS]: threads of one priority on one CPU yield in turn. Timed is
+ * the span from the last instruction of one to the first of the next.
+ * docs/measurements/thread-switch.md says what exactly is timed.
  */
 #include <errno.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/value.h"
 #include "methods/ensemble.h"
 #include "run/worker.h"
 
+#ifdef ON_COBALT
+#define SWITCH_REMEDY "raise CONFIG_XENO_OPT_REGISTRY_NRSLOTS of the kernel: a slot for each thread"
+#else
+#define SWITCH_REMEDY                                                                           \
+	"raise the limits of threads (ulimit -u, pids.max of the control group) and of locked " \
+	"memory (ulimit -l), or free some"
+#endif
 #define SWITCH_COUNTS "2 10 128 1000"
 #define SWITCH_GROUPS 4
 #define SWITCH_THREADS_MAX 1000
 /* Switches of a test loop, about. */
 #define SWITCH_LOOP 500
 #define SWITCH_LAPS_MIN 2
-/* What the kernel needs for a thread, about: its stack there, its task. */
+/* Approximate kernel memory of a thread: its kernel stack and its task. */
 #define SWITCH_IN_KERNEL (24 * 1024)
 #define SWITCH_SAMPLES_MAX (SWITCH_THREADS_MAX * SWITCH_LAPS_MIN)
 /* After so many the conductor sleeps until they are at the gate: to start them all takes a slow
@@ -52,7 +56,7 @@ struct switch_group {
 	int series;
 	int64_t out_of_turn; /* switches, to another thread than before, or to the same */
 	bool halted;	     /* the threads did not come round in time */
-	char refused[96];    /* why so many threads are not to be had, or "" */
+	char refused[96];    /* why so many threads are not available, or "" */
 	struct batch batch;
 };
 
@@ -63,7 +67,7 @@ struct switch_state {
 	int group_count;
 
 	/* the test loop: set while the threads are at the gate */
-	uint32_t gate;	     /* a futex: a number for each test loop */
+	uint32_t gate;	     /* a number for each test loop */
 	uint32_t first_gate; /* what it was before the threads were started */
 	int threads;
 	int laps;
@@ -183,8 +187,7 @@ static void switch_body(struct ensemble_thread *thread)
 		setpriority(PRIO_PROCESS, 0, -20);
 	for (uint32_t seen = state->first_gate;; seen++) {
 		switch_through(state);
-		while (atomic_load_acquire(&state->gate) == seen)
-			syscall(SYS_futex, &state->gate, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+		ensemble_wait(&state->gate, seen + 1);
 		if (state->ends)
 			return;
 		if (state->batched)
@@ -203,6 +206,7 @@ static bool switch_await(struct switch_state *state)
 	int64_t end_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
 	int64_t left_ns = ENSEMBLE_PATIENCE_NS;
 
+	ensemble_release(&state->ensemble);
 	while (left_ns > 0) {
 		struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + left_ns);
 
@@ -216,8 +220,7 @@ static bool switch_await(struct switch_state *state)
 static void switch_open(struct switch_state *state)
 {
 	atomic_store_release(&state->through, 0);
-	atomic_add_release(&state->gate, 1);
-	syscall(SYS_futex, &state->gate, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	ensemble_post(&state->gate);
 }
 
 /* A test loop: all threads come round @laps times. */
@@ -237,7 +240,7 @@ static bool switch_go(struct switch_state *state, struct switch_group *group, bo
 	return false;
 }
 
-/* What was started and is at the gate ends. */
+/* Ends the threads that wait at the gate. */
 static void switch_end(struct switch_state *state, int started)
 {
 	state->ends = true;
@@ -265,8 +268,12 @@ static bool switch_fits(struct switch_group *group)
 static bool switch_start(struct switch_state *state, struct switch_group *group)
 {
 	struct ensemble *e = &state->ensemble;
+	bool fits;
 
-	if (!switch_fits(group))
+	ensemble_pause(e);
+	fits = switch_fits(group);
+	ensemble_resume(e);
+	if (!fits)
 		return false;
 	state->threads = group->known->threads;
 	state->laps = SWITCH_LOOP / group->known->threads;
@@ -424,10 +431,8 @@ static int switch_finish(struct step *step)
 	for (int i = 0; i < state->group_count; i++) {
 		rows[i] = state->groups[i].batch;
 		if (state->groups[i].refused[0])
-			step_verdict(
-				step, SWITCH_ALL_MEASURED, "skipped", state->groups[i].refused,
-				"raise the limits of threads (ulimit -u, pids.max of the "
-				"control group) and of locked memory (ulimit -l), or free some");
+			step_verdict(step, SWITCH_ALL_MEASURED, "skipped", state->groups[i].refused,
+				     SWITCH_REMEDY);
 	}
 	switch_verdict(step, state);
 	batch_table(step, rows, state->group_count);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Tick cost [CLK-P-DUR]: what the clock tick takes from a running thread. A loop of always the same
- * work is timed again and again, in turns by a SCHED_FIFO thread and by a SCHED_OTHER one; those
- * loops that a tick came into are longer. docs/measurements/tick-cost.md says what exactly is
- * timed, and which loops are taken for those.
+ * Tick cost [CLK-P-DUR]: CPU time that the clock tick takes from a running thread. A SCHED_FIFO
+ * thread and a SCHED_OTHER thread take turns to time a loop of constant work. Loops that contain a
+ * tick are longer. docs/measurements/tick-cost.md says what exactly is timed, and how these loops
+ * are found.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -17,9 +17,10 @@
 #include "methods/ensemble.h"
 #include "methods/tick.h"
 
-/* A turn: so many loops at most, and so long. */
+/* Max loops and length of a turn. The length is not a multiple of a tick's period, so that turns do
+ * not all begin and end next to a tick. */
 #define TICK_COST_TURN 4096
-#define TICK_COST_TURN_NS (40 * NSEC_PER_MSEC)
+#define TICK_COST_TURN_NS (37300 * NSEC_PER_USEC)
 /* Loops that stand for what is undisturbed around them. */
 #define TICK_COST_CHUNK 128
 /* A disturbed loop is longer than its neighbours by this at least. */
@@ -38,7 +39,7 @@
 
 enum tick_cost_turn { TURN_FIFO, TURN_OTHER, TURN_END };
 
-/* What came of loops of one kind. */
+/* Results of loops of one kind. */
 struct tick_cost_line {
 	int64_t loops;
 	int64_t longest_ns; /* above the undisturbed ones */
@@ -214,7 +215,7 @@ static int tick_cost_turn(const struct tick_cost_state *state, struct tick_cost_
 	return count;
 }
 
-/* What is longer than its neighbours is an event; the others are the undisturbed line. */
+/* A loop that is longer than its neighbours is an event. The others are the undisturbed line. */
 static void tick_cost_chunk(struct tick_cost_part *part, const struct tick_span *span, int first,
 			    int count)
 {
@@ -486,7 +487,7 @@ static void tick_cost_skipped(struct step *step, const struct tick_cost_part *pa
 	char evidence[160];
 
 	snprintf(evidence, sizeof(evidence), "%s: %s", part->policy,
-		 part->refused ?: "no disturbance recurs with its period");
+		 part->refused ?: "no disturbance recurs at the period of the tick");
 	step_verdict(step, TICK_COST_SEEN, "skipped", evidence,
 		     "run as root, with more samples, on a CPU that ticks (not of nohz_full)");
 }
@@ -539,6 +540,7 @@ const struct measurement tick_cost_measurement = {
 	.tables = tick_cost_tables,
 	.verdicts = tick_cost_verdicts,
 	.evaluate = tick_cost_evaluate,
+	.not_on_cobalt = "the clock tick is that of Linux",
 	.state_size = sizeof(struct tick_cost_state),
 	.setup = tick_cost_setup,
 	.finish = tick_cost_finish,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Tick period [CLK-B-CFG]: whether the clock tick comes as the kernel is configured. A thread that
- * nothing else may interrupt reads the clock in a loop; what recurs on a grid among the gaps that
- * it sees is the tick. docs/measurements/tick-period.md says how it is found.
+ * Tick period [CLK-B-CFG]: whether the clock tick has the configured frequency. A thread that no
+ * other thread may interrupt reads the clock in a loop. The tick is the part of the gaps that
+ * recurs on a grid. docs/measurements/tick-period.md says how it is found.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -116,7 +116,7 @@ static void tick_period_rest(void *arg)
 	state->rested_ns = clock_now_ns(CLOCK_MONOTONIC);
 }
 
-/* From tick to tick, where none between them is missing, be it because nobody looked. */
+/* From tick to tick, if none between them is missing. */
 static void tick_period_put(struct tick_period_state *state, int number)
 {
 	struct step *step = state->ensemble.step;
@@ -277,6 +277,7 @@ const struct measurement tick_period_measurement = {
 	.tables = tick_period_tables,
 	.verdicts = tick_period_verdicts,
 	.evaluate = tick_period_evaluate,
+	.not_on_cobalt = "the clock tick is that of Linux",
 	.state_size = sizeof(struct tick_period_state),
 	.setup = tick_period_setup,
 	.finish = tick_period_finish,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ordered pairs of CPUs, for what goes from one CPU to another. Where there are more pairs than
- * were asked for, neighbours come first, so that as many CPUs as possible are among them.
+ * Ordered pairs of CPUs, for measurements from one CPU to another. If there are more pairs than
+ * requested, neighbours come first, so that as many CPUs as possible are included.
  */
 #ifndef RTGAUGE_CPUPAIR_H
 #define RTGAUGE_CPUPAIR_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Threads of a measurement on one CPU: a conductor, and those that it conducts. */
+/* Threads of a measurement on one CPU: a conductor, and the threads that it controls. */
 #include "methods/ensemble.h"
 
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/procstat.h"
 #include "run/worker.h"
 
 /* Time that a real-time conductor runs before it lets others have the CPU, and the part of it that
@@ -23,6 +24,149 @@
  * comes; more would be locked for nothing. What finds no room is counted as lost. */
 #define ENSEMBLE_RING_MAX (1 << 20)
 #define ENSEMBLE_LOOK_NS (50 * NSEC_PER_USEC)
+
+/* --- what differs between the cores --- */
+
+#ifdef ON_COBALT
+static void ensemble_futex_wait(uint32_t *word, uint32_t seen)
+{
+	cobalt_word_wait(word, seen, 0);
+}
+
+static void ensemble_futex_wake(uint32_t *word)
+{
+	cobalt_word_wake(word);
+}
+
+void ensemble_pause(struct ensemble *e)
+{
+	e->step->core->end(&e->step->workers[e->conductor].modes, false);
+}
+
+void ensemble_resume(struct ensemble *e)
+{
+	e->step->core->begin(&e->step->workers[e->conductor].modes);
+}
+
+/* Tasks of the core run before all of Linux, so also before a conductor that starts the next one. */
+void ensemble_release(struct ensemble *e)
+{
+	atomic_add_release(&e->releases, 1);
+	ensemble_futex_wake(&e->releases);
+}
+
+static bool ensemble_enter(struct ensemble_thread *thread)
+{
+	struct ensemble *e = thread->ensemble;
+
+	thread->outside = -cobalt_become_task(e->policy, thread->priority);
+	ensemble_post(&e->entered);
+	if (thread->outside)
+		return false;
+	while (atomic_load_acquire(&e->releases) == thread->releases)
+		ensemble_futex_wait(&e->releases, thread->releases);
+	e->step->core->begin(&thread->modes);
+	return true;
+}
+
+static void ensemble_leave(struct ensemble_thread *thread)
+{
+	thread->ensemble->step->core->end(&thread->modes, false);
+}
+
+static void ensemble_back(struct ensemble_thread *thread)
+{
+	thread->ensemble->step->core->begin(&thread->modes);
+}
+
+/* Until it is a task of the core. 0 or errno. */
+static int ensemble_entered(struct ensemble_thread *thread, uint32_t entered)
+{
+	ensemble_wait(&thread->ensemble->entered, entered + 1);
+	if (thread->outside) {
+		pthread_join(thread->thread, NULL);
+		thread->created = false;
+	}
+	return thread->outside;
+}
+
+static void ensemble_add_modes(struct ensemble_thread *thread)
+{
+	struct ensemble *e = thread->ensemble;
+	struct core_modes *all = &e->step->workers[e->conductor].modes;
+
+	all->switches += thread->modes.switches;
+	all->faults += thread->modes.faults;
+	for (int i = 0; i < CORE_REASONS; i++)
+		all->reasons[i] += thread->modes.reasons[i];
+}
+
+int ensemble_asleep(pid_t tid)
+{
+	return cobalt_waits(tid);
+}
+#else
+static void ensemble_futex_wait(uint32_t *word, uint32_t seen)
+{
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void ensemble_futex_wake(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+void ensemble_pause(struct ensemble *e)
+{
+	(void)e;
+}
+
+void ensemble_resume(struct ensemble *e)
+{
+	(void)e;
+}
+
+void ensemble_release(struct ensemble *e)
+{
+	(void)e;
+}
+
+static bool ensemble_enter(struct ensemble_thread *thread)
+{
+	(void)thread;
+	return true;
+}
+
+static void ensemble_leave(struct ensemble_thread *thread)
+{
+	(void)thread;
+}
+
+static void ensemble_back(struct ensemble_thread *thread)
+{
+	(void)thread;
+}
+
+static int ensemble_entered(struct ensemble_thread *thread, uint32_t entered)
+{
+	(void)thread;
+	(void)entered;
+	return 0;
+}
+
+static void ensemble_add_modes(struct ensemble_thread *thread)
+{
+	(void)thread;
+}
+
+int ensemble_asleep(pid_t tid)
+{
+	struct procstat stat;
+	int err = procstat_read(tid, &stat);
+
+	return err ?: stat.state == 'S';
+}
+#endif
 
 /* --- setup --- */
 
@@ -93,6 +237,7 @@ int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct wo
 	worker = step_add_worker(step, loop, e, e->cpu, e->priority);
 	if (worker < 0)
 		return worker;
+	e->conductor = worker;
 	step->workers[worker].prepare = ensemble_prepare;
 	step->stacks += (size_t)threads * worker_small_stack_size();
 	return 0;
@@ -202,7 +347,9 @@ int ensemble_move(struct ensemble_thread *thread, int cpu)
 	int err;
 
 	cpulist_add(&one, cpu);
+	ensemble_leave(thread);
 	err = cpulist_apply(&one, 0);
+	ensemble_back(thread);
 	/* the wait for the other CPU belongs to the move */
 	thread->slept = thread->faults = 0;
 	ensemble_count(thread);
@@ -217,19 +364,27 @@ static void *ensemble_main(void *arg)
 	/* so that a busy CPU leaves them their slices; whether it is permitted or not */
 	if (thread->ensemble->policy == SCHED_OTHER)
 		setpriority(PRIO_PROCESS, 0, -20);
+	if (!ensemble_enter(thread))
+		return NULL;
 	thread->slept = thread->faults = 0;
 	ensemble_count(thread);
 	thread->body(thread);
 	ensemble_count(thread);
+	ensemble_leave(thread);
 	return NULL;
 }
 
 bool ensemble_start(struct ensemble_thread *thread)
 {
 	struct sched_param param = { .sched_priority = thread->priority };
+	struct ensemble *e = thread->ensemble;
+	uint32_t entered = atomic_load_acquire(&e->entered);
 	pthread_attr_t attr;
 	int err;
 
+	ensemble_pause(e);
+	thread->releases = e->releases;
+	thread->modes = (struct core_modes){ 0 };
 	pthread_attr_init(&attr);
 	err = pthread_attr_setstacksize(&attr, worker_small_stack_size());
 	err = err ?: pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
@@ -242,7 +397,9 @@ bool ensemble_start(struct ensemble_thread *thread)
 	err = err ?: pthread_create(&thread->thread, &attr, ensemble_main, thread);
 	pthread_attr_destroy(&attr);
 	thread->created = !err;
-	return !err || ensemble_fail(thread->ensemble, -err, "cannot start a thread");
+	err = err ?: ensemble_entered(thread, entered);
+	ensemble_resume(e);
+	return !err || ensemble_fail(e, -err, "cannot start a thread");
 }
 
 bool ensemble_join(struct ensemble_thread *thread)
@@ -253,6 +410,8 @@ bool ensemble_join(struct ensemble_thread *thread)
 
 	if (!thread->created)
 		return true;
+	ensemble_release(e);
+	ensemble_pause(e);
 	/* behind one that is stuck the others are not waited for a second each */
 	left_ns = e->stuck ? 2 * NSEC_PER_MSEC : ENSEMBLE_PATIENCE_NS;
 	end_ns = clock_now_ns(CLOCK_MONOTONIC) + left_ns;
@@ -263,7 +422,9 @@ bool ensemble_join(struct ensemble_thread *thread)
 		err = pthread_timedjoin_np(thread->thread, NULL, &until);
 		left_ns = end_ns - clock_now_ns(CLOCK_MONOTONIC);
 	} while (err == ETIMEDOUT && left_ns > 0);
+	ensemble_resume(e);
 	thread->created = false;
+	ensemble_add_modes(thread);
 	if (!err)
 		return true;
 	e->stuck = e->step->stuck = true;
@@ -279,6 +440,7 @@ bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value)
 	const struct timespec look = clock_from_ns(ENSEMBLE_LOOK_NS);
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
 
+	ensemble_release(e);
 	while ((int32_t)(atomic_load_acquire(word) - value) < 0) {
 		if (step_stopped(e->step) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			return false;
@@ -287,6 +449,12 @@ bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value)
 	return true;
 }
 
+#ifdef ON_COBALT
+void ensemble_sleep_on(uint32_t *word, uint32_t seen, int64_t timeout_ns)
+{
+	cobalt_word_wait(word, seen, timeout_ns);
+}
+#else
 /* Whatever size of time the C library has: the kernel's own struct with 64 bits. */
 void ensemble_sleep_on(uint32_t *word, uint32_t seen, int64_t timeout_ns)
 {
@@ -295,7 +463,7 @@ void ensemble_sleep_on(uint32_t *word, uint32_t seen, int64_t timeout_ns)
 	} timeout = { timeout_ns / NSEC_PER_SEC, timeout_ns % NSEC_PER_SEC };
 
 	if (!timeout_ns) {
-		syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+		ensemble_futex_wait(word, seen);
 		return;
 	}
 #ifdef SYS_futex_time64
@@ -312,6 +480,7 @@ void ensemble_sleep_on(uint32_t *word, uint32_t seen, int64_t timeout_ns)
 	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &timeout, NULL, 0);
 #endif
 }
+#endif
 
 static bool ensemble_reached(const uint32_t *word, uint32_t value, uint32_t *seen)
 {
@@ -324,6 +493,7 @@ bool ensemble_await_posts(struct ensemble *e, uint32_t *word, uint32_t value)
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
 	uint32_t seen;
 
+	ensemble_release(e);
 	while (!ensemble_reached(word, value, &seen)) {
 		int64_t left_ns = until_ns - clock_now_ns(CLOCK_MONOTONIC);
 
@@ -339,7 +509,7 @@ bool ensemble_await_posts(struct ensemble *e, uint32_t *word, uint32_t value)
 void ensemble_post(uint32_t *word)
 {
 	atomic_add_release(word, 1);
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	ensemble_futex_wake(word);
 }
 
 void ensemble_wait(uint32_t *word, uint32_t value)
@@ -353,13 +523,13 @@ void ensemble_wait(uint32_t *word, uint32_t value)
 void ensemble_gate(uint32_t *gate)
 {
 	while (!atomic_load_acquire(gate))
-		syscall(SYS_futex, gate, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+		ensemble_futex_wait(gate, 0);
 }
 
 void ensemble_open(uint32_t *gate)
 {
 	atomic_store_release(gate, 1);
-	syscall(SYS_futex, gate, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	ensemble_futex_wake(gate);
 }
 
 void ensemble_spin(int64_t duration_ns)

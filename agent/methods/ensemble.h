@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The threads of a measurement that needs several, all on one CPU: unpinned on several CPUs no
- * switch and no inversion would arise.
- *
- * One of them, the conductor, is the frame's worker (step.h): of the highest priority, the only one
- * that puts samples into series. It creates the others, waits for them with a limit, and joins them
- * before its loop returns. Whatever it waits for has a limit: a system that misbehaves gives a
- * verdict, not a hang.
+ * The threads of a measurement that needs several, all on one CPU: on several CPUs no switch and no
+ * inversion would occur. One of them, the conductor, is the frame's worker (step.h). It has the
+ * highest priority, and only it puts samples into series. It creates the others, waits for them
+ * with a limit, and joins them before its loop returns. Each wait has a limit, so a system that
+ * misbehaves gives a verdict, not a hang.
  */
 #ifndef RTGAUGE_ENSEMBLE_H
 #define RTGAUGE_ENSEMBLE_H
@@ -56,6 +54,10 @@ struct ensemble {
 	int64_t rested_ns;
 	int error;  /* 0, or -errno or STEP_SKIPPED with the step's message */
 	bool stuck; /* a thread did not end */
+	/* on a core (ensemble_cobalt.h) */
+	int conductor;	   /* number of the worker */
+	uint32_t releases; /* of threads that were started */
+	uint32_t entered;  /* threads that are tasks of the core, or could not be */
 };
 
 /* A thread under test. Filled by the measurement but for the last five. */
@@ -70,6 +72,9 @@ struct ensemble_thread {
 	pthread_t thread;
 	pid_t tid;
 	bool created;
+	int outside;	   /* as of struct worker */
+	uint32_t releases; /* it waits for the next one */
+	struct core_modes modes;
 	uint32_t slept;	 /* how often its body waited; valid when joined */
 	uint32_t faults; /* page faults in its body; valid when joined */
 };
@@ -77,7 +82,7 @@ struct ensemble_thread {
 /* --- in setup() --- */
 
 /*
- * Choose the CPU (the last of the option `cpu`), find out whether the priorities may be had, and
+ * Choose the CPU (the last of the option `cpu`), find out whether the priorities are permitted, and
  * add the conductor. @levels: so many priorities below the conductor's are needed (0: it runs as
  * SCHED_OTHER, too, and is labelled so); @threads: so many at once. worker->state in @loop is @e,
  * so let the measurement's state begin with it. 0, -errno with a message, or STEP_SKIPPED.
@@ -113,6 +118,11 @@ bool ensemble_goes_on(struct ensemble *e);
 
 /* Start a thread at its priority. False: the step ends with an error. */
 bool ensemble_start(struct ensemble_thread *thread);
+/* Let the threads run that were started. The waits below do it too: it is needed before others. */
+void ensemble_release(struct ensemble *e);
+/* Around what makes system calls of Linux between two test loops: it is not timed on a core. */
+void ensemble_pause(struct ensemble *e);
+void ensemble_resume(struct ensemble *e);
 /* Join it within ENSEMBLE_PATIENCE_NS. False: it is stuck, and the step ends with an error. */
 bool ensemble_join(struct ensemble_thread *thread);
 /*
@@ -128,6 +138,8 @@ bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value);
 /* The same for a word that ensemble_post() counts up: without polling it, which would disturb
  * what is timed. */
 bool ensemble_await_posts(struct ensemble *e, uint32_t *word, uint32_t value);
+/* Whether the thread waits for something; -errno: that cannot be found out. */
+int ensemble_asleep(pid_t tid);
 /* End the step as failed: `return ensemble_fail(...)` in a function that gives bool. */
 bool ensemble_fail(struct ensemble *e, int err, const char *what);
 

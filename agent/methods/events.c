@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sessions of the kernel module: made, started, read, ended. Its records come in at step 3 of the path
- * of a sample. */
+/*
+ * Sessions of the kernel module: creates, starts, reads and ends them. Its records come in at step
+ * 3 of the path of a sample.
+ */
 #include "methods/events.h"
 
 #include <errno.h>
@@ -23,7 +25,7 @@ static int events_open_info(struct rtgauge_info *info, struct message *why)
 
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
 		return message_set(why, -errno, "run as root",
-				   RTGAUGE_DEVICE " may not be opened: %s", strerror(errno));
+				   RTGAUGE_DEVICE " cannot be opened: %s", strerror(errno));
 	if (fd < 0)
 		return message_set(why, -errno, EVENTS_REMEDY,
 				   "the kernel module rtgauge is not loaded (no " RTGAUGE_DEVICE
@@ -34,7 +36,7 @@ static int events_open_info(struct rtgauge_info *info, struct message *why)
 		return fd;
 	close(fd);
 	return message_set(why, -EPROTO, EVENTS_RENEW,
-			   "the kernel module rtgauge speaks version %u of its interface, not %d",
+			   "the kernel module rtgauge has version %u of its interface, not %d",
 			   info->interface_version, RTGAUGE_INTERFACE_VERSION);
 }
 
@@ -50,7 +52,7 @@ int events_open(struct message *why)
 static const char *const events_sources[] = {
 	[RTGAUGE_SOURCE_AUTO] = "auto", [RTGAUGE_SOURCE_HRTIMER] = "hrtimer",
 	[RTGAUGE_SOURCE_HPET] = "hpet", [RTGAUGE_SOURCE_GPIO] = "gpio",
-	[RTGAUGE_SOURCE_PCI] = "pci",
+	[RTGAUGE_SOURCE_PCI] = "pci",	[RTGAUGE_SOURCE_COBALT] = "cobalt",
 };
 
 static int events_ask_source(int fd, uint32_t number, const char *gpio,
@@ -59,12 +61,12 @@ static int events_ask_source(int fd, uint32_t number, const char *gpio,
 	memset(source, 0, sizeof(*source));
 	source->number = number;
 	if (ioctl(fd, RTGAUGE_SOURCE, source))
-		return message_set(why, -errno, "choose another source",
-				   "the module does not know the source %s: %s",
+		return message_set(why, -errno, EVENTS_RENEW ", or choose another source",
+				   "the module does not support the source %s: %s",
 				   events_sources[number], strerror(errno));
 	if (!(source->flags & RTGAUGE_SOURCE_AVAILABLE))
 		return message_set(why, -ENODEV, "choose another source, or leave it at auto",
-				   "the interrupt source %s cannot be had: %.79s",
+				   "the interrupt source %s is not available: %.79s",
 				   events_sources[number], source->reason);
 	if ((source->flags & RTGAUGE_SOURCE_LINES) && !gpio[0])
 		return message_set(why, -ENODEV,
@@ -178,9 +180,10 @@ static const char *events_refusal(const struct rtgauge_setup *setup, int err)
 		return strerror(-err);
 	if (setup->kind != RTGAUGE_KIND_RESPONSE)
 		return "the chip can sleep, or the line raises no interrupt";
+	if (setup->flags & RTGAUGE_SETUP_COBALT)
+		return "the chip can sleep or cannot debounce, its driver is not known to be safe on the core, or the line raises no interrupt on the core at these edges";
 	if (setup->contexts == RTGAUGE_CONTEXT_IRQ)
-		return "the chip can sleep or its driver is not known to be fit for an interrupt "
-		       "handler, or the line raises no interrupt as asked for";
+		return "the chip can sleep or its driver is not known to be safe in an interrupt handler, or the line does not raise the requested interrupts";
 	return "the chip can sleep or cannot debounce, or the line raises no interrupt at these "
 	       "edges";
 }
@@ -191,12 +194,14 @@ static int events_refused(struct step *step, const struct rtgauge_setup *setup, 
 
 	if (err == -EINVAL)
 		return message_set(&step->msg, -EIO,
-				   "report it: the agent asked for what it may not",
+				   "report this bug: the agent made an invalid request",
 				   "the kernel module refuses the set-up for CPU %u", setup->cpu);
 	snprintf(reason, sizeof(reason), "the kernel module cannot measure on CPU %u: %s",
 		 setup->cpu, events_refusal(setup, err));
 	return step_skip(step, reason,
 			 setup->kind == RTGAUGE_KIND_RESPONSE ?
+				 setup->flags & RTGAUGE_SETUP_COBALT ?
+				 "choose another line or CPU, or --core linux" :
 				 "choose another line or CPU, or --context user" :
 				 "choose another source, line or CPU");
 }
@@ -236,7 +241,7 @@ int events_add(struct step *step, struct events_session *s, int priority)
 	if ((s->setup.contexts & (RTGAUGE_CONTEXT_KERNEL | RTGAUGE_CONTEXT_THREADED)) &&
 	    !s->setup.thread)
 		return step_skip(step,
-				 "the kernel's thread has no number in this PID namespace: its "
+				 "the kernel thread has no ID in this PID namespace: its "
 				 "priority cannot be set",
 				 "run the agent in the machine's own PID namespace");
 	s->worker = step_add_foreign(step, (pid_t)s->setup.thread, (int)s->setup.cpu,
@@ -311,6 +316,10 @@ int64_t events_account(struct step *step, const struct events_session *s)
 	char text[160];
 
 	ioctl(s->fd, RTGAUGE_STATUS, &status);
+	if (status.switches || status.faults) {
+		step->workers[s->worker].modes.switches = status.switches;
+		step->workers[s->worker].modes.faults = status.faults;
+	}
 	if (status.other_cpu) {
 		snprintf(text, sizeof(text),
 			 "%llu interrupts of CPU %u were handled on another CPU",
@@ -323,7 +332,7 @@ int64_t events_account(struct step *step, const struct events_session *s)
 		step_fail(
 			step, text,
 			status.failure == RTGAUGE_FAILURE_STORM ?
-				"see what drives the line: it had more than 2000 edges in 100 ms, "
+				"check what drives the line: it had more than 2000 edges in 100 ms, "
 				"or its handler took half of that time" :
 				"run again, and leave the CPUs and the module unchanged");
 	}
@@ -340,7 +349,7 @@ static void events_ended(struct step *step, struct events_session *s, int err)
 	if (err) {
 		snprintf(text, sizeof(text), "the records of CPU %u cannot be read: %s",
 			 s->setup.cpu, strerror(-err));
-		step_fail(step, text, "report it: the agent asked for what it may not");
+		step_fail(step, text, "report this bug: the agent made an invalid request");
 	}
 	step_foreign_done(step, s->worker);
 }

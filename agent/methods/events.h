@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events of the kernel module (kmod/rtgauge.h): sessions, one for each CPU, and their records put
- * into series. The draining thread reads them, so that it is the one producer of these series as
- * well as their consumer; the module's ring bridges the time until it runs.
- * docs/reference/kernel-module.md has what the stamps are.
+ * into series. The draining thread reads them, so it is both the producer and the consumer of these
+ * series. The module's ring bridges the time until it runs. docs/reference/kernel-module.md defines
+ * the stamps.
  */
 #ifndef RTGAUGE_EVENTS_H
 #define RTGAUGE_EVENTS_H
@@ -45,7 +45,7 @@ struct events_session {
  * remedy. */
 int events_open(struct message *why);
 
-/* What source @name ("auto": the one that is taken) is, and whether it can be had. 0, or -errno with
+/* What source @name ("auto": the one that is taken) is, and whether it is available. 0, or -errno with
  * reason and remedy. */
 int events_source(const char *name, const char *gpio, struct rtgauge_source *source,
 		  struct message *why);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A series whose samples come by the number of their grid point, some of them not at all: what lies
- * between one sample and the next was missed, or taken and lost before it came here.
+ * A series whose samples have the number of their grid point. Points between two samples were
+ * missed, or their samples were lost on the way.
  */
 #ifndef RTGAUGE_GRID_H
 #define RTGAUGE_GRID_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One thread hands over to another: the conductor of a sender and a waiter, and what is judged. */
+/* One thread hands over to another: the conductor of a sender and a waiter, and the verdicts. */
 #include "methods/handover.h"
 
 #include <errno.h>
@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/cpulist.h"
-#include "base/procstat.h"
 
 /* Priorities below the conductor's: three waiters in a queue. */
 #define HANDOVER_LEVELS 3
@@ -110,13 +109,10 @@ uint32_t handover_switches(void)
 void handover_begin(struct ensemble_thread *thread, enum handover_role role)
 {
 	struct handover *h = thread->state;
-	struct cpulist one = { { 0 } };
 	int err = 0;
 
-	if (role == HANDOVER_WAITER && h->place == HANDOVER_OTHER_CPU) {
-		cpulist_add(&one, h->other_cpu);
-		err = cpulist_apply(&one, 0);
-	}
+	if (role == HANDOVER_WAITER && h->place == HANDOVER_OTHER_CPU)
+		err = ensemble_move(thread, h->other_cpu);
 	if (h->plan->begin)
 		h->plan->begin(h, role);
 	handover_done(h, role, -err);
@@ -169,7 +165,7 @@ static bool handover_await(struct handover *h)
 
 	for (int i = 0; i < HANDOVER_ROLES; i++)
 		if (!handover_came(h, until_ns))
-			return handover_fail(h, "a hand-over did not come", ETIMEDOUT);
+			return handover_fail(h, "a hand-over did not take place", ETIMEDOUT);
 	for (int i = 0; i < HANDOVER_ROLES; i++)
 		if (h->error[i])
 			return handover_fail(h, "a hand-over", h->error[i]);
@@ -243,6 +239,7 @@ static void handover_pair(struct handover *h)
 		};
 		started = ensemble_start(&h->threads[role]);
 	}
+	ensemble_release(&h->ensemble);
 	if (started && handover_await(h))
 		handover_loops(h);
 	h->rounds = 0;
@@ -266,6 +263,25 @@ static void handover_alone(struct handover *h)
 	}
 }
 
+bool handover_open(struct handover *h)
+{
+	bool opened;
+
+	ensemble_pause(&h->ensemble);
+	opened = h->plan->open(h);
+	ensemble_resume(&h->ensemble);
+	return opened;
+}
+
+void handover_close(struct handover *h)
+{
+	if (h->ensemble.stuck)
+		return;
+	ensemble_pause(&h->ensemble);
+	h->plan->close(h);
+	ensemble_resume(&h->ensemble);
+}
+
 static void handover_conduct(struct worker *worker)
 {
 	struct handover *h = worker->state;
@@ -276,14 +292,13 @@ static void handover_conduct(struct worker *worker)
 				continue;
 			if (!ensemble_goes_on(&h->ensemble))
 				return;
-			if (h->plan->open(h)) {
+			if (handover_open(h)) {
 				if (h->place == HANDOVER_NONE)
 					handover_alone(h);
 				else
 					handover_pair(h);
 			}
-			if (!h->ensemble.stuck)
-				h->plan->close(h);
+			handover_close(h);
 		}
 	h->judged = !h->ensemble.error && !step_stopped(worker->step);
 	if (h->plan->judge && h->judged)
@@ -297,7 +312,7 @@ static void handover_queue_body(struct ensemble_thread *thread)
 	struct handover_queued *queued = thread->state;
 	const struct handover_queue *queue = queued->queue;
 
-	atomic_store_release(&queued->tid, (uint32_t)syscall(SYS_gettid));
+	atomic_store_release(&queued->tid, (uint32_t)thread->tid);
 	if (!queue->wait(queue->h->object, HANDOVER_THERE))
 		order_mark(&queue->rule->order, thread->name, "is woken");
 	/* the mark is there */
@@ -309,17 +324,18 @@ static bool handover_asleep(struct handover *h, const struct handover_queued *qu
 {
 	const struct timespec look = clock_from_ns(HANDOVER_LOOK_NS);
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + HANDOVER_PATIENCE_NS;
-	struct procstat stat = { 0 };
+	int asleep = 0;
 
-	while (stat.state != 'S' && clock_now_ns(CLOCK_MONOTONIC) < until_ns &&
+	ensemble_release(&h->ensemble);
+	while (!asleep && clock_now_ns(CLOCK_MONOTONIC) < until_ns &&
 	       !step_stopped(h->ensemble.step)) {
 		pid_t tid = (pid_t)atomic_load_acquire(&queued->tid);
 
 		nanosleep(&look, NULL);
-		if (tid && procstat_read(tid, &stat))
-			break;
+		if (tid)
+			asleep = ensemble_asleep(tid);
 	}
-	return stat.state == 'S';
+	return asleep > 0;
 }
 
 static bool handover_woken(struct handover *h, uint32_t count)
@@ -360,7 +376,7 @@ bool handover_wake_in_turn(const struct handover_queue *queue)
 			.priority = e->policy ? e->priority - 1 - (*at - '0') : 0,
 		};
 		good = ensemble_start(&queued->thread) && handover_asleep(h, queued);
-		rule->unknown = good ? NULL : "it was not seen that a waiter sleeps";
+		rule->unknown = good ? NULL : "a waiter was not seen to sleep";
 	}
 	if (!good && step_stopped(e->step))
 		rule->unknown = "the step was stopped";
@@ -385,10 +401,9 @@ static void handover_judge_queue(struct handover *h, const struct handover_queue
 {
 	queue->rule->order.rule = rule;
 	queue->rule->remedy = remedy;
-	if (h->plan->open(h))
+	if (handover_open(h))
 		handover_wake_in_turn(queue);
-	if (!h->ensemble.stuck)
-		h->plan->close(h);
+	handover_close(h);
 }
 
 void handover_tell_waiters(struct handover *h, int (*send)(void *object, enum handover_way way),
@@ -469,7 +484,7 @@ static int handover_add_part(struct handover *h, enum handover_place place)
 	bool none = place == HANDOVER_NONE;
 
 	*wake = *send = -1;
-	if (!h->wanted[place] || !h->kind_wanted[h->kind] ||
+	if (!h->wanted[place] || !h->kind_wanted[h->kind] || !h->plan->kinds[h->kind].waiter ||
 	    (place == HANDOVER_OTHER_CPU && h->other_cpu < 0) ||
 	    (none && !h->plan->kinds[h->kind].alone))
 		return 0;
@@ -580,6 +595,15 @@ static void handover_sleeps_table(const struct handover *h)
 	step_table_end(h->ensemble.step);
 }
 
+static void handover_lacks(struct step *step, const char *kind)
+{
+	char evidence[96];
+
+	snprintf(evidence, sizeof(evidence), "%s: the core %s does not support it", kind,
+		 step->core->name);
+	step_verdict(step, HANDOVER_ALL_MEASURED, "skipped", evidence, "give --core linux");
+}
+
 int handover_finish(struct step *step)
 {
 	struct handover *h = step->state;
@@ -596,6 +620,9 @@ int handover_finish(struct step *step)
 		step_verdict(step, HANDOVER_ALL_MEASURED, "skipped",
 			     "there is no other CPU for the waiter", "give two, as --cpu 0,1");
 	for (int i = 0; i < h->plan->kind_count; i++)
+		if (h->kind_wanted[i] && !h->plan->kinds[i].waiter)
+			handover_lacks(step, h->plan->kinds[i].value);
+	for (int i = 0; i < h->plan->kind_count; i++)
 		h->batches[i].operation = h->plan->label ? h->plan->kinds[i].value :
 							   "send, receive";
 	batch_table(step, h->batches, h->plan->kind_count);
@@ -608,7 +635,7 @@ int handover_finish(struct step *step)
 		orders[count++] = &rule->order;
 		if (rule->remedy && rule->unknown)
 			step_verdict(step, rule->order.rule, "inconclusive", rule->unknown,
-				     "have /proc mounted, and more open files (ulimit -n)");
+				     "mount /proc, and allow more open files (ulimit -n)");
 		else if (rule->remedy)
 			order_verdict(step, &rule->order, rule->held, rule->why ?: "",
 				      rule->remedy);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread hands over to another: what the measurements of wake-ups and messages share.
- *
- * A sender and a waiter take turns. The waiter sleeps for the interval, tells the sender that it is
- * its turn (BACK), and waits (THERE); the sender stamps, sends THERE, stamps, and waits for BACK;
- * the waiter stamps when its call has returned. A measurement gives the two calls, send and wait;
- * the loops below are templates, so that each is compiled with its own calls in it.
+ * One thread hands over to another: shared by the measurements of wake-ups and messages. A sender
+ * and a waiter take turns. The waiter sleeps for the interval, tells the sender that it is its turn
+ * (BACK), and waits (THERE). The sender stamps, sends THERE, stamps, and waits for BACK. The waiter
+ * stamps when its call has returned. A measurement provides the calls send and wait. The loops
+ * below are templates, so that each is compiled with its own calls in it.
  */
 #ifndef RTGAUGE_HANDOVER_H
 #define RTGAUGE_HANDOVER_H
@@ -21,11 +20,11 @@
 #define HANDOVER_OBJECT 1280 /* the largest object of a measurement */
 #define HANDOVER_QUEUE 3     /* waiters of different priorities */
 
-/* What is sent where. */
+/* The two directions. */
 enum handover_way {
 	HANDOVER_THERE, /* to the waiter: timed */
 	HANDOVER_BACK,	/* to the sender: its turn */
-	HANDOVER_ALONE, /* to nobody: the conductor takes it itself */
+	HANDOVER_ALONE, /* without a waiter: the conductor takes it itself */
 	HANDOVER_WAYS,
 };
 
@@ -48,8 +47,8 @@ struct handover_kind {
 	/* of a waiter on another CPU, and of one on the same: then its call is not timed alone */
 	void (*sender_far)(struct ensemble_thread *thread);
 	void (*sender)(struct ensemble_thread *thread);
-	void (*waiter)(struct ensemble_thread *thread);
-	bool (*alone)(struct handover *h); /* NULL: it cannot be done with nobody waiting */
+	void (*waiter)(struct ensemble_thread *thread); /* NULL: the core does not support it */
+	bool (*alone)(struct handover *h);		/* NULL: impossible without a waiter */
 };
 
 /* A measurement. */
@@ -93,7 +92,7 @@ struct handover_times {
 	int64_t woke_ns;
 };
 
-/* What a hand-over touches comes first, in as few pages as may be. */
+/* The fields of a hand-over come first, in as few pages as possible. */
 struct handover {
 	struct ensemble ensemble; /* the first: worker->state is the address of both */
 	void *object;		  /* the measurement's own */
@@ -178,6 +177,10 @@ bool handover_skip(struct handover *h, const char *what, int err, const char *re
 bool handover_fail(struct handover *h, const char *what, int err);
 
 /* --- in judge() --- */
+
+/* The plan's open() and close(). */
+bool handover_open(struct handover *h);
+void handover_close(struct handover *h);
 
 /*
  * Let threads wait and wake them, one by one. @script: a digit lets the waiter of that number wait
@@ -308,7 +311,7 @@ HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread, handov
 	handover_end(thread, HANDOVER_WAITER);
 }
 
-/* Nobody waits: the conductor sends, and takes it itself. */
+/* Without a waiter: the conductor sends and receives. */
 HANDOVER_TEMPLATE bool handover_alone_loop(struct handover *h, handover_act *arm,
 					   handover_act *send, handover_act *wait,
 					   handover_act *take)
@@ -335,7 +338,7 @@ HANDOVER_TEMPLATE bool handover_alone_loop(struct handover *h, handover_act *arm
 				 wait(object, HANDOVER_ALONE) ?:
 								err;
 		   take(object, HANDOVER_ALONE));
-	return !err || handover_fail(h, "a call with nobody waiting", err);
+	return !err || handover_fail(h, "a call when no thread waits", err);
 }
 
 /* clang-format off */

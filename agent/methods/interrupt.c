@@ -34,7 +34,7 @@ static int interrupt_check_interval(struct step *step, const struct interrupt *i
 	return step_skip(step, reason, "give another interval");
 }
 
-/* What exists once raises them for one CPU. */
+/* A single source raises them for one CPU. */
 static int interrupt_choose_cpus(struct step *step, struct interrupt *interrupt)
 {
 	int err = step_cpus(step, &interrupt->cpus);
@@ -148,10 +148,10 @@ void interrupt_remark(struct step *step, const struct interrupt *interrupt)
 
 	if (!(interrupt->source.flags & RTGAUGE_SOURCE_FALLBACK))
 		return;
-	snprintf(text, sizeof(text),
-		 "the interrupts came from %s, a timer of the kernel's: a fallback, with no device "
-		 "and no line of its own",
-		 interrupt->source.name);
+	snprintf(
+		text, sizeof(text),
+		"the interrupts came from %s, a timer of the kernel: a fallback without a device and a line of its own",
+		interrupt->source.name);
 	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the interrupt measurements share: where their interrupts come from, on which CPUs, and on
- * which grid. docs/measurements/irq.md says what the sources are.
+ * Shared by the interrupt measurements: the source of their interrupts, their CPUs and their grid.
+ * docs/measurements/irq.md describes the sources.
  */
 #ifndef RTGAUGE_INTERRUPT_H
 #define RTGAUGE_INTERRUPT_H

@@ -6,11 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifdef ON_COBALT
+#define MUTEX_KIND_REMEDY "give --core linux: the core does not support it"
+#else
+#define MUTEX_KIND_REMEDY "use a C library that supports it, and real-time priority"
+#endif
+
 const char *const mutex_protocol_names[MUTEX_PROTOCOLS] = { "none", "inherit", "protect" };
 
 static int mutex_kind_protect(pthread_mutexattr_t *attr, int ceiling)
 {
-#ifdef __GLIBC__
+#if defined(__GLIBC__) || defined(ON_COBALT)
 	int err = pthread_mutexattr_setprotocol(attr, PTHREAD_PRIO_PROTECT);
 
 	return err ?: pthread_mutexattr_setprioceiling(attr, ceiling);
@@ -59,6 +65,5 @@ void mutex_kind_skipped(struct step *step, const char *rule, const char *name, i
 	char evidence[160];
 
 	snprintf(evidence, sizeof(evidence), "a mutex of the kind %s: %s", name, strerror(err));
-	step_verdict(step, rule, "skipped", evidence,
-		     "use a C library that has it, and real-time priority");
+	step_verdict(step, rule, "skipped", evidence, MUTEX_KIND_REMEDY);
 }

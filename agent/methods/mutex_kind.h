@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kinds of mutexes, and the option `protocol` of those who compare them. */
+/* Kinds of mutexes, and the option `protocol` of measurements that compare them. */
 #ifndef RTGAUGE_MUTEX_KIND_H
 #define RTGAUGE_MUTEX_KIND_H
 
@@ -21,9 +21,9 @@ extern const char *const mutex_protocol_names[MUTEX_PROTOCOLS];
 
 /* 0, or the error number with which the C library refuses it. */
 int mutex_kind_init(pthread_mutex_t *mutex, const struct mutex_kind *kind, int ceiling);
-/* What the option `protocol` asks for, in order: how many. */
+/* Values of the option `protocol`, in order. Returns their number. */
 int mutex_kind_protocols(const struct step *step, enum mutex_protocol *protocols);
-/* In finish(): the verdict that a kind cannot be had. */
+/* In finish(): the verdict that a kind is not available. */
 void mutex_kind_skipped(struct step *step, const char *rule, const char *name, int err);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Chains of mutexes, and the threads that have and want them. A whole test loop of them runs by
- * itself: each thread lets the next one go, and they are of such priorities, on one CPU, that each
- * step is a switch to the one that is meant. The conductor sleeps during it.
+ * Chains of mutexes, and the threads that have and want them. A whole test loop runs by itself:
+ * each thread releases the next one, and on one CPU their priorities make each step a switch to the
+ * intended thread. The conductor sleeps during the loop.
  */
 #include "methods/mutex_links.h"
 
@@ -274,21 +274,21 @@ void mutex_links_verdict(struct step *step, const char *rule, const struct mutex
 		if (cases[i].between && !where[0] && count > 1)
 			snprintf(where, sizeof(where), ", first with %d", cases[i].links);
 	}
-	snprintf(text, sizeof(text),
-		 "of %lld times that it was ready, the middle thread ran %lld times before the "
-		 "high one had the mutex%s; %lld times the owner ran before it was wanted",
-		 ready, between, where, early);
+	snprintf(
+		text, sizeof(text),
+		"the middle thread was ready %lld times and ran %lld times before the high one had the mutex%s; %lld times the owner ran before it was wanted",
+		ready, between, where, early);
 	if (between)
 		step_verdict(
 			step, rule, "fail", text,
-			"make the mutex with PTHREAD_PRIO_INHERIT, and find out why the kernel "
+			"create the mutex with PTHREAD_PRIO_INHERIT, and find out why the kernel "
 			"does not follow it");
 	else if (stalled)
 		step_verdict(step, rule, "inconclusive", "some rounds did not end within a second",
 			     "another task kept the CPU busy: re-run on an idle machine");
 	else if (early || !samples || ready != samples)
 		step_verdict(step, rule, "inconclusive", text,
-			     "measure on a CPU of its own, until the samples are there");
+			     "measure on a separate CPU, until all samples are taken");
 	else
 		step_verdict(step, rule, "pass", text, "");
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests for mutexes that others have: a chain of threads of low priority, each of which has a
- * mutex and waits for that of the one before, a thread of high priority that wants the last one's,
- * and one of middle priority that is ready all the while and must not run. With one link that is
- * mutex-contended, with more mutex-chain.
+ * Requests for owned mutexes: a chain of threads of low priority, each of which has a mutex and
+ * waits for that of the previous one, a thread of high priority that wants the last mutex, and a
+ * ready thread of middle priority that must not run. One link is mutex-contended, more are
+ * mutex-chain.
  */
 #ifndef RTGAUGE_MUTEX_LINKS_H
 #define RTGAUGE_MUTEX_LINKS_H

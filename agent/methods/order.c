@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which thread did what when: marks, comparison, evidence. */
+/* Order of the actions of threads: marks, comparison, evidence. */
 #include "methods/order.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ran when: the evidence of a verdict on behaviour. Threads mark what they do; the marks, in
- * the order in which they were made, are compared with what a rule demands, and reach the report as
- * the verdict's evidence and as the table `order`.
+ * What ran when: the evidence of a verdict on behaviour. Threads mark what they do. The marks, in
+ * their order, are compared with what a rule demands. The report shows them as the verdict's
+ * evidence and as the table `order`.
  */
 #ifndef RTGAUGE_ORDER_H
 #define RTGAUGE_ORDER_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Durations of short operations: the cost of a time stamp, found on the CPU that measures, and
- * batches, whose mean is finer than what the clock resolves. The method of CAL-P-TRC: a stamp costs
- * what two readings lie apart, one right after the other.
+ * Durations of short operations: the cost of a time stamp, measured on the same CPU, and batches,
+ * whose mean is finer than the resolution of the clock. The method of CAL-P-TRC: the cost of a
+ * stamp is the difference of two consecutive readings.
  */
 #ifndef RTGAUGE_STAMP_H
 #define RTGAUGE_STAMP_H
@@ -40,7 +40,7 @@ void batch_add(struct batch *batch, int count, int64_t took_ns, int64_t stamp_ps
 
 /* In finish(): the table `batches` (operation, mean, min, operations) of those that were timed. */
 void batch_table(struct step *step, const struct batch *batches, int count);
-/* What a measurement says of that table in its `tables`. */
+/* Description of that table in the `tables` of a measurement. */
 #define BATCH_TABLE "batches"
 #define BATCH_MEANING "mean time of an operation from batches, without the cost of the time stamps"
 

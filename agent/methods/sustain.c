@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A search over periods: first in large steps, then by halves. */
+/* A search over periods: first in large steps, then by bisection. */
 #include "methods/sustain.h"
 
 static int64_t sustain_fineness(const struct sustain *search, int64_t period_ns)

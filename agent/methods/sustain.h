@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The search for the shortest period at which no interrupt is lost. It knows nothing of interrupts:
- * what it tries is a function. The same answers give the same tries, in the same order.
+ * The search for the shortest period at which no interrupt is lost. It does not depend on
+ * interrupts: a function makes each trial. The same results give the same trials, in the same
+ * order.
  */
 #ifndef RTGAUGE_SUSTAIN_H
 #define RTGAUGE_SUSTAIN_H
@@ -20,7 +21,7 @@ struct sustain_try {
 	int64_t period_ns; /* asked for; as the source has it when it was tried */
 	int64_t generated;
 	int64_t lost;
-	bool silent; /* none came any more: nobody counted */
+	bool silent; /* no more interrupts came, and none were counted */
 };
 
 struct sustain {

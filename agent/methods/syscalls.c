@@ -22,6 +22,67 @@
 
 enum syscalls_operation { SYSCALLS_ACQUIRE, SYSCALLS_RELEASE, SYSCALLS_OTHER };
 
+#ifdef ON_COBALT
+/* The core itself counts the system calls of a task, with those that ask for the number. */
+struct syscalls {
+	const struct ensemble *ensemble;
+	struct syscalls_pair *pairs;
+	int count;
+	int err;
+};
+
+static void syscalls_prepare(struct syscalls *s, struct ensemble *e)
+{
+	s->ensemble = e;
+}
+
+static unsigned syscalls_so_far(void)
+{
+	struct cobalt_stat stat = { 0 };
+
+	syscall(COBALT_THREAD_GETSTAT, 0, &stat);
+	return (unsigned)stat.calls;
+}
+
+static void *syscalls_main(void *arg)
+{
+	struct syscalls *s = arg;
+
+	s->err = cobalt_become_task(SCHED_FIFO, s->ensemble->priority);
+	for (int i = 0; i < s->count && !s->err; i++) {
+		struct syscalls_pair *pair = &s->pairs[i];
+
+		pair->acquire(pair->object);
+		pair->release(pair->object);
+		for (int k = 0; k < SYSCALLS_TIMES; k++) {
+			unsigned before = syscalls_so_far(), held;
+
+			pair->acquire(pair->object);
+			held = syscalls_so_far();
+			pair->release(pair->object);
+			pair->calls[SYSCALLS_ACQUIRE] += held - before - 1;
+			pair->calls[SYSCALLS_RELEASE] += syscalls_so_far() - held - 1;
+		}
+	}
+	return NULL;
+}
+
+/* 0 or -errno. The caller, finish(), is not a task. */
+static int syscalls_count(struct syscalls *s)
+{
+	pthread_t thread;
+	int err = -pthread_create(&thread, NULL, syscalls_main, s);
+
+	return err ?: (pthread_join(thread, NULL), s->err);
+}
+
+static const char *syscalls_name(int number, char *buf, size_t size)
+{
+	(void)number;
+	snprintf(buf, size, "of the core");
+	return buf;
+}
+#else
 struct syscalls {
 	struct ensemble_thread thread;
 	struct syscalls_pair *pairs;
@@ -69,6 +130,16 @@ static void syscalls_body(struct ensemble_thread *thread)
 		atomic_store_release(&s->operation, SYSCALLS_OTHER);
 	}
 	atomic_store_release(&s->done, 1);
+}
+
+static void syscalls_prepare(struct syscalls *s, struct ensemble *e)
+{
+	s->thread = (struct ensemble_thread){
+		.ensemble = e,
+		.body = syscalls_body,
+		.state = s,
+		.priority = e->step->core->may_have(e->priority) ? e->priority : 0,
+	};
 }
 
 /* Let the system call of a notification continue, and count it. 0 or -errno. */
@@ -139,6 +210,7 @@ static const char *syscalls_name(int number, char *buf, size_t size)
 	snprintf(buf, size, "number %d", number);
 	return buf;
 }
+#endif
 
 static void syscalls_table(struct step *step, const struct syscalls_pair *pairs, int count)
 {
@@ -166,15 +238,12 @@ static void syscalls_table(struct step *step, const struct syscalls_pair *pairs,
 void syscalls_put(struct ensemble *e, struct syscalls_pair *pairs, int count)
 {
 	struct syscalls s = { .pairs = pairs, .count = count };
-	int priority = e->step->core->may_have(e->priority) ? e->priority : 0;
 	char evidence[160], name[32];
 	int err;
 
 	if (e->error || e->stuck || step_stopped(e->step))
 		return;
-	s.thread = (struct ensemble_thread){
-		.ensemble = e, .body = syscalls_body, .state = &s, .priority = priority
-	};
+	syscalls_prepare(&s, e);
 	err = syscalls_count(&s);
 	if (err) {
 		snprintf(evidence, sizeof(evidence), "system calls cannot be counted here: %s",

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether operations of the C library enter the kernel. A thread of its own carries them out behind
- * a seccomp filter that notifies each of its system calls (seccomp_unotify(2), Linux 5.5), counts
- * them and lets them continue. Counting takes no time from what is measured: it comes afterwards.
+ * Whether operations of the C library enter the kernel. A separate thread carries them out behind a
+ * seccomp filter that notifies each of its system calls (seccomp_unotify(2), Linux 5.5), counts
+ * them and lets them continue. Counting takes place after the measurement, and takes no time from
+ * it.
  */
 #ifndef RTGAUGE_SYSCALLS_H
 #define RTGAUGE_SYSCALLS_H

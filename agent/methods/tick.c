@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The clock tick: grids in time, and which disturbances of a busy loop keep to one. */
+/* The clock tick: grids in time, and the disturbances of a busy loop that lie on one. */
 #include "methods/tick.h"
 
 #include <stddef.h>

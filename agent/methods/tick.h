@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clock tick, as a busy loop sees it: the CPU goes away for a moment, again and again, on a
- * grid of points in time. Pure functions over what was seen, and what the kernel says of its tick.
- *
- * Linux programs the tick for absolute points of CLOCK_MONOTONIC, one period apart. So a period is
- * known to the nanosecond once its frequency, a whole number of Hz, is; what has to be found is
- * where the grid begins. Other interrupts, and what a hypervisor steals, do not keep to it.
+ * The clock tick as a busy loop sees it: short interruptions of the CPU on a grid of points in
+ * time. Pure functions over these, and over what the kernel reports about its tick. Linux programs
+ * the tick for absolute points of CLOCK_MONOTONIC, one period apart. The frequency is a whole
+ * number of Hz, so the period is known to the nanosecond, and only the start of the grid has to be
+ * found. Other interrupts, and time stolen by a hypervisor, do not lie on the grid.
  */
 #ifndef RTGAUGE_TICK_H
 #define RTGAUGE_TICK_H

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The text of the timerlat tracer, and its events on their grid, which come in at step 3 of the path of
- * a sample. */
+/*
+ * The text of the timerlat tracer, and its events on their grid, at step 3 of the path of a sample.
+ */
 #include "methods/timerlat.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 #define TIMERLAT_DIGITS_MAX 18
 
-/* What is left of a line, from its end. */
+/* The rest of a line, from its end. */
 struct rest {
 	const char *text;
 	size_t size;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Step 4 of the path of a sample, the draining thread's part: what comes out of the rings becomes
- * records of the stream.
+ * Step 4 of the path of a sample, the draining thread's part: makes records of the stream from the
+ * contents of the rings.
  */
 #include "run/drain.h"
 
@@ -35,7 +35,7 @@ static void drain_event_end(struct run *run)
 	stream_end(&run->stream, STREAM_EVENT);
 }
 
-/* What happened at @index of a series, as the number @key. */
+/* An event at @index of a series, as the number @key. */
 static void drain_series_event(struct run *run, const char *event, int64_t time_ns,
 			       const struct series *s, int64_t index, const char *key,
 			       int64_t number)
@@ -71,11 +71,11 @@ static void drain_turned(struct run *run, int64_t now_ns, bool withheld)
 	if (run->withheld == withheld || run->request->histogram_only)
 		return;
 	run->withheld = withheld;
-	drain_message(run, now_ns,
-		      withheld ?
-			      "histograms only from here on: the host takes nothing, and there is "
-			      "little room left to keep its samples" :
-			      "samples are sent again");
+	drain_message(
+		run, now_ns,
+		withheld ?
+			"only histograms from here on: the host is not reading, and there is little room left for samples" :
+			"samples are sent again");
 }
 
 void drain_setting_changed(struct run *run, int64_t now_ns, const char *name, const char *expected,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the draining thread writes of a run: records from series, loads, settings and clocks. */
+/* The draining thread's records: from series, loads, settings and clocks. */
 #ifndef RTGAUGE_DRAIN_H
 #define RTGAUGE_DRAIN_H
 

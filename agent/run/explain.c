@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --explain: what the draining thread does for it. */
+/* --explain: the part of the draining thread. */
 #include "run/explain.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "run/drain.h"
 #include "run/run.h"
 
-/* What a window has before the due time and after the sample. */
+/* Time in a window before the due time and after the sample. */
 #define EXPLAIN_BEFORE_NS (300 * NSEC_PER_USEC)
 #define EXPLAIN_AFTER_NS (20 * NSEC_PER_USEC)
 #define EXPLAIN_PAGES 256  /* of one snapshot */
@@ -80,8 +80,9 @@ void explain_open(struct run *run, const struct cpulist *cpus)
 	err = explain_start(run, cpus);
 	if (!err)
 		return;
-	message_set(&explain->lost, err, "use a kernel with CONFIG_EVENT_TRACING",
-		    "the kernel has no events of its scheduler: %s", strerror(-err));
+	tracing_fail(&explain->tracing, &explain->lost, err, strerror(-err),
+		     "use a kernel with CONFIG_EVENT_TRACING",
+		     "the kernel has no events of its scheduler");
 	tracing_close(&explain->tracing);
 }
 

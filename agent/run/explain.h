@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --explain: the kernel's trace around the largest samples goes into the stream. The measuring
- * threads do nothing for it: the draining thread sees a new maximum, and then holds and reads the
- * trace of the sample's CPU (docs/formats/stream.md, `trace`).
+ * --explain: puts the kernel's trace around the largest samples into the stream. The measuring
+ * threads do nothing for it: the draining thread sees a new maximum, then stops and reads the trace
+ * of the sample's CPU (docs/formats/stream.md, `trace`).
  */
 #ifndef RTGAUGE_EXPLAIN_H
 #define RTGAUGE_EXPLAIN_H

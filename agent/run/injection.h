@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The disturbance of a step that is injected on purpose (--disturb). Without the option all of these
- * do nothing. */
+/*
+ * The disturbance of a step that is injected on purpose (--disturb). Without the option these
+ * functions do nothing.
+ */
 #ifndef RTGAUGE_INJECTION_H
 #define RTGAUGE_INJECTION_H
 

@@ -10,7 +10,7 @@
 
 #include "run/run.h"
 
-/* Writes of the level that the line has already: they cost the same, and show nobody an edge. */
+/* Writes of the level that the line already has: they cost the same, and cause no edge. */
 #define MARK_WRITES 101
 
 const struct mark_way mark_spans = {
@@ -20,7 +20,7 @@ const struct mark_way mark_spans = {
 
 const struct mark_way mark_samples = {
 	.rises = "when the thread runs, after its stamp",
-	.falls = "right behind that",
+	.falls = "right after that",
 	.pulse = true,
 };
 
@@ -57,7 +57,7 @@ int mark_parse(struct run *run)
 	}
 	snprintf(reason, sizeof(reason), "%s takes no stamps that a line could mark: %s", m->name,
 		 !strcmp(m->chapter, CHAPTER_RESPONSE) ?
-			 "its output and its input are lines already" :
+			 "it already uses two lines, its output and its input" :
 		 !strcmp(m->chapter, CHAPTER_INTERRUPTS) ?
 			 "the kernel takes them" :
 			 "it times no single operation of a thread");

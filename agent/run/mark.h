@@ -22,7 +22,7 @@
 struct message;
 struct run;
 
-/* What the line of --mark shows. */
+/* Meaning of the line of --mark. */
 struct mark_way {
 	const char *rises;
 	const char *falls;
@@ -85,7 +85,7 @@ int mark_parse(struct run *run);
 int mark_open(struct run *run);
 /* To be called when all workers are at the gate, and it is known which of them were refused. */
 void mark_start(struct run *run);
-/* After all workers have ended: drive the line to 0 and put it back. @note: what the stream is to
+/* After all workers have ended: drive the line to 0 and restore it. @note: what the stream is to
  * say of it, or "". 0, or -errno with a message if the line could not be driven. */
 int mark_close(struct run *run, char note[MARK_NOTE], struct message *msg);
 

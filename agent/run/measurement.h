@@ -52,7 +52,7 @@ struct measurement_evaluate {
 #define CHAPTER_HANDOVER "Wake-ups and messages"
 #define CHAPTER_KERNEL "Processes and memory"
 
-/* What a step is skipped without; `describe` prints it, so that the host can tell beforehand. */
+/* Requirement without which a step is skipped. `describe` prints it for the host. */
 #define NEEDS_PRIORITIES "priorities" /* threads of several real-time priorities */
 #define NEEDS_MODULE "module"	      /* the kernel module rtgauge */
 
@@ -77,12 +77,15 @@ struct measurement {
 	bool observes;	   /* programs of the user: settings of the system stay as they are */
 	bool answers;	   /* it answers events from outside, which another machine can raise */
 	const char *times; /* the measurement whose answers it times, or NULL */
+	/* Why it is not measured on the Cobalt core; NULL where it is. */
+	const char *not_on_cobalt;
 	size_t state_size; /* of step->state, which the runner allocates (zeroed) and frees */
 	/* Add series and workers (step.h). 0, -errno with the step's message, or STEP_SKIPPED. */
 	int (*setup)(struct step *step);
 	/* The functions below may be NULL. */
 
-	/* Whether everything asked for can be measured on the Cobalt core, too. NULL: nothing can. */
+	/* Whether everything asked for can be measured on the Cobalt core, too. NULL: all or nothing
+	 * (catalogue_on_cobalt()). */
 	bool (*on_cobalt)(const struct step *step);
 
 	/* Change further settings, after those of every run; step->settings is NULL where all are to

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether the measuring threads stayed on their core while they were timed, as the core counted. */
+/*
+ * Whether the measuring threads stayed on their core while they were timed, according to the
+ * counters of the core.
+ */
 #include "run/modes.h"
 
 #include <stdio.h>
@@ -20,14 +23,19 @@ void modes_put(struct run *run)
 	struct core_modes all = { 0 };
 	char evidence[160];
 	struct cbor *c;
+	int tasks = 0;
 	bool left;
 
-	if (!step->core->begin || !step->worker_count)
+	for (int i = 0; i < step->worker_count; i++)
+		tasks += !step->workers[i].plain;
+	if (!step->core->begin || !tasks)
 		return;
-	c = step_table_begin(step, "modes", modes_columns, MODES_COLUMNS, step->worker_count);
+	c = step_table_begin(step, "modes", modes_columns, MODES_COLUMNS, tasks);
 	for (int i = 0; i < step->worker_count; i++) {
 		const struct core_modes *modes = &step->workers[i].modes;
 
+		if (step->workers[i].plain)
+			continue;
 		cbor_array(c, (size_t)MODES_COLUMNS);
 		cbor_int(c, i);
 		cbor_int(c, modes->switches);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The frame of every measurement: settings, loads, workers, the drain until all is done, and
- * everything put back. The main thread is the draining thread: of low priority, and on a CPU that
- * is not measured where there is one.
+ * The frame of every measurement: applies settings, starts loads and workers, drains until all is
+ * done, and restores everything. The main thread is the draining thread. It has a low priority, and
+ * if possible a CPU that is not measured.
  */
 #include "run/run.h"
 
@@ -164,7 +164,7 @@ static void run_stop_loads(struct run *run)
 		settings_release_group(run->step.settings, run->groups[i]);
 }
 
-/* Restore everything. Reports what could not be put back, and the journal keeps it. */
+/* Restore everything. Reports what could not be restored, which stays in the journal. */
 static void run_put_back(struct run *run)
 {
 	struct message msg = { { 0 }, { 0 } };
@@ -401,6 +401,7 @@ static int run_measure(struct run *run)
 {
 	const struct measurement *m = run->step.measurement;
 	struct step *step = &run->step;
+	char absent[256];
 	int64_t end_ns;
 	int err = background_open(&run->background);
 
@@ -422,6 +423,8 @@ static int run_measure(struct run *run)
 		drain_message(run, 0, run->request->note);
 	if (run->core_note[0])
 		drain_message(run, 0, run->core_note);
+	for (size_t at = 0; load_set_absent(run->loads, &at, absent, sizeof(absent));)
+		drain_message(run, 0, absent);
 	stream_flush(&run->stream);
 	watch_background(run, clock_now_ns(CLOCK_MONOTONIC), true);
 	stream_flush(&run->stream);
@@ -541,35 +544,48 @@ static int run_choose_core(struct run *run)
 {
 	const struct core *cobalt = CORE_COBALT;
 	bool asked = run->request->core == RUN_CORE_COBALT, marks = run->request->mark != NULL;
-	bool possible = run->step.measurement->on_cobalt && cobalt;
+	const struct measurement *m = run->step.measurement;
+	bool possible = cobalt && (m->on_cobalt || run->request->on_cobalt);
 	struct message why = { { 0 }, { 0 } };
+	char reason[192];
 	bool ordinary;
 	int err;
 
 	if (run->request->core == RUN_CORE_LINUX || (!possible && !asked))
 		return 0;
-	if (!possible)
+	if (!possible) {
+		snprintf(reason, sizeof(reason), "it is not measured on the core cobalt: %s",
+			 m->not_on_cobalt);
 		return step_skip(&run->step,
-				 cobalt ? "it is not measured on the core cobalt" :
-					  "no core cobalt on this architecture",
+				 cobalt ? reason :
+					  "this architecture does not have the core cobalt",
 				 "give --core linux");
-	ordinary = !option_number(&run->step.options, "priority");
-	if (!asked && (marks || ordinary || !run->step.measurement->on_cobalt(&run->step)))
+	}
+	ordinary = (option_known(&run->step.options, "priority") &&
+		    !option_number(&run->step.options, "priority")) ||
+		   (option_known(&run->step.options, "policy") &&
+		    !strcmp(option_text(&run->step.options, "policy"), "other"));
+	if (!asked && (marks || ordinary || (m->on_cobalt && !m->on_cobalt(&run->step))))
 		return 0;
 	if (marks)
 		return message_set(&run->step.msg, -EINVAL,
 				   "leave out --mark, or give --core linux",
 				   "a task of the core cobalt cannot set a line for --mark");
 	if (ordinary)
-		return message_set(&run->step.msg, -EINVAL, "give a priority of 1 or more",
+		return message_set(&run->step.msg, -EINVAL,
+				   "give a priority of 1 or more, and no --policy other",
 				   "a task without real-time priority leaves the core cobalt "
 				   "with each system call");
 	err = cobalt->bind(&run->step.core_revision, &why);
 	if (!err)
 		run->step.core = cobalt;
-	else if (asked)
+	if (!err && run->request->on_cobalt)
+		run->step.measurement = run->request->on_cobalt;
+	if (!err)
+		return 0;
+	if (asked)
 		return step_skip(&run->step, why.text, why.remedy);
-	else if (err != -ENOSYS)
+	if (err != -ENOSYS)
 		snprintf(run->core_note, sizeof(run->core_note), "measured on Linux: %s", why.text);
 	return 0;
 }
@@ -577,9 +593,10 @@ static int run_choose_core(struct run *run)
 /* Everything that can be refused before anything is changed. */
 static int run_accept(struct run *run, struct cpulist *load_cpus)
 {
-	const struct measurement *m = run->step.measurement;
+	const struct measurement *m;
 	int err = run_choose_core(run);
 
+	m = run->step.measurement;
 	if (!err)
 		err = run_parse_loads(run, load_cpus);
 	if (!err)
@@ -595,10 +612,10 @@ static int run_accept(struct run *run, struct cpulist *load_cpus)
 
 static int run_carry_out(struct run *run)
 {
-	const struct measurement *m = run->step.measurement;
 	struct cpulist load_cpus;
 	bool measured = false;
 	int err = run_accept(run, &load_cpus);
+	const struct measurement *m = run->step.measurement;
 
 	if (err)
 		goto out;

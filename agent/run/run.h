@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runner: what was asked for, and its private state. Measurements see step.h alone. */
+/* The runner: the request, and its private state. Measurements see step.h alone. */
 #ifndef RTGAUGE_RUN_H
 #define RTGAUGE_RUN_H
 
@@ -24,6 +24,7 @@ struct spool_state;
 /* The options of the run, filled by the parser: catalogue_run_options has a row for each. */
 struct run_request {
 	const struct measurement *measurement;
+	const struct measurement *on_cobalt;  /* what tasks of the core Cobalt run; or NULL */
 	const struct load *const *load_table; /* NULL at its end */
 	const char *loads;
 	const char *load_command;   /* or NULL */

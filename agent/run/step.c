@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What measurements call: series, workers, tables, verdicts, and the end of a step. */
+/* Functions that measurements call: series, workers, tables, verdicts, and the end of a step. */
 #include "run/step.h"
 
 #include <errno.h>

@@ -51,6 +51,7 @@ struct worker {
 	void *state;  /* the measurement's own */
 	bool process; /* a process, which shares only the step, its workers and its series */
 	bool foreign; /* a thread of the kernel */
+	bool plain;   /* a task of Linux, whatever the step's core; its loop may enter() that */
 	bool filler;  /* it only keeps the CPU busy: not a measuring thread */
 	int cpu;      /* pinned to it; -1: not pinned */
 	int priority; /* asked: SCHED_FIFO priority, 0: SCHED_OTHER */

@@ -70,7 +70,7 @@ void summary_print(const struct run *run)
 	if (run->step.memory_unlocked)
 		printf("memory is NOT locked: %s\n", strerror(run->step.memory_unlocked));
 	if (run->undone)
-		printf("%d settings were put back that a killed agent had left changed\n",
+		printf("%d settings that a killed agent had left changed were restored\n",
 		       run->undone);
 	if (run->disturbed)
 		printf("%d settings changed while measuring\n", run->disturbed);

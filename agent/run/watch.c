@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The draining thread's other duties than the samples: checks once a second, and regular records. */
+/* The other duties of the draining thread: checks once a second, and regular records. */
 #include "run/watch.h"
 
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #define WATCH_DETAIL_NS (600 * NSEC_PER_SEC)
 #define WATCH_CLOCK_NS (10 * NSEC_PER_SEC)
 #define WATCH_COARSE_SNAPSHOT_NS (60 * NSEC_PER_SEC)
+#define WATCH_OFFLINE_LOOKS 100 /* 20 ms apart */
 
 static bool watch_is_due(int64_t *due_ns, int64_t now_ns, int64_t interval_ns)
 {
@@ -57,16 +58,30 @@ static void watch_policy(struct run *run, struct worker *worker,
 	worker->changed = true;
 }
 
+/* A CPU that goes offline loses its threads first. */
+static bool watch_goes_offline(int cpu)
+{
+	const struct timespec look = { .tv_nsec = 20 * NSEC_PER_MSEC };
+	struct cpulist online;
+
+	for (int i = 0; i < WATCH_OFFLINE_LOOKS; i++) {
+		if (!cpulist_online(&online) && !cpulist_has(&online, cpu))
+			return true;
+		nanosleep(&look, NULL);
+	}
+	return false;
+}
+
 static void watch_affinity(struct run *run, struct worker *worker,
 			   const struct worker_placement *found, int64_t now_ns)
 {
-	struct cpulist online;
 	char text[160];
 
 	if (!found->strayed)
 		return;
 	worker->changed = true;
-	if (!cpulist_online(&online) && !cpulist_has(&online, worker->cpu))
+	atomic_store_release(&run->step.stop, STEP_STOP);
+	if (watch_goes_offline(worker->cpu))
 		snprintf(text, sizeof(text), "CPU %d went offline during the step", worker->cpu);
 	else
 		snprintf(text, sizeof(text),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The draining thread's other duties than the samples: checks once a second, and regular records. */
+/* The other duties of the draining thread: checks once a second, and regular records. */
 #ifndef RTGAUGE_WATCH_H
 #define RTGAUGE_WATCH_H
 

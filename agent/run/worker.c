@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Measuring threads: each is pinned, given its priority, has its stack touched, and waits at a
- * gate, so that all of them start together and what took effect is known before the first sample.
- * A process is the same for what a process can have but once; it is forked before any thread is.
+ * Measuring threads: each is pinned, gets its priority, touches its stack, and waits at a gate. So
+ * all of them start together, and the settings in effect are known before the first sample. A
+ * process does the same for what exists once in each process. It is forked before any thread
+ * starts.
  */
 #include "run/worker.h"
 
@@ -84,9 +85,14 @@ static __attribute__((noinline)) void worker_touch_stack(void)
 	(void)touched[0];
 }
 
+static const struct core *worker_core(const struct worker *worker)
+{
+	return worker->plain ? &core_linux : worker->step->core;
+}
+
 static void worker_measure(struct worker *worker)
 {
-	const struct core *core = worker->step->core;
+	const struct core *core = worker_core(worker);
 
 	if (core->begin)
 		core->begin(&worker->modes);
@@ -102,7 +108,7 @@ static void *worker_main(void *arg)
 
 	worker->tid = (pid_t)syscall(SYS_gettid);
 	prctl(PR_SET_NAME, "rtgauge-measure");
-	worker->outside = -run->step.core->enter(worker->cpu, worker->priority);
+	worker->outside = -worker_core(worker)->enter(worker->cpu, worker->priority);
 	worker_touch_stack();
 	if (worker->prepare && !worker->outside)
 		worker->refused = worker->prepare(worker);
@@ -242,7 +248,7 @@ static int workers_verify(struct run *run)
 		if (worker->outside)
 			return message_set(
 				&run->step.msg, -worker->outside,
-				"look at the kernel's messages, or give --core linux",
+				"check the kernel's messages, or give --core linux",
 				"cannot make a measuring thread a task of the core %s: %s",
 				run->step.core->name, strerror(worker->outside));
 		if (worker->refused)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measuring threads and processes: started, held at a gate, let go, woken to end, joined. */
+/* Measuring threads and processes: started, held at a gate, released, woken to end, joined. */
 #ifndef RTGAUGE_WORKER_H
 #define RTGAUGE_WORKER_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A backlog: bytes between one that writes and one that takes and confirms, by their number from
- * the first on. What is confirmed is forgotten; what is not can be had again from any byte on.
+ * A backlog: bytes between a writer and a reader that confirms them, numbered from the first on.
+ * Confirmed bytes are dropped. The others are available again from any byte on.
  */
 #ifndef RTGAUGE_BACKLOG_H
 #define RTGAUGE_BACKLOG_H

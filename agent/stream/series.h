@@ -21,7 +21,7 @@
 #define SERIES_BUCKETS ((63 - SERIES_SUB_BITS + 1) << SERIES_SUB_BITS)
 #define SERIES_LABELS 6
 #define SERIES_ESCAPE INT32_MIN
-/* The largest of those lost, where nobody knows it. */
+/* The largest of the lost samples, if it is unknown. */
 #define SERIES_UNKNOWN INT64_MIN
 /* Maximum that one call puts into the ring: a loss, missed periods, a time, a wide sample. */
 #define SERIES_WORDS_MAX 20
@@ -31,7 +31,7 @@ struct series_label {
 	const char *value;
 };
 
-/* What the stream's `series` record says (docs/formats/stream.md). Strings live with the run. */
+/* Content of the stream's `series` record (docs/formats/stream.md). Strings live with the run. */
 struct series_info {
 	const char *name;
 	const char *context;
@@ -94,7 +94,7 @@ struct series {
 	struct series_histogram histogram;
 };
 
-/* What the drain finds, in order. `samples` have the ring's form (host byte order). */
+/* Contents of the ring, in order. `samples` have the ring's form (host byte order). */
 struct series_sink {
 	void (*samples)(void *arg, struct series *s, int64_t index, int64_t due_ns,
 			const int32_t *values, size_t count);
@@ -119,7 +119,7 @@ void series_mark(struct series *s, const struct series_pulse *pulse);
 void series_put_slow(struct series *s, int64_t value);
 /* @count grid points after the last sample were skipped. */
 void series_missed(struct series *s, int64_t count);
-/* @count samples were lost before they came here; how large they were nobody knows. */
+/* @count samples were lost before they came here. Their values are unknown. */
 void series_lost(struct series *s, int64_t count);
 /* The samples from here on were taken at @time_ns (series without a grid). */
 void series_time(struct series *s, int64_t time_ns);

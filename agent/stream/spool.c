@@ -52,7 +52,7 @@
 #define SPOOL_MESSAGES 61440
 #define SPOOL_LINE 64
 #define SPOOL_FILES 3
-/* What a client's ssh tells the host of: that it ended without knowing how the agent did. */
+/* Exit code of a client's ssh for an end without the agent's exit code. */
 #define SPOOL_DETACHED 255
 
 struct spool {
@@ -83,8 +83,8 @@ struct spool {
 	char line[SPOOL_LINE];
 	size_t line_size;
 	int64_t away_ns;    /* when the last client went */
-	int64_t leaving_ns; /* when the agent learned that nobody comes back; 0: not */
-	bool over;	    /* the host knows how it ended, or nobody will ask */
+	int64_t leaving_ns; /* when the agent learned that no host will return; 0: not */
+	bool over;	    /* the host knows how it ended, or will not ask */
 };
 
 struct spool_hello {
@@ -315,7 +315,7 @@ static void spool_listen(struct spool *spool)
 	}
 }
 
-/* Bytes written; 0 if there is no room, or nobody any more. */
+/* Bytes written; 0 without room or without a host. */
 static size_t spool_write(struct spool *spool, int file, const void *data, size_t size)
 {
 	ssize_t wrote = write(spool->files[file], data, size);
@@ -501,7 +501,7 @@ static void spool_turn(struct spool *spool)
 		return;
 	if (wait[SPOOL_STREAM].revents) {
 		spool_take(spool);
-		/* what nobody will have any more does not hold the agent up */
+		/* data that no host will read does not delay the agent */
 		if (spool->leaving_ns)
 			backlog_confirm(&spool->backlog, spool->backlog.end);
 	}

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The spool: an agent whose host may lose the connection. It measures in a process that belongs to
- * no session; a second one, the spool, takes its stream and keeps it until the host has
- * confirmed it. A third, the client, was started over the connection and lends the spool its
- * standard files.
+ * The spool: an agent whose host may lose the connection. It measures in a process without a
+ * session. A second process, the spool, takes its stream and keeps it until the host has confirmed
+ * it. A third, the client, was started over the connection and lends the spool its standard files.
  * When the connection breaks, another client (rtgauge-agent attach) lends those of a new one, from
- * whichever byte the host asks for (docs/reference/targets.md).
+ * any byte that the host asks for (docs/reference/targets.md).
  */
 #ifndef RTGAUGE_SPOOL_H
 #define RTGAUGE_SPOOL_H
 
 #include <stdint.h>
 
-/* What spool_start() returns in the process that is to measure. */
+/* Return value of spool_start() in the measuring process. */
 #define SPOOL_MEASURE (-1)
 
 /* Shared with the agent. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stream: records with sequence number and CRC-32 (docs/formats/stream.md). This is step 5 of
- * the path of a sample: blocks are packed, and written with one system call per drain.
+ * The stream: records with sequence number and CRC-32 (docs/formats/stream.md). Step 5 of the path
+ * of a sample: packs blocks, and writes them with one system call per drain.
  */
 #ifndef RTGAUGE_STREAM_H
 #define RTGAUGE_STREAM_H

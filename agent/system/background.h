@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Background activity during a measurement: CPU frequency, temperature, interrupts, steal time and
- * SMIs. The draining thread reads them. No reading interrupts another CPU; what would need that is
- * left out. docs/formats/environment.md describes each; the stream's record is called `ambience`.
+ * SMIs. The draining thread reads them. No reading interrupts another CPU.
+ * docs/formats/environment.md describes each. The stream's record is called `ambience`.
  */
 #ifndef RTGAUGE_BACKGROUND_H
 #define RTGAUGE_BACKGROUND_H

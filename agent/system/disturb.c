@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inserting and removing the module that disturbs. */
+/* Inserts and removes the module that disturbs. */
 #include "system/disturb.h"
 
 #include <errno.h>
@@ -147,7 +147,7 @@ static bool is_inserted(void)
 
 static int refuse_insertion(const char *path, int err, struct message *msg)
 {
-	const char *remedy = "see what the kernel says: dmesg";
+	const char *remedy = "check the kernel's messages: dmesg";
 
 	if (err == -EPERM || err == -EACCES)
 		remedy = "run as root, where modules may be inserted (no container, no lockdown)";
@@ -166,7 +166,7 @@ int disturb_insert(const struct disturb *disturb, const char *module, int cpu,
 
 	if (is_inserted())
 		return message_set(msg, -EEXIST, "remove it: rmmod " DISTURB_MODULE,
-				   "this machine is disturbed by someone else already");
+				   "another program already disturbs this machine");
 	fd = open_module(module, path, sizeof(path), msg);
 	if (fd < 0)
 		return fd;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Disturbances put in on purpose, to see that they are found: the module rtgauge_disturb is
- * inserted for one step, and removed at its end (by the guardian or the next start, if the agent
- * could not). docs/reference/disturb.md has the kinds, and what each must show.
+ * Disturbances that are injected on purpose, to check that they are found. The module
+ * rtgauge_disturb is inserted for one step, and removed at its end (by the guardian or the next
+ * start, if the agent could not). docs/reference/disturb.md has the kinds, and the expected effect
+ * of each.
  */
 #ifndef RTGAUGE_DISTURB_H
 #define RTGAUGE_DISTURB_H
@@ -21,7 +22,7 @@ struct disturb {
 	int64_t period_ns;
 };
 
-/* What the module has counted. */
+/* Counters of the module. */
 struct disturb_counts {
 	int64_t done;
 	int64_t late;
@@ -39,7 +40,7 @@ int disturb_parse(struct disturb *disturb, const char *text, struct message *msg
 int disturb_insert(const struct disturb *disturb, const char *module, int cpu,
 		   struct settings *settings, struct message *msg);
 
-/* What it has counted so far. 0 or -errno. */
+/* Reads the module's counters. 0 or -errno. */
 int disturb_read(struct disturb_counts *counts);
 
 /* Remove it, and say so in the journal. 0, or -errno: then the journal still has it. */

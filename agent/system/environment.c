@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The facts of the target, read and passed on as they stand: the host makes sense of them.
- * docs/formats/environment.md lists them. Before the first sample: they are the second record of a
- * stream.
- *
- * A tree of the files' names, and a table of functions for what no file says. Where a file exists
- * once for each CPU, the CPUs with the same content share one fact, its name holding their list:
- * ".../cpu{0-3,8}/...".
+ * The facts of the target, read and passed on unchanged: the host interprets them.
+ * docs/formats/environment.md lists them. They are the second record of a stream, before the first
+ * sample. A tree has the names of files, and a table has functions for facts that no file contains.
+ * If a file exists for each CPU, the CPUs with the same content share one fact, whose name contains
+ * their list: ".../cpu{0-3,8}/...".
  */
 #include "system/environment.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The facts of the target: which kernel, which hardware, how configured
- * (docs/formats/environment.md). */
+/* The facts of the target: its kernel, hardware and configuration (docs/formats/environment.md). */
 #ifndef RTGAUGE_ENVIRONMENT_H
 #define RTGAUGE_ENVIRONMENT_H
 

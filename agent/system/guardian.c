@@ -138,7 +138,7 @@ bool guardian_lives(const struct guardian *guardian)
 {
 	struct pollfd poll_one = { .fd = guardian->pipe };
 
-	/* the write end of a pipe that nobody can read any more is in error */
+	/* the write end of a pipe without a reader is in error */
 	return poll(&poll_one, 1, 0) >= 0 && !(poll_one.revents & POLLERR);
 }
 

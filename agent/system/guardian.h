@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guardian: a child of the agent that sleeps on a pipe until the agent is gone. Unless the
- * agent reported that all is in order, it then kills the loads and puts the settings back, as
- * the journal says. It shares the agent's locks, so that nobody starts before it is done.
+ * The guardian: a child of the agent that sleeps on a pipe until the agent has ended. Unless the
+ * agent reported that all is in order, it then kills the loads and restores the settings in the
+ * journal. It shares the agent's locks, so that no agent starts before it is done.
  */
 #ifndef RTGAUGE_GUARDIAN_H
 #define RTGAUGE_GUARDIAN_H

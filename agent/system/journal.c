@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The journal of changed settings: where it lives, how it is written and read. */
+/* The journal of changed settings: where it is, how it is written and read. */
 #include "system/journal.h"
 
 #include <dirent.h>

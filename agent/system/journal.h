@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The journal: what an agent is about to change, on disk before it does so. One file for each
- * agent in the state folder; it goes when all is put back, so whatever is found there belongs to
- * an agent that is at work (its lock is held) or that was killed. docs/reference/settings.md has
+ * agent in the state folder; it is removed when all is restored. A journal found there belongs to an
+ * agent that is at work (its lock is held) or that was killed. docs/reference/settings.md has
  * the format.
  */
 #ifndef RTGAUGE_JOURNAL_H
@@ -32,7 +32,7 @@ struct journal_entry {
 	char *before;
 	char *asked;
 	char *effective; /* NULL: not known, the agent was killed in between */
-	bool put;	 /* put back, or found to be someone else's by now */
+	bool put;	 /* restored, or changed by another program since */
 };
 
 struct journal_group {
@@ -70,7 +70,7 @@ int journal_create(int folder, char name[JOURNAL_NAME], struct message *msg);
 
 /*
  * Open the journal @name and lock it. Descriptor; -EWOULDBLOCK when its agent or guardian lives;
- * -EPERM when it is not ours (nobody may plant one); or -errno.
+ * -EPERM when it is not ours (no other user may plant one); or -errno.
  */
 int journal_open(int folder, const char *name);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What `--prepare` changes for a run, beyond the settings that every run needs. */
+/* The changes of `--prepare` for a run, in addition to the settings that every run needs. */
 #include "system/prepare.h"
 
 #include <dirent.h>
@@ -102,7 +102,7 @@ static void add_table(struct prepare *p)
 }
 
 /*
- * The preference first, the governor second: put back in reverse order, the governor that takes
+ * The preference first, the governor second: restored in reverse order, the governor that takes
  * any preference is back before the preference is.
  */
 static void add_policy(struct prepare *p, const char *policy)
@@ -142,10 +142,11 @@ static int add_governors(struct prepare *p, struct message *msg)
 		cpulist_add(&done, number);
 	}
 	return found ? 0 :
-		       settings_refuse(p->settings, CPU_FOLDER "cpu*/cpufreq/scaling_governor",
-				       "performance",
-				       "nothing here governs the frequency (a virtual machine?)",
-				       msg);
+		       settings_refuse(
+			       p->settings, CPU_FOLDER "cpu*/cpufreq/scaling_governor",
+			       "performance",
+			       "the CPU frequency cannot be controlled here (a virtual machine?)",
+			       msg);
 }
 
 /* Clear the bits of the measured CPUs in a mask as the kernel writes it ("ff,ffffffff"), or make

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `--prepare` changes in addition to the usual settings, as settings like any other: governor,
- * interrupts and work queues off the measured CPUs, and what the kernel does from time to time.
- * docs/reference/settings.md says why each. Before the first sample.
+ * The changes of `--prepare` in addition to the usual settings: governor, interrupts and work
+ * queues off the measured CPUs, and periodic work of the kernel. They are settings like any other.
+ * docs/reference/settings.md gives the reason for each. Applied before the first sample.
  */
 #ifndef RTGAUGE_PREPARE_H
 #define RTGAUGE_PREPARE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* System settings: saved, set, read back, recorded, verified, put back. */
+/* System settings: saved, set, read back, recorded, verified, restored. */
 #include "system/settings.h"
 
 #include <dirent.h>
@@ -54,7 +54,7 @@ struct settings {
 	int journal;
 	char name[JOURNAL_NAME];
 	bool broken;   /* the journal takes no more entries */
-	bool back;     /* everything has been put back … */
+	bool back;     /* everything has been restored … */
 	int remaining; /* … but for so many */
 	struct guardian guardian;
 	bool guardian_missed;
@@ -107,7 +107,7 @@ static int lock_folder(int folder, struct message *msg)
 		nanosleep(&pause, NULL);
 	}
 	return message_set(msg, -EBUSY, "look for a process rtgauge-guard and end it",
-			   "the settings of a killed agent are still being put back");
+			   "the settings of a killed agent are still being restored");
 }
 
 /* The fair server (Linux 6.12 and later) can be reached through debugfs alone. */
@@ -127,7 +127,7 @@ static bool has_fair_server(void)
 
 /*
  * Where debugfs is not mounted, mount it for this process and its children alone. It comes before
- * the guardian is forked and before anything is undone, since both need it to put things back.
+ * the guardian is forked and before anything is undone, since both need it to restore things.
  * (A slave of the other mounts rather than private: then others can still unmount disks.)
  */
 static int reach_debugfs(void)
@@ -394,7 +394,7 @@ static void write_and_read_back(struct record *record)
 	else if (err_read)
 		record->reason = "it was written, but cannot be read back";
 	else if (!record->effective || !value_same(record->name, record->effective, record->asked))
-		record->reason = "the kernel made it another value";
+		record->reason = "the kernel changed the value";
 }
 
 static void supersede(struct settings *s, size_t before, const char *name)
@@ -455,7 +455,7 @@ int settings_set_all(struct settings *settings, const struct setting_wish *wishe
 			journal_add(&lines, 3, fields);
 		}
 	}
-	/* without these lines an undo puts back whatever it finds: as safe, only less polite */
+	/* without these lines an undo restores whatever it finds: as safe, only less polite */
 	append(settings, &lines);
 
 out_free:
@@ -516,9 +516,9 @@ int settings_hold_dma_latency(struct settings *settings, int us, struct message 
 	}
 	record->effective = strdup(value);
 	if (strtol(value, NULL, 10) < us)
-		record->reason = "another program holds it lower";
+		record->reason = "another program keeps it at a lower value";
 	else if (!same(record->effective, asked))
-		record->reason = "the kernel made it another value";
+		record->reason = "the kernel changed the value";
 	return 0;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System settings: saved, set, read back, recorded, put back. On a normal end by
- * settings_close(); when the agent is killed, by its guardian (a child process that holds the
- * saved values and waits for the agent's end); when that was killed too, or the power failed, by
- * the journal that the next settings_open() finds and undoes.
+ * System settings: saved, set, read back, recorded, restored. At a normal end settings_close()
+ * restores them. If the agent is killed, its guardian does (a child process that has the saved
+ * values and waits for the agent's end). If the guardian was killed too, or the power failed, the
+ * next settings_open() finds the journal and restores them.
  */
 #ifndef RTGAUGE_SETTINGS_H
 #define RTGAUGE_SETTINGS_H
@@ -16,7 +16,7 @@
 
 struct settings;
 
-/* What became of one setting; passed to the recorder as soon as it is known. */
+/* Result of one setting, passed to the recorder as soon as it is known. */
 struct setting_record {
 	const char *name; /* path of the file, or e.g. "cpu_dma_latency" */
 	const char *asked;
@@ -29,17 +29,17 @@ struct setting_record {
  * Undo the journals that dead agents left in the state folder ($RTGAUGE_STATE, else
  * /run/rtgauge, else a folder of the user's own below /tmp), take the lock that keeps a second
  * agent from changing settings at the same time, and start the guardian. @undone gets the number
- * of settings that were put back for a dead agent.
+ * of settings that were restored for a dead agent.
  * 0; -EBUSY: another agent (named in @msg) is measuring here; or -errno.
  */
 int settings_open(struct settings **settings, int *undone, struct message *msg);
 
-/* What settings_open() could not put back for a dead agent, or left because someone else had
+/* What settings_open() could not restore for a dead agent, or left because someone else had
  * changed it since; NULL if there was nothing of the kind. */
 const struct message *settings_note(const struct settings *settings);
 
-/* Undo the journals of dead agents and nothing else; number of settings put back or -errno. When
- * one could not be put back, or was left, @msg says so though the number is returned. */
+/* Undo the journals of dead agents and nothing else; number of settings restored or -errno. When
+ * one could not be restored, or was left, @msg says so though the number is returned. */
 int settings_undo(struct message *msg);
 
 /*
@@ -97,7 +97,7 @@ int settings_guard_module(struct settings *settings, const char *name);
 /* No longer: the module has been removed. */
 int settings_release_module(struct settings *settings, const char *name);
 
-/* Make a trace instance, the folder @path, which goes with everything else that is put back. 0 or
+/* Make a trace instance, the folder @path, which is removed when everything else is restored. 0 or
  * -errno. */
 int settings_make_instance(struct settings *settings, const char *path);
 
@@ -107,13 +107,13 @@ pid_t settings_guardian(const struct settings *settings);
 /* Close what a forked child of the agent must not keep open (the guardian's pipe, the lock). */
 void settings_after_fork(struct settings *settings);
 
-/* Put everything back now; settings_close() does so too, but cannot say what went wrong. Number
- * of settings that could not be put back or were left because someone else changed them; @msg
+/* Restore everything now; settings_close() does so too, but cannot say what went wrong. Number
+ * of settings that could not be restored or were left because someone else changed them; @msg
  * (may be NULL) names the first. */
 int settings_put_back(struct settings *settings, struct message *msg);
 
-/* Put everything back in reverse order, end the guardian, remove the journal. Number as of
- * settings_put_back(): 0 = all is as before. What could not be put back stays in the journal, for
+/* Restore everything in reverse order, end the guardian, remove the journal. Number as of
+ * settings_put_back(): 0 = all is as before. What could not be restored stays in the journal, for
  * the next start. */
 int settings_close(struct settings *settings);
 

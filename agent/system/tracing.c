@@ -108,6 +108,21 @@ static int tracing_size(const struct tracing *tracing, const struct cpulist *cpu
 	return err;
 }
 
+int tracing_fail(const struct tracing *tracing, struct message *msg, int err, const char *reason,
+		 const char *remedy, const char *what)
+{
+	char level[VALUE_MAX];
+
+	/* of which the kernel's errors are EPERM, EINVAL, and missing files */
+	if (!tracing->module && err != -ENOMEM &&
+	    !value_get("/sys/kernel/security/lockdown", level, NULL) &&
+	    !strcmp(level, "confidentiality")) {
+		reason = "the kernel is locked down (confidentiality)";
+		remedy = "start the kernel with lockdown=integrity, which permits traces";
+	}
+	return message_set(msg, err, remedy, "%s: %s", what, reason);
+}
+
 int tracing_open(struct tracing *tracing, struct settings *settings, const struct cpulist *cpus,
 		 struct message *msg)
 {
@@ -116,12 +131,13 @@ int tracing_open(struct tracing *tracing, struct settings *settings, const struc
 
 	tracing->module = err > 0 ? err : 0;
 	if (!folder && !tracing->module)
-		return message_set(msg, -ENOENT,
-				   geteuid() ? "run as root" :
-					       "mount it: mount -t tracefs nodev "
-					       "/sys/kernel/tracing (a container needs it from its "
-					       "host, and a locked-down kernel forbids it)",
-				   "the kernel's trace files cannot be reached");
+		return tracing_fail(
+			tracing, msg, -ENOENT, "there is no tracefs that can be written",
+			geteuid() ? "run as root" :
+				    "mount it: mount -t tracefs nodev "
+				    "/sys/kernel/tracing (a container needs it from its "
+				    "host, and a locked-down kernel forbids it)",
+			"the kernel's trace files cannot be reached");
 	tracing->page_size = tracing->module ? RTGAUGE_TRACE_PAGE : (size_t)sysconf(_SC_PAGESIZE);
 	tracing->pages = malloc(2 * tracing->page_size + TRACING_TEXT);
 	if (!tracing->pages) {
@@ -150,10 +166,10 @@ int tracing_open(struct tracing *tracing, struct settings *settings, const struc
 	return 0;
 out:
 	tracing_close(tracing);
-	return message_set(msg, err,
-			   err == -ENOMEM ? "free some memory" :
-					    "run as root, on a kernel that is not locked down",
-			   "cannot make a trace instance in %s: %s", folder, value_reason(err));
+	return tracing_fail(tracing, msg, err, value_reason(err),
+			    err == -ENOMEM ? "free some memory" :
+					     "run as root, on a kernel that is not locked down",
+			    "cannot make a trace instance");
 }
 
 static int tracing_start_module(int module, const struct cpulist *cpus)

@@ -33,6 +33,11 @@ struct tracing_window {
 	int64_t to_ns;
 };
 
+/* Fill @msg with what failed, why, and the remedy; where the kernel's lockdown forbids traces by
+ * tracefs, that is the reason. Returns @err. */
+int tracing_fail(const struct tracing *tracing, struct message *msg, int err, const char *reason,
+		 const char *remedy, const char *what);
+
 /*
  * Make the instance, with room for the events of @cpus, and with its clock. It records nothing yet.
  * 0, or -errno with a message that contains the remedy.

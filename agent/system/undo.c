@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Putting back the settings of a journal. */
+/* Restoring the settings of a journal. */
 #include "system/undo.h"
 
 #include <errno.h>
@@ -33,13 +33,13 @@ static void mark(struct journal_lines *lines, const char *word, const char *path
 static enum state failed(struct undo_report *report, const struct journal_entry *entry, int err)
 {
 	report->failed++;
-	message_set(&report->note, 0, "put it back by hand", "%s could not be put back to %s: %s",
+	message_set(&report->note, 0, "restore it by hand", "%s could not be restored to %s: %s",
 		    entry->path, entry->before,
 		    err ? value_reason(err) : "it does not take the value");
 	return STATE_FAILED;
 }
 
-/* What comes and goes with its device needs no putting back once it is gone. */
+/* A setting that vanished with its device is not restored. */
 static bool gone(const struct journal_entry *entry, int err)
 {
 	return err == -ENOENT && (!strncmp(entry->path, "/proc/irq/", 10) ||
@@ -62,8 +62,8 @@ static enum state look(const struct journal_entry *entry, struct undo_report *re
 	if (!entry->effective || value_same(entry->path, value, entry->effective))
 		return STATE_OURS;
 	report->left++;
-	message_set(&report->note, 0, "look whether it is as it should be",
-		    "%s was changed by someone else from %s to %s, and left so (it was %s before)",
+	message_set(&report->note, 0, "check whether the value is right",
+		    "another program changed %s from %s to %s, which was kept (it was %s before)",
 		    entry->path, entry->effective, value, entry->before);
 	return STATE_DONE;
 }
@@ -112,7 +112,7 @@ static int undo_entries(int fd, const struct journal *journal, struct undo_repor
 		if (state[i] == STATE_OURS)
 			mark(&lines, "undo", journal->entries[i].path);
 	}
-	/* a full disk must not keep the settings from being put back */
+	/* a full disk must not prevent the settings from being restored */
 	journal_append(fd, &lines);
 	lines.size = 0;
 	for (i = journal->entry_count; i-- > 0;) {
@@ -189,7 +189,7 @@ int undo_journal(int fd, bool groups, struct undo_report *report)
 	if (err == -ENODATA)
 		return 0;
 	if (err)
-		return message_set(&report->note, err, "look into it, then remove it",
+		return message_set(&report->note, err, "inspect it, then remove it",
 				   "a journal of settings cannot be read: %s", strerror(-err));
 	if (journal.this_boot) {
 		err_module = undo_module(fd, journal.module, report);

@@ -3,8 +3,8 @@
  * settings_driver: changes settings as the agent does, for tests/machine/test_settings_guardian.py.
  *
  *   hold [STEP]...   open, take the steps, print "ready", wait for a line or the end of stdin,
- *                    take what the line says ("close": put back and end; "verify": look), end
- *   undo             undo what dead agents left, print the number put back and the note
+ *                    take what the line says ("close": restore and end; "verify": look), end
+ *   undo             undo what dead agents left, print the number restored and the note
  *
  * Steps: PATH=VALUE; FOLDER/@=VALUE is every file 0, 1, … of it at once; "prepare"; CPUS=LIST what
  * --prepare changes for measuring there; "group" starts a process group that is to be killed with

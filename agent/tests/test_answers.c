@@ -25,7 +25,7 @@ struct responder {
 	int doubles;	   /* answers of 100 that come twice */
 	bool serial;	   /* takes the next event after it has answered the one before */
 	bool line;    /* an edge only where the level changes; else every answer is a message */
-	bool mirrors; /* with one edge: the level of the line, also when it is put back */
+	bool mirrors; /* with one edge: the level of the line, also when it is restored */
 };
 
 struct edge {

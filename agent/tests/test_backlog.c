@@ -86,7 +86,7 @@ static void test_bounds(void)
 	put(&backlog, 600);
 	tap_check(&tap, !backlog_confirm(&backlog, 601), "what has not come is not confirmed");
 	tap_check(&tap, backlog_confirm(&backlog, 100), "part of it is");
-	tap_check(&tap, !backlog_confirm(&backlog, 99), "what is forgotten cannot be had again");
+	tap_check(&tap, !backlog_confirm(&backlog, 99), "what is forgotten is not available again");
 	tap_check(&tap, backlog_room(&backlog, &size) && size == 500, "room up to the limit");
 	put(&backlog, 500);
 	tap_check(&tap, !backlog_room(&backlog, &size), "full is full");

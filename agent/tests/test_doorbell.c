@@ -76,7 +76,7 @@ static void serve(const struct board *b, enum fault fault)
 			send_message(to, SERVER_OTHER, b->bell); /* a second vector */
 			send_message(to, 7, -1);		 /* a peer that went */
 			send_message(to, SERVER_OWN, b->bell);
-			/* and what nobody waits for any more */
+			/* and an answer without a waiter */
 			send_message(to, SERVER_OWN, b->bell);
 			send_message(to, 8, b->ring);
 			send_message(to, 8, -1);
@@ -256,7 +256,7 @@ static void test_refused(struct tap *tap)
 	close(b.listener);
 	b.listener = -1;
 	tap_check(tap, open_line(&line, b.text, how, &why) == -ECONNREFUSED && why.remedy[0],
-		  "where nobody serves: %s", why.text);
+		  "without a server: %s", why.text);
 	line_close(&line);
 	close_board(&b);
 }

@@ -501,7 +501,7 @@ static void fill_hostile(const char *root)
 	uname(&uts);
 	put_line(root, CPU "possible", "0-9999999999,oops");
 	put_line(root, CPU "online", "junk");
-	/* a pipe nobody writes into, a folder, a link to itself, bytes that are not text */
+	/* a pipe without a writer, a folder, a link to itself, bytes that are not text */
 	snprintf(path, sizeof(path), "%s/proc", root);
 	mkdir(path, 0755);
 	snprintf(path, sizeof(path), "%s/proc/version", root);

@@ -82,8 +82,7 @@ int main(void)
 	series_drain(&series[0], &sink);
 	tap_check(&tap, seen.samples == 5 && grid.count == 5, "every sample is there");
 	tap_check(&tap, seen.missed == 5, "points without a sample are missed");
-	tap_check(&tap, seen.lost == 8 && seen.unknown == 8,
-		  "or lost, of a size that nobody knows");
+	tap_check(&tap, seen.lost == 8 && seen.unknown == 8, "or lost, of an unknown size");
 	sink.arg = &offsets;
 	series_drain(&series[1], &sink);
 	tap_check(&tap, offsets.samples == 15, "every point has its offset, missed ones too");

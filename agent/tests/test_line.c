@@ -55,7 +55,7 @@ static void test_notations(struct tap *tap)
 		  "the refusal of an unknown kind names the known ones");
 }
 
-/* A port that nobody has, at the moment. */
+/* A port that is free at the moment. */
 static int free_port(void)
 {
 	struct sockaddr_in any = { .sin_family = AF_INET,
@@ -108,8 +108,7 @@ static void test_net(struct tap *tap)
 	bool good = open_pair(&pair, LINE_BOTH);
 
 	tap_check(tap, good, "net: both ends open: %s", pair.why.text);
-	tap_check(tap, line_drive(&pair.board, 1) == -ENOTCONN,
-		  "nobody is answered before somebody has asked");
+	tap_check(tap, line_drive(&pair.board, 1) == -ENOTCONN, "no answer before a request");
 	for (int level = 1; level >= 0 && good; level--) {
 		int64_t before_ns = clock_now_ns(CLOCK_MONOTONIC);
 
@@ -239,8 +238,7 @@ static void test_net_faults(struct tap *tap)
 		good &= line_wait(&pair.host, clock_now_ns(CLOCK_MONOTONIC) + NSEC_PER_MSEC,
 				  &event) == 0;
 	}
-	tap_check(tap, good && pair.host.foreign,
-		  "where nobody listens nothing comes, without an error");
+	tap_check(tap, good && pair.host.foreign, "without a listener nothing comes, and no error");
 	close_pair(&pair);
 }
 
@@ -307,7 +305,7 @@ static void test_serial(struct tap *tap)
 	line_close(&port.line);
 	good &= !tcgetattr(slave, &after) && after.c_lflag == before.c_lflag &&
 		after.c_iflag == before.c_iflag && after.c_cflag == before.c_cflag;
-	tap_check(tap, good, "serial: the port is put back as it was found");
+	tap_check(tap, good, "serial: the port is restored");
 	good = !line_parse(&port.line, port.text, (struct line_how){ 0 }, &port.why) &&
 	       !line_open(&port.line, &port.why);
 	close(slave);
@@ -423,7 +421,7 @@ static bool holds(const char *root, const char *name, const char *text)
 }
 
 /* Plain files: what is written to them, and in which state they are left; they raise no edges. */
-/* study(14, lacks="a board with a kernel before Linux 5.10") */
+/* study(14) */
 static void test_gpio_sysfs(struct tap *tap)
 {
 	static const char *const folders[] = { "", "/gpiochip480", "/gpio482", "/gpio481" };
@@ -473,7 +471,7 @@ static void test_gpio_sysfs(struct tap *tap)
 		  holds(root, "gpio482/direction", "in") &&
 			  holds(root, "gpio482/active_low", "0") &&
 			  holds(root, "gpio481/edge", "none") && holds(root, "unexport", "482"),
-		  "sysfs: all is put back");
+		  "sysfs: all is restored");
 	other.text = "old.chip:2:8";
 	good = gpio_sysfs_parse(&other, root) == -ENOENT;
 	other.text = "new.chip:2:1";

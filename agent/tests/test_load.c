@@ -378,7 +378,7 @@ static const struct {
 	{ "cpu:restrat=5s", "load cpu: unknown option 'restrat'", "did you mean 'restart'?" },
 	{ "cpu:restart=5", "load cpu: restart '5' is not a duration", NULL },
 	{ "cpu:from=1s", "load cpu: there is no time from 1s until 0",
-	  "give the cycle that they are times of" },
+	  "give the cycle to which these times belong" },
 	{ "cpu:cycle=9s:from=9s", "load cpu: there is no time from 9s until 0", NULL },
 	{ "cpu:cycle=9s:until=10s", "load cpu: there is no time from 0 until 10s", NULL },
 	{ "cpu:cycle=9s:from=2s:until=2s", "load cpu: there is no time from 2s until 2s", NULL },

@@ -75,10 +75,10 @@ static const struct {
 	  NULL },
 	{ "copy:size=0", "load copy: size 0 is below its minimum 1", NULL },
 	{ "copy:path=/nowhere", "load copy: cannot read /nowhere: No such file or directory",
-	  "name a file that is not empty with path" },
+	  "set path to a file that is not empty" },
 	{ "copy:path=/dev/null", "load copy: cannot read /dev/null: No data available", NULL },
 	{ "walk:path=/nowhere", "load walk: cannot list /nowhere: No such file or directory",
-	  "name a folder with path" },
+	  "set path to a folder" },
 	{ "list:program=/nowhere", "load list: /nowhere does not run",
 	  "name a program by its path" },
 	{ "list:program=/", "load list: / does not run", NULL },
@@ -88,7 +88,7 @@ static const struct {
 	{ "fork:size=1KiB", "load fork: unknown option 'size'",
 	  "known are: per-cpu restart cycle from until count rest" },
 	{ "disk:path=/nowhere", "load disk: cannot write in /nowhere: No such file or directory",
-	  "ask for less with size, or for another folder with path" },
+	  "set a smaller size, or path to another folder" },
 	{ "irq:per-cpu=1", "load irq: unknown option 'per-cpu'",
 	  "known are: restart cycle from until count rest" },
 	{ "walk:path=/dev/null", "load walk: cannot list /dev/null: Not a directory", NULL },
@@ -236,7 +236,7 @@ static void test_irq(void)
 
 	cpulist_allowed(&allowed);
 	cpulist_add(&one, cpulist_next(&allowed, 0));
-	test_refused_on(&one, "irq", "load irq: interrupts from CPU to CPU need two of them",
+	test_refused_on(&one, "irq", "load irq: interrupts between CPUs need at least two CPUs",
 			"give it two CPUs or more with --load-cpu");
 	if (cpulist_count(&allowed) < 2)
 		return tap_skip(&tap, "there is one CPU", "the load irq works");
@@ -259,14 +259,14 @@ static void test_disk(void)
 	else
 		test_refused("disk:path=/dev/shm",
 			     "load disk: /dev/shm lies in memory, not on a disk",
-			     "name a folder on a disk with path");
+			     "set path to a folder on a disk");
 	if (in_memory("/var/tmp") || access("/var/tmp", W_OK))
 		return tap_skip(&tap, "/var/tmp is not on a disk", "the load disk works");
 	test_works("disk:size=1MiB", "KiB", false);
 	test_works("disk:size=100000:sync=64KiB", "KiB", false);
 	test_refused("disk:size=1048576GiB",
 		     "load disk: cannot write in /var/tmp: No space left on device",
-		     "ask for less with size, or for another folder with path");
+		     "set a smaller size, or path to another folder");
 }
 
 static void test_fifo(void)

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of observe.c: lines of the trace made up here, and percentiles against a sorted list. Prints
+/* Tests of observe.c: lines and records made up here, and percentiles against a sorted list. Prints
  * TAP. */
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
+
+static ssize_t test_write(int fd, const void *data, size_t size);
+
+#define write test_write
 #include "measurements/observe.c"
+#undef write
 
 #include "run/run.h"
 #include "tap.h"
@@ -82,6 +90,40 @@ static void test_lines(struct tap *tap)
 	tap_check(tap, !state.count, "other lines are left out");
 }
 
+static void feed_record(uint32_t kind, uint64_t time_ns, int prev, int next, uint32_t lost)
+{
+	struct rtgauge_observed record = {
+		.time_ns = time_ns, .kind = kind, .lost = lost, .prev = prev, .next = next
+	};
+
+	memcpy(state.text + state.used, &record, sizeof(record));
+	state.used += sizeof(record);
+}
+
+static void test_records(struct tap *tap)
+{
+	int self = getpid();
+
+	begin();
+	feed_record(RTGAUGE_OBSERVED_WAKING, 1000, 0, self, 0);
+	feed_record(RTGAUGE_OBSERVED_SWITCH, 1234, 0, self, 0);
+	observe_records(&step, &state);
+	tap_check(tap, thread()->count == 1 && thread()->most_ns == 234 && !state.used,
+		  "records of the module: woken, then running");
+	feed_record(RTGAUGE_OBSERVED_SWITCH, 2000, self, 0, 0);
+	feed_record(RTGAUGE_OBSERVED_WAKING, 3000, 0, self, 0);
+	feed_record(RTGAUGE_OBSERVED_SWITCH, 3500, self, self, 4);
+	observe_records(&step, &state);
+	tap_check(tap, thread()->count == 1 && state.lost == 4,
+		  "what was woken before a loss makes no sample");
+	tap_check(tap, thread()->events[OBSERVE_LEAVES] == 2 && thread()->events[OBSERVE_RUNS] == 2,
+		  "switches in both directions");
+	feed_record(RTGAUGE_OBSERVED_LOSS, 0, 0, 0, 3);
+	observe_records(&step, &state);
+	tap_check(tap, state.lost == 7 && !state.unknown && state.count == 1,
+		  "a loss at the end, without a thread");
+}
+
 /* LEAVES is at 12.000120 s. */
 static void test_counted_events(struct tap *tap)
 {
@@ -110,7 +152,7 @@ static void test_counted_events(struct tap *tap)
 	state.recounted = true;
 	state.counts[0].last = 3;
 	observe_compare_counts(&state);
-	tap_check(tap, state.switches == 3 && state.unreported == 2,
+	tap_check(tap, state.switches == 3 && state.unreported == 2 && thread()->unreported == 2,
 		  "events after the last count make up for none before it");
 	state.counts[0].last = 2;
 	state.switches = state.unreported = 0;
@@ -123,6 +165,11 @@ static void test_counted_events(struct tap *tap)
 	observe_compare_counts(&state);
 	tap_check(tap, state.switches == 2 && state.unreported == 1,
 		  "a count that fell is left out");
+	begin();
+	state.counts[0] = (struct observe_count){ .tid = self, .last = 5 };
+	observe_compare_counts(&state);
+	tap_check(tap, state.count == 1 && thread()->unreported == 5,
+		  "a thread without an event has a row, because its switches are missing");
 	state.counts_used = 0;
 	state.recounted = false;
 }
@@ -189,6 +236,73 @@ static void test_percentiles(struct tap *tap)
 	tap_check(tap, good, "percentiles as of the sorted list, at most 1/32 higher");
 }
 
+/* Threads left to create, one before each write. */
+static int to_create, created;
+static pthread_t threads[20];
+static pid_t tids[20];
+static sem_t named, end;
+
+static void *wait_for_end(void *data)
+{
+	*(pid_t *)data = gettid();
+	sem_post(&named);
+	sem_wait(&end);
+	return NULL;
+}
+
+static ssize_t test_write(int fd, const void *data, size_t size)
+{
+	if (created < to_create) {
+		if (pthread_create(&threads[created], NULL, wait_for_end, &tids[created]))
+			return -1;
+		sem_wait(&named);
+		created++;
+	}
+	return write(fd, data, size);
+}
+
+static bool is_written(const char *text, pid_t tid)
+{
+	char word[16];
+
+	snprintf(word, sizeof(word), " %d ", (int)tid);
+	return strstr(text, word);
+}
+
+static void test_created_threads(struct tap *tap)
+{
+	char path[sizeof(state.instance) + 16], text[4096] = " ";
+	bool found;
+	int fd;
+
+	strcpy(state.instance, "/tmp/rtgauge-observe-XXXXXX");
+	found = mkdtemp(state.instance);
+	snprintf(path, sizeof(path), "%s/set_event_pid", state.instance);
+	fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	sem_init(&named, 0, 0);
+	sem_init(&end, 0, 0);
+	state.pid = getpid();
+	to_create = 3;
+	found = found && fd >= 0 && !observe_put_threads(&state) && created == to_create &&
+		read(fd, text + 1, sizeof(text) - 2) > 0 && is_written(text, state.pid);
+	for (int i = 0; i < created; i++)
+		found = found && is_written(text, tids[i]);
+	tap_check(tap, found, "threads created after they were listed are traced");
+	to_create = 20;
+	tap_check(tap, !observe_put_threads(&state) && created == 3 + OBSERVE_LISTS,
+		  "a program that creates threads for ever is listed a limited number of times");
+	for (int i = 0; i < created; i++)
+		sem_post(&end);
+	for (int i = 0; i < created; i++)
+		pthread_join(threads[i], NULL);
+	state.pid = 0x3ffffffe;
+	tap_check(tap, observe_put_threads(&state) == -ESRCH,
+		  "a process that has ended is an error");
+	close(fd);
+	unlink(path);
+	rmdir(state.instance);
+}
+
 int main(void)
 {
 	struct series_info info = { .name = "wake-to-run", .context = "user", .unit = "ns" };
@@ -199,9 +313,11 @@ int main(void)
 	if (!state.threads || !state.counts || series_init(&series, 0, &info, 1 << 12))
 		return 1;
 	test_lines(&tap);
+	test_records(&tap);
 	test_counted_events(&tap);
 	test_endless(&tap);
 	test_percentiles(&tap);
+	test_created_threads(&tap);
 	free(state.counts);
 	free(state.threads);
 	series_free(&series);

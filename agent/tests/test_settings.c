@@ -94,7 +94,7 @@ static void test_values(void)
 	memset(longest, 'x', sizeof(longest));
 	longest[VALUE_MAX] = '\0';
 	tap_check(&tap, value_get(put_file("value", longest), value, NULL) == -EFBIG,
-		  "too long to be kept");
+		  "too long to be stored");
 	tap_check(&tap, value_put(path_of("value"), longest) == -EFBIG, "too long to be written");
 	longest[VALUE_MAX - 1] = '\0';
 	tap_check(&tap,
@@ -284,14 +284,14 @@ static void test_undo(int state)
 	put_file("d", "y\n");
 	put_file("e", "2\n");
 	leave(state, NULL, body);
-	tap_check(&tap, settings_undo(&msg) == 2, "two settings are put back");
+	tap_check(&tap, settings_undo(&msg) == 2, "two settings are restored");
 	tap_check(&tap, holds("a", "1\n"), "the one that is as it was set");
 	tap_check(&tap, holds("b", "old\n"), "the one that was being set");
 	tap_check(&tap,
 		  holds("c", "7\n") && strstr(msg.text, path_of("c")) &&
-			  strstr(msg.text, "someone else"),
+			  strstr(msg.text, "another program"),
 		  "not the one that someone else set since, which is reported");
-	tap_check(&tap, holds("d", "y\n"), "not the one that was put back before");
+	tap_check(&tap, holds("d", "y\n"), "not the one that was restored before");
 	tap_check(&tap, holds("e", "2\n"), "not the one whose entry is cut: it was not set yet");
 	tap_check(&tap, !left(state), "the journal is gone");
 

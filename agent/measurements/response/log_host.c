@@ -41,14 +41,14 @@ static const struct option_info log_host_options[] = {
 	{ "interval", OPTION_DURATION, "30ms", LOG_HOST_INTERVAL_MIN, 3600 * NSEC_PER_SEC, NULL,
 	  "time from one event to the next" },
 	{ "timeout", OPTION_DURATION, "0", 0, 3600 * NSEC_PER_SEC, NULL,
-	  "how long to wait for an answer, and to hold the next event back. 0: ten intervals, at "
+	  "timeout for an answer, for which the next event is held back. 0: ten intervals, at "
 	  "least 100 ms, at most 1 s" },
 	{ "dither", OPTION_ENUM, "no", 0, 0, "no yes",
 	  "spread events evenly over their intervals" },
 	{ "answered-by", OPTION_ENUM, "unknown", 0, 0, "unknown irq user " EVENTS_DEFERRED,
 	  "the context in which the other machine answers" },
 	{ "short-circuit", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
-	  "number of events for measuring the own error, with the output wired to the input" },
+	  "number of events to measure the log host's own error, with the output wired to the input" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPU that raises events: the first of this list" },
 	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL, "SCHED_FIFO priority; 0: SCHED_OTHER" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
@@ -111,13 +111,15 @@ static void log_host_answer(struct log_host *h, const struct line_event *event)
 {
 	int64_t answer_ns = event->stamp_ns ? event->stamp_ns : event->seen_ns;
 
-	h->lost += event->lost;
 	h->edges++;
+	if (!h->answers.raised) { /* the other side opens its port, which moves the lines */
+		h->unasked += event->lost + !event->mark;
+		return;
+	}
+	h->lost += event->lost;
 	if (event->mark) {
 		if (answer_ns >= h->answers.raised_ns && !h->mark_ns)
 			h->mark_ns = answer_ns;
-	} else if (!h->answers.raised) {
-		h->unasked++;
 	} else {
 		answers_edge(&h->answers, answer_ns, event->level);
 	}
@@ -397,7 +399,7 @@ static int log_host_setup(struct step *step)
 		return message_set(
 			&step->msg, -EINVAL,
 			"measure response with it, or --short-circuit with the line itself",
-			"a loopback has no other machine to be asked");
+			"a loopback has no other machine to answer");
 	if (!err)
 		err = log_host_read(step, h);
 	if (!err)
@@ -507,20 +509,21 @@ static int log_host_finish(struct step *step)
 	log_host_table(step, h);
 	log_host_message(step, h->unasked, "edge", "before the first event");
 	log_host_message(step, h->unmarked, "event",
-			 "not stamped by MARK: the time before driving stands for it");
+			 "not stamped by MARK: the time before driving the line is used instead");
 	log_host_message(step, h->held_up, "event",
-			 "held up by an interval or more: what followed came later, too");
+			 "held up by an interval or more, which delayed later events");
 	log_host_message(step, h->held_back, "event",
 			 "held back until the previous one was answered or timed out");
 	log_host_message(step, h->answers.ambiguous, "event",
 			 "without a sample: the answer may belong to another event");
 	log_host_message(step, h->storms, "interval",
-			 "with so many edges that the rest of it was not listened to");
+			 "with too many edges, so the rest was ignored");
 	log_host_message(step, h->line.merged, "edge",
-			 "seen by the board together with the one after it, as one");
-	log_host_message(step, h->line.foreign, "time", "something came on the line, and no event");
+			 "that the board saw together with the next one, as one");
+	log_host_message(step, h->line.foreign, "time",
+			 "something other than an event came on the line");
 	if (h->error)
-		return message_set(&step->msg, -h->error, "see what has become of the line",
+		return message_set(&step->msg, -h->error, "check the state of the line",
 				   "the line failed while it was %s: %s", h->failing,
 				   strerror(h->error));
 	log_host_verdict(step, h);
@@ -544,6 +547,7 @@ const struct measurement log_host_measurement = {
 	.tables = log_host_tables,
 	.verdicts = log_host_verdicts,
 	.times = "response",
+	.not_on_cobalt = "it does nothing that a core could do earlier",
 	.state_size = sizeof(struct log_host),
 	.setup = log_host_setup,
 	.finish = log_host_finish,

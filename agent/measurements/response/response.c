@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Response to an external event: one comes in on a line, the answer goes out on another. Here is
- * what is measured, and by which way; docs/measurements/response.md says what exactly is timed.
+ * Response to an external event: an event comes in on a line, the answer goes out on another one.
+ * This file has the options and chooses the way to measure. docs/measurements/response.md says what
+ * exactly is timed.
  */
 #include "measurements/response/response.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cbor.h"
 #include "base/clock.h"
@@ -65,7 +67,7 @@ static const struct option_info response_options[] = {
 	{ "delay", OPTION_DURATION, "0", 0, 10 * NSEC_PER_SEC, NULL,
 	  "delay of some answers, to test instruments; 0: none" },
 	{ "delay-every", OPTION_INTEGER, "1000", 1, INT64_MAX, NULL,
-	  "one answer in this number is delayed" },
+	  "number of answers, one of which is delayed" },
 	{ "interval", OPTION_DURATION, "1ms", RESPONSE_INTERVAL_MIN, 3600 * NSEC_PER_SEC, NULL,
 	  "loopback: time from one event to the next" },
 	{ "timeout", OPTION_DURATION, "0", 0, 3600 * NSEC_PER_SEC, NULL,
@@ -78,18 +80,16 @@ static const struct option_info response_options[] = {
 
 static const struct measurement_series response_series[] = {
 	{ "wake-up", "ns", "time from the edge until the answering context runs",
-	  "time stamp of the edge, taken by the kernel in its handler",
-	  "its first act, a reading of the clock", response_wake_stages },
+	  "time stamp of the edge, taken by the kernel in its handler", "its first clock reading",
+	  response_wake_stages },
 	{ "answer", "ns", "time from the edge until the answer is out",
 	  "time stamp of the edge, taken by the kernel in its handler", "the output was driven",
 	  response_wake_stages },
 	{ "turn-around", "ns",
 	  "lines without time stamps: time from running until the answer is out",
-	  "first act of the answering context, a reading of the clock", "the output was driven",
-	  NULL },
+	  "first clock reading in the answering context", "the output was driven", NULL },
 	{ "response", "ns", "loopback: time from the event until the answering context runs",
-	  "just before the output is driven", "its first act, a reading of the clock",
-	  response_stages },
+	  "just before the output is driven", "its first clock reading", response_stages },
 	{ "dither", "ns", "offset of each event from its grid point", "grid point", "due time",
 	  NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
@@ -108,6 +108,47 @@ static const struct measurement_entry response_verdicts[] = {
 
 /* --- set-up --- */
 
+static bool response_is_of_core(const char *context)
+{
+	return !strcmp(context, "user") || !strcmp(context, "irq") || !strcmp(context, "kernel");
+}
+
+static bool response_line_is_of_core(const struct line *line)
+{
+	return line->kind == &line_gpio && !line->pins.marked;
+}
+
+/* Whether the core can answer. 0 or STEP_SKIPPED. */
+static int response_check_core(struct step *step, const struct response *r)
+{
+	if (!response_is_of_core(r->context))
+		return step_skip(step, "this context exists only on Linux",
+				 "choose --context irq, kernel or user, or --core linux");
+	if (!response_line_is_of_core(&r->line))
+		return step_skip(step,
+				 "a core answers only on an output and an input of a GPIO chip",
+				 "choose --line gpio:CHIP:OUT:IN, or --core linux");
+	if (access(RTGAUGE_TASK_DEVICE, F_OK))
+		return step_skip(step,
+				 "the kernel module rtgauge is not loaded, or was built without "
+				 "this core (no " RTGAUGE_TASK_DEVICE ")",
+				 "build and load it: rtgauge module load, or give --core linux");
+	return 0;
+}
+
+static bool response_on_cobalt(const struct step *step)
+{
+	struct message why = { { 0 }, { 0 } };
+	struct line line;
+
+	return option_number(&step->options, "context") == 1 &&
+	       response_is_of_core(option_text(&step->options, "context")) &&
+	       !access(RTGAUGE_TASK_DEVICE, F_OK) &&
+	       !line_parse(&line, option_text(&step->options, "line"),
+			   line_how(&step->options, false), &why) &&
+	       response_line_is_of_core(&line);
+}
+
 static int response_choose_context(struct step *step, struct response *r)
 {
 	if (option_number(&step->options, "context") != 1)
@@ -115,7 +156,15 @@ static int response_choose_context(struct step *step, struct response *r)
 				   "a line is answered once: not in contexts %s together",
 				   option_text(&step->options, "context"));
 	r->context = option_text(&step->options, "context");
-	if (strcmp(r->context, "user"))
+	if (step->core != &core_linux) {
+		int err = response_check_core(step, r);
+
+		if (err)
+			return err;
+	}
+	if (!strcmp(r->context, "user") && step->core != &core_linux)
+		r->way = &response_cobalt;
+	else if (strcmp(r->context, "user"))
 		r->way = &response_module;
 	else
 		r->way = r->line.kind->loops ? &response_loopback : &response_user;
@@ -135,16 +184,16 @@ static int response_choose_cpu(struct step *step, struct response *r)
 	return option_effective(&step->options, "cpu", text);
 }
 
-/* What has no meaning on this line. */
+/* Options without a meaning on this line. */
 static int response_check(struct step *step, const struct response *r)
 {
 	const struct option_set *options = &step->options;
 
 	if (!r->line.kind->loops &&
 	    (option_get(options, "interval")->given || option_get(options, "dither")->given))
-		return message_set(&step->msg, -EINVAL, "give the interval to the log host",
-				   "events come from outside: --interval and --dither are for "
-				   "--line loopback alone");
+		return message_set(
+			&step->msg, -EINVAL, "give the interval to the log host",
+			"events come from outside: --interval and --dither apply only to --line loopback");
 	if (r->line.kind->loops && r->delay_ns)
 		return message_set(&step->msg, -EINVAL, "leave --delay out",
 				   "nothing is answered on a loopback: no answer can be delayed");
@@ -260,7 +309,7 @@ static int response_finish(struct step *step)
 	if (err)
 		return err;
 	if (r->error)
-		return message_set(&step->msg, -r->error, "see what has become of the line",
+		return message_set(&step->msg, -r->error, "check the state of the line",
 				   "the line failed while it was %s: %s", r->failing,
 				   strerror(r->error));
 	/* where no other end was asked for, it is in order that somebody ends it */
@@ -290,6 +339,7 @@ const struct measurement response_measurement = {
 	.tables = response_tables,
 	.verdicts = response_verdicts,
 	.answers = true,
+	.on_cobalt = response_on_cobalt,
 	.state_size = sizeof(struct response),
 	.setup = response_setup,
 	.start = response_start,

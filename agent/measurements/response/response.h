@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answer to an external event: what its contexts and ways share. A way is one file in
- * measurements/ with one struct response_way, which measurements/response.c chooses.
+ * The answer to an external event: shared by its contexts and ways. A way is one file with one
+ * struct response_way, which response.c chooses.
  */
 #ifndef RTGAUGE_RESPONSE_H
 #define RTGAUGE_RESPONSE_H
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "lines/line.h"
+#include "rtgauge.h"
 #include "run/step.h"
 
 #define RESPONSE_DEFAULT_EVENTS 1000
@@ -55,11 +56,17 @@ struct response {
 
 extern const struct response_way response_user;
 extern const struct response_way response_loopback;
+extern const struct response_way response_cobalt; /* a task of the core, through the module */
 extern const struct response_way response_module; /* the contexts of the kernel, loopback or not */
 
 /* A series of what the line does; -errno, or its number. @interval_ns: 0 where it has no grid. */
 int response_add_series(struct step *step, const struct response *r, const char *name, int thread,
 			int64_t interval_ns);
+/* A session of the kernel module that hears the line's edges in @context, RTGAUGE_CONTEXT_*. */
+struct rtgauge_setup response_session(const struct step *step, const struct response *r,
+				      uint32_t context);
+/* In setup(): the module hears the line from here on. 0, or -errno with the step's message. */
+int response_listen(struct step *step, int fd);
 /* From the draining thread: whether the time is up; then all workers are ended. */
 void response_end_in_time(struct step *step, const struct response *r);
 

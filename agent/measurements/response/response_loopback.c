@@ -48,7 +48,7 @@ static bool loopback_drive(struct loopback *l, int level)
 	return !l->error;
 }
 
-/* One event; with one edge alone the line is put back half an interval later. */
+/* One event; with one edge alone the line returns half an interval later. */
 static bool loopback_raise(struct step *step, struct loopback *l, int64_t index, int64_t due_ns)
 {
 	const struct response *r = l->response;
@@ -300,7 +300,7 @@ static int loopback_finish(struct step *step, struct response *r)
 		return 0;
 	snprintf(
 		evidence, sizeof(evidence),
-		"%lld times the events were held up by an interval or more: those after it came later",
+		"%lld times the events were held up by an interval or more, which delayed later events",
 		(long long)l->held_up);
 	step_message(step, step->duration_ns, evidence);
 	return 0;

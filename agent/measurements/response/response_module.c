@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Response to an external event by the kernel module: by the handler of the line's interrupt, or by
- * what it defers its work to. Step 1 of the path of a sample is kmod/source_external.c; this puts
- * its records into series. On a loopback the module raises the events as well, by its source gpio.
+ * Response to an external event by the kernel module: in the handler of the line's interrupt, or in
+ * the context that it defers its work to. Step 1 of the path of a sample is kmod/source_external.c.
+ * This file puts its records into series. On a loopback the module also raises the events, with its
+ * source gpio.
  */
 #include <errno.h>
 #include <sched.h>
@@ -46,21 +47,21 @@ static bool module_defers(const struct module *m)
 	return m->context != RTGAUGE_CONTEXT_IRQ;
 }
 
-/* --- what can be had --- */
+/* --- what is available --- */
 
 static int module_refuses(struct step *step, const char *text, const char *remedy)
 {
 	return message_set(&step->msg, -EINVAL, remedy, "%s", text);
 }
 
-/* What the module cannot do on any line. */
+/* Limits of the module on every line. */
 static int module_check(struct step *step, const struct response *r, bool sleeps)
 {
 	int64_t delay_max_ns = sleeps ? RTGAUGE_DELAY_SLEEP_MAX_NS : RTGAUGE_DELAY_BUSY_MAX_NS;
 
 	if (!r->line.pins.label[0])
 		return module_refuses(step,
-				      "the kernel's contexts answer on lines of a GPIO chip alone",
+				      "the kernel contexts answer only on lines of a GPIO chip",
 				      "choose --line gpio:CHIP:OUT:IN, or --context user");
 	if (strlen(r->line.pins.label) >= sizeof(((struct rtgauge_setup *)NULL)->gpio_chip))
 		return step_skip(step, "the chip's label is too long for the kernel module",
@@ -68,9 +69,9 @@ static int module_check(struct step *step, const struct response *r, bool sleeps
 	if (r->delay_ns > delay_max_ns)
 		return module_refuses(
 			step,
-			sleeps ? "the kernel's thread can be delayed by 4 s at most" :
-				 "the handler, and what it defers its work to, can be delayed by "
-				 "10 ms at most: the CPU waits with it",
+			sleeps ?
+				"the kernel thread can be delayed by at most 4 s" :
+				"the handler, and what it defers its work to, can be delayed by at most 10 ms, because the CPU waits, too",
 			"choose a shorter --delay");
 	if (r->delay_every > UINT32_MAX)
 		return module_refuses(step, "the module counts answers with 32 bits",
@@ -139,24 +140,52 @@ static void module_record(struct step *step, struct events_session *s,
 	series_put(&step->series[m->answer], (int64_t)record->end_ns - entry_ns);
 }
 
-/* The module hears the line from here on, so that the reader of the stream's header may raise
- * events. */
-static int module_listen(struct step *step, const struct module *m)
+/* The reader of the stream's header may raise events. */
+int response_listen(struct step *step, int fd)
 {
 	struct rtgauge_start start = { 0 };
-	struct sched_param fifo = { .sched_priority = m->response->priority };
 
-	/* not by the C library: musl refuses it, as POSIX means the process */
-	if (m->session.setup.thread &&
-	    syscall(SYS_sched_setscheduler, (pid_t)m->session.setup.thread,
-		    fifo.sched_priority ? SCHED_FIFO : SCHED_OTHER, &fifo))
-		return message_set(&step->msg, -errno, "run as root",
-				   "the kernel's thread cannot have priority %d: %s",
-				   fifo.sched_priority, strerror(errno));
-	if (ioctl(m->session.fd, RTGAUGE_START, &start))
+	if (ioctl(fd, RTGAUGE_START, &start))
 		return step_skip(step, "the kernel module could not start to listen",
 				 "choose another line, and keep the CPUs online");
 	return 0;
+}
+
+/* The thread of a core has its priority from the set-up. */
+static int module_listen(struct step *step, const struct module *m)
+{
+	struct sched_param fifo = { .sched_priority = m->response->priority };
+	const struct rtgauge_setup *setup = &m->session.setup;
+
+	/* not by the C library: musl refuses it, as POSIX means the process */
+	if (setup->thread && !(setup->flags & RTGAUGE_SETUP_COBALT) &&
+	    syscall(SYS_sched_setscheduler, (pid_t)setup->thread,
+		    fifo.sched_priority ? SCHED_FIFO : SCHED_OTHER, &fifo))
+		return message_set(&step->msg, -errno, "run as root",
+				   "the kernel thread cannot have priority %d: %s",
+				   fifo.sched_priority, strerror(errno));
+	return response_listen(step, m->session.fd);
+}
+
+struct rtgauge_setup response_session(const struct step *step, const struct response *r,
+				      uint32_t context)
+{
+	bool thread = context == RTGAUGE_CONTEXT_KERNEL, cobalt = step->core != &core_linux;
+	struct rtgauge_setup setup = {
+		.kind = RTGAUGE_KIND_RESPONSE,
+		.source = RTGAUGE_SOURCE_EXTERNAL,
+		.cpu = (uint32_t)r->cpu,
+		.contexts = context,
+		.flags = module_flags(r, thread) | (cobalt ? RTGAUGE_SETUP_COBALT : 0),
+		.room = MODULE_ROOM,
+		.gpio_output = r->line.pins.output,
+		.gpio_input = r->line.pins.input,
+		.debounce_us = (uint32_t)((r->line.how.debounce_ns + 999) / 1000),
+		.thread = cobalt && thread ? (uint32_t)r->priority : 0,
+	};
+
+	memcpy(setup.gpio_chip, r->line.pins.label, strlen(r->line.pins.label));
+	return setup;
 }
 
 static int module_setup_outside(struct step *step, struct response *r, struct module *m)
@@ -164,21 +193,10 @@ static int module_setup_outside(struct step *step, struct response *r, struct mo
 	struct rtgauge_setup *setup = &m->session.setup;
 	int err;
 
-	*setup = (struct rtgauge_setup){
-		.kind = RTGAUGE_KIND_RESPONSE,
-		.source = RTGAUGE_SOURCE_EXTERNAL,
-		.cpu = (uint32_t)r->cpu,
-		.contexts = m->context,
-		.flags = module_flags(r, m->sleeps),
-		.room = MODULE_ROOM,
-		.events = r->samples == INT64_MAX ? 0 : (uint64_t)r->samples,
-		.gpio_output = r->line.pins.output,
-		.gpio_input = r->line.pins.input,
-		.debounce_us = (uint32_t)((r->line.how.debounce_ns + 999) / 1000),
-		.delay_ns = (uint32_t)r->delay_ns,
-		.delay_every = (uint32_t)r->delay_every,
-	};
-	memcpy(setup->gpio_chip, r->line.pins.label, strlen(r->line.pins.label));
+	*setup = response_session(step, r, m->context);
+	setup->events = r->samples == INT64_MAX ? 0 : (uint64_t)r->samples;
+	setup->delay_ns = (uint32_t)r->delay_ns;
+	setup->delay_every = (uint32_t)r->delay_every;
 	m->session.record = module_record;
 	m->session.state = m;
 	err = events_add(step, &m->session, r->priority);
@@ -214,11 +232,11 @@ static int module_check_loopback(struct step *step, struct response *r)
 {
 	if (r->line.how.edge != LINE_RISING && option_get(&step->options, "edge")->given)
 		return module_refuses(step, "the kernel module raises the line: its edge is rising",
-				      "leave --edge out, or choose --context user");
+				      "omit --edge, or choose --context user");
 	if (r->line.how.active_low || r->line.how.bias || r->line.how.debounce_ns)
 		return module_refuses(step,
-				      "on a loopback the kernel module takes the line as it is",
-				      "leave --active-low, --bias and --debounce out, or choose "
+				      "on a loopback the kernel module does not configure the line",
+				      "omit --active-low, --bias and --debounce, or choose "
 				      "--context user");
 	if (r->interval_ns < MODULE_INTERVAL_MIN_NS)
 		return module_refuses(step, "the kernel module raises a line every 100 µs at most",
@@ -367,7 +385,7 @@ static void module_finish_loopback(struct step *step, struct response *r, const 
 		     came     ? "pass" :
 				"inconclusive",
 		     evidence,
-		     "see that the output is wired to the input, and raise events less often");
+		     "check that the output is wired to the input, and raise events less often");
 }
 
 static int module_finish(struct step *step, struct response *r)
@@ -389,7 +407,7 @@ static int module_finish(struct step *step, struct response *r)
 		r->answered = r->seen;
 	if (!m->status.thread_missed)
 		return 0;
-	snprintf(text, sizeof(text), "%llu events came before the one before was answered",
+	snprintf(text, sizeof(text), "%llu events came before the previous one was answered",
 		 (unsigned long long)m->status.thread_missed);
 	step_message(step, step->duration_ns, text);
 	return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Response to an external event by a thread of user space: step 2 of the path of a sample. The line
- * is open before the stream's header is written, so that its reader may raise events.
+ * Response to an external event by a thread in user space: step 2 of the path of a sample. The line
+ * is open before the stream's header is written, so a reader of the header may raise events.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,6 +24,15 @@ struct response_thread {
 	int answer; /* or turn-around */
 	int64_t pauses;
 };
+
+/* A task of a core sleeps there. */
+static void response_rest(const struct step *step, int64_t ns)
+{
+	if (step->core == &core_linux)
+		step_sleep_until(step, clock_now_ns(CLOCK_MONOTONIC) + ns);
+	else
+		step->core->rest(ns);
+}
 
 /* The measuring loop; each variant is a function of its own, with nothing to be chosen in it. */
 static inline __attribute__((always_inline)) void response_answer(struct worker *worker,
@@ -50,7 +59,7 @@ static inline __attribute__((always_inline)) void response_answer(struct worker 
 			return;
 		}
 		if (delays && --until_delay == 0) {
-			step_sleep_until(step, clock_now_ns(CLOCK_MONOTONIC) + r->delay_ns);
+			response_rest(step, r->delay_ns);
 			until_delay = r->delay_every;
 		}
 		output = r->toggles ? !output : event.level;
@@ -81,7 +90,7 @@ static inline __attribute__((always_inline)) void response_answer(struct worker 
 		close = event.seen_ns - before_ns < RESPONSE_CLOSE_NS ? close + 1 : 0;
 		before_ns = after_ns;
 		if (__builtin_expect(close == RESPONSE_CLOSE_MAX, 0)) {
-			step_sleep_until(step, clock_now_ns(CLOCK_MONOTONIC) + RESPONSE_PAUSE_NS);
+			response_rest(step, RESPONSE_PAUSE_NS);
 			t->pauses++;
 			close = 0;
 		}

@@ -16,7 +16,7 @@
 #define TIMER_PRIORITY_DEFAULT "80"
 /* 20 sweeps of the interval up and down (grid_offset_ns()): each phase is met as often */
 #define TIMER_DITHER_PERIODS 1000
-/* What the kernel takes as the period of a reservation at least, and what setitimer() resolves. */
+/* Minimum period of a reservation in the kernel, and the resolution of setitimer(). */
 #define TIMER_DEADLINE_MIN_NS (100 * NSEC_PER_USEC)
 #define TIMER_ITIMER_STEP_NS NSEC_PER_USEC
 #define TIMER_ALL_MEASURED "every method asked for is measured"
@@ -65,7 +65,7 @@ static const struct option_info timer_options[] = {
 
 static const struct measurement_series timer_series[] = {
 	{ "latency", "ns", "delay from the due time until the handler or task runs", "due time",
-	  "its first act, a reading of the clock", timer_stages },
+	  "its first clock reading", timer_stages },
 	{ "dither", "ns", "offset of each due time from its grid point", "grid point", "due time",
 	  NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
@@ -131,7 +131,7 @@ struct timer_state {
 
 /* --- methods --- */
 
-/* What is left of the methods asked for, as the option's value in effect. 0 or -errno. */
+/* The remaining methods, as the option's value in effect. 0 or -errno. */
 static int timer_methods_effective(struct step *step, const struct timer_state *state)
 {
 	char text[128] = "";
@@ -171,11 +171,12 @@ static int timer_check_interval(struct step *step, int number, int64_t interval_
 				  "the kernel's shortest period of a reservation is 100 µs");
 	if (!strcmp(name, "deadline") &&
 	    timer_reserved_ns(interval_ns, per_cpu) < TIMER_RESERVED_MIN_NS)
-		return timer_skip(step, number, "give a longer interval, or fewer threads",
-				  "below a share of 40 µs its threads would hold themselves up");
+		return timer_skip(
+			step, number, "give a longer interval, or fewer threads",
+			"with a share below 40 µs the measurement itself would use up the reservation");
 	if (!strcmp(name, "itimer") && interval_ns % TIMER_ITIMER_STEP_NS)
 		return timer_skip(step, number, "give an interval of whole microseconds",
-				  "setitimer() knows whole microseconds only");
+				  "setitimer() supports only whole microseconds");
 	return 0;
 }
 
@@ -218,7 +219,7 @@ static int timer_choose_methods(struct step *step, struct timer_state *state)
 	return err;
 }
 
-/* What a worker's prepare() was refused; the method goes, also where it was granted elsewhere. */
+/* A worker's prepare() was refused: drops the method, also on CPUs that granted it. */
 static int timer_refused(struct step *step, const struct worker *worker)
 {
 	const struct timer_thread *t = worker->state;
@@ -344,54 +345,47 @@ static int timer_contexts_effective(struct step *step, unsigned int mask, const 
 	return option_effective(&step->options, "method", text);
 }
 
-/* What the contexts of the kernel do not have. */
+/* Options that the kernel's contexts do not support. */
 static int timer_check_kernel(struct step *step)
 {
-	if (option_get(&step->options, "method")->given)
+	if (step->core == &core_linux && option_get(&step->options, "method")->given)
 		return message_set(&step->msg, -EINVAL,
-				   "leave --method out, or measure --context user alone",
-				   "--method is how a thread of user space waits by itself, and "
-				   "does not apply with contexts irq and kernel");
+				   "omit --method, or measure --context user alone",
+				   "--method selects how a thread in user space waits, and does "
+				   "not apply to contexts irq and kernel");
 	if (option_number(&step->options, "threads") > 1)
 		return message_set(&step->msg, -EINVAL,
-				   "leave --threads out, or measure --context user alone",
+				   "omit --threads, or measure --context user alone",
 				   "contexts irq and kernel have one timer on each CPU");
 	return 0;
 }
 
-/* On another core than Linux the module does not measure. */
-static int timer_only_user(struct step *step, struct timer_state *state, unsigned int contexts)
-{
-	message_set(&state->no_kernel, 0, "give --core linux",
-		    "contexts irq and kernel are not measured on the core %s", step->core->name);
-	if (!(contexts & TIMER_USER))
-		return step_skip(step, state->no_kernel.text, state->no_kernel.remedy);
-	return timer_contexts_effective(step, TIMER_USER, NULL);
-}
-
-/* The module, else the tracer, else none: STEP_SKIPPED if nothing is left to be measured. */
+/* The module, else on Linux the tracer, else none: STEP_SKIPPED if nothing is left to be measured. */
 static int timer_choose_backend(struct step *step, struct timer_state *state, unsigned int contexts)
 {
-	static const struct timer_backend *const backends[] = { &timer_module, &timer_tracer };
+	static const struct timer_backend *const of_linux[] = { &timer_module, &timer_tracer };
+	static const struct timer_backend *const of_cobalt[] = { &timer_module_cobalt };
+	bool linux_core = step->core == &core_linux;
+	const struct timer_backend *const *backends = linux_core ? of_linux : of_cobalt;
 	struct timer_kernel *kernel = &state->kernel;
 	const struct option_value *dither = option_get(&step->options, "dither");
 	bool dithered = dither->given && !strcmp(dither->asked, "yes");
 	struct message why[2] = { 0 };
 
-	for (int i = 0; i < 2 && !kernel->backend; i++)
+	for (int i = 0; i < (linux_core ? 2 : 1) && !kernel->backend; i++)
 		if (!backends[i]->look(&state->common, dithered, &why[i]))
 			kernel->backend = backends[i];
 	if (kernel->backend) {
 		kernel->contexts = contexts &
 				   (kernel->backend->user ? ~0U : ~(unsigned int)TIMER_USER);
+		kernel->timers = kernel->backend->apart ? __builtin_popcount(kernel->contexts) : 1;
 		kernel->common = &state->common;
-		/* with the tracer, only the user's own methods have it */
-		if (!kernel->backend->user && !(contexts & TIMER_USER))
+		if (!kernel->backend->dither && !(contexts & TIMER_USER))
 			return option_effective(&step->options, "dither", "no");
 		return 0;
 	}
-	message_set(&state->no_kernel, 0, why[0].remedy, "contexts irq and kernel: %s; %s",
-		    why[0].text, why[1].text);
+	message_set(&state->no_kernel, 0, why[0].remedy, "contexts irq and kernel: %s%s%s",
+		    why[0].text, why[1].text[0] ? "; " : "", why[1].text);
 	if (!(contexts & TIMER_USER))
 		return step_skip(step, state->no_kernel.text, state->no_kernel.remedy);
 	return timer_contexts_effective(step, TIMER_USER, NULL);
@@ -420,6 +414,7 @@ static int timer_add_kernel(struct step *step, struct timer_state *state, unsign
 static bool timer_on_cobalt(const struct step *step)
 {
 	const char *text = option_text(&step->options, "method");
+	struct message why;
 
 	while (*text) {
 		const struct timer_method *method = timer_cobalt_methods;
@@ -431,7 +426,8 @@ static bool timer_on_cobalt(const struct step *step)
 			return false;
 		text += size + (text[size] == ',');
 	}
-	return timer_contexts_asked(step) == TIMER_USER;
+	return timer_contexts_asked(step) == TIMER_USER ||
+	       !timer_module_cobalt.look(NULL, false, &why);
 }
 
 /* The user's threads, each waiting by itself. */
@@ -469,7 +465,7 @@ static void timer_read_common(const struct step *step, struct timer_thread *comm
 static int timer_count(const struct timer_state *state, const struct cpulist *cpus,
 		       unsigned int contexts)
 {
-	int all = state->kernel.backend ? 1 : 0;
+	int all = state->kernel.timers;
 
 	for (int i = 0;
 	     (contexts & TIMER_USER & ~state->kernel.contexts) && i < state->method_count; i++)
@@ -502,8 +498,7 @@ static int timer_setup(struct step *step)
 		err = timer_wants_dither(step, state, &dithered);
 	common->dither = dithered ? 0 : -1;
 	if (!err && (contexts & ~(unsigned int)TIMER_USER))
-		err = step->core == &core_linux ? timer_choose_backend(step, state, contexts) :
-						  timer_only_user(step, state, contexts);
+		err = timer_choose_backend(step, state, contexts);
 	if (!err)
 		all = timer_count(state, &cpus, contexts);
 	slots = all;

@@ -42,8 +42,8 @@ struct timer_thread {
 	int per_cpu; /* threads of the method on each CPU */
 	int64_t interval_ns;
 	int64_t for_ns;	 /* 0: no end */
-	int64_t periods; /* at most so many grid points */
-	int64_t samples; /* at most so many samples */
+	int64_t periods; /* maximum number of grid points */
+	int64_t samples; /* maximum number of samples */
 	int64_t limit_ns;
 	bool aligned;	  /* due at the same time on all CPUs */
 	sigset_t signals; /* to wait for */
@@ -96,6 +96,8 @@ int64_t timer_missed(struct step *step, struct series *latency, int64_t missed, 
 struct timer_backend {
 	const char *name; /* the label `method` of its series */
 	bool user;	  /* the user thread, too, waits for its timer */
+	bool dither;	  /* its due times can be moved */
+	bool apart;	  /* each context has its own timer */
 	/* Whether it is there. 0, or -errno with reason and remedy. */
 	int (*look)(const struct timer_thread *common, bool dithered, struct message *why);
 	int (*setup)(struct step *step, struct timer_kernel *kernel);
@@ -115,6 +117,7 @@ struct timer_kernel {
 	unsigned int contexts; /* that the backend measures */
 	const struct timer_thread *common;
 	const struct cpulist *cpus; /* in setup() */
+	int timers;		    /* on each CPU */
 	int slots;		    /* due times over the period, one after the other */
 	void *state;
 };
@@ -123,6 +126,7 @@ struct timer_kernel {
 extern const struct timer_method timer_cobalt_methods[];
 
 extern const struct timer_backend timer_module;
+extern const struct timer_backend timer_module_cobalt;
 extern const struct timer_backend timer_tracer;
 
 /* A series of @context on a grid and, with dither, its companion (else -1): -errno, or 0. */

@@ -3,7 +3,8 @@
  * Timer latency in interrupt, kernel and user context, by the kernel module: one timer on each CPU,
  * whose handler stamps and wakes the kernel's thread and the user's. Steps 1 and 2 of the path of a
  * sample for these: kmod/source_hrtimer.c stamps the first two, events.c takes them out; the loop below is
- * the user's thread.
+ * the user's thread. On the core Cobalt the timer, its handler and the kernel's thread are those of
+ * the core (kmod/core_cobalt.c), and the user's thread waits by its own method.
  */
 #include <errno.h>
 #include <string.h>
@@ -37,6 +38,16 @@ static int timer_module_look(const struct timer_thread *common, bool dithered, s
 		return fd;
 	close(fd);
 	return 0;
+}
+
+static int timer_module_look_cobalt(const struct timer_thread *common, bool dithered,
+				    struct message *why)
+{
+	struct rtgauge_source source;
+
+	(void)common;
+	(void)dithered;
+	return events_source("cobalt", "", &source, why);
 }
 
 /* --- the user's thread --- */
@@ -106,11 +117,15 @@ static int timer_module_add_user(struct step *step, struct timer_kernel *kernel,
 				&t->grid.series, &t->grid.dither);
 }
 
-static int timer_module_add(struct step *step, struct timer_kernel *kernel, int number, int cpu)
+/* @contexts: of those of the kernel's, which share the session's timer. */
+static int timer_module_add(struct step *step, struct timer_kernel *kernel, unsigned int contexts,
+			    int number, int cpu)
 {
 	struct timer_module_state *state = kernel->state;
 	struct events_session *s = &state->sessions[number];
 	const struct timer_thread *common = kernel->common;
+	int priority = (int)option_number(&step->options, "priority");
+	bool cobalt = kernel->backend == &timer_module_cobalt;
 	int err;
 
 	for (int i = 0; i < EVENTS_GRIDS; i++)
@@ -121,33 +136,51 @@ static int timer_module_add(struct step *step, struct timer_kernel *kernel, int 
 		.kind = RTGAUGE_KIND_TIMER,
 		.source = RTGAUGE_SOURCE_AUTO,
 		.cpu = (uint32_t)cpu,
-		.contexts = (kernel->contexts & TIMER_IRQ ? RTGAUGE_CONTEXT_IRQ : 0U) |
-			    (kernel->contexts & TIMER_KERNEL ? RTGAUGE_CONTEXT_KERNEL : 0U) |
-			    (kernel->contexts & TIMER_USER ? RTGAUGE_CONTEXT_USER : 0U),
-		.flags = common->dither >= 0 ? RTGAUGE_SETUP_DITHER : 0U,
+		.contexts = (contexts & TIMER_IRQ ? RTGAUGE_CONTEXT_IRQ : 0U) |
+			    (contexts & TIMER_KERNEL ? RTGAUGE_CONTEXT_KERNEL : 0U) |
+			    (contexts & TIMER_USER ? RTGAUGE_CONTEXT_USER : 0U),
+		.flags = (common->dither >= 0 ? RTGAUGE_SETUP_DITHER : 0U) |
+			 (cobalt ? RTGAUGE_SETUP_COBALT : 0U),
 		.room = events_room(common->interval_ns),
 		.interval_ns = (uint64_t)common->interval_ns,
 		.events = common->samples == INT64_MAX ? 0 : (uint64_t)common->samples,
 		.periods = common->for_ns ? (uint64_t)common->periods : 0,
+		.thread = cobalt && contexts & TIMER_KERNEL ? (uint32_t)priority : 0,
 	};
-	err = events_add(step, s, (int)option_number(&step->options, "priority"));
-	if (!err && (kernel->contexts & TIMER_IRQ))
+	err = events_add(step, s, priority);
+	if (!err && (contexts & TIMER_IRQ))
 		err = timer_add_series(step, "irq", timer_module.name, cpu, -1, common, 0,
 				       &s->grid[TIMER_GRID_IRQ].series,
 				       &s->grid[TIMER_GRID_IRQ].dither);
-	if (!err && (kernel->contexts & TIMER_KERNEL))
+	if (!err && (contexts & TIMER_KERNEL))
 		err = timer_add_series(step, "kernel", timer_module.name, cpu, s->worker, common, 0,
 				       &s->grid[TIMER_GRID_KERNEL].series,
 				       &s->grid[TIMER_GRID_KERNEL].dither);
-	if (!err && (kernel->contexts & TIMER_USER))
+	if (!err && (contexts & TIMER_USER))
 		err = timer_module_add_user(step, kernel, number, cpu);
+	return err;
+}
+
+/* Its timer, or one for each context. */
+static int timer_module_add_cpu(struct step *step, struct timer_kernel *kernel, int *number,
+				int cpu)
+{
+	unsigned int left = kernel->contexts;
+	int err = 0;
+
+	while (left && !err) {
+		unsigned int contexts = kernel->backend->apart ? left & -left : left;
+
+		err = timer_module_add(step, kernel, contexts, (*number)++, cpu);
+		left &= ~contexts;
+	}
 	return err;
 }
 
 static int timer_module_setup(struct step *step, struct timer_kernel *kernel)
 {
 	struct timer_module_state *state = step_alloc(step, 1, sizeof(*state));
-	size_t count = (size_t)cpulist_count(kernel->cpus);
+	size_t count = (size_t)(cpulist_count(kernel->cpus) * kernel->timers);
 	int number = 0, err = 0;
 
 	kernel->state = state;
@@ -162,18 +195,20 @@ static int timer_module_setup(struct step *step, struct timer_kernel *kernel)
 		state->sessions[i].fd = -1;
 	for (int cpu = cpulist_next(kernel->cpus, 0); cpu >= 0 && !err;
 	     cpu = cpulist_next(kernel->cpus, cpu + 1))
-		err = timer_module_add(step, kernel, number++, cpu);
+		err = timer_module_add_cpu(step, kernel, &number, cpu);
 	return err;
 }
 
-/* One after the other over the period, or at the same time, as threads of user space are. */
+/* One after the other over the period, or at the same time, as threads of user space are; after those
+ * that wait by themselves. */
 static int timer_module_start(struct step *step, struct timer_kernel *kernel)
 {
 	const struct timer_module_state *state = kernel->state;
-	int err = 0;
+	bool aligned = kernel->common->aligned;
+	int first = kernel->slots - (aligned ? kernel->timers : state->count), err = 0;
 
 	for (int i = 0; i < state->count && !err; i++) {
-		int slot = kernel->common->aligned ? 0 : i;
+		int slot = first + (aligned ? i % kernel->timers : i);
 		int64_t first_ns = step_first_due_ns(step) +
 				   kernel->common->interval_ns / kernel->slots * slot;
 
@@ -203,7 +238,19 @@ static void timer_module_cleanup(struct timer_kernel *kernel)
 const struct timer_backend timer_module = {
 	.name = "module",
 	.user = true,
+	.dither = true,
 	.look = timer_module_look,
+	.setup = timer_module_setup,
+	.start = timer_module_start,
+	.collect = timer_module_collect,
+	.cleanup = timer_module_cleanup,
+};
+
+const struct timer_backend timer_module_cobalt = {
+	.name = "module",
+	.dither = true,
+	.apart = true,
+	.look = timer_module_look_cobalt,
 	.setup = timer_module_setup,
 	.start = timer_module_start,
 	.collect = timer_module_collect,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Timer latency of signals: a POSIX timer whose signal goes to the measuring thread, and the
- * interval timer of a process. The signals are waited for, not handled. Steps 1 and 2 of the path
- * of a sample.
+ * interval timer of a process. The thread waits for the signals, without a handler. Steps 1 and 2
+ * of the path of a sample.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Timer latency by sleeping: clock_nanosleep until a due time, with SCHED_FIFO or inside a
- * SCHED_DEADLINE reservation, and nanosleep for a time.
- *
- * Steps 1 and 2 of the path of a sample: the timer interrupt comes, the kernel wakes the thread
- * that waits, and the first thing it does is to read the clock.
+ * SCHED_DEADLINE reservation, and nanosleep for a time. Steps 1 and 2 of the path of a sample: the
+ * timer interrupt comes, the kernel wakes the waiting thread, and the thread reads the clock first.
  */
 #include <errno.h>
 #include <sys/syscall.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Timer latency in interrupt and kernel context by the kernel's own tracer, timerlat: a timer and a
- * thread on each CPU, which stamp and say their latency in the trace. It runs in a trace instance of
- * the agent's own. Steps 1 and 2 of the path of a sample for these are the kernel's
- * (kernel/trace/trace_osnoise.c); timerlat.c reads its lines.
+ * Timer latency in interrupt and kernel context with the kernel's own tracer, timerlat: a timer and
+ * a thread on each CPU, which write their latency to the trace. The agent uses a trace instance of
+ * its own. Steps 1 and 2 of the path of a sample are in the kernel (kernel/trace/trace_osnoise.c).
+ * timerlat.c reads its lines.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -20,7 +20,7 @@
 
 #define TRACER_NAME "timerlat"
 #define TRACER_MIN_NS (100 * NSEC_PER_USEC)
-/* What trace_pipe gives at once, and the longest line. */
+/* Maximum bytes of one read of trace_pipe, and of a line. */
 #define TRACER_TEXT (64 * 1024)
 /* Room for so many seconds, at so many bytes for the two events of a period. */
 #define TRACER_SECONDS 6
@@ -192,7 +192,7 @@ static int tracer_set(struct step *step, const char *folder, const char *name, c
 		return 0;
 	snprintf(reason, sizeof(reason), "%s cannot be set to %s: %s", path, value,
 		 err ? value_reason(err) : found);
-	return step_skip(step, reason, "run as root, with nobody else using the tracer");
+	return step_skip(step, reason, "run as root, while no other program uses the tracer");
 }
 
 static int tracer_set_all(struct step *step, const char *folder, const struct tracer *tracer)
@@ -225,7 +225,7 @@ static int tracer_put(const struct tracer *tracer, const char *file, const char 
 	return value_put(path, value);
 }
 
-/* The instance goes as a whole, so what is set in it needs no putting back. */
+/* The instance is removed as a whole, so its settings are not restored. */
 static int tracer_make(struct step *step, const char *folder, struct tracer *tracer)
 {
 	int64_t bytes =
@@ -264,7 +264,7 @@ static int tracer_configure(struct step *step, struct timer_kernel *kernel)
 				 "omit --keep-settings");
 	snprintf(name, sizeof(name), TRACER_NAME "/%d", tracer->cpus[0].cpu);
 	if (tracer_thread(name))
-		return step_skip(step, "somebody else is using the timerlat tracer",
+		return step_skip(step, "another program is using the timerlat tracer",
 				 "end it, and measure again");
 	if (tracer_value_has(folder, "osnoise/options", "NO_OSNOISE_WORKLOAD"))
 		return step_skip(step, "the timerlat tracer is set to have no threads of its own",

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Included before each file that is compiled a second time for tasks of the Cobalt core (ON_COBALT,
+ * agent/meson.build). POSIX functions are then those of the core, and the file's definitions get
+ * names of their own. So loops on Linux contain no code for the core, and loops on the core none
+ * for Linux.
+ */
+#ifndef RTGAUGE_ON_COBALT_H
+#define RTGAUGE_ON_COBALT_H
+
+#include "core/cobalt_posix.h"
+
+/* clang-format off */
+#define clock_nanosleep cobalt_clock_nanosleep
+#define getrusage cobalt_getrusage
+#define mq_close cobalt_mq_close
+#define mq_open cobalt_mq_open
+#define mq_receive cobalt_mq_receive
+#define mq_send cobalt_mq_send
+#define mq_timedreceive cobalt_mq_timedreceive
+#define mq_unlink cobalt_mq_unlink
+#define nanosleep cobalt_nanosleep
+#define pthread_cond_destroy cobalt_pthread_cond_destroy
+#define pthread_cond_init cobalt_pthread_cond_init
+#define pthread_cond_signal cobalt_pthread_cond_signal
+#define pthread_cond_wait cobalt_pthread_cond_wait
+#define pthread_mutex_destroy cobalt_pthread_mutex_destroy
+#define pthread_mutex_init cobalt_pthread_mutex_init
+#define pthread_mutex_lock cobalt_pthread_mutex_lock
+#define pthread_mutex_unlock cobalt_pthread_mutex_unlock
+#define pthread_mutexattr_destroy cobalt_pthread_mutexattr_destroy
+#define pthread_mutexattr_init cobalt_pthread_mutexattr_init
+#define pthread_mutexattr_setprioceiling cobalt_pthread_mutexattr_setprioceiling
+#define pthread_mutexattr_setprotocol cobalt_pthread_mutexattr_setprotocol
+#define pthread_mutexattr_setrobust cobalt_pthread_mutexattr_setrobust
+#define pthread_mutexattr_settype cobalt_pthread_mutexattr_settype
+#define sched_rr_get_interval cobalt_sched_rr_get_interval
+#define sched_yield cobalt_sched_yield
+#define sem_destroy cobalt_sem_destroy
+#define sem_getvalue cobalt_sem_getvalue
+#define sem_init cobalt_sem_init
+#define sem_post cobalt_sem_post
+#define sem_timedwait cobalt_sem_timedwait
+#define sem_trywait cobalt_sem_trywait
+#define sem_wait cobalt_sem_wait
+#define sigtimedwait cobalt_sigtimedwait
+#define sigwaitinfo cobalt_sigwaitinfo
+
+#define ensemble_asleep cobalt_ensemble_asleep
+#define ensemble_await cobalt_ensemble_await
+#define ensemble_await_posts cobalt_ensemble_await_posts
+#define ensemble_change_priority cobalt_ensemble_change_priority
+#define ensemble_disturbed cobalt_ensemble_disturbed
+#define ensemble_fail cobalt_ensemble_fail
+#define ensemble_gate cobalt_ensemble_gate
+#define ensemble_goes_on cobalt_ensemble_goes_on
+#define ensemble_join cobalt_ensemble_join
+#define ensemble_loop cobalt_ensemble_loop
+#define ensemble_move cobalt_ensemble_move
+#define ensemble_open cobalt_ensemble_open
+#define ensemble_pause cobalt_ensemble_pause
+#define ensemble_post cobalt_ensemble_post
+#define ensemble_release cobalt_ensemble_release
+#define ensemble_resume cobalt_ensemble_resume
+#define ensemble_series cobalt_ensemble_series
+#define ensemble_setup cobalt_ensemble_setup
+#define ensemble_sleep_on cobalt_ensemble_sleep_on
+#define ensemble_slept cobalt_ensemble_slept
+#define ensemble_spin cobalt_ensemble_spin
+#define ensemble_start cobalt_ensemble_start
+#define ensemble_tested cobalt_ensemble_tested
+#define ensemble_wait cobalt_ensemble_wait
+#define handover_begin cobalt_handover_begin
+#define handover_close cobalt_handover_close
+#define handover_contexts cobalt_handover_contexts
+#define handover_done cobalt_handover_done
+#define handover_end cobalt_handover_end
+#define handover_evaluate cobalt_handover_evaluate
+#define handover_fail cobalt_handover_fail
+#define handover_finish cobalt_handover_finish
+#define handover_judge_waiters cobalt_handover_judge_waiters
+#define handover_next cobalt_handover_next
+#define handover_open cobalt_handover_open
+#define handover_options cobalt_handover_options
+#define handover_own_ipc cobalt_handover_own_ipc
+#define handover_pause cobalt_handover_pause
+#define handover_pid_lives cobalt_handover_pid_lives
+#define handover_rest cobalt_handover_rest
+#define handover_setup cobalt_handover_setup
+#define handover_skip cobalt_handover_skip
+#define handover_switches cobalt_handover_switches
+#define handover_tables cobalt_handover_tables
+#define handover_tables_judged cobalt_handover_tables_judged
+#define handover_tell_waiters cobalt_handover_tell_waiters
+#define handover_verdicts cobalt_handover_verdicts
+#define handover_wake_in_turn cobalt_handover_wake_in_turn
+#define mutex_kind_init cobalt_mutex_kind_init
+#define mutex_kind_protocols cobalt_mutex_kind_protocols
+#define mutex_kind_skipped cobalt_mutex_kind_skipped
+#define mutex_links_add cobalt_mutex_links_add
+#define mutex_links_double_switches cobalt_mutex_links_double_switches
+#define mutex_links_setup cobalt_mutex_links_setup
+#define mutex_links_verdict cobalt_mutex_links_verdict
+#define mutex_protocol_names cobalt_mutex_protocol_names
+#define syscalls_put cobalt_syscalls_put
+
+#define condvar_measurement condvar_cobalt
+#define mq_posix_measurement mq_posix_cobalt
+#define mutex_chain_measurement mutex_chain_cobalt
+#define mutex_contended_measurement mutex_contended_cobalt
+#define mutex_handover_measurement mutex_handover_cobalt
+#define mutex_inversion_measurement mutex_inversion_cobalt
+#define mutex_uncontended_measurement mutex_uncontended_cobalt
+#define round_robin_measurement round_robin_cobalt
+#define sem_contended_measurement sem_contended_cobalt
+#define sem_lifecycle_measurement sem_lifecycle_cobalt
+#define sem_lock_measurement sem_lock_cobalt
+#define sem_order_measurement sem_order_cobalt
+#define sem_uncontended_measurement sem_uncontended_cobalt
+#define signal_measurement signal_cobalt
+#define thread_switch_measurement thread_switch_cobalt
+/* clang-format on */
+
+#endif
