@@ -8,7 +8,8 @@
  *
  * It writes the guest's reads of its counter in user space (anchors: the host knows the time that
  * they returned), the changes of tasks, and in the windows that the host asks for every block of
- * instructions that began. src/rtgauge/causes/ reads what it writes.
+ * instructions that began, with the first argument of functions. src/rtgauge/causes/ reads what
+ * it writes.
  *
  * Arguments: record=FILE (written), control=FILE (shared with the host, struct recorder_control).
  */
@@ -72,14 +73,18 @@ int qemu_plugin_version = 1;
 
 /* --- what is shared with the host (src/rtgauge/causes/recording.py) --- */
 
-#define RECORDER_VERSION 2
+#define RECORDER_VERSION 3
 #define RECORDER_WINDOWS 4096
 #define RECORDER_GROWTH (16UL << 20)
+#define RECORDER_QUIET 10000 /* instructions after which to look for windows again */
 /* struct TimersState of QEMU 7.2 (softmmu/timers-state.h), and its qemu_icount_bias */
 #define RECORDER_TIMERS_BYTES 96
 #define RECORDER_TIMERS_BIAS 40
 #define RECORDER_TASK_BYTES 16384
 #define RECORDER_TASK_ALIGN 64 /* of a task_struct; an instruction may store two registers */
+
+/* Registers of a function's first argument, as numbered for a debugger: rdi, and x0. */
+enum { ARGUMENT_X86 = 5, ARGUMENT_ARM = 0 };
 
 enum record_kind {
 	RECORD_BLOCK = 0,  /* a block of instructions began */
@@ -104,10 +109,16 @@ enum record_end {
 struct record {
 	uint64_t ns;
 	uint64_t address;
-	uint64_t after;	 /* address behind the block: where a call returns to */
-	uint32_t length; /* instructions of the block; bytes of a task */
-	uint16_t kind;
-	uint16_t end;
+	uint64_t after;	   /* address behind the block: where a call returns to */
+	uint16_t length;   /* instructions of the block; bytes of a task */
+	uint8_t kind, end; /* enum record_kind, record_end */
+	uint32_t argument; /* lower half of the register of a function's first argument */
+};
+
+/* As declared by glib, which QEMU is linked with. */
+struct bytes {
+	uint8_t *data;
+	unsigned int length;
 };
 
 struct recorder_control {
@@ -136,10 +147,15 @@ static struct {
 	uint64_t executed;   /* instructions */
 	int64_t jumped;	     /* ns that the clock ran while the processor was halted */
 	const int64_t *bias; /* QEMU's own count of them */
+	uint64_t quiet;	     /* instructions: no window begins before as many were executed */
+	uint64_t expected;   /* where the last block in a window would go on */
 	bool halted, arm, inside;
 	uint64_t task;
+	struct bytes *value;
 	void *(*get_cpu)(int);
 	int (*read_memory)(void *, uint64_t, void *, uint64_t, bool);
+	int (*read_register)(void *, struct bytes *, int);
+	struct bytes *(*set_size)(struct bytes *, unsigned int);
 } recorder;
 
 static uint64_t now_ns(void)
@@ -172,13 +188,42 @@ full:
 	return NULL;
 }
 
-static void put(enum record_kind kind, uint64_t address, uint64_t after, uint32_t length,
+static void put(enum record_kind kind, uint64_t address, uint64_t after, uint16_t length,
 		enum record_end end)
 {
 	struct record *record = room(sizeof(*record));
 
 	if (record)
-		*record = (struct record){ now_ns(), address, after, length, kind, end };
+		*record = (struct record){ now_ns(), address, after, length, kind, end, 0 };
+}
+
+/*
+ * The first argument, if a function begins here. QEMU keeps the registers of the guest in memory
+ * between two blocks.
+ */
+static uint32_t argument(void)
+{
+	uint32_t low = 0;
+	void *cpu = recorder.get_cpu(0);
+
+	recorder.set_size(recorder.value, 0);
+	if (cpu && recorder.read_register(cpu, recorder.value,
+					  recorder.arm ? ARGUMENT_ARM : ARGUMENT_X86) >= 8)
+		memcpy(&low, recorder.value->data, sizeof(low));
+	return low;
+}
+
+static void put_block(const struct block *block)
+{
+	struct record *record = room(sizeof(*record));
+	bool jumped = block->address != recorder.expected && block->address >> 63;
+
+	recorder.expected = block->after;
+	if (record)
+		*record = (struct record){
+			now_ns(),     block->address, block->after,	      block->length,
+			RECORD_BLOCK, block->end,     jumped ? argument() : 0
+		};
 }
 
 /* The bytes of a task's task_struct, as it is now: names and priorities are in it. */
@@ -194,7 +239,7 @@ static void put_task(uint64_t task)
 	while (cpu && length < RECORDER_TASK_BYTES &&
 	       !recorder.read_memory(cpu, task + length, (char *)(record + 1) + length, 512, false))
 		length += 512;
-	*record = (struct record){ now_ns(), task, 0, length, RECORD_TASK, END_OTHER };
+	*record = (struct record){ now_ns(), task, 0, length, RECORD_TASK, END_OTHER, 0 };
 }
 
 /* True in a window. */
@@ -218,11 +263,16 @@ static bool wanted(void)
 	return true;
 }
 
+/* Most blocks are outside of the windows: no more than one comparison is made for them. */
 static void on_block(unsigned int cpu, void *data)
 {
 	const struct block *block = data;
+	struct recorder_control *control = recorder.control;
+	uint64_t until = RECORDER_QUIET;
 
 	(void)cpu;
+	if (recorder.executed < recorder.quiet)
+		return;
 	if (recorder.halted) {
 		recorder.halted = false;
 		if (*recorder.bias != recorder.jumped) {
@@ -231,10 +281,23 @@ static void on_block(unsigned int cpu, void *data)
 				put(RECORD_JUMP, 0, 0, 0, END_OTHER);
 		}
 	}
-	if (block->end == END_HALT)
-		recorder.halted = true;
-	if (wanted())
-		put(RECORD_BLOCK, block->address, block->after, block->length, block->end);
+	if (wanted()) {
+		put_block(block);
+		return;
+	}
+	if (control->next < control->windows &&
+	    control->window[control->next].from_ns - now_ns() < until)
+		until = control->window[control->next].from_ns - now_ns();
+	recorder.quiet = recorder.executed + until;
+}
+
+/* A block that halts the processor: the clock may jump before the next one. */
+static void on_halting_block(unsigned int cpu, void *data)
+{
+	recorder.quiet = 0;
+	on_block(cpu, data);
+	recorder.quiet = 0;
+	recorder.halted = true;
 }
 
 static void on_counter(unsigned int cpu, void *data)
@@ -332,6 +395,97 @@ static enum record_end end_x86(const uint8_t *code, size_t size)
 	}
 }
 
+/*
+ * Whether an instruction may end its block before the instructions behind it: it accesses memory,
+ * or is not one of those that only compute. A block that never ends early is counted as one.
+ */
+static bool may_stop_arm(uint32_t word)
+{
+	uint32_t group = word >> 25 & 0xf;
+
+	if (group == 0x8 || group == 0x9) /* data processing with a constant */
+		return false;
+	/* data processing of registers, but for the group of pointer authentication */
+	return (group != 0x5 && group != 0xd) || (word >> 21 & 0xff) == 0xd6;
+}
+
+/* An instruction behind the byte 0x0f. */
+static bool may_stop_x86_two(const uint8_t *code, size_t size)
+{
+	bool registers = size > 1 && code[1] >> 6 == 3;
+
+	switch (code[0]) {
+	case 0x1f:	    /* nop */
+	case 0x80 ... 0x8f: /* jumps on a condition */
+		return false;
+	case 0x40 ... 0x4f: /* cmov */
+	case 0x90 ... 0x9f: /* set */
+	case 0xa3:	    /* bt */
+	case 0xaf:	    /* imul */
+	case 0xb6 ... 0xb7: /* movzx */
+	case 0xba:	    /* bt with a constant */
+	case 0xbe ... 0xbf: /* movsx */
+		return !registers;
+	default:
+		return true;
+	}
+}
+
+static bool may_stop_x86(const uint8_t *code, size_t size)
+{
+	bool registers;
+	uint8_t first, middle;
+	size_t at = 0;
+
+	while (at < size && prefix_x86(code[at]))
+		at++;
+	if (at + 1 >= size)
+		return true;
+	first = code[at];
+	if (first == 0x0f)
+		return may_stop_x86_two(code + at + 1, size - at - 1);
+	registers = code[at + 1] >> 6 == 3; /* no operand in memory, if this is a ModRM byte */
+	middle = code[at + 1] >> 3 & 7;
+	switch (first) {
+	case 0x00 ... 0x3f: /* add or adc sbb and sub xor cmp */
+		return (first & 7) > 5 || ((first & 7) < 4 && !registers);
+	case 0x70 ... 0x7f: /* jumps on a condition */
+	case 0xa8 ... 0xa9: /* test with a constant */
+	case 0xb0 ... 0xbf: /* mov of a constant */
+	case 0xe9:
+	case 0xeb: /* jmp */
+		return false;
+	case 0x63: /* movsxd */
+	case 0x69: /* imul */
+	case 0x6b:
+	case 0x80 ... 0x81: /* add or adc sbb and sub xor cmp with a constant */
+	case 0x83 ... 0x8b: /* test xchg mov */
+	case 0xc0 ... 0xc1: /* shifts */
+	case 0xd0 ... 0xd3:
+		return !registers;
+	case 0xc6 ... 0xc7: /* mov of a constant */
+		return !registers || middle;
+	case 0x8d: /* lea */
+		return registers;
+	case 0xf6 ... 0xf7: /* test not neg mul; div divides by zero */
+		return !registers || middle > 5;
+	case 0xfe ... 0xff: /* inc dec */
+		return !registers || middle > 1;
+	default:
+		return true;
+	}
+}
+
+static bool may_stop(const uint8_t *code, size_t size)
+{
+	uint32_t word;
+
+	if (!recorder.arm)
+		return may_stop_x86(code, size);
+	memcpy(&word, code, sizeof(word));
+	return may_stop_arm(word);
+}
+
 /* Whether an instruction reads the counter that the clock is made of. */
 static bool reads_counter(const uint8_t *code, size_t size)
 {
@@ -410,12 +564,24 @@ static void on_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		.length = count,
 		.end = recorder.arm ? end_arm(word) : end_x86(code, size),
 	};
-	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, block);
-	for (size_t i = 0; i < count; i++) {
+	qemu_plugin_register_vcpu_tb_exec_cb(tb,
+					     block->end == END_HALT ? on_halting_block : on_block,
+					     QEMU_PLUGIN_CB_NO_REGS, block);
+	/*
+	 * Instructions that only compute are counted with the next one that may stop. QEMU drops
+	 * the last one again if it crosses a page, so the one before it may be the last.
+	 */
+	for (size_t i = 0, counted = 0; i < count; i++) {
 		insn = qemu_plugin_tb_get_insn(tb, i);
-		qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64,
-							   &recorder.executed, 1);
-		if (reads_counter(qemu_plugin_insn_data(insn), qemu_plugin_insn_size(insn)))
+		code = qemu_plugin_insn_data(insn);
+		size = qemu_plugin_insn_size(insn);
+		if (i + 2 >= count || may_stop(code, size)) {
+			qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64,
+								   &recorder.executed,
+								   i + 1 - counted);
+			counted = i + 1;
+		}
+		if (reads_counter(code, size))
 			qemu_plugin_register_vcpu_insn_exec_cb(
 				insn, on_counter, QEMU_PLUGIN_CB_NO_REGS,
 				(void *)qemu_plugin_insn_vaddr(insn));
@@ -446,6 +612,7 @@ static int refuse(const char *why)
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
 	const char *record = NULL, *control = NULL;
+	struct bytes *(*make)(void);
 	int file;
 
 	for (int i = 0; i < argc; i++) {
@@ -460,8 +627,15 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	recorder.bias = find_bias();
 	*(void **)&recorder.get_cpu = dlsym(RTLD_DEFAULT, "qemu_get_cpu");
 	*(void **)&recorder.read_memory = dlsym(RTLD_DEFAULT, "cpu_memory_rw_debug");
-	if (!recorder.bias || !recorder.get_cpu || !recorder.read_memory)
+	*(void **)&recorder.read_register =
+		dlsym(RTLD_DEFAULT,
+		      recorder.arm ? "aarch64_cpu_gdb_read_register" : "x86_cpu_gdb_read_register");
+	*(void **)&make = dlsym(RTLD_DEFAULT, "g_byte_array_new");
+	*(void **)&recorder.set_size = dlsym(RTLD_DEFAULT, "g_byte_array_set_size");
+	if (!recorder.bias || !recorder.get_cpu || !recorder.read_memory ||
+	    !recorder.read_register || !make || !recorder.set_size)
 		return refuse("this QEMU does not export what it needs");
+	recorder.value = make();
 	file = open(control, O_RDWR | O_CLOEXEC);
 	recorder.file = open(record, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (file < 0 || recorder.file < 0)

@@ -8,45 +8,74 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from rtgauge.causes.model import CLASSES, Segment
+from rtgauge.causes.model import CLASSES, Segment, Task
 
-__all__ = ["ORDINARY", "blame", "main_segment", "microseconds"]
+__all__ = ["blame", "main_segment", "microseconds", "ordinary"]
 
 ORDINARY: Final = 2.0
-"""A sample within this many times the median of its series is an ordinary one."""
+NEAR_NS: Final = 3_000
+
+
+def ordinary(latency_ns: int, median_ns: float) -> bool:
+    """Whether a sample is ordinary: within twice the median of its series, or at most 3 µs above.
+
+    A handler takes about 1 µs, and the delivery of an interrupt varies by as much."""
+    return latency_ns <= max(ORDINARY * median_ns, median_ns + NEAR_NS)
 
 
 def blame(
     segments: Sequence[Segment], latency_ns: int, median_ns: float
 ) -> tuple[str, Segment | None]:
-    """The sentence, and the segment that it is about; None if nobody is to blame."""
-    if latency_ns <= ORDINARY * median_ns:
+    """The sentence, and the segment that it is about; None for an ordinary sample."""
+    if ordinary(latency_ns, median_ns):
         median = microseconds(int(median_ns))
         return f"nobody: an ordinary sample. The median of the series is {median}", None
     main = main_segment(segments)
     if main is None:
         return "", None
+    rest = latency_ns - sum(one.length_ns for one in segments)
+    if rest > main.length_ns:
+        return f"not seen: {rest / 1000:.3f} of {microseconds(latency_ns)} is not explained", None
     took = f"{main.length_ns / 1000:.3f} of {microseconds(latency_ns)}"
     return f"{_sentence(main)} ({took})", main
 
 
 def main_segment(segments: Sequence[Segment]) -> Segment | None:
-    """What took most of a sample: segments of one class and task together, as one segment."""
-    total: Counter[tuple[str, str]] = Counter()
+    """What took most of a sample: segments of one class and task together, as one segment. Those of
+    a lock have one function and one owner."""
+    segments = _owned(segments)
+    total: Counter[tuple[str, str, Task | None]] = Counter()
     for one in segments:
         total[_key(one)] += one.length_ns
     if not total:
         return None
     key, length = total.most_common(1)[0]
     same = [one for one in segments if _key(one) == key]
-    owner = next((one.owner for one in same if one.owner), None)
-    longest = max(same, key=lambda one: one.length_ns)
-    return replace(longest, length_ns=length, owner=owner)
+    return replace(max(same, key=lambda one: one.length_ns), length_ns=length)
 
 
-def _key(segment: Segment) -> tuple[str, str]:
+def _owned(segments: Sequence[Segment]) -> list[Segment]:
+    """The segments, those of a lock with the owner. In some of a replay the waiting task itself
+    runs, before it leaves the CPU and after it is back. A trace has no functions, and a segment
+    without an owner there may be of another lock."""
+    owned = list(segments)
+    for places in (range(len(owned)), reversed(range(len(owned)))):
+        owners: dict[str, Task] = {}
+        for place in places:
+            one = owned[place]
+            if one.kind != "lock" or not one.function:
+                continue
+            if one.owner:
+                owners[one.function] = one.owner
+            elif one.function in owners:
+                owned[place] = replace(one, owner=owners[one.function])
+    return owned
+
+
+def _key(segment: Segment) -> tuple[str, str, Task | None]:
     lock = segment.kind == "lock"
-    return segment.kind, segment.function if lock or not segment.task else segment.task.name
+    name = segment.function if lock or not segment.task else segment.task.name
+    return segment.kind, name, segment.owner if lock else None
 
 
 def _sentence(main: Segment) -> str:

@@ -8,6 +8,7 @@ segment. So the segments cover the sample, and their lengths add up to it.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import re
 from collections import Counter
@@ -55,6 +56,7 @@ _SWITCH: Final = re.compile(
     r"|do_idle|cpu_startup_entry|irqentry_exit_cond_resched|raw_irqentry_exit_cond_resched"
 )
 _WAKES: Final = "try_to_wake_up"
+LOW: Final = 0xFFFFFFFF
 
 
 class Step(NamedTuple):
@@ -67,6 +69,8 @@ class Step(NamedTuple):
     stack: tuple[str, ...]
     """The outermost function first. Entries of interrupts and exceptions begin with ``!``."""
     halted: bool = False
+    woken: int = 0
+    """The task that the kernel begins to wake here: the lower half of its address, else 0."""
 
 
 @dataclass(frozen=True)
@@ -85,18 +89,24 @@ def walk(pieces: Iterable[NDArray[np.void]], symbols: Symbols, since: int = 0) -
     held = stack  # that of the last block
     task = leaving = time = 0
     # the last block: it lasts until the next one begins
-    begun, least, ends, after, name, by = -1, 0, OTHER, 0, "", 0
+    begun, least, ends, after, name, by, woken = -1, 0, OTHER, 0, "", 0, 0
     jumped = False
-    for time, address, behind, length, kind, leaves in _rows(pieces, symbols):
+
+    def ended() -> Step:
+        frames = tuple([one for one, _ in held])
+        return Step(begun, time - begun, by, frames, jumped, woken)
+
+    for time, address, behind, length, kind, leaves, argument in _rows(pieces, symbols):
         if kind == BLOCK:
             if begun >= 0:
                 if time >= since:
-                    yield Step(begun, time - begun, by, tuple([one for one, _ in held]), jumped)
+                    yield ended()
                 if not jumped and time - begun < least:
                     ends = OTHER  # an exception ended it before its last instruction
             last = (name, ends, after)
             name, offset = symbols.at(address)
             stack = held = _stack_of(stack, name, address, offset, last)
+            woken = argument if name == _WAKES and not offset else 0
             begun, least, ends, after, by, jumped = time, length, leaves, behind, task, False
         elif kind == FROM:
             leaving = address
@@ -112,12 +122,12 @@ def walk(pieces: Iterable[NDArray[np.void]], symbols: Symbols, since: int = 0) -
                 # halted since before the window
                 yield Step(0, time, task, (), halted=True)
     if begun >= 0 and time >= since:
-        yield Step(begun, time - begun, by, tuple([one for one, _ in held]), jumped)
+        yield ended()
 
 
 def _rows(
     pieces: Iterable[NDArray[np.void]], symbols: Symbols
-) -> Iterator[tuple[int, int, int, int, int, int]]:
+) -> Iterator[tuple[int, int, int, int, int, int, int]]:
     """The records without the blocks that change nothing: such a block continues the one recorded
     right before it, in the same function, and neither of them ends with a call or the like."""
     for piece in pieces:
@@ -166,7 +176,7 @@ def _entered(name: str, offset: int, before: str) -> bool:
 
 
 def _returned(stack: list[tuple[str, int]], address: int) -> list[tuple[str, int]]:
-    """The stack after a return to an address. One that nobody called from here belongs to a call
+    """The stack after a return to an address. One that was not called from here belongs to a call
     before the window."""
     for place in range(len(stack) - 1, -1, -1):
         if stack[place][1] == address:
@@ -228,26 +238,26 @@ def cut(steps: Iterable[Step], due: int, stamp: int, tasks: Tasks, *, handler: b
     if not inside:
         return Cut((), stamp - due)
     target = 0 if handler else inside[-1].task
-    classes = _Classes(tasks, target)
+    classes = _Classes(tasks, target, inside)
     parts: list[_Part] = []
     covered = 0
-    for one in inside:
+    for place, one in enumerate(inside):
         begin, end = max(one.time, due), min(one.time + one.length_ns, stamp)
-        kind, function = classes.of(one)
-        if not parts or (parts[-1].kind, parts[-1].task) != (kind, one.task):
-            parts.append(_Part(begin - due, kind, one.task, classes.waiting_for))
+        kind, function = classes.of(place, one)
+        owner = classes.owner if kind == "lock" else 0
+        if not parts or parts[-1].key != (kind, one.task, owner):
+            parts.append(_Part(begin - due, (kind, one.task, owner), classes.waiting_for))
         parts[-1].add(one, end - begin, function)
         covered += end - begin
-    return Cut(tuple(part.segment(tasks, target) for part in parts), stamp - due - covered)
+    return Cut(tuple(part.segment(tasks) for part in parts), stamp - due - covered)
 
 
 class _Part:
-    """A segment while it grows."""
+    """A segment while it grows. ``key``: its class, the task that runs, and the lock's owner."""
 
-    def __init__(self, begin_ns: int, kind: str, task: int, stack: tuple[str, ...]) -> None:
+    def __init__(self, begin_ns: int, key: tuple[str, int, int], stack: tuple[str, ...]) -> None:
         self.begin_ns = begin_ns
-        self.kind = kind
-        self.task = task
+        self.key = key
         self._waiting = stack
         self._functions: Counter[str] = Counter()
         self._stacks: dict[str, Counter[tuple[str, ...]]] = {}
@@ -261,21 +271,21 @@ class _Part:
         if function:
             self._named[function] += length_ns
 
-    def segment(self, tasks: Tasks, target: int) -> Segment:
-        """The segment, complete. The task that runs while the target waits for a lock holds it."""
+    def segment(self, tasks: Tasks) -> Segment:
+        """The segment, complete."""
+        kind, task, owner = self.key
         top = self._functions.most_common(1)[0][0]
         stack = self._stacks[top].most_common(1)[0][0]
-        task, lock = tasks.task(self.task), self.kind == "lock"
         named = UNLOADED not in (top, *stack)
         return Segment(
             begin_ns=self.begin_ns,
             length_ns=sum(self._functions.values()),
-            kind=self.kind,
+            kind=kind,
             certainty="exact" if named else "inferred",
-            task=task,
+            task=tasks.task(task),
             function=self._named.most_common(1)[0][0] if self._named else top,
-            stack=_shown(self._waiting if lock else stack),
-            owner=task if lock and self.task != target else None,
+            stack=_shown(self._waiting if kind == "lock" else stack),
+            owner=tasks.task(owner) if owner else None,
             functions=tuple(self._functions.most_common(FUNCTIONS_MAX)),
         )
 
@@ -286,17 +296,95 @@ def _shown(stack: Sequence[str]) -> tuple[str, ...]:
     return tuple(one for place, one in enumerate(names) if names[place - 1 : place] != [one])
 
 
+class _Turn(NamedTuple):
+    """From a block on, the target depends on this task: on itself since it was woken, and before
+    that on a task that is going to wake it."""
+
+    place: int
+    task: int
+
+
+class _Index:
+    """Where a task runs, and where it is woken: the places of blocks, in the order of time."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._runs: dict[int, list[int]] = {}
+        self._woken: dict[int, list[int]] = {}
+        for place, step in enumerate(steps):
+            self._runs.setdefault(step.task, []).append(place)
+            if step.woken:
+                self._woken.setdefault(step.woken, []).append(place)
+
+    def runs(self, task: int, since: int = 0) -> int | None:
+        """The first place from ``since`` on at which that task runs."""
+        return _from(self._runs.get(task, ()), since)
+
+    def ran(self, task: int, until: int) -> int | None:
+        """The last place before ``until`` at which it runs."""
+        places = self._runs.get(task, ())
+        at = bisect.bisect_left(places, until)
+        return places[at - 1] if at else None
+
+    def woken(self, task: int, since: int = 0) -> int | None:
+        return _from(self._woken.get(task & LOW, ()), since)
+
+
+def _from(places: Sequence[int], since: int) -> int | None:
+    at = bisect.bisect_left(places, since)
+    return places[at] if at < len(places) else None
+
+
+def _turns(steps: Sequence[Step], target: int, index: _Index) -> tuple[_Turn, ...]:
+    """The turns, the first one first. Empty: no block woke the target, as of a handler."""
+    turns: list[_Turn] = []
+    known: set[int] = set()
+    task, until = target, len(steps)
+    while task and task not in known:
+        known.add(task)
+        found = index.woken(task)
+        if found is not None and found >= until:
+            found = None
+        irq = found is not None and _last(steps[found].stack, _irq) >= 0
+        ran = None if found is None or irq else index.ran(task, found)
+        if ran is not None and not turns:
+            turns.append(_Turn(0, task))  # it was awake, and then waited for another task
+            break
+        if ran is not None and _lock_at(steps[ran].stack) >= 0:
+            found = None
+        if found is None:
+            if turns:
+                # it was awake, and an interrupt gave it something to do
+                begin = next((at for at in range(until) if _last(steps[at].stack, _irq) >= 0), 0)
+                turns.append(_Turn(begin, task))
+            break
+        turns.append(_Turn(found, task))
+        if irq:
+            break
+        task, until = steps[found].task, found
+    return tuple(reversed(turns))
+
+
 class _Classes:
     """The class of one block after the other."""
 
-    def __init__(self, tasks: Tasks, target: int) -> None:
+    def __init__(self, tasks: Tasks, target: int, steps: Sequence[Step]) -> None:
         self._tasks = tasks
         self._target = target
-        self._woken = False
+        self._steps = steps
+        self._index = _Index(steps)
+        self._turns = _turns(steps, target, self._index)
+        self._turn = -1
+        """The present turn's place among them. -1 before the first."""
+        self._ready = 0
+        """The task of the present turn. 0 before the first."""
+        self._away = -1
+        """The block from which on that task has not run."""
         self.waiting_for: tuple[str, ...] = ()
-        """The stack in which the target waits for a lock, or empty."""
+        """The stack in which that task waits for a lock, or empty."""
+        self.owner = 0
+        """The task that holds the lock, if it is another one."""
 
-    def of(self, step: Step) -> tuple[str, str]:
+    def of(self, place: int, step: Step) -> tuple[str, str]:
         """The class, and the function that a segment of it is named after, if that is not where
         most time was spent."""
         stack = step.stack
@@ -305,36 +393,69 @@ class _Classes:
             _last(stack, _soft),
             _last(stack, _switches),
         )
+        self._follow(place, step, interrupt >= 0)
         if step.halted:
             return "hardware", ""
-        # softirqs in a thread, which holds the lock that the target waits for
-        owner = interrupt < 0 and self.waiting_for and step.task != self._target
-        if max(interrupt, softirq) > switch and not owner:
-            self._woken = self._woken or stack[-1] == _WAKES
+        own = step.task == self._ready
+        # softirqs in a thread, which holds the lock that is waited for
+        others = interrupt < 0 and self.waiting_for and not own
+        if max(interrupt, softirq) > switch and not others:
             kind = "interrupt" if interrupt > softirq else "softirq"
             return kind, _handler(stack, max(interrupt, softirq))
-        if not self._woken:
-            # a thread that handles interrupts or softirqs wakes as well
-            self._woken = bool(stack) and stack[-1] == _WAKES
+        if not self._ready:
             return "interrupts-off", ""
-        if step.task == self._target:
-            return self._own(stack, switch)
-        if self.waiting_for:
+        urgency = self._tasks.urgency
+        if self.waiting_for and not (
+            # the waiting task lends its own priority to the owner
+            step.task not in (self._ready, self.owner) and urgency(step.task) < urgency(self._ready)
+        ):
             return "lock", _wanting(self.waiting_for)
+        if own and step.task == self._target:
+            return ("switch" if switch >= 0 else "return"), ""
         if switch >= 0:
             return "switch", ""
-        if self._tasks.urgency(step.task) <= self._tasks.urgency(self._target):
+        waits = self._target if own else self._ready
+        if urgency(step.task) <= urgency(waits):
             return "higher-priority", ""
         return "preemption-off", ""
 
-    def _own(self, stack: tuple[str, ...], switch: int) -> tuple[str, str]:
-        """The class of the target itself: it ends its switch, waits for a lock, or runs."""
-        if _lock_at(stack) >= 0:
-            if _wanting(stack) or not self.waiting_for:
-                self.waiting_for = stack
-            return "lock", _wanting(self.waiting_for)
-        self.waiting_for = ()
-        return ("switch" if switch >= 0 else "return"), ""
+    def _follow(self, place: int, step: Step, interrupt: bool) -> None:
+        """Whose turn it is, and whether that task waits for a lock."""
+        stack = step.stack
+        while self._turn + 1 < len(self._turns) and self._turns[self._turn + 1].place <= place:
+            self._turn += 1
+        ready = self._turns[self._turn].task if self._turn >= 0 else 0
+        if not self._turns and (self._ready or (bool(stack) and stack[-1] == _WAKES)):
+            ready = self._target  # it is not known which task was woken
+        if ready != self._ready:
+            self._ready, self._away, self.waiting_for = ready, -1, ()
+        if not ready:
+            return
+        if step.task == ready:
+            self._away, self.owner = -1, 0
+            if not interrupt:
+                waits = _lock_at(stack) >= 0
+                if waits and not (self.waiting_for and not _wanting(stack)):
+                    self.waiting_for = stack
+                elif not waits:
+                    self.waiting_for = ()
+        elif self._away < 0:
+            self._away = place
+            self.owner = self._holder(place, step.task) if self.waiting_for else 0
+            if not self.owner:
+                self.waiting_for = ()  # it was preempted while it took or gave back a lock
+
+    def _holder(self, place: int, running: int) -> int:
+        """The task that holds the lock for which the task of this turn stops running: the one that
+        wakes it again. 0: it only was preempted."""
+        if not self._turns:
+            return running
+        runs, woken = self._index.runs(self._ready, place), self._index.woken(self._ready, place)
+        if runs is not None and (woken is None or runs <= woken):
+            return 0
+        if woken is None or _last(self._steps[woken].stack, _irq) >= 0:
+            return running
+        return self._steps[woken].task
 
 
 def _last(stack: Sequence[str], holds: Callable[[str], bool]) -> int:

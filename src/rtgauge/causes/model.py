@@ -87,7 +87,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Remedy:
-    """What to try, and the command that shows whether it helps."""
+    """A remedy, and the command that shows whether it helps."""
 
     text: str
     command: str = ""
@@ -117,7 +117,7 @@ class Cause:
     latency_ns: int
     segments: tuple[Segment, ...]
     rest_ns: int
-    """What no segment covers."""
+    """Time that no segment covers."""
     source: str
     blame: str
     """One sentence: which class, task and function took most of the excess."""

@@ -20,7 +20,7 @@ TRIED: Final = 98
 
 @dataclass(frozen=True)
 class System:
-    """What is known of the system and of the step that was measured."""
+    """Known facts of the system and of the measured step."""
 
     realtime: str
     """As in the environment of the run: ``preempt_rt``, ``voluntary``, …"""

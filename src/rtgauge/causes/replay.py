@@ -103,7 +103,7 @@ def _nearest(anchors: Int64s, times: Int64s) -> Int64s:
 
 @dataclass
 class Guest:
-    """What a replay gave: the recorder's records, the guest's clock and its names."""
+    """Result of a replay: the recorder's records, the guest's clock and its names."""
 
     window: Callable[[int], Iterable[Piece]]
     """The records of the window of that number."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from rtgauge import text
-from rtgauge.causes.blame import ORDINARY, blame
+from rtgauge.causes.blame import blame, ordinary
 from rtgauge.causes.model import Cause, Cost, Segment
 from rtgauge.causes.tracefs.pages import (
     Event,
@@ -23,7 +23,8 @@ from rtgauge.causes.tracefs.pages import (
     read_layout,
     read_page,
 )
-from rtgauge.causes.tracefs.segments import Sample, segments_of
+from rtgauge.causes.tracefs.segments import Sample, segments_of, woken_elsewhere
+from rtgauge.facts.interpret import realtime_model
 
 if TYPE_CHECKING:
     from rtgauge.store import StoredSeries, StoredStep
@@ -45,6 +46,11 @@ _LATE = (
     "The trace of its beginning is missing: it was overwritten before it was read. Use a lighter"
     " load, or measure on fewer CPUs."
 )
+_ELSEWHERE = (
+    "Another CPU woke the thread, and the trace has the events of the thread's CPU only. The timer"
+    " of a CPU with nohz_full may expire on another one."
+)
+_WAITED = "No event shows what the thread was waiting for during the remaining time."
 _MANY = "The trace has more events than rtgauge reads."
 
 
@@ -206,10 +212,11 @@ class Kept:
         return {cpu: list(_with_gaps(runs)) for cpu, runs in found.items()}
 
     def cause(
-        self, one: _Chosen, step: int, series: StoredSeries, start_ns: int, usual_ns: int
+        self, one: _Chosen, step: StoredStep, series: StoredSeries, usual_ns: int, *, threaded: bool
     ) -> Cause:
-        """Where the time of a chosen sample went. ``start_ns``: CLOCK_MONOTONIC of the step's due
-        time 0. ``usual_ns``: the median of its series."""
+        """Where the time of a chosen sample went. ``usual_ns``: the median of its series.
+        ``threaded``: softirqs run in threads only."""
+        start_ns = step.header.start_ns if step.header else 0
         due_ns = one.due_ns + _offset(series, one.index)
         begin = start_ns + due_ns
         end = begin + max(one.value, 0)
@@ -219,18 +226,21 @@ class Kept:
         if run is None:
             unseen = self._errors.get(one.snapshot, "") or (_MANY if self._cut else _LATE)
         else:
-            sample = Sample(
-                begin, end, one.thread, run.begin_ns, self._until(run, one, end), usual_ns
-            )
+            until = self._until(run, one, end)
+            sample = Sample(begin, end, one.thread, run.begin_ns, until, usual_ns, threaded)
             segments, rest = segments_of(sample, run.events)
             if run.begin_ns > begin:
                 unseen = self._errors.get(one.snapshot, _LATE)
-            elif self._until(run, one, end) < end:
+            elif until < end:
                 unseen = self._errors.get(
                     one.snapshot, "There were too many events at its end to keep."
                 )
+            elif woken_elsewhere(sample, run.events):
+                unseen = _ELSEWHERE
+            elif rest:
+                unseen = _WAITED
         return Cause(
-            step=step,
+            step=step.number,
             series=one.series,
             context=series.info.context,
             index=one.index,
@@ -268,7 +278,7 @@ class Kept:
 
     @property
     def losses(self) -> list[str]:
-        """What was to be kept of the trace, and was not: sentences without a period."""
+        """Parts of the trace that should have been kept and were not, without a period."""
         found = []
         if self.dropped:
             samples = text.plural(self.dropped, "sample")
@@ -294,13 +304,13 @@ class Kept:
         """The causes of the chosen samples, in the order of time. ``usual_ns``: series -> its
         median."""
         known = {series.info.series: series for series in step.series}
-        start_ns = step.header.start_ns if step.header else 0
+        threaded = realtime_model(step.facts) == "preempt_rt"
         for one in self.samples:
             series = known.get(one.series)
             if series is not None:
                 usual = int(usual_ns.get(one.series) or 0)
-                cause = self.cause(one, step.number, series, start_ns, usual)
-                outside = _outside(step, one.cpu, cause) if one.value > ORDINARY * usual else ""
+                cause = self.cause(one, step, series, usual, threaded=threaded)
+                outside = "" if ordinary(one.value, usual) else _outside(step, one.cpu, cause)
                 yield replace(cause, unseen=f"{cause.unseen} {outside}".strip())
 
 

@@ -9,14 +9,15 @@ the task which it interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import bisect
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from rtgauge.causes.model import Segment, Task
 from rtgauge.causes.tracefs.pages import HARDIRQ, SOFTIRQ, Event
 
-__all__ = ["Sample", "Tasks", "segments_of"]
+__all__ = ["Sample", "Tasks", "segments_of", "woken_elsewhere"]
 
 DELIVERY_NS: Final = 3_000
 """Up to this, the time from the due moment to the handler is that of the interrupt's delivery."""
@@ -30,7 +31,9 @@ _IDLE = "power/cpu_idle"
 _SOFTIRQ_ENTRY = "irq/softirq_entry"
 _SOFTIRQ_EXIT = "irq/softirq_exit"
 _NO_STATE = 0xFFFFFFFF
-_BLOCKED = 0xFF  # bits of a state in which a task waits
+# Bits of a state in which a task waits. One that waits for work does not have bit 0x02 alone.
+_BLOCKED = 0xFF
+_UNINTERRUPTIBLE = 0x02
 SOFTIRQS: Final = (
     "HI",
     "TIMER",
@@ -49,7 +52,7 @@ SOFTIRQS: Final = (
 class Sample:
     """A sample in the time of the trace: from its due moment to its stamp. ``pid`` is its thread, 0
     for a handler. The trace is complete from ``covered_ns`` to ``until_ns``. ``usual_ns``: the
-    median of its series."""
+    median of its series. ``threaded``: softirqs run in threads only, as with PREEMPT_RT."""
 
     due_ns: int
     end_ns: int
@@ -57,12 +60,13 @@ class Sample:
     covered_ns: int
     until_ns: int
     usual_ns: int = 0
+    threaded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
     """Between two events: what ran. ``preempt``: as of the last interrupt, None if not known.
-    ``idle``: the idle state, None outside of one. ``blocked``: the sample's thread waits again."""
+    ``idle``: the idle state, None outside of one."""
 
     begin_ns: int
     end_ns: int
@@ -71,9 +75,144 @@ class _Stretch:
     task: Task | None
     preempt: int | None
     idle: int | None
-    blocked: bool
     code: str = ""
     """The function that the last interrupt found, if the trace has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """``task`` waits. If another task ended the wait, it was for a lock, and lasts until ``task``
+    runs: the owner still has to give back the lock. ``event``: an interrupt ended it."""
+
+    begin_ns: int
+    end_ns: int
+    owner: int | None
+    """None: unknown, for example because it ran on another CPU."""
+    event: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """Between these times the sample's thread depends on this task: on itself since it was woken,
+    and before that on a task that is going to wake it."""
+
+    begin_ns: int
+    end_ns: int
+    task: int
+    awake: bool = False
+    """It waited again after it had been awake, so its first wait counts."""
+
+
+def _by_task(sample: Sample, events: Sequence[Event]) -> Mapping[int, Sequence[Event]]:
+    """Task -> the events of the sample in which it is woken, or the CPU begins or ceases to run
+    it."""
+    found: dict[int, list[Event]] = {}
+    for event in events:
+        if not sample.due_ns <= event.time_ns < sample.end_ns:
+            continue
+        names = {_SWITCH: ("prev_pid", "next_pid"), _WAKING: ("pid",)}.get(event.name, ())
+        for pid in {event.fields.get(name) for name in names}:
+            if isinstance(pid, int):
+                found.setdefault(pid, []).append(event)
+    return {pid: sorted(some, key=_time) for pid, some in found.items()}
+
+
+def _time(event: Event) -> int:
+    return event.time_ns
+
+
+def _waker(event: Event, sample: Sample) -> int | None:
+    """The task that woke another one; None if an interrupt or its softirqs did."""
+    flags = event.flags or 0
+    interrupt = flags & HARDIRQ or (flags & SOFTIRQ and not sample.threaded)
+    return None if interrupt else event.pid or None
+
+
+def _turns(
+    sample: Sample, events: Sequence[Event], by_task: Mapping[int, Sequence[Event]]
+) -> tuple[_Turn, ...]:
+    """The turns, in the order of time."""
+    found: list[_Turn] = []
+    known: set[int] = set()
+    pid, until = sample.pid, sample.end_ns
+    while pid and pid not in known:
+        known.add(pid)
+        woken = next((one for one in by_task.get(pid, ()) if one.name == _WAKING), None)
+        if woken is not None and woken.time_ns >= until:
+            woken = None
+        awake = woken is not None and _awake(by_task[pid][0], woken, sample, pid)
+        if awake:
+            woken = None
+        if woken is None:
+            # it was awake: the thread since it was due, another one since an interrupt
+            begins = (
+                one.time_ns
+                for one in events
+                if sample.due_ns <= one.time_ns < until and _is_entry(one)
+            )
+            begin_ns = next(begins, until) if found else sample.due_ns
+            found.append(_Turn(begin_ns, until, pid, awake))
+            break
+        found.append(_Turn(woken.time_ns, until, pid))
+        waker = _waker(woken, sample)
+        if waker is None:
+            break
+        pid, until = waker, woken.time_ns
+    return tuple(reversed(found))
+
+
+def _awake(first: Event, woken: Event, sample: Sample, pid: int) -> bool:
+    """Whether a task was awake before its first wake-up of the sample, and then waited again.
+    ``first``: its first event."""
+    if first.fields.get("next_pid") == pid:
+        return True
+    state = first.fields.get("prev_state")
+    blocked = _BLOCKED if pid == sample.pid else _UNINTERRUPTIBLE
+    waited = first.name == _SWITCH and isinstance(state, int) and bool(state & blocked)
+    return waited and _waker(woken, sample) is not None
+
+
+def _waits(
+    turns: Sequence[_Turn], sample: Sample, by_task: Mapping[int, Sequence[Event]]
+) -> Iterator[_Wait]:
+    """When the task of a turn waited, in the order of time."""
+    for turn in turns:
+        # any wait of the sample's thread may be for a lock, once it has run
+        blocked = _BLOCKED if turn.task == sample.pid else _UNINTERRUPTIBLE
+        ran = turn.awake or turn.task != sample.pid
+        since: int | None = None
+        owner: int | None = None
+        lock = False
+        mine = by_task.get(turn.task, ())
+        for event in mine[bisect.bisect_left(mine, turn.begin_ns, key=_time) :]:
+            if event.time_ns >= turn.end_ns:
+                break
+            if event.name == _WAKING:
+                owner = _waker(event, sample)
+                if since is not None and owner is None and event.pid is not None:
+                    yield _Wait(since, event.time_ns, None, event=True)
+                    since = None
+            elif event.fields.get("prev_pid") == turn.task:
+                state = event.fields.get("prev_state")
+                if ran and isinstance(state, int) and state & _BLOCKED:
+                    since, owner, lock = event.time_ns, None, bool(state & blocked)
+            else:
+                ran = True
+                if since is not None and lock:
+                    yield _Wait(since, event.time_ns, owner)
+                since = None
+        if since is not None and lock:
+            yield _Wait(since, turn.end_ns, owner)
+
+
+_Interval = TypeVar("_Interval", _Wait, _Turn)
+
+
+def _top(intervals: list[_Interval], at: int) -> _Interval | None:
+    """The last of these that contains the time. Those that ended before it are removed."""
+    while intervals and intervals[-1].end_ns <= at:
+        intervals.pop()
+    return intervals[-1] if intervals and intervals[-1].begin_ns <= at else None
 
 
 def _task(pid: int, name: int | str | None, prio: int | str | None) -> Task:
@@ -96,10 +235,18 @@ def segments_of(sample: Sample, events: Sequence[Event]) -> tuple[tuple[Segment,
     tasks = Tasks(events)
     found: list[Segment] = []
     rest = max(sample.end_ns - sample.due_ns, 0)
-    answer_ns = _answer(sample, events)
+    since_ns = woken_elsewhere(sample, events) or sample.due_ns
+    by_task = _by_task(sample, events)
+    turns = _turns(sample, events, by_task)
+    awake = any(one.awake and one.task == sample.pid for one in turns)
+    answer_ns = sample.due_ns if awake else _answer(sample, events)
+    waits, turns_at = list(_waits(turns, sample, by_task))[::-1], list(turns)[::-1]
     for stretch in _stretches(sample, events, tasks):
-        segment = _segment(stretch, sample, tasks, answer_ns)
-        if segment is None:
+        wait = _top(waits, stretch.begin_ns)
+        turn = _top(turns_at, stretch.begin_ns)
+        ready = tasks.get(turn.task) if turn is not None else None
+        segment = _segment(stretch, sample, tasks, answer_ns, wait, ready)
+        if segment is None or stretch.end_ns <= since_ns:
             continue
         rest -= segment.length_ns
         last = found[-1] if found else None
@@ -173,6 +320,31 @@ def _answer(sample: Sample, events: Sequence[Event]) -> int:
     return sample.due_ns if found is None else found
 
 
+def woken_elsewhere(sample: Sample, events: Sequence[Event]) -> int | None:
+    """When this CPU heard of a wake-up that another CPU made: the beginning of the last handler
+    before the switch to the thread, or the switch. None: the thread was woken here, or was awake.
+
+    The thread was asleep when it was due, and the trace does not contain its wake-up.
+    """
+    asleep = False
+    heard: int | None = None
+    for event in events:
+        if event.time_ns > sample.end_ns or not sample.pid:
+            break
+        if _is_entry(event) and event.time_ns >= sample.due_ns:
+            heard = event.time_ns
+        elif event.name == _WAKING and event.fields.get("pid") == sample.pid:
+            asleep = False
+        elif event.name == _SWITCH and event.fields.get("prev_pid") == sample.pid:
+            state = event.fields.get("prev_state")
+            asleep = isinstance(state, int) and bool(state & _BLOCKED)
+        elif event.name == _SWITCH and event.fields.get("next_pid") == sample.pid:
+            if asleep and event.time_ns >= sample.due_ns:
+                return event.time_ns if heard is None else heard
+            asleep = False
+    return None
+
+
 def _handler(event: Event) -> str:
     """The name of a handler: of its device, or that of its vector."""
     system, name = event.name.split("/", 1)
@@ -193,7 +365,7 @@ def _softirq(event: Event) -> str:
 
 
 class _Cpu:
-    """What a CPU does, event after event."""
+    """Activity of a CPU, event by event."""
 
     def __init__(self, sample: Sample, tasks: Tasks) -> None:
         self._sample = sample
@@ -204,10 +376,10 @@ class _Cpu:
         self._preempt: int | None = None
         self._idle: int | None = None
         self._code = ""
-        self._ran = self._blocked = False  # the sample's thread, since it was due
+        self._suspended: dict[int, str] = {}  # softirqs of threads that do not run
 
     def until(self, event: Event) -> None:
-        """What ``event`` says of the time before it."""
+        """State before ``event``, from its fields."""
         flags = event.flags or 0
         if event.pid is not None and (self._task is None or self._task.pid != event.pid):
             self._task = self._tasks.get(event.pid)
@@ -222,40 +394,38 @@ class _Cpu:
             self._softirq = _softirq(event) if event.name == _SOFTIRQ_EXIT else "softirq"
 
     def after(self, event: Event) -> None:
-        """What is different from ``event`` on."""
+        """Changes of state at ``event``."""
         if _is_entry(event):
             if not self._handlers and event.preempt is not None:
                 self._preempt = event.preempt & 15
             self._handlers.append(_handler(event))
         elif _is_exit(event):
-            self._handlers = self._handlers[:-1]
+            if self._handlers:
+                self._handlers.pop()
         elif event.name == _SOFTIRQ_ENTRY:
             self._softirq = _softirq(event)
         elif event.name == _SOFTIRQ_EXIT:
             self._softirq = ""
         elif event.name == _SWITCH:
             self._switch(event)
-        elif event.name == _WAKING and event.fields.get("pid") == self._sample.pid:
-            self._blocked = False
         elif event.name == _IDLE:
             state = event.fields.get("state")
             sleeps = isinstance(state, int) and state & _NO_STATE != _NO_STATE
             self._idle = int(state or 0) if sleeps else None
 
     def _switch(self, event: Event) -> None:
+        before, pid = event.fields.get("prev_pid"), event.fields.get("next_pid")
+        if self._softirq and isinstance(before, int):
+            self._suspended[before] = self._softirq
         self._handlers, self._softirq = [], ""
         self._preempt = self._idle = None
         self._code = ""
-        pid, state = event.fields.get("next_pid"), event.fields.get("prev_state")
         # with the priority that it has now, which may be an inherited one
         name, prio = event.fields.get("next_comm"), event.fields.get("next_prio")
-        self._task = _task(pid, name, prio) if isinstance(pid, int) else None
-        if event.time_ns < self._sample.due_ns or not self._sample.pid:
-            return
-        waits = isinstance(state, int) and state & _BLOCKED
-        if event.fields.get("prev_pid") == self._sample.pid and self._ran and waits:
-            self._blocked = True
-        self._ran = self._ran or pid == self._sample.pid
+        self._task = None
+        if isinstance(pid, int):
+            self._task = _task(pid, name, prio)
+            self._softirq = self._suspended.pop(pid, "")
 
     def stretch(self, begin_ns: int, end_ns: int) -> _Stretch:
         return _Stretch(
@@ -266,13 +436,12 @@ class _Cpu:
             self._task,
             self._preempt,
             self._idle,
-            self._blocked,
             self._code,
         )
 
 
 def _stretches(sample: Sample, events: Sequence[Event], tasks: Tasks) -> Iterator[_Stretch]:
-    """What ran from the due moment, or the first that the trace covers, to the end."""
+    """Segments from the due moment, or the start of the trace, to the end."""
     cpu = _Cpu(sample, tasks)
     at = max(sample.due_ns, sample.covered_ns)
     end_ns = min(sample.end_ns, sample.until_ns)
@@ -290,38 +459,64 @@ def _stretches(sample: Sample, events: Sequence[Event], tasks: Tasks) -> Iterato
 
 
 def _rank(task: Task) -> int:
-    """Tasks of a higher rank run first; of equal ones, that which runs already."""
+    """Tasks of a higher rank run first; of equal ones, the running one."""
     return {"deadline": 200, "fifo": 100}.get(task.policy, 0) + task.priority
 
 
-def _segment(stretch: _Stretch, sample: Sample, tasks: Tasks, answer_ns: int) -> Segment | None:
+def _segment(
+    stretch: _Stretch,
+    sample: Sample,
+    tasks: Tasks,
+    answer_ns: int,
+    wait: _Wait | None,
+    ready: Task | None,
+) -> Segment | None:
+    """``ready``: the task on which the sample's thread depends, None if not known."""
     task = stretch.task
     if task is None:
         return None
     target = tasks.get(sample.pid) if sample.pid else None
-    kind, certainty, function = _why(stretch, sample, task, target, answer_ns)
-    owner = task if kind == "lock" else None
+    if ready is None or ready.pid == task.pid:
+        ready = target
+    found = _why(stretch, sample, task, target, ready, answer_ns, wait)
+    if found is None:
+        return None
+    kind, certainty, function = found
+    owner = None
+    if kind == "lock" and wait is not None and wait.owner is not None:
+        owner = task if wait.owner == task.pid else tasks.get(wait.owner)
     begin = stretch.begin_ns - sample.due_ns
     length = stretch.end_ns - stretch.begin_ns
     return Segment(begin, length, kind, certainty, task, function, owner=owner)
 
 
 def _why(
-    stretch: _Stretch, sample: Sample, task: Task, target: Task | None, answer_ns: int
-) -> tuple[str, str, str]:
-    """Class, certainty and function of a stretch."""
+    stretch: _Stretch,
+    sample: Sample,
+    task: Task,
+    target: Task | None,
+    ready: Task | None,
+    answer_ns: int,
+    wait: _Wait | None,
+) -> tuple[str, str, str] | None:
+    """Class, certainty and function of a stretch; None if no event shows what it was for."""
     if stretch.handler:
         return "interrupt", "measured", stretch.handler
     if stretch.end_ns <= answer_ns:
         return _before(stretch, answer_ns - sample.due_ns)
-    if stretch.softirq:
+    owns = wait is not None and wait.owner == task.pid
+    if stretch.softirq and not (owns and sample.threaded):
         return "softirq", "measured", stretch.softirq
-    if target is None or task.pid == target.pid:
+    if wait is not None and wait.event:
+        return None
+    if wait is not None and ready is not None:
+        # the waiting task lends its own priority to the owner
+        precedes = _rank(task) > _rank(ready) and not owns and wait.owner is not None
+        return ("higher-priority" if precedes else "lock"), "inferred", ""
+    if target is None or ready is None or task.pid == target.pid:
         return "return", "measured", ""
-    if stretch.blocked:
-        return "lock", "inferred", ""
     usual = stretch.end_ns - stretch.begin_ns <= max(SWITCH_NS, sample.usual_ns)
-    why = _instead(stretch, _rank(task) >= _rank(target), usual)
+    why = _instead(stretch, _rank(task) >= _rank(ready), usual)
     return (*why, stretch.code if why[0] == "preemption-off" else "")
 
 
