@@ -24,7 +24,7 @@ class Architecture:
     """One kind of processor."""
 
     name: str
-    """What people call it here."""
+    """Its name here."""
 
     processor: str
     """In the names of agents."""
@@ -45,7 +45,7 @@ class Architecture:
     """QEMU's name of it, for programs alone (``qemu-NAME-static``)."""
 
     aliases: tuple[str, ...] = ()
-    """What people may say, too."""
+    """Other names for it."""
 
     big_endian: bool = False
 
@@ -111,7 +111,7 @@ _PAGES: Final = tuple(1 << bits for bits in range(12, 19))
 
 @dataclass(frozen=True)
 class _Told:
-    """What a kernel told a process."""
+    """The kernel's description of its machine for a process."""
 
     big_endian: bool
     features: int

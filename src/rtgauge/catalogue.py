@@ -147,6 +147,7 @@ class Measurement(_Named):
     ``rises`` and ``falls``; empty if the measurement cannot be marked. ``answers``: it answers
     events that another machine can raise. ``times``: the measurement whose answers it times.
     ``needs``: what its steps are skipped without, ``priorities`` or ``module``; empty: nothing.
+    ``not_on_cobalt``: why tasks of the Cobalt core cannot measure it; empty where they can.
     """
 
     code: str = ""
@@ -161,6 +162,7 @@ class Measurement(_Named):
     answers: bool = False
     times: str = ""
     needs: str = ""
+    not_on_cobalt: str = ""
 
     kind = "measurement"
 
@@ -239,7 +241,7 @@ class Catalogue:
                 )
             if option in given:
                 raise UsageError(
-                    f"load '{text}': '{option}' is given twice for {name}", "leave one of them out"
+                    f"load '{text}': '{option}' is given twice for {name}", "omit one of them"
                 )
             given[option] = load.normalise(option, value)
         self._check_cycle(text, name, given)
@@ -520,6 +522,7 @@ def _measurement(entry: _Reader, reserved: frozenset[str]) -> Measurement:
         answers=entry.document.get("answers") is True,
         times=entry.text("times", ""),
         needs=entry.text("needs", ""),
+        not_on_cobalt=entry.text("not_on_cobalt", ""),
     )
 
 

@@ -51,7 +51,7 @@ class RtgaugeError(Exception):
 
 
 class UsageError(RtgaugeError):
-    """What was asked for cannot be understood."""
+    """A request that cannot be understood."""
 
     exit_code = ExitCode.USAGE
 

@@ -23,7 +23,7 @@ from rtgauge.units import (
     parse_size,
 )
 
-__all__ = ["HOST_OPTIONS", "TYPES", "Option", "RunOption"]
+__all__ = ["EVALUATION_OPTIONS", "HOST_OPTIONS", "TYPES", "Option", "RunOption"]
 
 TYPES: Final = ("duration", "integer", "size", "cpus", "enum", "enums", "flag", "text")
 
@@ -79,7 +79,7 @@ class Option:
         return format_size(value) if self.type == "size" else str(value)
 
     def notation(self) -> str:
-        """What a value looks like, for a help text: ``20us to 1h``, ``one|other``, ``LIST``."""
+        """Form of a value, for a help text: ``20us to 1h``, ``one|other``, ``LIST``."""
         if self.type in ("enum", "enums"):
             return "|".join(self.values) + (",…" if self.type == "enums" else "")
         if self.type == "flag":
@@ -174,7 +174,7 @@ HOST_OPTIONS: Final = (
         "rate",
         "RATE",
         "step",
-        "how often the budget may be exceeded, such as 1/h. Never without it",
+        "how often the budget may be exceeded, such as 1/h. The default is never",
     ),
     _text(
         "log-host",
@@ -219,13 +219,14 @@ HOST_OPTIONS: Final = (
     _flag(
         "thorough",
         "command",
-        "take a long run's parameters, as 'evaluate --thorough' does, unless others are given",
+        "use the parameters of a long run, as 'evaluate --thorough' does, unless others are given",
     ),
     _text("share", "N", "file", "the step's part of the plan's hours"),
     _flag(
         "allow-load-cmd",
         "command",
-        "consent to the programs that a plan runs as loads on targets outside the lab",
+        "consent to the programs that a plan, or a resumed evaluation, runs as loads on targets "
+        "outside the lab",
     ),
     _text(
         "report",
@@ -253,7 +254,7 @@ HOST_OPTIONS: Final = (
         "quiet",
         "flag",
         "no",
-        help="print the answer alone, and of the steps only those that fail",
+        help="print only the answer, and the steps that fail",
         applies="command",
         short="-q",
     ),
@@ -270,3 +271,9 @@ HOST_OPTIONS: Final = (
 )  # fmt: skip
 """The options of a run that the host alone decides on. Those of the agent are in its description
 (docs/formats/catalogue.md)."""
+
+EVALUATION_OPTIONS: Final = (
+    "for", "samples", "core", "cpu", "priority", "load", "load-cpu", "prepare", "budget", "rate",
+    "thorough", "only", "skip",
+)  # fmt: skip
+"""The options that decide what an evaluation measures, and how."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks look at, and what one of them finds."""
+"""The input of the checks, and the finding of one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Level: TypeAlias = Literal["ok", "note", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found: one line each; ``remedy`` is empty when all is well."""
+    """The result of one check, with a line in each field. ``remedy`` is empty when all is well."""
 
     check: str
     found: str
@@ -67,7 +67,7 @@ class Case:
         return read_integer(self.text(name))
 
     def prefix(self, *names: str) -> str:
-        """What a finding begins with where a run set one of these."""
+        """The beginning of a finding if a run set one of these."""
         return "during the run: " if any(self.settings.get(name) for name in names) else ""
 
     def apart(self) -> frozenset[int]:

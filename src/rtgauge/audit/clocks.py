@@ -15,7 +15,7 @@ __all__ = ["check_clock", "check_clock_watchdog", "check_skew", "check_tick", "c
 def check_timers(name: str, case: Case) -> Finding:
     facts = case.facts
     resolution = facts.integer("agent.clock_getres_ns")
-    why = "without them a sleeping task wakes at the next tick only"
+    why = "without them a sleeping task wakes only at the next tick"
     if resolution is None or resolution <= 0:
         return unknown(
             name,
@@ -83,7 +83,7 @@ def check_clock(name: str, case: Case) -> Finding:
         " (tsc=reliable only where it is known to be stable)"
     )
     if current in _FAST:
-        return finding(name, "ok", current, "read in user space, in some ten nanoseconds")
+        return finding(name, "ok", current, "read in user space, within tens of nanoseconds")
     if current in ("jiffies", "refined-jiffies"):
         return finding(
             name,
@@ -129,7 +129,7 @@ def check_clock(name: str, case: Case) -> Finding:
 def check_tick(name: str, case: Case) -> Finding:
     # timers/no_hz; kernel/Kconfig.hz
     facts = case.facts
-    why = "the tick interrupts a CPU that works so many times a second, for microseconds each"
+    why = "the tick interrupts a busy CPU this often, for microseconds each time"
     tick = facts.integer("agent.clock_getres_coarse_ns")
     built = read_integer(facts.config("HZ"))
     rate = round(1e9 / tick) if tick is not None and 0 < tick <= 1_000_000_000 else built
@@ -154,15 +154,15 @@ def check_tick(name: str, case: Case) -> Finding:
         return finding(
             name,
             "ok",
-            f"{found}, once a second at most on {cpus_text(measured)} (nohz_full)",
-            "a task that runs alone there is hardly interrupted by it",
+            f"{found}, at most once a second on {cpus_text(measured)} (nohz_full)",
+            "it hardly interrupts a task that runs alone there",
         )
     if rate >= 1000:
         return finding(
             name,
             "note",
             found,
-            f"{why}; timers do not get more exact by it (tick-cost measures what one takes)",
+            f"{why}; a faster tick does not make timers more exact (tick-cost measures its cost)",
             "build the kernel with CONFIG_HZ=250 or 100. nohz_full= suits only a CPU whose"
             " single task never sleeps: it slows every kernel entry",
         )

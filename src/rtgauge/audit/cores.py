@@ -64,14 +64,14 @@ def _group(name: str, case: Case) -> Finding:
 
 def _gravity(name: str, case: Case) -> Finding:
     text = case.text(_CLOCK) or ""
-    why = "the core programs timers early by this, so latencies are shorter by it, or negative"
+    why = "this shortens latencies, which can become negative: the core programs timers early"
     remedy = f"echo '0i 0k 0u' > {_CLOCK} # to compare with other systems"
     found = dict(re.findall(r"\b(irq|kernel|user)=(\d{1,9})\b", text))
     if not found:
         return unknown(name, f"{_CLOCK} could not be read", why, remedy)
     early = {context: int(value) for context, value in found.items() if int(value)}
     if not early:
-        return finding(name, "ok", "0", "latencies are those from the due time on")
+        return finding(name, "ok", "0", "latencies begin at the due time")
     told = ", ".join(f"{one} {plain(microseconds(value))}" for one, value in early.items())
     return finding(name, "note", case.prefix(_CLOCK) + told, why, remedy)
 
@@ -91,13 +91,17 @@ def _faults(name: str, case: Case) -> Finding:
 
 
 def _smi(name: str, case: Case) -> Finding:
-    facts, why = case.facts, "the firmware takes the CPU away for up to milliseconds, unseen"
+    facts = case.facts
+    why = "the firmware takes the CPU for up to milliseconds, and the kernel does not see it"
     if not facts.is_x86:
         return finding(name, "ok", "none", "only x86 has them")
     bridges = facts.text("/sys/bus/pci/devices/*/vendor")
     if bridges is not None and not re.search(r"^0000:00:1f\.0=0x8086\b", bridges, re.M):
         return finding(
-            name, "ok", "no chipset that the core knows", "the core knows only chipsets of Intel"
+            name,
+            "ok",
+            "the core does not know this chipset",
+            "the core supports only chipsets of Intel",
         )
     state = facts.text(f"{_PARAMETERS}smi")
     if state in ("enabled", "1"):

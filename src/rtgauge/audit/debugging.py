@@ -52,7 +52,7 @@ _PARAMETERS = {
 
 def check_debugging(name: str, case: Case) -> Finding:
     facts = case.facts
-    why = "such debugging makes what the kernel does all the time slower, some of it by a multiple"
+    why = "such debugging slows down frequent operations of the kernel, some of them several times"
     states = {option: facts.config(option) for option in DEBUGGING}
     asked = {
         parameter: value
@@ -100,7 +100,7 @@ _TRACING = "/sys/kernel/tracing/"
 def check_tracing(name: str, case: Case) -> Finding:
     # trace/ftrace.rst, trace/events.rst: what is traced costs time wherever it happens
     facts = case.facts
-    why = "what is traced takes longer each time that it happens"
+    why = "each traced event takes longer"
     tracer = facts.text(_TRACING + "current_tracer")
     events = facts.text(_TRACING + "events/enable")
     recording = facts.text(_TRACING + "tracing_on") != "0"

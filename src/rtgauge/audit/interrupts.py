@@ -63,7 +63,10 @@ def check_interrupts(name: str, case: Case) -> Finding:
     start = "during the run: " if run else ""
     if not here:
         return finding(
-            name, "ok", f"{start}none of {len(affinities)} on the measured CPUs", "none comes there"
+            name,
+            "ok",
+            f"{start}none of {len(affinities)} on the measured CPUs",
+            "the measured CPUs take no interrupts",
         )
     apart = case.apart()
     if not apart:
@@ -71,7 +74,7 @@ def check_interrupts(name: str, case: Case) -> Finding:
             name,
             "ok" if len(online) == 1 else "note",
             f"{start}{len(here)} on the measured CPUs",
-            f"{why}; every CPU is measured, so they have nowhere else to go"
+            f"{why}; every CPU is measured, so no other CPU can take them"
             if len(online) > 1
             else "a single CPU takes all interrupts",
             "" if len(online) == 1 else "measure on some of the CPUs (--cpu) and keep the others",
@@ -79,7 +82,7 @@ def check_interrupts(name: str, case: Case) -> Finding:
     here = {number for number in here if affinities[number] & apart}
     if not here:
         return finding(
-            name, "ok", f"{start}none on {cpus_text(apart)}", "none comes to the CPUs set apart"
+            name, "ok", f"{start}none on {cpus_text(apart)}", "the isolated CPUs take no interrupts"
         )
     handlers = case.facts.lines(_ACTIONS, "=")
     words = [f"{n} ({handlers[str(n)]})" if handlers.get(str(n)) else str(n) for n in sorted(here)]
@@ -159,7 +162,7 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
             name,
             "note",
             f"not threaded{more}",
-            "handlers run at once, above every priority, for as long as they take",
+            "handlers run at once, before tasks of any priority, and to their end",
             "boot with threadirqs (a kernel with IRQ_FORCED_THREADING), or a PREEMPT_RT kernel",
         )
     if not threads:
@@ -183,13 +186,13 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
         name,
         "ok",
         f"{found}; measured at {case.priority}",
-        "an application that is to come before them needs a higher priority, too",
+        "an application that must run before them needs a higher priority, too",
     )
 
 
 def check_tasks(name: str, case: Case) -> Finding:
     # sched(7): a task of a higher priority comes first, SCHED_DEADLINE before all of them
-    why = "they run before the measured tasks, or at the same priority not after them"
+    why = "they run before the measured tasks, or do not yield to them at the same priority"
     listing = case.facts.text(_TASKS)
     if listing is None:
         return unknown(name, "no list of tasks", why, "ps -eLo class,rtprio,tid,comm")
@@ -217,7 +220,7 @@ def check_tasks(name: str, case: Case) -> Finding:
     if not _visible(_tasks(listing)):
         return unknown(
             name,
-            "none to be seen, not even those of the kernel: others may be hidden",
+            "none is visible, not even those of the kernel: others may be hidden",
             why,
             "check as root, outside of containers",
         )

@@ -65,7 +65,7 @@ def check_isolation(name: str, case: Case) -> Finding:
             "the remaining work still interrupts the task from time to time",
             "; ".join(remedy for _, remedy in gaps),
         )
-    extra = ": a load reaches them only through what is shared" if case.load_running else ""
+    extra = ": a load affects them only through shared resources" if case.load_running else ""
     return finding(name, "ok", found, f"{pinned}{extra}")
 
 
@@ -163,9 +163,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
     irqs = _asked(facts, "irqaffinity")
     given = [p for p in ("isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity") if facts.parameter(p)]
     if not given and not isolated:
-        return finding(
-            name, "ok", "none that sets CPUs apart", "so none of them contradicts another"
-        )
+        return finding(name, "ok", "no parameter isolates CPUs", "so none contradicts another")
     faults: list[tuple[str, str]] = []
     gaps: list[tuple[str, str]] = []
     rest = online - isolated
@@ -183,7 +181,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
             (
                 f"{cpus_text(full - isolated)} without tick, but not isolated",
                 f"boot with isolcpus=managed_irq,domain,{format_cpus(full | isolated)}: the second"
-                f" task on {text} brings the tick back",
+                f" task on {text} restarts the tick",
             )
         )
     if irqs and irqs & isolated and rest:
@@ -197,7 +195,12 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
         facts.cpus(CPU + "possible") or online | isolated
     )
     if absent:
-        faults.append((f"isolcpus names {cpus_text(absent)}, not here", "name CPUs that exist"))
+        faults.append(
+            (
+                f"isolcpus names {cpus_text(absent)}, which this machine lacks",
+                "name CPUs that exist",
+            )
+        )
     missing_nocbs = (isolated & online) - offloaded
     if missing_nocbs:
         text = format_cpus(missing_nocbs | (nocbs or frozenset()))

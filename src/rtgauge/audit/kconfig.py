@@ -75,7 +75,7 @@ class KernelConfig:
 
 @dataclass(frozen=True, slots=True)
 class ConfigAudit:
-    """What was found, and the changes: option → value, ``n`` for off."""
+    """Findings and changes: option → value, ``n`` for off."""
 
     findings: list[Finding]
     fragment: str
@@ -270,7 +270,7 @@ def _tick(name: str, config: KernelConfig) -> _Result:
     rate = int(config["HZ"]) if re.fullmatch(r"[1-9]\d{0,4}", config["HZ"]) else None
     if rate is None:
         return finding(
-            name, "note", "unknown", "the rate of the tick is not said", "look for CONFIG_HZ"
+            name, "note", "unknown", "the rate of the tick is not given", "look for CONFIG_HZ"
         ), {}
     if rate < 1000:
         return _fine(name, f"{rate} Hz", "timers of high resolution do not wait for it")
@@ -304,7 +304,7 @@ def _groups(name: str, config: KernelConfig) -> _Result:
     if not config.on("RT_GROUP_SCHED") or config.on("RT_GROUP_SCHED_DEFAULT_DISABLED"):
         return _fine(name, "no real-time time by group", "no group shares out real-time time")
     changes = {"RT_GROUP_SCHED": "n"}
-    why = "a control group without real-time time of its own can run no real-time task"
+    why = "a control group without real-time time of its own cannot run real-time tasks"
     return finding(name, "warning", "RT_GROUP_SCHED", why, shown(changes)), changes
 
 
@@ -328,7 +328,7 @@ def _isolation(name: str, config: KernelConfig) -> _Result:
     # NO_HZ_FULL helps only a task that never sleeps
     wanted = ("CPU_ISOLATION", "CPUSETS", "RCU_NOCB_CPU")
     if not config.on("SMP"):
-        return _fine(name, "a single CPU", "there is none to set apart")
+        return _fine(name, "a single CPU", "it cannot be isolated")
     changes = {option: "y" for option in wanted if not config.on(option)}
     if "RCU_NOCB_CPU" in changes and not config.on("NO_HZ_FULL", "RCU_EXPERT"):
         changes["RCU_EXPERT"] = "y"  # otherwise Kconfig does not offer it
@@ -338,16 +338,16 @@ def _isolation(name: str, config: KernelConfig) -> _Result:
         name,
         "note",
         "without " + ", ".join(option for option in wanted if option in changes),
-        "needed where CPUs are to be set apart for real-time tasks",
+        "needed to isolate CPUs for real-time tasks",
         shown(changes),
     ), changes
 
 
 def _huge_pages(name: str, config: KernelConfig) -> _Result:
     if not config.on("TRANSPARENT_HUGEPAGE_ALWAYS") or config.realtime:
-        return _fine(name, "not for everybody", "only for programs that ask for it")
+        return _fine(name, "not for every program", "only for programs that ask for it")
     changes = {"TRANSPARENT_HUGEPAGE_MADVISE": "y", "TRANSPARENT_HUGEPAGE_ALWAYS": "n"}
-    why = "putting huge pages together stops a process for as long as copying or clearing takes"
+    why = "assembling huge pages stops a process while memory is copied or cleared"
     return finding(name, "warning", "always", why, shown(changes)), changes
 
 

@@ -36,12 +36,15 @@ def check_virtualisation(name: str, case: Case) -> Finding:
         return finding(name, "warning", f"no hypervisor found, but {stolen}", why, remedy)
     if kind is None:
         return unknown(
-            name, "nothing says whether this is a virtual machine", why, "systemd-detect-virt --vm"
+            name,
+            "it is not known whether this is a virtual machine",
+            why,
+            "systemd-detect-virt --vm",
         )
     if share is None:
         return unknown(name, "no hypervisor found, but steal time could not be read", why, remedy)
     return finding(
-        name, "ok", f"no hypervisor found, {stolen}", "no host takes the CPU away unseen"
+        name, "ok", f"no hypervisor found, {stolen}", "no hypervisor can take the CPU away"
     )
 
 
@@ -55,7 +58,7 @@ def _counts(case: Case, file: str) -> dict[int, int]:
 
 def check_thermal(name: str, case: Case) -> Finding:
     # arch/x86/kernel/cpu/mce/therm_throt.c: how often the processor slowed itself down
-    why = "a processor that is too hot slows down, for as long as it takes"
+    why = "a processor that is too hot slows down until it has cooled"
     remedy = "better cooling, or a lower frequency (scaling_max_freq) that can be held"
     cores = _counts(case, "core_throttle_count")
     packages = _counts(case, "package_throttle_count")
@@ -63,12 +66,12 @@ def check_thermal(name: str, case: Case) -> Finding:
     if any(count > 0 for count in counts):
         return finding(name, "warning", f"slowed down {max(counts)} times since boot", why, remedy)
     if case.covers(cores):
-        return finding(name, "ok", "never slowed down since boot", "it was not too hot so far")
+        return finding(name, "ok", "never slowed down since boot", "it has not overheated")
     if hypervisor(case.facts):
         return unknown(name, "only the host of this virtual machine knows", why, remedy)
     return unknown(
         name,
-        "this processor has no counter of it",
+        "this processor does not count it",
         why,
         "watch the frequency while measuring, and /sys/class/thermal/thermal_zone*/temp",
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel does with memory behind the back of a task."""
+"""Work of the kernel on memory that delays tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_swap(name: str, case: Case) -> Finding:
     total = _kib(memory.get("SwapTotal"))
     if total is None and (swaps is None or not swaps.startswith("Filename")):
         if case.facts.absent("/proc/swaps") and "MemTotal" in memory:
-            return finding(name, "ok", "none, nor any support for it", "memory stays where it is")
+            return finding(name, "ok", "none, and no support for it", "memory stays where it is")
         return unknown(name, "neither /proc/swaps nor /proc/meminfo says", why, "cat /proc/swaps")
     areas = [line.split()[0] for line in (swaps or "").splitlines()[1:] if line.strip()]
     if not areas and not total:
@@ -45,19 +45,19 @@ def _kib(text: str | None) -> int | None:
 def check_huge_pages(name: str, case: Case) -> Finding:
     # admin-guide/mm/transhuge: khugepaged takes a process's memory map to put huge pages together,
     # and a fault may have to clear, or to make room for, 2 MiB
-    why = "putting huge pages together stops a process for as long as copying or clearing takes"
+    why = "assembling huge pages stops a process while memory is copied or cleared"
     remedy = f"echo never > {_THP} # or boot with transparent_hugepage=never; {PREPARE}"
     text = case.text(_THP)
     if text is None:
         # mm/Kconfig: depends on !PREEMPT_RT
         if case.facts.absent(_THP) or case.facts.config("TRANSPARENT_HUGEPAGE") == "n":
-            return finding(name, "ok", "not in this kernel", "nothing puts huge pages together")
+            return finding(name, "ok", "not in this kernel", "nothing assembles huge pages")
         return unknown(name, f"{_THP} could not be read", why, remedy)
     match = re.search(r"\[(\w+)\]", text)
     mode = match[1] if match is not None else text  # a run's setting is the word alone
     found = case.prefix(_THP) + mode
     if mode == "never":
-        return finding(name, "ok", found, "nothing puts huge pages together")
+        return finding(name, "ok", found, "nothing assembles huge pages")
     if mode == "madvise":
         return finding(name, "ok", found, "only for programs that ask for it")
     if mode == "always":

@@ -176,7 +176,7 @@ def check_energy_preference(name: str, case: Case) -> Finding:
 
 
 _SLEEP_OK_US = 2
-_WHY_HALT = "a halted virtual CPU goes to the hypervisor, and returns when that schedules it again"
+_WHY_HALT = "a halted virtual CPU runs again only when the hypervisor schedules it"
 _HALT_REMEDY = (
     "while the application runs, hold /dev/cpu_dma_latency at 0; or boot with idle=poll"
     " (where that is not x86: nohlt)"
@@ -186,7 +186,7 @@ _HOLD = "let the application hold /dev/cpu_dma_latency open with the value 0, or
 
 def check_sleep(name: str, case: Case) -> Finding:
     facts = case.facts
-    why = "a sleeping CPU needs that long before it can run the task that it was woken for"
+    why = "a sleeping CPU needs this time to wake up before it can run a task"
     boot = "processor.max_cstate=1 intel_idle.max_cstate=0" if facts.is_x86 else "cpuidle.off=1"
     remedy = _HOLD + boot
     held = read_integer(case.settings.get("cpu_dma_latency"))
@@ -212,11 +212,11 @@ def check_sleep(name: str, case: Case) -> Finding:
             return unknown(name, f"the preference of {missing} is not known", why, remedy)
         if deepest[1] > 0 and hypervisor(facts):
             return finding(name, "note", f"deepest: {deepest[0]}", _WHY_HALT, _HALT_REMEDY)
-        return finding(name, "ok", f"deepest: {deepest[0]}", "waking takes next to no time")
+        return finding(name, "ok", f"deepest: {deepest[0]}", "waking takes almost no time")
     if case.recorded:
         why += "; the run could not hold /dev/cpu_dma_latency"
     elif facts.integer("agent.dma_latency") == 0:
-        why += "; while rtgauge measures it keeps them off, an application must do so itself"
+        why += "; rtgauge prevents them while it measures, but an application must do so itself"
     return finding(name, "warning", f"deepest: {deepest[0]}", why, remedy)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How soon the kernel can be pushed aside."""
+"""How soon the kernel can be preempted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent may do."""
+"""Privileges of the agent."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _fifo_remedy(facts: Facts) -> str:
 
 
 def _memory_lock(case: Case) -> str | None:
-    """What stands in the way of locked memory: None if nothing, empty if that is not known."""
+    """Obstacle to locked memory. None without one, empty if it is not known."""
     if _LOCKED in case.settings:  # a run says more than the limits
         return None if case.settings[_LOCKED] == "all" else "memory not locked"
     limit = case.facts.integer("agent.rlimit_memlock")

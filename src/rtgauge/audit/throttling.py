@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stops a real-time task so that others can run."""
+"""Mechanisms that stop a real-time task so that others can run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _fair_servers(case: Case) -> tuple[dict[int, int], bool]:
 
 
 def debugfs_remedy(facts: Facts) -> str:
-    """What it takes to read debugfs: to be root, and no kernel lockdown."""
+    """Requirements for reading debugfs: root, and no kernel lockdown."""
     if facts.integer("agent.uid") != 0:
         return "run the check as root, without kernel lockdown"
     lockdown = facts.text(_LOCKDOWN) or ""
@@ -140,7 +140,7 @@ def check_fair_server(name: str, case: Case) -> Finding:
     if covered:
         return finding(name, "ok", text, fine)
     error = facts.per_cpu_error(_FAIR) or facts.error("agent.debugfs")
-    unread = "it is only in debugfs, which could not be read" + (f" ({error})" if error else "")
+    unread = "it exists only in debugfs, which could not be read" + (f" ({error})" if error else "")
     stopped = "real-time tasks may be stopped for a part of each period"
     return finding(name, "note", "unknown", f"{unread}; {stopped}", debugfs_remedy(facts))
 
@@ -152,7 +152,7 @@ def check_control_groups(name: str, case: Case) -> Finding:
     limit = (facts.text("agent.cgroup.cpu.max") or "").split()
     quota = read_integer(limit[0]) if len(limit) == 2 else None
     period = read_integer(limit[1]) if len(limit) == 2 else None
-    why = "with RT_GROUP_SCHED a group without real-time time of its own can run no real-time task"
+    why = "with RT_GROUP_SCHED a group without real-time time of its own cannot run real-time tasks"
     remedy = (
         "boot with rt_group_sched=0 (Linux 6.15 and later), or a kernel without"
         " CONFIG_RT_GROUP_SCHED"

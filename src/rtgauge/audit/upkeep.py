@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel does for itself on every CPU now and then."""
+"""Periodic housekeeping of the kernel on every CPU."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def check_kernel_work(name: str, case: Case) -> Finding:
         return finding(
             name,
             "warning",
-            f"{found}RCU's grace periods are hurried (rcu_expedited)",
+            f"{found}RCU's grace periods are expedited (rcu_expedited)",
             "each interrupts every CPU",
             f"echo 0 > /sys/kernel/rcu_expedited; echo 1 > /sys/kernel/rcu_normal # {PREPARE}",
         )
@@ -145,7 +145,7 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
         error = case.facts.error(_FEATURES) or case.facts.error("agent.debugfs")
         return unknown(
             name,
-            f"they are only in debugfs, which could not be read{reason(error)}",
+            f"they exist only in debugfs, which could not be read{reason(error)}",
             why,
             debugfs_remedy(case.facts),
         )
@@ -165,7 +165,9 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
             "; ".join(bad.values()),
             f"for f in {switch}; do echo $f > {_FEATURES}; done",
         )
-    return finding(name, "ok", f"{len(words)} switches, none in the way", "as real time wants them")
+    return finding(
+        name, "ok", f"{len(words)} switches, none of them harmful", "suitable for real time"
+    )
 
 
 _NORMAL = "/sys/kernel/rcu_normal"

@@ -100,7 +100,7 @@ def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float]
     of their distance."""
     least, most = limits(wave)
     if not least <= most:
-        refuse("a line has no samples that are numbers")
+        refuse("the samples of a line are not numbers")
     if max(-least, most) > VOLTS:
         refuse(f"a line reaches {max(least, most, key=abs):.3g} V", "save it in volts")
     finite_pieces = (piece[np.isfinite(piece)] for piece in pieces(wave))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What libsigrok reads (.vcd among it), made a session by sigrok-cli, with limits."""
+"""Converts files that libsigrok reads (such as .vcd) to sessions with sigrok-cli, within limits."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ __all__ = ["converted"]
 
 CONVERT_S: Final = 600.0
 CONVERT_SAMPLES: Final = 1_000_000_000
-"""A VCD file is sampled for sigrok: at most so often, else coarser than its time unit."""
+"""Maximum number of samples of a VCD file for sigrok. A longer file is sampled more coarsely."""
 PACKAGE: Final = "install it (Debian: apt install sigrok-cli), or save the capture as .sr or .csv"
 
 _SCALES: Final = {"s": 0, "ms": -3, "us": -6, "ns": -9, "ps": -12, "fs": -15}
 
 
 def _downsample(file: IO[bytes], head: bytes) -> tuple[int, str]:
-    """By how much a VCD file has to be sampled more coarsely than in its time unit, and what to
-    say of it."""
+    """Factor by which a VCD file has to be sampled more coarsely than in its time unit, and the
+    note on it."""
     begin = re.search(rb"^#(\d{1,18})", head, re.MULTILINE)
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - HEAD, 0))
@@ -41,7 +41,8 @@ def _downsample(file: IO[bytes], head: bytes) -> tuple[int, str]:
         return 1, ""
     unit = Fraction(int(scale[1])) * Fraction(10) ** _SCALES[scale[2].decode()]
     return factor, (
-        f"read in steps of {float(unit * factor * 10**9):g} ns: in its own time unit it is too long"
+        f"read in steps of {float(unit * factor * 10**9):g} ns, "
+        "because it is too long for its own time unit"
     )
 
 
@@ -51,7 +52,7 @@ def converted(
     """The capture as a session, made by sigrok-cli."""
     program = shutil.which("sigrok-cli")
     if program is None:
-        raise RtgaugeError(f"reading {path.name} needs sigrok-cli, which is not here", PACKAGE)
+        raise RtgaugeError(f"reading {path.name} needs sigrok-cli, which is not installed", PACKAGE)
     made, note = folder / "converted.sr", ""
     words = [program, "-i", str(path.absolute()), "-O", "srzip", "-o", str(made)]
     if kind == "vcd":
@@ -85,5 +86,5 @@ def converted(
         refuse(f"sigrok-cli did not read it in {CONVERT_S:.0f} s", "save a part of it")
     said = [line for line in done.stderr[:4096].decode("utf-8", "replace").splitlines() if line]
     if done.returncode != 0 or not made.is_file():
-        refuse(f"sigrok-cli cannot read it: {one_line(said[-1] if said else 'it says no more')}")
+        refuse(f"sigrok-cli cannot read it: {one_line(said[-1] if said else 'no reason given')}")
     return made, note

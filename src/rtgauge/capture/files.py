@@ -25,7 +25,7 @@ __all__ = ["is_capture", "open_recording"]
 
 
 def _kind(head: bytes) -> str:
-    """What a file is that begins so: session, vcd, csv, bundle (of a run), or other."""
+    """Kind of a file from its first bytes: session, vcd, csv, bundle (of a run), or other."""
     if head.startswith(b"PK\x03\x04"):
         return "session"
     if head[257:262] == b"ustar":

@@ -190,7 +190,7 @@ def _digest(path: Path) -> str:
 
 
 def _asked(wanted: Wanted) -> str:
-    """What decides how the capture is read, as text that two imports share."""
+    """Parameters of reading the capture, as text that two imports share."""
     parts = (wanted.event, wanted.answer, wanted.edge, wanted.answer_edge, wanted.threshold,
              wanted.hysteresis, wanted.samplerate, wanted.interval_ns, wanted.context,
              wanted.longest_ns)  # fmt: skip
@@ -219,7 +219,7 @@ def find(lines: Lines, wanted: Wanted) -> Found:
     if not len(events):
         raise UsageError(
             "the capture has no event: its line never changes that way",
-            "look at the names of the channels, at --edge, and at --threshold",
+            "check the names of the channels, --edge and --threshold",
         )
     per_ns = NS / lines.rate
     spaces = np.diff(events.at)
@@ -334,13 +334,13 @@ def _remarks(found: Found, lines: Lines, recording: Recording, apart: bool) -> I
     error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
     if lines.waves is None:
         yield (
-            f"Sampled at {rate}: each value is right within ±{error}; means are "
-            "not shifted by that, minimum and maximum are by as much at most"
+            f"Sampled at {rate}: each value is accurate to ±{error}. This does not "
+            "shift means, and shifts min and max by at most as much"
         )
     else:
         yield (
             f"Sampled at {rate}, edges interpolated between two samples: each "
-            f"value is right within ±{error} whatever the form of the edges"
+            f"value is accurate to ±{error} whatever the shape of the edges"
         )
     if recording.note:
         yield f"The capture was {recording.note}"
@@ -398,7 +398,9 @@ def _verdict(found: Found) -> tuple[str, str, str]:
             f"{len(missing)} of {events} events were not answered within {LONGEST} intervals "
             f"(numbers {named}), and {late} others only after the next one came"
         )
-        remedy = "find out what kept the answer: measure timer or irq-latency under the same load"
+        remedy = (
+            "find out what delayed the answers: measure timer or irq-latency under the same load"
+        )
         rising = found.events.level
         for level, name, other in ((True, "rising", "falling"), (False, "falling", "rising")):
             if len(missing) == np.count_nonzero(rising == level) < events and bool(
@@ -424,7 +426,7 @@ def _about(
     asked: str,
     channels: tuple[str, str],
 ) -> dict[str, str]:
-    """What is known of the capture, for the environment."""
+    """Facts of the capture, for the environment."""
     about = {
         "file": path.name,
         "sha256": digest,

@@ -58,7 +58,7 @@ def _directory(file: IO[bytes]) -> None:
     tail = file.read()
     at = tail.rfind(b"PK\x05\x06")
     if at < 0 or len(tail) < at + 22:
-        refuse("it is cut: the archive has no end", "save it again")
+        refuse("it is truncated: the archive has no end", "save it again")
     members = int.from_bytes(tail[at + 10 : at + 12], "little")
     listed = int.from_bytes(tail[at + 12 : at + 16], "little")
     if tail[max(at - 20, 0) : at].startswith(b"PK\x06\x07"):  # preceded by 64-bit numbers
@@ -90,7 +90,7 @@ def read_session(
         refuse("it is an archive, but not a session of sigrok")
     version = _member(archive, "version", 64).strip()
     if version not in (b"1", b"2"):
-        refuse(f"it is of session format {version[:20]!r}; 1 and 2 are known")
+        refuse(f"it is of session format {version[:20]!r}; supported: 1 and 2")
     ini = configparser.ConfigParser(interpolation=None, strict=False)
     ini.read_string(_member(archive, "metadata", INI_LIMIT).decode("utf-8"))
     devices = [name for name in ini.sections() if name.startswith("device ")]
@@ -118,7 +118,7 @@ def read_session(
 
     def lines(event: str, answer: str, levels: Levels) -> Lines:
         if rate is None:
-            refuse("it does not say how often it was sampled", "add --samplerate, such as 24MHz")
+            refuse("it does not contain a sample rate", "add --samplerate, such as 24MHz")
         if event in logic and answer in logic:
             first, second, length = logic_edges(source.logic(event, answer), most)
             return Lines(first, second, rate, length, 1.0)

@@ -96,7 +96,7 @@ def _names(preamble: Sequence[str], first: str, layout: _Layout) -> list[str]:
         for line in preamble
         if (found := re.match(r"\s*[;#].*channels[^:]*:(.*)", line, re.IGNORECASE))
     ]
-    # The last line that names all columns; one of units below it names nobody.
+    # The last line that names all columns; one of units below it names no column.
     filled = len([field for field in _fields(first, layout.separator) if field])
     chosen: list[str] | None = None
     for row in rows:
@@ -176,7 +176,7 @@ def read_table(path: Path, head: bytes, folder: Path, samplerate: Fraction | Non
             waves = _columns(path, layout, wanted, folder)
             if rate is None:
                 refuse(
-                    "it says neither when nor how often it was sampled",
+                    "it contains neither times nor a sample rate",
                     "add --samplerate, such as 24MHz",
                 )
             return of_voltages([wave.array() for wave in waves], rate, levels)
@@ -265,10 +265,10 @@ def _timed(
     """Lines with the time of each row: evenly apart, or a row wherever a line changed."""
     many = len(time)
     if many < 2:
-        refuse("it has hardly any rows")
+        refuse("it has too few rows")
     length = float(time[-1]) - float(time[0])
     if not (math.isfinite(length) and length > 0):
-        refuse("its times do not rise")
+        refuse("its times do not increase")
     step = length / (many - 1)
     if not many - 1 <= float(RATE_MAX) * length or not length * 1e9 <= TIME_LIMIT:
         refuse(f"its times span {length:.3g} s in {many} rows", CLOCK)
@@ -279,7 +279,7 @@ def _timed(
         piece = np.asarray(time[start : start + CHUNK])
         apart = np.diff(piece)
         if not np.isfinite(piece).all() or piece[0] < last or bool((apart < 0).any()):
-            refuse("its times do not rise")
+            refuse("its times do not increase")
         last = float(piece[-1])
         due = time[0] + step * np.arange(start, start + len(piece))
         even = even and bool((np.abs(piece - due) <= 2 * step).all())
@@ -292,7 +292,7 @@ def _timed(
             rate = near
         return of_voltages(waves, rate, levels)
     if samplerate:
-        refuse("its rows have times of their own, not evenly apart", "leave out --samplerate")
+        refuse("the times of its rows are not evenly spaced", "leave out --samplerate")
     if many > EDGE_LIMIT:
         raise OverflowError
     edges = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import platform
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,11 @@ __all__ = ["agent"]
 )
 @click.option("--cc", metavar="COMMAND", help="The compiler for --sysroot. The default is cc.")
 @click.option(
+    "--cflags",
+    metavar="OPTIONS",
+    help="Further options of the compiler, such as -mthumb. Reports name them.",
+)
+@click.option(
     "-o",
     "output",
     metavar="FILE",
@@ -57,6 +63,7 @@ def agent(
     sdk: Path | None,
     sysroot: Path | None,
     cc: str | None,
+    cflags: str | None,
     output: Path | None,
     as_json: bool,
 ) -> None:
@@ -74,6 +81,7 @@ def agent(
       scp "$(rtgauge agent --arch armv5)" board:/tmp/rtgauge-agent
       rtgauge agent --arch arm64 --libc glibc:2.31 -o agent-glibc
       rtgauge agent --sdk /opt/poky/environment-setup-cortexa8 -o agent-board
+      rtgauge agent --sysroot /srv/board --cflags=-marm -o agent-arm
       rtgauge evaluate --target ssh://root@board --agent agent-board
     """
     ways = {"--libc": libc, "--sdk": sdk, "--sysroot": sysroot}
@@ -84,6 +92,7 @@ def agent(
         raise UsageError("--cc applies only with --sysroot", "omit --cc: --libc and --sdk name it")
     if named:
         chain = _toolchain(arch, libc, sdk, sysroot, cc)
+        chain = replace(chain, options=_words(cflags or "", "--cflags"))
         written = output or Path("rtgauge-agent-board")
         say(f"the agent, with {chain.name} (half a minute)")
         made = link(chain, written)
@@ -92,8 +101,11 @@ def agent(
         else:
             show(f"{written}: for {made}, loaded by {made.loader or 'the kernel alone (static)'}")
         return
-    if output is not None:
-        raise UsageError("-o applies only to a linked agent", "add --libc, --sdk or --sysroot")
+    for option, given in (("-o", output), ("--cflags", cflags)):
+        if given is not None:
+            raise UsageError(
+                f"{option} applies only to a linked agent", "add --libc, --sdk or --sysroot"
+            )
     if arch is not None:
         wanted = architecture(arch)
         found = str(static_agent(wanted, say))
@@ -125,14 +137,18 @@ def _toolchain(
     if sdk is not None:
         return of_sdk(sdk)
     assert sysroot is not None
+    compiler = _words(cc or os.environ.get("CC", ""), "--cc" if cc else "CC") or ("cc",)
+    return of_sysroot(sysroot, compiler)
+
+
+def _words(text: str, name: str) -> tuple[str, ...]:
+    """As a shell splits it. Raises UsageError."""
     try:
-        compiler = shlex.split(cc or os.environ.get("CC", "")) or ["cc"]
+        return tuple(shlex.split(text))
     except ValueError as error:
         raise UsageError(
-            f"{'--cc' if cc else 'CC'} cannot be split into words: {error}",
-            "check its quotes",
+            f"{name} cannot be split into words: {error}", "check its quotes"
         ) from None
-    return of_sysroot(sysroot, compiler)
 
 
 def _document(one: Architecture, path: str | None) -> dict[str, Any]:

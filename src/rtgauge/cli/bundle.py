@@ -32,7 +32,7 @@ ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
 
 @command()
 @click.argument("run", nargs=-1, metavar="[RUN] [FILE]")
-@click.option("--force", is_flag=True, help="Replace a file that is there already.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @as_json
 @store_option
 def export(run: tuple[str, ...], force: bool, as_json: bool, place: str | None) -> None:
@@ -55,7 +55,7 @@ def export(run: tuple[str, ...], force: bool, as_json: bool, place: str | None) 
         if not file.parent.is_dir():
             raise UsageError(f"there is no folder {file.parent}", "create it first")
         if not force and os.path.lexists(file):
-            raise UsageError(f"{file} is there already", "name another file, or add --force")
+            raise UsageError(f"{file} already exists", "name another file, or add --force")
         bundle = export_run(found, file)
     if as_json:
         print_json(_document("rtgauge-exported", bundle, file))
@@ -109,10 +109,10 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     type=click.Choice(ANSWER_EDGES),
     help="Which edge answers (default: same with both edges, else any).",
 )
-@click.option("--threshold", type=float, metavar="VOLT", help="Where an analogue line is crossed.")
-@click.option("--hysteresis", type=float, metavar="VOLT", help="About the threshold, in all.")
-@click.option("--samplerate", metavar="RATE", help="Where the file does not say, such as 24MHz.")
-@click.option("--interval", metavar="TIME", help="From event to event (default: as recorded).")
+@click.option("--threshold", type=float, metavar="VOLT", help="Threshold of an analogue line.")
+@click.option("--hysteresis", type=float, metavar="VOLT", help="Total width of the hysteresis.")
+@click.option("--samplerate", metavar="RATE", help="Sample rate, if the file lacks it: 24MHz.")
+@click.option("--interval", metavar="TIME", help="Time between events (default: as recorded).")
 @click.option(
     "--longest",
     metavar="TIME",

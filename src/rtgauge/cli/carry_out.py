@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rtgauge.cli.bisect import judge
 from rtgauge.cli.brief import keep
+from rtgauge.cli.options import named_store
 from rtgauge.cli.output import (
     print_answers,
     print_comparison,
@@ -75,18 +76,21 @@ def unused_names(target: str, date: str, suffixes: Sequence[str]) -> list[Path]:
 @dataclass(frozen=True)
 class Talk:
     """What is printed: ``quiet`` the answer and failures, ``view`` the live view, ``as_json`` the
-    results as JSON. ``bisect``: the exit code is one for 'git bisect run'."""
+    results as JSON. ``bisect``: the exit code is one for 'git bisect run'. ``store``: the
+    store to name in printed commands; empty for the default."""
 
     quiet: bool
     view: bool
     as_json: bool
     bisect: bool = False
+    store: str = ""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Talk:
         """As the options ask for."""
         view = not (given["quiet"] or given["no_progress"])
-        return cls(given["quiet"], view, given["json"], given.get("exit") == "bisect")
+        bisect = given.get("exit") == "bisect"
+        return cls(given["quiet"], view, given["json"], bisect, named_store("store"))
 
 
 def execute_plan(
@@ -134,6 +138,7 @@ def show_results(
     the ids of earlier runs that these complete, and that are shown with them.
     """
     from rtgauge.report import Source, write
+    from rtgauge.report.results.again import with_store
 
     stored = [store.get(one) for one in (*before, *(outcome.id for outcome in outcomes))]
     source = Source(stored, cover=cover, full=full)
@@ -145,9 +150,9 @@ def show_results(
     if talk.as_json:
         print_json(document)
     elif talk.quiet:
-        print_answers(document)
+        print_answers(document, talk.store)
     else:
-        _print(source)
+        _print(source, talk.store)
     for report in reports:
         try:
             write(source, report)
@@ -157,7 +162,7 @@ def show_results(
             raise RtgaugeError(
                 error.message,
                 f"the {kept} kept. Write the report elsewhere: "
-                f"rtgauge report {names} -o FILE{report.suffix}",
+                + with_store(f"rtgauge report {names} -o FILE{report.suffix}", talk.store),
             ) from error
         if talk.as_json:
             say(f"report: {report}")
@@ -177,8 +182,10 @@ def show_results(
     return int(_exit_code(outcomes, document, evaluation))
 
 
-def _print(source: Source) -> None:
+def _print(source: Source, store: str) -> None:
     """Print the results of the runs, and those of several targets side by side."""
+    from rtgauge.report.results.again import with_store
+
     compared = source.comparison
 
     def comparison() -> None:
@@ -187,10 +194,11 @@ def _print(source: Source) -> None:
         if isinstance(compared, str):
             show(compared)
             return
-        print_comparison(compared.document, source.model["runs"])
-        show(f"\nThe same again: rtgauge compare {source.model['runs'][0]['study'][:18]}")
+        print_comparison(compared.document, source.model["runs"], store)
+        command = f"rtgauge compare {source.model['runs'][0]['study'][:18]}"
+        show(f"\nTo repeat this comparison: {with_store(command, store)}")
 
-    print_results(source.model, None if compared is None else comparison)
+    print_results(source.model, None if compared is None else comparison, store=store)
 
 
 def _exit_code(

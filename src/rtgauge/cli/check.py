@@ -28,7 +28,7 @@ _GROUPS = {
     "error": "Errors: results say little about what this hardware could do",
     "warning": "Warnings: latencies are longer, or longer now and then",
     "note": "Notes: worth knowing, or not known",
-    "ok": "As real time wants it",
+    "ok": "Suitable for real time",
 }
 _WIDTH_MAX = 100
 

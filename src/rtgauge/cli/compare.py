@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rtgauge.cli.help import command
-from rtgauge.cli.options import as_json, open_store, store_option
+from rtgauge.cli.options import as_json, named_store, open_store, store_option
 from rtgauge.cli.output import print_comparison, print_json, say
 from rtgauge.cli.selection import Selection, select_set, study_of_last
 from rtgauge.errors import ExitCode, UsageError
@@ -98,7 +98,7 @@ def compare(
         if as_json:
             print_json(document)
         else:
-            print_comparison(document, source.model["runs"])
+            print_comparison(document, source.model["runs"], named_store())
         for path in output:
             write(source, path)
             say(f"the report is in {path}")

@@ -28,6 +28,7 @@ from rtgauge.plan import (
     read_plan,
     shipped_plans,
 )
+from rtgauge.text import plain
 
 __all__ = ["describe", "describe_plan"]
 
@@ -134,9 +135,12 @@ def describe_plan(
     for step, length in zip(steps, shown, strict=True):
         head = f"  {length.rjust(widest)}  "
         kind = "calibration: " if step.role == "calibration" else ""
-        wrapped(kind + describe_step(step), len(head), head)
+        program = f" (command: '{plain(step.load_command)}')" if step.load_command else ""
+        wrapped(f"{kind}{describe_step(step)}{program}", len(head), head)
     if "?" in shown:
-        show(f"  {'?'.rjust(widest)}  the options do not say: a few seconds are taken for each")
+        show(
+            f"  {'?'.rjust(widest)}  the options give no length: a few seconds are assumed for each"
+        )
 
 
 def _document(catalogue: Catalogue, name: str | None) -> dict[str, object]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +22,7 @@ from rtgauge.cli.carry_out import (
     unused_names,
 )
 from rtgauge.cli.completion import Words
+from rtgauge.cli.consent import check_consent, programs
 from rtgauge.cli.describe import describe_plan
 from rtgauge.cli.generated import (
     RunCommand,
@@ -38,6 +39,7 @@ from rtgauge.cli.selection import members
 from rtgauge.cli.values import runs, values
 from rtgauge.cli.words import named_agent, named_targets
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
+from rtgauge.options import EVALUATION_OPTIONS
 from rtgauge.plan import (
     EVALUATION,
     GUESS_NS,
@@ -52,15 +54,16 @@ from rtgauge.plan import (
 from rtgauge.text import plural
 
 if TYPE_CHECKING:
+    from rtgauge.store import StoredRun
     from rtgauge.target import Target
 
 __all__ = ["evaluate"]
 
 # The options of an evaluation: of most measurements, of every run, and the host's.
 _OF_EVALUATION: Final = (
-    "for", "samples", "cpu", "priority", "load-cpu", "prepare", "target", "budget", "rate",
-    "reconnect", "label", "thorough", "report", "json", "store", "title", "author", "serial",
-    "meta", "logo", "full", "quiet", "no-progress", "agent",
+    "for", "samples", "core", "cpu", "priority", "load", "load-cpu", "allow-load-cmd", "prepare",
+    "target", "budget", "rate", "reconnect", "label", "thorough", "report", "json", "store",
+    "title", "author", "serial", "meta", "logo", "full", "quiet", "no-progress", "agent",
 )  # fmt: skip
 
 
@@ -108,8 +111,9 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
             plan, before = _resumed(given["resume"], given["store"], catalogue, target)
         if given["label"]:
             plan = replace(plan, label=given["label"])
-        some = bool(given["only"] or given["skip"] or before)
         plan = chosen(plan, catalogue, given["only"], given["skip"])
+        chosen_by = ("only", "skip") if before else EVALUATION_OPTIONS
+        plan = replace(plan, options={**plan.options, **_options(given, chosen_by)})
         if given["dry_run"]:
             plan = replace(plan, targets=(target.name,))
             describe_plan(plan, catalogue, as_json=given["json"])
@@ -122,6 +126,11 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         cover = cover_of(given)
         plan = of_project(plan)
         check_cpus(plan, target)
+        if before:
+            found = [program for step in plan.steps for program in programs(step)]
+            check_consent(
+                "the resumed evaluation", "print its steps with --dry-run", found, [target], given
+            )
         _announce(plan, catalogue, target.name)
         with open_store(given["store"]) as store:
             outcomes = execute_plan(
@@ -131,7 +140,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
                 store,
                 outcomes,
                 paths,
-                evaluation=not some,
+                evaluation=not before,
                 before=before,
                 cover=cover,
                 full=given["full"],
@@ -146,7 +155,11 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         catalogue=catalogue,
         defaults={
             **project().of_runs(),
-            **{name: one for name, one in project().measuring.items() if name in _OF_EVALUATION},
+            **{
+                name: one
+                for name, one in project().measuring.items()
+                if name in _OF_EVALUATION and name != "load"
+            },
         },
         name="evaluate",
         callback=carry_out,
@@ -161,6 +174,18 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
           rtgauge evaluate --only timer,mutexes --dry-run
         """,
     )
+
+
+def _options(given: Mapping[str, Any], names: Sequence[str]) -> dict[str, str | bool]:
+    """The options of these names as the run of an evaluation records them."""
+    found: dict[str, str | bool] = {}
+    for name in names:
+        value = given.get(name.replace("-", "_"))
+        if isinstance(value, tuple):
+            value = ",".join(value)
+        if value:
+            found[name] = True if value is True else str(value)
+    return found
 
 
 def _step_options(catalogue: Catalogue) -> list[click.Option]:
@@ -201,39 +226,94 @@ def _check_resumed(settings: Sequence[str]) -> None:
 def _resumed(
     name: str, place: str | None, catalogue: Catalogue, target: Target
 ) -> tuple[Plan, list[str]]:
-    """What an evaluation lacks, and the ids of its runs. ``name``: a run; empty for the last
-    evaluation of the target. Raises UsageError."""
+    """What an evaluation lacks, and the ids of its runs. ``name``: a run. Empty for the last
+    evaluation of the target that was measured on the same machine and not imported. Raises
+    UsageError."""
+    from rtgauge.audit import environment_document
+    from rtgauge.engine.environment import read_facts
+
+    _, facts, settings = read_facts(target.environment())
+    here = _machine(environment_document(facts, settings))
     with open_store(place) as store:
-        rows = store.runs()
-        if name:
-            rows = [row for row in rows if row.id == find_id(store, name)]
+        wanted = find_id(store, name) if name else ""
+        rows = [row for row in store.runs() if row.state != "unreadable"]
+        if wanted and all(row.id != wanted for row in rows):
+            store.get(wanted)  # says why it cannot be read
         for row in rows:
-            if not name and row.target != target.name:
+            if row.id != wanted if name else row.target != target.name:
                 continue
-            if row.state == "unreadable":
+            study = [store.get(one.id) for one in members(rows, row.study or row.id)]
+            run = next(one for one in study if one.id == row.id)
+            if not _is_evaluation(run):
                 continue
-            first = row.study or row.id
-            whole = [store.get(one.id).document for one in members(store.runs(), first)]
-            if whole[0]["plan"]["name"] != EVALUATION:
+            if name:
+                _check_here(run, target, here)
+            elif run.imported or not _is_of(run, target, here):
                 continue
-            if whole[0]["target"] != target.name:
-                raise UsageError(
-                    f"run {row.id[:13]} is an evaluation of target '{row.target}'",
-                    f"add --target {row.target}",
-                )
+            whole = [
+                one.document
+                for one in study
+                if _is_evaluation(one)
+                and (run.imported or not one.imported)
+                and _is_of(one, target, here)
+            ]
             return remaining(catalogue, whole), [str(one["id"]) for one in whole]
-    what = f"run {name} is not an evaluation" if name else f"{target.name} was not evaluated yet"
-    raise UsageError(f"nothing can be resumed: {what}", "leave --resume out")
+    if name:
+        raise UsageError(
+            f"nothing can be resumed: run {name} is not an evaluation", "leave --resume out"
+        )
+    raise UsageError(
+        f"nothing can be resumed: the store has no evaluation of {target.name} that was measured on"
+        " this target's machine and not imported",
+        "leave --resume out. To complete an imported evaluation, name its run",
+    )
+
+
+def _is_evaluation(run: StoredRun) -> bool:
+    return (run.document.get("plan") or {}).get("name") == EVALUATION
+
+
+def _machine(environment: Mapping[str, Any]) -> tuple[str, ...]:
+    """What tells machines apart: name, processor, architecture."""
+    kernel, cpu = environment.get("kernel") or {}, environment.get("cpu") or {}
+    return tuple(
+        str(one or "unknown")
+        for one in (environment.get("host"), cpu.get("model"), kernel.get("machine"))
+    )
+
+
+def _is_of(run: StoredRun, target: Target, here: tuple[str, ...]) -> bool:
+    """Whether the run was measured on that machine under the target's name."""
+    there = _machine(run.document.get("environment") or {})
+    return run.document.get("target") == target.name and there == here
+
+
+def _check_here(run: StoredRun, target: Target, here: tuple[str, ...]) -> None:
+    """Raise UsageError unless the run was measured on that machine under the target's name."""
+    other = str(run.document.get("target"))
+    if other != target.name:
+        raise UsageError(
+            f"run {run.id[:13]} is an evaluation of target '{other}'", f"add --target {other}"
+        )
+    if not _is_of(run, target, here):
+        there = ", ".join(_machine(run.document.get("environment") or {}))
+        raise UsageError(
+            f"run {run.id[:13]} was measured on another machine ({there}). Target '{other}' is "
+            f"{', '.join(here)}",
+            "resume it on that machine, or begin a new evaluation without --resume",
+        )
 
 
 def _announce(plan: Plan, catalogue: Catalogue, target: str) -> None:
     """Print how many steps there are and their estimated length."""
-    steps = [*calibration_steps(plan, catalogue), *plan.steps]
-    lengths = [expected_ns(step, catalogue) for step in steps]
+    aside = calibration_steps(plan, catalogue)
+    lengths = [expected_ns(step, catalogue) for step in (*aside, *plan.steps)]
     total = sum(GUESS_NS if length is None else length for length in lengths) / 1e9
     chapters = {catalogue.measurement(step.measurement).chapter for step in plan.steps} - {""}
     parts = f" in {plural(len(chapters), 'chapter')}" if chapters else ""
-    say(f"evaluating {target}: {len(steps)} steps{parts}, about {format_seconds(total)}")
+    steps = plural(len(plan.steps), "step")
+    steps += f" and {plural(len(aside), 'calibration')}" if aside else ""
+    say(f"evaluating {target}: {steps}{parts}, about {format_seconds(total)}")
 
 
 def _default_reports(target: str, date: str) -> list[Path]:

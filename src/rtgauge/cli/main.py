@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ ADDRESS_SPACE = 896 << 20
 COMMANDS = {
     "evaluate": ("evaluate", "evaluate", "Evaluate a target and write a report."),
     "run": ("run", "run", "Carry out one measurement, or a plan."),
+    "xeno-test": ("xeno_test", "xeno_test", "Carry out the steps of Xenomai's xeno-test."),
     "tune": ("tune", "tune", "Find which settings and kernel arguments help."),
     "check": ("check", "check", "Audit the target for real-time obstacles."),
     "log-host": ("run", "log_host", "Raise events on a line, time another machine's answers."),
@@ -94,11 +96,12 @@ class _Commands(click.Group):
     context_settings=SETTINGS,
     invoke_without_command=True,
     epilog="RUN is a run's number (12), the beginning of its id, or 'last'. Times take units: "
-    "250us, 1.5ms, 10m. Every command explains itself with --help.",
+    "250us, 1.5ms, 10m. --help explains each command.",
 )
 @click.version_option(rtgauge.__version__, message="rtgauge %(version)s")
+@click.option("--store", "place", metavar="PLACE", help="Show the state of this store.")
 @click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli(ctx: click.Context, place: str | None) -> None:
     """Evaluate the real-time behaviour of Linux systems.
 
     \b
@@ -109,7 +112,26 @@ def cli(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         _check_memory()
-        import_module("rtgauge.cli.status").status()
+        import_module("rtgauge.cli.status").status(place)
+    elif place is not None:
+        name = ctx.invoked_subcommand
+        if not _has_store(ctx, name):
+            raise UsageError(f"the command {name} has no option --store", "leave --store out")
+        raise UsageError(
+            f"--store is an option of the command {name}",
+            f"put it after the command: rtgauge {name} --store {shlex.quote(place)}",
+        )
+
+
+def _has_store(ctx: click.Context, name: str) -> bool:
+    """Whether a command has the option ``--store``. Commands that parse their own
+    arguments always have it."""
+    from rtgauge.cli.completion import Words
+
+    assert isinstance(ctx.command, click.Group)
+    found = ctx.command.get_command(ctx, name)
+    params = found.params if found is not None else []
+    return any(isinstance(one, Words) or "--store" in one.opts for one in params)
 
 
 def _check_memory() -> None:

@@ -223,7 +223,7 @@ def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str
     except subprocess.TimeoutExpired:
         raise TargetError(
             f"the module was not built within {TIMEOUT_S:.0f} s",
-            "start again on a less busy machine",
+            "repeat it on a less busy machine",
         ) from None
     lines = done.stderr.decode(errors="replace").strip().splitlines()
     return done.returncode, done.stdout.decode(errors="replace"), lines[0] if lines else ""

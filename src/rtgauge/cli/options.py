@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from rtgauge.errors import UsageError
 from rtgauge.options import HOST_OPTIONS
@@ -23,6 +24,7 @@ __all__ = [
     "cover_options",
     "find_id",
     "find_run",
+    "named_store",
     "open_store",
     "store_option",
     "target_option",
@@ -87,6 +89,15 @@ def open_store(place: str | None) -> Store:
     from rtgauge.store import Store
 
     return Store.open(place)
+
+
+def named_store(parameter: str = "place") -> str:
+    """The store that the command line names; empty for one that a later command finds by itself.
+    ``parameter``: the name of the option's parameter."""
+    ctx = click.get_current_context()
+    if ctx.get_parameter_source(parameter) is not ParameterSource.COMMANDLINE:
+        return ""
+    return str(ctx.params[parameter] or "")
 
 
 def find_run(store: Store, name: str) -> StoredRun:

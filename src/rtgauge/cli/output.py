@@ -114,23 +114,27 @@ def width() -> int:
 
 
 def print_results(
-    document: Mapping[str, Any], comparison: Callable[[], None] | None = None
+    document: Mapping[str, Any],
+    comparison: Callable[[], None] | None = None,
+    *,
+    store: str = "",
 ) -> None:
     """The figures of a results model and its answer on stdout, and between them what ``comparison``
-    prints; without one, what its runs have in common."""
+    prints; without one, what its runs have in common. ``store``: the store to name in printed
+    commands; empty for the default."""
     from rtgauge.report.render import terminal
 
     _print_made(lambda: terminal.render(document, across=comparison is None))
     if comparison is not None:
         comparison()
-    print_answers(document)
+    print_answers(document, store)
 
 
-def print_answers(document: Mapping[str, Any]) -> None:
+def print_answers(document: Mapping[str, Any], store: str = "") -> None:
     """The answers of a results model on stdout."""
     from rtgauge.report.render import terminal
 
-    _print_made(lambda: terminal.answers(document))
+    _print_made(lambda: terminal.answers(document, store))
 
 
 def _print_made(make: Callable[[], RenderableType]) -> None:
@@ -144,8 +148,12 @@ def _print_made(make: Callable[[], RenderableType]) -> None:
     click.echo(text, nl=False)
 
 
-def print_comparison(document: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> None:
-    """A comparison of runs of the results model on stdout."""
+def print_comparison(
+    document: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], store: str = ""
+) -> None:
+    """A comparison of runs of the results model on stdout. ``store``: the store to name in
+    printed commands; empty for the default."""
+    from rtgauge.report.document.answer import action_in_store
     from rtgauge.report.document.conclusion import decisive
     from rtgauge.report.document.next_steps import after_comparison
     from rtgauge.report.render import compare_text
@@ -154,6 +162,7 @@ def print_comparison(document: Mapping[str, Any], runs: Sequence[Mapping[str, An
     color = sys.stdout.isatty()
     at = decisive(document)
     actions = after_comparison(document, None if at is None else document["quantities"][at], runs)
+    actions = [action_in_store(one, store) for one in actions]
     text = compare_text.terminal(document, width(), color=color, encoding=encoding, actions=actions)
     click.echo(text, nl=False)
 

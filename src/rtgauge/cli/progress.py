@@ -2,7 +2,7 @@
 """What is seen of a run while it is measured: a line for each step when it ends, and on a terminal
 below them a view of the current step that keeps up to date where it stands (``view``).
 
-The view takes no other screen and hides no cursor, so that there is nothing to put back whatever
+The view takes no other screen and hides no cursor, so that there is nothing to restore whatever
 ends this program. Only lines that have changed are written, at once, and only when the terminal
 takes them: one that was stopped with Ctrl-S must not hold up the measurement.
 """
@@ -273,7 +273,7 @@ class ConsoleProgress:
         if self._steps:
             self._line(f"run {document['id']}{of} on {document['target']}")
         self._told = {}
-        # of several runs at once nobody knows which comes next
+        # with several runs at once, the next one is not known
         self._left.begin_run(0 if self._name else total - number)
 
     def step_started(self, live: LiveStep, number: int, total: int) -> None:

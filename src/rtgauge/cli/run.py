@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import pwd
-import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +27,7 @@ from rtgauge.cli.carry_out import (
     show_results,
 )
 from rtgauge.cli.completion import Words
+from rtgauge.cli.consent import check_consent, programs
 from rtgauge.cli.generated import (
     OF_MEASUREMENT,
     OF_PLAN,
@@ -44,7 +42,7 @@ from rtgauge.cli.generated import (
 )
 from rtgauge.cli.help import HELP_ALL, SETTINGS, command
 from rtgauge.cli.options import cover_of, open_store
-from rtgauge.cli.output import say, show
+from rtgauge.cli.output import show
 from rtgauge.cli.project import project
 from rtgauge.cli.words import named_agent, names, plan_path, targets_of
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
@@ -65,7 +63,16 @@ from rtgauge.units import format_duration
 if TYPE_CHECKING:
     from rtgauge.target import Target
 
-__all__ = ["Task", "command_for", "completed", "general_command", "log_host", "run", "run_words"]
+__all__ = [
+    "Task",
+    "carry_out_plan",
+    "command_for",
+    "completed",
+    "general_command",
+    "log_host",
+    "run",
+    "run_words",
+]
 
 # Number of lines with a plan's steps in its help.
 _STEPS_SHOWN: Final = 6
@@ -187,7 +194,7 @@ def command_for(
     Its name is its path: that of the command, with the measurement or plan if ``named``. Raises
     UsageError.
     """
-    task = task or Task(_carry_out)
+    task = task or Task(carry_out_plan)
     places = names(words)
     known = [p for p in places if words[p] in catalogue.measurements or plan_path(words[p])]
     place = known[0] if known else places[0]
@@ -246,7 +253,7 @@ def _general_help(ctx: click.Context, words: Sequence[str], default: str, task: 
 def general_command(catalogue: Catalogue | None, path: str, task: Task | None = None) -> RunCommand:
     """``run`` without a measurement, or another task: the options that most of them have.
     ``path``: its name."""
-    task = task or Task(_carry_out)
+    task = task or Task(carry_out_plan)
     own = common_options(catalogue) if catalogue is not None else []
     return RunCommand(
         "Options of most measurements",
@@ -305,17 +312,14 @@ def _plan_command(
 ) -> RunCommand:
     """``run PLAN.toml``; options given override those of every step that has them."""
     plan = read_plan(path, catalogue)
-    options: dict[str, Option] = {}
-    for step in plan.steps:
-        for option in catalogue.measurement(step.measurement).options:
-            options.setdefault(option.name, option)
+    options = _plan_options(plan.steps, catalogue)
 
     def carry_out(**given: Any) -> int:
         settings = _settings(given, catalogue, options)
         length = hours(given["hours"])
         if length is not None and "for" in settings:
             raise UsageError(
-                "both --hours and --for give the length of the plan", "leave one of them out"
+                "both --hours and --for give the length of the plan", "omit one of them"
             )
         several = [name for name, values in settings.items() if len(values) > 1]
         if several:
@@ -331,7 +335,9 @@ def _plan_command(
             repeat=repeat(given) or plan.repeat,
         )
         _load_for_its_cpus(settings, changed.steps)
-        _consent(sized.steps, changed.steps, targets, given)
+        theirs = {program for step in sized.steps for program in programs(step)}
+        found = [p for step in changed.steps for p in programs(step) if p in theirs]
+        check_consent("the plan", "read the plan", found, targets, given)
         return task.carry_out(changed, targets, given)
 
     summary = plan_summary(path)
@@ -364,6 +370,22 @@ def _plan_command(
     )
 
 
+def _plan_options(steps: Sequence[PlannedStep], catalogue: Catalogue) -> dict[str, Option]:
+    """The options of the steps, each with the values of the steps as its default."""
+    options: dict[str, Option] = {}
+    values: dict[str, list[str]] = {}
+    for step in steps:
+        for option in catalogue.measurement(step.measurement).options:
+            options.setdefault(option.name, option)
+            values.setdefault(option.name, []).append(
+                step.parameters.get(option.name) or option.default
+            )
+    return {
+        name: replace(option, default=" or ".join(filter(None, dict.fromkeys(values[name]))))
+        for name, option in options.items()
+    }
+
+
 def _settings(
     given: Mapping[str, Any], catalogue: Catalogue, options: Mapping[str, Option]
 ) -> dict[str, list[str]]:
@@ -388,58 +410,6 @@ def _load_for_its_cpus(settings: Mapping[str, list[str]], steps: Sequence[Planne
     """Raise UsageError where CPUs are named for a load that no step has."""
     if "load-cpu" in settings and all(step.loads == "idle" for step in steps):
         raise UsageError("--load-cpu needs a load", "add --load or --load-cmd")
-
-
-def _programs(step: PlannedStep) -> list[str]:
-    """The programs outside rtgauge that a step runs as loads."""
-    named = re.findall(r"(?:^|,)list:(?:[^,]*:)?program=([^,:]+)", step.load)
-    return [*([step.load_command] if step.load_command else []), *named]
-
-
-def _runs_as(target: Target, as_root: bool) -> str:
-    """The user that such a program runs as on the target."""
-    if as_root:
-        return "the agent's user (root where it is raised)"
-    if target.name != "local":
-        return "the user of the connection"
-    try:
-        user = int(os.environ["SUDO_UID"]) if os.geteuid() == 0 else os.geteuid()
-    except (KeyError, ValueError):
-        user = os.geteuid()
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return f"user {user}"
-
-
-def _consent(
-    planned: Sequence[PlannedStep],
-    steps: Sequence[PlannedStep],
-    targets: Sequence[Target],
-    given: Mapping[str, Any],
-) -> None:
-    """Check the user's consent to a plan's programs, because its author may be somebody else.
-
-    Raises UsageError if it runs programs on a target outside the lab without consent. With consent,
-    prints each program and the user that it runs as.
-    """
-    from rtgauge.target.base import Disturbable
-
-    theirs = {program for step in planned for program in _programs(step)}
-    places = [
-        f"on {target.name} as {_runs_as(target, given['load_cmd_root'])}"
-        for target in targets
-        if not isinstance(target, Disturbable)
-    ]
-    found = [program for step in steps for program in _programs(step) if program in theirs]
-    for program in dict.fromkeys(found) if places else ():
-        what = f"'{program}' {', '.join(places)}"
-        if not given["allow_load_cmd"]:
-            raise UsageError(
-                f"the plan would run {what}, which needs your consent",
-                "read the plan, then add --allow-load-cmd",
-            )
-        say(f"the plan runs {what}")
 
 
 def _combinations(settings: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
@@ -482,7 +452,7 @@ def _override(step: PlannedStep, catalogue: Catalogue, wanted: Mapping[str, str]
     )
 
 
-def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) -> int:
+def carry_out_plan(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) -> int:
     """Carry out the plan, then show and write the results. Returns the exit code."""
     for path in given["report"]:
         check_report(path)

@@ -5,6 +5,7 @@ ready, and the next command."""
 from __future__ import annotations
 
 import contextlib
+import shlex
 from typing import TYPE_CHECKING
 
 from rtgauge import __version__
@@ -22,13 +23,13 @@ __all__ = ["status"]
 _TONES = {"fit": "green", "not fit": "red", "failed": "red"}
 
 
-def status() -> None:
-    """Print the state of things."""
+def status(place: str | None = None) -> None:
+    """Print the state of things. ``place``: that of the store, if it is not the usual one."""
     show(f"rtgauge {__version__}: evaluates the real-time behaviour of Linux systems", bold=True)
     rows: list[RunRow] = []
     brief = None
     try:
-        with open_store(None) as store:
+        with open_store(place) as store:
             rows = store.runs()
             brief = brief_of(store, rows[0]) if rows else None
             folder = store.path.parent
@@ -40,7 +41,7 @@ def status() -> None:
     _field("Machine", _machine())
     show("")
     show("Next:")
-    for text in _next(rows, brief):
+    for text in _next(rows, brief, place):
         show(f"  {text}")
 
 
@@ -85,19 +86,26 @@ def _machine() -> str:
     return f"{kernel}; {ready}" if kernel else ready
 
 
-def _next(rows: list[RunRow], brief: Brief | None) -> list[str]:
-    """The commands that help most now."""
+def _next(rows: list[RunRow], brief: Brief | None, place: str | None) -> list[str]:
+    """The commands that help most now, with the store at ``place``."""
+    of = f" --store {shlex.quote(place)}" if place else ""
     if brief is None:
         found = {
-            "rtgauge check": "what stands in the way of real time here",
-            "rtgauge evaluate": "measure everything, and write the report",
+            "rtgauge check": "find obstacles to real-time behaviour",
+            f"rtgauge evaluate{of}": "measure everything, and write the report",
         }
     elif rows[0].state == "running":
-        found = {"rtgauge runs": "its progress"}
+        found = {f"rtgauge runs{of}": "its progress"}
     else:
-        found = {"rtgauge show": "the results of the last run", "rtgauge report": "its report"}
+        found = {
+            f"rtgauge show{of}": "the results of the last run",
+            f"rtgauge report{of}": "its report",
+        }
         if brief.command:
-            found = {brief.command: "what the answer proposes", **found}
+            from rtgauge.report.results.again import with_store
+
+            command = with_store(brief.command, place or "")
+            found = {command: "what the answer proposes", **found}
     found["rtgauge --help"] = "all commands"
     room = max(len(text) for text in found if len(text) < 40)
     return [text if len(text) > room else f"{text:{room}}  # {why}" for text, why in found.items()]

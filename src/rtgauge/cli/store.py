@@ -20,6 +20,7 @@ from rtgauge.cli.options import (
     cover_of,
     cover_options,
     find_id,
+    named_store,
     open_store,
     store_option,
 )
@@ -88,6 +89,8 @@ def runs(
       rtgauge runs --target lab:x86_64-rt -n 5
     """
     began = _since(since) if since else ""
+    from rtgauge.report.results.again import with_store
+
     with open_store(place) as store:
         every = store.runs()
         rows = [
@@ -112,7 +115,8 @@ def runs(
             return
         _print_runs(listed, [brief_of(store, row) for row in listed])
         if not failed and len(listed) < len(rows):
-            say(f"and {len(rows) - len(listed)} earlier ones: rtgauge runs --limit 0")
+            command = with_store("rtgauge runs --limit 0", named_store())
+            say(f"and {len(rows) - len(listed)} earlier ones: {command}")
 
 
 def _since(text: str) -> str:
@@ -196,7 +200,7 @@ def show(run: str, as_json: bool, place: str | None) -> None:
     if as_json:
         print_json(document)
     else:
-        print_results(document)
+        print_results(document, store=named_store())
 
 
 @command()

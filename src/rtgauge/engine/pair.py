@@ -114,7 +114,7 @@ def _with_log_host(step: PlannedStep, target: Target) -> PlannedStep:
     if step.log_host == OF_THE_LAB and wired is None:
         raise UsageError(
             f"target '{target.name}' has no log host of its own",
-            "take a board whose lines are outside, such as lab:arm64-rt-6.1,lines=outside",
+            "use a board with lines outside, such as lab:arm64-rt-6.1,lines=outside",
         )
     if wired is not None and step.log_host in ("", OF_THE_LAB):
         parameters = dict(step.parameters)
@@ -184,7 +184,7 @@ def _own(text: str) -> dict[str, str]:
                 f"log-set: '{word}' is not NAME=VALUE", "write cpu=1, or 'cpu=1 priority=90'"
             )
         if name in found:
-            raise UsageError(f"log-set: '{name}' is given twice", "leave one of them out")
+            raise UsageError(f"log-set: '{name}' is given twice", "omit one of them")
         found[name] = value
     return found
 
@@ -308,7 +308,7 @@ def joined(board: Ended, timing: Ended | None, there: bool) -> tuple[Ended, Ende
         if board.state == "complete":
             board = Ended("interrupted", "it ended before its log host")
     elif timing.state == "skipped" and board.state in ("complete", "interrupted"):
-        board = Ended("skipped", f"the log host cannot: {timing.reason}", timing.remedy)
+        board = Ended("skipped", f"the log host cannot measure: {timing.reason}", timing.remedy)
     elif there and timing.state != "complete" and board.state in ("complete", "interrupted"):
         board = Ended("interrupted", f"the log host ended: {timing.reason}", timing.remedy)
     return board, timing

@@ -316,7 +316,7 @@ class Run:
         }
 
     def _environment(self) -> dict[str, Any]:
-        """What was found on the target, what an emulated one is made of, and how it is reached."""
+        """Facts of the target, contents of an emulated one, and the connection to it."""
         document = environment_document(self._facts, self._settings)
         if isinstance(self._target, Emulated):
             document["lab"] = dict(self._target.facts)

@@ -122,7 +122,7 @@ def confirmation(document: Document, best: Sequence[int], blocks: int) -> list[D
 
 @dataclass(frozen=True)
 class Tried:
-    """What a tune tries: a plan, with factors off or on. ``catalogue``: that of the target."""
+    """A tune: a plan, with factors off or on. ``catalogue``: that of the target."""
 
     plan: Plan
     factors: tuple[Factor, ...]
@@ -189,7 +189,7 @@ class Tuner:
         except RtgaugeError as error:
             self._observer.message(
                 f"the target may still have {' '.join(self._document['booted'])}: {error.message}. "
-                f"Call by hand: {self._document['boot_command']}"
+                f"Run by hand: {self._document['boot_command']}"
             )
 
     def _work(self, booter: Booter) -> None:
@@ -293,7 +293,7 @@ class Tuner:
 
     def _retry(self, row: Document) -> None:
         """Measure a configuration that failed once more, at the end of its block."""
-        if not row["again"] and not row["retry"]:
+        if not row["again"] and not row.get("retry"):  # older records have no such key
             self._again(row, row["on"])["retry"] = True
 
     def _again(self, row: Document, on: Sequence[int]) -> Document:

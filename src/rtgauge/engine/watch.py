@@ -89,7 +89,7 @@ class Ended:
     remedy: str = ""
     wrong_usage: bool = False
     cause: str = ""
-    """What another try may not meet again (``Trailer.cause``)."""
+    """Causes after which a second try may succeed (``Trailer.cause``)."""
 
 
 class Watch:
@@ -211,7 +211,7 @@ class Watch:
         if self._pace.speaks and now - self._heard > limit:
             self._host_stops(f"the agent sent nothing for {limit:.0f} s")
         if self._overtime(taken_s(self._agent, now - self._began) - self._away_s):
-            self._host_stops("the agent did not end in its time")
+            self._host_stops("the agent did not end in time")
         if self._stopped_at is not None and now - self._stopped_at > self._limits.stop_s:
             self._kill()
             return now - self._stopped_at <= self._limits.stop_s + self._limits.kill_s
@@ -331,7 +331,7 @@ class Watch:
         return code
 
     def _restore(self) -> None:
-        """Put settings back after a signal ended the agent, perhaps with its guardian."""
+        """Restore settings after a signal ended the agent, perhaps with its guardian."""
         if not isinstance(self._target, Restoring):
             return
         try:
@@ -345,7 +345,7 @@ class Watch:
         if number:
             self._progress.message(
                 f"{self._target.name}: the agent and its guardian were killed. "
-                f"rtgauge put back {number} settings that they had changed"
+                f"rtgauge restored {number} settings that they had changed"
             )
         if processes:
             self._progress.message(

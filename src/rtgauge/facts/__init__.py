@@ -102,7 +102,7 @@ class Facts:
         ]
 
     def per_cpu(self, pattern: str) -> dict[int, str]:
-        """What a file of each CPU holds, by CPU; ``#`` in the pattern is the CPU's number.
+        """Content of a file of each CPU, by CPU; ``#`` in the pattern is the CPU's number.
 
         CPUs whose file could not be read are not in it. One fact can hold for several CPUs:
         ``cpu{0-3,8}``.

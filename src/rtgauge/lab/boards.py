@@ -20,7 +20,7 @@ __all__ = ["BOARDS", "MACHINES", "SERIES", "Board", "Machine", "Own"]
 
 @dataclass(frozen=True)
 class Machine:
-    """What QEMU emulates, and what has to be known to make something for it."""
+    """A machine that QEMU emulates, and the data for building programs for it."""
 
     architecture: str
     """As in the names of boards, and for the kernel's build: ``x86_64``, ``arm64``."""
@@ -45,7 +45,7 @@ class Machine:
     """The kernel's name of the serial port that shows its messages."""
 
     kernel_arguments: tuple[str, ...]
-    """What the kernel is always told: quick to boot, nothing that depends on the host."""
+    """Kernel arguments of every boot: quick, and independent of the host."""
 
     firmware: str = ""
     """QEMU's file of a firmware that starts sooner than its own, if it has that."""
@@ -104,7 +104,7 @@ SERIES: Final = ("6.1", "6.12")
 
 @dataclass(frozen=True)
 class Own:
-    """What a user's board is made of: files that are read again at each use, by absolute paths."""
+    """Parts of a user's board: files that are read again at each use, by absolute paths."""
 
     kernel: Path
     build: Path | None = None

@@ -92,7 +92,7 @@ def disk_full(folder: Path) -> TargetError:
     """The error for a cache that has no room left."""
     return TargetError(
         f"the disk that holds the lab's cache is full ({folder})",
-        "make room ('rtgauge lab prune' removes what is not used any more), or name another folder "
+        "make room ('rtgauge lab prune' removes what is no longer used), or name another folder "
         f"in the environment variable {CACHE_VARIABLE}",
     )
 

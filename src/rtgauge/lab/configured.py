@@ -31,6 +31,8 @@ class Need:
     why: str
     must: bool = False
     since: tuple[int, int] = (0, 0)
+    by: str = ""
+    """The symbol that selects it, where it cannot be chosen itself."""
 
     @property
     def words(self) -> str:
@@ -49,6 +51,7 @@ _MUST: Final = (
 )
 
 _WISH: Final = (
+    Need("SMP", "more than one CPU"),
     Need("HIGH_RES_TIMERS", "timers that are finer than the tick"),
     Need("TIMERFD", "timers that are files"),
     Need("EVENTFD", "event descriptors"),
@@ -77,6 +80,12 @@ _OF_MACHINE: Final[Mapping[str, tuple[Need, ...]]] = {
     "x86_64": (
         Need("64BIT", "64-bit programs", must=True),
         Need("X86_IOPL_IOPERM", "stops the board between two orders", must=True, since=(5, 5)),
+        Need(
+            "GPIOLIB_IRQCHIP",
+            "the doorbell's interrupts, selected by GPIO_PCI_IDIO_16",
+            since=(5, 10),
+            by="GPIO_PCI_IDIO_16",
+        ),
         Need("ACPI", "the PCI bus and the interrupts of the machine"),
         Need("X86_IO_APIC", "the interrupt of the HPET"),
         Need("X86_LOCAL_APIC", "the timer of the processor"),
@@ -90,6 +99,7 @@ _OF_MACHINE: Final[Mapping[str, tuple[Need, ...]]] = {
         Need("ARM_GIC_V3", "the interrupts of the machine", must=True),
         Need("SERIAL_8250_PCI", "the console"),
         Need("GPIO_PL061", "the GPIO chip"),
+        Need("GPIOLIB_IRQCHIP", "the lines' interrupts, selected by GPIO_PL061", since=(5, 10)),
     ),
 }
 
@@ -98,7 +108,7 @@ _OFF: Final = ("CPU_FREQ", "CPU_IDLE", "SUSPEND", "HIBERNATION", "MIGRATION", "C
 
 
 def needs(machine: Machine) -> tuple[Need, ...]:
-    """What a kernel for this machine has to have, the indispensable ones first."""
+    """Needs of a kernel for this machine, the indispensable ones first."""
     found = (*_MUST, *_WISH, *_OF_MACHINE[machine.architecture])
     return tuple(sorted(found, key=lambda need: not need.must))
 
@@ -116,7 +126,9 @@ def fragment(machine: Machine) -> str:
         for need in own:
             if need.must == must:
                 lines += [f"# {need.symbol.ljust(width)}  {need.why}"]
-        lines += [f"CONFIG_{need.symbol}=y" for need in own if need.must == must]
+        for need in own:
+            if need.must == must:
+                lines += [f"CONFIG_{name}=y" for name in (need.symbol, need.by) if name]
     lines += ["", "# Off, because they only cost time on an emulated board:"]
     lines += [f"# CONFIG_{symbol} is not set" for symbol in _OFF]
     return "\n".join(lines) + "\n"

@@ -47,7 +47,7 @@ _NOTHING: Final = own.Added()
 
 @dataclass(frozen=True)
 class Image:
-    """What QEMU boots. ``facts`` say, as text, what it was made from."""
+    """An image that QEMU boots. ``facts`` describe its sources as text."""
 
     kernel: Path
     initramfs: Path

@@ -138,7 +138,7 @@ def tree(
     kernel_modules: Mapping[str, bytes],
     overlay: Mapping[str, Entry] = MappingProxyType({}),
 ) -> dict[str, Entry]:
-    """What an emulated board holds.
+    """Contents of an emulated board.
 
     ``modules`` are ours, below /modules; ``kernel_modules`` are the kernel's own, below
     /modules/kernel, in the order of their names. ``overlay`` replaces files of the lab.

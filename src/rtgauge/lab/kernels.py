@@ -69,7 +69,7 @@ class Unpacked:
     """Digest of the kernel."""
 
     headers: Path
-    """What a module is built against (``make -C``)."""
+    """Folder against which a module is built (``make -C``)."""
 
     busybox: Path
     modules: tuple[Path, ...]

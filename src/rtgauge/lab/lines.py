@@ -5,7 +5,7 @@ A wire is a link of QEMU's object model, from an output of the chip to an input 
 output does reaches the input within the very instruction that drives it, so counted time stays
 exact; nothing of the host lies in between. The link can only be set by QEMU's machine protocol
 (QMP), before the guest's first instruction: the machine is started stopped, wired, and let go.
-After that nobody speaks there any more, because every word would wake QEMU's main loop.
+After that no command is sent there, because every word would wake QEMU's main loop.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def parse_wires(text: str, chip: Chip) -> tuple[Wire, ...]:
                 )
             if line in taken:
                 raise UsageError(
-                    f"'lines={text}' takes line {line} twice", "a line ends one wire alone"
+                    f"'lines={text}' takes line {line} twice", "a line can have only one wire"
                 )
             taken.add(line)
         wires.append(wire)
@@ -172,7 +172,7 @@ class Control:
             except OSError:
                 raise ControlError("QEMU does not answer") from None
             if not piece or len(self._read) > ANSWER_MAX:
-                raise ControlError("QEMU has ended" if not piece else "QEMU answers without end")
+                raise ControlError("QEMU has ended" if not piece else "QEMU's answer does not end")
             self._read += piece
         line, _, self._read = self._read.partition(b"\n")
         try:

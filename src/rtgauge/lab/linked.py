@@ -51,6 +51,9 @@ MACHINES: Final[Mapping[int, tuple[str, ...]]] = {
     183: ("aarch64", "arm64"),
     243: ("riscv",),
 }
+ON_COBALT: Final = frozenset({(62, 64), (183, 64)})
+"""Machines whose agents have tasks of the Cobalt core: some sources are compiled for it a second
+time."""
 _LIBRARIES: Final = ("libc.so.6", "libc.so.0", "libc.so.1", "libc.so", "ld-musl-*.so.1")
 _FOLDERS: Final = ("lib", "lib64", "usr/lib", "usr/lib64", "lib/*-linux-*", "usr/lib/*-linux-*")
 _LOADER: Final = 3  # a segment's type: the name of the program that loads the libraries
@@ -136,12 +139,14 @@ def _elf_in(file: BinaryIO) -> Elf | None:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler with the options that make it one for the board."""
+    """A compiler with the options that make it one for the board. ``options``: further ones of the
+    user, which reports name with the compiler."""
 
     compiler: tuple[str, ...]
     compile: tuple[str, ...] = ()
     link: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -149,7 +154,7 @@ class Toolchain:
         return "zig" if "ziglang" in self.compiler else self.compiler[0]
 
     def ask(self, *words: str) -> str:
-        """What the compiler answers to an option. Raises TargetError if it cannot be started."""
+        """Answer of the compiler to an option. Raises TargetError if it cannot be started."""
         try:
             done = subprocess.run(
                 [*self.compiler, *words],
@@ -308,20 +313,32 @@ def link(chain: Toolchain, output: Path) -> Elf:
     """
     agent, interface = _sources()
     sources = [path for path in sorted(agent.rglob("*.c")) if path.parent.name != "tests"]
-    version = f'-DRTGAUGE_VERSION="{rtgauge.__version__}"'
+    # of C, in which an octal number begins any byte
+    named = "".join(f"\\{byte:03o}" for byte in shlex.join(chain.options).encode())
+    version = (
+        f'-DRTGAUGE_VERSION="{rtgauge.__version__}"',
+        f'-DRTGAUGE_CFLAGS="{" " if named else ""}{named}"',
+    )
     with tempfile.TemporaryDirectory(prefix="rtgauge-link-") as folder:
 
-        def compiled(numbered: tuple[int, Path]) -> str:
-            number, source = numbered
-            made = f"{folder}/{number}.o"
-            flags = (*COMPILE, version, f"-I{agent}", f"-I{interface}")
-            _run(chain, [*flags, *chain.compile, "-c", str(source), "-o", made])
+        def compiled(source: Path, *more: str) -> str:
+            name = "-".join((*source.relative_to(agent).parts, f"{len(more)}.o"))
+            made = f"{folder}/{name}"
+            flags = (*COMPILE, *version, f"-I{agent}", f"-I{interface}", *more)
+            given = (*chain.compile, *chain.options)
+            _run(chain, [*flags, *given, "-c", str(source), "-o", made])
             return made
 
         with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
-            objects = [*pool.map(compiled, enumerate(sources))]
+            objects = [*pool.map(compiled, sources)]
+            one = elf_of(Path(objects[0]))
+            if one is not None and (one.machine, one.bits) in ON_COBALT:
+                lines = (agent / "core" / "on_cobalt.txt").read_text().splitlines()
+                names = [line for line in lines if not line.startswith("#")]
+                more = ("-DON_COBALT", "-include", "core/on_cobalt.h")
+                objects += pool.map(lambda name: compiled(agent / name, *more), names)
         made = Path(folder) / "agent"
-        _run(chain, [*chain.compile, *objects, *LINK, *chain.link, "-o", str(made)])
+        _run(chain, [*chain.compile, *chain.options, *objects, *LINK, *chain.link, "-o", str(made)])
         found = elf_of(made)
         if found is None:
             raise TargetError(f"{chain.name} did not produce a program for Linux")

@@ -182,7 +182,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the guest answered to one order."""
+    """The guest's answer to one order."""
 
     error: int
     code: int
@@ -505,7 +505,7 @@ class Machine:
                 if self._selector_says(POLL_S) is None:
                     raise self._failure("it ended on its own" + self._last_words())
                 if time.monotonic() > deadline:
-                    raise self._failure("it does not leave its pause")
+                    raise self._failure("it does not continue after its pause")
 
     def _selector_says(self, timeout: float) -> bool | None:
         """Whether the guest waits for the host; None: the machine has ended."""
@@ -532,7 +532,7 @@ class Machine:
         return self._read_answer() if said else None
 
     def _last_words(self) -> str:
-        """What QEMU had to complain about, in brackets."""
+        """QEMU's error message, in brackets."""
         with contextlib.suppress(OSError, AttributeError):
             lines = (self._folder / "qemu.log").read_text(errors="replace").strip().splitlines()
             if lines:
@@ -544,7 +544,7 @@ class Machine:
             self._memory, _ANSWER_AT
         )
         if done != self._turn or said > SAID_MAX or given > DATA_MAX or total > OUTPUT_MAX:
-            raise self._failure("its answer makes no sense")
+            raise self._failure("its answer is invalid")
         return Answer(
             error,
             code,

@@ -161,7 +161,7 @@ def _compiler(headers: Path) -> str:
 
 
 def _search(path: Path, pattern: str) -> str:
-    """What the group of a pattern matches in a file; empty without a match, or without the file."""
+    """Match of a pattern's group in a file; empty without a match, or without the file."""
     try:
         match = re.search(pattern, path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     except OSError:
@@ -213,7 +213,7 @@ def _run(words: list[str], timeout: float) -> subprocess.CompletedProcess[str]:
     except subprocess.TimeoutExpired:
         raise TargetError(
             f"'{words[0]}' did not end within {timeout:.0f} s",
-            "start again on a less busy machine",
+            "repeat it on a less busy machine",
         ) from None
 
 

@@ -66,7 +66,7 @@ def _read(machine: Machine, path: str) -> bytes:
 
 
 def _kept(path: Path) -> tuple[bytes, bytes] | None:
-    """What the cache holds; None if that is nothing, or damaged."""
+    """Content of the cache. None if it is empty or damaged."""
     try:
         data = zlib.decompress(path.read_bytes())
         (length,) = _LENGTH.unpack_from(data)

@@ -93,7 +93,7 @@ class Added:
 
 @dataclass(frozen=True)
 class Given:
-    """What a user's board is made of, read. ``lacks``: needs that its kernel does not meet."""
+    """Parts of a user's board, read. ``lacks``: needs that its kernel does not meet."""
 
     board: Board
     machine: Machine
@@ -341,7 +341,7 @@ def _build_config(build: Path, release: str, trouble: _Trouble) -> str:
 
 
 def _build_digest(build: Path, trouble: _Trouble) -> str:
-    """What modules depend on: the symbols, the configuration and the release."""
+    """Dependencies of modules: the symbols, the configuration and the release."""
     names = ("Module.symvers", ".config", "include/generated/utsrelease.h")
     try:
         for name in names:

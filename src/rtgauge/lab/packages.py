@@ -104,7 +104,7 @@ class Apt:
             if shutil.which(program) is None:
                 raise TargetError(
                     f"this system has no {program}: the lab's kernels are Debian's packages",
-                    "use the lab on Debian or one of its relatives, or in a container of it",
+                    "use the lab on Debian or Ubuntu, or in a container of one of them",
                 )
         with explained(self.folder):
             for name in ("state/lists/partial", "cache/archives/partial"):
@@ -183,7 +183,7 @@ class Apt:
         except subprocess.TimeoutExpired:
             raise TargetError(
                 f"'{' '.join(words)}' did not end within {timeout:.0f} s",
-                "look at the connection to the package sources, and start again",
+                "check the connection to the package sources, and start again",
             ) from None
 
     def update(self, refresh: bool = False) -> bool:
@@ -286,7 +286,7 @@ class Apt:
 
 
 def apt_said(text: str) -> str:
-    """What apt complained about, in one line: its first error, else its first warning."""
+    """apt's message in one line: its first error, else its first warning."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for mark in ("E: ", "W: ", ""):
         for line in lines:
@@ -296,7 +296,7 @@ def apt_said(text: str) -> str:
 
 
 def not_fetched(text: str) -> str:
-    """What apt could not fetch and did not call an error, in one line; empty if there is none."""
+    """Failed downloads that apt did not report as errors, in one line. Empty without any."""
     lines = [line.strip() for line in text.splitlines()]
     return next((line.removeprefix("W: ") for line in lines if "Failed to fetch" in line), "")
 

@@ -79,7 +79,7 @@ def stamp_name(processor: str) -> str:
 
 
 def sources_digest(checkout: Path) -> str:
-    """What the programs would be made from now."""
+    """The present sources of the programs."""
     total = hashlib.sha256()
     for pattern in SOURCES:
         for path in sorted(checkout.glob(pattern)):
@@ -172,6 +172,6 @@ def _make(checkout: Path, stamp: Path, found: list[Path], wanted: Architecture, 
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
         last = lines[-1] if lines else f"it ended with {done.returncode}"
         raise TargetError(
-            f"the programs for {wanted.name} could not be made: {last}",
+            f"the programs for {wanted.name} could not be built: {last}",
             f"run '{SETUP} --lab {wanted.processor}' in {checkout} to see why",
         )

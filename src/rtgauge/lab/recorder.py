@@ -52,7 +52,7 @@ FLAGS: Final = ("-std=gnu11", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-W
 BUILD_S: Final = 300.0
 ASK_S: Final = 60.0
 
-VERSION: Final = 2
+VERSION: Final = 3
 WINDOWS_MAX: Final = 4096
 # Layouts of qemu/recorder.c.
 _HEAD: Final = struct.Struct("<IIQQQQ")
@@ -62,9 +62,10 @@ RECORD: Final = np.dtype(
         ("ns", "<u8"),
         ("address", "<u8"),
         ("after", "<u8"),
-        ("length", "<u4"),
-        ("kind", "<u2"),
-        ("end", "<u2"),
+        ("length", "<u2"),
+        ("kind", "u1"),
+        ("end", "u1"),
+        ("argument", "<u4"),
     ]
 )
 TASK_BYTES: Final = 16384

@@ -9,6 +9,7 @@ target before anything is started there.
 from rtgauge.plan.choice import chapter_word, chosen, remaining
 from rtgauge.plan.evaluation import (
     EVALUATION,
+    XENO_TEST,
     calibration_steps,
     evaluation_plan,
     has_time_grid,
@@ -30,6 +31,7 @@ from rtgauge.plan.read import plan_summary, plan_targets, read_plan, shipped_pla
 __all__ = [
     "EVALUATION",
     "GUESS_NS",
+    "XENO_TEST",
     "Factor",
     "Plan",
     "PlannedStep",

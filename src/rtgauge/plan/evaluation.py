@@ -9,11 +9,12 @@ from typing import Final
 from rtgauge.catalogue import Catalogue, Measurement, Option
 from rtgauge.errors import UsageError
 from rtgauge.plan.lengths import lasts
-from rtgauge.plan.plan import Plan, PlannedStep, planned_step
+from rtgauge.plan.plan import IDLE, Plan, PlannedStep, planned_step
 from rtgauge.units import format_cpus, parse_cpus
 
 __all__ = [
     "EVALUATION",
+    "XENO_TEST",
     "calibration_steps",
     "evaluation_plan",
     "has_time_grid",
@@ -22,6 +23,8 @@ __all__ = [
 
 EVALUATION: Final = "evaluate"
 """The name of the plan of an evaluation."""
+XENO_TEST: Final = "xeno-test"
+"""The name of the shipped plan with the steps of Xenomai's utility."""
 
 
 def has_time_grid(entry: Measurement) -> bool:
@@ -37,17 +40,25 @@ def evaluation_plan(
 ) -> Plan:
     """The whole catalogue in its order, as its entries ``evaluate`` define.
 
-    ``settings`` are given to the steps that they apply to (``_useful``). ``thorough``: with the
-    parameters of long runs. Raises UsageError if there is nothing to evaluate.
+    ``settings`` are given to the steps that they apply to (``_useful``). A load among them
+    replaces that of the steps under load. ``thorough``: with the parameters of long runs. Raises
+    UsageError if there is nothing to evaluate.
     """
     steps = []
+    load = (settings or {}).get("load", "").strip()
+    if load == IDLE:
+        raise UsageError(
+            "an evaluation measures the idle system and the system under load",
+            "measure idle only: rtgauge run timer --load idle",
+        )
     for entry in catalogue.measurements.values():
         if entry.role == "calibration":
             continue  # carried out anyway, before the others
         for evaluation in entry.evaluate:
             wanted = {**evaluation.parameters, **(evaluation.thorough if thorough else {})}
+            under = load if load and evaluation.load != IDLE else evaluation.load
             wanted.update(_useful(catalogue, entry, wanted, settings or {}))
-            steps.append(planned_step(catalogue, entry.name, {**wanted, "load": evaluation.load}))
+            steps.append(planned_step(catalogue, entry.name, {**wanted, "load": under}))
     if not steps:
         raise UsageError(
             "the agent of this target has no measurement that belongs to an evaluation",

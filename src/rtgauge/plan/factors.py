@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``tune`` tries: factors, each of which is off or on in a configuration of the target.
+"""Factors of ``tune``, each of which is off or on in a configuration of the target.
 
 A factor is an item of ``--prepare`` by its name, ``governor=performance``, ``priority=N``, or else
 one or several arguments for the kernel.
@@ -89,7 +89,7 @@ def _factor(word: str, items: Sequence[str], catalogue: Catalogue, plan: Plan) -
 
 
 def _key(argument: str) -> str:
-    """What an argument sets. To the kernel dashes and underscores are the same."""
+    """Parameter that an argument sets. The kernel treats dashes and underscores alike."""
     return argument.partition("=")[0].replace("-", "_")
 
 
@@ -104,7 +104,7 @@ def _check_each(factors: Sequence[Factor], plan: Plan) -> None:
             if other is factor:
                 continue
             if other.values == factor.values:
-                raise UsageError(f"'{factor.name}' is given twice", "leave one of them out")
+                raise UsageError(f"'{factor.name}' is given twice", "omit one of them")
             raise UsageError(
                 f"'{other.name}' and '{factor.name}' exclude each other: both set "
                 f"{_key(value) if factor.kind == 'kernel' else factor.kind}",

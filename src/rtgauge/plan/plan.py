@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is to be carried out: steps, and the plan that holds them, checked against a catalogue."""
+"""Steps, and the plan that contains them, checked against a catalogue."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Rating:
 
 @dataclass(frozen=True)
 class Remark:
-    """What the evaluator says ``for`` or ``against`` the system."""
+    """A point of the evaluator ``for`` or ``against`` the system."""
 
     favour: str
     text: str
@@ -144,7 +144,8 @@ class Plan:
     (subject -> text) are the evaluator's own, for the report. ``study`` is the one that its runs
     join; empty for one of their own.
     ``order_seed``: that of the order of the targets in each repeat; None: a new one.
-    ``project`` is the file of the project that gave options, if any.
+    ``project`` is the file of the project that gave options, if any. ``options`` are those of the
+    command line that an evaluation was made of, a flag as True.
     """
 
     name: str
@@ -159,6 +160,7 @@ class Plan:
     study: str = ""
     order_seed: int | None = None
     project: str = ""
+    options: Mapping[str, str | bool] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """The plan as run.json holds it."""
@@ -173,6 +175,7 @@ class Plan:
             "notes": dict(self.notes),
             "steps": [step.document() for step in self.steps],
             **({"project": self.project} if self.project else {}),
+            **({"options": dict(self.options)} if self.options else {}),
         }
 
 
@@ -226,7 +229,7 @@ def planned_step(
         elif entry.has(name):
             parameters[name] = entry.normalise(name, text)
         elif name == "measurement":
-            raise UsageError(f"measurement '{measurement}' is given twice", "leave one of them out")
+            raise UsageError(f"measurement '{measurement}' is given twice", "omit one of them")
         else:
             in_files = (option.name for option in HOST_OPTIONS if option.applies == "file")
             known = [*(option.name for option in entry.options), *options, *in_files]
@@ -281,7 +284,7 @@ def _check_budget(entry: Measurement, step: PlannedStep) -> None:
     if not any(one.unit == "ns" for one in entry.series):
         raise UsageError(
             f"measurement '{entry.name}' has no durations that a budget could judge",
-            f"leave the budget out. 'rtgauge describe {entry.name}' lists its own verdicts",
+            f"omit the budget. 'rtgauge describe {entry.name}' lists its own verdicts",
         )
     if step.rate_per_hour is not None and not entry.has("interval"):
         raise UsageError(

@@ -299,9 +299,7 @@ def _file_step(entry: Mapping[str, Any], where: str, catalogue: Catalogue) -> Pl
             "write share = 1",
         )
     if share is not None and "for" in entry:
-        raise UsageError(
-            f"{where}: both 'share' and 'for' give the length", "leave one of them out"
-        )
+        raise UsageError(f"{where}: both 'share' and 'for' give the length", "omit one of them")
     settings: dict[str, str] = {}
     step = None
     for key, value in entry.items():

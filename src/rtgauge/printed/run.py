@@ -100,7 +100,7 @@ CATALOGUE: Final[dict[str, Any]] = {
             "switchtest",
             "switches between tasks of the core, as Xenomai's switchtest printed them",
             "Thread switches",
-            tables=[{"name": "switches", "meaning": "switches in each second and in all"}],
+            tables=[{"name": "switches", "meaning": "switches in each second and in total"}],
             verdicts=[{"rule": "registers-kept", "meaning": "no switch damaged the registers of "
                        "the floating-point unit, and switching never stopped"}],
         ),

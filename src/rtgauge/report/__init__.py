@@ -100,7 +100,7 @@ class Source:
 
     @property
     def _figures(self) -> Analysis:
-        """The analysis, without what only pictures need where nobody needed that yet."""
+        """The analysis. Data that only pictures need are added with the first picture."""
         return self.analysis if "analysis" in self.__dict__ else self._tables
 
     def compared(self) -> compare.Compared:

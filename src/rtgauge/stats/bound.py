@@ -92,7 +92,6 @@ def samples_needed(probability: float, confidence: float = 0.95, exceedances: in
 
     ValueError unless the probability lies between 0 and 1.
     """
-    _check(confidence, exceedances)
     if not 0 < probability < 1:
         raise ValueError(f"a probability lies between 0 and 1, not {probability}")
     high = exceedances + 1
@@ -116,7 +115,7 @@ def shortest_period_s(duration_s: float, confidence: float = 0.95) -> float:
 
 @dataclass(frozen=True)
 class Bound:
-    """What may be claimed of the observed maximum of a series (none of n samples exceeded it)."""
+    """Claims about the observed maximum of a series (none of n samples exceeded it)."""
 
     count: int
     duration_s: float

@@ -86,15 +86,14 @@ def changes(values: Sequence[float] | Floats, cost: float) -> list[int]:
     number = len(values)
     found = np.asarray(values, np.float64)
     sums = np.concatenate(([0.0], np.cumsum(found)))
-    squares = np.concatenate(([0.0], np.cumsum(found**2)))
     best = np.full(number + 1, np.inf)
-    best[0] = -cost
+    best[0] = 0.0
     before = np.zeros(number + 1, np.int64)
     for end in range(LEAST, number + 1):
         begin = np.arange(end - LEAST + 1)
         total = sums[end] - sums[begin]
-        spread = squares[end] - squares[begin] - total**2 / (end - begin)
-        whole = best[begin] + cost + spread
+        # The squares of the values are part of the sum in each partition.
+        whole = best[begin] + cost - total**2 / (end - begin)
         at = len(whole) - 1 - int(np.argmin(whole[::-1]))
         best[end], before[end] = whole[at], at
     places = []

@@ -107,8 +107,10 @@ def interactions(
     else:
         groups = [np.flatnonzero(np.equal(blocks, block)) for block in dict.fromkeys(blocks)]
         groups = [group for group in groups if len(group) == 2]
+        if not groups:
+            return []
         means = np.array([observed[group].mean() for group in groups])
-        signs = products[[group[0] for group in groups]] if groups else products[:0]
+        signs = products[[group[0] for group in groups]]
         found = [
             _regression(
                 means - means.mean(), column[:, None] - column.mean(), len(means) - 1, confidence

@@ -32,7 +32,7 @@ HEAVY: Final = 0.5
 """Shapes from here on: the variance is infinite, and a few values decide."""
 SHARE: Final = 0.02
 MOST: Final = 1000
-"""The largest samples that are looked at: this share, at most so many."""
+"""The share of the largest samples that the fit uses, and their maximum number."""
 STEPS: Final = 5
 """A fit needs a scale of so many steps of the clock."""
 
@@ -111,8 +111,8 @@ def region(excess: Float64, found: Fit, confidence: float = 0.95) -> Region:
     """The parameters whose likelihood is within the limit of the likelihood ratio for one of them
     (S. Coles, An Introduction to Statistical Modeling of Extreme Values, 2001, section 2.6.6)."""
     number = len(excess)
-    away = 3.5 * max(1 + found.shape, 0.5) / math.sqrt(number)
-    far = 3.5 * math.sqrt(2 * max(1 + found.shape, 0.5) / number)
+    away = 3.5 * (1 + found.shape) / math.sqrt(number)
+    far = 3.5 * math.sqrt(2 * (1 + found.shape) / number)
     shapes = found.shape + np.linspace(-away, away, _GRID)
     scales = found.scale * np.exp(np.linspace(-far, far, _GRID))
     # The sum of logarithms depends on tau alone: it is tabulated once.

@@ -54,13 +54,12 @@ class Clustering:
         clusters taken for a Poisson number; else 1."""
         if not self.clustered:
             return 1.0
-        clusters = max(self.index * self.exceedances, 1.0)
-        return gamma_inverse(clusters, 0.1) / self.exceedances
+        return gamma_inverse(self.index * self.exceedances, 0.1) / self.exceedances
 
     @property
     def group(self) -> float:
         """The mean number of large values in a group."""
-        return 1 / max(self.index, 1 / self.exceedances)
+        return 1 / self.index
 
 
 def clustering(positions: Integers, threshold: int) -> Clustering | None:

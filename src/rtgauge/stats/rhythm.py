@@ -56,6 +56,9 @@ _TURNS: Final = 2000
 _MANY: Final = 0.75
 _NEARLY_ALL: Final = 0.9
 _DOUBT: Final = 0.05
+_BOUNDED: Final = 1 << 17
+"""Number of events above which bounds decide which widths are tried."""
+_PARTS: Final = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -343,7 +346,11 @@ def _in_pairs(turns: Float64, arc: _Arc) -> tuple[int, float]:
         return 1, 1.0
     others = (1 - arc.share) * arc.width / arc.inside
     found = 1, 1.0
-    for divisor in range(3, min(int(cycles[-1] - cycles[0]) // 2, _TURNS) + 1):
+    span = int(cycles[-1] - cycles[0])
+    for divisor in range(3, min(span // 2, _TURNS) + 1):
+        # No more than two turns of each period can hold an event.
+        if 2 * (span // divisor + 1) / number - others * 2 / divisor < _MANY * (1 - others):
+            continue
         each = np.bincount(cycles % divisor, minlength=divisor)
         first, second = np.argpartition(each, -2)[-2:].tolist()
         two = int(each[first] + each[second])
@@ -378,18 +385,37 @@ def _arc(turns: Float64, widths: Float64) -> _Arc:
     number = len(phase)
     both = np.concatenate((phase, phase + 1.0))
     best = _Arc(0.0, 1.0, 0.0, 1.0)
-    score = -math.inf
-    for width in widths.tolist():
+    score, chosen = -math.inf, len(widths)
+    # Some wider parts hold a few more by chance.
+    by_chance = number * widths + 3 * np.sqrt(number * widths * (1 - widths))
+    many = number > _BOUNDED and len(widths) > 1
+    bounds = (_most(both, widths) if many else number) - by_chance
+    for place in np.argsort(-bounds, kind="stable").tolist():
+        if bounds[place] < score:
+            break
+        width = float(widths[place])
         held = np.searchsorted(both, phase + width, side="right") - np.arange(number)
         at = int(np.argmax(held))
-        # Some wider parts hold a few more by chance.
         most = int(held[at])
-        strength = most - number * width - 3 * math.sqrt(number * width * (1 - width))
-        if strength > score:
+        strength = float(most - by_chance[place])
+        if strength > score or (strength == score and place < chosen):
             inside = most / number
             middle = float(phase[at] + both[at + most - 1]) / 2
-            score, best = strength, _Arc(middle, width, (inside - width) / (1 - width), inside)
+            score, chosen = strength, place
+            best = _Arc(middle, width, (inside - width) / (1 - width), inside)
     return best
+
+
+def _most(both: Float64, widths: Float64) -> NDArray[np.int64]:
+    """For each width a number of events that no part of a turn exceeds. ``both``: the sorted phases
+    of one turn, then those of the next."""
+    edges = np.arange(2 * _PARTS + 1) / _PARTS
+    before = np.searchsorted(both, edges)
+    most = []
+    for width in widths.tolist():
+        parts = min(int(width * _PARTS) + 3, _PARTS)  # two at its ends, one for rounding
+        most.append(int((before[parts : parts + _PARTS] - before[:_PARTS]).max()))
+    return np.array(most)
 
 
 def _fitted(hits: Float64, origin: float, hz: float, arc: _Arc, power: float) -> Comb:

@@ -123,7 +123,7 @@ def shift(first: Sequence[float], second: Sequence[float], confidence: float = 0
     plain = _sums_of(2 * np.arange(1, number + 1), len(other))
     smallest = len(other) * (len(other) + 1)
     below = _largest_tail(plain[smallest::2], (1 - confidence) / 2)
-    return _shift(pairs, below, p, min(1.0, least), number)
+    return _shift(pairs, below, p, least, number)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -191,10 +191,9 @@ def _sums_of(weights: npt.NDArray[np.int64], number: int) -> Floats:
     most = int(np.sort(weights)[len(weights) - number :].sum())
     chances = np.zeros((number + 1, most + 1))
     chances[0, 0] = 1.0
-    for seen, weight in enumerate(weights.tolist(), 1):
-        for taken in range(min(seen, number), 0, -1):
+    for weight in weights.tolist():
+        for taken in range(number, 0, -1):
             chances[taken, weight:] += chances[taken - 1, : most + 1 - weight]
-        chances /= 2  # so that no number of subsets overflows
     row: Floats = chances[number] / chances[number].sum()
     return row
 
@@ -211,7 +210,7 @@ def _largest_tail(chances: Floats, level: float) -> int:
 
 
 def _shift(candidates: Floats, below: int, p: float, least: float, number: int) -> Shift:
-    known = 0 < below <= len(candidates)
+    known = below > 0
     return Shift(
         estimate=float(np.median(candidates)),
         low=float(candidates[below - 1]) if known else -math.inf,

@@ -14,7 +14,7 @@ __all__ = ["DIVISIONS", "Base", "bases", "division"]
 
 DIVISIONS: Final = 10
 FAR: Final = 4
-"""The bulk is enlarged where that makes it at least so many times as wide."""
+"""Minimum factor by which an enlarged picture widens the bulk."""
 REST: Final = 200
 """One answer in this number, the slowest, may lie beyond what is enlarged."""
 

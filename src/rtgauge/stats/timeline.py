@@ -394,7 +394,7 @@ class TimelineBuilder:
         return self._counts.build()
 
     def timeline(self) -> Timeline:
-        """What was found so far."""
+        """Results up to now."""
         occupied = self._count > 0
         first, stop = self._used_columns()
         self._largest.shrink()

@@ -105,7 +105,7 @@ def _needed_s(rate: float, duration_s: float, confidence: float, exceedances: in
 
 @dataclass(frozen=True)
 class _Seen:
-    """What was observed, as ``verdict`` has it."""
+    """The observation, as in ``verdict``."""
 
     budget_ns: int
     exceedances: int

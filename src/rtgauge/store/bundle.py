@@ -26,11 +26,18 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from rtgauge.errors import RtgaugeError, StoreError, UsageError
-from rtgauge.store.files import FolderLock, make_folder, store_error, store_errors, sync_folder
+from rtgauge.store.files import (
+    FolderLock,
+    make_folder,
+    store_error,
+    store_errors,
+    sync_folder,
+    write_file,
+)
 from rtgauge.store.folder import DOCUMENT, ENVIRONMENT, step_path
 from rtgauge.store.foreign import JSON_LIMIT, check_run
 from rtgauge.store.identity import is_run_id
-from rtgauge.store.samples import StoredRun
+from rtgauge.store.samples import IMPORTED, StoredRun
 from rtgauge.store.seal import DROPPED, RECORDS, SEAL
 from rtgauge.store.store import Store
 
@@ -72,7 +79,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What a bundle holds. ``digest``: of the names, sizes and contents of its files."""
+    """Contents of a bundle. ``digest``: of the names, sizes and contents of its files."""
 
     run: str
     entries: tuple[Entry, ...]
@@ -227,6 +234,7 @@ def import_bundle(store: Store, path: Path) -> tuple[Bundle, bool]:
                 # Except for a newer version, what helps a run of this store does not help here.
                 remedy = error.remedy if "newer" in error.remedy else _AGAIN
                 raise StoreError(_one_line(error.message.replace(f"{new}/", "")), remedy) from error
+            write_file(new / IMPORTED, b"")
             try:
                 os.rename(new, final)
                 sync_folder(runs)
@@ -286,7 +294,7 @@ def _check_room(runs: Path, bundle: Bundle) -> None:
 
 @contextmanager
 def _new_folder(runs: Path, run: str) -> Iterator[Path]:
-    """A folder that nobody takes for a run, locked; removed at the end, whatever happens. What a
+    """A locked folder that is not taken for a run. It is always removed at the end. What a
     killed process leaves of it, the store removes."""
     new = runs / f".{run}.new"
     lock = None
@@ -342,11 +350,13 @@ class _Reader:
         text = self._read(size)
         bundle = self._parse(text, run)
         if text != bundle.manifest:
-            self.refuse("its manifest is not as one is written, or its digest is wrong")
+            self.refuse(
+                "its manifest does not have the form that rtgauge writes, or has a wrong digest"
+            )
         self._padding(size)
         found = os.fstat(self._file.fileno()).st_size
         if found != bundle.packed_size:
-            kind = "cut" if found < bundle.packed_size else "longer than what it holds"
+            kind = "cut" if found < bundle.packed_size else "longer than its content"
             self.refuse(f"it is {kind}: {found} of {bundle.packed_size} bytes")
         return bundle
 
@@ -408,7 +418,7 @@ class _Reader:
             self.refuse("its manifest is damaged")
         name, size, sha256 = file["name"], file["size"], file["sha256"]
         if not isinstance(name, str) or not _belongs(name):
-            self.refuse(f"it holds {_shown(name)}, which belongs to no run")
+            self.refuse(f"it holds {_shown(name)}, which is not a file of a run")
         if type(size) is not int or not 0 <= size <= SIZE_LIMIT:
             self.refuse(f"its manifest gives {name} an impossible size")
         if name.endswith((".json", ENVIRONMENT)) and size > JSON_LIMIT:
@@ -437,11 +447,11 @@ class _Reader:
             self.refuse(f"it holds {_shown(given)} where {short} should be")
         if found[156:157] in _KINDS:
             self.refuse(f"{short} is {_KINDS[found[156:157]]} in it, not a file")
-        self.refuse(f"the header of {short} is not as one is written")
+        self.refuse(f"the header of {short} does not have the form that rtgauge writes")
 
     def _padding(self, size: int) -> None:
         if any(self._read(-size % BLOCK)):
-            self.refuse("it holds something between its files")
+            self.refuse("it contains data between its files")
 
     def _read(self, size: int) -> bytes:
         parts = []
@@ -458,7 +468,7 @@ class _Reader:
 
 
 def _one_line(text: str) -> str:
-    """What others say of hostile bytes may quote them."""
+    """The text without control characters: messages about hostile bytes may quote them."""
     return "".join(one if one.isprintable() else "?" for one in text)
 
 

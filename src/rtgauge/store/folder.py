@@ -86,7 +86,7 @@ def read_document(path: Path) -> dict[str, Any]:
         )
     if document.get("id") != name or not _well_formed(document):
         raise StoreError(
-            f"run {name} is damaged: its run.json does not fit it",
+            f"run {name} is damaged: its run.json does not match its folder",
             "restore it from a copy, or delete the run",
         )
     return document
@@ -189,7 +189,7 @@ class StreamFile:
 
 
 class RunFolder:
-    """The folder of a run that this process writes; nobody else does until ``close``."""
+    """The folder of a run that only this process writes until ``close``."""
 
     def __init__(self, path: Path, document: dict[str, Any], lock: FolderLock) -> None:
         self.path = path

@@ -142,7 +142,7 @@ _INDEXED = ("label", "study", "target", "started")
 
 
 class _Wrong(Exception):
-    """What does not hold, in words."""
+    """A violated condition, in words."""
 
 
 def check_run(path: Path, run_id: str, refuse: Callable[[str], NoReturn]) -> None:
@@ -225,7 +225,7 @@ def _shape(
             raise _Wrong(f"{where} has no '{key}'")
     for key, kinds in shape.items():
         if key in value and type(value[key]) not in kinds:
-            raise _Wrong(f"'{key}' of {where} is not what it has to be")
+            raise _Wrong(f"'{key}' of {where} is of the wrong type")
     return value
 
 
@@ -314,7 +314,7 @@ def _steps(steps: list[Any], run: Path) -> None:
     folders = {step_path(run, number).name for number in known}
     for folder in (run / "steps").iterdir() if (run / "steps").is_dir() else ():
         if folder.name not in folders:
-            raise _Wrong(f"it holds a step that its {DOCUMENT} does not know")
+            raise _Wrong(f"it contains a step that is missing from its {DOCUMENT}")
 
 
 # --- a step ---------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ class _Kept:
         if not isinstance(span.record, _PASSING):
             self.bytes += span.stop - span.start
             if self.bytes > KEPT_LIMIT:
-                raise _Wrong("its records are too many to be kept in memory")
+                raise _Wrong("it has too many records for the memory")
 
 
 def _seal_document(document: dict[str, Any], name: str) -> None:

@@ -36,7 +36,7 @@ _NS: Final = 10**9
 
 @dataclass(frozen=True)
 class Subject:
-    """What the user says of the system under test, because the file does not contain it."""
+    """The user's description of the system under test, which the file does not contain."""
 
     label: str = ""
     board: str = ""

@@ -508,10 +508,10 @@ class ParquetReader:
             or about[4] not in (_UNPACKED, _ZSTD)
             or not set(about[2]) <= _ENCODINGS
         ):
-            raise ValueError("its samples are not encoded as they are when sealed")
+            raise ValueError("its samples do not have the encoding of sealed samples")
         start, stop = about[9], about[9] + about[7]
         if not len(_MAGIC) <= start <= stop <= self._end:
-            raise ValueError("a column lies outside of it")
+            raise ValueError("a column lies outside of the file")
         known = about.get(12, {})
         least, most = (
             int.from_bytes(one, "little", signed=True) if one else None
@@ -550,7 +550,7 @@ class ParquetReader:
         for group, rows in zip(self._chunks, self.groups, strict=True):
             for chunk in group:
                 if sum(page.count for page in self._pages(chunk)) != rows:
-                    raise ValueError("its pages and its row groups have other numbers of samples")
+                    raise ValueError("its pages and row groups have different numbers of samples")
 
     def _pages(self, chunk: Chunk) -> Iterator[_Page]:
         at = chunk.start
@@ -565,11 +565,11 @@ class ParquetReader:
             if fields.get(1) != _DATA_PAGE or type(about) is not dict or packed < 0:
                 raise ValueError("a page is not of samples")
             if not 0 <= unpacked <= PAGE_LIMIT:
-                raise ValueError(f"a page of {packed} bytes claims to become {unpacked}")
+                raise ValueError(f"a page of {packed} bytes claims to unpack to {unpacked}")
             at += thrift.at
             count, encoding = about.get(1, -1), about.get(2, -1)
             if not 0 < count <= GROUP_ROWS_LIMIT or at + packed > chunk.stop:
-                raise ValueError("a page reaches out of its column")
+                raise ValueError("a page extends beyond its column")
             yield _Page(at, packed, unpacked, count, encoding)
             at += packed
 
@@ -581,11 +581,11 @@ def _decoded(data: bytes, page: _Page, packed: bool, dtype: np.dtype[Any]) -> Wh
             unpacker = zstd.ZstdDecompressor()
             data = unpacker.decompress(data, max_length=page.unpacked + 1)
         if len(data) != page.unpacked:
-            raise ValueError("a page does not become as large as it claims")
+            raise ValueError("a page does not unpack to the size in its header")
         if page.encoding == _DELTA:
             return delta_decoded(data, page.count).astype(dtype)
         if len(data) != page.count * dtype.itemsize:
-            raise ValueError("a page has another number of samples than it claims")
+            raise ValueError("a page does not have the number of samples in its header")
         if page.encoding == _SPLIT:
             planes = np.frombuffer(data, np.uint8).reshape(dtype.itemsize, -1)
             return np.ascontiguousarray(planes.T).view(dtype).reshape(-1)
@@ -593,4 +593,4 @@ def _decoded(data: bytes, page: _Page, packed: bool, dtype: np.dtype[Any]) -> Wh
             return np.frombuffer(data, dtype)
     except (zstd.ZstdError, IndexError, OverflowError) as error:
         raise ValueError("a page is damaged") from error
-    raise ValueError("its samples are not encoded as they are when sealed")
+    raise ValueError("its samples do not have the encoding of sealed samples")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the store, to be read: runs, their steps, and the samples of each series.
+"""Reading of the store: runs, their steps, and the samples of each series.
 
 On the path of a sample: from Parquet (or, while a step runs, from its stream) to the statistics,
 in chunks, so that any number of samples needs only the memory of one chunk.
@@ -49,10 +49,12 @@ from rtgauge.stream import (
     Work,
 )
 
-__all__ = ["CAUSES", "RecordsBeside", "StoredRun", "StoredSeries", "StoredStep"]
+__all__ = ["CAUSES", "IMPORTED", "RecordsBeside", "StoredRun", "StoredSeries", "StoredStep"]
 
 
 CAUSES: Final = "causes.json"
+IMPORTED: Final = "imported"
+"""Name of the empty file that marks the folder of a run from a bundle."""
 
 
 class StoredSeries:
@@ -168,7 +170,7 @@ class RecordsBeside(Generic[T]):
     """The records of one kind that come for as long as a step lasts, in order.
 
     They are read from the file each time they are gone through; of days there are tens of
-    thousands, and nobody needs all of them at once.
+    thousands, and they are not all needed at once.
     """
 
     def __init__(self, step: StoredStep, scan: StepScan, kind: type[T], number: RecordType) -> None:
@@ -254,7 +256,7 @@ class StoredStep:
 
     @property
     def work(self) -> RecordsBeside[Work]:
-        """What each load did, from record to record."""
+        """Work of each load, from record to record."""
         return RecordsBeside(self, self._scan, Work, RecordType.WORK)
 
     @property
@@ -264,7 +266,7 @@ class StoredStep:
 
     @property
     def trace(self) -> RecordsBeside[Trace]:
-        """What was kept of the kernel's trace, for the causes of samples."""
+        """The stored parts of the kernel's trace, for the causes of samples."""
         return RecordsBeside(self, self._scan, Trace, RecordType.TRACE)
 
     @property
@@ -340,6 +342,11 @@ class StoredRun:
             StoredStep(self.path, int(entry["step"]), entry)
             for entry in self.document.get("steps", [])
         ]
+
+    @property
+    def imported(self) -> bool:
+        """Whether the run came from a bundle."""
+        return (self.path / IMPORTED).exists()
 
     @property
     def causes(self) -> dict[str, Any]:

@@ -104,7 +104,11 @@ class SeriesScan:
         return self.blocks.table(6)
 
     def missed_events(self) -> tuple[Int64s, Int64s]:
+        """Index, rising, of the samples before the missed periods, and number of these."""
         index, count = self.missed.columns(2)
+        if np.any(index[1:] < index[:-1]):
+            order = np.argsort(index, kind="stable")
+            index, count = index[order], count[order]
         return index, count
 
     def lost_events(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
@@ -145,7 +149,7 @@ class SeriesScan:
 
 
 def _count(counted: int, snapshot: int) -> int:
-    """What was counted and what the last histogram says, within the limit of a stream's counts."""
+    """Counts of the samples and of the last histogram, within the limit of a stream's counts."""
     return min(max(counted, snapshot), COUNT_LIMIT)
 
 

@@ -98,7 +98,7 @@ class SealedSeries:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What ``seal.json`` says: how the stream ended, and what was taken out of it."""
+    """Content of ``seal.json``: how the stream ended, and what was extracted."""
 
     end: StreamEnd
     trailer: dict[str, str] | None  # its state, reason and remedy
@@ -127,7 +127,8 @@ def seal_step(folder: Path, run: str, step: int) -> Seal:
     for series in scan.series.values():
         highest = _seal_series(folder, stream, scan, series, run, step)
         if series.histogram is not None and series.histogram.count:
-            highest = max(series.histogram.max, highest or series.histogram.max)
+            most = series.histogram.max
+            highest = most if highest is None else max(most, highest)
         info = series.info
         sealed.append(
             SealedSeries(
@@ -154,7 +155,7 @@ def seal_step(folder: Path, run: str, step: int) -> Seal:
 
 
 def read_seal(folder: Path) -> Seal | None:
-    """What ``seal.json`` of a step says; None for a step that is not sealed."""
+    """Content of a step's ``seal.json``. None for a step that is not sealed."""
     path = folder / SEAL
     if not path.exists() or (folder / STREAM).exists():
         return None

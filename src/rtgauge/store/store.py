@@ -290,7 +290,7 @@ def _remove_leftover(path: Path) -> None:
 
 
 def _is_free(path: Path) -> bool:
-    """Whether nobody is writing the run."""
+    """Whether no process is writing the run."""
     try:
         lock = FolderLock.take(path)
     except OSError:
@@ -329,7 +329,7 @@ def _row(path: Path, stamp: Stamp) -> dict[str, Any]:
 
 
 def _columns(path: Path, document: dict[str, Any]) -> dict[str, Any]:
-    """What the index holds of a run."""
+    """Row of a run in the index."""
     texts = {name: document.get(name) for name in ("label", "study", "target", "state", "started")}
     found: dict[str, Any] = {name: text for name, text in texts.items() if isinstance(text, str)}
     duration = document.get("duration_s")
@@ -346,7 +346,7 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
     if document.get("state") in ("failed", "skipped"):
         return str(document.get("reason") or "")
     found = [
-        (one.unit == "ns", max((one.max or 0) * one.scale, waited), waited, one, step)
+        (one.unit == "ns", _longest(one, waited), waited, one, step)
         for step in document.get("steps", [])
         if step.get("role", "measurement") == "measurement"
         for one in _sealed(step_path(path, step["step"]))
@@ -376,6 +376,14 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
     if not over:
         return text
     return f"over {min(over) / 1000:g} µs: {text}"
+
+
+def _longest(one: SealedSeries, waited: int) -> int:
+    """The largest value of a series, or the wait for an event without an answer if that is longer.
+    0 if there is neither."""
+    if one.max is None:
+        return waited
+    return max(one.max * one.scale, waited) if waited else one.max * one.scale
 
 
 def _waited_ns(one: SealedSeries, folder: Path) -> int:

@@ -162,7 +162,7 @@ class Body:
 
 
 class Declared:
-    """What the reader keeps of a series: whether the next block may come, and its limits."""
+    """State of a series in the reader: whether the next block may come, and its limits."""
 
     __slots__ = ("interval_ns", "last_index", "last_value", "next_index")
 
@@ -327,7 +327,7 @@ def _histogram(sequence: int, body: Body, series: DeclaredSeries) -> Histogram:
     numbers, counts = buckets[:, 0], buckets[:, 1]
     if len(buckets):
         if bool((numbers[1:] <= numbers[:-1]).any()):
-            raise Bad("the buckets do not rise")
+            raise Bad("the buckets are not in ascending order")
         if numbers[0] < _BUCKET_MIN or numbers[-1] > _BUCKET_MAX:
             raise Bad("a bucket is beyond those of 64-bit values")
         if bool((counts < 1).any()):
@@ -478,7 +478,7 @@ def _table(sequence: int, body: Body, _series: DeclaredSeries) -> Table:
     rows = []
     for row in body.array("rows"):
         if type(row) is not list or len(row) != len(columns):
-            raise Bad(f"a row has not the {len(columns)} values of its columns")
+            raise Bad(f"a row does not have the {len(columns)} values of its columns")
         if not set(map(type, row)) <= {int, str}:
             raise Bad("a value of a row is not an integer or text")
         rows.append(tuple(cast("list[int | str]", row)))
@@ -496,7 +496,7 @@ def _verdict(sequence: int, body: Body, _series: DeclaredSeries) -> Verdict:
 
 
 def wrong_totals(totals: SeriesTotals) -> str:
-    """What is impossible about a series' totals, in words; empty if nothing is."""
+    """Contradiction in the totals of a series, in words; empty without one."""
     counts = (totals.count, totals.missed, totals.lost, totals.overruns)
     if min(counts) < 0 or max(counts) > COUNT_LIMIT:
         return f"its totals have a count that is not from 0 to {COUNT_LIMIT}"

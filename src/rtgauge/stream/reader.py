@@ -109,7 +109,7 @@ def _envelope(data: bytes, start: int) -> _Envelope:
 
 
 # The record that comes by the million, as the agent writes it: looked at in one step. Whatever
-# differs, be it one byte, goes the general way.
+# differs in a single byte takes the general path.
 _SHORT = (
     rb"([\x00-\x17]|\x18[\x18-\xff]|\x19[\x01-\xff].|\x1a(?!\x00\x00).{4}"
     rb"|\x1b(?!\x00{4})[\x00-\x7f].{7})"
@@ -386,7 +386,7 @@ def _pairs(data: bytes, typed: Typed, count: int | None, interval_ns: int) -> ND
     gaps = words.reshape(-1, 2)
     position, periods = gaps[:, 0], gaps[:, 1]
     if position[0] < 1 or (position[1:] <= position[:-1]).any() or periods.min() < 1:
-        raise Bad("its gaps do not rise, or have no periods")
+        raise Bad("its gaps are not in ascending order, or have no periods")
     if count is not None and position[-1] >= count:
         raise Bad("a gap lies beyond its block")
     return gaps

@@ -59,7 +59,7 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the stream is of; its first record."""
+    """Subject of the stream; its first record."""
 
     sequence: int
     agent: str
@@ -286,7 +286,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class SeriesTotals:
-    """What became of a series: ``count`` samples were taken, ``lost`` of them not kept."""
+    """Totals of a series: ``count`` samples were taken, ``lost`` of them not kept."""
 
     series: int
     count: int

@@ -64,7 +64,7 @@ def _bucket_of(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass
 class Tally:
-    """What is counted of one series, for its snapshots (``histogram``) and the trailer."""
+    """Counts of one series, for its snapshots (``histogram``) and the trailer."""
 
     series: int
     count: int = 0

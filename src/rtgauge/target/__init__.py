@@ -72,6 +72,6 @@ def open_target(name: str, agent: Path | None = None) -> Target:
         return TARGETS[kind](detail)
     if kind not in _WITH_AGENT:
         raise UsageError(
-            f"target '{name}' has an agent of its own", "leave --agent out, or use local or ssh://"
+            f"target '{name}' has an agent of its own", "omit --agent, or use local or ssh://"
         )
     return _WITH_AGENT[kind](detail, agent)

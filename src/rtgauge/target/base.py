@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a target is, and one interface for each capability that a target may have or not.
+"""The interface of a target, and one interface for each optional capability.
 
 A capability is a ``Protocol`` that can be checked at run time: the engine asks
 ``isinstance(target, Linked)``, so a target has a capability by having its members, and the type
@@ -131,7 +131,7 @@ class Emulated(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What it is made of and how it runs, for the record of the run."""
+        """Its parts and mode, for the record of the run."""
         ...
 
     @property
@@ -268,7 +268,7 @@ class Restoring(Protocol):
     """A target that can undo what a killed agent and its killed guardian left behind."""
 
     def restore(self, run: str) -> tuple[int, int]:
-        """Put settings back and end the loads of that run; how many settings and processes.
+        """Restore settings and end the loads of that run; how many settings and processes.
 
         Raises TargetError if the target cannot be reached.
         """

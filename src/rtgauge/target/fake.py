@@ -43,7 +43,7 @@ FAULTS: Final = {
     "babbles": "half way the stream turns into noise without end, until told to stop",
     "cpus": "cpus=N: the target has N CPUs, not 2",
     "cut": "the stream breaks off inside a record and the agent is killed",
-    "busy": "busy=N: another agent measures, whom the first N agents meet",
+    "busy": "busy=N: the first N agents find another agent measuring",
     "disturbed": "disturbed=N: the first N agents that measure are kept from the CPU",
     "exit": "exit=N: the agent writes nothing and ends with code N",
     "fails": "the step fails half way, with a reason",
@@ -51,33 +51,33 @@ FAULTS: Final = {
     "hang": "half way the agent falls silent and does not stop when told",
     "hostile": "the stream is noise from its first byte on",
     "late": "latencies are a thousand times as large",
-    "load-dies": "the load dies half way",
+    "load-dies": "the load ends half way",
     "load-stalls": "the load stalls half way, and the agent continues to its end",
     "lost": "a record is lost on the way",
     "missing": "there is no agent on the target",
-    "mute": "the agent ends in order and on time, and no sample came",
-    "newer": "the stream is of a version that nobody knows yet",
-    "noisy": "the agent says more on stderr than anyone wants to read",
+    "mute": "the agent ends normally and on time, without a sample",
+    "newer": "the stream has a future version",
+    "noisy": "the agent prints many lines on stderr",
     "overloaded": "every second of the periods is missed, a tenth of a second at a time",
     "overtime": "the agent does not end by itself",
     "realtime": "runs on the real clock",
-    "refuses": "the agent finds its arguments wrong",
+    "refuses": "the agent refuses its arguments",
     "silent": "half way the agent falls silent, but stops when told",
     "skipped": "nothing can be measured here",
     "stubborn": "the agent neither ends nor stops when told",
-    "undescribed": "the agent's description is not one",
+    "undescribed": "the agent's description is invalid",
     "unready": "the step fails when its series are declared: its loads do not come up",
     "unprivileged": "the agent has no rights",
-    "untuned": "nobody has set it up for real time",
+    "untuned": "the system is not set up for real time",
     "known-limitation": "what fails with this C library fails",
     "verdict-fails": "the verdicts fail",
 }
 
 _COMMON: Final = [
     {"name": "for", "type": "duration", "default": "10s", "min": "0", "max": "30d",
-     "help": "how long to measure; 0: until the samples are there"},
+     "help": "how long to measure; 0: until all samples are taken"},
     {"name": "samples", "type": "integer", "default": "0", "min": "0", "max": "1000000000",
-     "help": "how many samples of each series; 0: until the time is up"},
+     "help": "number of samples of each series; 0: no limit"},
     {"name": "cpu", "type": "cpus", "default": "all", "help": "the CPUs to measure on"},
     {"name": "priority", "type": "integer", "default": "95", "min": "1", "max": "99",
      "help": "real-time priority of the measuring threads"},
@@ -123,7 +123,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
                             "deadline"],
                  "help": "how the task waits; several: side by side"},
                 {"name": "dither", "type": "flag", "default": "no",
-                 "help": "move the due times about"},
+                 "help": "spread the due times"},
             ],
             "series": [{"name": "latency", "unit": "ns", "meaning": "due time to running",
                         "from": "due time", "to": "the task runs",
@@ -153,8 +153,9 @@ CATALOGUE: Final[Mapping[str, Any]] = {
         {
             "name": "pendulum",
             "code": "",
-            "summary": "something that no host has ever heard of",
+            "summary": "a measurement that the host does not know",
             "role": "measurement",
+            "not_on_cobalt": "its string exists only on Linux",
             "contexts": ["user"],
             "options": [
                 *_COMMON,
@@ -397,7 +398,7 @@ _UNPRIVILEGED: Final[Mapping[str, str | int | None]] = {
     "agent.fifo_priority": None,
     "agent.dma_latency": errno.EACCES,
 }
-#: What a kernel of a distribution is like that nobody has set up for real time.
+#: A distribution's kernel that is not set up for real time.
 _UNTUNED: Final[Mapping[str, str | int | None]] = {
     "uname.version": "#1 SMP PREEMPT_DYNAMIC Fake",
     "/sys/kernel/realtime": None,
@@ -507,7 +508,7 @@ class FakeTarget:
 
 @dataclass(frozen=True)
 class _Request:
-    """What the fake agent was asked to do."""
+    """The arguments of the fake agent."""
 
     measurement: Measurement
     parameters: Mapping[str, str]
@@ -637,7 +638,7 @@ class FakeAgent:
         return self._code
 
     def messages(self) -> str:
-        """What it said on stderr."""
+        """Its output on stderr."""
         return self._messages
 
     def close(self) -> None:
@@ -677,7 +678,7 @@ class FakeAgent:
             more["load_command"] = request.command
         if request.disturb:
             more["disturb"] = request.disturb
-        if request.core == "cobalt":
+        if request.core == "cobalt" and not request.measurement.not_on_cobalt:
             more |= {"core": request.core, "core_revision": 19}
         header = _header(
             writer, self._clock, privileged, run=request.run, step=request.step,
@@ -699,6 +700,10 @@ class FakeAgent:
             end = self._trailer([], 0, "failed", reason, "end it: kill 42", "busy")
             yield 0.0, end
             return
+        if request.core == "cobalt" and request.measurement.not_on_cobalt:
+            why = f"it is not measured on the core cobalt: {request.measurement.not_on_cobalt}"
+            yield 0.0, self._trailer([], 0, "skipped", why, "give --core linux")
+            return
         if "skipped" in self._faults or request.measurement.name == "telescope":
             yield 0.0, self._trailer([], 0, "skipped", "there is no such device here", "add one")
             return
@@ -710,10 +715,10 @@ class FakeAgent:
         declared = [writer.series(**one.declaration) for one in series]
         if "unready" in self._faults:
             reason = "load sched was not ready after 10 s"
-            end = self._trailer(series, 0, "failed", reason, "ask for less of it")
+            end = self._trailer(series, 0, "failed", reason, "reduce the load")
             code, self._code = self._code, None
             yield 0.0, b"".join(declared) + end
-            yield 1.0, b""  # what it puts back takes its time
+            yield 1.0, b""  # restoring takes its time
             self._code = code
             yield 1.0, b""
             return
@@ -826,7 +831,7 @@ class FakeAgent:
     def _fault_now(
         self, done: int, total: float, series: list[_FakeSeries]
     ) -> Iterator[tuple[float, bytes]] | None:
-        """What goes wrong after half of the samples, if anything does."""
+        """The fault after half of the samples, if any."""
         if math.isinf(total) and self._request.measurement.name == "response":
             total = HALF_WAY * 2  # it runs until it is stopped
         if done == 0 or done < total / 2 or (math.isinf(total)):

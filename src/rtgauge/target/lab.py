@@ -192,7 +192,7 @@ class LabTarget:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What the board is made of and how it runs, for the record of the run."""
+        """Parts and mode of the board, for the record of the run."""
         return {"mode": self._mode.name, "meaning": self._mode.meaning, **self._facts}
 
     @property
@@ -582,7 +582,7 @@ class LabAgent:
         return answer.code if answer.error == 0 else int(ExitCode.FAILED)
 
     def messages(self) -> str:
-        """What the agent wrote to stderr, or how the board ended."""
+        """Output of the agent on stderr, or the reason for the board's end."""
         if self._stopped:
             lost = "samples" if self._counted else "last samples"
             return f"the emulated board was ended during the step, whose {lost} are lost"

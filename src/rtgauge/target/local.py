@@ -191,7 +191,7 @@ class LocalTarget:
 
     def __init__(self, detail: str = "", agent: Path | None = None) -> None:
         if detail:
-            raise UsageError(f"target 'local' takes nothing after it, not '{detail}'")
+            raise UsageError(f"target 'local' takes no options, but got '{detail}'")
         self.name = "local"
         self.clock: Clock = RealClock()
         self._agent = fitting(agent, platform.machine()) if agent else find_agent()

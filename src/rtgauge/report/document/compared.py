@@ -124,7 +124,7 @@ def statistic_text(quantity: Document, name: str) -> str:
     """A statistic of a quantity in words: ``median``, ``99.9 %``, ``max``, ``over 150 µs``."""
     if name == "rate":
         return f"over {numbers.shown(quantity['budget'], quantity['unit']).full}"
-    return {"50": "median", "max": "max"}.get(name, f"{quantity['tail']}{numbers.GAP}%")
+    return {"50": "median", "max": "max of each run"}.get(name, f"{quantity['tail']}{numbers.GAP}%")
 
 
 def verdict_text(document: Document, one: Document) -> str:
@@ -225,8 +225,6 @@ def explained(document: Document) -> str:
     )
     text += f"with its 95{numbers.GAP}% interval in brackets. "
     text += "p: probability of such a ratio if the systems were alike."
-    if any(one["statistic"] == "max" for one in found):
-        text += " max: that of each run."
     if any(one["matched"] for one in found):
         text += " Block: one repeat of the study, with each system once."
     return text

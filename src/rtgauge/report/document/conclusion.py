@@ -39,6 +39,7 @@ from rtgauge.report.document.compared import (
     verdict_cells,
     verdict_text,
 )
+from rtgauge.report.document.contexts import contexts_blocks
 from rtgauge.report.document.evidence import evidence_blocks
 from rtgauge.report.document.next_steps import after_comparison
 from rtgauge.report.document.sides import sides
@@ -80,7 +81,7 @@ def conclusion(document: Model) -> str:
     share = quantity["tail"] if name == "tail" else "50"
     rows = [row for row in quantity["rows"] if row["figures"][name] is not None]
     load = quantity["load"]["name"]
-    what = "While idle" if load == "idle" else f"Under load {load}"
+    what = "While idle" if load == "idle" else f"Under load {load.partition(':')[0]}"
     what += f", {share}{numbers.GAP}% of the {quantity['measurement']}'s {quantity['name']} samples"
     if quantity["context"] not in ("", "user"):
         what += f" in {quantity['context']} context"
@@ -99,10 +100,7 @@ def conclusion(document: Model) -> str:
         return f"{text}: about the same"
     if len(rows) > 2:
         return text
-    first, second = (document["sets"][row["set"]]["letter"] for row in rows)
-    share = shown_ratios(document, quantity, rows[1])[name]
-    text = f"{text} ({second}/{first} {ratio(share)})"
-    return text + _proven(document, second)
+    return text + _proven(document, document["sets"][rows[1]["set"]]["letter"])
 
 
 def _proven(document: Model, second: str) -> str:
@@ -132,7 +130,7 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
     blocks: list[Block]
     if isinstance(compared, str):
         box = Callout("warn", "The systems are not compared", (Paragraph(line(compared)),))
-        blocks = [box, *runs, *evidence_blocks(analysis.model)]
+        blocks = [box, *runs, *contexts_blocks(analysis.model), *evidence_blocks(analysis.model)]
         return Section("Comparison", "comparison", tuple(blocks))
     document = compared.document
     at = decisive(document)
@@ -146,6 +144,7 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
             inside.append(Paragraph(line(text)))
         blocks += filter(None, (ratios_figure(document), _figure(compared, at)))
         blocks += action_blocks(after_comparison(document, quantity, every))
+    blocks += contexts_blocks(analysis.model)
     if said := [*decided(document), *advice(document)]:
         blocks.append(Heading("Verdicts"))
         blocks.append(Bullets(tuple((line(text), ()) for text in said)))
@@ -262,4 +261,8 @@ def _runs(runs: Sequence[Model]) -> Grid:
 def runs_section(analysis: Analysis) -> Section:
     """The first section of a report on several runs of one system."""
     runs = Table(_runs(analysis.model["runs"]))
-    return Section("Runs", "comparison", (runs, *evidence_blocks(analysis.model)))
+    return Section(
+        "Runs",
+        "comparison",
+        (runs, *contexts_blocks(analysis.model), *evidence_blocks(analysis.model)),
+    )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which common control cycles the measured latencies support, for runs without a budget.
 
-A cycle holds if latency plus computing time fit into it. Without a budget nobody said how much of
-the cycle the latency may take. The convention here is a fifth (docs/reference/report.md, "The
+A cycle holds if latency plus computing time fit into it. Without a budget it is not known what part
+of the cycle the latency may take. The convention here is a fifth (docs/reference/report.md, "The
 answer"):
 
 - exceeded: a wake-up was later than a fifth of the cycle, or was not answered or missed in time.
@@ -67,7 +67,7 @@ def _cycle(
     series = [*idle, *loaded]
     top = highest(peak(one) for one in series)
     if top is None:
-        return Cycle(interval_ns, "not proven", "no wake-up was measured")
+        return Cycle(interval_ns, "not proven", "no sample")
     maximum = numbers.shown(top, "ns").full
     if top > allowed:
         return Cycle(interval_ns, "exceeded", f"max {maximum}, above {limit}")
@@ -80,7 +80,7 @@ def _cycle(
         return Cycle(interval_ns, "not proven", f"not measured {without}")
     bounds = [one["bound"] for one in series]
     if max(one["probability"] for one in bounds) > DEFAULT_PROBABILITY:
-        return Cycle(interval_ns, "not proven", "too few wake-ups")
+        return Cycle(interval_ns, "not proven", "too few samples")
     rates = [one["rate_per_hour"] for one in bounds]
     # A rate of late wake-ups is one at the interval measured: shorter cycles have more of them.
     rare = all(rate is not None and rate <= DEFAULT_RATE_PER_HOUR for rate in rates) and (

@@ -14,7 +14,7 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.document.answer import OBSERVED, Answer, State, answer_of, when_text
 from rtgauge.report.document.blocks import Block, Bullets, Line, Paragraph, Span, line, plain_line
-from rtgauge.report.document.cycles import Cycle, shortest
+from rtgauge.report.document.cycles import SHARE, Cycle, shortest
 from rtgauge.report.document.next_steps import worst_set
 from rtgauge.report.results.labels import capital
 from rtgauge.report.sets.compare import set_facts
@@ -30,20 +30,23 @@ def sides(document: Model, quantity: Model, runs: Sequence[Model]) -> list[Block
     """The blocks on the sides of a comparison. ``quantity``: the one that the conclusion is about.
     ``runs``: those of the results model."""
     by_id = {run["id"]: (run, answer_of(run)) for run in runs}
+    places = {run["id"]: number for number, run in enumerate(runs, 1)}
     items = []
     for row in quantity["rows"]:
         one = document["sets"][row["set"]]
         members = [by_id[run] for run in one["runs"] if run in by_id]
         if members:
-            items.append((_side(one, row, quantity, members), ()))
+            items.append((_side(one, row, quantity, members, places), ()))
     answers = [answer for _, answer in by_id.values()]
     found: list[Block] = [Bullets(tuple(items))] if items else []
     counts = dict.fromkeys(numbers.count(row["count"]) for row in quantity["rows"])
     said = f"{' and '.join(counts)} samples" + (" each" if len(counts) == 1 else "")
-    said += ", maxima not ranked: each is a single sample. "
+    budgets = any(step["budget"] for run in runs for step in run["steps"])
+    said += "" if budgets else ". No budget given"
+    said += ". The observed maxima decide nothing: each is a single sample. "
     said += " ".join(dict.fromkeys(filter(None, (one.missing or one.scope for one in answers))))
     if meaning := _load(quantity, runs):
-        said += f" Load {meaning}."
+        said += f" Load {quantity['load']['name']} ({meaning})."
     found.append(Paragraph(line(said.strip())))
     worst = worst_set(document, quantity)
     top = max(
@@ -54,8 +57,7 @@ def sides(document: Model, quantity: Model, runs: Sequence[Model]) -> list[Block
     if top is not None and top[1].cause:
         letter = document["sets"][worst]["letter"]
         cause = plain_line(top[1].cause)
-        more = " The first command below finds it." if top[1].cause_command else ""
-        found.append(Paragraph(line(f"{letter}: {cause[0].lower()}{cause[1:]}{more}")))
+        found.append(Paragraph(line(f"{letter}: {cause[0].lower()}{cause[1:]}")))
     return found
 
 
@@ -72,11 +74,19 @@ def _load(quantity: Model, runs: Sequence[Model]) -> str:
     )
 
 
-def _side(one: Model, row: Model, quantity: Model, members: Sequence[tuple[Model, Answer]]) -> Line:
+def _side(
+    one: Model,
+    row: Model,
+    quantity: Model,
+    members: Sequence[tuple[Model, Answer]],
+    places: Mapping[str, int],
+) -> Line:
+    """A side: its figures, and where its maximum is. ``places``: the number of each run."""
     maximum = numbers.shown(row["figures"]["max"], quantity["unit"]).full
     run, _ = max(members, key=lambda member: _top(quantity, member[0])[0])
     place = _top(quantity, run)[1]
     where = [] if place is None else [
+        f"run {places[run['id']]}" if len(members) > 1 else "",
         f"CPU {place['cpu']}" if place["cpu"] >= 0 else "", when_text(run, place)
     ]  # fmt: skip
     said = ", ".join(filter(None, where))
@@ -94,21 +104,19 @@ def _good_enough(answers: Sequence[Answer]) -> str:
     worst = min(answers, key=lambda answer: (_ORDER.index(answer.state), -len(_late(answer))))
     if worst.cycles:
         late, least = _late(worst), shortest(worst.cycles)
-        said = "No budget given: "
+        said = ""
         if late:
             longest = numbers.time(late[-1].interval_ns)
-            said += f"too late for cycles up to {longest} ({late[-1].text}, a fifth)"
+            allowed = numbers.time(late[-1].interval_ns // SHARE)
+            said += f"Too late for cycles up to {longest} (above {allowed}, a fifth of it)"
         if least is not None:
-            return (
-                said
-                + ("; " if late else "")
-                + (f"the data support cycles of {numbers.time(least.interval_ns)} and longer")
-            )
+            supported = f"the data support cycles of {numbers.time(least.interval_ns)} and longer"
+            return f"{said}; {supported}" if late else capital(supported)
         open_ = next((one for one in worst.cycles if one.state == "not proven"), None)
         if open_ is None:
             return said
         return said + (
-            f"{'; longer ones are not' if late else 'low enough for every cycle, but none is'} "
+            f"{'; longer ones are not' if late else 'Low enough for every cycle, but none is'} "
             f"proven ({open_.text})"
         )
     many = Counter(answer.title for answer in answers)[worst.title]

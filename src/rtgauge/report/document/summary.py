@@ -31,10 +31,11 @@ from rtgauge.report.document.blocks import (
 )
 from rtgauge.report.document.causes import causes_sections
 from rtgauge.report.document.conclusion import comparison_section, runs_section
+from rtgauge.report.document.contexts import contexts_blocks
 from rtgauge.report.document.evidence import evidence_blocks
 from rtgauge.report.document.tables import Cell, Grid, Named, Row, background_table, counter
 from rtgauge.report.pictures import sketch
-from rtgauge.report.pictures.distribution import CURVES, Curve, distribution
+from rtgauge.report.pictures.distribution import CURVES, Curve, distribution, load_hues
 from rtgauge.report.pictures.drawing import HALF
 from rtgauge.report.pictures.folded import folded, folded_said
 from rtgauge.report.results.histogram import added
@@ -45,6 +46,7 @@ from rtgauge.report.results.labels import (
     carried_out,
     compiler_text,
     core_text,
+    ending,
     group_series,
     highest,
     lab_text,
@@ -54,9 +56,11 @@ from rtgauge.report.results.labels import (
     quantity_name,
     realtime_text,
     runs_text,
+    sampled_text,
     series_labels,
     step_name,
     step_number,
+    steps_text,
     tail_percentile,
     target_name,
     without_command,
@@ -113,7 +117,7 @@ def summary(analysis: Analysis, number: int, prefix: str = "") -> tuple[Section,
     run = analysis.model["runs"][number]
     blocks: list[Block] = [Facts(system_facts(run)), Table(_figures(run))]
     if len(analysis.model["runs"]) == 1:
-        blocks += evidence_blocks(analysis.model)
+        blocks += contexts_blocks(analysis.model) + evidence_blocks(analysis.model)
     for name, points in (("Strengths", positive_points(run)), ("Concerns", negative_points(run))):
         if points:
             blocks += [Heading(name), Bullets(tuple(_point(point) for point in points[:MANY]))]
@@ -189,7 +193,7 @@ def system_facts(run: Model) -> tuple[Named, ...]:
         Named("Processor", cpu or "unknown", cpus),
         Named("C library", environment["libc"] or "unknown", compiler_text(environment)),
         Named("Load", numbers.join(loads) or "idle", _commands(measured)),
-        Named("Length", numbers.duration(run["duration_s"]), numbers.plural(len(steps), "step")),
+        Named("Length", numbers.duration(run["duration_s"]), steps_text(steps)),
         Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
     )
 
@@ -205,7 +209,8 @@ def told(run: Model) -> list[str]:
     meant = [one for one in dict.fromkeys(loads) if one]
     load = "idle" if facts["Load"] == "idle" else f"load: {facts['Load']}"
     said.append(f"{load} ({'; '.join(meant)})" if len(meant) == 1 else load)
-    return [*said, f"run of {facts['Length']} with its set-up"]
+    whole, sampled = f"run of {facts['Length']}", sampled_text(run)
+    return [*said, f"{sampled} in a {whole}" if sampled and sampled not in whole else whole]
 
 
 def _commands(steps: Sequence[Model]) -> str:
@@ -362,7 +367,8 @@ def _not_measured(run: Model) -> Grid | None:
     alike: dict[tuple[str, str, str], list[Any]] = {}
     for step in carried_out(run):
         if step["state"] in ("skipped", "failed"):
-            key = (step["state"], step["reason"] or "no reason recorded", step["remedy"])
+            state, reason, remedy = ending(step)
+            key = (state, reason or "no reason recorded", remedy)
             alike.setdefault(key, []).append(step)
     if not alike:
         return None
@@ -489,8 +495,9 @@ def _curves(analysis: Analysis, number: int, members: Sequence[int]) -> list[Cur
     for name, at in zip(names, members, strict=True):
         by_name.setdefault(name, []).append(at)
     figures, places = analysis.figures[number], analysis.places[number]
+    hues = load_hues(loads) if names is loads else {}
     return [
-        Curve(name, Counts.merged([figures[places[at]].counts for at in some]))
+        Curve(name, Counts.merged([figures[places[at]].counts for at in some]), hue=hues.get(name))
         for name, some in by_name.items()
     ]
 

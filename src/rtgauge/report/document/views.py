@@ -25,11 +25,13 @@ from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
     Level,
     added_text,
+    apart,
     capital,
     carried_out,
     chapters,
     compiler_text,
     core_text,
+    ending,
     group_series,
     is_response,
     lab_text,
@@ -39,6 +41,7 @@ from rtgauge.report.results.labels import (
     peak,
     realtime_text,
     runs_text,
+    steps_text,
     target_name,
     worst,
 )
@@ -95,7 +98,11 @@ def views(analysis: Analysis, compared: Compared | str | None = None) -> Views:
         for number in range(len(analysis.runs))
     ]
     return Views(
-        _title(analysis.model), _head(analysis), runs, runs_view(analysis, shared, compared), shared
+        _title(analysis.model),
+        _head(analysis, isinstance(compared, Compared)),
+        runs,
+        runs_view(analysis, shared, compared),
+        shared,
     )
 
 
@@ -104,7 +111,7 @@ def _title(model: Document) -> str:
     return "Real-time evaluation of " + numbers.join(targets)
 
 
-def _head(analysis: Analysis) -> dict[str, str]:
+def _head(analysis: Analysis, compared: bool) -> dict[str, str]:
     runs = analysis.model["runs"]
     first = runs[0] if runs else {}
     when = str(first.get("started", "")).replace("T", " ").split(".")[0].removesuffix("Z")
@@ -112,7 +119,7 @@ def _head(analysis: Analysis) -> dict[str, str]:
     environment = first.get("environment", {})
     if len(runs) > 1:
         kernels = dict.fromkeys(_kernel(run["environment"])[0] or "unknown kernel" for run in runs)
-        labels = [runs_text(runs), *list(kernels)[:4]]
+        labels = [runs_text(runs), *([] if compared else list(kernels)[:4])]
         environment = {}
     subtitle = [text for text in (_kernel(environment)[0], _cpu(environment)[0]) if text]
     agent = next(
@@ -153,10 +160,13 @@ def _cpu(environment: Mapping[str, Any]) -> tuple[str, str]:
 def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[str, Any]:
     run = analysis.model["runs"][number]
     catalogue = analysis.runs[number].document.get("catalogue") or {}
+    missing = apart(run)
+    lacking = sum(step["state"] in ("skipped", "failed") for step in carried_out(run))
     known = {m.get("name"): m for m in catalogue.get("measurements") or ()}
     views = [
         step_view(analysis, number, step, known.get(step["measurement"]) or {}, shared, prefix)
         for step in carried_out(run)
+        if step not in missing
     ]
     for view in views:
         view["row"] = _row(run, view)
@@ -182,7 +192,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         Named(
             "Length",
             numbers.duration(run["duration_s"]),
-            numbers.plural(len(views), "step"),
+            steps_text(carried_out(run)),
         ),
         Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
     ]
@@ -211,15 +221,8 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         "overview": [_overview(run, view) for view in views],
         "background": background_table(run),
         "side_by_side": steps_view(analysis, number, shared, prefix),
-        "skipped": [
-            {
-                "anchor": view["anchor"],
-                "name": view["title"],
-                **{key: view["step"][key] for key in ("state", "reason", "remedy", "command")},
-            }
-            for view in views
-            if view["step"]["state"] in ("skipped", "failed")
-        ],
+        "skipped": _skipped(views, missing),
+        "lacking": f"{lacking} of {steps_text(carried_out(run))}",
         "findings": sorted(run["findings"], key=lambda f: -Level.of(f["level"])),
         "settings": [
             {
@@ -257,7 +260,9 @@ def _chapters(run: Document, views: Sequence[dict[str, Any]], prefix: str) -> li
     by_step = {view["step"]["step"]: view for view in views}
     found = []
     for number, (name, steps) in enumerate(chapters(run).items(), 1):
-        members = [by_step[step["step"]] for step in steps]
+        members = [by_step[step["step"]] for step in steps if step["step"] in by_step]
+        if not members:
+            continue  # the core offers none of them
         chapter = Chapter(
             name,
             f"{prefix}chapter-{number}",
@@ -287,6 +292,31 @@ class StepRow:
     tags: Sequence[Mapping[str, str]]
     failed: bool
     observed: bool
+
+
+def _skipped(
+    views: Sequence[Mapping[str, Any]], missing: Sequence[Document]
+) -> list[dict[str, str]]:
+    """Why steps have no results. ``missing``: those that the core does not offer, in one row."""
+    rows = [
+        {
+            "anchor": view["anchor"],
+            "name": view["title"],
+            **{key: view["step"][key] for key in ("state", "reason", "remedy", "command")},
+        }
+        for view in views
+        if view["step"]["state"] in ("skipped", "failed")
+    ]
+    if missing:
+        _, reason, remedy = ending(missing[0])
+        whose: dict[str, dict[str, None]] = {}
+        for step in missing:
+            whose.setdefault(step["not_on_core"], {})[step["measurement"]] = None
+        said = [f"{', '.join(names)}: {why}" for why, names in whose.items()]
+        row = {"anchor": "", "name": numbers.plural(len(missing), "step"), "state": "skipped"}
+        text = f"{capital(reason)}. {'. '.join(said)}."
+        rows.append({**row, "reason": text, "remedy": remedy, "command": missing[0]["command"]})
+    return rows
 
 
 def _row(run: Document, view: Mapping[str, Any]) -> StepRow:

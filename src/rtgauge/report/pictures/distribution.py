@@ -6,8 +6,9 @@ The figure is readable at 400 pixels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -23,10 +24,11 @@ from rtgauge.report.pictures.drawing import (
     fit,
     marker,
     pt,
+    text_width,
 )  # fmt: skip
 from rtgauge.stats import Counts
 
-__all__ = ["CURVES", "FAR", "Curve", "distribution"]
+__all__ = ["CURVES", "FAR", "Curve", "distribution", "load_hues"]
 
 WIDTH: Final = 330.0
 HEIGHT: Final = 190.0
@@ -39,11 +41,19 @@ FAR: Final = 30
 
 @dataclass(frozen=True)
 class Curve:
-    """A distribution and its name. ``at_least``: its maximum is a lower limit (unanswered)."""
+    """A distribution and its name. ``at_least``: its maximum is a lower limit (unanswered).
+    ``hue``: its place among the colours, its place in the figure by default."""
 
     name: str
     counts: Counts
     at_least: int | None = None
+    hue: int | None = None
+
+
+def load_hues(loads: Iterable[str]) -> dict[str, int]:
+    """The hue of each load: one for the idle system in every figure, the next ones for loads."""
+    busy = [load for load in dict.fromkeys(loads) if load != "idle"]
+    return {"idle": 0} | {load: at % CURVES for at, load in enumerate(busy, 1)}
 
 
 def distribution(
@@ -61,6 +71,7 @@ def distribution(
     divisor = numbers.divisor(unit)
     edges = edges_of([curve.counts for curve in drawn], BINS)
     rows = [_binned(curve.counts, edges) for curve in drawn]
+    hues = [COLOURS[at if curve.hue is None else curve.hue] for at, curve in enumerate(drawn)]
     x = [float(edge) / divisor for edge in edges]
     most = max(10, *(int(row.max()) for row in rows))
     tops = [max(float(curve.counts.max or 0), float(curve.at_least or 0)) for curve in drawn]
@@ -84,19 +95,21 @@ def distribution(
     for at, curve in enumerate(drawn if lines else ()):
         high = plot.py(float(curve.counts.count))
         place = plot.px(float(curve.counts.values[0]) / divisor)
-        plot.path(f"M{pt(place)} {base}V{pt(high)}", COLOURS[at], 2.0)
+        plot.path(f"M{pt(place)} {base}V{pt(high)}", hues[at], 2.0)
     for at, row in enumerate(() if lines else rows):
         path = plot.steps(x, [max(float(count), 0.5) for count in row])
         start = f"M{pt(plot.px(x[0]))} {base}"
         shape = f"{start}V{path[1:].split('H')[0].split(' ')[1]}{path[path.index('H') :]}V{base}"
         if len(rows) < 3:
-            plot.path(shape, fill=COLOURS[at], fill_opacity="0.2")
-        plot.path(shape, COLOURS[at], 1.0, stroke_linejoin="round")
+            plot.path(shape, fill=hues[at], fill_opacity="0.2")
+        plot.path(shape, hues[at], 1.0, stroke_linejoin="round")
     if budget is not None and plot.x.low <= budget / divisor <= plot.x.high:
         text = f"budget {numbers.microseconds(budget)}"
         plot.upright(budget / divisor, text, FAIL, "4 2")
-    _maximum(plot, drawn, tops, unit, lines)
-    _legend(plot, drawn, columns)
+    highest = [] if lines else np.max(rows, axis=0)
+    heights = [(edge, int(count)) for edge, count in zip(x, highest, strict=False)]
+    _maximum(plot, drawn, tops, unit, heights)
+    _legend(plot, drawn, hues, columns)
     plot.frame()
     return classed(plot.svg())
 
@@ -107,10 +120,16 @@ def _binned(counts: Counts, edges: np.ndarray) -> np.ndarray:
 
 
 def _maximum(
-    plot: Plot, drawn: Sequence[Curve], tops: Sequence[float], unit: str, lines: bool
+    plot: Plot,
+    drawn: Sequence[Curve],
+    tops: Sequence[float],
+    unit: str,
+    heights: Sequence[tuple[float, int]],
 ) -> None:
-    """A ring at the largest sample of all, and its value. ``lines``: the samples of each
-    distribution are equal."""
+    """A ring at the largest sample of all, and its value, above the outlines. ``heights``: the
+    begin of each bin and its largest count; none where the samples of each distribution are
+    equal."""
+    lines = not heights
     at = max(range(len(drawn)), key=lambda at: tops[at])
     value = tops[at] / numbers.divisor(unit)
     x, y = plot.px(value), plot.py(float(drawn[at].counts.count) if lines else 1.0)
@@ -120,11 +139,23 @@ def _maximum(
     word = "max"
     if lines and len(drawn) == 1 and limit is None:
         word = f"all {numbers.plural(drawn[at].counts.count, 'sample')}"
-    left = x > (plot.left + plot.right) / 2
-    plot.label(x + (-6 if left else 6), y - 6, f"{word} {shown}", INK, "end" if left else "start")
+    text = f"{word} {shown}"
+    wide = text_width(text) * 1.25  # it is bold
+    left = x + 6 + wide > plot.right
+    begin, end = (x - wide, x + 3) if left else (x + 6, x + 6 + wide)
+    bins = pairwise([*(plot.px(edge) for edge, _ in heights), plot.right])
+    below = [
+        count
+        for (start, stop), (_, count) in zip(bins, heights, strict=True)
+        if start < end and stop > begin and count
+    ]
+    high = min(y - 6, plot.py(float(max(below, default=1))) - 4)
+    if high < y - 12:  # a line leads to a word that is far away
+        plot.path(f"M{pt(x)} {pt(y - 3.4)}V{pt(high + 2)}", INK, 0.6)
+    plot.label(end if left else begin, high, text, INK, "end" if left else "start")
 
 
-def _legend(plot: Plot, drawn: Sequence[Curve], columns: int) -> None:
+def _legend(plot: Plot, drawn: Sequence[Curve], hues: Sequence[str], columns: int) -> None:
     """The names of the curves above the figure, each in its colour."""
     room = (plot.right - plot.left) / columns
     left, lines = plot.left, -(-len(drawn) // columns)
@@ -132,6 +163,6 @@ def _legend(plot: Plot, drawn: Sequence[Curve], columns: int) -> None:
         left = left if at % columns else plot.left
         top = plot.top - 11 * (lines - 1 - at // columns)
         text = fit(curve.name, room - 14)
-        plot.path(f"M{pt(left)} {pt(top - 8)}h8v5h-8z", fill=COLOURS[at])
-        plot.text(left + 11, top - 3, text, fill=COLOURS[at], font_weight="600")
+        plot.path(f"M{pt(left)} {pt(top - 8)}h8v5h-8z", fill=hues[at])
+        plot.text(left + 11, top - 3, text, fill=hues[at], font_weight="600")
         left += room

@@ -69,7 +69,7 @@ RAMP: Final = ("#d5e3ee", "#a9cbe2", "#6fa8d0", "#3b82ba", "#175a96", "#063264")
 """Shades of a count, rising evenly in darkness."""
 SHADES: Final = 15
 HEAT_COLUMNS: Final = 200
-"""A heat map has at most so many columns on paper."""
+"""Maximum number of columns of a heat map on paper."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def text_width(text: str, size: float = SIZE) -> float:
 
 
 def cut(text: str, most: int) -> str:
-    """The text, as it is shown, in at most so many characters."""
+    """The displayed text, shortened to this number of characters."""
     shown = visible(text)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 

@@ -84,7 +84,10 @@ def _joined(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def _together(one: Segment, two: Segment) -> bool:
-    return one.kind == "switch" or (one.kind == "lock" and one.function == two.function)
+    if one.kind != "lock":
+        return one.kind == "switch"
+    owners = {each.owner for each in (one, two) if each.owner or not each.function}
+    return one.function == two.function and len(owners) < 2
 
 
 def _row(segment: Segment, *, first: bool, stack: bool) -> Iterator[str]:

@@ -189,7 +189,8 @@ def _table(block: Table, indent: int) -> Iterator[RenderableType]:
         yield indented(Text(safe(grid.title), "bold"), indent)
     table = RichTable(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
     for at, head in enumerate(grid.heads):
-        words = at == 0 or any(row.cells[at - 1].text[:1].isalpha() for row in grid.rows)
+        cells = [row.cells[at - 1] for row in grid.rows] if at else []
+        words = not at or any(one.cls == "words" or one.text[:1].isalpha() for one in cells)
         justify: Literal["left", "right"] = "left" if words else "right"
         table.add_column(Text(safe(head), "dim"), justify=justify, overflow="fold")
     for row in grid.rows:

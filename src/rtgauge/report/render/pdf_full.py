@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.document.blocks import Figure, Section
+from rtgauge.report.document.contexts import contexts_blocks
 from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.evidence import evidence_blocks, extrapolation_section
 from rtgauge.report.document.summary import short
@@ -123,8 +124,9 @@ def _files(
     model = analysis.model
     first = short(analysis, compared)
     chosen = [one for one in first.sections if one.anchor.endswith(("comparison", "answer"))]
-    if len(model["runs"]) == 1 and (bounds := evidence_blocks(model)):
-        chosen.append(Section("All evidence", "bounds", tuple(bounds)))
+    every = [*contexts_blocks(model), *evidence_blocks(model)]
+    if len(model["runs"]) == 1 and every:
+        chosen.append(Section("All evidence", "bounds", tuple(every)))
     appendix = extrapolation_section(model)
     document = {
         **told(first, chosen, book.files),

@@ -21,9 +21,16 @@ from rich.table import Table
 from rich.text import Text
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer import Answer, answer_of, answer_section, limits
-from rtgauge.report.document.blocks import Block, Callout, Paragraph, Section, line
+from rtgauge.report.document.answer import (
+    Answer,
+    answer_of,
+    answer_section,
+    in_store,
+    limits,
+)
+from rtgauge.report.document.blocks import Block, Callout, Figure, Paragraph, Section, line
 from rtgauge.report.document.blocks import Table as Grid
+from rtgauge.report.document.contexts import contexts_blocks
 from rtgauge.report.document.evidence import bounds_grid, evidence_blocks
 from rtgauge.report.pictures import sketch
 from rtgauge.report.render import console
@@ -34,6 +41,7 @@ from rtgauge.report.results.labels import (
     capital,
     carried_out,
     chapters,
+    ending,
     group_series,
     judged,
     load_text,
@@ -91,6 +99,9 @@ def render(model: Mapping[str, Any], *, across: bool = True) -> RenderableType:
         parts.extend(_run(run, quantities.within(model, number)))
     if len(model["runs"]) == 1 and (grid := bounds_grid(model)):
         parts += [Text(), *console.render([Grid(grid)])]
+    for block in contexts_blocks(model):
+        if not isinstance(block, Figure):
+            parts += console.render([block])
     tables = quantities.across(model) if across else []
     if tables:
         parts += [Text(), Text(f"{len(model['runs'])} runs side by side", "bold")]
@@ -99,11 +110,12 @@ def render(model: Mapping[str, Any], *, across: bool = True) -> RenderableType:
     return Group(*parts)
 
 
-def answers(model: Mapping[str, Any]) -> RenderableType:
-    """The answer of each run, and of a single one what to do next."""
+def answers(model: Mapping[str, Any], store: str = "") -> RenderableType:
+    """The answer of each run, and of a single one what to do next. ``store``: the store to name in
+    printed commands; empty for the default."""
     parts: list[RenderableType] = [Text(), Rule(style="dim", characters="─")]
     for run in model["runs"]:
-        answer = answer_of(run)
+        answer = in_store(answer_of(run), store)
         alone = len(model["runs"]) == 1
         parts += console.render(_in_full(answer) if alone else _in_short(answer, target_name(run)))
     if len(model["runs"]) > 1 and (every := evidence_blocks(model)):
@@ -301,7 +313,7 @@ def _row(run: Mapping[str, Any], step: Mapping[str, Any]) -> _Row:
             break
     tags = Text()
     results = [one["result"] for one in judged(run, step["step"])]
-    for result in ("fail", "inconclusive", KNOWN, "pass"):
+    for result in ("fail", "inconclusive", KNOWN, "pass", "skipped"):
         if number := results.count(result):
             word = "known" if result == KNOWN else result
             tags.append(f"{' ' if tags else ''}{number} {word}", _STYLES[result])
@@ -317,7 +329,7 @@ def _why(step: Mapping[str, Any]) -> str:
     """State, reason and remedy of a step that is not complete; empty for one that is."""
     if step["state"] == "complete":
         return ""
-    return f"{step['state']} {step['reason']} {step['remedy']}"
+    return " ".join(ending(step))
 
 
 def _where(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> str:
@@ -336,10 +348,10 @@ def _where(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> str:
 
 def _incomplete(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Why steps are not complete, which is the same of all of them."""
-    step = steps[0]
-    words = "; ".join(part for part in (step["reason"], step["remedy"]) if part)
-    state = Text(step["state"], _STYLES[step["state"]])
-    return Text.assemble(f"{_where(run, steps)}: ", state, f": {safe(words)}" if words else "")
+    state, *said = ending(steps[0])
+    words = "; ".join(part for part in said if part)
+    shown = Text(state, _STYLES[state])
+    return Text.assemble(f"{_where(run, steps)}: ", shown, f": {safe(words)}" if words else "")
 
 
 def _trouble(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:

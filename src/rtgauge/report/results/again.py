@@ -13,10 +13,23 @@ from typing import Any, Final
 from rtgauge.report.results.labels import made_of_a_file
 from rtgauge.units import format_duration
 
-__all__ = ["deciding_command", "lasting_command", "step_command", "times_answers"]
+__all__ = [
+    "deciding_command",
+    "lasting_command",
+    "option_words",
+    "requirement",
+    "step_command",
+    "times_answers",
+    "with_store",
+]
 
 Model = Mapping[str, Any]
 
+_CALLS: Final = ([["rtgauge"]], [["$(command -v rtgauge)"]])
+"""The words that start rtgauge: as the first word, or as the second after sudo."""
+_OPERATORS: Final = frozenset(("&&", "||", "|", ";", "&"))
+_WITHOUT_STORE: Final = ("check", "describe", "lab", "module", "agent", "completion")
+"""The commands of rtgauge that have no option --store."""
 EVENTS: Final = ("for", "samples", "interval", "dither")
 """Options of a board's step that its log host carries out."""
 
@@ -57,10 +70,7 @@ def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
     flags = [name for name, value in step["run_options"].items() if value is True]
     options |= {n: str(value) for n, value in step["run_options"].items() if value is not True}
     if step["budget"]:
-        options["budget"] = format_duration(step["budget"]["budget_ns"])
-        if step["budget"]["rate_per_hour"] is not None:
-            rate = f"{step['budget']['rate_per_hour']:.15f}".rstrip("0").rstrip(".")
-            options["rate"] = f"{rate}/h"  # without an exponent
+        options |= requirement(step["budget"])
     options |= change
     if options.get("disturb") and "lab" not in run["environment"]:
         flags.append("allow-disturb")
@@ -68,9 +78,50 @@ def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
     if run["target"] not in ("", "local"):
         words += ["--target", run["target"]]
     for name, text in options.items():
-        words += [f"--{name}", text] if text else []
+        words += option_words(name, text) if text else []
     words += [f"--{name}" for name in flags if name not in change]
     return shlex.join(words)
+
+
+def option_words(name: str, text: str) -> list[str]:
+    """An option with its value. A value that looks like an option is joined to it, so that no
+    command takes it for one."""
+    return [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
+
+
+def requirement(budget: Model) -> dict[str, str]:
+    """The options of a budget and its rate."""
+    options = {"budget": format_duration(budget["budget_ns"])}
+    if budget["rate_per_hour"] is not None:
+        rate = f"{budget['rate_per_hour']:.15f}".rstrip("0").rstrip(".")
+        options["rate"] = f"{rate}/h"  # without an exponent
+    return options
+
+
+def with_store(command: str, place: str) -> str:
+    """A command with the store at ``place``. Other commands, and all of them if ``place`` is empty,
+    are returned unchanged."""
+    if not place:
+        return command
+    head, mark, comment = command.partition(" #")
+    if (words := _words(head)) is None:  # the mark is part of a word
+        head, mark, comment = command, "", ""
+        words = _words(head) or [""]
+    name = next((words[at + 1] for at in (0, 1) if words[at : at + 1] in _CALLS[at]), "")
+    uses_one = name[:1].isalpha() and name not in _WITHOUT_STORE
+    if not uses_one or "--store" in words or _OPERATORS & set(words):
+        return command
+    return f"{head.rstrip()} --store {shlex.quote(place)}{mark}{comment}"
+
+
+def _words(command: str) -> list[str] | None:
+    """The words and operators of a command, and an empty one; None if a quote is not closed."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        return [*lexer, ""]
+    except ValueError:
+        return None
 
 
 def _of_the_board(run: Model, step: Model) -> Model:

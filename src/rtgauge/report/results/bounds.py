@@ -27,6 +27,8 @@ BOOT_PART: Final = 0.05
 """The part of boots for which the number of boots still needed is given."""
 _NO_METHOD: Final = (*LENGTHS, "stop-above")
 _HOUR_S: Final = 3600.0
+_SAMPLES: Final = 100
+_VALUES: Final = 5
 
 
 @dataclass(frozen=True)
@@ -175,15 +177,25 @@ def _alike(run: Document, step: Document, one: Document) -> str:
 
 
 def fingerprint(run: Mapping[str, Any]) -> str:
-    """All figures of a run, which another run has only if its samples are the same; empty for a run
-    of constant series."""
+    """All figures of a run, which another run has only if its samples are the same; empty where
+    chance makes them equal: for constant series, and except in counted mode for short or coarse
+    ones."""
+    series = [one for one in run["series"] if one["min"] != one["max"]]
+    lab = run["environment"].get("lab")
+    if not (isinstance(lab, Mapping) and lab.get("mode") == "counted"):
+        series = series if any(map(_is_unlike_others, series)) else []
     figures = [
         [one[key] for key in ("step", "name", "count", "first", "min", "mean", "max")]
         + [one["percentiles"], one["rest"]]
-        for one in run["series"]
-        if one["min"] != one["max"]
+        for one in series
     ]
     return json.dumps(figures, sort_keys=True) if figures else ""
+
+
+def _is_unlike_others(one: Mapping[str, Any]) -> bool:
+    """Whether a series has enough samples and values that no other has the same figures."""
+    values = {one["first"], one["min"], one["max"], *one["percentiles"].values()}
+    return int(one["count"]) >= _SAMPLES and len(values) >= _VALUES
 
 
 def _boot(run: Document) -> tuple[str, str]:
@@ -294,7 +306,7 @@ def _extrapolation(runs: Sequence[Document], evidence: _Evidence) -> Document | 
 
 
 def _unseen(runs: Sequence[Document], members: Iterable[Member]) -> list[str]:
-    """The samples that nobody has, which may be the largest of any thread."""
+    """The missing samples, which may be the largest of any thread."""
     series = [runs[one.run]["series"][one.place] for one in members]
     lost = sum(one["lost"] for one in series)
     open_ = sum(one["unanswered"] for one in series)

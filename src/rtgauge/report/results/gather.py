@@ -112,7 +112,7 @@ class Figures:
 
     ``taken`` counts what was lost after it was taken, ``kept`` and ``counts`` do not; ``max``
     includes the largest of the lost ones. ``lost_runs``: number and largest of each run of lost
-    samples. ``unknown``: periods skipped after a sample that was lost, so that nobody knows when
+    samples. ``unknown``: periods skipped after a sample that was lost, so it is not known when
     the task woke up. ``corrected`` is None without a time grid, or where the values before
     the gaps are not known. ``around``: the samples around the largest one that was kept, the
     earliest of equals; ``begin``: the first ones.
@@ -288,7 +288,7 @@ _LONGEST_NS: Final = 10**12
 """Maximum length of a test loop, whatever its samples contain."""
 
 _UNKNOWN: Final = -(2**63)
-"""The largest of lost samples where nobody knows it (docs/formats/stream.md)."""
+"""The largest of lost samples if it is unknown (docs/formats/stream.md)."""
 
 
 def _losses(series: StoredSeries) -> list[_Loss]:

@@ -44,10 +44,12 @@ __all__ = [
     "realtime_text",
     "representative",
     "runs_text",
+    "sampled_text",
     "series_labels",
     "shell_command",
     "step_name",
     "step_number",
+    "steps_text",
     "tail_percentile",
     "target_name",
     "variants",
@@ -273,12 +275,56 @@ def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
     if not lengths:
         return text
     ends = dict.fromkeys(map(numbers.duration, (min(lengths), max(lengths))))
-    return f"{text}, each {' to '.join(ends)} with its set-up"
+    text += f", each {' to '.join(ends)} with its set-up"
+    sampled = dict.fromkeys(filter(None, map(sampled_text, runs)))
+    return f"{text}, {next(iter(sampled))}" if len(sampled) == 1 else text
+
+
+def sampled_text(run: Mapping[str, Any]) -> str:
+    """How long the samples of the longest step with due times lasted; empty without such a step,
+    and for an evaluation, whose steps have lengths of their own."""
+    measured = [step for step in run["steps"] if step["role"] == "measurement"]
+    if len({step["chapter"] for step in measured}) > 1:
+        return ""
+    places = {step["step"] for step in measured}
+    lengths = [one["bound"]["duration_s"] for one in run["series"]
+               if one["step"] in places and one["interval_ns"]]  # fmt: skip
+    return f"sampled for {numbers.duration(max(lengths))}" if lengths else ""
 
 
 def carried_out(run: Mapping[str, Any]) -> list[Any]:
     """The steps of a run that measure or calibrate, without the background activity."""
     return [step for step in run["steps"] if step["role"] != "background"]
+
+
+def steps_text(steps: Sequence[Mapping[str, Any]]) -> str:
+    """The number of steps, the calibrations apart: ``39 steps and 1 calibration``."""
+    aside = sum(step["role"] == "calibration" for step in steps)
+    if not aside or aside == len(steps):
+        return numbers.plural(len(steps), "step")
+    return (
+        f"{numbers.plural(len(steps) - aside, 'step')} and {numbers.plural(aside, 'calibration')}"
+    )
+
+
+def not_offered(step: Mapping[str, Any]) -> bool:
+    """Whether a step was skipped because the core that was asked for does not offer it."""
+    return bool(step.get("not_on_core"))
+
+
+def apart(run: Mapping[str, Any]) -> list[Any]:
+    """The steps that the core does not offer, next to others that it does."""
+    steps = [step for step in run["steps"] if step["role"] == "measurement"]
+    found = [step for step in steps if not_offered(step)]
+    return found if len(found) < len(steps) else []
+
+
+def ending(step: Mapping[str, Any]) -> tuple[str, str, str]:
+    """State, reason and remedy of a step. All that the core does not offer have the same."""
+    if not_offered(step):
+        reason = f"not offered by the core {step['run_options']['core']}"
+        return step["state"], reason, step["remedy"]
+    return step["state"], step["reason"], step["remedy"]
 
 
 def chapters(run: Mapping[str, Any]) -> dict[str, list[Any]]:

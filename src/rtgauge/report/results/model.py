@@ -2,7 +2,7 @@
 """The results model: one JSON document that the terminal, the HTML report and every export share.
 
 Step 10 of the path of a sample: the figures that ``gather`` read from the stored samples become
-the model here; from here on nobody looks at a sample again. docs/formats/results.md explains the
+the model here; from here on no sample is read again. docs/formats/results.md explains the
 document, results.schema.json defines it; nothing in it knows a measurement by its name.
 """
 
@@ -151,6 +151,8 @@ def _run(
     for step in sorted(run.steps, key=lambda step: step.number):
         planned = _planned(source.get("plan"), step.number)
         steps.append(_step(step, chapters.get(_measurement(step), ""), planned, target))
+        steps[-1]["time_grid"] = _has_time_grid(steps[-1], source.get("catalogue"), rhythms)
+        steps[-1]["not_on_core"] = _not_on_core(steps[-1], source.get("catalogue"))
         _tell_meaning(steps[-1]["load"], source.get("catalogue"))
         kept, usual = kept_of(step), {}
         _label_traced(steps[-1], kept)
@@ -291,6 +293,16 @@ def _chapters(catalogue: Any) -> dict[str, str]:
     }
 
 
+def _not_on_core(step: Document, catalogue: Any) -> str:
+    """Why the core that was asked for does not offer a step that was skipped; else empty."""
+    if step["state"] != "skipped" or step["run_options"].get("core") != "cobalt":
+        return ""
+    for one in (catalogue or {}).get("measurements") or ():
+        if one.get("name") == step["measurement"]:
+            return str(one.get("not_on_cobalt") or "")
+    return ""
+
+
 def _rhythms(catalogue: Any) -> set[str]:
     """Measurements whose task sleeps and wakes, on a grid or not, and so covers the whole duration.
     Others without a grid repeat an operation, in turns with other series."""
@@ -299,6 +311,16 @@ def _rhythms(catalogue: Any) -> set[str]:
         for one in (catalogue or {}).get("measurements") or ()
         if any(series.get("from") == "due time" for series in one.get("series") or ())
     }
+
+
+def _has_time_grid(step: Document, catalogue: Any, rhythms: set[str]) -> bool:
+    """Whether the measurement of a step, one of ``rhythms``, has the option ``interval``."""
+    return step["measurement"] in rhythms and any(
+        option.get("name") == "interval"
+        for one in (catalogue or {}).get("measurements") or ()
+        if one.get("name") == step["measurement"]
+        for option in one.get("options") or ()
+    )
 
 
 def _limitations(catalogue: Any) -> dict[tuple[str, str], str]:

@@ -43,7 +43,7 @@ STOLEN: Final = 0.001
 GROWN: Final = 0.2
 GROWN_NS: Final = 20
 SURE: Final = 6
-"""Number of label values from which a slope has a 95 % interval (``stats.slope``)."""
+"""Number of label values for which a slope has a 95 % interval (``stats.slope``)."""
 BATCH_NS: Final = 20
 MOST: Final = 16
 """Number of series or CPUs of a quantity, those with the highest maxima, that are searched for
@@ -416,7 +416,7 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
     text = (
         f"a second line{where}: {numbers.count(line.number)} of {numbers.count(samples)} samples "
         f"are about {_ns(line.excess_ns)} above the first line (at most {_ns(line.worst_ns)}) and "
-        f"recur every {_period(line)} (± {_ns(max(comb.error_ns, 1.0))}). They explain "
+        f"recur every {_period(line)} (±{_ns(max(comb.error_ns, 1.0))}). They explain "
         f"{round(comb.share * 100)}{numbers.GAP}% of the {numbers.count(comb.hits)} excursions "
         f"of more than {_ns(line.least_ns)} above the median."
     )

@@ -16,6 +16,7 @@ from rtgauge.report.results.labels import (
     group_series,
     is_response,
     judged,
+    not_offered,
     ordinary,
     representative,
     series_labels,
@@ -64,7 +65,10 @@ def positive_points(run: Run) -> list[Point]:
     if passed:
         many = numbers.plural(len(tests), "test")
         which = many if passed == len(tests) else f"{passed} of {many}"
-        points.append(Point("pass", f"{'All ' if 1 < passed == len(tests) else ''}{which} passed."))
+        every = "All " if 1 < passed == len(tests) == len(run["tests"]) else ""
+        skipped = len(run["tests"]) - len(tests)
+        more = f", {numbers.count(skipped)} {'was' if skipped == 1 else 'were'} skipped"
+        points.append(Point("pass", f"{every}{which} passed{more if skipped else ''}."))
     for step in carried_out(run):
         points += [
             Point("pass", f"{_where(run, step)}: {_short(observation['text'])}")
@@ -228,10 +232,10 @@ def prepared(run: Run) -> Point | None:
 
 
 def _broken_points(run: Run) -> list[Point]:
-    """Steps that did not complete, grouped by their reason."""
+    """Steps that did not complete, grouped by their reason; not those that the core lacks."""
     alike: dict[tuple[str, str], list[str]] = {}
     for step in carried_out(run):
-        if step["state"] in ("failed", "interrupted", "skipped"):
+        if step["state"] in ("failed", "interrupted", "skipped") and not not_offered(step):
             key = (step["state"], step["reason"] or "no reason recorded")
             alike.setdefault(key, []).append(_where(run, step))
     points = []

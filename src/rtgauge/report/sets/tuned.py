@@ -337,7 +337,9 @@ def _permanent(
 ) -> list[str]:
     """The commands that make a factor permanent on the target."""
     if factor["kind"] == "kernel":
-        line = f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {" ".join(factor["values"])}"'
+        # GRUB puts it after GRUB_CMDLINE_LINUX, and the last value of an argument wins.
+        line = "GRUB_CMDLINE_LINUX_DEFAULT"
+        line = f'{line}="${line} {" ".join(factor["values"])}"'
         return [f"echo {shlex.quote(line)} >> /etc/default/grub.d/rtgauge.cfg"]
     if factor["kind"] == "priority":
         return [f"chrt -f -p {factor['values'][0]} PID"]

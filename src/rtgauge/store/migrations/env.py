@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Alembic runs to carry out migrations: on the connection that the store has opened."""
+"""Alembic's entry point for migrations, on the connection that the store has opened."""
 
 from alembic import context
 

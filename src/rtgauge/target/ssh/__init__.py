@@ -161,8 +161,7 @@ class SshTarget:
         if loader and self._connection.ask('[ -x "$1" ]', loader).code:
             raise TargetError(
                 f"{self.name} has no {loader}, which the agent {path} needs",
-                "link one against the board's C library (rtgauge agent --help), or leave --agent "
-                "out",
+                "link one against the board's C library (rtgauge agent --help), or omit --agent",
             )
         return path
 
@@ -302,7 +301,7 @@ class SshTarget:
             connection = self._connect()
             try:
                 self._check_same_boot(connection)
-                # known before it is its own: else a break in between would leave it to nobody
+                # known before it is its own: a break in between would leave it without an owner
                 connection.keep(self._folder)
                 connection.hold(self.reconnect_s + HOLD_MORE_S)
                 if connection.ask(_ADOPT, self._folder, connection.token).code:

@@ -34,7 +34,7 @@ _ENDED: Final = re.compile(rb"^rtgauge-agent: ended (-?\d+)\n", re.MULTILINE)
 
 
 class Board(Protocol):
-    """What an agent needs of its target."""
+    """Requirements of an agent on its target."""
 
     name: str
     reconnect_s: float
@@ -65,7 +65,7 @@ class Board(Protocol):
 
 
 class Over(TargetError):
-    """What was on the board no longer exists."""
+    """The agent's folder on the board no longer exists."""
 
 
 class Return(threading.Thread):
@@ -310,7 +310,7 @@ class SshAgent(LocalAgent):
         return code
 
     def messages(self) -> str:
-        """What the agent wrote to stderr, or that its connection is lost."""
+        """Output of the agent on stderr, or the report of a lost connection."""
         said = _ENDED.sub(b"", self._messages).decode(errors="replace")
         if self._code is not None:
             return said

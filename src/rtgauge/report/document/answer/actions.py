@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do next, by expected gain."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rtgauge import text as numbers
+from rtgauge.report.document.answer.cause import hint_of
+from rtgauge.report.document.answer.commands import (
+    as_long,
+    is_evaluation,
+    on_the_board,
+    raised_command,
+    repeated_command,
+    target_words,
+)
+from rtgauge.report.document.answer.data import NOT_RT, Data, Model, State
+from rtgauge.report.document.answer.state import highest_above, limit_of, undisturbed
+from rtgauge.report.document.cycles import SHARE, shortest
+from rtgauge.report.results.again import step_command
+from rtgauge.report.results.labels import Level, capital, shell_command, without_command
+from rtgauge.units import format_duration
+
+__all__ = ["ACTIONS", "ON_THE_BOARD", "Action", "actions_of", "first_actions"]
+
+ACTIONS: Final = 3
+ON_THE_BOARD: Final = "the figures of the hardware (root@board: its address)"
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something to do next, as a command where there is one, and what it brings."""
+
+    text: str
+    command: str = ""
+    gain: str = ""
+    again: str = ""
+    """The command that measures again after it."""
+
+
+def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Action]:
+    """What to do next, by expected gain."""
+    run = data.run
+    yield from _again(data, longer)
+    found = sorted(
+        (f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING and f["remedy"]),
+        key=lambda finding: -Level.of(finding["level"]),
+    )
+    told = [finding for finding in found if finding["check"] == "privileges"]
+    if data.due and not data.real:
+        yield from _privileged(data, told)
+    else:
+        yield from _broken(data)
+    yield from _undecided(data, state)
+    kernel = [finding for finding in found if finding["check"] == "preemption"]
+    if run["environment"]["realtime"] in NOT_RT or kernel:
+        yield _kernel(data, kernel[0]["remedy"] if kernel else "boot a PREEMPT_RT kernel")
+    for finding in found:
+        if finding not in [*kernel, *told] and finding["level"] == "error":
+            yield _remedy(data, finding)
+    if state is State.UNFIT:
+        yield from _causes(data, cause)
+    if data.top is not None and not data.loaded:
+        step = data.step(data.top)
+        command = as_long(data, step, {"load": "sched:groups=4,cpu"})
+        yield Action("Measure under load", command, "the longest latencies occur under load")
+    settable = [finding for finding in found if "--prepare" in finding["remedy"]]
+    if settable and data.top is not None and "prepare" not in data.step(data.top)["run_options"]:
+        command = step_command(run, data.step(data.top), {}) + " --prepare"
+        settings = numbers.plural(len(settable), "warning")
+        yield Action(
+            f"Tune the system for the run ({settings})", command, "less delay, less spread"
+        )
+    yield from _more_samples(data, longer)
+    for finding in found:
+        if finding["level"] != "error" and finding not in [*kernel, *settable, *told]:
+            yield _remedy(data, finding)
+    if state is not State.UNFIT:
+        yield from _causes(data, cause)
+    if least := shortest(data.cycles):
+        budget = format_duration(least.interval_ns // SHARE)
+        command = step_command(run, data.step(data.top), {"budget": budget})
+        if command:
+            yield Action("Set your own budget", command, "gives a verdict and an exit code")
+
+
+def first_actions(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """The first actions, with each command once."""
+    found: list[Action] = []
+    for action in itertools.islice(actions, ACTIONS):
+        known = action.again in {text for one in found for text in (one.command, one.again)}
+        found.append(replace(action, again="") if known else action)
+    return tuple(found)
+
+
+def _causes(data: Data, command: str) -> Iterator[Action]:
+    """What finds the cause of the maximum. ``command``: that of the cause."""
+    if data.top is None or not data.proper:
+        return
+    if command:
+        yield Action("Find the cause", command, hint_of(data, command))
+    if data.loaded and not data.idle:
+        idle = {"load": "", "load-cmd": "", "load-cpu": ""}
+        idle_command = as_long(data, data.step(data.top), idle)
+        yield Action("Measure the idle system", idle_command, "shows whether the load is the cause")
+
+
+def _more_samples(data: Data, longer: str) -> Iterator[Action]:
+    """What makes the figures those of the hardware, and what makes them surer."""
+    if "lab" in data.run["environment"] and data.top is not None:
+        command = on_the_board(data)
+        yield Action("Measure on the board itself", command, ON_THE_BOARD)
+    if longer and not _cut(data):
+        if data.verdicts and all(verdict["needed_s"] is None for verdict in data.verdicts):
+            yield Action("Take more samples", longer, "the budget can be judged")
+        else:
+            where = " of the emulated board" if "lab" in data.run["environment"] else ""
+            yield Action("Measure longer", longer, f"shows or excludes rare late wake-ups{where}")
+
+
+def _cut(data: Data) -> bool:
+    """Whether the run was interrupted."""
+    return data.run["state"] != "running" and "interrupted" in (
+        data.run["state"],
+        *(step["state"] for step in data.measured),
+    )
+
+
+def _again(data: Data, longer: str) -> Iterator[Action]:
+    """What completes a run that was interrupted. ``longer``: the command of the run that also
+    makes the answer surer, if any."""
+    run = data.run
+    if not _cut(data):
+        return
+    cut = [step for step in data.measured if step["state"] == "interrupted"]
+    if is_evaluation(run):
+        words = ["rtgauge", "evaluate", *target_words(run), "--resume", run["id"][:13]]
+        yield Action("Resume the evaluation", shlex.join(words), "measures the steps that are left")
+    elif longer:
+        what = "for the budget" if data.verdicts else "to show rare events"
+        gain = f"completes the measurement, long enough {what}"
+        yield Action("Run it again, longer", longer, gain)
+    elif left := cut or data.measured:
+        yield Action("Run it again", step_command(run, left[0], {}), "completes the measurement")
+
+
+def _privileged(data: Data, found: Sequence[Model]) -> Iterator[Action]:
+    """What gives the agent real-time priority. ``found``: the finding on privileges, if any."""
+    remedy = without_command(found[0]["remedy"]) if found else ""
+    text = capital(remedy) or "Measure again as root"
+    yield Action(text, raised_command(data), "shows the latency of a real-time task")
+    if found and found[0]["command"]:
+        text = "Or allow the user real-time priority"
+        yield Action(text, found[0]["command"], "then no root is needed")
+
+
+def _undecided(data: Data, state: State) -> Iterator[Action]:
+    """What decides a budget that no longer run decides."""
+    if state is not State.UNPROVEN:
+        return
+    for verdict in [one for one in data.verdicts if one["doubt"]][:1]:
+        yield Action(capital(verdict["remedy"]), "", "the budget can be judged")
+    judged = [data.steps[one["step"]] for one in undisturbed(data) if one["result"] == "pass"]
+    if judged and (above := highest_above(data, judged)) is not None:
+        budget = format_duration(limit_of(above, judged))
+        command = step_command(data.run, data.step(above), {"budget": budget})
+        yield Action("Give that step a budget, too", command, "its latency counts in the verdict")
+
+
+def _broken(data: Data) -> Iterator[Action]:
+    """The remedy of most steps that failed or were skipped, and those of failed tests."""
+    for test in data.failed_tests[:1]:
+        if test["remedy"]:
+            yield Action(capital(test["remedy"]), "", f"the test “{test['rule']}” passes")
+    broken = [step for step in data.measured if step["state"] in ("failed", "skipped")]
+    remedies = [step["remedy"] for step in broken if step["remedy"]]
+    if remedies and len(broken) * 10 >= len(data.measured):
+        most = max(remedies, key=remedies.count)
+        number = numbers.plural(remedies.count(most), "more step")
+        command = shell_command(most, data.run["target"])
+        text = capital(without_command(most)) or "Correct what the steps lack"
+        yield Action(text, command, f"measures {number}")
+
+
+_INSTALLS: Final = re.compile(r"(?:.*; then )?((?:apt install|pro enable) [\w-]+), and boot it")
+_STOCK: Final = "-stock"
+"""What the name of an emulated board with a kernel without PREEMPT_RT has in place of ``-rt``."""
+
+
+_PREEMPT: Final = "preempt=full"
+_FIRST_STEP: Final = f"as a first step, boot with {_PREEMPT}; then "
+_BOOT_FULL: Final = (
+    f"echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {_PREEMPT}\"' "
+    ">> /etc/default/grub.d/rtgauge.cfg && update-grub && reboot"
+)
+
+
+def _kernel(data: Data, remedy: str) -> Action:
+    """How a PREEMPT_RT kernel gets there."""
+    gain = "limits how long the kernel delays a task"
+    again = repeated_command(data)
+    if "lab" in data.run["environment"] and _STOCK in data.run["target"]:
+        command = again.replace(_STOCK, "-rt")
+        return Action("Measure the emulated board with its PREEMPT_RT kernel", command, gain)
+    if found := _INSTALLS.fullmatch(remedy):
+        text = "Install a PREEMPT_RT kernel (as root on the target), boot it and measure again"
+        return Action(text, found[1], gain, again)
+    if remedy.startswith(_FIRST_STEP):
+        debian = _is_debian(data.run)
+        where = " (as root on the target, with GRUB)" if debian else ""
+        text = f"As a first step, boot with {_PREEMPT}{where}. "
+        text += f"Better, {remedy.removeprefix(_FIRST_STEP)}. Then measure again"
+        return Action(text, _BOOT_FULL if debian else "", gain, again)
+    text = f"PREEMPT_RT kernel: {remedy}. Then measure again"
+    return Action(text, "", gain, again)
+
+
+def _is_debian(run: Model) -> bool:
+    """Whether the kernel is one of Debian or Ubuntu, which have update-grub and its folder."""
+    version = str((run["environment"].get("kernel") or {}).get("version"))
+    return "Debian" in version or "Ubuntu" in version
+
+
+_UNTIL_BOOT: Final = re.compile(r"(sysctl -w|echo|for|cpupower|systemctl stop|swapoff) ")
+
+
+def _remedy(data: Data, finding: Model) -> Action:
+    """The remedy of a finding, why, and what to measure again after it."""
+    command = finding["command"]
+    text = capital(without_command(finding["remedy"]))
+    text = f"{capital(finding['check'])}: {finding['found']}{f'. {text}' if text else ''}"
+    if not _UNTIL_BOOT.match(command):
+        return Action(text, command, finding["why"])
+    text += ". As root on the target, until its next boot. Then measure again"
+    return Action(text, command, finding["why"], repeated_command(data))

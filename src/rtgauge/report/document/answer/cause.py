@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cause of the maximum as far as the data tell, and the command that finds more."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+from rtgauge import text as numbers
+from rtgauge.report.document.answer.commands import raised_command, target_words
+from rtgauge.report.document.answer.data import NOT_RT, Data, Model
+from rtgauge.report.document.blocks import Line, line
+from rtgauge.report.results.again import lasting_command, step_command
+from rtgauge.report.results.labels import (
+    made_of_a_file,
+    ordinary_policies,
+    peak,
+    waits_for_answers,
+    worst,
+)
+
+__all__ = ["EXPLAIN", "TRACE", "cause_of", "hint_of"]
+
+EXPLAIN: Final = "rtgauge explain"
+TRACE: Final = "rtgauge run timer --explain"
+
+
+def cause_of(data: Data) -> tuple[Line, str]:
+    """The cause of the maximum, where a replay or a trace shows it, else the likely one. With the
+    command that finds more."""
+    if data.top is not None and (known := _explained(data.run, data.top)):
+        return line(f"Cause: {known}."), ""
+    return _likely(data)
+
+
+def _likely(data: Data) -> tuple[Line, str]:
+    """The likely cause of the maximum as far as the observations tell, and the command that
+    finds more."""
+    one = data.top
+    if one is None:
+        return (), ""
+    run, step = data.run, data.step(one)
+    place = run["series"].index(one)
+    by_rule: dict[str, str] = {}
+    above_median = (one["max"] or 0) - (one["percentiles"].get("50") or 0)
+    for observation in step["observations"]:
+        # Some are periodic, but not what made the maximum.
+        reaches = 2 * observation.get("reach", above_median) >= above_median
+        if reaches and (not observation["series"] or place in observation["series"]):
+            by_rule.setdefault(observation["rule"], observation["text"])
+    if policies := ordinary_policies(run, step):
+        text = f"Likely cause: {policies}. Without real-time priority, other tasks run first."
+        return line(text), raised_command(data)
+    if "disturbed" in by_rule:
+        return line("Cause: the injection of this run."), step_command(run, step, {"disturb": ""})
+    stop = lasting_command(run, step, 3599, {"stop-above": f"{_limit_us(one):.15g}us"})
+    if "stop-above" not in step["parameters"]:
+        stop = ""
+    if (run["environment"].get("lab") or {}).get("mode") == "counted" and one["interval_ns"]:
+        stop = f"{EXPLAIN} {run['id'][:13]}"
+    for rule, words in (
+        ("stolen time", "Possible cause: the hypervisor."),
+        ("management interrupts", "Possible cause: the firmware."),
+    ):
+        if rule in by_rule:
+            return line(f"{words} {by_rule[rule]}"), ""
+    if one["first"] == one["max"] and "first sample" in by_rule:
+        return line(f"Likely cause: cold caches. {by_rule['first sample']}"), ""
+    if "second line" in by_rule:
+        again = lasting_command(run, step, 119, {"dither": "yes"})
+        text = f"Likely cause: something periodic. {_sentence(by_rule['second line'])}"
+        return line(text), again if step["parameters"].get("dither") == "no" else stop
+    other = _maximum(data.idle)
+    if data.step(one)["load"]["name"] != "idle" and other and (peak(one) or 0) >= 3 * other:
+        text = (
+            f"The maximum depends on the load: while idle it is {numbers.shown(other, 'ns').full}"
+        )
+        if run["environment"]["realtime"] in NOT_RT:
+            text += ", and this kernel is not PREEMPT_RT: its longest sections delay every task"
+        return line(text + "."), stop
+    if not stop and waits_for_answers(one["name"], one["unit"]) and not made_of_a_file(run):
+        load = step["run_options"].get("load")
+        loaded = ["--load", load] if load else []
+        stop = f"{TRACE} {shlex.join([*target_words(run), *loaded])}".strip()
+    return line("The data do not show what caused the maximum."), stop
+
+
+def _sentence(text: str) -> str:
+    """The first sentence of an observation. Its step has the others."""
+    first, _, _ = text.partition(". ")
+    return f"{first.rstrip('.')}."
+
+
+def _explained(run: Model, one: Model) -> str:
+    """What a replay or a trace blames for the maximum of a series; empty unless requested."""
+    for cause in run["causes"]:
+        same = (cause["step"], cause["context"]) == (one["step"], one["context"])
+        if same and cause["latency_ns"] == one["max"] and not cause["blame"].startswith("nobody"):
+            return str(cause["blame"])
+    return ""
+
+
+def _limit_us(one: Model) -> float:
+    """Nine tenths of a maximum: the next occurrence of its cause exceeds that, the body does
+    not."""
+    return max(float(f"{(one['max'] or 0) * 0.0009:.2g}"), 1)
+
+
+def hint_of(data: Data, command: str) -> str:
+    """What a command that stops at a late wake-up does; empty for others."""
+    if command.startswith(EXPLAIN):
+        return "replays the run and shows what took the time in the maximum"
+    if command.startswith(TRACE):
+        return "shows what makes tasks of this system late"
+    if "--stop-above" not in command:
+        return ""
+    limit = numbers.shown(round(_limit_us(data.top) * 1000), "ns").full
+    return f"stops at the next wake-up later than {limit}, nine tenths of the maximum"
+
+
+def _maximum(series: Sequence[Model]) -> int | None:
+    at = worst(series)
+    return None if at is None else peak(series[at])

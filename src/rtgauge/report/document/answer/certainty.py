@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The observed maximum of the answer, and how sure it is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rtgauge import text as numbers
+from rtgauge.report.document.answer.data import Data, Model
+from rtgauge.report.document.answer.state import exceeds, undisturbed
+from rtgauge.report.document.blocks import Line, Span, line
+from rtgauge.report.results.again import lasting_command
+from rtgauge.report.results.labels import (
+    capital,
+    load_text,
+    ordinary_policies,
+    peak,
+    series_labels,
+    step_name,
+    waits_for_answers,
+)
+from rtgauge.stats import duration_needed_s
+from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
+
+__all__ = ["OBSERVED", "certainty_of", "maximum_of", "when_text"]
+
+OBSERVED: Final = "Observed maximum "
+
+
+def maximum_of(data: Data) -> Line:
+    one = data.top
+    if one is None:
+        return ()
+    figure = Span(numbers.shown(peak(one), one["unit"]).full, strong=True)
+    step = data.step(one)
+    where = [_place(data, one), load_text(step["load"])]
+    if policies := ordinary_policies(data.run, step):
+        where.append(policies)
+    if not one["unanswered"]:
+        where.append(when_text(data.run, one))
+    text = ", ".join(text for text in where if text)
+    missing = one["unanswered"]
+    if not missing:
+        return line(OBSERVED, figure, f" ({text})")
+    of = numbers.count(missing + one["count"])
+    verb = "was" if missing == 1 else "were"
+    more = f": {numbers.count(missing)} of {of} events {verb} not answered"
+    return line(OBSERVED, figure, f" ({text}){more}")
+
+
+def when_text(run: Model, one: Model) -> str:
+    """The time of day of a maximum, with the date in a run of more than half a day; by a clock that
+    was never set, or that of an emulated board, the time since the step began."""
+    if one["max_at"] is None:
+        return ""
+    clock = one["max_at"]["clock"]
+    if not clock or clock < "2000" or "lab" in run["environment"]:
+        return f"{numbers.duration(one['max_at']['time_s'])} into the step"
+    date, _, time = clock.removesuffix("Z").partition("T")
+    return f"{f'{date} ' if (run['duration_s'] or 0) > 43200 else ''}{time} UTC"
+
+
+def _place(data: Data, one: Model) -> str:
+    """The measurement, where there are several, and the label of a series."""
+    words = []
+    if len({other["measurement"] for other in data.best}) > 1:
+        words.append(step_name(data.run, data.step(one)))
+    if one["context"] not in ("user", ""):
+        words.append(f"{one['context']} context")
+    members = [other for other in data.best if other["step"] == one["step"]]
+    if len(members) > 1:
+        words.append(series_labels(members)[members.index(one)])
+    elif one["cpu"] >= 0:
+        words.append(f"CPU {one['cpu']}")
+    return ", ".join(words)
+
+
+def certainty_of(data: Data) -> tuple[Line, str]:
+    """How sure the answer is, and the command of the run that would make it surer."""
+    if data.verdicts:
+        return _sure_of_budget(data)
+    one = data.top
+    if one is None:
+        return (), ""
+    same = [other for other in data.best if other["step"] == one["step"]]
+    things = "events" if waits_for_answers(one["name"], one["unit"]) else "samples"
+    total = sum(other["count"] + other["unanswered"] for other in same)
+    bound = max((other["bound"] for other in same), key=lambda bound: bound["probability"])
+    text = f"Measured: {numbers.count(total)} {things} in "
+    text += f"{numbers.duration(bound['duration_s'])}."
+    if bound["probability"] < 0.5:
+        each = f" of each {'CPU' if all(o['cpu'] >= 0 for o in same) else 'series'}"
+        text += (
+            f" {numbers.percent(bound['confidence'])} sure: fewer than "
+            f"{numbers.probability(bound['probability'])} {things}{each if len(same) > 1 else ''} "
+            + ("have no answer." if one["unanswered"] else "exceed the maximum.")
+        )
+        if bound["effective_samples"] < bound["samples"]:
+            text += (
+                f" The late ones come in clusters, so {numbers.count(bound['samples'])} {things} "
+                f"count as {numbers.count(bound['effective_samples'])} independent ones."
+            )
+    if bound["period_s"] is None:
+        return line(text), ""
+    period = numbers.duration(bound["period_s"])
+    text += f" Anything rarer than once in {period} may have been missed."
+    needed = duration_needed_s(DEFAULT_RATE_PER_HOUR, bound["confidence"])
+    if bound["duration_s"] >= needed or not data.proper:  # no length mends the latter
+        return line(text), ""
+    what = "events without an answer" if one["unanswered"] else f"{things} above the maximum"
+    text += f" {numbers.duration(needed, up=True)} needed to show that {what} are rarer than "
+    text += f"{numbers.per_hour(DEFAULT_RATE_PER_HOUR)}."
+    return line(text), lasting_command(data.run, data.step(one), needed, {})
+
+
+def _sure_of_budget(data: Data) -> tuple[Line, str]:
+    """The verdict that decides: failed before inconclusive before passed, then by the maximum."""
+    order = ("fail", "inconclusive", "pass")
+
+    def rank(verdict: Model) -> tuple[int, float]:
+        top = peak(data.run["series"][verdict["series"]])
+        return order.index(verdict["result"]), -(top if top is not None else float("-inf"))
+
+    verdicts = undisturbed(data) or data.verdicts
+    verdict = min(verdicts, key=rank)
+    one, step = data.run["series"][verdict["series"]], data.steps[verdict["step"]]
+    same = [other for other in verdicts if other["step"] == verdict["step"]]
+    text = f"{capital(verdict['evidence'])}."
+    if len(same) > 1:
+        series = [data.run["series"][other["series"]] for other in same]
+        text = f"{capital(series_labels(series)[same.index(verdict)])}: {text}"
+    if verdict["result"] == "fail" and not verdict["rate_per_hour"] and one in data.proper:
+        return line(f"{text} That is certain: one exceedance is enough."), ""
+    if verdict["result"] != "inconclusive":
+        return line(text), ""
+    if verdict["needed_s"] is None or exceeds(data, verdict):
+        return line(f"{text} {capital(verdict['remedy'])}."), verdict["command"]
+    rate, needed = step["budget"]["rate_per_hour"], verdict["needed_s"]
+    kept = [other for other in same if not exceeds(data, other)]
+    total = sum(data.run["series"][other["series"]]["count"] for other in kept)
+    text = (
+        f"0 of {numbers.count(total)} samples above "
+        f"{numbers.microseconds(verdict['budget_ns'])} in "
+        f"{numbers.duration(one['bound']['duration_s'])}. "
+        f"{numbers.percent(one['bound']['confidence'])} sure: at most "
+        f"{numbers.per_hour(verdict['bound_per_hour'])} exceed it. "
+        f"{numbers.duration(needed, up=True)} needed to show that exceedances are rarer than "
+        f"{numbers.per_hour(DEFAULT_RATE_PER_HOUR if rate is None else rate)}."
+    )
+    return line(text), verdict["command"]

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run of the results model, as the answer looks at it."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from rtgauge import text as numbers
+from rtgauge.report.document.cycles import Cycle, cycles
+from rtgauge.report.results.labels import (
+    apart,
+    carried_out,
+    is_response,
+    ordinary_policies,
+    waits_for_answers,
+    worst,
+)
+
+__all__ = ["NOT_RT", "Data", "State", "limitation", "tests_of", "verdicts_of"]
+
+Model = Mapping[str, Any]
+NOT_RT: Final = ("full", "lazy", "voluntary", "none")
+
+
+class State(enum.StrEnum):
+    """Whether the system is good enough, as far as the run shows."""
+
+    FIT = "fit"
+    UNFIT = "not fit"
+    UNPROVEN = "not proven"
+    UNMEASURED = "not measured properly"
+
+
+def tests_of(run: Model) -> list[Any]:
+    """The tests of behaviour of a run."""
+    return list(run["tests"])
+
+
+def verdicts_of(run: Model) -> list[Any]:
+    """The budgets of a run, held against the data."""
+    return list(run["verdicts"])
+
+
+def limitation(test: Model) -> bool:
+    return test["result"] == "fail" and test["known_limitation"] is not None
+
+
+class Data:
+    """A run of the results model, as the answer looks at it."""
+
+    def __init__(self, run: Model) -> None:
+        self.run = run
+        self.steps = {step["step"]: step for step in run["steps"]}
+        self.apart = apart(run)
+        self.asked = [step for step in carried_out(run) if step not in self.apart]
+        self.measured = [step for step in self.asked if step["role"] == "measurement"]
+        self.tests = tests_of(run)
+        self.verdicts = verdicts_of(run)
+        self.failed_tests = [
+            test for test in self.tests if test["result"] == "fail" and not limitation(test)
+        ]
+
+    @functools.cached_property
+    def due(self) -> list[Any]:
+        """The series of latencies: values in ns with a due time, of steps that measure."""
+        return [
+            one
+            for one in self.run["series"]
+            if self.steps[one["step"]]["role"] == "measurement"
+            and one["unit"] == "ns"
+            and one["interval_ns"] > 0
+            and (is_response(one["name"], "ns") or not waits_for_answers(one["name"], "ns"))
+            and (one["count"] or one["unanswered"])
+        ]
+
+    @functools.cached_property
+    def real(self) -> list[Any]:
+        """Those with real-time priority."""
+        return [one for one in self.due if not ordinary_policies(self.run, self.steps[one["step"]])]
+
+    @functools.cached_property
+    def proper(self) -> list[Any]:
+        """Those with real-time priority and without an injection."""
+        return [one for one in self.real if not self.disturbed(one)]
+
+    @functools.cached_property
+    def best(self) -> list[Any]:
+        """The series that the answer is about: the proper ones, where there are any."""
+        return self.proper or self.real or self.due
+
+    @functools.cached_property
+    def top(self) -> Any:
+        """The series with the highest maximum; None without one."""
+        at = worst(self.best)
+        return None if at is None else self.best[at]
+
+    @functools.cached_property
+    def loaded(self) -> list[Any]:
+        return [one for one in self.best if self.step(one)["load"]["name"] != "idle"]
+
+    @functools.cached_property
+    def idle(self) -> list[Any]:
+        return [one for one in self.best if self.step(one)["load"]["name"] == "idle"]
+
+    @functools.cached_property
+    def cycles(self) -> tuple[Cycle, ...]:
+        """What the data support without a budget. Samples of a step that failed were not measured
+        under its load, so they support nothing."""
+        sound = [one for one in self.proper if self.step(one)["state"] != "failed"]
+        if not sound or any(step["budget"] for step in self.measured):
+            return ()
+        idle = [one for one in sound if self.step(one)["load"]["name"] == "idle"]
+        return tuple(cycles(idle, [one for one in sound if one not in idle]))
+
+    def step(self, one: Model) -> Any:
+        return self.steps[one["step"]]
+
+    def disturbed(self, one: Model) -> bool:
+        return bool(self.step(one)["load"].get("disturb"))
+
+    def budgets(self, steps: Iterable[Model]) -> str:
+        """The budgets of these steps in words."""
+        found = dict.fromkeys(numbers.microseconds(step["budget"]["budget_ns"]) for step in steps)
+        return ("the budget of " if len(found) == 1 else "the budgets of ") + numbers.join(
+            list(found)
+        )

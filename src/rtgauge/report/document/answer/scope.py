@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the figures of the answer hold for, and what was not measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from rtgauge import text as numbers
+from rtgauge.report.document.answer.data import Data, Model, State
+from rtgauge.report.results.again import times_answers
+from rtgauge.report.results.labels import (
+    capital,
+    chapters,
+    lab_text,
+    steps_text,
+    waits_for_answers,
+)
+
+__all__ = ["FAKE", "NAMES", "audit_of", "board_text", "missing_of", "scope_of"]
+
+REASONS: Final = 2
+"""Reasons of steps without results that the answer gives."""
+NAMES: Final = 4
+"""Names in a list of findings or steps, beyond which the rest is counted."""
+FAKE: Final = "fake"
+"""The target that plays an agent without a system."""
+
+
+def board_text(run: Model) -> str:
+    """What the time of an emulated board or of the fake target means, as a sentence; empty for
+    others."""
+    if run["target"].partition(":")[0] == FAKE:
+        return "Fake target: the figures are made up and describe no system."
+    text = lab_text(run["environment"])
+    return f"{capital(text)}." if text else ""
+
+
+def audit_of(run: Model, state: State) -> str:
+    """One line on what the audit of the configuration found; empty if it found nothing."""
+    levels = ("error", "warning")
+    found, room = [], NAMES
+    for level in levels:
+        names = [f["check"] for f in run["findings"] if f["level"] == level]
+        shown = names[:room]
+        room -= len(shown)
+        if left := len(names) - len(shown):
+            shown.append(f"{left} more")
+        among = f" ({numbers.join(shown)})" if len(shown) > 1 or not left else ""
+        found += [numbers.plural(len(names), level) + among] if names else []
+    if not found:
+        return ""
+    text = f"Configuration audit: {numbers.join(found)}."
+    if state is State.UNMEASURED:
+        return text
+    return f"{text} The figures hold for this configuration: measure again after a change."
+
+
+def missing_of(data: Data) -> str:
+    """The steps without results in one line, with the reason that most of them share, and those
+    that the core does not offer."""
+    return " ".join(filter(None, (_without_results(data), _not_of_the_core(data))))
+
+
+def _not_of_the_core(data: Data) -> str:
+    if not data.apart:
+        return ""
+    every = numbers.plural(len(data.measured) + len(data.apart), "step")
+    text = f"The core {data.apart[0]['run_options']['core']} does not offer "
+    text += f"{len(data.apart)} of {every} ({_names(data.run, data.apart)})."
+    if all(step["state"] == "complete" for step in data.asked):
+        text += f" All {len(data.measured)} others were measured."
+    return text
+
+
+def _without_results(data: Data) -> str:
+    broken = [step for step in data.asked if step["state"] in ("failed", "skipped")]
+    if not broken:
+        return ""
+    every = data.measured if all(step in data.measured for step in broken) else data.asked
+    text = f"Not measured: {len(broken)} of {steps_text(every)} ({_names(data.run, broken)})"
+    reasons = Counter(step["reason"].rstrip(".") for step in broken if step["reason"])
+    if not reasons:
+        return f"{text}."
+    if reasons.total() == len(broken) == max(reasons.values()):
+        return f"{text}: {next(iter(reasons))}."
+    shown = reasons.most_common(REASONS)
+    said = [f"{many} because {reason}" for reason, many in shown]
+    if left := len(broken) - sum(many for _, many in shown):
+        said.append(f"{left} for other reasons" if left > 1 else "1 for another reason")
+    return f"{text}: {'; '.join(said)}."
+
+
+def _names(run: Model, steps: Sequence[Model]) -> str:
+    """The measurements of some steps: all names, or where they are many, whole chapters first."""
+    names = [str(step["measurement"]) for step in steps]
+    said = []
+    if len(set(names)) > NAMES:
+        for chapter, members in chapters(run).items():
+            if len(members) > 1 and all(step in steps for step in members):
+                said.append(f"all {numbers.plural(len(members), 'step')} of {chapter.lower()}")
+                names = [one for one in names if one not in {s["measurement"] for s in members}]
+    for name in dict.fromkeys(names):
+        said.append(name + (f" ×{many}" if (many := names.count(name)) > 1 else ""))
+    return numbers.join(said)
+
+
+def scope_of(data: Data) -> str:
+    """What was measured, where no step failed or was skipped: the reader sees what was not."""
+    states = {step["state"] for step in data.measured}
+    if data.apart or not states or states & {"failed", "skipped"}:
+        return ""
+    if len({step["chapter"] for step in data.measured}) > 1:
+        every = len(data.measured)
+        return f"All {every} steps were measured." if states == {"complete"} else ""
+    planned = (data.run["plan"] or {}).get("steps")
+    hosts = planned if isinstance(planned, list) else []
+    own = [step for step in data.measured if not times_answers(hosts, step["step"])]
+    names = list(dict.fromkeys(step["measurement"] for step in own or data.measured))
+    text = f"Only {numbers.join(names)} {'was' if len(names) == 1 else 'were'} measured"
+    if data.best and not (data.idle and data.loaded):
+        text += f", and only {'under load' if data.loaded else 'while idle'}"
+    return f"{text}.{_unraised(data)}"
+
+
+def _unraised(data: Data) -> str:
+    """How many events an interrupted step lacks, and how many had no answer; empty for others."""
+    one = data.top
+    if one is None or not waits_for_answers(one["name"], one["unit"]):
+        return ""
+    raised = one["count"] + one["unanswered"]
+    asked = data.step(one)["parameters"].get("samples", "")
+    text = f" All {numbers.count(raised)} events were answered."
+    if one["unanswered"]:
+        text = (
+            f" {numbers.count(one['unanswered'])} of {numbers.count(raised)} events had no answer."
+        )
+    lacking = int(asked) - raised if asked.isdecimal() else 0
+    if lacking > 0:
+        of = f"{numbers.count(lacking)} of {numbers.count(int(asked))}"
+        text += f" The run ended before the other {of}."
+    return text

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of the answer: whether the system is good enough, and by which budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rtgauge import text as numbers
+from rtgauge.report.document.answer.data import Data, Model, State
+from rtgauge.report.document.blocks import Tone
+from rtgauge.report.document.cycles import SHARE, shortest
+from rtgauge.report.results.labels import load_text, peak, step_name, worst
+
+__all__ = ["exceeds", "highest_above", "limit_of", "state_of", "undisturbed"]
+
+_Found = tuple[State, Tone, str]
+
+
+def state_of(data: Data) -> _Found:
+    return _unmeasured(data) or _judged(data) or _unjudged(data)
+
+
+def _unmeasured(data: Data) -> _Found | None:
+    """Why the run does not answer the question, if it does not."""
+    states = [step["state"] for step in data.measured]
+    skipped, failed = states.count("skipped"), states.count("failed")
+    steps, lost = data.measured, skipped
+    empty = not (data.due or data.tests or data.verdicts or data.run["series"])
+    if (states and failed == len(states)) or (empty and data.run["state"] == "failed"):
+        why = "the run failed" if failed < 2 else f"all {failed} steps failed"
+        return State.UNMEASURED, "fail", f"Not measured properly: {why}"
+    if states and skipped == len(states):
+        why = "the step was skipped" if skipped == 1 else "every step was skipped"
+    elif empty:
+        why = "the run has no samples"
+    elif clock := _coarse_clock(data.run):
+        why = f"the clock source, {clock}, advances by whole ticks"
+    elif data.due and not data.real:
+        why = "latency without real-time priority"
+        if not any(step["budget"] for step in steps):
+            why += " (and no budget given)"
+    elif (data.real and not data.proper) or (data.verdicts and not undisturbed(data)):
+        why = "an injection disturbed the run on purpose"
+    elif lost * 2 > len(steps):
+        why = f"{lost} of {len(steps)} steps were skipped"
+    else:
+        why = "" if data.due or data.failed_tests else _lacking(data)
+    return (State.UNMEASURED, "warn", f"Not measured properly: {why}") if why else None
+
+
+def _coarse_clock(run: Model) -> str:
+    """The clock source, if the audit found that it cannot show the latencies; else empty."""
+    return next(
+        (
+            str(one["found"])
+            for one in run["findings"]
+            if (one["check"], one["level"]) == ("clock-source", "error")
+        ),
+        "",
+    )
+
+
+def _lacking(data: Data) -> str:
+    """Why an evaluation has no latency: the first latency step that did not complete. Empty if no
+    step measures latency, or all completed."""
+    if len({step["chapter"] for step in data.measured}) < 2:
+        return ""
+    asked = [step for step in data.measured if step.get("time_grid", True)]
+    broken = [step for step in asked if step["state"] in ("failed", "skipped")]
+    return f"{broken[0]['measurement']} {broken[0]['state']}" if broken else ""
+
+
+def undisturbed(data: Data) -> list[Any]:
+    """The verdicts on steps without an injection."""
+    return [one for one in data.verdicts if not data.steps[one["step"]]["load"].get("disturb")]
+
+
+def _judged(data: Data) -> _Found | None:
+    """The state by the budgets and tests; None if there is nothing to judge by."""
+    run, verdicts = data.run, undisturbed(data)
+    results = [verdict["result"] for verdict in verdicts]
+    open_ = [step for step in data.measured if step["budget"] and step["state"] != "complete"]
+
+    def whose(*wanted: str) -> list[Any]:
+        return [data.steps[one["step"]] for one in verdicts if one["result"] in wanted]
+
+    if "fail" in results:
+        budgets = data.budgets(whose("fail"))
+        return State.UNFIT, "fail", f"Not fit: {budgets} {_was(budgets)} exceeded"
+    if data.failed_tests:
+        many = len(data.failed_tests)
+        rules = list(dict.fromkeys(test["rule"] for test in data.failed_tests))
+        shown = ", ".join(rules[:2]) + (f" and {len(rules) - 2} more" if len(rules) > 2 else "")
+        title = f"Not fit: {many} of {numbers.plural(len(data.tests), 'test')} failed ({shown})"
+        return State.UNFIT, "fail", title
+    # A run with a failed step has failed, whatever ended it.
+    if run["state"] == "running" or "interrupted" in (
+        run["state"],
+        *(step["state"] for step in data.measured),
+    ):
+        how = "has not ended" if run["state"] == "running" else "was interrupted"
+        what = f" for {data.budgets(whose('pass', 'inconclusive'))}" if results else ""
+        return State.UNPROVEN, "warn", f"Not proven{what}: the run {how}"
+    if "inconclusive" in results or open_:
+        budgets = data.budgets([*whose("inconclusive"), *open_])
+        return State.UNPROVEN, "warn", f"Not proven for {budgets}: {_open(data, verdicts, open_)}"
+    if results:
+        judged = whose("pass")
+        if (above := highest_above(data, judged)) is not None:
+            top, step = numbers.shown(peak(above), "ns").full, data.step(above)
+            what = f"{step_name(run, step)}, {load_text(step['load'])}, took {top} without a budget"
+            return State.UNPROVEN, "warn", f"Not proven for {data.budgets(judged)}: {what}"
+        while_idle = all(step["load"]["name"] == "idle" for step in judged)
+        where = ", while idle" if while_idle else ""
+        return State.FIT, "pass", f"Fit for {data.budgets(judged)}{where}"
+    return None
+
+
+def _open(data: Data, verdicts: Sequence[Model], steps: Sequence[Model]) -> str:
+    """Why budgets are neither kept nor exceeded. ``steps``: those with a budget that did not
+    complete."""
+    open_ = [verdict for verdict in verdicts if verdict["result"] == "inconclusive"]
+    doubts = [str(verdict["doubt"]) for verdict in open_ if verdict["doubt"]]
+    if doubts:
+        return max(doubts, key=doubts.count)
+    if steps:
+        return f"{steps[0]['measurement']} {_ENDED.get(steps[0]['state'], 'has not ended')}"
+    if any(exceeds(data, verdict) for verdict in open_):
+        return "exceeded, but the run is too short to tell how often"
+    return "never exceeded, but the run is too short"
+
+
+_ENDED: Final = {"failed": "failed", "skipped": "was skipped", "interrupted": "was interrupted"}
+
+
+def highest_above(data: Data, judged: Sequence[Model]) -> Any:
+    """The series with the highest maximum of the steps without a budget that exceed those of the
+    others: of the same measurement where one has a budget. None if no series does."""
+    above = [
+        one
+        for one in data.proper
+        if not data.step(one)["budget"] and (peak(one) or 0) > limit_of(one, judged)
+    ]
+    at = worst(above)
+    return None if at is None else above[at]
+
+
+def limit_of(one: Model, judged: Sequence[Model]) -> int:
+    """The budget, in ns, that a series of a step without one is held against."""
+    of = [step for step in judged if step["measurement"] == one["measurement"]] or judged
+    return min(int(step["budget"]["budget_ns"]) for step in of)
+
+
+def _was(budgets: str) -> str:
+    return "were" if budgets.startswith("the budgets") else "was"
+
+
+def exceeds(data: Data, verdict: Model) -> bool:
+    top = peak(data.run["series"][verdict["series"]])
+    return top is not None and top > data.steps[verdict["step"]]["budget"]["budget_ns"]
+
+
+def _unjudged(data: Data) -> _Found:
+    """The state without a budget."""
+    if data.cycles:
+        least, longest = shortest(data.cycles), data.cycles[-1]
+        if least is not None:
+            measured = min(one["interval_ns"] for one in data.proper)
+            tone: Tone = "pass" if least.interval_ns <= measured else "warn"
+            title = f"cycles of {numbers.time(least.interval_ns)} and longer"
+            return State.FIT, tone, f"No budget given: the data support {title}"
+        longest_text = numbers.time(longest.interval_ns)
+        if longest.state == "exceeded":
+            limit = numbers.time(longest.interval_ns // SHARE)
+            title = f"No budget given: too late for cycles up to {longest_text} (latency above "
+            title += f"{limit}, a fifth of it)"
+            return State.UNFIT, "fail", title
+        return (
+            State.UNPROVEN,
+            "warn",
+            f"No budget given: no cycle up to {longest_text} is proven ({longest.text})",
+        )
+    passed = [test for test in data.tests if test["result"] == "pass"]
+    if passed and not data.due:
+        return State.FIT, "pass", f"No budget given: {numbers.plural(len(passed), 'test')} passed"
+    return State.UNPROVEN, "note", "No budget given: figures without a verdict"
