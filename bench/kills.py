@@ -283,7 +283,7 @@ def strike(one: Round, pid: int, mark: str, rng: random.Random) -> int:
 
 
 def next_start(world: World, rng: random.Random) -> None:
-    """The agent starts again: to put back alone, or to measure."""
+    """The agent starts again: to restore only, or to measure."""
     agent = str(find_agent())
     words = rng.choice([["restore"], ["run", "timer", "--for", "20ms"]])
     environment = {**os.environ, "RTGAUGE_STATE": str(world.state)}
@@ -489,7 +489,7 @@ def summarise(rounds: list[Round]) -> list[dict[str, Any]]:
         print(
             f"{victim}: {len(these)} kills: {said}"
             + (f"; at most {max(lost):.0f} ms lost" if lost else "")
-            + (f"; put back at the next start {later} times" if later else "")
+            + (f"; restored at the next start {later} times" if later else "")
             + f"; {len(violations)} violations"
         )
     return cases

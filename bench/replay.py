@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a replay costs, whether replays are equal, and what is left of one that was killed.
 
-    python bench/replay.py [--pairs N] [--replays N] [--kills N] [--board NAME]
+    python bench/replay.py [--pairs N] [--replays N] [--kills N] [--board NAME] [--folder FOLDER]
 
 - *time*: a run of a counted board and its explanation, in turns. The limit of the ratio is 1.5. The
   first explanation on a kernel also reads its names from the board, so it is measured apart, with a
@@ -9,6 +9,9 @@
 - *equal*: replays of one run. Each compares all samples, and their causes have to be equal.
 - *kills*: ``kill -9`` of the host or of QEMU at a random moment of a replay. Afterwards no process
   is left. After the next replay no folder is left, no lock is held, and the run is as it was.
+
+With ``--folder`` the runs and counts are kept there, and the next call adds to them, so that much
+can be done a part at a time. The results file keeps the cases that a call does not carry out.
 
 The time is that of the processor, for the host and QEMU together, so that other work on the machine
 matters little. The time on the clock is next to it.
@@ -32,9 +35,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from pairs import Pair, summarise, write_results
+from pairs import RESULTS, Pair, summarise, write_results
 
 from rtgauge.lab.cache import CACHE_VARIABLE, cache_folder
 
@@ -55,12 +58,13 @@ class Bench:
         self.board = board
         self.store = folder / "store"
         self.temporary = folder / "tmp"
-        self.temporary.mkdir()
+        self.temporary.mkdir(parents=True, exist_ok=True)
         self.cache = folder / "cache"
-        self.cache.mkdir()
+        self.cache.mkdir(exist_ok=True)
         for path in cache_folder().iterdir():
-            if not path.name.startswith("names"):
-                (self.cache / path.name).symlink_to(path)
+            own = self.cache / path.name
+            if not path.name.startswith("names") and not own.is_symlink():
+                own.symlink_to(path)
 
     def words(self, *words: str) -> list[str]:
         return [sys.executable, "-c", PROGRAM, *words, "--store", str(self.store), "--json"]
@@ -88,9 +92,23 @@ class Bench:
             raise SystemExit(f"rtgauge {' '.join(words)}: {done.stderr.decode()}")
         return done.stdout, cpu_s() - before, time.monotonic() - began
 
+    def kept(self, name: str) -> dict[str, Any]:
+        """What earlier calls found; empty at first."""
+        path = self.folder / f"{name}.json"
+        return dict(json.loads(path.read_text())) if path.exists() else {}
+
+    def keep(self, name: str, found: Mapping[str, object]) -> None:
+        (self.folder / f"{name}.json").write_text(json.dumps(found))
+
     def run(self, samples: int, load: str = "sched") -> tuple[float, float]:
         words = ("--context", "irq,kernel,user", "--load", load, "--target", f"lab:{self.board}")
         return self.ask("run", "timer", "--samples", str(samples), *words)[1:]
+
+    def use(self, name: str, load: str) -> None:
+        """From now on a store of that name, with a run that the first call makes."""
+        self.store = self.folder / name
+        if not (self.store / "runs").exists():
+            self.run(SHORT, load)
 
     def explain(self) -> tuple[float, float]:
         return self.ask("explain", "last")[1:]
@@ -133,18 +151,20 @@ def times(bench: Bench, pairs: int, samples: int) -> Mapping[str, object]:
 
 def equal(bench: Bench, replays: int) -> Mapping[str, object]:
     """Whether replays of one run agree in all samples and causes."""
-    bench.run(SHORT, "sched:groups=1")
-    seen: Counter[str] = Counter()
-    samples = set()
-    for number in range(replays):
+    bench.use("equal", "sched:groups=1")
+    kept = bench.kept("replays")
+    seen, samples = Counter(kept.get("kinds", {})), set(kept.get("samples", ()))
+    for _ in range(replays):
         document = json.loads(bench.ask("explain", "last", "--worst", "1")[0])
         samples.add(document.pop("replay")["samples"])
         seen[hashlib.sha256(json.dumps(document).encode()).hexdigest()] += 1
-        print(f"replay {number + 1} of {replays}: {len(seen)} kinds", file=sys.stderr, flush=True)
+        bench.keep("replays", {"kinds": seen, "samples": sorted(samples)})
+        print(f"replay {seen.total()}: {len(seen)} kinds", file=sys.stderr, flush=True)
     held = len(seen) == len(samples) == 1
-    print(f"{replays} replays of {samples} samples: {len(seen)} kinds")
+    print(f"{seen.total()} replays of {samples} samples: {len(seen)} kinds")
     return {
-        "name": f"{replays} replays of one run are equal",
+        "name": "replays of one run are equal",
+        "replays": seen.total(),
         "samples": max(samples),
         "different": len(seen) - 1,
         "held": held,
@@ -153,26 +173,28 @@ def equal(bench: Bench, replays: int) -> Mapping[str, object]:
 
 def kills(bench: Bench, rounds: int, seed: int) -> Mapping[str, object]:
     """What is left of replays that were killed."""
-    bench.run(SHORT, "idle")
+    bench.use("kills", "idle")
     _, _, whole = bench.ask("explain", "last", "--worst", "1")
     before = contents(bench.store)
-    draw, faults = random.Random(seed), []
-    killed: Counter[str] = Counter()
-    for number in range(rounds):
+    kept = bench.kept("kills")
+    faults, killed = list(kept.get("faults", ())), Counter(kept.get("killed", {}))
+    for _ in range(rounds):
+        draw = random.Random(seed + killed.total())
         who = draw.choice(("host", "QEMU"))
         fault = kill(bench, who, draw.uniform(0.0, whole))
         killed[who] += 1
-        print(f"kill {number + 1} of {rounds}: {who} {fault}", file=sys.stderr, flush=True)
+        print(f"kill {killed.total()}: {who} {fault}", file=sys.stderr, flush=True)
         if fault:
-            faults.append(f"round {number}, {who}: {fault}")
+            faults.append(f"round {killed.total()}, {who}: {fault}")
             print(faults[-1])
+        bench.keep("kills", {"killed": killed, "faults": faults})
     bench.ask("explain", "last", "--worst", "1")
     left = [str(path) for path in left_folders(bench)]
     left += [f"held lock {path}" for path in held_locks(bench)]
     left += [] if contents(bench.store) == before else ["the run was changed"]
-    print(f"{rounds} kills: {len(faults)} faults, left: {left}")
+    print(f"{killed.total()} kills: {len(faults)} faults, left: {left}")
     return {
-        "name": f"{rounds} replays that were killed",
+        "name": "replays that were killed",
         "killed": dict(killed),
         "faults": faults,
         "left": left,
@@ -249,18 +271,31 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--replays", type=int, default=50, help="replays that have to be equal")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--samples", type=int, nargs="+", default=SAMPLES, help="sizes of pairs")
+    parser.add_argument("--folder", type=Path, help="keeps runs and counts for the next call")
     given = parser.parse_args(words)
     cases: list[Mapping[str, object]] = []
-    with tempfile.TemporaryDirectory(prefix="rtgauge-bench-") as name:
-        bench = Bench(Path(name), given.board)
+    with contextlib.ExitStack() as stack:
+        folder = given.folder or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="rtgauge-bench-"))
+        )
+        bench = Bench(folder, given.board)
         if given.pairs:
-            cases += [times(bench, given.pairs, samples) for samples in SAMPLES]
+            cases += [times(bench, given.pairs, samples) for samples in given.samples]
         if given.replays:
             cases.append(equal(bench, given.replays))
         if given.kills:
             cases.append(kills(bench, given.kills, given.seed))
-    write_results("replay", {"board": given.board, "seed": given.seed}, cases)
+    write_results("replay", {"board": given.board, "seed": given.seed}, with_others(cases))
     return 0 if all(case["held"] for case in cases) else 1
+
+
+def with_others(cases: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """These cases, and those of the results so far that have other names."""
+    path = RESULTS / "replay.json"
+    found = json.loads(path.read_text())["cases"] if path.exists() else []
+    named = {case["name"]: case for case in [*found, *cases]}
+    return list(named.values())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
  *         starts the program, lets it come to rest, and looks at it for two windows; then ends it by
  *         SIGINT and prints one JSON document:
  *         threads: of each thread of the program, in the first window: name, ns on a CPU, turns there
- *         rounds: of a loop that has the CPU when nobody else wants it, in the second window
+ *         rounds: of a loop that has the CPU when no other task wants it, in the second window
  *         turns: those of the thread with the most of them, in the second window
  *
  * Without a program the rounds are those of the machine alone. The first window is a sleep, so that
@@ -142,7 +142,7 @@ static pid_t start(char **words)
 	return pid;
 }
 
-/* A loop that runs when nobody else wants to: SCHED_IDLE. */
+/* A loop that runs when no other task wants to: SCHED_IDLE. */
 static uint64_t rounds_until(int64_t time_ns)
 {
 	uint64_t rounds = 0;

@@ -92,7 +92,7 @@ def agents(host: int) -> list[int]:
 
 
 def swallow(terminal: int, last: bytearray) -> None:
-    """Read what is written to a terminal until nobody writes any more; its last words are kept."""
+    """Read what is written to a terminal until the writing ends. Keep the last words."""
     with contextlib.suppress(OSError):
         while chunk := os.read(terminal, 1 << 16):
             last += chunk

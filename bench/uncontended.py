@@ -203,7 +203,7 @@ class Uncontended:
 
 @contextlib.contextmanager
 def unthrottled() -> Iterator[None]:
-    """Real-time tasks keep the CPU, as during a run of the agent; put back at the end."""
+    """Real-time tasks keep the CPU, as during a run of the agent. Restored at the end."""
     before = THROTTLING.read_text(encoding="ascii")
     if before.strip() == "-1":
         yield
@@ -337,7 +337,7 @@ class Counted:
 
 
 def libraries_of(name: str) -> list[str]:
-    """The C libraries that can be had on a board: this machine's where it is of its kind."""
+    """The C libraries available on a board: this machine's where it is of its kind."""
     same = lab_board(name).machine.processor == platform.machine()
     return ["glibc", "musl"] if same and platform.libc_ver()[0] == "glibc" else ["musl"]
 

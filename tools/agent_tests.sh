@@ -1,11 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Build the agent and its tests in FOLDER and run the tests:
+# Build the agent and its tests in FOLDER and, without --build, run the tests:
 #
-#   agent_tests.sh FOLDER COMPILER [MESON_OPTION...]
+#   agent_tests.sh [--build] FOLDER COMPILER [MESON_OPTION...]
 #
 # A folder that was set up with other words is set up again from the start.
 set -eu
+test=yes
+if [ "$1" = --build ]; then
+	test=
+	shift
+fi
 folder=$1 compiler=$2 asked="$*"
 shift 2
 if [ "$(cat "$folder/asked-for" 2>/dev/null)" != "$asked" ]; then
@@ -14,6 +19,7 @@ if [ "$(cat "$folder/asked-for" 2>/dev/null)" != "$asked" ]; then
 	echo "$asked" >"$folder/asked-for"
 fi
 ninja -C "$folder"
+[ -n "$test" ] || exit 0
 set -- --no-rebuild --print-errorlogs --timeout-multiplier 4
 case "$asked" in
 *b_sanitize=thread*)

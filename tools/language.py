@@ -117,7 +117,8 @@ RULES: Final = (
     Rule(r"(?<!\bat )(?<!\bAt )\bleast\b(?!-squares| significant| squares| privilege)", "min"),
     Rule(r"\b(?:smallest|least), mean,? (?:and |or )?largest\b", "min, mean, max"),
     Rule(r"\b(?:largest|smallest) (?:latency|latencies)\b", "max latency, min latency"),
-    Rule(r"\b(?:is|are|was|were|be) to be had\b", "is available"),
+    Rule(r"\b(?:(?:to|not|can|cannot|could|may) be|was|were) had\b", "is available"),
+    Rule(r"\blook (?:what|whether|into)\b", "check, see"),
     Rule(
         r"\b(?:stands?|stood) (?:in(?! the way)|on|at|there|here|above|below|under|with|behind|"
         r"before|after|as|first|last|bes[i]de|next|between|by itself|alone)\b",
@@ -128,6 +129,16 @@ RULES: Final = (
     ),
     Rule(r"\b(?:goes|go|went) on\b", "continues"),
     Rule(r"\btried to be\b", "active voice: 'retries ...'"),
+    Rule(
+        r"\b[Pp]ut(?:s|ting)? (?:(?:it|them|all|\w*things?|(?:the )?settings?) )?back\b",
+        "restores, returns",
+    ),
+    Rule(r"\b[Nn]obody\b(?![-:])(?<!as nobody)", "name the program or role, or use the passive"),
+    Rule(r"\b(?:[Tt]hat|[Tt]hose) which\b", "name it: 'the context that ...'"),
+    Rule(r"\b(?:[Hh]ere|[Tt]here|[Ww]here)(?:by|of|in|to)\b", "'so', 'of it', 'in which'"),
+    Rule(r"\bin vain\b", "'without a result'"),
+    Rule(r"\b(?:at most|at least) so (?:many|much|long|often)\b", "a noun: 'maximum number of'"),
+    Rule(r"\b[Bb]e it\b", "'even', 'such as'"),
 )
 WHO: Final = re.compile(rf"(?:\b(?:{PEOPLE}),?\s+(?:\w+\s+){{0,3}}|\()\Z", re.IGNORECASE)
 FACTS: Final = "one sentence for each fact"

@@ -34,7 +34,7 @@ from xml.etree import ElementTree
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LANES: Final = ("quick", "test", "check")
-STAGE_S: Final = 1800.0
+STAGE_S: Final = 2700.0
 POLL_S: Final = 0.2
 END_S: Final = 10.0
 KEPT_S: Final = 7 * 86400.0
@@ -272,8 +272,9 @@ def keep_output(process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a command and its process group: SIGTERM first, so that it can restore settings."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    """End a command and its process group: SIGINT first, so that pytest prints its failures, then
+    SIGTERM, so that the others restore settings."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return
         with contextlib.suppress(ProcessLookupError):

@@ -149,7 +149,8 @@ shellcheck shellcheck
 git git"
 test_tools="$quick_tools
 cpio cpio
-qemu-system-x86_64 qemu-system-x86"
+qemu-system-x86_64 qemu-system-x86
+busybox busybox"
 dev_tools="$test_tools
 clang clang
 chromium chromium

@@ -13,6 +13,7 @@ import functools
 import importlib.metadata
 import os
 import platform
+import pwd
 import shutil
 import struct
 import subprocess
@@ -67,7 +68,11 @@ def shared_library(package: Path, version: str) -> Path | None:
     their sources, too: without the link each checkout, with its own .venv, would compile them.
     """
     base = os.environ.get("XDG_CACHE_HOME", "")
-    above = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    try:  # $HOME may be a test's own folder, and the folder of a build keeps this name
+        home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        home = Path.home()
+    above = Path(base) if base.startswith("/") else home / ".cache"
     link = above / "rtgauge" / f"zig-{version}"
     there = link.resolve()
     # the checkout that it leads to may be gone by now, or have another version

@@ -81,7 +81,7 @@ def wanted_files() -> set[str]:
     for name in tracked_files(ROOT):
         if name.startswith("src/rtgauge/"):
             wanted.add(name.removeprefix("src/"))
-        elif re.fullmatch(r"agent/(?!tests/).*\.[ch]", name):
+        elif re.fullmatch(r"agent/(?!tests/).*(\.[ch]|/on_cobalt\.txt)", name):
             wanted.add(f"rtgauge/sources/{name}")
         elif name.startswith("plans/") and name.endswith(".toml"):
             wanted.add(f"rtgauge/{name}")
