@@ -42,7 +42,7 @@ class Result:
 
 @pytest.fixture(autouse=True)
 def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A data folder and a current folder of the test's own; nobody's agent."""
+    """A data folder and a current folder of the test's own, and no agent."""
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "HOME"):
         folder = tmp_path / name.lower()
         folder.mkdir()

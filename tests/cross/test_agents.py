@@ -125,6 +125,8 @@ def test_what_has_no_interval(arch: Architecture) -> None:
     assert set(stream.samples.values()) == {SAMPLES}
 
 
+# armv7hf is Thumb-2 code with floating point in registers, armv5te ARM code with functions for it
+@pytest.mark.study(127)
 @pytest.mark.parametrize("name", ["thread-switch", "mutex-contended"])
 def test_threads_of_different_priorities(arch: Architecture, name: str) -> None:
     if os.geteuid():

@@ -4,13 +4,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from static_programs import compiler, run
 
 from lab_boots import Boot, Booted, Lab
+from rtgauge.architectures import architecture
+from rtgauge.lab.boards import BOARDS as LAB
+from rtgauge.lab.boards import Board, Own
+from rtgauge.lab.images import image
+from rtgauge.lab.kernels import known_kernel
+from rtgauge.lab.registry import add
 
 QEMU = "qemu-system-x86_64"
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +50,24 @@ def booted(lab: Lab, request: pytest.FixtureRequest) -> list[Booted]:
     marker = request.node.get_closest_marker("boots")
     assert marker is not None
     return [lab.result(boot) for boot in marker.args if isinstance(boot, Boot)]
+
+
+@pytest.fixture
+def with_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """A board of the lab as a board with the tasks of board_tasks.c."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def add_to(name: str) -> str:
+        board = LAB[name]
+        image(board, say=print)
+        kernel = known_kernel(board)
+        assert kernel is not None
+        overlay = tmp_path / "overlay"
+        overlay.mkdir()
+        words = compiler(architecture(board.machine.processor))
+        run(*words, "-O2", "-static", "-o", overlay / "tasks", SUPPORT / "board_tasks.c")
+        own = Own(kernel.kernel, kernel.headers, overlay)
+        add(Board("with-tasks", board.machine, "", False, own))
+        return "lab:with-tasks"
+
+    return add_to

@@ -258,7 +258,7 @@ def test_one_sustained_period(board: LabTarget, tmp_path: Path) -> None:
 
 
 def test_without_the_module(board: LabTarget, tmp_path: Path) -> None:
-    """The tracer where the kernel has it, all put back; else skipped, with both reasons."""
+    """The tracer where the kernel has it, all restored; else skipped, with both reasons."""
     shell(board, f"rmmod rtgauge; {MOUNT}")
     try:
         before = shell(board, f"cd {TRACING}; ls instances; cat osnoise/cpus osnoise/*_us || true")
@@ -280,7 +280,7 @@ def test_without_the_module(board: LabTarget, tmp_path: Path) -> None:
         assert (info["kernel"].policy, info["kernel"].priority) == ("fifo", 60)
         after = shell(board, f"cd {TRACING}; ls instances; cat osnoise/cpus osnoise/*_us || true")
         assert after == before
-        # killed, it is all put back as well
+        # killed, it is all restored as well
         agent = "/agent run timer --context kernel --for 1h --output /tmp/s"
         seen = f"ls {TRACING}/instances | grep rtgauge || exit 9"
         shell(board, f"{agent} & sleep 1; {seen}; kill -9 $!; sleep 1")
@@ -293,11 +293,11 @@ def test_without_the_module(board: LabTarget, tmp_path: Path) -> None:
 def _latencies(board: LabTarget, observe: str) -> list[int]:
     """User latencies of a timer, in ns, of an agent that another command observes or not."""
     timer = "/agent run timer --keep-settings --dither no --interval 1ms --priority 90"
-    script = f"{MOUNT}\n{timer} --samples 1500 --output /tmp/timer & pid=$!\nsleep 0.3\n{observe}"
+    script = f"{MOUNT}\n{timer} --samples 3000 --output /tmp/timer & pid=$!\nsleep 0.3\n{observe}"
     shell(board, f"{script}\nwait $pid\n")
     stream = read_file(board, "/tmp/timer")
     found = values(stream)["user"]
-    assert len(found) == 1500
+    assert len(found) == 3000
     return found[500:1300]
 
 
@@ -310,19 +310,35 @@ def read_file(board: LabTarget, path: str) -> Stream:
         return read(Path(file.name))
 
 
-def test_what_observing_costs_a_thread(board: LabTarget) -> None:
+@pytest.mark.parametrize(("way", "most"), [("module", 1000), ("tracefs", 2600)])
+def test_what_observing_costs_a_thread(board: LabTarget, way: str, most: int) -> None:
     """In instructions, on the way from waking to running: as the measurement's page says."""
+    device = "/dev/rtgauge_trace"
+    if way == "tracefs":
+        shell(board, f"mv {device} /hidden")
+    try:
+        _observing_costs(board, way, most)
+    finally:
+        if way == "tracefs":
+            shell(board, f"mv /hidden {device}")
+
+
+def _observing_costs(board: LabTarget, way: str, most: int) -> None:
     alone = _latencies(board, "sleep 0.1")
     output = "--for 1200ms --output /tmp/observed"
     observed = _latencies(board, f"/agent run observe --pid $pid {output}")
     cost = statistics.median(observed) - statistics.median(alone)
-    print(f"observing costs {cost:.0f} ns a wake-up, at most {max(observed) - max(alone)} ns")
-    assert 0 < cost <= 2600
+    print(f"{way} costs {cost:.0f} ns a wake-up, at most {max(observed) - max(alone)} ns")
+    assert 0 < cost <= most
     # the reading of the events, on the only CPU
     assert max(observed) - max(alone) < 60_000
     stream = read_file(board, "/tmp/observed")
     (latencies,) = values(stream).values()
+    assert stream.series[0].labels["method"] == way
     assert len(latencies) >= 1000
+    (lost,) = [one for one in stream.records if isinstance(one, Verdict)]
+    assert lost.result == "pass", lost.evidence
+    assert lost.evidence.startswith("0 of ")
     # what the timer sees from its due time, less what lies before waking and after the switch
     assert 0 <= statistics.median(latencies) <= statistics.median(observed)
     assert shell(board, f"ls {TRACING}/instances") == ""

@@ -5,6 +5,7 @@ user has added it as ``lab:cobalt`` (docs/reference/cores.md, "On an emulated bo
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shutil
 import subprocess
@@ -16,6 +17,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from rtgauge.cli import main
+from rtgauge.lab import own
+from rtgauge.lab.cache import cache_folder, locked
+from rtgauge.lab.modules import Recipe
 from rtgauge.lab.registry import own_names
 from rtgauge.stream import Header, Record, Samples, SeriesInfo, StreamReader, Table, Verdict
 from rtgauge.target.lab import LabTarget
@@ -25,8 +30,13 @@ BOARD: Final = "cobalt"
 RULE: Final = "stays out-of-band"
 METHODS: Final = ("clock_nanosleep", "nanosleep", "timer", "timerfd")
 LOAD: Final = ("--load", "sched:groups=2:size=64KiB")
+CONTEXTS: Final = ("--context", "irq,kernel,user")
+# The numbers of the same in Xenomai's own program (-t).
+XENOMAI_TESTS: Final = {"irq": 2, "kernel": 1, "user": 0}
 # Xenomai's own program, if the board's overlay has it, and the difference that is allowed.
 LATENCY: Final = "/usr/xenomai/bin/latency"
+LIBCOBALT: Final = "/usr/xenomai/lib/libcobalt.so.2"
+SMOKEY: Final = "/usr/xenomai/bin/smokey"
 NEAR_NS: Final = 300.0
 NEAR: Final = 0.1
 
@@ -49,11 +59,14 @@ def timer(target: LabTarget, *words: str) -> list[Record]:
     return list(StreamReader().feed(done.stdout))
 
 
-def samples(records: list[Record], method: str = "clock_nanosleep") -> NDArray[np.int32]:
+def samples(records: list[Record], method: str = "", context: str = "user") -> NDArray[np.int32]:
     series = next(
         one.series
         for one in records
-        if isinstance(one, SeriesInfo) and one.labels["method"] == method and one.companion is None
+        if isinstance(one, SeriesInfo)
+        and one.context == context
+        and method in ("", one.labels["method"])
+        and one.companion is None
     )
     return np.concatenate(
         [one.values for one in records if isinstance(one, Samples) and one.series == series]
@@ -83,31 +96,346 @@ def test_two_boots_are_equal_and_stay_on_the_core() -> None:
     assert boots[0] == boots[1]
 
 
+def test_contexts_are_equal_in_two_boots_and_in_order() -> None:
+    boots = []
+    for _ in range(2):
+        with boot() as target:
+            records = timer(target, *CONTEXTS, "--core", "cobalt", "--samples", "3000")
+        rules = {one.rule: one.result for one in records if isinstance(one, Verdict)}
+        assert rules == {RULE: "pass"}
+        table = next(one for one in records if isinstance(one, Table) and one.name == "modes")
+        assert [row[1:3] for row in table.rows] == [(0, 0)] * len(table.rows)
+        boots.append({context: samples(records, "", context) for context in XENOMAI_TESTS})
+        assert all(len(values) == 3000 for values in boots[-1].values())
+    assert all(np.array_equal(boots[0][name], boots[1][name]) for name in boots[0])
+    irq, kernel, user = (np.median(values) for values in boots[0].values())
+    assert irq < kernel < user
+
+
+def test_core_is_automatic_in_all_contexts() -> None:
+    with boot() as target:
+        records = timer(target, *CONTEXTS, "--samples", "50")
+        shell(target, "/bin/busybox rmmod rtgauge")
+        without = timer(target, *CONTEXTS, "--core", "cobalt", "--samples", "50")
+    header = records[0]
+    assert isinstance(header, Header)
+    assert header.core == "cobalt"
+    assert {one.context for one in without if isinstance(one, SeriesInfo)} == {"user"}
+    (skipped,) = [one for one in without if isinstance(one, Verdict) and one.rule != RULE]
+    assert "the kernel module rtgauge is not loaded" in skipped.evidence
+
+
 def test_cobalt_is_below_linux_under_load() -> None:
     with boot() as target:
-        words = ("--samples", "1000", *LOAD)
-        on_cobalt = samples(timer(target, "--core", "cobalt", *words))
-        on_linux = samples(timer(target, "--core", "linux", *words))
-    assert on_cobalt.max() < on_linux.max()
-    assert np.median(on_cobalt) < np.median(on_linux)
+        words = (*CONTEXTS, "--samples", "1000", *LOAD)
+        on_cobalt = timer(target, "--core", "cobalt", *words)
+        on_linux = timer(target, "--core", "linux", *words)
+    assert [one.result for one in on_cobalt if isinstance(one, Verdict)] == ["pass"]
+    for context in XENOMAI_TESTS:
+        ours, linux = (samples(one, "", context) for one in (on_cobalt, on_linux))
+        assert len(ours) == 1000
+        assert ours.max() < linux.max()
+        assert np.median(ours) < np.median(linux)
 
 
+@pytest.mark.study(31, 32, 33)
 def test_latency_of_xenomai_agrees() -> None:
-    """``latency -t0`` waits for a timerfd of the core."""
+    """``latency -t0`` waits for a timerfd of the core, ``-t1`` is a task of its driver, which
+    sleeps until its due times, ``-t2`` a handler of its timer."""
+    theirs = {}
     with boot() as target:
         if shell(target, f"ls {LATENCY}").strip() != LATENCY:
             pytest.skip(f"the overlay of lab:{BOARD} has no {LATENCY}")
         words = ("--core", "cobalt", "--method", "timerfd", "--dither", "no", "--samples", "2000")
-        ours = float(np.median(samples(timer(target, *words), "timerfd")))
-        said = shell(
-            target,
-            "echo '0i 0k 0u' > /proc/xenomai/clock/coreclk; "
-            f"LD_LIBRARY_PATH=/usr/xenomai/lib {LATENCY} -t0 -T2 -p1000",
-        )
-    found = re.search(r"^RTS\|\s*[\d.]+\|\s*([\d.]+)\|", said, re.MULTILINE)
-    assert found, said
-    theirs = float(found[1]) * 1000
-    assert abs(ours - theirs) <= max(NEAR_NS, NEAR * theirs)
+        records = timer(target, *CONTEXTS, *words)
+        for context, number in XENOMAI_TESTS.items():
+            said = shell(
+                target,
+                "echo '0i 0k 0u' > /proc/xenomai/clock/coreclk; "
+                f"LD_LIBRARY_PATH=/usr/xenomai/lib {LATENCY} -t{number} -T2 -p1000",
+            )
+            found = re.search(r"^RTS\|\s*[\d.]+\|\s*([\d.]+)\|", said, re.MULTILINE)
+            assert found, said
+            theirs[context] = float(found[1]) * 1000
+    for context, mean in theirs.items():
+        ours = float(np.median(samples(records, "", context)))
+        assert abs(ours - mean) <= max(NEAR_NS, NEAR * mean), context
+
+
+# --- the answer to an event -----------------------------------------------------------------------
+
+EVENTS: Final = 1000
+# The chip of kmod/tests/wired.c: 0 is wired to 1, and 2 to 3.
+WIRED: Final = "rtgauge-wired"
+WIRED_SOURCES: Final = {"wired.c": "kmod/tests/wired.c", "compat.h": "kmod/compat.h"}
+
+
+def wired(target: LabTarget, *parameters: str) -> None:
+    """Gives the board a chip whose lines are wired to each other."""
+    sources = {name: (ROOT / path).read_bytes() for name, path in WIRED_SOURCES.items()}
+    given = own.read(target.board)
+    unpacked = own.unpacked(cache_folder(), given, print)
+    recipe = Recipe(given.machine, unpacked, {**sources, "Kbuild": b"obj-m := wired.o\n"})
+    with locked(cache_folder(), ("images", "modules"), print):
+        module = recipe.build(cache_folder(), print) / "wired.ko"
+    target.put("/wired.ko", module.read_bytes())
+    words = " ".join(("/bin/busybox insmod /wired.ko", *parameters))
+    assert shell(target, f"{words} && echo loaded").strip() == "loaded"
+
+
+def answered(target: LabTarget, context: str, *words: str) -> dict[str, list[Record]]:
+    """The streams of a log host, a task of Linux, and of a board that answers, on one board."""
+    script = (
+        f"/agent run response --context {context} --line gpio:{WIRED}:2:1 {' '.join(words)} "
+        "--output /board >/dev/null 2>/board.said & P=$!; /bin/busybox sleep 1; "
+        f"/agent run log-host --keep-settings --priority 40 --line gpio:{WIRED}:0:3 "
+        f"--samples {EVENTS} --interval 500us --answered-by {context} --output /host >/dev/null; "
+        "echo $?; /bin/busybox kill -INT $P; wait $P; echo $?; /bin/busybox cat /board.said"
+    )
+    said = shell(target, script)
+    assert said.split() == ["0", "0"], said
+    return {
+        side: list(StreamReader().feed(target.execute(["/bin/busybox", "cat", f"/{side}"]).stdout))
+        for side in ("board", "host")
+    }
+
+
+def values(records: list[Record]) -> dict[str, list[int]]:
+    """Series -> its samples."""
+    names = {one.series: one.name for one in records if isinstance(one, SeriesInfo)}
+    found: dict[str, list[int]] = {name: [] for name in names.values()}
+    for one in records:
+        if isinstance(one, Samples):
+            found[names[one.series]] += one.values.tolist()
+    return found
+
+
+@pytest.mark.study(40, 41, 42)
+@pytest.mark.parametrize("context", XENOMAI_TESTS)
+def test_every_edge_is_answered_once_on_the_core(context: str) -> None:
+    boots = []
+    for _ in range(2):
+        with boot() as target:
+            wired(target)
+            boots.append(answered(target, context, "--core", "cobalt"))
+    header = boots[0]["board"][0]
+    assert isinstance(header, Header)
+    assert header.core == "cobalt"
+    rules = {one.rule: one.result for one in boots[0]["board"] if isinstance(one, Verdict)}
+    assert rules == {RULE: "pass"}
+    table = next(
+        one for one in boots[0]["board"] if isinstance(one, Table) and one.name == "events"
+    )
+    assert [tuple(row) for row in table.rows] == [(EVENTS, EVENTS, 0, 0)]
+    first, again = ({side: values(one[side]) for side in one} for one in boots)
+    assert first == again
+    expected = {"irq": {"answer"}}.get(context, {"answer", "wake-up"})
+    assert set(first["board"]) == expected
+    assert all(len(one) == EVENTS for one in first["board"].values())
+    # seen from outside: each answer once, and later than the board says
+    assert len(first["host"]["response"]) == EVENTS
+    assert min(first["host"]["response"]) > min(first["board"]["answer"]) > 0
+
+
+def test_core_answers_earlier_than_linux() -> None:
+    """The same kernel, under load: the maximum and the median of each context."""
+    found = {}
+    with boot() as target:
+        wired(target)
+        for core in ("cobalt", "linux"):
+            for context in XENOMAI_TESTS:
+                streams = answered(target, context, "--core", core, *LOAD)
+                found[core, context] = np.array(values(streams["host"])["response"])
+    for context in XENOMAI_TESTS:
+        ours, linux = found["cobalt", context], found["linux", context]
+        assert ours.max() < linux.max(), context
+        assert np.median(ours) < np.median(linux), context
+    medians = [np.median(found["cobalt", context]) for context in XENOMAI_TESTS]
+    assert medians == sorted(medians)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--context", "softirq"), "this context exists only on Linux"),
+        (("--line", f"loopback:{WIRED}:0:1"), "only on an output and an input of a GPIO chip"),
+    ],
+)
+def test_what_the_core_cannot_answer_is_skipped(words: tuple[str, ...], why: str) -> None:
+    line = () if "--line" in words else ("--line", f"gpio:{WIRED}:0:1")
+    with boot() as target:
+        wired(target)
+        order = ["/agent", "run", "response", "--core", "cobalt", *line, *words, "--output", "-"]
+        done = target.execute(order)
+    assert done.code == 77
+    assert why in done.stderr.decode()
+
+
+def test_chip_of_unknown_driver_is_not_used_on_the_core() -> None:
+    """Its interrupts reach the core, but a lock of Linux in its functions would be a deadlock."""
+    words = ("--line", f"gpio:{WIRED}:0:1", "--output", "-")
+    with boot() as target:
+        wired(target, "driver=gpio-mxc")
+        for context in XENOMAI_TESTS:
+            order = ["/agent", "run", "response", "--core", "cobalt", "--context", context, *words]
+            done = target.execute(order)
+            assert done.code == 77
+            assert "its driver is not known to be safe on the core" in done.stderr.decode()
+
+
+def test_sessions_of_the_module_on_the_core(tmp_path: Path) -> None:
+    """Set-ups that fail, and the calls of tasks of user space (kmod/tests/core.c)."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler (cc)")
+    program, source = tmp_path / "core", ROOT / "kmod" / "tests" / "core.c"
+    words = [compiler, "-O2", "-static", "-pthread", "-o", str(program), str(source)]
+    subprocess.run(words, check=True, timeout=60)
+    with boot() as target:
+        wired(target)
+        target.put("/core", program.read_bytes())
+        said = shell(target, "/core; echo $?").splitlines()
+        removed = shell(target, "/bin/busybox rmmod rtgauge && echo removed")
+        kernel = shell(target, "/bin/busybox dmesg")
+    assert [line for line in said if line.startswith("not ok")] == []
+    assert said[-2:] == [f"1..{len(said) - 2}", "0"]
+    assert removed.strip() == "removed"
+    for word in ("BUG:", "WARNING:", "Oops", "Call Trace"):
+        assert word not in kernel
+
+
+def test_module_stays_while_its_device_is_open() -> None:
+    script = (
+        "exec 3</dev/rtdm/rtgauge && /bin/busybox rmmod rtgauge; echo $?; exec 3<&-; "
+        "/bin/busybox rmmod rtgauge; echo $?; /bin/busybox grep -c '^rtgauge ' /proc/modules"
+    )
+    with boot() as target:
+        said = shell(target, script).split("\n")
+    assert [line for line in said if line.isdigit()] == ["1", "0", "0"], said
+
+
+# A chip in the folder of the old interface, which the kernel of the board lacks.
+OLD_INTERFACE: Final = """
+/bin/busybox mount -t tmpfs none /sys/class && /bin/busybox mkdir /sys/class/gpio
+cd /sys/class/gpio && /bin/busybox mkdir gpiochip500 gpio500 gpio501 && : >export && : >unexport
+echo old >gpiochip500/label; echo 500 >gpiochip500/base; echo 2 >gpiochip500/ngpio
+for N in 500 501; do
+echo in >gpio$N/direction; echo 0 >gpio$N/value; echo 0 >gpio$N/active_low; echo none >gpio$N/edge
+done
+"""
+
+
+def test_line_of_the_old_interface_is_measured_on_linux() -> None:
+    order = ("response", "--line", "gpio:old:0:1", "--for", "100ms", "--output", "-")
+    with boot() as target:
+        wired(target)
+        assert shell(target, OLD_INTERFACE) == ""
+        done = target.execute(["/agent", "run", *order])
+    assert done.code == 0, done.stderr.decode()
+    header = next(iter(StreamReader().feed(done.stdout)))
+    assert isinstance(header, Header)
+    assert header.core is None
+
+
+# --- the catalogue --------------------------------------------------------------------------------
+
+CATALOGUE: Final = {
+    "thread-switch": ("--samples", "500", "--threads", "2,10"),
+    "round-robin": (),
+    "sem-lock": (),
+    "sem-order": (),
+    "sem-lifecycle": ("--samples", "200"),
+    "sem-uncontended": ("--samples", "500"),
+    "sem-contended": ("--samples", "20"),
+    "mutex-inversion": ("--protocol", "inherit,protect"),
+    "mutex-contended": ("--protocol", "inherit,protect", "--samples", "100"),
+    "mutex-uncontended": ("--samples", "500"),
+    "mutex-chain": ("--samples", "20"),
+    "mutex-handover": ("--samples", "100"),
+    "condvar": ("--samples", "100"),
+    "mq-posix": ("--samples", "100"),
+    "signal": ("--samples", "100"),
+}
+
+
+def catalogue(target: LabTarget) -> dict[str, list[Record]]:
+    """The records of each measurement of the catalogue that the core supports."""
+    found = {}
+    for name, words in CATALOGUE.items():
+        done = target.execute(["/agent", "run", name, *words, "--core", "cobalt", "--output", "-"])
+        assert done.code == 0, (name, done.stderr.decode())
+        found[name] = list(StreamReader().feed(done.stdout))
+    return found
+
+
+def test_catalogue_holds_on_core() -> None:
+    """Every rule is kept, and no task leaves the core while it is timed."""
+    with boot() as target:
+        for name, records in catalogue(target).items():
+            assert isinstance(header := records[0], Header)
+            assert header.core == "cobalt"
+            results = [one for one in records if isinstance(one, Verdict)]
+            assert {one.result for one in results} <= {"pass", "skipped"}, (name, results)
+            assert any((one.rule, one.result) == (RULE, "pass") for one in results)
+
+
+def test_inversion_is_found_on_core() -> None:
+    """A mutex without a protocol: the same threads fail the rule."""
+    with boot() as target:
+        words = ("--core", "cobalt", "--protocol", "none", "--output", "-")
+        done = target.execute(["/agent", "run", "mutex-inversion", *words])
+    rules = [one for one in StreamReader().feed(done.stdout) if isinstance(one, Verdict)]
+    assert done.code == 3
+    assert [one.result for one in rules if one.rule == "priority inversion is avoided (none)"] == [
+        "fail"
+    ]
+
+
+def test_evaluation_is_complete_on_core(tmp_path: Path) -> None:
+    """Everything that the core offers is measured on it; what it lacks is skipped, and the run
+    counts as an evaluation."""
+    store = ["--store", str(tmp_path / "store")]
+    words = ["--core", "cobalt", "--target", f"lab:{BOARD}", "--for", "1s", "--samples", "100"]
+    report = ["--quiet", "-o", str(tmp_path / "report.json")]
+    assert main(["evaluate", *words, *report, *store]) == 0
+    (run,) = json.loads((tmp_path / "report.json").read_text())["runs"]
+    assert {one["result"] for one in run["tests"]} <= {"pass", "skipped"}
+    steps = [one for one in run["steps"] if one["role"] == "measurement"]
+    lacks = {one["measurement"] for one in steps if one["not_on_core"]}
+    assert {"pipe", "process-create"} < lacks
+    for one in steps:
+        apart = one["measurement"] in lacks
+        assert one["state"] == ("skipped" if apart else "complete"), one
+        assert apart or one["core"] == "cobalt"
+    assert {one["measurement"] for one in steps} - lacks == {"timer", *CATALOGUE}
+
+
+def test_fast_paths_are_those_of_xenomai(tmp_path: Path) -> None:
+    """Uncontended pairs need at most as many instructions as in Xenomai's own library."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler (cc)")
+    program, source = tmp_path / "paths", ROOT / "tests" / "support" / "cobalt_paths.c"
+    library = tmp_path / Path(LIBCOBALT).name
+    with boot() as target:
+        if shell(target, f"ls {LIBCOBALT}").strip() != LIBCOBALT:
+            pytest.skip(f"the overlay of lab:{BOARD} has no {LIBCOBALT}")
+        library.write_bytes(target.execute(["/bin/busybox", "cat", LIBCOBALT]).stdout)
+        files = ["-o", str(program), str(source), str(library)]
+        words = [compiler, "-O2", "-D_GNU_SOURCE", *files, "-Wl,--allow-shlib-undefined"]
+        subprocess.run(words, check=True, timeout=60)
+        target.put("/paths", program.read_bytes())
+        said = shell(target, f"LD_LIBRARY_PATH={Path(LIBCOBALT).parent} /paths")
+        ours = {}
+        for name, row in (("sem", "private"), ("mutex", "normal")):
+            words = ["/agent", "run", f"{name}-uncontended", "--core", "cobalt", "--output", "-"]
+            records = list(StreamReader().feed(target.execute(words).stdout))
+            table = next(one for one in records if isinstance(one, Table) and one.name == "batches")
+            batches = {str(cells[0]): int(cells[2]) for cells in table.rows}
+            ours[name] = batches[f"{row}: acquire, release"]
+    theirs = dict(line.split("\t") for line in said.splitlines() if "\t" in line)
+    assert 0 < ours["sem"] <= int(theirs["semaphore"]), said
+    assert 0 < ours["mutex"] <= int(theirs["mutex"]), said
 
 
 def test_calls_are_answered_as_recorded(tmp_path: Path) -> None:
@@ -132,12 +460,53 @@ def test_killed_agent_leaves_no_task_and_no_setting() -> None:
         before = shell(target, first)
         said = shell(
             target,
-            "/agent run timer --core cobalt --for 30s --output /x >/dev/null 2>&1 & P=$!; "
-            "/bin/busybox sleep 1; "
-            f"{first}; echo killed; /bin/busybox kill -9 $P; /bin/busybox sleep 1; {first}",
+            "/agent run timer --core cobalt --context irq,kernel,user --for 30s --output /x "
+            ">/dev/null 2>&1 & P=$!; /bin/busybox sleep 1; "
+            f"{first}; echo killed; /bin/busybox kill -9 $P; /bin/busybox sleep 1; {first}; "
+            "echo removed; /bin/busybox rmmod rtgauge; cat /proc/modules",
         )
-    during, after = said.split("killed\n")
+    during, after, modules = re.split("(?:killed|removed)\n", said)
     assert "irq=0 kernel=0 user=0" in during
     assert "rtgauge-measure" in during
-    assert "rtgauge-measure" not in after
+    assert "[rtgauge]" in during
+    assert "rtgauge" not in after
     assert after.splitlines()[0] == before.splitlines()[0] != during.splitlines()[0]
+    assert not re.search(r"^rtgauge ", modules, re.MULTILINE)
+
+
+@pytest.mark.study(123)
+def test_xeno_test_on_the_core() -> None:
+    """Its checks: the clocks of core and Linux, and the registers of threads of both."""
+    with boot() as target:
+        for words, tests in (
+            (("clock-warps", "--for", "200ms"), 3),
+            (("core-switches", "--for", "200ms"), 2),
+        ):
+            done = target.execute(
+                ["/agent", "run", *words, "--core", "cobalt", "--output", "-"]
+            )  # fmt: skip
+            assert done.code == 0, done.stderr.decode()
+            records = list(StreamReader().feed(done.stdout))
+            header = records[0]
+            assert isinstance(header, Header)
+            assert header.core == "cobalt"
+            found = {one.rule: one.result for one in records if isinstance(one, Verdict)}
+            assert found[RULE] == "pass"
+            assert len(found) == tests
+            assert set(found.values()) == {"pass"}
+
+
+def test_smokey_is_judged_or_skipped() -> None:
+    """With the board's own smokey each of its tests has a result. Without it nothing has passed."""
+    with boot() as target:
+        installed = shell(target, f"ls {SMOKEY}").strip() == SMOKEY
+        done = target.execute(["/agent", "run", "smokey", "--output", "-"])
+        records = list(StreamReader().feed(done.stdout))
+        found = [one for one in records if isinstance(one, Verdict)]
+    if not installed:
+        assert (done.code, found) == (77, [])
+        assert "smokey, the test program of Xenomai, is not installed" in done.stderr.decode()
+        return
+    failed = [one for one in found if one.result == "fail"]
+    assert done.code == (3 if failed else 0)
+    assert len({one.rule for one in found}) == len(found) > 20

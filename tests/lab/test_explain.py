@@ -10,21 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from static_programs import compiler, run
 
 from conftest import Result
-from rtgauge.architectures import architecture
-from rtgauge.lab.boards import BOARDS as LAB
-from rtgauge.lab.boards import Board, Own
-from rtgauge.lab.images import image
-from rtgauge.lab.kernels import known_kernel
-from rtgauge.lab.registry import add
 
 Run = Callable[..., Result]
 
 pytestmark = pytest.mark.slow
 
-SUPPORT = Path(__file__).resolve().parents[1] / "support"
 DISTURBER = "rtgauge_disturb"
 LOCKED = ("interrupts-off", ("irq", "kernel", "user"))
 # Kind -> class and contexts in which it shows, on stock kernels and on PREEMPT_RT.
@@ -51,11 +43,14 @@ BOARDS = {
     "x86_64-rt-6.1": REALTIME,
     "arm64-rt-6.1": REALTIME,
 }
+# The part of the period beyond whole intervals is the golden ratio: the phases are spread evenly,
+# whenever the step begins.
+PERIOD = "3.618ms"
 STEP = """
 [[step]]
 measurement = "timer"
 context = "irq,kernel,user"
-samples = 300
+samples = 150
 """
 
 
@@ -73,13 +68,13 @@ def test_each_disturbance_is_blamed_where_it_shows(
 ) -> None:
     plan, store = tmp_path / "kinds.toml", ("--store", str(tmp_path / "store"))
     kinds = BOARDS[board]
-    plan.write_text(STEP + "".join(f'{STEP}disturb = "{kind}:200us:7.301ms"\n' for kind in kinds))
+    plan.write_text(STEP + "".join(f'{STEP}disturb = "{kind}:200us:{PERIOD}"\n' for kind in kinds))
     run = rtgauge("run", str(plan), "--target", f"lab:{board}", "--json", *store)
     assert run.code == 0, run.err
     done = rtgauge("explain", "last", "--worst", "1", "--json", *store)
     assert done.code == 0, done.err
     document = done.json()
-    assert document["replay"]["samples"] >= 8 * 3 * 300
+    assert document["replay"]["samples"] >= 8 * 3 * 150
     assert len(document["causes"]) == 8 * 3
     for cause in document["causes"]:
         total = sum(one["length_ns"] for one in cause["segments"])
@@ -87,10 +82,7 @@ def test_each_disturbance_is_blamed_where_it_shows(
         assert cause["rest_ns"] <= cause["latency_ns"] / 100
         kind, contexts = [NOWHERE, *kinds.values()][cause["step"]]
         if cause["context"] not in contexts:
-            # what shows is the thread's own sleep and wake-up, some µs, not what it does for 200
-            shown = [one for one in cause["segments"] if one["task"]]
-            own = sum(one["length_ns"] for one in shown if one["task"]["name"] == DISTURBER)
-            assert own < 10_000, cause
+            assert DISTURBER not in cause["blame"], cause
             assert cause["latency_ns"] < 30_000
             continue
         sums = _sums(cause)
@@ -108,7 +100,11 @@ def test_each_disturbance_is_blamed_where_it_shows(
 
 
 # What the model was not developed on: other lengths and periods, a task above the measured one, two
-# disturbances at once, an interrupt storm, and a lock whose owner the measured task preempted.
+# disturbances at once, an interrupt storm, and locks: one whose owner the measured task preempted,
+# and one that the thread waits for that is going to wake it.
+# The image decides when a step begins, so the periods are such that the samples meet each task at
+# phases of at most 33 us apart. With 2.7 ms instead of 2.617 ms they met only 27 phases, 100 us
+# apart, and with one image in six no sample met the task for long.
 OTHERS = """
 [[step]]
 measurement = "timer"
@@ -120,13 +116,13 @@ disturb = "preempt_disable:90us:1.1ms"
 [[step]]
 measurement = "timer"
 samples = 150
-load-cmd = "exec /tasks fifo 120 2700"
+load-cmd = "exec /tasks fifo 120 2617"
 
 [[step]]
 measurement = "timer"
 samples = 200
 disturb = "preempt_disable:150us:2.301ms"
-load-cmd = "exec /tasks fifo 120 2700"
+load-cmd = "exec /tasks fifo 120 2617"
 
 [[step]]
 measurement = "timer"
@@ -139,29 +135,8 @@ load-cmd = "exec /tasks storm 60 1700"
 measurement = "timer"
 samples = 200
 method = "timer"
-load-cmd = "exec /tasks stat"
+load-cmd = "exec /tasks stat agent"
 """
-
-
-@pytest.fixture
-def with_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """A board of the lab as a board with the tasks of board_tasks.c."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-    def add_to(name: str) -> str:
-        board = LAB[name]
-        image(board, say=print)
-        kernel = known_kernel(board)
-        assert kernel is not None
-        overlay = tmp_path / "overlay"
-        overlay.mkdir()
-        words = compiler(architecture(board.machine.processor))
-        run(*words, "-O2", "-static", "-o", overlay / "tasks", SUPPORT / "board_tasks.c")
-        own = Own(kernel.kernel, kernel.headers, overlay)
-        add(Board("with-tasks", board.machine, "", False, own))
-        return "lab:with-tasks"
-
-    return add_to
 
 
 @pytest.mark.parametrize("board", ["x86_64-rt-6.1", "x86_64-stock-6.12"])
@@ -169,11 +144,12 @@ def test_what_the_model_was_not_developed_on_is_explained(
     rtgauge: Run, tmp_path: Path, with_tasks: Callable[[str], str], board: str
 ) -> None:
     plan, store = tmp_path / "others.toml", ("--store", str(tmp_path / "store"))
-    plan.write_text(OTHERS)
+    # a kernel without PREEMPT_RT has no such locks: all processes, for long sections
+    plan.write_text(OTHERS if "-rt-" in board else OTHERS.replace("stat agent", "stat"))
     allowed = ("--load-cmd-root", "--allow-load-cmd")
     run = rtgauge("run", str(plan), "--target", with_tasks(board), *allowed, "--json", *store)
     assert run.code == 0, run.err
-    done = rtgauge("explain", "last", "--worst", "8", "--json", *store)
+    done = rtgauge("explain", "last", "--worst", "40", "--json", *store)
     assert done.code == 0, done.err
     causes = done.json()["causes"]
     for cause in causes:
@@ -200,10 +176,12 @@ def test_what_the_model_was_not_developed_on_is_explained(
         sums = _sums(cause)
         both = {"preemption-off": DISTURBER, "higher-priority": "test-fifo"}
         assert sum(sums.get(kind, 0) for kind in both) > 0.85 * cause["latency_ns"]
-        main = _main(cause)
-        assert main["task"]["name"] == both[main["kind"]]
-        assert main["task"]["name"] in cause["blame"]
-        seen.add(main["kind"])
+        blamed = max(both, key=lambda kind: sums.get(kind, 0))
+        for one in cause["segments"]:
+            if one["kind"] in both and one["length_ns"] > 10_000:
+                assert one["task"]["name"] == both[one["kind"]]
+        assert both[blamed] in cause["blame"], cause
+        seen.add(blamed)
     assert seen == {"preemption-off", "higher-priority"}
     for context in ("irq", "kernel", "user"):
         cause = worst(3, context)
@@ -214,8 +192,13 @@ def test_what_the_model_was_not_developed_on_is_explained(
         assert _main(worst(4))["kind"] == "preemption-off"
         return
     locks = [one for one in worst(4)["segments"] if one["kind"] == "lock" and one["owner"]]
-    assert locks
-    assert {one["owner"]["name"] for one in locks} == {"ktimers/0"}
+    assert {one["owner"]["name"] for one in locks} == {"test-stat", "ktimers/0"}
+    # the thread for timers waits for the first one before it wakes the measured task
+    before = [one for one in locks if one["owner"]["name"] == "test-stat"]
+    assert {one["function"] for one in before} == {"send_sigqueue"}
+    assert sum(one["length_ns"] for one in before) > 4_000
+    returns = [one["begin_ns"] for one in worst(4)["segments"] if one["kind"] == "return"]
+    assert max(one["begin_ns"] for one in before) < min(returns)
 
 
 def _main(cause: dict[str, Any]) -> dict[str, Any]:
@@ -238,10 +221,16 @@ def test_a_lock_of_the_kernel_is_blamed_with_its_owner_and_remedy(
     (cause,) = done.json()["causes"]
     assert "lock in get_random_u16" in cause["blame"]
     locks = [one for one in cause["segments"] if one["kind"] == "lock"]
-    random = "get_random_u16"
-    assert all(random in (one["function"], *one["stack"]) for one in locks)
-    assert "load/sched" in {one["owner"]["name"] for one in locks if one["owner"]}
-    assert any("invoke_syscall" in one["stack"] for one in locks)
+    for one in locks:
+        assert "invoke_syscall" in one["stack"]
+        if one["function"] != "get_random_u16":  # it called this, where its numbers were used up
+            assert one["function"] == "crng_make_state"
+            assert "get_random_u16" in one["stack"]
+    held = [one for one in locks if one["owner"] and one["function"] == "get_random_u16"]
+    assert {one["owner"]["name"] for one in held} == {"load/sched"}
+    assert sum(one["length_ns"] for one in held) > cause["latency_ns"] / 4
+    sums = _sums(cause)
+    assert max(sums, key=lambda one: sums[one]) == "lock"
     assert "randomize_kstack_offset=off" in cause["remedies"][0]["command"]
     events = json.loads(file.read_text())["traceEvents"]
     assert sum(one["ph"] == "X" for one in events) == len(cause["segments"])

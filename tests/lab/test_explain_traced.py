@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rtgauge.causes import Cause
+from rtgauge.causes.blame import main_segment, ordinary
 from rtgauge.causes.tracefs import kept_of
 from rtgauge.store.samples import StoredStep
 from rtgauge.target.lab import LabTarget
@@ -91,7 +92,7 @@ def explained(
     kept = kept_of(step)
     assert kept.lost == []
     assert kept.added_ns is not None
-    assert 500 < kept.added_ns < 10_000
+    assert 1000 < kept.added_ns < 10_000
     largest: dict[str, Cause] = {}
     for cause in kept.causes(step, medians):
         assert sum(one.length_ns for one in cause.segments) + cause.rest_ns == cause.latency_ns
@@ -114,13 +115,7 @@ def test_a_disturbance_is_found(board: LabTarget, tmp_path: Path, kind: str) -> 
         contexts = ()
     for context, cause in causes.items():
         if context not in contexts:
-            # what shows is the thread's own sleep and wake-up, some µs, not what it does for 200
-            shown = [
-                one.length_ns
-                for one in cause.segments
-                if one.task is not None and one.task.name == DISTURBER
-            ]
-            assert sum(shown) < 10_000
+            assert DISTURBER not in cause.blame
             assert "TASKLET" not in cause.blame
             continue
         excess = cause.latency_ns - medians[context]
@@ -142,13 +137,33 @@ def test_a_disturbance_is_found(board: LabTarget, tmp_path: Path, kind: str) -> 
 def test_nothing_is_blamed_without_a_disturbance(
     board: LabTarget, tmp_path: Path, way: str
 ) -> None:
-    _, causes, medians = explained(board, tmp_path, "--samples", "400")
-    for context in THREADS:
-        cause = causes[context]
+    step, causes, medians = explained(board, tmp_path, "--samples", "400")
+    kept = kept_of(step)
+    threads = {
+        one.thread
+        for one in kept.samples
+        for series in step.series
+        if (series.info.series, series.info.context) == (one.series, "kernel")
+    }
+    # a thread that waits for work (TASK_IDLE) does not wait for a lock
+    states = {
+        event.fields["prev_state"]
+        for runs in kept._runs.values()
+        for run in runs
+        for event in run.events
+        if event.fields.get("prev_pid") in threads
+    }
+    assert 0x80 in states
+    assert states <= {0, 0x80, 0x100}
+    for context, cause in causes.items():
         assert cause.source == way
-        assert cause.latency_ns < 100_000
-        # on arm64 a task may wait for the kernel's random numbers, which is its own cause
-        assert "nobody" in cause.blame or cause.latency_ns >= 2 * medians[context]
+        main = main_segment(cause.segments)
+        assert main is not None
+        if ordinary(cause.latency_ns, medians[context]):
+            assert "nobody" in cause.blame
+        else:  # the kernel's tick came at the same time
+            assert main.kind in ("interrupt", "interrupts-off", "softirq"), cause
+        assert cause.latency_ns < medians[context] + 10_000
         assert all(one.task is None or one.task.name != DISTURBER for one in cause.segments)
         assert cause.rest_ns == 0
 
@@ -157,7 +172,7 @@ def test_nothing_is_blamed_without_a_disturbance(
 def test_samples_above_a_time_are_found(board: LabTarget, tmp_path: Path) -> None:
     """The last of them, not only those that were a maximum. Each other one is counted."""
     step, _, _ = explained(
-        board, tmp_path, "--samples", "1000", "--explain-above", "100us",
+        board, tmp_path, "--samples", "2000", "--explain-above", "100us",
         "--disturb", "local_irq_save:200us:7.301ms", "--disturb-module", board.disturb_module,
     )  # fmt: skip
     late = [
@@ -216,3 +231,33 @@ def test_killed_agents_leave_no_probe(board: LabTarget, tmp_path: Path) -> None:
     done = board.execute(["/bin/busybox", "sh", "-c", script])
     assert done.stdout.decode().split() == ["open"] * 10 + ["silent", "removed", "back"]
     test_nothing_is_blamed_without_a_disturbance(board, tmp_path, "module")
+
+
+def test_a_lock_before_the_wake_up_has_its_owner(
+    with_tasks: Callable[[str], str], tmp_path: Path
+) -> None:
+    """As the replay says of the same case: the thread for timers waits for it."""
+    board = LabTarget(with_tasks("x86_64-rt-6.1").removeprefix("lab:"))
+    words = "run timer --method timer --samples 400 --interval 1ms --explain --output -"
+    script = f"/tasks stat agent & /agent {words} 2>/dev/null; kill $!"
+    try:
+        for way in ("module", "tracefs"):
+            if way == "tracefs":
+                assert board.execute(["/bin/busybox", "mv", DEVICE, "/hidden"]).code == 0
+            done = board.execute(["/bin/busybox", "sh", "-c", script])
+            place = tmp_path / way / "steps" / "000"
+            place.mkdir(parents=True)
+            (place / "stream.cbor").write_bytes(done.stdout)
+            step = StoredStep(tmp_path / way, 0, {})
+            cause = max(kept_of(step).causes(step, {}), key=lambda one: one.latency_ns)
+            assert cause.source == way
+            assert cause.rest_ns == 0
+            locks = [one for one in cause.segments if one.kind == "lock"]
+            owners = [one.owner.name for one in locks if one.owner is not None]
+            assert len(owners) == len(locks)
+            assert owners[0] == "test-stat"
+            assert sum(one.length_ns for one in locks if one.owner == locks[0].owner) > 4_000
+            returns = [one.begin_ns for one in cause.segments if one.kind == "return"]
+            assert locks[0].begin_ns < returns[0]
+    finally:
+        board.close()

@@ -15,7 +15,7 @@ import pytest
 
 from lab_boots import Boot, Booted, Step
 from rtgauge.plan.disturb import KINDS
-from rtgauge.stream import Table
+from rtgauge.stream import StreamReader, Table, Trace, Trailer
 
 BOARDS = ("x86_64-rt-6.1", "x86_64-stock-6.1", "x86_64-rt-6.12", "x86_64-stock-6.12")
 CONTEXTS = ("irq", "kernel", "user")
@@ -29,7 +29,7 @@ LASTS_NS = 2_000_000_000
 HITS_MIN = 30
 # What a disturbance that cannot be seen may add at most.
 UNSEEN_NS = 30_000
-# Stock's largest thread latency under the load, at least so many times that of RT.
+# Stock's largest thread latency under the load, at least this multiple of the one of RT.
 RATIO = 3
 # The agent's exit code for what cannot be measured here.
 SKIPPED = 77
@@ -72,7 +72,7 @@ begin() {
 }
 begin; is_there first; kill -9 $agent; sleep 1; is_there "agent killed"
 begin; is_there second; kill -9 $(guardian) $agent; sleep 1; is_there "both killed"
-/agent restore; is_there "put back"
+/agent restore; is_there "restored"
 /agent run timer --samples 10 --disturb kthread:200us:7.301ms --disturb-module $MODULE
 is_there ended
 """
@@ -102,16 +102,68 @@ INTERFACE = Boot(
     turn=4,
     programs=PROGRAMS,
 )
+
+SHELL = ("/bin/busybox", "sh", "-c")
+# The measured CPU goes offline, with a trace and without one.
+WAYS = ("without", "module", "tracefs")
+OFFLINE = """
+offline() {
+    name=$1; shift
+    /agent run timer --cpu 1 --for 60s --output /offline-$name $@ >/dev/null 2>&1 & agent=$!
+    n=0; while [ ! -s /offline-$name ] && [ $n -lt 3000 ]; do n=$((n + 1)); usleep 20000; done
+    sleep 1
+    held="$(ls /sys/kernel/tracing/instances | wc -l) $(ls -l /proc/$agent/fd | grep -c trace)"
+    echo 0 >/sys/devices/system/cpu/cpu1/online
+    wait $agent; code=$?
+    echo 1 >/sys/devices/system/cpu/cpu1/online
+    left="$(ls /sys/kernel/tracing/instances | wc -l) $(cat /sys/module/rtgauge/refcnt)"
+    echo "$name: $code, held $held, left $left"
+}
+offline without
+offline module --explain
+mv /dev/rtgauge_trace /hidden
+offline tracefs --explain
+mv /hidden /dev/rtgauge_trace
+"""
+# The module is removed while it traces: Debian's kernels permit that by force.
+FORCED = """
+/agent run timer --for 60s --explain --output /forced.cbor >/dev/null 2>&1 & agent=$!
+n=0; while [ ! -s /forced.cbor ] && [ $n -lt 3000 ]; do n=$((n + 1)); usleep 20000; done
+rmmod rtgauge 2>/dev/null || echo refused
+rmmod -f rtgauge & removal=$!
+sleep 1
+kill -0 $removal && echo waits
+kill -INT $agent
+wait $agent
+wait $removal && echo removed
+insmod /modules/rtgauge.ko && [ -c /dev/rtgauge_trace ] && echo back
+"""
+# Nothing but a boot ends it, and it lets no module in.
+LOCK = "mount -t securityfs none {0}; echo {1} >{0}/lockdown && cat {0}/lockdown"
+LOCKED = tuple(
+    order
+    for level in ("integrity", "confidentiality")
+    for order in (
+        (f"lock-{level}", (*SHELL, LOCK.format("/sys/kernel/security", level))),
+        (level, ("run", "timer", "--samples", "10", "--explain")),
+    )
+)
+
 # With several CPUs what is done at the same time really is: and CPUs that go away, and the module.
 TOGETHER = Boot(
     "x86_64-rt-6.1,mode=plain,cpus=2",
     (
+        ("explain-offline", (*SHELL, OFFLINE)),
+        *((f"offline-{way}", ("/bin/busybox", "cat", f"/offline-{way}")) for way in WAYS),
         ("calls", ("/interface", "calls")),
         ("killed", ("/interface", "killed", "20")),
         ("trace", ("/trace",)),
+        ("forced", (*SHELL, FORCED)),
         ("offline", ("/interface", "offline", "1")),
         ("removed", ("/bin/busybox", "rmmod", "rtgauge")),
         ("reload", ("/interface", "reload", "/modules/rtgauge.ko", "20")),
+        *LOCKED,
+        ("instances", ("/bin/busybox", "ls", "/sys/kernel/tracing/instances")),
     ),
     "busy",
     turn=5,
@@ -249,8 +301,49 @@ def test_the_module_takes_what_it_may_and_refuses_the_rest(booted: list[Booted],
 @pytest.mark.boots(INTERFACE)
 def test_a_thread_of_the_kernel_that_cannot_be_named_is_not_measured(booted: list[Booted]) -> None:
     step = booted[0].steps["namespace"]
-    assert "the kernel's thread has no number in this PID namespace" in step.said
+    assert "the kernel thread has no ID in this PID namespace" in step.said
     assert step.code == SKIPPED, step.said
+
+
+@pytest.mark.boots(TOGETHER)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_step_fails_when_its_cpu_goes_offline(booted: list[Booted], way: str) -> None:
+    """With a trace as without one, and of the trace nothing is left."""
+    (trailer,) = StreamReader().feed(booted[0].steps[f"offline-{way}"].stream)[-1:]
+    assert isinstance(trailer, Trailer)
+    assert trailer.state == "failed"
+    assert trailer.reason == "CPU 1 went offline during the step"
+    assert trailer.remedy == "run again, and leave the CPUs and the affinity of threads unchanged"
+    held = {"without": "0 0", "module": "0 1", "tracefs": "1 1"}[way]
+    said = booted[0].steps["explain-offline"].stream.decode().splitlines()
+    assert f"{way}: 1, held {held}, left 0 0" in said
+
+
+@pytest.mark.boots(TOGETHER)
+def test_the_module_can_be_removed_by_force_while_it_traces(booted: list[Booted]) -> None:
+    """Without force it stays. With it the removal waits until the device is closed."""
+    said = booted[0].steps["forced"].stream.decode().split()
+    assert said == ["refused", "waits", "removed", "back"]
+
+
+@pytest.mark.boots(TOGETHER)
+def test_a_kernel_that_is_locked_down_is_named(booted: list[Booted]) -> None:
+    """The run is complete without a trace, and the remedy is one."""
+    steps = booted[0].steps
+    traces = {
+        level: [one for one in _complete(steps[level]).records if isinstance(one, Trace)]
+        for level in ("integrity", "confidentiality")
+        if f"[{level}]" in steps[f"lock-{level}"].stream.decode()
+    }
+    (lost,) = traces["confidentiality"]
+    assert lost.fields["reason"] == (
+        "cannot make a trace instance: the kernel is locked down (confidentiality)"
+    )
+    assert "lockdown=integrity" in str(lost.fields["remedy"])
+    parts = {one.part for one in traces["integrity"]}
+    assert "lost" not in parts
+    assert parts >= {"cost", "format", "sample", "page"}
+    assert booted[0].steps["instances"].stream == b""
 
 
 @pytest.mark.parametrize(
@@ -275,7 +368,7 @@ def test_a_disturbance_ends_with_its_agent_whatever_becomes_of_that(booted: list
     found = re.findall(r"^(.+): (there|gone)$", booted[0].steps["killed"].stream.decode(), re.M)
     assert found == [
         ("first", "there"), ("agent killed", "gone"), ("second", "there"),
-        ("both killed", "there"), ("put back", "gone"), ("ended", "gone"),
+        ("both killed", "there"), ("restored", "gone"), ("ended", "gone"),
     ]  # fmt: skip
 
 

@@ -72,8 +72,8 @@ def _modem(name: str, board: str, host: str) -> tuple[tuple[str, tuple[str, ...]
 
 REFUSED: Final = {
     "no such chip": (f"gpio:{CHIP}x:0:1", "there is no GPIO chip", f"gpiochip0 ({CHIP}, 8 lines)"),
-    "no such line": ("gpio:gpiochip0:0:8", "has no line '8'", "its lines are 0 to 7"),
-    "no such name": ("gpio:/dev/gpiochip0:out:in", "has no line 'out'", "its lines are 0 to 7"),
+    "no such line": ("gpio:gpiochip0:0:8", "has no line '8'", "it has lines 0 to 7"),
+    "no such name": ("gpio:/dev/gpiochip0:out:in", "has no line 'out'", "it has lines 0 to 7"),
     "one line twice": (f"gpio:{CHIP}:1:1", "names one line twice", "the output first"),
 }
 ORDERS: Final = (
@@ -104,6 +104,26 @@ ORDERS: Final = (
         "dtr:dcd --edge rising --samples 1000 --interval 10ms",
     ),
     *_modem("modem.loose", "rts:cts", "dtr:cts --samples 20 --interval 2ms"),
+    *_modem(
+        "modem.13ms",
+        "rts:cts --delay 13ms --delay-every 1",
+        "rts:cts --samples 100 --interval 10ms",
+    ),
+    *_modem(
+        "modem.23ms",
+        "rts:cts --edge rising --delay 23ms --delay-every 1",
+        "rts:cts --edge rising --samples 100 --interval 10ms",
+    ),
+    *_modem(
+        "modem.both.23ms",
+        "dtr:dsr --delay 23ms --delay-every 1",
+        "dtr:dcd --samples 100 --interval 10ms",
+    ),
+    *_modem(
+        "modem.rising.13ms",
+        "dtr:dsr --edge rising --delay 13ms --delay-every 1",
+        "dtr:dcd --edge rising --samples 100 --interval 10ms",
+    ),
     ("no cable", (BUSYBOX, "rmmod", "nullmodem")),
     *((name, _alone("response", line)) for name, (line, _, _) in REFUSED.items()),
 )
@@ -197,7 +217,17 @@ def test_one_edge_alone(booted: list[Booted], board: str) -> None:
 
 
 @each_board
-@pytest.mark.parametrize(("name", "delay_ms"), [("late", 13), ("late.rising", 23)])
+@pytest.mark.parametrize(
+    ("name", "delay_ms"),
+    [
+        ("late", 13),
+        ("late.rising", 23),
+        ("modem.13ms", 13),
+        ("modem.23ms", 23),
+        ("modem.both.23ms", 23),
+        ("modem.rising.13ms", 13),
+    ],
+)
 def test_a_late_answer_is_that_of_its_event(
     booted: list[Booted], board: str, name: str, delay_ms: int
 ) -> None:
@@ -205,7 +235,7 @@ def test_a_late_answer_is_that_of_its_event(
     step = booted[0].steps[name]
     assert _codes(step) == ["3", "0"], (board, step.said)
     ours = _records(booted[0], f"{name}.host")
-    assert _row(ours) == (100, 100, 0, 100, 0, 0, 0)
+    assert _row(ours) == (100, 100, 0, 100, 0, 0, 0), board
     values = _values(ours, "response")
     assert bool((values >= delay_ms * 1_000_000).all())
     assert bool((values < (delay_ms + 5) * 1_000_000).all())

@@ -138,7 +138,7 @@ def test_both_sides_say_the_same(store: Store, board: LabTarget, context: str) -
 
 
 def test_a_board_that_is_silent(store: Store, board: LabTarget) -> None:
-    """Nobody answers: each event is counted as unanswered, and the log host comes to its end."""
+    """No board answers: each event is counted as unanswered, and the log host ends."""
     board.environment()
     with_host = response(board)
     catalogue = Catalogue.from_json(LocalTarget().describe())
@@ -200,7 +200,7 @@ def test_changes_that_come_together(rung: LabTarget) -> None:
 
 
 def test_the_module_comes_and_goes(rung: LabTarget, store: Store) -> None:
-    """Nobody's lines are in use: it can be taken out, is missed then, and can be put back."""
+    """No line is in use: it can be removed, is then missing, and can be loaded again."""
     rung.environment()
     line = rung.log_line(rung.answer_line)
     wanted = {"samples": "2", "interval": "10ms", "cpu": "0", "line": line}
@@ -218,7 +218,7 @@ def test_the_module_comes_and_goes(rung: LabTarget, store: Store) -> None:
         if present:
             assert log["state"] == "complete"
         else:
-            assert "does not hear the doorbell" in log["reason"]
+            assert "does not listen to the doorbell" in log["reason"]
 
 
 def took(

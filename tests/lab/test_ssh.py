@@ -166,7 +166,7 @@ def test_some_of_everything(board: SshBoard, rtgauge: Run) -> None:
 
 
 @pytest.mark.study(59)
-@pytest.mark.study(127, lacks="floating point and thumb2, which are options of the compiler")
+@pytest.mark.study(127)
 @pytest.mark.parametrize(("library", "loader"), [("glibc", "ld-linux-"), ("musl", "ld-musl-")])
 def test_the_boards_own_c_library(board: SshBoard, rtgauge: Run, library: str, loader: str) -> None:
     linked = rtgauge("agent", "--arch", "arm64", "--libc", library, "-o", "linked", "--json")

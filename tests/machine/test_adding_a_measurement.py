@@ -5,6 +5,7 @@ runs, is stored and is reported, without a change to the host."""
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shutil
 import subprocess
@@ -36,11 +37,17 @@ def build_agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (sources / "catalogue.c").write_text(catalogue.replace(TABLE, TABLE + row))
     agent = folder / "rtgauge-agent"
     files = [path for path in sources.rglob("*.c") if path.parent.name != "tests"]
-    subprocess.run(
-        ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread",
-         f"-I{sources}", f"-I{ROOT / 'kmod'}", "-o", agent, *files],
-        check=True, timeout=120,
-    )  # fmt: skip
+    words = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread",
+             f"-I{sources}", f"-I{ROOT / 'kmod'}"]  # fmt: skip
+    if platform.machine() in ("x86_64", "aarch64"):
+        # those that tasks of the Cobalt core also run
+        lines = (sources / "core" / "on_cobalt.txt").read_text().splitlines()
+        for source in (line for line in lines if not line.startswith("#")):
+            made = (folder / source.replace("/", "-")).with_suffix(".o")
+            again = ["-DON_COBALT", "-include", "core/on_cobalt.h", "-c", f"{sources / source}"]
+            subprocess.run([*words, *again, "-o", made], check=True, timeout=120)
+            files.append(made)
+    subprocess.run([*words, "-o", agent, *files], check=True, timeout=120)
     return agent
 
 

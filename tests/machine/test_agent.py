@@ -17,6 +17,7 @@ import struct
 import subprocess
 import tempfile
 import termios
+import threading
 import time
 from pathlib import Path
 
@@ -102,7 +103,7 @@ def test_a_stall_is_missed_periods_and_nothing_else(
 def test_an_agent_that_was_stopped_for_long_goes_on(
     agent: str, tmp_path: Path, interval_us: int
 ) -> None:
-    """All of it stood still, as when a virtual machine is: its threads have starved nobody."""
+    """All of it stood still, as when a virtual machine is: its threads have starved no task."""
     output = tmp_path / "stream.cbor"
     process = subprocess.Popen(
         [agent, "run", "timer", "--for", "0", "--interval", f"{interval_us}us",
@@ -286,6 +287,49 @@ def test_a_changed_affinity_fails_the_step(agent: str, tmp_path: Path) -> None:
     assert stream.samples[0] > 0
 
 
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare"),
+    reason="a pipe in the place of the kernel's list needs root",
+)
+def test_a_cpu_that_goes_offline_is_named(agent: str, tmp_path: Path) -> None:
+    """It loses its threads before it leaves the list of CPUs."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("one CPU only: a thread's affinity cannot be changed")
+    output, online = tmp_path / "stream.cbor", tmp_path / "online"
+    os.mkfifo(online)
+    moved = threading.Event()
+
+    def tell() -> None:
+        """The CPU is in the list until it was read ten times after the thread was moved."""
+        looks = 0
+        while looks < 1000:
+            rest = cpus[1:] if looks > 10 else cpus
+            # the reader before may have closed the pipe between opening and writing
+            with contextlib.suppress(BrokenPipeError), online.open("wb", buffering=0) as file:
+                file.write(b",".join(b"%d" % cpu for cpu in rest) + b"\n")
+                looks += moved.is_set()
+            time.sleep(0.002)
+
+    threading.Thread(target=tell, daemon=True).start()
+    script = f'mount --bind {online} /sys/devices/system/cpu/online && exec "$@"'
+    words = [agent, "run", "timer", "--for", "30s", "--cpu", str(cpus[0]), "--output", str(output)]
+    process = subprocess.Popen(["unshare", "--mount", "sh", "-c", script, "sh", *words])
+    try:
+        wait_until_measuring(output)
+        for task in Path(f"/proc/{process.pid}/task").iterdir():
+            if (task / "comm").read_text().strip() == "rtgauge-measure":
+                os.sched_setaffinity(int(task.name), cpus)
+        moved.set()
+        assert process.wait(timeout=30) == 1
+    finally:
+        process.kill()
+        process.wait(timeout=30)
+    stream = read(output)
+    assert stream.trailer is not None
+    assert stream.trailer.reason == f"CPU {cpus[0]} went offline during the step"
+
+
 def test_histograms_alone_count_the_same(agent: str, tmp_path: Path) -> None:
     code, stream = run(agent, tmp_path, "timer", "--for", "500ms", "--histogram-only")
     assert code == 0
@@ -391,7 +435,7 @@ def test_the_summary_is_for_people(agent: str, more: list[str]) -> None:
 
 @pytest.mark.parametrize("how", ["signal", "order"])
 def test_a_reader_that_is_stuck_cannot_hold_it(agent: str, how: str) -> None:
-    """Nobody reads: what finds no room is lost and counted, and a stop is a stop."""
+    """Without a reader: data without room are lost and counted, and a stop works."""
     process = subprocess.Popen(
         [agent, "run", "timer", "--for", "0", "--interval", "20us", "--output", "-", "--control"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -428,7 +472,7 @@ def test_a_reader_that_is_stuck_before_the_measurement_cannot_hold_it(agent: str
 
 
 def wait_until_full(pipe: int) -> None:
-    """Until a pipe that nobody reads holds all but less than one more write."""
+    """Until a pipe without a reader has room for less than one more write."""
     size = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
     held, give_up = 0, time.monotonic() + 30
     while held < size - 2 * select.PIPE_BUF:

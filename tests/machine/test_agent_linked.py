@@ -28,6 +28,20 @@ def test_an_agent_of_this_machines_c_library(rtgauge: Run, way: str) -> None:
     assert run["steps"][0]["state"] == "complete"
 
 
+@pytest.mark.study(127)
+def test_options_of_the_compiler_are_named(rtgauge: Run) -> None:
+    """Agents of one C library that differ in an option: reports tell them apart."""
+    compilers = []
+    for cflags in ("-O3 -DNAME='a \"b\"'", "-O1"):
+        done = rtgauge("agent", "--sysroot", "/", "--cflags", cflags, "-o", "agent", "--json")
+        assert done.code == 0, done.err
+        done = rtgauge("run", "clock-cost", "--json", "--agent=agent")
+        assert done.code == 0, done.err
+        compilers.append(done.json()["runs"][0]["environment"]["compiler"])
+    assert compilers[0].endswith(""" -O3 '-DNAME=a "b"'""")
+    assert compilers[1].endswith(" -O1")
+
+
 def test_an_agent_for_an_older_glibc(rtgauge: Run) -> None:
     done = rtgauge("agent", "--libc", "glibc:2.31", "-o", "agent", "--json")
     assert done.code == 0, done.err
@@ -43,6 +57,8 @@ def test_an_agent_for_an_older_glibc(rtgauge: Run) -> None:
         (("--libc", "musl", "--sdk", "x"), "--libc and --sdk exclude each other"),
         (("--cc", "cc"), "--cc applies only with --sysroot"),
         (("-o", "agent"), "-o applies only to a linked agent"),
+        (("--cflags=-O3",), "--cflags applies only to a linked agent"),
+        (("--sysroot", "/", "--cflags", "'"), "--cflags cannot be split into words"),
         (("--sysroot", "/", "--arch", "arm64"), "--arch cannot be combined with"),
     ],
 )

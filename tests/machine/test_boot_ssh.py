@@ -61,7 +61,7 @@ def booting(command: str, patience_s: float = PATIENCE_S) -> Iterator[Booter]:
 
 
 def go_on() -> bool:
-    """Nobody stops it."""
+    """It is not stopped."""
     return False
 
 

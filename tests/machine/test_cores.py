@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -87,7 +88,8 @@ def test_timer_on_core(tmp_path: Path, revision: int, method: str) -> None:
     # the time of the wake-up is not that of the call: 64-bit times are a call of their own
     assert (116 in core.calls) == (method == "timer" and revision >= 19)
     assert (118 in core.calls) == (method == "timerfd" and revision >= 19)
-    assert set(core.calls) <= {0, 1, 3, 8, 9, 25, 52, 53, 54, 57, 58, 61, 81, 116, 118}
+    known = {0, 1, 3, 8, 9, 25, 52, 53, 54, 57, 58, 61, 77, 79, 80, 81, 85, 92, 116, 118}
+    assert set(core.calls) <= known
 
 
 @pytest.mark.parametrize("method", ["clock_nanosleep", "timer", "timerfd"])
@@ -281,7 +283,7 @@ def test_linux_asks_no_core(tmp_path: Path, words: tuple[str, ...]) -> None:
     [
         (("pipe", "--cpu", CPU), 77, "not measured on the core cobalt"),
         ((*TIMER, "--method", "itimer"), 77, "itimer: the core does not support it"),
-        ((*TIMER, "--context", "irq"), 77, "not measured on the core cobalt"),
+        ((*TIMER, "--context", "irq"), 77, "the kernel module rtgauge is not loaded"),
         ((*TIMER, "--priority", "0"), 2, "without real-time priority"),
         ((*TIMER, "--mark", "gpio:gpiochip0:1"), 2, "--mark"),
     ],
@@ -296,6 +298,49 @@ def test_what_core_does_not_have(
     assert said in text
 
 
+@pytest.mark.parametrize("revision", KNOWN)
+def test_uncontended_semaphores_ask_no_core(tmp_path: Path, revision: int) -> None:
+    core = FakeCore(tmp_path / "core", revision=revision)
+    words = ("sem-uncontended", "--cpu", CPU, "--samples", "500", "--core", "cobalt")
+    code, stream, said = run(core, tmp_path, *words)
+    assert (code, said, stream.header.core) == (0, "", "cobalt")
+    assert set(stream.samples.values()) == {500}
+    assert core.calls.count(10) == 2
+    assert not {12, 13, 19} & set(core.calls), "the value is counted in the heap"
+
+
+def test_waiters_of_core_are_released_by_priority(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
+    code, stream, said = run(core, tmp_path, "sem-order", "--cpu", CPU, "--core", "cobalt")
+    assert (code, said) == (0, "")
+    rules = verdicts(stream)
+    assert len(rules) == 5
+    assert {one.result for one in rules.values()} == {"pass"}
+    assert modes(stream)[0]["switches"] == 0
+    assert {1, 12, 13} <= set(core.calls)
+
+
+def test_refused_task_is_an_error(tmp_path: Path) -> None:
+    """The core has a slot for the conductor, but none for the first waiter."""
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], tasks=1)
+    code, stream, said = run(core, tmp_path, "sem-order", "--cpu", CPU, "--core", "cobalt")
+    assert code == 1
+    assert stream.trailer is not None
+    assert stream.trailer.state == "failed"
+    assert "cannot start a thread: Resource temporarily unavailable" in said.splitlines()[0]
+
+
+def test_what_core_lacks_is_in_catalogue() -> None:
+    done = subprocess.run([find_agent(), "describe"], stdout=subprocess.PIPE, check=True)
+    lacks = {
+        one["name"]: one.get("not_on_cobalt", "") for one in json.loads(done.stdout)["measurements"]
+    }
+    assert lacks["futex"] == "futexes exist only on Linux"
+    measured = {name for name, reason in lacks.items() if not reason}
+    assert {"timer", "sem-order", "mutex-chain", "condvar", "mq-posix", "signal"} <= measured
+    assert not {"pipe", "page-fault", "observe"} & measured
+
+
 def test_kernel_without_core(tmp_path: Path) -> None:
     if Path("/proc/xenomai").exists():
         pytest.skip("this kernel has a Cobalt core")
@@ -305,3 +350,70 @@ def test_kernel_without_core(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 77
     assert "no Cobalt core" in done.stderr.decode()
+
+
+WARPS: Final = ("clock-warps", "--cpu", CPU, "--for", "100ms", "--core", "cobalt")
+BACKWARDS: Final = "no clock goes backwards"
+SAME: Final = "the clock of the core is that of Linux"
+
+
+def test_clocks_on_core(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
+    code, stream, said = run(core, tmp_path, *WARPS)
+    assert (code, said, stream.header.core) == (0, "", "cobalt")
+    found = {rule: one.result for rule, one in verdicts(stream).items()}
+    assert found == {BACKWARDS: "pass", SAME: "pass", RULE: "pass"}
+    table = next(one for one in stream.records if isinstance(one, Table) and one.name == "warps")
+    assert [row[1] for row in table.rows] == ["CLOCK_MONOTONIC", "the call of the core"]
+    # one reading of the core in each turn
+    assert [row[2] for row in table.rows] == [core.calls.count(23)] * 2
+    assert core.calls.count(25) >= 1, "it rests on the core"
+
+
+def test_warp_fails(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], warp=5)
+    code, stream, _ = run(core, tmp_path, *WARPS)
+    assert code == 3
+    failed = verdicts(stream)[BACKWARDS]
+    assert failed.result == "fail"
+    assert failed.evidence.startswith("1 of ")
+    assert "call of the core on CPU" in failed.evidence
+    assert failed.remedy
+    table = next(one for one in stream.records if isinstance(one, Table) and one.name == "warps")
+    assert [row[3] for row in table.rows] == [0, 1]
+    least = table.rows[1][4]
+    assert isinstance(least, int)
+    assert -(10**9) < least < 0
+
+
+@pytest.mark.parametrize("ahead_ns", [-50_000_000, 50_000_000])
+def test_clock_of_another_time_fails(tmp_path: Path, ahead_ns: int) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], ahead_ns=ahead_ns)
+    code, stream, _ = run(core, tmp_path, *WARPS)
+    assert code == 3
+    found = verdicts(stream)
+    assert found[BACKWARDS].result == "pass"
+    assert found[SAME].result == "fail"
+    least, most = (int(word) for word in re.findall(r"(-?\d+) ns", found[SAME].evidence))
+    assert least <= ahead_ns <= most
+    assert "by a system call of the core cobalt, minus" in found[SAME].evidence
+
+
+def test_registers_on_core(tmp_path: Path) -> None:
+    """Tasks of the core stay there. A task of both cores is not judged, and the others are threads
+    of Linux."""
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
+    words = ("core-switches", "--cpu", CPU, "--for", "300ms", "--core", "cobalt")
+    code, stream, said = run(core, tmp_path, *words)
+    assert (code, said, stream.header.core) == (0, "", "cobalt")
+    table = next(one for one in stream.records if isinstance(one, Table) and one.name == "switches")
+    assert [row[1] for row in table.rows] == [
+        "real-time, of the core",
+        "real-time, of both cores",
+        "real-time, of Linux",
+        "ordinary, of Linux",
+    ]
+    assert all(isinstance(row[2], int) and row[2] > 0 and row[3] == 0 for row in table.rows)
+    assert core.calls.count(1) == 2, "two tasks of the core"
+    assert [row["thread"] for row in modes(stream)] == [0]
+    assert verdicts(stream)[RULE].result == "pass"

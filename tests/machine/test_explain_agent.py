@@ -19,6 +19,8 @@ ROOM = 16  # samples of a snapshot
 TRACING = "/sys/kernel/tracing"
 # Instances can be made there, and nothing in them can be set.
 EMPTY = f"mount -t tmpfs none {TRACING} && mkdir {TRACING}/instances"
+HIDDEN = f"mount -t tmpfs none {TRACING} && mount -t tmpfs none /sys/kernel/debug"
+SECURITY = "/sys/kernel/security"
 
 
 MOUNT = f"{{ test -d {TRACING}/instances || mount -t tracefs nodev {TRACING}; }}"
@@ -164,3 +166,40 @@ def test_an_instance_that_cannot_be_set_up_is_given_up(
     assert stream.trailer is not None
     assert stream.trailer.state == "complete"
     assert done.stdout == b""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare") or not Path(TRACING).is_dir(),
+    reason="a folder in the place of tracefs needs root, and the folder",
+)
+@pytest.mark.parametrize(
+    ("level", "files", "reason", "remedy"),
+    [
+        ("none [integrity] confidentiality", EMPTY, "trace instance: this kernel does", "root"),
+        ("none integrity [confidentiality]", EMPTY, "trace instance: the kernel is", "=integrity"),
+        # as where the kernel was started so: tracefs cannot be mounted
+        ("none integrity [confidentiality]", HIDDEN, "reached: the kernel is", "=integrity"),
+    ],
+)
+def test_a_kernel_that_is_locked_down_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str, files: str, reason: str,
+    remedy: str,
+) -> None:  # fmt: skip
+    """Without the right to mount: the kernel refuses to mount tracefs then."""
+    if not Path(SECURITY).is_dir():
+        pytest.skip(f"this kernel has no {SECURITY}")
+    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+    path = tmp_path / "stream.cbor"
+    script = (
+        f"mount -t tmpfs none {SECURITY} && echo '{level}' >{SECURITY}/lockdown && {files}"
+        ' && exec setpriv --bounding-set=-sys_admin "$@"'
+    )
+    words = [str(find_agent()), "run", "timer", "--samples", "5", "--explain"]
+    subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *words, "--output", str(path)],
+        stdout=subprocess.PIPE, check=True, timeout=60,
+    )  # fmt: skip
+    (lost,) = (one for one in read(path).records if isinstance(one, Trace))
+    assert lost.part == "lost"
+    assert reason in str(lost.fields["reason"])
+    assert remedy in str(lost.fields["remedy"])

@@ -153,7 +153,7 @@ def test_one_at_a_time(board: Peer, tmp_path: Path) -> None:
             outside(tmp_path / "lines").close()
             break
         except EOFError:  # it has not been seen yet that the first is gone
-            assert time.monotonic() < deadline, "nobody is let in any more"
+            assert time.monotonic() < deadline, "no connection is accepted any more"
 
 
 @pytest.mark.parametrize("who", ["QEMU", "server"])
@@ -267,7 +267,7 @@ def test_a_board_that_is_silent_now_and_then(board: Peer, tmp_path: Path) -> Non
     assert answers_of(stream) == (EVENTS, EVENTS - 2, 2, 0, 0, 0)
     [verdict] = [r for r in stream.records if isinstance(r, Verdict)]
     assert "not: number 2, 3" in verdict.evidence
-    assert "1 edge seen by the board together" in messages(stream)
+    assert "1 edge that the board saw together with the next one" in messages(stream)
 
 
 def test_qemu_goes_away(board: Peer, tmp_path: Path) -> None:
@@ -308,4 +308,4 @@ def test_a_board_that_does_not_hear(board: Peer, tmp_path: Path) -> None:
     code, stream = log_host(tmp_path)
     assert code == 1
     assert stream.trailer is not None
-    assert "does not hear" in stream.trailer.reason
+    assert "does not listen" in stream.trailer.reason

@@ -188,7 +188,7 @@ def test_a_start_without_a_word_ends_at_the_limit(machine: Start) -> None:
         ("/bin/leave", "ended on its own"),
         ("/bin/spin", "did not end spin"),
         ("/bin/sleep", "did not end sleep"),
-        ("/bin/garbage", "makes no sense"),
+        ("/bin/garbage", "its answer is invalid"),
     ],
 )
 def test_machines_that_fail_are_ended(machine: Start, program: str, message: str) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`response` and `log-host` over UDP on loopback, each against a peer made up that does what real
-ones do wrong: it is silent, late, answers twice, storms, or goes away. Counts and order, no times.
+"""`response` and `log-host` over UDP on loopback and a serial port, each against a made-up peer.
+
+The peer does what real ones do wrong: it is silent, late, answers twice, storms, or goes away.
+Counts and order, no times.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import socket
 import subprocess
 import threading
 import time
+import tty
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -195,7 +198,7 @@ def test_a_late_answer_is_no_answer_to_the_next_event(agent: str, tmp_path: Path
 
 
 def test_answers_that_are_too_many_are_counted(agent: str, tmp_path: Path) -> None:
-    """Which of them is the answer nobody knows: the event has no sample."""
+    """It is not known which of them is the answer: the event has no sample."""
     with target(lambda n, level: [datagram(level)] * (3 if n == 2 else 1)) as port:
         code, stream = log_host(agent, tmp_path, port)
     assert (code, answers_of(stream)) == (0, (EVENTS, EVENTS - 1, 0, 0, 2, 0))
@@ -221,7 +224,7 @@ def test_a_storm_is_bounded_and_counted(agent: str, tmp_path: Path) -> None:
     assert (code, found["raised"], found["ambiguous"]) == (0, EVENTS, 1)
     assert found["answered"] == EVENTS - 1
     assert 0 < found["double"] < 5000
-    assert "was not listened to" in messages(stream)
+    assert "was ignored" in messages(stream)
 
 
 def test_foreign_datagrams_are_no_answers(agent: str, tmp_path: Path) -> None:
@@ -229,7 +232,7 @@ def test_foreign_datagrams_are_no_answers(agent: str, tmp_path: Path) -> None:
     with target(lambda n, level: [b"hello", other, datagram(level)]) as port:
         code, stream = log_host(agent, tmp_path, port)
     assert (code, answers_of(stream)) == (0, (EVENTS, EVENTS, 0, 0, 0, 0))
-    assert f"{2 * EVENTS} times something came on the line" in messages(stream)
+    assert f"{2 * EVENTS} times something other than an event came on the line" in messages(stream)
 
 
 def test_with_one_edge_every_datagram_is_an_event(agent: str, tmp_path: Path) -> None:
@@ -256,43 +259,84 @@ def test_the_own_error_is_a_series_of_its_own(agent: str, tmp_path: Path) -> Non
 # --- late answers ---
 
 
+Drops = Callable[[int], bool]
+
+
+def _echo(
+    number: int, delay_s: float, drops: Drops, take: Callable[[], Callable[[], object]]
+) -> Callable[[], None]:
+    """Starts a thread that answers what comes on the descriptor ``number`` after a constant delay,
+    except what ``drops`` names. ``take`` reads one message and gives its answer. The result ends
+    the thread. As many answers as the delay spans are on their way at once."""
+    over = threading.Event()
+
+    def serve() -> None:
+        due: list[tuple[float, Callable[[], object]]] = []
+        count = 0
+        while not over.is_set():
+            rest = due[0][0] - time.monotonic() if due else 0.1
+            if select.select([number], [], [], max(rest, 0))[0]:
+                answer = take()
+                if not drops(count):
+                    due.append((time.monotonic() + delay_s, answer))
+                count += 1
+            while due and due[0][0] <= time.monotonic():
+                due.pop(0)[1]()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+
+    def end() -> None:
+        over.set()
+        thread.join(30)
+
+    return end
+
+
 @contextlib.contextmanager
-def echo(delay_s: float, drops: Callable[[int], bool] = lambda _: False) -> Iterator[int]:
-    """A peer that echoes each datagram after a constant delay, but those that it drops; its port.
-    As many answers as the delay spans are on their way at once."""
+def echo(delay_s: float, drops: Drops = lambda _: False) -> Iterator[str]:
+    """A peer that echoes each datagram after a constant delay; the line to it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         one.bind(("127.0.0.1", 0))
-        one.settimeout(0)
-        over = threading.Event()
 
-        def serve() -> None:
-            due: list[tuple[float, bytes, tuple[str, int]]] = []
-            number = 0
-            while not over.is_set():
-                rest = due[0][0] - time.monotonic() if due else 0.1
-                select.select([one], [], [], max(rest, 0))
-                with contextlib.suppress(BlockingIOError):
-                    data, peer = one.recvfrom(64)
-                    if not drops(number):
-                        due.append((time.monotonic() + delay_s, data, peer))
-                    number += 1
-                while due and due[0][0] <= time.monotonic():
-                    _, data, peer = due.pop(0)
-                    one.sendto(data, peer)
+        def take() -> Callable[[], object]:
+            data, peer = one.recvfrom(64)
+            return lambda: one.sendto(data, peer)
 
-        thread = threading.Thread(target=serve)
-        thread.start()
+        end = _echo(one.fileno(), delay_s, drops, take)
         try:
-            yield int(one.getsockname()[1])
+            yield f"net:127.0.0.1:{one.getsockname()[1]}"
         finally:
-            over.set()
-            thread.join(30)
+            end()
+
+
+@contextlib.contextmanager
+def serial_echo(delay_s: float, drops: Drops = lambda _: False) -> Iterator[str]:
+    """The same with the bytes of a serial port, which is a terminal of our own."""
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+
+    def take() -> Callable[[], object]:
+        data = os.read(ours, 1)
+        return lambda: os.write(ours, data)
+
+    end = _echo(ours, delay_s, drops, take)
+    try:
+        yield f"serial:{os.ttyname(theirs)}"
+    finally:
+        end()
+        os.close(ours)
+        os.close(theirs)
+
+
+ECHOES: Final = {"net": echo, "serial": serial_echo}
+each_kind = pytest.mark.parametrize("kind", ECHOES)
 
 
 def late_run(
-    agent: str, tmp_path: Path, port: int, edge: str, events: int
+    agent: str, tmp_path: Path, line: str, edge: str, events: int
 ) -> tuple[int, dict[str, int], list[int], Stream]:
-    words = ("--line", f"net:127.0.0.1:{port}", "--interval", "10ms", "--cpu", CPU,
+    words = ("--line", line, "--interval", "10ms", "--cpu", CPU,
              "--edge", edge, "--samples", str(events))  # fmt: skip
     code, stream = run(agent, tmp_path, "log-host", *words)
     found = table(stream, "answers")
@@ -304,14 +348,15 @@ def late_run(
     return code, found, values(stream, "response"), stream
 
 
+@each_kind
 @pytest.mark.parametrize("edge", ["both", "rising"])
 @pytest.mark.parametrize("delay_ms", [3, 13, 23])
 def test_a_late_answer_is_that_of_its_event(
-    agent: str, tmp_path: Path, delay_ms: int, edge: str
+    agent: str, tmp_path: Path, delay_ms: int, edge: str, kind: str
 ) -> None:
     """A delay beyond the interval is measured as what it is, not modulo one or two intervals."""
-    with echo(delay_ms / 1000) as port:
-        code, found, delays, stream = late_run(agent, tmp_path, port, edge, 60)
+    with ECHOES[kind](delay_ms / 1000) as line:
+        code, found, delays, stream = late_run(agent, tmp_path, line, edge, 60)
     assert found["answered"] >= 55
     # a machine that is slow adds to it; an answer of another event would be 10 or 20 ms less
     assert all(value >= delay_ms * 1_000_000 for value in delays)
@@ -322,10 +367,11 @@ def test_a_late_answer_is_that_of_its_event(
         assert "raise --interval: an answer took" in verdict(stream).remedy
 
 
+@each_kind
 @pytest.mark.parametrize("edge", ["both", "rising"])
-def test_a_dropped_answer_shifts_no_other(agent: str, tmp_path: Path, edge: str) -> None:
-    with echo(0.003, lambda number: number % 10 == 4) as port:
-        _, found, delays, stream = late_run(agent, tmp_path, port, edge, 40)
+def test_a_dropped_answer_shifts_no_other(agent: str, tmp_path: Path, edge: str, kind: str) -> None:
+    with ECHOES[kind](0.003, lambda number: number % 10 == 4) as line:
+        _, found, delays, stream = late_run(agent, tmp_path, line, edge, 40)
     assert (found["unanswered"], found["ambiguous"], found["double"]) == (4, 0, 0)
     assert "not: number 4, 14, 24, 34" in verdict(stream).evidence
     assert np.median(delays) < 10_000_000
@@ -336,12 +382,15 @@ def test_a_dropped_answer_shifts_no_other(agent: str, tmp_path: Path, edge: str)
 
 
 @contextlib.contextmanager
-def board(agent: str, tmp_path: Path, *more: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def board(
+    agent: str, tmp_path: Path, *more: str, address: str = "127.0.0.1:"
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """An agent that measures `response` and is ready, and its port; its stream is board.cbor."""
     port = free_port()
     output = tmp_path / "board.cbor"
     output.unlink(missing_ok=True)  # an earlier board's would say ready before this one is
-    words = ("--line", f"net:127.0.0.1:{port}", "--cpu", CPU, "--output", str(output), *more)
+    line = f"net:{address}{port}"
+    words = ("--line", line, "--cpu", CPU, "--output", str(output), *more)
     with subprocess.Popen([agent, "run", "response", *words], stdin=subprocess.PIPE) as process:
         try:
             give_up = time.monotonic() + 30
@@ -383,6 +432,47 @@ def test_a_board_without_an_end_ends_in_order(
     assert table(stream, "events") == {"seen": 5, "answered": 5, "lost": 0, "repeated": 0}
     assert [(one.name, one.context) for one in stream.series] == [("turn-around", "user")]
     assert len(values(stream, "turn-around")) == 5
+
+
+@pytest.mark.parametrize(("address", "answers"), [("", False), ("0.0.0.0:", True)])
+def test_a_port_alone_is_not_open_to_other_machines(
+    agent: str, tmp_path: Path, host: socket.socket, address: str, answers: bool
+) -> None:
+    """A port alone listens at 127.0.0.1. 127.0.0.2 is an address of this machine, too."""
+    with board(agent, tmp_path, address=address) as (process, port):
+        if answers:
+            host.sendto(datagram(1), ("127.0.0.2", port))
+            assert level_of(host.recv(64)) == 1
+        else:
+            host.connect(("127.0.0.2", port))
+            host.send(datagram(1))
+            with pytest.raises(ConnectionRefusedError):
+                host.recv(64)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    assert table(read(tmp_path / "board.cbor"), "events")["seen"] == answers
+
+
+def test_a_stranger_during_a_run_is_not_answered(
+    agent: str, tmp_path: Path, host: socket.socket
+) -> None:
+    """Its datagrams have another run number: they are neither events, nor do they get answers."""
+    with (
+        board(agent, tmp_path) as (process, port),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other,
+    ):
+        other.settimeout(1)
+        assert ask(host, port, 1) == 1
+        for _ in range(3):
+            other.sendto(b"RTGL\x02\0\0\0stranger", ("127.0.0.1", port))
+        assert ask(host, port, 0) == 0
+        with pytest.raises(TimeoutError):
+            other.recv(64)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    stream = read(tmp_path / "board.cbor")
+    assert table(stream, "events") == {"seen": 2, "answered": 2, "lost": 0, "repeated": 0}
+    assert "3 times something came on the line that was not an event" in messages(stream)
 
 
 @pytest.mark.parametrize(
@@ -457,7 +547,7 @@ def test_it_ends_when_the_time_is_up(agent: str, tmp_path: Path) -> None:
         (("response", "--line", "nett:7"), 2, "'nett:7' is not a line"),
         (("response", "--line", "net:7", "--interval", "1ms"), 2, "give the interval to the log"),
         (("response", "--line", "net:7", "--delay-every", "5"), 2, "give --delay"),
-        (("log-host", "--line", "net:7"), 2, "names no address"),
+        (("log-host", "--line", "net:7"), 2, "does not name an address"),
         (("response", "--line", "gpio:chip:0"), 2, "CHIP:OUTPUT:INPUT"),
         pytest.param(
             ("response", "--line", "gpio:chip:0:1"), 77, "this machine has no GPIO chip",

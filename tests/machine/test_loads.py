@@ -27,7 +27,9 @@ DESCRIBED = json.loads(
 LOADS = {load["name"]: load for load in DESCRIBED["loads"]}
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "loads.md").read_text(encoding="utf-8")
 # what a machine may lack
-CANNOT_HERE = re.compile(r"lies in memory|need two of them|no memory barriers|/var/tmp")
+CANNOT_HERE = re.compile(
+    r"lies in memory|need at least two CPUs|does not support memory barriers|/var/tmp"
+)
 
 
 def processes_with(mark: str) -> list[int]:

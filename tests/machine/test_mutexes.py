@@ -76,7 +76,7 @@ def test_uncontended_has_every_operation_of_each_type(agent: str, tmp_path: Path
     )
     types = ["normal", "recursive", "errorcheck", "inherit", "robust"]
     assert code == 0
-    # the ceiling of a mutex is a real-time priority, which nobody has here
+    # the ceiling of a mutex is a real-time priority, which no task has here
     *skipped, calls = [record for record in stream.records if isinstance(record, Verdict)]
     assert (calls.rule, calls.result) == (NO_SYSTEM_CALL, "pass")
     assert rows(stream, "system calls") == [(kind, 0, 0, "none") for kind in types]
@@ -331,8 +331,8 @@ def test_contended_lets_no_middle_thread_in_but_without_a_protocol(
         contended("protect"): "pass" if GLIBC else "skipped",
     }
     found = {rule: verdict.evidence for rule, verdict in verdicts(stream).items()}
-    assert "of 450 times that it was ready, the middle thread ran 450" in found[contended("none")]
-    assert "of 450 times that it was ready, the middle thread ran 0" in found[contended("inherit")]
+    assert "the middle thread was ready 450 times and ran 450" in found[contended("none")]
+    assert "the middle thread was ready 450 times and ran 0" in found[contended("inherit")]
     measured = [protocol for protocol in PROTOCOLS if GLIBC or protocol != "protect"]
     assert [(info.labels["protocol"], info.name) for info in stream.series] == [
         (protocol, name) for protocol in measured for name in ("acquire", "release")
@@ -426,7 +426,7 @@ def test_a_chain_of_each_depth_is_inherited_through(agent: str, tmp_path: Path) 
     depths = [1, 2, 4, 8, 16, 20]
     assert code == 0
     assert results(stream) == {CHAIN: "pass"}
-    assert f"of {30 * len(depths)} times" in verdicts(stream)[CHAIN].evidence
+    assert f"was ready {30 * len(depths)} times" in verdicts(stream)[CHAIN].evidence
     assert [(info.labels["depth"], info.name) for info in stream.series] == [
         (str(depth), name) for depth in depths for name in ("acquire", "release")
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host puts settings back where the agent and its guardian were killed together."""
+"""The host restores settings after the agent and its guardian were killed together."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_settings_come_back_without_another_start(
         _, err = host.communicate(timeout=TIMEOUT_S)
     assert RT_RUNTIME.read_text() == before
     assert host.returncode == 4
-    said = re.findall(r"the agent and its guardian were killed. rtgauge put back \d+ settings", err)
+    said = re.findall(r"the agent and its guardian were killed. rtgauge restored \d+ settings", err)
     assert len(said) == int(both)
     assert "the agent was killed by another process (SIGKILL)" in err
 
@@ -119,7 +119,7 @@ def test_load_commands_that_left_their_group_end_with_everybody_who_could_end_th
 
 
 @pytest.mark.parametrize(
-    "answer", [b"", b"3 settings put back\n", b"[]", b'{"put_back": 1, "killed": null}']
+    "answer", [b"", b"3 settings restored\n", b"[]", b'{"put_back": 1, "killed": null}']
 )
 def test_an_agent_that_does_not_say_how_many(answer: bytes) -> None:
     with pytest.raises(TargetError, match="did not report what it restored"):

@@ -78,7 +78,7 @@ BEHAVIOUR = {
         "highest waiter first, arrival ascending",
         "highest waiter first, arrival descending",
         "highest waiter first, arrival mixed",
-        "of equal waiters the first first",
+        "equal waiters in order of arrival",
     ],
 }
 BLOCKS, INCREMENTS, RESCHEDULES, MAXIMUM = BEHAVIOUR["sem-lock"]

@@ -4,7 +4,7 @@
 A small C driver (agent/tests/settings_driver.c) changes settings as the agent does; plain files
 stand for them, so most of this needs no privilege. It is killed before every single system call
 that matters, alone and together with its guardian, and at random moments; the guardian is killed
-while it puts things back. ``undo`` (what the agent's every start does) waits for a guardian that
+while it restores things. ``undo`` (what the agent's every start does) waits for a guardian that
 is at work, so no test waits for a time of its own choosing.
 """
 
@@ -292,8 +292,8 @@ def test_the_agent_outlives_its_guardian(bench: Bench) -> None:
 
 
 def crash(bench: Bench, **at: str) -> Holder:
-    """Set and put back, killed as asked; the driver stops by itself if it survives."""
-    # long values: putting back then takes two calls, with a mixture of both values in between
+    """Set and restored, killed as asked; the driver stops by itself if it survives."""
+    # long values: restoring then takes two calls, with a mixture of both values in between
     steps = (
         bench.step("0", "new"),
         bench.step("@", "a value longer than all that were there"),
@@ -526,7 +526,7 @@ def test_a_state_folder_that_others_could_lock_is_refused(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root can be another user")
 def test_a_folder_that_another_user_took_is_named_and_not_needed() -> None:
-    """Any user may make /tmp/rtgauge-UID; the user's own runtime folder is nobody else's."""
+    """Any user may make /tmp/rtgauge-UID; the user's own runtime folder is private."""
     user = 62_000 + os.getpid() % 3000
     taken = Path(f"/tmp/rtgauge-{user}")
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
@@ -685,7 +685,7 @@ class FakeTree:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text + "\n")
-        # a plain file shows no choice: it keeps the word that was put back
+        # a plain file shows no choice: it keeps the word that was restored
         self.files["mm/transparent_hugepage/enabled"] = "madvise"
         for cpu in range(4):
             (folder / f"cpu/cpu{cpu}").mkdir()
@@ -765,7 +765,7 @@ def test_prepared(bench: Bench, tree: FakeTree, who: str) -> None:
     assert changed == [["/proc/irq/296/smp_affinity_list", "0,3", "1"]]
     assert answer["count"] == 1
     (tree.folder / "irq/296/smp_affinity_list").write_text("0,3\n")
-    # a device that goes away needs no putting back
+    # a device that goes away is not restored
     (tree.folder / "irq/100/smp_affinity_list").unlink()
     del tree.files["irq/100/smp_affinity_list"]
     if who == "nobody":

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -127,7 +129,7 @@ def test_gpioirqbench_takes_its_turns_by_count(tmp_path: Path) -> None:
     wait_until_none(mark(tmp_path))
 
 
-@pytest.mark.study(123, lacks="Cobalt's own tests: clocktest, switchtest, latency")
+@pytest.mark.study(123, lacks="the checks before the load, and the latencies")
 def test_all_parts_of_xeno_test_work(tmp_path: Path) -> None:
     done = run(tmp_path, "--load", "xeno-test")
     if done.returncode and CANNOT_HERE.search(done.stderr):
@@ -139,7 +141,33 @@ def test_all_parts_of_xeno_test_work(tmp_path: Path) -> None:
     wait_until_none(mark(tmp_path))
 
 
-@pytest.mark.study(51, lacks="the output over telnet")
+def _receive(server: socket.socket, received: list[bytes]) -> None:
+    client, _ = server.accept()
+    with client:
+        while piece := client.recv(65536):
+            received.append(piece)
+
+
+@pytest.mark.study(51)
+def test_the_output_of_ls_leaves_through_a_terminal_and_tcp(tmp_path: Path) -> None:
+    """As under telnet: ls writes to a terminal, whose other end is sent."""
+    received: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        reader = threading.Thread(target=_receive, args=(server, received), daemon=True)
+        reader.start()
+        port = server.getsockname()[1]
+        session = 'script -qfc "yes ls /bin | sh" /dev/null'
+        command = f"exec bash -c '{session} >/dev/tcp/127.0.0.1/{port} </dev/null'"
+        done = run(tmp_path, "--load-cmd", command)
+        assert done.returncode == 0, done.stderr
+        reader.join(30)
+        assert not reader.is_alive()
+    lines = b"".join(received).split(b"\r\n")  # as terminals end them
+    assert len(lines) > 3 * len(os.listdir("/bin"))
+    wait_until_none(mark(tmp_path))
+
+
+@pytest.mark.study(51)
 def test_a_loop_of_ls_is_a_load_as_it_was_published(tmp_path: Path) -> None:
     done = run(tmp_path, "--load-cmd", "while ls; do ls /bin; done")
     assert done.returncode == 0, done.stderr

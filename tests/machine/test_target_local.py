@@ -170,7 +170,7 @@ def test_stop_is_a_line_on_stdin(script: Script) -> None:
         agent.stop()
         assert everything(agent) == b"got stop\n"
         assert agent.wait(5.0) == 4
-        agent.stop()  # nobody there to read it: no error
+        agent.stop()  # without a reader: no error
 
 
 def test_kill_ends_what_will_not_stop_even_when_others_hold_its_pipe(script: Script) -> None:
@@ -266,5 +266,5 @@ def test_names_of_targets() -> None:
     with pytest.raises(UsageError) as caught:
         open_target("locla")
     assert caught.value.remedy == "did you mean 'local'?"
-    with pytest.raises(UsageError, match="takes nothing"):
+    with pytest.raises(UsageError, match="takes no options"):
         open_target("local:board")

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -312,7 +313,7 @@ def test_a_host_that_is_killed_leaves_nothing(board: Sshd, script: Script) -> No
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(ssh.__file__).parents[3])}
     host = subprocess.Popen(
-        [shutil.which("python3") or "python3", "-c", code],
+        [sys.executable, "-c", code],
         stdout=subprocess.PIPE, env=environment,
     )  # fmt: skip
     assert host.stdout is not None

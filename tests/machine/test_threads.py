@@ -301,7 +301,7 @@ TIMESLICE = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 
 @pytest.fixture(name="timeslice")
 def timeslice_of_the_kernel() -> Iterator[Path]:
-    """The setting, put back afterwards."""
+    """The setting, restored afterwards."""
     before = TIMESLICE.read_text()
     yield TIMESLICE
     TIMESLICE.write_text(before)

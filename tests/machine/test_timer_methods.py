@@ -305,7 +305,7 @@ def test_a_reservation_too_small_for_a_sample_is_skipped(agent: str, tmp_path: P
     code, stream = run(agent, tmp_path, "timer", "--method", "deadline", "--threads", "3", *words)
     assert code == 77
     assert stream.trailer is not None
-    assert "hold themselves up" in stream.trailer.reason
+    assert "use up the reservation" in stream.trailer.reason
     assert "fewer threads" in stream.trailer.remedy
     code, stream = run_method(agent, tmp_path, "deadline", "--threads", "2", *words)
     assert code == 0
@@ -352,7 +352,7 @@ def test_a_reservation_is_no_change_of_policy(agent: str, tmp_path: Path) -> Non
     code, stream = run_method(agent, tmp_path, "deadline", "--for", "1500ms")
     assert code == 0
     assert {(info.policy, info.priority) for info in stream.series} == {("deadline", 0)}
-    # what another agent on this machine puts back is not meant
+    # not what another agent on this machine restores
     names = [str(event.fields["name"]) for event in stream.events if event.event == "setting"]
     assert not [name for name in names if name.startswith("policy")]
 

@@ -4,8 +4,8 @@
  *   fifo LENGTH_US PERIOD_US  a task of SCHED_FIFO 99 that computes once in each period
  *   storm TASKS PERIOD_US     tasks of SCHED_FIFO 1 whose timers expire at the same instants, so
  *                             that one interrupt wakes all of them
- *   stat                      a task that reads the state of all tasks, as `top` does, which holds
- *                             a lock of each
+ *   stat [NAME]               a task that reads the state of all processes, or of those of a name,
+ *                             as `top` does, which holds a lock of each
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -49,9 +49,11 @@ static void periodic(int priority, int64_t length_ns, int64_t period_ns)
 	}
 }
 
-static void read_states(void)
+static void read_states(const char *name)
 {
-	char path[300], text[1024];
+	char path[300], text[1024], begin[40];
+
+	snprintf(begin, sizeof(begin), "(%s", name);
 
 	for (;;) {
 		DIR *folder = opendir("/proc");
@@ -64,9 +66,13 @@ static void read_states(void)
 			file = entry->d_name[0] > '9' ? -1 : open(path, O_RDONLY);
 			if (file < 0)
 				continue;
-			for (int again = 0; again < 100; again++)
-				if (pread(file, text, sizeof(text), 0) <= 0)
+			for (int again = 0; again < 100; again++) {
+				ssize_t length = pread(file, text, sizeof(text) - 1, 0);
+
+				text[length > 0 ? length : 0] = '\0';
+				if (length <= 0 || !strstr(text, begin))
 					break;
+			}
 			close(file);
 		}
 		closedir(folder);
@@ -90,6 +96,6 @@ int main(int argc, char **argv)
 		periodic(1, 0, atoi(argv[3]) * 1000);
 	}
 	if (!strcmp(argv[1], "stat"))
-		read_states();
+		read_states(argc > 2 ? argv[2] : "");
 	return 2;
 }

@@ -13,6 +13,7 @@ from typing import Any
 import streams
 from rtgauge.store import Store
 from rtgauge.store.bundle import Bundle, Entry, header
+from rtgauge.store.samples import IMPORTED
 
 RUN = "0192f0c4-6d1e-7aaa-8000-000000000001"
 BLOCK = 512
@@ -74,11 +75,11 @@ def carry_out(store: Store, run: str = RUN, data: bytes | None = None, **changes
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """Name and content of each file of a run's folder."""
+    """Name and content of each file of a run's folder, without the mark of an import."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.name != IMPORTED
     }
 
 

@@ -120,7 +120,7 @@ class Command:
 
     @property
     def is_rtgauge(self) -> bool:
-        """Whether it calls rtgauge, be it the one of a clone or one on the path."""
+        """Whether it calls rtgauge, of a clone or on the path."""
         return self.words[0] in ("rtgauge", "./rtgauge")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import platform
 import select
@@ -36,6 +37,11 @@ PATIENCE_S: Final = 60.0
 FOLDER: Final = "/proc/xenomai"
 GRAVITY: Final = "clock/coreclk"
 
+_HEAP: Final = 256 * 1024
+_WINDOW: Final = 64  # where the first task has its window in the shared heap, 16 bytes each
+_SEM_MAGIC: Final = 0x86860707
+_SEM_SHARED: Final = 4
+_STAT: Final = 0x80080A00  # MEMDEV_RTIOC_STAT
 _BIT: Final = 0x10000000
 _FEATURES: Final = 0xA4000000  # smp, fastsynch, prioceiling
 _WARN: Final = 0x4000
@@ -106,6 +112,7 @@ class _Task:
     priority: int
     switches: int = 0
     faults: int = 0
+    calls: int = 0
     warns: bool = False
     sleeps: int = 0
 
@@ -136,6 +143,20 @@ class _Call:
     arguments: tuple[int, ...]
 
 
+@dataclass
+class _Waiter:
+    call: _Call
+    priority: int
+
+
+@dataclass
+class _Sem:
+    """A semaphore. The program changes its value, too."""
+
+    value: int  # address in this process
+    waiters: list[_Waiter] = field(default_factory=list)
+
+
 class _Later(Exception):  # noqa: N818: not an error
     """The call is answered when ``due_ns`` has come, by asking again."""
 
@@ -153,7 +174,9 @@ class _Dropped(Exception):  # noqa: N818: not an error
 class FakeCore:
     """What the core is like: ``refusal`` is the error (errno) with which it refuses a process,
     ``missing`` the features that it lacks. ``leave`` makes a task leave the core in its sleep with
-    that number, for the reason ``reason``; ``faults`` page faults are counted with it."""
+    that number, for the reason ``reason``; ``faults`` page faults are counted with it. Its clock is
+    ``ahead_ns`` ahead of that of Linux. The reading of that number, ``warp``, is 1 s too early. It
+    has room for ``tasks`` tasks."""
 
     folder: Path
     revision: int = 19
@@ -162,11 +185,18 @@ class FakeCore:
     leave: int = 0
     reason: int = REASON_SYSCALL
     faults: int = 0
+    ahead_ns: int = 0
+    warp: int = 0
     gravity: str = "0i 2000k 2000u"
+    tasks: int = 512
     calls: list[int] = field(default_factory=list)
     _tasks: dict[int, _Task] = field(default_factory=dict)
     _timers: dict[int, _Timer] = field(default_factory=dict)
     _waiting: dict[int, tuple[_Call, _Later]] = field(default_factory=dict)
+    _heaps: dict[str, mmap.mmap] = field(default_factory=dict)
+    _taken: dict[str, int] = field(default_factory=dict)
+    _sems: dict[int, _Sem] = field(default_factory=dict)
+    _made: int = 0
     _bound: bool = False
 
     def __post_init__(self) -> None:
@@ -229,8 +259,9 @@ class FakeCore:
             for tid in [one for one, (_, later) in self._waiting.items() if later.due_ns <= now_ns]:
                 call, later = self._waiting.pop(tid)
                 self._answer(listener, call, later.again)
-            due_ns = min((later.due_ns for _, later in self._waiting.values()), default=None)
-            wait_ms = None if due_ns is None else max(0.0, (due_ns - time.monotonic_ns()) / 1e6)
+            due_ns = min((later.due_ns for _, later in self._waiting.values()), default=2**63)
+            # poll() takes no more milliseconds than an int holds, and some wait for ever
+            wait_ms = min(max(0, due_ns - time.monotonic_ns()) / 1e6, 1000 * PATIENCE_S)
             events = poll.poll(wait_ms)
             if events and not events[0][1] & select.POLLIN:
                 break
@@ -251,6 +282,8 @@ class FakeCore:
             if self._waiting.pop(tid, None) is not None and self._leave(tid, REASON_SIGNAL):
                 return
             self.calls.append(nr & ~_BIT)
+            if tid in self._tasks:
+                self._tasks[tid].calls += 1
             self._answer(listener, call, lambda: self._core(listener, call))
         else:
             self._answer_file(listener, call)
@@ -323,9 +356,21 @@ class FakeCore:
             return given
         known: Mapping[int, Callable[[], int]] = {
             1: lambda: self._create(call.tid, c, e),
+            10: lambda: self._sem_init(call.tid, a, b, c),
+            11: lambda: self._sem_destroy(call.tid, a),
+            12: lambda: self._sem_post(listener, call.tid, a),
+            13: lambda: self._sem_wait(call, a, 0),
+            19: lambda: self._sem_wait(call, a, b),
+            # Linux maps and closes: a supervisor cannot
+            77: lambda: self._open(listener, call, _text(call.tid, a)),
+            79: lambda: -errno.ENOSYS,
+            80: lambda: self._size(call.tid, b, c),
+            85: lambda: -errno.ENOSYS,
+            92: lambda: self._handle(call.tid, a),
             3: lambda: self._set_mode(call.tid, a, b, c),
             8: lambda: self._priority(a, b, c),
             9: lambda: self._status(call.tid, a, b),
+            23: lambda: self._read_clock(call.tid, b),
             25: lambda: self._sleep(call.tid, a, b, c),
             52: lambda: self._timer(call.tid, c),
             53: lambda: self._forget(a),
@@ -338,7 +383,7 @@ class FakeCore:
         number = {116: 54, 118: 58}.get(number, number) if self.revision >= 19 else number
         if number not in known:
             return 2**32 - errno.ENOSYS  # as the kernel's table has functions of an int
-        if number not in (8, 1, 9) and call.tid not in self._tasks:
+        if number not in (1, 8, 9, 10, 11, 12, 77, 79, 80, 85) and call.tid not in self._tasks:
             return -errno.EPERM
         return known[number]()
 
@@ -363,9 +408,91 @@ class FakeCore:
     def _create(self, tid: int, parameter: int, window: int) -> int:
         if tid in self._tasks:
             return -errno.EBUSY
+        if len(self._tasks) >= self.tasks:
+            return -errno.EAGAIN
         self._tasks[tid] = _Task(struct.unpack("=i", _peek(tid, parameter, 4))[0])
-        _poke(tid, window, struct.pack("=I", 64))
+        _poke(tid, window, struct.pack("=I", _WINDOW + 16 * len(self._tasks)))
         return 0
+
+    def _handle(self, tid: int, at: int) -> int:
+        _poke(tid, at, struct.pack("=I", list(self._tasks).index(tid) + 1))
+        return 0
+
+    # --- heaps, and what is in them ---
+
+    def _open(self, listener: int, call: _Call, path: str) -> int:
+        name = path.rpartition("-")[2]
+        if path not in ("/dev/rtdm/memdev-private", "/dev/rtdm/memdev-shared"):
+            return -errno.ENODEV
+        with open(os.memfd_create(name), "r+b", closefd=True) as fd:
+            os.ftruncate(fd.fileno(), _HEAP)
+            self._heaps[name] = mmap.mmap(fd.fileno(), _HEAP)
+            self._taken[name] = 4096
+            return self._give(listener, call, fd.fileno())
+
+    def _size(self, tid: int, request: int, at: int) -> int:
+        if request & 0xFFFFFFFF != _STAT:
+            return -errno.EINVAL
+        _poke(tid, at, struct.pack("=II", _HEAP, _HEAP))
+        return 0
+
+    def _sem_init(self, tid: int, at: int, flags: int, value: int) -> int:
+        name = "shared" if flags & _SEM_SHARED else "private"
+        if self._sem(tid, at) is not None:
+            return -errno.EBUSY
+        place = self._taken[name]
+        self._taken[name] += 8
+        struct.pack_into("=iI", self._heaps[name], place, value, flags)
+        self._made += 1
+        handle = 1000 + self._made
+        value_at = ctypes.addressof(ctypes.c_char.from_buffer(self._heaps[name], place))
+        self._sems[handle] = _Sem(value_at)
+        place = -place if flags & _SEM_SHARED else place
+        _poke(tid, at, struct.pack("=IiI", _SEM_MAGIC, place, handle))
+        return 0
+
+    def _sem(self, tid: int, at: int) -> _Sem | None:
+        magic, _, handle = struct.unpack("=IiI", _peek(tid, at, 12))
+        return self._sems.get(handle) if magic == _SEM_MAGIC else None
+
+    def _sem_destroy(self, tid: int, at: int) -> int:
+        if self._sem(tid, at) is None:
+            return -errno.EINVAL
+        del self._sems[struct.unpack("=IiI", _peek(tid, at, 12))[2]]
+        _poke(tid, at, struct.pack("=I", 0))
+        return 0
+
+    def _sem_post(self, listener: int, tid: int, at: int) -> int:
+        sem = self._sem(tid, at)
+        if sem is None:
+            return -errno.EINVAL
+        if _add(sem.value, 1) < 0:
+            first = max(sem.waiters, key=lambda one: one.priority)
+            sem.waiters.remove(first)
+            self._waiting.pop(first.call.tid, None)
+            self._send(listener, first.call, 0)
+        return 0
+
+    def _sem_wait(self, call: _Call, at: int, until: int) -> int:
+        """The highest of the waiters, and of equal ones the first, is the next."""
+        sem = self._sem(call.tid, at)
+        if sem is None:
+            return -errno.EINVAL
+        if _add(sem.value, -1) > 0:
+            return 0
+        due_ns = 2**63
+        if until:
+            seconds, rest = struct.unpack("=qq", _peek(call.tid, until, 16))
+            due_ns = time.monotonic_ns() + seconds * 1_000_000_000 + rest - time.time_ns()
+        waiter = _Waiter(call, self._tasks[call.tid].priority)
+        sem.waiters.append(waiter)
+
+        def give_up() -> int:
+            sem.waiters.remove(waiter)
+            _add(sem.value, 1)
+            return -errno.ETIMEDOUT
+
+        raise _Later(due_ns, give_up)
 
     def _set_mode(self, tid: int, clear: int, put: int, old: int) -> int:
         if (clear | put) & ~(_WARN | 0x101000):
@@ -374,6 +501,12 @@ class FakeCore:
         if old:
             _poke(tid, old, struct.pack("=i", _WARN if task.warns else 0))
         task.warns = bool(put & _WARN) or (task.warns and not clear & _WARN)
+        return 0
+
+    def _read_clock(self, tid: int, at: int) -> int:
+        early_ns = 10**9 if self.calls.count(23) == self.warp else 0
+        now_ns = time.monotonic_ns() + self.ahead_ns - early_ns
+        _poke(tid, at, struct.pack("=qq", *divmod(now_ns, 10**9)))
         return 0
 
     def _priority(self, of: int, policy: int, parameter: int) -> int:
@@ -389,8 +522,8 @@ class FakeCore:
         if task is None:
             return -(errno.ESRCH if of else errno.EPERM)
         _poke(tid, at, struct.pack(
-            "=QQQQQIIii32s32s", 0, 0, task.switches, 0, 0, 0, task.faults, 0, task.priority,
-            b"fake", b"cobalt",
+            "=QQQQQIIii32s32s", 0, 0, task.switches, 0, task.calls, 0, task.faults, 0,
+            task.priority, b"fake", b"cobalt",
         ))  # fmt: skip
         return 0
 
@@ -456,6 +589,13 @@ class FakeCore:
             raise _Later(timer.due_ns or 2**63, lambda: self._read(tid, fd, at))
         _poke(tid, at, struct.pack("=Q", count))
         return 8
+
+
+def _add(address: int, more: int) -> int:
+    """Add to a number that the program changes, too. What it was before."""
+    add = ctypes.CDLL("libatomic.so.1")["__atomic_fetch_add_4"]
+    add.argtypes, add.restype = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_int), ctypes.c_int32
+    return int(add(address, more, 5))
 
 
 def _process_of(tid: int) -> int:

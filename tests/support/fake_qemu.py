@@ -67,7 +67,7 @@ class Control:
         return {"return": {}}
 
     def left_alone(self) -> bool:
-        """Whether nobody has spoken, or gone, since."""
+        """Whether no client has spoken, or gone, since."""
         return not select.select([self.socket], [], [], 0)[0]
 
 

@@ -20,7 +20,6 @@ import contextlib
 import json
 import os
 import random
-import re
 import shutil
 import sys
 import zlib
@@ -37,7 +36,7 @@ import bundles
 import fuzzing
 import rtgauge.store.bundle
 import streams
-from fuzzing import Tally
+from fuzzing import Tally, plain
 from rtgauge import report
 from rtgauge.errors import RtgaugeError, StoreError
 from rtgauge.report.results import model
@@ -189,11 +188,6 @@ def _refuse(why: str) -> NoReturn:
     raise StoreError(why, "")
 
 
-def plain(message: str) -> str:
-    """A refusal without what differs from one bundle to the next."""
-    return re.sub(r"\d+|'[^']*'|\S+\.(cbor|json|parquet)", "N", message)
-
-
 def outcome(store: Store, file: Path, data: bytes, thorough: bool) -> str:
     """What becomes of a bundle, with numbers and names taken out; AssertionError (or what was
     raised) when it is not treated as it must be."""
@@ -245,7 +239,7 @@ def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
     places = [Place(folder / f"place-{n}", files) for n, files in enumerate(pool)]
     with (
         Store.open(str(folder / "store")) as store,
-        mock.patch("os.fsync"),  # nobody pulls the plug here
+        mock.patch("os.fsync"),  # no power cut here
         mock.patch.object(rtgauge.store.bundle, "header", header),
     ):
         store.path.mkdir(exist_ok=True)

@@ -10,21 +10,14 @@ refused is refused with one line and leaves no run. The capture that fails is wr
 from __future__ import annotations
 
 import random
-import shutil
 import sys
 from pathlib import Path
-from unittest import mock
 
 import captures
-import extremes
-import fuzz_bundle
 import fuzzing
 import streams
-from fuzzing import Tally
-from rtgauge import report
+from fuzzing import Import
 from rtgauge.capture import Wanted, import_capture
-from rtgauge.errors import RtgaugeError
-from rtgauge.store import Store
 
 BLOCK = 200
 PDF = 20
@@ -65,46 +58,15 @@ def session(rng: random.Random, path: Path) -> bytes:
     return streams.mutate(data, rng, [data]) if rng.random() < 0.3 else data
 
 
-def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
-    rng = random.Random(f"{seed} {first}")
-    tally = Tally()
-    place = folder / "capture"
-    with mock.patch("os.fsync"):
-        for number in range(first, first + count):
-            place.mkdir()
-            path = place / "capture"
-            data = table(rng) if rng.random() < 0.6 else session(rng, path)
-            path.write_bytes(data)
-            edge = rng.choice(("both", "rising", "falling"))
-            interval_ns = rng.choice((None, None, 1, 10**6, 2**62))
-            wanted = Wanted("A", "B", edge=edge, interval_ns=interval_ns)
-            try:
-                found = _outcome(place, path, wanted, with_pdf=number % PDF == 0)
-            except Exception as error:
-                tally.failed, tally.how = data, f"execution {number}: {error!r}"
-                return tally
-            finally:
-                shutil.rmtree(place)
-            tally.executions += 1
-            tally.outcomes[found] += 1
-            tally.thorough += found == "accepted"
-    return tally
+def made(rng: random.Random, path: Path) -> tuple[bytes, Import]:
+    data = table(rng) if rng.random() < 0.6 else session(rng, path)
+    edge = rng.choice(("both", "rising", "falling"))
+    interval_ns = rng.choice((None, None, 1, 10**6, 2**62))
+    wanted = Wanted("A", "B", edge=edge, interval_ns=interval_ns)
+    return data, lambda store: import_capture(store, path, wanted).run
 
 
-def _outcome(place: Path, path: Path, wanted: Wanted, *, with_pdf: bool) -> str:
-    with Store.open(str(place / "store")) as store:
-        try:
-            run = import_capture(store, path, wanted).run
-        except RtgaugeError as error:
-            assert error.message.isprintable(), ascii(error.message)
-            assert error.remedy
-            assert not store.runs()
-            return fuzz_bundle.plain(error.message.removeprefix("the capture is refused: "))
-        stored = store.get(run)
-        assert stored.steps[0].end.complete, stored.steps[0].end.reason
-        extremes.follow(stored, [one for one in report.FORMATS if one != ".pdf" or with_pdf])
-    return "accepted"
-
+fuzz = fuzzing.imports("capture", made, PDF)
 
 if __name__ == "__main__":
     sys.exit(fuzzing.run("capture", fuzz, 10_000, __file__, BLOCK))

@@ -18,7 +18,6 @@ from pathlib import Path
 from unittest import mock
 
 import extremes
-import fuzz_bundle
 import fuzzing
 import streams
 from fuzzing import Tally
@@ -34,7 +33,7 @@ def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
     rng = random.Random(f"{seed} {first}")
     tally = Tally()
     place = folder / "extremes"
-    with mock.patch("os.fsync"):  # nobody pulls the plug here
+    with mock.patch("os.fsync"):  # no power cut here
         for number in range(first, first + count):
             data = extremes.Extremes(rng).make()
             if rng.randrange(DAMAGED) == 0:
@@ -44,7 +43,7 @@ def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
             try:
                 extremes.carried_through(place, data, formats)
             except RtgaugeError as error:
-                found = fuzz_bundle.plain(error.message.rpartition(": ")[2])
+                found = fuzzing.plain(error.message.rpartition(": ")[2])
             except Exception as error:
                 tally.failed, tally.how = data, f"execution {number}: {error!r}"
                 return tally

@@ -26,7 +26,6 @@ from typing import Any
 from unittest import mock
 
 import bundles
-import fuzz_bundle
 import fuzzing
 import streams
 from fuzzing import Tally
@@ -286,7 +285,7 @@ def outcome(
     if not refused:
         return ""
     line = refused.splitlines()[0].replace(str(store), "STORE")
-    return re.sub(r"[^ -~]+", "?", fuzz_bundle.plain(line))[:100]
+    return re.sub(r"[^ -~]+", "?", fuzzing.plain(line))[:100]
 
 
 def _remove(path: Path) -> None:

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import fuzz_bundle
 import fuzzing
 import streams
 from fuzzing import Tally
@@ -282,7 +281,7 @@ def outcome(path: Path, folder: Path, number: int, rng: random.Random) -> str:
         return "accepted and carried out" if follow(path, folder, number, rng) else "accepted"
     fuzzing.check_refusal(code, errors)
     message = errors.splitlines()[0].replace(str(path), "PLAN")
-    return re.sub(r"[^ -~]+", "?", fuzz_bundle.plain(message))[:100]
+    return re.sub(r"[^ -~]+", "?", fuzzing.plain(message))[:100]
 
 
 def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:

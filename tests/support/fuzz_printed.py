@@ -11,23 +11,16 @@ from __future__ import annotations
 
 import random
 import re
-import shutil
 import sys
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 
-import extremes
-import fuzz_bundle
 import fuzzing
 import streams
 import xenomai
-from fuzzing import Tally
-from rtgauge import report
-from rtgauge.errors import RtgaugeError
+from fuzzing import Import
 from rtgauge.printed import Told, import_printed
-from rtgauge.store import Store
 
 BLOCK = 200
 PDF = 50
@@ -87,45 +80,13 @@ def changed(rng: random.Random) -> bytes:
     return streams.mutate(data, rng, [data]) if rng.random() < 0.2 else data
 
 
-def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
-    rng = random.Random(f"{seed} {first}")
-    tally = Tally()
-    place = folder / "printed"
-    with mock.patch("os.fsync"):
-        for number in range(first, first + count):
-            place.mkdir()
-            path = place / "printed.txt"
-            data = changed(rng)
-            path.write_bytes(data)
-            told = Told(cell_ns=rng.choice((None, None, 100, 1, 10**9)))
-            try:
-                found = _outcome(place, path, told, with_pdf=number % PDF == 0)
-            except Exception as error:
-                tally.failed, tally.how = data, f"execution {number}: {error!r}"
-                return tally
-            finally:
-                shutil.rmtree(place)
-            tally.executions += 1
-            tally.outcomes[found] += 1
-            tally.thorough += found == "accepted"
-    return tally
+def made(rng: random.Random, path: Path) -> tuple[bytes, Import]:
+    data = changed(rng)
+    told = Told(cell_ns=rng.choice((None, None, 100, 1, 10**9)))
+    return data, lambda store: import_printed(store, path, told).run
 
 
-def _outcome(place: Path, path: Path, told: Told, *, with_pdf: bool) -> str:
-    with Store.open(str(place / "store")) as store:
-        try:
-            run = import_printed(store, path, told).run
-        except RtgaugeError as error:
-            assert error.message.isprintable(), ascii(error.message)
-            assert error.remedy
-            assert not store.runs()
-            return fuzz_bundle.plain(error.message.removeprefix("the file is refused: "))
-        stored = store.get(run)
-        for step in stored.steps:
-            assert step.end.complete, step.end.reason
-        extremes.follow(stored, [one for one in report.FORMATS if one != ".pdf" or with_pdf])
-    return "accepted"
-
+fuzz = fuzzing.imports("printed.txt", made, PDF)
 
 if __name__ == "__main__":
     sys.exit(fuzzing.run("printed", fuzz, 10_000, __file__, BLOCK))

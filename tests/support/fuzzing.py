@@ -12,8 +12,10 @@ import contextlib
 import io
 import json
 import os
+import random
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,8 +24,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
+import extremes
+from rtgauge import report
 from rtgauge.cli import main
+from rtgauge.errors import RtgaugeError
+from rtgauge.store import Store
 
 MEMORY_LIMIT = 3 << 30
 REPORT_S = 60.0
@@ -51,6 +58,61 @@ class Tally:
 
 Fuzz = Callable[[int, int, int, Path], Tally]
 """``fuzz(seed, first, count, folder)``: the executions ``first`` to ``first + count`` of a seed."""
+
+
+Import = Callable[[Store], str]
+"""Imports a file into a store, and gives the run's id."""
+
+
+def plain(message: str) -> str:
+    """A refusal without what differs from one file to the next."""
+    return re.sub(r"\d+|'[^']*'|\S+\.(cbor|json|parquet)", "N", message)
+
+
+def imports(
+    name: str, make: Callable[[random.Random, Path], tuple[bytes, Import]], pdf: int
+) -> Fuzz:
+    """A fuzzer of an import. ``make`` gives the bytes of a file, at the path that it is given, and
+    its import. ``pdf``: one of so many is also reported as PDF."""
+
+    def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
+        rng = random.Random(f"{seed} {first}")
+        tally = Tally()
+        place = folder / "place"
+        with mock.patch("os.fsync"):
+            for number in range(first, first + count):
+                place.mkdir()
+                data, imported = make(rng, place / name)
+                (place / name).write_bytes(data)
+                try:
+                    found = _outcome(place, imported, with_pdf=number % pdf == 0)
+                except Exception as error:
+                    tally.failed, tally.how = data, f"execution {number}: {error!r}"
+                    return tally
+                finally:
+                    shutil.rmtree(place)
+                tally.executions += 1
+                tally.outcomes[found] += 1
+                tally.thorough += found == "accepted"
+        return tally
+
+    return fuzz
+
+
+def _outcome(place: Path, imported: Import, *, with_pdf: bool) -> str:
+    with Store.open(str(place / "store")) as store:
+        try:
+            run = imported(store)
+        except RtgaugeError as error:
+            assert error.message.isprintable(), ascii(error.message)
+            assert error.remedy
+            assert not store.runs()
+            return plain(re.sub(r"^the (capture|file) is refused: ", "", error.message))
+        stored = store.get(run)
+        for step in stored.steps:
+            assert step.end.complete, step.end.reason
+        extremes.follow(stored, [one for one in report.FORMATS if one != ".pdf" or with_pdf])
+    return "accepted"
 
 
 def command(*words: object) -> tuple[int, str, str]:

@@ -271,7 +271,7 @@ FINDINGS = [
         "check": "virtualisation",
         "found": "KVM guest, steal time 0.3 %",
         "level": "warning",
-        "why": "The hypervisor takes the CPU away unseen.",
+        "why": "The hypervisor takes the CPU.",
         "remedy": "Measure on the hardware itself.",
     },
     {

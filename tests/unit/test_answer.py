@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import shlex
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,16 +16,25 @@ import numpy as np
 import pytest
 
 import report_runs as made
+from conftest import Result
 from rtgauge import stream
 from rtgauge.audit.case import PREPARE
+from rtgauge.cli.words import named_agent
 from rtgauge.lab.machine import MODES
 from rtgauge.report.document.answer import (
+    BOARD,
     Answer,
     State,
     answer_figure,
     answer_of,
     answer_section,
 )
+from rtgauge.report.document.answer.commands import (
+    on_the_board,
+    raised_command,
+    repeated_command,
+)
+from rtgauge.report.document.answer.data import Data
 from rtgauge.report.document.blocks import Block, Bullets, Callout, Command, Heading, Line, Section
 from rtgauge.report.document.cycles import CYCLES_NS, shortest
 from rtgauge.report.results import model
@@ -116,6 +128,15 @@ def test_a_verdict_on_a_disturbed_step_is_none_on_the_system() -> None:
     assert "an injection" in answer.title
 
 
+def test_the_certainty_is_that_of_the_undisturbed_step() -> None:
+    disturbed = made.step(1, [latency(300)], budget_ns=20_000, disturb="irq:200us:7ms")
+    answer = answer_of(built(made.run([made.step(0, [latency(67)], budget_ns=200_000), disturbed])))
+    assert plain(answer.title).startswith("Not proven for the budget of 200 us")
+    assert "above 200 us" in text(answer.sure) and "certain" not in text(answer.sure)
+    alone = answer_of(built(made.run([disturbed, made.step(0, [latency(10)])])))
+    assert "20 us exceeded once" in text(alone.sure) and "certain" not in text(alone.sure)
+
+
 @pytest.mark.parametrize("rate", [1 / 12_000, 1_080_000.0, 1.0])
 def test_the_rate_of_a_command_is_one_that_is_accepted(rate: float) -> None:
     step = made.step(0, [latency(67)], budget_ns=150_000, rate_per_hour=rate)
@@ -129,7 +150,7 @@ def test_a_run_too_short_is_not_proven_and_says_how_long() -> None:
     assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
     assert "never exceeded, but the run is too short" in answer.title
     said = text(answer.sure)
-    assert said.startswith("0 of 60 000 wake-ups above 150 us in 1 min. ")
+    assert said.startswith("0 of 60 000 samples above 150 us in 1 min. ")
     assert "3 h needed to show that exceedances are rarer than 1 an hour" in said
     words = shlex.split(answer.sure_command)
     assert words[:3] == ["rtgauge", "run", "timer"]
@@ -287,7 +308,7 @@ def test_cycles_without_a_budget() -> None:
 @pytest.mark.parametrize(
     ("run", "why"),
     [
-        (timers(10, 18, 2000), "too few wake-ups"),
+        (timers(10, 18, 2000), "too few samples"),
         (made.run([made.step(0, [latency(10)])]), "not measured under load"),
         (made.run([made.step(0, [latency(10)], load="sched")]), "not measured idle"),
     ],
@@ -317,7 +338,9 @@ def test_a_long_run_needs_no_margin() -> None:
 def test_too_late_for_every_cycle() -> None:
     answer = answer_of(built(timers(100, 2100)))
     assert (answer.state, answer.tone) == (State.UNFIT, "fail")
-    assert plain(answer.title).endswith("too long even for a cycle of 10 ms")
+    assert plain(answer.title).endswith(
+        "too late for cycles up to 10 ms (latency above 2 ms, a fifth of it)"
+    )
 
 
 def test_without_real_time_priority() -> None:
@@ -549,7 +572,77 @@ def test_as_many_steps_are_listed_as_are_counted() -> None:
         run.steps.append(made.step(len(run.steps), [], name, header=None, end=None, state="failed"))
     run.steps.append(made.step(len(run.steps), [latency(1)], "clock-cost", role="calibration"))
     said = plain(answer_of(built(run)).missing)
-    assert said == "Not measured: 8 of 11 steps (a ×2, b, c, d, e ×2 and f)."
+    assert said == "Not measured: 8 of 10 steps (a ×2, b, c, d, e ×2 and f)."
+
+
+def test_a_calibration_without_results_is_counted() -> None:
+    run = timers(10, 18)
+    run.steps.append(
+        made.step(2, [], "clock-cost", role="calibration", header=None, end=None, state="failed")
+    )
+    said = plain(answer_of(built(run)).missing)
+    assert said.startswith("Not measured: 1 of 2 steps and 1 calibration (clock-cost)")
+
+
+@pytest.mark.parametrize(
+    ("reasons", "said"),
+    [
+        ("aa", ": a."),
+        ("aab", ": 2 because a; 1 because b."),
+        ("aabc", ": 2 because a; 1 because b; 1 for another reason."),
+        ("aabbcd", ": 2 because a; 2 because b; 2 for other reasons."),
+    ],
+)
+def test_each_reason_is_given_with_its_number_of_steps(reasons: str, said: str) -> None:
+    run = timers(10, 18)
+    for at, reason in enumerate(reasons, 2):
+        run.steps.append(
+            made.step(at, [], "x", header=None, end=None, state="failed", reason=reason)
+        )
+    assert plain(answer_of(built(run)).missing).endswith(f"(x ×{len(reasons)}){said}")
+
+
+def test_without_real_time_priority_an_exceedance_is_not_certain() -> None:
+    def sure(**more: Any) -> str:
+        step = made.step(0, [latency(100, **more)], budget_ns=50_000)
+        return text(answer_of(built(made.run([step]))).sure)
+
+    assert "That is certain: one exceedance is enough." in sure()
+    assert "exceeded" in sure(policy="other", priority=0)
+    assert "certain" not in sure(policy="other", priority=0)
+
+
+@pytest.mark.parametrize(
+    ("version", "build", "debian"),
+    [
+        ("#1 SMP PREEMPT_DYNAMIC Debian 6.12.9-1", None, True),
+        ("#31-Ubuntu SMP PREEMPT_DYNAMIC", None, True),
+        (
+            "#1 SMP PREEMPT_DYNAMIC PMX 6.8.12-1",
+            "Linux version 6.8.12-1-pve (gcc (Debian 12.2))",
+            False,
+        ),
+        (None, None, False),
+    ],
+)
+def test_a_kernel_that_can_preempt_more_is_booted_by_a_command(
+    version: str | None, build: str | None, debian: bool
+) -> None:
+    kernel = {"check": "preemption", "found": "none", "level": "error", "why": "it waits"}
+    kernel["remedy"] = "as a first step, boot with preempt=full; then boot a kernel of another kind"
+    step = made.step(0, [latency(100)], budget_ns=50_000, load="sched")
+    document = built(made.run([step], findings=[kernel]))
+    document["environment"]["kernel"] = {"version": version, "build": build}
+    first = answer_of(document).actions[0]
+    where = " (as root on the target, with GRUB)" if debian else ""
+    assert first.text.startswith(f"As a first step, boot with preempt=full{where}. Better, boot a")
+    assert first.command == (
+        "echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT preempt=full\"' "
+        ">> /etc/default/grub.d/rtgauge.cfg && update-grub && reboot"
+        if debian
+        else ""
+    )
+    assert first.again.startswith("rtgauge run timer")
 
 
 def test_chapters_without_any_step_are_named_in_place_of_their_steps() -> None:
@@ -751,14 +844,14 @@ def test_what_to_do_next_has_a_heading() -> None:
 @pytest.mark.parametrize(
     ("run", "scope"),
     [
-        (timers(10, 18), "Only the timer was measured."),
+        (timers(10, 18), "Only timer was measured."),
         (
             made.run([made.step(0, [latency(10)])]),
-            "Only the timer was measured, and only while idle.",
+            "Only timer was measured, and only while idle.",
         ),
         (
             made.run([made.step(0, [latency(10)], load="sched")]),
-            "Only the timer was measured, and only under load.",
+            "Only timer was measured, and only under load.",
         ),
         (made.run(_steps(1, 0, 2)), ""),
     ],
@@ -861,6 +954,67 @@ def test_the_picture_has_both_loads_the_maximum_and_the_budget() -> None:
     assert {"idle", "load sched", "max 18.0 us", "budget 150 us"} <= set(said)
 
 
+def test_idle_and_load_have_their_colours_in_every_picture() -> None:
+    def hues(*loads: str) -> list[str | None]:
+        steps = [made.step(at, [latency(9)], load=load) for at, load in enumerate(loads)]
+        svg = drawn(made.run(steps, findings=[]))
+        return [one.get("fill") for one in svg.iter() if plain("".join(one.itertext()))
+                in ("idle", "load sched") and one.tag.endswith("text")]  # fmt: skip
+
+    both = hues("idle", "sched")
+    assert len(set(both)) == 2
+    assert hues("idle") + hues("sched") == both
+
+
+def test_the_maximum_is_named_above_the_outline() -> None:
+    def height(near: int) -> float:
+        series = latency(100)
+        series.value[:near] = 90_000  # bins below the words
+        svg = drawn(made.run([made.step(0, [series])], findings=[]))
+        (found,) = [one for one in svg.iter() if plain("".join(one.itertext())) == "max 100 us"
+                    and one.tag.endswith("text")]  # fmt: skip
+        return float(found.get("y", ""))
+
+    assert height(4000) < height(40) < height(0)
+
+
+def test_what_changes_the_system_is_followed_by_a_measurement() -> None:
+    """As a command of its own, which is not that of an action before it."""
+    kernel = {"check": "preemption", "found": "voluntary", "level": "error", "why": "it waits"}
+    kernel["remedy"] = (
+        "as a first step, boot with preempt=full; then apt install image-rt, and boot it"
+    )
+    server = {"check": "fair-server", "found": "up to 50 ms", "level": "error", "why": "others run"}
+    server["remedy"] = "for f in /sys/a*/runtime; do echo 0 > $f; done"
+    step = made.step(0, [latency(100)], budget_ns=50_000, load="sched")
+    document = built(made.run([step], findings=[kernel, server]))
+    first, second = answer_of(document).actions[:2]
+    assert first.command == "apt install image-rt" and first.again.startswith("rtgauge run timer")
+    assert second.command == server["remedy"] and not second.again
+    assert (
+        second.gain == "others run" and "As root on the target, until its next boot" in second.text
+    )
+    document["target"] = "lab:x86_64-stock"
+    document["environment"]["lab"] = {"mode": "counted"}
+    assert "--target lab:x86_64-rt" in answer_of(document).actions[0].command
+
+
+def test_what_finds_the_cause_of_a_late_answer_is_a_command() -> None:
+    step = made.step(0, [latency(20, 1000, name="response")], budget_ns=150_000)
+    step.header.parameters["timeout"] = stream.Parameter(None, "5ms")  # type: ignore[union-attr,index]
+    answer = answer_of(built(made.run([step], findings=[])))
+    assert answer.cause_command == "rtgauge run timer --explain"
+    assert "this system" in answer.cause_hint
+
+
+def test_a_run_under_load_is_long_enough_for_the_verdict() -> None:
+    step = made.step(0, [latency(20, 1000)], budget_ns=150_000)
+    step.header.parameters["for"] = stream.Parameter("1s", "1s")  # type: ignore[union-attr,index]
+    actions = answer_of(built(made.run([step], findings=[]))).actions
+    (loaded,) = [one.command for one in actions if one.text == "Measure under load"]
+    assert "--for 3h" in loaded
+
+
 def test_a_budget_far_away_is_in_the_caption() -> None:
     run: Any = timers(10, 18, budget_ns=10_000_000)
     figure = answer_figure(model.analyse([run]), 0)
@@ -888,3 +1042,66 @@ def test_every_coloured_element_has_a_class() -> None:
 
 def test_without_a_sample_there_is_no_picture() -> None:
     assert answer_figure(model.analyse([made.run([])]), 0) is None  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("with_timer", [False, True])
+def test_latency_is_missing_only_from_an_evaluation_that_asks_for_it(
+    rtgauge: Callable[..., Result], with_timer: bool
+) -> None:
+    only = "pendulum,telescope" + (",timer" if with_timer else "")
+    words = ("--target", "fake", "--for", "1s", "--only", only, "-o", "run.json")
+    assert rtgauge("evaluate", *words).code == 0
+    (run,) = json.loads(Path("run.json").read_text())["runs"]
+    grids = {step["measurement"] for step in run["steps"] if step["time_grid"]}
+    assert grids == ({"timer"} if with_timer else set())
+    for test in run["tests"]:
+        test.update(result="pass", known_limitation=None)
+    (sound,) = [step for step in run["steps"] if step["measurement"] == "pendulum"]
+    for step in run["steps"]:
+        if step["measurement"] == "timer":
+            step["state"] = "skipped"
+        if step["measurement"] == "telescope":
+            step["chapter"] = "Another chapter"
+    run["steps"] += [{**sound, "step": 100 + at} for at in range(9)]
+    run["series"] = [one for one in run["series"] if one["step"] == sound["step"]]
+    answer = answer_of(run)
+    assert (answer.state is State.UNMEASURED) == with_timer
+    assert ("timer skipped" in answer.title) == with_timer
+
+
+def test_an_evaluation_is_measured_again_with_its_options(
+    rtgauge: Callable[..., Result],
+) -> None:
+    given = (
+        "--target", "fake", "--samples", "2000", "--core", "linux", "--cpu", "1", "--load", "cpu",
+        "--prepare", "--budget", "10us", "--rate", "1000/h", "--thorough",
+        "--only", "timer,pendulum", "--skip", "pendulum",
+    )  # fmt: skip
+    assert rtgauge("evaluate", *given, "-o", "run.json").code in (0, 3)
+    data = Data(json.loads(Path("run.json").read_text())["runs"][0])
+    again = shlex.split(repeated_command(data))
+    assert again == ["rtgauge", "evaluate", *given] and shlex.split(raised_command(data)) == again
+    board = shlex.split(on_the_board(data))
+    assert board == ["rtgauge", "evaluate", "--target", BOARD, *given[2:]]
+    planned = rtgauge(*again[1:], "--dry-run", "--json").json()
+    assert [one["budget_ns"] for one in planned["steps"]] == [None, 10_000, 10_000]
+    assert planned["options"] == data.run["plan"]["options"]
+
+
+def test_the_options_of_an_evaluation_are_only_those_of_its_command(
+    rtgauge: Callable[..., Result],
+) -> None:
+    words = ("--target", "fake", "--only", "timer", "--for", "1s", "-o", "run.json")
+    rtgauge("evaluate", *words, "--budget", "10us", "--rate", "1000/h")
+    (run,) = json.loads(Path("run.json").read_text())["runs"]
+    run["plan"]["options"] |= {"agent": "evil", "load-cmd": "evil", "cpu": 1, "core": ["linux"]}
+    run["plan"]["options"] |= {"skip": True, "prepare": "yes"}
+    command = "rtgauge evaluate --target fake --for 1s --prepare yes --budget 10us --rate 1000/h"
+    assert repeated_command(Data(run)) == f"{command} --only timer"
+    run["plan"]["options"] = {"for": "--agent=./evil", "prepare": True}
+    command = "rtgauge evaluate --target fake --for=--agent=./evil --prepare"
+    assert repeated_command(Data(run)) == command
+    assert named_agent(command.split()) is None
+    del run["plan"]["options"]  # as in a run of an earlier version
+    command = "rtgauge evaluate --target fake --budget 10us --rate 1000/h"
+    assert repeated_command(Data(run)) == command

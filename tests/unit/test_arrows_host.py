@@ -35,7 +35,7 @@ ARROWS: Mapping[str, str] = {
     # The model is data that reports read, too; the rest finds causes.
     "causes.model": "",
     "causes.blame": "causes.model",
-    "causes.tracefs": "causes.model causes.blame errors store stream text units",
+    "causes.tracefs": "causes.model causes.blame errors facts store stream text units",
     "causes": "causes.model causes.blame causes.tracefs errors clock lab stream store target units"
     " text",
     "engine": "errors facts catalogue plan target store stream stats audit units text",
@@ -43,8 +43,8 @@ ARROWS: Mapping[str, str] = {
     " units text",
     "report.pictures": "report.results causes.model errors stats store stream units text",
     "report.sets": "report.pictures report.results errors facts stats units text",
-    "report.document": "report.sets report.pictures report.results causes.model errors stats units"
-    " text",
+    "report.document": "report.sets report.pictures report.results causes.model errors options"
+    " stats units text",
     "report.render": "report.document report.sets report.pictures report.results causes.model"
     " errors facts stats units text",
     "report": "report.render report.document report.sets report.pictures report.results errors"

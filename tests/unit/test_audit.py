@@ -762,7 +762,7 @@ CASES = [
         "sleep-states",
         "warning",
         {CPU + "cpu{0-3}/cpuidle/state2/disable": "0"},
-        why="while rtgauge measures it keeps them off",
+        why="rtgauge prevents them while it measures",
     ),
     Case(
         "sleep-states",

@@ -120,7 +120,7 @@ CASES = [
                                 CPU + "cpu{0-3}/cpuidle/state2/disable": "0"}, "nohlt"),
     Case("thermal", "note", {CPU + "cpu{0-3}/thermal_throttle/core_throttle_count": None,
                              CPU + "cpu{0-3}/thermal_throttle/package_throttle_count": None},
-         "unknown", why="no counter"),
+         "unknown", why="does not count it"),
     Case("smi", "note", {"agent.smi_count": 812}, "812 since boot", "hwlat"),
     Case("smi", "note", {"agent.smi_count": None}, "unknown", "modprobe msr"),
     Case("smi", "note", {"agent.smi_count": 0,
@@ -193,7 +193,7 @@ CASES = [
     # boot-parameters
     Case("boot-parameters", "ok", {}, "isolcpus=managed_irq,domain,2-3, nohz_full=2-3"),
     Case("boot-parameters", "ok", {CMDLINE: "quiet", CPU + "isolated": "", CPU + "nohz_full": ""},
-         "none that sets"),
+         "no parameter isolates"),
     Case("boot-parameters", "warning", {CPU + "nohz_full": "1-3"}, "CPU 1 without tick",
          "isolcpus=managed_irq,domain,1-3"),
     Case("boot-parameters", "warning", {CPU + "nohz_full": ""}, "nohz_full without effect",
@@ -218,7 +218,7 @@ CASES = [
     Case("kernel-work", "ok", {WORKQUEUES: "f"}, "during the run", run={WORKQUEUES: "00000003"}),
     Case("kernel-work", "note", {WORKQUEUES: "ffffffff,ffffffff", CPU + "online": "0-63"},
          "on CPU 1", "echo ffffffff,fffffffd >", cpus=(1,)),
-    Case("kernel-work", "warning", {"/sys/kernel/rcu_expedited": "1"}, "hurried", "rcu_normal"),
+    Case("kernel-work", "warning", {"/sys/kernel/rcu_expedited": "1"}, "expedited", "rcu_normal"),
     Case("kernel-work", "note", {"/sys/kernel/rcu_expedited": None}, "unknown"),
     Case("kernel-work", "note", {WORKQUEUES: None}, "unknown"),
     # watchdogs
@@ -236,7 +236,7 @@ CASES = [
     # memory
     Case("swap", "note", {"/proc/swaps": SWAPS}, "/dev/zram0", "mlockall"),
     Case("swap", "warning", {}, "1024 MiB in use", base="laptop"),
-    Case("swap", "ok", {"/proc/swaps": None, "/proc/meminfo": "MemTotal: 64 kB"}, "nor any supp"),
+    Case("swap", "ok", {"/proc/swaps": None, "/proc/meminfo": "MemTotal: 64 kB"}, "no supp"),
     Case("swap", "note", {"/proc/swaps": None, "/proc/meminfo": None}, "unknown"),
     Case("huge-pages", "ok", {THP: "always madvise [never]"}, "never"),
     Case("huge-pages", "ok", {THP: "always [madvise] never"}, "madvise"),

@@ -41,7 +41,7 @@ class Board(FakeTarget):
 
 
 def go_on() -> bool:
-    """Nobody stops it."""
+    """It is not stopped."""
     return False
 
 

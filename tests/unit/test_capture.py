@@ -390,7 +390,7 @@ def test_a_row_for_each_change_of_regular_events(
     # without an earlier row, the first change is not seen as one
     first = 0 if "0.000000000" in head else 1
     assert list(found.values()) == pytest.approx(delays[first:], abs=1)
-    with pytest.raises(UsageError, match="times of their own") as error:
+    with pytest.raises(UsageError, match="not evenly spaced") as error:
         import_capture(store, path, replace(wanted, samplerate=sessions.parse_rate("1GHz")))
     assert "--samplerate" in error.value.remedy
 
@@ -418,7 +418,7 @@ def test_one_channel_does_not_answer_itself(store: Store, tmp_path: Path) -> Non
 def test_columns_without_time_need_a_rate(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(table([tuple(row) for row in scope_rows().tolist()], "{:.2f}"))
-    with pytest.raises(UsageError, match="how often it was sampled") as error:
+    with pytest.raises(UsageError, match="neither times nor a sample rate") as error:
         import_capture(store, path, Wanted(event="1", answer="2"))
     assert "--samplerate" in error.value.remedy
     wanted = Wanted(event="1", answer="2", samplerate=sessions.parse_rate("2MHz"))

@@ -2,6 +2,7 @@
 """Causes: the model, its JSON form, and its way from the store into the results."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,9 @@ def test_causes_of_a_run_reach_the_results_without_altering_the_run(tmp_path: Pa
     (folder / CAUSES).write_text('{"version": 9}')
     with pytest.raises(StoreError, match="version 9"):
         build([run])
+    damaged = document_of(run.id, [CAUSE])
+    damaged["causes"][0]["segments"] = 7
+    (folder / CAUSES).write_text(json.dumps(damaged))
+    with pytest.raises(StoreError, match=re.escape(str(folder / CAUSES))) as caught:
+        build([run])
+    assert "remove this file" in caught.value.remedy

@@ -23,7 +23,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import report_runs
 import streams
+from counted import lines_of
+from rtgauge.causes.blame import blame
 from rtgauge.causes.model import CERTAINTIES, CLASSES
 from rtgauge.causes.tracefs import kept_of
 from rtgauge.causes.tracefs.pages import (
@@ -37,7 +40,8 @@ from rtgauge.causes.tracefs.pages import (
     read_layout,
     read_page,
 )
-from rtgauge.causes.tracefs.segments import Sample, segments_of
+from rtgauge.causes.tracefs.segments import Sample, segments_of, woken_elsewhere
+from rtgauge.report.results import model
 from rtgauge.store.samples import StoredStep
 from rtgauge.stream import RecordType
 
@@ -177,16 +181,22 @@ TARGET: Final = 50
 ORDINARY: Final = 77
 
 
-def switch(us: float, before: int, after: int, prio: int = 120, state: int = 0) -> Event:
+def switch(
+    us: float, before: int, after: int, prio: int = 120, *, state: int = 0, prev_prio: int = 120
+) -> Event:
     fields: dict[str, int | str] = {
-        "prev_comm": f"t{before}", "prev_pid": before, "prev_prio": 120, "prev_state": state,
+        "prev_comm": f"t{before}", "prev_pid": before, "prev_prio": prev_prio, "prev_state": state,
         "next_comm": f"t{after}", "next_pid": after, "next_prio": prio,
     }  # fmt: skip
     return Event(DUE + int(us * 1000), "sched/sched_switch", before, IRQS_OFF, 2, fields)
 
 
-def waking(us: float, pid: int, flags: int = IRQS_OFF | HARDIRQ) -> Event:
-    fields: dict[str, int | str] = {"comm": "target", "pid": TARGET, "prio": 19, "target_cpu": 0}
+def waking(
+    us: float, pid: int, flags: int = IRQS_OFF | HARDIRQ, *, woken: int = TARGET, prio: int = 19
+) -> Event:
+    fields: dict[str, int | str] = {
+        "comm": f"t{woken}", "pid": woken, "prio": prio, "target_cpu": 0
+    }  # fmt: skip
     return Event(DUE + int(us * 1000), "sched/sched_waking", pid, flags, 2, fields)
 
 
@@ -291,9 +301,211 @@ def test_a_lock_has_the_task_that_held_it() -> None:
     sample = Sample(DUE, DUE + 95_000, TARGET, 0, 1 << 62)
     segments, _ = segments_of(sample, sorted(events, key=lambda event: event.time_ns))
     (lock,) = [one for one in segments if one.kind == "lock"]
-    assert lock.length_ns == 80_000
+    assert lock.length_ns == 81_000  # until the task runs
     assert lock.owner is not None
     assert lock.owner.pid == 60
+
+
+WAKER: Final = 15
+
+
+def test_a_lock_that_the_waking_thread_waits_for_has_its_owner() -> None:
+    """A thread for timers (PREEMPT_RT) waits for a lock before it wakes the measured task. The
+    owner was preempted by a task of lower priority than the measured one, and by one of higher."""
+    events = [
+        switch(-100, 1, ORDINARY),
+        timer(1, "entry"),
+        waking(2, ORDINARY, woken=WAKER, prio=98),
+        timer(3, "exit"),
+        switch(5, ORDINARY, WAKER, 98),
+        softirq(6, "entry", WAKER),
+        switch(10, WAKER, ORDINARY, 98, state=2, prev_prio=98),
+        switch(40, ORDINARY, 60, 9),
+        switch(60, 60, ORDINARY, 98),
+        waking(90, ORDINARY, IRQS_OFF, woken=WAKER, prio=98),
+        switch(91, ORDINARY, WAKER, 98),
+        waking(94, WAKER, IRQS_OFF | SOFTIRQ),
+        switch(95, WAKER, TARGET, 19, prev_prio=98),
+    ]
+    sample = Sample(DUE, DUE + 97_000, TARGET, 0, 1 << 62, 8000, threaded=True)
+    segments, rest = segments_of(sample, events)
+    assert rest == 0
+    assert [(one.kind, one.length_ns // 1000, one.owner and one.owner.pid) for one in segments] == [
+        ("interrupt", 1, None),
+        ("interrupt", 2, None),
+        ("switch", 2, None),
+        ("switch", 1, None),
+        ("softirq", 4, None),
+        ("lock", 30, ORDINARY),
+        ("higher-priority", 20, None),
+        ("lock", 31, ORDINARY),
+        ("softirq", 4, None),
+        ("return", 2, None),
+    ]
+    # a thread that was only preempted waits for nothing
+    events[6] = switch(10, WAKER, ORDINARY, prev_prio=98)
+    segments, rest = segments_of(sample, events)
+    assert "lock" not in {one.kind for one in segments}
+    assert ("preemption-off", 30_000) in {(one.kind, one.length_ns) for one in segments}
+
+
+def test_a_lock_whose_owner_does_not_run_still_has_it() -> None:
+    events = [
+        *path(1),
+        switch(10, TARGET, 60, 120, state=2),
+        switch(40, 60, 61, 120),
+        waking(90, 61, IRQS_OFF),
+        switch(91, 61, TARGET, 19),
+    ]
+    sample = Sample(DUE, DUE + 95_000, TARGET, 0, 1 << 62)
+    segments, _ = segments_of(sample, sorted(events, key=lambda event: event.time_ns))
+    locks = [one for one in segments if one.kind == "lock"]
+    assert [
+        (one.length_ns, one.task and one.task.pid, one.owner and one.owner.pid) for one in locks
+    ] == [(30_000, 60, 61), (51_000, 61, 61)]
+
+
+def waited(events: Sequence[Event], us: int, *, threaded: bool = False) -> tuple[set[str], str]:
+    """The classes of a sample that ends 5 µs after the wait, and its blame. No owner is idle."""
+    sample = Sample(DUE, DUE + (us + 5) * 1000, TARGET, 0, 1 << 62, 2000, threaded)
+    segments, rest = segments_of(sample, sorted(events, key=lambda event: event.time_ns))
+    assert sum(one.length_ns for one in segments) + rest == (us + 5) * 1000
+    assert all(one.owner is None or one.owner.pid for one in segments)
+    return {one.kind for one in segments}, blame(segments, (us + 5) * 1000, 2000)[0]
+
+
+@pytest.mark.parametrize("interrupted", [0, ORDINARY])
+@pytest.mark.parametrize("waker", ["softirq", "task"])
+def test_a_softirq_of_an_interrupt_is_not_a_lock(interrupted: int, waker: str) -> None:
+    """It runs in the task that the interrupt found, also in the owner of a lock."""
+    events = [
+        *path(1),
+        switch(10, TARGET, interrupted, state=1),
+        timer(50, "entry", interrupted),
+        timer(51, "exit", interrupted),
+        softirq(52, "entry", interrupted),
+        softirq(1052, "exit", interrupted),
+        waking(1050 if waker == "softirq" else 1055, interrupted, SOFTIRQ * (waker == "softirq")),
+        switch(1060, interrupted, TARGET, 19),
+    ]
+    kinds, blamed = waited(events, 1060)
+    assert blamed == "a softirq ran: TASKLET (1000.000 of 1065.000 µs)"
+    if waker == "softirq":
+        assert "lock" not in kinds
+    # the owner of a lock runs them in a thread, where it can be preempted
+    if waker == "task" and interrupted:
+        _, blamed = waited(events, 1060, threaded=True)
+        assert blamed == "waited for a lock, held by t77 (1049.000 of 1065.000 µs)"
+
+
+@pytest.mark.parametrize("running", [0, 60])
+def test_a_wait_that_an_interrupt_ends_is_not_for_a_lock(running: int) -> None:
+    events = [
+        *path(1),
+        switch(10, TARGET, running, state=1),
+        timer(500, "entry", running),
+        waking(501, running),
+        timer(502, "exit", running),
+        switch(503, running, TARGET, 19),
+    ]
+    kinds, blamed = waited(events, 503)
+    assert kinds == {"interrupt", "switch", "return"}
+    assert blamed == "not seen: 490.000 of 508.000 µs is not explained"
+
+
+@pytest.mark.parametrize("state", [2, 0x80])  # for a device, or for work
+def test_a_waking_thread_that_waits_for_an_interrupt_waits_for_no_lock(state: int) -> None:
+    events = [
+        switch(-100, 1, 0),
+        timer(1, "entry", 0),
+        waking(2, 0, woken=WAKER, prio=120),
+        timer(3, "exit", 0),
+        switch(4, 0, WAKER),
+        switch(10, WAKER, 0, state=state),
+        timer(800, "entry", 0),
+        waking(801, 0, woken=WAKER, prio=120),
+        timer(802, "exit", 0),
+        switch(803, 0, WAKER),
+        waking(810, WAKER, 0),
+        switch(811, WAKER, TARGET, 19),
+    ]
+    kinds, blamed = waited(events, 810)
+    assert "lock" not in kinds
+    assert blamed == "not seen: 790.000 of 815.000 µs is not explained"
+
+
+def test_a_lock_that_another_cpu_gives_back_has_no_owner() -> None:
+    """The trace of this CPU does not have the wake-up. The task that ran here is not the owner."""
+    events = [*path(1), switch(10, TARGET, 60, state=2), switch(500, 60, TARGET, 19)]
+    assert waited(events, 500)[1] == "waited for a lock (490.000 of 505.000 µs)"
+    before = [
+        *path(1),
+        *(switch(5, TARGET, 60, state=2), waking(10, 60, 0), switch(11, 60, TARGET, 19)),
+    ]
+    events = [*before, switch(15, TARGET, 61, state=2), switch(500, 61, TARGET, 19)]
+    assert waited(events, 500)[1] == "waited for a lock (485.000 of 505.000 µs)"
+
+
+@pytest.mark.parametrize("asleep", [False, True])
+def test_a_thread_that_runs_when_it_is_due_may_wait_for_a_lock(asleep: bool) -> None:
+    """Its first wake-up is that of the owner. If an interrupt wakes it, it went to sleep."""
+    end = 830 if asleep else 820
+    interrupt = [timer(end - 10, "entry", 60), timer(end + 2, "exit", 60)]
+    events = [
+        switch(-100, 1, TARGET, 19),
+        switch(10 if asleep else 300, TARGET, 60, state=1),
+        waking(end, 60, HARDIRQ if asleep else 0),
+        *(interrupt if asleep else ()),
+        switch(end + 4, 60, TARGET, 19),
+    ]
+    kinds, blamed = waited(events, end + 4)
+    if asleep:
+        assert "lock" not in kinds
+        assert blamed.startswith("interrupts were off")
+    else:
+        assert kinds == {"return", "lock"}
+        assert blamed == "waited for a lock, held by t60 (524.000 of 829.000 µs)"
+
+
+def test_a_task_that_an_older_kernel_preempted_does_not_wait() -> None:
+    """Up to 4.13, tracefs reports 0x1000 for the state of a task that was preempted."""
+    events = [*path(1), switch(10, TARGET, 60, 9, state=0x1000), switch(500, 60, TARGET, 19)]
+    assert "higher or equal priority ran: t60" in waited(events, 500)[1]
+
+
+def chain(tasks: int, waits: int) -> tuple[Sample, list[Event]]:
+    """Tasks of which each wakes the next one, and the last one the measured one, which then waits
+    for locks."""
+    events = [switch(-1, 1, 1000)]
+    for task in range(1000, 1000 + tasks):
+        us = (task - 1000) * 3
+        events += [
+            waking(us, task, 0, woken=task + 1),
+            switch(us + 1, task, task + 1),
+        ]
+    events.append(waking(us := tasks * 3, 1000 + tasks, 0))
+    events.append(switch(us + 1, 1000 + tasks, TARGET, 19))
+    for at in range(us + 2, us + 2 + 3 * waits, 3):
+        events += [
+            switch(at, TARGET, 60, state=2),
+            waking(at + 1, 60, 0),
+            switch(at + 2, 60, TARGET, 19),
+        ]
+    end_us = us + 2 + 3 * waits
+    return Sample(DUE, DUE + end_us * 1000, TARGET, 0, 1 << 62), events
+
+
+@pytest.mark.parametrize("shape", [(1, 0), (0, 1)])
+def test_the_work_for_a_sample_is_in_proportion_to_its_events(shape: tuple[int, int]) -> None:
+    """A bundle from elsewhere may have a quarter of a million. Lines of code are counted."""
+
+    def work(size: int) -> int:
+        sample, events = chain(size * shape[0], size * shape[1])
+        return lines_of(lambda: segments_of(sample, events)) + lines_of(
+            lambda: woken_elsewhere(sample, events)
+        )
+
+    assert work(800) < 2.2 * work(400)
 
 
 def test_the_function_that_an_interrupt_found() -> None:
@@ -306,6 +518,34 @@ def test_the_function_that_an_interrupt_found() -> None:
     assert [one[3] for one in found if one[0] == "interrupts-off"] == ["busy"]
     assert [one[3] for one in found if one[0] == "preemption-off"] == ["busy"]
     assert [one[3] for one in found if one[0] in ("return", "switch")] in ([""], ["", ""])
+
+
+@pytest.mark.parametrize("interrupt", [True, False])
+def test_a_wake_up_from_another_cpu_is_not_blamed_on_this_one(interrupt: bool) -> None:
+    """The timer of a CPU with nohz_full may expire on another one, which then wakes the thread.
+    This CPU polls, or hears of it by an interrupt. What was before it cannot be seen."""
+    told = [
+        Event(DUE + us * 1000, f"irq_vectors/reschedule_{end}", 0, IRQS_OFF | HARDIRQ, 0, {})
+        for us, end in ((180, "entry"), (181, "exit"))
+    ]
+    events = [
+        switch(-100, TARGET, 0, state=1),
+        idle(-90, 3),
+        *(told if interrupt else ()),
+        idle(182, 2**32 - 1),
+        switch(184, 0, TARGET, 19),
+    ]
+    sample = Sample(DUE, DUE + 190_000, TARGET, 0, 1 << 62, 8_000)
+    segments, rest = segments_of(sample, events)
+    assert rest == (180_000 if interrupt else 184_000)
+    assert {one.kind for one in segments} <= {"interrupt", "switch", "return"}
+    assert woken_elsewhere(sample, events) == DUE + rest
+    # one that was woken here, or that did not sleep, is explained
+    awake = [switch(-100, TARGET, ORDINARY), switch(184, ORDINARY, TARGET, 19)]
+    for others in ([*events[:2], waking(181, 0), *events[2:]], awake):
+        others.sort(key=lambda event: event.time_ns)
+        assert woken_elsewhere(sample, others) is None
+        assert segments_of(sample, others)[1] == 0
 
 
 def test_a_sample_of_a_handler() -> None:
@@ -580,6 +820,11 @@ def test_a_step_that_could_not_be_traced_has_the_reason(tmp_path: Path) -> None:
     step = stored(tmp_path, [{"part": "lost", "reason": "no tracefs", "remedy": "mount it"}])
     kept = kept_of(step)
     assert kept.added_ns is None
+    run = report_runs.run([step])  # type: ignore[list-item]
+    (found,) = model.build([run])["runs"][0]["steps"]  # type: ignore[list-item]
+    assert "explain_ns" not in found["load"]
+    texts = [one["text"] for one in found["events"]]
+    assert "--explain: no tracefs. To explain samples: mount it." in texts
     assert [(one.reason, one.remedy) for one in kept.lost] == [("no tracefs", "mount it")]
     assert list(kept.causes(step, {})) == []
 

@@ -179,7 +179,7 @@ def test_the_help_of_a_measurement_shows_its_own_options(rtgauge: Run) -> None:
         (["run", "timer", *QUICK, "--prepare", "--keep-settings"], "keep its settings", "leave"),
         (["run", "timer", *QUICK, "--hours", "1"], "unknown option '--hours'", ""),
         (["run", "timer-quick", "--target", "fake", "--hours", "1"], "no step", "share = 1"),
-        (["run", "timer-study", *QUICK, "--hours", "1"], "both --hours and --for", "leave one"),
+        (["run", "timer-study", *QUICK, "--hours", "1"], "both --hours and --for", "omit one"),
         (["run", "timer-study", "--target", "fake", "--hours", "0"], "cannot last 0 hours", "0.5"),
         (["run", "timer-study", "--target", "fake", "--hours", "nan"], "cannot last nan hours", ""),
         (["run", "timer-study", "--target", "fake", "--hours", "x"], "'x' is not a number", "8"),
@@ -265,6 +265,8 @@ def test_a_known_limitation_leaves_the_code_as_it_is(rtgauge: Run) -> None:
         ("fake:known-limitation", (), 0),
         ("fake:verdict-fails", (), 3),
         ("fake:unprivileged", (), 77),
+        ("fake:unprivileged", ("--only", "timer"), 77),
+        ("fake:unprivileged", ("--skip", "timer"), 0),
         ("fake:skipped", (), 77),
         ("fake:fails", (), 1),
     ],
@@ -372,7 +374,7 @@ def test_a_plan_s_steps_that_mark_nothing_are_measured_without() -> None:
 def test_evaluate(rtgauge: Run) -> None:
     done = rtgauge("evaluate", "--target", "fake", "--for", "1s")
     assert done.code == 0
-    assert "5 steps in 1 chapter, about 6.0 s\n" in done.err
+    assert "4 steps and 1 calibration in 1 chapter, about 6.0 s\n" in done.err
     # each step has its line when it ends
     assert done.err.splitlines()[1].startswith("run ")
     first = Path("rtgauge-report-fake-2024-01-01.html")
@@ -566,10 +568,10 @@ def test_check(rtgauge: Run) -> None:
 def test_check_shows_the_worst_first_and_remedies_on_lines_of_their_own(rtgauge: Run) -> None:
     lines = rtgauge("check", "--target", "fake:untuned").out.splitlines()
     headings = [line.split(":")[0] for line in lines if line and line[0] != " "]
-    assert headings[:-1] == ["Errors", "Warnings", "Notes", "As real time wants it"]
+    assert headings[:-1] == ["Errors", "Warnings", "Notes", "Suitable for real time"]
     assert sum(line.startswith("    -> ") for line in lines) == sum(
         line.startswith("  ") and line[2] != " "
-        for line in lines[: lines.index("As real time wants it")]
+        for line in lines[: lines.index("Suitable for real time")]
     )
 
 
@@ -966,6 +968,20 @@ def test_chapters_and_measurements_can_be_chosen(rtgauge: Run) -> None:
     assert done.code == 2 and "no step" in done.err
 
 
+def test_a_load_replaces_that_of_the_steps_under_load(rtgauge: Run) -> None:
+    def loads(*words: str) -> list[str]:
+        done = rtgauge("evaluate", "--target", "fake", "--dry-run", "--json", *words)
+        return [str(step["load"]) for step in done.json()["steps"] if step["role"] == "measurement"]
+
+    usual, wanted = loads(), loads("--load", "sched:groups=2")
+    assert wanted != usual
+    assert wanted == ["idle" if load == "idle" else wanted[1] for load in usual]
+    assert "groups=2" in wanted[1]
+    for text in ("idle", " idle"):
+        idle = rtgauge("evaluate", "--target", "fake", "--dry-run", "--load", text)
+        assert idle.code == 2 and "rtgauge run timer --load idle" in idle.err
+
+
 def test_a_dry_run_measures_nothing_and_shows_lengths(rtgauge: Run) -> None:
     done = rtgauge("evaluate", "--target", "fake", "--for", "7s", "--dry-run")
     assert done.code == 0
@@ -979,7 +995,7 @@ def test_an_interrupted_evaluation_is_resumed_by_another_run_of_its_study(
 ) -> None:
     words = ("evaluate", "--target", "fake", "-o", "all.json")
     asked = rtgauge(*words, "--resume")
-    assert asked.code == 2 and "fake was not evaluated yet" in asked.err
+    assert asked.code == 2 and "the store has no evaluation of fake that" in asked.err
     given = ("--for", "1s", "--budget", "1s", "--label", "board", "--skip", "telescope")
     carried_out = Run_._step
 
@@ -1017,6 +1033,28 @@ def test_an_interrupted_evaluation_is_resumed_by_another_run_of_its_study(
     assert asked.code == 2 and "is complete" in asked.err
     asked = rtgauge("evaluate", "--target", "fake:late", "--resume", first["id"])
     assert asked.code == 2 and "--target fake" in asked.err
+
+
+def test_resumed_evaluation_omits_what_the_core_does_not_offer(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried_out = Run_._step
+
+    def step(self: Run_, index: int, planned: PlannedStep, interruption: Any) -> Ended:
+        interruption.count = int(index == 3)
+        return carried_out(self, index, planned, interruption)
+
+    words = ("evaluate", "--target", "fake", "-o", "all.json")
+    with monkeypatch.context() as patch:
+        patch.setattr(Run_, "_step", step)
+        assert rtgauge(*words, "--core", "cobalt", "--for", "1s").code == 4
+    (first,) = json.loads(Path("all.json").read_text())["runs"]
+    offered = [step for step in first["steps"] if not step["not_on_core"]]
+    assert any(step["state"] == "skipped" for step in first["steps"] if step["not_on_core"])
+    left = [step for step in offered if step["state"] != "complete"]
+    planned = rtgauge(*words, "--resume", "--dry-run", "--json").json()["steps"]
+    again = [step["measurement"] for step in planned if step["role"] == "measurement"]
+    assert again == [step["measurement"] for step in left if step["role"] == "measurement"]
 
 
 def test_a_command_is_not_described(rtgauge: Run) -> None:

@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from conftest import Result
 from rtgauge.cli import brief
+from rtgauge.cli.main import COMMANDS, _has_store, cli
 from rtgauge.report.document import answer
+from rtgauge.report.results.again import _WITHOUT_STORE, with_store
 from rtgauge.store import Store, numbers
 from rtgauge.store.identity import new_run_id
 
@@ -47,6 +52,9 @@ def test_filters_of_the_list(rtgauge: Run) -> None:
     short = rtgauge("runs", "-n", "1")
     assert [line.split()[0] for line in short.out.splitlines()] == ["RUN", "#3"]
     assert short.err == "and 2 earlier ones: rtgauge runs --limit 0\n"
+    place = str(Path(os.environ["XDG_DATA_HOME"], "rtgauge"))
+    named = rtgauge("runs", "-n", "1", "--store", place)
+    assert named.err == f"and 2 earlier ones: rtgauge runs --limit 0 --store {place}\n"
     for wrong in (("--since", "soon"), ("--limit", "-1"), ("--state", "good")):
         assert rtgauge("runs", *wrong).code == 2
     numbers_told = [one["number"] for one in rtgauge("runs", "--json").json()["runs"]]
@@ -157,6 +165,37 @@ def test_without_a_command(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "\x1b" not in done.out
 
 
+def test_without_a_command_for_another_store(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("rtgauge.cli.status._machine", lambda: "PREEMPT_RT; ready")
+    place = str(tmp_path / "other store")
+    measure(rtgauge, "--label", "here")
+    measure(rtgauge, "--label", "there", "--store", place)
+    done = rtgauge("--store", place)
+    assert done.code == 0
+    assert "Last run  #1 on fake (there)" in done.out and "1 run in" in done.out
+    after = done.out.partition("Next:\n")[2].splitlines()
+    of_rtgauge = [one for one in after if "rtgauge " in one and "--help" not in one]
+    assert len(of_rtgauge) == 3
+    for one in of_rtgauge:
+        assert f" --store '{place}'" in one
+    assert "(here)" in rtgauge().out
+    for command in ("runs", "evaluate"):
+        before = rtgauge("--store", place, command)
+        assert before.code == 2
+        remedy = f"put it after the command: rtgauge {command} --store '{place}'"
+        assert remedy in " ".join(before.err.split())
+
+
+@pytest.mark.parametrize("command", ["check", "describe", "lab"])
+def test_a_command_without_a_store_is_not_given_one(rtgauge: Run, command: str) -> None:
+    refused = rtgauge("--store", "other", command)
+    assert refused.code == 2
+    assert f"the command {command} has no option --store" in refused.err
+    assert f"rtgauge {command} --store" not in refused.err
+
+
 def test_a_machine_that_cannot_be_looked_at(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from rtgauge.errors import TargetError  # noqa: PLC0415
 
@@ -188,3 +227,58 @@ def test_a_run_of_an_hour_and_a_half(rtgauge: Run) -> None:
     run = rtgauge("run", "timer", *words).json()["runs"][0]
     counts = {(one["count"], one["missed"]) for one in run["series"] if one["name"] == "latency"}
     assert {count + missed for count, missed in counts} == {5400}
+
+
+@pytest.mark.parametrize("words", [("run", "timer"), ("evaluate", "--only", "timer"), ("show",)])
+def test_what_to_do_next_is_in_the_same_store(rtgauge: Run, words: tuple[str, ...]) -> None:
+    measure(rtgauge)
+    measure(rtgauge, "--store", "other place")
+    given = () if words == ("show",) else (*QUICK, "-o", "r.json")
+    done = rtgauge(*words, *given, "--store", "other place")
+    after = done.out.partition("What to do next")[2].splitlines()
+    commands = [one for one in after if re.match(r" *rtgauge (run|evaluate|explain) ", one)]
+    assert commands and "--store 'other place'" in " ".join(after)
+    assert done.out.count("--store 'other place'") >= len(commands)
+    usual = rtgauge(*words, *given)
+    assert "What to do next" in usual.out and "--store" not in usual.out
+
+
+@pytest.mark.parametrize(
+    ("command", "changed"),
+    [
+        ("rtgauge show", "rtgauge show --store 'a b'"),
+        ("rtgauge runs # its progress", "rtgauge runs --store 'a b' # its progress"),
+        (
+            "rtgauge run timer --load-cmd 'x # y'",
+            "rtgauge run timer --load-cmd 'x # y' --store 'a b'",
+        ),
+        (
+            "rtgauge run timer --load-cmd 'x & y'",
+            "rtgauge run timer --load-cmd 'x & y' --store 'a b'",
+        ),
+        (
+            'sudo "$(command -v rtgauge)" evaluate',
+            "sudo \"$(command -v rtgauge)\" evaluate --store 'a b'",
+        ),
+        ("rtgauge show --store x", None),
+        ("rtgauge check", None),
+        ("rtgauge", None),
+        ("rtgauge --help", None),
+        ("rtgauge log-host", "rtgauge log-host --store 'a b'"),
+        ("rtgauge run 'timer", None),
+        ("rtgauge module load", None),
+        ("apt install rtgauge", None),
+        ("rtgauge run timer && reboot", None),
+        ("", None),
+    ],
+)
+def test_commands_for_a_store(command: str, changed: str | None) -> None:
+    assert with_store(command, "a b") == (command if changed is None else changed)
+    assert with_store(command, "") == command
+
+
+def test_commands_without_a_store_are_known() -> None:
+    assert all(one in COMMANDS for one in _WITHOUT_STORE)
+    context = click.Context(cli)
+    for name in COMMANDS:
+        assert _has_store(context, name) == (name not in _WITHOUT_STORE)

@@ -198,6 +198,17 @@ def test_the_tail_is_the_highest_percentile_that_the_samples_of_both_sets_carry(
     assert re.findall(r"[0-9.]+ %", " ".join(grid.heads).replace("\u202f", " ")) == wanted
 
 
+def test_the_run_with_the_maximum_of_a_side_is_named() -> None:
+    runs = study()
+    for run, top in ((runs[0], 80_000_000), (runs[1], 90_000_000)):
+        for one in run.steps[1].series:
+            one.value[5] = top
+    source = Source(runs)  # type: ignore[arg-type]
+    section = repr(comparison_section(compared(runs), source.analysis)).replace("\\u202f", " ")
+    assert re.search(r"'A: lab:rt'.*?Observed maximum 80 000 µs'.*? \(run 1, ", section)
+    assert re.search(r"'B: lab:stock'.*?Observed maximum 90 000 µs'.*? \(run 2, ", section)
+
+
 def test_the_tail_is_one_that_each_run_of_a_set_carries() -> None:
     runs = study()
     for step in runs[-1].steps:
@@ -443,7 +454,7 @@ def test_markdown_begins_with_it() -> None:
     text = markdown.render(short(source.analysis, source.comparison))
     first = re.findall("^## .*", text, re.MULTILINE)[0]
     assert first == "## Comparison"
-    assert "B/A" in text
+    assert " on B (lab:stock)" in text
 
 
 @pytest.mark.study(135)
@@ -710,11 +721,11 @@ def test_a_study_is_shown_side_by_side_when_it_ends(rtgauge: Run) -> None:
     shown = rtgauge("run", "timer", *words).out
     assert "The targets side by side" in shown and "B/A" in shown
     assert "runs side by side" not in shown
-    again = re.search(r"^The same again: rtgauge (.*)$", shown, re.M)
+    again = re.search(r"^To repeat this comparison: rtgauge (.*)$", shown, re.M)
     assert again is not None and rtgauge(*again[1].split()).code == 0
     # the answer of each target is at the end
     end = shown[again.end() :]
-    one = r"{}: .*\n  Fake target: .*\n  Observed maximum .*(\n  .*)*"
+    one = r"{}: .*(\n\S.*)?\n  Fake target: .*\n  Observed maximum .*(\n  .*)*"
     assert re.search(f"^{one.format('fake')}\n{one.format('fake:late')}$", end.strip(), re.M)
 
 

@@ -23,9 +23,9 @@ Values = Sequence[Mapping[str, float | None]]
 
 def run(name: str, study: str, repeat: int, mark: float) -> dict[str, Any]:
     """A run of which only its place in a study and its fingerprint matter."""
-    figures = {"step": 0, "name": "latency", "count": 10, "first": 1, "min": 1, "max": mark,
-               "mean": 2.0, "percentiles": {"50": 2}, "rest": 0}  # fmt: skip
-    return {"id": name, "study": study, "repeat": repeat, "series": [figures]}
+    figures = {"step": 0, "name": "latency", "count": 1000, "first": 1, "min": 1, "max": mark,
+               "mean": 2.0, "percentiles": {"50": 2, "90": 3, "99": 4}, "rest": 0}  # fmt: skip
+    return {"id": name, "study": study, "repeat": repeat, "series": [figures], "environment": {}}
 
 
 def quantity(rows: Sequence[tuple[int, Sequence[str], Values]], **more: Any) -> dict[str, Any]:
@@ -164,6 +164,24 @@ def test_runs_of_constant_series_are_not_copies() -> None:
         one["series"][0]["min"] = one["series"][0]["max"] = 100.0
     one = primary(runs, quantities)
     assert (one["runs"], one["copies"]) == ([6, 6], [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("count", "percentiles"), [(99, {"50": 2, "90": 3, "99": 4}), (10**6, {"50": 2, "90": 3})]
+)
+def test_short_and_coarse_series_are_copies_in_counted_mode_only(
+    count: int, percentiles: Mapping[str, int]
+) -> None:
+    """Elsewhere chance gives short series, and those of few values, the same figures."""
+    runs, quantities = study([[100.0] * 6, [200.0] * 6])
+    for one in runs:
+        one["series"][0].update(count=count, percentiles=percentiles)
+    found = primary(runs, quantities)
+    assert (found["runs"], found["copies"]) == ([6, 6], [0, 0])
+    for one in runs:
+        one["environment"] = {"lab": {"mode": "counted"}}
+    found = primary(runs, quantities)
+    assert (found["runs"], found["copies"]) == ([1, 1], [5, 5])
 
 
 @pytest.mark.study(128, 129)
@@ -365,7 +383,8 @@ def test_runs_of_other_lengths_have_no_comparable_maximum_or_rate(count: int, ju
     said = [text for text in advice(document) if "different lengths" in text]
     assert len(said) == (0 if judged else 1)
     if not judged:
-        assert "max and 1 more: measured for different lengths (1\u202f000 to 1\u202f051" in said[0]
+        assert "max of each run and 1 more: measured for different lengths" in said[0]
+        assert "(1\u202f000 to 1\u202f051" in said[0]
         assert said[0].endswith("Use equal lengths (--for).")
         cases = comparison_cases(document, "").groups[0].cases
         assert sum("measured for different lengths" in one.why for one in cases) == 2
@@ -377,7 +396,8 @@ def test_missed_periods_are_named_as_the_reason() -> None:
     quantities[0]["rows"][1]["runs"][0] |= {"count": 900, "missed": 100}
     document = of(runs, quantities)
     (said,) = [text for text in advice(document) if "missed" in text]
-    assert "max and 1 more: missed periods differ (900 to 1\u202f000 values a run)" in said
+    assert "max of each run and 1 more: missed periods differ" in said
+    assert "(900 to 1\u202f000 values a run)" in said
     assert said.endswith("Find out why periods were missed (rtgauge show RUN), or use a longer "
                          "--interval.")  # fmt: skip
     cases = comparison_cases(document, "").groups[0].cases

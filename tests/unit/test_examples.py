@@ -45,7 +45,7 @@ HOST_ALONE = (
     "trend",
 )  # fmt: skip
 #: Parsed up to the start of the first agent.
-MEASURES = ("run", "evaluate", "log-host", "lab run")
+MEASURES = ("run", "evaluate", "xeno-test", "log-host", "lab run")
 #: Parsed by click alone, and why.
 PARSED = {
     "explain": "boots the board of a run again: tests/lab/test_explain.py does",
@@ -101,6 +101,7 @@ def test_make_has_the_target(command: Command) -> None:
 
 LABELS = (
     "before", "after", "as-is", "prepared", "isolated", "good", "new", "nightly", "thumb2", "arm",
+    "cobalt", "linux",
 )  # fmt: skip
 
 

@@ -74,6 +74,19 @@ def test_a_sample_after_the_last_snapshot_is_in_the_maximum(tmp_path: Path) -> N
         assert figures.counts.max == 5
 
 
+@pytest.mark.parametrize("missed", [[(400, 3), (3, 2)], [(45, 1), (3, 2), (9, 1)]])
+def test_missed_periods_may_be_in_any_order(tmp_path: Path, missed: list[tuple[int, int]]) -> None:
+    stream = Builder().series(0).samples(0, 0, [9000] * 4).samples(0, 6, [5000] * 40)
+    for index, count in missed:
+        stream.event("missed", 0, series=0, index=index, count=count)
+    with Store.open(str(tmp_path)) as store:
+        step = store.get(bundles.carry_out(store, data=stream.trailer().data)).steps[0]
+        columns = (column.tolist() for column in step.series[0].missed_events)
+        assert list(zip(*columns, strict=True)) == sorted(missed)
+        (figures,) = gather.gather([(step.series[0], step)])
+        assert figures.missed == sum(number for _, number in missed)
+
+
 def wrong_histogram(**changes: Any) -> Builder:
     return Builder().series(0, histogram_only=True).histogram(0, [1, 2, 3], **changes)
 

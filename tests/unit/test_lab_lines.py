@@ -52,7 +52,7 @@ def test_what_is_no_wire(text: str, message: str) -> None:
 
 
 def test_lines_are_wired_before_the_guest_runs_and_never_after(tmp_path: Path) -> None:
-    """The script's guest asserts that nobody spoke, or went away, while it ran."""
+    """The script's guest asserts that no client spoke, or went away, while it ran."""
     machine = wired(tmp_path, "chip")
     machine.start()
     device = "/machine/unattached/device[6]"

@@ -180,8 +180,12 @@ def test_the_fragment_has_all_that_a_kernel_needs(name: str, rtgauge: Run) -> No
     told = rtgauge("lab", "config", name)
     config = configured.parse(told.out)
     needs = configured.needs(MACHINES[name])
-    assert config == dict.fromkeys((need.symbol for need in needs), "y")
+    symbols = {symbol for need in needs for symbol in (need.symbol, need.by) if symbol}
+    assert config == dict.fromkeys(symbols, "y")
     assert configured.lacking(config, MACHINES[name], RELEASE) == []
+    # it has no prompt: a driver selects it
+    selects = {"x86_64": "GPIO_PCI_IDIO_16", "arm64": "GPIO_PL061"}
+    assert config[selects[name]] == config["GPIOLIB_IRQCHIP"] == config["SMP"] == "y"
     for need in needs:
         less = {symbol: "y" for symbol in config if symbol != need.symbol}
         assert configured.lacking(less, MACHINES[name], RELEASE) == [need]

@@ -18,7 +18,7 @@ RT, STOCK = "x86_64-rt-6.12", "x86_64-stock-6.12"
 QUIET = {"irq": 600, "kernel": 6500, "user": 8700}
 THREADS = {"irq": 900, "kernel": 201_800, "user": 204_100}
 ALL = {"irq": 199_900, "kernel": 204_500, "user": 206_700}
-GONE = "first: there\nagent killed: gone\nsecond: there\nboth killed: there\nput back: gone\n"
+GONE = "first: there\nagent killed: gone\nsecond: there\nboth killed: there\nrestored: gone\n"
 
 
 def step(
@@ -129,7 +129,7 @@ def test_what_is_right_holds(test: Callable[..., None], arguments: tuple[Any, ..
             ENDS, (killed(GONE.replace("killed: gone", "killed: there")),), id="guardian-sleeps"
         ),
         pytest.param(
-            ENDS, (killed(GONE.replace("back: gone", "back: there")),), id="journal-forgets"
+            ENDS, (killed(GONE.replace("restored: gone", "restored: there")),), id="journal-forgets"
         ),
         pytest.param(TAKES, (said("ok 1 - open\nnot ok 2 - close\n"), "one"), id="not-ok"),
         pytest.param(TAKES, (said("ok 1 - open\n", 1), "one"), id="exit-code"),

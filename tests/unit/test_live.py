@@ -117,9 +117,7 @@ def test_what_is_missed_lost_and_wide_counts() -> None:
     live.take(samples([10, 20]))
     live.take(event("missed", index=1, count=3))
     live.take(event("lost", index=2, count=4, max=500))
-    live.take(
-        event("lost", index=6, count=2, max=-(2**63))
-    )  # in the kernel: of what size nobody knows
+    live.take(event("lost", index=6, count=2, max=-(2**63)))  # in the kernel: of unknown size
     live.take(event("wide", index=3, value=2**40, time_ns=NS))
     one = live.series[0]
     assert (one.missed, one.lost, one.min, one.max) == (3, 6, 10, 2**40)

@@ -4,9 +4,11 @@ not reach one."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,6 +156,60 @@ def test_a_run_that_cannot_be_read_can_be_deleted(rtgauge: Run) -> None:
     assert (result.code, "or delete the run" in result.err) == (1, True)
     assert rtgauge("delete", bad, "--yes").code == 0
     assert "no runs" in rtgauge("runs").err
+
+
+# --- an index that others wrote -------------------------------------------------------------------
+
+_COLUMNS = (
+    "id text, label text, study text, target text, state text, started text, duration_s real, "
+    "steps int, headline text, changed_ns int, size int"
+)
+_VERSION = ("CREATE TABLE alembic_version (version_num text)",
+            "INSERT INTO alembic_version VALUES ('0001')")  # fmt: skip
+_STAYS = (
+    "CREATE TRIGGER stays AFTER DELETE ON runs BEGIN INSERT INTO runs VALUES (old.id, old.label, "
+    "old.study, old.target, old.state, old.started, old.duration_s, old.steps, old.headline, "
+    "old.changed_ns, old.size); END"
+)
+_BLOBS = "x'ff', x'ff', x'ff', x'ff', x'ff', x'ff', 'abc', 'def', x'ff', 1e300, x'00'"
+_HARMFUL = "'x' || char(27) || ']0;PWN' || char(7)"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "NULL" + ", NULL" * 10,
+        "'x'" + ", NULL" * 10,
+        _BLOBS,
+        f"{_HARMFUL}, {_HARMFUL}, '', {_HARMFUL}, 'complete', '2020', 1, 1, {_HARMFUL}, 1, 1",
+    ],
+)
+def test_rows_of_an_index_that_others_wrote_are_not_shown(
+    rtgauge: Run, tmp_path: Path, values: str
+) -> None:
+    """They come back after they were deleted, by a trigger."""
+    file = tmp_path / "hostile.db"
+    words = (f"CREATE TABLE runs ({_COLUMNS})", f"INSERT INTO runs VALUES ({values})", _STAYS)
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        for one in (*_VERSION, *words):
+            database.execute(one)
+        database.commit()
+    store = ("--store", f"sqlite:///{file}?data={tmp_path}/data")
+    for command, code in ((("runs",), 0), (("show", "last"), 2), (QUICK, 0), (("runs",), 0)):
+        result = rtgauge(*command, *store)
+        assert result.code == code, result.err
+        assert not OBEYED.search(result.out + result.err)
+    rows = rtgauge("runs", "--json", *store).json()["runs"]
+    assert [row["target"] for row in rows] == ["fake"]
+
+
+def test_a_file_of_the_system_is_not_an_index_to_delete(rtgauge: Run) -> None:
+    before = Path("/etc/passwd").read_bytes()
+    result = rtgauge("runs", "--store", "sqlite:////etc/passwd")
+    assert result.code != 0
+    assert "/etc/passwd is not an rtgauge index" in result.err
+    assert "delete" not in result.err
+    assert Path("/etc/passwd").read_bytes() == before
 
 
 # --- what a terminal obeys ------------------------------------------------------------------------

@@ -138,10 +138,16 @@ def test_the_live_view_has_both(store: Store) -> None:
         ("fake", "fake:cut", "interrupted failed", 1, "log host ended: the agent crashed"),
         ("fake", "fake:silent", "interrupted failed", 1, "log host ended: the agent sent nothing"),
         ("fake", "fake:hang", "interrupted failed", 1, "log host ended: the agent sent nothing"),
-        ("fake", "fake:overtime", "interrupted failed", 1, "did not end in its time"),
+        ("fake", "fake:overtime", "interrupted failed", 1, "did not end in time"),
         ("fake", "fake:exit=1", "interrupted failed", 1, "log host ended: something went wrong"),
         ("fake", "fake:refuses", "interrupted failed", 2, "log host ended: option 'cpu'"),
-        ("fake", "fake:skipped", "skipped skipped", 77, "the log host cannot: there is no such"),
+        (
+            "fake",
+            "fake:skipped",
+            "skipped skipped",
+            77,
+            "the log host cannot measure: there is no such",
+        ),
         (
             "fake:cut",
             "fake",

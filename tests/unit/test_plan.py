@@ -206,7 +206,7 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (STEP + "share = 1", "no hours to share", "hours = 8"),
         (STEP + "shrae = 1", "key 'shrae'", "'share'"),
         (HOURS + STEP, "no step of the plan has a share", "share = 1"),
-        (HOURS + STEP + "share = 1\nfor = '1s'", "both 'share' and 'for'", "leave one"),
+        (HOURS + STEP + "share = 1\nfor = '1s'", "both 'share' and 'for'", "omit one"),
         (HOURS + STEP + "share = 0", "key 'share': 0 is not", ""),
         (HOURS + STEP + "share = true", "key 'share': True is not", ""),
         (HOURS + STEP + "share = nan", "key 'share': nan is not", ""),
@@ -239,7 +239,7 @@ def test_wrong_plans_name_file_step_and_key(
         (STEP + "priority = {}", 'priority = "..."'),
         (STEP + 'dither = "?"', "dither"),
         (STEP + 'prepare = "?"', "true or false"),
-        (STEP + 'load = "sched:groups=2:groups=3"', "leave one of them out"),
+        (STEP + 'load = "sched:groups=2:groups=3"', "omit one of them"),
         (STEP + '[[rating]]\nsubject = "a"\nreason = "b"\nrating = 11', '"N.A."'),
     ],
 )

@@ -91,6 +91,12 @@ def test_constant_series_of_two_boots_are_no_copies() -> None:
     assert (one["boots"], one["copies"], one["max"]) == (2, 0, 5000)
 
 
+def test_short_and_coarse_series_of_two_boots_are_no_copies() -> None:
+    short, coarse = values(1, 99), np.arange(COUNT, dtype=np.int32) % 4 * 1000
+    for same, number in ((short, 2), (coarse, 2), (values(1, 100), 1)):
+        assert only(run(same, "b1"), run(same, "b2"))["boots"] == number
+
+
 def test_what_is_no_evidence() -> None:
     assert only(run(values(1), "b1"), run(values(2), "b2", step_state="failed"))["runs"] == 1
     assert len(built(run(values(1)), run(values(2), label="tuned"))["bounds"]) == 2

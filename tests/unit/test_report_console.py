@@ -73,6 +73,15 @@ def test_what_each_block_becomes() -> None:
     )
 
 
+def test_column_of_words_is_on_the_left_also_of_digits() -> None:
+    rows = [Row("board", [Cell(kernel, cls="words"), Cell("1")]) for kernel in ("6.6.0", "6.12")]
+    text = console.printed(Group(*console.render([Table(Grid("", ["", "Kernel", "max"], rows))])))
+    head, _, *lines = text.splitlines()
+    assert [one.split()[1] for one in lines] == ["6.6.0", "6.12"]
+    assert {one.index(one.split()[1]) for one in lines} == {head.index("Kernel")}
+    assert {one.rindex("1") for one in lines} == {head.index("max") + 2}
+
+
 def test_nothing_is_obeyed() -> None:
     text = shown("\x1b]0;owned\x07\x1b[2J[red]x[/red]\n\u202egpj")
     assert {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"} == set()

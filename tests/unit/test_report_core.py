@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import report_runs as made
 from rtgauge.cli import main
+from rtgauge.report.document.answer import State, answer_of
+from rtgauge.report.results import model
 from rtgauge.report.results.labels import core_text, realtime_text
 
 
@@ -48,3 +52,65 @@ def test_runs_on_two_cores_are_compared(tmp_path: Path, capsys: pytest.CaptureFi
         assert {one["core"] for one in run["steps"] if one["measurement"] == "timer"} == {core}
     assert main(["compare", "linux", "cobalt", "--json", *store]) == 0
     assert json.loads(capsys.readouterr().out)["comparisons"]
+
+
+def test_evaluation_on_a_core(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the core does not offer is skipped with the reason of the catalogue, and grouped."""
+    store = ["--store", str(tmp_path / "store")]
+    report = tmp_path / "report.html"
+    words = ["--target", "fake", "--core", "cobalt", "--for", "1s", "--skip", "telescope"]
+    assert main(["evaluate", *words, "--no-progress", "-o", str(report), *store]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("not offered by the core cobalt") == 1
+    page = report.read_text()
+    apart = "The core cobalt does not offer 1 of 3 steps (pendulum). All 2 others were measured."
+    assert apart in page
+    assert "Not offered by the core cobalt. pendulum: its string exists only on Linux." in page
+    assert main(["show", "last", "--json", *store]) == 0
+    run = json.loads(capsys.readouterr().out)["runs"][0]
+    found = {one["measurement"]: (one["core"], one["not_on_core"]) for one in run["steps"]}
+    assert found["timer"] == ("cobalt", "")
+    assert found["pendulum"] == ("linux", "its string exists only on Linux")
+    assert found["clock-cost"] == ("linux", "")
+
+
+def test_automatic_core_skips_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--target", "fake", "--core", "auto", "--for", "1s", "--skip", "telescope"]
+    report = ["--store", str(tmp_path / "store"), "-o", str(tmp_path / "report.html")]
+    assert main(["evaluate", *words, "--no-progress", *report]) == 0
+    assert "All 3 steps were measured." in capsys.readouterr().out
+
+
+def _evaluation(offered: int, skipped: int, apart: int) -> Any:
+    """Steps that were measured, that were skipped, and that the core does not offer."""
+    steps = [made.step(number, made.timer_series(1, 2000)) for number in range(offered)]
+    why = {"header": None, "end": None, "state": "skipped", "run_options": {"core": "cobalt"}}
+    for number in range(skipped):
+        steps.append(made.step(len(steps), [], "timer", reason=f"{number} is missing", **why))
+    for number in range(apart):
+        said = {"reason": f"of Linux {number}", "remedy": "give --core linux"}
+        steps.append(made.step(len(steps), [], "pipe", **said, **why))
+    described = [{"name": "pipe", "not_on_cobalt": "of Linux alone"}, {"name": "timer"}]
+    return made.run(steps, catalogue={"measurements": described})
+
+
+@pytest.mark.parametrize(
+    ("offered", "skipped", "apart", "why"),
+    [
+        (2, 0, 9, ""),
+        (2, 2, 9, ""),
+        (2, 3, 9, "3 of 5 steps were skipped"),
+        (0, 2, 1, "every step was skipped"),
+        (0, 0, 2, "every step was skipped"),
+    ],
+)
+def test_more_than_half_of_what_the_core_offers(
+    offered: int, skipped: int, apart: int, why: str
+) -> None:
+    answer = answer_of(model.build([_evaluation(offered, skipped, apart)])["runs"][0])
+    assert (answer.state is State.UNMEASURED) == bool(why)
+    assert why in answer.title
+    told = f"The core cobalt does not offer {apart} of {offered + skipped + apart} steps (pipe ×"
+    assert (told in answer.missing) == bool(apart > 1 and offered)
+    advised = any("--core linux" in one.text for one in answer.actions)
+    assert advised == (not offered and not skipped)

@@ -107,6 +107,17 @@ def test_one_chapter_is_none() -> None:
     assert 'id="chapter-' not in text and 'class="toc"' not in text
 
 
+def test_skipped_tests_are_counted_beside_those_that_passed() -> None:
+    run = evaluation(3, 1, 100)
+    results = ("pass", "pass", "skipped")
+    run.steps[2].verdicts = [
+        stream.Verdict(at, f"rule {at}", result, "", "") for at, result in enumerate(results)
+    ]
+    lines = terminal.text(_model(run)).splitlines()
+    (row,) = [one for one in lines if one.startswith(" 3 m2")]
+    assert row.endswith(" 2 pass 1 skipped")
+
+
 def test_a_quantity_stands_against_its_number(page: Page) -> None:
     data = page.data["step-0-q0"]["against"]
     assert (data["label"], data["lines"]) == ("threads", [""])

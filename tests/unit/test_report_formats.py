@@ -356,7 +356,8 @@ def test_markdown() -> None:
     ]
     head = text.partition("\n## ")[0]
     assert re.fullmatch(
-        r"# Real-time evaluation of local\n\n2 runs.*, each .* with its set-up; 2026-11-21.*\n",
+        r"# Real-time evaluation of local\n\n2 runs.*, each .* with its set-up"
+        r"(, sampled for [^;]*)?; 2026-11-21.*\n",
         head,
     )
     document["runs"] = document["runs"][:1]  # the chapters and the system are those of one run

@@ -537,6 +537,17 @@ def test_sixty_four_series_stay_small() -> None:
     assert "All 64 series" in page.text
 
 
+def test_a_command_of_the_answer_is_beside_what_it_does(example: tuple[Page, str]) -> None:
+    _, text = example
+    actions = re.findall(
+        r'<li><div class="action"><div>(.*?)</div><div>(.*?)</li>', text, re.DOTALL
+    )
+    assert actions
+    for what, commands in actions:
+        assert "command-line" not in what
+        assert 'class="command-line"' in commands
+
+
 def test_a_report_begins_with_the_answer_and_folds_its_steps(example: tuple[Page, str]) -> None:
     page, _ = example
     (run,) = model.analyse([made.evaluation(3, 8000)]).model["runs"]  # type: ignore[list-item]
@@ -562,7 +573,7 @@ def test_the_head_says_what_was_measured_and_what_not(example: tuple[Page, str])
         "load: idle and sched",
     ):
         assert words in head, words
-    assert "Not measured: 1 of 4 steps (" in head
+    assert "Not measured: 1 of 3 steps (" in head
 
 
 def test_the_row_of_a_step_has_the_series_with_the_maximum() -> None:

@@ -21,10 +21,11 @@ import report_runs as made
 from rtgauge import stream
 from rtgauge.report.document.summary import short
 from rtgauge.report.render import html, markdown, terminal
-from rtgauge.report.results import labels, model
+from rtgauge.report.results import background, labels, model
 from rtgauge.report.results.cases import cases_of
 from rtgauge.report.results.labels import judged
 from rtgauge.report.results.points import negative_points, positive_points, prepared
+from rtgauge.stats import Clustering
 from rtgauge.text import plain
 
 
@@ -134,7 +135,7 @@ def test_every_counter_arrives() -> None:
     one = found["series"][0]
     assert (one["lost"], one["overruns"], one["count"]) == (9, 4, 1009)
     assert one["max"] == 912_000  # the largest of the lost ones counts
-    simple.series.lost = ((500, 7, -(2**63)),)  # unless nobody knows it
+    simple.series.lost = ((500, 7, -(2**63)),)  # unless it is unknown
     unknown = only(simple.run)["series"][0]
     assert unknown["lost"] == 7
     assert 0 < unknown["max"] < 912_000
@@ -156,7 +157,7 @@ def test_every_counter_arrives() -> None:
         ([5000] * 2, (), "inconclusive"),
         ([5000] * 400, ((10, 3, 90_000),), "pass"),
         ([5000] * 400, ((10, 3, 190_000),), "fail"),
-        # lost in the kernel: how large they were nobody knows
+        # lost in the kernel: of unknown size
         ([5000] * 400, ((10, 50, -(2**63)),), "inconclusive"),
     ],
 )
@@ -170,6 +171,87 @@ def test_budget_verdict(values: list[int], lost: Any, result: str) -> None:
         step.document["rate_per_hour"] = None
     (verdict,) = only(made.run([step]))["verdicts"]
     assert (verdict["result"], verdict["series"], verdict["step"]) == (result, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "more", "priority", "doubt", "needed_h"),
+    [
+        (400, 0, "fifo", "", None),  # a pass
+        (40, 0, "fifo", "", -math.log(0.05) / 0.02),
+        (40, 1, "fifo", "", None),  # a failure
+        (40, 0, "other", "measured without the real-time priority", None),
+    ],
+)
+def test_the_length_that_would_decide(
+    number: int, more: int, priority: str, doubt: str, needed_h: float | None
+) -> None:
+    """One sample an hour. It is the whole length, and only where no doubt remains after it."""
+    values = np.array([5000] * (number - more) + [200_000] * more, np.int32)
+    series = made.FakeSeries(
+        made.info(interval_ns=3600 * 10**9, policy=priority), np.arange(number), values
+    )
+    step = made.step(0, [series], budget_ns=150_000, rate_per_hour=None if more else 0.02)
+    assert step.header is not None
+    parameters = {**step.header.parameters, "priority": stream.Parameter("80", "80")}
+    step.header = dataclasses.replace(step.header, parameters=parameters)
+    (verdict,) = only(made.run([step]))["verdicts"]
+    assert verdict["doubt"].startswith(doubt) and bool(verdict["doubt"]) == bool(doubt)
+    if doubt:
+        step.document.update(state="failed", reason="no power")
+        assert only(made.run([step]))["verdicts"][0]["doubt"] == "the step failed"
+    assert verdict["needed_samples"] is None
+    if needed_h is None:
+        assert verdict["needed_s"] is None
+    else:
+        assert verdict["needed_s"] == pytest.approx(needed_h * 3600, rel=1e-3)
+
+
+@pytest.mark.parametrize(("clustered", "group"), [(True, 4.0), (False, 1.0)])
+def test_large_values_that_are_not_clustered_come_alone(clustered: bool, group: float) -> None:
+    found = model._clustering(Clustering(100, 5000, 0.25, clustered))
+    assert found is not None and (found["group"], found["clustered"]) == (group, clustered)
+
+
+def test_the_options_of_a_run_and_a_step_without_a_reason() -> None:
+    step = made.step(0, [], state="skipped", reason=None, remedy=None)
+    step.document["run_options"] = {"dither": True, "for": "1s", "samples": 5, "prepare": False}
+    (found,) = only(made.run([step]))["steps"]
+    assert found["run_options"] == {"dither": True, "for": "1s", "samples": "5", "prepare": "False"}
+    assert (found["state"], found["reason"], found["remedy"]) == ("skipped", "", "")
+    # steps of older runs have them one by one; the CPUs of a load are an option of that
+    del step.document["run_options"]
+    step.document["load"] = "sched"
+    for load, expected in (("sched", {"load": "sched", "load-cpu": "0-1"}), ("idle", {})):
+        step.document["load"] = load
+        plan = {"steps": [{"load": load, "load_cpu": "0-1"}]}
+        (found,) = only(made.run([step], plan=plan))["steps"]
+        assert found["run_options"] == expected
+    # a step beyond those of the plan
+    beyond = made.step(1, [], state="skipped")
+    assert only(made.run([beyond], plan=plan))["steps"][0]["run_options"] == {}
+
+
+def test_the_events_that_are_told_are_those_for_people() -> None:
+    step = made.step(0, [])
+    step.told = [
+        stream.Event(number, event, number * 10**9, None, {"text": f"text {number}"})
+        for number, event in enumerate(("message", "maximum", "message", "missed", "message"))
+    ]
+    (found,) = only(made.run([step]))["steps"]
+    assert [(one["time_s"], one["text"]) for one in found["events"]] == [
+        (0.0, "text 0"), (2.0, "text 2"), (4.0, "text 4")
+    ]  # fmt: skip
+
+
+def test_the_cpus_of_a_step_that_measured() -> None:
+    measured = made.step(0, [made.FakeSeries(made.info(cpu=cpu), np.arange(1), np.ones(1))
+                             for cpu in (2, -1, 0, 2)])  # fmt: skip
+    calibration = made.step(1, [], role="calibration")
+    watched = background.Watched()
+    found = model._measured([(measured, watched), (calibration, watched)])  # type: ignore[list-item]
+    assert [(name, cpus) for name, cpus, _ in found] == [("timer (step 1)", [0, 2])]
+    (alone,) = model._measured([(calibration, watched)])  # type: ignore[list-item]
+    assert alone[:2] == ("timer (step 2)", [])
 
 
 def test_lost_samples_of_unknown_value_prevent_a_pass() -> None:
@@ -456,7 +538,7 @@ def test_a_known_limitation_is_that_of_the_agent_that_measured() -> None:
     """Only of a failed test, and only of the rule of that measurement in the run's catalogue."""
     simple = made.simple()
     catalogue = copy.deepcopy(made.CATALOGUE)
-    declared = {"rule": "fair", "meaning": "", "known_limitation": "nobody is fair"}
+    declared = {"rule": "fair", "meaning": "", "known_limitation": "no system is fair"}
     catalogue["measurements"][0]["verdicts"] = [declared]
     catalogue["measurements"][1]["verdicts"] = [{**declared, "rule": "kind"}]
     simple.run.document["catalogue"] = catalogue
@@ -464,11 +546,11 @@ def test_a_known_limitation_is_that_of_the_agent_that_measured() -> None:
         stream.Verdict(0, "fair", result, "seen", "do") for result in ("fail", "pass", "skipped")
     ] + [stream.Verdict(0, "kind", "fail", "seen", "do")]
     tests = only(simple.run)["tests"]
-    assert [one["known_limitation"] for one in tests] == ["nobody is fair", None, None, None]
+    assert [one["known_limitation"] for one in tests] == ["no system is fair", None, None, None]
     assert [one["result"] for one in tests] == ["fail", "pass", "skipped", "fail"]
     shown = [(one["result"], one["evidence"]) for one in judged(only(simple.run), 0)]
     assert shown[0][0] == "known limitation"
-    assert shown[0][1].split("; ") == ["nobody is fair", "seen"]
+    assert shown[0][1].split("; ") == ["no system is fair", "seen"]
     assert shown[3] == ("fail", "seen")
 
 

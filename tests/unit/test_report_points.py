@@ -26,7 +26,7 @@ def with_verdicts(*verdicts: tuple[str, int | None]) -> dict[str, Any]:
         if series is not None
     ]
     run["tests"] = [
-        {**test, "result": "fail", "known_limitation": "nobody is"}
+        {**test, "result": "fail", "known_limitation": "no system is"}
         if result == "known"
         else {**test, "result": result}
         for result, series in verdicts
@@ -51,7 +51,15 @@ def positive(run: dict[str, Any]) -> list[str]:
         ([("pass", None), ("pass", None)], "All 2 tests passed."),
         ([("pass", None)], "1 test passed."),
         ([("pass", None), ("known", None)], "1 of 2 tests passed."),
-        ([("pass", None), ("skipped", None)], "1 test passed."),
+        ([("pass", None), ("skipped", None)], "1 test passed, 1 was skipped."),
+        (
+            [("pass", None), ("pass", None), ("skipped", None), ("skipped", None)],
+            "2 tests passed, 2 were skipped.",
+        ),
+        (
+            [("pass", None), ("known", None), ("skipped", None)],
+            "1 of 2 tests passed, 1 was skipped.",
+        ),
     ],
 )
 def test_strengths_are_budgets_kept_and_tests_passed(

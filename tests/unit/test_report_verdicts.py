@@ -350,7 +350,7 @@ def test_a_histogram_fails_nothing_that_one_stall_explains() -> None:
 
 
 def test_a_lost_sample_that_exceeded_is_an_episode_for_a_pass_alone() -> None:
-    """Where it was among the others nobody knows."""
+    """Its place among the others is not known."""
     values = np.full(36_000, 5 * US, np.int32)
     values[100] = MS
     series = made.FakeSeries(
@@ -405,7 +405,11 @@ def test_the_remedy_is_a_number_of_samples_that_decides() -> None:
 def test_a_series_that_gets_a_part_of_the_samples_asks_for_more() -> None:
     """It got 500 of the 2000 samples asked for, and a time limit would end a longer step."""
     step = sem(operations(500), limit="1s", budget_ns=10 * US)
-    assert judged(step)["remedy"].endswith("(--samples 11980 --for 0)")
+    found = judged(step)
+    assert found["remedy"].endswith("(--samples 11980 --for 0)")
+    assert (found["needed_samples"], found["needed_s"], found["doubt"]) == (11980, None, "")
+    enough = judged(sem(operations(2995), budget_ns=10 * US))
+    assert (enough["result"], enough["needed_samples"], enough["needed_s"]) == ("pass", None, None)
 
 
 def test_a_stored_rate_does_not_judge_operations() -> None:

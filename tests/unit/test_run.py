@@ -158,8 +158,8 @@ def test_the_live_view_agrees_with_what_is_stored(store: Store) -> None:
         ("fake:skipped", "skipped", 77, "no such device", None),
         ("fake:silent", "failed", 1, "sent nothing for 20 s", 2250),
         ("fake:hang", "failed", 1, "sent nothing for 20 s", 2000),
-        ("fake:overtime", "failed", 1, "did not end in its time", 64_500),
-        ("fake:stubborn", "failed", 1, "did not end in its time", 74_500),
+        ("fake:overtime", "failed", 1, "did not end in time", 64_500),
+        ("fake:stubborn", "failed", 1, "did not end in time", 74_500),
     ],
 )
 def test_how_a_run_ends(
@@ -619,7 +619,7 @@ def test_a_calibration_that_never_ends_is_ended(
     monkeypatch.setattr(target, "start", start_endless)
     limits = Limits(calibration_s=5.0, overtime_s=1.0)
     (outcome,) = execute(timer(), [target], store, limits=limits)
-    assert outcome.reason == "step 2 (clock-cost): the agent did not end in its time"
+    assert outcome.reason == "step 2 (clock-cost): the agent did not end in time"
 
 
 def test_samples_take_as_long_as_missed_periods_make_them(store: Store) -> None:
@@ -637,7 +637,7 @@ def test_a_time_that_was_given_is_not_made_longer_by_missed_periods(store: Store
     wanted = plan(("timer", {"samples": "200000", "interval": "1ms", "for": "150s", "cpu": "1"}))
     watcher = Watcher()
     (outcome,) = execute(wanted, [open_target("fake:overloaded")], store, watcher)
-    assert outcome.reason.endswith("the agent did not end in its time")
+    assert outcome.reason.endswith("the agent did not end in time")
     assert watcher.lives[1].expected_s == 150.0
 
 

@@ -53,7 +53,7 @@ def test_it_takes_connections_from_its_senders_only() -> None:
         address, port = sink.peer.split("/")
         own = ("127.0.0.2", 0)
         with socket.create_connection((address, int(port)), 20, own) as sender:
-            sender.sendall(bytes(8 << 20))  # more than the kernel keeps for nobody
+            sender.sendall(bytes(8 << 20))  # more than the kernel keeps without a reader
 
 
 @pytest.mark.parametrize(

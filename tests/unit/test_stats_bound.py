@@ -84,6 +84,7 @@ def test_headline_of_a_run() -> None:
     assert bound.probability == pytest.approx(3 / 3.6e6, rel=0.002)
     assert bound.rate_per_hour == pytest.approx(3, rel=0.002)
     assert bound.period_s == pytest.approx(1200, rel=0.002) == shortest_period_s(HOUR)
+    assert bound_of_run(500, 0.5).rate_per_hour == rate_bound(0.5) < math.inf
     empty = bound_of_run(0, 0.0)
     assert (empty.probability, empty.rate_per_hour, empty.period_s) == (1.0, None, None)
 
@@ -178,8 +179,11 @@ def test_what_is_always_late_is_no_single_episode(every: int) -> None:
         found = verdict(150_000, count // every, count, HOUR, rate_per_hour=10.0, episodes=episodes)
         assert found.result == "fail" and found.episodes == (count // every, count // every)
         assert "too often to tell episodes apart: at least" in found.evidence
-    rare = verdict(150_000, count // 11, count, HOUR, rate_per_hour=10.0, episodes=(1, 1))
-    assert rare.result == "pass" and "in 1 episode (" in rare.evidence
+    for many in (10, 11):
+        rare = verdict(150_000, count // many, count, HOUR, rate_per_hour=10.0, episodes=(1, 1))
+        assert rare.result == "pass" and "in 1 episode (" in rare.evidence
+    apart = verdict(150_000, 5, 10, HOUR, rate_per_hour=10.0, episodes=(5, 5))
+    assert "in 5 episodes" in apart.evidence and "too often" not in apart.evidence
 
 
 def test_impossible_episodes() -> None:
@@ -291,11 +295,25 @@ def test_without_samples_nothing_passes() -> None:
     found = verdict(150_000, 0, 0, 10 * HOUR)
     assert found.result == "inconclusive" and "no samples" in found.evidence
     assert verdict(150_000, 0, 5, 0.0).bound_per_hour is None
+    found = verdict(150_000, 0, 0, None)
+    assert found.needed_samples == 2995 and "no samples" in found.evidence
+
+
+def test_the_confidence_and_the_length_are_not_rounded_in_favour() -> None:
+    for duration_s, episodes in ((HOUR, (1, 1)), (None, None)):
+        for exceedances in (0, 1) if duration_s else (0,):
+            found = verdict(
+                150_000, exceedances, 10, duration_s, rate_per_hour=1.0 if exceedances else None,
+                confidence=0.999999, episodes=episodes if exceedances else None,
+            )  # fmt: skip
+            assert "99.9999 % confidence" in plain(found.evidence)
+    # 1 h 32 min 3 s are missing
+    assert plain(verdict(150_000, 0, 100, 5262.0).remedy).startswith("run 1 h 33 min longer")
 
 
 def test_impossible_counts() -> None:
     for exceedances, count, unknown in ((2, 1, 0), (-1, 5, 0), (0, 1, -1)):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="lie between 0 and the number"):
             verdict(1, exceedances, count, 1.0, unknown=unknown)
     for rate in (-1.0, math.inf, math.nan):
         with pytest.raises(ValueError):
@@ -412,7 +430,9 @@ def test_bounds_hold_at_95_percent_of_no_exceedance_unless_told() -> None:
     assert exceedance_bound(99) == exceedance_bound(99, 0.95, 0)
     assert rate_bound(99) == rate_bound(99, 0.95, 0)
     assert rate_lower_bound(99, exceedances=3) == rate_lower_bound(99, 0.95, 3)
-    assert rate_lower_bound(99) == 0
+    assert rate_lower_bound(99) == rate_lower_bound(0.0, exceedances=3) == 0
+    # 0.05 is the chance of at least one event where 0.0513 are expected
+    assert rate_lower_bound(0.5, exceedances=1) == pytest.approx(-math.log(0.95) / 0.5 * 3600)
     assert duration_needed_s(99) == duration_needed_s(99, 0.95, 0)
     assert samples_needed(0.01) == samples_needed(0.01, 0.95, 0) == 299
     assert samples_needed(0.96) == 1 and samples_needed(0.99, exceedances=3) == 4

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import itertools
 import json
+import statistics
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -100,6 +101,35 @@ def test_a_change_is_where_the_values_part() -> None:
     assert stats.settled(row, [40]) == [LEAST + int(np.argmin(cost))]
 
 
+@given(st.lists(st.integers(0, 20), min_size=16, max_size=28), st.data())
+@settings(deadline=None)
+def test_changes_are_moved_between_their_neighbours(values: list[int], data: st.DataObject) -> None:
+    """Each as far as the next one, from where the one before was moved to."""
+    number = len(values)
+    first = data.draw(st.integers(4, number - 12))
+    second = data.draw(st.integers(first + 4, number - 8))
+    third = data.draw(st.integers(second + 4, number - 4))
+
+    def away(begin: int, end: int) -> float:
+        middle = statistics.median(values[begin:end])
+        return sum(abs(one - middle) for one in values[begin:end])
+
+    def best(begin: int, end: int) -> float:
+        return min(away(begin, at) + away(at, end) for at in range(begin + 4, end - 3))
+
+    places = [0, *stats.settled(values, [first, second, third]), number]
+    assert all(a + 4 <= b for a, b in itertools.pairwise(places))
+    for before, at, after in zip(places, places[1:], (second, third, number), strict=False):
+        assert away(before, at) + away(at, after) == best(before, after)
+
+
+def test_four_runs_are_a_segment_and_three_are_not() -> None:
+    assert stats.changes([0.0] * 10 + [9.0] * 4, 1.0) == [10]
+    assert stats.changes([0.0] * 10 + [9.0] * 3, 300.0) == []
+    assert stats.changes([9.0] * 3 + [0.0] * 10, 1.0)[0] > 3
+    assert stats.settled([0.0] * 4 + [9.0] * 4, [4]) == [4]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_ruptures_finds_the_same(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -173,6 +203,18 @@ def test_dependence_is_the_published_test() -> None:
     for at in range(1, 100):
         row[at] += 0.7 * row[at - 1]
     assert stats.dependence(row, []) < 1e-4
+
+
+@given(st.lists(st.integers(0, 4), min_size=5, max_size=40))
+def test_equal_values_have_their_mean_rank_in_the_dependence(values: list[int]) -> None:
+    ranks, number = rankdata(values), len(values)
+    if len(set(values)) > 1:
+        ratio = (np.diff(ranks) ** 2).sum() / ((ranks - ranks.mean()) ** 2).sum()
+        # Bartels 1982, page 41: the variance for any number of values
+        variance = 4.0 * (number - 2) * (5 * number**2 - 2 * number - 9)
+        variance /= 5 * number * (number + 1) * (number - 1) ** 2
+        expected = norm.cdf((ratio - 2) / np.sqrt(variance))
+        assert stats.dependence(values, []) == pytest.approx(expected)
 
 
 def test_a_change_is_no_dependence() -> None:

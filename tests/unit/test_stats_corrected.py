@@ -201,12 +201,23 @@ def test_nothing_missed_changes_nothing() -> None:
     assert corrected(raw, none, none, 0).counts == raw
 
 
+@pytest.mark.parametrize("interval", [1, 2, 3, 1000])
+def test_gaps_up_to_the_longest_that_64_bits_hold(interval: int) -> None:
+    """2^62 ns are corrected, and one interval more is counted as uncorrectable."""
+    raw = Counts.from_arrays([np.array([7], np.int64)])
+    most = (1 << 62) // interval
+    for count, left in ((most, 0), (most + 1, most + 1)):
+        found = corrected(raw, np.array([7]), np.array([count]), interval)
+        assert (found.added, found.uncorrectable) == (count - left, left)
+        assert found.uncorrectable_gaps == (left > 0)
+
+
 def test_impossible_gaps() -> None:
     raw = Counts.from_arrays([])
     one = np.array([1])
     with pytest.raises(ValueError, match="grid"):
         corrected(raw, one, one, 0)
-    with pytest.raises(ValueError, match="negative"):
+    with pytest.raises(ValueError, match="cannot have a negative"):
         corrected(raw, one, -one, 10)
     with pytest.raises(ValueError, match="each gap"):
         corrected(raw, one, np.array([1, 2]), 10)

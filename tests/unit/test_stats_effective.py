@@ -162,6 +162,7 @@ def test_two_opposite_batches_are_worth_one_sample() -> None:
     above[3] = 1
     assert stats.effective_size(above, np.full(40, 10)) == 400
     assert stats.effective_size(10 - above, np.full(40, 10)) == 400
+    assert stats.effective_size(np.full(40, 10), np.full(40, 10)) == 400
 
 
 def test_batches_may_correlate_by_two_standard_errors() -> None:
@@ -204,7 +205,7 @@ def test_sizes_of_a_series_do_not_grow_towards_the_tail() -> None:
 
 
 def test_the_largest_value_has_at_least_one_sample_behind_it() -> None:
-    few = stats.Clustering(1000, 5, 0.0001, True)
+    few = stats.Clustering(1000, 5, 0.001, True)
     assert few.lower < 1 / 1000
     assert [stats.effective_of_maximum(n, few) for n in (0, 1, 100, 10**6)] == [
         0, 1, 1, int(1e6 * few.lower)

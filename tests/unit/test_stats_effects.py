@@ -81,6 +81,79 @@ def test_the_interval_of_a_full_design_is_that_of_published_least_squares() -> N
     assert pair.effect.estimate == pytest.approx(solved[2])
 
 
+def test_all_interactions_of_a_full_design_are_those_of_published_least_squares() -> None:
+    """Effects, interactions, probabilities and intervals, with a mean for each block."""
+    found = design(3, 4)
+    values = made(found, [0.3, 0.0, -0.2], noise=0.1, pair=0.1)
+    level = np.where(np.array(found.rows), 0.5, -0.5)
+    pairs = list(itertools.combinations(range(3), 2))
+    products = [2 * level[:, a] * level[:, b] for a, b in pairs]
+    dummies = np.equal.outer(found.blocks, range(max(found.blocks) + 1)).astype(float)
+    columns = np.column_stack([level, *products, dummies])
+    solved, rest, rank, _ = np.linalg.lstsq(columns, np.array(values), rcond=None)
+    freedom = len(values) - rank
+    errors = np.sqrt(np.diag(np.linalg.inv(columns.T @ columns)) * rest[0] / freedom)
+    every = effects(values, found.blocks, found.rows, whole=True)
+    both = interactions(values, found.blocks, found.rows, whole=True)
+    assert [(one.first, one.second) for one in both] == pairs
+    for place, one in enumerate([*every, *(one.effect for one in both)]):
+        assert one is not None
+        assert one.freedom == freedom
+        assert one.estimate == pytest.approx(solved[place])
+        width = published.t.ppf(0.975, freedom) * errors[place]
+        assert (one.low, one.high) == pytest.approx((one.estimate - width, one.estimate + width))
+        p = 2 * published.t.sf(abs(one.estimate) / errors[place], freedom)
+        assert one.p == pytest.approx(p)
+
+
+@pytest.mark.parametrize("lost", [None, 5])
+def test_an_interaction_of_a_folded_design_is_a_published_regression(lost: int | None) -> None:
+    """The means of complete blocks are regressed on the product of the levels."""
+    found = design(5, 3)
+    values = made(found, [0.3, 0, 0, 0, 0], noise=0.1, pair=0.2)
+    kept = [run for run in range(len(values)) if run != lost]
+    some = interactions(
+        [values[run] for run in kept],
+        [found.blocks[run] for run in kept],
+        [found.rows[run] for run in kept],
+        whole=False,
+    )
+    whole = [block for block in range(found.size) if lost is None or found.blocks[lost] != block]
+    means = [np.mean([v for v, b in zip(values, found.blocks, strict=True) if b == block])
+             for block in whole]  # fmt: skip
+    assert len(some) == 10
+    for one in some:
+        rows = [found.rows[found.blocks.index(block)] for block in whole]
+        products = [0.5 if row[one.first] == row[one.second] else -0.5 for row in rows]
+        line = published.linregress(products, means)
+        assert one.effect.estimate == pytest.approx(line.slope)
+        assert one.effect.p == pytest.approx(line.pvalue)
+        assert one.effect.freedom == len(whole) - 2
+        width = published.t.ppf(0.975, len(whole) - 2) * line.stderr
+        assert one.effect.high == pytest.approx(line.slope + width)
+        assert one.effect.low == pytest.approx(line.slope - width)
+
+
+def test_interactions_of_no_complete_block() -> None:
+    found = design(5, 3)
+    firsts = [found.blocks.index(block) for block in range(found.size)]
+    rows = [found.rows[run] for run in firsts]
+    assert interactions([1.0] * 12, range(12), rows, whole=False) == []
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_probabilities_do_not_depend_on_the_unit(scale: float) -> None:
+    found = design(5, 4)
+    values = made(found, [0.02, 0.0, 0, 0, 0], noise=0.02)
+    for one, other in zip(
+        effects(values, found.blocks, found.rows, whole=False),
+        effects([scale * value for value in values], found.blocks, found.rows, whole=False),
+        strict=True,
+    ):
+        assert one is not None and other is not None
+        assert other.p == pytest.approx(one.p)
+
+
 def test_missing_runs_widen_the_intervals_and_keep_the_effects() -> None:
     found = design(5, 4)
     values = made(found, [0.5, 0.2, 0, 0, 0])
@@ -116,11 +189,22 @@ def test_factors_that_were_always_on_together_have_no_effect() -> None:
     blocks = [run // 2 for run in range(12)]
     values = [float(run % 2) + 0.01 * run**2 for run in range(12)]
     assert effects(values, blocks, rows, whole=False) == [None, None]
+    more = [(*row, run % 3 == 0) for run, row in enumerate(rows)]
+    effect = effects(values, blocks, more, whole=False)
+    assert effect[:2] == [None, None] and effect[2] is not None
+    alone = effects(values, blocks, [row[1:] for row in more], whole=False)[1]
+    assert alone is not None and effect[2].estimate == pytest.approx(alone.estimate)
 
 
 def test_without_freedom_nothing_is_estimated() -> None:
     assert effects([1.0, 2.0], [0, 0], [(False,), (True,)], whole=False) == [None]
     assert effects([], [], [], whole=False) == []
+    # one degree of freedom is enough, with the mean of two differences
+    rows = [(False,), (True,)] * 2
+    (one,) = effects([1.0, 2.0, 1.0, 4.0], [0, 0, 1, 1], rows, whole=False)
+    assert one is not None and one.freedom == 1
+    assert one.estimate == pytest.approx(2)
+    assert one.p == pytest.approx(published.ttest_1samp([1.0, 3.0], 0).pvalue)
 
 
 def test_values_without_scatter() -> None:
@@ -129,6 +213,11 @@ def test_values_without_scatter() -> None:
     assert same is not None and same.estimate == 0 and same.p == 1
     (apart,) = effects([2.0, 1.0] * 4, blocks, rows, whole=True)
     assert apart is not None and apart.estimate == pytest.approx(-1) and apart.p == 0
+    for scale in (1e-7, 0.1, 1e7):
+        found = design(3, 6)
+        values = [scale * one for one in made(found, [0.3, 0.0, 0.0])]
+        some = effects(values, found.blocks, found.rows, whole=True)
+        assert [one is not None and one.p for one in some] == [0, 1, 1]
 
 
 def test_an_interaction_stands_out_among_those_that_share_its_pattern() -> None:

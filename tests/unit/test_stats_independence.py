@@ -41,6 +41,14 @@ def test_the_size_of_the_groups(near: int, far: int, index: float) -> None:
     assert found.lower == pytest.approx(clusters / 101)
 
 
+def test_groups_are_never_larger_than_the_number_of_large_values() -> None:
+    found = clustering(np.array([*range(20), 10**9]), 5)
+    assert found is not None and found.clustered
+    assert found.index == pytest.approx(2 / 20)
+    assert found.group == pytest.approx(10)
+    assert found.lower == pytest.approx(chi2.ppf(0.1, 2 * 2.1) / 2 / 21)
+
+
 def test_an_index_of_eight_tenths_is_independent_enough() -> None:
     found = clustering(positions(68, 32, 6), 5)
     assert found is not None

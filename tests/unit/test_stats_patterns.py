@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from rtgauge import stats
-from rtgauge.stats import patterns
+from rtgauge.stats import patterns, rhythm
 
 MS = 1e6
 
@@ -622,6 +624,52 @@ def test_twelve_hits_of_a_known_rate_are_enough() -> None:
     assert stats.comb(near, stats.Exposure(exposure)) is None
 
 
+def _densest(turns: NDArray[np.float64], widths: NDArray[np.float64]) -> tuple[float, float]:
+    """Width and held part of the arc that holds the most events beyond chance, by counting."""
+    best = (-math.inf, 0.0, 0.0)
+    number = len(turns)
+    for width in widths.tolist():
+        most = max(int(((turns - one) % 1.0 <= width).sum()) for one in turns)
+        beyond = most - number * width - 3 * math.sqrt(number * width * (1 - width))
+        best = max(best, (beyond, width, most / number), key=lambda one: one[0])
+    return best[1], best[2]
+
+
+@pytest.mark.parametrize("bounded", [0, 1 << 17])
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.6, 1.0])
+@pytest.mark.parametrize("spread", [1e-4, 0.01, 0.1])
+def test_the_densest_part_of_a_turn(
+    monkeypatch: pytest.MonkeyPatch, bounded: int, share: float, spread: float
+) -> None:
+    """Against counting from each event on, with bounds that leave widths out and without."""
+    monkeypatch.setattr(rhythm, "_BOUNDED", bounded)
+    random = np.random.default_rng(11)
+    turns = random.random(300)
+    regular = random.random(300) < share
+    turns[regular] = (0.95 + random.normal(0, spread, int(regular.sum()))) % 1.0
+    found = rhythm._arc(turns, rhythm._WIDTHS)
+    width, inside = _densest(turns, rhythm._WIDTHS)
+    assert (found.width, found.inside) == (width, inside)
+    held = np.abs((turns - found.middle + 0.5) % 1.0 - 0.5) <= width / 2 + 1e-12
+    assert held.mean() == inside
+
+
+@pytest.mark.parametrize("parts", [1 << 6, 1 << 16])
+def test_bounds_of_the_densest_part_hold(monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
+    """No part of a turn has more events than its bound, and fine bounds are within a few."""
+    monkeypatch.setattr(rhythm, "_PARTS", parts)
+    random = np.random.default_rng(12)
+    widths = np.array([0.001, 1 / 64, 0.0473, 0.25, 0.5])
+    for turns in (random.random(500), np.arange(500) / 500, np.full(500, 0.999), np.zeros(9)):
+        phase = np.sort(turns)
+        bounds = rhythm._most(np.concatenate((phase, phase + 1.0)), widths)
+        for width, bound in zip(widths.tolist(), bounds.tolist(), strict=True):
+            most = max(int(((phase - one) % 1.0 <= width).sum()) for one in phase)
+            assert most <= bound <= len(phase)
+            if parts == 1 << 16:
+                assert bound <= most + 2
+
+
 @pytest.mark.parametrize("extra", [0, 10])
 def test_a_rhythm_of_few_periods_has_its_own_period(extra: int) -> None:
     """15 events, one each second, and some at random: no shorter period that holds them, too."""
@@ -691,6 +739,49 @@ def test_two_events_a_period_are_not_taken_for_a_part_of_it(off: float, number: 
         else:
             assert found is not None
             assert found.period_ns == pytest.approx(1e9, rel=1e-3)
+
+
+@given(
+    st.lists(st.integers(0, 60), min_size=1, max_size=60),
+    st.integers(3, 9),
+    st.sampled_from([0.0, 0.1, 0.25]),
+)
+def test_pairs_are_those_of_the_least_chance(turns: list[int], period: int, share: float) -> None:
+    """Each part of the rate is counted: two turns of it hold three quarters of the events beyond
+    chance."""
+    turns += [period * turn + first for turn in range(20) for first in (0, 1)]
+    arc = rhythm._Arc(0.0, 0.1, 1.0 - share, 1.0 - share)
+    others = share * 0.1 / (1 - share)
+    each = sorted(set(turns))
+    expected, least = 1, 1.0
+    for divisor in range(3, (each[-1] - each[0]) // 2 + 1):
+        counted = Counter(turn % divisor for turn in each).most_common(2)
+        two = sum(number for _, number in counted)
+        held = (two / len(each) - others * 2 / divisor) / (1 - others)
+        chance = math.comb(divisor, 2) * binom.sf(two - 1, len(each), 2 / divisor)
+        if held >= 0.75 and (held >= 0.9 or chance <= 1e-4) and chance < least * (1 - 1e-9):
+            expected, least = divisor, chance
+    divisor, doubt = rhythm._in_pairs(np.array(turns, np.float64), arc)
+    assert doubt == pytest.approx(least, rel=1e-6)
+    assert divisor in (expected, expected / 2)
+
+
+def test_events_in_each_turn_are_not_searched_for_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No part of the rate holds most of them in two turns, so none is counted."""
+    counted = []
+    count = np.bincount
+
+    def counting(*words: Any, **more: Any) -> Any:
+        counted.append(len(words[0]))
+        return count(*words, **more)
+
+    monkeypatch.setattr(np, "bincount", counting)
+    for step in (1, 2, 30):
+        counted.clear()
+        turns = np.arange(0, 100_000 * step, step, dtype=np.float64)
+        found = rhythm._in_pairs(turns, rhythm._Arc(0.0, 0.1, 1.0, 1.0))
+        assert sum(counted) <= 3 * turns[-1]
+        assert (found[1] < 1) == (step > 1)
 
 
 def test_loops_of_which_the_last_ends_late_do_not_stretch_the_times() -> None:

@@ -76,14 +76,15 @@ def test_table() -> None:
     assert percentile_table(table_of([3])) == {}
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 20, 100, 1000, 12_345])
-@pytest.mark.parametrize("percent", ["1", "50", "90", "99", "99.9"])
-@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.999])
+@pytest.mark.parametrize("count", [1, 2, 5, 10, 20, 100, 1000, 12_345])
+@pytest.mark.parametrize("percent", ["1", "50", "90", "97.2", "99", "99.9"])
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999, 0.999999])
 def test_interval_is_the_narrowest_that_holds(count: int, percent: str, confidence: float) -> None:
     """Each tail is at most (1-c)/2, by scipy's binomial, and one rank further in it is not."""
     lower, upper = interval_ranks(count, percent, confidence)
     below = reference.binom(count, float(percent) / 100)
     tail = (1 - confidence) / 2
+    assert {type(lower), type(upper)} <= {int, type(None)}
     if lower is None:
         assert below.cdf(0) > tail
     else:

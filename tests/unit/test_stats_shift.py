@@ -169,7 +169,9 @@ def test_too_few_runs_exclude_nothing() -> None:
     assert shift([1.0], [2.0]).least_p == 1.0
 
 
-@pytest.mark.parametrize("values", [[], [math.nan], [math.inf], [0.0] * (RUNS_LIMIT + 1)])
+@pytest.mark.parametrize(
+    "values", [[], [math.nan], [1.0, math.nan], [math.inf], [0.0] * (RUNS_LIMIT + 1)]
+)
 def test_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match="run"):
         paired_shift(values)
@@ -179,7 +181,13 @@ def test_refused(values: list[float]) -> None:
 
 def test_refused_together_and_without_a_confidence() -> None:
     half = [0.0] * (RUNS_LIMIT // 2)
-    assert shift(half, half).p == 1.0
+    assert shift(half, half).p == paired_shift(half + half).p == 1.0
+    first = [float(one) for one in range(RUNS_LIMIT // 2)]
+    far = shift(first, [one + RUNS_LIMIT for one in first])
+    assert far.p == far.least_p == pytest.approx(2 / math.comb(RUNS_LIMIT, RUNS_LIMIT // 2))
+    # ranks 11, 10, 9 and 3 of 66 are half of their sum
+    even = [-1.0, -2.0, 3.0, -4.0, -5.0, -6.0, -7.0, -8.0, 9.0, 10.0, 11.0]
+    assert paired_shift(even).p == 1.0
     with pytest.raises(ValueError, match="at most"):
         shift([*half, 0.0], half)
     for confidence in (0.0, 1.0):
@@ -187,8 +195,17 @@ def test_refused_together_and_without_a_confidence() -> None:
             paired_shift([1.0], confidence)
 
 
+def test_ranks_of_the_smallest_p_value_and_of_a_level_that_is_met_exactly() -> None:
+    for number in range(2, 16):  # all of one sign
+        found = paired_shift([float(one) for one in range(1, number + 1)])
+        assert found.least_p == found.p == 2.0 ** (1 - number)
+    found = paired_shift([1.0, 2.0, 4.0, 8.0, 16.0], 1 - 2.0**-4)
+    assert (found.low, found.high) == (1.0, 16.0)
+
+
 def test_holm() -> None:
     assert holm([]) == []
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
     # From Holm's own rule: reject while p(i) <= level / (m - i + 1).
@@ -213,6 +230,10 @@ def test_blocks_needed_at_a_level_that_is_met_exactly() -> None:
         blocks_needed(0)
     with pytest.raises(ValueError, match="family"):
         blocks_needed(1, 1.0)
+    for level in (0.0, -0.5):
+        with pytest.raises(ValueError, match="family"):
+            blocks_needed(1, level)
+    assert blocks_needed() == 6
 
 
 def test_runs_needed() -> None:
@@ -221,5 +242,7 @@ def test_runs_needed() -> None:
     assert runs_needed(found, half) == 8
     assert runs_needed(found, half / 2) == 32
     assert runs_needed(found, 10 * half) == 8
+    assert runs_needed(found, 0.9 * half) == 10  # 9.88 are not enough
+    assert runs_needed(found, 0.5) == math.ceil(8 * (half / 0.5) ** 2)
     assert runs_needed(found, 0.0) is None
     assert runs_needed(paired_shift([1.0]), 1.0) is None

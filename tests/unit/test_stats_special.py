@@ -3,6 +3,7 @@
 of 40 digits. (SciPy 1.17 is 3 % off in a far tail of a shape of 9 million.)"""
 
 import math
+from decimal import Decimal, localcontext
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from scipy import special as reference
 
 from rtgauge.stats.special import (
     LARGE,
+    _stirling_error,
     beta_inverse,
     beta_part,
     chi_square_quantile,
@@ -23,6 +25,20 @@ from rtgauge.stats.special import (
 CLOSE = 1e-12
 SHAPES = (0.5, 1.0, 1.5, 2.0, 3.0, 7.25, 10.0, 16.0, 17.0, 50.0, 123.4, 1000.0)
 CHANCES = (1e-6, 0.001, 0.025, 0.05, 0.1, 0.5, 0.9, 0.95, 0.975, 0.99, 0.999)
+
+
+def test_the_logarithm_of_a_factorial_is_right_to_the_last_digit() -> None:
+    """What Stirling's formula leaves of it, from 50 digits."""
+    with localcontext(prec=50) as context:
+        two_pi = 2 * Decimal("3.14159265358979323846264338327950288419716939937510582")
+        for value in (*range(1, 60), 200, 1000):
+            logarithm = context.ln(Decimal(math.factorial(value)))
+            number = Decimal(value)
+            stirling = (number + Decimal("0.5")) * number.ln() - number + two_pi.ln() / 2
+            close = 5e-18 if value > 16 else 2e-14
+            assert _stirling_error(value) == pytest.approx(
+                float(logarithm - stirling), rel=0, abs=close
+            )
 
 
 @pytest.mark.parametrize("shape", SHAPES)

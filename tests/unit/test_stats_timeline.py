@@ -410,3 +410,39 @@ def test_columns_of_the_window_are_its_buckets() -> None:
     values = np.arange(CountsBuilder.LOW, CountsBuilder.HIGH)
     expected = bucket_of(values) - bucket_of(-(1 << 63))
     assert np.array_equal(_column_table()[values], expected)
+
+
+@pytest.mark.parametrize("edge", [CountsBuilder.LOW, 0, CountsBuilder.HIGH])
+def test_values_at_the_ends_of_the_window_are_in_their_own_columns(edge: int) -> None:
+    """Many samples take their columns from a table that ends there."""
+    values = np.full(100_000, edge, np.int64)
+    values[::2] = edge - 1
+    values[1::4] = edge + 1 if edge < 0 else edge
+    for shown in (values, np.minimum(values, edge), np.maximum(values, edge)):
+        due = np.arange(len(shown)) * 1000
+        line = whole(due, shown.astype(np.int32), 1, 30_000).timeline()
+        for part in (0.1, 0.4, 0.6, 1.0):
+            true = int(np.sort(shown)[int(np.ceil(part * len(shown))) - 1])
+            (found,) = line.quantile(part).tolist()
+            assert true <= found <= true + abs(true) / 128
+
+
+def test_groups_are_looked_for_among_the_largest_hundredth_alone() -> None:
+    """Groups among smaller samples are not those of the largest."""
+    random = np.random.default_rng(4)
+    values = random.integers(0, 1000, 20_000)
+    values[5000:7000] += 2000  # a group, below the largest hundredth
+    large = random.choice(20_000, 200, replace=False)
+    values[large] = 10_000 + np.arange(200)
+    builder = ExcursionsBuilder()
+    builder.add(np.arange(20_000), values.astype(np.int32))
+    found = builder.clustering()
+    expected, number = [], 200
+    while number > 1:
+        threshold = int(np.sort(values)[-number])
+        some = clustering(np.flatnonzero(values > threshold), threshold)
+        expected += [some] if some is not None else []
+        number //= 2
+    assert found == min(expected, key=lambda one: one.lower)
+    every = clustering(np.flatnonzero(values > 1500), 1500)
+    assert every is not None and found is not None and every.lower < found.lower / 2

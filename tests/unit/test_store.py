@@ -160,6 +160,16 @@ def test_headline_covers_all_that_was_asked_for(store: Store) -> None:
     assert store.runs()[0].headline == "over 13 µs: max 13.5 µs (pendulum, sched)"
 
 
+def test_headline_of_values_below_0(store: Store) -> None:
+    with store.create(document(steps=[{"step": 0, "measurement": "timer"}])) as folder:
+        with folder.append_stream(0) as stream:
+            stream.write(Builder().series(0, scale=1).samples(0, 0, [-9000, -1200]).trailer().data)
+        folder.seal(0)
+        folder.write_document({**folder.document, "state": "complete"})
+        store.update(folder)
+    assert store.runs()[0].headline == "max -1.2 µs (timer)"
+
+
 @pytest.mark.parametrize(
     ("timeout", "budget", "headline"),
     [
@@ -519,7 +529,7 @@ def test_a_read_only_store_can_be_read(store: Store, monkeypatch: pytest.MonkeyP
     """The index cannot be written then: one in memory takes its place."""
     run_id = finished(store)
     (store.path.parent / "index.db").unlink()
-    (store.path.parent / "index.db").mkdir()  # nobody, root included, can write that
+    (store.path.parent / "index.db").mkdir()  # even root cannot write that
     monkeypatch.setattr(index, "_writable", lambda _file: False)
     with Store.open(str(store.path.parent)) as again:
         assert [row.id for row in again.runs()] == [run_id]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -22,6 +23,7 @@ import rtgauge.store.growing
 import rtgauge.store.seal
 import streams
 from rtgauge.errors import StoreError, StreamError
+from rtgauge.store.files import TEMPORARY
 from rtgauge.store.growing import Numbers, Spill
 from rtgauge.store.parquet import ParquetWriter
 from rtgauge.store.samples import StoredRun, StoredSeries, StoredStep
@@ -188,6 +190,7 @@ def test_parquet_is_for_others_too(tmp_path: Path) -> None:
     assert table.column_names == ["index", "due_ns", "value"]
     assert [str(kind) for kind in table.schema.types] == ["int64", "int64", "int32"]
     about = json.loads(table.schema.metadata[b"rtgauge"])
+    assert (about["format"], about["version"]) == ("rtgauge-series", 1)
     assert (about["run"], about["step"], about["measurement"]) == (RUN, 7, "timer")
     assert about["series"]["labels"] == {"method": "clock_nanosleep"}
     assert about["totals"]["count"] == 42
@@ -523,6 +526,46 @@ def test_damaged_sealed_files_are_named(tmp_path: Path) -> None:
     (step.folder / SEAL).write_text('{"format": "rtgauge-seal", "version": 9}')
     with pytest.raises(StoreError, match="version 9"):
         _ = StoredStep(tmp_path, 0, {}).series
+
+
+def test_a_seal_of_another_format_is_refused(tmp_path: Path) -> None:
+    step = step_with(tmp_path, streams.one_of_each().data)
+    seal = seal_step(step.folder, RUN, 0)
+    assert read_seal(step.folder) == seal
+    document = json.loads((step.folder / SEAL).read_text())
+    (step.folder / SEAL).write_text(json.dumps(document | {"format": "rtgauge-others"}))
+    with pytest.raises(StoreError, match=r"seal\.json is damaged"):
+        read_seal(step.folder)
+
+
+@pytest.mark.parametrize("last", [-900, -1, 0, 1, 900])
+def test_the_maximum_of_a_sealed_series_is_that_of_all_its_samples(
+    tmp_path: Path, last: int
+) -> None:
+    """An agent died after samples that its last snapshot of the histogram does not have."""
+    stream = Builder().series(0).samples(0, 0, [-700]).histogram(0, [-700])
+    step = step_with(tmp_path, stream.samples(0, 1, [last]).data)
+    [series] = seal_step(step.folder, RUN, 0).series
+    assert series.max == max(-700, last)
+
+
+def test_a_seal_that_fails_leaves_the_stream_and_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = step_with(tmp_path, streams.one_of_each().data)
+    before = (step.folder / STREAM).read_bytes()
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "no such luck")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rtgauge.store.seal, "_copy", fail)
+        with pytest.raises(StoreError, match="no such luck"):
+            seal_step(step.folder, RUN, 0)
+    assert not list(step.folder.glob(f"*{TEMPORARY}"))
+    assert not (step.folder / RECORDS).exists()
+    assert (step.folder / STREAM).read_bytes() == before
+    assert seal_step(step.folder, RUN, 0).end.complete
 
 
 def test_overload_in_few_records(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ from rtgauge.text import (
         (146_499, "ns", "146"),
         (1_234_567, "ns", "1 235"),
         (-2500, "ns", "−2.50"),
+        (-4, "ns", "0.00"),
+        (-5, "ns", "−0.005"),
         (1234, "count", "1 234"),
         (12.345, "count", "12.3"),
         (None, "ns", "–"),
@@ -168,9 +170,8 @@ def test_the_number_of_digits_at_its_borders(value: float, unit: str, text: str)
     assert plain(numbers.shown(value, unit).text) == text
 
 
-@pytest.mark.parametrize(
-    ("found", "text"),
-    [
+def _at_borders() -> list[tuple[str, str]]:
+    return [
         (count(0), "0"), (count(-0.4), "-0"), (count(-1), "-1"), (count(999), "999"),
         (count(1000), "1 000"), (count(123456), "123 456"), (count(None), "-"),
         (size(2**20), "1.0 MiB"), (size(2**20 - 1), "1024 KiB"), (size(1536), "2 KiB"),
@@ -205,17 +206,19 @@ def test_the_number_of_digits_at_its_borders(value: float, unit: str, text: str)
         (time(999), "999 ns"), (time(999.6), "1 us"), (time(3333), "3.33 us"), (time(1e9), "1 s"),
         (time(1e6), "1 ms"), (time(0), "0 ns"),
         (frequency(24e6), "24 MHz"), (frequency(1e9), "1 GHz"), (frequency(999), "999 Hz"),
-        (frequency(1000), "1 kHz"),
+        (frequency(1000), "1 kHz"), (frequency(1), "1 Hz"), (frequency(0.25), "0.25 Hz"),
         (microseconds(-250), "-0.25 us"), (microseconds(0), "0 us"),
         (microseconds(10_000_000), "10 000 us"),
         (per_hour(0), "0 an hour"), (per_hour(math.inf), "any number an hour"),
         (per_hour(1), "1 an hour"),
         (per_hour(0.99991), "1 an hour"), (per_hour(2.9957, down=True), "2.99 an hour"),
         (per_hour(0.0123412), "0.0124 an hour"), (per_hour(123.4), "124 an hour"),
-    ],
-)  # fmt: skip
-def test_quantities_at_the_borders_of_their_units(found: str, text: str) -> None:
-    assert plain(found) == text
+    ]  # fmt: skip
+
+
+def test_quantities_at_the_borders_of_their_units() -> None:
+    for found, text in _at_borders():
+        assert plain(found) == text
 
 
 def test_exact_numbers_keep_their_digits() -> None:

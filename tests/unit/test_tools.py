@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -173,6 +177,26 @@ def test_on_request_the_first_failure_ends_the_others(runner: Runner) -> None:
     }  # fmt: skip
 
 
+def test_a_stage_that_is_stopped_still_says_what_failed(runner: Runner, tmp_path: Path) -> None:
+    test, begun = tmp_path / "test_long.py", tmp_path / "begun"
+    test.write_text(
+        "import pathlib, time\n"
+        "def test_wrong():\n    assert 'cause' == 'found'\n"
+        f"def test_long():\n    pathlib.Path({str(begun)!r}).touch()\n    time.sleep(600)\n"
+    )
+
+    def stop() -> None:
+        while not begun.exists():
+            time.sleep(0.05)
+        runner.stopped.set()
+
+    threading.Thread(target=stop, daemon=True).start()
+    command = f"{sys.executable} -m pytest -q -p no:cacheprovider -c /dev/null {test}"
+    done = runner.carry_out(stage(command))
+    assert (done.state, done.note) == ("FAILED", "stopped")
+    assert "assert 'cause' == 'found'" in (runner.logs / "trial.log").read_text("utf-8")
+
+
 def test_the_list_of_stages_is_sound() -> None:
     stages = read_stages(ROOT / "tools" / "stages.toml")
     lanes = {lane: {one.name for one in stages.values() if lane in one.lanes} for lane in LANES}
@@ -310,6 +334,19 @@ def test_a_checkout_that_is_gone_or_has_another_compiler_is_replaced(
     assert link is not None
     assert link.resolve() == second / "lib"
     assert [entry.name for entry in link.parent.iterdir()] == ["zig-1.2"]
+
+
+def test_the_compiler_is_not_kept_in_a_home_that_a_test_made(
+    checkouts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = pwd.getpwuid(os.getuid())
+    home = (tmp_path / "real").as_posix()
+    real = pwd.struct_passwd((*user[:5], home, user[6]))
+    monkeypatch.setattr(pwd, "getpwuid", {os.getuid(): real}.__getitem__)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "test"))
+    link = shared_library(checkouts[0], "1.2")
+    assert link == tmp_path / "real/.cache/rtgauge/zig-1.2"
 
 
 def test_without_a_folder_for_caches_the_compiler_has_its_own(

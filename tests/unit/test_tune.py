@@ -126,7 +126,10 @@ def test_the_argument_that_helps_comes_first_and_is_confirmed(
     confirmed = {row["block"] for row in found["configurations"] if row["phase"] == "confirm"}
     assert screened == set(range(12)) and confirmed == set(range(12, 18))
     assert sorted(board.seeds) == sorted([*range(18), *range(18)])
-    assert "grub" in first["permanent"][0] and "fast=1" in first["permanent"][0]
+    assert first["permanent"] == [
+        "echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT fast=1\"' "
+        ">> /etc/default/grub.d/rtgauge.cfg"
+    ]
 
 
 def test_all_combinations_of_two_factors(rtgauge: Run, board: type[Board]) -> None:
@@ -402,6 +405,25 @@ def test_a_killed_tune_goes_on_with_what_was_running(rtgauge: Run, board: type[B
     assert {row["state"] for row in result.json()["configurations"]} == {"complete"}
 
 
+def test_a_record_from_before_retries_is_resumed(rtgauge: Run, board: type[Board]) -> None:
+    board.ends_at = 3
+    study = tuned(rtgauge, "fast=1", "b=1", code=4)["study"]
+    with Store.open() as store:
+        path = store.path.parent / "tunes" / study / "tune.json"
+    document = json.loads(path.read_text())
+    for row in document["configurations"]:
+        del row["retry"]
+    path.write_text(json.dumps(document))
+    board.ends_at = 0
+    board.fails_at = len(board.boots) + 1
+    result = rtgauge("tune", "--resume", "--json")
+    assert result.code == 0, result.err
+    states = [row["state"] for row in result.json()["configurations"]]
+    assert states.count("failed") == 1 and set(states) == {"complete", "failed"}
+    rows = result.json()["configurations"]
+    assert sum(row.get("retry", False) for row in rows) == 1
+
+
 def test_dry_run_prints_the_configurations_and_boots_nothing(
     rtgauge: Run, board: type[Board]
 ) -> None:
@@ -521,7 +543,7 @@ def test_a_target_that_keeps_its_arguments_is_said_and_recorded(
     assert found["booted"] == ["a=1"]
     assert "booting the present configuration again" in result.err
     assert "the target may still have a=1" in result.err
-    assert f"Call by hand: {script}" in result.err
+    assert f"Run by hand: {script}" in result.err
 
 
 def test_reports(rtgauge: Run, board: type[Board], tmp_path: Path) -> None:

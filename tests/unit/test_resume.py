@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``evaluate --resume`` takes from runs that somebody else may have made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bundles
+from conftest import Result
+from rtgauge.catalogue import Catalogue
+from rtgauge.cli.consent import programs
+from rtgauge.engine.run import Run as Run_
+from rtgauge.engine.watch import Ended
+from rtgauge.errors import UsageError
+from rtgauge.plan import PlannedStep
+from rtgauge.plan.choice import remaining
+from rtgauge.store import Store
+from rtgauge.target.fake import CATALOGUE
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def catalogue() -> Catalogue:
+    return Catalogue.from_document(dict(CATALOGUE))
+
+
+def _interrupt(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Interrupt an evaluation of the fake target at its second step; its id."""
+    carried_out = Run_._step
+
+    def step(self: Run_, index: int, planned: PlannedStep, interruption: Any) -> Ended:
+        interruption.count = int(index == 1)
+        return carried_out(self, index, planned, interruption)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run_, "_step", step)
+        words = ("--target", "fake", "--for", "1s", "--only", "timer,pendulum", "-o", "one.json")
+        assert rtgauge("evaluate", *words).code == 4
+    return str(json.loads(Path("one.json").read_text())["runs"][0]["id"])
+
+
+@pytest.fixture
+def import_changed(rtgauge: Run) -> Callable[..., None]:
+    """Replaces a run of the store by an import of it whose run.json was changed."""
+
+    def replace(run: str, change: Callable[[dict[str, Any]], None]) -> None:
+        with Store.open() as store:
+            files = bundles.files_of(store.path / run)
+            store.delete(run)
+        document = json.loads(files["run.json"])
+        change(document)
+        files["run.json"] = json.dumps(document).encode()
+        Path("other.rtgauge").write_bytes(bundles.pack(files, run))
+        assert rtgauge("import", "other.rtgauge").code == 0
+
+    return replace
+
+
+def test_a_resumed_evaluation_runs_no_program_without_consent(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, import_changed: Callable[..., None]
+) -> None:
+    def change(document: dict[str, Any]) -> None:
+        for planned in document["plan"]["steps"]:
+            if planned["measurement"] == "pendulum":
+                planned["load_command"] = "touch x"
+
+    run = _interrupt(rtgauge, monkeypatch)
+    import_changed(run, change)
+    words = ("evaluate", "--target", "fake", "-o", "two.json", "--resume")
+    by_itself = rtgauge(*words)
+    assert by_itself.code == 2 and "on this target's machine and not imported" in by_itself.err
+    dry = rtgauge(*words, run, "--dry-run")
+    assert dry.code == 0 and ", load command (command: 'touch x')" in dry.out
+    refused = rtgauge(*words, run)
+    assert refused.code == 2
+    what = "the resumed evaluation would run 'touch x' on fake as the user of the connection, which"
+    assert what in refused.err and "--allow-load-cmd" in refused.err
+    assert len(rtgauge("runs", "--json").json()["runs"]) == 1
+    allowed = rtgauge(*words, run, "--allow-load-cmd")
+    assert allowed.code == 0, allowed.err
+    assert "the resumed evaluation runs 'touch x' on fake as" in allowed.err
+
+
+@pytest.mark.parametrize("load", ["list:program=/x", "churn:program=/x"])
+def test_the_program_of_a_load_or_profile_needs_consent(load: str) -> None:
+    assert programs(PlannedStep("timer", run={"load": f"cpu,{load}"})) == ["/x"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda run: run["plan"].pop("steps"),
+        lambda run: run["plan"].update(steps="timer"),
+        lambda run: run["plan"].update(steps=[5]),
+        lambda run: run["plan"].update(options=["for"]),
+        lambda run: run["plan"]["steps"][1].pop("measurement"),
+        lambda run: run["plan"]["steps"][1].update(measurement=["timer"]),
+        lambda run: run["plan"]["steps"][1].pop("parameters"),
+        lambda run: run["plan"]["steps"][1].update(parameters={"for": 5}),
+        lambda run: run["plan"]["steps"][1].update(budget_ns=-5),
+        lambda run: run["plan"]["steps"][1].update(budget_ns="5"),
+        lambda run: run["plan"]["steps"][1].update(budget_ns=None, rate_per_hour=1.0),
+    ],
+)
+def test_a_plan_of_another_shape_is_refused(
+    change: Callable[[dict[str, Any]], None], catalogue: Catalogue
+) -> None:
+    run = interrupted()
+    assert len(remaining(catalogue, [run]).steps) == 1
+    change(run)
+    with pytest.raises(UsageError, match="the plan of run 0199 is damaged"):
+        remaining(catalogue, [run])
+
+
+def test_a_plan_cannot_name_a_log_host(catalogue: Catalogue) -> None:
+    run = interrupted()
+    run["plan"]["steps"][1]["parameters"]["log-host"] = "ssh://elsewhere"
+    with pytest.raises(UsageError, match="log-host"):
+        remaining(catalogue, [run])
+
+
+def interrupted() -> dict[str, Any]:
+    """The document of a run whose second step is missing, without what it may lack."""
+    planned = [
+        {"measurement": "timer", "parameters": {"for": length}, "budget_ns": 1000}
+        for length in ("1s", "2s")
+    ]
+    plan = {"name": "evaluate", "steps": planned}
+    return {"id": "0199", "plan": plan, "steps": [{"state": "complete"}, {}]}
+
+
+def test_an_evaluation_of_another_machine_is_not_resumed(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, import_changed: Callable[..., None]
+) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["environment"]["host"] = "elsewhere"
+
+    run = _interrupt(rtgauge, monkeypatch)
+    with Store.open() as store:
+        path = store.path / run / "run.json"
+    own = path.read_bytes()
+    document = json.loads(own)
+    change(document)
+    path.write_text(json.dumps(document))
+    words = ("evaluate", "--target", "fake", "-o", "two.json", "--resume")
+    assert "on this target's machine and not imported" in rtgauge(*words).err
+    path.write_bytes(own)
+    import_changed(run, change)
+    refused = rtgauge(*words, run)
+    assert refused.code == 2
+    assert "was measured on another machine (elsewhere, Fake Processor, x86_64)" in refused.err
+
+
+def test_imported_runs_do_not_complete_a_study(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, import_changed: Callable[..., None]
+) -> None:
+    run = _interrupt(rtgauge, monkeypatch)
+    words = ("evaluate", "--target", "fake", "-o", "two.json", "--resume")
+    assert rtgauge(*words).code == 0
+    second = json.loads(Path("two.json").read_text())["runs"][1]["id"]
+    import_changed(second, lambda _: None)
+    assert rtgauge(*words).code == 0
+    third = json.loads(Path("two.json").read_text())["runs"]
+    assert third[1]["plan"]["options"] == {"for": "1s", "only": "timer,pendulum"}
+    assert [one["id"] == run for one in third] == [True, False] and second != third[1]["id"]
+
+
+def test_a_run_that_is_not_there_is_not_resumed(rtgauge: Run) -> None:
+    asked = rtgauge("evaluate", "--target", "fake", "--resume", "0199")
+    assert asked.code == 2 and "there is no run '0199'" in asked.err
