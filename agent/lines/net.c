@@ -34,12 +34,20 @@ union net_address {
 	struct sockaddr_in6 v6;
 };
 
+/* A control message with the local address of a datagram. */
+union net_local {
+	struct cmsghdr header;
+	char space[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+};
+
 struct net {
 	int fd;
 	union net_address here; /* to be bound to, or to ask */
 	socklen_t here_size;
 	union net_address peer; /* sender of the last request */
 	socklen_t peer_size;	/* 0: no request yet, or connected */
+	union net_local local;	/* where the last request arrived, for the answer */
+	size_t local_size;	/* 0: the socket has one address, or connected */
 	uint8_t run[NET_RUN_SIZE];
 	int64_t heard_ns; /* time of the peer's last datagram */
 	bool connected;
@@ -93,6 +101,21 @@ static int net_parse(struct line *line, struct message *why)
 	return net_parse_address(line, &net) ? net_wrong(line, why) : 0;
 }
 
+/* A line on all addresses of the machine answers from the one that was asked: the kernel would choose
+ * that of the route, and the asking side would not take the answer for its own. */
+static int net_ask_for_local(const struct net *net)
+{
+	const int on = 1;
+
+	if (net->here.any.sa_family == AF_INET)
+		return net->here.v4.sin_addr.s_addr == htonl(INADDR_ANY) ?
+			       setsockopt(net->fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on)) :
+			       0;
+	return IN6_IS_ADDR_UNSPECIFIED(&net->here.v6.sin6_addr) ?
+		       setsockopt(net->fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on)) :
+		       0;
+}
+
 static int net_open(struct line *line, struct message *why)
 {
 	struct net *net = calloc(1, sizeof(*net));
@@ -112,7 +135,7 @@ static int net_open(struct line *line, struct message *why)
 	if (line->how.asks)
 		err = connect(net->fd, &net->here.any, net->here_size);
 	else
-		err = bind(net->fd, &net->here.any, net->here_size);
+		err = net_ask_for_local(net) || bind(net->fd, &net->here.any, net->here_size);
 	if (err)
 		return message_set(why, -errno,
 				   line->how.asks ?
@@ -154,12 +177,47 @@ static int net_take(struct line *line, const uint8_t *datagram, ssize_t got,
 	return line_wants(line, level);
 }
 
+/* The interface is left to the route, as without this address. */
+static void net_keep_local(struct net *net, struct msghdr *received)
+{
+	const struct cmsghdr *found = CMSG_FIRSTHDR(received);
+	struct in6_pktinfo v6 = { 0 };
+	struct in_pktinfo v4 = { 0 }, got;
+
+	net->local_size = 0;
+	if (!found || received->msg_flags & MSG_CTRUNC)
+		return;
+	if (found->cmsg_level == IPPROTO_IP && found->cmsg_type == IP_PKTINFO) {
+		memcpy(&got, CMSG_DATA(found), sizeof(got));
+		v4.ipi_spec_dst = got.ipi_spec_dst;
+		net->local.header = *found;
+		memcpy(CMSG_DATA(&net->local.header), &v4, sizeof(v4));
+		net->local_size = CMSG_SPACE(sizeof(v4));
+	} else if (found->cmsg_level == IPPROTO_IPV6 && found->cmsg_type == IPV6_PKTINFO) {
+		memcpy(&v6, CMSG_DATA(found), sizeof(v6));
+		v6.ipi6_ifindex = 0;
+		net->local.header = *found;
+		memcpy(CMSG_DATA(&net->local.header), &v6, sizeof(v6));
+		/* no source of a datagram */
+		net->local_size = IN6_IS_ADDR_MULTICAST(&v6.ipi6_addr) ? 0 : CMSG_SPACE(sizeof(v6));
+	}
+}
+
 static int net_wait(struct line *line, int64_t until_ns, struct line_event *event)
 {
 	struct net *net = line->state;
 	uint8_t datagram[sizeof(net_datagram) + 1];
 	union net_address from;
-	socklen_t from_size = sizeof(from);
+	union net_local local;
+	struct iovec piece = { datagram, sizeof(datagram) };
+	struct msghdr message = {
+		.msg_name = &from.any,
+		.msg_namelen = sizeof(from),
+		.msg_iov = &piece,
+		.msg_iovlen = 1,
+		.msg_control = &local,
+		.msg_controllen = sizeof(local),
+	};
 	int flags = 0;
 	ssize_t got;
 
@@ -170,7 +228,7 @@ static int net_wait(struct line *line, int64_t until_ns, struct line_event *even
 			return ready;
 		flags = MSG_DONTWAIT;
 	}
-	got = recvfrom(net->fd, datagram, sizeof(datagram), flags, &from.any, &from_size);
+	got = recvmsg(net->fd, &message, flags);
 	event->seen_ns = clock_now_ns(CLOCK_MONOTONIC);
 	if (got < 0) {
 		/* no program listens there yet: the request stays unanswered */
@@ -182,8 +240,9 @@ static int net_wait(struct line *line, int64_t until_ns, struct line_event *even
 	}
 	got = net_take(line, datagram, got, event);
 	if (!net->connected && got) {
-		memcpy(&net->peer, &from, from_size);
-		net->peer_size = from_size;
+		memcpy(&net->peer, &from, message.msg_namelen);
+		net->peer_size = message.msg_namelen;
+		net_keep_local(net, &message);
 		net->heard_ns = event->seen_ns;
 	}
 	return (int)got;
@@ -193,6 +252,15 @@ static int net_drive(struct line *line, int level)
 {
 	struct net *net = line->state;
 	uint8_t datagram[sizeof(net_datagram)];
+	struct iovec piece = { datagram, sizeof(datagram) };
+	struct msghdr message = {
+		.msg_name = net->connected ? NULL : &net->peer.any,
+		.msg_namelen = net->connected ? 0 : net->peer_size,
+		.msg_iov = &piece,
+		.msg_iovlen = 1,
+		.msg_control = net->local_size ? &net->local : NULL,
+		.msg_controllen = net->local_size,
+	};
 	ssize_t sent;
 
 	memcpy(datagram, net_datagram, sizeof(datagram));
@@ -200,17 +268,13 @@ static int net_drive(struct line *line, int level)
 	memcpy(datagram + NET_RUN, net->run, NET_RUN_SIZE);
 	if (!net->connected && !net->peer_size)
 		return -ENOTCONN;
-	do {
-		sent = sendto(net->fd, datagram, sizeof(datagram), MSG_NOSIGNAL,
-			      net->connected ? NULL : &net->peer.any,
-			      net->connected ? 0 : net->peer_size);
-	} while (sent < 0 && errno == EINTR);
+	do
+		sent = sendmsg(net->fd, &message, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
 	/* an error of an earlier datagram; this one is sent anyway */
 	if (sent < 0 && errno == ECONNREFUSED) {
 		line->foreign++;
-		sent = sendto(net->fd, datagram, sizeof(datagram), MSG_NOSIGNAL,
-			      net->connected ? NULL : &net->peer.any,
-			      net->connected ? 0 : net->peer_size);
+		sent = sendmsg(net->fd, &message, MSG_NOSIGNAL);
 	}
 	return sent < 0 && errno != ECONNREFUSED ? -errno : 0;
 }

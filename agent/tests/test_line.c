@@ -218,6 +218,42 @@ static void test_net_loopback(struct tap *tap)
 	line_close(&line);
 }
 
+static bool has_ipv6(void)
+{
+	const struct sockaddr_in6 own = { .sin6_family = AF_INET6,
+					  .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	bool bound = fd >= 0 && !bind(fd, (const struct sockaddr *)&own, sizeof(own));
+
+	if (fd >= 0)
+		close(fd);
+	return bound;
+}
+
+/* A line that listens on all addresses answers from the one that was asked. */
+static void test_net_any(struct tap *tap, const char *any, const char *asked)
+{
+	struct line_how how = { .edge = LINE_BOTH };
+	struct line_event event = { 0 };
+	struct line board = { 0 }, host = { 0 };
+	struct message why = { 0 };
+	char text[64];
+	int port = free_port();
+	bool good;
+
+	snprintf(text, sizeof(text), "net:%s:%d", any, port);
+	good = !line_parse(&board, text, how, &why) && !line_open(&board, &why);
+	how.asks = true;
+	snprintf(text, sizeof(text), "net:%s:%d", asked, port);
+	good &= !line_parse(&host, text, how, &why) && !line_open(&host, &why);
+	good &= !line_drive(&host, 1) && line_wait(&board, soon(), &event) == 1;
+	good &= !line_drive(&board, 1) && line_wait(&host, soon(), &event) == 1;
+	tap_check(tap, good && event.level == 1 && !host.foreign,
+		  "%s, asked at %s, answers from there: %s", any, asked, why.text);
+	line_close(&host);
+	line_close(&board);
+}
+
 static void test_net_faults(struct tap *tap)
 {
 	struct line_how how = { 0 };
@@ -492,6 +528,12 @@ int main(void)
 	test_net_foreign(&tap);
 	test_net_stranger(&tap);
 	test_net_loopback(&tap);
+	test_net_any(&tap, "0.0.0.0", "127.0.0.1");
+	test_net_any(&tap, "0.0.0.0", "127.0.0.2");
+	if (has_ipv6()) {
+		test_net_any(&tap, "[::]", "127.0.0.2");
+		test_net_any(&tap, "[::]", "[::1]");
+	}
 	test_net_faults(&tap);
 	test_serial(&tap);
 	test_serial_refused(&tap);
