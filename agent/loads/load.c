@@ -157,6 +157,19 @@ static int choose_cpus(struct load_set *set, const struct cpulist *cpus, struct 
 	return 0;
 }
 
+/* A set without any load is the idle system. */
+static int refuse_all_absent(const struct load_set *set, struct message *msg)
+{
+	const struct load_worker *first = &set->workers[0];
+
+	for (size_t i = 0; i < set->count; i++)
+		if (!atomic_load_acquire(&set->workers[i].shared->absent))
+			return 0;
+	return message_set(msg, -ENODEV, first->shared->msg.remedy,
+			   "none of the loads can run here. Load %.40s: %.150s", first->label,
+			   first->shared->msg.text);
+}
+
 int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*forked)(void *arg),
 		   void (*started)(void *arg, pid_t pgid), void *arg, struct message *msg)
 {
@@ -182,6 +195,8 @@ int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*fork
 	}
 	for (size_t i = 0; i < set->count && !err; i++)
 		err = wait_ready(&set->workers[i], until_ns, msg);
+	if (!err)
+		err = refuse_all_absent(set, msg);
 	if (err) {
 		load_set_stop(set);
 		return err;
