@@ -36,7 +36,7 @@ static const struct option_info smokey_options[] = {
 };
 
 static const struct measurement_entry smokey_verdicts[] = {
-	{ SMOKEY_RULE, "its exit status is 0, and at least one test has passed" },
+	{ SMOKEY_RULE, "its exit status is 0, at least one test has passed, and none has failed" },
 	{ "smokey: NAME", "one for each of its tests. Skipped: the kernel does not support it" },
 	{ NULL, NULL },
 };
@@ -51,6 +51,8 @@ struct smokey_state {
 	char program[256];
 	struct smokey_test tests[SMOKEY_TESTS];
 	int count;
+	int omitted;		/* results of tests for which there is no room */
+	bool failed;		/* a test has */
 	char line[SMOKEY_TEXT]; /* that it is writing */
 	size_t length;
 	char said[SMOKEY_TEXT]; /* the last line without a result */
@@ -77,6 +79,8 @@ static void smokey_result(struct smokey_state *state, const char *name, size_t s
 	while (number < state->count && strcmp(state->tests[number].rule, rule))
 		number++;
 	test += number;
+	state->failed |= !strcmp(result, "fail");
+	state->omitted += number == SMOKEY_TESTS;
 	if (number == SMOKEY_TESTS || (number < state->count && strcmp(result, "fail")))
 		return;
 	state->count += number == state->count;
@@ -241,9 +245,9 @@ static int smokey_setup(struct step *step)
 static int smokey_finish(struct step *step)
 {
 	struct smokey_state *state = step->state;
-	char evidence[sizeof(state->program) + SMOKEY_TEXT + 128];
+	char evidence[sizeof(state->program) + SMOKEY_TEXT + 192];
 	const char *said = *state->said ? state->said : "none";
-	int passed = 0;
+	int passed = 0, used = 0;
 	int64_t took_s = state->took_ns / NSEC_PER_SEC;
 	bool good = state->ended && WIFEXITED(state->status) && !WEXITSTATUS(state->status);
 
@@ -257,23 +261,28 @@ static int smokey_finish(struct step *step)
 	}
 	if (state->left)
 		return 0;
+	if (state->omitted)
+		used = snprintf(evidence, sizeof(evidence),
+				"%d results of more than %d tests were left out%s. ",
+				state->omitted, SMOKEY_TESTS,
+				state->failed ? ", and a test failed" : "");
 	if (!state->ended)
-		snprintf(evidence, sizeof(evidence),
+		snprintf(evidence + used, sizeof(evidence) - (size_t)used,
 			 "%s did not end in %lld s. Its last message: %s", state->program,
 			 (long long)took_s, said);
 	else if (good || !WIFSIGNALED(state->status))
-		snprintf(evidence, sizeof(evidence),
+		snprintf(evidence + used, sizeof(evidence) - (size_t)used,
 			 "%s ended with status %d after %lld s, %d of %d tests passed%s%s",
 			 state->program, WEXITSTATUS(state->status), (long long)took_s, passed,
 			 state->count, good ? "" : ". Its last message: ", good ? "" : said);
 	else
-		snprintf(evidence, sizeof(evidence),
+		snprintf(evidence + used, sizeof(evidence) - (size_t)used,
 			 "%s was killed by signal %d. Its last message: %s", state->program,
 			 WTERMSIG(state->status), said);
 	step_verdict(step, SMOKEY_RULE,
-		     !good  ? "fail" :
-		     passed ? "pass" :
-			      "inconclusive",
+		     !good || state->failed ? "fail" :
+		     passed		    ? "pass" :
+					      "inconclusive",
 		     evidence, SMOKEY_REMEDY);
 	return 0;
 }

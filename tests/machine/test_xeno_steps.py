@@ -136,6 +136,26 @@ def test_nothing_printed_is_not_a_pass(tmp_path: Path) -> None:
     assert results(stream) == {WHOLE: "inconclusive"}
 
 
+def test_failing_test_fails_the_whole_whatever_the_status(tmp_path: Path) -> None:
+    smokey(tmp_path, f"{GOOD}echo 'test posix_cond failed: -22'\nexit 0\n")
+    code, stream, _ = run(tmp_path, "smokey")
+    assert code == 3
+    assert verdicts(stream)[WHOLE].result == "fail"
+
+
+@pytest.mark.parametrize(("last", "whole"), [("t OK", "pass"), ("test t failed: -22", "fail")])
+def test_results_without_room_are_counted(tmp_path: Path, last: str, whole: str) -> None:
+    """Results beyond the room are not lost silently, and a failing one of them counts."""
+    lines = "".join(f"echo 't{number} OK'\n" for number in range(130))
+    smokey(tmp_path, f"{lines}echo '{last}'\n")
+    code, stream, _ = run(tmp_path, "smokey")
+    assert code == (0 if whole == "pass" else 3)
+    found = verdicts(stream)
+    assert len(found) == 129
+    assert found[WHOLE].result == whole
+    assert "3 results of more than 128 tests were left out" in found[WHOLE].evidence
+
+
 def test_repeated_output_of_forked_processes_counts_once(tmp_path: Path) -> None:
     smokey(tmp_path, f"{GOOD}{GOOD}echo 'test posix_mutex failed: -1'\nexit 1\n")
     code, stream, _ = run(tmp_path, "smokey")
@@ -220,6 +240,21 @@ def test_disk_in_memory(tmp_path: Path, needed: str, state: str) -> None:
     told = [text for text in texts if text.startswith("without load disk")]
     assert len(told) == (1 if needed == "no" else 0)
     assert "lies in memory" in (told[0] if told else said)
+
+
+def test_no_load_at_all_is_not_a_load(tmp_path: Path) -> None:
+    """The samples would be those of the idle system, and be shown as under load."""
+    folder = Path("/dev/shm")
+    if not folder.is_dir() or os.statvfs(folder).f_bavail == 0:
+        pytest.skip("no /dev/shm")
+    load = f"disk:path={folder}:size=64KiB:needed=no"
+    words = ("timer", "--for", "300ms", "--cpu", CPU, "--dither", "no", "--load", load)
+    code, stream, said = run(tmp_path, *words)
+    assert code == 1, said
+    assert stream.trailer is not None
+    assert stream.trailer.state == "failed"
+    assert "none of the loads can run here" in said
+    assert "lies in memory" in said
 
 
 # --- the command ----------------------------------------------------------------------------------
