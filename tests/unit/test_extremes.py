@@ -87,6 +87,31 @@ def test_missed_periods_may_be_in_any_order(tmp_path: Path, missed: list[tuple[i
         assert figures.missed == sum(number for _, number in missed)
 
 
+STEPS: tuple[Any, ...] = (
+    None, 3, "abc", {"0": {}}, [1, 2], [{}, {}], [{"parameters": None}],
+    [{"parameters": {"context": 5}}], [{"parameters": ["context"]}],
+    [{"parameters": {"context": "a\x1b]0;x\x07,irq"}}],
+)  # fmt: skip
+PLANS: tuple[dict[str, Any], ...] = (
+    *({"name": "xeno-test", "steps": steps} for steps in STEPS),
+    {"name": ["xeno-test"]},
+    {"name": {"a": 1}},
+    {"name": "evaluate", "options": 5},
+    {"name": "evaluate", "options": {"core": ["x"]}, "steps": [{"measurement": 1}]},
+)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=range(len(PLANS)))
+def test_a_plan_of_any_shape_is_reported(tmp_path: Path, plan: dict[str, Any]) -> None:
+    """A bundle brings its own plan."""
+    with Store.open(str(tmp_path / "one")) as store:
+        run = store.get(bundles.carry_out(store, plan=plan))
+        (tmp_path / "b.rtgauge").write_bytes(bundles.pack(bundles.files_of(run.path)))
+    with Store.open(str(tmp_path / "two")) as store:
+        import_bundle(store, tmp_path / "b.rtgauge")
+        extremes.follow(store.get(run.id), [".html", ".md", ".json", ".xml"])
+
+
 def wrong_histogram(**changes: Any) -> Builder:
     return Builder().series(0, histogram_only=True).histogram(0, [1, 2, 3], **changes)
 

@@ -209,6 +209,15 @@ def test_skipped_step_has_no_picture() -> None:
     assert "no Cobalt core" in table_of(model).grid.caption
 
 
+def test_figures_of_a_failed_step_say_so() -> None:
+    """Its load may have died, and the figures be those of the idle system."""
+    found = run(series=[series(1, "user", [1500])])
+    found["steps"][1].update(state="failed", reason="load sched ended by itself")
+    caption = table_of({"runs": [found]}).grid.caption
+    assert "user of a step that failed: load sched ended by itself." in caption
+    assert "irq and kernel not measured: load sched ended by itself." in caption
+
+
 def test_lower_limit_stays_one() -> None:
     model = {"runs": [run(series=[series(1, "user", [1500], at_least=10**6)])]}
     assert rows(model)[2][5].startswith("≥")

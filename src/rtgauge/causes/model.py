@@ -25,6 +25,7 @@ __all__ = [
     "Task",
     "causes_of",
     "document_of",
+    "plain",
 ]
 
 FORMAT: Final = "rtgauge-causes"
@@ -136,8 +137,21 @@ def document_of(run: str, causes: Sequence[Cause]) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "run": run,
-        "causes": [asdict(one) for one in causes],
+        "causes": [plain(one) for one in causes],
     }
+
+
+def plain(cause: Cause) -> dict[str, Any]:
+    """A cause as in a JSON document, of maps and lists."""
+    found = _listed(asdict(cause))
+    assert isinstance(found, dict)
+    return found
+
+
+def _listed(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _listed(one) for name, one in value.items()}
+    return [_listed(one) for one in value] if isinstance(value, tuple) else value
 
 
 def causes_of(document: Mapping[str, Any]) -> tuple[Cause, ...]:

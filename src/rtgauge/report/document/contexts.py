@@ -27,7 +27,8 @@ BARS: Final = 48
 
 @dataclass(frozen=True)
 class _Line:
-    """A row: the figures in ns, or the reason for their absence."""
+    """A row: the figures in ns, or the reason for their absence. ``why`` of a row with figures: why
+    the step failed, so that they may not be those of its load."""
 
     board: str
     configuration: str
@@ -79,6 +80,7 @@ def _lines(run: Model) -> Iterator[_Line]:
                 sum(one["mean"] * one["count"] for one in series) / count,
                 highest(peak(one) for one in series),
                 count,
+                _why(run, step) if step["state"] == "failed" else "",
             )
 
 
@@ -103,7 +105,7 @@ def _why(run: Model, step: Model) -> str:
 
 def _grid(lines: Sequence[_Line]) -> Grid:
     """A row for each line. The reasons for missing contexts are below the table."""
-    figures = [
+    columns = [
         column([one.least for one in lines], "ns"),
         column([one.mean for one in lines], "ns"),
         column([one.most for one in lines], "ns"),
@@ -114,19 +116,21 @@ def _grid(lines: Sequence[_Line]) -> Grid:
             [
                 Cell(one.configuration, cls="words"),
                 Cell(one.context),
-                *(cells[at] for cells in figures),
+                *(cells[at] for cells in columns),
                 Cell(numbers.count(one.count) if one.count else "–"),
             ],
         )
         for at, one in enumerate(lines)
     ]
-    lacking: dict[tuple[str, str, str], list[str]] = {}
+    lacking: dict[tuple[str, str, bool, str], list[str]] = {}
     for one in lines:
         if one.why:
-            lacking.setdefault((one.board, one.configuration, one.why), []).append(one.context)
+            key = (one.board, one.configuration, bool(one.count), one.why)
+            lacking.setdefault(key, []).append(one.context)
     caption = " ".join(
-        f"{board}, {configuration}: {numbers.join(contexts)} not measured: {why}."
-        for (board, configuration, why), contexts in lacking.items()
+        f"{board}, {configuration}: {numbers.join(contexts)} "
+        + (f"of a step that failed: {why}." if figures else f"not measured: {why}.")
+        for (board, configuration, figures, why), contexts in lacking.items()
     )
     heads = ["Board", "Configuration", "Context", "Min µs", "Mean", "Max", "Samples"]
     return Grid(TITLE, heads, rows, caption)

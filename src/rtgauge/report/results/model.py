@@ -13,13 +13,13 @@ import functools
 import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import stats
 from rtgauge import text as numbers
-from rtgauge.causes.model import causes_of
+from rtgauge.causes.model import causes_of, plain
 from rtgauge.causes.tracefs import Kept, kept_of
 from rtgauge.errors import StoreError
 from rtgauge.report.results import background, gather
@@ -173,7 +173,7 @@ def _run(
             series.append(one)
             places.append(key)
             usual[stored.info.series] = one["percentiles"].get("50")
-        traced += [asdict(one) for one in kept.causes(step, usual)]
+        traced += [plain(one) for one in kept.causes(step, usual)]
         tables.extend(_table(step, table) for table in step.tables)
         tests.extend(_test(step, test, limitations, target) for test in step.verdicts)
     findings = [
@@ -205,7 +205,7 @@ def _run(
         "state": _known(source.get("state")),
         "reason": str(source.get("reason") or ""),
         "remedy": str(source.get("remedy") or ""),
-        "plan": dict(source.get("plan") or {}),
+        "plan": _plan(source.get("plan")),
         "environment": _environment(run),
         "findings": findings,
         "steps": steps,
@@ -462,6 +462,23 @@ def _step_state(step: StoredStep) -> tuple[str, str, str]:
     if failure is not None and state in ("complete", "interrupted", "running"):
         state, (reason, remedy) = "failed", failure
     return state, reason, remedy
+
+
+def _plan(found: Any) -> Document:
+    """The plan of a run. The steps of one from elsewhere may be of any shape: they become maps, and
+    their parameters texts."""
+    plan = dict(found or {})
+    if "steps" in plan:
+        steps = plan["steps"] if isinstance(plan["steps"], list) else []
+        plan["steps"] = [_planned_step(one) for one in steps]
+    return plan
+
+
+def _planned_step(found: Any) -> Document:
+    step = dict(found) if isinstance(found, Mapping) else {}
+    asked = step.get("parameters")
+    texts = asked.items() if isinstance(asked, Mapping) else ()
+    return {**step, "parameters": {name: one for name, one in texts if isinstance(one, str)}}
 
 
 def _planned(plan: Any, number: int) -> Document:
