@@ -14,6 +14,7 @@ import gzip
 import json
 import random
 import re
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ import report_runs
 import streams
 from counted import lines_of
 from rtgauge.causes.blame import blame
-from rtgauge.causes.model import CERTAINTIES, CLASSES
+from rtgauge.causes.model import CERTAINTIES, CLASSES, plain
 from rtgauge.causes.tracefs import kept_of
 from rtgauge.causes.tracefs.pages import (
     HARDIRQ,
@@ -133,13 +134,14 @@ def test_every_kind_of_entry(order: Any) -> None:
 
     content = b"".join(
         (
-            one(1, 5, number),
+            one(2, 5, number, 0),
+            one(1, 0, number),  # shorter than what all events begin with
             one(30, 3, 2),  # 2 * 2^27 + 3
             one(2, 1, number, 99),
             one(29, 4, 8, 0),  # a discarded event of 8 bytes
             one(0, 1, 12, number, 1),  # its length has a word of its own
             one(31, 1, 8 * (2**27) // 2**27),
-            one(1, 0, number),
+            one(2, 0, number, 0),
             one(3, 1),  # reaches beyond the page
         )
     )
@@ -886,7 +888,7 @@ def test_the_byte_order_is_that_of_the_pages(tmp_path: Path, machine: str, order
 
 def test_the_events_are_limited_and_what_was_left_out_is_said(tmp_path: Path) -> None:
     """Small events by the million, in pages that follow each other or do not, and many series."""
-    event = entry(1, 0, 3)
+    event = entry(2, 0, 3, 0)
     content = event * (30_000 // len(event))
     head = (START + 9).to_bytes(8, "little") + len(content).to_bytes(8, "little")
     records = [sample(0, series=number) for number in range(3000)]
@@ -911,3 +913,55 @@ def test_memory_is_limited_whatever_is_sent(tmp_path: Path) -> None:
     assert 1000 < len(kept._pages) <= 2048
     assert max(map(len, kept._pages.values())) < 1 << 18
     assert len(kept._formats) == 64
+
+
+ALTERNATING: Final = (
+    b"ID: 7\n"
+    b"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+    b"\tfield:int next_pid;\toffset:2;\tsize:1;\tsigned:0;\n"
+    b"\tfield:int next_prio;\toffset:3;\tsize:1;\tsigned:0;\n"
+) + b"".join(b"\tfield:int a%d;\toffset:0;\tsize:4;\tsigned:0;\n" % n for n in range(13))
+
+
+def switches(folder: Path, events: int, samples: int) -> StoredStep:
+    """Switches of 12 bytes, each to another task, and samples that last through all of them."""
+    words = [7 | (1 + number % 7) << 16 | (1 + number % 5) << 24 for number in range(events)]
+    content = b"".join(entry(2, 1, word, 0) for word in words)
+    records = [HEAD[0], {"part": "format", "name": "sched/sched_switch", "data": ALTERNATING}]
+    long_ = {"value": 2_000_000_000, "thread": 3}
+    records += [sample(0, series=n, due_ns=2_000_000 + n, **long_) for n in range(samples)]
+    for number, at in enumerate(range(0, len(content), 12_000)):
+        begin = (START + 2_000_000 + at // 12).to_bytes(8, "little")
+        piece = content[at : at + 12_000]
+        records.append(page(0, number, begin + len(piece).to_bytes(8, "little") + piece))
+    return stored(folder, records, series=samples)
+
+
+def test_memory_for_causes_is_in_proportion_to_what_was_sent(tmp_path: Path) -> None:
+    """Not the product of events and samples."""
+    step = switches(tmp_path, 6000, 32)
+    sent = (tmp_path / "steps/000/stream.cbor").stat().st_size
+    tracemalloc.start()
+    try:
+        kept = kept_of(step)
+        causes = [plain(one) for one in kept.causes(step, {})]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(causes) == 32
+    assert peak < 100 * sent
+    assert all("more events than rtgauge reads" in one["unseen"] for one in causes)
+    for one in causes:
+        parts = sum(each["length_ns"] for each in one["segments"])
+        assert parts + one["rest_ns"] == one["latency_ns"]
+
+
+def test_events_looked_at_for_all_samples_are_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtgauge.causes.tracefs.kept.LOOKS_LIMIT", 5000)
+    monkeypatch.setattr("rtgauge.causes.tracefs.kept.SEGMENTS_LEAST", 10**6)
+    step = switches(tmp_path, 2000, 8)
+    causes = list(kept_of(step).causes(step, {}))
+    assert [bool(one.segments) for one in causes] == [True] * 3 + [False] * 5
+    assert "more events than rtgauge reads" in causes[-1].unseen

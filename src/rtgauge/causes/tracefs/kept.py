@@ -40,6 +40,12 @@ PAGE_LIMIT: Final = 1 << 17
 FORMATS_LIMIT: Final = 64
 BYTES_LIMIT: Final = 1 << 25
 EVENTS_LIMIT: Final = 1 << 18
+LOOKS_LIMIT: Final = 1 << 20
+"""Number of events that are looked at, of all samples together."""
+SEGMENTS_LEAST: Final = 500
+SEGMENT_BYTES: Final = 32
+"""A step has as many segments as its pages have times this number of bytes, and at least as many as
+``SEGMENTS_LEAST``: a few bytes of a target would fill the memory otherwise."""
 LARGEST_LIMIT: Final = 64
 """Number of series of which the largest sample is explained."""
 _LATE = (
@@ -109,6 +115,8 @@ class Kept:
     _errors: dict[int, str] = field(default_factory=dict)
     _bytes: int = 0
     _cut: bool = False
+    _looks: int = 0
+    _segments: int = 0
 
     @property
     def asked(self) -> bool:
@@ -220,16 +228,22 @@ class Kept:
         due_ns = one.due_ns + _offset(series, one.index)
         begin = start_ns + due_ns
         end = begin + max(one.value, 0)
-        run = self._best(one, begin, end)
+        run = self._best(one, begin, end) if self._looks < LOOKS_LIMIT else None
         segments: tuple[Segment, ...] = ()
         rest, unseen = max(one.value, 0), ""
         if run is None:
-            unseen = self._errors.get(one.snapshot, "") or (_MANY if self._cut else _LATE)
+            cut = self._cut or self._looks >= LOOKS_LIMIT
+            unseen = self._errors.get(one.snapshot, "") or (_MANY if cut else _LATE)
         else:
             until = self._until(run, one, end)
             sample = Sample(begin, end, one.thread, run.begin_ns, until, usual_ns, threaded)
-            segments, rest = segments_of(sample, run.events)
-            if run.begin_ns > begin:
+            room = max(SEGMENTS_LEAST, self._bytes // SEGMENT_BYTES) - self._segments
+            segments, rest = segments_of(sample, run.events, room)
+            self._looks += len(run.events)
+            self._segments += len(segments)
+            if len(segments) == room:
+                unseen = _MANY
+            elif run.begin_ns > begin:
                 unseen = self._errors.get(one.snapshot, _LATE)
             elif until < end:
                 unseen = self._errors.get(

@@ -33,7 +33,12 @@ _FIELD = re.compile(
     re.MULTILINE,
 )
 _FIELDS_LIMIT = 16
+_OWN_LIMIT = 8
+"""Number of fields of an event apart from those that all have (``common_``): each takes memory."""
 _TEXT_LIMIT = 1 << 16
+
+_COMMON_BYTES = 8
+"""Each event begins with its number, the bits of the kernel, and its task (``common_``)."""
 
 # Kinds of an entry of a page; any other number is the length of the data in words.
 _PADDING, _EXTEND, _STAMP = 29, 30, 31
@@ -110,12 +115,16 @@ def read_format(name: str, data: bytes) -> Format | None:
 
 def _fields(text: str) -> dict[str, Place]:
     found: dict[str, Place] = {}
+    own = 0
     for one in _FIELD.finditer(text):
         offset, size = int(one["offset"]), int(one["size"])
         kind = one["type"]
         elsewhere = "__data_loc" in kind
         wide = "char" in kind and (size > 1 and not elsewhere)
         place = Place(offset, size, one["signed"] != "0", wide or elsewhere, elsewhere)
+        own += not one["name"].startswith("common_")
+        if own > _OWN_LIMIT:
+            break
         found[one["name"]] = place
         if len(found) == _FIELDS_LIMIT:
             break
@@ -212,7 +221,7 @@ def _event(
     data: bytes, time_ns: int, order: Literal["little", "big"], formats: Mapping[int, Format]
 ) -> Event | None:
     one = formats.get(int.from_bytes(data[:2], order))
-    if one is None:
+    if one is None or len(data) < _COMMON_BYTES:
         return None
     common: dict[str, int | None] = dict.fromkeys(("pid", "flags", "preempt_count"))
     fields: dict[str, int | str] = {}

@@ -34,6 +34,7 @@ _NO_STATE = 0xFFFFFFFF
 # Bits of a state in which a task waits. One that waits for work does not have bit 0x02 alone.
 _BLOCKED = 0xFF
 _UNINTERRUPTIBLE = 0x02
+SEGMENTS_LIMIT: Final = 1 << 14
 SOFTIRQS: Final = (
     "HI",
     "TIMER",
@@ -226,8 +227,10 @@ def _task(pid: int, name: int | str | None, prio: int | str | None) -> Task:
     return Task(name, pid, policy, 99 - prio if 0 <= prio < 100 else 0)
 
 
-def segments_of(sample: Sample, events: Sequence[Event]) -> tuple[tuple[Segment, ...], int]:
-    """The segments of a sample, and the nanoseconds that none covers.
+def segments_of(
+    sample: Sample, events: Sequence[Event], limit: int = SEGMENTS_LIMIT
+) -> tuple[tuple[Segment, ...], int]:
+    """The segments of a sample, the first ``limit`` of them, and the nanoseconds that none covers.
 
     ``events``: those of its CPU, by time. Those before the due moment say what ran then. The
     lengths of the segments and the rest add up to the sample's.
@@ -248,12 +251,14 @@ def segments_of(sample: Sample, events: Sequence[Event]) -> tuple[tuple[Segment,
         segment = _segment(stretch, sample, tasks, answer_ns, wait, ready)
         if segment is None or stretch.end_ns <= since_ns:
             continue
-        rest -= segment.length_ns
         last = found[-1] if found else None
         if last is not None and _alike(last, segment):
             found[-1] = replace(last, length_ns=last.length_ns + segment.length_ns)
-        else:
+        elif len(found) < limit:
             found.append(segment)
+        else:
+            break
+        rest -= segment.length_ns
     return tuple(found), rest
 
 
