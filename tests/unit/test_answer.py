@@ -519,6 +519,22 @@ def test_a_remedy_is_a_command_only_if_a_shell_takes_it(remedy: str, command: bo
 
 
 @pytest.mark.parametrize(
+    "remedy",
+    [
+        "echo 1;reboot", "echo `reboot`", "echo a | sh", "echo a && reboot", "echo a & reboot",
+        "echo a > /etc/passwd", "echo a | tee /etc/passwd", "echo a > /sys/../etc/passwd",
+        "echo a > $(reboot)", "sysctl -w kernel.core_pattern=|/tmp/x", "echo a\nreboot",
+        "echo 1 > /sys/a # why\nreboot", "rtgauge run timer --load-cmd 'reboot'",
+        "rtgauge run timer --load list:program=/tmp/x", "for f in /sys/a; do sh -c $f; done",
+        "echo ${HOME}", 'echo "$f"', "echo a > $IFS", "id; reboot",
+    ],
+)  # fmt: skip
+def test_a_remedy_from_elsewhere_starts_no_other_program(remedy: str) -> None:
+    """Boards and bundles bring remedies, and reports show commands to copy."""
+    assert shell_command(remedy) == ""
+
+
+@pytest.mark.parametrize(
     ("remedy", "target", "command", "rest"),
     [
         ("load the module: rtgauge module load", "local", "rtgauge module load", "load the module"),

@@ -239,7 +239,13 @@ def capital(text: str) -> str:
 
 
 _PROGRAMS: Final = re.compile(
-    r"(rtgauge|echo|printf|sysctl|cpupower|systemctl|swapoff|corectl|dmesg|id|for|do|done)\b"
+    r"(rtgauge|echo|printf|sysctl|cpupower|systemctl|swapoff|corectl|dmesg|id|for|do echo|done)\b"
+)
+# Also a board and a bundle bring remedies, and people copy commands: one of these programs, or what
+# writes below /sys and /proc, and nothing that starts another program.
+_SAFE: Final = re.compile(
+    r"(?!.*(?:\.\.|load-cmd|program=|allow-))"
+    r"(?:[\w ./@=:,+*'-]|; |\$[a-z]\b|> (?=/sys/|/proc/|\$)|\| (?=tee /sys/|tee /proc/|grep ))+"
 )
 _LAST: Final = re.compile(r"(?:(.*): )?(rtgauge(?! run )(?: [\w./@=-]+)+)")
 _ON_TARGET: Final = ("check", "module")
@@ -254,6 +260,8 @@ def shell_command(remedy: str, target: str = "") -> str:
         elsewhere = target not in ("", "local") and command.split()[1] in _ON_TARGET
         return command + (f" --target {shlex.quote(target)}" if elsewhere else "")
     if re.search(r", |: |\(|\b(or|and) ", words):
+        return ""
+    if not (remedy.isprintable() and _SAFE.fullmatch(words)):
         return ""
     return remedy if all(map(_PROGRAMS.match, words.split("; "))) else ""
 
