@@ -321,6 +321,19 @@ def test_cycles_need_enough_samples_idle_and_loaded(run: Any, why: str) -> None:
     assert why in answer.title
 
 
+def test_answers_that_may_be_to_other_events_support_no_cycle() -> None:
+    """As with a budget, what was exceeded stays so."""
+    table = stream.Table(0, "answers", (stream.Column("ambiguous", "count"),), ((3,),))
+    steps = [
+        made.step(place, [latency(18, name="response")], "log-host", tables=[table], load=load)
+        for place, load in enumerate(("idle", "sched"))
+    ]
+    answer = answer_of(built(made.run(steps, findings=[])))
+    assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
+    assert {cycle.state for cycle in answer.cycles} == {"not proven", "exceeded"}
+    assert "the answers to 3 events may belong to other events" in answer.title
+
+
 def test_a_long_run_needs_no_margin() -> None:
     def of(seconds: int, top_us: int, cycle_ns: int) -> str:
         made_of = [latency(top_us, seconds * 100, interval_ns=10 * made.MS) for _ in range(2)]

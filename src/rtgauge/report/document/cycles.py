@@ -12,7 +12,7 @@ answer"):
   number of samples, by 1.5 from a minute to 3 h at 1 ms (Coles 2001, chapter 3). A rare event of
   another kind is beyond any margin. A run without an exceedance that is long enough for fewer than
   one an hour (3 h) needs no margin, for cycles as long as the interval measured or longer.
-- not proven: everything else.
+- not proven: everything else, such as answers that may belong to other events.
 """
 
 from __future__ import annotations
@@ -71,10 +71,8 @@ def _cycle(
     maximum = numbers.shown(top, "ns").full
     if top > allowed:
         return Cycle(interval_ns, "exceeded", f"max {maximum}, above {limit}")
-    if any(one["unanswered"] for one in series):
-        return Cycle(interval_ns, "not proven", "some events had no answer")
-    if any(one["lost"] for one in series):
-        return Cycle(interval_ns, "not proven", "samples were lost")
+    if flaw := _flaw(series):
+        return Cycle(interval_ns, "not proven", flaw)
     if not idle or not loaded:
         without = "under load" if idle else "idle"
         return Cycle(interval_ns, "not proven", f"not measured {without}")
@@ -97,3 +95,13 @@ def _cycle(
     if interval_ns < measured:
         text += f" (measured every {numbers.time(measured)})"
     return Cycle(interval_ns, "supported", text)
+
+
+def _flaw(series: Sequence[Mapping[str, Any]]) -> str:
+    """What the series lack, so that their maximum may not be the largest latency; else empty."""
+    doubts = [str(one["doubt"]) for one in series if one.get("doubt")]
+    if doubts:
+        return doubts[0]
+    if any(one["unanswered"] for one in series):
+        return "some events had no answer"
+    return "samples were lost" if any(one["lost"] for one in series) else ""

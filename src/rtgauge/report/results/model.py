@@ -705,6 +705,7 @@ def _series(
         "max_at": _max_at(step, figures),
         "max_at_least": _at_least(figures),
         "unanswered": open_,
+        "doubt": _doubt(step, stored),
         "percentiles": gather.percentiles([figures]),
         "percentile_ci": {
             name: list(interval) for name, interval in gather.intervals(figures, CONFIDENCE).items()
@@ -869,14 +870,22 @@ def _doubts(step: StoredStep, stored: StoredSeries) -> list[tuple[str, str]]:
         )
     if _step_state(step)[0] == "failed":
         doubts.append(("the step failed", "run the step again"))
-    if is_response(stored.info.name, stored.info.unit) and (doubt := _unattributed(step, stored)):
-        doubts.append(doubt)
+    if unattributed := _unattributed(step, stored):
+        doubts.append(unattributed)
     return doubts
+
+
+def _doubt(step: StoredStep, stored: StoredSeries) -> str:
+    """Why the values of a series may be those of other events; empty if they are its own."""
+    unattributed = _unattributed(step, stored)
+    return "" if unattributed is None else unattributed[0]
 
 
 def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | None:
     """The doubt that answers are credited to the right events, from the table ``answers`` of log
     hosts and captures."""
+    if not is_response(stored.info.name, stored.info.unit):
+        return None
     told: dict[str, int] = {}
     for table in step.tables:
         for row in table.rows if table.name == "answers" else ():
