@@ -430,3 +430,24 @@ def test_a_sleeping_task_without_a_grid_keeps_its_time() -> None:
     series.info = made.info(interval_ns=0, labels={"method": "nanosleep"})
     one = only(made.run([made.step(0, [series])]))["series"][0]
     assert one["bound"]["period_s"] == pytest.approx(5 / -math.log(0.05), rel=0.01)
+
+
+# --- what the bound of a run applies to -----------------------------------------------------------
+
+
+def test_the_bound_in_time_is_for_wake_ups_and_says_so() -> None:
+    """A disturbance that is shorter than the interval is hit with a part of the chance alone."""
+
+    def said(name: str, interval_ns: int) -> str:
+        info = made.info(name=name, interval_ns=interval_ns)
+        index = np.arange(10_000, dtype=np.int64)
+        series = made.FakeSeries(info, index, np.full(10_000, 5000, np.int32))
+        (one,) = only(made.run([made.step(0, [series])]))["series"]
+        return plain(labels.bound_sentence(one))
+
+    shorter = "A disturbance of length L < interval must occur (interval/L) times more often."
+    assert "late wake-ups of this task that occur more often than once in" in said("latency", MS)
+    assert shorter in said("latency", MS)
+    assert "late answers that occur more often than once in" in said("response", MS)
+    assert shorter not in said("response", MS)
+    assert "more often" not in said("call", 0)
