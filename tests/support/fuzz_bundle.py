@@ -53,6 +53,14 @@ WEIGHTS = (1, 4, 1, 14, 2)  # of the seeds: the first has every record there is
 IN_PLACE = 0.6
 SAMPLES = 8
 MANIFEST = "manifest.json"
+_STEP = {"measurement": "timer", "parameters": {"context": "user,irq"}, "load": "idle",
+         "prepare": True, "budget_ns": 150_000, "rate_per_hour": None, "log_host": ""}  # fmt: skip
+_OWN = {"ratings": [{"subject": "a", "rating": 5, "reason": "b"}], "notes": {"a": "b"},
+        "points": [{"favour": "for", "text": "a"}], "targets": ["local"]}  # fmt: skip
+PLANS = (
+    {"name": "evaluate", "steps": [_STEP, _STEP], "options": {"budget": "150us"}, **_OWN},
+    {"name": "xeno-test", "steps": [_STEP, _STEP]},
+)
 header = lru_cache(1024)(rtgauge.store.bundle.header)
 digest = lru_cache(256)(lambda data: sha256(data).hexdigest())
 
@@ -68,7 +76,7 @@ def seeds(folder: Path) -> list[dict[str, bytes]]:
     pieces = (None, plain.trailer().data, cut[: len(cut) // 2], _capture())
     for number, data in enumerate(pieces):
         with Store.open(str(folder / str(number))) as store:
-            run = bundles.carry_out(store, data=data)
+            run = bundles.carry_out(store, data=data, plan=PLANS[number % len(PLANS)])
             found.append(bundles.files_of(store.path / run))
     # a run of which nothing was measured: what is looked at is run.json alone
     bare = {name: data for name, data in found[1].items() if not name.startswith("steps/")}
