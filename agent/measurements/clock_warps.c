@@ -97,6 +97,7 @@ static void warps_turn(struct warps_state *state, const struct core *core, int s
 	after_ns = clock_now_ns(CLOCK_MONOTONIC);
 	warps_note(state, self, WARPS_LINUX, before_ns);
 	warps_note(state, self, WARPS_CORE, core_ns);
+	state->seen[self][WARPS_LINUX].readings++;
 	if (after_ns < before_ns)
 		state->seen[self][WARPS_LINUX].warps++;
 	if (after_ns - before_ns < state->seen[self][WARPS_LINUX].least_ns) {

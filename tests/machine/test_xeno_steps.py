@@ -198,6 +198,10 @@ def test_clocks_of_all_cpus(tmp_path: Path) -> None:
     rows = table(stream)
     assert [row["cpu"] for row in rows] == [cpu for cpu in CPUS for _ in range(2)]
     assert all(int(row["readings"]) > 0 and row["warps"] == 0 for row in rows)
+    for linux, core in zip(rows[::2], rows[1::2], strict=True):
+        assert linux["readings"] == 2 * int(core["readings"]), (
+            "one before each of the core, one after"
+        )
     for row in rows:
         if row["cpu"] == CPUS[0]:
             assert (row["ahead at least"], row["ahead at most"]) == ("", "")
