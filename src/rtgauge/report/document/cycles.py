@@ -98,7 +98,7 @@ def _cycle(
 
 
 def _flaw(series: Sequence[Mapping[str, Any]]) -> str:
-    """What the series lack, so that their maximum may not be the largest latency; else empty."""
+    """What the series lack, so that a higher latency may exist; else empty."""
     doubts = [str(one["doubt"]) for one in series if one.get("doubt")]
     if doubts:
         return doubts[0]
