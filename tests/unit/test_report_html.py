@@ -531,6 +531,24 @@ def test_a_report_on_many_cpus_stays_small() -> None:
 
 
 @pytest.mark.slow
+def test_a_report_on_a_server_stays_small() -> None:
+    """128 CPUs in 24 steps: 3072 series. The pictures over time have the max of each, whole."""
+    steps = [made.step(n, made.timer_series(128, 400, n + 1, stalls=False)) for n in range(24)]
+    analysis = model.analyse([made.run(steps)])  # type: ignore[list-item]
+    text = html.render(analysis)
+    assert len(text.encode()) < 1_500_000
+    shown = list(Page(text).data.values())
+    assert len(shown) == 24
+    for number, one in enumerate(shown):
+        series = analysis.model["runs"][0]["series"][128 * number :][:128]
+        time = one["time"]
+        highest = [max(v for v in row if v is not None) for row in time["high"]]
+        assert highest == [each["max"] for each in series]
+        assert min(v for v in time["floor"] if v is not None) == min(e["min"] for e in series)
+        assert not any(time["low"]) and not any(time["middle"])
+
+
+@pytest.mark.slow
 def test_sixty_four_series_stay_small() -> None:
     page, text = page_of(made.evaluation(64, 3000))
     assert len(text.encode()) < 3_000_000
@@ -658,9 +676,14 @@ def pictures_of(page: Page) -> int:
     return sum("data-kind" in attributes for _, attributes in page.tags)
 
 
-@pytest.mark.parametrize("which", ["evaluation", "hostile", "odd"])
-def test_pictures_are_drawn(browser: str, tmp_path: Path, which: str) -> None:
+@pytest.mark.parametrize("which", ["evaluation", "hostile", "odd", "many"])
+def test_pictures_are_drawn(
+    browser: str, tmp_path: Path, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = {"evaluation": made.evaluation(10, 3000), "hostile": hostile_run(), "odd": odd_run()}
+    if which == "many":  # as on a server: the max of each series, the min of all
+        monkeypatch.setattr(pictures, "_MANY", 8)
+        runs["many"] = made.evaluation(10, 3000)
     file = tmp_path / "report.html"
     report.write([runs[which]], file)  # type: ignore[list-item]
     due = pictures_of(Page(file.read_text()))
@@ -720,8 +743,13 @@ def test_steps_are_filtered_and_searched(browser: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_controls_work(browser: str, tmp_path: Path) -> None:
-    """Hide, isolate and show series, zoom by key, change the scale: no error, pictures remain."""
+@pytest.mark.parametrize("limit", [8, 1024])
+def test_the_controls_work(
+    browser: str, tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hide, isolate and show series, zoom by key, change the scale: no error, pictures remain.
+    ``limit``: the number of series beyond which the pictures over time have less of each."""
+    monkeypatch.setattr(pictures, "_MANY", limit)
     text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.evaluation(10, 3000)))
     clicks = """<script>
     const act = () => {

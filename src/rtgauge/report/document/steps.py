@@ -23,6 +23,7 @@ from rtgauge.report.document.tables import (
     more_table,
     plain_table,
 )
+from rtgauge.report.pictures.drawing import CROWD
 from rtgauge.report.pictures.persistence import (
     Base,
     captions,
@@ -55,9 +56,6 @@ __all__ = ["Shared", "step_facts", "step_view"]
 
 ROW_LIMIT: Final = 12
 WORST_ROWS: Final = 6
-
-CROWD: Final = 8
-"""Maximum number of series that colours can distinguish."""
 
 FEW_TIMES: Final = 5
 """Minimum number of distinct times for a picture over time."""
@@ -359,10 +357,12 @@ def _group(
     swatches = [f"{at} {len(series)}" if len(series) > 1 else "" for at in range(len(series))]
     table = figures_table(series, labels, swatches, unit)
     everything, listed = None, list(range(len(series)))
+    detailed = listed
     if len(series) > ROW_LIMIT:
         order = sorted(listed, key=lambda at: -(peak(series[at]) or 0))
         listed = sorted(order[: max(round(len(series) * shared.budget.rows_in), WORST_ROWS)])
         order = order[:WORST_ROWS]
+        detailed = listed if len(listed) == len(series) else order
         everything = figures_table(
             [series[at] for at in listed],
             [labels[at] for at in listed],
@@ -428,7 +428,12 @@ def _group(
         "all_summary": f"All {len(series)} series"
         if len(listed) == len(series)
         else f"{len(listed)} of {len(series)} series",
-        "more": more_table([series[at] for at in listed], [labels[at] for at in listed], unit),
+        "more": more_table(
+            [series[at] for at in detailed],
+            [labels[at] for at in detailed],
+            unit,
+            _most(len(detailed), len(series)),
+        ),
         "more_summary": "More figures: without the first sample, corrected percentiles, scheduling",
         "more_open": False,
         "figures": views,
@@ -546,7 +551,9 @@ def _figures(
         else:
             caption = (
                 "The line is the max of all series, each dot has the colour of its series, and the "
-                f"band reaches down to the min. {look}"
+                "band reaches down to the min"
+                + (" of all series" if picture["time"]["floor"] else "")
+                + f". {look}"
             )
         if marks:
             caption += (

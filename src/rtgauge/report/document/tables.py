@@ -185,7 +185,10 @@ def figures_table(
     return _grid("Results", "Series", labels, swatches, columns, caption + ".")
 
 
-def more_table(series: Sequence[Document], labels: Sequence[str], unit: str) -> Grid:
+def more_table(
+    series: Sequence[Document], labels: Sequence[str], unit: str, which: str = ""
+) -> Grid:
+    """``which``: the words of the caption for a table of part of the series."""
     columns: list[tuple[str, list[Cell]]] = []
     for key, head in (("min", "Min of rest"), ("mean", "Mean of rest"), ("max", "Max of rest")):
         columns.append((head, column([one["rest"][key] for one in series], unit)))
@@ -214,7 +217,8 @@ def more_table(series: Sequence[Document], labels: Sequence[str], unit: str) -> 
     columns.append(("Policy", [Cell(one["policy"] or "–") for one in series]))
     columns.append(("Priority", [Cell(str(one["priority"])) for one in series]))
     shown_unit = numbers.unit_name(unit)
-    caption = (f"In {shown_unit}. " if shown_unit else "") + "Rest: all samples but the first."
+    head = f"In {shown_unit}{which}. " if shown_unit else f"{capital(which.removeprefix('; '))}. "
+    caption = (head if shown_unit or which else "") + "Rest: all samples but the first."
     return _grid("More figures", "Series", labels, [""] * len(series), columns, caption)
 
 

@@ -15,6 +15,7 @@ step, on shared axes. Every maximum is among the points: bins are merged, nothin
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from rtgauge.report.pictures.drawing import CROWD
 from rtgauge.report.pictures.strips import POINTS
 from rtgauge.report.results.gather import HEAT_COLUMNS, HEAT_ROWS, Figures, Heat
 from rtgauge.report.results.window import REACH, Window
@@ -41,11 +43,13 @@ APART: Final = 4
 WINDOWS: Final = 64
 """Maximum number of series shown sample by sample: those with the highest maxima."""
 
-_ROWS: Final = 600
+_ROWS: Final = (600, 400)
 _SHOWN: Final = 8192
 _MAPS: Final = 500_000
 _WINDOWS: Final = 80_000
 _STRIPS: Final = 3000
+_MANY: Final = 1024
+"""With more series the picture over time and the tables have less of each."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,9 @@ class Budget:
     windows: int = WINDOWS
     rows_in: float = 1.0
     """The share of the series of a quantity that its tables list."""
+    between: bool = True
+    """Whether the picture over time has the min and median of each of many series. Without them it
+    has the max of each, and the min of all."""
 
     @staticmethod
     def of(series: int, maps: int = 1, steps: int = 1) -> Budget:
@@ -80,7 +87,8 @@ class Budget:
             reach=min(max(_WINDOWS // max(series, 1) // 2, 20), REACH),
             strip=min(max(_STRIPS // max(steps, 1), 40), POINTS),
             windows=min(max(_SHOWN // max(series, 1), 4), WINDOWS),
-            rows_in=min(_ROWS / max(series, 1), 1.0),
+            rows_in=min(_ROWS[series > _MANY] / max(series, 1), 1.0),
+            between=series <= _MANY,
         )
 
 
@@ -159,7 +167,7 @@ def _ccdf(
     }
 
 
-def _time(figures: Sequence[Figures]) -> dict[str, Any] | None:
+def _time(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | None:
     lines = [one.timeline for one in figures]
     if all(line is None for line in lines):
         return None
@@ -171,14 +179,27 @@ def _time(figures: Sequence[Figures]) -> dict[str, Any] | None:
         for kind, row in (("missed", line.missed), ("lost", line.lost)):
             at = np.flatnonzero(row)
             marks.extend([int(b), number, kind, int(row[b])] for b in at)
+    low = [[] if line is None else _listed(line.low, line.count) for line in lines]
+    middle = [[] if line is None else _listed(line.middle, line.count) for line in lines]
+    floor = None
+    if len(figures) > CROWD and not budget.between:
+        floor = _least(low)
+        low = middle = [[] for _ in lines]
     return {
         "start_ns": first.start_ns,
         "bin_ns": first.bin_ns,
-        "low": [[] if line is None else _listed(line.low, line.count) for line in lines],
-        "middle": [[] if line is None else _listed(line.middle, line.count) for line in lines],
+        "low": low,
+        "middle": middle,
         "high": [[] if line is None else _listed(line.high, line.count) for line in lines],
+        "floor": floor,
         "marks": marks,
     }
+
+
+def _least(rows: Sequence[Sequence[int | None]]) -> list[int | None]:
+    """The smallest value of each bin in all rows."""
+    columns = itertools.zip_longest(*rows)
+    return [min((v for v in column if v is not None), default=None) for column in columns]
 
 
 def _listed(row: Int64, counts: Int64) -> list[int | None]:
@@ -324,7 +345,7 @@ def picture(figures: Sequence[Figures], budget: Budget) -> dict[str, Any]:
     return {
         "histogram": _histogram(tables, budget.histogram),
         "ccdf": _ccdf(tables, [one.corrected for one in figures], budget.ccdf),
-        "time": _time(figures),
+        "time": _time(figures, budget),
         "heat": _heat(figures, budget),
         "window": _windows(figures, budget),
     }

@@ -142,6 +142,10 @@ def tenth(value: float) -> str:
     return text[:-2] if text.endswith("0") else text
 
 
+_DEFAULTS: Final = {"text-anchor": "start", "font-weight": "400"}
+"""What SVG takes for attributes that are left out."""
+
+
 class Canvas:
     """A drawing of some size in points; y grows downwards."""
 
@@ -164,9 +168,9 @@ class Canvas:
 
     def text(self, x: float, y: float, text: str, **more: str) -> None:
         """Text with its baseline at y."""
-        rest = {"fill": SOFT, "font-size": pt(SIZE), "text-anchor": "start", "font-weight": "400"}
+        rest = {"fill": SOFT, "font-size": pt(SIZE)}
         rest |= {name.replace("_", "-"): value for name, value in more.items()}
-        tail = " ".join(f'{name}="{value}"' for name, value in rest.items())
+        tail = " ".join(f'{n}="{value}"' for n, value in rest.items() if _DEFAULTS.get(n) != value)
         words = html.escape(visible(text))
         self._parts.append(f'<text x="{pt(x)}" y="{pt(y)}" {tail}>{words}</text>')
 

@@ -164,6 +164,11 @@ def _times(time: Data) -> list[float]:
     return [(time["start_ns"] + time["bin_ns"] * at) / 1e9 for at in range(number + 1)]
 
 
+def _floor(time: Data) -> Sequence[int | None]:
+    """The min of all series in each bin of time."""
+    return time["floor"] or _over(time["low"], min)
+
+
 def _clock(plot: Plot) -> None:
     """The axis of time below."""
     ticks = plot.x.ticks((plot.right - plot.left) / 50)
@@ -181,7 +186,7 @@ def _time(quantity: Quantity, width: float, height: float) -> Plot | None:
     edges = _times(time)
     middles = [(a + b) / 2 for a, b in itertools.pairwise(edges)]
     high = _divided(_over(time["high"], max), quantity.divisor)
-    low = _divided(_over(time["low"], min), quantity.divisor)
+    low = _divided(_floor(time), quantity.divisor)
     known = [value for value in (*high, *low) if value is not None]
     if not known:
         return None
@@ -306,7 +311,7 @@ def _heat(quantity: Quantity, width: float, height: float) -> Plot | None:
     edges = _times(time)
     middles = [(a + b) / 2 for a, b in itertools.pairwise(edges)]
     high = _divided(_over(time["high"], max), quantity.divisor)
-    known = [v for v in (*high, *_divided(_over(time["low"], min), quantity.divisor))
+    known = [v for v in (*high, *_divided(_floor(time), quantity.divisor))
              if v is not None]  # fmt: skip
     if not known:
         return None

@@ -431,6 +431,10 @@ class Group {
 				const rows = [get(t.high[i]), get(t.low[i]), get(t.middle[i])];
 				rows.forEach(scan);
 				const at = data.length;
+				if (t.floor) { /* of each series the max alone */
+					data.push(rows[0]); series.push(this.line(i, { width: 1.4 })); meaning.push([i, "max"]);
+					continue;
+				}
 				data.push(...rows);
 				series.push(this.line(i, { width: 1.4 }), this.line(i, { width: 0, stroke: colour(i, this.n, 0) }), this.line(i, { width: 1, dash: [3, 3] }));
 				bands.push({ series: [at, at + 1], fill: colour(i, this.n, 0.13) });
@@ -438,7 +442,7 @@ class Group {
 			}
 		} else {
 			const env = (rows, f) => x.map((_, k) => { let r = null; for (const row of rows) { const v = row[k]; if (v !== null && v !== undefined) r = r === null ? v : f(r, v); } return this.value(r); });
-			const rows = [env(vis.map(i => t.high[i]), Math.max), env(vis.map(i => t.low[i]), Math.min)];
+			const rows = [env(vis.map(i => t.high[i]), Math.max), env(t.floor ? [t.floor] : vis.map(i => t.low[i]), Math.min)];
 			rows.forEach(scan);
 			data.push(...rows);
 			const none = { stroke: "transparent", width: 0, points: { show: false } };
@@ -495,7 +499,8 @@ class Group {
 				if (i === null || i === undefined) parts.push(`max ${this.show(data[1][idx])}${NARROW}${this.unit} of all`);
 				else {
 					if (this.n > 1) parts.push(this.data.labels[i]);
-					parts.push(`min ${this.show(this.value(t.low[i][idx]))}, median ${this.show(this.value(t.middle[i][idx]))}, max ${this.show(this.value(t.high[i][idx]))}${NARROW}${this.unit}`);
+					const below = t.floor ? "" : `min ${this.show(this.value(t.low[i][idx]))}, median ${this.show(this.value(t.middle[i][idx]))}, `;
+					parts.push(`${below}max ${this.show(this.value(t.high[i][idx]))}${NARROW}${this.unit}`);
 				}
 				for (const k of ["missed", "lost"]) {
 					const sum = marks.filter(q => q[0] === idx && q[2] === k).reduce((a, q) => a + q[3], 0);
@@ -544,8 +549,8 @@ class Group {
 		const sums = new Array(h.columns * rows).fill(0);
 		for (const m of apart ? vis : [0]) this.maps[m].forEach((v, k) => { sums[k] += v; });
 		const x = Array.from({ length: Math.max(...t.high.map(r => r.length)) }, (_, k) => (t.start_ns + t.bin_ns * (k + 0.5)) / 1e9);
-		const over = (table, f) => x.map((_, k) => { let r = null; for (const i of vis) { const v = table[i][k]; if (v !== null && v !== undefined) r = r === null ? v : f(r, v); } return this.value(r); });
-		const line = over(t.high, Math.max), least = over(t.low, Math.min).filter(v => v !== null);
+		const over = (table, f) => x.map((_, k) => { let r = null; for (const row of table) { const v = row[k]; if (v !== null && v !== undefined) r = r === null ? v : f(r, v); } return this.value(r); });
+		const line = over(vis.map(i => t.high[i]), Math.max), least = over(t.floor ? [t.floor] : vis.map(i => t.low[i]), Math.min).filter(v => v !== null);
 		if (!least.length) return null;
 		const lo = least.reduce((a, b) => Math.min(a, b)), hi = line.reduce((a, b) => Math.max(a, b === null ? a : b), lo);
 		const { kind, scale } = spread(lo, hi, this.linear.heat);
@@ -893,10 +898,11 @@ class Group {
 			c.x.forEach((v, k) => rows.push([v, ...c.reached.map(r => k < r.length ? r[k] : 0), ...extra.map(i => k < c.corrected[i].length ? c.corrected[i][k] : 0)]));
 		} else {
 			const t = d.time;
-			rows.push(["from (ns)", ...d.labels.flatMap(l => [`${l}: min (${unit})`, `${l}: median (${unit})`, `${l}: max (${unit})`, `${l}: missed`, `${l}: lost`])]);
+			const between = t.floor ? [] : [["min", t.low], ["median", t.middle]], figures = [...between, ["max", t.high]];
+			rows.push(["from (ns)", ...(t.floor ? [`min of all (${unit})`] : []), ...d.labels.flatMap(l => [...figures.map(([name]) => `${l}: ${name} (${unit})`), `${l}: missed`, `${l}: lost`])]);
 			const at = new Map(t.marks.map(m => [`${m[0]} ${m[1]} ${m[2]}`, m[3]]));
 			const number = Math.max(...t.high.map(r => r.length));
-			for (let k = 0; k < number; k++) rows.push([t.start_ns + k * t.bin_ns, ...d.labels.flatMap((_, i) => [t.low[i][k], t.middle[i][k], t.high[i][k], at.get(`${k} ${i} missed`) || 0, at.get(`${k} ${i} lost`) || 0])]);
+			for (let k = 0; k < number; k++) rows.push([t.start_ns + k * t.bin_ns, ...(t.floor ? [t.floor[k]] : []), ...d.labels.flatMap((_, i) => [...figures.map(([, table]) => table[i][k]), at.get(`${k} ${i} missed`) || 0, at.get(`${k} ${i} lost`) || 0])]);
 		}
 		return rows.map(r => r.map(cell).join(",")).join("\r\n") + "\r\n";
 	}
