@@ -404,8 +404,8 @@ def _quantity(
     first = rows[0]["figures"] if rows[0]["set"] == 0 else None
     for row in rows:
         row["ratio"] = None if first is None or row["set"] == 0 else _ratio(row["figures"], first)
-        if row["ratio"] is not None and facts["clock"] == _CLOCKS["counted"]:
-            row["ratio"]["max"] = None  # one sample of one deterministic boot on either side
+        if row["ratio"] is not None:
+            row["ratio"]["max"] = None  # one sample on either side: a ratio would rank them
     return {
         **_describe(base),
         "method": {name: value for name, value in facts.items() if value},
@@ -724,8 +724,7 @@ def note(document: Mapping[str, Any]) -> str:
     emulated = {
         "counted": " Emulated, counted mode: time is the number of instructions (1 ns each), "
         "without a cache model. These are not the figures of a board: they show which paths are "
-        "preemptible, not how long these take. Maxima have no ratio in the tables, "
-        "because each is one sample of one boot. Boots of one image with one seed are "
+        "preemptible, not how long these take. Boots of one image with one seed are "
         "identical and add no evidence: each repeat of a study has a seed of its own.",
         "plain": " Emulated in real time: the load of the host determines latencies. These are not "
         "the figures of a board.",
@@ -733,13 +732,14 @@ def note(document: Mapping[str, Any]) -> str:
     if any(one["p"] is not None and one["needed"] is None for one in document["comparisons"]):
         claim = (
             "Verdicts rest on runs, not on samples: exact tests, 95 % intervals, Holm's correction "
-            "for all but the primary quantity. The tables show what was seen."
+            "for all but the primary quantity. The tables show what was seen. Maxima have no ratio "
+            "there, because each is a single sample."
         )
     else:
         claim = (
             "The samples of one boot depend on each other, so these tables claim no significance: "
-            "they show what was seen, not whether the next boot would show it again. Maxima are "
-            "not ranked."
+            "they show what was seen, not whether the next boot would show it again. Maxima have "
+            "no ratio, because each is a single sample."
         )
     return (
         f"Data: {seen}. Ratios are relative to set {document['sets'][0]['letter']}. {claim}"

@@ -62,8 +62,9 @@ def rate_texts(row: Mapping[str, Any], letters: Sequence[str]) -> list[str]:
             continue
         more = [] if ratio is None else [f"×{numbers.GAP}{ratio:.3f}"]
         if len(rates) > 1:
-            ends = " to ".join(numbers.rate(end, row["unit"]) for end in (min(rates), max(rates)))
-            more.append(f"{len(rates)} runs, {ends}")
+            ends = [numbers.rate(end, row["unit"]) for end in (min(rates), max(rates))]
+            said = "all alike" if ends[0] == ends[1] else " to ".join(ends)
+            more.append(f"{len(rates)} runs, {said}")
         text = f"{letter} {numbers.rate(mean, row['unit'])}"
         texts.append(text + (f" ({', '.join(more)})" if more else ""))
     return texts
