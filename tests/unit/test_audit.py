@@ -564,13 +564,18 @@ LOCKED_DOWN: FactSet = {
 def _dynamic(**change: Fact) -> dict[str, Fact]:
     facts: dict[str, Fact] = {
         "/sys/kernel/realtime": None,
-        "uname.version": "#1 SMP PREEMPT_DYNAMIC",
+        "uname.version": "#1 SMP PREEMPT_DYNAMIC Debian 6.12.48-1",
         "/boot/config-6.12.48-rt-amd64": None,
         "/proc/cmdline": change.pop("cmdline", "quiet"),
     }
     return facts | {PREEMPT: change.pop("debugfs", None)} | change
 
 
+PROXMOX: FactSet = _dynamic(debugfs="none (voluntary) full") | {
+    "uname.version": "#1 SMP PREEMPT_DYNAMIC PMX 6.8.12-4 (2024-11-06T15:04Z)",
+    "/proc/version": "Linux version 6.8.12-4-pve (build@proxmox) (gcc (Debian 12.2.0-14) 12.2.0, "
+    "GNU ld (GNU Binutils for Debian) 2.40) #1 SMP PREEMPT_DYNAMIC PMX 6.8.12-4",
+}
 SIX: FactSet = {"uname.release": "6.1.0", FAIR + "cpu{0-3}/runtime": None}
 
 CASES = [
@@ -647,6 +652,37 @@ CASES = [
     ),
     Case("preemption", "error", {}, remedy="pro enable realtime-kernel", base="laptop"),
     Case("preemption", "warning", {}, remedy="CONFIG_PREEMPT_RT=y", base="server"),
+    # the compiler is Debian's, the kernel is not
+    Case("preemption", "error", PROXMOX, remedy="then boot a kernel built with CONFIG_PREEMPT_RT"),
+    Case(
+        "preemption",
+        "error",
+        PROXMOX | {"uname.version": None},
+        remedy="then boot a kernel built with CONFIG_PREEMPT_RT",
+    ),
+    Case(
+        "preemption",
+        "error",
+        PROXMOX | {"uname.version": "#1 SMP PREEMPT_DYNAMIC Debian 6.1.1-1 (2023-01-07)"},
+        remedy="then apt install linux-image-rt-amd64",
+    ),
+    Case(
+        "preemption",
+        "error",
+        PROXMOX
+        | {
+            "uname.version": None,
+            "/proc/version": "Linux version 6.1.0-1-amd64 (x@debian.org) (gcc-12 (Debian 12.2)) "
+            "#1 SMP PREEMPT_DYNAMIC Debian 6.1.1-1 (2023-01-07)",
+        },
+        remedy="then apt install linux-image-rt-amd64",
+    ),
+    Case(
+        "preemption",
+        "error",
+        PROXMOX | {"uname.version": "#1 SMP PREEMPT_DYNAMIC Debian 1:6.12.34-1+rpt1"},
+        remedy="boot a kernel built with CONFIG_PREEMPT_RT",
+    ),
     # timers
     Case("timers", "error", {"agent.clock_getres_ns": 4000000}, "4 ms"),
     Case(

@@ -19,9 +19,11 @@ _RT_KERNELS = {
 
 
 def _rt_remedy(facts: Facts) -> str:
-    version = (facts.text("uname.version") or "") + (facts.text("/proc/version") or "")
+    # /proc/version also names the compiler: that of Proxmox's kernels is Debian's. Kernels for the
+    # Raspberry Pi have a version of Debian, whose packages do not install for its firmware.
+    version = (facts.version or "").rpartition("#")[2]
     package = _RT_KERNELS.get(facts.machine)
-    if "Debian" in version and package:
+    if "Debian" in version and "+rpt" not in version and package:
         return f"apt install {package}, and boot it"
     if "Ubuntu" in version and facts.machine in ("x86_64", "aarch64"):
         return "pro enable realtime-kernel, and boot it"
