@@ -372,7 +372,13 @@ class Run:
         time_s, samples_s = (
             None if end is None else end / 1e9 for end in ends_ns(step, self._catalogue)
         )
-        new = functools.partial(LiveStep, step, time_s, samples_s, endless(step, self._catalogue))
+        without_end = endless(step, self._catalogue)
+        if without_end:
+            self._progress.message(
+                f"step {index + 1} ({step.measurement}) measures until you press Ctrl-C. To end it "
+                "by itself, add --for 60s or --samples 1000"
+            )
+        new = functools.partial(LiveStep, step, time_s, samples_s, without_end)
         live = new()
         began = self._begin(index, live)
 
