@@ -37,6 +37,7 @@ from rtgauge.report.document.answer.commands import (
 from rtgauge.report.document.answer.data import Data
 from rtgauge.report.document.blocks import Block, Bullets, Callout, Command, Heading, Line, Section
 from rtgauge.report.document.cycles import CYCLES_NS, shortest
+from rtgauge.report.pictures.drawing import text_width
 from rtgauge.report.results import model
 from rtgauge.report.results.again import step_command
 from rtgauge.report.results.labels import shell_command, without_command
@@ -641,6 +642,23 @@ def test_without_real_time_priority_an_exceedance_is_not_certain() -> None:
     assert "certain" not in sure(policy="other", priority=0)
 
 
+@pytest.mark.parametrize("name", ["latency", "response"])
+def test_events_have_answers_not_wake_ups(name: str) -> None:
+    step = made.step(0, [latency(30, name=name)], budget_ns=50_000, load="sched")
+    answer = answer_of(built(made.run([step], findings=[])))
+    (longer,) = [one for one in answer.actions if one.text == "Measure longer"]
+    said = {"latency": ("samples", "wake-ups"), "response": ("answers", "answers")}[name]
+    assert said[0] in text(answer.sure) and longer.gain == f"shows or excludes rare late {said[1]}"
+
+
+def test_without_real_time_priority_the_remedy_is_an_action_alone() -> None:
+    step = made.step(0, [latency(30, policy="other", priority=0)], budget_ns=50_000)
+    answer = answer_of(built(made.run([step])))
+    assert "measured without" in text(answer.sure)
+    assert "rtgauge check" not in text(answer.sure)
+    assert answer.actions[0].gain == "shows the latency of a real-time task"
+
+
 @pytest.mark.parametrize(
     ("version", "build", "debian"),
     [
@@ -983,6 +1001,23 @@ def test_the_picture_has_both_loads_the_maximum_and_the_budget() -> None:
     assert {"idle", "load sched", "max 18.0 us", "budget 150 us"} <= set(said)
 
 
+@pytest.mark.parametrize("budget_us", [5, 17, 19, 21, 24, 30, 40, 60, 100, 150, 300])
+@pytest.mark.parametrize("top_us", [18, 20, 95])
+def test_the_label_of_the_maximum_is_beside_the_line_of_the_budget(
+    top_us: int, budget_us: int
+) -> None:
+    svg = drawn(timers(10, top_us, budget_ns=budget_us * 1000))
+    (label,) = [one for one in svg.iter() if (one.text or "").startswith("max ")]
+    (line,) = [one for one in svg.iter() if one.get("stroke-dasharray") == "4 2"]
+    found = re.match(r"M([\d.]+) ", line.get("d") or "")
+    assert found
+    place, at = float(found[1]), float(label.get("x") or 0)
+    wide = text_width(label.text or "")
+    begin = at - wide if label.get("text-anchor") == "end" else at
+    assert not begin < place < begin + wide
+    assert begin >= 0 and begin + wide <= float((svg.get("viewBox") or "").split()[2])
+
+
 def test_idle_and_load_have_their_colours_in_every_picture() -> None:
     def hues(*loads: str) -> list[str | None]:
         steps = [made.step(at, [latency(9)], load=load) for at, load in enumerate(loads)]
@@ -1020,8 +1055,9 @@ def test_what_changes_the_system_is_followed_by_a_measurement() -> None:
     first, second = answer_of(document).actions[:2]
     assert first.command == "apt install image-rt" and first.again.startswith("rtgauge run timer")
     assert second.command == server["remedy"] and not second.again
-    assert (
-        second.gain == "others run" and "As root on the target, until its next boot" in second.text
+    assert second.text == (
+        "Fair-server: up to 50 ms. Others run. As root on the target, until its next boot, then "
+        "measure again"
     )
     document["target"] = "lab:x86_64-stock"
     document["environment"]["lab"] = {"mode": "counted"}

@@ -103,12 +103,14 @@ def distribution(
         if len(rows) < 3:
             plot.path(shape, fill=hues[at], fill_opacity="0.2")
         plot.path(shape, hues[at], 1.0, stroke_linejoin="round")
+    mark = None
     if budget is not None and plot.x.low <= budget / divisor <= plot.x.high:
+        mark = plot.px(budget / divisor)
         text = f"budget {numbers.microseconds(budget)}"
         plot.upright(budget / divisor, text, FAIL, "4 2")
     highest = [] if lines else np.max(rows, axis=0)
     heights = [(edge, int(count)) for edge, count in zip(x, highest, strict=False)]
-    _maximum(plot, drawn, tops, unit, heights)
+    _maximum(plot, drawn, tops, unit, heights, mark)
     _legend(plot, drawn, hues, columns)
     plot.frame()
     return classed(plot.svg())
@@ -125,10 +127,11 @@ def _maximum(
     tops: Sequence[float],
     unit: str,
     heights: Sequence[tuple[float, int]],
+    mark: float | None,
 ) -> None:
-    """A ring at the largest sample of all, and its value, above the outlines. ``heights``: the
-    begin of each bin and its largest count; none where the samples of each distribution are
-    equal."""
+    """A ring at the largest sample of all, and its value, above the outlines and next to the line
+    of the budget. ``heights``: the begin of each bin and its largest count; none where the samples
+    of each distribution are equal. ``mark``: the place of the budget, if it is in the figure."""
     lines = not heights
     at = max(range(len(drawn)), key=lambda at: tops[at])
     value = tops[at] / numbers.divisor(unit)
@@ -142,7 +145,11 @@ def _maximum(
     text = f"{word} {shown}"
     wide = text_width(text) * 1.25  # it is bold
     left = x + 6 + wide > plot.right
+    if mark is not None and x < mark < x + 9 + wide:
+        left = x - wide > plot.left
     begin, end = (x - wide, x + 3) if left else (x + 6, x + 6 + wide)
+    if mark is not None and begin - 3 < mark < min(x, end) and mark - 4 - wide > plot.left:
+        begin, end = mark - 4 - wide, mark - 4
     bins = pairwise([*(plot.px(edge) for edge, _ in heights), plot.right])
     below = [
         count
@@ -150,7 +157,7 @@ def _maximum(
         if start < end and stop > begin and count
     ]
     high = min(y - 6, plot.py(float(max(below, default=1))) - 4)
-    if high < y - 12:  # a line leads to a word that is far away
+    if high < y - 12 and begin < x < end + 7:  # a line leads to a word that is far away
         plot.path(f"M{pt(x)} {pt(y - 3.4)}V{pt(high + 2)}", INK, 0.6)
     plot.label(end if left else begin, high, text, INK, "end" if left else "start")
 

@@ -190,6 +190,11 @@ def _hash(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
+def _unbroken(text: str) -> str:
+    """Text whose ranges of numbers, such as ``CPUs 0-3``, stay on one line."""
+    return re.sub(r"(?<=\d)-(?=\d)", "\u2011", text)
+
+
 @functools.cache
 def _file(name: str) -> str:
     folder = importlib.resources.files("rtgauge.report.render").joinpath("static")
@@ -205,6 +210,7 @@ def _template(name: str = "report.html.j2") -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["unbroken"] = _unbroken
     environment.globals.update(
         kind=lambda block: type(block).__name__, words=_words, without_command=without_command
     )

@@ -24,7 +24,13 @@ from rtgauge.report.document.answer.data import NOT_RT, Data, Model, State
 from rtgauge.report.document.answer.state import highest_above, limit_of, undisturbed
 from rtgauge.report.document.cycles import SHARE, shortest
 from rtgauge.report.results.again import step_command
-from rtgauge.report.results.labels import Level, capital, shell_command, without_command
+from rtgauge.report.results.labels import (
+    Level,
+    capital,
+    shell_command,
+    waits_for_answers,
+    without_command,
+)
 from rtgauge.units import format_duration
 
 __all__ = ["ACTIONS", "ON_THE_BOARD", "Action", "actions_of", "first_actions"]
@@ -120,8 +126,11 @@ def _more_samples(data: Data, longer: str) -> Iterator[Action]:
         if data.verdicts and all(verdict["needed_s"] is None for verdict in data.verdicts):
             yield Action("Take more samples", longer, "the budget can be judged")
         else:
-            where = " of the emulated board" if "lab" in data.run["environment"] else ""
-            yield Action("Measure longer", longer, f"shows or excludes rare late wake-ups{where}")
+            one = data.top
+            answers = one is not None and waits_for_answers(one["name"], one["unit"])
+            rare = "answers" if answers else "wake-ups"
+            rare += " of the emulated board" if "lab" in data.run["environment"] else ""
+            yield Action("Measure longer", longer, f"shows or excludes rare late {rare}")
 
 
 def _cut(data: Data) -> bool:
@@ -233,9 +242,9 @@ _UNTIL_BOOT: Final = re.compile(r"(sysctl -w|echo|for|cpupower|systemctl stop|sw
 def _remedy(data: Data, finding: Model) -> Action:
     """The remedy of a finding, why, and what to measure again after it."""
     command = finding["command"]
-    text = capital(without_command(finding["remedy"]))
-    text = f"{capital(finding['check'])}: {finding['found']}{f'. {text}' if text else ''}"
+    parts = [f"{capital(finding['check'])}: {finding['found']}"]
+    parts += filter(None, map(capital, (finding["why"], without_command(finding["remedy"]))))
     if not _UNTIL_BOOT.match(command):
-        return Action(text, command, finding["why"])
-    text += ". As root on the target, until its next boot. Then measure again"
-    return Action(text, command, finding["why"], repeated_command(data))
+        return Action(". ".join(parts), command)
+    parts.append("As root on the target, until its next boot, then measure again")
+    return Action(". ".join(parts), command, "", repeated_command(data))

@@ -133,13 +133,16 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
         return line(f"{text} That is certain: one exceedance is enough."), ""
     if verdict["result"] != "inconclusive":
         return line(text), ""
+    if data.due and not data.real:
+        return line(text), verdict["command"]  # the actions begin with the remedy
     if verdict["needed_s"] is None or exceeds(data, verdict):
         return line(f"{text} {capital(verdict['remedy'])}."), verdict["command"]
     rate, needed = step["budget"]["rate_per_hour"], verdict["needed_s"]
     kept = [other for other in same if not exceeds(data, other)]
+    things = "answers" if waits_for_answers(one["name"], one["unit"]) else "samples"
     total = sum(data.run["series"][other["series"]]["count"] for other in kept)
     text = (
-        f"0 of {numbers.count(total)} samples above "
+        f"0 of {numbers.count(total)} {things} above "
         f"{numbers.microseconds(verdict['budget_ns'])} in "
         f"{numbers.duration(one['bound']['duration_s'])}. "
         f"{numbers.percent(one['bound']['confidence'])} sure: at most "
