@@ -157,7 +157,9 @@ def _maximum(
         if start < end and stop > begin and count
     ]
     high = min(y - 6, plot.py(float(max(below, default=1))) - 4)
-    if high < y - 12 and begin < x < end + 7:  # a line leads to a word that is far away
+    if end < x - 3:  # beyond the line of the budget
+        plot.path(f"M{pt(x)} {pt(y - 3.4)}V{pt(high - 2.5)}H{pt(end + 2)}", INK, 0.6)
+    elif high < y - 12:  # a line leads to a word that is far away
         plot.path(f"M{pt(x)} {pt(y - 3.4)}V{pt(high + 2)}", INK, 0.6)
     plot.label(end if left else begin, high, text, INK, "end" if left else "start")
 

@@ -226,7 +226,7 @@ def _kernel(data: Data, remedy: str) -> Action:
         text = f"As a first step, boot with {_PREEMPT}{where}. "
         text += f"Better, {remedy.removeprefix(_FIRST_STEP)}. Then measure again"
         return Action(text, _BOOT_FULL if debian else "", gain, again)
-    text = f"PREEMPT_RT kernel: {remedy}. Then measure again"
+    text = f"PREEMPT_RT kernel: {remedy.rstrip('.')}. Then measure again"
     return Action(text, "", gain, again)
 
 
@@ -243,7 +243,8 @@ def _remedy(data: Data, finding: Model) -> Action:
     """The remedy of a finding, why, and what to measure again after it."""
     command = finding["command"]
     parts = [f"{capital(finding['check'])}: {finding['found']}"]
-    parts += filter(None, map(capital, (finding["why"], without_command(finding["remedy"]))))
+    more = (finding["why"], without_command(finding["remedy"]))
+    parts += [capital(text.rstrip(".")) for text in more if text]
     if not _UNTIL_BOOT.match(command):
         return Action(". ".join(parts), command)
     parts.append("As root on the target, until its next boot, then measure again")
