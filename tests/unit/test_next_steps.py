@@ -65,6 +65,21 @@ def test_a_study_that_decides_has_no_board_with_one_seed_for_all_repeats() -> No
     assert actions[0].command.endswith(words)
 
 
+def test_separate_runs_are_repeated_in_as_many_blocks_as_a_study_needs() -> None:
+    """Four runs of each could decide, but the command that is given makes blocks."""
+    runs = made.repeats(2)
+    for one in runs:
+        one.document["study"] = None
+    analysis = model.analyse(runs, pictures=False)
+    document = compare.compare(analysis, compare.sets_by_target(analysis.model["runs"])).document
+    (primary,) = [one for one in document["comparisons"] if one["primary"]]
+    assert primary["needed"] == 4
+    at = decisive(document)
+    assert at is not None
+    actions = after_comparison(document, document["quantities"][at], analysis.model["runs"])
+    assert actions[0].command.endswith("--repeat 6")
+
+
 def test_the_gate_has_the_margin_of_the_comparison() -> None:
     analysis = model.analyse(made.repeats(6), pictures=False)
     sets = compare.sets_by_target(analysis.model["runs"])

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -423,6 +424,23 @@ def test_a_chapter_is_one_page(rows: int, figures: int) -> None:
     within(read)
 
 
+def test_the_first_page_keeps_its_picture() -> None:
+    """Many tables after it flow on."""
+    answer = answer_page()
+    tables = tuple(
+        one
+        for at in range(9)
+        for one in (
+            blocks.Heading(f"Table {at}"),
+            blocks.Table(replace(grid_of(9), title=f"Quantity {at}")),
+        )
+    )
+    read = short(replace(answer, blocks=(*answer.blocks, *tables)), *FILLER)
+    assert "Figure 1" in read.pages[0] and "Not proven" in read.pages[0]
+    assert "Quantity 8" in read.text and "row 8" in read.text
+    within(read)
+
+
 def test_a_section_joins_the_page_above_where_there_is_room() -> None:
     after = blocks.Section("After", "", chapter_of(10, 0, 3).blocks)
     assert len(short(answer_page(), chapter_of(5, 1), after).pages) == 2
@@ -448,7 +466,7 @@ def test_several_runs_begin_with_their_comparison(tmp_path: Path) -> None:
     read = Paper((tmp_path / "x.pdf").read_bytes())
     assert read.bookmarks()[0] == "Comparison"
     assert len(read.pages) <= 5
-    assert "board-2" in read.pages[0] and "Under load" in read.pages[0]
+    assert all(text in read.pages[0] for text in ("board-2", "Under load", "Figure 1"))
     within(read)
 
 

@@ -8,6 +8,7 @@ one sample of one boot, so maxima are shown and not ranked (docs/reference/stati
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from rtgauge import text as numbers
@@ -135,6 +136,8 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
     document = compared.document
     at = decisive(document)
     boards = dict.fromkeys(filter(None, map(board_text, every)))
+    if at is not None and all(len(one["runs"]) == 1 for one in document["sets"]):
+        runs = []  # the answer of each system is that of its run
     inside: list[Block] = [Paragraph(line(Span(text, "warn"))) for text in boards]
     blocks = []
     if at is not None:
@@ -206,7 +209,8 @@ def ratios_figure(document: Model) -> Figure | None:
 def _quantities(document: Model) -> list[Block]:
     """The tables of the first quantities, the loaded ones first."""
     ordered = sorted(document["quantities"], key=rank)
-    return [Table(_quantity(document, one)) for one in ordered[:TABLES]]
+    tables = [_quantity(document, one) for one in ordered[:TABLES]]
+    return [Table(replace(one, caption="") if at else one) for at, one in enumerate(tables)]
 
 
 def _work(document: Model) -> list[Block]:

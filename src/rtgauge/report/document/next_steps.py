@@ -46,6 +46,7 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
     more = max((one["needed"] or 0 for one in open_), default=0)
     # Each repeat has a seed of its own: with one seed all are copies of the first.
     targets = list(dict.fromkeys(_SEED.sub("", run["target"]) for each in sets for run in each))
+    more = max(more, BLOCKS) if more else 0  # a study is judged in blocks
     repeat = Action("Measure more runs of each system", "", "decides the comparison")
     if more and len(targets) == len(sets):
         command = _study(quantity, sets[0], targets, more)
