@@ -19,6 +19,7 @@
 #include "run/run.h"
 #include "stream/spool.h"
 #include "system/disturb.h"
+#include "system/irq_priority.h"
 
 static const char usage[] =
 	"usage: rtgauge-agent run MEASUREMENT [--option value]...\n"
@@ -172,6 +173,13 @@ static int main_parse_run(int argc, char **argv, struct run_request *request,
 	if ((request->prepare || request->prepare_only) && request->keep_settings)
 		return message_set(msg, -EINVAL, "leave out one of them",
 				   "--prepare changes settings, which --keep-settings forbids");
+	if (request->irq_priority && request->keep_settings)
+		return message_set(msg, -EINVAL, "leave out one of them",
+				   "--irq-priority changes settings, which --keep-settings "
+				   "forbids");
+	err = request->irq_priority ? irq_priority_check(request->irq_priority, msg) : 0;
+	if (err)
+		return err;
 	if ((request->explain || request->explain_above_ns) && request->keep_settings)
 		return message_set(
 			msg, -EINVAL, "leave out one of them",

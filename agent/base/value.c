@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cpulist.h"
+#include "base/schedule.h"
 
 /* O_NONBLOCK: a path that is a FIFO by mistake must not hang the agent */
 #define VALUE_FLAGS (O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
@@ -62,6 +63,8 @@ int value_get(const char *path, char *value, int *keep)
 {
 	int fd, err;
 
+	if (schedule_named(path))
+		return schedule_get(path, value, VALUE_MAX);
 	fd = open(path, O_RDONLY | VALUE_FLAGS);
 	if (fd < 0)
 		return -errno;
@@ -89,6 +92,8 @@ int value_put(const char *path, const char *value)
 
 	if (size >= VALUE_MAX)
 		return -EFBIG;
+	if (schedule_named(path))
+		return schedule_put(path, value);
 	memcpy(line, value, size);
 	line[size++] = '\n';
 	fd = open(path, O_WRONLY | VALUE_FLAGS);
@@ -107,6 +112,12 @@ int value_put(const char *path, const char *value)
 		err = 0;
 	close(fd);
 	return err;
+}
+
+bool value_may_put(const char *path)
+{
+	/* of a thread, the kernel says when it is tried */
+	return schedule_named(path) || !access(path, W_OK);
 }
 
 static bool ends_in(const char *text, const char *end)

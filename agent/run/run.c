@@ -28,6 +28,7 @@
 #include "run/modes.h"
 #include "run/watch.h"
 #include "run/worker.h"
+#include "system/irq_priority.h"
 #include "system/prepare.h"
 
 /* A block closes after at most 250 ms; the rest is for being scheduled late. */
@@ -145,6 +146,9 @@ static int run_settings(struct run *run)
 	if (!err && (run->request->prepare || run->request->prepare_only))
 		err = prepare_apply(run->step.settings, &measured, run->request->prepare_only,
 				    &run->step.msg);
+	if (!err && run->request->irq_priority)
+		err = irq_priority_apply(run->step.settings, run->request->irq_priority,
+					 &run->step.msg);
 	if (!err)
 		explain_open(run, &measured);
 	run->undone = undone;

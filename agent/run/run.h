@@ -34,6 +34,7 @@ struct run_request {
 	const char *disturb_module; /* its file, or NULL: that of this kernel */
 	const char *output;	    /* file, "-", or NULL: a summary for people */
 	const char *prepare_only;   /* or NULL: items of --prepare */
+	const char *irq_priority;   /* or NULL: priorities of the threads of interrupts */
 	const char *run_id;
 	const char *spool;		   /* or NULL: the socket through which a host attaches */
 	const char *note;		   /* or NULL: a message at the beginning of the stream */

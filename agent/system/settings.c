@@ -20,6 +20,7 @@
 
 #include "base/cpulist.h"
 #include "base/procstat.h"
+#include "base/schedule.h"
 #include "base/value.h"
 #include "system/guardian.h"
 #include "system/journal.h"
@@ -342,13 +343,19 @@ static int append(struct settings *s, const struct journal_lines *lines)
 	return err;
 }
 
+static const char *reason_of(const struct record *record, int err)
+{
+	return err == -ENOENT && schedule_named(record->name) ? "the thread has ended" :
+								value_reason(err);
+}
+
 /* Read the value before; true if the setting is to be written. */
 static bool save(struct settings *s, struct record *record)
 {
 	char value[VALUE_MAX];
 	int err;
 
-	if (record->name[0] != '/') {
+	if (record->name[0] != '/' && !schedule_named(record->name)) {
 		record->reason = "not an absolute path";
 		return false;
 	}
@@ -360,7 +367,7 @@ static bool save(struct settings *s, struct record *record)
 	if (record->fd >= 0)
 		s->kept++;
 	if (err) {
-		record->reason = value_reason(err);
+		record->reason = reason_of(record, err);
 		return false;
 	}
 	record->before = strdup(value);
@@ -369,7 +376,7 @@ static bool save(struct settings *s, struct record *record)
 		return false;
 	}
 	if (!value_same(record->name, record->before, record->asked)) {
-		if (!access(record->name, W_OK))
+		if (value_may_put(record->name))
 			return true;
 		record->reason = value_reason(-errno);
 	}
@@ -390,7 +397,7 @@ static void write_and_read_back(struct record *record)
 	if ((err == -EIO || err == -EPERM) && interrupt_of(record) >= 0)
 		record->reason = "the kernel keeps it there (a managed or per-CPU interrupt)";
 	else if (err)
-		record->reason = value_reason(err);
+		record->reason = reason_of(record, err);
 	else if (err_read)
 		record->reason = "it was written, but cannot be read back";
 	else if (!record->effective || !value_same(record->name, record->effective, record->asked))

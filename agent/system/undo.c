@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/procstat.h"
+#include "base/schedule.h"
 #include "base/value.h"
 #include "system/journal.h"
 
@@ -39,11 +40,12 @@ static enum state failed(struct undo_report *report, const struct journal_entry 
 	return STATE_FAILED;
 }
 
-/* A setting that vanished with its device is not restored. */
+/* A setting that vanished with its device or thread is not restored. */
 static bool gone(const struct journal_entry *entry, int err)
 {
-	return err == -ENOENT && (!strncmp(entry->path, "/proc/irq/", 10) ||
-				  !strncmp(entry->path, "/sys/devices/", 13));
+	return err == -ENOENT &&
+	       (schedule_named(entry->path) || !strncmp(entry->path, "/proc/irq/", 10) ||
+		!strncmp(entry->path, "/sys/devices/", 13));
 }
 
 static enum state look(const struct journal_entry *entry, struct undo_report *report)

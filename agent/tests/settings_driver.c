@@ -7,7 +7,7 @@
  *   undo             undo what dead agents left, print the number restored and the note
  *
  * Steps: PATH=VALUE; FOLDER/@=VALUE is every file 0, 1, … of it at once; "prepare"; CPUS=LIST what
- * --prepare changes for measuring there; "group" starts a process group that is to be killed with
+ * --prepare changes for measuring there; IRQ=LIST what --irq-priority changes; "group" starts a process group that is to be killed with
  * the agent.
  * Everything printed is one JSON document a line.
  *
@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "system/irq_priority.h"
 #include "system/prepare.h"
 #include "system/settings.h"
 
@@ -216,6 +217,8 @@ static int step(struct settings *settings, char *what, struct message *msg)
 	*value++ = '\0';
 	if (!strcmp(what, "CPUS"))
 		return prepare_for(settings, value, msg);
+	if (!strcmp(what, "IRQ"))
+		return irq_priority_apply(settings, value, msg);
 	size = strlen(what);
 	if (size > 2 && !strcmp(what + size - 2, "/@")) {
 		what[size - 2] = '\0';

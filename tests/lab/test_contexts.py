@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agents import Stream, read
-from rtgauge.stream import Samples, SeriesInfo, Table, Verdict
+from rtgauge.stream import Samples, SeriesInfo, Setting, Table, Verdict
 from rtgauge.target.lab import LabTarget
 
 pytestmark = pytest.mark.skipif(
@@ -90,6 +90,50 @@ def tables(stream: Stream) -> dict[str, list[list[object]]]:
         for record in stream.records
         if isinstance(record, Table)
     }
+
+
+# TID, name, policy and priority of each thread of an interrupt.
+INTERRUPT_THREADS = """\
+for at in /proc/[1-9]*; do
+    read -r name < $at/comm
+    case $name in irq/*)
+        set -- $(sed 's/.*) //' $at/stat)
+        echo "${at#/proc/} $(echo "$name" | tr ' ' _) ${39} ${38}"
+    esac
+done"""
+
+
+@pytest.mark.study(12)
+def test_priorities_of_interrupt_threads_for_a_run(board: LabTarget, tmp_path: Path) -> None:
+    before = shell(board, INTERRUPT_THREADS).splitlines()
+    threads = {tid: (name, rest) for tid, name, *rest in (line.split() for line in before)}
+    assert all(rest == ["1", "50"] for _, rest in threads.values())
+    numbers = sorted({name[4:].partition("-")[0] for name, _ in threads.values()}, key=int)
+    chosen = numbers[0] if numbers else "9"
+    words = ["--samples", "20", "--irq-priority", f"{chosen}=91,no-such-device=7,41"]
+    code, stream = measure(board, tmp_path, "timer", *words)
+    assert code == 0
+    found = {
+        record.name: record
+        for record in stream.records
+        if isinstance(record, Setting) and ("irq/" in record.name)
+    }
+    missing = found.pop("irq/no-such-device")
+    if "rt" in board.name:
+        assert len(threads) > 1
+        assert "no thread of an interrupt has this name" in missing.reason
+    if threads:
+        assert {name.split(":")[1] for name in found} == set(threads)
+        for name, record in found.items():
+            number = threads[name.split(":")[1]][0][4:].partition("-")[0]
+            wanted = "fifo 91" if number == chosen else "fifo 41"
+            assert (record.before, record.effective) == ("fifo 50", wanted)
+            assert record.reason == ""
+    else:
+        assert found.keys() == {f"irq/{chosen}", "irq/*"}
+        for record in (missing, *found.values()):
+            assert "boot with threadirqs, or a PREEMPT_RT kernel" in record.reason
+    assert shell(board, INTERRUPT_THREADS).splitlines() == before
 
 
 @pytest.mark.study(8, 34)

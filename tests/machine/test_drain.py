@@ -29,6 +29,7 @@ SOURCES: Final = (
     "base/message",
     "base/option",
     "base/procstat",
+    "base/schedule",
     "base/shared",
     "base/value",
     "base/version",

@@ -20,7 +20,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,9 +32,12 @@ from rtgauge.target.local import find_agent
 SOURCES: Final = (
     "base/cpulist",
     "base/message",
+    "base/option",
     "base/procstat",
+    "base/schedule",
     "base/value",
     "system/guardian",
+    "system/irq_priority",
     "system/journal",
     "system/prepare",
     "system/settings",
@@ -607,6 +610,160 @@ def test_a_real_setting(bench: Bench, who: str) -> None:
     if (runtime := records[str(RT_RUNTIME)]["before"]) != "-1":
         assert RT_RUNTIME.read_text().strip() == runtime
     bench.check_clean(holder)
+
+
+class Thread:
+    """A process whose policy stands for that of a thread of the kernel."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(["sleep", "1000"])
+        self.tid = self.process.pid
+        self.name = thread_name(self.tid)
+
+    def policy(self) -> int:
+        return os.sched_getscheduler(self.tid)
+
+
+def thread_name(tid: int) -> str:
+    """The name of the setting (agent/base/schedule.h)."""
+    head, _, rest = Path(f"/proc/{tid}/stat").read_text().rpartition(")")
+    return f"thread:{tid}:{rest.split()[19]}:{head.partition('(')[2]}"
+
+
+@pytest.fixture
+def thread() -> Iterator[Thread]:
+    made = Thread()
+    yield made
+    made.process.kill()
+    made.process.wait(TIMEOUT_S)
+
+
+@pytest.mark.parametrize("who", ["nobody", "agent", "agent and guardian"])
+def test_the_policy_of_a_thread(bench: Bench, thread: Thread, who: str) -> None:
+    # two settings of ordinary threads, which no privilege is needed for
+    holder = bench.hold(f"{thread.name}=batch 0", bench.step("0", "changed"))
+    first, second = holder.read_until("ready")["ready"]
+    assert first == {
+        "name": thread.name, "asked": "batch 0", "before": "other 0", "effective": "batch 0",
+        "reason": "",
+    }  # fmt: skip
+    assert second["effective"] == "changed"
+    assert thread.policy() == os.SCHED_BATCH
+    holder.tell("verify")
+    assert holder.read_until("changed") == {"changed": [], "count": 0}
+    if who == "nobody":
+        holder.tell("close")
+        assert holder.read_until("remaining")["remaining"] == [0, 0]
+        holder.wait()
+    else:
+        if who == "agent and guardian":
+            os.kill(holder.guardian, signal.SIGSTOP)
+        holder.kill()
+        if who == "agent and guardian":
+            assert thread.policy() == os.SCHED_BATCH
+            holder.kill_guardian()
+            assert bench.undo() == {"undone": 2, "text": ""}
+    bench.check_clean(holder)
+    assert thread.policy() == os.SCHED_OTHER
+
+
+def test_the_policy_of_a_thread_that_another_program_changed_stays(
+    bench: Bench, thread: Thread
+) -> None:
+    holder = bench.hold(f"{thread.name}=batch 0")
+    holder.read_until("ready")
+    os.sched_setscheduler(thread.tid, os.SCHED_IDLE, os.sched_param(0))
+    holder.tell("verify")
+    changed = [[thread.name, "batch 0", "idle 0"]]
+    assert holder.read_until("changed") == {"changed": changed, "count": 1}
+    holder.tell("close")
+    assert holder.read_until("remaining")["remaining"][0] == 1
+    holder.wait()
+    assert thread.policy() == os.SCHED_IDLE
+
+
+def test_a_thread_that_ended_needs_nothing(bench: Bench, thread: Thread) -> None:
+    holder = bench.hold(f"{thread.name}=batch 0", bench.step("0", "changed"))
+    holder.read_until("ready")
+    thread.process.kill()
+    thread.process.wait(TIMEOUT_S)
+    holder.tell("close")
+    assert holder.read_until("remaining")["remaining"] == [0, 0]
+    holder.wait()
+    bench.check_clean(holder)
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "reason"),
+    [
+        (lambda name: name.replace(":sleep", "x:sleep"), "batch 0", "the kernel refused the value"),
+        # a later thread of the same number
+        (lambda name: name.replace(":sleep", "0:sleep"), "batch 0", "the thread has ended"),
+        (lambda name: name, "batch 1", "the kernel refused the value"),
+        (lambda name: name, "deadline 0", "the kernel refused the value"),
+        (lambda name: name, "batch", "the kernel refused the value"),
+        (lambda name: name, "batch 0 0", "the kernel refused the value"),
+    ],
+)
+def test_what_cannot_be_a_policy(
+    bench: Bench, thread: Thread, change: Callable[[str], str], value: str, reason: str
+) -> None:
+    holder = bench.hold(f"{change(thread.name)}={value}")
+    (record,) = holder.read_until("ready")["ready"]
+    assert record["effective"] in (None, "other 0")
+    assert reason in record["reason"]
+    assert thread.policy() == os.SCHED_OTHER
+    holder.tell("close")
+    holder.wait()
+    bench.check_clean(holder)
+
+
+def interrupt_threads() -> dict[int, str]:
+    """Threads of the kernel that handle interrupts: numbers and names."""
+    found = {}
+    for path in Path("/proc").glob("[1-9]*/comm"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            name = path.read_text().rstrip("\n")
+            if name.startswith("irq/"):
+                found[int(path.parent.name)] = name
+    return found
+
+
+@pytest.mark.skipif(
+    not IS_ROOT or not interrupt_threads(), reason="needs root, and an interrupt with a thread"
+)
+@pytest.mark.parametrize("who", ["nobody", "agent", "agent and guardian"])
+def test_priorities_of_interrupt_threads(bench: Bench, who: str) -> None:
+    threads = interrupt_threads()
+    before = {tid: priority_of(tid) for tid in threads}
+    first = min(threads)
+    number, name = threads[first].removeprefix("irq/").split("-", 1)
+    holder = bench.hold(f"IRQ=nothing-of-this-name=7,{number}=61,{name[:2]}*=42,99999=8,33")
+    records = {record["name"]: record for record in holder.read_until("ready")["ready"]}
+    for missing in ("irq/nothing-of-this-name", "irq/99999"):
+        assert "no thread of an interrupt has" in records.pop(missing)["reason"]
+    assert records.keys() == {thread_name(tid) for tid in threads}
+    for tid, full in threads.items():
+        mine = full.removeprefix("irq/").split("-", 1)
+        wanted = 61 if mine[0] == number else 42 if mine[1].startswith(name[:2]) else 33
+        assert priority_of(tid) == (os.SCHED_FIFO, wanted)
+        assert records[thread_name(tid)]["effective"] == f"fifo {wanted}"
+        assert records[thread_name(tid)]["reason"] == ""
+    if who == "nobody":
+        holder.tell("close")
+        holder.wait()
+    else:
+        if who == "agent and guardian":
+            os.kill(holder.guardian, signal.SIGSTOP)
+        holder.kill()
+        if who == "agent and guardian":
+            holder.kill_guardian()
+    bench.check_clean(holder)
+    assert {tid: priority_of(tid) for tid in threads} == before
+
+
+def priority_of(tid: int) -> tuple[int, int]:
+    return os.sched_getscheduler(tid), os.sched_getparam(tid).sched_priority
 
 
 def kernel_version() -> tuple[int, int]:

@@ -63,6 +63,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "histogram-only": (True, False),
     "keep-settings": (True, False),
     "prepare": (True, False),
+    "irq-priority": ("40", "24=90,eth*=60,40", "eth0", "100", ""),
     "log-host": ("fake", "fake:late"),
     "log-line": ("gpio:gpiochip0:4:5", "a"),
     "log-set": ("cpu=1", "priority=90", "cpu=1 priority=90"),
@@ -101,7 +102,7 @@ OWN = {
 }  # fmt: skip
 COMMON = (
     "load", "load-cpu", "load-cmd", "disturb", "mark", "budget", "rate", "histogram-only",
-    "keep-settings", "prepare", "share",
+    "keep-settings", "prepare", "irq-priority", "share",
 )  # fmt: skip
 ODD: tuple[Any, ...] = (
     True, -1, 0, 1, 2**63 - 1, 2**63, 10**400, 1e308, -0.5, math.nan, math.inf, "0-1", "1/0",

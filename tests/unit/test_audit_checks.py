@@ -368,7 +368,6 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.study(12, lacks="setting them for a run")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check}-{case.level}")
 def test_levels(case: Case) -> None:
     check_levels(case)

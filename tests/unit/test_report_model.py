@@ -348,6 +348,9 @@ def test_a_target_that_was_prepared_in_part_says_so() -> None:
     run["plan"] = {"steps": [{"prepare": False}, {"prepare": True}]}
     (point,) = [one for one in negative_points(run) if "--prepare" in one.text]
     assert "1 of 2 settings" in point.text and "two: permission denied" in point.note
+    run["plan"] = {"steps": [{"prepare": True}, {"irq-priority": "40"}]}
+    (point,) = [one for one in negative_points(run) if "--prepare" in one.text]
+    assert point.text == "--prepare and --irq-priority: only 1 of 2 settings as asked."
     run["environment"]["settings"]["two"]["reason"] = ""
     assert not any("prepared" in one.text for one in negative_points(run))
     (point,) = [one for one in positive_points(run) if "--prepare" in one.text]

@@ -180,7 +180,8 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
             f"{found}; measured at {case.priority}" + (", a tie" if tie else ""),
             why,
             f"a priority above {max(by_priority)} (--priority), or chrt -f -p"
-            f" {max(case.priority - 1, 1)} PID for the threads that may wait",
+            f" {max(case.priority - 1, 1)} PID for the threads that may wait. For a run:"
+            f" --irq-priority {max(case.priority - 1, 1)}",
         )
     return finding(
         name,

@@ -39,8 +39,8 @@ OF_MEASUREMENT: Final = "thorough"
 GROUPS: Final = {
     "Target and load": (
         "target", "core", "load", "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd",
-        "disturb", "allow-disturb", "prepare", "prepare-only", "keep-settings", "reconnect",
-        "agent",
+        "disturb", "allow-disturb", "prepare", "prepare-only", "irq-priority", "keep-settings",
+        "reconnect", "agent",
     ),
     "Requirement and extent": ("budget", "rate", "repeat", "hours", "thorough", "order-seed"),
     "Lines": ("mark", "log-host", "log-line", "log-set"),
@@ -51,9 +51,9 @@ GROUPS: Final = {
 }  # fmt: skip
 RARE: Final = frozenset({
     "core", "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb", "allow-disturb",
-    "prepare-only", "keep-settings", "reconnect", "thorough", "order-seed", "mark", "log-host",
-    "log-line", "log-set", "author", "serial", "meta", "logo", "full", "title", "histogram-only",
-    "explain", "explain-above", "quiet", "no-progress", "exit", "store", "agent",
+    "prepare-only", "irq-priority", "keep-settings", "reconnect", "thorough", "order-seed", "mark",
+    "log-host", "log-line", "log-set", "author", "serial", "meta", "logo", "full", "title",
+    "histogram-only", "explain", "explain-above", "quiet", "no-progress", "exit", "store", "agent",
 })  # fmt: skip
 # Number of a measurement's own options that the short help shows.
 _OWN: Final = 12

@@ -298,6 +298,7 @@ def _check_settings(step: PlannedStep) -> None:
     for name, doing in (
         ("prepare", "prepared"),
         ("prepare-only", "prepared"),
+        ("irq-priority", "given priorities of interrupts"),
         ("disturb", "disturbed"),
     ):
         if step.flag("keep-settings") and step.run.get(name):

@@ -257,6 +257,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
          "values": ["governor", "interrupts", "workqueue", "soft_watchdog", "nmi_watchdog",
                     "numa_balancing", "timer_migration", "stat_interval",
                     "compaction_proactiveness", "transparent_hugepage", "ksm", "rcu_normal"]},
+        _run_option("irq-priority", "text", "step", "PRIORITY"),
         _run_option("disturb-module", "text", "host", "FILE"),
         _run_option("output", "text", "host", "FILE"),
         _run_option("run", "text", "host", "ID"),

@@ -30,6 +30,8 @@ __all__ = ["Point", "negative_points", "positive_points", "prepared"]
 Run = Mapping[str, Any]
 
 UNDISTURBED: Final = "these are not the figures of the undisturbed system"
+# Options that set more than every run does.
+_PREPARING: Final = ("prepare", "prepare-only", "irq-priority")
 UNTRACED: Final = "measure without it for the figures of the system"
 
 
@@ -218,17 +220,20 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
 
 
 def prepared(run: Run) -> Point | None:
-    """Whether the target was prepared as asked (``--prepare``); None if that was not asked for."""
+    """Whether the target was prepared as asked (``--prepare``, ``--irq-priority``); None if that
+    was not asked for."""
     steps = (run["plan"] or {}).get("steps") or ()
     settings = run["environment"]["settings"]
-    if not settings or not any(step.get("prepare") for step in steps):
+    asked = [name for name in _PREPARING if any(step.get(name) for step in steps)]
+    if not settings or not asked:
         return None
+    options = " and ".join(f"--{name}" for name in asked)
     reasons = [f"{name}: {one['reason']}" for name, one in settings.items() if one.get("reason")]
     done = f"{len(settings) - len(reasons)} of {_plural(len(settings), 'setting', 'settings')}"
     if not reasons:
-        return Point("pass", f"--prepare: {done} as asked.")
+        return Point("pass", f"{options}: {done} as asked.")
     more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-    return Point("warn", f"--prepare: only {done} as asked.", reasons[0] + more)
+    return Point("warn", f"{options}: only {done} as asked.", reasons[0] + more)
 
 
 def _broken_points(run: Run) -> list[Point]:
