@@ -394,6 +394,7 @@ static void describe_mark(struct json *json, const struct mark_way *mark)
 	if (mark) {
 		json_text(json, "rises", mark->rises);
 		json_text(json, "falls", mark->falls);
+		json_text(json, "kind", mark->pulse ? "pulse" : "span");
 	}
 	json_close(json, '}');
 }

@@ -127,7 +127,7 @@ CASES: dict[str, tuple[tuple[str, ...], str] | int] = {
 }
 
 
-@pytest.mark.study(66, lacks="marks of an analyser with the run's own samples")
+@pytest.mark.study(66)
 @pytest.mark.parametrize("words", CASES)
 def test_a_pulse_for_each_sample(
     store: Store, board: LabTarget, analyser: Analyser, words: str

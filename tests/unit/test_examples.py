@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 
 import captures
+import marked
 import xenomai
 from conftest import Result
 from examples import LANGUAGES, ROOT, UNTRIED, Command, Example, commands, examples, pretended
@@ -33,6 +34,8 @@ from rtgauge.cli.project import project
 from rtgauge.lab.boards import MACHINES, Board, Own
 from rtgauge.lab.registry import add
 from rtgauge.plan import read_plan
+from rtgauge.store import Store
+from rtgauge.store.made import LATEST_S
 from rtgauge.target.local import LocalTarget
 
 COMMANDS = commands()
@@ -160,9 +163,21 @@ def of(kinds: Iterator[str] | tuple[str, ...]) -> list[Command]:
     return [one for one in OURS if f"{' '.join(one.words[1:])} ".startswith(starts)]
 
 
+def record_marks(command: Command) -> None:
+    """The last run of the store was marked, and the file has its line on the channel."""
+    name, channel = (command.words[command.words.index(one) + 1] for one in ("import", "--mark"))
+    widths = np.arange(10, 40) * 1000
+    with Store.open() as store:
+        marked.marked_run(store, {"acquire": widths - 5000}, when=LATEST_S)
+    rises = np.cumsum(widths + 50_000.0)
+    marked.line(Path(name), rises, widths.astype(np.float64), channel)
+
+
 @pytest.mark.parametrize("command", of(HOST_ALONE), ids=id_of)
 @pytest.mark.usefixtures("here", "nothing_starts")
 def test_it_is_executed(command: Command, rtgauge: Callable[..., Result]) -> None:
+    if "--mark" in command.words:
+        record_marks(command)
     done = rtgauge(*command.words[1:])
     allowed = (0, 3) if "--strict" in command.words else (0,)
     if "--gate" in command.words:  # one run of each label proves nothing

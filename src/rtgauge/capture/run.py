@@ -41,7 +41,18 @@ from rtgauge.store.made import (
 from rtgauge.stream import StreamWriter, Tally
 from rtgauge.units import format_duration
 
-__all__ = ["ANSWER_EDGES", "CATALOGUE", "EDGES", "Imported", "Wanted", "import_capture"]
+__all__ = [
+    "ANSWER_EDGES",
+    "BLOCK",
+    "CATALOGUE",
+    "EDGES",
+    "NS",
+    "Imported",
+    "Wanted",
+    "digest_of",
+    "error_ns",
+    "import_capture",
+]
 
 Int64 = NDArray[np.int64]
 
@@ -159,7 +170,7 @@ class Found:
 def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
     """Make a run of a capture. UsageError for another file, or if the capture lacks what is asked.
     The store is unchanged then."""
-    digest = _digest(path)
+    digest = digest_of(path)
     asked = _asked(wanted)
     same = _is_there(store, digest, asked)
     if same is not None:
@@ -184,7 +195,8 @@ def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
     return Imported(run, True, len(found.events), found.answers.answered)
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """SHA-256 of the file."""
     with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

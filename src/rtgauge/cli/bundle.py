@@ -80,7 +80,7 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     groups={
         "Capture": (
             "event", "answer", "event-edge", "answer-edge", "threshold", "hysteresis",
-            "samplerate", "interval", "longest",
+            "samplerate", "interval", "longest", "mark", "of", "step", "series",
         ),
         "What was recorded": (
             "label", "name", "board", "kernel", "realtime", "load", "answered-by", "cell",
@@ -88,8 +88,8 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
         ),
     },
     rare=(
-        "threshold", "hysteresis", "samplerate", "interval", "longest", "realtime", "load", "cell",
-        "xenomai",
+        "threshold", "hysteresis", "samplerate", "interval", "longest", "of", "step",
+        "series", "realtime", "load", "cell", "xenomai",
     ),
 )  # fmt: skip
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
@@ -123,10 +123,19 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     type=click.Choice(CONTEXTS),
     help="Context that answered, if known.",
 )
-@click.option("--label", default="", metavar="TEXT", help="Label of the run.")
+@click.option("--mark", metavar="CHANNEL", help="Channel with the line of --mark of a run.")
 @click.option(
-    "--name", default="", metavar="TEXT", help="Name of the system tested (default: the file)."
+    "--of", default="last", metavar="RUN", help="The run that was marked (default: last)."
 )
+@click.option("--step", type=click.IntRange(min=1), help="Its step, if several were marked.")
+@click.option(
+    "--series",
+    default="",
+    metavar="LIST",
+    help="Series that were marked: acquire,release (default: those with as many samples).",
+)
+@click.option("--label", default="", metavar="TEXT", help="Label of the run.")
+@click.option("--name", default="", metavar="TEXT", help="Name of the system (default: the file).")
 @click.option("--board", default="", metavar="TEXT", help="Its board or processor.")
 @click.option("--kernel", default="", metavar="RELEASE", help="Its kernel.")
 @click.option(
@@ -160,11 +169,15 @@ def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> Non
     Examples:
       rtgauge import board-7.rtgauge
       rtgauge import night.sr --event D0 --answer D1 --answered-by irq
+      rtgauge import marks.sr --mark D2 --of last
       rtgauge import latency.txt --name board-7 --load xeno-test
     """
     from rtgauge.capture import is_capture
     from rtgauge.printed import is_printed, read_head
 
+    if capture["mark"]:
+        _import_marks(file, as_json, place, capture)
+        return
     if not (capture["event"] or capture["answer"]) and is_printed(read_head(file)):
         _import_printed(file, as_json, place, capture)
         return
@@ -204,6 +217,33 @@ def _import_capture(
     where = "now in the store" if found.new else "already in the store, which is unchanged"
     say(f"run {found.run[:ID_SHOWN]} is {where}")
     say(f"{found.events} events, {found.answered} answered")
+
+
+def _import_marks(file: Path, as_json: bool, place: str | None, options: Mapping[str, Any]) -> None:
+    from rtgauge.capture import Marked, import_marks
+
+    if options["event"] or options["answer"]:
+        raise UsageError(
+            "--mark compares a line with a run, --event and --answer make a run of two lines",
+            "leave out one of them",
+        )
+    wanted = _wanted(options)
+    names = tuple(name for name in options["series"].split(",") if name)
+    with open_store(place) as store:
+        run = find_run(store, options["of"])
+        found = import_marks(
+            store, file, Marked(options["mark"], run, options["step"], names), wanted
+        )
+    if as_json:
+        print_json({
+            "format": "rtgauge-imported-marks", "version": 1, "run": found.run,
+            "new": found.new, "of": run.id, "pulses": found.events,
+            "samples": found.answered, "path": str(file),
+        })  # fmt: skip
+        return
+    where = "now in the store" if found.new else "already in the store, which is unchanged"
+    say(f"run {found.run[:ID_SHOWN]} is {where}")
+    say(f"{found.events} pulses for {found.answered} samples of run {run.id[:ID_SHOWN]}")
 
 
 def _import_printed(

@@ -1,0 +1,578 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run made of the recorded line of ``--mark`` and the samples of the run that was marked.
+
+The analyser saw each sample from outside. Pulse k belongs to sample k, in order of time. Where the
+line is high during a sample (kind ``span``), the pulse's width is the sample as the analyser saw
+it, longer by about one write to the line. Where a thread makes a pulse after each wake-up (kind
+``pulse``), the rises are its wake-ups: less the grid they are the latencies, up to a constant that
+no line shows, and to the deviation of the analyser's clock, which all rises together tell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge import __version__
+from rtgauge import text as numbers
+from rtgauge.capture.edges import Edges
+from rtgauge.capture.files import open_recording
+from rtgauge.capture.recording import Levels, Lines, Recording
+from rtgauge.capture.run import BLOCK, NS, Imported, Wanted, digest_of, error_ns
+from rtgauge.errors import UsageError
+from rtgauge.store import Store, StoredRun, StoredSeries, StoredStep, new_run_id
+from rtgauge.store.made import (
+    FACTS,
+    LATEST_S,
+    Subject,
+    find_import,
+    import_header,
+    run_document,
+    step_document,
+    write_run,
+)
+from rtgauge.stream import StreamWriter, Tally
+
+__all__ = ["MEASUREMENT", "Marked", "import_marks"]
+
+Int64 = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MEASUREMENT: Final = "marks"
+LOOP_NS: Final = 10_000_000
+"""Longest time of samples that share a block of the stream."""
+PROBE: Final = 256
+"""Number of pulses by which the place of a shorter recording is found."""
+CLEAR: Final = 4.0
+"""How many times more the samples elsewhere must differ from the pulses, in variance."""
+FIGURES: Final = ("min", "median", "mean", "max")
+
+
+@dataclass(frozen=True)
+class Marked:
+    """What was marked. ``step``: its number as reports print it, from 1; None: the only one."""
+
+    channel: str
+    run: StoredRun
+    step: int | None = None
+    series: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Own:
+    """A series of the marked run: its samples, and when each was taken, in ns of its step."""
+
+    stored: StoredSeries
+    value: Int64
+    time: Int64
+
+    @property
+    def name(self) -> str:
+        return self.stored.info.name
+
+
+@dataclass(eq=False)
+class _Compared:
+    """A series of the marked run, and what the analyser saw of it."""
+
+    own: _Own
+    sample: Int64
+    pulse: Floats
+    time: Int64
+
+    @property
+    def difference(self) -> Floats:
+        return self.pulse - self.sample
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """``cut``: samples of the run that the recording lacks. ``clock_ppm``: by how much the
+    analyser's clock is fast; None: not known."""
+
+    compared: list[_Compared]
+    pulses: int
+    samples: int
+    kind: str
+    clock_ppm: float | None = None
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def cut(self) -> int:
+        return self.samples - self.pulses
+
+
+def import_marks(store: Store, path: Path, marked: Marked, wanted: Wanted) -> Imported:
+    """Make a run of the recorded marks of a run. UsageError where the recording does not fit the
+    run. The store is unchanged then."""
+    step, kind = _step(marked)
+    digest = digest_of(path)
+    asked = _asked(marked, step, wanted)
+    same = find_import(store, "capture", digest, asked)
+    if same is not None:
+        counts = (int(same[1].get(key) or 0) for key in ("events", "answered"))
+        return Imported(same[0], False, *counts)
+    with open_recording(path, wanted.samplerate) as recording:
+        channel = recording.choose(marked.channel, "mark")
+        lines = recording.lines(channel, channel, Levels(wanted.threshold, wanted.hysteresis))
+        found = _find(lines, step, kind, marked.series)
+        run = new_run_id()
+        when = min(max(os.stat(path).st_mtime, 0.0), LATEST_S)
+        about = _about(path, recording, lines, digest, asked, channel, marked.run)
+        counted = {"events": str(found.pulses), "answered": str(found.samples)}
+        document = _document(run, marked, step, wanted, {**about, **counted}, lines, when)
+        write_run(store, document, when, [_records(document, found, lines, recording, when)])
+    return Imported(run, True, found.pulses, found.samples)
+
+
+def _asked(marked: Marked, step: StoredStep, wanted: Wanted) -> str:
+    parts = ("mark", marked.channel, marked.run.id, step.number, ",".join(marked.series) or "-",
+             wanted.threshold, wanted.hysteresis, wanted.samplerate)  # fmt: skip
+    return " ".join("-" if part is None else str(part) for part in parts)
+
+
+def _step(marked: Marked) -> tuple[StoredStep, str]:
+    """The step that was marked, and the kind of its marks."""
+    run = marked.run
+    there = [
+        step for step in run.steps
+        if (step.document.get("run_options") or {}).get("mark") and step.header is not None
+    ]  # fmt: skip
+    if not there:
+        raise UsageError(
+            f"run {run.id[:13]} has no step that was measured with --mark",
+            "name the run whose line was recorded with --of",
+        )
+    shown = ", ".join(str(step.number + 1) for step in there)
+    chosen = [step for step in there if marked.step in (None, step.number + 1)]
+    if len(chosen) != 1:
+        raise UsageError(
+            f"run {run.id[:13]} has several steps with --mark"
+            if chosen
+            else f"step {marked.step} of run {run.id[:13]} was not measured with --mark",
+            f"name one with --step: {shown}",
+        )
+    step = chosen[0]
+    listed = (run.document.get("catalogue") or {}).get("measurements") or []
+    name = step.document["measurement"]
+    mark = next((one.get("mark") or {} for one in listed if one.get("name") == name), {})
+    gridded = any(one.info.interval_ns for one in step.series)
+    return step, mark.get("kind") or ("pulse" if gridded else "span")
+
+
+# --- pulses and samples --------------------------------------------------------------------------
+
+
+def _pulses(lines: Lines) -> tuple[Floats, Floats]:
+    """Rise and width of each pulse that the recording has as a whole, in ns."""
+    edges: Edges = lines.event
+    if len(edges) and not edges.level[0]:
+        edges = Edges(edges.at[1:], edges.level[1:])
+    whole = len(edges) // 2 * 2
+    at = edges.at[:whole] * float(NS / lines.rate)
+    if not whole:
+        raise UsageError(
+            "the capture has no pulse: its line never rises and falls",
+            "check the name of the channel and --threshold",
+        )
+    return at[::2], at[1::2] - at[::2]
+
+
+def _own(stored: StoredSeries) -> _Own:
+    """A series with the times at which its samples were taken, as far as they are known: without a
+    grid that of its test loop."""
+    chunks = list(stored.chunks())
+    empty = np.empty(0, np.int64)
+    index = np.concatenate([empty, *(chunk.index for chunk in chunks)])
+    value = np.concatenate([empty, *(chunk.value.astype(np.int64) for chunk in chunks)])
+    time = np.concatenate([empty, *(chunk.due_ns for chunk in chunks)])
+    value *= stored.info.scale
+    if stored.info.interval_ns:
+        time += value
+        companion = stored.companion
+        if companion is not None:
+            offsets = np.concatenate([empty, *(one.value.astype(np.int64)
+                                               for one in companion.chunks())])  # fmt: skip
+            known = index < len(offsets)
+            time[known] += offsets[index[known]]
+    return _Own(stored, value, time)
+
+
+def _find(lines: Lines, step: StoredStep, kind: str, names: Sequence[str]) -> _Found:
+    rise, width = _pulses(lines)
+    there = [
+        one for one in step.series
+        if one.info.companion is None and one.info.unit == "ns" and one.info.thread >= 0
+    ]  # fmt: skip
+    if kind == "pulse":
+        return _find_rises(rise, there[:1], lines)
+    return _find_widths(rise, width, _choose(there, names, len(rise)), lines)
+
+
+def _choose(there: Sequence[StoredSeries], names: Sequence[str], pulses: int) -> list[_Own]:
+    """The series that were marked: those named, or those that together have as many samples."""
+    counts: dict[str, int] = {}
+    for one in there:
+        counts[one.info.name] = counts.get(one.info.name, 0) + one.count
+    listed = ", ".join(f"{name} ({numbers.count(count)})" for name, count in counts.items())
+    if unknown := [name for name in names if name not in counts]:
+        raise UsageError(f"the step has no series '{unknown[0]}'", f"it has: {listed}")
+    fitting = [
+        some
+        for size in range(1, min(len(counts), 8) + 1)
+        for some in combinations(counts, size)
+        if sum(counts[name] for name in some) == pulses
+    ]
+    if not names and len(counts) == 1:
+        names = tuple(counts)
+    if not names and len(fitting) != 1:
+        raise UsageError(
+            f"the recording has {numbers.count(pulses)} pulses, which "
+            + ("several sets" if fitting else "no set")
+            + " of the step's series could have",
+            f"name the series that were marked with --series. The step has: {listed}",
+        )
+    chosen = names or fitting[0]
+    return [_own(one) for one in there if one.info.name in chosen and one.count]
+
+
+def _orders(own: Sequence[_Own]) -> Iterator[NDArray[np.intp]]:
+    """Orders in time of all samples together. Within a test loop, which has one time, series
+    alternate sample by sample, or follow one another."""
+    time = np.concatenate([one.time for one in own])
+    series = np.concatenate([np.full(len(one.time), k) for k, one in enumerate(own)])
+    place = np.concatenate([_place(one.time) for one in own])
+    yield np.lexsort((series, place, time))
+    if len(own) > 1:
+        yield np.lexsort((place, series, time))
+
+
+def _place(time: Int64) -> Int64:
+    """The number of each sample within its test loop."""
+    count = np.arange(len(time))
+    fresh = np.concatenate(([True], time[1:] != time[:-1])) if len(time) else np.empty(0, np.bool_)
+    return count - np.maximum.accumulate(np.where(fresh, count, 0))
+
+
+def _shift(pulse: Floats, sample: Int64, error: float) -> tuple[int, float]:
+    """At which sample the recording begins, and the variance of what then differs. UsageError where
+    the recording is too long, or could begin at several."""
+    many, all_ = len(pulse), len(sample)
+    if many > all_:
+        raise UsageError(
+            f"the recording has {numbers.count(many)} pulses for {numbers.count(all_)} samples",
+            "record this run alone, and name all series that were marked with --series. Some "
+            "measurements also mark what they drop",
+        )
+    if many == all_:
+        return 0, float(np.var(pulse - sample))
+    probe = pulse[:PROBE]
+    size = len(probe)
+    values = sample.astype(np.float64) - float(np.mean(sample))
+    centred = probe - float(np.mean(probe))
+    total = np.concatenate(([0.0], np.cumsum(values)))
+    square = np.concatenate(([0.0], np.cumsum(values**2)))
+    places = all_ - many + 1
+    mean = (total[size:] - total[:-size])[:places] / size
+    spread = (square[size:] - square[:-size])[:places] / size - mean**2
+    both = np.correlate(values[: places + size - 1], centred, "valid") / size
+    left = np.maximum(float(np.var(probe)) + spread - 2 * both, error**2 / 6)
+    best = int(left.argmin())
+    others = np.delete(left, best)
+    if size < 8 or float(others.min()) < CLEAR * left[best]:
+        raise UsageError(
+            f"the recording has {numbers.count(many)} of {numbers.count(all_)} pulses, and could "
+            "begin at several samples",
+            "record from before the run until after its end",
+        )
+    return best, float(left[best])
+
+
+def _find_widths(rise: Floats, width: Floats, own: Sequence[_Own], lines: Lines) -> _Found:
+    value = np.concatenate([one.value for one in own])
+    time = np.concatenate([one.time for one in own])
+    series = np.concatenate([np.full(len(one.time), k) for k, one in enumerate(own)])
+    error = error_ns(lines)
+    tried = [(*_shift(width, value[order], error), order) for order in _orders(own)]
+    start, _, order = min(tried, key=lambda one: one[1])
+    kept = order[start : start + len(width)]
+    compared = []
+    for k, one in enumerate(own):
+        mine = series[kept] == k
+        if mine.any():
+            chosen = kept[mine]
+            compared.append(_Compared(one, value[chosen], width[mine], time[chosen]))
+    return _Found(compared, len(width), len(value), "span")
+
+
+def _find_rises(rise: Floats, there: Sequence[StoredSeries], lines: Lines) -> _Found:
+    if not there or not there[0].info.interval_ns:
+        raise UsageError(
+            "the samples of this step have no times with which its pulses could be compared",
+            "import the marks of 'timer', or of a measurement that marks spans",
+        )
+    own = _own(there[0])
+    order = np.argsort(own.time, kind="stable")
+    time, value = own.time[order], own.value[order]
+    start, _ = _shift(np.diff(rise), np.diff(time), error_ns(lines))
+    time, value = time[start : start + len(rise)], value[start : start + len(rise)]
+    slope, offset = 1.0, float(np.median(rise - time))
+    middle = float(time.mean())
+    if len(rise) > 2:
+        slope, _ = np.polyfit(time - middle, rise - time, 1)
+        slope += 1.0
+        offset = float(np.median(rise - middle - slope * (time - middle)))
+    difference = rise - middle - offset - slope * (time - middle)
+    pulse: Floats = value.astype(np.float64) + difference
+    found = [_Compared(own, value, pulse, time)]
+    return _Found(found, len(rise), own.stored.count, "pulse", (slope - 1) * 1e6)
+
+
+# --- the stream ----------------------------------------------------------------------------------
+
+
+def _records(
+    document: Mapping[str, Any], found: _Found, lines: Lines, recording: Recording, when: float
+) -> Iterator[bytes]:
+    writer = StreamWriter()
+    step = document["steps"][0]
+    yield import_header(
+        writer, document["id"], 0, MEASUREMENT, step["parameters"], when, step["load"]
+    )
+    yield writer.environment(FACTS)
+    several = len({one.own.name for one in found.compared}) > 1
+    tallies: list[Tally] = []
+    for compared in found.compared:
+        info = compared.own.stored.info
+        labels = {**info.labels, **({"of": info.name} if several else {})}
+        for name in ("sample", "pulse", "difference"):
+            yield writer.series(
+                len(tallies), name, context=info.context, cpu=info.cpu, thread=info.thread,
+                policy=info.policy, priority=info.priority, labels=labels,
+            )  # fmt: skip
+            tallies.append(Tally(len(tallies)))
+    for text in _remarks(found, lines, recording):
+        yield writer.event("message", text=text)
+    for number, compared in enumerate(found.compared):
+        for place, values in enumerate((compared.sample, compared.pulse, compared.difference)):
+            whole = np.rint(values).astype(np.int64)
+            yield from _samples(writer, tallies[3 * number + place], compared.time, whole)
+    for tally in tallies:
+        yield writer.histogram(tally)
+    yield _accuracy(writer, found, lines, several)
+    yield writer.verdict("every-sample-marked", *_verdict(found, lines))
+    yield writer.trailer(tallies, duration_ns=round(lines.length * NS / lines.rate))
+
+
+def _samples(writer: StreamWriter, tally: Tally, time: Int64, value: Int64) -> Iterator[bytes]:
+    """Blocks without a grid: the samples of some ms have one time."""
+    start = 0
+    while start < len(time):
+        end = int(np.searchsorted(time[start:], time[start] + LOOP_NS, side="right")) + start
+        end = min(end, start + BLOCK)
+        part = value[start:end]
+        if not start:
+            tally.first_due_ns = int(time[0])
+        tally.last_due_ns = int(time[start])
+        yield writer.samples(tally.series, start, int(time[start]), part)
+        for k in np.flatnonzero(np.abs(part) > np.iinfo(np.int32).max).tolist():
+            yield writer.event("wide", int(time[start]), series=tally.series, index=start + k,
+                               value=int(part[k]))  # fmt: skip
+        start = end
+    tally.add(value)
+
+
+def _figures(values: NDArray[Any]) -> dict[str, float]:
+    return {
+        "min": float(values.min()), "median": float(np.median(values)),
+        "mean": float(values.mean()), "max": float(values.max()),
+    }  # fmt: skip
+
+
+def _errors(count: int, lines: Lines) -> dict[str, float]:
+    """By how much a figure of the pulses can be wrong because the line was sampled. A time between
+    two edges is wrong by a difference of two uniform errors, whose standard deviation is the
+    longest error by the root of 6: 95 % of means are within twice that by the root of the count."""
+    longest = error_ns(lines)
+    return {
+        **dict.fromkeys(FIGURES, longest),
+        "mean": min(longest, 2 * longest / (6 * count) ** 0.5),
+    }
+
+
+def _accuracy(writer: StreamWriter, found: _Found, lines: Lines, several: bool) -> bytes:
+    rows: list[list[int | str]] = []
+    for compared in found.compared:
+        info = compared.own.stored.info
+        words = [info.name] if several else []
+        words += [value for _, value in sorted(info.labels.items())]
+        kinds = [_figures(one) for one in (compared.sample, compared.pulse, compared.difference)]
+        errors = _errors(len(compared.sample), lines)
+        for figure in FIGURES:
+            row: list[int | str] = [" ".join(words) or info.name, figure]
+            row += [round(kind[figure]) for kind in kinds]
+            rows.append([*row, max(1, -int(-errors[figure] // 1))])
+    columns = {
+        "of": "", "figure": "", "sample": "ns", "pulse": "ns", "difference": "ns", "error": "ns",
+    }  # fmt: skip
+    return writer.table("accuracy", columns, *rows)
+
+
+def _remarks(found: _Found, lines: Lines, recording: Recording) -> Iterator[str]:
+    error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
+    yield (
+        f"Sampled at {rate}: each pulse is accurate to ±{error}, and means of many pulses to less: "
+        "see the table accuracy"
+    )
+    if found.clock_ppm is not None and found.pulses > 2:
+        way = "fast" if found.clock_ppm >= 0 else "slow"
+        yield (
+            f"The analyser's clock is {abs(found.clock_ppm):.2f} ppm {way} against the target's, "
+            "which was removed. The latencies of the pulses are known up to a constant: their "
+            "difference from the samples has the median 0"
+        )
+    else:
+        yield ("The deviation of the analyser's clock (often 50 ppm: 0.05 ns of 1 µs) is not known")
+    if found.kind == "span":
+        yield "A pulse contains its sample, and about one write to the line"
+    if recording.note:
+        yield f"The capture was {recording.note}"
+    if found.cut:
+        lacking = numbers.count(found.cut)
+        yield f"The recording lacks the pulses of {lacking} samples, which are left out"
+
+
+def _verdict(found: _Found, lines: Lines) -> tuple[str, str, str]:
+    pulses, samples = numbers.count(found.pulses), numbers.count(found.samples)
+    if found.kind == "span":
+        short = sum(
+            int(np.count_nonzero(compared.difference < -error_ns(lines) - 1))
+            for compared in found.compared
+        )
+        if short:
+            return (
+                "fail",
+                f"{numbers.count(short)} of {pulses} pulses are shorter than their samples",
+                "name the series that were marked with --series, and check the sample rate",
+            )
+    if found.cut:
+        return (
+            "inconclusive",
+            f"{pulses} pulses for {samples} samples",
+            "record from before the run until after its end",
+        )
+    return "pass", f"{pulses} pulses for {samples} samples", ""
+
+
+# --- the run -------------------------------------------------------------------------------------
+
+
+def _about(
+    path: Path,
+    recording: Recording,
+    lines: Lines,
+    digest: str,
+    asked: str,
+    channel: str,
+    run: StoredRun,
+) -> dict[str, str]:
+    return {
+        "file": path.name,
+        "sha256": digest,
+        "format": recording.format,
+        "instrument": recording.instrument or "unknown",
+        "samplerate": numbers.plain(numbers.frequency(float(lines.rate))),
+        "samples": str(lines.length),
+        "channels": ", ".join(recording.channels[:32]),
+        "mark": channel,
+        "of": run.id,
+        "sampling_error": f"±{numbers.plain(numbers.time(error_ns(lines)))}",
+        "asked": asked,
+    }
+
+
+def _document(
+    run: str,
+    marked: Marked,
+    step: StoredStep,
+    wanted: Wanted,
+    about: Mapping[str, str],
+    lines: Lines,
+    when: float,
+) -> dict[str, Any]:
+    """``run.json``: the environment is that of the run that was marked."""
+    source = marked.run.document
+    environment = source.get("environment") or {}
+    measurement = step.document["measurement"]
+    parameters = {
+        "of": measurement,
+        "channel": about["mark"],
+        "sampling-error": numbers.plain(numbers.time(error_ns(lines))).replace(" ", ""),
+    }
+    duration_s = round(float(lines.length / lines.rate), 3)
+    load = str(step.document.get("load") or "")
+    made = run_document(
+        run,
+        target=f"capture:{wanted.name or source.get('target') or 'marks'}",
+        tested=Subject(wanted.label),
+        about={"capture": about},
+        catalogue=_catalogue(source, measurement),
+        steps=[step_document(0, MEASUREMENT, parameters, load, duration_s)],
+        when=when,
+    )
+    made["environment"] = {**made["environment"], **environment, "capture": dict(about)}
+    return made
+
+
+def _catalogue(source: Mapping[str, Any], measurement: str) -> dict[str, Any]:
+    """The description of what such a run has, in the chapter of what was marked."""
+    listed = (source.get("catalogue") or {}).get("measurements") or []
+    entry: Mapping[str, Any] = next((one for one in listed if one.get("name") == measurement), {})
+    return {
+        "format": "rtgauge-catalogue",
+        "version": 1,
+        "agent": __version__,
+        "libc": "",
+        "measurements": [
+            {
+                "name": MEASUREMENT,
+                "code": "",
+                "summary": f"{measurement} with the marks of an analyser",
+                "role": "measurement",
+                "chapter": entry.get("chapter") or "Response to an external event",
+                "contexts": ["user"],
+                "options": [
+                    {"name": "of", "type": "text", "default": "",
+                     "help": "the measurement that was marked"},
+                    {"name": "channel", "type": "text", "default": "",
+                     "help": "the capture's channel with the marks"},
+                ],
+                "series": [
+                    {"name": "sample", "unit": "ns", "meaning": "what the run measured",
+                     "from": "the target's time stamp", "to": "the target's time stamp",
+                     "stages": []},
+                    {"name": "pulse", "unit": "ns", "meaning": "what the analyser saw of it",
+                     "from": "the line's edge", "to": "the line's edge", "stages": []},
+                    {"name": "difference", "unit": "ns", "meaning": "pulse less sample",
+                     "from": "sample", "to": "pulse", "stages": []},
+                ],
+                "tables": [
+                    {"name": "accuracy", "meaning": "figures of the samples and of their pulses; "
+                     "error: by how much a figure of the pulses can be wrong because the line was "
+                     "sampled (the mean's for 95 % of recordings)"},
+                ],
+                "verdicts": [
+                    {"rule": "every-sample-marked", "meaning": "the recording has one pulse for "
+                     "each sample, and none is shorter than its sample"},
+                ],
+            }
+        ],
+        "loads": [],
+    }  # fmt: skip
