@@ -6,9 +6,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+import io
+import json
 import math
 import re
+import shutil
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,7 @@ import pytest
 import report_runs as made
 from conftest import Result
 from rtgauge import stream
+from rtgauge.cli import main
 from rtgauge.cli.compare import _gate, arrange
 from rtgauge.cli.selection import select, select_set
 from rtgauge.errors import UsageError
@@ -93,6 +99,12 @@ def study(**more: Any) -> list[made.FakeRun]:
         kernel_run(3, "lab:stock", "6.1", 8.0, **more),
         kernel_run(4, "lab:rt", "6.1-rt", **more),
     ]
+
+
+@functools.cache
+def compared_study(lab: str = "") -> compare.Compared:
+    """The comparison of ``study()``. Tests only read it."""
+    return compared(study(lab=lab))
 
 
 def compared(runs: list[made.FakeRun], sets: list[RunSet] | None = None) -> compare.Compared:
@@ -286,7 +298,7 @@ def test_kernels_are_not_compared_by_the_mode_plain() -> None:
     same = [kernel_run(n, f"t{n}", "6.1", lab="plain") for n in (1, 2)]
     document = compared(same).document  # one kernel on two boards: no note on kernels
     assert "Emulated in real time" in document["note"]
-    counted = compared(study(lab="counted")).document
+    counted = compared_study("counted").document
     assert "time is the number of instructions" in counted["note"]
     assert [one["emulated"] for one in counted["sets"]] == [["counted"], ["counted"]]
     source = Source(study(lab="plain"))  # type: ignore[arg-type]
@@ -294,7 +306,7 @@ def test_kernels_are_not_compared_by_the_mode_plain() -> None:
 
 
 def test_environments_are_compared_by_name() -> None:
-    document = compared(study()).document
+    document = compared_study().document
     differences = {one["name"]: one["values"] for one in document["differences"]}
     assert differences["kernel"] == ["6.1-rt", "6.1"]
     assert differences["real-time model"] == ["PREEMPT_RT", "voluntary preemption only"]
@@ -350,7 +362,7 @@ def test_boots_of_the_lab_are_told_apart_by_the_name_that_the_host_gave_them() -
     document = compared(runs).document
     assert [one["boots"] for one in document["sets"]] == [1, 2]
     assert "identical and add no evidence" in document["note"]
-    assert "identical and add no evidence" not in compared(study()).document["note"]
+    assert "identical and add no evidence" not in compared_study().document["note"]
 
 
 def test_sets_of_which_every_step_was_skipped_say_why() -> None:
@@ -404,7 +416,7 @@ def test_one_set_is_not_compared() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_text_fits_and_has_the_figures(width: int) -> None:
-    document = compared(study(lab="counted")).document
+    document = compared_study("counted").document
     text = compare_text.terminal(document, width)
     lines = text.splitlines()
     assert max(map(len, lines)) <= width
@@ -423,7 +435,7 @@ def test_the_text_fits_and_has_the_figures(width: int) -> None:
 @pytest.mark.parametrize("lab", ["counted", ""])
 def test_maxima_have_no_ratio(lab: str) -> None:
     """Each is one sample: a ratio of two would rank them, which the note denies."""
-    document = compared(study(lab=lab)).document
+    document = compared_study(lab).document
     ratios = [one["rows"][1]["ratio"] for one in document["quantities"]]
     assert all(one["max"] is None for one in ratios)
     assert all(one["50"] is not None for one in ratios)
@@ -597,13 +609,28 @@ def test_letters_go_on() -> None:
 # --- from the command line ----------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def stored_study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A data folder with a study of two targets, twice each, and the study's id."""
+    folder = tmp_path_factory.mktemp("stored")
+    words = ["--samples", "4000", "--cpu", "0", "--method", "nanosleep,timer", "--repeat", "2"]
+    targets = ["--target", "fake", "--target", "fake:late"]
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setenv("XDG_DATA_HOME", str(folder))
+        patch.delenv("RTGAUGE_STORE", raising=False)
+        patch.chdir(folder)
+        assert main(["run", "timer", *words, *targets, "--json"]) == 0, err.getvalue()
+    return folder, str(json.loads(out.getvalue())["runs"][0]["study"])
+
+
 @pytest.fixture
-def two(rtgauge: Run) -> str:
-    """A study of two targets, twice each; gives its id."""
-    words = ("--samples", "4000", "--cpu", "0", "--method", "nanosleep,timer", "--repeat", "2")
-    targets = ("--target", "fake", "--target", "fake:late")
-    runs = rtgauge("run", "timer", *words, *targets, "--json").json()["runs"]
-    return str(runs[0]["study"])
+def two(stored_study: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store of the test's own with a study of two targets, twice each; gives its id."""
+    folder, study = stored_study
+    shutil.copytree(folder, tmp_path / "data")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return study
 
 
 def test_compare_a_study(rtgauge: Run, two: str) -> None:
@@ -647,7 +674,7 @@ def gate_of(
         "quantity": 0, "set": 1, "statistic": "50", "ratio": 2.0, "interval": [1.5, 2.5],
         "p_adjusted": 0.01, "runs": [6, 6], "matched": True, "needed": None, "primary": False,
     }  # fmt: skip
-    document = copy.deepcopy(compared(study()).document)
+    document = copy.deepcopy(compared_study().document)
     change(document)
     comparisons = [{**comparison, **one} for one in verdicts]
     return _gate({**document, "comparisons": comparisons}, named=named)

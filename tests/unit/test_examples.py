@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +27,7 @@ import xenomai
 from conftest import Result
 from examples import LANGUAGES, ROOT, UNTRIED, Command, Example, commands, examples, pretended
 from rtgauge.catalogue import Catalogue
+from rtgauge.cli import main
 from rtgauge.cli.project import project
 from rtgauge.lab.boards import MACHINES, Board, Own
 from rtgauge.lab.registry import add
@@ -113,15 +111,16 @@ def store_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with the runs that examples name by labels, a study of two targets, which is
     the last, and its results."""
     folder = tmp_path_factory.mktemp("stored")
-    environment = {**os.environ, "XDG_DATA_HOME": str(folder), "PYTHONPATH": str(ROOT / "src")}
     named = [["--label", label] for label in LABELS]
-    for more in (*named, ["--target", "fake:late", "-o", "results.json"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "rtgauge", "run", "timer", "--target", "fake",
-             "--for", "2s", "--load", "sched", *more],
-            env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+    words = ["run", "timer", "--target", "fake", "--for", "2s", "--load", "sched"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(folder))
+        patch.delenv("RTGAUGE_STORE", raising=False)
+        patch.chdir(folder)
+        for more in (*named, ["--target", "fake:late", "-o", "results.json"]):
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+                assert main([*words, *more]) == 0, said.getvalue()
     return folder
 
 

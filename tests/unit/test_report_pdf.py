@@ -542,8 +542,9 @@ def forty_steps() -> made.FakeRun:
 
 def test_an_evaluation_has_at_most_16_pages(tmp_path: Path) -> None:
     runs: Any = [forty_steps()]
-    report.write(runs, tmp_path / "a.pdf")
-    report.write(runs, tmp_path / "b.pdf")
+    source = report.Source(runs)
+    report.write(source, tmp_path / "a.pdf")
+    report.write(source, tmp_path / "b.pdf")
     read = Paper((tmp_path / "a.pdf").read_bytes())
     assert read.bookmarks()[:3] == ["Answer", "Summary", "Chapter 0"]
     assert len(read.pages) <= 16 and len(read.data) < 2_000_000

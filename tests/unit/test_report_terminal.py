@@ -21,6 +21,12 @@ def summary(run: made.FakeRun, width: int = 80, **more: Any) -> str:
     return terminal.text(model.build([run]), width, **more)  # type: ignore[list-item]
 
 
+@pytest.fixture(scope="module", name="evaluated")
+def evaluate() -> model.Document:
+    """The results of an evaluation with enough samples for rhythms and corrected percentiles."""
+    return model.build([made.evaluation(2, 60_000)])  # type: ignore[list-item]
+
+
 def joined(text: str) -> str:
     return " ".join(text.split())
 
@@ -30,8 +36,8 @@ def widest(text: str) -> int:
     return max(len(one) for one in text.splitlines() if not one.lstrip().startswith("rtgauge "))
 
 
-def test_what_an_evaluation_says() -> None:
-    text = summary(made.evaluation(2, 60_000))
+def test_what_an_evaluation_says(evaluated: model.Document) -> None:
+    text = terminal.text(evaluated, 80)
     words = joined(text)
     for expected in (
         "1 timer idle",
@@ -82,11 +88,10 @@ def test_colour_is_only_there_when_asked() -> None:
     assert "\x1b" not in summary(made.evaluation(1, 3000))
 
 
-def test_the_corrected_column_differs_from_the_maximum() -> None:
+def test_the_corrected_column_differs_from_the_maximum(evaluated: model.Document) -> None:
     """60 000 periods, one stall of 61 of them: corrected, the 99.9th percentile lies within it."""
-    run = made.evaluation(2, 60_000)
-    lines = joined(summary(run)).split(" 3 round-robin")[0]
-    one = model.build([run])["runs"][0]["series"][3]  # type: ignore[list-item]
+    lines = joined(terminal.text(evaluated, 80)).split(" 3 round-robin")[0]
+    one = evaluated["runs"][0]["series"][3]
     shown = numbers.shown(one["corrected"]["percentiles"]["99.9"], "ns").text.replace(
         numbers.GAP, " "
     )
@@ -187,18 +192,25 @@ def test_many_findings_are_told_in_few_lines() -> None:
     assert "c7" not in text
 
 
-@pytest.mark.parametrize("width", [40, 60, 80])
-def test_labels_are_whole_where_there_is_no_room_for_columns(width: int) -> None:
-    """Two methods on two CPUs, with misses: each label in one piece, each figure with its name."""
+@pytest.fixture(scope="module", name="labelled")
+def measure_two_methods() -> model.Document:
+    """The results of two methods on two CPUs, with misses."""
     series = [
         made.FakeSeries(
             made.info(at, at // 2, labels={"method": method}),
-            np.arange(1500) * made.MS,
+            np.arange(1500) * 3,
             made.latencies(np.random.default_rng(at), 1500),
         )
         for at, method in enumerate(["clock_nanosleep", "timerfd"] * 2)
     ]
-    text = summary(made.run([made.step(0, series)]), width)
+    return model.build([made.run([made.step(0, series)])])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_labels_are_whole_where_there_is_no_room_for_columns(
+    labelled: model.Document, width: int
+) -> None:
+    text = terminal.text(labelled, width)
     assert widest(text) <= width
     rows = text[text.index("1 timer") :]
     for word in ("clock_nanosleep", "timerfd"):
@@ -212,7 +224,7 @@ def test_labels_are_whole_where_there_is_no_room_for_columns(width: int) -> None
 
 
 @pytest.mark.parametrize("width", [44, 60, 80])
-def test_no_line_breaks_within_a_figure(width: int) -> None:
-    text = summary(made.evaluation(2, 60_000), width)
+def test_no_line_breaks_within_a_figure(evaluated: model.Document, width: int) -> None:
+    text = terminal.text(evaluated, width)
     for figure in ("95 %", "20 000", "150 µs", "120 000", "41 200"):
         assert 0 < joined(text).count(figure) == text.count(figure), figure
