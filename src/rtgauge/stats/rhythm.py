@@ -352,6 +352,9 @@ def _in_pairs(turns: Float64, arc: _Arc) -> tuple[int, float]:
         if 2 * (span // divisor + 1) / number - others * 2 / divisor < _MANY * (1 - others):
             continue
         each = np.bincount(cycles % divisor, minlength=divisor)
+        # Two turns hold at most twice as many as the fullest one.
+        if 2 * int(each.max()) / number - others * 2 / divisor < _MANY * (1 - others):
+            continue
         first, second = np.argpartition(each, -2)[-2:].tolist()
         two = int(each[first] + each[second])
         held = (two / number - others * 2 / divisor) / (1 - others)
