@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import pytest
@@ -84,6 +84,21 @@ def test_the_help_of_every_command_fits_one_screen(rtgauge: Run, words: list[str
     done = rtgauge(*words, "--help")
     assert done.code == 0
     _fits_one_screen(done.out, ["rtgauge", *words])
+
+
+@pytest.mark.parametrize("words", [["--help"], ["timer", "--help"], ["rt-vs-stock", "--help-all"]])
+@pytest.mark.parametrize("board", ["x86_64-rt", "arm64-rt"])
+def test_help_for_a_board_builds_and_boots_nothing(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], board: str
+) -> None:
+    def refuse(*_words: object, **_more: object) -> NoReturn:
+        raise AssertionError("a help text builds something")
+
+    monkeypatch.setattr("rtgauge.target.lab.programs", refuse)
+    monkeypatch.setattr("rtgauge.target.lab.lab_image", refuse)
+    done = rtgauge("lab", "run", *words, "--target", f"lab:{board}")
+    assert done.code == 0, done.err
+    assert "--priority" in done.out and not done.err
 
 
 def test_the_help_of_every_measurement_and_plan_fits_one_screen() -> None:

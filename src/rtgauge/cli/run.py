@@ -157,8 +157,8 @@ def run_words(
     carried out by default.
     """
     target = target or project().target or "local"
+    wants_help = not {"--help", "-h", HELP_ALL}.isdisjoint(words)
     if not names(words):
-        wants_help = not {"--help", "-h", HELP_ALL}.isdisjoint(words)
         if wants_help or not words:
             return _general_help(ctx, words, target, task)
         return _nothing_named()
@@ -169,7 +169,7 @@ def run_words(
         for name in dict.fromkeys(targets_of(words, target)):
             targets.append(open_target(name, named_agent(words)))
             stack.callback(targets[-1].close)
-        catalogue = Catalogue.from_json(targets[0].describe())
+        catalogue = _catalogue(targets[0], for_help=wants_help)
         made, rest = command_for(
             words, catalogue, targets, ctx.command_path, named=named, task=task
         )
@@ -211,6 +211,15 @@ def command_for(
     return _plan_command(usage, file, catalogue, targets, task), rest
 
 
+def _catalogue(target: Target, *, for_help: bool) -> Catalogue:
+    """What a target describes. For a help text nothing is built or booted."""
+    from rtgauge.target.base import Previewable
+
+    if for_help and isinstance(target, Previewable):
+        return Catalogue.from_json(target.preview())
+    return Catalogue.from_json(target.describe())
+
+
 def _nothing_named() -> int:
     raise UsageError(
         "neither a measurement nor a plan is named", "'rtgauge describe' lists the measurements"
@@ -223,7 +232,7 @@ def _general_help(ctx: click.Context, words: Sequence[str], default: str, task: 
 
     catalogue, name = None, targets_of(words, default)[0]
     with contextlib.suppress(RtgaugeError), contextlib.closing(open_target(name)) as target:
-        catalogue = Catalogue.from_json(target.describe())
+        catalogue = _catalogue(target, for_help=True)
     made = general_command(catalogue, ctx.command_path, task)
     with click.Context(made, info_name=ctx.command_path, **SETTINGS) as inner:
         whole = inner.meta[HELP_ALL] = HELP_ALL in words

@@ -30,6 +30,7 @@ __all__ = [
     "Linked",
     "Pace",
     "Paced",
+    "Previewable",
     "Reaching",
     "Reconnecting",
     "Repeating",
@@ -137,6 +138,15 @@ class Emulated(Protocol):
     @property
     def hint(self) -> str:
         """Where to look when a step failed; empty if nothing was kept."""
+        ...
+
+
+@runtime_checkable
+class Previewable(Protocol):
+    """A target whose agent may have to be built or booted before it describes itself."""
+
+    def preview(self) -> str:
+        """A catalogue for help texts, at once. Raises TargetError if there is none."""
         ...
 
 

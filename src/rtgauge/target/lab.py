@@ -45,6 +45,7 @@ from rtgauge.lab.machine import (
 from rtgauge.lab.programs import programs
 from rtgauge.lab.registry import KERNEL_ARGUMENT
 from rtgauge.target.base import Pace, say
+from rtgauge.target.local import LocalTarget
 
 __all__ = ["LabAgent", "LabTarget"]
 
@@ -273,6 +274,11 @@ class LabTarget:
             if found is not None:
                 return found
         return self._ask([AGENT, "describe"]).decode(errors="replace")
+
+    def preview(self) -> str:
+        """The catalogue of this machine's own agent, which has the same measurements and options:
+        that of the board may not be built yet."""
+        return LocalTarget().describe()
 
     def _describe_here(self) -> str | None:
         agent = programs(self.board.machine, say).agent
