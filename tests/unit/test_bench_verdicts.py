@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 from pathlib import Path
@@ -29,21 +30,26 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
+@functools.cache
+def result_of(number: int, hours: float) -> str:
+    """The result for a number of episodes in some hours, of which one an hour is allowed."""
+    return verdict(
+        150_000,
+        number,
+        round(hours * 3.6e6),
+        hours * 3600,
+        rate_per_hour=1.0,
+        episodes=(number, number),
+    ).result
+
+
 def exact(factor: float, hours: float, result: str) -> float:
     """The chance of a result where episodes come at random: a sum over their number."""
     mean = factor * hours
     return sum(
         float(reference.poisson.pmf(number, mean))
         for number in range(int(mean + 12 * mean**0.5 + 20))
-        if verdict(
-            150_000,
-            number,
-            round(hours * 3.6e6),
-            hours * 3600,
-            rate_per_hour=1.0,
-            episodes=(number, number),
-        ).result
-        == result
+        if result_of(number, hours) == result
     )
 
 

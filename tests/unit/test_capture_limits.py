@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 import subprocess
@@ -52,36 +53,83 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr
 
 
-def imported(path: Path, *more: str, memory: int = 1 << 30) -> subprocess.CompletedProcess[str]:
-    """An import in a process that may use ``memory`` more bytes than one that only starts."""
-    program = (
+def in_little_memory(
+    program: str, words: list[str], memory: int
+) -> subprocess.CompletedProcess[str]:
+    """A program in a process that may use ``memory`` more bytes than one that only starts."""
+    begin = (
         "import resource, sys; from pathlib import Path\n"
         "import numpy, sqlalchemy, rtgauge.capture, rtgauge.stats\n"
         "from rtgauge.cli import main\n"
         "size = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()\n"
         f"resource.setrlimit(resource.RLIMIT_AS, (size + {memory},) * 2)\n"
-        "sys.argv[0] = 'rtgauge'; sys.exit(main())"
     )
-    words = ["import", str(path), *more, "--store", str(path.parent / "store")]
     return subprocess.run(
-        [sys.executable, "-c", program, *words],
+        [sys.executable, "-c", begin + program, *words],
         capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
 
 
+def words_of(path: Path, *more: str) -> list[str]:
+    return ["import", str(path), *more, "--store", str(path.parent / "store")]
+
+
+def imported(path: Path, *more: str, memory: int = 1 << 30) -> subprocess.CompletedProcess[str]:
+    """An import in a process of its own with little memory."""
+    program = "sys.argv[0] = 'rtgauge'; sys.exit(main())"
+    return in_little_memory(program, words_of(path, *more), memory)
+
+
+#: Imports all files that its arguments name, and prints their codes and messages.
+ALL = """
+import contextlib, io, json
+found = []
+for words in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(words)
+    found.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def refused(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, subprocess.CompletedProcess[str]]:
+    """The imports of all tables and sessions that cannot be, one after the other in one process."""
+    folder = tmp_path_factory.mktemp("refused")
+    paths = {}
+    for name, (text, _) in TABLES.items():
+        paths[name] = folder / f"{name}.csv"
+        paths[name].write_text(text)
+    logic = captures.regular(50, 1000)
+    for number, rate in enumerate(SESSIONS):
+        paths[rate] = captures.session(folder / f"{number}.sr", logic, metadata=digital(rate))
+    words = json.dumps([words_of(path, *LINES) for path in paths.values()])
+    done = in_little_memory(ALL, [words], 1 << 30)
+    assert done.returncode == 0, done.stderr
+    each = json.loads(done.stdout)
+    return {
+        name: subprocess.CompletedProcess(["import"], *one)
+        for name, one in zip(paths, each, strict=True)
+    }
+
+
 @pytest.mark.parametrize("name", TABLES)
-def test_tables_that_cannot_be(tmp_path: Path, name: str) -> None:
-    text, reason = TABLES[name]
-    (tmp_path / "a.csv").write_text(text)
-    assert reason in said(imported(tmp_path / "a.csv", *LINES))
+def test_tables_that_cannot_be(
+    refused: dict[str, subprocess.CompletedProcess[str]], name: str
+) -> None:
+    _, reason = TABLES[name]
+    assert reason in said(refused[name])
 
 
 @pytest.mark.parametrize("samplerate", SESSIONS)
-def test_sessions_that_cannot_be(tmp_path: Path, samplerate: str) -> None:
-    logic = captures.regular(50, 1000)
-    path = captures.session(tmp_path / "a.sr", logic, metadata=digital(samplerate))
-    assert "its description is wrong" in said(imported(path, *LINES))
+def test_sessions_that_cannot_be(
+    refused: dict[str, subprocess.CompletedProcess[str]], samplerate: str
+) -> None:
+    assert "its description is wrong" in said(refused[samplerate])
 
 
 def test_an_interval_that_cannot_be(tmp_path: Path) -> None:
