@@ -116,6 +116,24 @@ def _fits_one_screen(text: str, words: list[str]) -> None:
     assert "WORDS" not in lines[0]
 
 
+def test_help_loads_neither_the_index_nor_samples() -> None:
+    """It is there at once."""
+    program = (
+        "import sys; from rtgauge.cli import main\n"
+        "from rtgauge.cli.main import COMMANDS\n"
+        "for name in COMMANDS:\n"
+        "    assert main([name, '--help']) == 0\n"
+        "    heavy = {'numpy', 'sqlalchemy', 'jinja2'} & {*sys.modules}\n"
+        "    assert not heavy, (name, heavy)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
 def test_help_all_shows_every_option(rtgauge: Run) -> None:
     short = rtgauge("run", "timer", "--help").out
     whole = rtgauge("run", "timer", "--help-all")
@@ -735,7 +753,7 @@ def test_a_report_that_cannot_be_written_costs_no_result(
         raise OSError(28, "No space left on device")
 
     Path("full").mkdir()
-    monkeypatch.setattr("rtgauge.report.tempfile.mkstemp", fails)
+    monkeypatch.setattr("rtgauge.report.writing.tempfile.mkstemp", fails)
     done = rtgauge("run", "timer", *QUICK, "-o", "full/r.html")
     assert done.code == 1
     assert "latency (µs)" in done.out and "Report:" not in done.out

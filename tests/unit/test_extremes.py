@@ -212,7 +212,7 @@ def test_a_fault_of_a_renderer_is_one_line_and_leaves_no_file(
     def faulty(_: report.Source) -> bytes:
         raise IndexError("index 3 is out of bounds")
 
-    monkeypatch.setattr(report, "FORMATS", {**report.FORMATS, ".md": faulty})
+    monkeypatch.setattr("rtgauge.report.writing.FORMATS", {**report.FORMATS, ".md": faulty})
     with Store.open(str(tmp_path / "store")) as store:
         run = store.get(bundles.carry_out(store))
         with pytest.raises(RtgaugeError, match=r"^cannot make a\.md from the run: IndexError"):

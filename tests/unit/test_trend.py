@@ -8,6 +8,7 @@ import json
 import re
 import zipfile
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -333,7 +334,7 @@ def test_the_runs_of_a_list_are_in_the_order_of_time(
 def test_the_newest_runs_are_judged(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch, judged: list[tuple[int, ...]]
 ) -> None:
-    monkeypatch.setattr("rtgauge.cli.trend.MOST", 2)
+    monkeypatch.setattr(import_module("rtgauge.stats.changes"), "MOST", 2)
     _measure(rtgauge, 3)
     document = rtgauge("trend", "nightly", "--store", "data", "--json").json()
     assert document["sets"] == [{"name": "nightly", "runs": 2}]

@@ -14,7 +14,6 @@ from rtgauge.cli.options import as_json, open_store, store_option
 from rtgauge.cli.output import print_json, print_trend, say
 from rtgauge.cli.selection import Selection, select_set
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
-from rtgauge.stats.changes import MOST
 from rtgauge.text import plural
 
 if TYPE_CHECKING:
@@ -66,6 +65,7 @@ def trend(
     from rtgauge.report import write_trend
     from rtgauge.report.sets.trend import Trended
     from rtgauge.report.sets.trend import trend as search
+    from rtgauge.stats.changes import MOST
 
     for path in output:
         if path.suffix.lower() not in SUFFIXES:

@@ -24,7 +24,6 @@ from rtgauge.cli.generated import order_seed, reconnect_s
 from rtgauge.cli.help import TableOption, command
 from rtgauge.cli.options import open_store
 from rtgauge.cli.output import format_seconds, print_json, print_tune, say
-from rtgauge.cli.progress import measured
 from rtgauge.cli.run import Task, completed, run_words
 from rtgauge.errors import ExitCode, UsageError
 from rtgauge.plan import (
@@ -359,6 +358,8 @@ class _Watcher:
     def step_went_on(self, live: LiveStep) -> None: ...
 
     def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None:
+        from rtgauge.cli.progress import measured
+
         if not self.figure and entry["role"] == "measurement":
             self.figure = next(iter(measured(live)), "")
 

@@ -13,11 +13,15 @@ with Store.open() as store:
         ...
 """
 
-from rtgauge.store.folder import RunFolder, StreamFile
-from rtgauge.store.identity import is_run_id, new_run_id
-from rtgauge.store.samples import CAUSES, StoredRun, StoredSeries, StoredStep
-from rtgauge.store.scan import Chunk, load_failure
-from rtgauge.store.store import RunRow, Store
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rtgauge.store.folder import RunFolder, StreamFile
+    from rtgauge.store.identity import is_run_id, new_run_id
+    from rtgauge.store.samples import CAUSES, StoredRun, StoredSeries, StoredStep
+    from rtgauge.store.scan import Chunk, load_failure
+    from rtgauge.store.store import RunRow, Store
 
 __all__ = [
     "CAUSES",
@@ -33,3 +37,26 @@ __all__ = [
     "load_failure",
     "new_run_id",
 ]
+
+# The names are imported when they are first used: a command that only parses its words needs
+# neither the index nor the samples.
+_MODULES: Final = {
+    "CAUSES": "samples",
+    "Chunk": "scan",
+    "RunFolder": "folder",
+    "RunRow": "store",
+    "Store": "store",
+    "StoredRun": "samples",
+    "StoredSeries": "samples",
+    "StoredStep": "samples",
+    "StreamFile": "folder",
+    "is_run_id": "identity",
+    "load_failure": "scan",
+    "new_run_id": "identity",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return vars(import_module(f"{__name__}.{_MODULES[name]}"))[name]
