@@ -51,10 +51,10 @@ def test_filters_of_the_list(rtgauge: Run) -> None:
     assert rtgauge("runs", "--since", "7d").out == ""
     short = rtgauge("runs", "-n", "1")
     assert [line.split()[0] for line in short.out.splitlines()] == ["RUN", "#3"]
-    assert short.err == "and 2 earlier ones: rtgauge runs --limit 0\n"
+    assert short.err == "2 earlier runs are not listed: rtgauge runs --limit 0\n"
     place = str(Path(os.environ["XDG_DATA_HOME"], "rtgauge"))
     named = rtgauge("runs", "-n", "1", "--store", place)
-    assert named.err == f"and 2 earlier ones: rtgauge runs --limit 0 --store {place}\n"
+    assert named.err == f"2 earlier runs are not listed: rtgauge runs --limit 0 --store {place}\n"
     for wrong in (("--since", "soon"), ("--limit", "-1"), ("--state", "good")):
         assert rtgauge("runs", *wrong).code == 2
     numbers_told = [one["number"] for one in rtgauge("runs", "--json").json()["runs"]]

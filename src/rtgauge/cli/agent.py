@@ -67,10 +67,10 @@ def agent(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Say where the static agents are, or link an agent against a board's C library.
+    """Print where the static agents are, or link an agent against a board's C library.
 
-    Over SSH the static agent for the board is copied by itself. --arch prints its path, for
-    copying it by hand. It needs no library and runs on every Linux of that architecture.
+    rtgauge copies the static agent to a board by itself over SSH. --arch prints its path, so that
+    you can copy it by hand. It needs no library and runs on every Linux of that architecture.
 
     The semaphores, mutexes and threads of the static agents are those of musl. To measure those of
     the board's own C library, link an agent against it and name it with --agent.
@@ -94,7 +94,7 @@ def agent(
         chain = _toolchain(arch, libc, sdk, sysroot, cc)
         chain = replace(chain, options=_words(cflags or "", "--cflags"))
         written = output or Path("rtgauge-agent-board")
-        say(f"the agent, with {chain.name} (half a minute)")
+        say(f"building the agent with {chain.name} (half a minute)")
         made = link(chain, written)
         if as_json:
             print_json({"path": str(written), "machine": str(made), "loader": made.loader})

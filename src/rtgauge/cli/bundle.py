@@ -38,8 +38,8 @@ ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
 def export(run: tuple[str, ...], force: bool, as_json: bool, place: str | None) -> None:
     """Pack a run, with all its samples, into one file.
 
-    RUN is its number, the beginning of its id, or 'last' (default). FILE has a suffix; without
-    one named, it is rtgauge-RUN.rtgauge. `rtgauge import FILE` reads it in again, on any machine.
+    RUN is its number, the beginning of its id, or 'last' (default). FILE needs a suffix.
+    The default is rtgauge-RUN.rtgauge. `rtgauge import FILE` imports it on any machine.
 
     \b
     Examples:
@@ -116,7 +116,7 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
 @click.option(
     "--longest",
     metavar="TIME",
-    help="Longest possible delay of an answer. Resolves captures that begin in mid-run.",
+    help="Longest possible delay of an answer. Pairs events with answers if the capture begins mid-run.",
 )
 @click.option(
     "--answered-by",

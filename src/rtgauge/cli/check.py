@@ -26,8 +26,8 @@ __all__ = ["check"]
 #: Worst first: heading, and what it means.
 _GROUPS = {
     "error": "Errors: results say little about what this hardware could do",
-    "warning": "Warnings: latencies are longer, or longer now and then",
-    "note": "Notes: worth knowing, or not known",
+    "warning": "Warnings: latencies are longer, always or at times",
+    "note": "Notes: worth knowing, or unknown",
     "ok": "Suitable for real time",
 }
 _WIDTH_MAX = 100
@@ -35,18 +35,20 @@ _WIDTH_MAX = 100
 
 @command()
 @target_option
-@click.option("--cpu", metavar="LIST", default="all", help="The CPUs that matter: 2-3 (all).")
+@click.option(
+    "--cpu", metavar="LIST", default="all", help="CPUs of the application: 2-3 (default: all)."
+)
 @click.option(
     "--priority",
     type=click.IntRange(1, 99),
     metavar="P",
-    help="SCHED_FIFO priority of the application (80).",
+    help="SCHED_FIFO priority of the application (default 80).",
 )
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Look at a kernel's configuration instead: .config, config-RELEASE, config.gz.",
+    help="Audit a kernel configuration instead: .config, config-RELEASE, config.gz.",
 )
 @click.option(
     "-o",
@@ -55,7 +57,7 @@ _WIDTH_MAX = 100
     metavar="FRAGMENT",
     help="With --config: the file for the options to change, for merge_config.sh.",
 )
-@click.option("--strict", is_flag=True, help="End with code 3 if there is a warning or an error.")
+@click.option("--strict", is_flag=True, help="Exit with 3 if there is a warning or an error.")
 @as_json
 def check(
     target: str,
@@ -66,9 +68,9 @@ def check(
     strict: bool,
     as_json: bool,
 ) -> int:
-    """Look for what stands in the way of real time.
+    """Audit a target for obstacles to real time.
 
-    Each finding says what was found, why it matters, and the remedy; the worst come first.
+    Each finding says what was found, why it matters, and how to cure it. The worst come first.
 
     \b
       rtgauge check --cpu 2-3 --priority 80

@@ -32,22 +32,22 @@ MARGIN_MAX: Final = 10.0
     type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
     metavar="FILE",
-    help="Report to write, with its section 'side by side'. The suffix selects the format: .html, "
-    ".pdf, .md, or of the comparison alone .json, .xml (JUnit), .tap (KTAP). Repeatable.",
+    help="Report to write. The suffix selects the format: .html, .pdf and .md are whole reports with "
+    "the comparison, .json, .xml (JUnit) and .tap (KTAP) are the comparison alone. Repeatable.",
 )
 @click.option(
     "--primary",
     metavar="QUANTITY",
     default="",
-    help="The quantity that is judged at 5 % by itself, in words: 'timer irq max'. The default is "
-    "the tail percentile of the outermost context under load.",
+    help="Primary quantity, which is judged at 5 % by itself, in words: 'timer irq max'. The "
+    "default is the tail percentile of the outermost context under load.",
 )
 @click.option(
     "--within",
     metavar="PERCENT",
     default="10%",
     show_default=True,
-    help="Margin: ratios up to it are equivalent.",
+    help="Margin up to which ratios count as equivalent.",
 )
 @click.option(
     "--gate",
@@ -69,9 +69,9 @@ def compare(
     """Put sets of runs side by side: kernels, contexts and loads in one table.
 
     Each of SETS is a run, a label, a study, or STUDY@TARGET. A list A,B,C of these is one set. A
-    study (or label) of several targets is a set for each target, so one word is enough. 'last' is
-    the study of the last run. Ratios are to the first set. What was not measured in the same way is
-    listed, but not compared.
+    study or label with several targets gives one set for each target, so one word is enough. 'last'
+    is the study of the last run. Ratios are relative to the first set. Quantities that were
+    measured in different ways are listed, but not compared.
 
     \b
     Examples:

@@ -41,10 +41,10 @@ LONGEST = 60
 @target_option
 @as_json
 def describe(name: str | None, target: str, as_json: bool) -> None:
-    """Show what a target can measure, and the loads it can put itself under.
+    """Show what a target can measure, and under which loads.
 
-    With the NAME of a measurement or a load: all that is to be known of it. With a plan, by its
-    name or its file: its steps, its targets, and how long it takes.
+    NAME is a measurement or a load, which is described in full, or the name or file of a plan, of
+    which the steps, the targets and the length are shown.
     """
     from rtgauge.target import open_target
 

@@ -46,8 +46,9 @@ class _Group(click.Group):
 
 @click.group(cls=_Group, context_settings=SETTINGS)
 def lab() -> None:
-    """Emulated boards: Debian's own kernels in QEMU, real-time and stock, and kernels that you
-    built, on any machine.
+    """Run Debian's real-time and stock kernels, and kernels that you built, on emulated boards.
+
+    The boards are QEMU machines, which run on any host.
 
     \b
     Examples:
@@ -316,7 +317,7 @@ def prune(days: float | None, as_json: bool) -> None:
     print_table(
         ("SIZE", "REMOVED"), [(f"{one.size / 1e6:.1f} MB", one.path) for one in removed], width()
     )
-    show(f"\n{total / 1e6:.1f} MB are free again.")
+    show(f"\n{total / 1e6:.1f} MB freed.")
 
 
 def _completed(

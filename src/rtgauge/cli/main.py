@@ -46,7 +46,7 @@ COMMANDS = {
     "delete": ("store", "delete", "Delete runs from the store."),
     "export": ("bundle", "export", "Export a run to a bundle."),
     "import": ("bundle", "import_", "Import a bundle or a capture into the store."),
-    "lab": ("lab", "lab", "Emulated boards: list them, run plans there, a shell."),
+    "lab": ("lab", "lab", "List emulated boards, run plans on them, open a shell."),
     "module": ("module", "module", "Build, load and unload the kernel module."),
     "agent": ("agent", "agent", "Print the path of the agent for another machine."),
     "completion": ("completion", "completion", "Print the script for completion in a shell."),

@@ -80,7 +80,7 @@ def runs(
 ) -> None:
     """List the runs in the store, newest first.
 
-    Commands take a run by its number: rtgauge show 12. VERDICT is the state of the answer, or of
+    Commands accept a run's number: rtgauge show 12. VERDICT is the state of the answer, or of
     the run if it did not complete. WORST is the highest latency of a periodic task.
 
     \b
@@ -116,7 +116,7 @@ def runs(
         _print_runs(listed, [brief_of(store, row) for row in listed])
         if not failed and len(listed) < len(rows):
             command = with_store("rtgauge runs --limit 0", named_store())
-            say(f"and {len(rows) - len(listed)} earlier ones: {command}")
+            say(f"{len(rows) - len(listed)} earlier runs are not listed: {command}")
 
 
 def _since(text: str) -> str:
@@ -238,7 +238,7 @@ def report(
     """Write the report of one or more runs to a file.
 
     RUN is a run's number, the beginning of its id, 'last' (default), a study, a label, or
-    STUDY@TARGET. Several targets are side by side in it.
+    STUDY@TARGET. The report compares several targets side by side.
 
     \b
     Examples:

@@ -71,15 +71,15 @@ def _options() -> dict[str, list[click.Option]]:
             TableOption(
                 "--try",
                 "tried",
-                text="kernel argument or setting to try: an item of --prepare-only, priority=N, or "
-                "else arguments for the kernel",
+                text="setting or kernel argument to try: an item of --prepare-only, priority=N, or "
+                "kernel arguments",
                 multiple=True,
                 metavar="FACTOR",
             ),
             TableOption(
                 "--boot-cmd",
-                text="command that reboots the target: with the kernel arguments that it gets, or "
-                "as usual without any",
+                text="command that reboots the target. Its arguments are those for the kernel, none "
+                "to boot as usual",
                 metavar="COMMAND",
                 default="",
             ),
@@ -241,7 +241,7 @@ def _check_target(target: Target, factors: Sequence[Factor], command: str) -> No
 
 
 def _check_present(target: Target, factors: Sequence[Factor]) -> None:
-    """Raise UsageError for an argument that the kernel has already."""
+    """Raise UsageError for an argument that the kernel already has."""
     from rtgauge.engine.boot import command_line
     from rtgauge.engine.environment import read_facts
 
@@ -250,7 +250,7 @@ def _check_present(target: Target, factors: Sequence[Factor]) -> None:
     for one in wanted:
         if one in present:
             raise UsageError(
-                f"the kernel of {target.name} has '{one}' already",
+                f"the kernel of {target.name} already has '{one}'",
                 "leave it out, or boot without it to try it",
             )
 

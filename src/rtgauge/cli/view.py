@@ -154,7 +154,7 @@ def lines(
     groups = _groups(live, blocks)
     room = height - len(head)
     if not groups and room > 0 and live.trailer is None:
-        text = " starting" if live.step.loads == "idle" else " starting: the loads come up first"
+        text = " starting" if live.step.loads == "idle" else " starting the loads"
         head.append(Line().add(text, "dim"))
     for number, group in enumerate(groups):
         share = room // (len(groups) - number)

@@ -64,8 +64,8 @@ def bounds_grid(model: Model) -> Grid | None:
     rows = [Row(_name(model, one, shown), _cells(one, composed)) for one in shown]
     confidence = numbers.percent(shown[0]["confidence"])
     caption = (
-        f"{confidence} sure: at most this chance that a further sample of each CPU, a further hour,"
-        " or an equal run after another boot exceeds the maximum."
+        f"{confidence} sure: the chance that a further sample of each CPU, a further hour, or an "
+        "equal run after another boot exceeds the maximum is at most this."
     )
     needed = max(one["boots_needed"] for one in shown)
     if any(_claim(one["next_hour"]) == "–" or _claim(one["next_boot"]) == "–" for one in shown):

@@ -539,6 +539,6 @@ def _folded(observation: Model) -> tuple[Block, ...]:
     if periodic is None:
         return ()
     period = numbers.shown(periodic["period_ns"], "ns").full
-    caption = "The dashed line is the number that excursions without a rhythm would have."
+    caption = "The dashed line is the number expected without a rhythm."
     title = f"Excursions over the period of {period}"
     return (Figure(folded(periodic), title, caption, folded_said(periodic)),)

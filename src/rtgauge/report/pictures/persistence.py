@@ -217,9 +217,9 @@ def captions(data: Mapping[str, Any], shared: bool) -> list[dict[str, Any]]:
             "caption": "The recorded voltages of both lines, each event at 0. The colour is how "
             "often a line passed there. Look for slow or ringing edges and for levels that are not "
             "reached: the kernel does not cause the delays of these. Some of very many "
-            "events are left out, but none of the fastest and slowest."
+            "events are left out, but never the fastest and the slowest."
             if not at
-            else "The same for the time of nearly all answers.",
+            else "The same over the time in which nearly all answers came.",
         }
         for at, _ in enumerate(data.get("waves") or ())
     ]

@@ -78,14 +78,14 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
             wrapped(f"{one['name']}: " + " | ".join(values), "  ", "    ")
         more = len(differences) - DIFFERENCES
         if more > 0:
-            found.append((f"  and {more} more: --json, or the report", "dim"))
+            found.append((f"  and {more} more: see --json or the report", "dim"))
     verdicts, hints = shown_decisions(document), advice(document)
     if verdicts or hints:
         found += [("", ""), ("Verdicts", "bold")]
     if verdicts:
         found += _verdicts(document, verdicts[:VERDICTS], width)
     if len(verdicts) > VERDICTS:
-        found.append((f"  and {len(verdicts) - VERDICTS} more: --json, or the report", "dim"))
+        found.append((f"  and {len(verdicts) - VERDICTS} more: see --json or the report", "dim"))
     for text in hints:
         wrapped(text, "  ", "    ")
     wrapped(explained(document), "  ", "  ", "dim")
