@@ -457,10 +457,10 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "a run without an end": (_json("run.json", state="running"), "has not ended"),
     "an invalid state": (_json("run.json", state=["complete"]), "'state' of run.json"),
     "an invalid label": (_json("run.json", label={}), "'label' of run.json"),
-    "a label with NUL": (_json("run.json", label="a\0b"), "holds a NUL"),
-    "half a character": (_json("run.json", label="\ud800"), "holds text that is not UTF-8"),
+    "a label with NUL": (_json("run.json", label="a\0b"), "contains a NUL"),
+    "half a character": (_json("run.json", label="\ud800"), "contains text that is not UTF-8"),
     "no number": (_json("run.json", duration_s=float("nan")), "a number that is not finite"),
-    "a number without end": (_json("run.json", plan={"x": 10**30}), "beyond 64 bits"),
+    "a number without end": (_json("run.json", plan={"x": 10**30}), "more than 64 bits"),
     "a length below 0": (_json("run.json", duration_s=-1), "is below 0"),
     "too deep": (
         lambda files: pack({**files, "run.json": b'{"a":' * 60 + b"1" + b"}" * 60}),

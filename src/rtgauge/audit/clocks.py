@@ -105,8 +105,8 @@ def check_clock(name: str, case: Case) -> Finding:
             name,
             "note",
             current,
-            "time is the hypervisor's: it may be adjusted when the virtual machine is moved or"
-            " paused, and a time stamp may be a system call",
+            "the hypervisor provides the time: it may adjust it when the virtual machine is moved"
+            " or paused, and reading it may take a system call",
             switch if "tsc" in available else "give the virtual machine an invariant TSC",
         )
     if facts.is_x86:

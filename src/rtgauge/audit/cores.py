@@ -58,7 +58,7 @@ def _group(name: str, case: Case) -> Finding:
         return unknown(name, "allowed_group could not be read", why, remedy)
     if group < 0:
         return finding(name, "warning", "only root may use the core", why, remedy)
-    why = "its members may use the core, and so get all privileges that the core needs"
+    why = "its members may use the core, which gives them all privileges that the core needs"
     return finding(name, "note", f"group {group} may use the core", why, f"id # is {group} in it?")
 
 

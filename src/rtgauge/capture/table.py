@@ -160,7 +160,7 @@ def read_table(path: Path, head: bytes, folder: Path, samplerate: Fraction | Non
     lines = head.decode("utf-8-sig", "replace").splitlines()
     layout = first_row(lines[:-1] if len(head) == HEAD else lines)
     if layout is None:
-        refuse("it holds no rows of numbers")
+        refuse("it contains no rows of numbers")
     preamble = lines[: layout.skip]
     names = _names(preamble, lines[layout.skip], layout)
     timed = 0 if _TIME.fullmatch(names[0]) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer of a run in a few words, for the list of runs and for `rtgauge` alone.
+"""The answer of a run in a few words, for the list of runs and for ``rtgauge`` alone.
 
 Making it takes a second, so it is kept next to the runs: ``answers/ID.json``, which may be deleted
 at any time. It counts only for the run.json and the program that it was made with.

@@ -116,7 +116,8 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
 @click.option(
     "--longest",
     metavar="TIME",
-    help="Longest possible delay of an answer. Pairs events with answers if the capture begins mid-run.",
+    help="Longest possible delay of an answer. Pairs events with answers if the capture begins "
+    "mid-run.",
 )
 @click.option(
     "--answered-by",

@@ -32,8 +32,8 @@ MARGIN_MAX: Final = 10.0
     type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
     metavar="FILE",
-    help="Report to write. The suffix selects the format: .html, .pdf and .md are whole reports with "
-    "the comparison, .json, .xml (JUnit) and .tap (KTAP) are the comparison alone. Repeatable.",
+    help="Report to write. The suffix selects the format: .html, .pdf and .md are whole reports, "
+    ".json, .xml (JUnit) and .tap (KTAP) are the comparison alone. Repeatable.",
 )
 @click.option(
     "--primary",

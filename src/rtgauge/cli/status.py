@@ -24,7 +24,8 @@ _TONES = {"fit": "green", "not fit": "red", "failed": "red"}
 
 
 def status(place: str | None = None) -> None:
-    """Print what `rtgauge` without a command shows. ``place``: that of the store, if it is not the usual one."""
+    """Print what ``rtgauge`` without a command shows. ``place``: the store, if it is not the usual
+    one."""
     show(f"rtgauge {__version__}: evaluates the real-time behaviour of Linux systems", bold=True)
     rows: list[RunRow] = []
     brief = None

@@ -212,7 +212,7 @@ def show(run: str, as_json: bool, place: str | None) -> None:
     multiple=True,
     metavar="FILE",
     help="File to write. The suffix selects the format: .html, .pdf, .json, .md, "
-    ".xml (JUnit), .tap (KTAP). Repeatable. Default: an unused name, .html.",
+    ".xml (JUnit), .tap (KTAP). Repeatable. Default: an unused name that ends in .html.",
 )
 @click.option(
     "--paper",

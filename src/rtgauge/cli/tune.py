@@ -78,8 +78,8 @@ def _options() -> dict[str, list[click.Option]]:
             ),
             TableOption(
                 "--boot-cmd",
-                text="command that reboots the target. Its arguments are those for the kernel, none "
-                "to boot as usual",
+                text="command that reboots the target. Its arguments are those for the kernel, or "
+                "none to boot as usual",
                 metavar="COMMAND",
                 default="",
             ),

@@ -56,7 +56,7 @@ _WISH: Final = (
     Need("TIMERFD", "timers that are files"),
     Need("EVENTFD", "event descriptors"),
     Need("SIGNALFD", "programs as loads"),
-    Need("TMPFS", "shared memory, and folders in memory"),
+    Need("TMPFS", "shared memory and file systems in memory"),
     Need("DEVTMPFS", "device nodes"),
     Need("PRINTK", "messages of the kernel on the console"),
     Need("SERIAL_8250", "the console"),

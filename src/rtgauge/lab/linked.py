@@ -300,7 +300,7 @@ def _sources() -> tuple[Path, Path]:
         if (agent / "main.c").is_file():
             return agent, interface
     raise TargetError(
-        "this installation holds no sources of the agent",
+        "this installation has no sources of the agent",
         "install rtgauge from its wheel, or run it from a clone with ./rtgauge",
     )
 

@@ -134,7 +134,7 @@ def _found(wanted: Architecture, say: Say) -> list[Path]:
     for path in found:
         if not path.is_file():
             raise TargetError(
-                f"this installation holds no {path.name}",
+                f"this installation has no {path.name}",
                 "install rtgauge from its wheel, or run it from a clone with ./rtgauge",
             )
     return found

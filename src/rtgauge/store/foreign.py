@@ -202,12 +202,12 @@ def _plain(document: object, name: str) -> None:
                 try:
                     value.encode("utf-8")
                 except UnicodeEncodeError as error:  # half of a surrogate pair
-                    raise _Wrong(f"its {name} holds text that is not UTF-8") from error
+                    raise _Wrong(f"its {name} contains text that is not UTF-8") from error
             elif isinstance(value, float):
                 if not math.isfinite(value):
-                    raise _Wrong(f"its {name} holds a number that is not finite")
+                    raise _Wrong(f"its {name} contains a number that is not finite")
             elif isinstance(value, int) and not -_INT64 <= value < _INT64:
-                raise _Wrong(f"its {name} holds a number beyond 64 bits")
+                raise _Wrong(f"its {name} contains a number of more than 64 bits")
         level = below
         if not level:
             return
@@ -254,7 +254,7 @@ def _document(path: Path, run_id: str) -> dict[str, Any]:
         raise _Wrong("its run has not ended")
     for key in _INDEXED:
         if "\0" in (document.get(key) or ""):
-            raise _Wrong(f"'{key}' of {where} holds a NUL")
+            raise _Wrong(f"'{key}' of {where} contains a NUL")
     _environment(document.get("environment") or {})
     for finding in document.get("findings") or []:
         _shape(finding, _FINDING, "a finding", ("level",))

@@ -157,7 +157,7 @@ class Thrift:
             value |= (byte & 127) << shift
             if byte < 128:
                 return value
-        raise ValueError("it holds a number that is too long")
+        raise ValueError("it contains a number that is too long")
 
     def zigzag(self) -> int:
         value = self.varint()

@@ -438,7 +438,7 @@ def _across(
                 "kind": "histogram",
                 "full": False,
                 "title": "Number of samples per value",
-                "caption": "Each line is a step of a run, all its CPUs combined. Compare the "
+                "caption": "Each line is a step of a run with all its CPUs combined. Compare the "
                 "positions of the bodies, and how far single samples reach.",
             },
             {
