@@ -10,9 +10,10 @@ import pytest
 
 from rtgauge.audit import CHECKS
 from rtgauge.audit.debugging import DEBUGGING
-from test_audit import CASES as FIRST_CASES
-from test_audit import CPU, KERNEL, LAPTOP, RT_PC, RUNTIME, SYSTEMS, THP, TRACING, Case, find
-from test_audit import test_levels as check_levels
+from test_audit import CPU, KERNEL, LAPTOP, RT_PC, RUNTIME, SYSTEMS, THP, TRACING, find
+from test_audit_levels import CASES as FIRST_CASES
+from test_audit_levels import Case
+from test_audit_levels import test_levels as check_levels
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "/boot/config-6.12.48-rt-amd64"
