@@ -358,6 +358,21 @@ LIKE_THE_LAPTOP = {
 #: Facts of an agent that did not collect them yet: nothing of it is ok.
 NEVER_LOOKED = dict.fromkeys(LIKE_THE_LAPTOP, "note")
 
+#: The levels of a laptop, and of a container on it.
+OF_THE_LAPTOP = {
+    "preemption": "error",
+    "timers": "ok",
+    "clock-source": "ok",
+    "frequency": "warning",
+    "sleep-states": "warning",
+    "throttling": "warning",
+    "fair-server": "ok",
+    "isolation": "note",
+    "smt": "warning",
+    "virtualisation": "ok",
+    "privileges": "error",
+} | LIKE_THE_LAPTOP
+
 SYSTEMS: dict[str, tuple[FactSet, str, dict[str, str]]] = {
     "rt-pc": (
         RT_PC,
@@ -367,20 +382,7 @@ SYSTEMS: dict[str, tuple[FactSet, str, dict[str, str]]] = {
     "laptop": (
         LAPTOP,
         "voluntary",
-        {
-            "preemption": "error",
-            "timers": "ok",
-            "clock-source": "ok",
-            "frequency": "warning",
-            "sleep-states": "warning",
-            "throttling": "warning",
-            "fair-server": "ok",
-            "isolation": "note",
-            "smt": "warning",
-            "virtualisation": "ok",
-            "privileges": "error",
-        }
-        | LIKE_THE_LAPTOP,
+        OF_THE_LAPTOP,
     ),
     "vm": (
         VM,
@@ -410,20 +412,7 @@ SYSTEMS: dict[str, tuple[FactSet, str, dict[str, str]]] = {
     "container": (
         CONTAINER,
         "voluntary",
-        {
-            "preemption": "error",
-            "timers": "ok",
-            "clock-source": "ok",
-            "frequency": "warning",
-            "sleep-states": "warning",
-            "throttling": "warning",
-            "fair-server": "ok",
-            "isolation": "note",
-            "smt": "warning",
-            "virtualisation": "ok",
-            "privileges": "error",
-        }
-        | LIKE_THE_LAPTOP,
+        OF_THE_LAPTOP,
     ),
     "arm-board": (
         ARM_BOARD,

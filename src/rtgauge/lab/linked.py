@@ -156,22 +156,25 @@ class Toolchain:
     def ask(self, *words: str) -> str:
         """Answer of the compiler to an option. Raises TargetError if it cannot be started."""
         try:
-            done = subprocess.run(
-                [*self.compiler, *words],
-                env={**os.environ, **self.environment},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=QUERY_S,
-                check=False,
-            )
+            return self.run(words, QUERY_S).stdout.strip()
         except (OSError, subprocess.TimeoutExpired) as error:
             raise TargetError(
                 f"the compiler {self.name} cannot be started: {error}",
                 "name another with --cc, or install it",
             ) from None
-        return done.stdout.strip()
+
+    def run(self, words: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
+        """Run the compiler with these words. Raises OSError, subprocess.TimeoutExpired."""
+        return subprocess.run(
+            [*self.compiler, *words],
+            env={**os.environ, **self.environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
 
 
 def of_sdk(script: Path) -> Toolchain:
@@ -355,16 +358,7 @@ def link(chain: Toolchain, output: Path) -> Elf:
 
 def _run(chain: Toolchain, words: Sequence[str]) -> None:
     try:
-        done = subprocess.run(
-            [*chain.compiler, *words],
-            env={**os.environ, **chain.environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=COMPILE_S,
-            check=False,
-        )
+        done = chain.run(words, COMPILE_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise TargetError(f"the compiler {chain.name} failed: {error}") from None
     if done.returncode:

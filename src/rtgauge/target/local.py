@@ -213,18 +213,7 @@ class LocalTarget:
     def start(self, arguments: Sequence[str]) -> LocalAgent:
         """Start the agent in a session of its own, so that Ctrl-C reaches the host alone."""
         words = [*self._raised(), str(self._agent), *arguments, "--output", "-", "--control"]
-        try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                bufsize=0,
-            )
-        except OSError as error:
-            raise _start_error(self._agent, error) from None
-        return LocalAgent(process, self._raised())
+        return LocalAgent(self._popen(words, subprocess.PIPE), self._raised())
 
     def host_address(self) -> str:
         """Loopback: no device raises interrupts for it."""
@@ -242,13 +231,11 @@ class LocalTarget:
             self._raise = _raise_words(self._agent)
         return self._raise
 
-    def _query(self, arguments: list[str], *, raised: bool) -> bytes:
-        words = [*(self._raised() if raised else []), str(self._agent), *arguments]
-        remedy = f"run it by hand: {self._agent} {arguments[0]}"
+    def _popen(self, words: Sequence[str], stdin: int) -> subprocess.Popen[bytes]:
         try:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 words,
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
@@ -256,7 +243,11 @@ class LocalTarget:
             )
         except OSError as error:
             raise _start_error(self._agent, error) from None
-        with process:
+
+    def _query(self, arguments: list[str], *, raised: bool) -> bytes:
+        words = [*(self._raised() if raised else []), str(self._agent), *arguments]
+        remedy = f"run it by hand: {self._agent} {arguments[0]}"
+        with self._popen(words, subprocess.DEVNULL) as process:
             try:
                 answer, said = _answer(process)
                 process.wait(QUERY_TIMEOUT_S)
