@@ -60,6 +60,7 @@
 	ROW(page_fault) \
 	ROW(cpu_wakeup) \
 	ROW(cpu_migration) \
+	ROW(idle_exit) \
 	ROW(observe) \
 	ROW(smokey)
 /* clang-format on */

@@ -75,6 +75,7 @@ struct measurement {
 	const struct measurement_evaluate *evaluate;
 	const struct mark_way *mark; /* NULL: there is nothing to mark */
 	bool observes;	   /* programs of the user: settings of the system stay as they are */
+	bool sleeps;	   /* it decides how deep CPUs sleep: sleep states are not held */
 	bool answers;	   /* it answers events from outside, which another machine can raise */
 	const char *times; /* the measurement whose answers it times, or NULL */
 	/* Why it is not measured on the Cobalt core; NULL where it is. */

@@ -138,7 +138,8 @@ static int run_settings(struct run *run)
 	if (err == -EBUSY)
 		run->cause = RUN_BUSY;
 	if (!err && !run->step.measurement->observes)
-		err = settings_prepare(run->step.settings, &run->step.msg);
+		err = settings_prepare(run->step.settings, !run->step.measurement->sleeps,
+				       &run->step.msg);
 	if (!err && run->step.core->gravity)
 		err = settings_set(run->step.settings, run->step.core->gravity,
 				   run->step.core->no_gravity, &run->step.msg);

@@ -136,7 +136,7 @@ static void add(struct wishes *wishes, const char *path, int priority)
 /* What the rules, of which the first that fits decides, ask of each thread. Number of threads. */
 static int find(struct wishes *wishes, struct rule *rules, int count)
 {
-	char path[PATH_ROOM], name[VALUE_MAX];
+	char path[PATH_ROOM], text[VALUE_MAX], name[NAME_ROOM];
 	struct procstat stat;
 	int found = 0;
 	pid_t tid;
@@ -147,14 +147,15 @@ static int find(struct wishes *wishes, struct rule *rules, int count)
 		if (stat.parent != KTHREADD)
 			continue;
 		snprintf(path, sizeof(path), "/proc/%d/comm", (int)tid);
-		if (value_get(path, name, NULL) || !of_interrupt(name))
+		if (value_get(path, text, NULL) || !of_interrupt(text))
 			continue;
+		text[sizeof(name) - 1] = '\0';
+		strcpy(name, text);
 		found++;
 		for (int i = 0; i < count; i++) {
 			if (!fits(&rules[i], name))
 				continue;
 			rules[i].used = true;
-			name[NAME_ROOM - 1] = '\0';
 			schedule_name(tid, stat.started, name, path, sizeof(path));
 			add(wishes, path, rules[i].priority);
 			break;
@@ -173,7 +174,7 @@ static int refuse(struct settings *settings, const struct rule *rule, bool threa
 
 	if (rule->used || (threads && !rule->which[0]))
 		return 0;
-	snprintf(name, sizeof(name), "irq/%s", rule->which[0] ? rule->which : "*");
+	snprintf(name, sizeof(name), "irq/%.63s", rule->which[0] ? rule->which : "*");
 	snprintf(asked, sizeof(asked), "fifo %d", rule->priority);
 	return settings_refuse(settings, name, asked,
 			       threads ? "no thread of an interrupt has this name or number" :

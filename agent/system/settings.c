@@ -606,14 +606,14 @@ out_free:
 	return err ? message_set(msg, err, "", "out of memory") : 0;
 }
 
-int settings_prepare(struct settings *settings, struct message *msg)
+int settings_prepare(struct settings *settings, bool awake, struct message *msg)
 {
 	int err;
 
 	err = settings_set(settings, RT_RUNTIME, "-1", msg);
 	if (!err && has_fair_server())
 		err = stop_fair_servers(settings, msg);
-	if (!err)
+	if (!err && awake)
 		err = settings_hold_dma_latency(settings, 0, msg);
 	return err;
 }

@@ -67,8 +67,9 @@ int settings_refuse(struct settings *settings, const char *name, const char *ask
 int settings_hold_dma_latency(struct settings *settings, int us, struct message *msg);
 
 /* Everything rule 5 of the measurements asks for: RT throttling off, fair server off (mounting
- * debugfs in a mount namespace of the agent's own where it is not mounted), sleep states held. */
-int settings_prepare(struct settings *settings, struct message *msg);
+ * debugfs in a mount namespace of the agent's own where it is not mounted), with @awake sleep
+ * states held. */
+int settings_prepare(struct settings *settings, bool awake, struct message *msg);
 
 /* Call @record for every setting so far. Interrupts with equal records share one,
  * under the name /proc/irq/{24,26-31}/smp_affinity_list. */

@@ -209,7 +209,7 @@ static int step(struct settings *settings, char *what, struct message *msg)
 	size_t size;
 
 	if (!strcmp(what, "prepare"))
-		return settings_prepare(settings, msg);
+		return settings_prepare(settings, true, msg);
 	if (!strcmp(what, "group"))
 		return start_group(settings);
 	if (!value)

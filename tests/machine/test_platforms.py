@@ -41,6 +41,12 @@ NEED_PROGRAM: Final = frozenset({"smokey"})
 CORE_CHECKS: Final = NEED_PROGRAM | {"clock-warps", "core-switches"}
 
 
+# What needs a choice of sleep states, and root to limit them.
+NEED_STATES: Final = frozenset({"idle-exit"})
+STATES: Final = Path(f"/sys/devices/system/cpu/cpu{CPU}/cpuidle/state1")
+LIMIT: Final = Path("/dev/cpu_dma_latency")
+
+
 @dataclass(frozen=True)
 class Place:
     """Where an agent runs: the words before its command, and whether it has the rights."""
@@ -49,6 +55,7 @@ class Place:
     words: Sequence[str]
     owner: int | None = None  # of the files it writes, where it is not ours
     priority: bool = True
+    opens_devices: bool = True  # of root
 
 
 PLACES: Final = (
@@ -60,6 +67,7 @@ PLACES: Final = (
         ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
         owner=NOBODY,
         priority=False,
+        opens_devices=False,
     ),
     # root in a container that has been given nothing
     Place("no capabilities", ("setpriv", "--bounding-set=-all", "--inh-caps=-all"), priority=False),
@@ -149,6 +157,8 @@ def expected_to_skip(place: Place, entry: Measurement) -> bool:
         return True
     if name in NEED_PROGRAM:
         return shutil.which(name) is None
+    if name in NEED_STATES:
+        return not (STATES.is_dir() and LIMIT.exists() and place.opens_devices and ROOT)
     if entry.needs == "module":
         return not (MODULE.exists() and place.priority and ROOT)
     if entry.needs == "priorities":
@@ -164,6 +174,8 @@ def why_skipped(entry: Measurement) -> str:
         return "no process was given"
     if entry.name in NEED_PROGRAM:
         return "is not installed on the target"
+    if entry.name in NEED_STATES:
+        return "sleep states"
     if entry.needs == "module":
         return str(MODULE)
     return "SCHED_FIFO" if entry.needs == "priorities" else "two CPUs"
@@ -245,7 +257,7 @@ def test_an_evaluation_without_rights(folder: Path) -> None:
     assert code == (3 if failed else 77)  # 3 if the machine is too busy for one of the tests
     assert {step["state"] for step in steps} == {"complete", "skipped"}
     entries = described(agent).measurements
-    left_out = NEED_LINE | NEED_PROCESS | CORE_CHECKS
+    left_out = NEED_LINE | NEED_PROCESS | NEED_STATES | CORE_CHECKS
     assert {step["measurement"] for step in steps} >= set(entries) - left_out
     for step in steps:
         if (entry := entries.get(step["measurement"])) is not None:
