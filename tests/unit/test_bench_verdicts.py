@@ -60,6 +60,7 @@ def test_no_verdict_is_wrong_more_often_than_it_says(bench: Any) -> None:
             assert exact(factor, hours, wrong) <= bench.AT_MOST, (factor, hours)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["single", "clustered"])
 def test_the_simulation_gives_the_exact_chances(bench: Any, shape: str) -> None:
     random, number = np.random.default_rng(4), 600

@@ -438,6 +438,7 @@ def test_what_the_user_says(store: Store, tmp_path: Path) -> None:
     assert environment["realtime"] == "preempt_rt"
 
 
+@pytest.mark.slow
 def test_a_part_of_the_fuzzing(tmp_path: Path) -> None:
     tally = fuzz_printed.fuzz(20, 0, 150, tmp_path)
     assert not tally.how, tally.how

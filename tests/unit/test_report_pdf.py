@@ -413,7 +413,10 @@ def test_every_block_is_on_its_page(size: str, width: float, height: float) -> N
     assert short(*sections, size=size).data == read.data
 
 
-@pytest.mark.parametrize("rows", [1, 30, 60, 200])
+@pytest.mark.parametrize(
+    "rows",
+    [1, pytest.param(30, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.slow), 200],
+)
 @pytest.mark.parametrize("figures", [0, 2, 6])
 def test_a_chapter_is_one_page(rows: int, figures: int) -> None:
     read = short(answer_page(), chapter_of(rows, figures, 30), *FILLER)
