@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import pytest
 
+from rtgauge.audit import audit
 from rtgauge.facts import Fact
+from rtgauge.report.results.labels import shell_command
 from test_audit import (
     CLOCK,
     CPU,
@@ -686,6 +690,28 @@ def test_levels(case: Case) -> None:
     assert case.found in finding.found, finding
     assert case.remedy in finding.remedy, finding
     assert case.why in finding.why, finding
+
+
+PROGRAMS: Final = re.compile(
+    r"(rtgauge|echo|printf|sysctl|cpupower|systemctl|swapoff|corectl|dmesg|id|for|do|done)\b"
+)
+
+
+def test_remedies_for_a_shell_are_commands() -> None:
+    """What reports let through as a command includes all of the audit's own."""
+    found = {one.remedy for facts, *_ in SYSTEMS.values() for one in audit(facts)}
+    for case in CASES:
+        facts = SYSTEMS[case.base][0] | dict(case.change)
+        found.add(find(facts, case.check, cpus=case.cpus, settings=case.run).remedy)
+    remedies = []
+    for remedy in found:
+        words = remedy.partition(" # ")[0]
+        prose = re.search(r", |: |\(|\b(or|and) ", words)
+        if words and not prose and all(map(PROGRAMS.match, words.split("; "))):
+            remedies.append(remedy)
+    assert any(remedy.startswith("printf '%s - rtprio") for remedy in remedies)
+    assert len(remedies) > 15
+    assert [remedy for remedy in remedies if not shell_command(remedy)] == []
 
 
 def test_memory_that_a_run_has_locked_is_locked_whatever_the_limit() -> None:

@@ -247,6 +247,11 @@ _SAFE: Final = re.compile(
     r"(?!.*(?:\.\.|load-cmd|program=|allow-))"
     r"(?:[\w ./@=:,+*'-]|; |\$[a-z]\b|> (?=/sys/|/proc/|\$)|\| (?=tee /sys/|tee /proc/|grep ))+"
 )
+_OF_RIGHTS: Final = (
+    r"printf '%s - rtprio 99\n%s - memlock unlimited\n' $USER $USER | sudo tee "
+    "/etc/security/limits.d/90-rtgauge.conf; echo log in again"
+)
+"""The remedy of the audit for a user without real-time priority."""
 _LAST: Final = re.compile(r"(?:(.*): )?(rtgauge(?! run )(?: [\w./@=-]+)+)")
 _ON_TARGET: Final = ("check", "module")
 
@@ -261,7 +266,7 @@ def shell_command(remedy: str, target: str = "") -> str:
         return command + (f" --target {shlex.quote(target)}" if elsewhere else "")
     if re.search(r", |: |\(|\b(or|and) ", words):
         return ""
-    if not (remedy.isprintable() and _SAFE.fullmatch(words)):
+    if remedy != _OF_RIGHTS and not (remedy.isprintable() and _SAFE.fullmatch(words)):
         return ""
     return remedy if all(map(_PROGRAMS.match, words.split("; "))) else ""
 
