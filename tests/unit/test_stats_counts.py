@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from fractions import Fraction
 from typing import Any
@@ -254,6 +255,21 @@ def test_a_narrow_window_counts_as_well(parts: list[list[int]], between: bool) -
     expected = sorted(Counter(value for part in parts for value in part).items())
     found = builder.build()
     assert list(zip(found.values.tolist(), found.counts.tolist(), strict=True)) == expected
+
+
+def test_values_outside_the_window_wait_for_a_batch_and_no_longer() -> None:
+    """Memory is that of the table, a batch, and different values; each row is moved few times."""
+    builder = Narrow()
+    builder.add(np.zeros(5, np.int64))  # from here on there is a table
+    for number in range(200):
+        builder.add(np.arange(100 + 3 * number, 103 + 3 * number))
+        waiting = sum(map(len, builder._waiting))
+        assert waiting == 3 * (number % 3 + 1) % 9
+        sizes = [len(values) for values, _ in builder._sorted]
+        assert sum(sizes) + waiting == 3 * (number + 1)
+        assert all(first >= 2 * second for first, second in itertools.pairwise(sizes))
+    assert len(builder._sorted) > 1
+    assert builder.build().count == 605
 
 
 @pytest.mark.parametrize("value", [-9, -8, -7, -1, 0, 1, 15, 16, 17])

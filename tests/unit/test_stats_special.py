@@ -158,3 +158,17 @@ def test_student_with_many_degrees_of_freedom(freedom: int) -> None:
     for chance in (0.9, 0.95, 0.975, 0.995):
         expected = float(reference.stdtrit(freedom, chance))
         assert student_quantile(freedom, chance) == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("freedom", [10_001, 20_000])
+def test_third_term_of_student_with_many_degrees_of_freedom(freedom: int) -> None:
+    """Against the probability of the tail, which a coefficient that is off by one changes more."""
+    chance = 1 - 1e-4
+    tail = float(reference.stdtr(freedom, -student_quantile(freedom, chance)))
+    assert tail == pytest.approx(1 - chance, rel=2.5e-13, abs=0)
+
+
+@pytest.mark.parametrize("chance", [1 - 1e-4, 1 - 1e-9])
+def test_third_term_of_a_large_shape(chance: float) -> None:
+    expected = float(reference.gammaincinv(1.1e10, chance))
+    assert gamma_inverse(1.1e10, chance) == pytest.approx(expected, rel=1e-14, abs=0)

@@ -766,3 +766,10 @@ def test_a_tally_counts_as_the_page_says(values: list[int], data: st.DataObject)
         tally.add(np.array(piece, np.int64))
     assert tally.histogram() == streams.histogram_body(3, values, missed=2)
     assert tally.totals() == streams.totals(3, count=len(values), missed=2)
+
+
+def test_where_samples_lie_in_the_stream_is_not_printed() -> None:
+    """Positions are the reader's own: a message about a record has no use for them."""
+    one = Samples(1, 2, 3, 4, np.zeros(1, np.int32), 77)
+    assert (one.position, one.gaps_position) == (77, 0)
+    assert "position" not in repr(one)
