@@ -446,3 +446,13 @@ def test_groups_are_looked_for_among_the_largest_hundredth_alone() -> None:
     assert found == min(expected, key=lambda one: one.lower)
     every = clustering(np.flatnonzero(values > 1500), 1500)
     assert every is not None and found is not None and every.lower < found.lower / 2
+
+
+def test_4096_excursions_are_kept() -> None:
+    """As docs/reference/statistics.md has it."""
+    found = ExcursionsBuilder()
+    found.add(np.arange(10_000, dtype=np.int64), np.arange(10_000))
+    times, values = found.largest()
+    assert sorted(values.tolist()) == list(range(10_000 - 4096, 10_000))
+    assert sorted(times.tolist()) == sorted(values.tolist())
+    assert found.above() == 10_000 - 4096 - 1
