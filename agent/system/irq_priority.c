@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +86,28 @@ int irq_priority_check(const char *list, struct message *msg)
 	return count < 0 ? count : 0;
 }
 
+/* Whether @name is as @pattern, in which `*` and `?` stand for any letters and for one. */
+static bool is_like(const char *pattern, const char *name)
+{
+	const char *star = NULL, *from = NULL;
+
+	while (*name) {
+		if (*pattern == '*') {
+			star = ++pattern;
+			from = name;
+		} else if (*pattern == '?' || *pattern == *name) {
+			pattern++;
+			name++;
+		} else if (star) {
+			pattern = star;
+			name = ++from;
+		} else {
+			return false;
+		}
+	}
+	return pattern[strspn(pattern, "*")] == '\0';
+}
+
 /*
  * kernel/irq/manage.c names them irq/NUMBER-NAME, or irq/NUMBER-s-NAME where the handler itself is
  * a thread and has another one for the rest.
@@ -101,8 +122,8 @@ static bool fits(const struct rule *rule, const char *thread)
 		return true;
 	if (strspn(rule->which, "0123456789") == strlen(rule->which))
 		return strlen(rule->which) == digits && !strncmp(rule->which, at, digits);
-	return !fnmatch(rule->which, name, 0) ||
-	       (!strncmp(name, "s-", 2) && !fnmatch(rule->which, name + 2, 0));
+	return is_like(rule->which, name) ||
+	       (!strncmp(name, "s-", 2) && is_like(rule->which, name + 2));
 }
 
 static bool of_interrupt(const char *thread)
