@@ -436,6 +436,42 @@ def test_a_waking_thread_that_waits_for_an_interrupt_waits_for_no_lock(state: in
     assert blamed == "not seen: 790.000 of 815.000 µs is not explained"
 
 
+@pytest.mark.parametrize("waker", ["ktimers/0", "irq/20-rtgauge"])
+@pytest.mark.parametrize("state", [1, 2])
+def test_a_thread_that_ran_on_until_it_waits_for_its_event(waker: str, state: int) -> None:
+    """It was still busy when it was due, and on PREEMPT_RT a thread wakes it: that of a softirq, or
+    that of a handler. Only an uninterruptible wait is for a lock that this thread held."""
+    flags = SOFTIRQ if waker.startswith("ktimers") else 0
+    events = [
+        switch(-100, 1, TARGET, 19),
+        timer(1, "entry", TARGET),
+        waking(2, TARGET, woken=WAKER, prio=98),
+        timer(3, "exit", TARGET),
+        switch(300, TARGET, 60, 49, state=state),
+        switch(500, 60, WAKER, 98),
+        *((softirq(501, "entry", WAKER),) if flags else ()),
+        waking(510, WAKER, flags),
+        *((softirq(511, "exit", WAKER),) if flags else ()),
+        switch(512, WAKER, TARGET, 19, prev_prio=98),
+    ]
+    for place, one in enumerate(events):
+        names = {
+            f"{key}_comm": waker
+            for key in ("prev", "next")
+            if one.fields.get(f"{key}_pid") == WAKER
+        }
+        events[place] = replace(one, fields={**one.fields, **names})
+    sample = Sample(DUE, DUE + 517_000, TARGET, 0, 1 << 62, 2000, threaded=True)
+    segments, rest = segments_of(sample, events)
+    assert rest == 0
+    long = [(one.kind, one.task and one.task.pid) for one in segments if one.length_ns > 20_000]
+    if state == 2:
+        assert [kind for kind, _ in long] == ["return", "lock"]
+    else:
+        assert long == [("higher-priority", TARGET), ("higher-priority", 60)]
+        assert "lock" not in {one.kind for one in segments}
+
+
 def test_a_lock_that_another_cpu_gives_back_has_no_owner() -> None:
     """The trace of this CPU does not have the wake-up. The task that ran here is not the owner."""
     events = [*path(1), switch(10, TARGET, 60, state=2), switch(500, 60, TARGET, 19)]

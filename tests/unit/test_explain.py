@@ -84,6 +84,7 @@ NAMES = (
     "get_random_u16",
     "rt_spin_unlock",
     "rt_mutex_setprio",
+    "__mutex_lock",
 )
 SETUP = {"program": "qemu", "package": "qemu"}
 
@@ -331,6 +332,62 @@ def test_a_task_that_an_interrupt_wakes_as_it_goes_to_sleep_was_not_awake() -> N
     found = cut(program.steps(), 1000, program.time, Known(), handler=False)
     assert found.segments[0].kind == "interrupts-off"
     assert "lock" not in {one.kind for one in found.segments}
+
+
+def test_a_task_that_ran_on_until_it_waits_for_its_timer_waits_for_no_lock() -> None:
+    """It was still busy when it was due. On PREEMPT_RT a thread that carries out softirqs wakes it,
+    after another one of a priority between the two."""
+    tasks, between = Known(), Task("irq/9-acpi", 12, "fifo", 50)
+    tasks._known[OTHER_TASK] = (between, 49)
+    program = Program().switch(LOW, HIGH).run("do_work", CALL)
+    program.run("asm_sysvec_apic_timer_interrupt", CALL).run("sysvec_apic_timer_interrupt", CALL)
+    program.run("try_to_wake_up", RETURN, argument=WAKER)
+    program.run("sysvec_apic_timer_interrupt", RETURN, offset=4)
+    program.run("asm_sysvec_apic_timer_interrupt", EXCEPTION_RETURN, offset=4)
+    program.run("do_work", CALL, ns=300, offset=4).run("__schedule").switch(HIGH, OTHER_TASK)
+    program.run("helper.constprop.0", ns=500).switch(OTHER_TASK, WAKER)
+    program.run("handle_softirqs", CALL, ns=40).run("try_to_wake_up", RETURN, argument=HIGH)
+    program.run("__schedule").switch(WAKER, HIGH)
+    program.run("__schedule", RETURN, offset=8).run("do_work", ns=30, offset=8)
+    found = cut(program.steps(), 1010, program.time, tasks, handler=False)
+    assert found.rest_ns == 0
+    assert [(one.kind, one.length_ns, one.task) for one in found.segments] == [
+        ("interrupt", 50, MEASURED),
+        ("higher-priority", 300, MEASURED),
+        ("switch", 10, MEASURED),
+        ("higher-priority", 500, between),
+        ("softirq", 50, TIMERS),
+        ("switch", 10, TIMERS),
+        ("switch", 10, MEASURED),
+        ("return", 30, MEASURED),
+    ]
+
+
+@pytest.mark.parametrize("ended_by", ["interrupt", "softirq", "task"])
+@pytest.mark.parametrize("lock", ["__mutex_lock", "rt_spin_lock"])
+def test_a_wait_that_no_task_ends_has_no_owner(ended_by: str, lock: str) -> None:
+    """Such as that for a semaphore, or with a time limit. The task that ran is not to blame. Only a
+    spinning lock of PREEMPT_RT is given back by a thread in a softirq."""
+    program = wake_up(Program())
+    program.run("do_work", CALL, offset=4).run(lock, CALL).switch(HIGH, LOW)
+    program.run("helper.constprop.0", CALL, ns=50_000)
+    if ended_by == "interrupt":
+        program.run("asm_sysvec_apic_timer_interrupt", CALL)
+    elif ended_by == "softirq":
+        program.run("handle_softirqs", CALL)
+    program.run("try_to_wake_up", RETURN, argument=HIGH).switch(LOW, HIGH)
+    program.run("do_work", ns=30)
+    steps = program.steps()
+    # the first wake-up, by the interrupt that was due
+    first = next(place for place, one in enumerate(steps) if one.stack[-1] == "try_to_wake_up")
+    steps[first] = steps[first]._replace(woken=HIGH & 0xFFFFFFFF)
+    found = cut(steps, 1050, program.time, Known(), handler=False).segments
+    waited = [one for one in found if one.kind == "lock" and one.length_ns >= 50_000]
+    assert [one.function for one in waited] == ["do_work"]
+    owned = ended_by == "task" or (ended_by == "softirq" and lock == "rt_spin_lock")
+    assert [one.owner for one in waited] == [ORDINARY if owned else None]
+    said = blame(found, program.time - 1050, 10)[0]
+    assert ("held by load/sched" in said) is owned
 
 
 def test_the_work_for_a_sample_is_in_proportion_to_its_blocks() -> None:

@@ -51,6 +51,9 @@ _LOCK: Final = re.compile(
     r"|__mutex_lock\w*|mutex_lock\w*|down_(?:read|write)\w*|rwsem_down_\w+|rwbase_\w+|__down\w*"
     r"|futex_wait\w*|(?:native_)?queued_spin_lock_slowpath|percpu_down_\w+"
 )
+_SPINNING: Final = re.compile(
+    r"rt_spin_lock\w*|rtlock_slow\w*|rt_(?:read|write)_lock\w*|rwbase_\w+"
+)
 _SWITCH: Final = re.compile(
     r"__schedule|schedule\w*|preempt_schedule\w*|__switch_to\w*|cpu_switch_to|finish_task_switch"
     r"|do_idle|cpu_startup_entry|irqentry_exit_cond_resched|raw_irqentry_exit_cond_resched"
@@ -346,10 +349,11 @@ def _turns(steps: Sequence[Step], target: int, index: _Index) -> tuple[_Turn, ..
             found = None
         irq = found is not None and _last(steps[found].stack, _irq) >= 0
         ran = None if found is None or irq else index.ran(task, found)
-        if ran is not None and not turns:
-            turns.append(_Turn(0, task))  # it was awake, and then waited for another task
-            break
+        # a task that waits for anything else is not ready until it is woken
         if ran is not None and _lock_at(steps[ran].stack) >= 0:
+            if not turns:
+                turns.append(_Turn(0, task))  # it was awake, and then waited for a lock
+                break
             found = None
         if found is None:
             if turns:
@@ -441,21 +445,28 @@ class _Classes:
                     self.waiting_for = ()
         elif self._away < 0:
             self._away = place
-            self.owner = self._holder(place, step.task) if self.waiting_for else 0
-            if not self.owner:
+            holder = self._holder(place, step.task) if self.waiting_for else None
+            self.owner = holder or 0
+            if holder is None:
                 self.waiting_for = ()  # it was preempted while it took or gave back a lock
 
-    def _holder(self, place: int, running: int) -> int:
+    def _holder(self, place: int, running: int) -> int | None:
         """The task that holds the lock for which the task of this turn stops running: the one that
-        wakes it again. 0: it only was preempted."""
+        wakes it again. 0: an interrupt or a softirq did, so no task is known to hold it. None: the
+        task of this turn was preempted, and does not wait."""
         if not self._turns:
             return running
         runs, woken = self._index.runs(self._ready, place), self._index.woken(self._ready, place)
         if runs is not None and (woken is None or runs <= woken):
-            return 0
-        if woken is None or _last(self._steps[woken].stack, _irq) >= 0:
+            return None
+        if woken is None:
             return running
-        return self._steps[woken].task
+        wakes = self._steps[woken].stack
+        # softirqs give back spinning locks of PREEMPT_RT, and no other lock
+        event = _last(wakes, _irq) >= 0 or (
+            _last(wakes, _soft) >= 0 and _last(self.waiting_for, _spins) < 0
+        )
+        return 0 if event else self._steps[woken].task
 
 
 def _last(stack: Sequence[str], holds: Callable[[str], bool]) -> int:
@@ -489,6 +500,11 @@ def _switches(name: str) -> bool:
 @functools.cache
 def _locks(name: str) -> bool:
     return bool(_LOCK.fullmatch(name))
+
+
+@functools.cache
+def _spins(name: str) -> bool:
+    return bool(_SPINNING.fullmatch(name))
 
 
 def _lock_at(stack: Sequence[str]) -> int:

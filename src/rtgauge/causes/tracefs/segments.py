@@ -129,8 +129,23 @@ def _waker(event: Event, sample: Sample) -> int | None:
     return None if interrupt else event.pid or None
 
 
+def _is_event(state: int, woken: Event, sample: Sample, tasks: Tasks) -> bool:
+    """Whether a wait was for an event, such as a timer, and not for a lock. ``state``: that of the
+    task as it began to wait. ``woken``: the wake-up that ended it.
+
+    On PREEMPT_RT, threads carry out softirqs and handlers. They give back locks of the kernel, for
+    which a task waits in the uninterruptible state."""
+    if _waker(woken, sample) is None:
+        return True
+    threaded = (woken.flags or 0) & SOFTIRQ or tasks.get(woken.pid or 0).name.startswith("irq/")
+    return bool(threaded) and not state & _UNINTERRUPTIBLE
+
+
 def _turns(
-    sample: Sample, events: Sequence[Event], by_task: Mapping[int, Sequence[Event]]
+    sample: Sample,
+    events: Sequence[Event],
+    by_task: Mapping[int, Sequence[Event]],
+    tasks: Tasks,
 ) -> tuple[_Turn, ...]:
     """The turns, in the order of time."""
     found: list[_Turn] = []
@@ -141,7 +156,7 @@ def _turns(
         woken = next((one for one in by_task.get(pid, ()) if one.name == _WAKING), None)
         if woken is not None and woken.time_ns >= until:
             woken = None
-        awake = woken is not None and _awake(by_task[pid][0], woken, sample, pid)
+        awake = woken is not None and _awake(by_task[pid][0], woken, sample, pid, tasks)
         if awake:
             woken = None
         if woken is None:
@@ -162,19 +177,23 @@ def _turns(
     return tuple(reversed(found))
 
 
-def _awake(first: Event, woken: Event, sample: Sample, pid: int) -> bool:
+def _awake(first: Event, woken: Event, sample: Sample, pid: int, tasks: Tasks) -> bool:
     """Whether a task was awake before its first wake-up of the sample, and then waited again.
     ``first``: its first event."""
     if first.fields.get("next_pid") == pid:
         return True
     state = first.fields.get("prev_state")
     blocked = _BLOCKED if pid == sample.pid else _UNINTERRUPTIBLE
-    waited = first.name == _SWITCH and isinstance(state, int) and bool(state & blocked)
-    return waited and _waker(woken, sample) is not None
+    if first.name != _SWITCH or not isinstance(state, int) or not state & blocked:
+        return False
+    return not _is_event(state, woken, sample, tasks)
 
 
 def _waits(
-    turns: Sequence[_Turn], sample: Sample, by_task: Mapping[int, Sequence[Event]]
+    turns: Sequence[_Turn],
+    sample: Sample,
+    by_task: Mapping[int, Sequence[Event]],
+    tasks: Tasks,
 ) -> Iterator[_Wait]:
     """When the task of a turn waited, in the order of time."""
     for turn in turns:
@@ -184,19 +203,22 @@ def _waits(
         since: int | None = None
         owner: int | None = None
         lock = False
+        slept = 0
         mine = by_task.get(turn.task, ())
         for event in mine[bisect.bisect_left(mine, turn.begin_ns, key=_time) :]:
             if event.time_ns >= turn.end_ns:
                 break
             if event.name == _WAKING:
                 owner = _waker(event, sample)
-                if since is not None and owner is None and event.pid is not None:
+                known = event.pid is not None
+                if since is not None and known and _is_event(slept, event, sample, tasks):
                     yield _Wait(since, event.time_ns, None, event=True)
                     since = None
             elif event.fields.get("prev_pid") == turn.task:
                 state = event.fields.get("prev_state")
                 if ran and isinstance(state, int) and state & _BLOCKED:
                     since, owner, lock = event.time_ns, None, bool(state & blocked)
+                    slept = state
             else:
                 ran = True
                 if since is not None and lock:
@@ -240,10 +262,10 @@ def segments_of(
     rest = max(sample.end_ns - sample.due_ns, 0)
     since_ns = woken_elsewhere(sample, events) or sample.due_ns
     by_task = _by_task(sample, events)
-    turns = _turns(sample, events, by_task)
+    turns = _turns(sample, events, by_task, tasks)
     awake = any(one.awake and one.task == sample.pid for one in turns)
     answer_ns = sample.due_ns if awake else _answer(sample, events)
-    waits, turns_at = list(_waits(turns, sample, by_task))[::-1], list(turns)[::-1]
+    waits, turns_at = list(_waits(turns, sample, by_task, tasks))[::-1], list(turns)[::-1]
     for stretch in _stretches(sample, events, tasks):
         wait = _top(waits, stretch.begin_ns)
         turn = _top(turns_at, stretch.begin_ns)
@@ -518,7 +540,7 @@ def _why(
         # the waiting task lends its own priority to the owner
         precedes = _rank(task) > _rank(ready) and not owns and wait.owner is not None
         return ("higher-priority" if precedes else "lock"), "inferred", ""
-    if target is None or ready is None or task.pid == target.pid:
+    if target is None or ready is None or ready.pid == task.pid == target.pid:
         return "return", "measured", ""
     usual = stretch.end_ns - stretch.begin_ns <= max(SWITCH_NS, sample.usual_ns)
     why = _instead(stretch, _rank(task) >= _rank(ready), usual)
