@@ -35,9 +35,11 @@ ARROWS: Mapping[str, str] = {
     # The model is data that reports read, too; the rest finds causes.
     "causes.model": "",
     "causes.blame": "causes.model",
-    "causes.tracefs": "causes.model causes.blame errors facts store stream text units",
-    "causes": "causes.model causes.blame causes.tracefs errors clock lab stream store target units"
-    " text",
+    "causes.beginnings": "stream",
+    "causes.tracefs": "causes.model causes.blame causes.beginnings errors facts store stream text"
+    " units",
+    "causes": "causes.model causes.blame causes.beginnings causes.tracefs errors clock lab"
+    " stream store target units text",
     "engine": "errors facts catalogue plan target store stream stats audit units text",
     "report.results": "causes.model causes.tracefs errors stats store stream catalogue reference"
     " units text",

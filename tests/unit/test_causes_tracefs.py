@@ -27,9 +27,11 @@ from hypothesis import strategies as st
 import report_runs
 import streams
 from counted import lines_of
+from rtgauge.causes.beginnings import how_of
 from rtgauge.causes.blame import blame
 from rtgauge.causes.model import CERTAINTIES, CLASSES, plain
-from rtgauge.causes.tracefs import kept_of
+from rtgauge.causes.tracefs import Kept, kept_of
+from rtgauge.causes.tracefs.kept import _Chosen, _Run
 from rtgauge.causes.tracefs.pages import (
     HARDIRQ,
     IRQS_OFF,
@@ -756,6 +758,41 @@ def test_from_the_records_to_the_cause(tmp_path: Path) -> None:
     assert cause.blame == "interrupts were off, task thread 9 (190.000 of 200.000 µs)"
     assert cause.cost.added_ns == 4200
     assert cause.unseen == ""
+
+
+def test_a_sample_that_an_event_began_counts_from_its_handler(tmp_path: Path) -> None:
+    """The interrupt came 150 µs after the due time, and the thread ran 100 µs after its handler."""
+    step = stored(tmp_path, [])
+    chosen = _Chosen(0, 1, 0, DUE - START, 106_000, 0, TARGET)
+    kept = Kept(added_ns=4200)
+    run = _Run(0, DUE - 300_000, sorted(path(150, 100, preempt=1), key=lambda one: one.time_ns))
+    kept.__dict__["_runs"] = {0: [run]}
+    cause = kept.cause(chosen, step, step.series[1], 2000, threaded=False, how="event")
+    assert sum(one.length_ns for one in cause.segments) + cause.rest_ns == 106_000
+    assert cause.segments[0].kind == "interrupt"
+    assert cause.blame.startswith("task t77 was not preempted")
+    assert {one.certainty for one in cause.segments} == {"inferred"}
+    assert cause.rest_ns == 2000  # after the last event of the pages that the agent kept
+    run.events[-1:] = []
+    cause = kept.cause(chosen, step, step.series[1], 2000, threaded=False, how="event")
+    assert cause.rest_ns > 90_000
+    assert cause.unseen.startswith("Its event came late")
+
+
+def test_how_a_series_begins_is_what_the_agent_says_of_it(tmp_path: Path) -> None:
+    info = stored(tmp_path, []).series[0].info
+    series = {"name": info.name, "from": "before the call"}
+    catalogue = {"measurements": [{"name": "x"}, {"name": "timer", "series": [series]}]}
+    alone = replace(info, interval_ns=0)
+    assert how_of(catalogue, "timer", info) == "event"
+    assert how_of(catalogue, "timer", alone) == "loop"
+    series["from"] = "due time"
+    assert how_of(catalogue, "timer", info) == "due"
+    assert how_of(catalogue, "timer", alone) == ""
+    others: tuple[Any, ...] = (None, {}, {"measurements": 5}, [])
+    for other in others:
+        assert how_of(other, "timer", info) == "due"
+        assert how_of(other, "timer", alone) == ""
 
 
 @pytest.mark.parametrize(

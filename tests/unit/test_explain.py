@@ -28,6 +28,7 @@ from rtgauge.causes import CLASSES, Cause, Cost, Remedy, Segment, Task, document
 from rtgauge.causes.blame import blame, main_segment
 from rtgauge.causes.cut import Step, Tasks, cut, walk
 from rtgauge.causes.explain import Explained, _blamed, _cuts, _system, explain, keep, select
+from rtgauge.causes.placing import operation, pair, tolerance_ns
 from rtgauge.causes.remedies import REMEDIES, System, remedies
 from rtgauge.causes.replay import Clock, Guest, Sample, _Replay, _start, check, replayed
 from rtgauge.causes.symbols import UNLOADED, USER, Symbols, TaskLayout
@@ -446,6 +447,115 @@ def test_a_task_that_another_wakes_meanwhile_is_not_the_measured_one() -> None:
     program.run("__schedule").switch(LOW, HIGH).run("user", offset=0x10)
     kinds = [(kind, length) for kind, length, *_ in kinds_of(program, Known())]
     assert kinds[0] == ("interrupts-off", 435 - 40)
+
+
+def handed_over() -> Program:
+    """A task gives the CPU to the measured one, by a call that an interrupt delays. It reads the
+    clock before, and the measured one after it."""
+    program = Program().run("user").run("user", offset=8).run("user", SYSCALL, offset=16)
+    program.run("entry_SYSCALL_64", CALL).run("do_work", CALL, ns=40)
+    program.run("asm_sysvec_apic_timer_interrupt", CALL).run("sysvec_apic_timer_interrupt", CALL)
+    program.run("sysvec_apic_timer_interrupt", RETURN, offset=4)
+    program.run("asm_sysvec_apic_timer_interrupt", EXCEPTION_RETURN, offset=4)
+    program.run("helper.constprop.0", RETURN, ns=200).run("do_work", CALL, offset=4)
+    program.run("__schedule", CALL).switch(LOW, HIGH).run("__schedule", RETURN, offset=4)
+    return program.run("do_work", offset=8, ns=30).run("user", offset=24, ns=20)
+
+
+def test_an_operation_is_divided_without_a_wake_up() -> None:
+    program = handed_over()
+    steps, end = program.steps(), program.time
+    found = cut(steps, 1010, end, Known(), handler=False, operation=True)
+    assert found.rest_ns == 0
+    assert [(one.kind, one.length_ns, one.task) for one in found.segments] == [
+        ("operation", 70, ORDINARY),
+        ("interrupt", 40, ORDINARY),
+        ("operation", 210, ORDINARY),
+        ("switch", 10, ORDINARY),
+        ("switch", 10, MEASURED),
+        ("return", 50, MEASURED),
+    ]
+    # one that a task carries out alone
+    alone = cut(steps[:10], 1010, steps[9].time + 10, Known(), handler=False, operation=True)
+    assert {one.kind for one in alone.segments} == {"operation", "interrupt"}
+    # another task runs in between: of a higher priority than its own, and of a lower one
+    tasks = Known()
+    for urgency, kind in ((9, "higher-priority"), (130, "preemption-off")):
+        tasks._known[OTHER_TASK] = (Task("another", 11), urgency)
+        program = Program().run("user").run("do_work", CALL).run("__schedule", CALL)
+        program.switch(LOW, OTHER_TASK).run("helper.constprop.0", ns=500)
+        program.switch(OTHER_TASK, LOW).run("do_work", ns=30)
+        whole = cut(program.steps(), 1000, program.time, tasks, handler=False, operation=True)
+        assert [one.kind for one in whole.segments if one.length_ns == 500] == [kind]
+
+
+def test_a_woken_task_that_does_not_run_yet_is_not_preempted() -> None:
+    """From its wake-up on, the operation depends on the task that ends it."""
+    program = Program().run("user").run("do_work", CALL, ns=40)
+    program.run("try_to_wake_up", RETURN, argument=HIGH).run("do_work", CALL, ns=700, offset=4)
+    program.run("__schedule").switch(LOW, HIGH).run("user", offset=8, ns=20)
+    found = cut(program.steps(), 1000, program.time, Known(), handler=False, operation=True)
+    kinds = [(one.kind, one.length_ns) for one in found.segments]
+    assert kinds[0] == ("operation", 50)
+    assert ("preemption-off", 710) in kinds
+
+
+def test_an_operation_is_found_by_its_neighbours() -> None:
+    random = np.random.default_rng(13)
+    values = [int(one) for one in random.integers(400, 600, 200)]
+    values[70] = values[90] = 5000
+    times, begins = [1_000_000], []
+    for value in values:
+        begins.append(times[-1] + int(random.integers(40, 60)))
+        if random.random() < 0.2:  # another task reads the clock
+            times.append(begins[-1] - 7)
+        times += [begins[-1], begins[-1] + value]
+    readings = np.array(times, np.int64)
+    assert operation(readings, values, 70, 2) == (begins[70], True)
+    assert operation(readings, values, 90, 2) == (begins[90], True)
+    assert operation(readings, [*values, 7777], 200, 2) is None
+    assert operation(readings[:0], values, 70, 2) is None
+    assert operation(readings[:1], values, 70, 2) is None
+    # nothing tells them apart
+    same = np.array([0, 50, 100, 150], np.int64)
+    assert operation(same, [50], 0, 2) == (0, False)
+    # a clock of 16 ns
+    rounded = readings // 16 * 16
+    off = abs(int(operation(rounded, values, 70, tolerance_ns("aarch64"))[0]) - begins[70])  # type: ignore[index]
+    assert off < 16
+    assert tolerance_ns("x86_64") < tolerance_ns("aarch64") == tolerance_ns("")
+
+
+def test_a_sample_after_its_due_time_begins_in_a_handler() -> None:
+    """An interrupt's handler reads the clock, and then the thread that it woke."""
+    program = wake_up(Program())
+    steps = program.steps()
+    handler = next(one.time for one in steps if one.stack[-1] == "sysvec_apic_timer_interrupt")
+
+    def at(time: int) -> Step | None:
+        before = [one for one in steps if one.time <= time]
+        return before[-1] if before else None
+
+    end = program.time
+    readings = np.array([handler - 60, handler, end - 60, end], np.int64)
+    length = end - handler
+    # two pairs are as long, and one of them begins in a handler
+    assert pair(readings, at, 1010, length, (2, 2000), handler=True) == (handler, end)
+    assert pair(readings[[0, 2]], at, 1010, length, (2, 2000), handler=True) == (
+        handler - 60,
+        end - 60,
+    )
+    # a device knows when it was due: its handler alone reads the clock
+    assert pair(np.array([handler + 3], np.int64), at, handler, 0, (2, 2000), handler=True) == (
+        handler + 3,
+        handler + 3,
+    )
+    assert (
+        pair(np.array([handler + 3000], np.int64), at, handler, 0, (2, 2000), handler=True) is None
+    )
+    (alone,) = readings[[1]].tolist()
+    assert pair(readings[[1]], at, alone, 0, (2, 2000), handler=False) is None
+    assert pair(readings[:0], at, handler, 5, (2, 2000), handler=True) is None
 
 
 def test_blocks_before_a_time_are_left_out_but_belong_to_the_stacks() -> None:
@@ -1051,6 +1161,52 @@ def test_segments_are_exact_only_where_stamps_gave_the_clock(
     assert bool(found.unseen) == (certainty == "inferred")
 
 
+@pytest.mark.parametrize("found", [True, False])
+@pytest.mark.parametrize("interval_ns", [0, 1000])
+def test_samples_that_do_not_begin_when_they_are_due_are_placed(
+    stored: StoredRun, monkeypatch: pytest.MonkeyPatch, interval_ns: int, found: bool
+) -> None:
+    """Operations of a loop by a first replay, and samples on a grid by the readings in their own
+    window. Without two readings as far apart nothing is explained."""
+    catalogue = {"measurements": [{"name": "timer", "series": [{"name": "latency", "from": "x"}]}]}
+    run = StoredRun(stored.path, {**stored.document, "catalogue": catalogue})
+    for series in run.steps[0].series:
+        series.info = replace(series.info, interval_ns=interval_ns, stamp_ns=5)
+    (one, *_) = select(run)
+    assert (one.how, one.raw_ns) == ("event" if interval_ns else "loop", 902 + 5)
+    program = handed_over().run("user", offset=32, ns=2000)
+    begin, end = (1010, 1010 + one.raw_ns) if found else (1010, 1500)
+    rows = [*program.rows, *((time, 0x7000, 0, 0, ANCHOR, 0) for time in (begin, end))]
+    rows.sort(key=lambda row: row[0])
+    none = np.empty(0, np.int64)
+    window = [Piece(recorded(rows), none, none, {})]
+    clock = Clock(np.array([1005], np.int64), np.array([one.due_ns], np.int64))
+    readings = np.array([begin, end], np.int64)
+    guest = Guest(
+        *(lambda number: window, clock, 0.0, KALLSYMS, b"", 6, 1.0, ((0, 10_000),), none),
+        readings=readings,
+    )
+    asked: list[int] = []
+
+    def fake(run: StoredRun, samples: Sequence[Sample], say: object) -> Any:
+        asked.append(len(samples))
+        return contextlib.nullcontext(guest)
+
+    monkeypatch.setattr("rtgauge.causes.explain.replayed", fake)
+    explained = explain(run, [one], lambda _: None)
+    (cause,) = explained.causes
+    assert asked == ([1] if interval_ns else [0, int(found)])
+    assert explained.seconds == len(asked)
+    if found:
+        assert sum(each.length_ns for each in cause.segments) == cause.latency_ns == 902
+        assert {each.certainty for each in cause.segments} == {"exact"}
+        assert cause.segments[0].kind == "operation"
+        assert not cause.unseen
+    else:
+        assert (cause.segments, cause.rest_ns) == ((), 902)
+        assert "two readings" in cause.unseen
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -1090,7 +1246,7 @@ def test_a_run_of_histograms_alone_is_refused(stored: StoredRun) -> None:
         select(stored)
     for series in stored.steps[0].series:
         series.info = replace(series.info, interval_ns=0)
-    with pytest.raises(UsageError, match="no series of latencies"):
+    with pytest.raises(UsageError, match="no series of durations"):
         select(stored)
 
 

@@ -91,6 +91,7 @@ def _sentence(main: Segment) -> str:
         "preemption-off": f"task {task} was not preempted{where}",
         "higher-priority": f"a task of higher or equal priority ran: {task} {rank}".rstrip(),
         "lock": f"waited for a lock{f' in {main.function}' if main.function else ''}{owner}",
+        "operation": f"the operation itself took as long{where}",
         "switch": f"the switch of tasks itself{where}",
         "return": f"the return to the task{where}",
     }.get(main.kind, CLASSES[main.kind])

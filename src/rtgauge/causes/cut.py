@@ -34,7 +34,7 @@ from rtgauge.lab.recorder import (
     TO,
 )
 
-__all__ = ["Cut", "Step", "Tasks", "cut", "walk"]
+__all__ = ["Cut", "Step", "Tasks", "cut", "in_interrupt", "walk"]
 
 STACK_MAX: Final = 24
 FUNCTIONS_MAX: Final = 8
@@ -232,16 +232,30 @@ class Tasks:
         return found[1] if found else REALTIME + 20
 
 
-def cut(steps: Iterable[Step], due: int, stamp: int, tasks: Tasks, *, handler: bool) -> Cut:
+def in_interrupt(step: Step) -> bool:
+    """Whether a block belongs to an interrupt, with its softirqs."""
+    return _last(step.stack, _irq) >= 0
+
+
+def cut(
+    steps: Iterable[Step],
+    due: int,
+    stamp: int,
+    tasks: Tasks,
+    *,
+    handler: bool,
+    operation: bool = False,
+) -> Cut:
     """The segments from ``due`` to ``stamp``, both in the recorder's time.
 
     ``handler``: the stamp was taken in an interrupt handler, else by the task that ran there.
+    ``operation``: a task began the sample, by a reading of the clock, else it waited for it.
     """
     inside = [one for one in steps if one.time + one.length_ns > due and one.time < stamp]
     if not inside:
         return Cut((), stamp - due)
     target = 0 if handler else inside[-1].task
-    classes = _Classes(tasks, target, inside)
+    classes = _Classes(tasks, target, inside, inside[0].task if operation else 0)
     parts: list[_Part] = []
     covered = 0
     for place, one in enumerate(inside):
@@ -371,9 +385,11 @@ def _turns(steps: Sequence[Step], target: int, index: _Index) -> tuple[_Turn, ..
 class _Classes:
     """The class of one block after the other."""
 
-    def __init__(self, tasks: Tasks, target: int, steps: Sequence[Step]) -> None:
+    def __init__(self, tasks: Tasks, target: int, steps: Sequence[Step], begins: int) -> None:
         self._tasks = tasks
         self._target = target
+        self._begins = begins
+        """The task that begins the operation that the sample times. 0: it waits for an event."""
         self._steps = steps
         self._index = _Index(steps)
         self._turns = _turns(steps, target, self._index)
@@ -406,22 +422,41 @@ class _Classes:
         if max(interrupt, softirq) > switch and not others:
             kind = "interrupt" if interrupt > softirq else "softirq"
             return kind, _handler(stack, max(interrupt, softirq))
+        found = self._operation(step.task, switch >= 0) if not self.waiting_for else ""
+        return (found, "") if found else self._waited(step, switch >= 0)
+
+    def _waited(self, step: Step, switch: bool) -> tuple[str, str]:
+        """The class of a block in which the task of the present turn does not get on."""
+        own, urgency = step.task == self._ready, self._tasks.urgency
         if not self._ready:
             return "interrupts-off", ""
-        urgency = self._tasks.urgency
         if self.waiting_for and not (
             # the waiting task lends its own priority to the owner
             step.task not in (self._ready, self.owner) and urgency(step.task) < urgency(self._ready)
         ):
             return "lock", _wanting(self.waiting_for)
         if own and step.task == self._target:
-            return ("switch" if switch >= 0 else "return"), ""
-        if switch >= 0:
+            return ("switch" if switch else "return"), ""
+        if switch:
             return "switch", ""
         waits = self._target if own else self._ready
         if urgency(step.task) <= urgency(waits):
             return "higher-priority", ""
         return "preemption-off", ""
+
+    def _operation(self, task: int, switch: bool) -> str:
+        """The class of a block of an operation. Empty: as of a sample that waits for an event."""
+        woken = self._ready == self._target != self._begins
+        if self._begins and task == self._begins and not woken:
+            return "switch" if switch else "operation"
+        if self._ready or not self._begins:
+            return ""
+        if switch:
+            return "switch"
+        if task == self._target:
+            return "return"
+        urgency = self._tasks.urgency
+        return "higher-priority" if urgency(task) <= urgency(self._begins) else "preemption-off"
 
     def _follow(self, place: int, step: Step, interrupt: bool) -> None:
         """Whose turn it is, and whether that task waits for a lock."""
@@ -429,7 +464,8 @@ class _Classes:
         while self._turn + 1 < len(self._turns) and self._turns[self._turn + 1].place <= place:
             self._turn += 1
         ready = self._turns[self._turn].task if self._turn >= 0 else 0
-        if not self._turns and (self._ready or (bool(stack) and stack[-1] == _WAKES)):
+        wakes = bool(stack) and stack[-1] == _WAKES
+        if not self._turns and not self._begins and (self._ready or wakes):
             ready = self._target  # it is not known which task was woken
         if ready != self._ready:
             self._ready, self._away, self.waiting_for = ready, -1, ()

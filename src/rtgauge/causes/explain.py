@@ -13,24 +13,46 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from rtgauge.causes.beginnings import DUE, EVENT, LOOP, how_of
 from rtgauge.causes.blame import blame, microseconds
-from rtgauge.causes.cut import Cut, Step, Tasks, cut, walk
+from rtgauge.causes.cut import Cut, Step, Tasks, cut, in_interrupt, walk
 from rtgauge.causes.model import Cause, Cost, causes_of, document_of
+from rtgauge.causes.placing import operation, pair, tolerance_ns
 from rtgauge.causes.remedies import System, remedies
-from rtgauge.causes.replay import Guest, Sample, arrays, check, due_of, orderly, replayed
-from rtgauge.causes.symbols import Symbols, TaskLayout
+from rtgauge.causes.replay import (
+    LATE_NS,
+    NEAR_NS,
+    Guest,
+    Sample,
+    arrays,
+    check,
+    due_of,
+    orderly,
+    replayed,
+)
+from rtgauge.causes.symbols import KERNEL, Symbols, TaskLayout
 from rtgauge.causes.tracefs import kept_of
 from rtgauge.errors import StoreError, UsageError
-from rtgauge.lab.recorder import Piece
+from rtgauge.lab.recorder import ANCHOR, Piece
 from rtgauge.store import StoredRun, StoredSeries, StoredStep
 
 __all__ = ["SAMPLES_MAX", "Explained", "explain", "keep", "select", "traced"]
 
 #: Samples that one replay explains.
 SAMPLES_MAX: Final = 400
+# After the beginning of the last test loop, the time in which its operations are looked for.
+_LAST: Final = 250_000_000
 _SHIFTED: Final = (
     "The replay's clock is known only to some µs, because no sample in user context was taken "
     "about that time. All segments may be shifted by as much. Add user context to the run"
+)
+_ANOTHER: Final = (
+    "Several operations of this test loop took as long. The segments are those of one of them"
+)
+_UNPLACED: Final = (
+    "No two readings of the clock in the replay are as far apart as the sample is long, so its"
+    " beginning is not known. It is not the difference of two readings of a program, or its event"
+    f" came more than {microseconds(LATE_NS)} after it was due"
 )
 #: Options with a value that a remedy does not repeat.
 _NOT_REPEATED: Final = ("--disturb-module", "--explain-above")
@@ -55,6 +77,7 @@ class _Series:
 
     step: StoredStep
     series: StoredSeries
+    how: str
 
     @property
     def context(self) -> str:
@@ -72,16 +95,24 @@ class _Series:
             since,
             start + since,
             int(rows[place, 2]),
+            self.how,
+            self.series.info.stamp_ns or 0,
+            tolerance_ns(header.machine) if header is not None else 0,
         )
 
 
 def _explainable(run: StoredRun) -> Iterator[_Series]:
-    """The series of samples that were due at a time of their own and have a stamp."""
-    for step in run.steps:
-        for series in step.series if step.header is not None else ():
-            info = series.info
-            if info.companion is None and info.interval_ns and info.unit == "ns":
-                yield _Series(step, series)
+    """The series of durations in ns. If some of them have due times, only these."""
+    catalogue = run.document.get("catalogue")
+    found = [
+        _Series(step, series, how)
+        for step in run.steps
+        for series in (step.series if step.header is not None else ())
+        if series.info.companion is None and series.info.unit == "ns"
+        if (how := how_of(catalogue, step.document.get("measurement"), series.info))
+    ]
+    timed = [one for one in found if one.how != LOOP]
+    return iter(timed or found)
 
 
 def select(
@@ -101,8 +132,8 @@ def select(
     candidates = list(_explainable(run))
     if not candidates:
         raise UsageError(
-            f"run {run.id} has no series of latencies with due times, so nothing can be explained",
-            "explain a run of 'timer', or of another measurement with an interval",
+            f"run {run.id} has no series of durations, so nothing can be explained",
+            "explain a run of 'timer', or of another measurement whose samples are times",
         )
     if all(not each.series.count for each in candidates):
         raise UsageError(
@@ -148,22 +179,59 @@ def _nothing(
 def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None]) -> Explained:
     """The causes of these samples. Raises TargetError, StoreError, UsageError."""
     medians = _medians(run)
-    with replayed(run, samples, say) as guest:
-        causes = {
-            one: _blamed(
-                _cause(one, found, guest.knows(one.due_ns)),
+    seconds = 0.0
+    if any(one.how == LOOP for one in samples):
+        say("a first replay finds when the operations began …")
+        with replayed(run, (), say) as guest:
+            samples = [_operation(one, run, guest) for one in samples]
+            seconds = guest.seconds
+    placed = [one for one in samples if one.how != LOOP or one.at is not None]
+    with replayed(run, placed, say) as guest:
+        cuts = dict(_cuts(placed, guest))
+        seconds += guest.seconds
+        causes = [
+            _blamed(
+                _cause(one, cuts.get(one), guest.knows(one.due_ns)),
                 medians[one.step, one.series],
                 _system(run, one.step),
             )
-            for one, found in _cuts(samples, guest)
-        }
-    return Explained(tuple(causes[one] for one in samples), guest.samples, guest.seconds)
+            for one in samples
+        ]
+    return Explained(tuple(causes), guest.samples, seconds)
 
 
-def _cause(one: Sample, found: Cut, known: bool) -> Cause:
+def _operation(one: Sample, run: StoredRun, guest: Guest) -> Sample:
+    """The sample with the time at which it began, if it is one of a test loop."""
+    if one.how != LOOP:
+        return one
+    step = next(each for each in run.steps if each.number == one.step)
+    series = next(each for each in step.series if each.info.series == one.series)
+    rows = arrays(series)
+    began = int(rows[rows[:, 0] == one.index, 1][0])
+    loop, later = rows[rows[:, 1] == began], rows[rows[:, 1] > began, 1]
+    lasts = int(later.min()) - began if len(later) else _LAST
+    begin = guest.clock.time(one.due_ns) - NEAR_NS
+    until = guest.clock.time(one.due_ns + lasts)
+    inside = guest.readings[np.searchsorted(guest.readings, begin) :]
+    found = operation(
+        inside[: np.searchsorted(inside, until + NEAR_NS)],
+        (loop[:, 2] + one.stamp_ns).tolist(),
+        int(np.flatnonzero(loop[:, 0] == one.index)[0]),
+        one.tolerance_ns,
+    )
+    return one if found is None else replace(one, at=found[0], only=found[1])
+
+
+def _cause(one: Sample, found: Cut | None, known: bool) -> Cause:
     """The cause of a sample. ``known``: the guest's clock is exact then."""
+    if found is None or (one.how == EVENT and not found.segments):
+        found, unseen = Cut((), one.latency_ns), _UNPLACED
+    elif one.how == DUE:
+        unseen = "" if known else _SHIFTED
+    else:
+        unseen = "" if one.only else _ANOTHER
     segments = found.segments
-    if not known:
+    if unseen:
         segments = tuple(replace(each, certainty="inferred") for each in segments)
     return Cause(
         one.step,
@@ -177,7 +245,7 @@ def _cause(one: Sample, found: Cut, known: bool) -> Cause:
         "replay",
         "",
         _COST,
-        "" if known else _SHIFTED,
+        unseen,
     )
 
 
@@ -186,9 +254,9 @@ def _cuts(samples: Sequence[Sample], guest: Guest) -> Iterator[tuple[Sample, Cut
     at a time."""
     symbols, layout = Symbols(guest.symbols), TaskLayout(guest.types)
     inside: dict[int, list[tuple[int, int, Sample]]] = {}
-    for one in sorted(samples, key=lambda one: one.due_ns):
-        due = guest.clock.time(one.due_ns)
-        stamp = due + one.latency_ns
+    for one in samples:
+        due = guest.clock.time(one.due_ns) if one.at is None else one.at
+        stamp = due + one.raw_ns
         number = bisect.bisect(guest.covered, due, key=lambda window: window[0]) - 1
         if number < 0 or stamp > guest.covered[number][1]:
             raise StoreError(
@@ -199,22 +267,75 @@ def _cuts(samples: Sequence[Sample], guest: Guest) -> Iterator[tuple[Sample, Cut
         inside.setdefault(number, []).append((due, stamp, one))
     for number, wanted in inside.items():
         tasks = Tasks(layout)
-        steps = walk(_records(guest.window(number), tasks), symbols, wanted[0][0])
+        wanted.sort(key=lambda each: each[:2])
+        readings: list[tuple[int, int]] = []
+        steps = walk(
+            _records(guest.window(number), tasks, readings), symbols, wanted[0][0] - NEAR_NS
+        )
         held: deque[Step] = deque()
         for due, stamp, one in wanted:
-            while held and held[0].time + held[0].length_ns <= due:
+            while held and held[0].time + held[0].length_ns <= due - NEAR_NS:
                 held.popleft()
-            while not held or held[-1].time < stamp:
+            while not held or held[-1].time < stamp + (LATE_NS if one.how == EVENT else 0):
                 step = next(steps, None)
                 if step is None:
                     break
                 held.append(step)
-            yield one, cut(held, due, stamp, tasks, handler=one.context == "irq")
+            if one.how == EVENT:
+                yield one, _event(one, due, held, readings, tasks)
+            else:
+                yield one, _net(one, due, stamp, held, tasks)
 
 
-def _records(pieces: Iterable[Piece], tasks: Tasks) -> Iterator[NDArray[np.void]]:
+def _net(one: Sample, due: int, stamp: int, steps: Sequence[Step], tasks: Tasks) -> Cut:
+    """The segments of a sample, without the cost of a time stamp at its end."""
+    handler = one.how == DUE and one.context == "irq"
+    return cut(
+        *(steps, due, stamp - one.stamp_ns, tasks), handler=handler, operation=one.how == LOOP
+    )
+
+
+def _event(
+    one: Sample, due: int, held: Iterable[Step], readings: Sequence[tuple[int, int]], tasks: Tasks
+) -> Cut:
+    """The segments of a sample that began with an event after its due time. Empty if its two
+    readings of the clock are not among those of the replay."""
+    steps = list(held)
+    times = [each.time for each in steps]
+
+    def at(time: int) -> Step | None:
+        place = bisect.bisect(times, time) - 1
+        return steps[place] if place >= 0 else None
+
+    known = [
+        time
+        for time, address in readings
+        if address < KERNEL or ((step := at(time)) and any(map(_reads_clock, step.stack)))
+    ]
+    limits = (one.tolerance_ns, NEAR_NS)
+    numbers, only = np.array(known, np.int64), one.context == "irq"
+    found = pair(numbers, at, due, one.raw_ns, limits, handler=only)
+    if found is None:
+        return Cut((), one.latency_ns)
+    first, last = map(at, found)
+    begin, end = found[1] - one.raw_ns, found[1] - one.stamp_ns
+    handler = last is not None and in_interrupt(last)
+    begun = first is not None and not in_interrupt(first) and not handler
+    return cut(steps, begin, end, tasks, handler=handler, operation=begun)
+
+
+def _reads_clock(function: str) -> bool:
+    return function.startswith("ktime_get")
+
+
+def _records(
+    pieces: Iterable[Piece], tasks: Tasks, readings: list[tuple[int, int]]
+) -> Iterator[NDArray[np.void]]:
+    """The records of a window. Adds its tasks, and each reading of the clock with its address."""
     for piece in pieces:
         tasks.add(piece.tasks)
+        read = piece.records[piece.records["kind"] == ANCHOR]
+        readings += zip(read["ns"].tolist(), read["address"].tolist(), strict=True)
         yield piece.records
 
 
@@ -281,7 +402,7 @@ def traced(
     causes = [
         _blamed(one, medians.get((step.number, one.series), 0.0), _system(run, step.number))
         for step, found in kept
-        for one in found.causes(step, {})
+        for one in found.causes(step, {}, run.document.get("catalogue"))
     ]
     if not causes:
         lost = [one for _, found in kept for one in found.lost]

@@ -42,6 +42,7 @@ CLASSES: Final[Mapping[str, str]] = MappingProxyType(
         "preemption-off": "not preempted",
         "higher-priority": "higher-priority task",
         "lock": "waiting for a lock",
+        "operation": "the operation itself",
         "switch": "task switch",
         "return": "return to the task",
     }
@@ -114,7 +115,7 @@ class Cause:
     context: str
     index: int
     due_ns: int
-    """Since the step began."""
+    """Since the step began: the due time, or the beginning of the test loop of an operation."""
     latency_ns: int
     segments: tuple[Segment, ...]
     rest_ns: int

@@ -14,13 +14,14 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtgauge.causes.beginnings import DUE, EVENT, how_of
 from rtgauge.errors import StoreError, TargetError, UsageError
 from rtgauge.lab.machine import Answer, Machine, found_program, working_folder
 from rtgauge.lab.names import names
@@ -28,8 +29,21 @@ from rtgauge.lab.recorder import Piece, Recording, plugin, require_plugins
 from rtgauge.store import StoredRun, StoredSeries, StoredStep
 from rtgauge.target.lab import LabTarget
 
-__all__ = ["Clock", "Guest", "Sample", "arrays", "check", "due_of", "orderly", "replayed"]
+__all__ = [
+    "LATE_NS",
+    "NEAR_NS",
+    "Clock",
+    "Guest",
+    "Sample",
+    "arrays",
+    "check",
+    "due_of",
+    "orderly",
+    "replayed",
+]
 
+# By how much an event may come after its due time.
+LATE_NS: Final = 500_000
 # Before a sample is due: calls that are still open belong to its stacks.
 BEFORE_NS: Final = 300_000
 AFTER_NS: Final = 5_000
@@ -57,9 +71,24 @@ class Sample:
     context: str
     index: int
     since_ns: int
-    """When it was due, since the step began."""
+    """When it was due, since the step began. The beginning of its test loop, if it has one."""
     due_ns: int
     latency_ns: int
+    how: str = DUE
+    """How it began: ``DUE``, ``EVENT`` or ``LOOP``."""
+    stamp_ns: int = 0
+    """The cost of a time stamp that was subtracted from it."""
+    tolerance_ns: int = 0
+    """By how much the difference of two readings of its clock may be off."""
+    at: int | None = None
+    """When it began in the recorder's time, if an earlier replay gave that."""
+    only: bool = True
+    """No other operation of its loop took as long."""
+
+    @property
+    def raw_ns(self) -> int:
+        """Between its two readings of the clock."""
+        return self.latency_ns + self.stamp_ns
 
 
 @dataclass(frozen=True)
@@ -121,6 +150,8 @@ class Guest:
     """The windows that were recorded."""
     stamps: Int64s
     """Moments of the guest's clock, ascending, at which a read of the counter gave the time."""
+    readings: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    """When user space read the counter, ascending, in the recorder's time."""
 
     def knows(self, clock: int) -> bool:
         """Whether the recorder's time of a moment of the guest's clock comes from reads of the
@@ -236,6 +267,16 @@ def _start(machine: Machine, recording: Recording) -> None:
         ) from None
 
 
+def _window(one: Sample, line: Line) -> tuple[int, int]:
+    """What to record for a sample, in the recorder's time."""
+    if one.at is not None:
+        return max(one.at - BEFORE_NS, 0), one.at + one.raw_ns + AFTER_NS
+    late = LATE_NS if one.how == EVENT else 0
+    begin = int(line.time(one.due_ns)) - BEFORE_NS - MARGIN_NS
+    end = int(line.time(one.due_ns + one.raw_ns)) + late + AFTER_NS + MARGIN_NS
+    return max(begin, 0), end
+
+
 class _Replay:
     """A replay in progress."""
 
@@ -243,6 +284,7 @@ class _Replay:
         self, run: StoredRun, wanted: Sequence[Sample], folder: Path, recording: Recording
     ) -> None:
         self._run = run
+        self._catalogue = run.document.get("catalogue")
         self._wanted = wanted
         self._folder = folder
         self._recording = recording
@@ -306,11 +348,7 @@ class _Replay:
             return []
         line = self.line()
         found: list[tuple[int, int]] = []
-        for one in sorted(self._wanted, key=lambda one: one.due_ns):
-            if one.step != step:
-                continue
-            begin = max(int(line.time(one.due_ns)) - BEFORE_NS - MARGIN_NS, 0)
-            end = int(line.time(one.due_ns + one.latency_ns)) + AFTER_NS + MARGIN_NS
+        for begin, end in sorted(_window(one, line) for one in self._wanted if one.step == step):
             if found and begin <= found[-1][1]:
                 found[-1] = (found[-1][0], max(end, found[-1][1]))
             else:
@@ -359,7 +397,8 @@ class _Replay:
         clock, error, stamps = self._exact()
         windows = tuple(self._recording.windows())
         return Guest(
-            self._recording.window, clock, error, symbols, types, samples, seconds, windows, stamps
+            *(self._recording.window, clock, error, symbols, types, samples, seconds, windows),
+            *(stamps, np.concatenate(self._anchors)),
         )
 
     def _exact(self) -> tuple[Clock, float, Int64s]:
@@ -396,7 +435,9 @@ class _Replay:
             if step.header is None:
                 continue
             for series in step.series:
-                if series.info.companion is None and series.info.context == "user":
+                how = how_of(self._catalogue, step.document.get("measurement"), series.info)
+                timed = series.info.companion is None and how == DUE
+                if timed and series.info.context == "user":
                     rows = arrays(series)
                     yield from (step.header.start_ns + due_of(series) + rows[:, 2]).tolist()
 

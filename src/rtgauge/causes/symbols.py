@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rtgauge.causes.model import Task
 
-__all__ = ["UNLOADED", "USER", "Symbols", "TaskLayout"]
+__all__ = ["KERNEL", "UNLOADED", "USER", "Symbols", "TaskLayout"]
 
 USER: Final = "user space"
 UNLOADED: Final = "an unloaded module"

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import text
+from rtgauge.causes.beginnings import DUE, EVENT, how_of
 from rtgauge.causes.blame import blame, ordinary
 from rtgauge.causes.model import Cause, Cost, Segment
 from rtgauge.causes.tracefs.pages import (
@@ -23,7 +24,7 @@ from rtgauge.causes.tracefs.pages import (
     read_layout,
     read_page,
 )
-from rtgauge.causes.tracefs.segments import Sample, segments_of, woken_elsewhere
+from rtgauge.causes.tracefs.segments import Sample, begun_at, segments_of, woken_elsewhere
 from rtgauge.facts.interpret import realtime_model
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ SEGMENTS_LEAST: Final = 500
 SEGMENT_BYTES: Final = 32
 """A step has as many segments as its pages have times this number of bytes, and at least as many as
 ``SEGMENTS_LEAST``: a few bytes of a target would fill the memory otherwise."""
+LATE_NS: Final = 500_000
+"""By how much an event may come after its due time."""
+AFTER_NS: Final = 20_000
+"""Up to this after a sample the agent keeps all pages."""
 LARGEST_LIMIT: Final = 64
 """Number of series of which the largest sample is explained."""
 _LATE = (
@@ -57,6 +62,8 @@ _ELSEWHERE = (
     " of a CPU with nohz_full may expire on another one."
 )
 _WAITED = "No event shows what the thread was waiting for during the remaining time."
+_MUCH = "There were too many events at its end to keep."
+_LATER = "Its event came late, and the agent did not keep the trace up to its end."
 _MANY = "The trace has more events than rtgauge reads."
 
 
@@ -220,10 +227,17 @@ class Kept:
         return {cpu: list(_with_gaps(runs)) for cpu, runs in found.items()}
 
     def cause(
-        self, one: _Chosen, step: StoredStep, series: StoredSeries, usual_ns: int, *, threaded: bool
+        self,
+        one: _Chosen,
+        step: StoredStep,
+        series: StoredSeries,
+        usual_ns: int,
+        *,
+        threaded: bool,
+        how: str = DUE,
     ) -> Cause:
         """Where the time of a chosen sample went. ``usual_ns``: the median of its series.
-        ``threaded``: softirqs run in threads only."""
+        ``threaded``: softirqs run in threads only. ``how``: how the sample began."""
         start_ns = step.header.start_ns if step.header else 0
         due_ns = one.due_ns + _offset(series, one.index)
         begin = start_ns + due_ns
@@ -235,20 +249,28 @@ class Kept:
             cut = self._cut or self._looks >= LOOKS_LIMIT
             unseen = self._errors.get(one.snapshot, "") or (_MANY if cut else _LATE)
         else:
-            until = self._until(run, one, end)
+            until, ended = self._until(run, one, end), _MUCH
             sample = Sample(begin, end, one.thread, run.begin_ns, until, usual_ns, threaded)
+            if how == EVENT and one.thread:
+                late = begun_at(replace(sample, end_ns=end + LATE_NS), run.events) - begin
+                begin, end = begin + late, end + late
+                until = self._until(run, one, end)
+                if late > AFTER_NS:  # the agent kept the pages as if it had begun when it was due
+                    until, ended = min(until, max(run.end_ns, end - late + AFTER_NS)), _LATER
+                sample = replace(sample, due_ns=begin, end_ns=end, until_ns=until)
             room = max(SEGMENTS_LEAST, self._bytes // SEGMENT_BYTES) - self._segments
             segments, rest = segments_of(sample, run.events, room)
             self._looks += len(run.events)
             self._segments += len(segments)
-            if len(segments) == room:
+            full = len(segments) == room
+            if how == EVENT:
+                segments = tuple(replace(each, certainty="inferred") for each in segments)
+            if full:
                 unseen = _MANY
             elif run.begin_ns > begin:
                 unseen = self._errors.get(one.snapshot, _LATE)
             elif until < end:
-                unseen = self._errors.get(
-                    one.snapshot, "There were too many events at its end to keep."
-                )
+                unseen = self._errors.get(one.snapshot, ended)
             elif woken_elsewhere(sample, run.events):
                 unseen = _ELSEWHERE
             elif rest:
@@ -314,16 +336,19 @@ class Kept:
             " of 101 wake-ups before the run)"
         )
 
-    def causes(self, step: StoredStep, usual_ns: Mapping[int, float | None]) -> Iterator[Cause]:
+    def causes(
+        self, step: StoredStep, usual_ns: Mapping[int, float | None], catalogue: Any = None
+    ) -> Iterator[Cause]:
         """The causes of the chosen samples, in the order of time. ``usual_ns``: series -> its
-        median."""
+        median. ``catalogue``: that of the run."""
         known = {series.info.series: series for series in step.series}
         threaded = realtime_model(step.facts) == "preempt_rt"
         for one in self.samples:
             series = known.get(one.series)
             if series is not None:
                 usual = int(usual_ns.get(one.series) or 0)
-                cause = self.cause(one, step, series, usual, threaded=threaded)
+                how = how_of(catalogue, step.document.get("measurement"), series.info)
+                cause = self.cause(one, step, series, usual, threaded=threaded, how=how)
                 outside = "" if ordinary(one.value, usual) else _outside(step, one.cpu, cause)
                 yield replace(cause, unseen=f"{cause.unseen} {outside}".strip())
 

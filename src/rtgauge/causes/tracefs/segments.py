@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeVar
 from rtgauge.causes.model import Segment, Task
 from rtgauge.causes.tracefs.pages import HARDIRQ, SOFTIRQ, Event
 
-__all__ = ["Sample", "Tasks", "segments_of", "woken_elsewhere"]
+__all__ = ["Sample", "Tasks", "begun_at", "segments_of", "woken_elsewhere"]
 
 DELIVERY_NS: Final = 3_000
 """Up to this, the time from the due moment to the handler is that of the interrupt's delivery."""
@@ -264,7 +264,7 @@ def segments_of(
     by_task = _by_task(sample, events)
     turns = _turns(sample, events, by_task, tasks)
     awake = any(one.awake and one.task == sample.pid for one in turns)
-    answer_ns = sample.due_ns if awake else _answer(sample, events)
+    answer_ns = sample.due_ns if awake else begun_at(sample, events)
     waits, turns_at = list(_waits(turns, sample, by_task, tasks))[::-1], list(turns)[::-1]
     for stretch in _stretches(sample, events, tasks):
         wait = _top(waits, stretch.begin_ns)
@@ -324,7 +324,7 @@ def _is_interrupt(system: str, name: str) -> bool:
     return system in ("irq", "irq_vectors", "ipi") and not name.startswith("softirq")
 
 
-def _answer(sample: Sample, events: Sequence[Event]) -> int:
+def begun_at(sample: Sample, events: Sequence[Event]) -> int:
     """When the CPU took the interrupt that was due: the beginning of the handler that woke the
     thread, or in which the stamp was taken, if there is one, else of the first handler."""
     begun = first = None

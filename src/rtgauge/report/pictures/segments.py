@@ -32,7 +32,7 @@ _LEAST: Final = 0.8
 
 
 def gantt(cause: Mapping[str, Any]) -> str:
-    """The figure of a cause of the results model: time from the due moment to the stamp."""
+    """The figure of a cause of the results model: time from the beginning to the stamp."""
     segments: Sequence[Mapping[str, Any]] = cause["segments"]
     kinds = [kind for kind in CLASSES if any(one["kind"] == kind for one in segments)]
     height = 44.0 + ROW * max(len(kinds), 1)
@@ -40,7 +40,7 @@ def gantt(cause: Mapping[str, Any]) -> str:
     end = max(cause["latency_ns"] / divisor, 1e-3)
     plot = Plot(FULL, height, scales.linear(0, end), scales.linear(0, max(len(kinds), 1)))
     plot.left = NAMES
-    plot.across(plot.x.ticks(9), f"time since the sample was due ({unit})")
+    plot.across(plot.x.ticks(9), f"time since the sample began ({unit})")
     for row, kind in enumerate(kinds):
         top = plot.top + (plot.bottom - plot.top) * row / len(kinds)
         bottom = plot.top + (plot.bottom - plot.top) * (row + 1) / len(kinds)

@@ -173,7 +173,7 @@ def _run(
             series.append(one)
             places.append(key)
             usual[stored.info.series] = one["percentiles"].get("50")
-        traced += [plain(one) for one in kept.causes(step, usual)]
+        traced += [plain(one) for one in kept.causes(step, usual, source.get("catalogue"))]
         tables.extend(_table(step, table) for table in step.tables)
         tests.extend(_test(step, test, limitations, target) for test in step.verdicts)
     findings = [
