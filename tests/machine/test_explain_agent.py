@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -203,3 +204,27 @@ def test_a_kernel_that_is_locked_down_is_named(
     assert lost.part == "lost"
     assert reason in str(lost.fields["reason"])
     assert remedy in str(lost.fields["remedy"])
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user"
+)
+def test_a_user_who_is_not_root_gets_the_remedy() -> None:
+    """The run is complete without a trace."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # that of the tests is root's alone
+        place = Path(name)
+        place.chmod(0o777)
+        agent = shutil.copy(find_agent(), place)
+        path = place / "stream.cbor"
+        words = [str(agent), "run", "timer", "--samples", "50", "--explain", "--output", str(path)]
+        subprocess.run(
+            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words],
+            stdout=subprocess.PIPE, check=True, timeout=60,
+            env={**os.environ, "RTGAUGE_STATE": str(place / "state"), "HOME": name},
+        )  # fmt: skip
+        stream = read(path)
+    (lost,) = (one for one in stream.records if isinstance(one, Trace))
+    assert lost.part == "lost"
+    assert "run as root" in str(lost.fields["remedy"])
+    assert stream.trailer is not None
+    assert stream.trailer.state == "complete"

@@ -1275,10 +1275,14 @@ def test_an_image_that_is_gone_or_changed_is_refused(
     )
     found = images.stored_image(facts)
     assert (found.kernel, found.initramfs) == (kernel, archive)
-    archive.write_bytes(b"another")
-    with pytest.raises(TargetError, match="was changed") as error:
-        images.stored_image(facts)
-    assert "measure again" in error.value.remedy
+    for path, name in ((archive, "initramfs"), (kernel, "kernel")):
+        content = path.read_bytes()
+        path.write_bytes(b"another")
+        with pytest.raises(TargetError, match=f"{name} .* was changed") as error:
+            images.stored_image(facts)
+        assert "measure again" in error.value.remedy
+        path.write_bytes(content)
+    assert images.stored_image(facts) == found
 
 
 def test_a_machine_without_qemu_gets_a_remedy(
