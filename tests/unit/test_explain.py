@@ -1491,6 +1491,26 @@ def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:
     assert "2 of 2 in user context" in text
     assert "--try preempt=full" in text
     assert not list(causes_sections(explained_run()))
+    (section,) = causes_sections(explained_run(replace(BLAMED, unseen="It was not kept.")))
+    assert "It was not kept.\n" in "".join(markdown.render(Document("x", "", (section,))))
+
+
+def test_the_worst_sample_of_each_series_is_printed(
+    stored: StoredRun, tmp_path: Path, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as acquire and release, which have one context."""
+    for series in (two := stored.steps[0].series):
+        series.info = replace(series.info, name=f"series {series.info.series}")
+    monkeypatch.setattr("rtgauge.cli.explain.find_run", lambda *_: stored)
+    one = cause(segment("switch", 95_000, "__schedule"))
+    other = replace(one, series=0, latency_ns=500, segments=(), rest_ns=500)
+    found = Explained((one, replace(one, index=7), other), 6, 1.0)
+    monkeypatch.setattr("rtgauge.causes.explain.explain", lambda *_: found)
+    done = rtgauge("explain", "last", "--store", str(tmp_path / "store"))
+    assert done.code == 0, done.err
+    titles = [text for text in done.out.splitlines() if "user context, sample" in text]
+    assert [text.split(",")[0] for text in titles] == ["timer series 2", "timer series 0"]
+    assert len(two) == 4
 
 
 def test_the_picture_has_a_bar_for_each_segment_and_no_markup_of_a_target() -> None:
@@ -1539,3 +1559,7 @@ def test_a_trace_for_perfetto_has_every_segment_once() -> None:
     names = {one["args"]["name"] for one in document["traceEvents"] if one["ph"] == "M"}
     assert "load/sched (7)" in names
     json.dumps(document)
+    held = segment("lock", 7, "", owner=TIMERS)
+    (_, _, span) = trace([cause(held)])["traceEvents"]
+    assert span["name"] == "waiting for a lock"
+    assert span["args"]["owner"] == "ktimers/0"

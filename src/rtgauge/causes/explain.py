@@ -44,15 +44,15 @@ SAMPLES_MAX: Final = 400
 _LAST: Final = 250_000_000
 _SHIFTED: Final = (
     "The replay's clock is known only to some µs, because no sample in user context was taken "
-    "about that time. All segments may be shifted by as much. Add user context to the run"
+    "about that time. All segments may be shifted by as much. Add user context to the run."
 )
 _ANOTHER: Final = (
-    "Several operations of this test loop took as long. The segments are those of one of them"
+    "Several operations of this test loop took as long. The segments are those of one of them."
 )
 _UNPLACED: Final = (
     "No two readings of the clock in the replay are as far apart as the sample is long, so its"
     " beginning is not known. It is not the difference of two readings of a program, or its event"
-    f" came more than {microseconds(LATE_NS)} after it was due"
+    f" came more than {microseconds(LATE_NS)} after it was due."
 )
 #: Options with a value that a remedy does not repeat.
 _NOT_REPEATED: Final = ("--disturb-module", "--explain-above")

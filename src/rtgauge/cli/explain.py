@@ -62,7 +62,7 @@ def explain(
     A run with --explain has a trace, which shows its largest samples. Any other RUN was measured on
     an emulated board in counted mode. Its image boots again with a recorder in QEMU and receives
     the same orders. Nothing is explained unless all samples are equal. The default is the worst
-    sample of each context, and what the 20 worst have in common.
+    sample of each series, and what the 20 worst have in common.
 
     \b
     Examples:
@@ -126,11 +126,11 @@ def _print_json(run: StoredRun, explained: Explained) -> None:
 
 
 def _print(run: StoredRun, explained: Explained, *, brief: bool) -> None:
-    """The tables. With ``brief``, only that of the worst sample of each context."""
+    """The tables. With ``brief``, only that of the worst sample of each series and context."""
     from rtgauge.report.render.causes_text import common, lines
 
     note = f"replayed: all {explained.compared} samples equal" if explained.compared else "traced"
-    shown = _first_of_each(explained.causes) if brief else explained.causes
+    shown = _first_of_each(run, explained.causes) if brief else explained.causes
     for number, cause in enumerate(shown):
         if number:
             _show("")
@@ -147,15 +147,20 @@ def _show(line: str) -> None:
     click.echo(encodable(printable(line), sys.stdout))
 
 
-def _first_of_each(causes: Sequence[Cause]) -> list[Cause]:
-    first: dict[tuple[int, str], Cause] = {}
+def _first_of_each(run: StoredRun, causes: Sequence[Cause]) -> list[Cause]:
+    first: dict[tuple[int, str, str], Cause] = {}
     for one in causes:
-        first.setdefault((one.step, one.context), one)
+        first.setdefault((one.step, _series(run, one), one.context), one)
     return list(first.values())
+
+
+def _series(run: StoredRun, cause: Cause) -> str:
+    """The name of its series."""
+    step = next(one for one in run.steps if one.number == cause.step)
+    return next(one.info.name for one in step.series if one.info.series == cause.series)
 
 
 def _title(run: StoredRun, cause: Cause) -> str:
     step = next(one for one in run.steps if one.number == cause.step)
-    series = next(one for one in step.series if one.info.series == cause.series)
     several = f", step {cause.step + 1}" if len(run.document.get("steps", ())) > 2 else ""
-    return f"{step.document.get('measurement')} {series.info.name}{several}"
+    return f"{step.document.get('measurement')} {_series(run, cause)}{several}"

@@ -80,7 +80,7 @@ def _cause(run: Model, cause: Model, *, table: bool) -> Iterator[Block]:
     if table:
         yield Table(_table(cause))
     if cause["unseen"]:
-        yield Paragraph(line(Span("Not seen: ", strong=True), cause["unseen"] + "."))
+        yield Paragraph(line(Span("Not seen: ", strong=True), cause["unseen"].rstrip(".") + "."))
     for remedy in cause["remedies"]:
         yield Paragraph(line(Span("Try: ", strong=True), remedy["text"] + "."))
         if remedy["command"]:

@@ -105,8 +105,9 @@ def _row(segment: Segment, *, first: bool, stack: bool) -> Iterator[str]:
 def _detail(segment: Segment) -> str:
     task = segment.task
     if segment.kind == "lock":
-        held = f", held by {segment.owner.name}" if segment.owner else ""
-        return f"in {segment.function}{held}"
+        held = f"held by {segment.owner.name}" if segment.owner else ""
+        where = f"in {segment.function}" if segment.function else ""
+        return ", ".join(filter(None, (where, held)))
     if segment.kind in ("interrupt", "softirq"):
         return segment.function
     name = "" if task is None else f"{task.name}"

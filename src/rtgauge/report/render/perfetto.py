@@ -36,7 +36,7 @@ def _events(cause: Cause, number: int) -> Iterator[dict[str, Any]]:
             pid = f" ({key[0]})" if key[0] >= 0 else ""
             yield _name("thread_name", number, threads[key], f"{key[1]}{pid}")
         yield {
-            "name": f"{CLASSES[segment.kind]}: {segment.function}",
+            "name": ": ".join(filter(None, (CLASSES[segment.kind], segment.function))),
             "cat": segment.kind,
             "ph": "X",
             "ts": segment.begin_ns / 1000,
@@ -47,6 +47,7 @@ def _events(cause: Cause, number: int) -> Iterator[dict[str, Any]]:
                 "stack": list(segment.stack),
                 "functions_ns": dict(segment.functions),
                 "certainty": segment.certainty,
+                **({"owner": segment.owner.name} if segment.owner else {}),
             },
         }
 
