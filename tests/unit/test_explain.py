@@ -536,26 +536,26 @@ def test_a_sample_after_its_due_time_begins_in_a_handler() -> None:
         before = [one for one in steps if one.time <= time]
         return before[-1] if before else None
 
+    def found(
+        times: Sequence[int], due: int, length: int, handler: bool = True, ends: int = 4
+    ) -> tuple[int, int] | None:
+        readings = np.array(times, np.int64)
+        return pair(readings, readings[-ends:], at, due, length, (2, 2000), handler=handler)
+
     end = program.time
-    readings = np.array([handler - 60, handler, end - 60, end], np.int64)
+    times = (handler - 60, handler, end - 60, end)
     length = end - handler
     # two pairs are as long, and one of them begins in a handler
-    assert pair(readings, at, 1010, length, (2, 2000), handler=True) == (handler, end)
-    assert pair(readings[[0, 2]], at, 1010, length, (2, 2000), handler=True) == (
-        handler - 60,
-        end - 60,
-    )
+    assert found(times, 1010, length) == (handler, end)
+    assert found((times[0], times[2]), 1010, length) == (handler - 60, end - 60)
+    # it ends where the context of the sample reads the clock
+    assert found(times[:3], 1010, end - 60 - handler, ends=1) == (handler, end - 60)
+    assert found(times, 1010, end - 60 - handler, handler=False, ends=1) is None
     # a device knows when it was due: its handler alone reads the clock
-    assert pair(np.array([handler + 3], np.int64), at, handler, 0, (2, 2000), handler=True) == (
-        handler + 3,
-        handler + 3,
-    )
-    assert (
-        pair(np.array([handler + 3000], np.int64), at, handler, 0, (2, 2000), handler=True) is None
-    )
-    (alone,) = readings[[1]].tolist()
-    assert pair(readings[[1]], at, alone, 0, (2, 2000), handler=False) is None
-    assert pair(readings[:0], at, handler, 5, (2, 2000), handler=True) is None
+    assert found((handler + 3,), handler, 0) == (handler + 3, handler + 3)
+    assert found((handler + 3,), handler, 0, handler=False) is None
+    assert found((handler + 3000,), handler, 0) is None
+    assert found((), handler, 5) is None
 
 
 def test_blocks_before_a_time_are_left_out_but_belong_to_the_stacks() -> None:

@@ -307,14 +307,16 @@ def _event(
         place = bisect.bisect(times, time) - 1
         return steps[place] if place >= 0 else None
 
+    # (when, whether user space did, whether in an interrupt)
     known = [
-        time
+        (time, address < KERNEL, step is not None and in_interrupt(step))
         for time, address in readings
-        if address < KERNEL or ((step := at(time)) and any(map(_reads_clock, step.stack)))
+        if (step := at(time)) and (address < KERNEL or any(map(_reads_clock, step.stack)))
     ]
+    begins = np.array([time for time, _, _ in known], np.int64)
+    ends = np.array([time for time, *where in known if _ends(one.context, *where)], np.int64)
     limits = (one.tolerance_ns, NEAR_NS)
-    numbers, only = np.array(known, np.int64), one.context == "irq"
-    found = pair(numbers, at, due, one.raw_ns, limits, handler=only)
+    found = pair(begins, ends, at, due, one.raw_ns, limits, handler=one.context == "irq")
     if found is None:
         return Cut((), one.latency_ns)
     first, last = map(at, found)
@@ -322,6 +324,13 @@ def _event(
     handler = last is not None and in_interrupt(last)
     begun = first is not None and not in_interrupt(first) and not handler
     return cut(steps, begin, end, tasks, handler=handler, operation=begun)
+
+
+def _ends(context: str, user: bool, interrupt: bool) -> bool:
+    """Whether a reading of the clock may be the end of a sample in a context."""
+    if context == "user":
+        return user
+    return context in ("irq", "softirq") or not (user or interrupt)
 
 
 def _reads_clock(function: str) -> bool:

@@ -75,6 +75,7 @@ def _pairs(readings: Int64s, length: int, tolerance: int) -> Int64s:
 
 def pair(
     readings: Int64s,
+    ends: Int64s,
     at: Callable[[int], Step | None],
     due: int,
     length: int,
@@ -85,24 +86,25 @@ def pair(
     """Begin and end of a sample that began with an event after ``due``, in the recorder's time.
     None: no readings are as far apart.
 
-    ``readings``: those of user space, and of the kernel's clock. ``at``: what ran at a time.
-    ``limits``: by how much the difference of two readings may be off, and a due time. ``handler``:
-    only the handler may have read the clock, if the device knows when it was due.
+    ``readings``: those of user space, and of the kernel's clock. ``ends``: those of them that may
+    be the last one. ``at``: what ran at a time. ``limits``: by how much the difference of two
+    readings may be off, and a due time. ``handler``: only the handler may have read the clock, if
+    the device knows when it was due.
     """
     tolerance, near = limits
     found: list[tuple[bool, int, int, int]] = []
     for begin in readings[readings >= due - near].tolist():
-        first = np.searchsorted(readings, begin + max(length - tolerance, 1))
-        last = np.searchsorted(readings, begin + length + tolerance, "right")
+        first = np.searchsorted(ends, begin + max(length - tolerance, 1))
+        last = np.searchsorted(ends, begin + length + tolerance, "right")
         step = at(begin)
         task = step is None or not in_interrupt(step)
         found += [
-            (task, abs(end - begin - length), begin, end) for end in readings[first:last].tolist()
+            (task, abs(end - begin - length), begin, end) for end in ends[first:last].tolist()
         ]
     if found:
         return min(found)[2:]
-    off = np.abs(readings - due - length)
+    off = np.abs(ends - due - length)
     if not handler or not len(off) or off.min() > near:
         return None
-    end = int(readings[off.argmin()])
+    end = int(ends[off.argmin()])
     return end - length, end
