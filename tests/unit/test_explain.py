@@ -1519,6 +1519,9 @@ def test_the_picture_has_a_bar_for_each_segment_and_no_markup_of_a_target() -> N
     assert svg.count("Z") == len(BLAMED.segments)
     assert "copy&lt;b&gt;" in svg
     assert "copy<b>" not in svg
+    # at the end of the picture the words are before the bar
+    (words,) = (part for part in svg.split("<text") if "held by load/sched" in part)
+    assert 'text-anchor="end"' in words
     # the largest sum comes first
     assert gantt_said(one).startswith("not preempted 60.0")
 

@@ -27,6 +27,7 @@ __all__ = ["gantt", "gantt_said"]
 ROW: Final = 15.0
 NAMES: Final = 112.0
 PAPER: Final = "#ffffff"
+LABEL: Final = 170.0
 _LEAST: Final = 0.8
 """Width of the shortest segment, in points, so that each is seen."""
 
@@ -47,30 +48,50 @@ def gantt(cause: Mapping[str, Any]) -> str:
         middle = (top + bottom) / 2
         plot.path(f"M{pt(plot.left)} {pt(bottom)}H{pt(plot.right)}", HAIR, 0.5)
         plot.text(plot.left - 5, middle + 2.5, CLASSES[kind], text_anchor="end", fill=INK)
-        for one in segments:
-            if one["kind"] == kind:
-                _bar(plot, one, divisor, (top, bottom), COLOURS[row % len(COLOURS)])
+        same = [one for one in segments if one["kind"] == kind]
+        for place, one in enumerate(same):
+            before, after = same[:place][-1:], same[place + 1 :][:1]
+            room = (
+                max((_places(plot, each, divisor)[1] for each in before), default=plot.left),
+                min((_places(plot, each, divisor)[0] for each in after), default=plot.right),
+            )
+            _bar(plot, one, divisor, (top, bottom), COLOURS[row % len(COLOURS)], room)
     plot.frame()
     return classed(plot.svg())
 
 
-def _bar(
-    plot: Plot, one: Mapping[str, Any], divisor: float, row: tuple[float, float], colour: str
-) -> None:
+def _places(plot: Plot, one: Mapping[str, Any], divisor: float) -> tuple[float, float]:
+    """Where the bar of a segment begins and ends."""
     left = plot.px(one["begin_ns"] / divisor)
     right = plot.px((one["begin_ns"] + one["length_ns"]) / divisor)
-    right = max(right, left + _LEAST)
+    return left, max(right, left + _LEAST)
+
+
+def _bar(
+    plot: Plot,
+    one: Mapping[str, Any],
+    divisor: float,
+    row: tuple[float, float],
+    colour: str,
+    room: tuple[float, float],
+) -> None:
+    """A segment. ``room``: the end of the bar before it in its row, and the begin of the next."""
+    left, right = _places(plot, one, divisor)
     top, bottom = row[0] + 2.5, row[1] - 2.5
     plot.path(f"M{pt(left)} {pt(top)}H{pt(right)}V{pt(bottom)}H{pt(left)}Z", fill=colour)
-    task = one["task"]["name"] if one["task"] else ""
+    task = f"held by {one['owner']['name']}" if one["owner"] else ""
+    task = task or (one["task"]["name"] if one["task"] else "")
     words = ": ".join(part for part in (task, one["function"]) if part)
-    room = plot.right - right - 4
+    before, after = left - room[0] - 4, room[1] - right - 4
+    middle = (top + bottom) / 2 + 2.5
     if right - left > 0.5 * (plot.right - plot.left):
-        shown = fit(words, right - left - 8)
-        plot.text(left + 4, (top + bottom) / 2 + 2.5, shown, fill=PAPER)
-    elif words and room > text_width("mmmm"):
-        shown = fit(words, min(room, 170.0))
-        plot.text(right + 3, (top + bottom) / 2 + 2.5, shown, font_size="6.2")
+        plot.text(left + 4, middle, fit(words, right - left - 8), fill=PAPER)
+    elif words and max(before, after) > text_width("mmmm"):
+        shown = fit(words, min(max(before, after), LABEL))
+        if after >= min(LABEL, before):
+            plot.text(right + 3, middle, shown, font_size="6.2")
+        else:
+            plot.text(left - 3, middle, shown, text_anchor="end", font_size="6.2")
 
 
 def gantt_said(cause: Mapping[str, Any]) -> str:
