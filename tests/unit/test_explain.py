@@ -1090,6 +1090,32 @@ def test_a_replay_repeats_the_orders_and_asks_for_the_windows(
         assert replay.compare() == 4 * 3
 
 
+def test_only_stamps_of_due_samples_give_the_guests_clock(
+    stored: StoredRun, tmp_path: Path
+) -> None:
+    """And a window is as long as its sample may be late, or begins where a replay found it."""
+    series = {"name": "latency", "from": "before the call"}
+    catalogue = {"measurements": [{"name": "timer", "series": [series]}]}
+    run = StoredRun(stored.path, {**stored.document, "catalogue": catalogue})
+    (one, *_) = select(run)
+    assert one.how == "event"
+    with Recording(tmp_path, Path("plugin.so")) as recording:
+        replay = _Replay(run, [one], tmp_path, recording)
+        assert not list(replay._stamps())
+        replay._readings = [(0, 0), (10_000, 10_000)]
+        ((begin, end),) = replay._windows(0)
+        assert begin < one.due_ns
+        assert end >= one.due_ns + one.latency_ns + 500_000
+        placed = replace(one, how="loop", at=2_000_000, stamp_ns=50)
+        ((begin, end),) = _Replay(run, [placed], tmp_path, recording)._windows(0) or [(0, 0)]
+        assert (begin, end) == (0, 0)  # before the guest's clock is known
+        replay = _Replay(run, [placed], tmp_path, recording)
+        replay._readings = [(0, 0), (10_000, 10_000)]
+        assert replay._windows(0) == [(1_700_000, 2_000_000 + one.latency_ns + 50 + 5_000)]
+        series["from"] = "due time"
+        assert len(list(_Replay(stored, [], tmp_path, recording)._stamps())) == 3
+
+
 def test_a_replay_that_differs_explains_nothing(stored: StoredRun, tmp_path: Path) -> None:
     for number, (worst, words) in enumerate(((901, "sample 1 is 900, and 901"), (None, "numbers"))):
         folder = tmp_path / str(number)
