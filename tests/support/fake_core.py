@@ -29,6 +29,9 @@ from typing import Final
 
 import pytest
 
+from fake_calls import NEVER, Call, Dropped, Later, peek, poke, text
+from fake_module import REQUEST_TYPES, TASK_DEVICE, FakeModule
+
 __all__ = ["REASON_SIGNAL", "REASON_SYSCALL", "FakeCore"]
 
 REASON_SIGNAL: Final = 1
@@ -69,6 +72,7 @@ _FILES: Final[Mapping[str, Mapping[int, tuple[str, int]]]] = {
     },
     "aarch64": {48: ("access", 1), 56: ("open", 1), 439: ("access", 1)},
 }
+_IOCTL: Final = {"x86_64": 16, "aarch64": 29}
 _QUEUE_SIGNAL: Final = {"x86_64": 297, "aarch64": 240}
 _SECCOMP: Final = {"x86_64": 317, "aarch64": 277}
 
@@ -94,15 +98,20 @@ os.execv(sys.argv[4], sys.argv[4:])
 
 
 def _filter() -> bytes:
-    """Notify of the core's calls and of those that look at files, allow all others."""
-    files = sorted(_FILES[platform.machine()])
-    code = [struct.pack("=HBBI", 0x20, 0, 0, 0)]  # load the number
-    code.append(struct.pack("=HBBI", 0x45, len(files) + 1, 0, _BIT))
-    for at, number in enumerate(files):
-        code.append(struct.pack("=HBBI", 0x15, len(files) - at, 0, number))
-    code.append(struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000))
-    code.append(struct.pack("=HBBI", 0x06, 0, 0, 0x7FC00000))
-    return b"".join(code)
+    """Notify of the core's calls, of those that look at files, and of ioctl() on the module and a
+    GPIO chip. Allow all others."""
+    numbers = sorted(_FILES[platform.machine()])
+    request = 24  # its second argument
+    code = [(0x20, 0, 0, 0)]  # load the number
+    code.append((0x45, len(numbers) + 6, 0, _BIT))
+    code += [(0x15, len(numbers) + 5 - at, 0, number) for at, number in enumerate(numbers)]
+    code.append((0x15, 0, 4, _IOCTL[platform.machine()]))
+    code.append((0x20, 0, 0, request))
+    code.append((0x54, 0, 0, 0xFF00))
+    code += [(0x15, 2 - at, 0, kind << 8) for at, kind in enumerate(REQUEST_TYPES)]
+    code.append((0x06, 0, 0, 0x7FFF0000))
+    code.append((0x06, 0, 0, 0x7FC00000))
+    return b"".join(struct.pack("=HBBI", *one) for one in code)
 
 
 @dataclass
@@ -136,16 +145,8 @@ class _Timer:
 
 
 @dataclass
-class _Call:
-    id: int
-    tid: int
-    number: int
-    arguments: tuple[int, ...]
-
-
-@dataclass
 class _Waiter:
-    call: _Call
+    call: Call
     priority: int
 
 
@@ -157,26 +158,13 @@ class _Sem:
     waiters: list[_Waiter] = field(default_factory=list)
 
 
-class _Later(Exception):  # noqa: N818: not an error
-    """The call is answered when ``due_ns`` has come, by asking again."""
-
-    def __init__(self, due_ns: int, again: Callable[[], int]) -> None:
-        super().__init__()
-        self.due_ns = due_ns
-        self.again = again
-
-
-class _Dropped(Exception):  # noqa: N818: not an error
-    """The call gets no answer, as a signal has ended it."""
-
-
 @dataclass
 class FakeCore:
     """What the core is like: ``refusal`` is the error (errno) with which it refuses a process,
     ``missing`` the features that it lacks. ``leave`` makes a task leave the core in its sleep with
     that number, for the reason ``reason``; ``faults`` page faults are counted with it. Its clock is
     ``ahead_ns`` ahead of that of Linux. The reading of that number, ``warp``, is 1 s too early. It
-    has room for ``tasks`` tasks."""
+    has room for ``tasks`` tasks, and may have the ``module`` rtgauge."""
 
     folder: Path
     revision: int = 19
@@ -189,10 +177,11 @@ class FakeCore:
     warp: int = 0
     gravity: str = "0i 2000k 2000u"
     tasks: int = 512
+    module: FakeModule | None = None
     calls: list[int] = field(default_factory=list)
     _tasks: dict[int, _Task] = field(default_factory=dict)
     _timers: dict[int, _Timer] = field(default_factory=dict)
-    _waiting: dict[int, tuple[_Call, _Later]] = field(default_factory=dict)
+    _waiting: dict[int, tuple[Call, Later]] = field(default_factory=dict)
     _heaps: dict[str, mmap.mmap] = field(default_factory=dict)
     _taken: dict[str, int] = field(default_factory=dict)
     _sems: dict[int, _Sem] = field(default_factory=dict)
@@ -259,7 +248,10 @@ class FakeCore:
             for tid in [one for one, (_, later) in self._waiting.items() if later.due_ns <= now_ns]:
                 call, later = self._waiting.pop(tid)
                 self._answer(listener, call, later.again)
-            due_ns = min((later.due_ns for _, later in self._waiting.values()), default=2**63)
+            if self.module:
+                self.module.turn()
+            due_ns = min((later.due_ns for _, later in self._waiting.values()), default=NEVER)
+            due_ns = min(due_ns, self.module.due_ns) if self.module else due_ns
             # poll() takes no more milliseconds than an int holds, and some wait for ever
             wait_ms = min(max(0, due_ns - time.monotonic_ns()) / 1e6, 1000 * PATIENCE_S)
             events = poll.poll(wait_ms)
@@ -267,6 +259,8 @@ class FakeCore:
                 break
             if events:
                 self._receive(listener)
+        if self.module:
+            self.module.close()
         os.close(listener)
 
     def _receive(self, listener: int) -> None:
@@ -276,7 +270,7 @@ class FakeCore:
         except OSError:  # the caller has ended, or a signal has ended the call
             return
         number, tid, _, nr, _, _, *arguments = _NOTIFICATION.unpack(bytes(buffer))
-        call = _Call(number, tid, nr, tuple(arguments))
+        call = Call(number, tid, nr, tuple(arguments))
         if nr & _BIT:
             # a task that was asleep calls again: a signal has woken it, under Linux
             if self._waiting.pop(tid, None) is not None and self._leave(tid, REASON_SIGNAL):
@@ -285,22 +279,24 @@ class FakeCore:
             if tid in self._tasks:
                 self._tasks[tid].calls += 1
             self._answer(listener, call, lambda: self._core(listener, call))
+        elif nr == _IOCTL[platform.machine()]:
+            self._answer_linux(listener, call)
         else:
             self._answer_file(listener, call)
 
-    def _answer(self, listener: int, call: _Call, work: Callable[[], int]) -> None:
+    def _answer(self, listener: int, call: Call, work: Callable[[], int]) -> None:
         try:
             value = work()
-        except _Later as later:
+        except Later as later:
             self._waiting[call.tid] = (call, later)
             return
-        except _Dropped:
+        except Dropped:
             return
         except OSError as error:
             value = -(error.errno or errno.EFAULT)
         self._send(listener, call, value)
 
-    def _send(self, listener: int, call: _Call, value: int, flags: int = 0) -> None:
+    def _send(self, listener: int, call: Call, value: int, flags: int = 0) -> None:
         answer = struct.pack("=QqiI", call.id, max(value, 0), min(value, 0), flags)
         try:
             fcntl.ioctl(listener, _SEND, answer)
@@ -323,35 +319,63 @@ class FakeCore:
 
     # --- files ---
 
-    def _answer_file(self, listener: int, call: _Call) -> None:
+    def _answer_file(self, listener: int, call: Call) -> None:
         how, where = _FILES[platform.machine()][call.number]
-        path = _text(call.tid, call.arguments[where])
-        if path != FOLDER and not path.startswith(FOLDER + "/"):
+        path = text(call.tid, call.arguments[where])
+        own = self._own(path)
+        if own is None:
             self._send(listener, call, 0, _CONTINUE)
-            return
-        own = self.folder / path[len(FOLDER) + 1 :]
-        if how == "access" or not own.exists():
+        elif how == "access" or not own.exists():
             self._send(listener, call, 0 if own.exists() else -errno.ENOENT)
-            return
-        with open(os.open(own, call.arguments[where + 1] & os.O_ACCMODE), "rb", closefd=True) as fd:
-            self._send(listener, call, self._give(listener, call, fd.fileno()))
+        else:
+            self._answer(
+                listener, call, lambda: self._open_file(listener, call, path, own, where + 1)
+            )
 
-    def _give(self, listener: int, call: _Call, fd: int) -> int:
+    def _own(self, path: str) -> Path | None:
+        """The file in the place of this one; None: that of this kernel."""
+        if path == FOLDER or path.startswith(FOLDER + "/"):
+            return self.folder / path[len(FOLDER) + 1 :]
+        return self.module.file(path) if self.module else None
+
+    def _open_file(self, listener: int, call: Call, path: str, own: Path, flags: int) -> int:
+        if self.module and not path.startswith(FOLDER):
+            fd = self.module.open(path, call.arguments[flags])
+        else:
+            fd = os.open(own, call.arguments[flags] & os.O_ACCMODE)
+        return self._give_away(listener, call, fd)
+
+    def _answer_linux(self, listener: int, call: Call) -> None:
+        def work() -> int:
+            found = self.module.ioctl(call) if self.module else None
+            if found is None:
+                self._send(listener, call, 0, _CONTINUE)
+                raise Dropped
+            return found
+
+        self._answer(listener, call, work)
+
+    def _give_away(self, listener: int, call: Call, fd: int) -> int:
+        try:
+            return self._give(listener, call, fd)
+        finally:
+            os.close(fd)
+
+    def _give(self, listener: int, call: Call, fd: int) -> int:
         """The number under which the caller has the file from now on."""
         request = struct.pack("=QIIII", call.id, 0, fd, 0, os.O_CLOEXEC)
         return int(fcntl.ioctl(listener, _ADD_FD, bytearray(request)))
 
     # --- calls of the core ---
 
-    def _core(self, listener: int, call: _Call) -> int:
+    def _core(self, listener: int, call: Call) -> int:
         number, (a, b, c, _, e, _) = call.number & ~_BIT, call.arguments
         if number == 0:
             return self._bind(call.tid, a)
         if not self._bound:
             return -errno.EPERM
         if number == 57:
-            with open(os.memfd_create("timerfd"), "rb", closefd=True) as fd:
-                given = self._give(listener, call, fd.fileno())
+            given = self._give_away(listener, call, os.memfd_create("timerfd"))
             self._timers[given + 1000] = _Timer(call.tid)
             return given
         known: Mapping[int, Callable[[], int]] = {
@@ -362,13 +386,13 @@ class FakeCore:
             13: lambda: self._sem_wait(call, a, 0),
             19: lambda: self._sem_wait(call, a, b),
             # Linux maps and closes: a supervisor cannot
-            77: lambda: self._open(listener, call, _text(call.tid, a)),
+            77: lambda: self._open(listener, call, text(call.tid, a)),
             79: lambda: -errno.ENOSYS,
-            80: lambda: self._size(call.tid, b, c),
+            80: lambda: self._ioctl(call),
             85: lambda: -errno.ENOSYS,
             92: lambda: self._handle(call.tid, a),
             3: lambda: self._set_mode(call.tid, a, b, c),
-            8: lambda: self._priority(a, b, c),
+            8: lambda: self._priority(call.tid, a, b, c),
             9: lambda: self._status(call.tid, a, b),
             23: lambda: self._read_clock(call.tid, b),
             25: lambda: self._sleep(call.tid, a, b, c),
@@ -390,12 +414,12 @@ class FakeCore:
     def _bind(self, tid: int, at: int) -> int:
         if self.refusal in (errno.EAGAIN, errno.ENOSYS):
             return -self.refusal
-        wanted, revision = struct.unpack("=II", _peek(tid, at, 8))
-        _poke(tid, at + 20, struct.pack(
+        wanted, revision = struct.unpack("=II", peek(tid, at, 8))
+        poke(tid, at + 20, struct.pack(
             "=IIIII", self.revision, _FEATURES, 0, wanted, bool(self.missing)
         ))  # fmt: skip
         for place, name in enumerate(("smp fastsynch prioceiling", "", "smp", self.missing)):
-            _poke(tid, at + 40 + 64 * place, name.encode() + b"\0")
+            poke(tid, at + 40 + 64 * place, name.encode() + b"\0")
         if self.missing:
             return -errno.EINVAL
         if revision != self.revision:
@@ -410,18 +434,20 @@ class FakeCore:
             return -errno.EBUSY
         if len(self._tasks) >= self.tasks:
             return -errno.EAGAIN
-        self._tasks[tid] = _Task(struct.unpack("=i", _peek(tid, parameter, 4))[0])
-        _poke(tid, window, struct.pack("=I", _WINDOW + 16 * len(self._tasks)))
+        self._tasks[tid] = _Task(struct.unpack("=i", peek(tid, parameter, 4))[0])
+        poke(tid, window, struct.pack("=I", _WINDOW + 16 * len(self._tasks)))
         return 0
 
     def _handle(self, tid: int, at: int) -> int:
-        _poke(tid, at, struct.pack("=I", list(self._tasks).index(tid) + 1))
+        poke(tid, at, struct.pack("=I", list(self._tasks).index(tid) + 1))
         return 0
 
     # --- heaps, and what is in them ---
 
-    def _open(self, listener: int, call: _Call, path: str) -> int:
+    def _open(self, listener: int, call: Call, path: str) -> int:
         name = path.rpartition("-")[2]
+        if self.module and path == TASK_DEVICE:
+            return self._give_away(listener, call, self.module.open_task())
         if path not in ("/dev/rtdm/memdev-private", "/dev/rtdm/memdev-shared"):
             return -errno.ENODEV
         with open(os.memfd_create(name), "r+b", closefd=True) as fd:
@@ -430,10 +456,16 @@ class FakeCore:
             self._taken[name] = 4096
             return self._give(listener, call, fd.fileno())
 
+    def _ioctl(self, call: Call) -> int:
+        fd, request, at = call.arguments[:3]
+        if self.module and self.module.is_task(call.tid, fd):
+            return self.module.task(call, on_core=call.tid in self._tasks, leave=self._leave)
+        return self._size(call.tid, request, at)
+
     def _size(self, tid: int, request: int, at: int) -> int:
         if request & 0xFFFFFFFF != _STAT:
             return -errno.EINVAL
-        _poke(tid, at, struct.pack("=II", _HEAP, _HEAP))
+        poke(tid, at, struct.pack("=II", _HEAP, _HEAP))
         return 0
 
     def _sem_init(self, tid: int, at: int, flags: int, value: int) -> int:
@@ -448,18 +480,18 @@ class FakeCore:
         value_at = ctypes.addressof(ctypes.c_char.from_buffer(self._heaps[name], place))
         self._sems[handle] = _Sem(value_at)
         place = -place if flags & _SEM_SHARED else place
-        _poke(tid, at, struct.pack("=IiI", _SEM_MAGIC, place, handle))
+        poke(tid, at, struct.pack("=IiI", _SEM_MAGIC, place, handle))
         return 0
 
     def _sem(self, tid: int, at: int) -> _Sem | None:
-        magic, _, handle = struct.unpack("=IiI", _peek(tid, at, 12))
+        magic, _, handle = struct.unpack("=IiI", peek(tid, at, 12))
         return self._sems.get(handle) if magic == _SEM_MAGIC else None
 
     def _sem_destroy(self, tid: int, at: int) -> int:
         if self._sem(tid, at) is None:
             return -errno.EINVAL
-        del self._sems[struct.unpack("=IiI", _peek(tid, at, 12))[2]]
-        _poke(tid, at, struct.pack("=I", 0))
+        del self._sems[struct.unpack("=IiI", peek(tid, at, 12))[2]]
+        poke(tid, at, struct.pack("=I", 0))
         return 0
 
     def _sem_post(self, listener: int, tid: int, at: int) -> int:
@@ -473,16 +505,16 @@ class FakeCore:
             self._send(listener, first.call, 0)
         return 0
 
-    def _sem_wait(self, call: _Call, at: int, until: int) -> int:
+    def _sem_wait(self, call: Call, at: int, until: int) -> int:
         """The highest of the waiters, and of equal ones the first, is the next."""
         sem = self._sem(call.tid, at)
         if sem is None:
             return -errno.EINVAL
         if _add(sem.value, -1) > 0:
             return 0
-        due_ns = 2**63
+        due_ns = NEVER
         if until:
-            seconds, rest = struct.unpack("=qq", _peek(call.tid, until, 16))
+            seconds, rest = struct.unpack("=qq", peek(call.tid, until, 16))
             due_ns = time.monotonic_ns() + seconds * 1_000_000_000 + rest - time.time_ns()
         waiter = _Waiter(call, self._tasks[call.tid].priority)
         sem.waiters.append(waiter)
@@ -492,43 +524,46 @@ class FakeCore:
             _add(sem.value, 1)
             return -errno.ETIMEDOUT
 
-        raise _Later(due_ns, give_up)
+        raise Later(due_ns, give_up)
 
     def _set_mode(self, tid: int, clear: int, put: int, old: int) -> int:
         if (clear | put) & ~(_WARN | 0x101000):
             return -errno.EINVAL
         task = self._tasks[tid]
         if old:
-            _poke(tid, old, struct.pack("=i", _WARN if task.warns else 0))
+            poke(tid, old, struct.pack("=i", _WARN if task.warns else 0))
         task.warns = bool(put & _WARN) or (task.warns and not clear & _WARN)
         return 0
 
     def _read_clock(self, tid: int, at: int) -> int:
         early_ns = 10**9 if self.calls.count(23) == self.warp else 0
         now_ns = time.monotonic_ns() + self.ahead_ns - early_ns
-        _poke(tid, at, struct.pack("=qq", *divmod(now_ns, 10**9)))
+        poke(tid, at, struct.pack("=qq", *divmod(now_ns, 10**9)))
         return 0
 
-    def _priority(self, of: int, policy: int, parameter: int) -> int:
-        task = self._tasks.get(of)
+    def _priority(self, tid: int, of: int, policy: int, parameter: int) -> int:
+        if self.module and of == self.module.thread and self.module.setup:
+            task: _Task | None = _Task(self.module.setup.thread)
+        else:
+            task = self._tasks.get(of)
         if task is None:
             return -errno.ESRCH
-        _poke(of, policy, struct.pack("=i", 1))
-        _poke(of, parameter, struct.pack("=i52x", task.priority))
+        poke(tid, policy, struct.pack("=i", 1))
+        poke(tid, parameter, struct.pack("=i52x", task.priority))
         return 0
 
     def _status(self, tid: int, of: int, at: int) -> int:
         task = self._tasks.get(of or tid)
         if task is None:
             return -(errno.ESRCH if of else errno.EPERM)
-        _poke(tid, at, struct.pack(
+        poke(tid, at, struct.pack(
             "=QQQQQIIii32s32s", 0, 0, task.switches, 0, task.calls, 0, task.faults, 0,
             task.priority, b"fake", b"cobalt",
         ))  # fmt: skip
         return 0
 
     def _sleep(self, tid: int, clock: int, absolute: int, at: int) -> int:
-        seconds, rest = struct.unpack("=qq", _peek(tid, at, 16))
+        seconds, rest = struct.unpack("=qq", peek(tid, at, 16))
         if not 0 <= rest < 1_000_000_000:
             return -errno.EINVAL
         if clock not in (time.CLOCK_MONOTONIC, time.CLOCK_REALTIME):
@@ -540,15 +575,15 @@ class FakeCore:
         if task.sleeps == self.leave:
             task.faults += self.faults
             if self._leave(tid, self.reason):
-                raise _Dropped
+                raise Dropped
         if due_ns <= time.monotonic_ns():
             return 0
-        raise _Later(due_ns, lambda: 0)
+        raise Later(due_ns, lambda: 0)
 
     def _timer(self, tid: int, at: int) -> int:
         number = len([one for one in self._timers if one < 1000])
         self._timers[number] = _Timer(tid)
-        _poke(tid, at, struct.pack("=i", number))
+        poke(tid, at, struct.pack("=i", number))
         return 0
 
     def _forget(self, number: int) -> int:
@@ -558,7 +593,7 @@ class FakeCore:
         timer = self._timers.get(number)
         if timer is None:
             return -errno.EINVAL
-        values = struct.unpack("=4q", _peek(tid, at, 32))
+        values = struct.unpack("=4q", peek(tid, at, 32))
         timer.interval_ns = values[0] * 1_000_000_000 + values[1]
         timer.due_ns = values[2] * 1_000_000_000 + values[3]
         if timer.due_ns and not absolute:
@@ -576,9 +611,9 @@ class FakeCore:
         for timer in own:
             count = timer.expirations(time.monotonic_ns())
             if count:
-                _poke(tid, info, struct.pack("=iii4xiiQ", _ALARM, 0, _SI_TIMER, 0, count - 1, 0))
+                poke(tid, info, struct.pack("=iii4xiiQ", _ALARM, 0, _SI_TIMER, 0, count - 1, 0))
                 return _ALARM
-        raise _Later(min((one.due_ns for one in own if one.due_ns), default=2**63), again)
+        raise Later(min((one.due_ns for one in own if one.due_ns), default=NEVER), again)
 
     def _read(self, tid: int, fd: int, at: int) -> int:
         timer = self._timers.get(fd + 1000)
@@ -586,8 +621,8 @@ class FakeCore:
             return -errno.EADV
         count = timer.expirations(time.monotonic_ns())
         if not count:
-            raise _Later(timer.due_ns or 2**63, lambda: self._read(tid, fd, at))
-        _poke(tid, at, struct.pack("=Q", count))
+            raise Later(timer.due_ns or NEVER, lambda: self._read(tid, fd, at))
+        poke(tid, at, struct.pack("=Q", count))
         return 8
 
 
@@ -601,24 +636,3 @@ def _add(address: int, more: int) -> int:
 def _process_of(tid: int) -> int:
     status = Path(f"/proc/{tid}/status").read_text()
     return int(status.split("Tgid:")[1].split()[0])
-
-
-def _peek(tid: int, at: int, size: int) -> bytes:
-    with open(f"/proc/{tid}/mem", "rb", buffering=0) as memory:
-        return os.pread(memory.fileno(), size, at)
-
-
-def _poke(tid: int, at: int, data: bytes) -> None:
-    with open(f"/proc/{tid}/mem", "r+b", buffering=0) as memory:
-        os.pwrite(memory.fileno(), data, at)
-
-
-def _text(tid: int, at: int) -> str:
-    """A path; it may end at the end of what can be read."""
-    data = b""
-    while b"\0" not in data and len(data) < 4096:
-        part = _peek(tid, at + len(data), 256 - (at + len(data)) % 256)
-        if not part:
-            break
-        data += part
-    return data.split(b"\0")[0].decode(errors="replace")
