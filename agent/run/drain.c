@@ -65,6 +65,12 @@ bool drain_withholds(const struct run *run)
 	return run->request->histogram_only || (spooled && atomic_load_relaxed(&spooled->withhold));
 }
 
+/* The series never has samples in the stream. */
+static bool drain_only_histogram(const struct run *run, const struct series *s)
+{
+	return run->request->histogram_only || s->info.unordered;
+}
+
 /* From here on samples are kept from the stream, or sent again: said once each time. */
 static void drain_turned(struct run *run, int64_t now_ns, bool withheld)
 {
@@ -224,7 +230,7 @@ static void drain_series_record(struct run *run, const struct series *s)
 	cbor_put_text(c, "unit", info->unit);
 	cbor_put_int(c, "scale", 1);
 	cbor_put_int(c, "interval_ns", info->interval_ns);
-	cbor_put_bool(c, "histogram_only", run->request->histogram_only);
+	cbor_put_bool(c, "histogram_only", drain_only_histogram(run, s));
 	if (info->companion >= 0)
 		cbor_put_int(c, "companion", info->companion);
 	if (info->net)
@@ -348,7 +354,7 @@ static void drain_close(struct drain_pass *pass)
 	else if (gaps.words)
 		stream_gaps(&pass->run->stream, pass->series->number, pass->index, gaps);
 	/* a series without samples says so once, where it is declared */
-	if (pass->count && pass->withheld && !pass->run->request->histogram_only)
+	if (pass->count && pass->withheld && !drain_only_histogram(pass->run, pass->series))
 		drain_series_event(pass->run, "withheld", pass->now_ns, pass->series, pass->index,
 				   "count", (int64_t)pass->count);
 	if (pass->open) {
@@ -368,7 +374,7 @@ static void drain_block(void *arg, struct series *s, int64_t index, int64_t due_
 {
 	struct drain_pass *pass = arg;
 
-	if (pass->run->request->explain_above_ns)
+	if (pass->run->request->explain_above_ns && !s->info.unordered)
 		for (size_t i = 0; i < count; i++)
 			if (values[i] != INT32_MAX)
 				explain_value(pass->run, s, index + (int64_t)i, values[i]);
@@ -447,7 +453,7 @@ static void drain_maximum(struct run *run, struct series *s, int64_t now_ns)
 {
 	const struct series_info *info = &s->info;
 
-	if (!s->max_is_new || info->companion >= 0)
+	if (!s->max_is_new || info->companion >= 0 || info->unordered)
 		return;
 	s->max_is_new = false;
 	if (info->interval_ns)
@@ -473,10 +479,10 @@ void drain_samples(struct run *run, int64_t now_ns)
 	pass.count = 0;
 	pass.gap_words = 0;
 	pass.open = 0;
-	pass.withheld = drain_withholds(run);
-	drain_turned(run, now_ns, pass.withheld);
+	drain_turned(run, now_ns, drain_withholds(run));
 	for (int i = 0; i < run->step.series_count; i++) {
 		pass.series = &run->step.series[i];
+		pass.withheld = drain_withholds(run) || pass.series->info.unordered;
 		series_drain(&run->step.series[i], &sink);
 		drain_close(&pass);
 		drain_maximum(run, &run->step.series[i], now_ns);

@@ -49,6 +49,7 @@ struct series_info {
 	bool net;	      /* samples are durations without the cost of a time stamp */
 	int64_t stamp_ns; /* that cost, where it was taken off: sample + this is the raw value */
 	int companion;	  /* number of the series whose due times this one offsets, or -1 */
+	bool unordered;	  /* samples come in no order: only their histogram is sent */
 	struct series_label labels[SERIES_LABELS];
 };
 

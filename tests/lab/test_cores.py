@@ -22,7 +22,16 @@ from rtgauge.lab import own
 from rtgauge.lab.cache import cache_folder, locked
 from rtgauge.lab.modules import Recipe
 from rtgauge.lab.registry import own_names
-from rtgauge.stream import Header, Record, Samples, SeriesInfo, StreamReader, Table, Verdict
+from rtgauge.stream import (
+    Header,
+    Histogram,
+    Record,
+    Samples,
+    SeriesInfo,
+    StreamReader,
+    Table,
+    Verdict,
+)
 from rtgauge.target.lab import LabTarget
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -36,6 +45,7 @@ XENOMAI_TESTS: Final = {"irq": 2, "kernel": 1, "user": 0}
 # Xenomai's own program, if the board's overlay has it, and the difference that is allowed.
 LATENCY: Final = "/usr/xenomai/bin/latency"
 LIBCOBALT: Final = "/usr/xenomai/lib/libcobalt.so.2"
+TIMERBENCH: Final = "/dev/rtdm/timerbench"
 SMOKEY: Final = "/usr/xenomai/bin/smokey"
 NEAR_NS: Final = 300.0
 NEAR: Final = 0.1
@@ -115,7 +125,7 @@ def test_contexts_are_equal_in_two_boots_and_in_order() -> None:
 def test_core_is_automatic_in_all_contexts() -> None:
     with boot() as target:
         records = timer(target, *CONTEXTS, "--samples", "50")
-        shell(target, "/bin/busybox rmmod rtgauge")
+        shell(target, f"/bin/busybox rmmod rtgauge; /bin/busybox rm -f {TIMERBENCH}")
         without = timer(target, *CONTEXTS, "--core", "cobalt", "--samples", "50")
     header = records[0]
     assert isinstance(header, Header)
@@ -123,6 +133,36 @@ def test_core_is_automatic_in_all_contexts() -> None:
     assert {one.context for one in without if isinstance(one, SeriesInfo)} == {"user"}
     (skipped,) = [one for one in without if isinstance(one, Verdict) and one.rule != RULE]
     assert "the kernel module rtgauge is not loaded" in skipped.evidence
+    assert "the kernel has no driver timerbench" in skipped.evidence
+
+
+def test_driver_of_xenomai_agrees_with_module() -> None:
+    """Without the module, the distributions are those of timerbench, next to a user task."""
+    words = ("--core", "cobalt", "--dither", "no", "--samples", "2000")
+    boots = []
+    for _ in range(2):
+        with boot() as target:
+            if shell(target, f"ls {TIMERBENCH}").strip() != TIMERBENCH:
+                pytest.skip(f"the kernel of lab:{BOARD} has no timerbench")
+            of_module = timer(target, *CONTEXTS, *words)
+            shell(target, "/bin/busybox rmmod rtgauge")
+            of_driver = timer(target, *CONTEXTS, *words)
+            tasks = shell(target, "/bin/busybox cat /proc/xenomai/sched/threads")
+        assert isinstance(of_driver[0], Header)
+        assert of_driver[0].core == "cobalt"
+        contexts = {one.series: one.context for one in of_driver if isinstance(one, SeriesInfo)}
+        found = {contexts[one.series]: one for one in of_driver if isinstance(one, Histogram)}
+        assert "timerbench" not in tasks, "it has ended"
+        for context in ("irq", "kernel"):
+            theirs, ours = found[context], samples(of_module, "", context)
+            assert theirs.count >= 2000
+            near = max(NEAR_NS, NEAR * float(ours.mean()))
+            assert abs(theirs.sum / theirs.count - float(ours.mean())) <= near, context
+        assert len(samples(of_driver, "", "user")) == 2000
+        rules = {one.rule: one.result for one in of_driver if isinstance(one, Verdict)}
+        assert rules == {RULE: "pass"}
+        boots.append([(one.count, one.sum) for one in found.values()])
+    assert boots[0] == boots[1]
 
 
 def test_cobalt_is_below_linux_under_load() -> None:

@@ -29,6 +29,7 @@ from typing import Final
 
 import pytest
 
+from fake_bench import BENCH_DEVICE, FakeBench
 from fake_calls import NEVER, Call, Dropped, Later, peek, poke, text
 from fake_module import REQUEST_TYPES, TASK_DEVICE, FakeModule
 
@@ -164,7 +165,7 @@ class FakeCore:
     ``missing`` the features that it lacks. ``leave`` makes a task leave the core in its sleep with
     that number, for the reason ``reason``; ``faults`` page faults are counted with it. Its clock is
     ``ahead_ns`` ahead of that of Linux. The reading of that number, ``warp``, is 1 s too early. It
-    has room for ``tasks`` tasks, and may have the ``module`` rtgauge."""
+    has room for ``tasks`` tasks, and may have the ``module`` rtgauge and the driver ``bench``."""
 
     folder: Path
     revision: int = 19
@@ -178,6 +179,7 @@ class FakeCore:
     gravity: str = "0i 2000k 2000u"
     tasks: int = 512
     module: FakeModule | None = None
+    bench: FakeBench | None = None
     calls: list[int] = field(default_factory=list)
     _tasks: dict[int, _Task] = field(default_factory=dict)
     _timers: dict[int, _Timer] = field(default_factory=dict)
@@ -336,6 +338,8 @@ class FakeCore:
         """The file in the place of this one; None: that of this kernel."""
         if path == FOLDER or path.startswith(FOLDER + "/"):
             return self.folder / path[len(FOLDER) + 1 :]
+        if self.bench and (found := self.bench.file(path)):
+            return found
         return self.module.file(path) if self.module else None
 
     def _open_file(self, listener: int, call: Call, path: str, own: Path, flags: int) -> int:
@@ -448,6 +452,8 @@ class FakeCore:
         name = path.rpartition("-")[2]
         if self.module and path == TASK_DEVICE:
             return self._give_away(listener, call, self.module.open_task())
+        if self.bench and path == BENCH_DEVICE:
+            return self._give_away(listener, call, self.bench.open())
         if path not in ("/dev/rtdm/memdev-private", "/dev/rtdm/memdev-shared"):
             return -errno.ENODEV
         with open(os.memfd_create(name), "r+b", closefd=True) as fd:
@@ -460,6 +466,8 @@ class FakeCore:
         fd, request, at = call.arguments[:3]
         if self.module and self.module.is_task(call.tid, fd):
             return self.module.task(call, on_core=call.tid in self._tasks, leave=self._leave)
+        if self.bench and self.bench.is_open(call.tid, fd):
+            return self.bench.ioctl(call)
         return self._size(call.tid, request, at)
 
     def _size(self, tid: int, request: int, at: int) -> int:

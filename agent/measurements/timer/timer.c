@@ -360,21 +360,33 @@ static int timer_check_kernel(struct step *step)
 	return 0;
 }
 
-/* The module, else on Linux the tracer, else none: STEP_SKIPPED if nothing is left to be measured. */
-static int timer_choose_backend(struct step *step, struct timer_state *state, unsigned int contexts)
+static const struct timer_backend *const timer_of_linux[] = { &timer_module, &timer_tracer };
+static const struct timer_backend *const timer_of_cobalt[] = { &timer_module_cobalt, &timer_bench };
+
+/* The first that applies, else the reasons of both. */
+static const struct timer_backend *timer_look(const struct timer_backend *const backends[2],
+					      const struct step *step,
+					      const struct timer_thread *common,
+					      struct message why[2])
 {
-	static const struct timer_backend *const of_linux[] = { &timer_module, &timer_tracer };
-	static const struct timer_backend *const of_cobalt[] = { &timer_module_cobalt };
-	bool linux_core = step->core == &core_linux;
-	const struct timer_backend *const *backends = linux_core ? of_linux : of_cobalt;
-	struct timer_kernel *kernel = &state->kernel;
 	const struct option_value *dither = option_get(&step->options, "dither");
 	bool dithered = dither->given && !strcmp(dither->asked, "yes");
+
+	for (int i = 0; i < 2; i++)
+		if (!backends[i]->look(common, dithered, &why[i]))
+			return backends[i];
+	return NULL;
+}
+
+/* The module, else the tracer of Linux or Xenomai's driver, else none: STEP_SKIPPED if nothing is left
+ * to be measured. */
+static int timer_choose_backend(struct step *step, struct timer_state *state, unsigned int contexts)
+{
+	struct timer_kernel *kernel = &state->kernel;
 	struct message why[2] = { 0 };
 
-	for (int i = 0; i < (linux_core ? 2 : 1) && !kernel->backend; i++)
-		if (!backends[i]->look(&state->common, dithered, &why[i]))
-			kernel->backend = backends[i];
+	kernel->backend = timer_look(step->core == &core_linux ? timer_of_linux : timer_of_cobalt,
+				     step, &state->common, why);
 	if (kernel->backend) {
 		kernel->contexts = contexts &
 				   (kernel->backend->user ? ~0U : ~(unsigned int)TIMER_USER);
@@ -411,10 +423,26 @@ static int timer_add_kernel(struct step *step, struct timer_state *state, unsign
 
 /* --- the frame's functions --- */
 
+static void timer_read_common(const struct step *step, struct timer_thread *common)
+{
+	const struct option_set *options = &step->options;
+	int64_t samples = option_number(options, "samples");
+	int64_t limit_ns = option_number(options, "stop-above");
+
+	common->per_cpu = (int)option_number(options, "threads");
+	common->interval_ns = option_number(options, "interval");
+	common->for_ns = option_number(options, "for");
+	common->periods = common->for_ns ? common->for_ns / common->interval_ns : INT64_MAX;
+	common->samples = samples ? samples : INT64_MAX;
+	common->limit_ns = limit_ns ? limit_ns : INT64_MAX;
+	common->aligned = option_number(options, "align") != 0;
+}
+
 static bool timer_on_cobalt(const struct step *step)
 {
 	const char *text = option_text(&step->options, "method");
-	struct message why;
+	struct timer_thread common;
+	struct message why[2];
 
 	while (*text) {
 		const struct timer_method *method = timer_cobalt_methods;
@@ -426,8 +454,9 @@ static bool timer_on_cobalt(const struct step *step)
 			return false;
 		text += size + (text[size] == ',');
 	}
+	timer_read_common(step, &common);
 	return timer_contexts_asked(step) == TIMER_USER ||
-	       !timer_module_cobalt.look(NULL, false, &why);
+	       timer_look(timer_of_cobalt, step, &common, why);
 }
 
 /* The user's threads, each waiting by itself. */
@@ -444,21 +473,6 @@ static int timer_add_methods(struct step *step, struct timer_state *state,
 			err = timer_add_method(step, state->methods[i], cpus, &state->common,
 					       slots);
 	return err;
-}
-
-static void timer_read_common(const struct step *step, struct timer_thread *common)
-{
-	const struct option_set *options = &step->options;
-	int64_t samples = option_number(options, "samples");
-	int64_t limit_ns = option_number(options, "stop-above");
-
-	common->per_cpu = (int)option_number(options, "threads");
-	common->interval_ns = option_number(options, "interval");
-	common->for_ns = option_number(options, "for");
-	common->periods = common->for_ns ? common->for_ns / common->interval_ns : INT64_MAX;
-	common->samples = samples ? samples : INT64_MAX;
-	common->limit_ns = limit_ns ? limit_ns : INT64_MAX;
-	common->aligned = option_number(options, "align") != 0;
 }
 
 /* How many threads or timers there are; without alignment they are due one after the other. */

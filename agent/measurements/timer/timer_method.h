@@ -90,7 +90,8 @@ int64_t timer_missed(struct step *step, struct series *latency, int64_t missed, 
 		     int64_t samples, const struct timespec *now);
 
 /*
- * What contexts of the kernel are measured with: the module, or the kernel's own tracer. Its functions
+ * What contexts of the kernel are measured with: the module, the kernel's own tracer, or on Cobalt
+ * Xenomai's driver timerbench. Its functions
  * are those of struct measurement; the frame calls them through timer.c.
  */
 struct timer_backend {
@@ -127,6 +128,7 @@ extern const struct timer_method timer_cobalt_methods[];
 
 extern const struct timer_backend timer_module;
 extern const struct timer_backend timer_module_cobalt;
+extern const struct timer_backend timer_bench;
 extern const struct timer_backend timer_tracer;
 
 /* A series of @context on a grid and, with dither, its companion (else -1): -errno, or 0. */
