@@ -242,6 +242,16 @@ static int smokey_setup(struct step *step)
 	return 0;
 }
 
+/* Messages of Xenomai's library, and of the loader that does not find it. */
+static const char *smokey_remedy(const char *said)
+{
+	if (strstr(said, "ABI mismatch"))
+		return "install Xenomai's programs and libraries of the version that the kernel has";
+	if (strstr(said, "error while loading shared libraries"))
+		return "install Xenomai's libraries, and list their folder in /etc/ld.so.conf (ldconfig)";
+	return SMOKEY_REMEDY;
+}
+
 static int smokey_finish(struct step *step)
 {
 	struct smokey_state *state = step->state;
@@ -283,7 +293,7 @@ static int smokey_finish(struct step *step)
 		     !good || state->failed ? "fail" :
 		     passed		    ? "pass" :
 					      "inconclusive",
-		     evidence, SMOKEY_REMEDY);
+		     evidence, smokey_remedy(said));
 	return 0;
 }
 

@@ -129,6 +129,31 @@ def test_status_fails_without_a_failing_test(tmp_path: Path, end: str, words: st
     assert "cannot bind" in verdicts(stream)[WHOLE].evidence
 
 
+@pytest.mark.parametrize(
+    ("message", "remedy"),
+    [
+        (
+            '   0"000.000| BUG in low_init(): [main] ABI mismatch: required r18, provided r19',
+            "of the version that the kernel has",
+        ),
+        (
+            "smokey: error while loading shared libraries: libcobalt.so.2: cannot open shared "
+            "object file: No such file or directory",
+            "install Xenomai's libraries",
+        ),
+    ],
+)
+def test_programs_of_another_version_have_their_remedy(
+    tmp_path: Path, message: str, remedy: str
+) -> None:
+    smokey(tmp_path, f"echo '{message}' >&2\nexit 1\n")
+    code, stream, _ = run(tmp_path, "smokey")
+    assert code == 3
+    assert results(stream) == {WHOLE: "fail"}
+    assert message.strip() in verdicts(stream)[WHOLE].evidence
+    assert remedy in verdicts(stream)[WHOLE].remedy
+
+
 def test_nothing_printed_is_not_a_pass(tmp_path: Path) -> None:
     smokey(tmp_path, "exit 0\n")
     code, stream, _ = run(tmp_path, "smokey")
