@@ -205,6 +205,9 @@ def test_latency_of_xenomai_agrees() -> None:
 # --- the answer to an event -----------------------------------------------------------------------
 
 EVENTS: Final = 1000
+PACE: Final = "--interval 500us"
+DELAY_NS: Final = 5_000_000
+DELAY_EVERY: Final = 100
 # The chip of kmod/tests/wired.c: 0 is wired to 1, and 2 to 3.
 WIRED: Final = "rtgauge-wired"
 WIRED_SOURCES: Final = {"wired.c": "kmod/tests/wired.c", "compat.h": "kmod/compat.h"}
@@ -223,13 +226,15 @@ def wired(target: LabTarget, *parameters: str) -> None:
     assert shell(target, f"{words} && echo loaded").strip() == "loaded"
 
 
-def answered(target: LabTarget, context: str, *words: str) -> dict[str, list[Record]]:
+def answered(
+    target: LabTarget, context: str, *words: str, raised: str = f"--samples {EVENTS} {PACE}"
+) -> dict[str, list[Record]]:
     """The streams of a log host, a task of Linux, and of a board that answers, on one board."""
     script = (
         f"/agent run response --context {context} --line gpio:{WIRED}:2:1 {' '.join(words)} "
         "--output /board >/dev/null 2>/board.said & P=$!; /bin/busybox sleep 1; "
         f"/agent run log-host --keep-settings --priority 40 --line gpio:{WIRED}:0:3 "
-        f"--samples {EVENTS} --interval 500us --answered-by {context} --output /host >/dev/null; "
+        f"{raised} --answered-by {context} --output /host >/dev/null; "
         "echo $?; /bin/busybox kill -INT $P; wait $P; echo $?; /bin/busybox cat /board.said"
     )
     said = shell(target, script)
@@ -275,6 +280,80 @@ def test_every_edge_is_answered_once_on_the_core(context: str) -> None:
     # seen from outside: each answer once, and later than the board says
     assert len(first["host"]["response"]) == EVENTS
     assert min(first["host"]["response"]) > min(first["board"]["answer"]) > 0
+
+
+def counts(records: list[Record], name: str) -> list[tuple[object, ...]]:
+    table = next(one for one in records if isinstance(one, Table) and one.name == name)
+    return [tuple(row) for row in table.rows]
+
+
+def rules(records: list[Record]) -> dict[str, str]:
+    return {one.rule: one.result for one in records if isinstance(one, Verdict)}
+
+
+@pytest.mark.parametrize("context", XENOMAI_TESTS)
+def test_delayed_answers_are_found_on_the_core(context: str) -> None:
+    """Those that were delayed on purpose, no others, and no task leaves the core for it."""
+    delay = ("--delay", f"{DELAY_NS}ns", "--delay-every", f"{DELAY_EVERY}")
+    raised = f"--samples {EVENTS} --interval 8ms"
+    with boot() as target:
+        wired(target)
+        streams = answered(target, context, "--core", "cobalt", *delay, raised=raised)
+    assert counts(streams["board"], "events") == [(EVENTS, EVENTS, 0, 0)]
+    assert rules(streams["board"])[RULE] == "pass"
+    for side, name in (("board", "answer"), ("host", "response")):
+        found = values(streams[side])[name]
+        delayed = [place for place, one in enumerate(found) if one >= DELAY_NS]
+        assert delayed == list(range(DELAY_EVERY - 1, EVENTS, DELAY_EVERY)), side
+
+
+@pytest.mark.parametrize("context", XENOMAI_TESTS)
+@pytest.mark.parametrize("edge", ["rising", "falling"])
+def test_edges_of_one_direction_toggle_on_the_core(context: str, edge: str) -> None:
+    with boot() as target:
+        wired(target)
+        raised = f"--samples {EVENTS} {PACE} --edge {edge}"
+        streams = answered(target, context, "--core", "cobalt", "--edge", edge, raised=raised)
+    # at its end the log host puts its output back to low, which is one more falling edge
+    seen = EVENTS + (edge == "falling")
+    assert counts(streams["board"], "events") == [(seen, seen, 0, 0)]
+    assert rules(streams["board"]) == {RULE: "pass"}
+    assert rules(streams["host"]) == {"every-event-answered": "pass"}
+    assert len(values(streams["host"])["response"]) == EVENTS
+
+
+@pytest.mark.parametrize("load", ["gpioirqbench", "find"])
+def test_loads_of_the_gpio_plans_beside_the_core(load: str) -> None:
+    """All edges are answered under the loads of the plans gpio-contexts and gpio-find."""
+    medians = []
+    with boot() as target:
+        wired(target)
+        for context in XENOMAI_TESTS:
+            streams = answered(target, context, "--core", "cobalt", "--load", load)
+            assert counts(streams["board"], "events") == [(EVENTS, EVENTS, 0, 0)], context
+            assert rules(streams["board"]) == {RULE: "pass"}, context
+            medians.append(np.median(values(streams["host"])["response"]))
+    assert medians == sorted(medians)
+
+
+@pytest.mark.parametrize("plan", ["gpio-contexts", "gpio-find"])
+def test_gpio_plans_run_on_the_core(tmp_path: Path, plan: str) -> None:
+    """With this machine as the log host, over a doorbell. Its time is that of this machine."""
+    target, report = f"lab:{BOARD},lines=outside", tmp_path / "report.json"
+    pace = ["--load", "idle", "--for", "5s", "--interval", "500ms"]
+    words = [*pace, "--target", target, "--core", "cobalt"]
+    store = ["--store", str(tmp_path / "store")]
+    assert main(["run", plan, *words, *store, "--quiet"]) == 0
+    assert main(["report", "last", "-o", str(report), *store]) == 0
+    (run,) = json.loads(report.read_text())["runs"]
+    steps = [one for one in run["steps"] if one["measurement"] == "response"]
+    assert len(steps) == {"gpio-contexts": 3, "gpio-find": 6}[plan]
+    assert {(one["state"], one["core"]) for one in steps} == {("complete", "cobalt")}
+    tables = {one["step"]: one["rows"] for one in run["tables"] if one["name"] == "events"}
+    for one in steps:
+        ((seen, done, lost, _),) = tables[one["step"]]
+        assert seen == done > 0
+        assert lost == 0
 
 
 def test_core_answers_earlier_than_linux() -> None:
