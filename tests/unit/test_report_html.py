@@ -743,6 +743,62 @@ def test_steps_are_filtered_and_searched(browser: str, tmp_path: Path) -> None:
     assert "3|2|0123|1|0123|1|0123" in page.text
 
 
+MEASURED = """<script>
+addEventListener("load", () => {
+    const wrong = [], near = 1;
+    const frame = document.querySelector("iframe"), page = frame.contentDocument;
+    const name = one => one.textContent.trim().slice(0, 40);
+    if (page.documentElement.scrollWidth > frame.clientWidth) wrong.push("the page is too wide");
+    for (const one of page.querySelectorAll("#answer .command-line, #answer .callout, #answer li"))
+        if (one.scrollWidth > one.clientWidth + near) wrong.push("cut: " + name(one));
+    for (const code of page.querySelectorAll("#answer .command-line code")) {
+        const button = code.parentElement.querySelector("button").getBoundingClientRect();
+        for (const word of code.querySelectorAll("span")) for (const box of word.getClientRects())
+            if (box.width && box.right > button.left + near && box.top < button.bottom - near &&
+                button.width) wrong.push("below the button: " + name(word));
+    }
+    for (const svg of page.querySelectorAll("#answer svg[viewBox]")) {
+        const room = svg.getBoundingClientRect();
+        const texts = [...svg.querySelectorAll("text")]
+            .map(one => [one, one.getBoundingClientRect()]);
+        for (const [one, box] of texts) {
+            if (box.left < room.left - near || box.right > room.right + near)
+                wrong.push("outside: " + name(one));
+            for (const [other, its] of texts)
+                if (one !== other && box.left < its.right - near && its.left < box.right - near &&
+                    box.top < its.bottom - 4 && its.top < box.bottom - 4)
+                    wrong.push(name(one) + " on " + name(other));
+        }
+    }
+    document.title = "wrong: " + (wrong.join("; ") || "nothing") + "; texts " +
+        page.querySelectorAll("#answer svg[viewBox] text").length + "; commands " +
+        page.querySelectorAll("#answer .command-line button:not([hidden])").length;
+});
+</script>"""
+
+
+@pytest.mark.parametrize("wide", [400, 1280])
+@pytest.mark.parametrize("which", ["evaluation", "fake", "dense"])
+def test_the_answer_is_neither_cut_nor_overlapping(
+    browser: str, tmp_path: Path, which: str, wide: int
+) -> None:
+    """Measured in the fonts that are drawn: commands, boxes, and the labels of the picture."""
+    values = np.concatenate([np.full(300, 5000), np.linspace(60_000, 99_000, 300)])
+    series = made.FakeSeries(made.info(), np.arange(600), values.astype(np.int32))
+    dense = made.run([made.step(0, [series], load="sched", budget_ns=90_000)])
+    runs = {"evaluation": made.evaluation(2, 3000), "dense": dense}
+    runs["fake"] = made.run([made.step(0, [series], budget_ns=150_000)], target="fake")
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(runs[which]))
+    file = tmp_path / "frame.html"
+    inner = text.replace("&", "&amp;").replace('"', "&quot;")
+    file.write_text(
+        f'<!doctype html><title>-</title>{MEASURED}<iframe srcdoc="{inner}" '
+        f'width="{wide}" height="860" frameborder="0"></iframe>'
+    )
+    page, _ = drawn(browser, file, tmp_path, "")
+    assert re.search(r"wrong: nothing; texts [1-9]\d*; commands [1-9]", page.text), page.text[:500]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [8, 1024])
 def test_the_controls_work(
