@@ -148,8 +148,12 @@ def _maximum(
     if mark is not None and x < mark < x + 9 + wide:
         left = x - wide > plot.left
     begin, end = (x - wide, x + 3) if left else (x + 6, x + 6 + wide)
-    if mark is not None and begin - 3 < mark < min(x, end) and mark - 4 - wide > plot.left:
-        begin, end = mark - 4 - wide, mark - 4
+    if mark is not None and begin - 3 < mark < min(x, end):
+        # At the side of the maximum, if there is room for it.
+        if mark + 4 + wide <= plot.right + 8:
+            begin, end = mark + 4, mark + 4 + wide
+        elif mark - 4 - wide > plot.left:
+            begin, end = mark - 4 - wide, mark - 4
     bins = pairwise([*(plot.px(edge) for edge, _ in heights), plot.right])
     below = [
         count
