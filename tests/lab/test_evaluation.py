@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Result
+from rtgauge.report.document.answer import State, answer_of
 
 Run = Callable[..., Result]
 
@@ -59,3 +60,32 @@ def test_the_published_evaluation_on_a_board(rtgauge: Run, tmp_path: Path, kerne
     assert len(rules) > 20 and set(rules.values()) == {"pass", "skipped"}, rules
     assert {one["name"] for one in run["tables"]} >= TABLES
     assert set(re.findall(r'data-kind="([a-z]+)"', page.read_text("utf-8"))) >= DIAGRAMS
+
+
+SHORT = ("--for", "1s", "--samples", "100")
+BURSTS = "sched:groups=2:size=64KiB"
+
+
+@pytest.mark.parametrize("board", ["x86_64-rt", "arm64-rt"])
+def test_a_preempt_rt_kernel_is_never_unfit(rtgauge: Run, tmp_path: Path, board: str) -> None:
+    """The whole catalogue, short: what no system with this C library does is no failure."""
+    words = ("--target", f"lab:{board}", "--budget", "1ms", *SHORT)
+    report = tmp_path / "page.html"
+    done = rtgauge("evaluate", *words, "-o", str(report), "--json", "--store", str(tmp_path / "s"))
+    assert done.code == 0, done.err
+    (run,) = done.json()["runs"]
+    answer = answer_of(run)
+    assert answer.state in (State.FIT, State.UNPROVEN) and answer.tone in ("pass", "warn")
+    assert report.stat().st_size < 1_500_000
+
+
+def test_a_stock_kernel_under_a_load_of_long_messages_is_unfit(
+    rtgauge: Run, tmp_path: Path
+) -> None:
+    words = ("--target", "lab:x86_64-stock", "--budget", "20us", "--load", BURSTS)
+    few = ("--only", "timer", "--samples", "3000", "--for", "10s")
+    done = rtgauge("evaluate", *words, *few, "--json", "--store", str(tmp_path / "s"))
+    assert done.code == 3, done.err
+    (run,) = done.json()["runs"]
+    answer = answer_of(run)
+    assert (answer.state, answer.tone) == (State.UNFIT, "fail")
