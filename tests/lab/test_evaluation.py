@@ -68,7 +68,7 @@ BURSTS = "sched:groups=2:size=64KiB"
 
 @pytest.mark.parametrize("board", ["x86_64-rt", "arm64-rt"])
 def test_a_preempt_rt_kernel_is_never_unfit(rtgauge: Run, tmp_path: Path, board: str) -> None:
-    """The whole catalogue, short: what no system with this C library does is no failure."""
+    """The whole catalogue, short. A known limitation of the C library does not make it unfit."""
     words = ("--target", f"lab:{board}", "--budget", "1ms", *SHORT)
     report = tmp_path / "page.html"
     done = rtgauge("evaluate", *words, "-o", str(report), "--json", "--store", str(tmp_path / "s"))
