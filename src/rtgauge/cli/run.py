@@ -250,11 +250,11 @@ def _general_help(ctx: click.Context, words: Sequence[str], default: str, task: 
         listed = textwrap.fill(
             ", ".join(entries),
             80,
-            initial_indent="  ",
+            initial_indent=f"{title}: ",
             subsequent_indent="  ",
             break_on_hyphens=False,
         )
-        formatter.write(f"\n{title}:\n{listed}\n")
+        formatter.write(f"\n{listed}\n")
     show(formatter.getvalue().rstrip())
     return int(ExitCode.DONE)
 
