@@ -46,11 +46,11 @@ struct net {
 	socklen_t here_size;
 	union net_address peer; /* sender of the last request */
 	socklen_t peer_size;	/* 0: no request yet, or connected */
-	union net_local local;	/* where the last request arrived, for the answer */
-	size_t local_size;	/* 0: the socket has one address, or connected */
 	uint8_t run[NET_RUN_SIZE];
 	int64_t heard_ns; /* time of the peer's last datagram */
 	bool connected;
+	size_t local_size;     /* 0: the socket has one address, or connected */
+	union net_local local; /* where the last request arrived, for the answer */
 };
 
 static int net_wrong(const struct line *line, struct message *why)
