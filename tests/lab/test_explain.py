@@ -234,3 +234,72 @@ def test_a_lock_of_the_kernel_is_blamed_with_its_owner_and_remedy(
     assert "randomize_kstack_offset=off" in cause["remedies"][0]["command"]
     events = json.loads(file.read_text())["traceEvents"]
     assert sum(one["ph"] == "X" for one in events) == len(cause["segments"])
+
+
+# Measurements whose samples begin with an event, and those of test loops.
+EVENTS = """
+[[step]]
+measurement = "irq-latency"
+samples = 100
+load = "sched"
+
+[[step]]
+measurement = "irq-to-thread"
+samples = 100
+load = "sched"
+
+[[step]]
+measurement = "irq-to-thread"
+context = "kernel"
+samples = 100
+load = "sched"
+
+[[step]]
+measurement = "irq-dispatch"
+samples = 100
+"""
+LOOPS = """
+[[step]]
+measurement = "thread-switch"
+threads = "10"
+samples = 200
+
+[[step]]
+measurement = "sem-contended"
+samples = 10
+
+[[step]]
+measurement = "mutex-contended"
+samples = 20
+"""
+
+
+# The lab's boards for arm64 have no device that raises interrupts at a given time.
+@pytest.mark.parametrize(
+    ("board", "steps"),
+    [("x86_64-rt-6.12", EVENTS), ("x86_64-rt-6.12", LOOPS), ("arm64-stock-6.12", LOOPS)],
+    ids=["events", "loops", "loops-arm64"],
+)
+def test_samples_that_do_not_begin_when_they_are_due(
+    rtgauge: Run, tmp_path: Path, board: str, steps: str
+) -> None:
+    """Their readings of the clock are found, so nothing is left over."""
+    plan, store = tmp_path / "others.toml", ("--store", str(tmp_path / "store"))
+    plan.write_text(steps)
+    run = rtgauge("run", str(plan), "--target", f"lab:{board}", "--json", *store)
+    assert run.code == 0, run.err
+    done = rtgauge("explain", "last", "--worst", "3", "--json", *store)
+    assert done.code == 0, done.err
+    causes = done.json()["causes"]
+    asked = range(steps.count("[[step]]"))
+    assert {one["step"] for one in causes} >= set(asked)
+    for cause in causes:
+        total = sum(one["length_ns"] for one in cause["segments"])
+        assert total == cause["latency_ns"], cause
+        assert cause["rest_ns"] == 0
+        first, last = (cause["segments"][at]["kind"] for at in (0, -1))
+        if steps == LOOPS:
+            assert first in ("operation", "switch"), cause
+            assert last in ("return", "operation"), cause
+        else:
+            assert first in ("interrupt", "interrupts-off"), cause

@@ -1395,6 +1395,12 @@ def test_an_ordinary_sample_blames_nobody() -> None:
     # as a board of the lab had it: a handler's time varies by more than it takes
     found = cause(segment("interrupt", 2_447, "apic_timer_interrupt"), latency_ns=2_447)
     assert _blamed(found, 1_011, STOCK).blame.startswith("nobody")
+    # an operation of a test loop waits for no interrupt
+    handler = replace(segment("interrupt", 2_660, "apic_timer_interrupt"), begin_ns=27)
+    loop = (segment("operation", 27, "x"), handler, segment("operation", 55, "x"))
+    found = replace(found, segments=loop, latency_ns=2_742)
+    assert _blamed(found, 82, STOCK).blame.startswith("an interrupt handler ran")
+    assert _blamed(found, 1_371, STOCK).blame.startswith("nobody")
     # most of it was not seen
     found = cause(segment("switch", 4_000, "x"), latency_ns=190_000)
     assert _blamed(found, 8_000, STOCK).blame.startswith("not seen: 186.000 of 190.000 µs")
@@ -1442,6 +1448,10 @@ def test_what_the_worst_samples_have_in_common_is_counted() -> None:
     assert text[0] == "the 3 worst in user context:"
     assert text[1].split(None, 1) == ["2", "task a was not preempted: f"]
     assert common([one]) == []
+    usual = [replace(one, blame=f"nobody: an ordinary sample. The median is {n}") for n in (1, 2)]
+    assert [row.split(None, 1) for row in common(usual)[1:]] == [
+        ["2", "nobody: an ordinary sample"]
+    ]
 
 
 def test_causes_replace_earlier_ones_of_the_same_sample(tmp_path: Path) -> None:

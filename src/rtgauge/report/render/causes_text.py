@@ -138,6 +138,11 @@ def _paragraph(word: str, text: str) -> list[str]:
     )
 
 
+def _reason(blame: str) -> str:
+    """A blame without the figures of its sample and series."""
+    return blame.rpartition(" (")[0] or blame.partition(". ")[0]
+
+
 def common(causes: Sequence[Cause]) -> list[str]:
     """What the worst samples of each context have in common, one line each."""
     found = []
@@ -145,7 +150,7 @@ def common(causes: Sequence[Cause]) -> list[str]:
         mine = [one for one in causes if one.context == context]
         if len(mine) < 2:
             continue
-        reasons = Counter(one.blame.rpartition(" (")[0] or one.blame for one in mine)
+        reasons = Counter(_reason(one.blame) for one in mine)
         named = f" in {context} context" if context else ""
         found.append(f"the {len(mine)} worst{named}:")
         for reason, number in reasons.most_common(3):
