@@ -127,4 +127,7 @@ int cobalt_revision(void);
 /* Make the calling thread a task. 0 or -errno. */
 int cobalt_become_task(int policy, int priority);
 
+/* Memory for the words of ensembles on the core (cobalt_posix.h). 0 or -ENOMEM. */
+int cobalt_words_prepare(void);
+
 #endif

@@ -3,6 +3,7 @@
 #if defined(__x86_64__) || defined(__aarch64__)
 #include "core/cobalt_posix.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -282,17 +283,25 @@ struct cobalt_word {
 	sem_t sem;
 };
 
+/* Only where a core is used, because all memory of the agent is locked. */
 static struct cobalt_words {
 	uint32_t places[COBALT_WORDS]; /* number of the word plus one, or 0; by its address */
 	uint32_t count;
 	struct cobalt_word words[COBALT_WORDS / 2];
-} cobalt_words;
+} * cobalt_words;
+
+int cobalt_words_prepare(void)
+{
+	if (!cobalt_words)
+		cobalt_words = calloc(1, sizeof(*cobalt_words));
+	return cobalt_words ? 0 : -ENOMEM;
+}
 
 /* The entry of a word. If the word has no entry: a new one with @add, else NULL. */
 static struct cobalt_word *cobalt_word(const uint32_t *word, bool add)
 {
 	uint32_t place = (uint32_t)((uintptr_t)word >> 2) * 2654435761U >> 22;
-	struct cobalt_words *all = &cobalt_words;
+	struct cobalt_words *all = cobalt_words;
 	struct cobalt_word *mine = NULL;
 	uint32_t number = 0;
 

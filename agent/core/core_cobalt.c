@@ -158,6 +158,10 @@ static int cobalt_bind(int *revision, struct message *why)
 		return message_set(why, err,
 				   "mount devtmpfs at /dev (CONFIG_DEVTMPFS), " COBALT_USE_LINUX,
 				   "cannot map the memory of the Cobalt core: %s", strerror(-err));
+	err = cobalt_words_prepare();
+	if (err)
+		return message_set(why, err, "free memory on the target, " COBALT_USE_LINUX,
+				   "not enough memory for the Cobalt core");
 	sigaction(SIGXCPU, &action, &xcpu_before);
 	bound_revision = (int)bind.revision;
 	*revision = bound_revision;
