@@ -335,6 +335,7 @@ def test_answers_that_may_be_to_other_events_support_no_cycle() -> None:
     assert "the answers to 3 events may belong to other events" in answer.title
 
 
+@pytest.mark.slow
 def test_a_long_run_needs_no_margin() -> None:
     def of(seconds: int, top_us: int, cycle_ns: int) -> str:
         made_of = [latency(top_us, seconds * 100, interval_ns=10 * made.MS) for _ in range(2)]

@@ -53,6 +53,7 @@ def exact(factor: float, hours: float, result: str) -> float:
     )
 
 
+@pytest.mark.slow
 def test_no_verdict_is_wrong_more_often_than_it_says(bench: Any) -> None:
     for factor in bench.FACTORS:
         for hours in bench.HOURS:

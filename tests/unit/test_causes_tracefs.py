@@ -959,6 +959,7 @@ def test_the_byte_order_is_that_of_the_pages(tmp_path: Path, machine: str, order
     assert [(one.kind, one.task and one.task.pid) for one in cause.segments] == [("interrupt", 9)]
 
 
+@pytest.mark.slow
 def test_the_events_are_limited_and_what_was_left_out_is_said(tmp_path: Path) -> None:
     """Small events by the million, in pages that follow each other or do not, and many series."""
     event = entry(2, 0, 3, 0)
@@ -976,6 +977,7 @@ def test_the_events_are_limited_and_what_was_left_out_is_said(tmp_path: Path) ->
     assert "more events than rtgauge reads" in causes[-1].unseen
 
 
+@pytest.mark.slow
 def test_memory_is_limited_whatever_is_sent(tmp_path: Path) -> None:
     blob = b"\xff" * 30_000
     records = [sample(0)] + [page(0, number % 3000, blob, at=0) for number in range(5000)]
@@ -1010,6 +1012,7 @@ def switches(folder: Path, events: int, samples: int) -> StoredStep:
     return stored(folder, records, series=samples)
 
 
+@pytest.mark.slow
 def test_memory_for_causes_is_in_proportion_to_what_was_sent(tmp_path: Path) -> None:
     """Not the product of events and samples."""
     step = switches(tmp_path, 6000, 32)

@@ -789,6 +789,7 @@ def shell(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("words", ["runs", "runs --json", "describe --target fake", "run --help"])
+@pytest.mark.slow
 def test_standard_files_that_are_closed(words: str, closed: str) -> None:
     done = shell(f"rtgauge {words} {closed}")
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr

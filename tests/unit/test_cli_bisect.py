@@ -123,6 +123,7 @@ def test_only_a_run_has_the_option(rtgauge: Run) -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+@pytest.mark.slow
 def test_git_names_the_first_bad_commit_and_skips_what_failed(tmp_path: Path) -> None:
     """Eight commits that choose the target: the fourth fails, the sixth is the first late one."""
 

@@ -221,6 +221,7 @@ def test_quiet_prints_the_answer_alone(rtgauge: Run) -> None:
 
 
 @pytest.mark.study(53)
+@pytest.mark.slow
 def test_a_run_of_an_hour_and_a_half(rtgauge: Run) -> None:
     """The clock of the fake target makes it take no time."""
     words = ("--for", "90m", "--interval", "1s", "--target", "fake", "--json")

@@ -181,6 +181,7 @@ def test_the_tables_behind_the_figures_hold_every_sample() -> None:
         (15, 12_000, None),
     ],
 )
+@pytest.mark.slow
 def test_the_tail_is_the_highest_percentile_that_the_samples_of_both_sets_carry(
     first: int, second: int, tail: str | None
 ) -> None:
@@ -212,6 +213,7 @@ def test_the_tail_is_the_highest_percentile_that_the_samples_of_both_sets_carry(
     assert re.findall(r"[0-9.]+ %", " ".join(grid.heads).replace("\u202f", " ")) == wanted
 
 
+@pytest.mark.slow
 def test_the_run_with_the_maximum_of_a_side_is_named() -> None:
     runs = study()
     for run, top in ((runs[0], 80_000_000), (runs[1], 90_000_000)):
@@ -291,6 +293,7 @@ def test_a_way_that_both_have_is_compared_and_the_other_one_said() -> None:
     assert "timer: latency (µs), idle" in compare_text.terminal(document)
 
 
+@pytest.mark.slow
 def test_kernels_are_not_compared_by_the_mode_plain() -> None:
     with pytest.raises(UsageError, match="mode plain") as caught:
         compared(study(lab="plain"))
@@ -473,6 +476,7 @@ def test_markdown_begins_with_it() -> None:
 
 
 @pytest.mark.study(135)
+@pytest.mark.slow
 def test_the_page_draws_what_the_samples_are() -> None:
     runs = study(lab="counted")
     source = Source(runs)  # type: ignore[arg-type]
@@ -633,6 +637,7 @@ def two(stored_study: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.Monk
     return study
 
 
+@pytest.mark.slow
 def test_compare_a_study(rtgauge: Run, two: str) -> None:
     document = rtgauge("compare", two, "--json").json()
     compare.validate(document)

@@ -539,6 +539,7 @@ def repeats(number: int, **more: Any) -> list[Any]:
     return runs
 
 
+@pytest.mark.slow
 def test_a_boot_that_failed_drops_its_block() -> None:
     runs = repeats(7)
     runs[5].document["state"] = "failed"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import test_compare as study_of
 import test_decide as made
@@ -15,6 +16,7 @@ from rtgauge.report.results import model
 from rtgauge.report.sets import compare
 
 
+@pytest.mark.slow
 def test_the_table_and_the_list_have_the_same_ratio() -> None:
     """The tail of all samples of a set is not that of its runs: one estimate is shown."""
     runs = made.repeats(6)
@@ -35,6 +37,7 @@ def test_the_table_and_the_list_have_the_same_ratio() -> None:
     assert "Block: one repeat of the study" in text and "p: probability" in text
 
 
+@pytest.mark.slow
 def test_what_to_do_after_a_comparison() -> None:
     def after(number: int) -> list[Action]:
         analysis = model.analyse(made.repeats(number), pictures=False)

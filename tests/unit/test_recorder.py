@@ -89,6 +89,7 @@ def computes(processor: str, text: str) -> bool:
 
 
 @pytest.mark.parametrize("processor", LIBRARIES)
+@pytest.mark.slow
 def test_only_instructions_that_compute_are_counted_together(asked: Path, processor: str) -> None:
     program, library = LIBRARIES[processor]
     if shutil.which(program) is None or not library.exists():

@@ -182,6 +182,7 @@ def test_other_tables_are_no_order() -> None:
     assert not sequences.is_sequence({"columns": columns})
 
 
+@pytest.mark.slow
 def test_the_pictures_are_drawn(browser: str, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(html.render(model.analyse(cast(Any, [evaluation()]))), encoding="utf-8")
@@ -190,6 +191,7 @@ def test_the_pictures_are_drawn(browser: str, tmp_path: Path) -> None:
     assert console == ""
 
 
+@pytest.mark.slow
 def test_thirty_steps_stay_small() -> None:
     run = evaluation(30, 6, 2000)
     assert len(html.render(model.analyse(cast(Any, [run]))).encode()) < 3_000_000

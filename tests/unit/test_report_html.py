@@ -678,6 +678,7 @@ def pictures_of(page: Page) -> int:
 
 
 @pytest.mark.parametrize("which", ["evaluation", "hostile", "odd", "many"])
+@pytest.mark.slow
 def test_pictures_are_drawn(
     browser: str, tmp_path: Path, which: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -696,6 +697,7 @@ def test_pictures_are_drawn(
     assert len(page.blocks["script"]) == 3
 
 
+@pytest.mark.slow
 def test_a_link_opens_its_step_and_only_its_pictures_are_drawn(
     browser: str, tmp_path: Path
 ) -> None:
@@ -714,6 +716,7 @@ def test_a_link_opens_its_step_and_only_its_pictures_are_drawn(
     assert not any(tag == "canvas" for tag, _ in page.tags)
 
 
+@pytest.mark.slow
 def test_steps_are_filtered_and_searched(browser: str, tmp_path: Path) -> None:
     """Each filter leaves its steps, a link to another one drops the filters."""
     text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.evaluation(2, 3000)))
@@ -779,6 +782,7 @@ addEventListener("load", () => {
 
 @pytest.mark.parametrize("wide", [400, 1280])
 @pytest.mark.parametrize("which", ["evaluation", "fake", "dense"])
+@pytest.mark.slow
 def test_the_answer_is_neither_cut_nor_overlapping(
     browser: str, tmp_path: Path, which: str, wide: int
 ) -> None:
@@ -848,6 +852,7 @@ def test_the_controls_work(
 
 
 @pytest.mark.parametrize("lack", ["function", "data"])
+@pytest.mark.slow
 def test_pictures_that_cannot_be_decompressed(browser: str, tmp_path: Path, lack: str) -> None:
     """The page says so where the pictures would be, and its tables are whole."""
     text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.evaluation(2, 3000)))

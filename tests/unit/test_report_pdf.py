@@ -415,7 +415,7 @@ def test_every_block_is_on_its_page(size: str, width: float, height: float) -> N
 
 @pytest.mark.parametrize(
     "rows",
-    [1, pytest.param(30, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.slow), 200],
+    [1, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (30, 60, 200))],
 )
 @pytest.mark.parametrize("figures", [0, 2, 6])
 def test_a_chapter_is_one_page(rows: int, figures: int) -> None:
@@ -503,6 +503,7 @@ def test_the_cover() -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+@pytest.mark.slow
 def test_hostile_text_stays_text_in_every_block(text: str) -> None:
     grid = Grid(text, [text, text], [Row(text, [Cell(text, note=text)])], text, text, text)
     inside = (
@@ -543,6 +544,7 @@ def forty_steps() -> made.FakeRun:
     return made.run(steps, catalogue=catalogue)
 
 
+@pytest.mark.slow
 def test_an_evaluation_has_at_most_16_pages(tmp_path: Path) -> None:
     runs: Any = [forty_steps()]
     source = report.Source(runs)
@@ -591,6 +593,7 @@ def texts(svg: ElementTree.Element) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["histogram", "ccdf", "time", "heat", "around", "begin"])
 @pytest.mark.parametrize("cpus", [1, 3, 12])
+@pytest.mark.slow
 def test_figures_stay_in_their_frame(kind: str, cpus: int) -> None:
     svg = drawn(kind, made.timer_series(cpus, 3000))
     _, _, width, height = map(float, svg.attrib["viewBox"].split())

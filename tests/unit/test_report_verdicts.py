@@ -274,6 +274,7 @@ def over_budget(
     rows=st.integers(1, 60),
 )
 @examples(max_examples=80, deadline=None)
+@pytest.mark.slow
 def test_episodes_are_those_of_plain_arithmetic(
     over: set[int], stalls: dict[int, int], held: set[int], budget: int, rows: int
 ) -> None:
@@ -306,6 +307,7 @@ def test_episodes_are_those_of_plain_arithmetic(
         assert f"exceeded in {episodes} episode{s} ({len(points)} of {at} " in evidence
 
 
+@pytest.mark.slow
 def test_stalls_within_the_requirement_do_not_fail() -> None:
     """Two stalls of 50 ms in 10 h, one an hour allowed: 100 late samples are two episodes."""
     interval = 100 * MS  # fewer samples, the same arithmetic

@@ -326,6 +326,7 @@ def test_a_grid_of_a_nanosecond_is_one() -> None:
 
 
 @pytest.mark.parametrize(("number", "exact"), [(1 << 22, True), ((1 << 22) + 1, False)])
+@pytest.mark.slow
 def test_four_million_points_are_exact(number: int, exact: bool) -> None:
     """And beyond, gaps of up to 4096 points."""
     found = corrected(Counts.from_arrays([]), np.array([5]), np.array([number]), 100)

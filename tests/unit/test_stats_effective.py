@@ -59,6 +59,7 @@ def line_of(values: NDArray[np.int32]) -> tuple[stats.Counts, stats.Timeline]:
 
 
 @pytest.mark.parametrize("series", [independent, autoregressive, in_blocks])
+@pytest.mark.slow
 def test_intervals_of_percentiles_hold(series: Series) -> None:
     random = np.random.default_rng(7)
     repetitions = 200

@@ -684,6 +684,7 @@ def test_a_rhythm_of_few_periods_has_its_own_period(extra: int) -> None:
     assert found == pytest.approx([1e9] * len(found), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_events_in_few_of_many_periods_have_their_own_period() -> None:
     """12 to 20 of 100 periods: that most of them are even by chance is not a rhythm of two."""
     found = []

@@ -143,6 +143,7 @@ def test_a_row_group_of_few_bytes_may_be_long(tmp_path: Path) -> None:
     assert np.array_equal(read(tmp_path / "x", rows)[0], np.arange(rows))
 
 
+@pytest.mark.slow
 def test_no_damage_is_anything_but_an_error_or_other_numbers(tmp_path: Path) -> None:
     columns = columns_of("steps", 700)
     written(tmp_path / "x", columns)
@@ -189,6 +190,7 @@ def test_columns_that_overlap_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", [0x8C, 0x88, 0x89])  # empty structures, texts and lists
+@pytest.mark.slow
 def test_small_values_without_number_are_refused(kind: int) -> None:
     number = 1_000_000
     head = bytes([0x19, 0xF0 | kind & 15])

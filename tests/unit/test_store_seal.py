@@ -125,6 +125,7 @@ def measured(draw: st.DrawFn) -> tuple[bytes, dict[int, list[Row]]]:
 
 @given(measured(), st.sampled_from([1, 3, 7, 1000]))
 @settings(max_examples=60, deadline=None)
+@pytest.mark.slow
 def test_rows_survive_sealing(case: tuple[bytes, dict[int, list[Row]]], group: int) -> None:
     data, expected = case
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

@@ -106,6 +106,7 @@ HEAD = Builder().series(0).series(1, interval_ns=0, scale=10)
 
 
 @pytest.mark.parametrize("number", range(len(BODIES)))
+@pytest.mark.slow
 def test_records_at_the_ends_of_what_they_may_say(number: int) -> None:
     kind, body = BODIES[number]
     known = HEAD.data
@@ -246,6 +247,7 @@ CELLS = {"name": "", "columns": [{"name": "", "unit": ""}] * 5, "rows": [[0] * 5
         (RecordType.TABLE, 10, CELLS),
     ],
 )
+@pytest.mark.slow
 def test_what_is_kept_of_a_stream_has_a_limit(kind: int, most: int, body: Any) -> None:
     assert agree(many(kind, most, body).data).endswith(f"after record {most}")
     assert agree(many(kind, most + 1, body).data).startswith(f"record {most + 1}")

@@ -22,6 +22,7 @@ def test_fuzzing(tmp_path: Path) -> None:
     assert len(tally.outcomes) > 100  # it reaches many places of the reader
 
 
+@pytest.mark.slow
 def test_the_driver_counts_what_its_processes_did(tmp_path: Path) -> None:
     words = ["--executions", "700", "--from", "49600", "--jobs", "2", "--outcomes", "1000"]
     done = subprocess.run(

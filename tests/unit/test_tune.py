@@ -289,6 +289,7 @@ def test_two_arguments_that_do_not_boot_are_both_found(
     assert "kernel panic" in found["dropped"]["bad=1"]
 
 
+@pytest.mark.slow
 def test_an_argument_that_the_kernel_ignores_is_said(rtgauge: Run, board: type[Board]) -> None:
     found = tuned(rtgauge, "fast=1", "foo=1")
     row = next(one for one in found["factors"] if one["name"] == "foo=1")
@@ -388,6 +389,7 @@ def test_a_tune_of_another_store_is_resumed(
     assert result.code == 0 and result.json()["study"] == study
 
 
+@pytest.mark.slow
 def test_a_killed_tune_goes_on_with_what_was_running(rtgauge: Run, board: type[Board]) -> None:
     board.ends_at = 5
     study = tuned(rtgauge, "fast=1", "b=1", code=4)["study"]
@@ -405,6 +407,7 @@ def test_a_killed_tune_goes_on_with_what_was_running(rtgauge: Run, board: type[B
     assert {row["state"] for row in result.json()["configurations"]} == {"complete"}
 
 
+@pytest.mark.slow
 def test_a_record_from_before_retries_is_resumed(rtgauge: Run, board: type[Board]) -> None:
     board.ends_at = 3
     study = tuned(rtgauge, "fast=1", "b=1", code=4)["study"]
@@ -492,6 +495,7 @@ class Remote(FakeTarget):
         return {**super()._facts(), "/proc/cmdline": f"quiet {self.state.read_text()}".strip()}
 
 
+@pytest.mark.slow
 def test_a_command_boots_the_target_and_it_is_put_back(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -546,6 +550,7 @@ def test_a_target_that_keeps_its_arguments_is_said_and_recorded(
     assert f"Run by hand: {script}" in result.err
 
 
+@pytest.mark.slow
 def test_reports(rtgauge: Run, board: type[Board], tmp_path: Path) -> None:
     paths = [tmp_path / f"tune{suffix}" for suffix in (".html", ".md", ".json")]
     result = rtgauge(*words("fast=1", "b=1"), *(w for path in paths for w in ("-o", str(path))))
