@@ -56,6 +56,7 @@ def test_the_host_has_never_heard_of_it() -> None:
         assert "yield-cost" not in path.read_text()
 
 
+@pytest.mark.slow
 def test_it_is_described_run_stored_and_reported(
     taught_agent: Path, rtgauge: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:

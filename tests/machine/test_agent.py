@@ -434,6 +434,7 @@ def test_the_summary_is_for_people(agent: str, more: list[str]) -> None:
 
 
 @pytest.mark.parametrize("how", ["signal", "order"])
+@pytest.mark.slow
 def test_a_reader_that_is_stuck_cannot_hold_it(agent: str, how: str) -> None:
     """Without a reader: data without room are lost and counted, and a stop works."""
     process = subprocess.Popen(

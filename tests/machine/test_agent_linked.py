@@ -12,6 +12,8 @@ import pytest
 
 from test_run_local import Run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("way", ["--sdk", "--sysroot"])
 def test_an_agent_of_this_machines_c_library(rtgauge: Run, way: str) -> None:

@@ -160,6 +160,7 @@ def _lost(agent: Callable[[], bytes]) -> bytes:
     raise TargetError("connection lost")
 
 
+@pytest.mark.slow
 def test_a_command_that_hangs_is_ended_with_what_it_started(
     board: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_state_that_is_not_entered_is_no_evidence(agent: str, tmp_path: Path) 
 
 @pretends
 @pytest.mark.parametrize("disabled", [False, True])
+@pytest.mark.slow
 def test_states_that_are_entered(agent: str, tmp_path: Path, disabled: bool) -> None:
     seconds = Path("/proc/uptime")  # in place of a count: it grows while the CPU sleeps
     states = [{**POLL, "usage": seconds}, {**C1, "usage": seconds, "disable": int(disabled)}]

@@ -108,6 +108,7 @@ def test_the_main_loop_of_counted_machines_comes_first(machine: Start) -> None:
 
 @pytest.mark.parametrize("mode", ["counted", "plain"])
 @pytest.mark.parametrize("count", [0, 1, DATA_MAX, DATA_MAX + 1, 2 * DATA_MAX + 12345])
+@pytest.mark.slow
 def test_output_comes_whole_whatever_its_size(machine: Start, mode: str, count: int) -> None:
     one = machine(mode)
     one.start()

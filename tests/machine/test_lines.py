@@ -351,6 +351,7 @@ def late_run(
 @each_kind
 @pytest.mark.parametrize("edge", ["both", "rising"])
 @pytest.mark.parametrize("delay_ms", [3, 13, 23])
+@pytest.mark.slow
 def test_a_late_answer_is_that_of_its_event(
     agent: str, tmp_path: Path, delay_ms: int, edge: str, kind: str
 ) -> None:
@@ -369,6 +370,7 @@ def test_a_late_answer_is_that_of_its_event(
 
 @each_kind
 @pytest.mark.parametrize("edge", ["both", "rising"])
+@pytest.mark.slow
 def test_a_dropped_answer_shifts_no_other(agent: str, tmp_path: Path, edge: str, kind: str) -> None:
     with ECHOES[kind](0.003, lambda number: number % 10 == 4) as line:
         _, found, delays, stream = late_run(agent, tmp_path, line, edge, 40)

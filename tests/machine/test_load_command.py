@@ -144,6 +144,7 @@ def test_command_ends_when_one_above_it_is_killed(tmp_path: Path, whom: str) -> 
 
 
 @pytest.mark.parametrize("whom", ["agent", "supervisor", "sub-leader", "leaf"])
+@pytest.mark.slow
 def test_load_with_a_schedule_ends_when_one_of_it_is_killed(tmp_path: Path, whom: str) -> None:
     with running(tmp_path, "--load", SCHEDULED) as process:
         pids = {"agent": process.pid}
@@ -166,6 +167,7 @@ def test_load_with_a_schedule_ends_when_one_of_it_is_killed(tmp_path: Path, whom
             assert "killed by signal 9" in said or reset, said
 
 
+@pytest.mark.slow
 def test_load_starts_again_and_again(tmp_path: Path) -> None:
     done = run(tmp_path, "--load", "sched:groups=1:fds=2:restart=300ms,cpu:cycle=1s:from=500ms")
     assert done.returncode == 0, done.stderr

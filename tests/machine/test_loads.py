@@ -59,6 +59,7 @@ def run_words(load: str, output: Path, seconds: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", LOADS)
+@pytest.mark.slow
 def test_load_works_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     state = f"RTGAUGE_STATE={tmp_path / 'state'}"
     output = tmp_path / "stream.cbor"

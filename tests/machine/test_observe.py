@@ -155,6 +155,7 @@ def _counted(stream: Stream) -> tuple[str, int, int]:
     return lost.result, int(numbers[1]), int(numbers[2])
 
 
+@pytest.mark.slow
 def test_a_program_of_1000_threads(tmp_path: Path) -> None:
     for pid in _program(1000, 0.5, 60):
         code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "4s")
@@ -174,6 +175,7 @@ def test_a_program_of_1000_threads(tmp_path: Path) -> None:
     assert len(_samples(stream)) + missing >= 6_000
 
 
+@pytest.mark.slow
 def test_switches_missing_in_the_trace_are_counted(tmp_path: Path) -> None:
     """Somebody else stops the trace for a while: the kernel reports no loss then."""
     gap = (
@@ -196,6 +198,7 @@ def test_switches_missing_in_the_trace_are_counted(tmp_path: Path) -> None:
     assert sum(totals.lost for totals in stream.trailer.series) >= missing
 
 
+@pytest.mark.slow
 def test_a_program_of_more_threads_than_rows(tmp_path: Path) -> None:
     for pid in _program(1100, 0.5, 60):
         code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "3s")

@@ -194,6 +194,7 @@ def taken(records: list[Record]) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.slow
 def test_every_byte_comes_once(spooled: Spooled, seed: int) -> None:
     random.seed(seed)
     spooled.start("--for", "3s", "--interval", "500us")

@@ -17,6 +17,8 @@ from rtgauge.stream import Setting, Work, read_stream
 from test_load_command import mark, run, running
 from test_loads import CANNOT_HERE, DESCRIBED, processes_with, wait_until_none
 
+pytestmark = pytest.mark.slow
+
 PROFILES = {profile["name"]: profile["mix"] for profile in DESCRIBED["profiles"]}
 CPUS = sorted(os.sched_getaffinity(0))
 

@@ -157,6 +157,7 @@ def test_runs_of_one_boot_are_known_and_those_of_another_too(
     assert boots[0] == boots[1] != boots[2]
 
 
+@pytest.mark.slow
 def test_a_board_that_hangs_is_ended(lab: Callable[..., LabTarget]) -> None:
     # half a second of the 66 that a counted one may take; ten times that, as it computes nothing
     limits = RunLimits(overtime_s=-65.5, stop_s=2.0)

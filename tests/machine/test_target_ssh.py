@@ -249,6 +249,7 @@ def test_a_connection_that_is_cut(board: Sshd, script: Script) -> None:
     until(lambda: board.left() == ["ended"])
 
 
+@pytest.mark.slow
 def test_a_connection_that_falls_silent(
     board: Sshd, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -430,6 +431,7 @@ def mounted(sshd: Sshd) -> Iterator[Callable[[str], None]]:
 @pytest.mark.parametrize(
     ("options", "why"), [("noexec", "noexec"), ("size=64k", "No space left"), ("ro", "Read-only")]
 )
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_used(
     sshd: Sshd,
     script: Script,

@@ -106,6 +106,7 @@ def test_a_relative_sleep_has_no_grid(agent: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.slow
 def test_no_latency_is_below_zero_by_more_than_a_timer_is_early(
     agent: str, tmp_path: Path, method: str
 ) -> None:

@@ -291,6 +291,7 @@ def test_no_load_at_all_is_not_a_load(tmp_path: Path) -> None:
 
 @pytest.mark.study(123)
 @pytest.mark.parametrize(("script", "expected"), [("", 0), (GOOD, 0), ("exit 1\n", 3)])
+@pytest.mark.slow
 def test_command(tmp_path: Path, script: str, expected: int) -> None:
     """All steps in one command. A missing smokey is skipped, a failing one is a failure."""
     if script:
