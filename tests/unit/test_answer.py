@@ -29,6 +29,7 @@ from rtgauge.report.document.answer import (
     answer_of,
     answer_section,
 )
+from rtgauge.report.document.answer.actions import actions_of
 from rtgauge.report.document.answer.commands import (
     on_the_board,
     raised_command,
@@ -78,7 +79,10 @@ def budgeted(top_us: int, count: int, rate: float | None, budget_us: int = 150) 
 def test_fit_for_a_budget() -> None:
     answer = budgeted(67, 200_000, 100.0)  # 200 s show less than 54 an hour
     assert (answer.state, answer.tone) == (State.FIT, "pass")
-    assert plain(answer.title) == "Fit for the budget of 150 us, while idle"
+    assert (
+        plain(answer.title)
+        == "Fit for the budget of 150 us with fewer than 100 exceedances an hour, while idle"
+    )
     assert text(answer.worst) == "Observed maximum 67.0 us (CPU 0, idle, 1 min 40 s into the step)"
     assert "150 us never exceeded in 200 000 samples" in text(answer.sure)
     assert not answer.sure_command
@@ -127,6 +131,28 @@ def test_a_verdict_on_a_disturbed_step_is_none_on_the_system() -> None:
     answer = answer_of(built(made.run([step])))
     assert answer.state is State.UNMEASURED
     assert "an injection" in answer.title
+
+
+def test_the_certainty_names_the_load_of_several_steps() -> None:
+    budget = {"budget_ns": 150_000, "rate_per_hour": 100.0}
+    assert "idle" not in text(budgeted(67, 200_000, 100.0).sure)
+    answer = answer_of(built(timers(67, 100, 200_000, **budget)))
+    assert text(answer.sure).startswith("Load sched: 150 us never exceeded in 200 000 samples")
+    answer = answer_of(built(timers(100, 67, 200_000, **budget)))
+    assert text(answer.sure).startswith("Idle: 150 us never exceeded in 200 000 samples")
+    answer = answer_of(built(timers(67, 100, budget_ns=150_000)))
+    assert "above 150 us in 10 s, load sched. 95" in text(answer.sure)
+
+
+@pytest.mark.parametrize(("budget_us", "searched"), [(1000, True), (1001, False)])
+def test_the_cause_of_a_maximum_far_below_the_budget_is_not_searched(
+    budget_us: int, searched: bool
+) -> None:
+    step = made.step(0, [latency(100)], load="sched", budget_ns=budget_us * 1000)
+    run = built(made.run([step], findings=[]))
+    data = Data(run)
+    found = actions_of(data, State.UNPROVEN, "", "rtgauge explain 1")
+    assert ("Find the cause" in [one.text for one in found]) is searched
 
 
 def test_the_certainty_is_that_of_the_undisturbed_step() -> None:
@@ -354,7 +380,7 @@ def test_too_late_for_every_cycle() -> None:
     answer = answer_of(built(timers(100, 2100)))
     assert (answer.state, answer.tone) == (State.UNFIT, "fail")
     assert plain(answer.title).endswith(
-        "too late for cycles up to 10 ms (latency above 2 ms, a fifth of it)"
+        "too late for cycles of 10 ms and shorter (latency above 2 ms, a fifth of the cycle)"
     )
 
 

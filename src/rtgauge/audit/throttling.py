@@ -119,8 +119,8 @@ def check_fair_server(name: str, case: Case) -> Finding:
     covered = case.covers(servers)
     if positive:
         longest = time(max(positive.values()))
-        found.append(f"up to {longest} a period on {cpus_text(positive)}")
-        why.append(f"ordinary tasks that starve run before real-time tasks, {longest} a period")
+        found.append(f"ordinary tasks get up to {longest} a period on {cpus_text(positive)}")
+        why.append("ordinary tasks that starve run before real-time tasks, once a period")
         remedy.append(
             "for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done"
         )

@@ -110,7 +110,7 @@ def _proven(document: Model, second: str) -> str:
     if primary is None:
         return ""
     if primary["verdict"] in ("not decided", "not enough runs"):
-        return ": not proven"
+        return ": no difference is proven"
     if primary["verdict"] not in ("better", "worse"):
         return ""
     if primary["statistic"] != main_statistic(document["quantities"][primary["quantity"]]):

@@ -27,6 +27,7 @@ from rtgauge.report.results.again import step_command
 from rtgauge.report.results.labels import (
     Level,
     capital,
+    peak,
     shell_command,
     waits_for_answers,
     without_command,
@@ -36,6 +37,8 @@ from rtgauge.units import format_duration
 __all__ = ["ACTIONS", "ON_THE_BOARD", "Action", "actions_of", "first_actions"]
 
 ACTIONS: Final = 3
+FAR_BELOW: Final = 10
+"""How many times a budget is larger than a maximum whose cause needs no search."""
 ON_THE_BOARD: Final = "the figures of the hardware (root@board: its address)"
 
 
@@ -109,12 +112,20 @@ def _causes(data: Data, command: str) -> Iterator[Action]:
     """What finds the cause of the maximum. ``command``: that of the cause."""
     if data.top is None or not data.proper:
         return
-    if command:
+    if command and not _far_below(data):
         yield Action("Find the cause", command, hint_of(data, command))
     if data.loaded and not data.idle:
         idle = {"load": "", "load-cmd": "", "load-cpu": ""}
         idle_command = as_long(data, data.step(data.top), idle)
         yield Action("Measure the idle system", idle_command, "shows whether the load is the cause")
+
+
+def _far_below(data: Data) -> bool:
+    """Whether all samples are far below every budget, so that the cause of the maximum does not
+    matter."""
+    budgets = [int(step["budget"]["budget_ns"]) for step in data.measured if step["budget"]]
+    top = None if data.top is None else peak(data.top)
+    return bool(budgets) and top is not None and top * FAR_BELOW < min(budgets)
 
 
 def _more_samples(data: Data, longer: str) -> Iterator[Action]:
@@ -165,7 +176,7 @@ def _privileged(data: Data, found: Sequence[Model]) -> Iterator[Action]:
     text = capital(remedy) or "Measure again as root"
     yield Action(text, raised_command(data), "shows the latency of a real-time task")
     if found and found[0]["command"]:
-        text = "Or allow the user real-time priority"
+        text = "Or allow the user real-time priority, and log in again"
         yield Action(text, found[0]["command"], "then no root is needed")
 
 

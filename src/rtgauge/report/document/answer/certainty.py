@@ -126,9 +126,13 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
     one, step = data.run["series"][verdict["series"]], data.steps[verdict["step"]]
     same = [other for other in verdicts if other["step"] == verdict["step"]]
     text = f"{capital(verdict['evidence'])}."
+    several = len({other["step"] for other in verdicts}) > 1
+    under = f", {load_text(step['load'])}" if several else ""
     if len(same) > 1:
         series = [data.run["series"][other["series"]] for other in same]
-        text = f"{capital(series_labels(series)[same.index(verdict)])}: {text}"
+        text = f"{capital(series_labels(series)[same.index(verdict)])}{under}: {text}"
+    elif under:
+        text = f"{capital(under.removeprefix(', '))}: {text}"
     if verdict["result"] == "fail" and not verdict["rate_per_hour"] and one in data.proper:
         return line(f"{text} That is certain: one exceedance is enough."), ""
     if verdict["result"] != "inconclusive":
@@ -144,9 +148,9 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
     text = (
         f"0 of {numbers.count(total)} {things} above "
         f"{numbers.microseconds(verdict['budget_ns'])} in "
-        f"{numbers.duration(one['bound']['duration_s'])}. "
+        f"{numbers.duration(one['bound']['duration_s'])}{under}. "
         f"{numbers.percent(one['bound']['confidence'])} sure: at most "
-        f"{numbers.per_hour(verdict['bound_per_hour'])} exceed it. "
+        f"{numbers.per_hour(verdict['bound_per_hour'])} exceed the budget. "
         f"{numbers.duration(needed, up=True)} needed to show that exceedances are rarer than "
         f"{numbers.per_hour(DEFAULT_RATE_PER_HOUR if rate is None else rate)}."
     )

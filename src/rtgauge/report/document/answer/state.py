@@ -11,6 +11,7 @@ from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.document.blocks import Tone
 from rtgauge.report.document.cycles import SHARE, shortest
 from rtgauge.report.results.labels import load_text, peak, step_name, worst
+from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
 
 __all__ = ["exceeds", "highest_above", "limit_of", "state_of", "undisturbed"]
 
@@ -113,8 +114,18 @@ def _judged(data: Data) -> _Found | None:
             return State.UNPROVEN, "warn", f"Not proven for {data.budgets(judged)}: {what}"
         while_idle = all(step["load"]["name"] == "idle" for step in judged)
         where = ", while idle" if while_idle else ""
-        return State.FIT, "pass", f"Fit for {data.budgets(judged)}{where}"
+        title = f"Fit for {data.budgets(judged)}{_allowed(judged)}{where}"
+        return State.FIT, "pass", title
     return None
+
+
+def _allowed(judged: Sequence[Model]) -> str:
+    """How often the budgets may be exceeded, where that is more than the default."""
+    rates = [step["budget"]["rate_per_hour"] or 0.0 for step in judged]
+    if max(rates) <= DEFAULT_RATE_PER_HOUR:
+        return ""
+    number = numbers.per_hour(max(rates)).removesuffix(" an hour")
+    return f" with fewer than {number} exceedances an hour"
 
 
 def _open(data: Data, verdicts: Sequence[Model], steps: Sequence[Model]) -> str:
@@ -173,8 +184,8 @@ def _unjudged(data: Data) -> _Found:
         longest_text = numbers.time(longest.interval_ns)
         if longest.state == "exceeded":
             limit = numbers.time(longest.interval_ns // SHARE)
-            title = f"No budget given: too late for cycles up to {longest_text} (latency above "
-            title += f"{limit}, a fifth of it)"
+            title = f"No budget given: too late for cycles of {longest_text} and shorter (latency "
+            title += f"above {limit}, a fifth of the cycle)"
             return State.UNFIT, "fail", title
         return (
             State.UNPROVEN,
