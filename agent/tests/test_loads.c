@@ -77,6 +77,11 @@ static const struct {
 	{ "copy:path=/nowhere", "load copy: cannot read /nowhere: No such file or directory",
 	  "set path to a file that is not empty" },
 	{ "copy:path=/dev/null", "load copy: cannot read /dev/null: No data available", NULL },
+	{ "copy:path=/dev/tty",
+	  "load copy: /dev/tty is not read: it is a device, a FIFO or a socket",
+	  "set path to a file, a disk or /dev/zero" },
+	{ "copy:path=/dev", "load copy: cannot read /dev: Is a directory",
+	  "set path to a file that is not empty" },
 	{ "walk:path=/nowhere", "load walk: cannot list /nowhere: No such file or directory",
 	  "set path to a folder" },
 	{ "list:program=/nowhere", "load list: /nowhere does not run",
@@ -274,13 +279,14 @@ static void test_fifo(void)
 	char folder[] = "/tmp/rtgauge-test-XXXXXX";
 	char path[64];
 	char text[80];
-	char said[128];
+	char said[160];
 
 	if (!mkdtemp(folder))
 		return (void)tap_check(&tap, false, "no folder");
 	snprintf(path, sizeof(path), "%s/fifo", folder);
 	snprintf(text, sizeof(text), "copy:path=%s", path);
-	snprintf(said, sizeof(said), "load copy: cannot read %s: No data available", path);
+	snprintf(said, sizeof(said),
+		 "load copy: %s is not read: it is a device, a FIFO or a socket", path);
 	if (mkfifo(path, 0600))
 		return (void)tap_check(&tap, false, "no FIFO");
 	test_refused(text, said, NULL);

@@ -8,6 +8,8 @@ the keys of plans and the reserved names follow from these tables.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +25,15 @@ from rtgauge.units import (
     parse_size,
 )
 
-__all__ = ["EVALUATION_OPTIONS", "HOST_OPTIONS", "TYPES", "Option", "RunOption"]
+__all__ = [
+    "EVALUATION_OPTIONS",
+    "HOST_OPTIONS",
+    "TYPES",
+    "Option",
+    "Reach",
+    "RunOption",
+    "reaches",
+]
 
 TYPES: Final = ("duration", "integer", "size", "cpus", "enum", "enums", "flag", "text")
 
@@ -225,8 +235,8 @@ HOST_OPTIONS: Final = (
     _flag(
         "allow-load-cmd",
         "command",
-        "consent to the programs that a plan, or a resumed evaluation, runs as loads on targets "
-        "outside the lab",
+        "consent to the programs, files, addresses and lines that a plan, or a resumed "
+        "evaluation, uses on targets outside the lab",
     ),
     _text(
         "report",
@@ -277,3 +287,47 @@ EVALUATION_OPTIONS: Final = (
     "thorough", "only", "skip",
 )  # fmt: skip
 """The options that decide what an evaluation measures, and how."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Something outside rtgauge that a step reaches. ``option``: the one that names it, ``verb``:
+    what the step does with it, ``what``: its kind, empty for a program."""
+
+    option: str
+    verb: str
+    name: str
+    what: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is reached: ``'stress-ng --vm 2'``, ``the file '/etc/motd'``."""
+        return f"the {self.what} '{self.name}'" if self.what else f"'{self.name}'"
+
+
+_LOADS: Final = {
+    "program": ("run", ""),
+    "path": ("use", "file"),
+    "peer": ("connect to", "address"),
+}
+"""The options of loads that name something outside rtgauge: verb and kind."""
+_LOCAL_PORT: Final = re.compile(r"net:[0-9]*")
+"""A line that only programs of the same machine reach."""
+
+
+def reaches(options: Mapping[str, str]) -> list[Reach]:
+    """What the options of a step reach outside rtgauge: programs, files, addresses, lines. The
+    options have the names of the command line."""
+    found = []
+    if command := options.get("load-cmd", ""):
+        found.append(Reach("load-cmd", "run", command))
+    load = options.get("load", "")  # of the load list, or of a profile with it
+    for name, value in re.findall(r":(program|path|peer)=([^,:]+)", load):
+        if (name, value) != ("peer", "host"):
+            verb, what = _LOADS[name]
+            found.append(Reach("load", verb, value, what))
+    for option in ("line", "log-line", "mark", "gpio"):
+        line = options.get(option, "")
+        if line and not _LOCAL_PORT.fullmatch(line):
+            found.append(Reach(option, "use", line, "line"))
+    return found

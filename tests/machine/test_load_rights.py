@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's programs as loads: with whose rights they run, and whose consent they need."""
+"""The user's programs as loads: with whose rights they run. What of a plan needs consent."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Result
+from rtgauge.cli.consent import check_consent, outside
+from rtgauge.errors import UsageError
+from rtgauge.plan import PlannedStep
 from rtgauge.stream import Setting, StreamReader
 from rtgauge.target.local import find_agent
 
@@ -154,3 +157,54 @@ def test_the_user_is_named(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "'sleep 60' on local as root," in rtgauge("run", "plan.toml").err
     refused = rtgauge("run", "plan.toml", "--load-cmd-root")
     assert "as the agent's user (root where it is raised)," in refused.err
+
+
+@pytest.mark.parametrize(
+    ("load", "text"),
+    [
+        ("copy:path=/dev/watchdog", "use the file '/dev/watchdog' on local"),
+        ("sched,walk:cross=yes:path=/net,cpu", "use the file '/net' on local"),
+        ("find:path=/usr", "use the file '/usr' on local"),
+        ("disk:size=1MiB:path=/boot", "use the file '/boot' on local"),
+        ("net:peer=192.0.2.7/25:pause=0", "connect to the address '192.0.2.7/25' on local"),
+        ("doload:peer=192.0.2.7/25", "connect to the address '192.0.2.7/25' on local"),
+    ],
+)
+def test_a_plan_reaches_no_file_and_no_address_without_consent(
+    rtgauge: Run, load: str, text: str
+) -> None:
+    Path("plan.toml").write_text(STEP + f'load = "{load}"\n')
+    refused = rtgauge("run", "plan.toml")
+    assert refused.code == 2
+    assert f"the plan would {text} with the agent's rights, which needs your cons" in refused.err
+    assert "--allow-load-cmd" in refused.err
+    assert rtgauge("runs").err.startswith("there are no runs")
+
+
+def test_a_plan_uses_no_line_without_consent(rtgauge: Run) -> None:
+    Path("plan.toml").write_text(STEP + 'mark = "gpio:gpiochip0:17"\n')
+    refused = rtgauge("run", "plan.toml", "--target", "fake")
+    assert refused.code == 2
+    assert "the plan would use the line 'gpio:gpiochip0:17' on fake with the age" in refused.err
+
+
+@pytest.mark.parametrize("line", ["serial:/dev/ttyS0:rts:cts", "net:192.0.2.7:7007"])
+def test_the_lines_of_a_plan_need_consent(line: str) -> None:
+    for step in (
+        PlannedStep("response", {"line": line}),
+        PlannedStep("irq-latency", {"gpio": line}),
+        PlannedStep("response", log_host="ssh://logger", log_line=line),
+    ):
+        [found] = outside(step)
+        assert (found.verb, found.text) == ("use", f"the line '{line}'")
+
+
+def test_a_log_host_outside_the_lab_needs_consent_to_its_line() -> None:
+    found = outside(PlannedStep("response", log_host="ssh://logger", log_line="gpio:gpiochip0:1:2"))
+    with pytest.raises(UsageError, match="use the line 'gpio:gpiochip0:1:2' on the log host"):
+        check_consent("the plan", "read it", found, [], {"allow_load_cmd": False})
+
+
+@pytest.mark.parametrize("load", ["net:peer=host", "sched:size=1KiB,walk:cross=yes", "xeno-test"])
+def test_what_stays_inside_needs_no_consent(load: str) -> None:
+    assert outside(PlannedStep("response", {"line": "net:7007"}, {"load": load})) == []

@@ -116,6 +116,7 @@ class FakeRun:
     document: dict[str, Any]
     steps: list[FakeStep]
     causes: dict[str, Any] = field(default_factory=dict)
+    imported: bool = False
 
 
 def info(series: int = 0, cpu: int = 0, **more: Any) -> stream.SeriesInfo:

@@ -308,6 +308,56 @@ def test_a_disturbed_step_again_needs_the_consent_again(lab: bool, allowed: bool
     assert "--allow-disturb" not in step_command(document, document["steps"][0], {"disturb": ""})
 
 
+FOREIGN = {
+    "load-cmd": "touch /tmp/x",
+    "load-cmd-root": True,
+    "load": "sched,list:program=/tmp/x,copy:path=/dev/watchdog,net:peer=192.0.2.7/25",
+    "mark": "gpio:gpiochip0:17",
+    "disturb": "kthread:200us:7.301ms",
+    "priority": "80",
+}
+
+
+@pytest.mark.parametrize(
+    ("imported", "target"), [(False, "ssh://b"), (True, "ssh://b"), (True, "lab:x86_64-rt")]
+)
+def test_the_command_of_an_imported_run_has_nothing_that_its_author_alone_vouches_for(
+    imported: bool, target: str
+) -> None:
+    fake = made.run([made.step(0, [latency(300)], run_options=FOREIGN)], target=target)
+    fake.imported = imported
+    document = built(fake)
+    model.validate({"format": "rtgauge-results", "version": 2, "runs": [document], "bounds": []})
+    command = step_command(document, document["steps"][0], {"for": "3h"}, ["--prepare"])
+    dropped = imported and target == "ssh://b"
+    words = shlex.split(command, comments=dropped)
+    kept = {"--interval", "--priority", "--for", "--prepare", "--target"}
+    foreign = {"--load-cmd", "--load", "--mark", "--disturb", "--load-cmd-root", "--allow-disturb"}
+    assert {w for w in words if w.startswith("--")} == kept | (set() if dropped else foreign)
+    _, _, comment = command.partition(" # ")
+    assert comment == (
+        "without --load-cmd --load --mark --disturb of the imported run: "
+        "read and add what you trust"
+        if dropped
+        else ""
+    )
+    assert "/tmp/x" not in command or not dropped
+
+
+def test_the_evaluation_of_an_imported_run_again_starts_no_program_of_it() -> None:
+    options = {"load": "list:program=/tmp/x", "for": "5s", "prepare": True}
+    fake = made.run(
+        [made.step(0, [latency(300)])], plan={"name": "evaluate", "options": options, "steps": []}
+    )
+    own = repeated_command(Data(built(fake)))
+    assert own == "rtgauge evaluate --for 5s --load list:program=/tmp/x --prepare"
+    fake.imported = True
+    assert repeated_command(Data(built(fake))) == (
+        "rtgauge evaluate --for 5s --prepare "
+        "# without --load of the imported run: read and add what you trust"
+    )
+
+
 def test_a_measurement_without_a_length_gets_samples() -> None:
     step = made.step(0, [latency(67, 1000, name="response")], "log-host", budget_ns=150_000)
     assert step.header is not None
@@ -568,6 +618,9 @@ def test_a_remedy_is_a_command_only_if_a_shell_takes_it(remedy: str, command: bo
         "echo 1 > /sys/a # why\nreboot", "rtgauge run timer --load-cmd 'reboot'",
         "rtgauge run timer --load list:program=/tmp/x", "for f in /sys/a; do sh -c $f; done",
         "echo ${HOME}", 'echo "$f"', "echo a > $IFS", "id; reboot",
+        "echo b > /proc/sysrq-trigger", "echo mem > /sys/power/state", "rtgauge delete last",
+        "look at it: rtgauge delete last", "rtgauge run timer --load copy:path=/dev/watchdog",
+        "rtgauge run timer --load net:peer=192.0.2.7/25", "rtgauge run timer --mark gpio:chip:1",
     ],
 )  # fmt: skip
 def test_a_remedy_from_elsewhere_starts_no_other_program(remedy: str) -> None:

@@ -41,8 +41,8 @@ ARROWS: Mapping[str, str] = {
     "causes": "causes.model causes.blame causes.beginnings causes.tracefs errors clock lab"
     " stream store target units text",
     "engine": "errors facts catalogue plan target store stream stats audit units text",
-    "report.results": "causes.model causes.tracefs errors stats store stream catalogue reference"
-    " units text",
+    "report.results": "causes.model causes.tracefs errors options stats store stream catalogue"
+    " reference units text",
     "report.pictures": "report.results causes.model errors stats store stream units text",
     "report.sets": "report.pictures report.results errors facts stats units text",
     "report.document": "report.sets report.pictures report.results causes.model errors options"

@@ -13,7 +13,7 @@ import pytest
 import bundles
 from conftest import Result
 from rtgauge.catalogue import Catalogue
-from rtgauge.cli.consent import programs
+from rtgauge.cli.consent import outside
 from rtgauge.engine.run import Run as Run_
 from rtgauge.engine.watch import Ended
 from rtgauge.errors import UsageError
@@ -89,7 +89,8 @@ def test_a_resumed_evaluation_runs_no_program_without_consent(
 
 @pytest.mark.parametrize("load", ["list:program=/x", "churn:program=/x"])
 def test_the_program_of_a_load_or_profile_needs_consent(load: str) -> None:
-    assert programs(PlannedStep("timer", run={"load": f"cpu,{load}"})) == ["/x"]
+    [found] = outside(PlannedStep("timer", run={"load": f"cpu,{load}"}))
+    assert (found.verb, found.text) == ("run", "'/x'")
 
 
 @pytest.mark.parametrize(

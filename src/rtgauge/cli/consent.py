@@ -1,54 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consent to the programs that a plan runs as loads, because its author may be somebody else."""
+"""Consent to what a plan reaches outside rtgauge, because its author may be somebody else:
+programs, files, addresses and lines."""
 
 from __future__ import annotations
 
 import os
 import pwd
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rtgauge.cli.output import say
 from rtgauge.errors import UsageError
+from rtgauge.options import Reach, reaches
 from rtgauge.plan import PlannedStep
 
 if TYPE_CHECKING:
     from rtgauge.target import Target
 
-__all__ = ["check_consent", "programs"]
+__all__ = ["check_consent", "outside"]
 
 
-def programs(step: PlannedStep) -> list[str]:
-    """The programs outside rtgauge that a step runs as loads."""
-    named = re.findall(r":program=([^,:]+)", step.load)  # of the load list, or of a profile with it
-    return [*([step.load_command] if step.load_command else []), *named]
+def outside(step: PlannedStep) -> list[Reach]:
+    """What a step reaches outside rtgauge."""
+    words = {name: str(value) for name, value in {**step.parameters, **step.run}.items()}
+    return reaches({**words, "log-line": step.log_line})
 
 
 def check_consent(
-    what: str, look: str, found: Sequence[str], targets: Sequence[Target], given: Mapping[str, Any]
+    plan: str,
+    look: str,
+    found: Sequence[Reach],
+    targets: Sequence[Target],
+    given: Mapping[str, Any],
 ) -> None:
-    """Check the user's consent to the programs ``found`` of a plan, which is called ``what``.
-    ``look``: how to see them.
+    """Check the user's consent to what a plan reaches, ``found``. The messages call it ``plan``.
+    ``look``: how to see what it reaches.
 
-    Raises UsageError if it runs programs on a target outside the lab without consent. With consent,
-    prints each program and the user that it runs as.
+    Raises UsageError if it reaches something outside the lab without consent. With consent, prints
+    each program and the user that it runs as, and each other thing.
     """
     from rtgauge.target.base import Disturbable
 
-    places = [
-        f"on {target.name} as {_runs_as(target, given.get('load_cmd_root', False))}"
-        for target in targets
-        if not isinstance(target, Disturbable)
-    ]
-    for program in dict.fromkeys(found) if places else ():
-        text = f"'{program}' {', '.join(places)}"
+    places = [target for target in targets if not isinstance(target, Disturbable)]
+    for one in dict.fromkeys(found):
+        if one.option == "log-line":
+            where = "on the log host with the agent's rights"
+        elif places:
+            where = _where(one, places, given)
+        else:
+            continue
+        text = f"{one.verb} {one.text} {where}"
         if not given["allow_load_cmd"]:
             raise UsageError(
-                f"{what} would run {text}, which needs your consent",
+                f"{plan} would {text}, which needs your consent",
                 f"{look}, then add --allow-load-cmd",
             )
-        say(f"{what} runs {text}")
+        first, _, more = text.partition(" ")
+        say(f"{plan} {first}s {more}")
+
+
+def _where(one: Reach, places: Sequence[Target], given: Mapping[str, Any]) -> str:
+    """The targets, each with the user that a program runs as there."""
+    if one.what:
+        return ", ".join(f"on {target.name}" for target in places) + " with the agent's rights"
+    as_root = given.get("load_cmd_root", False)
+    return ", ".join(f"on {target.name} as {_runs_as(target, as_root)}" for target in places)
 
 
 def _runs_as(target: Target, as_root: bool) -> str:

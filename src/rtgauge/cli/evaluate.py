@@ -22,7 +22,7 @@ from rtgauge.cli.carry_out import (
     unused_names,
 )
 from rtgauge.cli.completion import Words
-from rtgauge.cli.consent import check_consent, programs
+from rtgauge.cli.consent import check_consent, outside
 from rtgauge.cli.describe import describe_plan
 from rtgauge.cli.generated import (
     RunCommand,
@@ -127,7 +127,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         plan = of_project(plan)
         check_cpus(plan, target)
         if before:
-            found = [program for step in plan.steps for program in programs(step)]
+            found = [one for step in plan.steps for one in outside(step)]
             check_consent(
                 "the resumed evaluation", "print its steps with --dry-run", found, [target], given
             )

@@ -27,7 +27,7 @@ from rtgauge.cli.carry_out import (
     show_results,
 )
 from rtgauge.cli.completion import Words
-from rtgauge.cli.consent import check_consent, programs
+from rtgauge.cli.consent import check_consent, outside
 from rtgauge.cli.generated import (
     OF_MEASUREMENT,
     OF_PLAN,
@@ -344,8 +344,8 @@ def _plan_command(
             repeat=repeat(given) or plan.repeat,
         )
         _load_for_its_cpus(settings, changed.steps)
-        theirs = {program for step in sized.steps for program in programs(step)}
-        found = [p for step in changed.steps for p in programs(step) if p in theirs]
+        theirs = {one for step in sized.steps for one in outside(step)}
+        found = [one for step in changed.steps for one in outside(step) if one in theirs]
         check_consent("the plan", "read the plan", found, targets, given)
         return task.carry_out(changed, targets, given)
 

@@ -111,9 +111,8 @@ def _study(quantity: Model, runs: Sequence[Model], targets: Sequence[str], block
     run = {**runs[0], "target": "local"}
     if any(not target.startswith("lab:") for target in targets):
         run["environment"] = environment
-    words = [step_command(run, steps[0], {})]
-    words += [shlex.join(["--target", target]) for target in targets]
-    return " ".join([*words, f"--repeat {blocks}"])
+    words = [word for target in targets for word in ("--target", target)]
+    return step_command(run, steps[0], {}, [*words, "--repeat", str(blocks)])
 
 
 def _selection(sets: Sequence[Sequence[Model]]) -> list[str]:

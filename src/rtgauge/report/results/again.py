@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from rtgauge.options import reaches
 from rtgauge.report.results.labels import made_of_a_file
 from rtgauge.units import format_duration
 
@@ -21,6 +22,7 @@ __all__ = [
     "step_command",
     "times_answers",
     "with_store",
+    "without_foreign",
 ]
 
 Model = Mapping[str, Any]
@@ -58,9 +60,12 @@ def lasting_command(run: Model, step: Model, seconds: float, change: Mapping[str
     return step_command(run, step, {"samples": str(samples), **change})
 
 
-def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
-    """The command that carries out a step again, with other options. A length replaces both
-    lengths. A change to an empty text drops an option. Empty for a run made of a file."""
+def step_command(
+    run: Model, step: Model, change: Mapping[str, str], more: Sequence[str] = ()
+) -> str:
+    """The command that carries out a step again, with other options and ``more`` words. A length
+    replaces both lengths. A change to an empty text drops an option. Empty for a run made of a
+    file. For an imported run, see ``without_foreign``."""
     if made_of_a_file(run):
         return ""
     step = _of_the_board(run, step)
@@ -72,6 +77,9 @@ def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
     if step["budget"]:
         options |= requirement(step["budget"])
     options |= change
+    options, left_out = without_foreign(run, options)
+    if left_out:
+        flags = [name for name in flags if name != "load-cmd-root"]
     if options.get("disturb") and "lab" not in run["environment"]:
         flags.append("allow-disturb")
     words = ["rtgauge", "run", step["measurement"]]
@@ -80,7 +88,23 @@ def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
     for name, text in options.items():
         words += option_words(name, text) if text else []
     words += [f"--{name}" for name in flags if name not in change]
-    return shlex.join(words)
+    return shlex.join([*words, *more]) + left_out
+
+
+def without_foreign(run: Model, options: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """The options of a command without foreign ones, and a comment for its end with their names.
+
+    A reader who pastes a command from the report of somebody else's run would start that person's
+    programs, use their files, addresses and lines, or consent to their injection. So these options
+    of an imported run are left out, except on emulated boards.
+    """
+    foreign = {one.option for one in reaches(options)}
+    foreign |= {"disturb"} if options.get("disturb") else set()
+    if not run["imported"] or not foreign or run["target"].startswith("lab:"):
+        return dict(options), ""
+    kept = {name: text for name, text in options.items() if name not in foreign}
+    names = " ".join(f"--{name}" for name in options if name in foreign)
+    return kept, f" # without {names} of the imported run: read and add what you trust"
 
 
 def option_words(name: str, text: str) -> list[str]:

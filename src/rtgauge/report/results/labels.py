@@ -244,7 +244,8 @@ _PROGRAMS: Final = re.compile(
 # Also a board and a bundle bring remedies, and people copy commands: one of these programs, or what
 # writes below /sys and /proc, and nothing that starts another program.
 _SAFE: Final = re.compile(
-    r"(?!.*(?:\.\.|load-cmd|program=|allow-))"
+    r"(?!.*(?:\.\.|load-cmd|(?:program|path|peer)=|allow-|--(?:line|log-line|mark|gpio)\b|"
+    r"rtgauge delete|sysrq-trigger|/sys/power/))"
     r"(?:[\w ./@=:,+*'-]|; |\$[a-z]\b|> (?=/sys/|/proc/|\$)|\| (?=tee /sys/|tee /proc/|grep ))+"
 )
 _OF_RIGHTS: Final = (
@@ -252,7 +253,7 @@ _OF_RIGHTS: Final = (
     "/etc/security/limits.d/90-rtgauge.conf; echo log in again"
 )
 """The remedy of the audit for a user without real-time priority."""
-_LAST: Final = re.compile(r"(?:(.*): )?(rtgauge(?! run )(?: [\w./@=-]+)+)")
+_LAST: Final = re.compile(r"(?:(.*): )?(rtgauge(?! run | delete )(?: [\w./@=-]+)+)")
 _ON_TARGET: Final = ("check", "module")
 
 

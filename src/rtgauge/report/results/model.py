@@ -199,6 +199,7 @@ def _run(
         "label": source.get("label"),
         "repeat": int(source.get("repeat") or 0),
         "target": target,
+        "imported": run.imported,
         "boot_id": str(source.get("boot_id") or ""),
         "started": str(source.get("started", "")),
         "duration_s": source.get("duration_s"),

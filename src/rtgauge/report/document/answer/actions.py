@@ -81,7 +81,7 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
         yield Action("Measure under load", command, "the longest latencies occur under load")
     settable = [finding for finding in found if "--prepare" in finding["remedy"]]
     if settable and data.top is not None and "prepare" not in data.step(data.top)["run_options"]:
-        command = step_command(run, data.step(data.top), {}) + " --prepare"
+        command = step_command(run, data.step(data.top), {}, ["--prepare"])
         settings = numbers.plural(len(settable), "warning")
         yield Action(
             f"Tune the system for the run ({settings})", command, "less delay, less spread"

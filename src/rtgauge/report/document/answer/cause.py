@@ -11,7 +11,7 @@ from rtgauge import text as numbers
 from rtgauge.report.document.answer.commands import raised_command, target_words
 from rtgauge.report.document.answer.data import NOT_RT, Data, Model
 from rtgauge.report.document.blocks import Line, line
-from rtgauge.report.results.again import lasting_command, step_command
+from rtgauge.report.results.again import lasting_command, step_command, without_foreign
 from rtgauge.report.results.labels import (
     made_of_a_file,
     ordinary_policies,
@@ -81,8 +81,9 @@ def _likely(data: Data) -> tuple[Line, str]:
         return line(text + "."), stop
     if not stop and waits_for_answers(one["name"], one["unit"]) and not made_of_a_file(run):
         load = step["run_options"].get("load")
-        loaded = ["--load", load] if load else []
-        stop = f"{TRACE} {shlex.join([*target_words(run), *loaded])}".strip()
+        kept, left_out = without_foreign(run, {"load": load} if load else {})
+        loaded = [word for name, text in kept.items() for word in (f"--{name}", text)]
+        stop = f"{TRACE} {shlex.join([*target_words(run), *loaded])}".strip() + left_out
     return line("The data do not show what caused the maximum."), stop
 
 

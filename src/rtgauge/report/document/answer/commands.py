@@ -14,6 +14,7 @@ from rtgauge.report.results.again import (
     option_words,
     requirement,
     step_command,
+    without_foreign,
 )
 
 __all__ = [
@@ -51,9 +52,15 @@ def _evaluation(data: Data, target: str) -> str:
     """The command of the same evaluation of a target."""
     words = ["rtgauge", "evaluate"]
     words += ["--target", target] if target not in ("", "local") else []
-    for name, value in _options(data).items():
-        words += [f"--{name}"] if value is True else option_words(name, value)
-    return shlex.join(words)
+    options = _options(data)
+    texts = {name: value for name, value in options.items() if value is not True}
+    kept, left_out = without_foreign(data.run, texts)
+    for name, value in options.items():
+        if value is True:
+            words += [f"--{name}"]
+        elif name in kept:
+            words += option_words(name, value)
+    return shlex.join(words) + left_out
 
 
 def _options(data: Data) -> dict[str, Any]:
