@@ -14,9 +14,14 @@
 #include <linux/irqdomain.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/stacktrace.h>
 #include <linux/string.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
+#if defined(CONFIG_X86) && (defined(CONFIG_UNWINDER_ORC) || defined(CONFIG_UNWINDER_FRAME_POINTER))
+#define COMPAT_STACK_REGS
+#include <asm/unwind.h>
+#endif
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(5, 10, 0)
 #error "rtgauge needs Linux 5.10 or newer"
@@ -97,6 +102,52 @@ static inline unsigned int compat_task_state(struct task_struct *task)
 #endif
 	return state & 0xff;
 }
+
+/*
+ * Addresses of the stack of the task in an interrupt, the innermost first. On x86 the first one is
+ * the code that the interrupt found. Others export no function that begins there, so the entries of
+ * the handler come before it, usually fewer than COMPAT_STACK_BEFORE. Kernels without
+ * CONFIG_STACKTRACE save no stacks.
+ */
+#ifdef COMPAT_STACK_REGS
+#define COMPAT_STACK_BEFORE 0
+#else
+#define COMPAT_STACK_BEFORE 24
+#endif
+#if IS_ENABLED(CONFIG_STACKTRACE)
+#define COMPAT_STACK
+#ifdef COMPAT_STACK_REGS
+static inline unsigned int compat_stack_save(struct pt_regs *regs, unsigned long *frames,
+					     unsigned int room)
+{
+	struct unwind_state state;
+	unsigned int count = 0;
+	unsigned long address;
+
+	frames[count++] = instruction_pointer(regs);
+	for (unwind_start(&state, current, regs, NULL); count < room && !unwind_done(&state);
+	     unwind_next_frame(&state)) {
+		address = unwind_get_return_address(&state);
+		if (!address)
+			break;
+		frames[count++] = address;
+	}
+	return count;
+}
+#else
+static inline unsigned int compat_stack_save(struct pt_regs *regs, unsigned long *frames,
+					     unsigned int room)
+{
+	return stack_trace_save(frames, room, 0);
+}
+#endif
+#else
+static inline unsigned int compat_stack_save(struct pt_regs *regs, unsigned long *frames,
+					     unsigned int room)
+{
+	return 0;
+}
+#endif
 
 /* For a table of lines; older kernels leave a bias as it is. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 0)

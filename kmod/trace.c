@@ -83,19 +83,27 @@ struct trace_record {
 		struct {
 			u32 value;
 			char name[28];
-			u64 address;
-			u64 reserved;
+			u64 address; /* what an interrupt found running */
+			u32 callers; /* of it, in the records from the one with this distance on */
+			u16 distance;
+			u16 stack_ns;
 		} other;
+		u64 callers[6]; /* number 0: of the entry of a handler before */
 	};
 };
 
 static_assert(sizeof(struct trace_record) == 64);
 
 #define TRACE_DATA (sizeof(struct trace_record) - sizeof(u64))
-#define TRACE_NAME 48 /* bytes of the name of the interrupted function, behind the data */
-#define TRACE_HEAD 16 /* bytes of a page before its events */
-#define TRACE_ENTRY (4 + TRACE_DATA + TRACE_NAME)
-#define TRACE_TEXT 16384 /* positions of a format */
+#define TRACE_NAME 48	 /* bytes of the name of the interrupted function, behind the data */
+#define TRACE_CALLERS 18 /* most of a stack */
+#define TRACE_FRAMES (COMPAT_STACK_BEFORE + 1 + TRACE_CALLERS) /* entries of a whole stack */
+#define TRACE_STACK 640	   /* bytes of their names, behind that of the function */
+#define TRACE_LATE_NS 3000 /* up to this, a timer is as late as the interrupt needs */
+#define TRACE_HEAD 16	   /* bytes of a page before its events */
+#define TRACE_ENTRY (TRACE_DATA + TRACE_NAME + TRACE_STACK) /* most bytes of an event's data */
+#define TRACE_WORDS_MAX 28 /* of data whose length the word of an event has */
+#define TRACE_TEXT 16384   /* positions of a format */
 #define TRACE_DELTA_MAX ((1U << 27) - 1)
 #define TRACE_MISSED (1U << 31)
 
@@ -113,6 +121,9 @@ struct trace_ring {
 struct trace_cpu {
 	u32 room; /* events of a ring; 0: the CPU is not traced */
 	struct trace_ring rings[2];
+	struct trace_ring *entered; /* of the handler that runs, NULL outside of one */
+	u64 entry;		    /* its event */
+	bool late;		    /* a timer was, in this handler */
 };
 
 static DEFINE_MUTEX(trace_mutex);
@@ -123,6 +134,7 @@ static bool trace_started;
 static bool trace_observes;	  /* the open file; never with trace_started */
 static unsigned int trace_active; /* which of the two rings the probes write */
 static DEFINE_PER_CPU(struct trace_cpu, trace_cpus);
+static DEFINE_PER_CPU(unsigned long[TRACE_FRAMES], trace_frames);
 static struct tracepoint *trace_points[TRACE_KINDS]; /* those that are probed */
 
 /* The next record to read. */
@@ -134,15 +146,25 @@ static struct {
 
 /* --- in the probes --- */
 
-/* The interrupts are off until trace_end(). NULL: the CPU is not traced. */
-static struct trace_record *trace_begin(enum trace_kind kind, unsigned long *irq)
+/* The interrupts are off between trace_begin() and trace_end(). */
+struct trace_place {
+	unsigned long irq;
+	struct trace_cpu *cpu;
+	struct trace_ring *ring;
+};
+
+static struct trace_record *trace_at(const struct trace_place *place, u64 number)
+{
+	return &place->ring->records[number & (place->cpu->room - 1)];
+}
+
+/* NULL: the CPU is not traced. */
+static struct trace_record *trace_begin(enum trace_kind kind, struct trace_place *place)
 {
 	u8 flags = irqs_disabled() ? TRACE_IRQS_OFF : 0;
 	struct trace_record *record;
 	/* the tracepoint itself adds one */
 	int depth = (preempt_count() & PREEMPT_MASK) - IS_ENABLED(CONFIG_PREEMPTION);
-	struct trace_cpu *cpu;
-	struct trace_ring *ring;
 
 	if (need_resched())
 		flags |= TRACE_NEED_RESCHED;
@@ -150,14 +172,13 @@ static struct trace_record *trace_begin(enum trace_kind kind, unsigned long *irq
 		flags |= TRACE_HARDIRQ;
 	if (in_serving_softirq())
 		flags |= TRACE_SOFTIRQ;
-	raw_local_irq_save(*irq);
-	cpu = this_cpu_ptr(&trace_cpus);
+	raw_local_irq_save(place->irq);
+	place->cpu = this_cpu_ptr(&trace_cpus);
 	/* with its rings */
-	if (!smp_load_acquire(&cpu->room))
+	if (!smp_load_acquire(&place->cpu->room))
 		return NULL;
-	ring = &cpu->rings[READ_ONCE(trace_active)];
-	record = &ring->records[ring->head & (cpu->room - 1)];
-	ring->head++;
+	place->ring = &place->cpu->rings[READ_ONCE(trace_active)];
+	record = trace_at(place, place->ring->head++);
 	record->time_ns = ktime_get_mono_fast_ns();
 	record->common.number = kind + 1;
 	record->common.flags = flags;
@@ -166,25 +187,35 @@ static struct trace_record *trace_begin(enum trace_kind kind, unsigned long *irq
 	return record;
 }
 
-static void trace_end(unsigned long irq)
+static void trace_end(const struct trace_place *place)
 {
-	raw_local_irq_restore(irq);
+	raw_local_irq_restore(place->irq);
 }
 
-static void trace_other(enum trace_kind kind, u32 value, const char *name, u64 address)
+static struct trace_record *trace_value(enum trace_kind kind, u32 value, const char *name,
+					struct trace_place *place)
 {
-	unsigned long irq;
-	struct trace_record *record = trace_begin(kind, &irq);
+	struct trace_record *record = trace_begin(kind, place);
 
 	if (record) {
 		record->other.value = value;
 		strscpy(record->other.name, name ?: "", sizeof(record->other.name));
-		record->other.address = address;
+		record->other.address = 0;
+		record->other.callers = 0;
+		record->other.stack_ns = 0;
 	}
-	trace_end(irq);
+	return record;
 }
 
-/* Where the CPU was when the interrupt came, 0 outside of one. */
+static void trace_other(enum trace_kind kind, u32 value, const char *name)
+{
+	struct trace_place place;
+
+	trace_value(kind, value, name, &place);
+	trace_end(&place);
+}
+
+/* The code of the kernel that the interrupt found running, 0 if there is none. */
 static u64 trace_interrupted(void)
 {
 	struct pt_regs *regs = get_irq_regs();
@@ -192,12 +223,93 @@ static u64 trace_interrupted(void)
 	return regs && !user_mode(regs) ? instruction_pointer(regs) : 0;
 }
 
+/* The entry of a handler. */
+static void trace_entry(enum trace_kind kind, u32 value, const char *name)
+{
+	struct trace_place place;
+	struct trace_record *record = trace_value(kind, value, name, &place);
+
+	if (record) {
+		record->other.address = trace_interrupted();
+		if (!place.cpu->entered) { /* one may be in another */
+			place.cpu->entered = place.ring;
+			place.cpu->entry = place.ring->head - 1;
+			place.cpu->late = false;
+		}
+	}
+	trace_end(&place);
+}
+
+/*
+ * The callers of the interrupted function, for the record of the entry. The stack may have the
+ * handler before it.
+ */
+static void trace_stack(struct trace_record *entry, const struct trace_place *place)
+{
+	u64 from_ns = ktime_get_mono_fast_ns(), begin = place->ring->head;
+	unsigned long *frames = *this_cpu_ptr(&trace_frames);
+	unsigned int count = compat_stack_save(get_irq_regs(), frames, TRACE_FRAMES), at = 0,
+		     callers, i;
+	struct trace_record *more = NULL;
+
+	while (at < count && frames[at] != entry->other.address)
+		at++;
+	callers = at < count ? min_t(unsigned int, count - at - 1, TRACE_CALLERS) : 0;
+	for (i = 0; i < callers; i++) {
+		if (!(i % ARRAY_SIZE(more->callers))) {
+			more = trace_at(place, place->ring->head++);
+			more->time_ns = from_ns;
+			more->common.number = 0;
+		}
+		more->callers[i % ARRAY_SIZE(more->callers)] = frames[at + 1 + i];
+	}
+	entry->other.callers = callers;
+	entry->other.distance = begin - place->cpu->entry;
+	entry->other.stack_ns = min_t(u64, ktime_get_mono_fast_ns() - from_ns, U16_MAX);
+}
+
+/*
+ * Whether the callers of what the interrupt found are needed: another task has to run and may have
+ * to wait, or the interrupt came late. A kernel with PREEMPT_RT changes tasks at once, unless the
+ * preemption is off. With others it depends on how they were started.
+ */
+static bool trace_delays(const struct trace_record *entry, const struct trace_cpu *cpu)
+{
+	bool at_once = IS_ENABLED(CONFIG_PREEMPT_RT) && !entry->common.preempt;
+
+	return cpu->late || (need_resched() && !at_once);
+}
+
+/* The exit of a handler. Its samples end before, and the time for the stack is part of it. */
+static void trace_exit(enum trace_kind kind, u32 value, const char *name)
+{
+	struct trace_place place;
+	struct trace_record *entry, *record = trace_value(kind, value, name, &place);
+
+	if (!record || !place.cpu->entered)
+		goto out;
+	entry = trace_at(&place, place.cpu->entry);
+	if (entry->common.number != kind) /* of another one around it */
+		goto out;
+	/* not in rings that were exchanged since, and not overwritten */
+	if (place.cpu->entered == place.ring && !is_idle_task(current) &&
+	    place.ring->head - place.cpu->entry < RTGAUGE_TRACE_ROOM_MIN / 2 &&
+	    entry->other.address && entry->other.address == trace_interrupted() &&
+	    trace_delays(entry, place.cpu)) {
+		trace_stack(entry, &place);
+		record->time_ns = ktime_get_mono_fast_ns();
+	}
+	place.cpu->entered = NULL;
+out:
+	trace_end(&place);
+}
+
 #define KIND(data) ((enum trace_kind)(unsigned long)(data))
 
 static void trace_switch(void *data, COMPAT_SWITCH_ARGUMENTS)
 {
-	unsigned long irq;
-	struct trace_record *record = trace_begin(TRACE_SWITCH, &irq);
+	struct trace_place place;
+	struct trace_record *record = trace_begin(TRACE_SWITCH, &place);
 
 	if (!record)
 		goto out;
@@ -209,65 +321,70 @@ static void trace_switch(void *data, COMPAT_SWITCH_ARGUMENTS)
 	memcpy(record->task.prev_comm, prev->comm, TASK_COMM_LEN);
 	memcpy(record->task.next_comm, next->comm, TASK_COMM_LEN);
 out:
-	trace_end(irq);
+	trace_end(&place);
 }
 
 static void trace_waking(void *data, struct task_struct *task)
 {
-	unsigned long irq;
-	struct trace_record *record = trace_begin(TRACE_WAKING, &irq);
+	struct trace_place place;
+	struct trace_record *record = trace_begin(TRACE_WAKING, &place);
 
 	if (record) {
 		record->task.next_pid = task->pid;
 		record->task.next_prio = task->prio;
 		memcpy(record->task.next_comm, task->comm, TASK_COMM_LEN);
 	}
-	trace_end(irq);
+	trace_end(&place);
 }
 
 static void trace_irq_entry(void *data, int number, struct irqaction *action)
 {
-	trace_other(TRACE_IRQ_ENTRY, number, action->name, trace_interrupted());
+	trace_entry(TRACE_IRQ_ENTRY, number, action->name);
 }
 
 static void trace_irq_exit(void *data, int number, struct irqaction *action, int result)
 {
-	trace_other(TRACE_IRQ_EXIT, number, action->name, 0);
+	trace_exit(TRACE_IRQ_EXIT, number, action->name);
 }
 
 static void trace_softirq(void *data, unsigned int number)
 {
-	trace_other(KIND(data), number, NULL, 0);
+	trace_other(KIND(data), number, NULL);
 }
 
 static void trace_vector_entry(void *data, int number)
 {
-	trace_other(KIND(data), number, NULL, trace_interrupted());
+	trace_entry(KIND(data), number, NULL);
 }
 
 static void trace_vector_exit(void *data, int number)
 {
-	trace_other(KIND(data), number, NULL, 0);
+	trace_exit(KIND(data), number, NULL);
 }
 
 static void trace_expire(void *data, struct hrtimer *timer, ktime_t *now)
 {
-	trace_other(TRACE_EXPIRE, 0, NULL, 0);
+	struct trace_place place;
+
+	if (trace_value(TRACE_EXPIRE, 0, NULL, &place) &&
+	    ktime_to_ns(ktime_sub(*now, hrtimer_get_expires(timer))) > TRACE_LATE_NS)
+		place.cpu->late = true;
+	trace_end(&place);
 }
 
 static void trace_idle(void *data, unsigned int state, unsigned int cpu)
 {
-	trace_other(TRACE_IDLE, state, NULL, 0);
+	trace_other(TRACE_IDLE, state, NULL);
 }
 
 static void trace_ipi_entry(void *data, const char *reason)
 {
-	trace_other(TRACE_IPI_ENTRY, 0, reason, trace_interrupted());
+	trace_entry(TRACE_IPI_ENTRY, 0, reason);
 }
 
 static void trace_ipi_exit(void *data, const char *reason)
 {
-	trace_other(TRACE_IPI_EXIT, 0, reason, 0);
+	trace_exit(TRACE_IPI_EXIT, 0, reason);
 }
 
 /* --- the table --- */
@@ -316,20 +433,36 @@ static const struct trace_field trace_waking_fields[] = { TASK(next_pid, "int pi
 	{                                                      \
 		"char function[48]", TRACE_NAME, 0, TRACE_DATA \
 	}
+#ifdef COMPAT_STACK
+/* a page says where the names are */
+#define STACK OTHER(callers, "__data_loc char[] stack", 4)
+#define STACK_NS OTHER(stack_ns, "unsigned short stack_ns", 2)
+#else
+/* the ends of the tables */
+#define STACK \
+	{     \
+	}
+#define STACK_NS \
+	{        \
+	}
+#endif
 
-static const struct trace_field trace_irq_fields[] = {
-	OTHER(value, "unsigned int irq", 4), OTHER(name, "char name[28]", 28), CODE, {}
+static const struct trace_field trace_irq_fields[] = { OTHER(value, "unsigned int irq", 4),
+						       OTHER(name, "char name[28]", 28),
+						       CODE,
+						       STACK,
+						       STACK_NS,
+						       {} };
+
+static const struct trace_field trace_vector_fields[] = {
+	OTHER(value, "unsigned int vec", 4), CODE, STACK, STACK_NS, {}
 };
-
-static const struct trace_field trace_vector_fields[] = { OTHER(value, "unsigned int vec", 4),
-							  CODE,
-							  {} };
 
 static const struct trace_field trace_idle_fields[] = { OTHER(value, "unsigned int state", 4), {} };
 
-static const struct trace_field trace_ipi_fields[] = { OTHER(name, "char reason[28]", 28),
-						       CODE,
-						       {} };
+static const struct trace_field trace_ipi_fields[] = {
+	OTHER(name, "char reason[28]", 28), CODE, STACK, STACK_NS, {}
+};
 
 struct trace_event {
 	const char *point; /* its tracepoint */
@@ -377,6 +510,7 @@ static void trace_free(unsigned int cpu)
 	int i;
 
 	traced->room = 0;
+	traced->entered = NULL;
 	for (i = 0; i < 2; i++) {
 		vfree(traced->rings[i].records);
 		traced->rings[i].records = NULL;
@@ -492,15 +626,67 @@ static size_t trace_format(int kind, char *text, size_t size)
 	return used + trace_fields(trace_events[kind].fields, text + used, size - used);
 }
 
-/* The next page of the cursor's CPU; 0 at its end. */
-static size_t trace_page(u8 *page)
+/*
+ * The names of the callers of what event @at interrupted, the innermost first, with a < before
+ * each. Returns their bytes, at most @size - 1. A name that does not fit ends them.
+ */
+static size_t trace_names(const struct trace_ring *ring, u32 room, u64 at, char *text, size_t size)
+{
+	const struct trace_record *record = &ring->records[at & (room - 1)];
+	u32 callers = record->other.callers, i;
+	size_t used = 0;
+	int bytes;
+	u64 caller;
+
+	at += record->other.distance;
+	for (i = 0; i < callers; i++) {
+		record = &ring->records[(at + i / ARRAY_SIZE(record->callers)) & (room - 1)];
+		/* the call is before the place of its return */
+		caller = record->callers[i % ARRAY_SIZE(record->callers)] - 1;
+		bytes = snprintf(text + used, size - used, "<%ps", (void *)(unsigned long)caller);
+		if (bytes >= size - used)
+			break;
+		used += bytes;
+	}
+	return used;
+}
+
+/* One event, into the @data of a page. Returns its bytes, a multiple of 4. */
+static size_t trace_data(const struct trace_ring *ring, u32 room, u64 at, u8 *data)
+{
+	const struct trace_record *record = &ring->records[at & (room - 1)];
+	size_t used = TRACE_DATA + TRACE_NAME, names;
+	u32 place;
+
+	memset(data, 0, used + TRACE_STACK);
+	memcpy(data, (const u8 *)record + sizeof(u64), TRACE_DATA);
+	if (record->common.number <= TRACE_WAKING + 1)
+		return used;
+	if (record->other.address)
+		scnprintf(data + TRACE_DATA, TRACE_NAME, "%ps",
+			  (void *)(unsigned long)record->other.address);
+	names = trace_names(ring, room, at, data + used, TRACE_STACK);
+	place = names ? used | names << 16 : 0;
+	memcpy(data + offsetof(struct trace_record, other.callers) - sizeof(u64), &place,
+	       sizeof(place));
+	return used + ALIGN(names, 4);
+}
+
+/* Bit fields: the words of the data, 0 if the next word has their bytes, and the time since. */
+static u32 trace_word(u32 words, u32 delta)
+{
+	return IS_ENABLED(CONFIG_CPU_BIG_ENDIAN) ? words << 27 | delta : words | delta << 5;
+}
+
+/* The next page of the cursor's CPU; 0 at its end. @data: room for one event. */
+static size_t trace_page(u8 *page, u8 *data)
 {
 	const struct trace_ring *ring = &per_cpu(trace_cpus, trace_cursor.cpu).rings[!trace_active];
 	u32 room = per_cpu(trace_cpus, trace_cursor.cpu).room;
 	u64 missed = 0, oldest = ring->head > room ? ring->head - room : 0;
 	const struct trace_record *record;
 	u64 before = 0, delta, commit;
-	size_t used = TRACE_HEAD;
+	size_t used = TRACE_HEAD, size, length;
 	u32 word;
 
 	if (trace_cursor.next < oldest) {
@@ -510,24 +696,25 @@ static size_t trace_page(u8 *page)
 	memset(page, 0, RTGAUGE_TRACE_PAGE);
 	for (; trace_cursor.next < ring->head; trace_cursor.next++) {
 		record = &ring->records[trace_cursor.next & (room - 1)];
+		if (!record->common.number)
+			continue;
 		if (used == TRACE_HEAD) {
 			before = record->time_ns;
 			memcpy(page, &before, sizeof(before));
 		}
 		delta = record->time_ns - before;
-		if (delta > TRACE_DELTA_MAX || used + TRACE_ENTRY > RTGAUGE_TRACE_PAGE)
+		size = trace_data(ring, room, trace_cursor.next, data);
+		length = size > TRACE_WORDS_MAX * 4 ? 8 : 4; /* before the data */
+		if (delta > TRACE_DELTA_MAX || used + length + size > RTGAUGE_TRACE_PAGE)
 			break;
 		before = record->time_ns;
-		/* bit fields: words of data, nanoseconds since the event before */
-		word = IS_ENABLED(CONFIG_CPU_BIG_ENDIAN) ?
-			       (TRACE_ENTRY - 4) / 4 << 27 | (u32)delta :
-			       (TRACE_ENTRY - 4) / 4 | (u32)delta << 5;
+		word = trace_word(length == 4 ? size / 4 : 0, delta);
 		memcpy(page + used, &word, sizeof(word));
-		memcpy(page + used + 4, (const u8 *)record + sizeof(u64), TRACE_DATA);
-		if (record->common.number > TRACE_WAKING + 1 && record->other.address)
-			scnprintf(page + used + 4 + TRACE_DATA, TRACE_NAME, "%ps",
-				  (void *)(unsigned long)record->other.address);
-		used += TRACE_ENTRY;
+		word = size + sizeof(word);
+		if (length == 8)
+			memcpy(page + used + 4, &word, sizeof(word));
+		memcpy(page + used + length, data, size);
+		used += length + size;
 		/* a search for a name is long, and kernels without preemption wait for its end */
 		cond_resched();
 	}
@@ -567,7 +754,7 @@ static ssize_t trace_read_page(u8 *page, char __user *buffer, size_t size, loff_
 	}
 	if (trace_cursor.cpu != cpu || trace_cursor.page != number)
 		return -EINVAL;
-	if (!trace_page(page))
+	if (!trace_page(page, page + RTGAUGE_TRACE_PAGE))
 		return 0;
 	if (copy_to_user(buffer, page, RTGAUGE_TRACE_PAGE))
 		return -EFAULT;
@@ -624,7 +811,7 @@ static int trace_release(struct inode *inode, struct file *file)
 
 static ssize_t trace_read(struct file *file, char __user *buffer, size_t size, loff_t *position)
 {
-	u8 *page = kmalloc(RTGAUGE_TRACE_PAGE, GFP_KERNEL);
+	u8 *page = kmalloc(RTGAUGE_TRACE_PAGE + TRACE_ENTRY, GFP_KERNEL);
 	ssize_t got;
 
 	if (!page)

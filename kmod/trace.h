@@ -18,6 +18,11 @@
  * overwritten), then the events. Texts are those of a file `format` of tracefs, after a first line
  * with the event's name. Times are CLOCK_MONOTONIC.
  *
+ * The entry of a handler has the function that it interrupted in `function`, and in `stack`
+ * (__data_loc) the callers of it, each with a < before its name, if a timer was late or another task
+ * has to run after the handler. `stack_ns`: time for saving them. Kernels without CONFIG_STACKTRACE
+ * lack the last two fields.
+ *
  * Pages of a CPU are read in their order, from 0 on. After one, read() returns the next. Numbers of
  * events, from 0: sched_switch, sched_waking, irq_handler_entry, irq_handler_exit, softirq_entry,
  * softirq_exit, hrtimer_expire_entry, cpu_idle, and the entries and exits of local_timer,

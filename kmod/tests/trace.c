@@ -48,21 +48,76 @@ static bool start_fails(int fd, uint32_t cpu, uint32_t room, int error)
 	return fails(ioctl(fd, RTGAUGE_TRACE_START, &start), error);
 }
 
-/* Times of a page ascend, and its entries fill what it says. */
-static bool page_holds(size_t *events)
+/* The names of the stack of an event. -1: it is not whole, or not within the event. */
+static int names_of(const char *data, size_t size)
+{
+	uint32_t where;
+	uint16_t number;
+	int names = 0;
+
+	if (size < 104)
+		return -1;
+	memcpy(&number, data, sizeof(number));
+	memcpy(&where, data + 48, sizeof(where)); /* __data_loc */
+	if (number < 3)
+		return number ? 0 : -1; /* a switch or a waking */
+	if (!where)
+		return 0;
+	if ((where & 0xffff) + (where >> 16) > size || data[where & 0xffff] != '<')
+		return -1;
+	for (size_t i = where & 0xffff; i < (where & 0xffff) + (where >> 16); i++) {
+		if ((unsigned char)data[i] < ' ')
+			return -1;
+		names += data[i] == '<';
+	}
+	return names;
+}
+
+/* Times of a page ascend, its entries fill what it says, and their stacks are within them. */
+static bool page_holds(size_t *events, int *deepest)
 {
 	uint64_t commit;
 	uint32_t word;
-	size_t at = 16;
+	size_t at = 16, size;
+	int names;
 
 	memcpy(&commit, page + 8, sizeof(commit));
 	commit = (commit & ((1 << 20) - 1)) + 16;
 	while (at + 4 <= commit) {
 		memcpy(&word, page + at, sizeof(word));
-		at += 4 + 4 * (word & 31);
+		at += 4;
+		size = 4 * (word & 31);
+		if (!size) {
+			memcpy(&word, page + at, sizeof(word));
+			at += 4;
+			size = word - 4;
+		}
+		if (at + size > commit)
+			return false;
+		names = names_of(page + at, size);
+		if (names < 0 || names > 18)
+			return false;
+		*deepest = names > *deepest ? names : *deepest;
+		at += size;
 		++*events;
 	}
 	return at == commit && commit <= RTGAUGE_TRACE_PAGE;
+}
+
+/* Interrupts that find the kernel at work, and after which another task has to run. */
+static void busy_calls(void)
+{
+	struct sched_param priority = { .sched_priority = 50 };
+	pid_t sleeper = fork();
+
+	if (!sleeper) {
+		sched_setscheduler(0, SCHED_FIFO, &priority);
+		for (int i = 0; i < 2000; i++)
+			usleep(97);
+		_exit(0);
+	}
+	while (!waitpid(sleeper, NULL, WNOHANG))
+		sched_yield();
 }
 
 static void test_pages(int fd)
@@ -71,14 +126,17 @@ static void test_pages(int fd)
 	bool held = true;
 	size_t events = 0;
 	long got, number = 0;
+	int deepest = 0;
 
 	while ((got = pread(fd, page, RTGAUGE_TRACE_PAGE, number * RTGAUGE_TRACE_PAGE)) > 0) {
 		memcpy(&begin, page, sizeof(begin));
-		held = held && got == RTGAUGE_TRACE_PAGE && begin >= before && page_holds(&events);
+		held = held && got == RTGAUGE_TRACE_PAGE && begin >= before &&
+		       page_holds(&events, &deepest);
 		before = begin;
 		number++;
 	}
 	check(!got && number && held && events > 20, "pages are in order, and whole");
+	check(deepest >= 3, "stacks of what interrupts found");
 	check(fails(pread(fd, page, RTGAUGE_TRACE_PAGE, 5 * RTGAUGE_TRACE_PAGE), EINVAL) ||
 		      number >= 5,
 	      "a page out of order");
@@ -108,7 +166,7 @@ static void test_calls(void)
 	for (int i = 0; i < 40; i++)
 		texts += pread(fd, page, 4096, RTGAUGE_TRACE_FORMAT + i * 16384LL) > 100;
 	check(texts >= 8 && texts <= 20, "formats of the events");
-	usleep(50000);
+	busy_calls();
 	check(!ioctl(fd, RTGAUGE_TRACE_TAKE), "it takes");
 	test_pages(fd);
 	check(fails(pread(fd, page, 100, 0), EINVAL), "less than a page");

@@ -104,8 +104,7 @@ def explained(
 
 
 @pytest.mark.parametrize("kind", [*ANY, *ORDINARY])
-@pytest.mark.usefixtures("way")
-def test_a_disturbance_is_found(board: LabTarget, tmp_path: Path, kind: str) -> None:
+def test_a_disturbance_is_found(board: LabTarget, tmp_path: Path, kind: str, way: str) -> None:
     _, causes, medians = explained(
         board, tmp_path, "--samples", "400",
         "--disturb", f"{kind}:200us:7.301ms", "--disturb-module", board.disturb_module,
@@ -132,6 +131,13 @@ def test_a_disturbance_is_found(board: LabTarget, tmp_path: Path, kind: str) -> 
             assert "TASKLET" in cause.blame
         else:
             assert DISTURBER in cause.blame
+            stack = max(named, key=lambda one: one.length_ns).stack
+            assert bool(stack) == (way == "module")
+            if stack:
+                place = stack.index("disturb_thread [rtgauge_disturb]")
+                assert stack[place + 1 :][:2] == ("kthread", "ret_from_fork")
+                assert stack[0] == named[0].function
+                assert ("stacks took" in cause.cost.text) == (context != "irq")
 
 
 def test_nothing_is_blamed_without_a_disturbance(

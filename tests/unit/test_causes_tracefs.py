@@ -29,7 +29,14 @@ import streams
 from counted import lines_of
 from rtgauge.causes.beginnings import how_of
 from rtgauge.causes.blame import blame
-from rtgauge.causes.model import CERTAINTIES, CLASSES, plain
+from rtgauge.causes.model import (
+    CERTAINTIES,
+    CLASSES,
+    Cause,
+    causes_of,
+    document_of,
+    plain,
+)
 from rtgauge.causes.tracefs import Kept, kept_of
 from rtgauge.causes.tracefs.kept import _Chosen, _Run
 from rtgauge.causes.tracefs.pages import (
@@ -552,8 +559,12 @@ def test_the_function_that_an_interrupt_found() -> None:
     """The module's events have it. What follows the interrupt is the same function going on, until
     the next switch."""
     events = path(40, 30, preempt=1)
-    fields: dict[str, int | str] = {"vec": 236, "function": "busy"}
+    fields: dict[str, int | str] = {"vec": 236, "function": "busy", "stack": "<work<loop [m]"}
     events[1] = replace(events[1], fields=fields)
+    segments, _ = segments_of(Sample(DUE, DUE + 80_000, TARGET, 0, 1 << 62), events)
+    stacked = {one.kind for one in segments if one.stack == ("busy", "work", "loop [m]")}
+    assert stacked == {one.kind for one in segments if one.stack}
+    assert stacked == {"interrupts-off", "preemption-off"}
     found = cut(events, 80)
     assert [one[3] for one in found if one[0] == "interrupts-off"] == ["busy"]
     assert [one[3] for one in found if one[0] == "preemption-off"] == ["busy"]
@@ -760,6 +771,82 @@ def test_from_the_records_to_the_cause(tmp_path: Path) -> None:
     assert cause.unseen == ""
 
 
+STACKED: Final = COMMON + (
+    b"\tfield:unsigned int vec;\toffset:8;\tsize:4;\tsigned:0;\n"
+    b"\tfield:char function[48];\toffset:56;\tsize:48;\tsigned:0;\n"
+    b"\tfield:__data_loc char[] stack;\toffset:48;\tsize:4;\tsigned:0;\n"
+    b"\tfield:unsigned short stack_ns;\toffset:54;\tsize:2;\tsigned:0;\n"
+)
+
+
+def stacked_page(names: bytes, where: int | None = None) -> bytes:
+    """A page of the module: a timer's handler that found a function, and its callers."""
+    data = bytearray(104)
+    data[:12] = (3 | (IRQS_OFF | HARDIRQ) << 16).to_bytes(4, "little") + bytes((9, 0, 0, 0)) * 2
+    where = 104 | len(names) << 16 if where is None else where
+    data[48:52] = where.to_bytes(4, "little")
+    data[54:56] = (4321).to_bytes(2, "little")
+    data[56:60] = b"spin"
+    data += names.ljust((len(names) + 3) & ~3, b"\0")
+    # 0: the next word has the bytes of the data
+    content = entry(2, 0, 4 | IRQS_OFF << 16, 9) + entry(0, 1_190_000, len(data) + 4) + data
+    content += entry(2, 110_000, 4 | IRQS_OFF << 16, 9)
+    head = (START + 1_000_000).to_bytes(8, "little") + len(content).to_bytes(8, "little")
+    return head + content
+
+
+def stacked_cause(folder: Path, data: bytes, text: bytes = STACKED, thread: int = 0) -> Cause:
+    head = [HEAD[0], {**HEAD[1], "data": text}, HEAD[2]]
+    step = stored(folder, [*head, sample(1, thread=thread), page(1, 0, data), end(1)])
+    (cause,) = kept_of(step).causes(step, {0: 7000})
+    return cause
+
+
+def test_the_stack_in_a_page(tmp_path: Path) -> None:
+    cause = stacked_cause(tmp_path / "a", stacked_page(b"<busy [m]<work<kthread"))
+    assert cause.source == "module"
+    assert cause.segments[0].stack == ("spin", "busy [m]", "work", "kthread")
+    assert "interrupts were off: spin" in cause.blame
+    assert cause.unseen == ""
+    # the sample of a handler ends before
+    assert cause.cost.text.endswith("before the run)")
+    waits = stacked_cause(tmp_path / "b", stacked_page(b"<busy"), thread=9)
+    assert waits.cost.text.endswith("; stacks took 4.32\N{NARROW NO-BREAK SPACE}µs of this sample")
+    assert causes_of(document_of("r", [cause])) == (cause,)
+
+
+def test_a_kernel_that_saves_no_stacks_is_named(tmp_path: Path) -> None:
+    text = b"\n".join(line for line in STACKED.split(b"\n") if b"stack" not in line)
+    cause = stacked_cause(tmp_path, stacked_page(b"<busy"), text)
+    assert cause.segments[0].function == "spin"
+    assert cause.segments[0].stack == ()
+    assert cause.unseen.startswith("The kernel does not save stacks (CONFIG_STACKTRACE)")
+
+
+@pytest.mark.parametrize(
+    ("names", "where"),
+    [
+        (b"", 104 | 4000 << 16),
+        (b"<a", 60000 | 2 << 16),
+        (b"<a", 0xFFFFFFFF),
+        (b"<" + b"n" * 9000, None),
+        (b"<n" * 4000, None),
+        (b"<" * 4000, None),
+        (b"no mark", None),
+        (b"<\xff\xfe\x1b[31m", None),
+    ],
+)
+def test_a_stack_is_limited_whatever_is_sent(
+    tmp_path: Path, names: bytes, where: int | None
+) -> None:
+    cause = stacked_cause(tmp_path, stacked_page(names, where))
+    assert sum(one.length_ns for one in cause.segments) + cause.rest_ns == cause.latency_ns
+    for one in cause.segments:
+        assert len(one.stack) <= 20
+        assert all(len(name) <= 64 for name in one.stack)
+    assert causes_of(document_of("r", [cause])) == (cause,)
+
+
 def test_a_sample_that_an_event_began_counts_from_its_handler(tmp_path: Path) -> None:
     """The interrupt came 150 µs after the due time, and the thread ran 100 µs after its handler."""
     step = stored(tmp_path, [])
@@ -910,6 +997,7 @@ def test_whatever_a_target_sends(tmp_path: Path) -> None:
     capture = captured(BOARDS[0])
     texts = [*capture["formats"].items(), ("header_page", capture["header_page"])]
     good = [base64.b64decode(one) for one in capture["pages"]]
+    stacked = stacked_page(b"<busy [m]" * 12)
     begin = int.from_bytes(good[0][:8], "little")
 
     def damaged(data: bytes) -> bytes:
@@ -923,12 +1011,15 @@ def test_whatever_a_target_sends(tmp_path: Path) -> None:
         records: list[dict[str, Any]] = [HEAD[0]]
         for name, text in texts:
             records.append({"part": "format", "name": name, "data": damaged(text.encode())})
+        if trial % 2:
+            records[1:] = [{**HEAD[1], "data": damaged(STACKED)}, HEAD[2]]
+            begin = START + 1_000_000
         for number in range(rng.randrange(4)):
-            due = begin - START + rng.randrange(-(10**6), 10**8)
+            due = begin - START + rng.randrange(-(10**6), 10**6 if trial % 2 else 10**8)
             value = rng.choice((-5, 0, 10**5, 10**9))
             records.append(sample(number, index=number, due_ns=due, value=value, thread=140))
         for number in range(rng.randrange(6)):
-            one = damaged(rng.choice(good))
+            one = damaged(stacked if trial % 2 else rng.choice(good))
             records.append(page(rng.randrange(3), number, one, at=rng.choice((0, 0, 0, 7))))
         step = stored(tmp_path / str(trial), records)
         for cause in kept_of(step).causes(step, {0: 9000}):

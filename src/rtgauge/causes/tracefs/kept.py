@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import text
 from rtgauge.causes.beginnings import DUE, EVENT, how_of
-from rtgauge.causes.blame import blame, ordinary
+from rtgauge.causes.blame import blame, main_segment, ordinary
 from rtgauge.causes.model import Cause, Cost, Segment
 from rtgauge.causes.tracefs.pages import (
     Event,
@@ -64,6 +64,7 @@ _ELSEWHERE = (
 _WAITED = "No event shows what the thread was waiting for during the remaining time."
 _MUCH = "There were too many events at its end to keep."
 _LATER = "Its event came late, and the agent did not keep the trace up to its end."
+_STACKLESS = "The kernel does not save stacks (CONFIG_STACKTRACE), so callers are unknown."
 _MANY = "The trace has more events than rtgauge reads."
 
 
@@ -286,9 +287,17 @@ class Kept:
             rest_ns=rest + min(one.value, 0),
             source="tracefs" if self._layout else "module",  # whose pages have a fixed layout
             blame=blame(segments, one.value, usual_ns)[0],
-            cost=Cost(self.added_ns or 0, self.cost_text),
+            cost=Cost(self.added_ns or 0, self.cost_text + _stacks(run, one, begin, end)),
             unseen=unseen,
         )
+
+    def _stackless(self, cause: Cause) -> str:
+        """The module's events have stacks, unless the kernel it was built for saves none."""
+        main = main_segment(cause.segments)
+        if main is None or main.kind not in ("preemption-off", "interrupts-off"):
+            return ""
+        fields = {name for one in self._known[1].values() for name in one.fields}
+        return _STACKLESS if "function" in fields and "stack" not in fields else ""
 
     def _best(self, one: _Chosen, begin: int, end: int) -> _Run | None:
         """The pages that reach back furthest, of those that show some of the sample."""
@@ -349,8 +358,10 @@ class Kept:
                 usual = int(usual_ns.get(one.series) or 0)
                 how = how_of(catalogue, step.document.get("measurement"), series.info)
                 cause = self.cause(one, step, series, usual, threaded=threaded, how=how)
-                outside = "" if ordinary(one.value, usual) else _outside(step, one.cpu, cause)
-                yield replace(cause, unseen=f"{cause.unseen} {outside}".strip())
+                if not ordinary(one.value, usual):
+                    outside = f"{self._stackless(cause)} {_outside(step, one.cpu, cause)}".strip()
+                    cause = replace(cause, unseen=f"{cause.unseen} {outside}".strip())
+                yield cause
 
 
 def kept_of(step: StoredStep) -> Kept:
@@ -417,6 +428,17 @@ def _offset(series: StoredSeries, index: int) -> int:
         if at < len(chunk.index):
             return int(chunk.value[at]) if chunk.index[at] == index else 0
     return 0
+
+
+def _stacks(run: _Run | None, one: _Chosen, begin: int, end: int) -> str:
+    """The time that the module took for stacks of a sample. It saves them at the end of handlers,
+    which is after their own samples."""
+    spent = sum(
+        _int(event.fields.get("stack_ns"))
+        for event in (run.events if run is not None and one.thread else ())
+        if begin <= event.time_ns < end
+    )
+    return f"; stacks took {text.time(spent)} of this sample" if spent > 0 else ""
 
 
 def _int(value: object) -> int:

@@ -35,6 +35,8 @@ _NO_STATE = 0xFFFFFFFF
 _BLOCKED = 0xFF
 _UNINTERRUPTIBLE = 0x02
 SEGMENTS_LIMIT: Final = 1 << 14
+STACK_LIMIT: Final = 20
+NAME_LIMIT: Final = 64
 SOFTIRQS: Final = (
     "HI",
     "TIMER",
@@ -78,6 +80,8 @@ class _Stretch:
     idle: int | None
     code: str = ""
     """The function that the last interrupt found, if the trace has it."""
+    stack: tuple[str, ...] = ()
+    """That function and its callers, if the trace has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,6 +395,13 @@ def _softirq(event: Event) -> str:
     )
 
 
+def _stack(event: Event) -> tuple[str, ...]:
+    """The function that an interrupt found, and its callers, each with a < before it."""
+    callers = str(event.fields.get("stack") or "").split("<", STACK_LIMIT)[1:STACK_LIMIT]
+    names = (str(event.fields.get("function") or ""), *callers)
+    return tuple(name[:NAME_LIMIT] for name in names) if callers else ()
+
+
 class _Cpu:
     """Activity of a CPU, event by event."""
 
@@ -403,6 +414,7 @@ class _Cpu:
         self._preempt: int | None = None
         self._idle: int | None = None
         self._code = ""
+        self._stack: tuple[str, ...] = ()
         self._suspended: dict[int, str] = {}  # softirqs of threads that do not run
 
     def until(self, event: Event) -> None:
@@ -413,6 +425,7 @@ class _Cpu:
         entry = _is_entry(event)
         if entry and not self._handlers:
             self._code = str(event.fields.get("function") or "")
+            self._stack = _stack(event)
         # the trace began inside of a handler or softirq
         if not self._handlers and flags & HARDIRQ and not entry:
             self._handlers = [_handler(event) if _is_exit(event) else "interrupt"]
@@ -446,7 +459,7 @@ class _Cpu:
             self._suspended[before] = self._softirq
         self._handlers, self._softirq = [], ""
         self._preempt = self._idle = None
-        self._code = ""
+        self._code, self._stack = "", ()
         # with the priority that it has now, which may be an inherited one
         name, prio = event.fields.get("next_comm"), event.fields.get("next_prio")
         self._task = None
@@ -464,6 +477,7 @@ class _Cpu:
             self._preempt,
             self._idle,
             self._code,
+            self._stack,
         )
 
 
@@ -509,12 +523,14 @@ def _segment(
     if found is None:
         return None
     kind, certainty, function = found
+    shown = kind in ("preemption-off", "interrupts-off") and function == stretch.code
     owner = None
     if kind == "lock" and wait is not None and wait.owner is not None:
         owner = task if wait.owner == task.pid else tasks.get(wait.owner)
     begin = stretch.begin_ns - sample.due_ns
     length = stretch.end_ns - stretch.begin_ns
-    return Segment(begin, length, kind, certainty, task, function, owner=owner)
+    stack = stretch.stack if shown else ()
+    return Segment(begin, length, kind, certainty, task, function, stack, owner)
 
 
 def _why(
