@@ -29,9 +29,22 @@ import pytest
 
 from conftest import Result
 from rtgauge.errors import TargetError, UsageError
-from rtgauge.lab import cache, images, initramfs, kernels, modules, own, packages, programs, prune
+from rtgauge.lab import (
+    cache,
+    images,
+    initramfs,
+    kernels,
+    libraries,
+    linked,
+    modules,
+    own,
+    packages,
+    programs,
+    prune,
+)
 from rtgauge.lab.boards import BOARDS, MACHINES, SERIES
 from rtgauge.lab.registry import board, boards
+from rtgauge.target.lab import LabTarget
 
 # --- Boards -------------------------------------------------------------------------------------
 
@@ -392,6 +405,93 @@ def test_from_a_board_to_an_image(world: World, tmp_path: Path) -> None:
         archive = made.initramfs.read_bytes().replace(b"dev/console", b"dev/Console")
         entries = dict(initramfs.tree(b"guest", b"agent", BUSYBOX, {}, {}))
         assert initramfs.archive(entries).replace(b"dev/console", b"dev/Console") == archive
+
+
+@pytest.fixture
+def musl(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The world with packages of musl. Returns the agents that are linked."""
+    made: list[Path] = []
+
+    def link(_: linked.Toolchain, output: Path) -> None:
+        made.append(output)
+        # the head of an ELF file for x86-64, whose one segment names the loader
+        head = b"\x7fELF\2\1".ljust(18, b"\0") + struct.pack("<H12xQ14xHH", 62, 64, 56, 1)
+        loader = b"/lib/ld-musl-x86_64.so.1\0"
+        entry = struct.pack("<IIQQQQQQ", 3, 0, 120, 0, 0, len(loader), len(loader), 1)
+        output.write_bytes(head.ljust(64, b"\0") + entry + loader)
+
+    monkeypatch.setattr(libraries, "link", link)
+    monkeypatch.setattr(libraries, "compiler_version", lambda *_: "gcc version 12")
+    monkeypatch.setattr(linked.Toolchain, "ask", lambda *_: "/gcc/include")
+    world.add("musl", {"lib/x86_64-linux-musl/libc.so": b"the library"})
+    world.add("musl-dev", {"usr/include/x86_64-linux-musl/stdio.h": b""})
+    world.add("linux-libc-dev", {"usr/include/linux/futex.h": b""})
+    return made
+
+
+def test_a_board_with_a_c_library_of_debian(world: World, musl: list[Path], tmp_path: Path) -> None:
+    plain = images.image(BOARD)
+    made = images.image(BOARD, library="musl", say=world.said.append)
+    assert made.initramfs != plain.initramfs
+    assert made.facts["libc"] == "musl"
+    assert made.facts["package musl"] == "6.1.192-2"
+    assert made.facts["agent compiler"] == "gcc version 12"
+    assert "libc" not in plain.facts
+    archive = made.initramfs.read_bytes()
+    assert b"the library" in archive
+    assert b"lib/ld-musl-x86_64.so.1\0" in archive
+    assert not list((world.cache / "packages").iterdir())
+    world.change(down=True)
+    asked = len(world.asked(""))
+    assert images.image(BOARD, library="musl") == made
+    assert (len(world.asked("")), len(musl)) == (asked, 1)
+
+
+@pytest.mark.parametrize("damage", ["agent", "record", "library"])
+def test_a_damaged_library_or_agent_is_made_anew(
+    world: World, musl: list[Path], damage: str
+) -> None:
+    images.image(BOARD, library="musl")
+    (agent,) = (world.cache / libraries.AGENTS).iterdir()
+    (root,) = (world.cache / libraries.ROOTS).iterdir()
+    if damage == "agent":
+        (agent / "agent").write_bytes(b"")
+    elif damage == "record":
+        (root / libraries.LIBRARY_RECORD).write_bytes(b"[")
+    else:
+        (root / "lib/x86_64-linux-musl/libc.so").unlink()
+    downloads = len(world.asked("download"))
+    made = images.image(BOARD, library="musl")
+    assert b"the library" in made.initramfs.read_bytes()
+    if damage == "agent":
+        assert (len(musl), len(world.asked("download"))) == (2, downloads)
+    else:
+        assert (len(musl), len(world.asked("download"))) == (1, downloads + 3)
+
+
+def test_libraries_are_pruned_with_their_agents(world: World, musl: list[Path]) -> None:
+    images.image(BOARD, library="musl")
+    records = [
+        next((world.cache / name).iterdir()) / libraries.LIBRARY_RECORD
+        for name in (libraries.ROOTS, libraries.AGENTS)
+    ]
+    assert pruned(14) == []
+    long_ago(*records)
+    assert len(pruned(14)) == 2
+    assert not any(record.exists() for record in records)
+
+
+def test_a_source_without_the_library(world: World) -> None:
+    with pytest.raises(TargetError, match=r"package sources have no musl \(amd64\)"):
+        images.image(BOARD, library="musl")
+    assert not list(world.cache.glob(f"{libraries.ROOTS}/*"))
+
+
+def test_an_unknown_library_gets_the_nearest_one() -> None:
+    with pytest.raises(UsageError) as error:
+        LabTarget("x86_64-rt-6.1,libc=muls")
+    assert "the lab has no C library 'muls'" in str(error.value)
+    assert "musl" in error.value.remedy
 
 
 def test_a_second_time_asks_nobody_and_needs_no_network(world: World) -> None:

@@ -32,7 +32,8 @@ from rtgauge.lab.cache import (
     write_record,
 )
 from rtgauge.lab.kernels import KERNEL_RECORD, KERNEL_VERSION, Unpacked, kernel_for, known_kernel
-from rtgauge.lab.modules import Recipe, recipe
+from rtgauge.lab.libraries import linked
+from rtgauge.lab.modules import Recipe, compiler_of, recipe
 from rtgauge.lab.programs import Programs, programs
 
 __all__ = ["IMAGE_RECORD", "IMAGE_VERSION", "Image", "image", "stored_image"]
@@ -58,34 +59,60 @@ def _silent(_: str) -> None:
     pass
 
 
-def image(board: Board, *, newest: bool = False, say: Say = _silent) -> Image:
+def image(board: Board, *, newest: bool = False, library: str = "", say: Say = _silent) -> Image:
     """The image of a board, made first if need be: that takes minutes and a network, once.
 
     With ``newest`` Debian is asked for a newer kernel of the series, at most once a day; else the
-    one in the cache stays. ``say`` hears of each step that takes long. Raises TargetError.
+    one in the cache stays. With ``library`` the agent is linked against that C library of Debian.
+    ``say`` hears of each step that takes long. Raises TargetError.
     """
     cache = cache_folder()
     check_name(cache)
     made = programs(board.machine, say)
     if board.own is not None:
-        return _own_image(cache, board, made, say)
+        return _own_image(cache, board, made, library, say)
     if not newest:
         unpacked = known_kernel(board)
         if unpacked is not None:
-            known = _known(cache, board, unpacked, made)
+            mine, added = _with_library(cache, board, unpacked, made, library, say)
+            known = _known(cache, board, unpacked, mine, added)
             if known is not None:
                 return known
     unpacked = _kernel(cache, board, newest, say)
+    made, added = _with_library(cache, board, unpacked, made, library, say)
     with locked(cache, ("images", "modules"), say):
-        known = _known(cache, board, unpacked, made)
-        return known or _make(cache, board, unpacked, made, say)
+        known = _known(cache, board, unpacked, made, added)
+        return known or _make(cache, board, unpacked, made, say, added)
 
 
-def _own_image(cache: Path, board: Board, made: Programs, say: Say) -> Image:
+def _with_library(
+    cache: Path,
+    board: Board,
+    unpacked: Unpacked,
+    made: Programs,
+    library: str,
+    say: Say,
+    added: own.Added = _NOTHING,
+) -> tuple[Programs, own.Added]:
+    """The programs of a board whose agent is linked against a C library, which joins the files that
+    are ``added``: those of an overlay come first."""
+    if not library:
+        return made, added
+    compiler = board.machine.triplet + compiler_of(unpacked.headers)
+    found = linked(cache, board.machine, library, compiler, say)
+    return replace(made, agent=found.agent), replace(
+        added,
+        files={**found.files, **added.files},
+        facts={**added.facts, **found.facts},
+        digest=text_digest(added.digest, library, *found.facts.values()),
+    )
+
+
+def _own_image(cache: Path, board: Board, made: Programs, library: str, say: Say) -> Image:
     """The image of a user's board, of its files as they are now."""
     given = own.read(board)
     unpacked = own.unpacked(cache, given, say)
-    added = _described(given)
+    made, added = _with_library(cache, board, unpacked, made, library, say, _described(given))
     if given.lacks:
         missing = ", ".join(f"CONFIG_{need.symbol}" for need in given.lacks)
         say(

@@ -47,6 +47,7 @@ __all__ = [
     "bootable",
     "kernel_for",
     "known_kernel",
+    "members",
     "unpack_busybox",
     "x86_payload",
 ]
@@ -180,9 +181,9 @@ def _unpack(
         stem = PurePosixPath(name).name.partition(".ko")[0].replace("-", "_")
         return name.startswith("boot/") or (name.endswith(_MODULE_ENDS) and stem in wanted)
 
-    _members(files[kernel.image], root, of_image)
+    members(files[kernel.image], root, of_image)
     for package in (kernel.headers, kernel.common, kernel.kbuild):
-        _members(files[package], root, lambda name: not name.startswith("usr/share/"))
+        members(files[package], root, lambda name: not name.startswith("usr/share/"))
     headers = root / "usr" / "src" / f"linux-headers-{kernel.release}"
     _relocate(headers)
     boot = bootable(root / "boot" / f"vmlinuz-{kernel.release}", root / "boot" / "kernel")
@@ -208,11 +209,11 @@ def _unpack(
 def unpack_busybox(package: Path, root: Path) -> Path:
     """The busybox of its package, below ``root``."""
     names = ("bin/busybox", "usr/bin/busybox")
-    _members(package, root, lambda name: name in names)
+    members(package, root, lambda name: name in names)
     return next((root / name for name in names if (root / name).is_file()), root / names[0])
 
 
-def _members(package: Path, root: Path, wanted: Callable[[str], bool]) -> None:
+def members(package: Path, root: Path, wanted: Callable[[str], bool]) -> None:
     """Unpack those files of a package whose names are wanted."""
     process = subprocess.Popen(
         ["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -10,6 +10,7 @@ and musl by version.
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import importlib.util
 import os
 import shlex
@@ -28,7 +29,16 @@ import rtgauge
 from rtgauge.architectures import Architecture
 from rtgauge.errors import RtgaugeError, TargetError, UsageError
 
-__all__ = ["Elf", "Toolchain", "elf_of", "link", "of_sdk", "of_sysroot", "of_zig"]
+__all__ = [
+    "Elf",
+    "Toolchain",
+    "elf_of",
+    "link",
+    "of_sdk",
+    "of_sysroot",
+    "of_zig",
+    "sources_digest",
+]
 
 #: As agent/meson.build compiles the agent of this machine (a test compares them).
 COMPILE: Final = (
@@ -306,6 +316,18 @@ def _sources() -> tuple[Path, Path]:
         "this installation has no sources of the agent",
         "install rtgauge from its wheel, or run it from a clone with ./rtgauge",
     )
+
+
+def sources_digest() -> str:
+    """The sources and options that an agent is linked from. Raises TargetError without sources."""
+    total = hashlib.sha256(repr((rtgauge.__version__, COMPILE, LINK)).encode())
+    for folder in _sources():
+        for path in sorted(folder.rglob("*.[ch]")):
+            if path.parent.name != "tests" and not path.name.endswith(".mod.c"):
+                name = path.relative_to(folder).as_posix()
+                total.update(f"{name}\0{path.stat().st_size}\0".encode())
+                total.update(path.read_bytes())
+    return total.hexdigest()
 
 
 def link(chain: Toolchain, output: Path) -> Elf:

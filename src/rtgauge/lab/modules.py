@@ -22,7 +22,7 @@ from rtgauge.lab.boards import Machine
 from rtgauge.lab.cache import Say, check_name, explained, new_folder, text_digest, used
 from rtgauge.lab.kernels import Unpacked
 
-__all__ = ["Recipe", "module_sources", "recipe"]
+__all__ = ["Recipe", "compiler_of", "compiler_version", "module_sources", "recipe"]
 
 BUILD_TIMEOUT_S: Final = 1800.0
 QUERY_TIMEOUT_S: Final = 60.0
@@ -54,11 +54,11 @@ class Recipe:
         self.machine = machine
         self.unpacked = unpacked
         self.sources = sources
-        self.compiler = machine.triplet + _compiler(unpacked.headers)
+        self.compiler = machine.triplet + compiler_of(unpacked.headers)
         self.digest = text_digest(
             unpacked.folder.name,
             machine.architecture,
-            _compiler_version(self.compiler, machine),
+            compiler_version(self.compiler, machine),
             *([unpacked.build] if unpacked.build else []),
             *(f"{name}\0{sources[name].decode('latin-1')}" for name in sorted(sources)),
         )
@@ -144,7 +144,7 @@ def recipe(machine: Machine, unpacked: Unpacked) -> Recipe | None:
     return Recipe(machine, unpacked, sources) if sources and unpacked.modular else None
 
 
-def _compiler(headers: Path) -> str:
+def compiler_of(headers: Path) -> str:
     """The name of the compiler that a kernel was built with, e.g. ``gcc-12``: as Debian's packages
     tell it, or the configuration. Raises TargetError for another one than gcc."""
     debian = _search(headers / ".kernelvariables", r"^CC\s*[:?]?=.*\b(gcc-\d+)\s*$")
@@ -169,7 +169,8 @@ def _search(path: Path, pattern: str) -> str:
     return match.group(1) if match else ""
 
 
-def _compiler_version(compiler: str, machine: Machine) -> str:
+def compiler_version(compiler: str, machine: Machine) -> str:
+    """The line in which a compiler names its version. Raises TargetError if it does not work."""
     package = machine.compiler_package.format(version=compiler.rpartition("gcc-")[2])
     if shutil.which(compiler) is None:
         raise TargetError(

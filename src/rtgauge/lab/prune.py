@@ -30,6 +30,7 @@ from rtgauge.lab.cache import (
 )
 from rtgauge.lab.images import IMAGE_RECORD, IMAGE_VERSION
 from rtgauge.lab.kernels import KERNEL_RECORD, KERNEL_VERSION
+from rtgauge.lab.libraries import AGENTS, LIBRARY_RECORD, LIBRARY_VERSION, ROOTS
 from rtgauge.lab.names import SUFFIX as NAMES
 from rtgauge.lab.own import OWN_KERNELS
 
@@ -78,11 +79,21 @@ def prune(days: float = DAYS, *, say: Say = lambda _: None) -> list[Removed]:
         for path in sorted((cache / "modules").glob("*.log")):
             if _LOG.fullmatch(path.name):
                 _take(cache, path, path, before, removed)
+    _take_libraries(cache, before, removed, say)
     for name, suffix in (("recorder", ".so"), ("names", NAMES)):
         with locked(cache, (name,), say), explained(cache):
             for path in sorted((cache / name).glob(f"*{suffix}")):
                 _take(cache, path, path, before, removed)
     return removed
+
+
+def _take_libraries(cache: Path, before: float, removed: list[Removed], say: Say) -> None:
+    """C libraries of boards, and the agents that are linked against them."""
+    for name in (ROOTS, AGENTS):
+        with locked(cache, (name,), say), explained(cache):
+            for path in _folders(cache / name):
+                if read_record(path / LIBRARY_RECORD, LIBRARY_VERSION) is not None:
+                    _take(cache, path, path / LIBRARY_RECORD, before, removed)
 
 
 def _chosen(cache: Path) -> set[str]:

@@ -29,6 +29,7 @@ from rtgauge.lab import board as lab_board
 from rtgauge.lab import image as lab_image
 from rtgauge.lab.boards import MACHINES, Board
 from rtgauge.lab.doorbell import DOORBELL, DOORBELL_MODULE, Doorbell
+from rtgauge.lab.libraries import LIBRARIES
 from rtgauge.lab.lines import BY_DOORBELL, OUTSIDE, Chip, Wire, parse_wires, show_wires
 from rtgauge.lab.machine import (
     MODES,
@@ -60,7 +61,7 @@ DESCRIBE_S: Final = 60.0
 SHOWN_S: Final = 0.05
 # Largest similarity (difflib's ratio) of a kernel argument with the name of an option.
 LIKE: Final = 0.8
-OPTIONS: Final = ("mode", "cpus", "memory", "lines", "seed")
+OPTIONS: Final = ("mode", "cpus", "memory", "lines", "seed", "libc")
 # The options of a board for a plan that names other CPUs than 0.
 _PLAIN: Final = "mode=plain,cpus={count}"
 
@@ -116,6 +117,7 @@ class _Words:
             "memory", given.get("memory", f"{MEMORY_MIB}"), MEMORY_MIN_MIB, MEMORY_MAX_MIB
         )
         self.seed = self._number("seed", given["seed"], 1, SEED_MAX) if "seed" in given else None
+        self.library = self._library(given.get("libc"))
         lines = given.get("lines")
         self.outside = lines in (OUTSIDE, BY_DOORBELL)
         self.chip: Chip | None = self.board.machine.chip
@@ -154,6 +156,14 @@ class _Words:
         if value is not None and value not in MODES:
             raise UsageError(f"the lab has no mode '{value}'", nearest(value, MODES))
         return None if value is None else MODES[value]
+
+    @staticmethod
+    def _library(value: str | None) -> str:
+        if value is not None and value not in LIBRARIES:
+            raise UsageError(
+                f"the lab has no C library '{value}' for its boards", nearest(value, LIBRARIES)
+            )
+        return value or ""
 
     @staticmethod
     def _number(key: str, value: str, low: int, high: int) -> int:
@@ -269,7 +279,8 @@ class LabTarget:
     def describe(self) -> str:
         """The catalogue of the agent that runs on the board. The board is started only if its agent
         is of another architecture than this machine."""
-        if self._machine is None and self.board.machine.processor == platform.machine():
+        here = self.board.machine.processor == platform.machine() and not self._words.library
+        if self._machine is None and here:
             found = self._describe_here()
             if found is not None:
                 return found
@@ -384,7 +395,7 @@ class LabTarget:
         firmware = None
         if self._mode.counted:
             firmware = firmware_of(program, board.machine.firmware)
-        image = image or lab_image(board, say=say)
+        image = image or lab_image(board, library=self._words.library, say=say)
         own = board.own.arguments if board.own is not None else ()
         given = (*board.machine.kernel_arguments, *own, *self._words.kernel)
         arguments = ["console=ttyS0", *given, *self._more]
