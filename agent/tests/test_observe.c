@@ -24,6 +24,7 @@ static void begin(void)
 	state.pid = getpid();
 	state.count = 0;
 	state.taken = state.lost = state.unknown = state.refused = 0;
+	memset(state.gone, 0, sizeof(state.gone));
 }
 
 static void feed(const char *format, int tid)
@@ -83,7 +84,8 @@ static void test_lines(struct tap *tap)
 	tap_check(tap, !observe_find(&state, 1) && !state.count && !state.taken && !state.unknown,
 		  "a thread of another process does not count, and takes no row");
 	feed(WAKES, 0x3ffffffe);
-	tap_check(tap, state.unknown == 1, "nor one that is gone, which is counted");
+	tap_check(tap, !state.unknown && !observe_row(&state, 0x3ffffffe)->tid,
+		  "nor does one that is gone");
 	feed("%d", 5);
 	feed("# tracer: nop %d", 5);
 	feed(" 12.000100: sched_waking: comm=%d", 5);
@@ -98,6 +100,43 @@ static void feed_record(uint32_t kind, uint64_t time_ns, int prev, int next, uin
 
 	memcpy(state.text + state.used, &record, sizeof(record));
 	state.used += sizeof(record);
+}
+
+#define CREATES                                                                       \
+	"          a b [1] -%d       [001] .....    12.000100: task_newtask: pid=%d " \
+	"comm=x clone_flags=1 clone_flags=%x oom_score_adj=0"
+
+static void create(int parent, int tid, unsigned flags)
+{
+	char line[256];
+	int size = snprintf(line, sizeof(line), CREATES, parent, tid, flags);
+
+	observe_line(&step, &state, line, line + size);
+}
+
+/* Threads whose numbers no thread has now: they have ended. */
+static void test_ended_threads(struct tap *tap)
+{
+	int self = getpid(), ended = 0x3ffffffe;
+
+	begin();
+	create(self, ended, CLONE_THREAD | CLONE_VM);
+	feed(WAKES, ended);
+	feed(RUNS, ended);
+	tap_check(tap, state.taken == 1 && !state.unknown, "a thread that ended has its sample");
+	tap_check(tap, !strcmp(observe_row(&state, ended)->name, "(ended)"), "without a name");
+	create(ended, ended - 1, CLONE_THREAD);
+	tap_check(tap, observe_row(&state, ended - 1)->tid, "the thread of such a thread, too");
+	create(self, ended - 2, CLONE_VM);
+	tap_check(tap, !observe_row(&state, ended - 2)->tid, "a process is not a thread");
+	create(1, ended - 3, CLONE_THREAD);
+	tap_check(tap, !observe_row(&state, ended - 3)->tid, "nor is one of another process");
+	feed(WAKES, ended - 4);
+	create(self, ended - 4, CLONE_THREAD);
+	tap_check(tap, state.unknown == 1, "one whose events came before its creation is counted");
+	feed("  7: task_newtask: pid=%d", 5);
+	feed("  12.000100: task_newtask: pid=5 clone_flags=%d", 10000);
+	tap_check(tap, state.count == 4, "incomplete lines are left out");
 }
 
 static void test_records(struct tap *tap)
@@ -122,6 +161,15 @@ static void test_records(struct tap *tap)
 	observe_records(&step, &state);
 	tap_check(tap, state.lost == 7 && !state.unknown && state.count == 1,
 		  "a loss at the end, without a thread");
+	begin();
+	state.module = true;
+	feed_record(RTGAUGE_OBSERVED_WAKING, 1000, 0, 0x3ffffffe, 0);
+	feed_record(RTGAUGE_OBSERVED_SWITCH, 1100, 0, 0x3ffffffe, 0);
+	observe_records(&step, &state);
+	state.module = false;
+	tap_check(tap, !state.unknown && state.count == 1 && state.taken == 1,
+		  "a thread that ended before its records were read has a row");
+	tap_check(tap, observe_uncompared(&state) == 1, "and is not compared");
 }
 
 /* LEAVES is at 12.000120 s. */
@@ -313,6 +361,7 @@ int main(void)
 	if (!state.threads || !state.counts || series_init(&series, 0, &info, 1 << 12))
 		return 1;
 	test_lines(&tap);
+	test_ended_threads(&tap);
 	test_records(&tap);
 	test_counted_events(&tap);
 	test_endless(&tap);

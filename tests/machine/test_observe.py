@@ -139,6 +139,44 @@ def test_a_program_that_ends_ends_the_observation(tmp_path: Path) -> None:
     assert "--for" in _verdict(stream).remedy
 
 
+def test_threads_that_ended_have_their_samples(tmp_path: Path) -> None:
+    """They live for less time than the agent needs to read their events."""
+    short = """
+import threading, time
+print(flush=True)
+for _ in range(30):
+    for _ in range(20):
+        threading.Thread(target=time.sleep, args=(0.0001,)).start()
+    time.sleep(0.05)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", short], stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        code, _, stream = observe(tmp_path, "--pid", str(program.pid), "--for", "3s")
+        alive = {int(name) for name in os.listdir(f"/proc/{program.pid}/task")}
+        program.kill()
+    assert code == 0
+    ended = [row for row in _rows(stream) if row[0] not in alive and int(str(row[2]))]
+    assert len(ended) >= 100
+    assert {str(row[1]) for row in ended} >= {"(ended)"}
+    assert sum(int(str(row[2])) for row in _rows(stream)) == len(_samples(stream))
+    # nothing compares them with the kernel's count
+    verdict = _verdict(stream)
+    if verdict.result == "pass":
+        assert "threads that ended are not compared" in verdict.evidence
+    assert not [text for text in _messages(stream) if "left out" in text]
+
+
+def test_the_cost_of_tracefs_is_said(tmp_path: Path) -> None:
+    code, _, stream = observe(tmp_path, "--pid", str(os.getpid()), "--for", "1s")
+    assert code == 0
+    if stream.series[0].labels["method"] == "tracefs":
+        assert [text for text in _messages(stream) if "up to 2.6 us for each wake-up" in text]
+    else:
+        assert not [text for text in _messages(stream) if "us for each wake-up" in text]
+
+
 def _verdict(stream: Stream) -> Verdict:
     (verdict,) = [one for one in stream.records if isinstance(one, Verdict)]
     return verdict
@@ -148,7 +186,8 @@ def _counted(stream: Stream) -> tuple[str, int, int]:
     """Result of the verdict, the switches missing in the trace, and the kernel's count."""
     lost = _verdict(stream)
     numbers = re.fullmatch(
-        r"(\d+) of (\d+) switches that the kernel counted are missing in its trace",
+        r"(\d+) of (\d+) switches that the kernel counted are missing in its trace"
+        r"(?:; \d+ threads that ended are not compared)?",
         lost.evidence,
     )
     assert numbers is not None, lost.evidence
