@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -13,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from agents import assert_accounted, read
-from rtgauge.stream import Setting, Work, read_stream
-from test_load_command import mark, run, running
+from rtgauge.stream import Setting, Trailer, Work, read_stream
+from test_load_command import environment, mark, run, running, words
 from test_loads import CANNOT_HERE, DESCRIBED, processes_with, wait_until_none
 
 pytestmark = pytest.mark.slow
@@ -203,3 +205,69 @@ def test_one_thread_at_priority_80(tmp_path: Path) -> None:
     assert_accounted(stream, 3000)
     (series,) = stream.series
     assert (series.policy, series.priority, series.interval_ns) == ("fifo", 80, 1_000_000)
+
+
+def invalid_by_its_load(tmp_path: Path, done: subprocess.CompletedProcess[str]) -> Trailer:
+    """A step whose load failed: one line with its remedy, and nothing left."""
+    assert done.returncode == 1, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 2, done.stderr
+    last = list(read_stream(tmp_path / "stream.cbor"))[-1]
+    assert isinstance(last, Trailer)
+    assert last.state == "failed"
+    wait_until_none(mark(tmp_path))
+    return last
+
+
+def test_a_sink_that_goes_away_during_the_step(tmp_path: Path) -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    got = []
+
+    def take() -> None:
+        connection = listening.accept()[0]
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            got.append(len(connection.recv(1 << 20)))
+        connection.close()
+        listening.close()
+
+    sink = threading.Thread(target=take)
+    sink.start()
+    try:
+        done = run(tmp_path, "--load", f"net:burst=50ms:pause=10ms:peer=127.0.0.1/{port}")
+    finally:
+        sink.join(60)
+    assert sum(got) > 0
+    last = invalid_by_its_load(tmp_path, done)
+    assert last.reason.startswith("load net: the connection ended: ")
+    assert last.remedy == "check the peer"
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("mkfs.ext4") or not Path("/dev/loop-control").exists(),
+    reason="a small disk needs root, mkfs.ext4 and loop devices",
+)
+def test_a_disk_that_fills_up_during_the_step(tmp_path: Path) -> None:
+    image, disk = tmp_path / "image", tmp_path / "disk"
+    disk.mkdir()
+    with image.open("wb") as file:
+        file.truncate(12 << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True, timeout=60)
+    # what else fills it up: in the background, when samples have come
+    script = (
+        f"mount -o loop {image} {disk} || exit 99; "
+        f"{{ sleep 1; dd if=/dev/zero of={disk}/other bs=64k 2>/dev/null; }} & "
+        f'"$@"; code=$?; wait; ls -A {disk} >{tmp_path}/left; exit $code'
+    )
+    inside = ["unshare", "--mount", "sh", "-c", script, "sh"]
+    load = f"disk:size=4MiB:sync=64KiB:path={disk}"
+    done = subprocess.run(
+        [*inside, *words(tmp_path / "stream.cbor", "--load", load, seconds="20s")],
+        env=environment(tmp_path), capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    if done.returncode == 99:
+        pytest.skip(f"a loop device cannot be mounted here: {done.stderr}")
+    last = invalid_by_its_load(tmp_path, done)
+    assert last.reason == f"load disk: cannot write in {disk}: No space left on device"
+    assert last.remedy == "set a smaller size, or path to another folder"
+    assert (tmp_path / "left").read_text().split() == ["lost+found", "other"]

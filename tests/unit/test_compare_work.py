@@ -18,7 +18,7 @@ def _run(rate: float | None, load: str = "disk", state: str = "complete") -> dic
     return {"steps": [step]}
 
 
-@pytest.mark.study(58, lacks="NFS, which was tried by hand")
+@pytest.mark.study(58)
 def test_means_over_the_runs_of_a_set() -> None:
     runs = [_run(1000), _run(950), _run(1200), _run(900), _run(None), _run(5, state="failed")]
     (row,) = work_rates(runs, [(0, 2), (1, 3, 4, 5)])
