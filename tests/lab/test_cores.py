@@ -58,8 +58,8 @@ def needs_board() -> None:
 
 
 @contextlib.contextmanager
-def boot() -> Iterator[LabTarget]:
-    with contextlib.closing(LabTarget(BOARD)) as target:
+def boot(*options: str) -> Iterator[LabTarget]:
+    with contextlib.closing(LabTarget(",".join((BOARD, *options)))) as target:
         yield target
 
 
@@ -496,6 +496,16 @@ def test_catalogue_holds_on_core() -> None:
             results = [one for one in records if isinstance(one, Verdict)]
             assert {one.result for one in results} <= {"pass", "skipped"}, (name, results)
             assert any((one.rule, one.result) == (RULE, "pass") for one in results)
+
+
+def test_threads_run_in_turn_in_any_phase() -> None:
+    """An interrupt may make a yield wait for Linux, whatever the phase of the boot."""
+    for seed in range(1, 13):
+        with boot(f"seed={seed}") as target:
+            words = ("--core", "cobalt", "--threads", "2,10", "--samples", "700", "--output", "-")
+            done = target.execute(["/agent", "run", "thread-switch", *words])
+        results = [one for one in StreamReader().feed(done.stdout) if isinstance(one, Verdict)]
+        assert {one.result for one in results} == {"pass"}, (seed, results)
 
 
 def test_inversion_is_found_on_core() -> None:

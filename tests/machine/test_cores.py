@@ -320,6 +320,37 @@ def test_waiters_of_core_are_released_by_priority(tmp_path: Path) -> None:
     assert {1, 12, 13} <= set(core.calls)
 
 
+IN_TURN: Final = "the threads run in turn"
+SWITCH: Final = ("thread-switch", "--cpu", CPU, "--threads", "2,10", "--samples", "100")
+
+
+@pytest.mark.parametrize("interrupted", [0, 100, 700])
+def test_yield_that_waits_for_linux_is_not_out_of_turn(tmp_path: Path, interrupted: int) -> None:
+    """The core lets it wait, and the other threads continue without it: in a loop with samples, or
+    in a batch, which is repeated."""
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], interrupted=interrupted)
+    code, stream, said = run(core, tmp_path, *SWITCH, "--core", "cobalt")
+    assert (code, said, stream.header.core) == (0, "", "cobalt")
+    rules = verdicts(stream)
+    assert {rule: one.result for rule, one in rules.items()} == {RULE: "pass", IN_TURN: "pass"}
+    evidence = rules[IN_TURN].evidence
+    assert evidence.count(" 0 out of turn") == 2
+    assert evidence.count("yields that waited for Linux: 1") == bool(interrupted)
+    table = next(one for one in stream.records if isinstance(one, Table) and one.name == "batches")
+    assert [row[3] for row in table.rows] == [500, 500]
+
+
+def test_thread_out_of_turn_fails_on_core(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], unfair=100)
+    code, stream, _ = run(core, tmp_path, *SWITCH, "--core", "cobalt")
+    assert code == 3
+    assert verdicts(stream)[RULE].result == "pass"
+    failed = verdicts(stream)[IN_TURN]
+    assert failed.result == "fail"
+    assert "waited" not in failed.evidence
+    assert " 0 out of turn" in failed.evidence, "of the other number of threads"
+
+
 def test_refused_task_is_an_error(tmp_path: Path) -> None:
     """The core has a slot for the conductor, but none for the first waiter."""
     core = FakeCore(tmp_path / "core", revision=KNOWN[-1], tasks=1)

@@ -54,6 +54,8 @@ _ALARM: Final = int(signal.SIGALRM)
 _SI_QUEUE: Final = -1
 _SI_TIMER: Final = -2
 _ABSOLUTE: Final = 1
+# A tick of Linux: how long a yield waits for it.
+_TICK_NS: Final = 4_000_000
 
 # include/uapi/linux/seccomp.h
 _RECEIVE: Final = 0xC0502100
@@ -117,10 +119,11 @@ def _filter() -> bytes:
 
 @dataclass
 class _Task:
-    """A thread that the core has taken over."""
+    """A thread that the core has taken over. ``runs``: how often it got the CPU."""
 
     priority: int
     switches: int = 0
+    runs: int = 0
     faults: int = 0
     calls: int = 0
     warns: bool = False
@@ -164,8 +167,11 @@ class FakeCore:
     """What the core is like: ``refusal`` is the error (errno) with which it refuses a process,
     ``missing`` the features that it lacks. ``leave`` makes a task leave the core in its sleep with
     that number, for the reason ``reason``; ``faults`` page faults are counted with it. Its clock is
-    ``ahead_ns`` ahead of that of Linux. The reading of that number, ``warp``, is 1 s too early. It
-    has room for ``tasks`` tasks, and may have the ``module`` rtgauge and the driver ``bench``."""
+    ``ahead_ns`` ahead of that of Linux. The reading of that number, ``warp``, is 1 s too early. An
+    interrupt cuts the yield of number ``interrupted`` short: it has switched already, so the core
+    finds nothing to switch to, and lets the task wait for Linux. The yield of number ``unfair``
+    returns before an earlier one. It has room for ``tasks`` tasks, and may have the ``module``
+    rtgauge and the driver ``bench``."""
 
     folder: Path
     revision: int = 19
@@ -176,6 +182,8 @@ class FakeCore:
     faults: int = 0
     ahead_ns: int = 0
     warp: int = 0
+    interrupted: int = 0
+    unfair: int = 0
     gravity: str = "0i 2000k 2000u"
     tasks: int = 512
     module: FakeModule | None = None
@@ -187,6 +195,8 @@ class FakeCore:
     _heaps: dict[str, mmap.mmap] = field(default_factory=dict)
     _taken: dict[str, int] = field(default_factory=dict)
     _sems: dict[int, _Sem] = field(default_factory=dict)
+    _yielded: list[Call] = field(default_factory=list)
+    _yields: int = 0
     _made: int = 0
     _bound: bool = False
 
@@ -249,6 +259,7 @@ class FakeCore:
             now_ns = time.monotonic_ns()
             for tid in [one for one, (_, later) in self._waiting.items() if later.due_ns <= now_ns]:
                 call, later = self._waiting.pop(tid)
+                self._tasks[tid].runs += 1
                 self._answer(listener, call, later.again)
             if self.module:
                 self.module.turn()
@@ -261,6 +272,7 @@ class FakeCore:
                 break
             if events:
                 self._receive(listener)
+            self._switch(listener)
         if self.module:
             self.module.close()
         os.close(listener)
@@ -318,6 +330,33 @@ class FakeCore:
                 _QUEUE_SIGNAL[platform.machine()], _process_of(tid), tid, int(signal.SIGXCPU), info
             )
         return task.warns
+
+    # --- scheduling ---
+
+    def _runs(self, tid: int) -> bool:
+        return tid not in self._waiting and Path(f"/proc/{tid}").exists()
+
+    def _wake(self, listener: int, call: Call) -> None:
+        """The task gets the CPU."""
+        self._waiting.pop(call.tid, None)
+        self._tasks[call.tid].runs += 1
+        self._send(listener, call, 0)
+
+    def _yield(self, call: Call) -> int:
+        """To the tasks that are ready, all of one priority. Without any: to Linux, for a tick."""
+        self._yields += 1
+        if self._yields == self.interrupted:
+            self._tasks[call.tid].runs += 1
+        elif self._yielded or any(self._runs(tid) for tid in self._tasks if tid != call.tid):
+            self._yielded.append(call)
+            raise Later(NEVER, lambda: 0)
+        raise Later(time.monotonic_ns() + _TICK_NS, lambda: 0)
+
+    def _switch(self, listener: int) -> None:
+        """If no task runs, to the one that yielded first."""
+        if self._yielded and not any(self._runs(tid) for tid in self._tasks):
+            last = len(self._yielded) - 1
+            self._wake(listener, self._yielded.pop(last if self._yields == self.unfair else 0))
 
     # --- files ---
 
@@ -400,6 +439,7 @@ class FakeCore:
             9: lambda: self._status(call.tid, a, b),
             23: lambda: self._read_clock(call.tid, b),
             25: lambda: self._sleep(call.tid, a, b, c),
+            47: lambda: self._yield(call),
             52: lambda: self._timer(call.tid, c),
             53: lambda: self._forget(a),
             54: lambda: self._set(a, b & _ABSOLUTE, call.tid, c, at_once=True),
@@ -509,8 +549,7 @@ class FakeCore:
         if _add(sem.value, 1) < 0:
             first = max(sem.waiters, key=lambda one: one.priority)
             sem.waiters.remove(first)
-            self._waiting.pop(first.call.tid, None)
-            self._send(listener, first.call, 0)
+            self._wake(listener, first.call)
         return 0
 
     def _sem_wait(self, call: Call, at: int, until: int) -> int:
@@ -565,7 +604,7 @@ class FakeCore:
         if task is None:
             return -(errno.ESRCH if of else errno.EPERM)
         poke(tid, at, struct.pack(
-            "=QQQQQIIii32s32s", 0, 0, task.switches, 0, task.calls, 0, task.faults, 0,
+            "=QQQQQIIii32s32s", 0, 0, task.switches, task.runs, task.calls, 0, task.faults, 0,
             task.priority, b"fake", b"cobalt",
         ))  # fmt: skip
         return 0
