@@ -303,6 +303,15 @@ static void init_put_byte(const struct init *init)
 #endif
 }
 
+/* For programs. A kernel with Dovetail switches to a task of its core while a thread with rights to
+ * ports ends, and crashes. */
+static void init_drop_pause(void)
+{
+#if defined(__x86_64__)
+	ioperm(INIT_DEBUG_PORT, 1, 0);
+#endif
+}
+
 /* Hand over to the host; comes back when the next order is there. */
 static void init_pause(const struct init *init)
 {
@@ -362,6 +371,7 @@ static void __attribute__((noreturn)) init_child(char **words)
 	int err = open(INIT_STDERR, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_APPEND, 0600);
 
 	setsid();
+	init_drop_pause();
 	if (in < 0 || out < 0 || err < 0)
 		_exit(126);
 	dup2(in, STDIN_FILENO);

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -82,6 +83,21 @@ def test_orders(board: LabTarget) -> None:
         assert word not in log
     assert board.facts["module"] == "loaded"
     assert shell(board, "cat /sys/class/net/lo/operstate /proc/mounts").code == 0
+
+
+# One instruction that needs a right to the port of the pause device.
+PORT: Final = 'int main(void) { __asm__ volatile("outb %b0, %w1" :: "a"(46), "Nd"(0xe9)); }'
+
+
+def test_programs_have_no_right_to_the_pause_device(board: LabTarget, tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None or os.uname().machine != "x86_64":
+        pytest.skip("no C compiler (cc) for x86-64")
+    source, program = tmp_path / "port.c", tmp_path / "port"
+    source.write_text(PORT)
+    subprocess.run([compiler, "-static", "-o", program, source], check=True, timeout=60)
+    board.put("/port", program.read_bytes())
+    assert board.execute(["/port"]).code == -signal.SIGSEGV
 
 
 def test_a_machine_that_goes_down_is_an_error(board: LabTarget) -> None:
