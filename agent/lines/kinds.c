@@ -50,7 +50,8 @@ int line_parse(struct line *line, const char *text, struct line_how how, struct 
 
 	*line = (struct line){ .how = how };
 	if (how.marks && (!text[size] || row->kind != &line_gpio))
-		return message_set(why, -EINVAL, "use the form gpio:CHIP:LINE: gpio:gpiochip0:17",
+		return message_set(why, -EINVAL,
+				   "use the form gpio:CHIP:LINE, e.g. gpio:gpiochip0:17",
 				   "'%.80s' is not a GPIO line", text);
 	if (!text[size] || !row->kind)
 		return line_unknown(text, why);

@@ -107,7 +107,7 @@ static int disk_run(struct load_worker *worker, const struct option_set *options
 		load_ready(worker);
 	while (!err)
 		err = disk_write(fd, size, option_number(options, "sync"), done);
-	return message_set(msg, err, "set a smaller size, or path to another folder",
+	return message_set(msg, err, "reduce size, or set path to another folder",
 			   "cannot write in %.200s: %s", path, strerror(-err));
 }
 

@@ -81,7 +81,7 @@ static void drain_turned(struct run *run, int64_t now_ns, bool withheld)
 		run, now_ns,
 		withheld ?
 			"only histograms from here on: the host is not reading, and there is little room left for samples" :
-			"samples are sent again");
+			"samples and histograms from here on");
 }
 
 void drain_setting_changed(struct run *run, int64_t now_ns, const char *name, const char *expected,

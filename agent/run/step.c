@@ -107,7 +107,7 @@ int step_cpus(struct step *step, struct cpulist *cpus)
 		if (!cpulist_has(&allowed, cpu))
 			return message_set(
 				&step->msg, -EINVAL,
-				"use these CPUs, or change the affinity or cpuset of the caller",
+				"use allowed CPUs, or change the affinity or cpuset of the caller",
 				"this process may not use CPU %d (allowed: %s)", cpu,
 				cpulist_format(&allowed, buf, sizeof(buf)));
 	}

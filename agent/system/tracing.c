@@ -131,13 +131,13 @@ int tracing_open(struct tracing *tracing, struct settings *settings, const struc
 
 	tracing->module = err > 0 ? err : 0;
 	if (!folder && !tracing->module)
-		return tracing_fail(
-			tracing, msg, -ENOENT, "there is no tracefs that can be written",
-			geteuid() ? "run as root" :
-				    "mount it: mount -t tracefs nodev "
-				    "/sys/kernel/tracing (a container needs it from its "
-				    "host, and a locked-down kernel forbids it)",
-			"the kernel's trace files cannot be reached");
+		return tracing_fail(tracing, msg, -ENOENT, "there is no writable tracefs",
+				    geteuid() ?
+					    "run as root" :
+					    "mount it: mount -t tracefs nodev "
+					    "/sys/kernel/tracing (a container needs it from its "
+					    "host, and a locked-down kernel forbids it)",
+				    "the kernel's trace files cannot be reached");
 	tracing->page_size = tracing->module ? RTGAUGE_TRACE_PAGE : (size_t)sysconf(_SC_PAGESIZE);
 	tracing->pages = malloc(2 * tracing->page_size + TRACING_TEXT);
 	if (!tracing->pages) {

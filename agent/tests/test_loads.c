@@ -93,7 +93,7 @@ static const struct {
 	{ "fork:size=1KiB", "load fork: unknown option 'size'",
 	  "known are: per-cpu restart cycle from until count rest" },
 	{ "disk:path=/nowhere", "load disk: cannot write in /nowhere: No such file or directory",
-	  "set a smaller size, or path to another folder" },
+	  "reduce size, or set path to another folder" },
 	{ "irq:per-cpu=1", "load irq: unknown option 'per-cpu'",
 	  "known are: restart cycle from until count rest" },
 	{ "walk:path=/dev/null", "load walk: cannot list /dev/null: Not a directory", NULL },
@@ -271,7 +271,7 @@ static void test_disk(void)
 	test_works("disk:size=100000:sync=64KiB", "KiB", false);
 	test_refused("disk:size=1048576GiB",
 		     "load disk: cannot write in /var/tmp: No space left on device",
-		     "set a smaller size, or path to another folder");
+		     "reduce size, or set path to another folder");
 }
 
 static void test_fifo(void)

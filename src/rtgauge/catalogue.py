@@ -381,7 +381,7 @@ class _Reader:
         value = self.document.get(key, default)
         if not isinstance(value, str):
             raise TargetError(
-                f"the agent's description is wrong: {self.where}: '{key}' is not a text"
+                f"the agent's description is wrong: {self.where}: '{key}' is not a string"
             )
         return printable(value)
 
@@ -389,7 +389,7 @@ class _Reader:
         value = self.document.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise TargetError(
-                f"the agent's description is wrong: {self.where}: '{key}' is not a list of texts"
+                f"the agent's description is wrong: {self.where}: '{key}' is not a list of strings"
             )
         return tuple(map(printable, value))
 

@@ -453,7 +453,7 @@ def test_a_folder_that_cannot_be_used(
     with opened() as target:
         said = capsys.readouterr().err
         assert why in said
-        assert f"the agent is in {other}" in said
+        assert f"The agent is in {other}" in said
         assert sshd.left() == []
         assert len(list(other.iterdir())) == 1
         assert target.environment() == b"there\n"

@@ -659,6 +659,8 @@ def test_on_the_command_line(rtgauge: Callable[..., Result]) -> None:
     assert done.code == 0 and "which is unchanged" in done.err
     shown = rtgauge("show", run, "--json").json()
     assert rtgauge("import", "x.rtgauge", "--store", "other", "--json").json()["new"]
+    assert not shown["runs"][0]["imported"]
+    shown["runs"][0]["imported"] = True
     assert rtgauge("show", run, "--store", "other", "--json").json() == shown
 
 

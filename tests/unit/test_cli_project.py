@@ -90,7 +90,7 @@ def test_an_evaluation_takes_target_and_budget_of_the_project(rtgauge: Run) -> N
     ("text", "message", "remedy"),
     [
         ("budgte = '1ms'", "unknown key 'budgte'", "'budget'"),
-        ("budget = 150", "key 'budget': 150 is not a text", "command-line.md"),
+        ("budget = 150", "key 'budget': 150 is not a string", "command-line.md"),
         ("prepare = 'yes'", "key 'prepare': 'yes' is not true or false", ""),
         ("[report]\ntitel = 'x'", "unknown key 'report.titel'", "'title'"),
         ("[report]\nmeta = { a = 1 }", "key 'report.meta.a'", "quote it"),

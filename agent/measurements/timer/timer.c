@@ -274,7 +274,7 @@ static int timer_wants_dither(struct step *step, const struct timer_state *state
 			possible = true;
 		else if (!strcmp(asked, "yes"))
 			return message_set(&step->msg, -EINVAL,
-					   "leave it at auto: it is used where it can be",
+					   "leave dither at auto, which uses it where possible",
 					   "the due times of %s cannot be moved by dither",
 					   state->methods[i]->name);
 	}

@@ -184,7 +184,7 @@ def check_skew(name: str, case: Case) -> Finding:
     if online is not None and len(online) == 1:
         return finding(name, "ok", "a single CPU", "no other CPU's tick contends with its own")
     if facts.parameters("skew_tick") is None or online is None:
-        missing = "the kernel's command line" if online is not None else "which CPUs are online"
+        missing = "the kernel's command line" if online is not None else "the list of online CPUs"
         return unknown(name, f"{missing} could not be read", why, "cat /proc/cmdline")
     if read_integer(facts.parameter("skew_tick")):
         return finding(name, "ok", "skew_tick=1", "the ticks of the CPUs are staggered")

@@ -87,7 +87,7 @@ def _power(name: str, config: Options) -> Result:
     if not on:
         return finding(name, "ok", "none", "CPUs keep their frequency and never sleep deeply"), {}
     changes = dict.fromkeys(on, "n")
-    why = "waking up from a sleep state or from a low frequency delays the core, too"
+    why = "leaving a sleep state or a low frequency delays the core as well"
     remedy = f"{shown(changes)}; or boot with cpufreq.off=1 cpuidle.off=1"
     return finding(name, "warning", ", ".join(on), why, remedy), changes
 

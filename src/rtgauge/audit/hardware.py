@@ -69,7 +69,7 @@ def check_split_locks(name: str, case: Case) -> Finding:
     if facts.parameter("split_lock_detect") == "off":
         return finding(name, "ok", "split_lock_detect=off", "no task is slowed down")
     if case.integer(_SPLIT) == 0:
-        return finding(name, "ok", "warned of, not slowed down", "the task continues at once")
+        return finding(name, "ok", "reported, not slowed down", "the task continues at once")
     if facts.parameters("split_lock_detect") is None or case.integer(_SPLIT) is None:
         missing = f"{_SPLIT} could not be read{reason(facts.error(_SPLIT))}"
         return unknown(name, missing, why, remedy)

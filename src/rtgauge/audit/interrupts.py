@@ -53,7 +53,7 @@ def check_interrupts(name: str, case: Case) -> Finding:
     if affinities is None or online is None:
         return unknown(
             name,
-            "where the interrupts go could not be read",
+            "the affinity of the interrupts could not be read",
             why,
             "grep . /proc/irq/*/effective_affinity_list",
         )
@@ -221,7 +221,7 @@ def check_tasks(name: str, case: Case) -> Finding:
     if not _visible(_tasks(listing)):
         return unknown(
             name,
-            "none is visible, not even those of the kernel: others may be hidden",
+            "no real-time task is visible, not even one of the kernel: tasks may be hidden",
             why,
             "check as root, outside of containers",
         )

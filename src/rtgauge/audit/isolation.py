@@ -27,7 +27,7 @@ def check_isolation(name: str, case: Case) -> Finding:
     isolated = isolated_cpus(facts)
     why = "on a shared CPU, unrelated tasks and interrupts delay a task"
     if online is None or isolated is None:
-        missing = "which CPUs are online" if online is None else "which CPUs are isolated"
+        missing = "the list of online CPUs" if online is None else "the list of isolated CPUs"
         return unknown(name, f"{missing} could not be read", why, f"cat {CPU}online {CPU}isolated")
     if len(online) == 1:
         return finding(
@@ -149,7 +149,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
     online = online_cpus(facts)
     why = "work that one of them keeps off a CPU returns if another is missing"
     if facts.parameters("isolcpus") is None or online is None:
-        missing = "the kernel's command line" if online is not None else "which CPUs are online"
+        missing = "the kernel's command line" if online is not None else "the list of online CPUs"
         return unknown(name, f"{missing} could not be read", why, "cat /proc/cmdline")
     isolated = isolated_cpus(facts) or frozenset()
     full_asked, nocbs = _asked(facts, "nohz_full"), _asked(facts, "rcu_nocbs")

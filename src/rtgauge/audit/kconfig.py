@@ -140,7 +140,7 @@ def _unpack(data: bytes, path: Path) -> bytes:
         raise RtgaugeError(f"{path} is damaged: gzip cannot unpack it", _REMEDY) from None
     if not unpacker.eof:
         kind = "too large" if unpacker.unconsumed_tail or len(text) >= _TEXT_MAX else "cut short"
-        raise RtgaugeError(f"{path} is {kind} for a kernel's configuration", _REMEDY)
+        raise RtgaugeError(f"{path}: the kernel's configuration is {kind}", _REMEDY)
     return text
 
 
@@ -262,7 +262,7 @@ def _clock(name: str, config: KernelConfig) -> _Result:
         "note",
         "a board timer that rtgauge does not know",
         "some have a coarse clock, or no one-shot mode, so that timers wait for the tick",
-        "boot it, and read timers and clock-source in rtgauge check",
+        "boot the kernel, and see the checks timers and clock-source of rtgauge check",
     ), {}
 
 
@@ -302,9 +302,11 @@ def _debugging(name: str, config: KernelConfig) -> _Result:
 
 def _groups(name: str, config: KernelConfig) -> _Result:
     if not config.on("RT_GROUP_SCHED") or config.on("RT_GROUP_SCHED_DEFAULT_DISABLED"):
-        return _fine(name, "no real-time time by group", "no group shares out real-time time")
+        return _fine(
+            name, "no real-time runtime per group", "real-time runtime is not divided among groups"
+        )
     changes = {"RT_GROUP_SCHED": "n"}
-    why = "a control group without real-time time of its own cannot run real-time tasks"
+    why = "a control group without its own real-time runtime cannot run real-time tasks"
     return finding(name, "warning", "RT_GROUP_SCHED", why, shown(changes)), changes
 
 

@@ -130,7 +130,7 @@ def check_turbo(name: str, case: Case) -> Finding:
     if no_turbo is None and boost is None:
         if not (facts.absent(_NO_TURBO) and facts.absent(_BOOST)):
             error = facts.error(_NO_TURBO) or facts.error(_BOOST)
-            missing = "whether the processor boosts could not be read"
+            missing = "the boost setting of the processor could not be read"
             return unknown(name, f"{missing}{reason(error)}", why, f"cat {_NO_TURBO} {_BOOST}")
         if hypervisor(facts) or facts.is_x86:
             who = "the host of this virtual machine" if hypervisor(facts) else "the firmware"

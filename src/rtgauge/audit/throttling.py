@@ -152,14 +152,14 @@ def check_control_groups(name: str, case: Case) -> Finding:
     limit = (facts.text("agent.cgroup.cpu.max") or "").split()
     quota = read_integer(limit[0]) if len(limit) == 2 else None
     period = read_integer(limit[1]) if len(limit) == 2 else None
-    why = "with RT_GROUP_SCHED a group without real-time time of its own cannot run real-time tasks"
+    why = "with RT_GROUP_SCHED, a group without real-time runtime cannot run real-time tasks"
     remedy = (
         "boot with rt_group_sched=0 (Linux 6.15 and later), or a kernel without"
         " CONFIG_RT_GROUP_SCHED"
     )
     if grouped:
         runtime = facts.integer("agent.cgroup.cpu.rt_runtime_us")
-        found = "real-time time by control group (RT_GROUP_SCHED)"
+        found = "real-time runtime per control group (RT_GROUP_SCHED)"
         if runtime is not None:
             found += f", here {runtime} µs"
         return finding(name, "warning" if runtime == 0 else "note", found, why, remedy)
@@ -168,10 +168,10 @@ def check_control_groups(name: str, case: Case) -> Finding:
             name,
             "note",
             f"at most {quota} of {period} µs of CPU time (cpu.max)",
-            "ordinary tasks of this group are stopped for the rest of the period: a load, and"
-            " whatever a real-time task waits for",
+            "once the quota is used up, ordinary tasks of this group stop until the next period:"
+            " loads, and every task that a real-time task waits for",
             "raise cpu.max of the group, or run outside of it (systemd-run --scope)",
         )
     if grouped is None:
         return unknown(name, "the kernel's configuration could not be read", why, remedy)
-    return finding(name, "ok", "no limit", "no group distributes real-time time")
+    return finding(name, "ok", "no limit", "real-time runtime is not divided among groups")

@@ -51,10 +51,10 @@ def check_watchdogs(name: str, case: Case) -> Finding:
         state is None and not case.facts.absent(file)
         for state, file in ((states["soft lockup"], soft), (states["hard lockup (NMI)"], hard))
     ):
-        return unknown(name, "which lockup detectors run could not be read", why, remedy)
+        return unknown(name, "the state of the lockup detectors could not be read", why, remedy)
     if case.facts.absent(_KERNEL + "watchdog") or both is not None:
         return finding(name, "ok", f"{found}off", "no lockup detector runs")
-    return unknown(name, "which lockup detectors run could not be read", why, remedy)
+    return unknown(name, "the state of the lockup detectors could not be read", why, remedy)
 
 
 def check_timer_migration(name: str, case: Case) -> Finding:
@@ -155,7 +155,7 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
     if "RT_RUNTIME_SHARE" in words and not (
         runtime is not None and (runtime < 0 or (period is not None and runtime >= period))
     ):
-        bad["RT_RUNTIME_SHARE"] = "a CPU lends its real-time time to another and starves itself"
+        bad["RT_RUNTIME_SHARE"] = "a CPU lends its real-time runtime to another and starves itself"
     if bad:
         switch = " ".join(word[3:] if word.startswith("NO_") else f"NO_{word}" for word in bad)
         return finding(

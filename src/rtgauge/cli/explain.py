@@ -59,10 +59,11 @@ def explain(
 ) -> int:
     """Show where the time of samples went, from the due moment to the running task.
 
-    A run with --explain has a trace, which shows its largest samples. Any other RUN was measured on
-    an emulated board in counted mode. Its image boots again with a recorder in QEMU and receives
-    the same orders. Nothing is explained unless all samples are equal. The default is the worst
-    sample of each series, and what the 20 worst have in common.
+    A run with --explain has a trace, which shows its largest samples. Any other RUN must have been
+    measured on an emulated board in counted mode: its image boots again with a recorder in QEMU
+    and receives the same orders. Nothing is explained unless all samples equal those of the run.
+    By default, the command explains the worst sample of each series, and reports what the 20
+    worst have in common.
 
     \b
     Examples:
@@ -81,7 +82,7 @@ def explain(
             "--worst, --above and --sample cannot be combined", "give at most one of them"
         )
     if output is not None and not output.name.endswith(SUFFIX):
-        raise UsageError(f"causes are not written as '{output.name}'", f"name it FILE{SUFFIX}")
+        raise UsageError(f"causes cannot be written to '{output.name}'", f"name it FILE{SUFFIX}")
     if output is not None and not output.parent.is_dir():
         raise UsageError(f"there is no folder {output.parent}", "create it first")
     with open_store(place) as store:
@@ -92,7 +93,7 @@ def explain(
         explained = traced(found, worst=number, above_ns=above_ns, sample=place_of)
         if explained is None:
             samples = select(found, worst=number, above_ns=above_ns, sample=place_of)
-            say(f"replaying run {found.id[:13]} to explain {len(samples)} samples …")
+            say(f"replaying run {found.id[:13]} (samples to explain: {len(samples)}) …")
             explained = explain_(found, samples, say)
             keep(found, explained.causes)
         brief = worst is None and above is None and sample is None

@@ -31,7 +31,7 @@ _REPORT: Final[Mapping[str, type]] = {
     "title": str, "author": str, "serial": str, "logo": str, "meta": dict, "paper": str,
     "full": bool,
 }  # fmt: skip
-_KINDS: Final = {str: "a text", bool: "true or false", dict: "a table"}
+_KINDS: Final = {str: "a string", bool: "true or false", dict: "a table"}
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _read(path: Path) -> Project:
         with path.open("rb") as file:
             text = file.read(_SIZE + 1)
         if len(text) > _SIZE:
-            raise UsageError(f"{path} has more than {_SIZE} bytes", "give it the keys alone")
+            raise UsageError(f"{path} has more than {_SIZE} bytes", "leave only known keys in it")
         document = tomllib.loads(text.decode())
     except OSError as error:
         raise RtgaugeError(
@@ -107,7 +107,7 @@ def _read(path: Path) -> Project:
     _check(path, "report.", report, _REPORT)
     for name, value in report.get("meta", {}).items():
         if not isinstance(value, str):
-            raise UsageError(f"{path}, key 'report.meta.{name}': a text is needed", "quote it")
+            raise UsageError(f"{path}, key 'report.meta.{name}': a string is needed", "quote it")
     if "meta" in report:
         report["meta"] = [f"{name}={value}" for name, value in report["meta"].items()]
     if "logo" in report:

@@ -70,7 +70,7 @@ def trend(
     for path in output:
         if path.suffix.lower() not in SUFFIXES:
             raise UsageError(
-                f"a trend is not written as '{path.suffix}'", f"use one of {', '.join(SUFFIXES)}"
+                f"a trend cannot be written as '{path.suffix}'", f"use one of {', '.join(SUFFIXES)}"
             )
     with open_store(place) as store:
         rows = store.runs()

@@ -178,7 +178,7 @@ def _carry_out(
     for path in given["report"]:
         _check_report(path)
     if len(targets) != 1:
-        raise UsageError("a tune has one target", "tune each target by itself")
+        raise UsageError("rtgauge tune measures one target at a time", "tune each target by itself")
     target = targets[0]
     plan = of_project(plan)
     catalogue = Catalogue.from_json(target.describe())
@@ -213,7 +213,7 @@ def _check_report(path: Path) -> None:
 
     check_report(path)
     if path.suffix.lower() not in (".html", ".md", ".json"):
-        raise UsageError(f"a tune is not written as '{path.suffix}'", "use .html, .json or .md")
+        raise UsageError(f"a tune cannot be written as '{path.suffix}'", "use .html, .json or .md")
 
 
 def _check_target(target: Target, factors: Sequence[Factor], command: str) -> None:

@@ -304,7 +304,7 @@ def joined(board: Ended, timing: Ended | None, there: bool) -> tuple[Ended, Ende
         return board, Ended("skipped", f"the board was not ready to answer: {said}", board.remedy)
     if not there and timing.state in ("complete", "interrupted"):
         said = board.reason or "its agent ended on its own"
-        timing = Ended("interrupted", f"the board ended in the middle: {said}", board.remedy)
+        timing = Ended("interrupted", f"the board ended during the step: {said}", board.remedy)
         if board.state == "complete":
             board = Ended("interrupted", "it ended before its log host")
     elif timing.state == "skipped" and board.state in ("complete", "interrupted"):

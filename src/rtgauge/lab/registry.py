@@ -113,14 +113,14 @@ def _own(document: dict[str, Any]) -> Own:
 def _text(document: dict[str, Any], key: str) -> str:
     value = document.get(key, "")
     if not isinstance(value, str):
-        raise ValueError(f"{key} is not a text")
+        raise ValueError(f"{key} is not a string")
     return value
 
 
 def _texts(document: dict[str, Any], key: str) -> list[str]:
     value = document.get(key, [])
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise ValueError(f"{key} is not a list of texts")
+        raise ValueError(f"{key} is not a list of strings")
     return value
 
 

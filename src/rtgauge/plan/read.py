@@ -126,7 +126,7 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
     for key in ("name", "summary", "label", *_OF_ALL_STEPS):
         if not isinstance(head.get(key, ""), str):
             raise UsageError(
-                f"{path}, [plan], key '{key}': {_shown(head[key])} is not a text",
+                f"{path}, [plan], key '{key}': {_shown(head[key])} is not a string",
                 f'write {key} = "..."',
             )
     repeat = head.get("repeat", 1)
@@ -189,7 +189,7 @@ def _ratings(document: Mapping[str, Any], path: Path) -> tuple[Rating, ...]:
         for key, text in texts.items():
             if not isinstance(text, str) or not text.strip():
                 raise UsageError(
-                    f"{where}: key '{key}' is not a text",
+                    f"{where}: key '{key}' needs a non-empty string",
                     "name what is rated, and give the reason for the rating",
                 )
         subject, reason = (" ".join(text.split()) for text in texts.values())
@@ -229,7 +229,9 @@ def _points(document: Mapping[str, Any], path: Path) -> tuple[Remark, ...]:
             )
         ((favour, text),) = entry.items()
         if not isinstance(text, str) or not text.strip():
-            raise UsageError(f"{where}: key '{favour}' is not a text", f'write {favour} = "..."')
+            raise UsageError(
+                f"{where}: key '{favour}' needs a non-empty string", f'write {favour} = "..."'
+            )
         points.append(Remark(favour, " ".join(text.split())))
     return tuple(points)
 
@@ -242,7 +244,9 @@ def _notes(document: Mapping[str, Any], path: Path) -> dict[str, str]:
     _known_keys(entries, _NOTES, f"{path}, [notes]")
     for key, text in entries.items():
         if not isinstance(text, str) or not text.strip():
-            raise UsageError(f"{path}, [notes]: key '{key}' is not a text", f'write {key} = "..."')
+            raise UsageError(
+                f"{path}, [notes]: key '{key}' needs a non-empty string", f'write {key} = "..."'
+            )
     return {key: entries[key].strip() for key in _NOTES if key in entries}
 
 
@@ -288,7 +292,7 @@ def _file_step(entry: Mapping[str, Any], where: str, catalogue: Catalogue) -> Pl
             if difflib.get_close_matches(key, ("measurement",), cutoff=0.6):
                 raise UsageError(f"{where}: unknown key '{key}'", nearest(key, ("measurement",)))
     if not isinstance(name, str):
-        problem = "is missing" if name is None else f"{_shown(name)} is not a text"
+        problem = "is missing" if name is None else f"{_shown(name)} is not a string"
         raise UsageError(
             f"{where}: key 'measurement' {problem}", nearest("", catalogue.measurements)
         )
@@ -338,4 +342,4 @@ def _text(value: object, option: Option | None) -> str:
         return value
     if isinstance(value, int):
         return str(value)
-    raise ValueError(f"{_shown(value)} is not a text, a whole number, true or false")
+    raise ValueError(f"{_shown(value)} is not a string, a whole number, true or false")

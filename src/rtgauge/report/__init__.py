@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 
-# The others are in ``writing``, under the same names.
+# Public names that are modules. The other public names are defined in ``writing``.
 _MODULES: Final = {
     "html": "render.html",
     "junit": "render.junit",

@@ -107,7 +107,7 @@ def _json(source: Source) -> bytes:
 
 
 def _as_text(document: Mapping[str, Any]) -> str:
-    """A JSON document as a file has it."""
+    """A JSON document as the text of a file."""
     return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
@@ -166,8 +166,8 @@ def format_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def faults_as_errors(name: str) -> Iterator[None]:
-    """Turn a renderer's fault on an accepted run into one line, as the run may come from anybody.
-    ``name``: the report or text."""
+    """Turn an exception of a renderer into an RtgaugeError of one line: a run that was accepted may
+    still have any content. ``name``: the report or text."""
     try:
         yield
     except RtgaugeError:
@@ -182,7 +182,8 @@ def faults_as_errors(name: str) -> Iterator[None]:
 def write(source: Source | Sequence[StoredRun], path: Path) -> None:
     """Write the report on the runs to a file whose suffix names the format.
 
-    The file is complete or not there: it is written under another name and renamed.
+    The file is complete or does not exist: it is written under another name and renamed. Raises
+    UsageError for an unknown suffix, and RtgaugeError if the report or the file cannot be written.
     """
     make = FORMATS[format_of(path)]
     with faults_as_errors(path.name):
@@ -191,12 +192,13 @@ def write(source: Source | Sequence[StoredRun], path: Path) -> None:
 
 
 def write_tune(document: Document, path: Path) -> None:
-    """Write the result of a tune to a file: .html, .md or .json."""
+    """Write the result of a tune to a file: .html, .md or .json. Raises RtgaugeError if that
+    fails."""
     _write_document(document, tuned.document, path)
 
 
 def write_trend(document: Document, path: Path) -> None:
-    """Write a trend to a file: .html, .md or .json."""
+    """Write a trend to a file: .html, .md or .json. Raises RtgaugeError if that fails."""
     _write_document(document, trended.trend_document, path)
 
 
@@ -216,12 +218,13 @@ def _write_document(
 
 
 def write_trace(trace: Mapping[str, Any], path: Path) -> None:
-    """Write a trace of events to a file."""
+    """Write a trace of events to a file. Raises RtgaugeError if that fails."""
     _write((json.dumps(trace, ensure_ascii=False) + "\n").encode(), path, "trace")
 
 
 def _write(made: bytes, path: Path, what: str = "report") -> None:
-    """Write a file that is complete or not there. An earlier one stays until then."""
+    """Write a file that is complete or does not exist. An earlier file stays until it is
+    replaced."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:

@@ -58,7 +58,7 @@ FAULTS: Final = {
     "mute": "the agent ends normally and on time, without a sample",
     "newer": "the stream has a future version",
     "noisy": "the agent prints many lines on stderr",
-    "overloaded": "every second of the periods is missed, a tenth of a second at a time",
+    "overloaded": "half of the periods are missed, a tenth of a second at a time",
     "overtime": "the agent does not end by itself",
     "realtime": "runs on the real clock",
     "refuses": "the agent refuses its arguments",
@@ -69,7 +69,7 @@ FAULTS: Final = {
     "unready": "the step fails when its series are declared: its loads do not come up",
     "unprivileged": "the agent has no rights",
     "untuned": "the system is not set up for real time",
-    "known-limitation": "what fails with this C library fails",
+    "known-limitation": "tests of known limitations of the C library fail",
     "verdict-fails": "the verdicts fail",
 }
 
@@ -180,7 +180,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
         {
             "name": "telescope",
             "code": "",
-            "summary": "needs a device that this target has not",
+            "summary": "needs a device that this target does not have",
             "role": "measurement",
             "needs": "module",
             "contexts": ["user"],

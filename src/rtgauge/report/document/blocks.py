@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks that every report consists of. A renderer knows these and nothing of what they mean.
+"""The blocks that every report consists of. A renderer knows the blocks, not their meaning.
 
 Texts are plain: the renderer escapes them. A command is a whole line that a shell takes as it is.
 """
@@ -68,12 +68,14 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
+    """A line of text that may wrap."""
+
     text: Line
 
 
 @dataclass(frozen=True)
 class Bullets:
-    """A list, numbered or not. An item is a line and, below it, what belongs to it."""
+    """A list, numbered or not. An item is a line and the blocks below it."""
 
     items: tuple[tuple[Line, tuple[Block, ...]], ...]
     numbered: bool = False

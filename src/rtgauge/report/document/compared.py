@@ -39,15 +39,15 @@ _HEADS: Final = {"min": "min", "50": "median", "max": "max"}
 
 
 def figures_of(quantity: Document) -> list[tuple[str, str]]:
-    """The columns of figures that a quantity has, each with its head: none for the tail where no
-    percentile stands for it."""
+    """The columns of figures that a quantity has: the name and the head of each. A quantity without
+    a tail percentile has no column for the tail."""
     tail = quantity["tail"]
     heads = _HEADS if tail is None else {**_HEADS, "tail": f"{tail}{numbers.GAP}%"}
     return [(name, heads[name]) for name in FIGURES if name in heads]
 
 
 def ratio(value: float | None) -> str:
-    """A multiple with two or three digits that mean something: ``×4.7``."""
+    """A multiple with two decimals at most: ``×4.70``, ``×12.3``, ``×123``; a dash for None."""
     if value is None:
         return "–"
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
@@ -85,7 +85,7 @@ def blocks(document: Document) -> list[tuple[str, list[Document]]]:
 
 
 def rows(document: Document, quantity: Document) -> Iterator[tuple[list[str], bool]]:
-    """The rows of a quantity as cells, and whether it is one of ratios."""
+    """Each row of a quantity: its cells, and whether these are ratios to the first set."""
     unit = quantity["unit"]
     names = [name for name, _ in figures_of(quantity)]
     columns = [_in_line([row["figures"][name] for row in quantity["rows"]], unit) for name in names]
@@ -102,7 +102,7 @@ def rows(document: Document, quantity: Document) -> Iterator[tuple[list[str], bo
 
 
 def _in_line(values: Sequence[float | None], unit: str) -> list[str]:
-    """Figures of one column with their decimal points in line."""
+    """Figures of one column with aligned decimal points."""
     figures = [numbers.shown(value, unit) for value in values]
     most = max((len(one.decimals) for one in figures), default=0)
     return [
@@ -128,7 +128,7 @@ def statistic_text(quantity: Document, name: str) -> str:
 
 
 def verdict_text(document: Document, one: Document) -> str:
-    """The verdict of a comparison in words, with what is missing for another one."""
+    """The verdict of a comparison in words, and what is still needed for a decision."""
     second = document["sets"][one["set"]]["letter"]
     margin = numbers.percent(document["within"])
     words = {
@@ -215,7 +215,7 @@ def decided(document: Document) -> list[str]:
 
 
 def explained(document: Document) -> str:
-    """The terms of the verdicts with an interval; empty without one."""
+    """An explanation of the terms in verdicts with an interval; empty without such a verdict."""
     found = [one for one in shown_decisions(document) if one["interval"] is not None]
     if not found:
         return ""
@@ -231,7 +231,7 @@ def explained(document: Document) -> str:
 
 
 def advice(document: Document) -> list[str]:
-    """Which runs do not count as evidence, and what would decide; a sentence for each."""
+    """Which runs do not count as evidence, and what would allow a decision; a sentence for each."""
     said: list[str] = []
     copies: list[str] = []
     found = document["comparisons"]
@@ -365,7 +365,7 @@ def left_out(document: Document) -> list[str]:
 
 
 def methods(members: Sequence[Document]) -> list[str]:
-    """How the quantities of a table were measured; once what is true of several."""
+    """How the quantities of a table were measured; what holds for several is stated once."""
     whose: dict[str, list[str]] = {}
     for one in members:
         whose.setdefault(method_text(one), []).append(row_name(one))

@@ -199,7 +199,7 @@ def runs_view(
 
 @dataclass(frozen=True)
 class SetRow:
-    """A set in a table, or what its figures are of the first one's."""
+    """A set in a table, or the ratios of its figures to those of the first set."""
 
     name: str
     span: int

@@ -61,9 +61,10 @@ Model = Mapping[str, Any]
 ALIKE: Final = 1.1
 """Percentiles within this ratio of each other are called about the same."""
 TABLES: Final = 6
-"""Quantities in the table of a short report."""
+"""Maximum number of quantities with a table in a short report."""
 RUNS: Final = 4
-"""With more runs than these, their table would leave the first page without its pictures."""
+"""Maximum number of runs in a table on the first page: a longer table would displace the
+pictures."""
 
 
 def decisive(document: Model) -> int | None:
@@ -125,7 +126,8 @@ def _name(document: Model, row: Model) -> str:
 
 
 def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
-    """The first section of a report on several systems. A text: why they are not compared."""
+    """The first section of a report on several systems. ``compared``: a text says why they are not
+    compared."""
     every = analysis.model["runs"]
     runs = [Table(_runs(every))] if len(every) <= RUNS else []  # each has a section of its own
     blocks: list[Block]

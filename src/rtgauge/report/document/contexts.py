@@ -19,16 +19,16 @@ __all__ = ["contexts_blocks"]
 Model = Mapping[str, Any]
 
 PLAN: Final = "xeno-test"
-"""The shipped plan whose runs are shown so."""
+"""The shipped plan whose runs are shown in this way."""
 TITLE: Final = "Latency by context"
 BARS: Final = 48
-"""Rows of the picture. The table has all."""
+"""Maximum number of rows of the picture. The table has all rows."""
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A row: the figures in ns, or the reason for their absence. ``why`` of a row with figures: why
-    the step failed, so that they may not be those of its load."""
+    """A row: the figures in ns, or the reason for their absence. A row with both belongs to a step
+    that failed: ``why`` is the reason, and the figures may not be those of its load."""
 
     board: str
     configuration: str
@@ -54,7 +54,7 @@ def contexts_blocks(model: Model) -> list[Block]:
 
 
 def _lines(run: Model) -> Iterator[_Line]:
-    """The steps of a run with latencies in contexts, and what each lacks of those asked for."""
+    """Rows for the contexts of a run's latencies, and for those asked for but not measured."""
     planned = run["plan"].get("steps", [])
     for step in run["steps"]:
         asked = planned[step["step"]]["parameters"] if step["step"] < len(planned) else {}

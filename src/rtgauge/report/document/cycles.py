@@ -5,7 +5,7 @@ A cycle holds if latency plus computing time fit into it. Without a budget it is
 of the cycle the latency may take. The convention here is a fifth (docs/reference/report.md, "The
 answer"):
 
-- exceeded: a wake-up was later than a fifth of the cycle, or was not answered or missed in time.
+- exceeded: a wake-up was later than a fifth of the cycle, or an event had no answer for that long.
 - supported: idle and under load, the maximum is at most half of that fifth, in enough independent
   wake-ups to be 95 % sure that fewer than 1 in 1000 is later than the fifth. The half is the margin
   for what a longer run finds: with an exponential tail a maximum grows with the logarithm of the
@@ -29,9 +29,9 @@ __all__ = ["CYCLES_NS", "SHARE", "Cycle", "cycles", "shortest"]
 
 CYCLES_NS: Final = tuple(us * 1000 for us in (50, 100, 250, 500, 1000, 2000, 5000, 10_000))
 SHARE: Final = 5
-"""The latency may take one part in this of a cycle."""
+"""The latency may take at most 1/SHARE of a cycle."""
 MARGIN: Final = 2
-"""How much larger than the observed maximum the allowed latency has to be in a short run."""
+"""Minimum ratio of the allowed latency to the observed maximum in a short run."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Cycle:
 
 
 def cycles(idle: Sequence[Mapping[str, Any]], loaded: Sequence[Mapping[str, Any]]) -> list[Cycle]:
-    """The common cycles, by the series of the results model with due times."""
+    """The common cycles, judged by the series of the results model that have due times."""
     return [_cycle(interval, idle, loaded) for interval in CYCLES_NS]
 
 
 def shortest(found: Sequence[Cycle]) -> Cycle | None:
-    """The shortest of the supported cycles from which on all are supported; None if there is
-    none."""
+    """The shortest cycle that is supported together with all longer ones; None if the longest is
+    not supported."""
     least = None
     for one in reversed(found):
         if one.state != "supported":
@@ -80,7 +80,7 @@ def _cycle(
     if max(one["probability"] for one in bounds) > DEFAULT_PROBABILITY:
         return Cycle(interval_ns, "not proven", "too few samples")
     rates = [one["rate_per_hour"] for one in bounds]
-    # A rate of late wake-ups is one at the interval measured: shorter cycles have more of them.
+    # The rate of late wake-ups holds for the interval measured: shorter cycles wake more often.
     rare = all(rate is not None and rate <= DEFAULT_RATE_PER_HOUR for rate in rates) and (
         interval_ns >= max(one["interval_ns"] for one in series)
     )
@@ -98,7 +98,7 @@ def _cycle(
 
 
 def _flaw(series: Sequence[Mapping[str, Any]]) -> str:
-    """What the series lack, so that a higher latency may exist; else empty."""
+    """Why the true maximum may be higher than that of the series; empty without a reason."""
     doubts = [str(one["doubt"]) for one in series if one.get("doubt")]
     if doubts:
         return doubts[0]

@@ -28,9 +28,9 @@ __all__ = ["bounds_grid", "evidence_blocks", "extrapolation_section", "verdict_l
 Model = Mapping[str, Any]
 
 ROWS: Final = 8
-"""Quantities in the table of bounds, the loaded ones first."""
+"""Maximum number of quantities in the table of bounds, the loaded ones first."""
 NO_CLAIM: Final = 0.9
-"""Upper bounds from here on claim nothing, and are not shown."""
+"""Upper bounds of this size or more claim nothing, and are not shown."""
 _TONES: Final[Mapping[str, Tone]] = {"pass": "pass", "fail": "fail", "inconclusive": "warn"}
 _RESULTS: Final = {"pass": "kept", "fail": "exceeded", "inconclusive": "not proven"}
 
@@ -52,8 +52,8 @@ def _shown(model: Model) -> list[Any]:
 
 
 def bounds_grid(model: Model) -> Grid | None:
-    """A row for each quantity on a time grid: the maximum, and what a further sample, hour and boot
-    do with at most which chance. None without one."""
+    """A row for each quantity on a time grid: its maximum, and upper bounds of the chance that a
+    further sample, hour or boot exceeds it. None without such a quantity."""
     found = _shown(model)
     if not found:
         return None
@@ -164,7 +164,8 @@ def verdict_lines(model: Model) -> list[Line]:
 
 
 def _lacking(one: Model, verdict: Model) -> str:
-    """How many hours, samples and boots lack."""
+    """The hours, samples and boots still needed, or the number of boots that exceeded the
+    budget."""
     if verdict["boots_over"]:
         return f" {verdict['boots_over']} of {numbers.plural(one['boots'], 'boot')} exceeded it."
     words = []

@@ -23,7 +23,7 @@ Model = Mapping[str, Any]
 
 _SEED: Final = re.compile(r",seed=\d+(?=,|$)")
 BLOCKS: Final = 6
-"""Blocks of a new study: with fewer, no ratio is proven."""
+"""Minimum number of blocks of a new study: fewer cannot prove a ratio."""
 
 
 def after_comparison(
@@ -116,7 +116,7 @@ def _study(quantity: Model, runs: Sequence[Model], targets: Sequence[str], block
 
 
 def _selection(sets: Sequence[Sequence[Model]]) -> list[str]:
-    """The words that name the sets for ``compare``; empty where they would be many."""
+    """The words that name the sets for ``compare``; empty where they would be too many."""
     studies = {run["study"] for each in sets for run in each}
     if len(studies) == 1 and None not in studies and "" not in studies:
         return [str(next(iter(studies)))[:18]]

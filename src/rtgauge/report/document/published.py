@@ -80,7 +80,7 @@ def published_table(run: Document, step: Document) -> Grid | None:
 
 
 def _beside(published: float | None, text: str, own: float | None) -> Cell:
-    """A published figure without rounding, and the one of this run; in us and ns."""
+    """A published figure (us) without rounding, and the figure of this run (ns)."""
     if published is None:
         return Cell("–")
     here = "" if own is None else f"here {numbers.shown(own, 'ns').text}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a comparison says of each side alone: which system it is, whether it is good enough, its
-maximum, what was measured, and what caused the maximum of the one to improve.
+maximum, what was measured, and what caused the maximum of the side to improve.
 
-It follows from the answers of the runs (``answer.py``). The weakest answer of a set counts.
+It follows from the answers of the runs (``answer``). The weakest answer of a set counts.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _side(
 
 
 def _good_enough(answers: Sequence[Answer]) -> str:
-    """The weakest of some answers, and of how many runs it is the answer. Without a budget, the
+    """The weakest of some answers, and the number of runs that have it. Without a budget: the
     cycles for which the system is too late, and those that the data support."""
     worst = min(answers, key=lambda answer: (_ORDER.index(answer.state), -len(_late(answer))))
     if worst.cycles:

@@ -66,12 +66,12 @@ _OFF: Final = re.compile(r"0+(\.0+)? ?[a-z]*|no|")
 
 @dataclass
 class Shared:
-    """Data collected while the page is built, and the limits of its number of points."""
+    """Data collected while the page is built, and the limits on its number of points."""
 
     budget: pictures.Budget
     data: dict[str, Any] = field(default_factory=dict)
     bases: tuple[Base, Base | None] | None = None
-    """The bases of time of all pictures of answers to events."""
+    """The time bases that all pictures of answers to events share."""
     responses: int = 0
     """Number of series in such pictures."""
 
@@ -84,6 +84,8 @@ def step_view(
     shared: Shared,
     prefix: str,
 ) -> dict[str, Any]:
+    """What the template shows of a step of run ``number``. Adds the data of its pictures to
+    ``shared``. ``definition``: its measurement in the catalogue; ``prefix``: of its anchors."""
     run = analysis.model["runs"][number]
     anchor = f"{prefix}step-{step['step']}"
     places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
@@ -152,8 +154,9 @@ def step_view(
 
 
 def _method(step: Document, series: Sequence[Document], definition: Mapping[str, Any]) -> str:
-    """Which of several named ways a step of its own went: the value of the first option that
-    chooses among them and is a label of its series."""
+    """The method of a step that used one of several: the value of the first option that chooses
+    among them and is a label of its series. Empty without such an option, or if it has
+    several values."""
     labels = {name for one in series for name in one["labels"]}
     for option in definition.get("options") or ():
         name = str(option.get("name"))
@@ -164,7 +167,7 @@ def _method(step: Document, series: Sequence[Document], definition: Mapping[str,
 
 
 def _page(definition: Mapping[str, Any]) -> str:
-    """Where the manual says how it is measured."""
+    """The page of the manual on a measurement; empty if its name is not valid."""
     name = str(definition.get("name") or "")
     return f"docs/measurements/{name}.md" if re.fullmatch("[a-z0-9-]+", name) else ""
 
@@ -459,8 +462,8 @@ _WAY: Final = (
     ("switch", ("switch",)),
     ("task", ("task", "user")),
 )
-"""The whole way from an event to the task that answers it, and the words by which the stages of a
-catalogue are found on it."""
+"""The stages from an event to the task that answers it, and the words that identify each of them in
+the catalogue."""
 
 
 @dataclass(frozen=True)
@@ -488,7 +491,8 @@ def _stages(described: Mapping[str, Any], context: str) -> list[str]:
 
 
 def _way(stages: Sequence[str]) -> Way | None:
-    """The stages that a sample spans, marked on the whole way where that is the one they are on."""
+    """The stages that a sample spans, marked on the whole way if they are part of it. None without
+    stages."""
     if not stages:
         return None
     found = [
@@ -507,7 +511,7 @@ def _way(stages: Sequence[str]) -> Way | None:
 
 
 def _distinct_times(time: Mapping[str, Any] | None) -> int:
-    """At how many places along the time there is a sample or a mark."""
+    """The number of time bins that have a sample or a mark."""
     if time is None:
         return 0
     filled = {at for row in time["high"] for at, value in enumerate(row) if value is not None}

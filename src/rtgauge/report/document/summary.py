@@ -85,11 +85,11 @@ __all__ = [
 Model = Mapping[str, Any]
 
 FIGURES: Final = 2
-"""Pictures on the page of a chapter."""
+"""Maximum number of pictures on the page of a chapter."""
 ENOUGH: Final = 100
 """Minimum number of samples for a picture on that page."""
 MANY: Final = 12
-"""Items of a list, beyond which the rest is counted."""
+"""Maximum number of items of a list. The others are counted."""
 
 
 def short(analysis: Analysis, compared: Compared | str | None = None, title: str = "") -> Document:
@@ -221,7 +221,7 @@ def _commands(steps: Sequence[Model]) -> str:
 
 
 def _system(run: Model, prefix: str) -> tuple[Section, ...]:
-    """What limits the figures: findings with their remedies, settings without effect; and the
+    """What limits the figures (findings with their remedies, settings without effect), the
     background activity and the evaluator's ratings."""
     found = sorted(
         (one for one in run["findings"] if Level.of(one["level"]) >= Level.WARNING),
@@ -353,8 +353,8 @@ def _tests(tests: Sequence[Model], step: Model) -> Cell:
 
 
 def _chapters(run: Model) -> dict[str, list[Any]]:
-    """The chapters of a run with their steps, in their order. Calibrations have one of their own
-    where nothing else has it."""
+    """The chapters of a run with their steps, in the order of the steps. A step without a chapter
+    is in one named after its measurement."""
     found: dict[str, list[Any]] = {}
     for step in carried_out(run):
         name = step["chapter"] or step["measurement"] or "Other measurements"

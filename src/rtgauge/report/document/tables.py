@@ -47,6 +47,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
+    """A row of a table: its name, its cells and the marker of its series, if any."""
+
     name: str
     cells: Sequence[Cell]
     swatch: str = ""
@@ -66,6 +68,8 @@ class Grid:
 
 @dataclass(frozen=True)
 class Named:
+    """A text with its name and a note."""
+
     name: str
     text: str
     note: str = ""
@@ -97,13 +101,15 @@ def _interval(one: Document, name: str, unit: str) -> str:
 
 
 def counter(number: int) -> Cell:
+    """A number of unwanted events: highlighted unless it is 0."""
     return Cell(numbers.count(number), cls="bad" if number else "zero")
 
 
 def column(
     values: Sequence[Any], unit: str, notes: Sequence[str] | None = None, cls: str = ""
 ) -> list[Cell]:
-    """A column of figures with aligned decimal points; texts stay as they are."""
+    """A column of figures (``values`` in ``unit``) with aligned decimal points. Texts stay as they
+    are. ``notes``: a note for each figure; ``cls``: the class of each cell."""
     figures = [None if isinstance(value, str) else numbers.shown(value, unit) for value in values]
     most = max((len(f.decimals) for f in figures if f is not None), default=0)
     cells = []
@@ -144,6 +150,8 @@ def figures_table(
     unit: str,
     which: str = "",
 ) -> Grid:
+    """A row of figures for each series, whose values are in ``unit``. ``which``: the words of the
+    caption for a table of part of the series."""
     names = _percentiles(series)
     columns: list[tuple[str, list[Cell]]] = [
         ("Samples", [Cell(numbers.count(one["count"])) for one in series]),
@@ -188,7 +196,8 @@ def figures_table(
 def more_table(
     series: Sequence[Document], labels: Sequence[str], unit: str, which: str = ""
 ) -> Grid:
-    """``which``: the words of the caption for a table of part of the series."""
+    """The figures that ``figures_table`` leaves out, a row for each series. ``which``: the words of
+    the caption for a table of part of the series."""
     columns: list[tuple[str, list[Cell]]] = []
     for key, head in (("min", "Min of rest"), ("mean", "Mean of rest"), ("max", "Max of rest")):
         columns.append((head, column([one["rest"][key] for one in series], unit)))
@@ -223,7 +232,7 @@ def more_table(
 
 
 def background_table(run: Document) -> Grid | None:
-    """The background activity: a row for each quantity and CPU."""
+    """The background activity: a row for each quantity and CPU. None without any."""
     rows = [
         Row(label, [Cell(text) for text in figures]) for label, figures in watched(background(run))
     ]
@@ -238,6 +247,7 @@ def background_table(run: Document) -> Grid | None:
 
 
 def plain_table(table: Document, meaning: str) -> Grid:
+    """A table of a step as the measurement yielded it; the first column names the rows."""
     columns = table["columns"]
     heads = [
         head["name"]
@@ -257,6 +267,7 @@ def plain_table(table: Document, meaning: str) -> Grid:
 
 
 def span(values: Sequence[int], unit: str) -> str:
+    """The range of values in ``unit``: ``1.2 to 3.4 µs``; a dash without values."""
     if not values:
         return "–"
     low, high = numbers.shown(min(values), unit), numbers.shown(max(values), unit)

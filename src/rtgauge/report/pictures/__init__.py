@@ -49,7 +49,7 @@ _MAPS: Final = 500_000
 _WINDOWS: Final = 80_000
 _STRIPS: Final = 3000
 _MANY: Final = 1024
-"""With more series the picture over time and the tables have less of each."""
+"""With more series, the picture over time shows less of each, and the tables list fewer of them."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Budget:
 
 
 def _spread(low: int, high: int, number: int) -> Int64:
-    """Whole numbers from low to high, evenly apart on the axis they will be drawn on."""
+    """Whole numbers from low to high, evenly spaced on the axis they will be drawn on."""
     if low > 0:
         points = np.geomspace(low, high, number)
     else:
@@ -207,7 +207,8 @@ def _listed(row: Int64, counts: Int64) -> list[int | None]:
 
 
 def _row_bits(low: int, high: int, rows: int) -> int:
-    """How finely values from low to high are told apart on at most ``rows`` log-linear rows."""
+    """The largest resolution, in bits, at which low to high span at most ``rows`` log-linear
+    rows."""
     for bits in range(SUB_BITS, 0, -1):
         if int(bucket_of(high, bits)) - int(bucket_of(low, bits)) < rows:
             return bits
@@ -271,9 +272,9 @@ def _cut(window: Window | None, before: int, after: int) -> dict[str, Any] | Non
 
 
 def against(series: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The figures of a quantity's series of the results model over a label whose values are whole
-    numbers, three at least; None where there is no such label. A line for each set of other labels
-    and CPUs; of several such labels that with the most values."""
+    """The figures of a quantity's series of the results model over a label with at least three
+    values, all of them whole numbers; None without such a label. If there are several, the label
+    with the most values is taken. Each combination of the other labels and the CPU is a line."""
     names = dict.fromkeys(name for one in series for name in one["labels"])
     values = {
         name: {int(one["labels"][name]) for one in series}
@@ -329,7 +330,7 @@ def _windows(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | Non
 
 
 def overlay(tables: Sequence[Counts], budget: Budget) -> dict[str, Any]:
-    """The arrays behind distributions laid over each other."""
+    """The arrays behind overlaid distributions: histogram and CCDF alone."""
     return {
         "histogram": _histogram(tables, budget.histogram),
         "ccdf": _ccdf(tables, [None] * len(tables), budget.ccdf),

@@ -51,7 +51,8 @@ class Curve:
 
 
 def load_hues(loads: Iterable[str]) -> dict[str, int]:
-    """The hue of each load: one for the idle system in every figure, the next ones for loads."""
+    """The hue of each load: the same one for the idle system in every figure, then those of
+    loads."""
     busy = [load for load in dict.fromkeys(loads) if load != "idle"]
     return {"idle": 0} | {load: at % CURVES for at, load in enumerate(busy, 1)}
 
@@ -130,8 +131,8 @@ def _maximum(
     mark: float | None,
 ) -> None:
     """A ring at the largest sample of all, and its value, above the outlines and next to the line
-    of the budget. ``heights``: the begin of each bin and its largest count; none where the samples
-    of each distribution are equal. ``mark``: the place of the budget, if it is in the figure."""
+    of the budget. ``heights``: the start of each bin and its largest count; empty if the samples of
+    each distribution are equal. ``mark``: the place of the budget, if it is in the figure."""
     lines = not heights
     at = max(range(len(drawn)), key=lambda at: tops[at])
     value = tops[at] / numbers.divisor(unit)

@@ -2,9 +2,9 @@
 """What figures on paper are drawn with: a canvas, axes, markers and shades, and the quantity that a
 figure shows, with its values in the unit of the report.
 
-Step 11 of the path of a sample. Light, told apart without colour too (series by their markers,
-counts by their shade). Text from a target gets into the figures through ``Canvas.text`` alone,
-escaped.
+Step 11 of the path of a sample. Light, and readable without colour: series differ by their
+markers, counts by their shade. Text from a target gets into the figures through ``Canvas.text``
+alone, escaped.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ _COVERED: Final = (
 
 
 def visible(text: str) -> str:
-    """The text with what no font here has, and what turns or hides other text, as a code such as
-    ‹U+1F600›; line ends and tabs become spaces."""
+    """The text with a code such as ‹U+1F600› for each character that no font here has, or that
+    reverses or hides other text. Line ends and tabs become spaces."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(
@@ -132,6 +132,7 @@ def classed(svg: str) -> str:
 
 
 def pt(value: float) -> str:
+    """A length as text for SVG, to a hundredth of a point."""
     text = f"{value:.2f}"
     return text[:-3] if text.endswith("00") else text[:-1] if text.endswith("0") else text
 
@@ -193,7 +194,7 @@ _WIDE: Final = frozenset("mwMWOQGD@%—")
 
 
 def text_width(text: str, size: float = SIZE) -> float:
-    """About how wide the text is, rather more than less."""
+    """The approximate width of the text in points: too large rather than too small."""
     return size * sum(
         0.34
         if c in _NARROW
@@ -207,13 +208,13 @@ def text_width(text: str, size: float = SIZE) -> float:
 
 
 def cut(text: str, most: int) -> str:
-    """The displayed text, shortened to this number of characters."""
+    """The displayed text, shortened to at most ``most`` characters."""
     shown = visible(text)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
 def fit(text: str, room: float) -> str:
-    """The text, as it is shown, cut where it would be wider than ``room``."""
+    """The displayed text, cut where it would be wider than ``room`` (points)."""
     shown = visible(text)
     if text_width(shown) <= room:
         return shown
@@ -237,18 +238,20 @@ class Plot(Canvas):
         self._py: dict[float, float] = {}
 
     def px(self, value: float) -> float:
-        """Where a value stands across; the same ones are asked for again and again."""
+        """The horizontal place of a value, in points. Places are cached because the values
+        recur."""
         if value not in self._px:
             self._px[value] = self.left + self.x.at(value) * (self.right - self.left)
         return self._px[value]
 
     def py(self, value: float) -> float:
-        """Where a value stands upwards."""
+        """The vertical place of a value, in points from the top."""
         if value not in self._py:
             self._py[value] = self.bottom - self.y.at(value) * (self.bottom - self.top)
         return self._py[value]
 
     def at(self, x: float, y: float) -> str:
+        """The place of a point in a path."""
         return f"{pt(self.px(x))} {pt(self.py(y))}"
 
     def across(
@@ -285,7 +288,8 @@ class Plot(Canvas):
         self.path(f"M{pt(self.left)} {pt(self.top)}V{pt(self.bottom)}H{pt(self.right)}", FAINT, 0.7)
 
     def upright(self, value: float, text: str, colour: str, dash: str, level: int = 0) -> None:
-        """A line upwards at a value, with its name."""
+        """A vertical line at a value, with its name. ``level``: the line of text that the name is
+        on."""
         text = fit(text, (self.right - self.left) * 0.9)
         at, wide = self.px(value), text_width(text) + 5
         self.path(f"M{pt(at)} {pt(self.top)}V{pt(self.bottom)}", colour, 0.8, stroke_dasharray=dash)
@@ -298,7 +302,7 @@ class Plot(Canvas):
             self.label(at + 3, y, text, colour)
 
     def level(self, value: float, text: str, colour: str, dash: str) -> None:
-        """A line across at a value, with its name."""
+        """A horizontal line at a value, with its name; nothing beyond the axis."""
         if not self.y.low <= value <= self.y.high:
             return
         at = self.py(value)
@@ -365,7 +369,7 @@ def marker(at: int, x: float, y: float, size: float) -> str:
 
 
 def put_marker(canvas: Canvas, at: int, x: float, y: float, size: float = 2.2) -> None:
-    """The marker of a series: four shapes, the second four times hollow."""
+    """The marker of a series: four shapes, which are hollow from the fifth series on."""
     hollow = at >= 4
     canvas.path(
         marker(at, x, y, size),
@@ -425,16 +429,17 @@ class Quantity:
         return f"{quantity} ({self.unit})" if self.unit else quantity
 
     def shown(self, value: float) -> str:
-        """A value, already divided, with its unit."""
+        """A value, already in the unit that is shown, as text with that unit."""
         text = numbers.shown(value * self.divisor, self.data["raw_unit"]).text
         return f"{text}{GAP}{self.unit}" if self.unit else text
 
     def ordered(self) -> list[int]:
-        """The series in the order in which they are drawn: the largest last, before the others."""
+        """The series in drawing order: the one with the largest maximum last, on top of the
+        others."""
         return sorted(range(self.number), key=lambda at: (at == self.worst, at))
 
     def drawn(self) -> list[int]:
-        """The series that have lines of their own, in that order: of a crowd the largest alone."""
+        """The series that have lines of their own, in that order: of a crowd only the last one."""
         return [self.worst] if self.crowd else self.ordered()
 
     def line(self, at: int) -> tuple[str, float]:
@@ -442,7 +447,8 @@ class Quantity:
         return (INK, 1.2) if self.crowd else (COLOURS[self.hue(at)], 1.0)
 
     def lines_of(self, plot: Plot) -> None:
-        """The largest value and the budget, on the axis of values below."""
+        """The largest value, the budget and the second line of the quantity, on the axis of values
+        below. A comparison is drawn without them."""
         if self.compare:
             return
         if math.isfinite(self.top):
@@ -462,7 +468,7 @@ class Quantity:
 
 
 def key(data: Data) -> str | None:
-    """Which line is whose, for up to eight series; None where that needs no words."""
+    """The key to the lines as SVG; None for a single series, or for too many."""
     quantity = Quantity(data)
     if quantity.number < 2 or quantity.crowd:
         return None

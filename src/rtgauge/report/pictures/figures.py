@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures on paper: the arrays of ``pictures`` as vector graphics (SVG) for the PDF.
 
-Step 11 of the path of a sample, as ``pictures`` is: the same arrays that static/report.js draws on
-the screen, with ``drawing``. Every maximum is drawn. A figure of many series shows the one with the
-largest maximum before all others.
+Step 11 of the path of a sample, as ``pictures`` is. With ``drawing``, this module draws
+the arrays that static/report.js draws on the screen. Every maximum is drawn. A figure of many
+series shows the one with the largest maximum on top of all others.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _ccdf(quantity: Quantity, width: float, height: float) -> Plot | None:
         if not row or not number:
             return
         shares = [reached / number for reached in row]
-        # A share holds up to the next value from the one before it.
+        # Each share applies from the previous value up to its own.
         edges = [x[0], *x[: len(row)]]
         path = plot.steps(edges, shares) + f"V{pt(plot.bottom)}"
         plot.path(path, colour, wide, stroke_linejoin="round", **more)
@@ -228,7 +228,7 @@ def _time(quantity: Quantity, width: float, height: float) -> Plot | None:
 
 
 def _largest(plot: Plot, quantity: Quantity, middles: Sequence[float]) -> None:
-    """A ring around the largest sample, with its value and whose it is."""
+    """A ring around the largest sample, with its value and the name of its series."""
     top, at, whose = max(
         (value, -at, -number)
         for number, row in enumerate(quantity.data["time"]["high"])
@@ -272,7 +272,7 @@ def _cells(
 ) -> None:
     """Filled cells, ``counts[column, row]``, the darker the more, with the scale above.
 
-    Neighbours of the same shade in a row are one.
+    Neighbouring cells of a row that have the same shade are drawn as one.
     """
     most = int(counts.max(initial=1))
     full = math.log(max(most, 2))
@@ -341,7 +341,7 @@ def _heat(quantity: Quantity, width: float, height: float) -> Plot | None:
 
 
 def _series(quantity: Quantity, width: float, height: float) -> Plot | None:
-    """A column for each series; neighbours share one where there are more than have room."""
+    """A column for each series; neighbours share one if there are more series than columns fit."""
     edges, rows = quantity.data["histogram"]["edges"], quantity.data["histogram"]["counts"]
     if len(edges) < 2:
         return None
@@ -565,7 +565,7 @@ def sequence(one: Sequenced) -> Drawn:
 
 
 def _strip(quantity: Quantity, strip: Data, width: float, height: float) -> Plot | None:
-    """A line or few on the axis of the picture over time above."""
+    """One or a few lines on the time axis of the picture above."""
     edges = _times(quantity.data["time"])
     rows = strip["y"]
     known = [value for row in rows for value in row if value is not None]
@@ -583,7 +583,7 @@ def _strip(quantity: Quantity, strip: Data, width: float, height: float) -> Plot
     plot.across(plot.x.ticks((plot.right - plot.left) / 50), "")
     title = fit(f"{strip['title']} ({strip['unit']})", width * 0.6)
     plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 16), title)
-    # Each value holds from the record before to its own.
+    # Each value covers the time from the previous record to its own.
     until = [edges[0], *strip["x"]]
     free = text_width(title) + 12
     for at, row in enumerate(rows):
@@ -626,7 +626,7 @@ _HEIGHTS: Final = {"against": 140.0, "time": 150.0, "heat": 150.0, "series": 150
 def draw(data: Data, view: Mapping[str, Any], strips: Iterable[Data]) -> Drawn | None:
     """One figure of a quantity; None where there is nothing to draw.
 
-    ``view`` is what ``steps`` says of it; ``strips`` gives those that are yet to be drawn.
+    ``view`` is what ``steps`` says of it. ``strips`` iterates over the strips not yet drawn.
     """
     quantity = Quantity(data)
     kind = view["kind"]

@@ -46,7 +46,7 @@ _TRACE: Final = 24.0
 
 
 def _answers(quantity: Quantity, width: float, which: int) -> Plot | None:
-    """All answers laid over each other, below the event; ``which`` of the bases of time."""
+    """All answers superimposed, below the event. ``which``: the number of the time base."""
     answers = quantity.data.get("persistence")
     if not answers or which >= len(answers["panels"]):
         return None
@@ -88,7 +88,7 @@ def _answers(quantity: Quantity, width: float, which: int) -> Plot | None:
 
 
 def _ways(answers: Data) -> tuple[bool, bool]:
-    """Whether there are events that rise, and such that fall."""
+    """Whether any event rises, and whether any falls."""
     panel = answers["panels"][0]
     rises, falls = (
         any(left[at] for left in answers["open"]) or any(any(counts) for counts in panel[kind])

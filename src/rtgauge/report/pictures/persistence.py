@@ -3,10 +3,10 @@
 
 This is the data of the picture of a series ``response``.
 
-Step 11 of the path of a sample, next to ``pictures``. The event is at 0; each answer is an edge of
-the answering line, and what is kept of it is in which bin of time it fell, and which way it went.
-The base of time is linear, ten divisions of 1, 2 or 5 times a power of ten, the same for all that
-stand side by side. Where the slowest are far beyond the rest, a second base enlarges the bulk.
+Step 11 of the path of a sample, next to ``pictures``. The event is at 0. Each answer is an edge of
+the answering line, of which the time bin and the direction are kept. The time base is linear: ten
+divisions of 1, 2 or 5 times a power of ten. Pictures side by side share it. If the slowest answers
+are far beyond the rest, a second time base enlarges the bulk.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ def traces(rows: Sequence[Sequence[Trace]]) -> list[Trace]:
 
 
 def _grain(rows: Sequence[Trace]) -> int:
-    """The step in which the clock of the answers counts, about: bins narrower than that, or of
-    other than whole steps, would show a comb."""
+    """The approximate step in which the clock of the answers counts, in ns. Bins that are not a
+    whole multiple of it would show a comb."""
     steps = []
     for counts in (kind for one in rows for kind in (one.rising, one.falling)):
         if counts.exact and len(counts.values) > 1:
             apart = np.diff(counts.values)
             least = int(apart.min())
-            # Steps of a fraction of a ns are rounded: then of several together.
+            # Steps that are not whole ns were rounded: several are taken together.
             steps.append(least if int(np.gcd.reduce(apart)) == least else 5 * least)
     return max(min(steps, default=1), 1)
 
@@ -151,8 +151,8 @@ def persistence(
 
 
 def waveforms(facts: Mapping[str, object]) -> list[dict[str, Any]]:
-    """The waveforms of a capture's analogue lines, event and answer for each base of time, from the
-    facts of its step; none where there are none, or where they are not as they are written."""
+    """The waveforms of a capture's analogue lines, event and answer for each time base, from the
+    facts of its step; empty if there are none, or if they are malformed."""
     found: list[dict[str, Any]] = []
     for panel in (0, 1):
         pair = [_waveform(facts.get(f"capture.waveform.{panel}.{one}")) for one in _LINES]

@@ -43,8 +43,8 @@ _HUES: Final = {"better": COLOURS[2], "worse": FAIL, "equivalent": COLOURS[0]}
 
 @dataclass(frozen=True)
 class Ratio:
-    """A comparison. ``name``: of the figure. ``said``: its verdict in words, after the kind of
-    verdict that colours it. ``blocks``: the ratio of each block, if there are blocks."""
+    """A comparison. ``name``: of the figure. ``verdict``: its kind, which gives the colour.
+    ``said``: the verdict in words. ``blocks``: the ratio of each block, if there are blocks."""
 
     name: str
     verdict: str

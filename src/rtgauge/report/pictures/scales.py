@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Axes of the figures on paper: where a value stands, which values are named, and how.
+"""Axes of the figures on paper: the place of a value, which values are named, and how.
 
 The choices are those of static/report.js, so that a figure looks alike on the screen and on paper.
 """
@@ -37,7 +37,8 @@ class Scale:
     high: float
 
     def at(self, value: float) -> float:
-        """Where the value stands: 0 at the low end, 1 at the high end, beyond them at the end."""
+        """The place of a value, from 0 at the low end to 1 at the high end. A value beyond an end
+        is at that end."""
         place = _FORWARD[self.kind]
         low, high = place(self.low), place(self.high)
         if self.kind == "log":
@@ -45,7 +46,7 @@ class Scale:
         return min(max((place(value) - low) / (high - low), 0.0), 1.0)
 
     def ticks(self, room: float) -> list[float]:
-        """The values to be named where about ``room`` have room."""
+        """The values to be named on an axis with room for about ``room`` of them."""
         if self.kind == "log":
             return _logarithmic(self.low, self.high, room)
         if self.kind == "asinh":
@@ -76,7 +77,8 @@ def values(least: float, most: float, room: float = 0.03) -> Scale:
 
 
 def spread(least: float, most: float) -> Scale:
-    """An axis for values over time: logarithmic where they reach over decades."""
+    """An axis for values over time: logarithmic if the min is above 0 and the max at least 8 times
+    as large, else linear and including 0."""
     if least <= 0 or most / least < 8:
         low, high = min(0.0, least * 1.05), max(0.0, most * 1.08)
         return Scale("linear", low, high if high > low else 1.0)
@@ -156,7 +158,7 @@ def powers(scale: Scale, room: float) -> Iterable[float]:
 
 
 def seconds(value: float) -> str:
-    """A time since the step began."""
+    """A time since the step began, given in seconds, as text in s, min or h."""
     if value >= 7200:
         return f"{value / 3600:.2f}{GAP}h"
     if value >= 600:

@@ -33,7 +33,7 @@ _LEAST: Final = 0.8
 
 
 def gantt(cause: Mapping[str, Any]) -> str:
-    """The figure of a cause of the results model: time from the beginning to the stamp."""
+    """The figure of a cause of the results model: from the beginning of its sample to the stamp."""
     segments: Sequence[Mapping[str, Any]] = cause["segments"]
     kinds = [kind for kind in CLASSES if any(one["kind"] == kind for one in segments)]
     height = 44.0 + ROW * max(len(kinds), 1)
@@ -75,7 +75,7 @@ def _bar(
     colour: str,
     room: tuple[float, float],
 ) -> None:
-    """A segment. ``room``: the end of the bar before it in its row, and the begin of the next."""
+    """A segment. ``room``: the end of the bar before it in its row, and the start of the next."""
     left, right = _places(plot, one, divisor)
     top, bottom = row[0] + 2.5, row[1] - 2.5
     plot.path(f"M{pt(left)} {pt(top)}H{pt(right)}V{pt(bottom)}H{pt(left)}Z", fill=colour)

@@ -60,7 +60,8 @@ def blocks(histogram: Histogram, ends: tuple[float, float], columns: int = 16) -
 def path(
     histogram: Histogram, ends: tuple[float, float], width: int = 96, height: int = 22
 ) -> tuple[str, float | None]:
-    """The histogram as the path of an SVG drawing, and where its largest sample stands."""
+    """The histogram as the path of an SVG drawing, and the x of its largest sample; None without
+    one."""
     if not histogram:
         return "", None
     parts = []

@@ -20,7 +20,7 @@ WIDE: Final = 5.0
 
 def trended(one: Mapping[str, Any]) -> str:
     """The figure of one series of the trend document: a point for each run, a line along the median
-    of each segment, and an upright one where a segment begins."""
+    of each segment, and a vertical line where a segment begins."""
     divisor = numbers.divisor(one["unit"])
     values = [each["value"] / divisor for each in one["values"]]
     low, high = min(values), max(values)

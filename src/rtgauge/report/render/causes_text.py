@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Causes for the terminal: one table for each sample, whatever source they are from."""
+"""Causes for the terminal: one table for each sample, whatever its source."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def _table(cause: Cause) -> Iterator[str]:
 
 
 def _joined(segments: Sequence[Segment]) -> list[Segment]:
-    """Neighbours as one row: the two halves of a switch, and the parts of a wait for a lock."""
+    """The segments, neighbours merged: the two halves of a switch, the parts of a wait for a
+    lock."""
     found: list[Segment] = []
     for one in segments:
         last = found[-1] if found else None

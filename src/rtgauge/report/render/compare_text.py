@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A comparison on a terminal of 80 columns.
 
-A block for each quantity under each load; in it the contexts, and in each context the sets by their
-letters, below each set what it is of the first one.
+There is a block for each quantity under each load. It lists the contexts, and in each context the
+sets by their letters. Below each set are its ratios to the first one.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _work(document: Document) -> Iterator[tuple[str, str]]:
 def _verdicts(
     document: Document, verdicts: Sequence[Document], width: int
 ) -> list[tuple[str, str]]:
-    """A line for each verdict below the quantity that it is about; what has no room continues."""
+    """A line for each verdict, below its quantity. A verdict that does not fit continues below."""
     table = [verdict_cells(document, one) for one in verdicts]
     sizes = [max(len(row[at]) for row in table) for at in range(len(table[0]) - 1)]
     found: list[tuple[str, str]] = []
@@ -166,7 +166,7 @@ def _table(document: Document, members: Sequence[Document], width: int) -> list[
     ]
     figures = sum(sizes) + 2 * len(sizes)
     room = max((len(name) for name, *_ in body), default=0)
-    above = room + figures > width  # a name without room next to its figures is above them
+    above = room + figures > width  # a name that does not fit next to its figures is above them
     first = 2 if above else room
 
     def line(name: str, cells: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks of a document on a terminal, with rich: a function for each block, and what makes text
-of them. Whatever a text holds, nothing of it is obeyed by the terminal.
+"""The blocks of a document on a terminal, with rich: a function for each type of block, and the
+conversion to text. A terminal obeys nothing that a text contains.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def safe(value: object) -> str:
 
 
 def _held(text: str) -> str:
-    """The text with its gaps so that rich, to which any space is one, breaks no line there."""
+    """The text with ``HOLD`` for its gaps, because rich breaks lines at any kind of space."""
     text = re.sub(r"(?<=\d) (?=%)", HOLD, text.replace(HOLD, " "))
     return text.replace(numbers.GAP, HOLD).replace("\u00a0", HOLD)
 
@@ -77,7 +77,7 @@ def _held(text: str) -> str:
 def printed(
     what: RenderableType, width: int = 80, *, color: bool = False, encoding: str = "utf-8"
 ) -> str:
-    """What rich prints as text, in what the encoding can show."""
+    """The text that rich prints, in characters that the encoding has."""
     buffer = io.StringIO()
     console = Console(
         file=buffer,
@@ -112,7 +112,7 @@ def _obeyed_by_none(text: str) -> str:
 
 
 def indented(line: RenderableType, by: int = INDENT) -> Padding:
-    """With that many blanks before it."""
+    """The line with ``by`` blanks before it."""
     return Padding(line, (0, 0, 0, by))
 
 
@@ -208,7 +208,7 @@ def _section(block: Section, indent: int) -> Iterator[RenderableType]:
 
 @dataclass(frozen=True)
 class _Whole:
-    """A command on one line, however long: a terminal that breaks it copies it in one piece."""
+    """A command on one line, however long: even where a terminal wraps it, it is copied whole."""
 
     text: str
     indent: int

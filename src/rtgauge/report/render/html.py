@@ -45,7 +45,7 @@ UPLOT: Final = "1.6.32"
 
 
 def deflated(data: object) -> str:
-    """JSON as base64 of zlib's format: neither can end the script element that holds it."""
+    """JSON in zlib's format as base64, which cannot end the script element that holds it."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
 

@@ -48,7 +48,7 @@ def _leaf(case: Case) -> _Test:
 
 
 def _parent(name: str, tests: list[_Test], lines: tuple[str, ...] = ()) -> _Test:
-    """Fails when one of its tests does; is skipped when all are."""
+    """A test with subtests: it fails if one of them fails, and is skipped if all are skipped."""
     outcomes = {test.outcome for test in tests}
     if outcomes & {"fail", "error"}:
         outcome, why = "fail", ""

@@ -39,12 +39,12 @@ _NUMBER = re.compile(r"[−≥–\d\s.,]*\d[\d\s.,]*( ?\S{1,4})?( \(.*\))?|–|"
 
 
 def escape(value: object) -> str:
-    """Text that stands for itself within a line."""
+    """Text escaped so that it is shown literally within a line."""
     return _MARKS.sub(lambda found: "\\" + found[0], plain(value))
 
 
 def escape_start(value: object) -> str:
-    """The same at the beginning of a line, where more has a meaning: lists, headings."""
+    """The same at the start of a line, where more characters have a meaning: lists, headings."""
     # Of "1." the dot is escaped: a backslash before a digit would be shown.
     return _LINE_START.sub(lambda found: found[0][:-1] + "\\" + found[0][-1], escape(value))
 
@@ -143,7 +143,7 @@ def _cell(cell: Cell) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """A table with its columns in line; those in ``right`` end in line. Cells are escaped."""
+    """A table with aligned columns; those in ``right`` are right-aligned. Cells are escaped."""
     widths = [max(3, *(cell_len(row[at]) for row in [head, *rows])) for at in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:

@@ -31,24 +31,25 @@ from rtgauge.report.pictures.drawing import text_width, visible
 __all__ = ["PAPERS", "check", "compiled", "frame", "render", "shell_words", "told"]
 
 PAPERS: Final[Mapping[str, float]] = {"a4": 595.28, "letter": 612.0}
-"""Paper -> its width in points; the text is as wide on each."""
+"""Paper -> its width in points. The text has the same width on each."""
 
 NAME: Final = 120
 """Maximum number of characters of the name of a step, a series or a row."""
 
 FEW: Final = 32
-"""Maximum number of sections that begin a page for which those of a run share pages."""
+"""If at most this many sections of a run begin a page, those after the first share pages."""
 
 LONG: Final = 24
-"""A narrow table of so many rows is in pieces side by side."""
+"""Minimum number of rows for which a narrow table is split into pieces side by side."""
 
 _WORD: Final = 18
-"""Words so long may be broken behind their punctuation, and after so many characters:"""
+"""Words of at least this many characters may be broken after punctuation. Pieces that are still
+longer may be broken after ``_PIECE`` characters."""
 _PIECE: Final = 9
 
 
 def check() -> None:
-    """RtgaugeError, with what to do, where no PDF can be made here."""
+    """Raise RtgaugeError, with the remedy, if no PDF can be made here."""
     if importlib.util.find_spec("typst") is None:
         raise RtgaugeError(
             "a PDF needs the Python package typst, which is not installed here",
@@ -60,8 +61,8 @@ def check() -> None:
 def compiled(
     template: str, data: Mapping[str, Any], files: Mapping[str, bytes], *, tags: bool = True
 ) -> bytes:
-    """What typst makes of a template and its data. ``files``: those that the data name.
-    RtgaugeError if that fails."""
+    """The PDF that typst makes of a template and its data. ``files``: those that the data name.
+    Raises RtgaugeError if typst fails."""
     check()
     import typst  # noqa: PLC0415
 
@@ -133,8 +134,8 @@ def render(
     paper: str = "a4",
     cover: Cover = NO_COVER,
 ) -> bytes:
-    """A document as a PDF; ``runs``: those of the results model. RtgaugeError if that cannot be
-    made."""
+    """A document as a PDF. ``runs``: those of the results model. Raises RtgaugeError if it cannot
+    be made."""
     files: dict[str, bytes] = {}
     data = {
         **frame(titled(document.title), runs, paper, cover, files),
@@ -158,8 +159,8 @@ def told(
     files: dict[str, bytes],
     most: int = 0,
 ) -> dict[str, Any]:
-    """Sections of a document in groups, the first of which begins a page; their figures are added
-    to ``files``. Up to ``most`` sections share pages where they fit, except for the first."""
+    """Sections of a document in groups, each of which begins a page. Their figures are added to
+    ``files``. If at most ``most`` sections begin a page, all but the first section share pages."""
     book = _Book(files)
     few = sum(section.page for section in sections) <= most
     groups: list[list[dict[str, Any]]] = []
@@ -293,7 +294,7 @@ def _broken(word: str) -> str:
 # --- tables ----------------------------------------------------------------------------------
 
 _NAMED: Final = 84.0
-"""A column of names is at least as wide as this before a table is parted."""
+"""Minimum width of a column of names, in points. A table that needs more room is split."""
 _TEXT, _NOTE, _GAP, _BETWEEN = 8.0, 6.3, 8.0, 14.0
 _NUMBER: Final = re.compile(r"[−+±<>≤≥~]?[\d.,:\s\u202f]*\s?[%a-zA-Zµ°/]{0,5}|–|\?")
 
@@ -319,7 +320,7 @@ def _head_width(head: str) -> float:
 
 
 def _longest(cell: Cell) -> float:
-    """How wide the longest word of a cell is."""
+    """The width of the longest word of a cell, in points."""
     parts = [(cell.text, _TEXT), (cell.note, _NOTE)]
     return max(
         (text_width(piece, size) for text, size in parts for piece in re.split(r"[ \u200b]", text)),
@@ -328,6 +329,7 @@ def _longest(cell: Cell) -> float:
 
 
 def numbers_widths(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[float]:
+    """The width that each column of figures needs, in points."""
     return [
         max(_head_width(head), *(_cell_width(row[at]) for row in rows)) + _GAP
         for at, head in enumerate(heads)

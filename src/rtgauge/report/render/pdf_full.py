@@ -52,8 +52,8 @@ def render(
     cover: Cover = NO_COVER,
 ) -> bytes:
     """The complete report on the runs of an analysis, as a PDF; ``compared`` as for
-    ``html.render``. RtgaugeError if that cannot be made."""
-    # Tags, for those who have a page read to them, would weigh as much as half of the rest.
+    ``html.render``. Raises RtgaugeError if it cannot be made."""
+    # Tags for screen readers would make the file larger by half.
     return compiled("full.typ", *_files(analysis, paper, compared, cover), tags=False)
 
 
@@ -229,7 +229,7 @@ def _sets(book: _Book, sets: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _side(book: _Book, one: Any) -> dict[str, Any]:
-    """A table of what stands side by side, with its small histograms."""
+    """A table of rows side by side, with their small histograms."""
     lines = []
     for line in one.lines:
         spark = book.add(drawing.spark(line.path, line.peak)) if line.path else None
@@ -254,7 +254,7 @@ def _side(book: _Book, one: Any) -> dict[str, Any]:
 
 
 def _most(grid: Grid | None) -> dict[str, Any] | None:
-    """A table of the appendix; of very many series the first, and how many there are."""
+    """A table of the appendix: the first ``ROWS`` series, and how many more there are."""
     if grid is None:
         return None
     if len(grid.rows) <= ROWS:

@@ -15,7 +15,7 @@ SUFFIX: Final = ".trace.json"
 
 def trace(causes: Sequence[Cause]) -> dict[str, Any]:
     """The document. Each sample is a process, each task in it a thread; times count from the due
-    moment of the sample, in microseconds."""
+    time of the sample, in microseconds."""
     return {
         "displayTimeUnit": "ns",
         "traceEvents": [

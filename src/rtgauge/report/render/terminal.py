@@ -2,8 +2,8 @@
 """The summary on a terminal: what ``rtgauge show`` prints, and ``rtgauge run`` at its end.
 
 On the path of a sample: the results model becomes text for people; for programs there is --json.
-The steps come first, those of an evaluation in a row each, below their chapters. The answer is last
-and so is directly above the prompt. Without a terminal there are no colours and no control
+The steps come first, those of an evaluation in a row each, below their chapters. The answer is
+last, directly above the prompt. Without a terminal there are no colours and no control
 characters.
 """
 
@@ -111,8 +111,8 @@ def render(model: Mapping[str, Any], *, across: bool = True) -> RenderableType:
 
 
 def answers(model: Mapping[str, Any], store: str = "") -> RenderableType:
-    """The answer of each run, and of a single one what to do next. ``store``: the store to name in
-    printed commands; empty for the default."""
+    """The answer of each run; for a single run, also what to do next. ``store``: the store to name
+    in printed commands; empty for the default."""
     parts: list[RenderableType] = [Text(), Rule(style="dim", characters="─")]
     for run in model["runs"]:
         answer = in_store(answer_of(run), store)
@@ -347,7 +347,7 @@ def _where(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _incomplete(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Why steps are not complete, which is the same of all of them."""
+    """Why steps are not complete: the reason is the same for all of them."""
     state, *said = ending(steps[0])
     words = "; ".join(part for part in said if part)
     shown = Text(state, _STYLES[state])
@@ -355,7 +355,7 @@ def _incomplete(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> R
 
 
 def _trouble(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
-    """What of a step of an evaluation needs more than its row: what was lost and what failed."""
+    """What the row of a step of an evaluation does not show: what was lost and what failed."""
     where = f"{_where(run, [step])}: "
     severe = ("fail", "inconclusive", KNOWN)
     bad = [one for one in _verdicts(run, step, remedies=False) if one.plain.startswith(severe)]
@@ -458,7 +458,7 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableTyp
 
 
 def _counters(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
-    """Losses on the way that no series knows of."""
+    """Losses in the stream, which no series records."""
     stream = step["stream"]
     if stream is None:
         return []
@@ -475,7 +475,7 @@ def _counters(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
 def _verdicts(
     run: Mapping[str, Any], step: Mapping[str, Any], *, remedies: bool = True
 ) -> list[Text]:
-    """The verdicts and tests, same ones together, each with its evidence and remedy."""
+    """The verdicts and tests, equal ones together, each with its evidence and remedy."""
     lines = []
     found = judged(run, step["step"])
     names: dict[int, str] = {}
@@ -606,7 +606,7 @@ class _Figures:
 
 
 def _aligned(values: Sequence[float | None], unit: str) -> list[str]:
-    """Figures of one column, their decimal points in line."""
+    """Figures of one column with aligned decimal points."""
     figures = [numbers.shown(value, unit) for value in values]
     most = max((len(figure.decimals) for figure in figures), default=0)
     return [
@@ -617,6 +617,7 @@ def _aligned(values: Sequence[float | None], unit: str) -> list[str]:
 
 
 def _padded(head: str, cells: Sequence[str]) -> tuple[str, list[str]]:
-    """A column whose cells end in line; done here because rich drops the blanks at a line's end."""
+    """A column with right-aligned cells. Padded here because rich drops blanks at the end of a
+    line."""
     width = max(len(head), *(len(cell) for cell in cells), 0) if cells else len(head)
     return head.rjust(width), [cell.rjust(width) for cell in cells]

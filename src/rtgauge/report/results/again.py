@@ -37,7 +37,7 @@ EVENTS: Final = ("for", "samples", "interval", "dither")
 
 
 def deciding_command(run: Model, verdict: Model) -> str:
-    """The command of a run long enough to decide a verdict; empty where none does."""
+    """The command of a run long enough to decide a verdict; empty if no length decides it."""
     step = next(step for step in run["steps"] if step["step"] == verdict["step"])
     if verdict["needed_s"] is not None:
         return lasting_command(run, step, verdict["needed_s"], {})
@@ -128,7 +128,7 @@ def with_store(command: str, place: str) -> str:
     if not place:
         return command
     head, mark, comment = command.partition(" #")
-    if (words := _words(head)) is None:  # the mark is part of a word
+    if (words := _words(head)) is None:  # the # is part of a word
         head, mark, comment = command, "", ""
         words = _words(head) or [""]
     name = next((words[at + 1] for at in (0, 1) if words[at : at + 1] in _CALLS[at]), "")
@@ -149,8 +149,8 @@ def _words(command: str) -> list[str] | None:
 
 
 def _of_the_board(run: Model, step: Model) -> Model:
-    """A step of a board and its log host as one command asks for it: the board's, with the events
-    of its log host; any other step as it is."""
+    """The steps of a board and of its log host as the one step that a command names: the board's,
+    with the events and the budget of its log host. Any other step is returned unchanged."""
     planned = (run["plan"] or {}).get("steps")
     if not isinstance(planned, list):
         return step
@@ -162,7 +162,7 @@ def _of_the_board(run: Model, step: Model) -> Model:
     board, events = steps[host - 1], steps[host].get("asked") or {}
     asked = {**{name: events[name] for name in EVENTS if name in events}, **(board["asked"] or {})}
     pair = planned[host - 1]
-    if isinstance(pair, Mapping) and pair.get("log_line"):  # else an emulated board brings it
+    if isinstance(pair, Mapping) and pair.get("log_line"):  # else the emulated board has its own
         for key in ("log_host", "log_line", "log_set"):
             asked[key.replace("_", "-")] = pair.get(key) or ""
     return {**board, "asked": asked, "budget": steps[host]["budget"]}

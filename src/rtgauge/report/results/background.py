@@ -28,7 +28,7 @@ ROLE: Final = "background"
 STEADY: Final = 0.9
 """A clock is steady if its slowest reading is at least this share of its fastest."""
 HOT_MC: Final = 95_000
-"""Temperature at which processors lower their clock, or are about to."""
+"""Temperature (m°C) at which processors lower their clock, or are about to."""
 SECOND_NS: Final = 1_000_000_000
 
 
@@ -53,7 +53,7 @@ class Extent:
         self.merge(Extent(1, value, value, value, sum=amount, weight=weight))
 
     def merge(self, later: Extent) -> None:
-        """Add the readings of ``later``, which follow."""
+        """Add the readings of ``later``, which follow these in time."""
         if not self.count:
             self.__dict__.update(vars(later))
             return
@@ -87,7 +87,7 @@ def _largest(one: int | None, other: int | None) -> int | None:
 
 
 def stolen_ns(record: Ambience, span_ns: int) -> list[int]:
-    """For each CPU, the time that a hypervisor took in the ``span_ns`` before the record.
+    """For each CPU, the time (ns) that a hypervisor took in the ``span_ns`` before the record.
 
     The kernel books it in steps of 10 ms when the CPU runs again, and may report more than the
     time between two readings. The excess belongs to the time before.
@@ -184,7 +184,7 @@ def series(watched: Watched, step: int, confidence: float) -> list[Document]:
     """The entries of the results model, in the order frequency, interrupts, steal, smi,
     temperature; within it by CPU.
 
-    Readings are neither independent nor all that there was in between, so that there are no
+    Readings are not independent, and do not show what happened between them. Therefore there are no
     percentiles, and the bound claims nothing.
     """
     names = list(_UNITS)
@@ -244,7 +244,7 @@ def _entry(key: Key, extent: Extent, step: int, confidence: float) -> Document:
 
 
 def findings(steps: Sequence[tuple[str, Sequence[int], Watched]]) -> list[Document]:
-    """What of the background activity limits the figures: each kind once, with its worst step.
+    """Findings on background activity that limits the figures: each kind once, with its worst step.
 
     ``steps``: for each its name, the CPUs measured (none: all of them) and its activity.
     """

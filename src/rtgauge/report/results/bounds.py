@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all runs together say about values they did not see, from every boot that is evidence.
+"""What all runs together prove about values that none of them saw, over all boots in evidence.
 
 Step 10 of the path of a sample: the figures of all runs -> here -> results model.
 Runs of one system, with the same label and the same method, are evidence for the same quantity.
@@ -24,7 +24,7 @@ __all__ = ["BOOT_PART", "Held", "Member", "bounds", "fingerprint", "verdict_on"]
 Document = dict[str, Any]
 
 BOOT_PART: Final = 0.05
-"""The part of boots for which the number of boots still needed is given."""
+"""Upper bound on the share of boots that the number of boots still needed would prove."""
 _NO_METHOD: Final = (*LENGTHS, "stop-above")
 _HOUR_S: Final = 3600.0
 _SAMPLES: Final = 100
@@ -177,9 +177,9 @@ def _alike(run: Document, step: Document, one: Document) -> str:
 
 
 def fingerprint(run: Mapping[str, Any]) -> str:
-    """All figures of a run, which another run has only if its samples are the same; empty where
-    chance makes them equal: for constant series, and except in counted mode for short or coarse
-    ones."""
+    """All figures of a run as a text that another run has only if its samples are the same. Empty
+    if the figures may be equal by chance: for constant series, and except in counted mode for short
+    or coarse ones."""
     series = [one for one in run["series"] if one["min"] != one["max"]]
     lab = run["environment"].get("lab")
     if not (isinstance(lab, Mapping) and lab.get("mode") == "counted"):
@@ -193,7 +193,7 @@ def fingerprint(run: Mapping[str, Any]) -> str:
 
 
 def _is_unlike_others(one: Mapping[str, Any]) -> bool:
-    """Whether a series has enough samples and values that no other has the same figures."""
+    """Whether a series has so many samples and values that no other series has the same figures."""
     values = {one["first"], one["min"], one["max"], *one["percentiles"].values()}
     return int(one["count"]) >= _SAMPLES and len(values) >= _VALUES
 
@@ -217,7 +217,7 @@ def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> 
     for number, some in by_run.items():
         boot = _boot(runs[number])
         boots[boot] = boots.get(boot, False) or any(one["unanswered"] for _, one in some)
-    # Several CPUs may be hit at once: the claim is about each, by the fewest samples of any.
+    # Several CPUs may be hit at once: the claim is about each CPU, with the fewest samples of any.
     open_ = max(
         sum(one["unanswered"] for one in same) for same in _by_thread(members, series).values()
     )
@@ -330,7 +330,7 @@ def _by_thread(
 
 
 def _composed(series: Sequence[Document]) -> Document | None:
-    """The largest of each stage over all series, added; None where a series has no stages."""
+    """The sum of the maxima of each stage over all series; None unless all have the same stages."""
     all_stages = [one["composed"]["stages"] for one in series if one["composed"] is not None]
     if len(all_stages) < len(series):
         return None

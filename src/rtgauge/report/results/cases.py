@@ -79,7 +79,7 @@ class RunCases:
 
 
 def plain(value: object) -> str:
-    """Text from a target on one line, without control characters and what XML has no room for."""
+    """Text from a target on one line, without control characters and others that XML forbids."""
     return "".join(
         "\ufffd"
         if unicodedata.category(character) in _UNSEEN or ord(character) & 0xFFFE == 0xFFFE
@@ -235,7 +235,7 @@ def _sentences(first: str, second: str) -> str:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """The names, none empty and none twice."""
+    """The names, changed where needed so that none is empty and none occurs twice."""
     found: list[str] = []
     seen: set[str] = set()
     for name in names:

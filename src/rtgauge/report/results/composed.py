@@ -30,7 +30,8 @@ _Timed = tuple[Int64, Int64]
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage by the contexts at its ends (the first begins with the event) and its largest."""
+    """A stage: the contexts at its ends (the first stage begins with the event), and its max in
+    ns."""
 
     name: str
     max: int
@@ -39,7 +40,7 @@ class Stage:
 def composed(
     step: StoredStep, described: Sequence[Mapping[str, Any]]
 ) -> dict[int, tuple[Stage, ...]]:
-    """Series -> its stages, in order, for series with two at least.
+    """Series -> its stages, in order, for series with at least two stages.
 
     ``described``: the series of the measurement in the catalogue. Contexts of one event are series
     of one quantity, CPU and labels on one time grid, where the stages of one continue those of
@@ -62,7 +63,8 @@ def composed(
 
 
 def _nested(same: Sequence[StoredSeries], described: Mapping[str, Any]) -> list[StoredSeries]:
-    """The series whose stages continue each other, the shortest first; one of each context."""
+    """The series, ordered so that the stages of each continue those of the one before; empty if
+    they do not form such a chain."""
     other = described.get("stages_in") or {}
     ways = [
         (list(other.get(one.info.context) or described.get("stages") or ()), one) for one in same
@@ -96,8 +98,8 @@ def _whole(series: StoredSeries) -> Iterator[NDArray[Any]]:
 
 
 def _beyond(before: StoredSeries, after: StoredSeries) -> tuple[int | None, int | None]:
-    """Least and largest of what one context took beyond another in the same events, those with
-    equal due times; None without a common event. Memory is that of two chunks."""
+    """Min and max of the time (ns) that one context took beyond another in the same events, those
+    with equal due times; None without a common event. Memory is that of two chunks."""
     low: int | None = None
     high: int | None = None
     parts = _timed(before), _timed(after)
@@ -114,7 +116,7 @@ def _beyond(before: StoredSeries, after: StoredSeries) -> tuple[int | None, int 
 
 
 def _left(held: _Timed, stop: int, more: Iterator[_Timed]) -> _Timed | None:
-    """What is due after a time, of a chunk or else of the next one."""
+    """The part of a chunk that is due after ``stop``; the next chunk if that part is empty."""
     at = int(np.searchsorted(held[0], stop, side="right"))
     return (held[0][at:], held[1][at:]) if at < len(held[0]) else next(more, None)
 

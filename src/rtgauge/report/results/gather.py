@@ -57,7 +57,8 @@ _PIECE: Final = 1 << 18
 
 @dataclass(frozen=True)
 class TimeBins:
-    """Least, median and largest value of each bin of time; values mean nothing where count is 0."""
+    """Min, median and max of each time bin, in the unit of the series; undefined where count is
+    0."""
 
     start_ns: int
     bin_ns: int
@@ -74,7 +75,7 @@ class Heat:
     """Where samples are in time x value: the filled cells of the series' heat map.
 
     Columns begin at ``start_ns`` and are ``bin_ns`` wide; row r holds the samples whose value,
-    before it is multiplied with ``scale``, lies from ``low[r]`` to ``high[r]``, inclusive.
+    before it is multiplied by ``scale``, lies from ``low[r]`` to ``high[r]``, inclusive.
     """
 
     start_ns: int
@@ -99,7 +100,7 @@ class Lead:
 @dataclass(frozen=True)
 class Large:
     """The largest samples of a series on a time grid (4096 at most): when the task woke up, and
-    values in the unit of the series. ``dithered``: the due times lie between the points, too."""
+    values in the unit of the series. ``dithered``: due times also lie between grid points."""
 
     time_ns: Int64
     value: Int64
@@ -108,12 +109,12 @@ class Large:
 
 @dataclass(frozen=True)
 class Figures:
-    """All that the samples of one series say.
+    """All that was read from the samples of one series. Values are in its unit.
 
     ``taken`` counts what was lost after it was taken, ``kept`` and ``counts`` do not; ``max``
     includes the largest of the lost ones. ``lost_runs``: number and largest of each run of lost
-    samples. ``unknown``: periods skipped after a sample that was lost, so it is not known when
-    the task woke up. ``corrected`` is None without a time grid, or where the values before
+    samples. ``unknown``: number of periods skipped after a lost sample, so that the wake-up time of
+    the task is not known. ``corrected`` is None without a time grid, or where the values before
     the gaps are not known. ``around``: the samples around the largest one that was kept, the
     earliest of equals; ``begin``: the first ones.
     """
@@ -140,7 +141,7 @@ class Figures:
     lead: Lead | None = None
     large: Large | None = None
     starts: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    """When the test loops of the step began, those of its other series too."""
+    """Start times (ns) of all test loops of the step, those of its other series included."""
     episodes: tuple[int, int] | None = None
     """Lower and upper limit of the number of episodes, missed periods included. None where the
     times of exceedances are not known, or without a budget."""
@@ -169,7 +170,8 @@ def percentiles(figures: Sequence[Figures]) -> dict[str, int]:
 
 
 def intervals(figures: Figures, confidence: float) -> dict[str, tuple[int | None, int | None]]:
-    """The intervals of these percentiles; a limit among events without an answer is left open."""
+    """Percentile -> its confidence interval, in the unit of the series. A limit that lies among
+    events without an answer is None."""
     open_, sizes = figures.unanswered, dict(figures.effective or {})
     if open_ is None or open_.min is None:
         return stats.percentile_intervals(figures.counts, confidence, effective=sizes)
@@ -265,7 +267,7 @@ def _in_loop(figures: Figures, pace: stats.Pace) -> Figures:
     loop = window.due_ns == window.due_ns[window.at]
     whole = not loop[0] or window.index[0] == 0
     whole = whole and (not loop[-1] or window.index[-1] + 1 == figures.taken)
-    if int(loop.sum()) < LEAST or not whole:  # hardly a loop; or more than are looked at
+    if int(loop.sum()) < LEAST or not whole:  # hardly a loop, or more samples than were kept
         return figures
     value = window.value[loop]
     times = pace.within(float(window.due_ns[window.at]), value).astype(np.int64)
@@ -334,9 +336,9 @@ def _figures(
     effective: dict[str, int | None] | None = None
     leading: Lead | None = None
     large: Window | None = None
-    # of a series that has all of its values in the histogram alone, samples tell when, no more
+    # Where only the histogram has all values, the samples are used for their times alone.
     partial = bool(series.withheld and series.histogram)
-    # An event without an answer says nothing of how late one would have been.
+    # An event without an answer does not tell how late the answer would have been.
     answers = waits_for_answers(info.name, info.unit)
     missed = max(totals.missed, int(gap_count.sum()))
     unanswered = _unanswered(series, step, missed) if answers else None
@@ -467,7 +469,7 @@ def _from_histogram(series: StoredSeries) -> Counts:
 
 
 def _rest(counts: Counts, first: int | None) -> dict[str, int | float | None]:
-    """Least, mean and largest of all samples but the first."""
+    """Min, mean and max of all samples but the first."""
     if first is None or counts.count < 2 or first > counts.values[-1]:
         return {"min": None, "mean": None, "max": None}
     left = counts.counts.copy()
@@ -532,8 +534,8 @@ def _timeout_ns(step: StoredStep, interval_ns: int) -> int:
 
 def _unanswered(series: StoredSeries, step: StoredStep, missed: int) -> _Unanswered:
     """The waits of unanswered events. If no timeout holds the next event back, the wait ends when
-    that is raised. With dither (or an inexact source of events) each wait has its own length, which
-    follows from the companion series."""
+    that event is raised. With dither (or an inexact source of events) each wait has its own length,
+    which follows from the companion series."""
     gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
     interval_ns = series.info.interval_ns
     timeout_ns = _timeout_ns(step, interval_ns)
@@ -607,7 +609,7 @@ class _Exceeding:
         self._done[gaps] = True
 
     def _reach(self, gaps: slice, before: Int64, known: NDArray[np.bool_]) -> Int64:
-        """How many of the periods of each gap exceed the budget: those due first. Dither can move
+        """Number of periods of each gap that exceed the budget: those due first. Dither can move
         the last of them by one, which neither separates nor joins episodes."""
         count = self._gap_count[gaps]
         if self._waited is not None:
@@ -618,7 +620,8 @@ class _Exceeding:
         return np.where(known, reach, 0)
 
     def episodes(self, lost_runs: Sequence[tuple[int, int]]) -> tuple[int, int]:
-        """Lower and upper limit; ``lost_runs``: number and maximum of lost samples."""
+        """Lower and upper limit of their number. ``lost_runs``: number and maximum of lost
+        samples."""
         if self._waited is not None:
             left = ~self._done & (self._waited >= self.limit)
             begin = self._gap_index[left] + 1
@@ -751,8 +754,8 @@ class _Pass:
         return line
 
     def _due(self, chunk: Chunk) -> Int64 | range:
-        """The chunk's due times, as a range where no period is missing inside it; without a grid
-        when each sample was taken."""
+        """The due times of a chunk, as a range if no period is missing inside it. Without a time
+        grid, the times at which its samples were taken."""
         if self._pace is not None:
             value = _durations(self._info, chunk.value.astype(np.int64))
             return self._pace.laid(chunk.due_ns, value)
@@ -784,7 +787,8 @@ class _Pass:
         return whole
 
     def timeline(self) -> stats.Timeline | None:
-        """The time bins, once: the builder, which is large, is let go."""
+        """The time bins, once: the large builder is released, so that a second call returns
+        None."""
         line, self._line = self._line, None
         return None if line is None else line.timeline()
 
@@ -807,8 +811,8 @@ def _dithered(
     index: Int64,
     count: Int64,
 ) -> tuple[Window | None, Window | None, Window | None, stats.GapOffsets | None]:
-    """The windows with the due times that their samples had, dither included, and the offsets of
-    the gaps; in one pass over the companion, which ends where nothing more is wanted."""
+    """The windows with the actual due times of their samples, dither included, and the offsets of
+    the gaps. Takes one pass over the companion, which ends once all of them are known."""
     companion = series.companion
     wanted = np.unique(np.concatenate([one.index for one in windows if one] or [index[:0]]))
     if companion is None or not (len(wanted) or len(index)):
@@ -827,14 +831,14 @@ def _dithered(
 
 
 def _apart(index: Int64, count: Int64) -> bool:
-    """Whether there are gaps, and they are in order and disjoint; a hostile stream may differ."""
+    """Whether there are gaps, in order and disjoint. Those of a hostile stream may not be."""
     return len(index) > 0 and bool((index[1:] > index[:-1] + count[:-1]).all())
 
 
 def _watched(
     companion: StoredSeries, wanted: Int64, values: Int64
 ) -> Iterator[tuple[Int64, NDArray[Any]]]:
-    """The chunks of a series; on the way its values at ``wanted`` are noted."""
+    """The chunks of a series. Its values at the indices ``wanted`` are written to ``values``."""
     for chunk in companion.chunks():
         found, there = stats.values_at([(chunk.index, chunk.value)], wanted)
         values[there] = found[there]
@@ -842,7 +846,7 @@ def _watched(
 
 
 def _heat(line: stats.Timeline, scale: int) -> Heat:
-    """The filled cells of the heat map: few of the many, where there are many series."""
+    """The filled cells of the heat map. If there are many series, few cells of each are filled."""
     found = line.heat(HEAT_COLUMNS, HEAT_ROWS)
     column, row = np.nonzero(found.counts)
     return Heat(

@@ -31,7 +31,7 @@ def _bits(low: int, high: int) -> int:
 
 
 def histogram_of(counts: Counts) -> list[list[int]]:
-    """The histogram of a table of values in few bins; of none, empty."""
+    """The histogram of a table of values in few bins; empty without values."""
     if not len(counts.values):
         return []
     bits = _bits(int(counts.values[0]), int(counts.values[-1]))

@@ -278,8 +278,8 @@ def _described(catalogue: Any, measurement: str) -> list[Document]:
 
 
 def _composed(stages: Sequence[Stage], top: int | None) -> Document | None:
-    """The stages of a series and their sum; None without, or if a sample of it exceeds the sum
-    because one of its stages was not kept."""
+    """The stages of a series and their sum. None without stages, or if a sample of the series
+    exceeds the sum because one of its stages was not kept."""
     total = sum(stage.max for stage in stages)
     if not stages or top is None or total < top:
         return None
@@ -348,7 +348,7 @@ def _environment(run: StoredRun) -> Document:
         for setting in step.settings:
             known = settings.get(setting.name)
             if known is not None and not setting.reason and setting.effective == setting.asked:
-                continue  # an earlier one that did not take effect is not covered up by a later one
+                continue  # a later setting must not hide an earlier one that had no effect
             settings[setting.name] = {
                 "asked": setting.asked,
                 "effective": setting.effective,
@@ -787,12 +787,12 @@ def _held(
     """A series held against the budget, by the corrected distribution if there is one."""
     limit = budget["budget_ns"]
     counts = figures.counts if figures.corrected is None else figures.corrected
-    # A run of lost samples is known by its number and its largest: within the budget, or one
-    # exceedance for certain and the others unknown.
+    # A run of lost samples has only a number and a maximum: either all are within the budget, or
+    # one exceeds it and the others are unknown.
     over = sum(1 for _, largest in figures.lost_runs if largest > limit)
     within = sum(number for number, largest in figures.lost_runs if largest <= limit)
     unknown = figures.unknown + figures.lost - within - over
-    # An event without an answer exceeds every budget up to the time that was waited for it.
+    # An event without an answer exceeds every budget up to the time waited for the answer.
     missing = figures.unanswered
     late = 0 if missing is None else missing.exceeding(limit - 1)
     unknown += 0 if missing is None else missing.count - late
@@ -857,7 +857,7 @@ def _more_samples(step: StoredStep, count: int, needed: int) -> int:
 
 def _doubts(step: StoredStep, stored: StoredSeries) -> list[tuple[str, str]]:
     """Why the measurement is not the one asked for, each with its remedy. Such a series never
-    passes, however good its values are, and no longer run helps."""
+    passes, however good its values are, and a longer run does not help."""
     doubts = []
     asked = step.header.parameters.get("priority") if step.header is not None else None
     if asked is not None and asked.asked != "0" and stored.info.policy in ORDINARY:
@@ -883,8 +883,8 @@ def _doubt(step: StoredStep, stored: StoredSeries) -> str:
 
 
 def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | None:
-    """The doubt that answers are credited to the right events, from the table ``answers`` of log
-    hosts and captures."""
+    """The doubt whether answers are credited to the right events, with its remedy, from the table
+    ``answers`` of log hosts and captures; None without a doubt."""
     if not is_response(stored.info.name, stored.info.unit):
         return None
     told: dict[str, int] = {}
@@ -902,8 +902,8 @@ def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | N
     if ambiguous:
         events = "event" if ambiguous == 1 else "events"
         return f"the answers to {ambiguous} {events} may belong to other events", remedy
-    # Without the column, the run is of a version that credited late answers to the next event. With
-    # a constant delay nothing but the first events had no answer.
+    # A run without this column is from a version that credited late answers to the next event. If
+    # the delay was constant, only the first events had no answer.
     if "ambiguous" not in told and told.get("unanswered"):
         return (
             "some events had no answer, and the version of rtgauge that measured them credited "

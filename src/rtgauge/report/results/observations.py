@@ -43,7 +43,7 @@ STOLEN: Final = 0.001
 GROWN: Final = 0.2
 GROWN_NS: Final = 20
 SURE: Final = 6
-"""Number of label values for which a slope has a 95 % interval (``stats.slope``)."""
+"""Minimum number of label values for a 95 % interval of a slope (``stats.slope``)."""
 BATCH_NS: Final = 20
 MOST: Final = 16
 """Number of series or CPUs of a quantity, those with the highest maxima, that are searched for
@@ -70,7 +70,7 @@ class Told:
 @dataclass(frozen=True)
 class About:
     """What is known of the system and of a step: the environment, the facts, the load, and the
-    interrupts of each CPU in a second."""
+    interrupts of each CPU per second."""
 
     environment: Mapping[str, Any]
     facts: Mapping[str, Any]
@@ -78,7 +78,7 @@ class About:
     interrupts: Mapping[int, float]
 
     def suspects(self, comb: stats.Comb) -> list[str]:
-        """What comes at the rate of a rhythm."""
+        """The known activities that have the rate of a rhythm, in words."""
         known = []
         if disturb := self.load.get("disturb"):
             known.append((f"the injection ({disturb})", 1e9 / parse_duration(_parts(disturb)[2])))
@@ -227,7 +227,7 @@ def _parts(disturb: str) -> tuple[str, str, str]:
 
 
 def _interrupts(watched: Collection[Ambience]) -> dict[int, float]:
-    """Interrupts of each CPU in a second."""
+    """CPU -> its interrupts per second."""
     records = list(watched)
     span_ns = records[-1].time_ns - records[0].time_ns if records else 0
     total: dict[int, int] = {}
@@ -279,7 +279,7 @@ def _first(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         at = max(ratios, key=lambda at: ratios[at][0])
         ratio, median = ratios[at]
         one = quantity.series[at]
-        if median < (one["stamp_ns"] or 0):  # a ratio to what is hardly resolved says nothing
+        if median < (one["stamp_ns"] or 0):  # a ratio to an unresolved value means nothing
             text = (
                 f"the first sample, taken with cold caches, is {_ns(one['first'])}. The median of "
                 f"the rest, {_ns(median)}, is less than the cost of a time stamp"
@@ -298,7 +298,7 @@ def _median_of_rest(figures: Figures, first: int | None) -> int | None:
     counts = figures.counts
     if first is None or counts.count < 2:
         return None
-    rank = counts.count // 2  # of n - 1 samples the ceil((n - 1) / 2)-th
+    rank = counts.count // 2  # the ceil((n - 1) / 2)-th of n - 1 samples
     place = int(np.searchsorted(counts.values, first))
     cumulative = counts.cumulative - (np.arange(len(counts.values)) >= place)
     return int(counts.values[int(np.searchsorted(cumulative, rank))])
@@ -372,10 +372,10 @@ def _on_grid(
 
 
 def _placed(quantity: Quantity, at: int, seamless: bool) -> tuple[np.ndarray, ...]:
-    """When the samples of a series without a time grid were taken, what they took more than the
-    median, where in their test loops they stand (0 to 1), and by how much their time is wrong if
-    the pace is wrong by its error; without the first of each loop, which are cold in the rhythm of
-    the loops."""
+    """Four arrays on the samples of a series without a time grid: when they were taken, their
+    excess over the median, their place in their test loop (0 to 1), and the error of their time if
+    the pace is wrong by its error; all but the place in ns. The first sample of each loop is left
+    out: it is cold, and so would show the rhythm of the loops."""
     figures = quantity.figures[at]
     lead = figures.lead
     assert lead is not None
@@ -451,7 +451,7 @@ def _hidden(quantity: Quantity, members: Sequence[int]) -> bool:
 
 
 def _disturber(quantity: Quantity) -> Document:
-    """The second line of a quantity for the results."""
+    """The second line of a quantity, for the results model."""
     line, members = quantity.lines[0]
     comb, interval_ns = line.comb, quantity.series[members[0]]["interval_ns"]
     return {

@@ -58,15 +58,15 @@ def published(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str,
 
 
 def _altered(step: Mapping[str, Any]) -> bool:
-    """Whether an injection or the kernel's trace changed its figures."""
+    """Whether an injection or the kernel's trace changed the figures of a step."""
     return bool(step["load"].get("disturb")) or "explain_ns" in step["load"]
 
 
 def places(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The places of a step's maxima among the published ones of the same quantity.
 
-    Compared with rows of the same series, context and label or method, measured under load if the
-    step was, and idle if it was. A published maximum known only by a lower bound
+    They are compared with rows of the same series, context and label or method: those under load if
+    the step had a load, else the idle ones. A published maximum known only by a lower bound
     (``max_bound``) counts if that bound is already larger. Series without real-time priority or
     with unanswered events have no place. Among series that differ only in their
     CPU, the one with the highest maximum has a place.
@@ -124,7 +124,7 @@ def place_text(place: Mapping[str, Any], run: Mapping[str, Any]) -> str:
 def _rows(step: Mapping[str, Any], one: Series) -> list[reference.Row]:
     """The published rows of the measurement and series."""
     if is_response(one["name"], one["unit"]):
-        # Seen from outside or by itself: the studies measured the same.
+        # The studies measured the same, from outside or on the system itself.
         return [row for row in reference.rows() if row.series == one["name"]]
     known = (step["measurement"], one["name"])
     return [row for row in reference.rows() if (row.measurement, row.series) == known]

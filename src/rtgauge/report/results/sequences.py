@@ -23,7 +23,7 @@ MOST: Final = 40
 
 @dataclass(frozen=True)
 class Event:
-    """An event in its lane: when, from the first one on, and what."""
+    """An event in its lane: the time since the first event, and what happened."""
 
     lane: int
     time: str
@@ -32,7 +32,8 @@ class Event:
 
 @dataclass(frozen=True)
 class Sequenced:
-    """The events of one rule, in their order, and the threads in that of their first event."""
+    """The events of one rule, in their order, and its threads in the order of their first
+    events."""
 
     rule: str
     result: str

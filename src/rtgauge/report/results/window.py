@@ -30,9 +30,9 @@ LOOP: Final = 600
 
 @dataclass(frozen=True)
 class Window:
-    """Samples that follow each other: index, due time (with its dither) and value; ``at`` is the
-    place among them of the one that they are about. ``loop``: they are of one test loop of a series
-    without a grid, and ``due_ns`` is about when each was taken."""
+    """Consecutive samples: index, due time (with its dither) and value. ``at`` is the position of
+    the sample that they are shown for. ``loop``: they belong to one test loop of a series without a
+    grid, and ``due_ns`` is the approximate time at which each was taken."""
 
     index: Int64
     due_ns: Int64
@@ -42,7 +42,7 @@ class Window:
 
 
 Part = tuple[Int64, Int64, Int64]
-"""Index, due time and value of samples that follow each other."""
+"""Index, due time (ns) and value of consecutive samples."""
 
 
 def part_of(chunk: Chunk, start: int, stop: int) -> Part:
@@ -69,12 +69,14 @@ class Peak:
         self._ends: dict[int, tuple[Part, Part]] = {}
         self._first: Part | None = None
         self._best: tuple[int, int] | None = None
-        """The largest value, and minus the number of its chunk: the earlier of equals counts."""
+        """The largest value and the negated number of its chunk: the earliest of equal values
+        counts."""
         self._middle: tuple[Part, int, int] | None = None
-        """The samples of that chunk, the place among them, and how many of the chunk follow."""
+        """The samples of that chunk around it, its position among them, and how many follow in the
+        chunk."""
 
     def expect(self, number: int) -> None:
-        """A chunk was handed out that will be added."""
+        """Announce a chunk that will be added."""
         with self._lock:
             self._expected.add(number)
 
@@ -107,7 +109,8 @@ class Peak:
         return int(due_ns[at])
 
     def around(self, scale: int) -> Window | None:
-        """The samples around the largest one, ``reach`` on either side where there are so many."""
+        """The samples around the largest one, up to ``reach`` on each side; None without samples.
+        ``scale``: multiplies the values."""
         if self._middle is None or self._best is None:
             return None
         middle, at, following = self._middle

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets of runs side by side: the comparison document that ``rtgauge compare`` and reports share.
 
-A set is one run, or several of one kind: those of a target in a study, those of a label. Compared
-is what was measured in the same way: the same quantity in the same context, under the same load,
-with the same interval, priority and method, on clocks of the same kind. Other quantities are listed
-with the difference. Figures of several CPUs and runs of a set are combined, next to those of each
-run. Nothing is ranked, and no significance is claimed.
+A set is one run, or several of one kind: those of a target in a study, those of a label. A
+comparison covers what was measured in the same way: the same quantity in the same context, under
+the same load, with the same interval, priority and method, on clocks of the same kind. Other
+quantities are listed with the difference. Figures of several CPUs and runs of a set are combined,
+next to those of each run. Nothing is ranked, and no significance is claimed.
 docs/formats/results.md explains the document.
 """
 
@@ -70,7 +70,7 @@ the quantity names."""
 TAIL_MAX: Final = 99.9
 
 _DISTURBING: Final = ("steal-time", "smi", "frequency-change")
-# Options for length and place, or that the series itself has.
+# Options for length and placement, and those that the series itself records.
 _NO_METHOD: Final = (*LENGTHS, "cpu", "context", "priority", "stop-above")
 # Parts of the environment that differ between any two runs.
 _VOLATILE: Final = ("settings", "host", "privileges", "findings")
@@ -83,7 +83,7 @@ _PASSING: Final = (
     "uptime s",
     "load average",
 )
-# What says once more that the fact before it differs: names, or their beginnings.
+# Fact -> facts that only repeat its difference: names, or prefixes ending in "-".
 _REPEATING: Final = (
     (
         "kernel",
@@ -123,14 +123,14 @@ class Claims:
 
 @dataclass(frozen=True)
 class Compared:
-    """The document, and of each row of its quantities the table of values behind it."""
+    """The document, and the table of values behind each row of its quantities."""
 
     document: Document
     tables: tuple[tuple[Counts, ...], ...]
 
 
 def letter(at: int) -> str:
-    """What a set is called in short: A, B, …, Z, A2, …"""
+    """The short name of the set at a place: A, B, …, Z, A2, …"""
     return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at % 26] + (str(at // 26 + 1) if at >= 26 else "")
 
 
@@ -174,8 +174,9 @@ def _kernel(run: Run) -> tuple[str, str]:
 
 
 def refusal(runs: Sequence[Run], sets: Sequence[RunSet]) -> UsageError | None:
-    """Why these sets must not be compared, if so: kernels, by what the emulated lab measured in
-    real time, where the host decides how late anything is."""
+    """Why these sets must not be compared; None if they may be. Different kernels must not be
+    compared if the emulated lab measured one of them in real time, where the load of the host
+    determines latencies."""
     kernels = [{_kernel(runs[place]) for place in one.places} for one in sets]
     if all(one == kernels[0] for one in kernels):
         return None
@@ -226,8 +227,8 @@ def _steps(run: Run) -> dict[int, Mapping[str, Any]]:
 
 
 def _common(runs: Sequence[Run], places: Iterable[int]) -> dict[str, set[str]]:
-    """Measurement -> the options that every step of it names: of other ones an older agent did not
-    know."""
+    """Measurement -> the options that all of its steps name. An older agent did not know the
+    others."""
     found: dict[str, set[str]] = {}
     for place in places:
         for step in _steps(runs[place]).values():
@@ -242,7 +243,7 @@ _CLOCKS: Final = {"": "time", "plain": "time of the host", "counted": "instructi
 
 
 def _method(run: Run, step: Mapping[str, Any], one: Mapping[str, Any], known: set[str]) -> Method:
-    """How a series was measured, as far as another way would give another quantity."""
+    """How a series was measured. Another value of any of these facts makes another quantity."""
     labels = sorted(one["labels"].items())
     told = set(one["labels"]) | set(_NO_METHOD)
     facts = [(str(name), str(value)) for name, value in labels]
@@ -284,7 +285,7 @@ def _grouped(runs: Sequence[Run], sets: Sequence[RunSet]) -> Grouped:
 
 
 def compare(analysis: Analysis, sets: Sequence[RunSet], claims: Claims = Claims()) -> Compared:
-    """The sets side by side, the first one being what the others are compared with.
+    """The sets side by side. The others are compared with the first one.
 
     Raises UsageError where that would mislead (``refusal``), with fewer than two sets, or without
     the primary quantity that ``claims`` name.
@@ -345,7 +346,8 @@ def quantities(analysis: Analysis, chosen: RunSet) -> list[Document]:
 
 
 def changed(runs: Sequence[Run], before: RunSet, after: RunSet) -> list[Document]:
-    """In what the environments of two sets of runs differ, the kernel first; both texts."""
+    """The differences of the environments of two sets of runs, the kernel first, with both
+    texts."""
     return _differences(runs, [before, after])
 
 
@@ -372,8 +374,8 @@ def _describe(base: _Base) -> Document:
 
 
 def _tail(tables: Sequence[Counts]) -> str | None:
-    """The percentile that stands for the tail: the highest up to 99.9 that the samples of every run
-    carry, because a verdict is about runs. None without a percentile above the median."""
+    """The percentile that stands for the tail: the highest up to 99.9 for which every run has
+    enough samples, because a verdict is about runs. None without a percentile above the median."""
     carried = [set(stats.percentile_names(table.count)) for table in tables]
     names = {name for name in set.intersection(*carried) if 50 < float(name) <= TAIL_MAX}
     return max(names, key=float, default=None)
@@ -436,8 +438,8 @@ def _counts(analysis: Analysis, members: Sequence[_Member]) -> Counts:
 
 
 def _figures(analysis: Analysis, members: Sequence[_Member], tail: str | None) -> dict[str, Any]:
-    """The figures of series together. Percentiles are those of the samples kept, and of the events
-    without an answer; the extremes know of the lost ones too."""
+    """The figures of several series together. Percentiles cover the samples that were kept and the
+    events without an answer. The max also covers lost samples."""
     series = [analysis.model["runs"][run]["series"][at] for run, at in members]
     places = [(run, analysis.places[run][at]) for run, at in members]
     shares = gather.percentiles([analysis.figures[run][place] for run, place in places])
@@ -540,7 +542,7 @@ def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:
 
 
 def _apart(base: _Base, single: Sequence[tuple[Method, int]]) -> list[Document]:
-    """Series of one quantity that two sets have measured in other ways."""
+    """Series of one quantity that two sets measured in different ways."""
     found = []
     for at, (method, number) in enumerate(single):
         for other, whose in single[at + 1 :]:
@@ -599,7 +601,7 @@ def _nowhere(runs: Sequence[Run], sets: Sequence[RunSet], grouped: Grouped) -> l
 
 
 def _why(run: Run, base: _Base) -> str:
-    """Why a run has nothing of a quantity."""
+    """Why a run has no series of a quantity; empty if that is unknown."""
     for step in _steps(run).values():
         if step["measurement"] != base.measurement or _load(step) != base.load:
             continue
@@ -667,7 +669,7 @@ def _facts(run: Run) -> dict[str, str]:
 
 
 def _differences(runs: Sequence[Run], sets: Sequence[RunSet]) -> list[Document]:
-    """In what the environments of the sets differ, the kernel first; a text for each set."""
+    """The differences of the environments of the sets, the kernel first; a text for each set."""
     facts = [[_facts(runs[place]) for place in one.places] for one in sets]
     names = dict.fromkeys(name for one in facts for each in one for name in each)
     found: list[Document] = []
@@ -688,8 +690,8 @@ def _repeats(name: str, others: Sequence[str]) -> bool:
 
 
 def _nearly(name: str, texts: Sequence[Sequence[str]]) -> bool:
-    """Whether sizes in bytes are the same but for a hundredth: kernels of one machine leave
-    themselves more or less of its memory."""
+    """Whether sizes in bytes differ by at most 1 %: different kernels on one machine reserve
+    different amounts of its memory."""
     values = [text for one in texts for text in one]
     if not name.endswith(" bytes") or not all(text.isdecimal() for text in values):
         return False
@@ -755,19 +757,19 @@ def where(quantity: Mapping[str, Any]) -> str:
     """What a quantity is, and under which load: ``timer: latency (µs), load sched``."""
     unit = numbers.unit_name(quantity["unit"])
     name = quantity["measurement"]
-    if quantity["name"]:  # else it is all that the measurement would have given
+    if quantity["name"]:  # without a name, the entry is about the whole measurement
         name += f": {quantity['name']}" + (f" ({unit})" if unit else "")
     return f"{name}, {load_text(quantity['load'])}"
 
 
 def row_name(quantity: Mapping[str, Any]) -> str:
-    """What tells a quantity from the others under its load: its context, and how it was measured
-    where that is not one way alone."""
+    """What distinguishes a quantity from the others under its load: its context, and how it was
+    measured if there were several ways."""
     return ", ".join([*filter(None, [quantity["context"]]), *quantity["told"]]) or quantity["name"]
 
 
 def method_text(quantity: Mapping[str, Any]) -> str:
-    """How a quantity was measured, in one line; what its row is called by is left out."""
+    """How a quantity was measured, in one line, without what the name of its row already says."""
     words = []
     for name, value in quantity["method"].items():
         if value in quantity["told"]:
@@ -782,7 +784,7 @@ def method_text(quantity: Mapping[str, Any]) -> str:
 
 
 def set_facts(one: Mapping[str, Any]) -> str:
-    """A set in a line: its kernels, runs and boots, and what is to be known of it."""
+    """A set in a line: its kernels, runs and boots, emulation, and states other than complete."""
     words = [
         " / ".join(one["kernels"]) + ", " + " / ".join(one["realtime"]),
         f"{_plural(len(one['runs']), 'run')}, {_plural(one['boots'], 'boot')}",

@@ -41,16 +41,16 @@ Document = dict[str, Any]
 
 LEVEL: Final = 0.05
 WITHIN: Final = 0.10
-"""Ratios up to this far from 1 are called equivalent where the whole interval is so close."""
+"""The margin: a ratio is equivalent if its whole interval is within this distance of 1."""
 
 STATISTICS: Final = ("tail", "50", "max", "rate")
 """What is judged of a quantity; ``rate``: the share of samples over the budget."""
 COUNTED: Final = 10
-"""Samples over the budget that each run must have for a claim of equal rates: fewer give a few
-values only, which agree by chance."""
+"""Samples over the budget that each run must have for a claim of equal rates: fewer allow only
+a few distinct values, which may agree by chance."""
 LENGTH: Final = 1.05
-"""Runs whose numbers of samples differ by more than this factor have no comparable maxima: that of
-more samples is larger. Nor have they comparable shares of samples over a budget."""
+"""Runs whose numbers of samples differ by more than this factor are not compared by their maxima,
+because more samples give a larger one, or by their shares of samples over a budget."""
 CONTEXTS: Final = ("user", "kernel", "workqueue", "threaded", "softirq", "irq")
 
 
@@ -63,11 +63,11 @@ class _Evidence:
     matched: bool
     dropped: bool = False
     """Whether a run has no figure, because of events without an answer. The others are then a
-    choice of the better ones, and prove nothing."""
+    selection of the better runs, and prove nothing."""
     copies: tuple[int, int] = (0, 0)
-    """Runs of either set that repeat another one, and do not count."""
+    """The number of runs of each set that repeat another run, and so do not count."""
     coarse: bool = False
-    """Whether the figures are too few counts to show that two sets are equivalent."""
+    """Whether the counts behind the figures are too small to show that two sets are equivalent."""
     uneven: bool = False
     """Whether the figure depends on the lengths of the runs, which differ."""
 
@@ -85,7 +85,8 @@ class _Evidence:
         return [math.exp(b - a) for a, b in zip(self.first, self.second, strict=True)]
 
     def needed(self, family: int) -> int:
-        """The number of blocks, or of runs of each set, that can decide at all."""
+        """The minimum number of blocks, or of runs of each set, for a decision. ``family``: number
+        of comparisons that share the level."""
         if self.matched:
             return stats.blocks_needed(family, LEVEL)
         number = 1
@@ -106,7 +107,7 @@ def rank(quantity: Mapping[str, Any]) -> tuple[bool, bool, bool, int]:
 def outranked(
     quantity: Mapping[str, Any], absent: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Those of the quantities that a set lacks which come before one that all sets have."""
+    """The quantities that a set lacks and that rank before ``quantity``, which all sets have."""
 
     def order(one: Mapping[str, Any]) -> tuple[bool, bool]:
         return one["load"]["name"] == "idle", one["unit"] != "ns"
@@ -120,14 +121,15 @@ def decisive(quantities: Sequence[Mapping[str, Any]]) -> int | None:
 
 
 def main_statistic(quantity: Mapping[str, Any]) -> str:
-    """What stands for a quantity unless another statistic is named."""
+    """The statistic to judge unless another one is named: the tail, or the median without a
+    tail."""
     return "50" if quantity["tail"] is None else "tail"
 
 
 def named(quantities: Sequence[Mapping[str, Any]], words: str) -> tuple[int, str]:
     """The quantity and the statistic that words such as ``timer irq max`` mean: parts of a
     measurement, a series, a context, a load, what tells quantities apart, and a statistic (median,
-    a percentile or ``tail``, max, rate). Raises UsageError if that is not one."""
+    a percentile or ``tail``, max, rate). Raises UsageError unless exactly one matches."""
     wanted = set(words.lower().replace("%", " ").replace(",", " ").replace(":", " ").split())
     found = []
     for at, quantity in enumerate(quantities):
@@ -249,8 +251,8 @@ class Uneven:
 
 
 def uneven(name: str, *rows: Mapping[str, Any]) -> Uneven | None:
-    """How the numbers of samples of the complete runs of these rows differ, if that is too much for
-    a statistic; else None."""
+    """How the numbers of samples of the complete runs of these rows differ, if they differ too much
+    for the statistic ``name``; else None."""
     runs = [one for row in rows for one in row["runs"] if one["complete"]]
     counts = [one["count"] for one in runs]
     if name not in ("max", "rate") or _even(counts):
@@ -259,8 +261,8 @@ def uneven(name: str, *rows: Mapping[str, Any]) -> Uneven | None:
 
 
 def unknown(name: str, *rows: Mapping[str, Any]) -> int:
-    """The number of complete runs of these rows whose figure has no logarithm: it is unknown,
-    because events were lost or had no answer, or not above 0."""
+    """The number of complete runs of these rows whose figure has no logarithm: it is not above 0,
+    or is unknown because events were lost or had no answer."""
     runs = [one for row in rows for one in row["runs"] if one["complete"]]
     return sum(_value(one, name) is None for one in runs)
 
@@ -270,8 +272,8 @@ def _even(counts: Sequence[int]) -> bool:
 
 
 def _value(run: Mapping[str, Any], name: str) -> float | None:
-    """The logarithm of a run's figure; None without one. A rate has half a sample more over the
-    budget, so that a run without one has a value."""
+    """The logarithm of a run's figure; None without one. For a rate, half a sample is added
+    to those over the budget, so that a run without any has a value."""
     if name == "rate":
         return math.log((run["over"] + 0.5) / run["count"])
     value = run["figures"][name]

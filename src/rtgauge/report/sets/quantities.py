@@ -78,14 +78,14 @@ def run_name(run: Document, number: int) -> str:
 
 
 def command(run: Document, step: Document, labels: Mapping[str, str]) -> str:
-    """The command line that carries out one row of a step. For an option with several values it has
-    the one that the row's labels name. Empty for a run made of a file."""
+    """The command line that carries out one row of a step. For an option with several values it
+    contains the one that the row's labels name. Empty for a run made of a file."""
     if made_of_a_file(run):
         return ""
     words = ["rtgauge", "run", str(step["measurement"])]
     asked = dict(step.get("asked") or {})
     options = {**step["parameters"], **asked}
-    # A label may be less than the option: the kind of a line.
+    # A label may hold only part of an option, such as the kind of a line.
     asked.update(
         {
             key: value
@@ -103,8 +103,8 @@ def command(run: Document, step: Document, labels: Mapping[str, str]) -> str:
 
 
 def within(model: Document, number: int) -> list[Table]:
-    """The quantities of a run with several rows; in an evaluation those of several steps (the
-    tables of a step have the rows of that step)."""
+    """The quantities of a run that have several rows. In an evaluation, only those of several
+    steps: the tables of each step show its own rows."""
     whole = bool(chapters(model["runs"][number]))
     return [
         _table(model, key, members)
@@ -212,7 +212,7 @@ def _table(
         facts = {"run": run_name(model["runs"][number], number)}
         facts["context"] = f"{context} context" if context else ""
         facts |= {f"label {name}": value for name, value in labels}
-        # An option that a label names, or whose value is the context, says the same once more.
+        # An option that a label names, or whose value is the context, would only repeat it.
         facts |= {
             f"option {name}": f"{name} {value}"
             for name, value in step["parameters"].items()

@@ -2,9 +2,9 @@
 """Since when a label is worse, or better: changes over its runs, in the order of time.
 
 Each quantity that was measured alike in all runs gives a tail percentile, a median and a maximum
-for each run. Where these values change (``rtgauge.stats.changes``), the document has the run at
-which it began, the size with its interval, and what else changed there. One quantity is primary:
-its tail has a false alarm in one series of a hundred, all others together have the same.
+for each run. For each change of these values (``rtgauge.stats.changes``), the document has the run
+at which it began, its size with an interval, and what else changed there. The tail of the primary
+quantity has a false alarm in one of a hundred series. So have all other figures together.
 docs/reference/trend.md explains the document.
 """
 
@@ -31,7 +31,7 @@ __all__ = ["LEVEL", "Trended", "schema", "trend", "validate"]
 LEVEL: Final = 0.01
 SERIAL: Final = 0.01
 SIDE: Final = 50
-"""Number of runs on either side of a change from which its size is estimated, those next to it."""
+"""Maximum number of runs next to a change, on either side, from which its size is estimated."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _main(quantity: Mapping[str, Any]) -> str:
 
 
 def _why_few(quantity: Document, found: Sequence[Document], few: int) -> str:
-    """What to do about too few runs: measure alike, where runs of one label did not."""
+    """What to do about too few runs: use one method if the runs of the label differ in it."""
     same = ("measurement", "name", "context", "load")
     for other in found:
         if other is quantity or any(other[key] != quantity[key] for key in same):

@@ -43,7 +43,7 @@ _ORDER: Final = ("helps", "hurts", "not decided", "equivalent", "ignored", "fail
 class _Values:
     """The quantity that decides, and the logarithm of its percentile in each run, by the run's id.
 
-    ``lost``: runs without one, each with the reason."""
+    ``lost``: runs without a value, each with the reason."""
 
     quantity: Document
     of: Mapping[str, float]
@@ -194,9 +194,9 @@ def _factors(
 
 
 def _undecide(factors: Sequence[Document], rows: Sequence[Document], names: Sequence[str]) -> None:
-    """Decide nothing where runs of the design are missing by what they measured: those that are
-    left would be a choice of the better ones. A run that failed is missing by chance if as many
-    failed without the factor. Those that were measured again are not missing."""
+    """Withdraw verdicts if runs of the design may be missing because of what they measured: the
+    others would be a selection of the better runs. Failed runs count as missing by chance if as
+    many failed with the factor as without it. Runs that were measured again are not missing."""
     empty = sum(row["state"] == "complete" and row["value_ns"] is None for row in rows)
     failed = [row["on"] for row in rows if row["state"] == "failed" and not row["again"]]
     for factor in factors:
@@ -248,7 +248,7 @@ def judged(effects: Sequence[Effect | None]) -> list[tuple[str, float | None]]:
 def _interactions(
     record: Mapping[str, Any], rows: Sequence[Document], names: Sequence[str]
 ) -> list[Document]:
-    """The interactions of two factors that are suspected, the surest first."""
+    """The suspected interactions of two factors, the most certain first."""
     varied = [
         place
         for place in range(len(names))
@@ -316,7 +316,7 @@ def _confirmation(rows: Sequence[Document], names: Sequence[str]) -> Document | 
         "interval": [math.exp(found.low), math.exp(found.high)] if known else None,
         "p": found.p,
     }
-    if lost:  # the pairs that are left may be a choice of the better ones
+    if lost:  # the other pairs may be a selection of the better ones
         return document
     if known and -margin <= found.low <= found.high <= margin:
         document["verdict"] = "equivalent"

@@ -138,7 +138,7 @@ class SshTarget:
             if not why:
                 self._folder = folder
                 for reason in refused:
-                    say(f"{self.name}: {reason}; the agent is in {base}")
+                    say(f"{self.name}: {reason}. The agent is in {base}")
                 self._record(path, program)
                 return
             refused.append(f"{base}: {why}")
