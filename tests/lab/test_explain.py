@@ -210,7 +210,8 @@ def test_a_lock_of_the_kernel_is_blamed_with_its_owner_and_remedy(
     rtgauge: Run, tmp_path: Path
 ) -> None:
     """The random offset of the kernel's stack takes a lock in each system call, and on PREEMPT_RT
-    a load that was preempted there holds it."""
+    a load that was preempted there holds it. Without the offset the worst latency is half of it: in
+    22 boots it was 18.8 to 20.4 µs, and 7.0 to 7.4 µs without."""
     store = ("--store", str(tmp_path / "store"))
     words = ("timer", "--context", "user", "--samples", "600", "--load", "sched")
     run = rtgauge("run", *words, "--target", "lab:arm64-rt-6.1", "--json", *store)
@@ -231,9 +232,62 @@ def test_a_lock_of_the_kernel_is_blamed_with_its_owner_and_remedy(
     assert sum(one["length_ns"] for one in held) > cause["latency_ns"] / 4
     sums = _sums(cause)
     assert max(sums, key=lambda one: sums[one]) == "lock"
-    assert "randomize_kstack_offset=off" in cause["remedies"][0]["command"]
+    (remedy, *_) = cause["remedies"]
+    argument = remedy["command"].partition(" --try ")[2]
+    assert argument == "randomize_kstack_offset=off"
+    better = rtgauge("run", *words, "--target", f"lab:arm64-rt-6.1,{argument}", "--json", *store)
+    assert better.code == 0, better.err
+    (worst,) = (
+        one["max"] for one in better.json()["runs"][0]["series"] if one["name"] == "latency"
+    )
+    assert worst <= cause["latency_ns"] / 2
     events = json.loads(file.read_text())["traceEvents"]
     assert sum(one["ph"] == "X" for one in events) == len(cause["segments"])
+
+
+RESPONSE = """
+[[step]]
+measurement = "response"
+line = "loopback:9030000.pl061:0:1"
+samples = 60
+load = "sched"
+
+[[step]]
+measurement = "response"
+line = "loopback:9030000.pl061:0:1"
+context = "irq"
+samples = 60
+load = "sched"
+"""
+
+
+@pytest.mark.parametrize("board", ["arm64-rt-6.1", "arm64-stock-6.12"])
+def test_a_response_is_explained_from_the_edge_to_the_stamp(
+    rtgauge: Run, tmp_path: Path, board: str
+) -> None:
+    """Over lines of the board's own GPIO chip, of which one is wired to the other."""
+    plan, store = tmp_path / "response.toml", ("--store", str(tmp_path / "store"))
+    plan.write_text(RESPONSE)
+    run = rtgauge("run", str(plan), "--target", f"lab:{board},lines=0:1", "--json", *store)
+    assert run.code == 0, run.err
+    done = rtgauge("explain", "last", "--worst", "3", "--json", *store)
+    assert done.code == 0, done.err
+    causes = done.json()["causes"]
+    contexts = {one["context"] for one in causes}
+    assert contexts == {"user", "irq"}
+    for cause in causes:
+        total = sum(one["length_ns"] for one in cause["segments"])
+        assert total == cause["latency_ns"], cause
+        assert cause["rest_ns"] == 0
+        kinds = [one["kind"] for one in cause["segments"]]
+        assert "interrupt" in kinds, cause
+        if cause["context"] == "irq":  # the stamp is in the handler
+            assert kinds[-1] == "interrupt", cause
+            assert set(kinds) <= {"interrupt", "interrupts-off", "operation"}
+        else:  # the task drives the line, and is woken by the edge
+            assert kinds[0] == "operation", cause
+            assert kinds[-1] == "return", cause
+            assert kinds.count("switch") >= 1
 
 
 # Measurements whose samples begin with an event, and those of test loops.

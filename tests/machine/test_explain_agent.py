@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from agents import number, read
 from rtgauge.stream import Event, Samples, Trace
 from rtgauge.target.local import find_agent
 
+ROOT = Path(__file__).resolve().parents[2]
 LATE_NS = 200_000_000
 ROOM = 16  # samples of a snapshot
 TRACING = "/sys/kernel/tracing"
@@ -228,3 +230,32 @@ def test_a_user_who_is_not_root_gets_the_remedy() -> None:
     assert "run as root" in str(lost.fields["remedy"])
     assert stream.trailer is not None
     assert stream.trailer.state == "complete"
+
+
+OBJECTS = ("system_tracing.c.o", "run_explain.c.o")
+ALLOCATED, UNWIND = 2, 0x70000001  # flag of sections in memory, type of those for debuggers
+LARGEST = 8 << 10  # bytes that `--explain` may add to an agent
+
+
+def _loaded(path: Path) -> int:
+    """Bytes of an object's code, constants and data. It is 64-bit ELF, little-endian."""
+    data = path.read_bytes()
+    assert data[:6] == b"\x7fELF\x02\x01"
+    (table,) = struct.unpack_from("<Q", data, 0x28)
+    entry, count = struct.unpack_from("<HH", data, 0x3A)
+    total = 0
+    for place in range(table, table + entry * count, entry):
+        kind, flags = struct.unpack_from("<IQ", data, place + 4)
+        (size,) = struct.unpack_from("<Q", data, place + 32)
+        total += size if flags & ALLOCATED and kind != UNWIND else 0
+    return total
+
+
+@pytest.mark.parametrize("processor", ["x86_64", "aarch64"])
+def test_the_parts_for_traces_are_small(processor: str) -> None:
+    folder = ROOT / "build" / "static" / processor / "agent" / "libagent.a.p"
+    if not folder.exists():
+        pytest.skip("the static agents were not built here: run tools/setup.sh --dev")
+    sizes = {name: _loaded(folder / name) for name in OBJECTS}
+    assert all(size > 2000 for size in sizes.values()), sizes
+    assert sum(sizes.values()) <= LARGEST, sizes
