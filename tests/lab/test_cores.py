@@ -36,6 +36,7 @@ from rtgauge.target.lab import LabTarget
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 BOARD: Final = "cobalt"
+OTHER_BOARD: Final = "cobalt-arm64"
 RULE: Final = "stays out-of-band"
 METHODS: Final = ("clock_nanosleep", "nanosleep", "timer", "timerfd")
 LOAD: Final = ("--load", "sched:groups=2:size=64KiB")
@@ -58,8 +59,8 @@ def needs_board() -> None:
 
 
 @contextlib.contextmanager
-def boot(*options: str) -> Iterator[LabTarget]:
-    with contextlib.closing(LabTarget(",".join((BOARD, *options)))) as target:
+def boot(*options: str, board: str = BOARD) -> Iterator[LabTarget]:
+    with contextlib.closing(LabTarget(",".join((board, *options)))) as target:
         yield target
 
 
@@ -106,10 +107,13 @@ def test_two_boots_are_equal_and_stay_on_the_core() -> None:
     assert boots[0] == boots[1]
 
 
-def test_contexts_are_equal_in_two_boots_and_in_order() -> None:
+@pytest.mark.parametrize("board", [BOARD, OTHER_BOARD])
+def test_contexts_are_equal_in_two_boots_and_in_order(board: str) -> None:
+    if board not in own_names():
+        pytest.skip(f"no board lab:{board}: build its kernel, and use rtgauge lab add")
     boots = []
     for _ in range(2):
-        with boot() as target:
+        with boot(board=board) as target:
             records = timer(target, *CONTEXTS, "--core", "cobalt", "--samples", "3000")
         rules = {one.rule: one.result for one in records if isinstance(one, Verdict)}
         assert rules == {RULE: "pass"}
@@ -623,6 +627,36 @@ def test_xeno_test_on_the_core() -> None:
             assert found[RULE] == "pass"
             assert len(found) == tests
             assert set(found.values()) == {"pass"}
+
+
+@pytest.mark.study(123)
+def test_command_xeno_test_on_the_core(tmp_path: Path) -> None:
+    """All its steps: each check is kept, and the three contexts are measured under its load."""
+    words = ["--core", "cobalt", "--for", "60s", "--target", f"lab:{BOARD}"]
+    report = ["--quiet", "-o", str(tmp_path / "report.json")]
+    assert main(["xeno-test", *words, *report, "--store", str(tmp_path / "store")]) == 0
+    (run,) = json.loads((tmp_path / "report.json").read_text())["runs"]
+    assert {one["result"] for one in run["tests"]} <= {"pass", "skipped"}
+    steps = {one["measurement"]: one for one in run["steps"] if one["role"] == "measurement"}
+    assert set(steps) == {"smokey", "clock-warps", "core-switches", "timer"}
+    for name, one in steps.items():
+        assert one["state"] == "complete" or name == "smokey", one
+        assert one["state"] == "skipped" or one["core"] == "cobalt", one
+
+
+def test_comparison_with_preempt_rt(tmp_path: Path) -> None:
+    """The core is not a label, so the latencies of both systems are one quantity."""
+    store = ["--store", str(tmp_path / "store")]
+    timer = ["run", "timer", "--context", "user", "--samples", "500", "--quiet", *store]
+    assert main([*timer, "--core", "cobalt", "--target", f"lab:{BOARD}"]) == 0
+    assert main([*timer, "--method", "clock_nanosleep", "--target", "lab:x86_64-rt"]) == 0
+    output = tmp_path / "comparison.json"
+    assert main(["compare", "1", "2", "--output", str(output), *store]) == 0
+    found = json.loads(output.read_text())
+    assert [one["realtime"] for one in found["sets"]] == [["Xenomai Cobalt"], ["PREEMPT_RT"]]
+    (compared,) = found["quantities"]
+    assert (compared["measurement"], compared["name"]) == ("timer", "latency")
+    assert [(one["set"], one["count"]) for one in compared["rows"]] == [(0, 500), (1, 500)]
 
 
 def test_smokey_is_judged_or_skipped() -> None:
