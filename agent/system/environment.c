@@ -484,6 +484,18 @@ static int link_text(struct collector *c, const char *path)
 	return put_content(c, path, size < 0 ? -errno : size);
 }
 
+/* Xenomai 3.3 crashes when the file is read before the core was started. */
+static bool crashes(struct collector *c, const char *path)
+{
+	static const char state[] = "/sys/module/xenomai/parameters/state";
+	static const char stopped[] = "stopped";
+
+	if (strcmp(path, "/proc/xenomai/clock/coreclk"))
+		return false;
+	return read_file(c, state, c->buffer, FACT_MAX) >= (ssize_t)strlen(stopped) &&
+	       !strncmp(c->buffer, stopped, strlen(stopped));
+}
+
 /* A leaf of the tree: a path of @length characters with its marks. */
 static int leaf(struct collector *c, char *path, size_t length)
 {
@@ -514,6 +526,8 @@ static int leaf(struct collector *c, char *path, size_t length)
 		return exists(c, path);
 	if (how == '>')
 		return link_text(c, path);
+	if (crashes(c, path))
+		return put_null(c, path, -ENOENT);
 	return how ? first_block(c, path) : put_file(c, path);
 }
 

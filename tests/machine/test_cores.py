@@ -230,6 +230,15 @@ def test_refusal_is_one_line_with_remedy(
     assert core.gravity_now.startswith("gravity:"), "nothing was changed"
 
 
+def test_clock_of_stopped_core_is_not_read(tmp_path: Path) -> None:
+    """Xenomai 3.3 would crash, and kill the reader."""
+    core = FakeCore(tmp_path / "core", refusal=errno.EAGAIN, state="stopped")
+    assert core.run([find_agent(), "environment"]).returncode == 0
+    code, _, said = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    assert code == 77
+    assert said.splitlines()[0].endswith("the Cobalt core is stopped")
+
+
 @pytest.mark.parametrize("revision", [1, 16, 17, 21, 4000000000])
 def test_unknown_revision_is_refused(tmp_path: Path, revision: int) -> None:
     core = FakeCore(tmp_path / "core", revision=revision)

@@ -39,6 +39,7 @@ REASON_SIGNAL: Final = 1
 REASON_SYSCALL: Final = 2
 PATIENCE_S: Final = 60.0
 FOLDER: Final = "/proc/xenomai"
+STATE: Final = "/sys/module/xenomai/parameters/state"
 GRAVITY: Final = "clock/coreclk"
 
 _HEAP: Final = 256 * 1024
@@ -170,8 +171,9 @@ class FakeCore:
     ``ahead_ns`` ahead of that of Linux. The reading of that number, ``warp``, is 1 s too early. An
     interrupt cuts the yield of number ``interrupted`` short: it has switched already, so the core
     finds nothing to switch to, and lets the task wait for Linux. The yield of number ``unfair``
-    returns before an earlier one. It has room for ``tasks`` tasks, and may have the ``module``
-    rtgauge and the driver ``bench``."""
+    returns before an earlier one. With the ``state`` "stopped" from the boot on, a
+    process that opens the file of its clock is killed. It has room for ``tasks`` tasks, and may
+    have the ``module`` rtgauge and the driver ``bench``."""
 
     folder: Path
     revision: int = 19
@@ -182,6 +184,7 @@ class FakeCore:
     faults: int = 0
     ahead_ns: int = 0
     warp: int = 0
+    state: str = "enabled"
     interrupted: int = 0
     unfair: int = 0
     gravity: str = "0i 2000k 2000u"
@@ -206,6 +209,7 @@ class FakeCore:
         irq, kernel, user = (word[:-1] for word in self.gravity.split())
         path = self.folder / GRAVITY
         path.parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / "state").write_text(f"{self.state}\n")
         path.write_text(
             f"gravity: irq={irq} kernel={kernel} user={user}\ndevices: timer=lapic\nstatus: on\n"
         )
@@ -375,6 +379,8 @@ class FakeCore:
 
     def _own(self, path: str) -> Path | None:
         """The file in the place of this one; None: that of this kernel."""
+        if path == STATE:
+            return self.folder / "state"
         if path == FOLDER or path.startswith(FOLDER + "/"):
             return self.folder / path[len(FOLDER) + 1 :]
         if self.bench and (found := self.bench.file(path)):
@@ -382,7 +388,10 @@ class FakeCore:
         return self.module.file(path) if self.module else None
 
     def _open_file(self, listener: int, call: Call, path: str, own: Path, flags: int) -> int:
-        if self.module and not path.startswith(FOLDER):
+        if self.state == "stopped" and path == f"{FOLDER}/{GRAVITY}":
+            os.kill(call.tid, signal.SIGKILL)
+            raise Dropped
+        if self.module and not path.startswith(FOLDER) and path != STATE:
             fd = self.module.open(path, call.arguments[flags])
         else:
             fd = os.open(own, call.arguments[flags] & os.O_ACCMODE)
