@@ -632,7 +632,7 @@ def test_xeno_test_on_the_core() -> None:
 @pytest.mark.study(123)
 def test_command_xeno_test_on_the_core(tmp_path: Path) -> None:
     """All its steps: each check is kept, and the three contexts are measured under its load."""
-    words = ["--core", "cobalt", "--for", "60s", "--target", f"lab:{BOARD}"]
+    words = ["--core", "cobalt", "--for", "5s", "--target", f"lab:{BOARD}"]
     report = ["--quiet", "-o", str(tmp_path / "report.json")]
     assert main(["xeno-test", *words, *report, "--store", str(tmp_path / "store")]) == 0
     (run,) = json.loads((tmp_path / "report.json").read_text())["runs"]
