@@ -7,7 +7,7 @@ Of ten executions, six damage files of a run (JSON, records, Parquet) where a bu
 unpacked, and look at that folder as the import does; three damage bytes of a bundle, headers among
 them with true checksums; one damages files and packs them with true sizes, digests and headers.
 What is refused must be refused with one line and leave nothing behind. What is accepted is a run of
-the store; the first of a block and one in ``THOROUGH`` after it are followed to the end: reported
+the store; the first of a block and one in ``--follow`` after it are followed to the end: reported
 in every format, and exported again, which must give the same bytes. Nothing is synced, and folders
 are in memory where that is possible. The first bundle that fails is written to ``--keep``, and the
 exit code is 1.
@@ -48,7 +48,7 @@ from rtgauge.stream import RecordType
 
 SIZE_LIMIT = 1 << 18
 BLOCK = 5000
-THOROUGH = 50
+FOLLOW = 50
 WEIGHTS = (1, 4, 1, 14, 2)  # of the seeds: the first has every record there is
 IN_PLACE = 0.6
 SAMPLES = 8
@@ -240,7 +240,7 @@ def pack_quickly(files: Mapping[str, bytes], manifest: bytes | None = None) -> b
     return b"".join((*parts, bundles.END))
 
 
-def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
+def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = FOLLOW) -> Tally:
     rng = random.Random(f"{seed} {first}")
     pool = seeds(folder)
     tally = Tally()
@@ -264,7 +264,7 @@ def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
                 tally.executions += 1
                 continue
             data = damaged(pool[which], rng, 0.8)
-            thorough = tally.outcomes["accepted"] % THOROUGH == 0
+            thorough = tally.outcomes["accepted"] % one_in == 0
             try:
                 found = outcome(store, folder / "fuzzed", data, thorough)
             except Exception as error:
@@ -277,4 +277,4 @@ def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
 
 
 if __name__ == "__main__":
-    sys.exit(fuzzing.run("bundle", fuzz, 10_000, __file__, BLOCK))
+    sys.exit(fuzzing.run("bundle", fuzz, 10_000, __file__, BLOCK, FOLLOW))

@@ -3,8 +3,9 @@
 
     PYTHONPATH=src python tests/support/fuzz_capture.py --executions 10000000 --jobs 2 --seed 1
 
-What is accepted becomes a run that is reported in every format (PDF for one in ``PDF``); what is
-refused is refused with one line and leaves no run. The capture that fails is written to ``--keep``.
+Each is read, and all records of its run are made. One accepted capture in ``--follow`` is stored
+and reported in every format (PDF for one in ``PDF`` of them). What is refused is refused with one
+line. The capture that fails is written to ``--keep``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import streams
 from fuzzing import Import
 from rtgauge.capture import Wanted, import_capture
 
-BLOCK = 200
+BLOCK = 2000
+FOLLOW = 50
 PDF = 20
 NUMBERS = (
     "0", "1", "-1", "1e-300", "1e300", "1e12", "3e14", "1e-15", "nan", "inf", "1e309", "", "x",
@@ -66,7 +68,7 @@ def made(rng: random.Random, path: Path) -> tuple[bytes, Import]:
     return data, lambda store: import_capture(store, path, wanted).run
 
 
-fuzz = fuzzing.imports("capture", made, PDF)
+fuzz = fuzzing.imports("capture", "rtgauge.capture.run.write_run", made, FOLLOW, PDF)
 
 if __name__ == "__main__":
-    sys.exit(fuzzing.run("capture", fuzz, 10_000, __file__, BLOCK))
+    sys.exit(fuzzing.run("capture", fuzz, 10_000, __file__, BLOCK, FOLLOW))

@@ -3,10 +3,12 @@
 
     PYTHONPATH=src python tests/support/fuzz_plan.py --executions 10000000 --jobs 2 --seed 1
 
-Each plan is described. One that is refused must be refused with one line and a remedy. One that is
-accepted is described as JSON too, and one in ``CARRIED_OUT`` of them is carried out on the fake
-target and shown in the terminal, as Markdown and as JSON (one in ``OTHERS`` of these in the other
-formats, one in ``PDF`` as PDF). The plan that fails is written to ``--keep``.
+Each plan is read, and what it reaches outside rtgauge is found. One that is refused must be refused
+with one line and a remedy. One in ``--follow`` of those that are accepted, and the first that are
+refused for a reason, go through the commands: they are described as text and as JSON, and one in
+``CARRIED_OUT`` of the accepted ones that are small is carried out on the fake target and shown in
+the terminal, as Markdown and as JSON (one in ``OTHERS`` of these in the other formats, one in
+``PDF`` as PDF). The plan that fails is written to ``--keep``.
 """
 
 from __future__ import annotations
@@ -29,11 +31,14 @@ import streams
 from fuzzing import Tally
 from rtgauge import report
 from rtgauge.catalogue import Catalogue
-from rtgauge.plan import Plan, read_plan
+from rtgauge.cli.consent import outside
+from rtgauge.errors import RtgaugeError
+from rtgauge.plan import Plan, plan_targets, read_plan
 from rtgauge.target.fake import CATALOGUE, FAULTS
 
-BLOCK = 200
-CARRIED_OUT = 4
+BLOCK = 2000
+FOLLOW = 20
+CARRIED_OUT = 1
 OTHERS = 5
 PDF = 40
 STEPS = 8
@@ -275,8 +280,25 @@ def _has(plan: Plan) -> list[bool]:
     return [any(one.has(name) for one in entries) for name in ("for", "for", "samples", "samples")]
 
 
-def outcome(path: Path, folder: Path, number: int, rng: random.Random) -> str:
-    """What becomes of a plan; AssertionError when it is not treated as it must be."""
+def read(path: Path, catalogue: Catalogue) -> str:
+    """The bare reader: ``accepted``, or why a plan is refused."""
+    try:
+        plan_targets(path)
+        plan = read_plan(path, catalogue)
+    except RtgaugeError as error:
+        assert error.remedy
+        return re.sub(r"[^ -~]+", "?", fuzzing.plain(error.message.replace(str(path), "PLAN")))[
+            :100
+        ]
+    json.dumps(plan.document())
+    for step in plan.steps:
+        step.arguments()
+        outside(step)
+    return "accepted"
+
+
+def commands(path: Path, folder: Path, number: int, rng: random.Random) -> str:
+    """What the commands do with a plan; AssertionError when it is not treated as it must be."""
     code, _, errors = fuzzing.command("describe", path, "--target", "fake")
     if code == 0:
         return "accepted and carried out" if follow(path, folder, number, rng) else "accepted"
@@ -285,10 +307,11 @@ def outcome(path: Path, folder: Path, number: int, rng: random.Random) -> str:
     return re.sub(r"[^ -~]+", "?", fuzzing.plain(message))[:100]
 
 
-def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
+def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = FOLLOW) -> Tally:
     rng = random.Random(f"{seed} {first}")
     shipped = [tomllib.loads(path.read_text()) for path in sorted(PLANS.glob("*.toml"))]
     tally = Tally()
+    catalogue = Catalogue.from_document(dict(CATALOGUE))
     store, place = folder / "store", folder / "plan"
     environment = {"RTGAUGE_STORE": str(store), "HOME": str(folder)}
     with mock.patch("os.fsync"), mock.patch.dict(os.environ, environment):
@@ -298,7 +321,13 @@ def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
             path = place / "plan.toml"
             path.write_bytes(data)
             try:
-                found = outcome(path, place, number, rng)
+                found = read(path, catalogue)
+                seen = tally.outcomes[found]
+                if seen % one_in == 0 if found == "accepted" else not seen:
+                    own = random.Random(f"{seed} {number}")  # no other plans if more are followed
+                    carried = commands(path, place, seen // one_in, own)
+                    assert carried.startswith("accepted") == (found == "accepted"), carried
+                    tally.thorough += carried == "accepted and carried out"
             except Exception as error:
                 tally.failed, tally.how = data, f"execution {number}: {error!r}"
                 return tally
@@ -307,9 +336,8 @@ def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
                 shutil.rmtree(store / "runs", ignore_errors=True)
             tally.executions += 1
             tally.outcomes[found] += 1
-            tally.thorough += found == "accepted and carried out"
     return tally
 
 
 if __name__ == "__main__":
-    sys.exit(fuzzing.run("plan", fuzz, 10_000, __file__, BLOCK))
+    sys.exit(fuzzing.run("plan", fuzz, 10_000, __file__, BLOCK, FOLLOW))

@@ -3,8 +3,9 @@
 
     PYTHONPATH=src python tests/support/fuzz_printed.py --executions 10000000 --jobs 2 --seed 1
 
-What is accepted becomes a run that is reported in every format (PDF for one in ``PDF``); what is
-refused is refused with one line and leaves no run. The text that fails is written to ``--keep``.
+Each is read, and all records of its run are made. One accepted text in ``--follow`` is stored and
+reported in every format (PDF for one in ``PDF`` of them). What is refused is refused with one line.
+The text that fails is written to ``--keep``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import xenomai
 from fuzzing import Import
 from rtgauge.printed import Told, import_printed
 
-BLOCK = 200
+BLOCK = 2000
+FOLLOW = 50
 PDF = 50
 NUMBERS = (
     "0", "1", "-1", "-0.001", "0.000", "9999999999", "9" * 18, "9" * 40, "2147483.647",
@@ -86,7 +88,7 @@ def made(rng: random.Random, path: Path) -> tuple[bytes, Import]:
     return data, lambda store: import_printed(store, path, told).run
 
 
-fuzz = fuzzing.imports("printed.txt", made, PDF)
+fuzz = fuzzing.imports("printed.txt", "rtgauge.printed.run.write_run", made, FOLLOW, PDF)
 
 if __name__ == "__main__":
-    sys.exit(fuzzing.run("printed", fuzz, 10_000, __file__, BLOCK))
+    sys.exit(fuzzing.run("printed", fuzz, 10_000, __file__, BLOCK, FOLLOW))

@@ -4,9 +4,11 @@
     PYTHONPATH=src python tests/support/fuzz_stream.py --executions 10000000 --jobs 2 --seed 1
 
 Valid streams are damaged (bytes, bits, cuts, swapped records, bodies changed with a true CRC around
-them) and read. Nothing may crash, hang, or grow; one in ``PIECES``, fed in pieces, must give what
-it gives at once; one in ``PAGE`` must read as docs/formats/stream.md's own reader
-(reader_from_page.py) reads it. Interesting streams (that end at a place or for a reason not seen
+them), one in ``VARIED`` only in values that leave it well formed, and read. Nothing may crash,
+hang, or grow; one in ``PIECES``, fed in pieces, must give what it gives at once; one in ``PAGE``
+must read as docs/formats/stream.md's own reader (reader_from_page.py) reads it. A stream that is
+read to its trailer is accepted. One accepted stream in ``--follow`` goes through a store and a
+bundle into every report format. Interesting streams (that end at a place or for a reason not seen
 before in the block) join those that are damaged next. The first stream that fails is written to
 ``--keep``, and the exit code is 1.
 """
@@ -15,14 +17,18 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import sys
 from pathlib import Path
+from unittest import mock
 
+import extremes
 import fuzzing
 import reader_from_page
 import streams
 from fuzzing import Tally
-from rtgauge.errors import StreamError
+from rtgauge import report
+from rtgauge.errors import RtgaugeError, StreamError
 from rtgauge.stream import StreamReader
 
 POOL_LIMIT = 400
@@ -30,6 +36,9 @@ SIZE_LIMIT = 1 << 18
 BLOCK = 50_000
 PIECES = 20
 PAGE = 100
+VARIED = 4
+FOLLOW = 2000
+PDF = 20
 
 
 def seeds() -> list[bytes]:
@@ -55,7 +64,23 @@ def outcome(data: bytes) -> str:
     except StreamError as error:
         return re.sub(r"\d+", "N", error.message)
     end = reader.finish()
-    return re.sub(r"\d+|'[^']*'", "N", end.reason) + f" {min(end.records, 40)}"
+    found = re.sub(r"\d+|'[^']*'", "N", end.reason) + f" {min(end.records, 40)}"
+    return f"accepted: {found}" if end.complete else found
+
+
+def follow(data: bytes, folder: Path, *, with_pdf: bool) -> str:
+    """What becomes of an accepted stream in a store, a bundle and the reports."""
+    place = folder / "followed"
+    place.mkdir()
+    try:
+        with mock.patch("os.fsync"):  # no power cut here
+            formats = [one for one in report.FORMATS if one != ".pdf" or with_pdf]
+            extremes.carried_through(place, data, formats)
+    except RtgaugeError as error:
+        return f"not followed: {fuzzing.plain(error.message.rpartition(': ')[2])}"
+    finally:
+        shutil.rmtree(place)
+    return "followed"
 
 
 def check(data: bytes, rng: random.Random, with_page: bool) -> None:
@@ -67,21 +92,30 @@ def check(data: bytes, rng: random.Random, with_page: bool) -> None:
         assert reader_from_page.read(data) == at_once, "the page's reader reads it otherwise"
 
 
-def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
+def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = FOLLOW) -> Tally:
     rng = random.Random(f"{seed} {first}")
-    pool = seeds()
+    good = seeds()
+    pool = good.copy()
     tally = Tally()
+    accepted = 0
     for number in range(first, first + count):
-        data = streams.damage(rng.choice(pool), rng, pool)[:SIZE_LIMIT]
+        if number % VARIED:
+            data = streams.damage(rng.choice(pool), rng, pool)[:SIZE_LIMIT]
+        else:
+            data = streams.vary(rng.choice(good), rng)
         try:
             found = outcome(data)
             if number % PIECES == 0:
                 check(data, rng, with_page=number % PAGE == 0)
+            if found.startswith("accepted"):
+                if accepted % one_in == 0:
+                    with_pdf = accepted % (one_in * PDF) == 0
+                    tally.thorough += follow(data, folder, with_pdf=with_pdf) == "followed"
+                accepted += 1
         except Exception as error:
             tally.failed, tally.how = data, f"execution {number}: {error!r}"
             return tally
         tally.executions += 1
-        tally.thorough += number % PIECES == 0
         if found not in tally.outcomes:
             pool.append(data)
             if len(pool) > POOL_LIMIT:
@@ -91,4 +125,4 @@ def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
 
 
 if __name__ == "__main__":
-    sys.exit(fuzzing.run("stream", fuzz, 100_000, __file__, BLOCK))
+    sys.exit(fuzzing.run("stream", fuzz, 100_000, __file__, BLOCK, FOLLOW))

@@ -21,9 +21,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 from unittest import mock
 
 import extremes
@@ -56,8 +57,13 @@ class Tally:
             self.failed, self.how = other.failed, other.how
 
 
-Fuzz = Callable[[int, int, int, Path], Tally]
-"""``fuzz(seed, first, count, folder)``: the executions ``first`` to ``first + count`` of a seed."""
+class Fuzz(Protocol):
+    """The executions ``first`` to ``first + count`` of a seed. One accepted input in ``one_in`` is
+    followed into the reports, the first of them always."""
+
+    def __call__(
+        self, seed: int, first: int, count: int, folder: Path, one_in: int = ...
+    ) -> Tally: ...
 
 
 Import = Callable[[Store], str]
@@ -70,49 +76,75 @@ def plain(message: str) -> str:
 
 
 def imports(
-    name: str, make: Callable[[random.Random, Path], tuple[bytes, Import]], pdf: int
+    name: str,
+    writer: str,
+    make: Callable[[random.Random, Path], tuple[bytes, Import]],
+    follow: int,
+    pdf: int,
 ) -> Fuzz:
     """A fuzzer of an import. ``make`` gives the bytes of a file, at the path that it is given, and
-    its import. ``pdf``: one of so many is also reported as PDF."""
+    its import, which stores what it made with the function ``writer``. Each execution reads the
+    file and makes all records of its run. One accepted file in ``follow`` is also stored and
+    reported. ``pdf``: one of so many of these is also reported as PDF."""
 
-    def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
+    def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = follow) -> Tally:
         rng = random.Random(f"{seed} {first}")
         tally = Tally()
         place = folder / "place"
-        with mock.patch("os.fsync"):
+        place.mkdir()
+        with mock.patch("os.fsync"), Store.open(str(place / "store")) as store:
             for number in range(first, first + count):
-                place.mkdir()
                 data, imported = make(rng, place / name)
                 (place / name).write_bytes(data)
                 try:
-                    found = _outcome(place, imported, with_pdf=number % pdf == 0)
+                    with mock.patch(writer, _made):
+                        found = _read(store, imported)
+                    if found == "accepted" and tally.outcomes[found] % one_in == 0:
+                        _follow(store, imported, with_pdf=tally.thorough % pdf == 0)
+                        tally.thorough += 1
                 except Exception as error:
                     tally.failed, tally.how = data, f"execution {number}: {error!r}"
                     return tally
                 finally:
-                    shutil.rmtree(place)
+                    (place / name).unlink()
                 tally.executions += 1
                 tally.outcomes[found] += 1
-                tally.thorough += found == "accepted"
+        shutil.rmtree(place)
         return tally
 
     return fuzz
 
 
-def _outcome(place: Path, imported: Import, *, with_pdf: bool) -> str:
-    with Store.open(str(place / "store")) as store:
-        try:
-            run = imported(store)
-        except RtgaugeError as error:
-            assert error.message.isprintable(), ascii(error.message)
-            assert error.remedy
-            assert not store.runs()
-            return plain(re.sub(r"^the (capture|file) is refused: ", "", error.message))
-        stored = store.get(run)
-        for step in stored.steps:
-            assert step.end.complete, step.end.reason
-        extremes.follow(stored, [one for one in report.FORMATS if one != ".pdf" or with_pdf])
+def _made(
+    store: Store,
+    document: Mapping[str, Any],
+    when: float,
+    streams: Iterable[Iterable[bytes]],
+    *more: object,
+) -> None:
+    """Makes the records of a run, and stores none."""
+    json.dumps(document)
+    for stream in streams:
+        for record in stream:
+            assert record
+
+
+def _read(store: Store, imported: Import) -> str:
+    try:
+        imported(store)
+    except RtgaugeError as error:
+        assert error.message.isprintable(), ascii(error.message)
+        assert error.remedy
+        return plain(re.sub(r"^the (capture|file) is refused: ", "", error.message))
     return "accepted"
+
+
+def _follow(store: Store, imported: Import, *, with_pdf: bool) -> None:
+    stored = store.get(imported(store))
+    for step in stored.steps:
+        assert step.end.complete, step.end.reason
+    extremes.follow(stored, [one for one in report.FORMATS if one != ".pdf" or with_pdf])
+    store.delete(stored.id)
 
 
 def command(*words: object) -> tuple[int, str, str]:
@@ -143,13 +175,14 @@ def check_refusal(code: int, errors: str) -> None:
     assert lines[0].startswith("rtgauge: ") and lines[1].startswith("  "), errors
 
 
-def _parser(name: str, executions: int) -> argparse.ArgumentParser:
+def _parser(name: str, executions: int, follow: int) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=name)
     parser.add_argument("--executions", type=int, default=executions)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--from", type=int, default=0, dest="first", help="begin at this execution")
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
     parser.add_argument("--keep", type=Path, default=Path(f"fuzz-{name}-failure"))
+    parser.add_argument("--follow", type=int, default=follow, help="one accepted input in so many")
     parser.add_argument("--outcomes", type=int, default=0, help="list so many of the outcomes")
     parser.add_argument("--job", help=argparse.SUPPRESS)
     return parser
@@ -166,7 +199,8 @@ def _job(fuzz: Fuzz, arguments: argparse.Namespace, size: int) -> int:
         for block in range(arguments.first // size + number, -(-end // size), arguments.jobs):
             first = max(block * size, arguments.first)
             print(f"block {first}", flush=True)
-            tally = fuzz(arguments.seed, first, min(end, (block + 1) * size) - first, Path(folder))
+            count = min(end, (block + 1) * size) - first
+            tally = fuzz(arguments.seed, first, count, Path(folder), arguments.follow)
             if tally.failed is not None:
                 arguments.keep.write_bytes(tally.failed)
             # not asdict(), which makes another Counter of a Counter
@@ -176,12 +210,13 @@ def _job(fuzz: Fuzz, arguments: argparse.Namespace, size: int) -> int:
     return 0
 
 
-def run(name: str, fuzz: Fuzz, executions: int, program: str, block: int) -> int:
+def run(name: str, fuzz: Fuzz, executions: int, program: str, block: int, follow: int) -> int:
     """The command line of a fuzzer. 1 when an execution failed, or a process died of one.
 
     ``block``: so many executions share a generator of random numbers and what they found.
+    ``follow``: one accepted input in so many is followed into the reports unless others are asked.
     """
-    arguments = _parser(name, executions).parse_args()
+    arguments = _parser(name, executions, follow).parse_args()
     if arguments.job is not None:
         return _job(fuzz, arguments, block)
     began = time.monotonic()

@@ -421,3 +421,53 @@ def damage(data: bytes, rng: random.Random, pool: Sequence[bytes]) -> bytes:
             for number, (kind, sequence, body) in enumerate(records)
         )
     return data
+
+
+@lru_cache(maxsize=4096)
+def leaves(body: bytes) -> tuple[tuple[int, int, int], ...]:
+    """The values of a good body: where each begins and ends, and its major type (0 to 3, and 6 for
+    an array of numbers). A number within the byte that announces it is that byte."""
+    found = []
+    at = 0
+    after_tag = False
+    while at < len(body):
+        major, short = body[at] >> 5, body[at] & 31
+        width = {24: 1, 25: 2, 26: 4, 27: 8}.get(short, 0)
+        argument = int.from_bytes(body[at + 1 : at + 1 + width], "big") if width else short
+        start, at = at, at + 1 + width
+        if major in (0, 1):
+            found.append((start + 1 if width else start, at, major))
+        elif major in (2, 3):
+            if argument:
+                found.append((at, at + argument, 6 if after_tag else major))
+            at += argument
+        after_tag = major == 6
+    return tuple(found)
+
+
+def vary(data: bytes, rng: random.Random) -> bytes:
+    """A good stream with some of its values changed to others of the same type and width, and true
+    CRCs around them: most of these are accepted."""
+    records = list(bodies(data))
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        at = rng.randrange(len(records))
+        kind, sequence, body = records[at]
+        places = leaves(body)
+        if not places:
+            continue
+        start, stop, major = rng.choice(places)
+        if major == 3:
+            place = rng.randrange(start, stop)
+            new = bytes([rng.choice(b"aZ09 ._:/-<&%'\"")])
+        elif major == 6:
+            place = start + rng.randrange((stop - start) // 4) * 4
+            new = rng.choice((0, 1, -1, 2**31 - 1, -(2**31), rng.getrandbits(20))).to_bytes(
+                4, "little", signed=True
+            )
+        elif stop - start == 1 and body[start] >> 5 in (0, 1) and major == body[start] >> 5:
+            place, new = start, bytes([major << 5 | rng.randrange(24)])
+        else:
+            place, new = rng.randrange(start, stop), rng.randbytes(1)
+        changed = body[:place] + new + body[place + len(new) :]
+        records[at] = (kind, sequence, changed)
+    return b"".join(pack(*one) for one in records)

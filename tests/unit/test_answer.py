@@ -186,6 +186,16 @@ def test_a_run_too_short_is_not_proven_and_says_how_long() -> None:
     assert any(action.command == answer.sure_command for action in answer.actions)
 
 
+def test_samples_of_no_time_bound_no_rate() -> None:
+    """As a stream gives them whose trailer counts none of its samples."""
+    step = made.step(0, [latency(67, 1)], budget_ns=150_000, rate_per_hour=1.0)
+    document = built(made.run([step]))
+    document["verdicts"][0]["bound_per_hour"] = None
+    answer = answer_of(document)
+    assert answer.state is State.UNPROVEN
+    assert "longer without an exceedance" in text(answer.sure)
+
+
 def _ambiguous() -> made.FakeStep:
     series = latency(67, 1000, name="response")
     table = stream.Table(0, "answers", (stream.Column("ambiguous", "count"),), ((3,),))

@@ -26,15 +26,15 @@ from streams import Builder
 
 @pytest.mark.slow
 def test_a_short_run_of_the_fuzzer(tmp_path: Path) -> None:
-    tally = fuzz_extremes.fuzz(20, 0, 80, tmp_path)
+    tally = fuzz_extremes.fuzz(20, 0, 120, tmp_path, 1)
     assert not tally.how, tally.how
-    assert tally.executions == 80
-    assert tally.thorough > 60
+    assert tally.executions == 120
+    assert tally.thorough > 50
 
 
 @pytest.mark.slow
 def test_a_short_run_of_the_fuzzer_of_captures(tmp_path: Path) -> None:
-    tally = fuzz_capture.fuzz(20, 0, 60, tmp_path)
+    tally = fuzz_capture.fuzz(20, 0, 60, tmp_path, 1)
     assert not tally.how, tally.how
     assert tally.executions == 60
     assert tally.thorough > 6

@@ -262,7 +262,7 @@ def test_the_fuzzer_writes_every_key_of_the_page() -> None:
 
 @pytest.mark.slow
 def test_a_short_run_of_the_fuzzer(tmp_path: Path) -> None:
-    tally = fuzz_plan.fuzz(20, 0, 300, tmp_path)
+    tally = fuzz_plan.fuzz(20, 0, 300, tmp_path, 8)
     assert not tally.how, tally.how
     assert tally.executions == 300
     assert tally.outcomes["accepted"] + tally.thorough > 30

@@ -429,6 +429,14 @@ def test_other_files_are_not_taken(tmp_path: Path, store: Store) -> None:
         import_printed(store, tmp_path, Told())
 
 
+def test_a_refusal_is_printable_whatever_the_line_contains(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(WHOLE.replace("RTS|", "RTS|\ta\ue000b|", 1))
+    with pytest.raises(UsageError, match=r"is damaged: RTS. a b") as refused:
+        import_printed(store, path, Told())
+    assert str(refused.value).isprintable()
+
+
 def test_what_the_user_says(store: Store, tmp_path: Path) -> None:
     tested = Subject("night", "Panda", "3.4.6", "preempt_rt")
     run = imported(store, tmp_path / "a.txt", WHOLE, Told(tested, name="panda"))
@@ -440,7 +448,7 @@ def test_what_the_user_says(store: Store, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_part_of_the_fuzzing(tmp_path: Path) -> None:
-    tally = fuzz_printed.fuzz(20, 0, 150, tmp_path)
+    tally = fuzz_printed.fuzz(20, 0, 150, tmp_path, 4)
     assert not tally.how, tally.how
     assert tally.thorough > 10
     assert len(tally.outcomes) > 5

@@ -270,10 +270,10 @@ def test_sqlite_does_not_wait_for_the_writer_of_a_fifo(store: Store, suffix: str
 
 @pytest.mark.slow
 def test_a_short_run_of_the_fuzzer_of_the_index(tmp_path: Path) -> None:
-    tally = fuzz_index.fuzz(20, 0, 40, tmp_path)
+    tally = fuzz_index.fuzz(20, 0, 120, tmp_path, 4)
     assert not tally.how, tally.how
-    assert tally.executions == 40
-    assert tally.thorough > 30
+    assert tally.executions == 120
+    assert tally.thorough > 20
 
 
 def test_files_of_others_are_neither_used_nor_to_be_deleted(

@@ -16,9 +16,11 @@ import fuzz_stream
 
 @pytest.mark.slow
 def test_fuzzing(tmp_path: Path) -> None:
-    tally = fuzz_stream.fuzz(20, 0, 4000, tmp_path)
+    tally = fuzz_stream.fuzz(20, 0, 4000, tmp_path, 20)
     assert not tally.how, tally.how
     assert tally.executions == 4000
+    accepted = sum(n for name, n in tally.outcomes.items() if name.startswith("accepted"))
+    assert accepted > 150 and tally.thorough > 3
     assert len(tally.outcomes) > 100  # it reaches many places of the reader
 
 

@@ -36,7 +36,8 @@ class Text:
 
 
 def refuse(why: str, remedy: str = REMEDY) -> NoReturn:
-    raise UsageError(f"the file is refused: {why}", remedy)
+    shown = "".join(one if one.isprintable() else " " for one in why)  # it may quote a line
+    raise UsageError(f"the file is refused: {shown}", remedy)
 
 
 def _read(path: Path, most: int) -> bytes:

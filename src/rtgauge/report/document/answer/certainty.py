@@ -139,7 +139,8 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
         return line(text), ""
     if data.due and not data.real:
         return line(text), verdict["command"]  # the actions begin with the remedy
-    if verdict["needed_s"] is None or exceeds(data, verdict):
+    unbounded = verdict["needed_s"] is None or verdict["bound_per_hour"] is None
+    if unbounded or exceeds(data, verdict):
         return line(f"{text} {capital(verdict['remedy'])}."), verdict["command"]
     rate, needed = step["budget"]["rate_per_hour"], verdict["needed_s"]
     kept = [other for other in same if not exceeds(data, other)]
