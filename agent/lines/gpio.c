@@ -191,7 +191,7 @@ static int gpio_no_chip(const struct line *line, int err, const char *chip, stru
 		return message_set(why, -ENODEV,
 				   line->how.marks ? "use a board that has one" :
 						     "use a board that has one, or another kind "
-						     "of line: net, serial",
+						     "of line: net, serial, parallel",
 				   "this machine has no GPIO chip");
 	return message_set(why, -EINVAL, chips, "there is no GPIO chip '%s' ('%s:%.80s')", chip,
 			   line->kind->name, line->text);

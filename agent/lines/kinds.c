@@ -13,6 +13,7 @@ static const struct line_row {
 	{ &line_gpio, &line_gpio_sysfs },
 	{ &line_loopback, &line_loopback_sysfs },
 	{ &line_net, NULL },
+	{ &line_parallel, NULL },
 	{ &line_serial, &line_serial_modem },
 	{ &line_virtual, NULL },
 	{ NULL, NULL },

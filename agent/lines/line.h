@@ -94,6 +94,7 @@ extern const struct line_kind line_loopback;
 extern const struct line_kind line_gpio_sysfs; /* for kernels without GPIO character devices */
 extern const struct line_kind line_loopback_sysfs;
 extern const struct line_kind line_net;
+extern const struct line_kind line_parallel;
 extern const struct line_kind line_serial;
 extern const struct line_kind line_serial_modem;
 extern const struct line_kind line_virtual;

@@ -407,6 +407,26 @@ static void test_serial_refused(struct tap *tap)
 	close(port.master);
 }
 
+/* The line itself is tested on emulated boards: tests/lab/test_parallel.py. */
+static void test_parallel_refused(struct tap *tap)
+{
+	static const char *const wrong[] = { "parallel:", "parallel:parport0",
+					     "parallel:/dev/parport0:",
+					     "parallel:/dev/parport0:d1" };
+	struct message why;
+	struct line line;
+	bool good = true;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		good &= parse(wrong[i], false, &why) == -EINVAL && why.remedy[0];
+	tap_check(tap, good, "parallel: what names no port is refused");
+	memset(&why, 0, sizeof(why));
+	good = !line_parse(&line, "parallel:/dev/null", (struct line_how){ 0 }, &why);
+	tap_check(tap, good && line_open(&line, &why) == -EINVAL && strstr(why.text, "/dev/null"),
+		  "parallel: a device that is not a port is refused: %s", why.text);
+	line_close(&line);
+}
+
 /* --- GPIO --- */
 
 static void test_line_split(struct tap *tap)
@@ -537,6 +557,7 @@ int main(void)
 	test_net_faults(&tap);
 	test_serial(&tap);
 	test_serial_refused(&tap);
+	test_parallel_refused(&tap);
 	test_line_split(&tap);
 	test_gpio_sysfs(&tap);
 	return tap_end(&tap);

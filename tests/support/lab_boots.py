@@ -24,6 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from lab_modules import modules_of
 from rtgauge.lab.boards import BOARDS, Board, Machine
 from rtgauge.lab.cache import cache_folder, locked
 from rtgauge.lab.kernels import kernel_for
@@ -63,7 +64,8 @@ class Boot:
     """A board (its name after ``lab:``) and what is done there, in this order: names of orders
     and the words of each, the agent's or, where the first is a path, a program's. ``turn`` tells
     boots apart that are else the same. ``programs``: paths in the guest, and the C sources of this
-    checkout that are made for them; ``modules``: the same of kernel modules."""
+    checkout that are made for them; ``modules``: the same of kernel modules. ``debian``: modules of
+    Debian's kernel, put below / with those that they need."""
 
     board: str
     orders: tuple[tuple[str, tuple[str, ...]], ...]
@@ -71,6 +73,7 @@ class Boot:
     turn: int = 1
     programs: tuple[tuple[str, str], ...] = ()
     modules: tuple[tuple[str, str], ...] = ()
+    debian: tuple[str, ...] = ()
 
 
 def pair_orders(
@@ -229,6 +232,9 @@ def _carry_out(boot: Boot) -> Booted:
     with contextlib.closing(LabTarget(boot.board)) as target:
         for path, source in boot.programs:
             target.put(path, _program(source, boot.board))
+        if boot.debian:
+            for name, content in modules_of(_board(boot.board), boot.debian).items():
+                target.put(f"/{name}", content)
         for path, source in boot.modules:
             target.put(path, _module(source, boot.board))
         steps = {}
