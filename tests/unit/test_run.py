@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import os
 import signal
@@ -10,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ import pytest
 import rtgauge.engine.environment
 import rtgauge.engine.run
 import rtgauge.engine.watch
+from rtgauge import report
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.environment import lacking
 from rtgauge.engine.live import LiveStep
@@ -32,6 +35,7 @@ from rtgauge.store import Store
 from rtgauge.store.folder import StreamFile
 from rtgauge.target import open_target
 from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget
+from rtgauge.text import plain
 
 KNOWN = Catalogue.from_document(dict(CATALOGUE))
 
@@ -261,6 +265,19 @@ def test_a_disturbed_step_is_tried_once_more(store: Store) -> None:
     (document,) = model.build([run])["runs"]
     assert document["steps"][0]["first_try"]["reason"] == reason
     model.validate({"format": "rtgauge-results", "version": 2, "runs": [document], "bounds": []})
+
+
+@pytest.mark.parametrize("suffix", ["html", "md"])
+def test_the_report_tells_of_waits_and_second_tries(
+    store: Store, tmp_path: Path, suffix: str
+) -> None:
+    outcome = carry_out(store, "fake:busy=3,disturbed=1")
+    path = tmp_path / f"report.{suffix}"
+    report.write([store.get(outcome.id)], path)
+    words = " ".join(html.unescape(plain(path.read_text("utf-8"))).split())
+    first = "The first failed: a thread of the measurement did not end within a second."
+    assert "clock-cost (step 2): Waited 6 s for another agent." in words
+    assert f"timer (step 1): Second try. {first}" in words
 
 
 def test_a_step_is_not_tried_three_times(store: Store) -> None:

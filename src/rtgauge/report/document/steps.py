@@ -236,6 +236,9 @@ def step_facts(
 
 def _observations(run: Document, step: Document) -> list[Point]:
     observations = []
+    if step["state"] == "complete" and step["reason"]:
+        kind = "note" if step["first_try"] is None else "warn"
+        observations.append(Point(kind, f"{capital(step['reason']).rstrip('.')}."))
     stream = step["stream"]
     if stream is not None:
         if stream["lost_records"]:
@@ -289,9 +292,6 @@ def _observations(run: Document, step: Document) -> list[Point]:
                 "note",
                 "The agent sent histograms only: values other than min and max are rounded up by "
                 "at most 1/128.",
-                f"{capital(step['reason'])}."
-                if step["reason"] and step["state"] == "complete"
-                else "",
             )
         )
     return observations

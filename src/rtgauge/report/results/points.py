@@ -156,6 +156,9 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
     where = _where(run, step)
     if words := ordinary(run, step):
         points.append(Point("fail", f"{where} was {words}."))
+    if step["state"] == "complete" and step["reason"]:
+        kind = "note" if step["first_try"] is None else "warn"
+        points.append(Point(kind, f"{where}: {_sentence(step['reason']).rstrip()}"))
     if disturb := step["load"].get("disturb"):
         text = f"{where}: an injection ({disturb}) disturbed this step"
         points.append(Point("warn", f"{text}. {capital(UNDISTURBED)}."))
