@@ -616,7 +616,7 @@ def test_a_remedy_is_a_command_only_if_a_shell_takes_it(remedy: str, command: bo
     run = made.run([made.step(0, [latency(10)], load="sched")], findings=[found])
     action = answer_of(built(run)).actions[0]
     assert action.command == (remedy if command else "")
-    assert command or remedy[1:] in action.text
+    assert command or remedy[1:] in action.gain
 
 
 @pytest.mark.parametrize(
@@ -1147,9 +1147,9 @@ def test_what_changes_the_system_is_followed_by_a_measurement() -> None:
     first, second = answer_of(document).actions[:2]
     assert first.command == "apt install image-rt" and first.again.startswith("rtgauge run timer")
     assert second.command == server["remedy"] and not second.again
-    assert second.text == (
-        "Fair-server: up to 50 ms. Others run. As root on the target, until its next boot, then "
-        "measure again"
+    assert second.text == "Correct fair-server"
+    assert second.gain == (
+        "up to 50 ms. Others run. As root on the target, until its next boot, then measure again"
     )
     document["target"] = "lab:x86_64-stock"
     document["environment"]["lab"] = {"mode": "counted"}

@@ -253,10 +253,10 @@ _UNTIL_BOOT: Final = re.compile(r"(sysctl -w|echo|for|cpupower|systemctl stop|sw
 def _remedy(data: Data, finding: Model) -> Action:
     """The remedy of a finding, why, and what to measure again after it."""
     command = finding["command"]
-    parts = [f"{capital(finding['check'])}: {finding['found']}"]
     more = (finding["why"], without_command(finding["remedy"]))
-    parts += [capital(text.rstrip(".")) for text in more if text]
-    if not _UNTIL_BOOT.match(command):
-        return Action(". ".join(parts), command)
-    parts.append("As root on the target, until its next boot, then measure again")
-    return Action(". ".join(parts), command, "", repeated_command(data))
+    parts = [finding["found"], *(capital(text.rstrip(".")) for text in more if text)]
+    again = ""
+    if _UNTIL_BOOT.match(command):
+        parts.append("As root on the target, until its next boot, then measure again")
+        again = repeated_command(data)
+    return Action(f"Correct {finding['check']}", command, ". ".join(parts), again)
