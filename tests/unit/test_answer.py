@@ -84,7 +84,7 @@ def test_fit_for_a_budget() -> None:
         == "Fit for the budget of 150 us with fewer than 100 exceedances an hour, while idle"
     )
     assert text(answer.worst) == "Observed maximum 67.0 us (CPU 0, idle, 1 min 40 s into the step)"
-    assert "150 us never exceeded in 200 000 samples" in text(answer.sure)
+    assert "150 us never exceeded in 200 000 wake-ups" in text(answer.sure)
     assert not answer.sure_command
     assert not answer.cycles
 
@@ -93,7 +93,7 @@ def test_not_fit_for_a_budget() -> None:
     answer = budgeted(151, 10_000, None)
     assert (answer.state, answer.tone) == (State.UNFIT, "fail")
     assert plain(answer.title) == "Not fit: the budget of 150 us was exceeded"
-    assert "exceeded once in 10 000 samples" in text(answer.sure)
+    assert "exceeded once in 10 000 wake-ups" in text(answer.sure)
 
 
 def test_only_the_budgets_that_were_exceeded_are_named() -> None:
@@ -177,7 +177,7 @@ def test_a_run_too_short_is_not_proven_and_says_how_long() -> None:
     assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
     assert "never exceeded, but the run is too short" in answer.title
     said = text(answer.sure)
-    assert said.startswith("0 of 60 000 samples above 150 us in 1 min. ")
+    assert said.startswith("0 of 60 000 wake-ups above 150 us in 1 min. ")
     assert "3 h needed to show that exceedances are rarer than 1 an hour" in said
     words = shlex.split(answer.sure_command)
     assert words[:3] == ["rtgauge", "run", "timer"]
@@ -732,13 +732,31 @@ def test_without_real_time_priority_an_exceedance_is_not_certain() -> None:
     assert "certain" not in sure(policy="other", priority=0)
 
 
-@pytest.mark.parametrize("name", ["latency", "response"])
-def test_events_have_answers_not_wake_ups(name: str) -> None:
-    step = made.step(0, [latency(30, name=name)], budget_ns=50_000, load="sched")
-    answer = answer_of(built(made.run([step], findings=[])))
+@pytest.mark.parametrize(
+    ("name", "context", "said"),
+    [
+        ("latency", "user", "wake-ups"),
+        ("latency", "kernel", "wake-ups"),
+        ("latency", "irq", "interrupts"),
+        ("response", "user", "answers"),
+        ("answer", "irq", "answers"),
+    ],
+)
+def test_samples_have_the_name_of_what_they_are(name: str, context: str, said: str) -> None:
+    series = latency(30, name=name, context=context)
+    answer = answer_of(built(made.run([made.step(0, [series], budget_ns=50_000, load="sched")])))
     (longer,) = [one for one in answer.actions if one.text == "Measure longer"]
-    said = {"latency": ("samples", "wake-ups"), "response": ("answers", "answers")}[name]
-    assert said[0] in text(answer.sure) and longer.gain == f"shows or excludes rare late {said[1]}"
+    assert f" {said} above 50 us in " in text(answer.sure)
+    assert longer.gain == f"shows or excludes rare late {said}"
+    shown = answer_of(built(made.run([made.step(0, [series], load="sched")])))
+    assert f"{said} above the maximum" in text(shown.sure)
+
+
+@pytest.mark.parametrize(("interval_ns", "said"), [(1_000_000, "wake-ups"), (0, "samples")])
+def test_an_operation_has_samples(interval_ns: int, said: str) -> None:
+    series = latency(30, interval_ns=interval_ns)
+    (verdict,) = built(made.run([made.step(0, [series], budget_ns=50_000)]))["verdicts"]
+    assert f" {said}" in verdict["evidence"]
 
 
 def test_without_real_time_priority_the_remedy_is_an_action_alone() -> None:

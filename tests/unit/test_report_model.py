@@ -628,7 +628,7 @@ def test_lost_samples_and_missed_events_in_a_verdict() -> None:
     (found,) = only(made.run([made.step(0, [series], budget_ns=150_000)]))["verdicts"]
     # two samples and one of each run are above, 3 are within, and the other 11 are unknown
     evidence = plain(found["evidence"])
-    assert evidence.startswith("150 us exceeded 4 times in 405 samples")
+    assert evidence.startswith("150 us exceeded 4 times in 405 wake-ups")
     assert "11 more of unknown value" in evidence
     response = made.FakeSeries(
         made.info(name="response"), np.array([0, 1, 5, 6]), np.full(4, 9, np.int32), gaps=((1, 3),)

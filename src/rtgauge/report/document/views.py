@@ -43,6 +43,7 @@ from rtgauge.report.results.labels import (
     runs_text,
     steps_text,
     target_name,
+    things_of,
     worst,
 )
 from rtgauge.report.results.model import Analysis, Document
@@ -394,8 +395,8 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                 continue  # in an evaluation only quantities with a due time; the overview has all
             missed = sum(one["missed"] for one in members)
             bound = top["bound"]
-            things = "event" if top["unanswered"] else "sample"
-            things += "" if bound["samples"] == 1 else "s"
+            things = "events" if top["unanswered"] else things_of(top)
+            things = things if bound["samples"] != 1 else things.removesuffix("s")
             more = (
                 f"{numbers.count(bound['samples'])} {things} in "
                 f"{numbers.duration(bound['duration_s'])}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
-from rtgauge.stream.answers import RESPONSE, is_response, waits_for_answers
+from rtgauge.stream.answers import RESPONSE, is_response, things, waits_for_answers
 
 __all__ = [
     "KNOWN",
@@ -52,6 +52,7 @@ __all__ = [
     "steps_text",
     "tail_percentile",
     "target_name",
+    "things_of",
     "variants",
     "waits_for_answers",
     "watched",
@@ -479,6 +480,11 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
             f"{numbers.shown(rest, one['unit']).full}."
         )
     return text
+
+
+def things_of(one: Mapping[str, Any]) -> str:
+    """What the samples of a series are, in the plural."""
+    return things(one["name"], one["unit"], one["context"], one["interval_ns"])
 
 
 def groups(one: Mapping[str, Any]) -> str:

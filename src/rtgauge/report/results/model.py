@@ -39,6 +39,7 @@ from rtgauge.report.results.published import places as published_places
 from rtgauge.report.results.published import published
 from rtgauge.report.results.ratings import notes, points, ratings
 from rtgauge.store import CAUSES, load_failure
+from rtgauge.stream.answers import things
 
 if TYPE_CHECKING:
     from rtgauge.store import StoredRun, StoredSeries, StoredStep
@@ -785,8 +786,9 @@ def _held(
     timed: bool,
 ) -> Held:
     """A series held against the budget, by the corrected distribution if there is one."""
-    limit = budget["budget_ns"]
+    limit, info = budget["budget_ns"], stored.info
     counts = figures.counts if figures.corrected is None else figures.corrected
+    counted = things(info.name, info.unit, info.context, info.interval_ns)
     # A run of lost samples has only a number and a maximum: either all are within the budget, or
     # one exceeds it and the others are unknown.
     over = sum(1 for _, largest in figures.lost_runs if largest > limit)
@@ -808,7 +810,7 @@ def _held(
         counts.count + over + within + late,
         figures.duration_s if timed else None,
         unknown,
-        "samples" if not figures.missed else "periods due" if missing is None else "events",
+        counted if not figures.missed else "periods due" if missing is None else "events",
         episodes,
         stats.effective_of_maximum(counts.count, figures.clustering),
         0 if missing is None else missing.count,

@@ -29,7 +29,7 @@ from rtgauge.report.results.labels import (
     capital,
     peak,
     shell_command,
-    waits_for_answers,
+    things_of,
     without_command,
 )
 from rtgauge.units import format_duration
@@ -138,8 +138,7 @@ def _more_samples(data: Data, longer: str) -> Iterator[Action]:
             yield Action("Take more samples", longer, "the budget can be judged")
         else:
             one = data.top
-            answers = one is not None and waits_for_answers(one["name"], one["unit"])
-            rare = "answers" if answers else "wake-ups"
+            rare = "wake-ups" if one is None else things_of(one)
             rare += " of the emulated board" if "lab" in data.run["environment"] else ""
             yield Action("Measure longer", longer, f"shows or excludes rare late {rare}")
 

@@ -17,7 +17,7 @@ from rtgauge.report.results.labels import (
     peak,
     series_labels,
     step_name,
-    waits_for_answers,
+    things_of,
 )
 from rtgauge.stats import duration_needed_s
 from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
@@ -83,7 +83,7 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     if one is None:
         return (), ""
     same = [other for other in data.best if other["step"] == one["step"]]
-    things = "events" if waits_for_answers(one["name"], one["unit"]) else "samples"
+    things = "events" if one["unanswered"] else things_of(one)
     total = sum(other["count"] + other["unanswered"] for other in same)
     bound = max((other["bound"] for other in same), key=lambda bound: bound["probability"])
     text = f"Measured: {numbers.count(total)} {things} in "
@@ -144,7 +144,7 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
         return line(f"{text} {capital(verdict['remedy'])}."), verdict["command"]
     rate, needed = step["budget"]["rate_per_hour"], verdict["needed_s"]
     kept = [other for other in same if not exceeds(data, other)]
-    things = "answers" if waits_for_answers(one["name"], one["unit"]) else "samples"
+    things = things_of(one)
     total = sum(data.run["series"][other["series"]]["count"] for other in kept)
     text = (
         f"0 of {numbers.count(total)} {things} above "
