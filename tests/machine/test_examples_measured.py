@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from conftest import Result
-from examples import Command, commands
+from examples import ROOT, Command, commands
 
 #: What shortens each command. The last one counts if an option is given twice.
 SHORTER = {"evaluate": ["--for", "100ms", "--samples", "50"], "run": ["--for", "300ms"]}
@@ -46,6 +46,11 @@ HERE = [one for one in MEASURING if not why_not(one)]
 def test_each_reason_is_needed() -> None:
     for part in NOT_HERE:
         assert any(part in f"{one.text} " for one in MEASURING), part
+
+
+def test_the_readme_counts_the_measurements(rtgauge: Callable[..., Result]) -> None:
+    known = rtgauge("describe", "--json").json()["measurements"]
+    assert f"| {len(known)} measurements: " in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.slow
