@@ -706,7 +706,8 @@ class FakeAgent:
             yield 0.0, self._trailer([], 0, "skipped", why, "give --core linux")
             return
         if "skipped" in self._faults or request.measurement.name == "telescope":
-            yield 0.0, self._trailer([], 0, "skipped", "there is no such device here", "add one")
+            reason, remedy = "there is no such device here", "connect the device"
+            yield 0.0, self._trailer([], 0, "skipped", reason, remedy)
             return
         yield from self._measure()
 
