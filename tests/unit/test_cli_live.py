@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import os
 import re
@@ -26,6 +27,7 @@ from rtgauge.plan import endless as plan_endless
 from rtgauge.store import Store
 from rtgauge.stream import Verdict, Work
 from rtgauge.target import open_target
+from rtgauge.target.fake import CATALOGUE
 from rtgauge.text import GAP
 from test_live import event, info, samples
 
@@ -246,6 +248,15 @@ def test_only_a_step_without_an_end_waits_for_ctrl_c(
         catalogue = Catalogue.from_json(target.describe())
     assert plan_endless(planned_step(catalogue, "timer", settings), catalogue) is endless
     assert not plan_endless(planned_step(catalogue, "clock-cost", {}), catalogue)
+
+
+def test_a_measurement_with_a_time_limit_alone_ends_by_itself() -> None:
+    """As mutex-inversion does after its rounds. The limit is off by default."""
+    document = copy.deepcopy(dict(CATALOGUE))
+    (timer,) = [one for one in document["measurements"] if one["name"] == "timer"]
+    timer["options"] = [one for one in timer["options"] if one["name"] != "samples"]
+    catalogue = Catalogue.from_document(document)
+    assert not plan_endless(planned_step(catalogue, "timer", {"for": "0"}), catalogue)
 
 
 def test_no_figure_is_a_negative_zero() -> None:

@@ -104,12 +104,13 @@ def ends_ns(step: PlannedStep, catalogue: Catalogue) -> tuple[int | None, int | 
 
 
 def endless(step: PlannedStep, catalogue: Catalogue) -> bool:
-    """Whether a step measures until it is stopped: it could end, and its options say that it does
-    not."""
+    """Whether a step measures until it is stopped: it takes samples, and its options limit neither
+    their number nor the time. Without the option ``samples``, ``for`` is the limit of a measurement
+    that ends by itself."""
     entry = catalogue.measurement(step.measurement)
     ends = [entry.option(name) for name in ("for", "samples") if entry.has(name)]
     values = [one.number(step.parameters.get(one.name, one.default) or "0") for one in ends]
-    return bool(ends) and not any(values)
+    return entry.has("samples") and not any(values)
 
 
 def expected_ns(step: PlannedStep, catalogue: Catalogue) -> int | None:
