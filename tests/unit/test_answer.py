@@ -137,9 +137,9 @@ def test_the_certainty_names_the_load_of_several_steps() -> None:
     budget = {"budget_ns": 150_000, "rate_per_hour": 100.0}
     assert "idle" not in text(budgeted(67, 200_000, 100.0).sure)
     answer = answer_of(built(timers(67, 100, 200_000, **budget)))
-    assert text(answer.sure).startswith("Load sched: 150 us never exceeded in 200 000 samples")
+    assert text(answer.sure).startswith("Load sched: 150 us never exceeded in 200 000 wake-ups")
     answer = answer_of(built(timers(100, 67, 200_000, **budget)))
-    assert text(answer.sure).startswith("Idle: 150 us never exceeded in 200 000 samples")
+    assert text(answer.sure).startswith("Idle: 150 us never exceeded in 200 000 wake-ups")
     answer = answer_of(built(timers(67, 100, budget_ns=150_000)))
     assert "above 150 us in 10 s, load sched. 95" in text(answer.sure)
 
