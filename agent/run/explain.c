@@ -156,14 +156,22 @@ static bool explain_wants(const struct run *run, const struct series *s)
 	       !strcmp(s->info.unit, "ns");
 }
 
-static void explain_add(struct run *run, const struct series *s, int64_t index, int64_t value_ns)
+/* The place of a sample in the list, or the number of those in it. */
+static int explain_place(const struct explain *explain, const struct series *s, int64_t index)
 {
-	struct explain *explain = &run->explain;
 	int i = 0;
 
 	while (i < explain->count &&
 	       (explain->samples[i].series != s || explain->samples[i].index != index))
 		i++;
+	return i;
+}
+
+static void explain_add(struct run *run, const struct series *s, int64_t index, int64_t value_ns)
+{
+	struct explain *explain = &run->explain;
+	int i = explain_place(explain, s, index);
+
 	if (i == EXPLAIN_SAMPLES) {
 		/* in the place of the smallest one, if that is smaller */
 		explain->dropped++;
@@ -187,10 +195,13 @@ static bool explain_full(const struct run *run, int64_t value_ns)
 
 void explain_maximum(struct run *run, const struct series *s)
 {
-	if (!explain_wants(run, s))
+	struct explain *explain = &run->explain;
+	int64_t above_ns = run->request->explain_above_ns;
+
+	if (!explain_wants(run, s) || explain_place(explain, s, s->max_index) < explain->count)
 		return;
-	/* was counted with its block */
-	run->explain.dropped -= explain_full(run, s->histogram.max);
+	/* one above the time was counted with its block, as it is not in the list */
+	explain->dropped -= above_ns && s->histogram.max > above_ns;
 	explain_add(run, s, s->max_index, s->histogram.max);
 }
 

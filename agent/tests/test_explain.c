@@ -88,6 +88,27 @@ static void test_counts(int64_t pages, const char *what)
 	tap_check(&tap, largest, "%s: the largest ones are kept", what);
 }
 
+/* The maximum of a series finds no room, because all samples of another one are larger. */
+static void test_small_maximum(void)
+{
+	int wanted = 0;
+
+	run.explain.count = 0;
+	run.explain.dropped = 0;
+	run.explain.pages = 0;
+	for (int i = 0; i < EXPLAIN_SAMPLES + 2; i++, wanted++)
+		explain_value(&run, &series[0], i, 10 * ABOVE);
+	for (int i = 0; i < 2; i++, wanted++)
+		explain_value(&run, &series[1], i, 2 * ABOVE + i);
+	series[1].histogram.max = 2 * ABOVE + 1;
+	series[1].max_index = 1;
+	explain_maximum(&run, &series[1]);
+	tap_check(&tap,
+		  run.explain.count == EXPLAIN_SAMPLES &&
+			  run.explain.count + run.explain.dropped == wanted,
+		  "a maximum without room is counted once");
+}
+
 int main(void)
 {
 	for (int n = 0; n < SERIES; n++) {
@@ -100,6 +121,7 @@ int main(void)
 	run.explain.tracing.made = true;
 	test_counts(0, "room in the stream");
 	test_counts(FULL, "no room in the stream");
+	test_small_maximum();
 
 	run.explain.count = 0;
 	run.explain.dropped = 0;
