@@ -84,11 +84,11 @@ struct trace_record {
 			u32 value;
 			char name[28];
 			u64 address; /* what an interrupt found running */
-			u32 callers; /* of it, in the records from the one with this distance on */
+			u32 callers; /* of it, in the records from `distance` after this one on */
 			u16 distance;
 			u16 stack_ns;
 		} other;
-		u64 callers[6]; /* number 0: of the entry of a handler before */
+		u64 callers[6]; /* if number is 0: for an earlier entry of a handler */
 	};
 };
 
@@ -96,7 +96,7 @@ static_assert(sizeof(struct trace_record) == 64);
 
 #define TRACE_DATA (sizeof(struct trace_record) - sizeof(u64))
 #define TRACE_NAME 48	 /* bytes of the name of the interrupted function, behind the data */
-#define TRACE_CALLERS 18 /* most of a stack */
+#define TRACE_CALLERS 18 /* of a stack, at most */
 #define TRACE_FRAMES (COMPAT_STACK_BEFORE + 1 + TRACE_CALLERS) /* entries of a whole stack */
 #define TRACE_STACK 640	   /* bytes of their names, behind that of the function */
 #define TRACE_LATE_NS 3000 /* up to this, a timer is as late as the interrupt needs */
@@ -672,7 +672,7 @@ static size_t trace_data(const struct trace_ring *ring, u32 room, u64 at, u8 *da
 	return used + ALIGN(names, 4);
 }
 
-/* Bit fields: the words of the data, 0 if the next word has their bytes, and the time since. */
+/* Bit fields: the words of the data, 0 if the next word has their bytes, and the time delta. */
 static u32 trace_word(u32 words, u32 delta)
 {
 	return IS_ENABLED(CONFIG_CPU_BIG_ENDIAN) ? words << 27 | delta : words | delta << 5;

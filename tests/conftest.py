@@ -31,7 +31,7 @@ MEMORY_LEAST = 2 << 30  # bytes free
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Puts the temporary folders of tests/unit in memory, as far as the machine has it. The store
+    """Puts the temporary folders of tests/unit in memory if enough of it is free. The store
     waits for the disk (fsync) at each file, which took half the time of these tests."""
     places = [config.invocation_params.dir / word.partition("::")[0] for word in config.args]
     if not all(place.is_relative_to(UNIT) for place in places):

@@ -119,8 +119,8 @@ static int parallel_open(struct line *line, struct message *why)
 	if (!parallel_has_interrupt(path))
 		return message_set(
 			why, -EINVAL,
-			"give it one: modprobe parport_pc io=0x378 irq=7, or the firmware's "
-			"settings",
+			"give it one: modprobe parport_pc io=0x378 irq=7, or set one in the "
+			"firmware",
 			"the parallel port %s has no interrupt", path);
 	if (ioctl(parallel->fd, PPRDATA, &parallel->found))
 		return parallel_refused(path, errno, why);

@@ -77,7 +77,9 @@ static int copy_run(struct load_worker *worker, const struct option_set *options
 
 	if (err == -ENOTSUP)
 		return message_set(msg, err, "set path to a file, a disk or /dev/zero",
-				   "%.200s is not read: it is a device, a FIFO or a socket", path);
+				   "%.200s is not read: it is a character device, a "
+				   "FIFO or a socket",
+				   path);
 	if (err)
 		return message_set(msg, err, "set path to a file that is not empty",
 				   "cannot read %.200s: %s", path, strerror(-err));

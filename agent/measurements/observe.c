@@ -1016,11 +1016,10 @@ static int observe_finish(struct step *step)
 
 	observe_table(step, state);
 	if (!state->module)
-		observe_say(
-			step,
-			"tracefs records the events, which lengthens the path from waking to "
-			"running by up to 2.6 us for each wake-up, as measured in the lab. With "
-			"the module rtgauge.ko it is less than 1 us");
+		observe_say(step,
+			    "tracefs records the events, which lengthens the path from waking to "
+			    "running by up to 2.6 us for each wake-up on boards of the lab. With "
+			    "the module rtgauge.ko it is less than 1 us");
 	if (state->ended) {
 		snprintf(text, sizeof(text), "process %d ended during the observation",
 			 (int)state->pid);

@@ -134,7 +134,7 @@ static const struct measurement_evaluate switch_evaluate[] = {
 
 /* --- the threads under test --- */
 
-/* @sampled: what comes next is a sample. When it left. */
+/* @sampled: what comes next is a sample. Returns the time at which the thread left. */
 static int64_t switch_away(struct switch_state *state, uint32_t number, bool sampled)
 {
 	int64_t left_ns;
@@ -147,7 +147,7 @@ static int64_t switch_away(struct switch_state *state, uint32_t number, bool sam
 	return left_ns;
 }
 
-/* A thread that waited got the CPU more often than it yielded. @got: how often before the loop.
+/* A thread that waited got the CPU more often than it yielded. @got: its count before the loop.
  * @late: yields that took long enough for a wait. */
 static void switch_count_waits(struct switch_state *state, uint32_t got, uint32_t yields,
 			       uint32_t late)

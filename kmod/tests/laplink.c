@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Two parallel ports, joined by a LapLink cable as far as the tests in a guest need it: D3 of one
- * is nAck of the other, D1 is Select. The rise of nAck is an interrupt, which comes from an
- * interrupt's context.
+ * is nAck of the other, D1 is Select. The rise of nAck raises an interrupt, whose handler runs in
+ * interrupt context.
  */
 #include <linux/irq_work.h>
 #include <linux/module.h>

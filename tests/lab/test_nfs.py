@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throughput of NFS on boards that mount an export of their own memory over loopback, by Debian's
-modules alone. An export that is full."""
+modules alone, and a step on an export that is full."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RUN: Final = ("/agent", "run", "timer", "--for", "2s", "--load", LOAD, "--output
 
 @dataclass(frozen=True)
 class Tried:
-    """What came of a board: the KiB that were written, and the run on a full export."""
+    """The results of a board: the KiB that were written, and the run on a full export."""
 
     written: int
     duration_ns: int
@@ -109,6 +109,6 @@ def test_a_full_export(boards: dict[str, Tried], name: str) -> None:
     assert isinstance(last, Trailer)
     assert last.state == "failed"
     assert last.reason == "load disk: cannot write in /mnt: No space left on device"
-    assert last.remedy == "set a smaller size, or path to another folder"
+    assert last.remedy == "reduce size, or set path to another folder"
     assert len(found.said.strip().splitlines()) == 2
     assert found.left == "other\n"

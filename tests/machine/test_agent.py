@@ -298,12 +298,12 @@ def test_a_cpu_that_goes_offline_is_named(agent: str, tmp_path: Path) -> None:
         pytest.skip("one CPU only: a thread's affinity cannot be changed")
     output, online = tmp_path / "stream.cbor", tmp_path / "online"
     os.mkfifo(online)
-    moved = threading.Event()
+    moved, ended = threading.Event(), threading.Event()
 
     def tell() -> None:
         """The CPU is in the list until it was read ten times after the thread was moved."""
         looks = 0
-        while looks < 1000:
+        while looks < 1000 and not ended.is_set():
             rest = cpus[1:] if looks > 10 else cpus
             # the reader before may have closed the pipe between opening and writing
             with contextlib.suppress(BrokenPipeError), online.open("wb", buffering=0) as file:
@@ -311,7 +311,8 @@ def test_a_cpu_that_goes_offline_is_named(agent: str, tmp_path: Path) -> None:
                 looks += moved.is_set()
             time.sleep(0.002)
 
-    threading.Thread(target=tell, daemon=True).start()
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
     script = f'mount --bind {online} /sys/devices/system/cpu/online && exec "$@"'
     words = [agent, "run", "timer", "--for", "30s", "--cpu", str(cpus[0]), "--output", str(output)]
     process = subprocess.Popen(["unshare", "--mount", "sh", "-c", script, "sh", *words])
@@ -323,6 +324,9 @@ def test_a_cpu_that_goes_offline_is_named(agent: str, tmp_path: Path) -> None:
         moved.set()
         assert process.wait(timeout=30) == 1
     finally:
+        ended.set()
+        os.close(os.open(online, os.O_RDONLY | os.O_NONBLOCK))  # ends the wait for a reader
+        teller.join(timeout=10)
         process.kill()
         process.wait(timeout=30)
     stream = read(output)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's programs as loads: with whose rights they run. What of a plan needs consent."""
+"""The rights of the user's programs as loads, and the parts of a plan that need consent."""
 
 from __future__ import annotations
 

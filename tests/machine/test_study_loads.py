@@ -269,5 +269,5 @@ def test_a_disk_that_fills_up_during_the_step(tmp_path: Path) -> None:
         pytest.skip(f"a loop device cannot be mounted here: {done.stderr}")
     last = invalid_by_its_load(tmp_path, done)
     assert last.reason == f"load disk: cannot write in {disk}: No space left on device"
-    assert last.remedy == "set a smaller size, or path to another folder"
+    assert last.remedy == "reduce size, or set path to another folder"
     assert (tmp_path / "left").read_text().split() == ["lost+found", "other"]

@@ -43,7 +43,7 @@ def fake_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         fake_qemu(programs, name)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     image = Image(Path("kernel"), Path("initramfs"), MappingProxyType(FACTS))
-    monkeypatch.setattr(module, "lab_image", lambda board, say: image)
+    monkeypatch.setattr(module, "lab_image", lambda board, library, say: image)
     none = Programs(tmp_path / "none", tmp_path / "none")
     monkeypatch.setattr(module, "programs", lambda machine, say: none)
 

@@ -85,7 +85,7 @@ def imports(
     """A fuzzer of an import. ``make`` gives the bytes of a file, at the path that it is given, and
     its import, which stores what it made with the function ``writer``. Each execution reads the
     file and makes all records of its run. One accepted file in ``follow`` is also stored and
-    reported. ``pdf``: one of so many of these is also reported as PDF."""
+    reported. One in ``pdf`` of these is also reported as PDF."""
 
     def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = follow) -> Tally:
         rng = random.Random(f"{seed} {first}")

@@ -24,7 +24,7 @@ _ENDS: Final = (".ko", ".ko.xz")
 
 
 def modules_of(board: Board, names: tuple[str, ...]) -> dict[str, bytes]:
-    """The named modules with those that they need. Kept with the kernel, with which they go."""
+    """The named modules with those that they need. Kept with the kernel, and removed with it."""
     image(board, say=print)
     kernel = known_kernel(board)
     assert kernel is not None

@@ -43,8 +43,8 @@ def check_preemption(name: str, case: Case) -> Finding:
             name,
             "note",
             state.found,
-            "tasks of that core preempt Linux. Measurements without --core use tasks of Linux, "
-            "except timer on Cobalt",
+            "tasks of that core preempt Linux. Measurements that support Cobalt use its tasks, "
+            "all others use tasks of Linux",
             "also measure tasks of the core: with timer --core cobalt, or with latmus on EVL",
         )
     if state.found == "unknown":

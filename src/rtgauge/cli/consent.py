@@ -33,8 +33,8 @@ def check_consent(
     targets: Sequence[Target],
     given: Mapping[str, Any],
 ) -> None:
-    """Check the user's consent to what a plan reaches, ``found``. The messages call it ``plan``.
-    ``look``: how to see what it reaches.
+    """Check the user's consent to what a plan reaches, ``found``. ``plan``: what messages call the
+    plan; ``look``: how to see what it reaches.
 
     Raises UsageError if it reaches something outside the lab without consent. With consent, prints
     each program and the user that it runs as, and each other thing.

@@ -94,8 +94,8 @@ def _with_library(
     say: Say,
     added: own.Added = _NOTHING,
 ) -> tuple[Programs, own.Added]:
-    """The programs of a board whose agent is linked against a C library, which joins the files that
-    are ``added``: those of an overlay come first."""
+    """The programs of a board with an agent linked against a C library, and the ``added`` files
+    with those of the library. Files of an overlay replace those of the library."""
     if not library:
         return made, added
     compiler = board.machine.triplet + compiler_of(unpacked.headers)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debian's C libraries for emulated boards, and agents that are linked against them.
 
-The agent of a board is a static one, whose semaphores, mutexes and threads are those of musl. With
-``libc=glibc`` or ``libc=musl`` the board has a dynamic one instead, and the library and its loader
-of Debian's packages. Library and agent are kept in the cache, under what they were made from.
+The agent of a board is normally static, and its semaphores, mutexes and threads are those of musl.
+With ``libc=glibc`` or ``libc=musl`` the board has a dynamic agent instead, and the library and
+loader of Debian's packages. The cache keeps both, the agent under a digest of what it was made
+from.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ def _fetch(cache: Path, machine: Machine, library: str, say: Say) -> _Root:
 def _link(
     folder: Path, machine: Machine, library: str, compiler: str, root: _Root, say: Say
 ) -> None:
-    say(f"the agent for {library} (once, takes a minute)")
+    say(f"linking the agent against {library} (once, takes a minute)")
     with explained(folder.parent.parent), new_folder(folder) as making:
         link(_toolchain(root.folder, machine, library, compiler), making / "agent")
         write_record(

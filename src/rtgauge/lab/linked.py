@@ -319,7 +319,7 @@ def _sources() -> tuple[Path, Path]:
 
 
 def sources_digest() -> str:
-    """The sources and options that an agent is linked from. Raises TargetError without sources."""
+    """A digest of the sources and options of an agent. Raises TargetError without sources."""
     total = hashlib.sha256(repr((rtgauge.__version__, COMPILE, LINK)).encode())
     for folder in _sources():
         for path in sorted(folder.rglob("*.[ch]")):

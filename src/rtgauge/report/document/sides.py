@@ -108,7 +108,8 @@ def _good_enough(answers: Sequence[Answer]) -> str:
         if late:
             longest = numbers.time(late[-1].interval_ns)
             allowed = numbers.time(late[-1].interval_ns // SHARE)
-            said += f"Too late for cycles of {longest} and shorter (above {allowed}, a fifth)"
+            said += f"Too late for cycles of {longest} and shorter "
+            said += f"(latency above {allowed}, a fifth of the cycle)"
         if least is not None:
             supported = f"the data support cycles of {numbers.time(least.interval_ns)} and longer"
             return f"{said}; {supported}" if late else capital(supported)

@@ -38,7 +38,7 @@ __all__ = ["ACTIONS", "ON_THE_BOARD", "Action", "actions_of", "first_actions"]
 
 ACTIONS: Final = 3
 FAR_BELOW: Final = 10
-"""How many times a budget is larger than a maximum whose cause needs no search."""
+"""If every budget exceeds the maximum by more than this factor, its cause needs no search."""
 ON_THE_BOARD: Final = "the figures of the hardware (root@board: its address)"
 
 
