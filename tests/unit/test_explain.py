@@ -1090,6 +1090,36 @@ def test_a_replay_repeats_the_orders_and_asks_for_the_windows(
         assert replay.compare() == 4 * 3
 
 
+def test_a_replay_omits_a_step_that_was_interrupted_without_samples(
+    stored: StoredRun, tmp_path: Path
+) -> None:
+    orders = [*stored.document["orders"], ["read", "0"]]
+    interrupted = [*orders[0][:-4], "--step", "1", "--output", "-"]
+    with Recording(tmp_path, Path("plugin.so")) as recording:
+        replay = _Replay(stored, select(stored), tmp_path, recording)
+        assert replay._end([*orders, interrupted, ["read", "0"]]) == len(orders)
+        assert replay._end([["run", "/agent", "environment"], *orders]) == 1 + len(orders)
+
+
+def test_a_limit_without_unit_is_a_usage_error(
+    stored: StoredRun, tmp_path: Path, rtgauge: Run
+) -> None:
+    done = rtgauge("explain", stored.id, "--above", "50", "--store", str(tmp_path / "store"))
+    assert done.code == 2
+    assert done.err.startswith("rtgauge: --above: ")
+
+
+def test_causes_that_are_damaged_do_not_condemn_the_run(
+    stored: StoredRun, tmp_path: Path, rtgauge: Run
+) -> None:
+    (stored.path / "causes.json").write_text("{")
+    done = rtgauge("show", stored.id, "--store", str(tmp_path / "store"))
+    assert done.code == 1
+    assert "remove this file" in done.err and "The run itself is not affected" in done.err
+    keep(stored, ())
+    assert rtgauge("show", stored.id, "--store", str(tmp_path / "store")).code == 0
+
+
 def test_only_stamps_of_due_samples_give_the_guests_clock(
     stored: StoredRun, tmp_path: Path
 ) -> None:

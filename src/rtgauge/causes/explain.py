@@ -448,7 +448,7 @@ def keep(run: StoredRun, causes: Sequence[Cause]) -> None:
     """
     try:
         earlier = causes_of(run.causes or {"causes": []})
-    except ValueError:
+    except (ValueError, StoreError):
         earlier = ()
     new = {_sample(one) for one in causes}
     kept = [one for one in earlier if _sample(one) not in new]

@@ -10,6 +10,7 @@ give it to within CLOSE_NS. Nothing is explained unless all samples of the run a
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import tempfile
 import time
@@ -181,8 +182,8 @@ def check(run: StoredRun) -> Mapping[str, str]:
     orders = document.get("orders")
     if not orders:
         raise UsageError(
-            f"run {run.id} does not contain the orders that its board received: an earlier "
-            "version of rtgauge measured it",
+            f"run {run.id} does not contain the orders that its board received: it did not end, "
+            "or an earlier version of rtgauge measured it",
             "measure again, and explain that run",
         )
     if (
@@ -296,7 +297,7 @@ class _Replay:
         """Give the orders, and keep the streams of the steps."""
         output: list[bytes] = []
         step = -1
-        for words in orders:
+        for words in orders[: self._end(orders)]:
             if words[0] == "read":
                 output.append(machine.piece(int(words[1])))
                 continue
@@ -309,6 +310,14 @@ class _Replay:
             self._readings += self._read_around(answer)
             output = [answer.data]
         self._keep(step, output)
+
+    def _end(self, orders: Sequence[Sequence[str]]) -> int:
+        """The number of orders up to the last step that left samples. A step that was interrupted
+        without any might take hours."""
+        kept = {step.number for step in self._run.steps if step.header is not None}
+        last = max((at for at, words in enumerate(orders) if self._step(words) in kept), default=-1)
+        reads = itertools.takewhile(lambda words: words[0] == "read", orders[last + 1 :])
+        return last + 1 + sum(1 for _ in reads)
 
     def _step(self, words: Sequence[str]) -> int:
         """The step that these words carry out; -1 if they are something else."""

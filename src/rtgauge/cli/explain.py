@@ -35,7 +35,7 @@ WORST: Final = 20
     "--worst",
     type=click.IntRange(1, 100),
     metavar="N",
-    help="Explain the N worst samples of each context.",
+    help="Explain the N worst samples of each series (with a trace: of each context).",
 )
 @click.option("--above", metavar="TIME", help="Explain the samples above a time.")
 @click.option("--sample", metavar="CONTEXT:INDEX", help="Explain one sample.")
@@ -88,14 +88,15 @@ def explain(
     with open_store(place) as store:
         found = find_run(store, run)
         number = worst or WORST
-        above_ns = None if above is None else parse_duration(above)
+        above_ns = None if above is None else _duration(above)
         place_of = None if sample is None else _sample(sample)
+        new: Sequence[Cause] = ()
         explained = traced(found, worst=number, above_ns=above_ns, sample=place_of)
         if explained is None:
             samples = select(found, worst=number, above_ns=above_ns, sample=place_of)
             say(f"replaying run {found.id[:13]} (samples to explain: {len(samples)}) …")
             explained = explain_(found, samples, say)
-            keep(found, explained.causes)
+            new = explained.causes
         brief = worst is None and above is None and sample is None
         if as_json:
             _print_json(found, explained)
@@ -106,7 +107,16 @@ def explain(
         if output is not None:
             write_trace(trace(explained.causes), output)
             say(f"the trace is in {output}")
+        if new:  # at the end: a store without room does not cost the result
+            keep(found, new)
     return ExitCode.DONE
+
+
+def _duration(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--above: {error}", "give a time with its unit, e.g. 50us") from None
 
 
 def _sample(text: str) -> tuple[str, int]:

@@ -259,10 +259,10 @@ def _label_traced(step: Document, kept: Kept) -> None:
 
 def _causes(run: StoredRun) -> list[Document]:
     """What `explain` and traces found out about samples. Raises StoreError if that is damaged."""
-    found = run.causes
     try:
+        found = run.causes
         causes_of(found or {"causes": []})
-    except ValueError as error:
+    except (ValueError, StoreError) as error:
         raise StoreError(
             f"{run.path / CAUSES}: {error}",
             "remove this file, and run 'rtgauge explain' again. The run itself is not affected",
