@@ -823,6 +823,19 @@ def test_a_kernel_that_saves_no_stacks_is_named(tmp_path: Path) -> None:
     assert cause.unseen.startswith("The kernel does not save stacks (CONFIG_STACKTRACE)")
 
 
+@pytest.mark.parametrize("board", BOARDS)
+def test_tracefs_has_no_stacks_on_any_kernel(tmp_path: Path, board: str) -> None:
+    """Its event of a timer has a field ``function``, as events of the module do."""
+    capture = captured(board)
+    texts = [("header_page", capture["header_page"]), *capture["formats"].items()]
+    formats = [{"part": "format", "name": name, "data": text.encode()} for name, text in texts]
+    records = [*formats, *HEAD, sample(1), page(1, 0, page_of(1_000_000, 2_190_000)), end(1)]
+    (cause,) = kept_of(step := stored(tmp_path, records)).causes(step, {0: 7000})
+    assert cause.source == "tracefs"
+    assert cause.segments[0].kind == "interrupts-off"
+    assert cause.unseen == ""
+
+
 @pytest.mark.parametrize(
     ("names", "where"),
     [

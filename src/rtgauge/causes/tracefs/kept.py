@@ -297,7 +297,8 @@ class Kept:
         if main is None or main.kind not in ("preemption-off", "interrupts-off"):
             return ""
         fields = {name for one in self._known[1].values() for name in one.fields}
-        return _STACKLESS if "function" in fields and "stack" not in fields else ""
+        module = cause.source == "module" and "function" in fields
+        return _STACKLESS if module and "stack" not in fields else ""
 
     def _best(self, one: _Chosen, begin: int, end: int) -> _Run | None:
         """The pages that reach back furthest, of those that show some of the sample."""
