@@ -29,6 +29,7 @@ import streams
 from counted import lines_of
 from rtgauge.causes.beginnings import how_of
 from rtgauge.causes.blame import blame
+from rtgauge.causes.explain import traced
 from rtgauge.causes.model import (
     CERTAINTIES,
     CLASSES,
@@ -958,6 +959,23 @@ def test_what_the_kernel_does_not_see_is_named_if_it_was_counted(
     assert (said in cause.unseen) if said else cause.unseen == ""
     (ordinary,) = kept_of(step).causes(step, {0: 150_000})
     assert ordinary.unseen == ""
+
+
+def test_explain_knows_the_usual_time_as_the_report_does(tmp_path: Path) -> None:
+    """An ordinary sample above 3 µs, in a second with a system management interrupt."""
+    chosen = sample(0, index=1, due_ns=10**6, value=7000)
+    records = [*HEAD, chosen, page(0, 4, page_of(900_000, 1_006_000)), end(0)]
+    step = stored(tmp_path, records, [streams.ambience_body(2_200_000, smi=1)])
+    entry = {"step": 0, "measurement": "timer", "run_options": {}}
+    run = report_runs.run([step])  # type: ignore[list-item]
+    run.document["steps"] = [entry]
+    found = traced(run)  # type: ignore[arg-type]
+    assert found is not None
+    (shown,) = found.causes
+    (reported,) = kept_of(step).causes(step, {0: 7000})
+    assert replace(shown, remedies=()) == reported
+    assert "nobody" in shown.blame
+    assert shown.unseen == ""
 
 
 def test_samples_and_pages_that_were_not_kept_are_counted(tmp_path: Path) -> None:

@@ -411,7 +411,11 @@ def traced(
     causes = [
         _blamed(one, medians.get((step.number, one.series), 0.0), _system(run, step.number))
         for step, found in kept
-        for one in found.causes(step, {}, run.document.get("catalogue"))
+        for one in found.causes(
+            step,
+            {series: ns for (number, series), ns in medians.items() if number == step.number},
+            run.document.get("catalogue"),
+        )
     ]
     if not causes:
         lost = [one for _, found in kept for one in found.lost]
