@@ -21,6 +21,8 @@
 #include "core/cobalt.h"
 
 #define COBALT_FOLDER "/proc/xenomai"
+/* Xenomai 3.2 has the same revision on the I-pipe and on Dovetail. */
+#define COBALT_IPIPE "/proc/ipipe"
 /* A SIGXCPU of the core, whose value is the reason plus the marker. */
 #define COBALT_MARKER 0xfccf0000U
 #define COBALT_MARKER_MASK 0xffff0000U
@@ -52,7 +54,7 @@ static void cobalt_signalled(int signal, siginfo_t *info, void *context)
 		cobalt_reasons[reason < CORE_REASONS ? reason : CORE_OTHER]++;
 }
 
-/* Xenomai 3.2 and newer, on Dovetail. */
+/* Xenomai 3.2 and newer. */
 static bool cobalt_knows(uint32_t revision)
 {
 #if defined(__x86_64__)
@@ -149,6 +151,10 @@ static int cobalt_bind(int *revision, struct message *why)
 		return cobalt_refused(&bind, errno, why);
 	if (!cobalt_knows(bind.found_revision))
 		return cobalt_refused(&bind, ENOEXEC, why);
+	if (!access(COBALT_IPIPE, F_OK))
+		return message_set(why, -ENOEXEC,
+				   "import the output of Xenomai's latency, " COBALT_USE_LINUX,
+				   "Cobalt on the I-pipe has a clock of its own");
 	bind.revision = bind.found_revision;
 	if (syscall(COBALT_BIND, &bind))
 		return cobalt_refused(&bind, errno, why);

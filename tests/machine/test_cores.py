@@ -249,6 +249,17 @@ def test_unknown_revision_is_refused(tmp_path: Path, revision: int) -> None:
     assert core.calls == [0], "asked, and not bound"
 
 
+def test_clock_of_ipipe_is_refused(tmp_path: Path) -> None:
+    """Xenomai 3.2 has the same revision there, but the clock of the I-pipe."""
+    core = FakeCore(tmp_path / "core", revision=KNOWN[0], ipipe=True)
+    code, _, said = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    assert code == 77
+    first, second = said.splitlines()
+    assert "Cobalt on the I-pipe has a clock of its own" in first
+    assert "output of Xenomai's latency" in second
+    assert core.calls == [0], "asked, and not bound"
+
+
 def test_missing_features_are_named(tmp_path: Path) -> None:
     core = FakeCore(tmp_path / "core", revision=KNOWN[-1], missing="smp")
     code, _, said = run(core, tmp_path, *TIMER, "--core", "cobalt")

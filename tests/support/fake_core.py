@@ -39,6 +39,7 @@ REASON_SIGNAL: Final = 1
 REASON_SYSCALL: Final = 2
 PATIENCE_S: Final = 60.0
 FOLDER: Final = "/proc/xenomai"
+IPIPE: Final = "/proc/ipipe"
 STATE: Final = "/sys/module/xenomai/parameters/state"
 GRAVITY: Final = "clock/coreclk"
 
@@ -172,8 +173,8 @@ class FakeCore:
     interrupt cuts the yield of number ``interrupted`` short: it has switched already, so the core
     finds nothing to switch to, and lets the task wait for Linux. The yield of number ``unfair``
     returns before an earlier one. With the ``state`` "stopped" from the boot on, a
-    process that opens the file of its clock is killed. It has room for ``tasks`` tasks, and may
-    have the ``module`` rtgauge and the driver ``bench``."""
+    process that opens the file of its clock is killed. With ``ipipe`` it runs on the I-pipe. It has
+    room for ``tasks`` tasks, and may have the ``module`` rtgauge and the driver ``bench``."""
 
     folder: Path
     revision: int = 19
@@ -189,6 +190,7 @@ class FakeCore:
     unfair: int = 0
     gravity: str = "0i 2000k 2000u"
     tasks: int = 512
+    ipipe: bool = False
     module: FakeModule | None = None
     bench: FakeBench | None = None
     calls: list[int] = field(default_factory=list)
@@ -381,6 +383,8 @@ class FakeCore:
         """The file in the place of this one; None: that of this kernel."""
         if path == STATE:
             return self.folder / "state"
+        if path == IPIPE:
+            return self.folder / ("" if self.ipipe else "ipipe")
         if path == FOLDER or path.startswith(FOLDER + "/"):
             return self.folder / path[len(FOLDER) + 1 :]
         if self.bench and (found := self.bench.file(path)):
