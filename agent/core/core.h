@@ -50,6 +50,9 @@ struct core {
 	 * @modes; one signal is not counted when it has @stopped the task. NULL: tasks of Linux. */
 	void (*begin)(struct core_modes *modes);
 	void (*end)(struct core_modes *modes, bool stopped);
+	/* Whether the core counts the switches, page faults and calls of its tasks. After bind().
+	 * NULL: tasks of Linux. */
+	bool (*counts)(void);
 	/* Give the thread @tid real-time priority @priority, or none with 0. */
 	void (*place)(pid_t tid, int priority);
 	/* False: there is no thread @tid any more. */
@@ -69,6 +72,10 @@ struct core {
 };
 
 extern const struct core core_linux;
+
+/* Where counts() is false. */
+#define CORE_NO_COUNTS "the core counts neither mode switches nor page faults"
+#define CORE_COUNTS_REMEDY "build the kernel with CONFIG_XENO_OPT_STATS"
 
 /* Architectures with a Cobalt core and 64-bit system calls. */
 #if defined(__x86_64__) || defined(__aarch64__)

@@ -23,6 +23,8 @@
 #define COBALT_FOLDER "/proc/xenomai"
 /* Xenomai 3.2 has the same revision on the I-pipe and on Dovetail. */
 #define COBALT_IPIPE "/proc/ipipe"
+/* Exists with CONFIG_XENO_OPT_STATS. Without it each counter of the core reads 0. */
+#define COBALT_COUNTERS COBALT_FOLDER "/sched/stat"
 /* A SIGXCPU of the core, whose value is the reason plus the marker. */
 #define COBALT_MARKER 0xfccf0000U
 #define COBALT_MARKER_MASK 0xffff0000U
@@ -30,6 +32,7 @@
 
 /* The binding is one of the whole process. Set before there are tasks. */
 static int bound_revision;
+static bool bound_counts;
 static struct sigaction xcpu_before;
 struct cobalt_heaps cobalt_heaps;
 __thread struct cobalt_self cobalt_self;
@@ -170,6 +173,7 @@ static int cobalt_bind(int *revision, struct message *why)
 				   "not enough memory for the Cobalt core");
 	sigaction(SIGXCPU, &action, &xcpu_before);
 	bound_revision = (int)bind.revision;
+	bound_counts = !access(COBALT_COUNTERS, F_OK);
 	*revision = bound_revision;
 	return 0;
 }
@@ -215,9 +219,14 @@ static void cobalt_end(struct core_modes *modes, bool stopped)
 	cobalt_count(modes, 1);
 	if (stopped && modes->reasons[CORE_SIGNAL]) {
 		modes->reasons[CORE_SIGNAL]--;
-		modes->switches--;
+		modes->switches -= modes->switches > 0;
 	}
 	syscall(COBALT_THREAD_SETMODE, COBALT_WARN, 0, NULL);
+}
+
+static bool cobalt_counts(void)
+{
+	return bound_counts;
 }
 
 static bool cobalt_look(pid_t tid, struct core_task *task)
@@ -266,6 +275,7 @@ const struct core core_cobalt = {
 	.enter = cobalt_enter,
 	.begin = cobalt_begin,
 	.end = cobalt_end,
+	.counts = cobalt_counts,
 	.place = cobalt_place,
 	.look = cobalt_look,
 	.may_have = cobalt_may_have,

@@ -243,6 +243,11 @@ void syscalls_put(struct ensemble *e, struct syscalls_pair *pairs, int count)
 
 	if (e->error || e->stuck || step_stopped(e->step))
 		return;
+	if (e->step->core->counts && !e->step->core->counts()) {
+		step_verdict(e->step, SYSCALLS_NONE, "skipped",
+			     "the core does not count system calls", CORE_COUNTS_REMEDY);
+		return;
+	}
 	syscalls_prepare(&s, e);
 	err = syscalls_count(&s);
 	if (err) {

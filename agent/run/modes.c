@@ -22,6 +22,7 @@ void modes_put(struct run *run)
 	struct step *step = &run->step;
 	struct core_modes all = { 0 };
 	char evidence[160];
+	int64_t reported = 0;
 	struct cbor *c;
 	int tasks = 0;
 	bool left;
@@ -42,10 +43,19 @@ void modes_put(struct run *run)
 		cbor_int(c, modes->faults);
 		for (int reason = CORE_SIGNAL; reason < CORE_REASONS; reason++)
 			cbor_int(c, modes->reasons[reason]);
+		for (int reason = CORE_OTHER; reason < CORE_REASONS; reason++)
+			reported += modes->reasons[reason];
 		all.switches += modes->switches;
 		all.faults += modes->faults;
 	}
 	step_table_end(step);
+	/* without counters the core still reports some of the switches, by their reasons */
+	if (!step->core->counts() && !reported) {
+		step_verdict(step, MODES_RULE, "inconclusive", CORE_NO_COUNTS, CORE_COUNTS_REMEDY);
+		return;
+	}
+	if (!step->core->counts())
+		all.switches = reported;
 	left = all.switches || all.faults;
 	snprintf(evidence, sizeof(evidence),
 		 "threads of the core %s: %lld switches to Linux and %lld page faults while timed",

@@ -151,6 +151,37 @@ def test_switch_fails_test(tmp_path: Path, faults: int) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("words", [TIMER, ("core-switches", "--cpu", CPU, "--for", "200ms")])
+def test_core_that_does_not_count_is_inconclusive(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Without CONFIG_XENO_OPT_STATS each counter of the core is 0."""
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], counts=False)
+    code, stream, said = run(core, tmp_path, *words, "--core", "cobalt")
+    assert (code, said) == (0, "")
+    found = verdicts(stream)[RULE]
+    assert found.result == "inconclusive"
+    assert found.evidence == "the core counts neither mode switches nor page faults"
+    assert "CONFIG_XENO_OPT_STATS" in found.remedy
+
+
+def test_reported_switch_fails_without_counters(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], counts=False, leave=5)
+    code, stream, _ = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    assert code == 3
+    assert verdicts(stream)[RULE].result == "fail"
+    assert "1 switches to Linux" in verdicts(stream)[RULE].evidence
+
+
+def test_calls_that_nobody_counts_are_skipped(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], counts=False)
+    words = ("sem-uncontended", "--cpu", CPU, "--samples", "500", "--core", "cobalt")
+    code, stream, _ = run(core, tmp_path, *words)
+    assert code == 0
+    found = verdicts(stream)["uncontended operations make no system call"]
+    assert found.result == "skipped"
+    assert "CONFIG_XENO_OPT_STATS" in found.remedy
+    assert not [one for one in stream.records if isinstance(one, Table) and "calls" in one.name]
+
+
 def test_switch_is_in_json(tmp_path: Path) -> None:
     core = FakeCore(tmp_path / "core", revision=KNOWN[-1], leave=5, reason=REASON_SYSCALL)
     done = core.run(
@@ -190,8 +221,9 @@ def test_signal_to_measuring_thread_is_a_switch(tmp_path: Path) -> None:
     assert (row["switches"], row["signal"]) == (1, 1)
 
 
-def test_stop_is_not_a_switch(tmp_path: Path) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
+@pytest.mark.parametrize("counts", [True, False])
+def test_stop_is_not_a_switch(tmp_path: Path, *, counts: bool) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], counts=counts)
     output = tmp_path / "out"
     words = ["run", "timer", "--cpu", CPU, "--interval", "20s", "--for", "60s", "--core", "cobalt"]
     process, thread = core.start([find_agent(), *words, "--output", output])
@@ -203,7 +235,7 @@ def test_stop_is_not_a_switch(tmp_path: Path) -> None:
     thread.join(30)
     assert process.returncode == 4
     assert modes(read(output))[0]["switches"] == 0
-    assert verdicts(read(output))[RULE].result == "pass"
+    assert verdicts(read(output))[RULE].result == ("pass" if counts else "inconclusive")
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,8 @@ def levels(count: int = EVENTS) -> list[Edge]:
     return [Edge(level=1 - place % 2) for place in range(count)]
 
 
-def core_with(module: FakeModule) -> FakeCore:
-    return FakeCore(module.folder / "core", module=module)
+def core_with(module: FakeModule, *, counts: bool = True) -> FakeCore:
+    return FakeCore(module.folder / "core", module=module, counts=counts)
 
 
 def run(core: FakeCore, *words: str) -> tuple[int, Stream, str]:
@@ -151,6 +151,14 @@ def test_switches_of_the_kernel_task_fail(tmp_path: Path) -> None:
     assert code == 3
     assert rules(stream) == {RULE: "fail"}
     assert [row["switches"] for row in table(stream, "modes")] == [3]
+
+
+def test_kernel_task_of_a_core_that_does_not_count(tmp_path: Path) -> None:
+    module = FakeModule(tmp_path, levels())
+    words = ("--context", "kernel", "--samples", str(EVENTS))
+    code, stream, _ = run(core_with(module, counts=False), *ANSWER, *words)
+    assert code == 0
+    assert rules(stream) == {RULE: "inconclusive"}
 
 
 @pytest.mark.parametrize("edge", ["rising", "falling"])

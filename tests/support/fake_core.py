@@ -173,8 +173,9 @@ class FakeCore:
     interrupt cuts the yield of number ``interrupted`` short: it has switched already, so the core
     finds nothing to switch to, and lets the task wait for Linux. The yield of number ``unfair``
     returns before an earlier one. With the ``state`` "stopped" from the boot on, a
-    process that opens the file of its clock is killed. With ``ipipe`` it runs on the I-pipe. It has
-    room for ``tasks`` tasks, and may have the ``module`` rtgauge and the driver ``bench``."""
+    process that opens the file of its clock is killed. With ``ipipe`` it runs on the I-pipe.
+    Without ``counts`` (CONFIG_XENO_OPT_STATS) each of its counters is 0. It has room for ``tasks``
+    tasks, and may have the ``module`` rtgauge and the driver ``bench``."""
 
     folder: Path
     revision: int = 19
@@ -191,6 +192,7 @@ class FakeCore:
     gravity: str = "0i 2000k 2000u"
     tasks: int = 512
     ipipe: bool = False
+    counts: bool = True
     module: FakeModule | None = None
     bench: FakeBench | None = None
     calls: list[int] = field(default_factory=list)
@@ -211,6 +213,9 @@ class FakeCore:
         irq, kernel, user = (word[:-1] for word in self.gravity.split())
         path = self.folder / GRAVITY
         path.parent.mkdir(parents=True, exist_ok=True)
+        if self.counts:
+            (self.folder / "sched").mkdir()
+            (self.folder / "sched" / "stat").touch()
         (self.folder / "state").write_text(f"{self.state}\n")
         path.write_text(
             f"gravity: irq={irq} kernel={kernel} user={user}\ndevices: timer=lapic\nstatus: on\n"
@@ -616,9 +621,10 @@ class FakeCore:
         task = self._tasks.get(of or tid)
         if task is None:
             return -(errno.ESRCH if of else errno.EPERM)
+        counted = (task.switches, task.runs, task.calls, 0, task.faults)
         poke(tid, at, struct.pack(
-            "=QQQQQIIii32s32s", 0, 0, task.switches, task.runs, task.calls, 0, task.faults, 0,
-            task.priority, b"fake", b"cobalt",
+            "=QQQQQIIii32s32s", 0, 0, *(counted if self.counts else (0,) * 5), 0, task.priority,
+            b"fake", b"cobalt",
         ))  # fmt: skip
         return 0
 

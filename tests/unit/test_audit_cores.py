@@ -30,6 +30,7 @@ CONFIG_DOVETAIL=y
 CONFIG_XENOMAI=y
 CONFIG_XENO_VERSION_STRING="3.3.1"
 # CONFIG_XENO_OPT_DEBUG is not set
+CONFIG_XENO_OPT_STATS=y
 CONFIG_XENO_DRIVERS_TIMERBENCH=y
 CONFIG_XENO_DRIVERS_SWITCHTEST=m
 # CONFIG_CPU_FREQ is not set
@@ -42,6 +43,7 @@ CONFIG_CPU_ARM926T=y
 CONFIG_ARM_FCSE=y
 CONFIG_ARM_FCSE_GUARANTEED=y
 CONFIG_HZ=100
+CONFIG_XENO_OPT_STATS=y
 CONFIG_XENO_DRIVERS_TIMERBENCH=m
 CONFIG_XENO_DRIVERS_SWITCHTEST=m
 """
@@ -222,6 +224,8 @@ def test_configurations_without_a_core_have_none_of_these(tmp_path: Path) -> Non
          "CONFIG_ARM_FCSE_GUARANTEED=y"),
         ("core-drivers", "note", DOVETAIL, "# CONFIG_XENO_DRIVERS_TIMERBENCH is not set",
          "#? CONFIG_XENO_DRIVERS_TIMERBENCH=m"),
+        ("core-counters", "warning", DOVETAIL, "# CONFIG_XENO_OPT_STATS is not set",
+         "CONFIG_XENO_OPT_STATS=y"),
     ],
 )  # fmt: skip
 def test_each_check_of_a_configuration(

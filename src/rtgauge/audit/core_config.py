@@ -155,6 +155,17 @@ def _drivers(name: str, config: Options) -> Result:
     return finding(name, "note", "without " + ", ".join(missing), why, shown(changes)), changes
 
 
+def _counters(name: str, config: Options) -> Result:
+    if config.on("EVL") or not config.on("XENOMAI") or config.on("XENO_OPT_STATS"):
+        return finding(name, "ok", "there", "a switch of a task to Linux can be noticed"), {}
+    changes = {"XENO_OPT_STATS": "y"}
+    why = (
+        "the core counts neither mode switches nor page faults of its tasks, so the test "
+        "*stays out-of-band* is inconclusive"
+    )
+    return finding(name, "warning", "without XENO_OPT_STATS", why, shown(changes)), changes
+
+
 #: What decides the latency of a core, in the order of the findings. Not for kernels without one.
 CORE_CONFIG_CHECKS: Mapping[str, Callable[[str, Options], Result]] = {
     "core": _core,
@@ -164,4 +175,5 @@ CORE_CONFIG_CHECKS: Mapping[str, Callable[[str, Options], Result]] = {
     "core-linux": _linux,
     "core-switch": _switch,
     "core-drivers": _drivers,
+    "core-counters": _counters,
 }
