@@ -376,8 +376,10 @@ IN_TURN: Final = "the threads run in turn"
 SWITCH: Final = ("thread-switch", "--cpu", CPU, "--threads", "2,10", "--samples", "100")
 
 
-@pytest.mark.parametrize("interrupted", [0, 100, 700])
-def test_yield_that_waits_for_linux_is_not_out_of_turn(tmp_path: Path, interrupted: int) -> None:
+@pytest.mark.parametrize("interrupted", [(), (100,), (700,)])
+def test_yield_that_waits_for_linux_is_not_out_of_turn(
+    tmp_path: Path, interrupted: tuple[int, ...]
+) -> None:
     """The core lets it wait, and the other threads continue without it: in a loop with samples, or
     in a batch, which is repeated."""
     core = FakeCore(tmp_path / "core", revision=KNOWN[-1], interrupted=interrupted)
@@ -390,6 +392,40 @@ def test_yield_that_waits_for_linux_is_not_out_of_turn(tmp_path: Path, interrupt
     assert evidence.count("yields that waited for Linux: 1") == bool(interrupted)
     table = next(one for one in stream.records if isinstance(one, Table) and one.name == "batches")
     assert [row[3] for row in table.rows] == [500, 500]
+
+
+def test_loops_that_all_wait_are_inconclusive(tmp_path: Path) -> None:
+    """No order counts then, and a core that forgets threads must not pass."""
+    waiting = range(100, 100_000, 100)
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], interrupted=waiting)
+    words = ("--threads", "10", "--samples", "100", "--core", "cobalt")
+    code, stream, _ = run(core, tmp_path, *SWITCH[:3], *words)
+    assert code == 0
+    found = verdicts(stream)[IN_TURN]
+    assert found.result == "inconclusive"
+    assert "waited for Linux" in found.evidence
+    assert found.remedy
+
+
+def test_loop_without_wait_is_judged(tmp_path: Path) -> None:
+    """A loop with a wait is repeated, and the order of the second one counts."""
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], interrupted=(100,), unfair=700)
+    words = ("--threads", "10", "--samples", "100", "--core", "cobalt")
+    code, stream, _ = run(core, tmp_path, *SWITCH[:3], *words)
+    assert code == 3
+    found = verdicts(stream)[IN_TURN]
+    assert found.result == "fail"
+    assert "yields that waited for Linux: 1" in found.evidence
+
+
+def test_waits_that_nobody_counts_do_not_fail(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], interrupted=(100,), counts=False)
+    words = ("--threads", "10", "--samples", "600", "--core", "cobalt")
+    code, stream, _ = run(core, tmp_path, *SWITCH[:3], *words)
+    assert code == 0
+    found = verdicts(stream)[IN_TURN]
+    assert found.result == "inconclusive"
+    assert "CONFIG_XENO_OPT_STATS" in found.remedy
 
 
 def test_thread_out_of_turn_fails_on_core(tmp_path: Path) -> None:

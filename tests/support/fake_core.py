@@ -22,7 +22,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -57,7 +57,7 @@ _SI_QUEUE: Final = -1
 _SI_TIMER: Final = -2
 _ABSOLUTE: Final = 1
 # A tick of Linux: how long a yield waits for it.
-_TICK_NS: Final = 4_000_000
+_TICK_NS: Final = int(1e9 * time.clock_getres(6))  # CLOCK_MONOTONIC_COARSE
 
 # include/uapi/linux/seccomp.h
 _RECEIVE: Final = 0xC0502100
@@ -170,12 +170,12 @@ class FakeCore:
     ``missing`` the features that it lacks. ``leave`` makes a task leave the core in its sleep with
     that number, for the reason ``reason``; ``faults`` page faults are counted with it. Its clock is
     ``ahead_ns`` ahead of that of Linux. The reading of that number, ``warp``, is 1 s too early. An
-    interrupt cuts the yield of number ``interrupted`` short: it has switched already, so the core
-    finds nothing to switch to, and lets the task wait for Linux. The yield of number ``unfair``
-    returns before an earlier one. With the ``state`` "stopped" from the boot on, a
+    interrupt cuts each yield of ``interrupted`` short: it has switched already, so the core finds
+    nothing to switch to in the task's turn, and lets it wait for Linux. The yield of number
+    ``unfair`` returns before an earlier one. With the ``state`` "stopped" from the boot on, a
     process that opens the file of its clock is killed. With ``ipipe`` it runs on the I-pipe.
-    Without ``counts`` (CONFIG_XENO_OPT_STATS) each of its counters is 0. It has room for ``tasks``
-    tasks, and may have the ``module`` rtgauge and the driver ``bench``."""
+    Without ``counts`` (CONFIG_XENO_OPT_STATS) each of its counters is 0. It has room for
+    ``tasks`` tasks, and may have the ``module`` rtgauge and the driver ``bench``."""
 
     folder: Path
     revision: int = 19
@@ -187,7 +187,7 @@ class FakeCore:
     ahead_ns: int = 0
     warp: int = 0
     state: str = "enabled"
-    interrupted: int = 0
+    interrupted: Container[int] = ()
     unfair: int = 0
     gravity: str = "0i 2000k 2000u"
     tasks: int = 512
@@ -203,6 +203,7 @@ class FakeCore:
     _taken: dict[str, int] = field(default_factory=dict)
     _sems: dict[int, _Sem] = field(default_factory=dict)
     _yielded: list[Call] = field(default_factory=list)
+    _cut: set[int] = field(default_factory=set)  # the tasks among them that then wait
     _yields: int = 0
     _made: int = 0
     _bound: bool = False
@@ -356,10 +357,10 @@ class FakeCore:
     def _yield(self, call: Call) -> int:
         """To the tasks that are ready, all of one priority. Without any: to Linux, for a tick."""
         self._yields += 1
-        if self._yields == self.interrupted:
-            self._tasks[call.tid].runs += 1
-        elif self._yielded or any(self._runs(tid) for tid in self._tasks if tid != call.tid):
+        if self._yielded or any(self._runs(tid) for tid in self._tasks if tid != call.tid):
             self._yielded.append(call)
+            if self._yields in self.interrupted:
+                self._cut.add(call.tid)
             raise Later(NEVER, lambda: 0)
         raise Later(time.monotonic_ns() + _TICK_NS, lambda: 0)
 
@@ -367,7 +368,14 @@ class FakeCore:
         """If no task runs, to the one that yielded first."""
         if self._yielded and not any(self._runs(tid) for tid in self._tasks):
             last = len(self._yielded) - 1
-            self._wake(listener, self._yielded.pop(last if self._yields == self.unfair else 0))
+            call = self._yielded.pop(last if self._yields == self.unfair else 0)
+            if call.tid not in self._cut:
+                self._wake(listener, call)
+                return
+            self._cut.remove(call.tid)
+            self._tasks[call.tid].runs += 1
+            self._waiting[call.tid] = (call, Later(time.monotonic_ns() + _TICK_NS, lambda: 0))
+            self._switch(listener)
 
     # --- files ---
 
