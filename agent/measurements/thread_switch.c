@@ -17,8 +17,8 @@
 #include "run/worker.h"
 
 #ifdef ON_COBALT
-/* A yield of Cobalt that an interrupt cuts short has switched already. Then it waits until Linux
- * has switched, which takes a tick of Linux, so at least 1 ms. */
+/* A yield of Cobalt that an interrupt cuts short has switched already. Then the task sleeps for a
+ * tick of Linux. */
 #define SWITCH_MAY_WAIT true
 #define SWITCH_TRIES 3 /* of a test loop without such a yield */
 #define SWITCH_REMEDY "raise CONFIG_XENO_OPT_REGISTRY_NRSLOTS of the kernel: a slot for each thread"
@@ -64,7 +64,7 @@ struct switch_group {
 	const struct switch_known *known;
 	int series;
 	int64_t out_of_turn; /* switches, to another thread than before, or to the same */
-	int64_t waits;	     /* yields that waited for Linux */
+	int64_t waits;	     /* yields that slept for a tick */
 	bool halted;	     /* the threads did not come round in time */
 	char refused[96];    /* why so many threads are not available, or "" */
 	struct batch batch;
@@ -73,9 +73,9 @@ struct switch_group {
 /* Whether the order of the threads of a group counts. */
 struct switch_order {
 	int64_t judged;	  /* test loops whose order counts */
-	int64_t excused;  /* those with a yield that waited, after which it does not */
-	int64_t round_ns; /* between two returns of a thread: the least median of a test loop */
-	bool halted;	  /* the threads did not come round in time, and one of them had waited */
+	int64_t excused;  /* those with a yield that slept, after which it does not */
+	int64_t round_ns; /* between two returns of a thread: the smallest median of a test loop */
+	bool halted;	  /* the threads did not come round in time, and one of them had slept */
 };
 
 struct switch_state {
@@ -164,7 +164,7 @@ static int64_t switch_away(struct switch_state *state, uint32_t number, bool sam
 	return left_ns;
 }
 
-/* A thread that waited got the CPU more often than it yielded. So did one that was preempted. @got:
+/* A thread that slept got the CPU more often than it yielded. So did one that was preempted. @got:
  * how often before the loop. */
 static void switch_count_more(struct switch_state *state, uint32_t number, uint32_t got,
 			      uint32_t yields)
@@ -279,8 +279,8 @@ static void switch_open(struct switch_state *state)
 	ensemble_post(&state->gate);
 }
 
-/* The yields of the test loop that waited for Linux. The round is that of the fastest loop, because
- * after a wait of one of two threads all yields may wait. In a batch each switch without a yield
+/* The yields of the test loop that slept for a tick. The round is that of the fastest loop, because
+ * after a sleep of one of two threads all yields may sleep. In a batch each switch without a yield
  * counts. */
 static int64_t switch_waits(struct switch_state *state, struct switch_order *order)
 {
@@ -301,7 +301,7 @@ static int64_t switch_waits(struct switch_state *state, struct switch_order *ord
 	return waits;
 }
 
-/* A test loop: all threads come round @laps times. While one of them waits for Linux, the others
+/* A test loop: all threads come round @laps times. While one of them sleeps for a tick, the others
  * are in another order. */
 static bool switch_go(struct switch_state *state, struct switch_group *group, bool batched)
 {
@@ -426,7 +426,7 @@ static void switch_measure(struct switch_state *state, struct switch_group *grou
 		for (int i = 0; i < state->taken && i < left; i++)
 			series_put(series, ensemble_net(e, state->taken_ns[i]));
 		left -= state->laps * state->threads;
-		/* a loop whose order counts takes the place of one with a wait */
+		/* a loop whose order counts takes the place of one with a sleep */
 		for (int tries = 1; tries < SWITCH_TRIES && state->waits; tries++)
 			if (!switch_go(state, group, false))
 				break;
@@ -524,7 +524,7 @@ static void switch_verdict(struct step *step, const struct switch_state *state)
 		if (group->refused[0])
 			continue;
 		judged = judged && !order->halted && order->judged >= order->excused;
-		snprintf(waits, sizeof(waits), ", yields that waited for Linux: %lld",
+		snprintf(waits, sizeof(waits), ", yields that slept for a tick: %lld",
 			 (long long)group->waits);
 		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used,
 					 "%s%d threads: %lld switches, %lld out of turn%s%s",

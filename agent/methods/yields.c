@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which yields of a test loop waited. */
+/* Which yields of a test loop slept. */
 #include "methods/yields.h"
 
 /* Shell's sort, because that of a C library may call Linux, and a task of a core would leave it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which yields of a test loop waited for a tick of Linux: on Cobalt one that an interrupt cuts short
- * does. docs/reference/cores.md, "Yields that wait for Linux", explains it. A length of 0 stands for
+ * Which yields of a test loop slept for a tick of Linux: on Cobalt one that an interrupt cuts short
+ * does. docs/reference/cores.md, "Yields that sleep for a tick", explains it. A length of 0 stands for
  * a yield that did not take place.
  */
 #ifndef RTGAUGE_YIELDS_H
@@ -13,7 +13,7 @@
  * any, 0. */
 int64_t yields_round(const int64_t *lengths_ns, int count, int64_t *sorted_ns);
 
-/* How many yields of a thread waited. It got the CPU @more times than it yielded, and one that was
+/* How many yields of a thread slept. It got the CPU @more times than it yielded, and one that was
  * preempted did so, too. */
 int64_t yields_waited(const int64_t *lengths_ns, int count, uint32_t more, int64_t round_ns,
 		      int64_t tick_ns);

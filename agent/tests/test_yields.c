@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of yields.c: a thread that waited for a tick, and threads that did not. Prints TAP. */
+/* Tests of yields.c: a thread that slept for a tick, and threads that did not. Prints TAP. */
 #include "methods/yields.h"
 #include "tap.h"
 
@@ -29,17 +29,17 @@ static void test_waits(void)
 	const int64_t two_ns[] = { ROUND_NS + TICK_NS, ROUND_NS + TICK_NS, ROUND_NS };
 
 	tap_check(&tap, yields_waited(usual_ns, 3, 1, ROUND_NS, TICK_NS) == 0,
-		  "a round of 1 ms is no wait, although the thread was preempted");
+		  "a round of 1 ms is not such a yield, although the thread was preempted");
 	tap_check(&tap, yields_waited(tail_ns, 3, 1, ROUND_NS, TICK_NS) == 0,
-		  "a preempted thread that was put at the tail did not wait");
-	tap_check(&tap, yields_waited(one_ns, 3, 1, ROUND_NS, TICK_NS) == 1, "a tick is a wait");
+		  "a preempted thread that was put at the tail did not sleep");
+	tap_check(&tap, yields_waited(one_ns, 3, 1, ROUND_NS, TICK_NS) == 1, "a tick is a sleep");
 	tap_check(&tap, yields_waited(one_ns, 3, 0, ROUND_NS, TICK_NS) == 0,
-		  "a long yield alone is none");
+		  "a long yield alone does not count");
 	tap_check(&tap, yields_waited(one_ns, 3, 9, ROUND_NS, TICK_NS) == 1,
 		  "preemptions are no more of them");
 	tap_check(&tap, yields_waited(two_ns, 3, 1, ROUND_NS, TICK_NS) == 1,
 		  "nor is a yield that found no other thread");
-	tap_check(&tap, yields_waited(two_ns, 3, 2, ROUND_NS, TICK_NS) == 2, "two waits");
+	tap_check(&tap, yields_waited(two_ns, 3, 2, ROUND_NS, TICK_NS) == 2, "two sleeps");
 }
 
 int main(void)

@@ -503,7 +503,7 @@ def test_catalogue_holds_on_core() -> None:
 
 
 def test_threads_run_in_turn_in_any_phase() -> None:
-    """An interrupt may make a yield wait for Linux, whatever the phase of the boot."""
+    """An interrupt may make a yield sleep for a tick, whatever the phase of the boot."""
     for seed in range(1, 13):
         with boot(f"seed={seed}") as target:
             words = ("--core", "cobalt", "--threads", "2,10", "--samples", "700", "--output", "-")

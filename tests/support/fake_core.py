@@ -171,7 +171,7 @@ class FakeCore:
     that number, for the reason ``reason``; ``faults`` page faults are counted with it. Its clock is
     ``ahead_ns`` ahead of that of Linux. The reading of that number, ``warp``, is 1 s too early. An
     interrupt cuts each yield of ``interrupted`` short: it has switched already, so the core finds
-    nothing to switch to in the task's turn, and lets it wait for Linux. The yield of number
+    nothing to switch to in the task's turn, and lets it sleep for a tick. The yield of number
     ``unfair`` returns before an earlier one. With the ``state`` "stopped" from the boot on, a
     process that opens the file of its clock is killed. With ``ipipe`` it runs on the I-pipe.
     Without ``counts`` (CONFIG_XENO_OPT_STATS) each of its counters is 0. It has room for
