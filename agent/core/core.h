@@ -47,7 +47,7 @@ struct core {
 	 * @priority (0: unchanged). 0 or -errno. What Linux refuses shows in look() instead. */
 	int (*enter)(int cpu, int priority);
 	/* Around what is timed, in the task: nothing in between may leave the core. end() adds to
-	 * @modes; one signal is not counted when it has @stopped the task. NULL: tasks of Linux. */
+	 * @modes; the switch by the signal that @stopped the task is not counted. NULL: tasks of Linux. */
 	void (*begin)(struct core_modes *modes);
 	void (*end)(struct core_modes *modes, bool stopped);
 	/* Whether the core counts the switches, page faults and calls of its tasks. After bind().

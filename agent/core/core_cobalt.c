@@ -214,13 +214,27 @@ static void cobalt_begin(struct core_modes *modes)
 	cobalt_count(modes, -1);
 }
 
+/* The signal of a stop makes a task that waits leave the core for a reason, and one that runs
+ * without any (a mayday trap). */
+static void cobalt_excuse(struct core_modes *modes)
+{
+	int64_t reported = 0;
+
+	for (int i = 0; i < CORE_REASONS; i++)
+		reported += modes->reasons[i];
+	if (!modes->reasons[CORE_SIGNAL]) {
+		modes->switches -= modes->switches > reported;
+		return;
+	}
+	modes->reasons[CORE_SIGNAL]--;
+	modes->switches -= modes->switches > 0;
+}
+
 static void cobalt_end(struct core_modes *modes, bool stopped)
 {
 	cobalt_count(modes, 1);
-	if (stopped && modes->reasons[CORE_SIGNAL]) {
-		modes->reasons[CORE_SIGNAL]--;
-		modes->switches -= modes->switches > 0;
-	}
+	if (stopped)
+		cobalt_excuse(modes);
 	syscall(COBALT_THREAD_SETMODE, COBALT_WARN, 0, NULL);
 }
 

@@ -167,15 +167,16 @@ class _Sem:
 @dataclass
 class FakeCore:
     """What the core is like: ``refusal`` is the error (errno) with which it refuses a process,
-    ``missing`` the features that it lacks. ``leave`` makes a task leave the core in its sleep with
-    that number, for the reason ``reason``; ``faults`` page faults are counted with it. Its clock is
-    ``ahead_ns`` ahead of that of Linux. The reading of that number, ``warp``, is 1 s too early. An
-    interrupt cuts each yield of ``interrupted`` short: it has switched already, so the core finds
-    nothing to switch to in the task's turn, and lets it sleep for a tick. The yield of number
-    ``unfair`` returns before an earlier one. With the ``state`` "stopped" from the boot on, a
-    process that opens the file of its clock is killed. With ``ipipe`` it runs on the I-pipe.
-    Without ``counts`` (CONFIG_XENO_OPT_STATS) each of its counters is 0. It has room for
-    ``tasks`` tasks, and may have the ``module`` rtgauge and the driver ``bench``."""
+    ``missing`` the features that it lacks. ``leave`` makes a task leave the core in its sleep
+    with that number, for the reason ``reason``; ``faults`` page faults are counted with it. Its
+    clock is ``ahead_ns`` ahead of that of Linux. The reading of that number, ``warp``, is 1 s
+    too early. An interrupt cuts each yield of ``interrupted`` short: it has switched already, so
+    the core finds nothing to switch to in the task's turn, and lets it sleep for a tick. The
+    yield of number ``unfair`` returns before an earlier one. With the ``state`` "stopped" from
+    the boot on, a process that opens the file of its clock is killed. With ``ipipe`` it runs on
+    the I-pipe. Without ``counts`` (CONFIG_XENO_OPT_STATS) each of its counters is 0. A signal
+    makes a task leave the core ``mayday`` times without a report, as if it had run. It has room
+    for ``tasks`` tasks, and may have the ``module`` rtgauge and the driver ``bench``."""
 
     folder: Path
     revision: int = 19
@@ -193,6 +194,7 @@ class FakeCore:
     tasks: int = 512
     ipipe: bool = False
     counts: bool = True
+    mayday: int = 0
     module: FakeModule | None = None
     bench: FakeBench | None = None
     calls: list[int] = field(default_factory=list)
@@ -299,7 +301,10 @@ class FakeCore:
         call = Call(number, tid, nr, tuple(arguments))
         if nr & _BIT:
             # a task that was asleep calls again: a signal has woken it, under Linux
-            if self._waiting.pop(tid, None) is not None and self._leave(tid, REASON_SIGNAL):
+            woken = self._waiting.pop(tid, None) is not None
+            if woken and self.mayday:
+                self._tasks[tid].switches += self.mayday
+            elif woken and self._leave(tid, REASON_SIGNAL):
                 return
             self.calls.append(nr & ~_BIT)
             if tid in self._tasks:
