@@ -71,6 +71,7 @@ struct switches_thread {
 	const struct switches_kind *kind;
 	int64_t checks;
 	int64_t changed;
+	long err;  /* of the call that was to switch, or 0 */
 	int bytes; /* of the first change */
 	size_t place;
 };
@@ -103,11 +104,20 @@ static void switches_loop(struct worker *worker)
 		struct timespec sleep = { 0, 0 };
 		const long args[] = { CLOCK_MONOTONIC, 0, (long)&sleep, 0 };
 		int bytes;
+		long err;
 
 		random = random * 1664525U + 1013904223U;
 		sleep.tv_nsec = SWITCHES_SLEEP_NS + (random >> (32 - SWITCHES_SLEEP_BITS));
-		registers_across(&t->pattern, &t->found, t->kind->spins,
-				 on_linux ? core_linux.sleep_call : step->core->sleep_call, args);
+		err = registers_across(&t->pattern, &t->found, t->kind->spins,
+				       on_linux ? core_linux.sleep_call : step->core->sleep_call,
+				       args);
+		/* without a switch it is not a check, and a loop without one would take the CPU */
+		if (err && err != -EINTR && !step_stopped(step)) {
+			t->err = err;
+			break;
+		}
+		if (err)
+			continue;
 		bytes = registers_differ(&t->pattern, &t->found, t->changed ? NULL : &t->place);
 		t->checks++;
 		if (bytes && !t->changed++)
@@ -165,7 +175,7 @@ static const struct step_column switches_columns[] = {
 
 static int switches_finish(struct step *step)
 {
-	const struct switches_thread *bad = NULL;
+	const struct switches_thread *bad = NULL, *idle = NULL;
 	struct cbor *c = step_table_begin(step, "switches", switches_columns, SWITCHES_COLUMNS,
 					  step->worker_count);
 	int64_t checks = 0, changed = 0;
@@ -184,6 +194,8 @@ static int switches_finish(struct step *step)
 		changed += t->changed;
 		if (t->changed && !bad)
 			bad = t;
+		if ((t->err || !t->checks) && !idle)
+			idle = t;
 	}
 	step_table_end(step);
 	used = snprintf(evidence, sizeof(evidence),
@@ -194,7 +206,16 @@ static int switches_finish(struct step *step)
 		snprintf(evidence + used, sizeof(evidence) - (size_t)used,
 			 "; the first: thread %s, %d bytes from byte %zu of the saved state",
 			 bad->kind->name, bad->bytes, bad->place);
-	step_verdict(step, SWITCHES_RULE, changed ? "fail" : "pass", evidence, SWITCHES_REMEDY);
+	else if (idle)
+		snprintf(evidence + used, sizeof(evidence) - (size_t)used,
+			 "; the thread %s does not switch: %s", idle->kind->name,
+			 idle->err ? strerror((int)-idle->err) : "too short");
+	if (!bad && idle)
+		step_verdict(step, SWITCHES_RULE, "inconclusive", evidence,
+			     idle->err ? "see the kernel's messages (dmesg)" :
+					 "measure longer (--for)");
+	else
+		step_verdict(step, SWITCHES_RULE, bad ? "fail" : "pass", evidence, SWITCHES_REMEDY);
 	return 0;
 }
 

@@ -541,3 +541,18 @@ def test_registers_on_core(tmp_path: Path) -> None:
     assert core.calls.count(1) == 2, "two tasks of the core"
     assert [row["thread"] for row in modes(stream)] == [0]
     assert verdicts(stream)[RULE].result == "pass"
+
+
+def test_calls_that_switch_nothing_are_not_checks(tmp_path: Path) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], sleepless=errno.EPERM)
+    words = ("core-switches", "--cpu", CPU, "--for", "300ms", "--core", "cobalt")
+    code, stream, _ = run(core, tmp_path, *words)
+    assert code == 0
+    table = next(one for one in stream.records if isinstance(one, Table) and one.name == "switches")
+    checks = {str(row[1]): row[2] for row in table.rows}
+    assert checks["real-time, of the core"] == 0
+    assert checks["real-time, of Linux"]
+    found = verdicts(stream)["threads keep their registers across switches"]
+    assert found.result == "inconclusive"
+    assert "the thread real-time, of the core does not switch: Operation not" in found.evidence
+    assert found.remedy

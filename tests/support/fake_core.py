@@ -175,8 +175,9 @@ class FakeCore:
     yield of number ``unfair`` returns before an earlier one. With the ``state`` "stopped" from
     the boot on, a process that opens the file of its clock is killed. With ``ipipe`` it runs on
     the I-pipe. Without ``counts`` (CONFIG_XENO_OPT_STATS) each of its counters is 0. A signal
-    makes a task leave the core ``mayday`` times without a report, as if it had run. It has room
-    for ``tasks`` tasks, and may have the ``module`` rtgauge and the driver ``bench``."""
+    makes a task leave the core ``mayday`` times without a report, as if it had run. A sleep ends
+    at once with the error ``sleepless``. It has room for ``tasks`` tasks, and may have the
+    ``module`` rtgauge and the driver ``bench``."""
 
     folder: Path
     revision: int = 19
@@ -195,6 +196,7 @@ class FakeCore:
     ipipe: bool = False
     counts: bool = True
     mayday: int = 0
+    sleepless: int = 0
     module: FakeModule | None = None
     bench: FakeBench | None = None
     calls: list[int] = field(default_factory=list)
@@ -642,6 +644,8 @@ class FakeCore:
         return 0
 
     def _sleep(self, tid: int, clock: int, absolute: int, at: int) -> int:
+        if self.sleepless:
+            return -self.sleepless
         seconds, rest = struct.unpack("=qq", peek(tid, at, 16))
         if not 0 <= rest < 1_000_000_000:
             return -errno.EINVAL
