@@ -17,6 +17,35 @@ static const struct step_column modes_columns[] = {
 
 #define MODES_COLUMNS (int)(sizeof(modes_columns) / sizeof(modes_columns[0]))
 
+/* What to do against the most frequent reason. Page faults are reported as switches, too. */
+static const char *modes_remedy(const struct core_modes *all)
+{
+	static const char *const remedies[CORE_REASONS] = {
+		[CORE_OTHER] =
+			"the core reported no reason: see the kernel's messages (dmesg). The "
+			"samples contain time under Linux",
+		[CORE_SIGNAL] =
+			"end what sends signals to the agent, and measure again: the samples "
+			"contain time under Linux",
+		[CORE_SYSCALL] =
+			"report it to the authors of rtgauge: a thread made a system call of "
+			"Linux while timed, so the samples contain time under Linux",
+		[CORE_FAULT] =
+			"build the kernel without what moves pages (MIGRATION, COMPACTION, KSM): "
+			"rtgauge check names it. The samples contain time under Linux",
+		[CORE_INVERSION] =
+			"report it to the authors of rtgauge: a thread left the core with a "
+			"mutex that a task waits for, so the samples contain time under "
+			"Linux",
+	};
+	int most = CORE_OTHER;
+
+	for (int reason = CORE_SIGNAL; reason < CORE_REASONS; reason++)
+		if (all->reasons[reason] > all->reasons[most])
+			most = reason;
+	return remedies[most == CORE_OTHER && all->faults ? CORE_FAULT : most];
+}
+
 void modes_put(struct run *run)
 {
 	struct step *step = &run->step;
@@ -43,8 +72,10 @@ void modes_put(struct run *run)
 		cbor_int(c, modes->faults);
 		for (int reason = CORE_SIGNAL; reason < CORE_REASONS; reason++)
 			cbor_int(c, modes->reasons[reason]);
-		for (int reason = CORE_OTHER; reason < CORE_REASONS; reason++)
+		for (int reason = CORE_OTHER; reason < CORE_REASONS; reason++) {
+			all.reasons[reason] += modes->reasons[reason];
 			reported += modes->reasons[reason];
+		}
 		all.switches += modes->switches;
 		all.faults += modes->faults;
 	}
@@ -60,7 +91,5 @@ void modes_put(struct run *run)
 	snprintf(evidence, sizeof(evidence),
 		 "threads of the core %s: %lld switches to Linux and %lld page faults while timed",
 		 step->core->name, (long long)all.switches, (long long)all.faults);
-	step_verdict(step, MODES_RULE, left ? "fail" : "pass", evidence,
-		     "see the table of switches for their reasons: the samples contain time under "
-		     "Linux. End what sends signals to the agent, and measure again");
+	step_verdict(step, MODES_RULE, left ? "fail" : "pass", evidence, modes_remedy(&all));
 }

@@ -20,7 +20,13 @@ from typing import Final
 import pytest
 
 from agents import Stream, assert_accounted, read
-from fake_core import REASON_SYSCALL, FakeCore
+from fake_core import (
+    REASON_FAULT,
+    REASON_INVERSION,
+    REASON_SIGNAL,
+    REASON_SYSCALL,
+    FakeCore,
+)
 from rtgauge.stream import Event, Setting, Table, Verdict
 from rtgauge.target.local import find_agent
 
@@ -180,6 +186,23 @@ def test_calls_that_nobody_counts_are_skipped(tmp_path: Path) -> None:
     assert found.result == "skipped"
     assert "CONFIG_XENO_OPT_STATS" in found.remedy
     assert not [one for one in stream.records if isinstance(one, Table) and "calls" in one.name]
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        (REASON_SIGNAL, "end what sends signals to the agent"),
+        (REASON_SYSCALL, "a system call of Linux"),
+        (REASON_FAULT, "what moves pages"),
+        (REASON_INVERSION, "a mutex that a task waits for"),
+    ],
+)
+def test_remedy_is_that_of_the_reason(tmp_path: Path, reason: int, remedy: str) -> None:
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], leave=5, reason=reason)
+    code, stream, _ = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    assert code == 3
+    assert remedy in verdicts(stream)[RULE].remedy
+    assert "time under Linux" in verdicts(stream)[RULE].remedy
 
 
 def test_switch_is_in_json(tmp_path: Path) -> None:

@@ -33,10 +33,12 @@ from fake_bench import BENCH_DEVICE, FakeBench
 from fake_calls import NEVER, Call, Dropped, Later, peek, poke, text
 from fake_module import REQUEST_TYPES, TASK_DEVICE, FakeModule
 
-__all__ = ["REASON_SIGNAL", "REASON_SYSCALL", "FakeCore"]
+__all__ = ["REASON_FAULT", "REASON_INVERSION", "REASON_SIGNAL", "REASON_SYSCALL", "FakeCore"]
 
 REASON_SIGNAL: Final = 1
 REASON_SYSCALL: Final = 2
+REASON_FAULT: Final = 3
+REASON_INVERSION: Final = 4
 PATIENCE_S: Final = 60.0
 FOLDER: Final = "/proc/xenomai"
 IPIPE: Final = "/proc/ipipe"
