@@ -74,6 +74,7 @@ struct switch_group {
 struct switch_order {
 	int64_t judged;	  /* test loops whose order counts */
 	int64_t excused;  /* those with a yield that slept, after which it does not */
+	int64_t repeated; /* batches with a thread that was preempted or slept */
 	int64_t round_ns; /* between two returns of a thread: the smallest median of a test loop */
 	bool halted;	  /* the threads did not come round in time, and one of them had slept */
 };
@@ -325,7 +326,10 @@ static bool switch_go(struct switch_state *state, struct switch_group *group, bo
 	}
 	if (SWITCH_MAY_WAIT && !state->ensemble.error)
 		state->waits = switch_waits(state, order);
-	group->waits += state->waits;
+	if (batched)
+		order->repeated += state->waits > 0;
+	else
+		group->waits += state->waits;
 	if (halted && !state->waits) {
 		group->halted = true;
 		return false;
@@ -507,7 +511,7 @@ static int switch_setup(struct step *step)
 
 static void switch_verdict(struct step *step, const struct switch_state *state)
 {
-	char evidence[384] = "", waits[48];
+	char evidence[640] = "", waits[48], repeated[64];
 	int64_t switches = 0, out_of_turn = 0;
 	bool blind = step->core->counts && !step->core->counts();
 	bool halted = false, judged = true, failed;
@@ -526,12 +530,15 @@ static void switch_verdict(struct step *step, const struct switch_state *state)
 		judged = judged && !order->halted && order->judged >= order->excused;
 		snprintf(waits, sizeof(waits), ", yields that slept for a tick: %lld",
 			 (long long)group->waits);
-		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used,
-					 "%s%d threads: %lld switches, %lld out of turn%s%s",
-					 used ? "; " : "", group->known->threads, (long long)count,
-					 (long long)group->out_of_turn, group->waits ? waits : "",
-					 group->halted || order->halted ? ", stopped after 1 s" :
-									  "");
+		snprintf(repeated, sizeof(repeated),
+			 ", batches with a preemption or such a yield: %lld",
+			 (long long)order->repeated);
+		used += (size_t)snprintf(
+			evidence + used, sizeof(evidence) - used,
+			"%s%d threads: %lld switches, %lld out of turn%s%s%s", used ? "; " : "",
+			group->known->threads, (long long)count, (long long)group->out_of_turn,
+			group->waits ? waits : "", order->repeated ? repeated : "",
+			group->halted || order->halted ? ", stopped after 1 s" : "");
 	}
 	if (!used)
 		return;
