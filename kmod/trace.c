@@ -121,7 +121,8 @@ struct trace_ring {
 struct trace_cpu {
 	u32 room; /* events of a ring; 0: the CPU is not traced */
 	struct trace_ring rings[2];
-	struct trace_ring *entered; /* of the handler that runs, NULL outside of one */
+	u32 depth;		    /* handlers that run: one may call another */
+	struct trace_ring *entered; /* of the outermost one, even if the rings were exchanged */
 	u64 entry;		    /* its event */
 	bool late;		    /* a timer was, in this handler */
 };
@@ -231,7 +232,7 @@ static void trace_entry(enum trace_kind kind, u32 value, const char *name)
 
 	if (record) {
 		record->other.address = trace_interrupted();
-		if (!place.cpu->entered) { /* one may be in another */
+		if (!place.cpu->depth++) {
 			place.cpu->entered = place.ring;
 			place.cpu->entry = place.ring->head - 1;
 			place.cpu->late = false;
@@ -286,20 +287,18 @@ static void trace_exit(enum trace_kind kind, u32 value, const char *name)
 	struct trace_place place;
 	struct trace_record *entry, *record = trace_value(kind, value, name, &place);
 
-	if (!record || !place.cpu->entered)
+	if (!record || !place.cpu->depth || --place.cpu->depth)
 		goto out;
 	entry = trace_at(&place, place.cpu->entry);
-	if (entry->common.number != kind) /* of another one around it */
-		goto out;
 	/* not in rings that were exchanged since, and not overwritten */
 	if (place.cpu->entered == place.ring && !is_idle_task(current) &&
 	    place.ring->head - place.cpu->entry < RTGAUGE_TRACE_ROOM_MIN / 2 &&
+	    entry->common.number == kind &&
 	    entry->other.address && entry->other.address == trace_interrupted() &&
 	    trace_delays(entry, place.cpu)) {
 		trace_stack(entry, &place);
 		record->time_ns = ktime_get_mono_fast_ns();
 	}
-	place.cpu->entered = NULL;
 out:
 	trace_end(&place);
 }
@@ -313,6 +312,7 @@ static void trace_switch(void *data, COMPAT_SWITCH_ARGUMENTS)
 
 	if (!record)
 		goto out;
+	place.cpu->depth = 0; /* of no handler: an exit was not seen */
 	record->task.prev_state = preempt ? 0 : compat_task_state(prev);
 	record->task.prev_prio = prev->prio;
 	record->task.prev_pid = prev->pid;
@@ -510,7 +510,7 @@ static void trace_free(unsigned int cpu)
 	int i;
 
 	traced->room = 0;
-	traced->entered = NULL;
+	traced->depth = 0;
 	for (i = 0; i < 2; i++) {
 		vfree(traced->rings[i].records);
 		traced->rings[i].records = NULL;
@@ -558,7 +558,8 @@ static int trace_attach(void)
 	trace_active = 0;
 	trace_started = true;
 	for_each_kernel_tracepoint(trace_find, NULL);
-	for (kind = 0; kind < TRACE_KINDS; kind++) {
+	/* from the end: exits of handlers before their entries, so that each entry has its exit */
+	for (kind = TRACE_KINDS - 1; kind >= 0; kind--) {
 		if (trace_points[kind] &&
 		    tracepoint_probe_register(trace_points[kind], trace_events[kind].probe,
 					      (void *)(unsigned long)kind))

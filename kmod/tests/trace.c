@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -105,15 +106,15 @@ static bool page_holds(size_t *events, int *deepest)
 }
 
 /* Interrupts that find the kernel at work, and after which another task has to run. */
-static void busy_calls(void)
+static void busy_calls(int count, int pause_us)
 {
 	struct sched_param priority = { .sched_priority = 50 };
 	pid_t sleeper = fork();
 
 	if (!sleeper) {
 		sched_setscheduler(0, SCHED_FIFO, &priority);
-		for (int i = 0; i < 2000; i++)
-			usleep(97);
+		for (int i = 0; i < count; i++)
+			usleep(pause_us);
 		_exit(0);
 	}
 	while (!waitpid(sleeper, NULL, WNOHANG))
@@ -142,6 +143,58 @@ static void test_pages(int fd)
 	      "a page out of order");
 }
 
+/* The events of a CPU before the first stack in what was taken, of all of them if there is none. */
+static size_t before_stack(int fd, long long cpu)
+{
+	size_t events = 0, before = 0;
+	long number = 0;
+	int deepest = 0;
+
+	while (pread(fd, page, RTGAUGE_TRACE_PAGE,
+		     cpu * RTGAUGE_TRACE_CPU + number++ * RTGAUGE_TRACE_PAGE) > 0) {
+		before = events;
+		if (!page_holds(&events, &deepest) || deepest > 0)
+			return before;
+	}
+	return events;
+}
+
+/* The rings are exchanged while the other CPU is in a handler, and its stacks are saved as before. */
+static void test_other_cpu(void)
+{
+	struct rtgauge_trace_start start = { .cpu = 1, .room = 65536 };
+	int fd = device(), status;
+	size_t most = 0, before;
+	cpu_set_t second;
+	pid_t busy;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		close(fd);
+		return;
+	}
+	busy = fork();
+	if (!busy) {
+		close(fd);
+		CPU_ZERO(&second);
+		CPU_SET(1, &second);
+		sched_setaffinity(0, sizeof(second), &second);
+		for (;;)
+			busy_calls(2000, 97);
+	}
+	check(!ioctl(fd, RTGAUGE_TRACE_START, &start), "it traces the other CPU");
+	for (int i = 0; i < 100; i++) {
+		usleep(50000);
+		ioctl(fd, RTGAUGE_TRACE_TAKE);
+		before = before_stack(fd, 1);
+		most = before > most ? before : most;
+	}
+	printf("# at most %zu events before the first stack\n", most);
+	check(most < 500, "stacks after an exchange in a handler");
+	kill(busy, SIGKILL);
+	waitpid(busy, &status, 0);
+	close(fd);
+}
+
 static void test_calls(void)
 {
 	struct rtgauge_trace_start start = { .cpu = 0, .room = 5000 };
@@ -166,7 +219,7 @@ static void test_calls(void)
 	for (int i = 0; i < 40; i++)
 		texts += pread(fd, page, 4096, RTGAUGE_TRACE_FORMAT + i * 16384LL) > 100;
 	check(texts >= 8 && texts <= 20, "formats of the events");
-	busy_calls();
+	busy_calls(2000, 97);
 	check(!ioctl(fd, RTGAUGE_TRACE_TAKE), "it takes");
 	test_pages(fd);
 	check(fails(pread(fd, page, 100, 0), EINVAL), "less than a page");
@@ -387,7 +440,9 @@ static void test_random(void)
 
 int main(void)
 {
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	test_calls();
+	test_other_cpu();
 	test_observe();
 	test_random();
 	printf("1..%d\n", tests);
