@@ -99,6 +99,7 @@ static_assert(sizeof(struct trace_record) == 64);
 #define TRACE_CALLERS 18 /* of a stack, at most */
 #define TRACE_FRAMES (COMPAT_STACK_BEFORE + 1 + TRACE_CALLERS) /* entries of a whole stack */
 #define TRACE_STACK 640	   /* bytes of their names, behind that of the function */
+#define TRACE_QUIET 8	   /* times that of a stack: they take a ninth of the time at most */
 #define TRACE_LATE_NS 3000 /* up to this, a timer is as late as the interrupt needs */
 #define TRACE_HEAD 16	   /* bytes of a page before its events */
 #define TRACE_ENTRY (TRACE_DATA + TRACE_NAME + TRACE_STACK) /* most bytes of an event's data */
@@ -125,6 +126,7 @@ struct trace_cpu {
 	struct trace_ring *entered; /* of the outermost one, even if the rings were exchanged */
 	u64 entry;		    /* its event */
 	bool late;		    /* a timer was, in this handler */
+	u64 quiet_ns;		    /* no stack is saved before */
 };
 
 static DEFINE_MUTEX(trace_mutex);
@@ -247,7 +249,7 @@ static void trace_entry(enum trace_kind kind, u32 value, const char *name)
  */
 static void trace_stack(struct trace_record *entry, const struct trace_place *place)
 {
-	u64 from_ns = ktime_get_mono_fast_ns(), begin = place->ring->head;
+	u64 from_ns = ktime_get_mono_fast_ns(), begin = place->ring->head, until_ns;
 	unsigned long *frames = *this_cpu_ptr(&trace_frames);
 	unsigned int count = compat_stack_save(get_irq_regs(), frames, TRACE_FRAMES), at = 0,
 		     callers, i;
@@ -266,7 +268,9 @@ static void trace_stack(struct trace_record *entry, const struct trace_place *pl
 	}
 	entry->other.callers = callers;
 	entry->other.distance = begin - place->cpu->entry;
-	entry->other.stack_ns = min_t(u64, ktime_get_mono_fast_ns() - from_ns, U16_MAX);
+	until_ns = ktime_get_mono_fast_ns();
+	entry->other.stack_ns = min_t(u64, until_ns - from_ns, U16_MAX);
+	place->cpu->quiet_ns = until_ns + TRACE_QUIET * (until_ns - from_ns);
 }
 
 /*
@@ -293,7 +297,7 @@ static void trace_exit(enum trace_kind kind, u32 value, const char *name)
 	/* not in rings that were exchanged since, and not overwritten */
 	if (place.cpu->entered == place.ring && !is_idle_task(current) &&
 	    place.ring->head - place.cpu->entry < RTGAUGE_TRACE_ROOM_MIN / 2 &&
-	    entry->common.number == kind &&
+	    record->time_ns >= place.cpu->quiet_ns && entry->common.number == kind &&
 	    entry->other.address && entry->other.address == trace_interrupted() &&
 	    trace_delays(entry, place.cpu)) {
 		trace_stack(entry, &place);
@@ -511,6 +515,7 @@ static void trace_free(unsigned int cpu)
 
 	traced->room = 0;
 	traced->depth = 0;
+	traced->quiet_ns = 0;
 	for (i = 0; i < 2; i++) {
 		vfree(traced->rings[i].records);
 		traced->rings[i].records = NULL;

@@ -74,18 +74,46 @@ static int names_of(const char *data, size_t size)
 	return names;
 }
 
+static uint64_t busy_until; /* stacks begin after this: they take a ninth of the time at most */
+static unsigned int early;  /* stacks that began before */
+static uint64_t entered_ns; /* the last entry of a handler with a stack, 0: none yet */
+static uint32_t stack_ns;
+
+/* One event of a CPU: from the entry of a handler with a stack to its exit, which the stack is before. */
+static void rate_of(const char *data, uint64_t time_ns)
+{
+	static uint16_t left;
+	uint32_t where;
+	uint16_t number;
+
+	memcpy(&number, data, sizeof(number));
+	memcpy(&where, data + 48, sizeof(where));
+	if ((number == 3 || (number >= 9 && number % 2)) && where) {
+		entered_ns = time_ns;
+		stack_ns = 0;
+		memcpy(&stack_ns, data + 54, 2);
+		left = number + 1;
+	} else if (number == left && entered_ns) {
+		early += time_ns - stack_ns < busy_until;
+		busy_until = entered_ns + 9 * stack_ns;
+		entered_ns = 0;
+	}
+}
+
 /* Times of a page ascend, its entries fill what it says, and their stacks are within them. */
 static bool page_holds(size_t *events, int *deepest)
 {
-	uint64_t commit;
+	uint64_t commit, time_ns;
 	uint32_t word;
 	size_t at = 16, size;
 	int names;
 
+	memcpy(&time_ns, page, sizeof(time_ns));
 	memcpy(&commit, page + 8, sizeof(commit));
 	commit = (commit & ((1 << 20) - 1)) + 16;
 	while (at + 4 <= commit) {
 		memcpy(&word, page + at, sizeof(word));
+		time_ns += word >> 5;
 		at += 4;
 		size = 4 * (word & 31);
 		if (!size) {
@@ -98,6 +126,7 @@ static bool page_holds(size_t *events, int *deepest)
 		names = names_of(page + at, size);
 		if (names < 0 || names > 18)
 			return false;
+		rate_of(page + at, time_ns);
 		*deepest = names > *deepest ? names : *deepest;
 		at += size;
 		++*events;
@@ -156,6 +185,18 @@ static size_t before_stack(int fd, long long cpu)
 			return before;
 	}
 	return events;
+}
+
+/* The interrupts come faster than stacks can be saved. */
+static void test_rate(int fd)
+{
+	size_t events = 0;
+	long number = 0;
+	int deepest = 0;
+
+	while (pread(fd, page, RTGAUGE_TRACE_PAGE, number++ * RTGAUGE_TRACE_PAGE) > 0)
+		page_holds(&events, &deepest);
+	check(events && !early, "stacks leave most of the time");
 }
 
 /* The rings are exchanged while the other CPU is in a handler, and its stacks are saved as before. */
@@ -221,6 +262,9 @@ static void test_calls(void)
 	busy_calls(2000, 97);
 	check(!ioctl(fd, RTGAUGE_TRACE_TAKE), "it takes");
 	test_pages(fd);
+	busy_calls(400, 5);
+	ioctl(fd, RTGAUGE_TRACE_TAKE);
+	test_rate(fd);
 	check(fails(pread(fd, page, 100, 0), EINVAL), "less than a page");
 	check(fails(pread(fd, page, RTGAUGE_TRACE_PAGE, 3), EINVAL), "between two pages");
 	check(fails(pread(fd, page, RTGAUGE_TRACE_PAGE, 100000 * RTGAUGE_TRACE_CPU), EINVAL),
