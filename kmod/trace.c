@@ -3,9 +3,10 @@
  * /dev/rtgauge_trace, whose interface is trace.h: probes on tracepoints, rings of their events, and
  * pages of them.
  *
- * A probe runs where its tracepoint is, in any context but that of an NMI. It writes one event into
- * the ring of its CPU with interrupts off, and takes no lock. RTGAUGE_TRACE_TAKE exchanges the two
- * rings of each CPU. After a grace period no probe writes to the old ones.
+ * A probe runs where its tracepoint is. It writes one event into the ring of its CPU with interrupts
+ * off, and takes no lock. In an NMI it writes nothing: arm64 has handlers that run in one, and are
+ * traced. RTGAUGE_TRACE_TAKE exchanges the two rings of each CPU. After a grace period no probe writes
+ * to the old ones.
  */
 #include <linux/capability.h>
 #include <linux/cpumask.h>
@@ -161,7 +162,7 @@ static struct trace_record *trace_at(const struct trace_place *place, u64 number
 	return &place->ring->records[number & (place->cpu->room - 1)];
 }
 
-/* NULL: the CPU is not traced. */
+/* NULL: the CPU is not traced, or a handler of an NMI may have interrupted a probe. */
 static struct trace_record *trace_begin(enum trace_kind kind, struct trace_place *place)
 {
 	u8 flags = irqs_disabled() ? TRACE_IRQS_OFF : 0;
@@ -178,7 +179,7 @@ static struct trace_record *trace_begin(enum trace_kind kind, struct trace_place
 	raw_local_irq_save(place->irq);
 	place->cpu = this_cpu_ptr(&trace_cpus);
 	/* with its rings */
-	if (!smp_load_acquire(&place->cpu->room))
+	if (in_nmi() || !smp_load_acquire(&place->cpu->room))
 		return NULL;
 	place->ring = &place->cpu->rings[READ_ONCE(trace_active)];
 	record = trace_at(place, place->ring->head++);
