@@ -183,6 +183,8 @@ static struct trace_record *trace_begin(enum trace_kind kind, struct trace_place
 		return NULL;
 	place->ring = &place->cpu->rings[READ_ONCE(trace_active)];
 	record = trace_at(place, place->ring->head++);
+	/* it was of another event before, and pages show all of it */
+	memset(record->callers, 0, sizeof(record->callers));
 	record->time_ns = ktime_get_mono_fast_ns();
 	record->common.number = kind + 1;
 	record->common.flags = flags;
@@ -204,9 +206,6 @@ static struct trace_record *trace_value(enum trace_kind kind, u32 value, const c
 	if (record) {
 		record->other.value = value;
 		strscpy(record->other.name, name ?: "", sizeof(record->other.name));
-		record->other.address = 0;
-		record->other.callers = 0;
-		record->other.stack_ns = 0;
 	}
 	return record;
 }
@@ -633,6 +632,16 @@ static size_t trace_format(int kind, char *text, size_t size)
 	return used + trace_fields(trace_events[kind].fields, text + used, size - used);
 }
 
+/* The name of code, after @mark. Without a name, pages do not show the address either. */
+static int trace_name(char *text, size_t size, const char *mark, u64 address)
+{
+	char name[KSYM_SYMBOL_LEN];
+
+	snprintf(name, sizeof(name), "%ps", (void *)(unsigned long)address);
+	return snprintf(text, size, "%s%s", mark,
+			strncmp(name, "0x", 2) ? name : "code without a name");
+}
+
 /*
  * The names of the callers of what event @at interrupted, the innermost first, with a < before
  * each. Returns their bytes, at most @size - 1. A name that does not fit ends them.
@@ -650,7 +659,7 @@ static size_t trace_names(const struct trace_ring *ring, u32 room, u64 at, char 
 		record = &ring->records[(at + i / ARRAY_SIZE(record->callers)) & (room - 1)];
 		/* the call is before the place of its return */
 		caller = record->callers[i % ARRAY_SIZE(record->callers)] - 1;
-		bytes = snprintf(text + used, size - used, "<%ps", (void *)(unsigned long)caller);
+		bytes = trace_name(text + used, size - used, "<", caller);
 		if (bytes >= size - used)
 			break;
 		used += bytes;
@@ -670,8 +679,9 @@ static size_t trace_data(const struct trace_ring *ring, u32 room, u64 at, u8 *da
 	if (record->common.number <= TRACE_WAKING + 1)
 		return used;
 	if (record->other.address)
-		scnprintf(data + TRACE_DATA, TRACE_NAME, "%ps",
-			  (void *)(unsigned long)record->other.address);
+		trace_name(data + TRACE_DATA, TRACE_NAME, "", record->other.address);
+	memset(data + offsetof(struct trace_record, other.address) - sizeof(u64), 0,
+	       sizeof(record->other.address));
 	names = trace_names(ring, room, at, data + used, TRACE_STACK);
 	place = names ? used | names << 16 : 0;
 	memcpy(data + offsetof(struct trace_record, other.callers) - sizeof(u64), &place,

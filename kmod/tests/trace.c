@@ -100,7 +100,22 @@ static void rate_of(const char *data, uint64_t time_ns)
 	}
 }
 
-/* Times of a page ascend, its entries fill what it says, and their stacks are within them. */
+/* Whether an event has an address of the kernel, whose place is a secret. */
+static bool has_address(const char *data, size_t size)
+{
+	uint64_t word;
+
+	for (size_t at = 8; at + 8 <= size && at < 56; at += 8) {
+		memcpy(&word, data + at, sizeof(word));
+		/* a priority of -1 is before a process ID */
+		if (word >> 48 == 0xffff && (word >> 32 != 0xffffffff || word & 1U << 31))
+			return true;
+	}
+	return false;
+}
+
+/* Times of a page ascend, its entries fill what it says, their stacks are within them, and they have no
+ * address. */
 static bool page_holds(size_t *events, int *deepest)
 {
 	uint64_t commit, time_ns;
@@ -124,7 +139,7 @@ static bool page_holds(size_t *events, int *deepest)
 		if (at + size > commit)
 			return false;
 		names = names_of(page + at, size);
-		if (names < 0 || names > 18)
+		if (names < 0 || names > 18 || has_address(page + at, size))
 			return false;
 		rate_of(page + at, time_ns);
 		*deepest = names > *deepest ? names : *deepest;
