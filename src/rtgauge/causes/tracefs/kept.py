@@ -24,7 +24,15 @@ from rtgauge.causes.tracefs.pages import (
     read_layout,
     read_page,
 )
-from rtgauge.causes.tracefs.segments import Sample, begun_at, segments_of, woken_elsewhere
+from rtgauge.causes.tracefs.segments import (
+    SWITCH,
+    Sample,
+    begun_at,
+    is_entry,
+    is_exit,
+    segments_of,
+    woken_elsewhere,
+)
 from rtgauge.facts.interpret import realtime_model
 
 if TYPE_CHECKING:
@@ -287,7 +295,7 @@ class Kept:
             rest_ns=rest + min(one.value, 0),
             source="tracefs" if self._layout else "module",  # whose pages have a fixed layout
             blame=blame(segments, one.value, usual_ns)[0],
-            cost=Cost(self.added_ns or 0, self.cost_text + _stacks(run, one, begin, end)),
+            cost=Cost(self.added_ns or 0, self.cost_text + _stacks(run, begin, end)),
             unseen=unseen,
         )
 
@@ -431,14 +439,21 @@ def _offset(series: StoredSeries, index: int) -> int:
     return 0
 
 
-def _stacks(run: _Run | None, one: _Chosen, begin: int, end: int) -> str:
-    """The time that the module took for stacks of a sample. It saves them at the end of handlers,
-    which is after their own samples."""
-    spent = sum(
-        _int(event.fields.get("stack_ns"))
-        for event in (run.events if run is not None and one.thread else ())
-        if begin <= event.time_ns < end
-    )
+def _stacks(run: _Run | None, begin: int, end: int) -> str:
+    """The time that the module took for stacks between these times. It saves one at the end of the
+    outermost handler, so each ends at the exit."""
+    spent = depth = saved = 0
+    for event in run.events if run is not None else ():
+        if is_entry(event):
+            saved = saved if depth else _int(event.fields.get("stack_ns"))
+            depth += 1
+        elif is_exit(event) and depth:
+            depth -= 1
+            if not depth:
+                since = max(begin, event.time_ns - max(saved, 0))
+                spent += max(0, min(end, event.time_ns) - since)
+        elif event.name == SWITCH:
+            depth = 0
     return f"; stacks took {text.time(spent)} of this sample" if spent > 0 else ""
 
 

@@ -17,7 +17,16 @@ from typing import Final, Literal, TypeVar
 from rtgauge.causes.model import Segment, Task
 from rtgauge.causes.tracefs.pages import HARDIRQ, SOFTIRQ, Event
 
-__all__ = ["Sample", "Tasks", "begun_at", "segments_of", "woken_elsewhere"]
+__all__ = [
+    "SWITCH",
+    "Sample",
+    "Tasks",
+    "begun_at",
+    "is_entry",
+    "is_exit",
+    "segments_of",
+    "woken_elsewhere",
+]
 
 DELIVERY_NS: Final = 3_000
 """Up to this, the time from the due moment to the handler is that of the interrupt's delivery."""
@@ -25,7 +34,7 @@ SWITCH_NS: Final = 5_000
 """Up to this, and up to the usual latency of the series, the time from the end of the handlers to
 the switch is the scheduler's own. A lower task that runs on for longer was not preempted."""
 
-_SWITCH = "sched/sched_switch"
+SWITCH: Final = "sched/sched_switch"
 _WAKING = "sched/sched_waking"
 _IDLE = "power/cpu_idle"
 _SOFTIRQ_ENTRY = "irq/softirq_entry"
@@ -115,7 +124,7 @@ def _by_task(sample: Sample, events: Sequence[Event]) -> Mapping[int, Sequence[E
     for event in events:
         if not sample.due_ns <= event.time_ns < sample.end_ns:
             continue
-        names = {_SWITCH: ("prev_pid", "next_pid"), _WAKING: ("pid",)}.get(event.name, ())
+        names = {SWITCH: ("prev_pid", "next_pid"), _WAKING: ("pid",)}.get(event.name, ())
         for pid in {event.fields.get(name) for name in names}:
             if isinstance(pid, int):
                 found.setdefault(pid, []).append(event)
@@ -168,7 +177,7 @@ def _turns(
             begins = (
                 one.time_ns
                 for one in events
-                if sample.due_ns <= one.time_ns < until and _is_entry(one)
+                if sample.due_ns <= one.time_ns < until and is_entry(one)
             )
             begin_ns = next(begins, until) if found else sample.due_ns
             found.append(_Turn(begin_ns, until, pid, awake))
@@ -188,7 +197,7 @@ def _awake(first: Event, woken: Event, sample: Sample, pid: int, tasks: Tasks) -
         return True
     state = first.fields.get("prev_state")
     blocked = _BLOCKED if pid == sample.pid else _UNINTERRUPTIBLE
-    if first.name != _SWITCH or not isinstance(state, int) or not state & blocked:
+    if first.name != SWITCH or not isinstance(state, int) or not state & blocked:
         return False
     return not _is_event(state, woken, sample, tasks)
 
@@ -301,7 +310,7 @@ class Tasks:
     def __init__(self, events: Sequence[Event]) -> None:
         self._found: dict[int, Task] = {}
         for event in events:
-            prefixes = {_SWITCH: ("prev_", "next_"), _WAKING: ("",)}.get(event.name, ())
+            prefixes = {SWITCH: ("prev_", "next_"), _WAKING: ("",)}.get(event.name, ())
             for prefix in prefixes:
                 pid = event.fields.get(f"{prefix}pid")
                 if isinstance(pid, int):
@@ -313,13 +322,14 @@ class Tasks:
         return self._found.get(pid, Task("idle" if pid == 0 else f"thread {pid}", pid))
 
 
-def _is_entry(event: Event) -> bool:
+def is_entry(event: Event) -> bool:
     """Whether a handler of an interrupt begins."""
     system, _, name = event.name.partition("/")
     return name.endswith("_entry") and _is_interrupt(system, name)
 
 
-def _is_exit(event: Event) -> bool:
+def is_exit(event: Event) -> bool:
+    """Whether a handler of an interrupt ends."""
     system, _, name = event.name.partition("/")
     return name.endswith("_exit") and _is_interrupt(system, name)
 
@@ -335,7 +345,7 @@ def begun_at(sample: Sample, events: Sequence[Event]) -> int:
     for event in events:
         if event.time_ns > sample.end_ns:
             break
-        if _is_entry(event):
+        if is_entry(event):
             begun = event.time_ns
             if first is None and begun >= sample.due_ns:
                 first = begun
@@ -362,14 +372,14 @@ def woken_elsewhere(sample: Sample, events: Sequence[Event]) -> int | None:
     for event in events:
         if event.time_ns > sample.end_ns or not sample.pid:
             break
-        if _is_entry(event) and event.time_ns >= sample.due_ns:
+        if is_entry(event) and event.time_ns >= sample.due_ns:
             heard = event.time_ns
         elif event.name == _WAKING and event.fields.get("pid") == sample.pid:
             asleep = False
-        elif event.name == _SWITCH and event.fields.get("prev_pid") == sample.pid:
+        elif event.name == SWITCH and event.fields.get("prev_pid") == sample.pid:
             state = event.fields.get("prev_state")
             asleep = isinstance(state, int) and bool(state & _BLOCKED)
-        elif event.name == _SWITCH and event.fields.get("next_pid") == sample.pid:
+        elif event.name == SWITCH and event.fields.get("next_pid") == sample.pid:
             if asleep and event.time_ns >= sample.due_ns:
                 return event.time_ns if heard is None else heard
             asleep = False
@@ -422,31 +432,31 @@ class _Cpu:
         flags = event.flags or 0
         if event.pid is not None and (self._task is None or self._task.pid != event.pid):
             self._task = self._tasks.get(event.pid)
-        entry = _is_entry(event)
+        entry = is_entry(event)
         if entry and not self._handlers:
             self._code = str(event.fields.get("function") or "")
             self._stack = _stack(event)
         # the trace began inside of a handler or softirq
         if not self._handlers and flags & HARDIRQ and not entry:
-            self._handlers = [_handler(event) if _is_exit(event) else "interrupt"]
+            self._handlers = [_handler(event) if is_exit(event) else "interrupt"]
         softirq = flags & SOFTIRQ and not flags & HARDIRQ and event.name != _SOFTIRQ_ENTRY
         if not self._softirq and softirq and not entry:
             self._softirq = _softirq(event) if event.name == _SOFTIRQ_EXIT else "softirq"
 
     def after(self, event: Event) -> None:
         """Changes of state at ``event``."""
-        if _is_entry(event):
+        if is_entry(event):
             if not self._handlers and event.preempt is not None:
                 self._preempt = event.preempt & 15
             self._handlers.append(_handler(event))
-        elif _is_exit(event):
+        elif is_exit(event):
             if self._handlers:
                 self._handlers.pop()
         elif event.name == _SOFTIRQ_ENTRY:
             self._softirq = _softirq(event)
         elif event.name == _SOFTIRQ_EXIT:
             self._softirq = ""
-        elif event.name == _SWITCH:
+        elif event.name == SWITCH:
             self._switch(event)
         elif event.name == _IDLE:
             state = event.fields.get("state")
