@@ -572,6 +572,32 @@ def test_the_function_that_an_interrupt_found() -> None:
     assert [one[3] for one in found if one[0] in ("return", "switch")] in ([""], ["", ""])
 
 
+def test_the_trace_is_not_blamed_for_its_stacks() -> None:
+    """The stack is saved at the end of the outermost handler, and may be the longest part of it."""
+    events = path(1)
+    events[1] = replace(events[1], fields={"vec": 236, "function": "busy", "stack_ns": 6400})
+    events[3] = replace(events[3], time_ns=DUE + 9_400)
+    events[4] = replace(events[4], time_ns=DUE + 11_400)
+    found = cut(events, 13)
+    assert found[:4] == [
+        ("interrupt", 1, "t77", "delivery"),
+        ("interrupt", 2, "t77", "local timer"),
+        ("trace", 6.4, "t77", "stack"),
+        ("switch", 2, "t77", ""),
+    ]
+    inner = [timer(1.5, "entry"), timer(2, "exit")]
+    assert [one[0] for one in cut([*events, *inner], 13)].count("trace") == 1
+    # due while the stack was saved, or at its end
+    late = Sample(DUE + 5_000, DUE + 13_000, TARGET, 0, 1 << 62)
+    segments, rest = segments_of(late, sorted(events, key=lambda one: one.time_ns))
+    assert (segments[0].kind, segments[0].length_ns, rest) == ("trace", 4_400, 0)
+    segments, _ = segments_of(Sample(DUE, DUE + 13_000, TARGET, 0, 1 << 62), events)
+    text, main = blame(segments, 13_000, 2_000)
+    assert main is not None
+    assert main.kind == "interrupt"
+    assert "local timer" in text
+
+
 @pytest.mark.parametrize("interrupt", [True, False])
 def test_a_wake_up_from_another_cpu_is_not_blamed_on_this_one(interrupt: bool) -> None:
     """The timer of a CPU with nohz_full may expire on another one, which then wakes the thread.

@@ -45,8 +45,8 @@ def blame(
 
 def main_segment(segments: Sequence[Segment]) -> Segment | None:
     """What took most of a sample: segments of one class and task together, as one segment. Those of
-    a lock have one function and one owner."""
-    segments = _owned(segments)
+    a lock have one function and one owner. The trace itself is not blamed."""
+    segments = [one for one in _owned(segments) if one.kind != "trace"]
     total: Counter[tuple[str, str, Task | None]] = Counter()
     for one in segments:
         total[_key(one)] += one.length_ns

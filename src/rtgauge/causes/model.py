@@ -45,6 +45,7 @@ CLASSES: Final[Mapping[str, str]] = MappingProxyType(
         "operation": "the operation itself",
         "switch": "task switch",
         "return": "return to the task",
+        "trace": "the trace itself",
     }
 )
 """Class of a segment -> the words for people."""

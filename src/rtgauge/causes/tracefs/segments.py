@@ -91,6 +91,8 @@ class _Stretch:
     """The function that the last interrupt found, if the trace has it."""
     stack: tuple[str, ...] = ()
     """That function and its callers, if the trace has them."""
+    saving: bool = False
+    """The module saved a stack for the trace, at the end of a handler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,6 +427,7 @@ class _Cpu:
         self._idle: int | None = None
         self._code = ""
         self._stack: tuple[str, ...] = ()
+        self._stack_ns = 0  # of the outermost handler
         self._suspended: dict[int, str] = {}  # softirqs of threads that do not run
 
     def until(self, event: Event) -> None:
@@ -436,6 +439,8 @@ class _Cpu:
         if entry and not self._handlers:
             self._code = str(event.fields.get("function") or "")
             self._stack = _stack(event)
+            saved = event.fields.get("stack_ns")
+            self._stack_ns = saved if isinstance(saved, int) else 0
         # the trace began inside of a handler or softirq
         if not self._handlers and flags & HARDIRQ and not entry:
             self._handlers = [_handler(event) if is_exit(event) else "interrupt"]
@@ -477,7 +482,19 @@ class _Cpu:
             self._task = _task(pid, name, prio)
             self._softirq = self._suspended.pop(pid, "")
 
-    def stretch(self, begin_ns: int, end_ns: int) -> _Stretch:
+    def stretches(self, begin_ns: int, end_ns: int, event: Event | None) -> Iterator[_Stretch]:
+        """What ran up to ``event``, which is not before ``end_ns``. The stack of the outermost
+        handler ends at its exit."""
+        last = event is not None and is_exit(event) and len(self._handlers) == 1
+        saved_ns = max(self._stack_ns, 0) if last else 0
+        from_ns = event.time_ns - saved_ns if event is not None and saved_ns else end_ns
+        from_ns = min(max(from_ns, begin_ns), end_ns)
+        if begin_ns < from_ns:
+            yield self._stretch(begin_ns, from_ns)
+        if from_ns < end_ns:
+            yield replace(self._stretch(from_ns, end_ns), saving=True)
+
+    def _stretch(self, begin_ns: int, end_ns: int) -> _Stretch:
         return _Stretch(
             begin_ns,
             end_ns,
@@ -496,17 +513,18 @@ def _stretches(sample: Sample, events: Sequence[Event], tasks: Tasks) -> Iterato
     cpu = _Cpu(sample, tasks)
     at = max(sample.due_ns, sample.covered_ns)
     end_ns = min(sample.end_ns, sample.until_ns)
+    after: Event | None = None
     for event in events:
-        if event.time_ns >= end_ns:
-            cpu.until(event)
-            break
         cpu.until(event)
+        if event.time_ns >= end_ns:
+            after = event
+            break
         if event.time_ns > at:
-            yield cpu.stretch(at, event.time_ns)
+            yield from cpu.stretches(at, event.time_ns, event)
             at = event.time_ns
         cpu.after(event)
     if at < end_ns:
-        yield cpu.stretch(at, end_ns)
+        yield from cpu.stretches(at, end_ns, after)
 
 
 def _rank(task: Task) -> int:
@@ -553,6 +571,8 @@ def _why(
     wait: _Wait | None,
 ) -> tuple[str, str, str] | None:
     """Class, certainty and function of a stretch; None if no event shows what it was for."""
+    if stretch.saving:
+        return "trace", "measured", "stack"
     if stretch.handler:
         return "interrupt", "measured", stretch.handler
     if stretch.end_ns <= answer_ns:
