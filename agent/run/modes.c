@@ -56,6 +56,9 @@ void modes_put(struct run *run)
 	int tasks = 0;
 	bool left;
 
+	if (run->core_refused.text[0])
+		step_verdict(step, MODES_RULE, "skipped", run->core_refused.text,
+			     run->core_refused.remedy);
 	for (int i = 0; i < step->worker_count; i++)
 		tasks += !step->workers[i].plain;
 	if (!step->core->begin || !tasks)

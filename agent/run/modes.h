@@ -10,7 +10,8 @@ struct run;
 	"a task of a real-time core does not switch to Linux and takes no page " \
 	"fault while it is timed"
 
-/* The table `modes` and the test, if the threads are tasks of a core other than Linux. */
+/* The table `modes` and the test, if the threads are tasks of a core other than Linux. The test is
+ * skipped if that core has refused them. */
 void modes_put(struct run *run);
 
 #endif

@@ -406,7 +406,7 @@ static int run_measure(struct run *run)
 {
 	const struct measurement *m = run->step.measurement;
 	struct step *step = &run->step;
-	char absent[256];
+	char absent[256], note[512];
 	int64_t end_ns;
 	int err = background_open(&run->background);
 
@@ -426,8 +426,10 @@ static int run_measure(struct run *run)
 	drain_header(run);
 	if (run->request->note)
 		drain_message(run, 0, run->request->note);
-	if (run->core_note[0])
-		drain_message(run, 0, run->core_note);
+	if (run->core_refused.text[0]) {
+		snprintf(note, sizeof(note), "measured on Linux: %s", run->core_refused.text);
+		drain_message(run, 0, note);
+	}
 	for (size_t at = 0; load_set_absent(run->loads, &at, absent, sizeof(absent));)
 		drain_message(run, 0, absent);
 	stream_flush(&run->stream);
@@ -591,7 +593,7 @@ static int run_choose_core(struct run *run)
 	if (asked)
 		return step_skip(&run->step, why.text, why.remedy);
 	if (err != -ENOSYS)
-		snprintf(run->core_note, sizeof(run->core_note), "measured on Linux: %s", why.text);
+		run->core_refused = why;
 	return 0;
 }
 

@@ -75,7 +75,7 @@ struct run {
 	struct background background;
 	struct disturb disturb;
 	struct explain explain;
-	char core_note[448]; /* why it is not the Cobalt core, though there is one; or empty */
+	struct message core_refused; /* why it is not the Cobalt core that there is; or empty */
 
 	/* shared by workers and the drain */
 	uint32_t go;		  /* the workers' gate: a futex */

@@ -338,7 +338,25 @@ def test_auto_measures_linux_and_says_why(tmp_path: Path) -> None:
     texts = [str(one.fields["text"]) for one in stream.events if one.event == "message"]
     assert "measured on Linux: the Cobalt core is stopped" in texts
     assert isinstance(stream.events[0], Event)
-    assert RULE not in verdicts(stream)
+    skipped = verdicts(stream)[RULE]
+    assert (skipped.result, skipped.evidence) == ("skipped", "the Cobalt core is stopped")
+    assert "corectl --start" in skipped.remedy
+
+
+@pytest.mark.slow
+def test_xeno_test_of_a_core_that_refuses_is_skipped(tmp_path: Path) -> None:
+    """It measures Linux, which must not look like a passed test of Cobalt."""
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], refusal=errno.EAGAIN)
+    words: list[str | Path] = [
+        *("xeno-test", "--for", "200ms", "--cpu", CPU, "--load", "cpu", "--json", "--no-progress"),
+        *("--store", tmp_path / "store"),
+    ]
+    done = core.run([sys.executable, "-m", "rtgauge", *words])
+    assert done.returncode == 77, done.stderr.decode()
+    tests = json.loads(done.stdout)["runs"][0]["tests"]
+    found = [one for one in tests if one["rule"] == RULE]
+    assert {one["result"] for one in found} == {"skipped"}
+    assert [one["measurement"] for one in found] == ["clock-warps", "core-switches"]
 
 
 @pytest.mark.parametrize(

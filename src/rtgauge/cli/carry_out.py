@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rtgauge.cli.bisect import judge
 from rtgauge.cli.brief import keep
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from rtgauge.target import Target
 
 __all__ = ["Talk", "check_report", "execute_plan", "of_project", "show_results", "unused_names"]
+
+#: Test of the agent (agent/run/modes.h), skipped where a core refused the step.
+_ON_CORE: Final = "stays out-of-band"
+
+Kind = Literal["", "evaluation", "xeno-test"]
 
 
 def check_report(path: Path) -> None:
@@ -126,7 +131,7 @@ def show_results(
     outcomes: Sequence[RunOutcome],
     reports: Sequence[Path],
     *,
-    evaluation: bool = False,
+    kind: Kind = "",
     before: Sequence[str] = (),
     cover: Cover,
     full: bool,
@@ -135,7 +140,8 @@ def show_results(
     """Show the results of the runs and write the reports. Returns the exit code.
 
     ``cover``: what the first page of the reports shows. ``full``: PDFs are complete. ``before``:
-    the ids of earlier runs that these complete, and that are shown with them.
+    the ids of earlier runs that these complete, and that are shown with them. ``kind``:
+    what decides that the runs count as skipped.
     """
     from rtgauge.report import Source, write
     from rtgauge.report.results.again import with_store
@@ -179,7 +185,7 @@ def show_results(
     if talk.bisect:
         states = [(one.state, one.reason) for one in outcomes]
         return int(judge(document, states, stopped=any(one.stopped for one in outcomes)))
-    return int(_exit_code(outcomes, document, evaluation))
+    return int(_exit_code(outcomes, document, kind))
 
 
 def _print(source: Source, store: str) -> None:
@@ -201,14 +207,17 @@ def _print(source: Source, store: str) -> None:
     print_results(source.model, None if compared is None else comparison, store=store)
 
 
-def _exit_code(
-    outcomes: Sequence[RunOutcome], document: Mapping[str, Any], evaluation: bool
-) -> ExitCode:
+def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any], kind: Kind) -> ExitCode:
     """The first exit code that applies, in this order. An evaluation that could not measure what
-    it is for counts as skipped."""
+    it is for counts as skipped, and so do the steps of xeno-test on a core that refused them."""
     from rtgauge.report.document.answer import State, answer_of
 
     codes = {outcome.exit_code for outcome in outcomes}
+    refused = kind == "xeno-test" and any(
+        one["rule"] == _ON_CORE and one["result"] == "skipped"
+        for run in document["runs"]
+        for one in run["tests"]
+    )
     for code in (ExitCode.USAGE, ExitCode.FAILED, ExitCode.INTERRUPTED):
         if code in codes:
             return code
@@ -219,8 +228,10 @@ def _exit_code(
         for one in run["tests"]
     ):
         return ExitCode.OVER_BUDGET
-    if codes == {ExitCode.SKIPPED} or (
-        evaluation and any(answer_of(run).state is State.UNMEASURED for run in runs)
+    if (
+        refused
+        or codes == {ExitCode.SKIPPED}
+        or (kind == "evaluation" and any(answer_of(run).state is State.UNMEASURED for run in runs))
     ):
         return ExitCode.SKIPPED
     return ExitCode.DONE

@@ -140,7 +140,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
                 store,
                 outcomes,
                 paths,
-                evaluation=not before,
+                kind="" if before else "evaluation",
                 before=before,
                 cover=cover,
                 full=given["full"],

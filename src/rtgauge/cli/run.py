@@ -461,8 +461,11 @@ def _override(step: PlannedStep, catalogue: Catalogue, wanted: Mapping[str, str]
     )
 
 
-def carry_out_plan(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) -> int:
-    """Carry out the plan, then show and write the results. Returns the exit code."""
+def carry_out_plan(
+    plan: Plan, targets: Sequence[Target], given: Mapping[str, Any], *, xeno: bool = False
+) -> int:
+    """Carry out the plan, then show and write the results. Returns the exit code. ``xeno``: it is
+    77 if a core refused the steps, which then measured Linux."""
     for path in given["report"]:
         check_report(path)
     cover = cover_of(given)
@@ -486,6 +489,7 @@ def carry_out_plan(plan: Plan, targets: Sequence[Target], given: Mapping[str, An
             store,
             outcomes,
             given["report"],
+            kind="xeno-test" if xeno else "",
             cover=cover,
             full=given["full"],
             talk=Talk.of(given),

@@ -52,7 +52,7 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
             for step, whole in zip(plan.steps, shipped.steps, strict=True)
         ]
         plan = replace(plan, steps=tuple(steps))
-    return carry_out_plan(plan, targets, given)
+    return carry_out_plan(plan, targets, given, xeno=True)
 
 
 def _with_length(step: PlannedStep, catalogue: Catalogue, usual: str | None) -> PlannedStep:
