@@ -514,7 +514,7 @@ def test_threads_run_in_turn_in_any_phase() -> None:
         assert {one.result for one in results} == {"pass"}, (seed, results)
         (evidence,) = (one.evidence for one in results if one.rule == "the threads run in turn")
         # a pass has at least as many test loops that were judged as others
-        assert evidence.count(": 700 switches, 0 out of turn") == 2, (seed, evidence)
+        assert evidence.count(" switches, 0 out of turn") == 2, (seed, evidence)
         slept += "slept for a tick" in evidence or "such a yield" in evidence
         if seed >= 12 and slept:
             break
