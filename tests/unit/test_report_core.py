@@ -34,6 +34,11 @@ def test_words(realtime: str, core: object, model: str, said: str) -> None:
     assert (realtime_text(environment), core_text(environment)) == (model, said)
 
 
+def test_printed_results_of_a_core_are_not_those_of_linux() -> None:
+    environment = {"realtime": "cobalt", "core": None, "printed": {"file": "latency.txt"}}
+    assert realtime_text(environment) == "Xenomai Cobalt"
+
+
 def test_older_document_names_no_core() -> None:
     assert core_text({"realtime": "cobalt"}) == ""
 

@@ -152,10 +152,12 @@ def made_of_a_file(run: Mapping[str, Any]) -> bool:
 
 
 def realtime_text(environment: Mapping[str, Any]) -> str:
-    """The preemption model of the kernel in words. With a real-time core also what was measured."""
+    """The preemption model of the kernel in words. With a real-time core also what was measured,
+    except for results that the core's own programs printed."""
     text = _REALTIME.get(environment["realtime"], "real-time model unknown")
-    beside = environment["realtime"] in _CORES and not environment.get("core")
-    return f"{text}, measured on Linux" if beside else text
+    if environment["realtime"] not in _CORES or environment.get("core"):
+        return text
+    return text if "printed" in environment else f"{text}, measured on Linux"
 
 
 def core_text(environment: Mapping[str, Any]) -> str:
