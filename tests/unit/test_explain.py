@@ -1109,6 +1109,18 @@ def test_a_limit_without_unit_is_a_usage_error(
     assert done.err.startswith("rtgauge: --above: ")
 
 
+def test_a_run_is_named_by_its_label(tmp_path: Path, rtgauge: Run) -> None:
+    store = ["--store", str(tmp_path / "labelled")]
+    words = ["--target", "fake", "--for", "1s", "--no-progress", *store]
+    for label in ("board", "other"):
+        assert rtgauge("run", "timer", "--label", label, *words).code == 0
+    (row,) = [one for one in rtgauge("runs", "--json", *store).json()["runs"]
+              if one["label"] == "board"]  # fmt: skip
+    done = rtgauge("explain", "board", *store)
+    assert done.code == 2 and f"run {row['id']} was measured on fake" in done.err
+    assert "there is no run" in rtgauge("explain", "nothing", *store).err
+
+
 def test_causes_that_are_damaged_do_not_condemn_the_run(
     stored: StoredRun, tmp_path: Path, rtgauge: Run
 ) -> None:

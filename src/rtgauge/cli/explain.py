@@ -21,7 +21,7 @@ from rtgauge.units import parse_duration
 if TYPE_CHECKING:
     from rtgauge.causes import Cause
     from rtgauge.causes.explain import Explained
-    from rtgauge.store import StoredRun
+    from rtgauge.store import Store, StoredRun
 
 __all__ = ["explain"]
 
@@ -86,7 +86,7 @@ def explain(
     if output is not None and not output.parent.is_dir():
         raise UsageError(f"there is no folder {output.parent}", "create it first")
     with open_store(place) as store:
-        found = find_run(store, run)
+        found = _run_or_label(store, run)
         number = worst or WORST
         above_ns = None if above is None else _duration(above)
         place_of = None if sample is None else _sample(sample)
@@ -110,6 +110,17 @@ def explain(
         if new:  # at the end: a store without room does not cost the result
             keep(found, new)
     return ExitCode.DONE
+
+
+def _run_or_label(store: Store, name: str) -> StoredRun:
+    """The run that ``name`` means, or else the newest one with that label."""
+    try:
+        return find_run(store, name)
+    except UsageError:
+        labelled = [row for row in store.runs() if row.label == name]
+        if not labelled:
+            raise
+        return store.get(labelled[0].id)
 
 
 def _duration(text: str) -> int:
