@@ -236,6 +236,8 @@ def test_the_mode_is_chosen_by_what_is_asked_for(lab: Callable[..., LabTarget]) 
     assert [*sides, pace_of(target).independent] == [True, False]
     assert "-icount" not in target.setup().mode.arguments
     assert lab("x86_64-rt,cpus=4").setup().mode.name == "plain"
+    assert lab("x86_64-rt,cpus=4").setup().one_thread
+    assert not lab("arm64-rt,cpus=4").setup().one_thread
     named = lab("x86_64-rt,mode=counted")
     with pytest.raises(UsageError, match="only CPU 0"):
         named.settle(1, [])

@@ -56,6 +56,10 @@ class Machine:
     chip: Chip | None = None
     """Its GPIO chip, whose lines can be wired."""
 
+    one_thread: bool = False
+    """Whether QEMU has to emulate several CPUs in one thread. With a thread for each, a CPU may
+    execute a translation of code that the kernel has patched since (docs/decisions/0099)."""
+
 
 _ARGUMENTS: Final = ("quiet", "panic=-1", "cryptomgr.notests", "mitigations=off")
 
@@ -64,6 +68,7 @@ MACHINES: Final[Mapping[str, Machine]] = MappingProxyType(
         "x86_64": Machine(
             architecture="x86_64",
             processor="x86_64",
+            one_thread=True,
             debian="amd64",
             triplet="x86_64-linux-gnu-",
             compiler_package="gcc-{version}",

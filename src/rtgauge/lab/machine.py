@@ -162,6 +162,7 @@ class Setup:
     wires: tuple[Wire, ...] = ()
     outside: bool = False  # lines are driven and seen from outside, at a socket
     plugin: str = ""  # of QEMU, with its arguments
+    one_thread: bool = False  # for all CPUs
 
     @property
     def doorbell(self) -> bool:
@@ -238,9 +239,10 @@ def _launch_words(words: Sequence[str], setup: Setup) -> list[str]:
 
 def _common(setup: Setup) -> list[str]:
     """QEMU's arguments for a machine, but for where its devices lead to."""
+    accelerator = "tcg,thread=single" if setup.one_thread and setup.cpus > 1 else "tcg"
     return [
         *("-name", setup.name, "-nodefaults", "-no-user-config", "-display", "none"),
-        *("-no-reboot", "-accel", "tcg", "-smp", str(setup.cpus)),
+        *("-no-reboot", "-accel", accelerator, "-smp", str(setup.cpus)),
         *("-m", str(setup.memory_mib), *setup.mode.arguments, *setup.devices),
         *(("-seed", str(setup.seed)) if setup.mode.counted else ()),
         *("-kernel", str(setup.kernel), "-initrd", str(setup.initramfs)),

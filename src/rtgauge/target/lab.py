@@ -434,6 +434,7 @@ class LabTarget:
             chip=chip,
             wires=wires,
             outside=self._words.outside,
+            one_thread=board.machine.one_thread,
         )
 
     def _boot(self, machine: Machine) -> str:
