@@ -85,9 +85,9 @@ struct trace_record {
 			u32 value;
 			char name[28];
 			u64 address; /* what an interrupt found running */
-			u32 callers; /* of it, in the records from `distance` after this one on */
+			u16 callers; /* of it, in the records from `distance` after this one on */
 			u16 distance;
-			u16 stack_ns;
+			u32 stack_ns;
 		} other;
 		u64 callers[6]; /* if number is 0: for an earlier entry of a handler */
 	};
@@ -218,7 +218,7 @@ static void trace_other(enum trace_kind kind, u32 value, const char *name)
 	trace_end(&place);
 }
 
-/* The code of the kernel that the interrupt found running, 0 if there is none. */
+/* The code of the kernel that the interrupt found running, 0 if it found a user's. */
 static u64 trace_interrupted(void)
 {
 	struct pt_regs *regs = get_irq_regs();
@@ -269,7 +269,7 @@ static void trace_stack(struct trace_record *entry, const struct trace_place *pl
 	entry->other.callers = callers;
 	entry->other.distance = begin - place->cpu->entry;
 	until_ns = ktime_get_mono_fast_ns();
-	entry->other.stack_ns = min_t(u64, until_ns - from_ns, U16_MAX);
+	entry->other.stack_ns = min_t(u64, until_ns - from_ns, U32_MAX);
 	place->cpu->quiet_ns = until_ns + TRACE_QUIET * (until_ns - from_ns);
 }
 
@@ -438,9 +438,9 @@ static const struct trace_field trace_waking_fields[] = { TASK(next_pid, "int pi
 		"char function[48]", TRACE_NAME, 0, TRACE_DATA \
 	}
 #ifdef COMPAT_STACK
-/* a page says where the names are */
+/* a page says where the names are, in the place of `callers` and `distance` */
 #define STACK OTHER(callers, "__data_loc char[] stack", 4)
-#define STACK_NS OTHER(stack_ns, "unsigned short stack_ns", 2)
+#define STACK_NS OTHER(stack_ns, "unsigned int stack_ns", 4)
 #else
 /* the ends of the tables */
 #define STACK \
@@ -759,7 +759,7 @@ static ssize_t trace_read_format(char *text, char __user *buffer, size_t size, l
 static ssize_t trace_read_page(u8 *page, char __user *buffer, size_t size, loff_t *position)
 {
 	u64 cpu = *position / RTGAUGE_TRACE_CPU;
-	u64 number = *position % RTGAUGE_TRACE_CPU / RTGAUGE_TRACE_PAGE;
+	u64 number = *position % RTGAUGE_TRACE_CPU / RTGAUGE_TRACE_PAGE, next;
 
 	if (size < RTGAUGE_TRACE_PAGE || *position % RTGAUGE_TRACE_PAGE || cpu >= nr_cpu_ids ||
 	    !cpu_possible(cpu) || !per_cpu(trace_cpus, cpu).room)
@@ -771,10 +771,13 @@ static ssize_t trace_read_page(u8 *page, char __user *buffer, size_t size, loff_
 	}
 	if (trace_cursor.cpu != cpu || trace_cursor.page != number)
 		return -EINVAL;
+	next = trace_cursor.next;
 	if (!trace_page(page, page + RTGAUGE_TRACE_PAGE))
 		return 0;
-	if (copy_to_user(buffer, page, RTGAUGE_TRACE_PAGE))
+	if (copy_to_user(buffer, page, RTGAUGE_TRACE_PAGE)) {
+		trace_cursor.next = next; /* the page can be read again */
 		return -EFAULT;
+	}
 	trace_cursor.page++;
 	*position += RTGAUGE_TRACE_PAGE;
 	return RTGAUGE_TRACE_PAGE;
