@@ -123,7 +123,7 @@ CASES = [
                              CPU + "cpu{0-3}/thermal_throttle/package_throttle_count": None},
          "unknown", why="does not count it"),
     Case("smi", "note", {"agent.smi_count": 812}, "812 since boot", "hwlat"),
-    Case("smi", "note", {"agent.smi_count": None}, "unknown", "modprobe msr"),
+    Case("smi", "note", {"agent.smi_count": None}, "unknown", "load the module msr"),
     Case("smi", "note", {"agent.smi_count": 0,
                          "/proc/cpuinfo": "vendor_id : AuthenticAMD\nflags :"},
          "unknown", why="does not count"),

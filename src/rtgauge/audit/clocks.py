@@ -79,8 +79,8 @@ def check_clock(name: str, case: Case) -> Finding:
     available = (facts.text(CLOCK + "available_clocksource") or "").split()
     switch = f"echo tsc > {path}"
     tsc_lost = (
-        "dmesg | grep -i tsc shows why the TSC was rejected. Correct the firmware or the hypervisor"
-        " (tsc=reliable only where it is known to be stable)"
+        "look into the kernel's log for the reason (dmesg | grep -i tsc), and correct the firmware"
+        " or the hypervisor (tsc=reliable only where the TSC is known to be stable)"
     )
     if current in _FAST:
         return finding(name, "ok", current, "read in user space, within tens of nanoseconds")

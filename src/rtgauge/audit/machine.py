@@ -99,7 +99,7 @@ def check_smi(name: str, case: Case) -> Finding:
             name,
             "their count could not be read" if intel else "this processor does not count them",
             why,
-            "modprobe msr, and check as root" if intel else firmware,
+            "load the module msr, and check as root" if intel else firmware,
         )
     if count == 0:
         return finding(name, "ok", "none since boot", "the firmware took no CPU away")
