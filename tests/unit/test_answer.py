@@ -81,12 +81,59 @@ def test_fit_for_a_budget() -> None:
     assert (answer.state, answer.tone) == (State.FIT, "pass")
     assert (
         plain(answer.title)
-        == "Fit for the budget of 150 us with fewer than 100 exceedances an hour, while idle"
+        == "Fit for the budget of 150 us (allowed: fewer than 100 exceedances an hour), while idle"
     )
     assert text(answer.worst) == "Observed maximum 67.0 us (CPU 0, idle, 1 min 40 s into the step)"
     assert "150 us never exceeded in 200 000 wake-ups" in text(answer.sure)
     assert not answer.sure_command
     assert not answer.cycles
+
+
+def test_the_state_of_an_emulated_board_says_so() -> None:
+    def title(top_us: int, samples: int, rate: float | None) -> str:
+        step = made.step(0, [latency(top_us, samples)], budget_ns=150_000, rate_per_hour=rate)
+        run = made.run([step], findings=[])
+        document = built(run)
+        document["environment"]["lab"] = {"mode": "counted"}
+        return plain(answer_of(document).title)
+
+    assert title(67, 200_000, 100.0).startswith("Fit in emulation for the budget of 150 us")
+    assert title(151, 10_000, None) == "Not fit in emulation: the budget of 150 us was exceeded"
+    assert title(67, 60_000, None).startswith("Not proven in emulation for the budget of 150 us")
+
+
+def test_a_board_is_measured_for_as_long_as_the_verdict_needs() -> None:
+    run = made.run([made.step(0, [latency(67, 60_000)], budget_ns=150_000)], findings=[])
+    document = built(run)
+    document["environment"]["lab"] = {"mode": "counted"}
+    document["target"] = "lab:x86_64-rt"
+    document["plan"] = {"name": "evaluate", "steps": []}
+    actions = {one.text: shlex.split(one.command) for one in answer_of(document).actions}
+    words = actions["Measure on the board itself, long enough for a verdict"]
+    assert words[:3] == ["rtgauge", "run", "timer"]
+    assert words[words.index("--target") + 1] == "ssh://root@board"
+    assert words[words.index("--for") + 1] == "3h"
+
+
+def test_other_loads_are_named_with_the_verdict() -> None:
+    def sure(idle_us: int) -> str:
+        steps = [
+            made.step(0, [latency(idle_us)], budget_ns=50_000),
+            made.step(1, [latency(100)], budget_ns=50_000, load="sched"),
+        ]
+        return text(answer_of(built(made.run(steps, findings=[]))).sure)
+
+    assert sure(20).endswith(" Idle: not exceeded.")
+    assert sure(60).endswith(" Idle: exceeded too.")
+
+
+def test_a_maximum_far_below_the_budget_needs_no_cause() -> None:
+    def cause(budget_us: int) -> str:
+        step = made.step(0, [latency(67, 200_000)], budget_ns=budget_us * 1000, rate_per_hour=100.0)
+        return text(answer_of(built(made.run([step], findings=[]))).cause)
+
+    assert cause(150) == "The data do not show what caused the maximum."
+    assert not cause(1000)
 
 
 def test_not_fit_for_a_budget() -> None:
@@ -175,10 +222,10 @@ def test_the_rate_of_a_command_is_one_that_is_accepted(rate: float) -> None:
 def test_a_run_too_short_is_not_proven_and_says_how_long() -> None:
     answer = budgeted(67, 60_000, None)
     assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
-    assert "never exceeded, but the run is too short" in answer.title
+    assert "never exceeded, but 3 h are needed" in plain(answer.title)
     said = text(answer.sure)
     assert said.startswith("0 of 60 000 wake-ups above 150 us in 1 min. ")
-    assert "3 h needed to show that exceedances are rarer than 1 an hour" in said
+    assert "3 h without one needed to show fewer than 1 exceedance an hour" in said
     words = shlex.split(answer.sure_command)
     assert words[:3] == ["rtgauge", "run", "timer"]
     assert words[words.index("--for") + 1] == "3h"
@@ -397,7 +444,7 @@ def test_cycles_without_a_budget() -> None:
     [
         (timers(10, 18, 2000), "too few samples"),
         (made.run([made.step(0, [latency(10)])]), "not measured under load"),
-        (made.run([made.step(0, [latency(10)], load="sched")]), "not measured idle"),
+        (made.run([made.step(0, [latency(10)], load="sched")]), "not measured while idle"),
     ],
 )
 def test_cycles_need_enough_samples_idle_and_loaded(run: Any, why: str) -> None:
@@ -681,8 +728,9 @@ def test_only_a_clock_that_shows_no_latency_changes_the_state(
     step = made.step(0, [latency(67, 200_000)], budget_ns=150_000, rate_per_hour=100.0)
     answer = answer_of(built(made.run([step], findings=[found])))
     assert answer.state is state
-    title = "Not measured properly: the clock source, jiffies, advances by whole ticks"
-    assert (answer.title == title) is (state is State.UNMEASURED)
+    title = "Not measured properly for the budget of 150 us: "
+    title += "the clock source, jiffies, advances by whole ticks"
+    assert (plain(answer.title) == title) is (state is State.UNMEASURED)
 
 
 def test_as_many_steps_are_listed_as_are_counted() -> None:
@@ -709,7 +757,7 @@ def test_a_calibration_without_results_is_counted() -> None:
     [
         ("aa", ": a."),
         ("aab", ": 2 because a; 1 because b."),
-        ("aabc", ": 2 because a; 1 because b; 1 for another reason."),
+        ("aabc", ": 2 because a; 1 because b; 1 because c."),
         ("aabbcd", ": 2 because a; 2 because b; 2 for other reasons."),
     ],
 )
@@ -727,7 +775,7 @@ def test_without_real_time_priority_an_exceedance_is_not_certain() -> None:
         step = made.step(0, [latency(100, **more)], budget_ns=50_000)
         return text(answer_of(built(made.run([step]))).sure)
 
-    assert "That is certain: one exceedance is enough." in sure()
+    assert "That is certain for this run: one exceedance is enough." in sure()
     assert "exceeded" in sure(policy="other", priority=0)
     assert "certain" not in sure(policy="other", priority=0)
 
@@ -876,13 +924,17 @@ def test_an_emulated_board_leads_to_the_board_itself() -> None:
     run["environment"]["lab"] = {"mode": "counted", "meaning": ""}
     run["target"] = "lab:x86_64-rt"
     texts = [action.text for action in answer_of(run).actions]
-    at = texts.index("Measure on the board itself")
+    at = texts.index("Measure on the board itself, long enough for a verdict")
     assert texts[at + 1] == "Measure longer"
     command = answer_of(run).actions[at].command
     assert "--target ssh://root@board --interval 1ms --load sched --budget 1ms" in command
+    assert "--for 3h" in command
+    run = built(timers(10, 18))
+    run["environment"]["lab"] = {"mode": "counted", "meaning": ""}
+    run["target"] = "lab:x86_64-rt"
     run["plan"]["name"] = "evaluate"
-    command = answer_of(run).actions[at].command
-    assert command == "rtgauge evaluate --target ssh://root@board --budget 1ms"
+    commands = {action.text: action.command for action in answer_of(run).actions}
+    assert commands["Measure on the board itself"] == "rtgauge evaluate --target ssh://root@board"
 
 
 def test_a_board_and_its_log_host_are_one_command() -> None:
@@ -1165,9 +1217,9 @@ def test_what_changes_the_system_is_followed_by_a_measurement() -> None:
     first, second = answer_of(document).actions[:2]
     assert first.command == "apt install image-rt" and first.again.startswith("rtgauge run timer")
     assert second.command == server["remedy"] and not second.again
-    assert second.text == "Correct fair-server"
+    assert second.text == "Correct fair-server (now: up to 50 ms)"
     assert second.gain == (
-        "up to 50 ms. Others run. As root on the target, until its next boot, then measure again"
+        "others run. As root on the target, until its next boot, then measure again"
     )
     document["target"] = "lab:x86_64-stock"
     document["environment"]["lab"] = {"mode": "counted"}
@@ -1256,7 +1308,7 @@ def test_an_evaluation_is_measured_again_with_its_options(
     data = Data(json.loads(Path("run.json").read_text())["runs"][0])
     again = shlex.split(repeated_command(data))
     assert again == ["rtgauge", "evaluate", *given] and shlex.split(raised_command(data)) == again
-    board = shlex.split(on_the_board(data))
+    board = shlex.split(on_the_board(data, long=False))
     assert board == ["rtgauge", "evaluate", "--target", BOARD, *given[2:]]
     planned = rtgauge(*again[1:], "--dry-run", "--json").json()
     assert [one["budget_ns"] for one in planned["steps"]] == [None, 10_000, 10_000]

@@ -79,11 +79,20 @@ def check_clock(name: str, case: Case) -> Finding:
     available = (facts.text(CLOCK + "available_clocksource") or "").split()
     switch = f"echo tsc > {path}"
     tsc_lost = (
-        "look into the kernel's log for the reason (dmesg | grep -i tsc), and correct the firmware"
+        "see the kernel's log for the reason (dmesg | grep -i tsc), and correct the firmware"
         " or the hypervisor (tsc=reliable only where the TSC is known to be stable)"
     )
     if current in _FAST:
         return finding(name, "ok", current, "read in user space, within tens of nanoseconds")
+    if current == "tsc-early":
+        return finding(
+            name,
+            "note",
+            current,
+            "the TSC, before the kernel has verified its frequency: times may be wrong by some"
+            " millionths",
+            f"measure again when {path} has tsc",
+        )
     if current in ("jiffies", "refined-jiffies"):
         return finding(
             name,

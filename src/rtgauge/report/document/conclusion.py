@@ -102,21 +102,29 @@ def conclusion(document: Model) -> str:
         return f"{text}: about the same"
     if len(rows) > 2:
         return text
-    return text + _proven(document, document["sets"][rows[1]["set"]]["letter"])
+    proven = _proven(document, document["sets"][rows[1]["set"]]["letter"])
+    return f"{proven}: {text[0].lower()}{text[1:]}" if proven else f"{text}{_open(document)}"
 
 
 def _proven(document: Model, second: str) -> str:
-    """What the runs prove of the quantity that the conclusion is about."""
-    primary = next((one for one in document["comparisons"] if one["primary"]), None)
-    if primary is None:
-        return ""
-    if primary["verdict"] in ("not decided", "not enough runs"):
-        return ": no difference is proven"
-    if primary["verdict"] not in ("better", "worse"):
+    """What the runs prove of the quantity that the conclusion is about; empty if nothing."""
+    primary = _primary(document)
+    if primary is None or primary["verdict"] not in ("better", "worse"):
         return ""
     if primary["statistic"] != main_statistic(document["quantities"][primary["quantity"]]):
         return ""
-    return f": {second} is {primary['verdict']}, 95{numbers.GAP}% sure"
+    return f"{second} is {primary['verdict']}, 95{numbers.GAP}% sure"
+
+
+def _open(document: Model) -> str:
+    """The end of a conclusion whose comparison is not decided; empty for others."""
+    primary = _primary(document)
+    undecided = primary is not None and primary["verdict"] in ("not decided", "not enough runs")
+    return ": no difference is proven" if undecided else ""
+
+
+def _primary(document: Model) -> Model | None:
+    return next((one for one in document["comparisons"] if one["primary"]), None)
 
 
 def _name(document: Model, row: Model) -> str:

@@ -74,7 +74,7 @@ def _cycle(
     if flaw := _flaw(series):
         return Cycle(interval_ns, "not proven", flaw)
     if not idle or not loaded:
-        without = "under load" if idle else "idle"
+        without = "under load" if idle else "while idle"
         return Cycle(interval_ns, "not proven", f"not measured {without}")
     bounds = [one["bound"] for one in series]
     if max(one["probability"] for one in bounds) > DEFAULT_PROBABILITY:

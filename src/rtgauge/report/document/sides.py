@@ -43,7 +43,7 @@ def sides(document: Model, quantity: Model, runs: Sequence[Model]) -> list[Block
     said = f"{' and '.join(counts)} samples" + (" each" if len(counts) == 1 else "")
     budgets = any(step["budget"] for run in runs for step in run["steps"])
     said += "" if budgets else ". No budget given"
-    said += ". The observed maxima decide nothing: each is a single sample. "
+    said += ". The observed maxima do not decide which system is better: each is a single sample. "
     said += " ".join(dict.fromkeys(filter(None, (one.missing or one.scope for one in answers))))
     if meaning := _load(quantity, runs):
         said += f" Load {quantity['load']['name']} ({meaning})."

@@ -109,7 +109,8 @@ def short(analysis: Analysis, compared: Compared | str | None = None, title: str
         first, *more = summary(analysis, number, prefix)
         sections += [answer, replace(first, page=False)] if prefix else [answer, first, *more]
     names = numbers.join(list(dict.fromkeys(target_name(run) for run in runs)))
-    return Document(title or f"Real-time evaluation of {names}", _subtitle(runs), tuple(sections))
+    what = "Comparison" if isinstance(compared, Compared) else "Real-time evaluation"
+    return Document(title or f"{what} of {names}", _subtitle(runs), tuple(sections))
 
 
 def summary(analysis: Analysis, number: int, prefix: str = "") -> tuple[Section, ...]:

@@ -99,7 +99,7 @@ def views(analysis: Analysis, compared: Compared | str | None = None) -> Views:
         for number in range(len(analysis.runs))
     ]
     return Views(
-        _title(analysis.model),
+        _title(analysis.model, isinstance(compared, Compared)),
         _head(analysis, isinstance(compared, Compared)),
         runs,
         runs_view(analysis, shared, compared),
@@ -107,9 +107,10 @@ def views(analysis: Analysis, compared: Compared | str | None = None) -> Views:
     )
 
 
-def _title(model: Document) -> str:
+def _title(model: Document, compared: bool) -> str:
     targets = list(dict.fromkeys(target_name(run) for run in model["runs"]))
-    return "Real-time evaluation of " + numbers.join(targets)
+    what = "Comparison" if compared else "Real-time evaluation"
+    return f"{what} of {numbers.join(targets)}"
 
 
 def _head(analysis: Analysis, compared: bool) -> dict[str, str]:
@@ -127,7 +128,7 @@ def _head(analysis: Analysis, compared: bool) -> dict[str, str]:
         (step.header.agent for run in analysis.runs for step in run.steps if step.header), ""
     )
     return {
-        "title": _title(analysis.model),
+        "title": _title(analysis.model, compared),
         "subtitle": "; ".join([*labels[:3], ", ".join(subtitle)])
         if subtitle
         else "; ".join(labels),

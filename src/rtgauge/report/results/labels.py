@@ -253,7 +253,7 @@ _SAFE: Final = re.compile(
 )
 _OF_RIGHTS: Final = (
     r"printf '%s - rtprio 99\n%s - memlock unlimited\n' $USER $USER | sudo tee "
-    "/etc/security/limits.d/90-rtgauge.conf; echo log in again"
+    "/etc/security/limits.d/90-rtgauge.conf # then log in again"
 )
 """The remedy of the audit for a user without real-time priority."""
 _LAST: Final = re.compile(r"(?:(.*): )?(rtgauge(?! run | delete )(?: [\w./@=-]+)+)")

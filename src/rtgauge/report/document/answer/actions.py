@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer.cause import hint_of
+from rtgauge.report.document.answer.cause import far_below, hint_of
 from rtgauge.report.document.answer.commands import (
     as_long,
     is_evaluation,
@@ -27,7 +27,6 @@ from rtgauge.report.results.again import step_command
 from rtgauge.report.results.labels import (
     Level,
     capital,
-    peak,
     shell_command,
     things_of,
     without_command,
@@ -37,9 +36,7 @@ from rtgauge.units import format_duration
 __all__ = ["ACTIONS", "ON_THE_BOARD", "Action", "actions_of", "first_actions"]
 
 ACTIONS: Final = 3
-FAR_BELOW: Final = 10
-"""If every budget exceeds the maximum by more than this factor, its cause needs no search."""
-ON_THE_BOARD: Final = "the figures of the hardware (root@board: its address)"
+ON_THE_BOARD: Final = "the figures of the hardware (replace root@board by its address)"
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ def _causes(data: Data, command: str) -> Iterator[Action]:
     """What finds the cause of the maximum. ``command``: that of the cause."""
     if data.top is None or not data.proper:
         return
-    if command and not _far_below(data):
+    if command and not far_below(data):
         yield Action("Find the cause", command, hint_of(data, command))
     if data.loaded and not data.idle:
         idle = {"load": "", "load-cmd": "", "load-cpu": ""}
@@ -120,19 +117,15 @@ def _causes(data: Data, command: str) -> Iterator[Action]:
         yield Action("Measure the idle system", idle_command, "shows whether the load is the cause")
 
 
-def _far_below(data: Data) -> bool:
-    """Whether all samples are far below every budget, so that the cause of the maximum does not
-    matter."""
-    budgets = [int(step["budget"]["budget_ns"]) for step in data.measured if step["budget"]]
-    top = None if data.top is None else peak(data.top)
-    return bool(budgets) and top is not None and top * FAR_BELOW < min(budgets)
-
-
 def _more_samples(data: Data, longer: str) -> Iterator[Action]:
     """What makes the figures those of the hardware, and what makes them surer."""
     if "lab" in data.run["environment"] and data.top is not None:
-        command = on_the_board(data)
-        yield Action("Measure on the board itself", command, ON_THE_BOARD)
+        text = "Measure on the board itself"
+        if longer and data.verdicts:
+            command, text = on_the_board(data, long=True), f"{text}, long enough for a verdict"
+        else:
+            command = on_the_board(data, long=False)
+        yield Action(text, command, ON_THE_BOARD)
     if longer and not _cut(data):
         if data.verdicts and all(verdict["needed_s"] is None for verdict in data.verdicts):
             yield Action("Take more samples", longer, "the budget can be judged")
@@ -222,7 +215,7 @@ _BOOT_FULL: Final = (
 
 def _kernel(data: Data, remedy: str) -> Action:
     """How a PREEMPT_RT kernel gets there."""
-    gain = "limits how long the kernel delays a task"
+    gain = "such a kernel delays tasks for less time"
     again = repeated_command(data)
     if "lab" in data.run["environment"] and _STOCK in data.run["target"]:
         command = again.replace(_STOCK, "-rt")
@@ -252,10 +245,12 @@ _UNTIL_BOOT: Final = re.compile(r"(sysctl -w|echo|for|cpupower|systemctl stop|sw
 def _remedy(data: Data, finding: Model) -> Action:
     """The remedy of a finding, why, and what to measure again after it."""
     command = finding["command"]
-    more = (finding["why"], without_command(finding["remedy"]))
-    parts = [finding["found"], *(capital(text.rstrip(".")) for text in more if text)]
+    more = (finding["why"], capital(without_command(finding["remedy"])))
+    parts = [text.rstrip(".") for text in more if text]
     again = ""
     if _UNTIL_BOOT.match(command):
         parts.append("As root on the target, until its next boot, then measure again")
         again = repeated_command(data)
-    return Action(f"Correct {finding['check']}", command, ". ".join(parts), again)
+    return Action(
+        f"Correct {finding['check']} (now: {finding['found']})", command, ". ".join(parts), again
+    )

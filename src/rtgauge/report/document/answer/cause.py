@@ -20,9 +20,12 @@ from rtgauge.report.results.labels import (
     worst,
 )
 
-__all__ = ["EXPLAIN", "TRACE", "cause_of", "hint_of"]
+__all__ = ["EXPLAIN", "TRACE", "cause_of", "far_below", "hint_of"]
 
 EXPLAIN: Final = "rtgauge explain"
+FAR_BELOW: Final = 10
+"""If every budget exceeds the maximum by more than this factor, its cause needs no search."""
+UNKNOWN: Final = "The data do not show what caused the maximum."
 TRACE: Final = "rtgauge run timer --explain"
 
 
@@ -31,7 +34,16 @@ def cause_of(data: Data) -> tuple[Line, str]:
     command that finds more."""
     if data.top is not None and (known := _explained(data.run, data.top)):
         return line(f"Cause: {known}."), ""
-    return _likely(data)
+    found = _likely(data)
+    return ((), "") if found[0] == line(UNKNOWN) and far_below(data) else found
+
+
+def far_below(data: Data) -> bool:
+    """Whether all samples are far below every budget, so that the cause of the maximum does not
+    matter."""
+    budgets = [int(step["budget"]["budget_ns"]) for step in data.measured if step["budget"]]
+    top = None if data.top is None else peak(data.top)
+    return bool(budgets) and top is not None and top * FAR_BELOW < min(budgets)
 
 
 def _likely(data: Data) -> tuple[Line, str]:
@@ -84,7 +96,7 @@ def _likely(data: Data) -> tuple[Line, str]:
         kept, left_out = without_foreign(run, {"load": load} if load else {})
         loaded = [word for name, text in kept.items() for word in (f"--{name}", text)]
         stop = f"{TRACE} {shlex.join([*target_words(run), *loaded])}".strip() + left_out
-    return line("The data do not show what caused the maximum."), stop
+    return line(UNKNOWN), stop
 
 
 def _sentence(text: str) -> str:

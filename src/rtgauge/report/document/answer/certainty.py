@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from rtgauge import text as numbers
@@ -134,9 +135,9 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
     elif under:
         text = f"{capital(under.removeprefix(', '))}: {text}"
     if verdict["result"] == "fail" and not verdict["rate_per_hour"] and one in data.proper:
-        return line(f"{text} That is certain: one exceedance is enough."), ""
+        text += " That is certain for this run: one exceedance is enough."
     if verdict["result"] != "inconclusive":
-        return line(text), ""
+        return line(text + _others(data, verdicts, step)), ""
     if data.due and not data.real:
         return line(text), verdict["command"]  # the actions begin with the remedy
     unbounded = verdict["needed_s"] is None or verdict["bound_per_hour"] is None
@@ -151,8 +152,28 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
         f"{numbers.microseconds(verdict['budget_ns'])} in "
         f"{numbers.duration(one['bound']['duration_s'])}{under}. "
         f"{numbers.percent(one['bound']['confidence'])} sure: at most "
-        f"{numbers.per_hour(verdict['bound_per_hour'])} exceed the budget. "
-        f"{numbers.duration(needed, up=True)} needed to show that exceedances are rarer than "
-        f"{numbers.per_hour(DEFAULT_RATE_PER_HOUR if rate is None else rate)}."
+        f"{_exceedances(verdict['bound_per_hour'])}. "
+        f"{numbers.duration(needed, up=True)} without one needed to show fewer than "
+        f"{_exceedances(DEFAULT_RATE_PER_HOUR if rate is None else rate)}."
     )
     return line(text), verdict["command"]
+
+
+def _exceedances(rate_per_hour: float) -> str:
+    """A rate of exceedances, in the unit of time that suits it."""
+    number, _, unit = numbers.per_hour(rate_per_hour).partition(" ")
+    return f"{number} exceedance{'' if number == '1' else 's'} {unit}"
+
+
+def _others(data: Data, verdicts: Sequence[Model], step: Model) -> str:
+    """Whether the budget was exceeded under the other loads of a measurement."""
+    found: dict[str, bool] = {}
+    for verdict in verdicts:
+        other = data.steps[verdict["step"]]
+        if other["measurement"] == step["measurement"] and other["load"] != step["load"]:
+            load = load_text(other["load"])
+            found[load] = found.get(load, False) or exceeds(data, verdict)
+    return "".join(
+        f" {capital(load)}: {'exceeded too' if late else 'not exceeded'}."
+        for load, late in list(found.items())[:2]
+    )

@@ -85,7 +85,9 @@ def _without_results(data: Data) -> str:
         return f"{text}."
     if reasons.total() == len(broken) == max(reasons.values()):
         return f"{text}: {next(iter(reasons))}."
-    shown = reasons.most_common(REASONS)
+    # a single one of a third reason needs no more room with its reason than without
+    room = REASONS + 1 if len(reasons) == REASONS + 1 else REASONS
+    shown = reasons.most_common(room)
     said = [f"{many} because {reason}" for reason, many in shown]
     if left := len(broken) - sum(many for _, many in shown):
         said.append(f"{left} for other reasons" if left > 1 else "1 for another reason")

@@ -39,15 +39,18 @@ def _unmeasured(data: Data) -> _Found | None:
         why = f"the clock source, {clock}, advances by whole ticks"
     elif data.due and not data.real:
         why = "latency without real-time priority"
-        if not any(step["budget"] for step in steps):
-            why += " (and no budget given)"
+        why += "" if any(step["budget"] for step in steps) else " (and no budget given)"
     elif (data.real and not data.proper) or (data.verdicts and not undisturbed(data)):
         why = "an injection disturbed the run on purpose"
     elif lost * 2 > len(steps):
         why = f"{lost} of {len(steps)} steps were skipped"
     else:
         why = "" if data.due or data.failed_tests else _lacking(data)
-    return (State.UNMEASURED, "warn", f"Not measured properly: {why}") if why else None
+    if not why:
+        return None
+    judged = [step for step in steps if step["budget"]]
+    whose = f" for {data.budgets(judged)}" if judged else ""
+    return State.UNMEASURED, "warn", f"Not measured properly{whose}: {why}"
 
 
 def _coarse_clock(run: Model) -> str:
@@ -79,7 +82,7 @@ def undisturbed(data: Data) -> list[Any]:
 
 def _judged(data: Data) -> _Found | None:
     """The state by the budgets and tests; None if there is nothing to judge by."""
-    run, verdicts = data.run, undisturbed(data)
+    run, verdicts, here = data.run, undisturbed(data), _here(data.run)
     results = [verdict["result"] for verdict in verdicts]
     open_ = [step for step in data.measured if step["budget"] and step["state"] != "complete"]
 
@@ -88,13 +91,13 @@ def _judged(data: Data) -> _Found | None:
 
     if "fail" in results:
         budgets = data.budgets(whose("fail"))
-        return State.UNFIT, "fail", f"Not fit: {budgets} {_was(budgets)} exceeded"
+        return State.UNFIT, "fail", f"Not fit{here}: {budgets} {_was(budgets)} exceeded"
     if data.failed_tests:
         many = len(data.failed_tests)
         rules = list(dict.fromkeys(test["rule"] for test in data.failed_tests))
         shown = ", ".join(rules[:2]) + (f" and {len(rules) - 2} more" if len(rules) > 2 else "")
-        title = f"Not fit: {many} of {numbers.plural(len(data.tests), 'test')} failed ({shown})"
-        return State.UNFIT, "fail", title
+        tests = numbers.plural(len(data.tests), "test")
+        return State.UNFIT, "fail", f"Not fit{here}: {many} of {tests} failed ({shown})"
     # A run with a failed step has failed, whatever ended it.
     if run["state"] == "running" or "interrupted" in (
         run["state"],
@@ -102,21 +105,28 @@ def _judged(data: Data) -> _Found | None:
     ):
         how = "has not ended" if run["state"] == "running" else "was interrupted"
         what = f" for {data.budgets(whose('pass', 'inconclusive'))}" if results else ""
-        return State.UNPROVEN, "warn", f"Not proven{what}: the run {how}"
+        return State.UNPROVEN, "warn", f"Not proven{here}{what}: the run {how}"
     if "inconclusive" in results or open_:
         budgets = data.budgets([*whose("inconclusive"), *open_])
-        return State.UNPROVEN, "warn", f"Not proven for {budgets}: {_open(data, verdicts, open_)}"
+        why = _open(data, verdicts, open_)
+        return State.UNPROVEN, "warn", f"Not proven{here} for {budgets}: {why}"
     if results:
         judged = whose("pass")
         if (above := highest_above(data, judged)) is not None:
             top, step = numbers.shown(peak(above), "ns").full, data.step(above)
             what = f"{step_name(run, step)}, {load_text(step['load'])}, took {top} without a budget"
-            return State.UNPROVEN, "warn", f"Not proven for {data.budgets(judged)}: {what}"
+            title = f"Not proven{here} for {data.budgets(judged)}: {what}"
+            return State.UNPROVEN, "warn", title
         while_idle = all(step["load"]["name"] == "idle" for step in judged)
         where = ", while idle" if while_idle else ""
-        title = f"Fit for {data.budgets(judged)}{_allowed(judged)}{where}"
+        title = f"Fit{here} for {data.budgets(judged)}{_allowed(judged)}{where}"
         return State.FIT, "pass", title
     return None
+
+
+def _here(run: Model) -> str:
+    """What limits the state of a run that was not measured on the hardware."""
+    return " in emulation" if "lab" in run["environment"] else ""
 
 
 def _allowed(judged: Sequence[Model]) -> str:
@@ -125,7 +135,7 @@ def _allowed(judged: Sequence[Model]) -> str:
     if max(rates) <= DEFAULT_RATE_PER_HOUR:
         return ""
     number = numbers.per_hour(max(rates)).removesuffix(" an hour")
-    return f" with fewer than {number} exceedances an hour"
+    return f" (allowed: fewer than {number} exceedances an hour)"
 
 
 def _open(data: Data, verdicts: Sequence[Model], steps: Sequence[Model]) -> str:
@@ -139,7 +149,10 @@ def _open(data: Data, verdicts: Sequence[Model], steps: Sequence[Model]) -> str:
         return f"{steps[0]['measurement']} {_ENDED.get(steps[0]['state'], 'has not ended')}"
     if any(exceeds(data, verdict) for verdict in open_):
         return "exceeded, but the run is too short to tell how often"
-    return "never exceeded, but the run is too short"
+    needed = [verdict["needed_s"] for verdict in open_]
+    if not needed or None in needed:
+        return "never exceeded, but the run is too short"
+    return f"never exceeded, but {numbers.duration(max(needed), up=True)} are needed"
 
 
 _ENDED: Final = {"failed": "failed", "skipped": "was skipped", "interrupted": "was interrupted"}
