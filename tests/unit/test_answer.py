@@ -123,8 +123,67 @@ def test_other_loads_are_named_with_the_verdict() -> None:
         ]
         return text(answer_of(built(made.run(steps, findings=[]))).sure)
 
-    assert sure(20).endswith(" Idle: not exceeded.")
-    assert sure(60).endswith(" Idle: exceeded too.")
+    assert sure(20).endswith(" Not exceeded: idle.")
+    assert sure(60).endswith(" Exceeded too: idle.")
+
+
+def test_a_load_that_failed_kept_no_budget() -> None:
+    failed = made.step(1, [latency(20)], budget_ns=50_000, load="sched", state="failed")
+    run = made.run([made.step(0, [latency(60)], budget_ns=50_000), failed], findings=[])
+    said = text(answer_of(built(run)).sure)
+    assert "50 us exceeded" in said
+    assert "sched" not in said
+
+
+def test_every_load_that_exceeded_the_budget_is_named_before_those_that_kept_it() -> None:
+    tops = {"memory": 20, "cpu": 20, "io": 55, "disk": 56, "net": 57, "irq": 58, "fork": 59}
+    steps = [
+        made.step(place, [latency(top)], budget_ns=50_000, load=load)
+        for place, (load, top) in enumerate({"idle": 70, **tops}.items())
+    ]
+    said = text(answer_of(built(made.run(steps, findings=[]))).sure)
+    assert "Exceeded too: load io, load disk, load net and 2 more." in said
+    assert said.endswith("Not exceeded: load memory and load cpu.")
+
+
+def test_what_the_host_may_have_caused_is_not_certain() -> None:
+    document = built(made.run([made.step(0, [latency(100)], budget_ns=50_000)], findings=[]))
+    for mode, certain in (("counted", True), ("plain", False)):
+        document["environment"]["lab"] = {"mode": mode}
+        said = text(answer_of(document).sure)
+        assert said.endswith("ne exceedance is enough.")
+        assert ("certain" in said) is certain
+
+
+def test_another_budget_is_not_compared() -> None:
+    steps = [
+        made.step(0, [latency(60, 200_000)], budget_ns=50_000, rate_per_hour=1000.0),
+        made.step(1, [latency(100, 200_000)], budget_ns=200_000, rate_per_hour=1000.0, load="x"),
+    ]
+    said = text(answer_of(built(made.run(steps, findings=[]))).sure)
+    assert "xceeded too" not in said and "Not exceeded" not in said
+
+
+def test_the_board_is_measured_for_the_verdict_that_is_open() -> None:
+    """The highest maximum may be of a step without a budget."""
+    steps = [
+        made.step(0, [latency(67, 60_000)], budget_ns=150_000),
+        made.step(1, [latency(100, 60_000)], load="sched"),
+    ]
+    document = built(made.run(steps, findings=[]))
+    document["environment"]["lab"] = {"mode": "counted"}
+    document["target"] = "lab:x86_64-rt"
+    actions = {one.text: shlex.split(one.command) for one in answer_of(document).actions}
+    words = actions["Measure on the board itself, long enough for a verdict"]
+    assert words[words.index("--budget") + 1] == "150us"
+    assert words[words.index("--for") + 1] == "3h"
+    assert "--load" not in words
+
+
+def test_cycles_of_an_emulated_board_say_so() -> None:
+    document = built(timers(5, 6))
+    document["environment"]["lab"] = {"mode": "counted"}
+    assert plain(answer_of(document).title).endswith("and longer in emulation")
 
 
 def test_a_maximum_far_below_the_budget_needs_no_cause() -> None:
@@ -225,7 +284,7 @@ def test_a_run_too_short_is_not_proven_and_says_how_long() -> None:
     assert "never exceeded, but 3 h are needed" in plain(answer.title)
     said = text(answer.sure)
     assert said.startswith("0 of 60 000 wake-ups above 150 us in 1 min. ")
-    assert "3 h without one needed to show fewer than 1 exceedance an hour" in said
+    assert "3 h without one needed to show fewer than 1 exceedance an hour (the default)." in said
     words = shlex.split(answer.sure_command)
     assert words[:3] == ["rtgauge", "run", "timer"]
     assert words[words.index("--for") + 1] == "3h"
@@ -1308,7 +1367,7 @@ def test_an_evaluation_is_measured_again_with_its_options(
     data = Data(json.loads(Path("run.json").read_text())["runs"][0])
     again = shlex.split(repeated_command(data))
     assert again == ["rtgauge", "evaluate", *given] and shlex.split(raised_command(data)) == again
-    board = shlex.split(on_the_board(data, long=False))
+    board = shlex.split(on_the_board(data, None))
     assert board == ["rtgauge", "evaluate", "--target", BOARD, *given[2:]]
     planned = rtgauge(*again[1:], "--dry-run", "--json").json()
     assert [one["budget_ns"] for one in planned["steps"]] == [None, 10_000, 10_000]

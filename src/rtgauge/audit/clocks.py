@@ -89,8 +89,7 @@ def check_clock(name: str, case: Case) -> Finding:
             name,
             "note",
             current,
-            "the TSC, before the kernel has verified its frequency: times may be wrong by some"
-            " millionths",
+            "the TSC, before the kernel has refined its frequency: times may be wrong by up to 1 %",
             f"measure again when {path} has tsc",
         )
     if current in ("jiffies", "refined-jiffies"):

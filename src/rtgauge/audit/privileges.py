@@ -36,7 +36,7 @@ def _fifo_remedy(facts: Facts) -> str:
         )
     return (
         "printf '%s - rtprio 99\\n%s - memlock unlimited\\n' $USER $USER | sudo tee "
-        "/etc/security/limits.d/90-rtgauge.conf # then log in again"
+        "/etc/security/limits.d/90-rtgauge.conf"
     )
 
 

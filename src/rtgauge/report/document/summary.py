@@ -108,9 +108,10 @@ def short(analysis: Analysis, compared: Compared | str | None = None, title: str
         # The complete report has the chapters of several runs.
         first, *more = summary(analysis, number, prefix)
         sections += [answer, replace(first, page=False)] if prefix else [answer, first, *more]
-    names = numbers.join(list(dict.fromkeys(target_name(run) for run in runs)))
+    names = list(dict.fromkeys(target_name(run) for run in runs))
     what = "Comparison" if isinstance(compared, Compared) else "Real-time evaluation"
-    return Document(title or f"{what} of {names}", _subtitle(runs), tuple(sections))
+    what += " of runs on " if len(names) == 1 and what == "Comparison" else " of "
+    return Document(title or what + numbers.join(names), _subtitle(runs), tuple(sections))
 
 
 def summary(analysis: Analysis, number: int, prefix: str = "") -> tuple[Section, ...]:

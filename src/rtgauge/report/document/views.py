@@ -110,7 +110,8 @@ def views(analysis: Analysis, compared: Compared | str | None = None) -> Views:
 def _title(model: Document, compared: bool) -> str:
     targets = list(dict.fromkeys(target_name(run) for run in model["runs"]))
     what = "Comparison" if compared else "Real-time evaluation"
-    return f"{what} of {numbers.join(targets)}"
+    runs = "runs on " if compared and len(targets) == 1 else ""
+    return f"{what} of {runs}{numbers.join(targets)}"
 
 
 def _head(analysis: Analysis, compared: bool) -> dict[str, str]:

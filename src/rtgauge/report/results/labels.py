@@ -253,9 +253,11 @@ _SAFE: Final = re.compile(
 )
 _OF_RIGHTS: Final = (
     r"printf '%s - rtprio 99\n%s - memlock unlimited\n' $USER $USER | sudo tee "
-    "/etc/security/limits.d/90-rtgauge.conf # then log in again"
+    "/etc/security/limits.d/90-rtgauge.conf"
 )
 """The remedy of the audit for a user without real-time priority."""
+_OF_STORED: Final = "; echo log in again"
+"""What it ended with in stored runs of earlier versions."""
 _LAST: Final = re.compile(r"(?:(.*): )?(rtgauge(?! run | delete )(?: [\w./@=-]+)+)")
 _ON_TARGET: Final = ("check", "module")
 
@@ -270,7 +272,9 @@ def shell_command(remedy: str, target: str = "") -> str:
         return command + (f" --target {shlex.quote(target)}" if elsewhere else "")
     if re.search(r", |: |\(|\b(or|and) ", words):
         return ""
-    if remedy != _OF_RIGHTS and not (remedy.isprintable() and _SAFE.fullmatch(words)):
+    if remedy.removesuffix(_OF_STORED) != _OF_RIGHTS and not (
+        remedy.isprintable() and _SAFE.fullmatch(words)
+    ):
         return ""
     return remedy if all(map(_PROGRAMS.match, words.split("; "))) else ""
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from rtgauge import text as numbers
 from rtgauge.report.document.answer.cause import far_below, hint_of
+from rtgauge.report.document.answer.certainty import deciding
 from rtgauge.report.document.answer.commands import (
     as_long,
     is_evaluation,
@@ -120,12 +121,11 @@ def _causes(data: Data, command: str) -> Iterator[Action]:
 def _more_samples(data: Data, longer: str) -> Iterator[Action]:
     """What makes the figures those of the hardware, and what makes them surer."""
     if "lab" in data.run["environment"] and data.top is not None:
+        verdict = deciding(data) if longer and data.verdicts else {"needed_s": None}
+        undecided = data.steps[verdict["step"]] if verdict["needed_s"] else None
         text = "Measure on the board itself"
-        if longer and data.verdicts:
-            command, text = on_the_board(data, long=True), f"{text}, long enough for a verdict"
-        else:
-            command = on_the_board(data, long=False)
-        yield Action(text, command, ON_THE_BOARD)
+        text += ", long enough for a verdict" if undecided is not None else ""
+        yield Action(text, on_the_board(data, undecided), ON_THE_BOARD)
     if longer and not _cut(data):
         if data.verdicts and all(verdict["needed_s"] is None for verdict in data.verdicts):
             yield Action("Take more samples", longer, "the budget can be judged")

@@ -10,6 +10,7 @@ from typing import Final
 from rtgauge import text as numbers
 from rtgauge.report.document.answer.commands import raised_command, target_words
 from rtgauge.report.document.answer.data import NOT_RT, Data, Model
+from rtgauge.report.document.answer.state import exceeds
 from rtgauge.report.document.blocks import Line, line
 from rtgauge.report.results.again import lasting_command, step_command, without_foreign
 from rtgauge.report.results.labels import (
@@ -41,6 +42,8 @@ def cause_of(data: Data) -> tuple[Line, str]:
 def far_below(data: Data) -> bool:
     """Whether all samples are far below every budget, so that the cause of the maximum does not
     matter."""
+    if any(exceeds(data, verdict) for verdict in data.verdicts):
+        return False
     budgets = [int(step["budget"]["budget_ns"]) for step in data.measured if step["budget"]]
     top = None if data.top is None else peak(data.top)
     return bool(budgets) and top is not None and top * FAR_BELOW < min(budgets)

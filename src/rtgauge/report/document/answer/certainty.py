@@ -23,8 +23,10 @@ from rtgauge.report.results.labels import (
 from rtgauge.stats import duration_needed_s
 from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
 
-__all__ = ["OBSERVED", "certainty_of", "maximum_of", "when_text"]
+__all__ = ["OBSERVED", "certainty_of", "deciding", "maximum_of", "when_text"]
 
+LOADS: Final = 3
+"""The number of other loads that the answer names."""
 OBSERVED: Final = "Observed maximum "
 
 
@@ -114,7 +116,7 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     return line(text), lasting_command(data.run, data.step(one), needed, {})
 
 
-def _sure_of_budget(data: Data) -> tuple[Line, str]:
+def deciding(data: Data) -> Model:
     """The verdict that decides: failed before inconclusive before passed, then by the maximum."""
     order = ("fail", "inconclusive", "pass")
 
@@ -122,8 +124,13 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
         top = peak(data.run["series"][verdict["series"]])
         return order.index(verdict["result"]), -(top if top is not None else float("-inf"))
 
+    return min(undisturbed(data) or data.verdicts, key=rank)
+
+
+def _sure_of_budget(data: Data) -> tuple[Line, str]:
+    """How sure the verdict is that decides."""
     verdicts = undisturbed(data) or data.verdicts
-    verdict = min(verdicts, key=rank)
+    verdict = deciding(data)
     one, step = data.run["series"][verdict["series"]], data.steps[verdict["step"]]
     same = [other for other in verdicts if other["step"] == verdict["step"]]
     text = f"{capital(verdict['evidence'])}."
@@ -135,14 +142,16 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
     elif under:
         text = f"{capital(under.removeprefix(', '))}: {text}"
     if verdict["result"] == "fail" and not verdict["rate_per_hour"] and one in data.proper:
-        text += " That is certain for this run: one exceedance is enough."
+        certain = "" if _of_the_host(data, step) else "That is certain for this run: one"
+        text += f" {certain or 'One'} exceedance is enough."
+    others = _others(data, verdicts, verdict)
     if verdict["result"] != "inconclusive":
-        return line(text + _others(data, verdicts, step)), ""
+        return line(text + others), ""
     if data.due and not data.real:
         return line(text), verdict["command"]  # the actions begin with the remedy
     unbounded = verdict["needed_s"] is None or verdict["bound_per_hour"] is None
     if unbounded or exceeds(data, verdict):
-        return line(f"{text} {capital(verdict['remedy'])}."), verdict["command"]
+        return line(f"{text}{others} {capital(verdict['remedy'])}."), verdict["command"]
     rate, needed = step["budget"]["rate_per_hour"], verdict["needed_s"]
     kept = [other for other in same if not exceeds(data, other)]
     things = things_of(one)
@@ -154,9 +163,17 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
         f"{numbers.percent(one['bound']['confidence'])} sure: at most "
         f"{_exceedances(verdict['bound_per_hour'])}. "
         f"{numbers.duration(needed, up=True)} without one needed to show fewer than "
-        f"{_exceedances(DEFAULT_RATE_PER_HOUR if rate is None else rate)}."
+        f"{_exceedances(DEFAULT_RATE_PER_HOUR if rate is None else rate)}"
+        f"{' (the default)' if rate is None else ''}."
     )
-    return line(text), verdict["command"]
+    return line(text + others), verdict["command"]
+
+
+def _of_the_host(data: Data, step: Model) -> bool:
+    """Whether a hypervisor or an emulator may have caused any exceedance."""
+    lab = data.run["environment"].get("lab")
+    stolen = any(one["rule"] == "stolen time" for one in step["observations"])
+    return stolen or (lab is not None and lab.get("mode") != "counted")
 
 
 def _exceedances(rate_per_hour: float) -> str:
@@ -165,15 +182,31 @@ def _exceedances(rate_per_hour: float) -> str:
     return f"{number} exceedance{'' if number == '1' else 's'} {unit}"
 
 
-def _others(data: Data, verdicts: Sequence[Model], step: Model) -> str:
-    """Whether the budget was exceeded under the other loads of a measurement."""
-    found: dict[str, bool] = {}
-    for verdict in verdicts:
-        other = data.steps[verdict["step"]]
-        if other["measurement"] == step["measurement"] and other["load"] != step["load"]:
-            load = load_text(other["load"])
-            found[load] = found.get(load, False) or exceeds(data, verdict)
-    return "".join(
-        f" {capital(load)}: {'exceeded too' if late else 'not exceeded'}."
-        for load, late in list(found.items())[:2]
-    )
+def _others(data: Data, verdicts: Sequence[Model], verdict: Model) -> str:
+    """Under which other loads the budget of a verdict was exceeded and kept."""
+    step = data.steps[verdict["step"]]
+    late, kept = [], []
+    for one in verdicts:
+        other = data.steps[one["step"]]
+        same = (other["measurement"], one["budget_ns"]) == (
+            step["measurement"],
+            verdict["budget_ns"],
+        )
+        if not same or other["load"] == step["load"]:
+            continue
+        if exceeds(data, one):
+            late.append(load_text(other["load"]))
+        elif other["state"] == "complete" and not one["doubt"]:
+            kept.append(load_text(other["load"]))
+    said = ""
+    if late:
+        said += f" Exceeded{' too' if exceeds(data, verdict) else ''}: {_loads(late)}."
+    if kept := [load for load in kept if load not in late]:
+        said += f" Not exceeded: {_loads(kept)}."
+    return said
+
+
+def _loads(names: Sequence[str]) -> str:
+    found = list(dict.fromkeys(names))
+    more = [f"{len(found) - LOADS} more"] if len(found) > LOADS + 1 else []
+    return numbers.join([*(found[:LOADS] if more else found), *more])

@@ -89,13 +89,13 @@ def is_evaluation(run: Model) -> bool:
     return (run["plan"] or {}).get("name") == EVALUATION
 
 
-def on_the_board(data: Data, *, long: bool) -> str:
-    """The command that measures on a board what was measured on an emulated one. ``long``: the
-    step of the answer alone, as long as the verdict on it needs."""
+def on_the_board(data: Data, undecided: Model | None) -> str:
+    """The command that measures on a board what was measured on an emulated one. ``undecided``: a
+    step alone, as long as the verdict on it needs."""
     environment = {name: one for name, one in data.run["environment"].items() if name != "lab"}
     board = {**data.run, "target": BOARD, "environment": environment}
-    if long:
-        return as_long(Data(board), data.step(data.top), {"disturb": ""})
+    if undecided is not None:
+        return as_long(Data(board), undecided, {"disturb": ""})
     if not is_evaluation(board):
         return step_command(board, data.step(data.top), {"disturb": ""})
     return _evaluation(data, BOARD)

@@ -187,25 +187,27 @@ def exceeds(data: Data, verdict: Model) -> bool:
 
 def _unjudged(data: Data) -> _Found:
     """The state without a budget."""
+    here = _here(data.run)
     if data.cycles:
         least, longest = shortest(data.cycles), data.cycles[-1]
         if least is not None:
             measured = min(one["interval_ns"] for one in data.proper)
             tone: Tone = "pass" if least.interval_ns <= measured else "warn"
             title = f"cycles of {numbers.time(least.interval_ns)} and longer"
-            return State.FIT, tone, f"No budget given: the data support {title}"
+            return State.FIT, tone, f"No budget given: the data support {title}{here}"
         longest_text = numbers.time(longest.interval_ns)
         if longest.state == "exceeded":
             limit = numbers.time(longest.interval_ns // SHARE)
-            title = f"No budget given: too late for cycles of {longest_text} and shorter (latency "
-            title += f"above {limit}, a fifth of the cycle)"
+            title = f"No budget given: too late{here} for cycles of {longest_text} and shorter"
+            title += f" (latency above {limit}, a fifth of the cycle)"
             return State.UNFIT, "fail", title
         return (
             State.UNPROVEN,
             "warn",
-            f"No budget given: no cycle up to {longest_text} is proven ({longest.text})",
+            f"No budget given: no cycle up to {longest_text} is proven{here} ({longest.text})",
         )
     passed = [test for test in data.tests if test["result"] == "pass"]
+    tests = numbers.plural(len(passed), "test")
     if passed and not data.due:
-        return State.FIT, "pass", f"No budget given: {numbers.plural(len(passed), 'test')} passed"
+        return State.FIT, "pass", f"No budget given: {tests} passed{here}"
     return State.UNPROVEN, "note", "No budget given: figures without a verdict"
