@@ -95,13 +95,26 @@ static struct cbor *explain_begin(struct run *run, const char *part, size_t more
 	return c;
 }
 
+/* Integers of a record. @names: one behind the other, up to an empty one. A call for each of them
+ * would take twice the room. */
+static void explain_put(struct cbor *c, const char *names, const int64_t *values)
+{
+	for (; *names; names += strlen(names) + 1)
+		cbor_put_int(c, names, *values++);
+}
+
+static void explain_end(struct run *run)
+{
+	stream_end(&run->stream, STREAM_TRACE);
+}
+
 static void explain_lost(struct run *run, const char *reason, const char *remedy)
 {
 	struct cbor *c = explain_begin(run, "lost", 2);
 
 	cbor_put_text(c, "reason", reason);
 	cbor_put_text(c, "remedy", remedy);
-	stream_end(&run->stream, STREAM_TRACE);
+	explain_end(run);
 }
 
 /* @file of the instance, under the @name of an event. */
@@ -124,7 +137,7 @@ static void explain_text(struct run *run, const char *file, int number, const ch
 	cbor_put_text(c, "name", name);
 	cbor_text(c, "data");
 	cbor_bytes(c, tracing->text, (size_t)size);
-	stream_end(&run->stream, STREAM_TRACE);
+	explain_end(run);
 }
 
 void explain_header(struct run *run)
@@ -132,16 +145,14 @@ void explain_header(struct run *run)
 	struct explain *explain = &run->explain;
 	char file[96];
 	int number = 0;
-	struct cbor *c;
 
 	if (explain->lost.text[0])
 		explain_lost(run, explain->lost.text, explain->lost.remedy);
 	if (!explain->tracing.made)
 		return;
-	c = explain_begin(run, "cost", 2);
-	cbor_put_int(c, "without_ns", explain->without_ns);
-	cbor_put_int(c, "with_ns", explain->with_ns);
-	stream_end(&run->stream, STREAM_TRACE);
+	explain_put(explain_begin(run, "cost", 2), "without_ns\0with_ns\0",
+		    (int64_t[]){ explain->without_ns, explain->with_ns });
+	explain_end(run);
 	if (!explain->tracing.module)
 		explain_text(run, "events/header_page", 0, "header_page");
 	for (const char *event = tracing_events; *event; event += strlen(event) + 1) {
@@ -221,16 +232,19 @@ static void explain_sample(struct run *run, const struct explain_sample *sample,
 {
 	const struct series_info *info = &sample->series->info;
 	int64_t due_ns = info->first_due_ns + sample->index * info->interval_ns;
-	struct cbor *c = explain_begin(run, "sample", 7);
+	int64_t values[] = {
+		run->explain.snapshots,
+		sample->series->number,
+		sample->index,
+		due_ns,
+		sample->value_ns,
+		info->cpu,
+		info->thread < 0 ? 0 : run->step.workers[info->thread].tid,
+	};
 
-	cbor_put_int(c, "snapshot", run->explain.snapshots);
-	cbor_put_int(c, "series", sample->series->number);
-	cbor_put_int(c, "index", sample->index);
-	cbor_put_int(c, "due_ns", due_ns);
-	cbor_put_int(c, "value", sample->value_ns);
-	cbor_put_int(c, "cpu", info->cpu);
-	cbor_put_int(c, "thread", info->thread < 0 ? 0 : run->step.workers[info->thread].tid);
-	stream_end(&run->stream, STREAM_TRACE);
+	explain_put(explain_begin(run, "sample", 7),
+		    "snapshot\0series\0index\0due_ns\0value\0cpu\0thread\0", values);
+	explain_end(run);
 	window->cpu = info->cpu;
 	window->from_ns = run->step.start_ns + due_ns - EXPLAIN_BEFORE_NS;
 	window->to_ns = run->step.start_ns + due_ns + sample->value_ns + EXPLAIN_AFTER_NS;
@@ -254,13 +268,12 @@ static void explain_page(void *arg, int number, const uint8_t *data, size_t size
 		struct cbor *c = explain_begin(to->run, "page", 5);
 
 		some = size - at < EXPLAIN_PART ? size - at : EXPLAIN_PART;
-		cbor_put_int(c, "snapshot", to->run->explain.snapshots);
-		cbor_put_int(c, "cpu", to->cpu);
-		cbor_put_int(c, "number", number);
-		cbor_put_int(c, "at", (int64_t)at);
+		explain_put(
+			c, "snapshot\0cpu\0number\0at\0",
+			(int64_t[]){ to->run->explain.snapshots, to->cpu, number, (int64_t)at });
 		cbor_text(c, "data");
 		cbor_bytes(c, data + at, some);
-		stream_end(&to->run->stream, STREAM_TRACE);
+		explain_end(to->run);
 	}
 }
 
@@ -274,7 +287,7 @@ void explain_take(struct run *run, int64_t since_ns)
 
 	if (explain->dropped) {
 		cbor_put_int(explain_begin(run, "dropped", 1), "samples", explain->dropped);
-		stream_end(&run->stream, STREAM_TRACE);
+		explain_end(run);
 		explain->dropped = 0;
 	}
 	if (!count)
@@ -312,11 +325,10 @@ void explain_take(struct run *run, int64_t since_ns)
 	tracing_release(&explain->tracing);
 	explain->pages += pages;
 	c = explain_begin(run, "end", 4);
-	cbor_put_int(c, "snapshot", explain->snapshots++);
-	cbor_put_int(c, "pages", pages);
-	cbor_put_int(c, "omitted", omitted);
+	explain_put(c, "snapshot\0pages\0omitted\0",
+		    (int64_t[]){ explain->snapshots++, pages, omitted });
 	cbor_put_text(c, "error", err ? strerror(-err) : "");
-	stream_end(&run->stream, STREAM_TRACE);
+	explain_end(run);
 	explain->count = 0;
 }
 

@@ -57,7 +57,9 @@ static const char *tracing_folder(void)
 	return NULL;
 }
 
-static int tracing_put(const struct tracing *tracing, const char *file, const char *value)
+/* A function of its own: with its path in each of its callers they would be twice as long. */
+static __attribute__((noinline)) int tracing_put(const struct tracing *tracing, const char *file,
+						 const char *value)
 {
 	char path[208];
 
@@ -83,24 +85,23 @@ static int tracing_open_file(const struct tracing *tracing, const char *file, in
 }
 
 /* Size of each of the two buffers of a CPU. */
-static int64_t tracing_kb(const struct cpulist *cpus)
+static int tracing_kb(const struct cpulist *cpus)
 {
 	int64_t bytes = value_memory_available() / 16;
-	int64_t kb;
+	int kb;
 
 	if (!bytes || bytes > TRACING_MEMORY)
 		bytes = TRACING_MEMORY;
-	kb = bytes / 1024 / 2 / (cpulist_count(cpus) ?: 1);
+	kb = (int)bytes / 1024 / 2 / (cpulist_count(cpus) ?: 1);
 	return kb < TRACING_KB_MIN ? TRACING_KB_MIN : kb > TRACING_KB_MAX ? TRACING_KB_MAX : kb;
 }
 
 static int tracing_size(const struct tracing *tracing, const struct cpulist *cpus)
 {
 	int err = tracing_put(tracing, "buffer_size_kb", TRACING_OTHER_KB);
-	int64_t kb = tracing_kb(cpus);
-	char size[24], file[48];
+	char size[12], file[48];
 
-	snprintf(size, sizeof(size), "%lld", (long long)kb);
+	snprintf(size, sizeof(size), "%d", tracing_kb(cpus));
 	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1)) {
 		snprintf(file, sizeof(file), "per_cpu/cpu%d/buffer_size_kb", cpu);
 		err = tracing_put(tracing, file, size);
