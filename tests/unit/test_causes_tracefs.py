@@ -34,6 +34,8 @@ from rtgauge.causes.model import (
     CERTAINTIES,
     CLASSES,
     Cause,
+    Segment,
+    Task,
     causes_of,
     document_of,
     plain,
@@ -1033,6 +1035,27 @@ def test_explain_knows_the_usual_time_as_the_report_does(tmp_path: Path) -> None
     assert replace(shown, remedies=()) == reported
     assert "nobody" in shown.blame
     assert shown.unseen == ""
+
+
+def test_a_report_has_the_blame_and_remedies_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = sample(0, index=1, due_ns=10**6, value=90_000)
+    records = [*HEAD, chosen, page(0, 4, page_of(900_000, 1_090_000)), end(0)]
+    step = stored(tmp_path, records)
+    step.document.update(report_runs.step(0, []).document)  # type: ignore[attr-defined]
+    environment = {**report_runs.ENVIRONMENT, "realtime": "voluntary"}
+    run: Any = report_runs.run([step], environment=environment)  # type: ignore[list-item]
+    (shown,) = kept_of(step).causes(step, {})
+    task = Task("load/sched", 7, "other")
+    late = replace(shown, segments=(Segment(0, 90_000, "preemption-off", "measured", task),))
+    monkeypatch.setattr(Kept, "causes", lambda *_: [replace(late, rest_ns=0)])
+    found = traced(run)
+    assert found is not None
+    (remedy, _) = found.causes[0].remedies
+    assert remedy.command.startswith("rtgauge tune timer --interval 1ms --target local --try ")
+    document = model.build([run])["runs"][0]
+    assert document["causes"] == [plain(one) for one in found.causes]
 
 
 def test_samples_and_pages_that_were_not_kept_are_counted(tmp_path: Path) -> None:

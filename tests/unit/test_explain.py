@@ -25,9 +25,10 @@ import report_runs as made
 from conftest import Result
 from counted import lines_of
 from rtgauge.causes import CLASSES, Cause, Cost, Remedy, Segment, Task, document_of
+from rtgauge.causes.advice import advised, system_of
 from rtgauge.causes.blame import blame, main_segment
 from rtgauge.causes.cut import Step, Tasks, cut, walk
-from rtgauge.causes.explain import Explained, _blamed, _cuts, _system, explain, keep, select
+from rtgauge.causes.explain import Explained, _cuts, explain, keep, select
 from rtgauge.causes.placing import operation, pair, tolerance_ns
 from rtgauge.causes.remedies import REMEDIES, System, remedies
 from rtgauge.causes.replay import Clock, Guest, Sample, _Replay, _start, check, replayed
@@ -56,6 +57,8 @@ from rtgauge.lab.recorder import (
     Recording,
 )
 from rtgauge.report.document.answer import answer_of
+from rtgauge.report.document.answer.cause import hint_of
+from rtgauge.report.document.answer.data import Data
 from rtgauge.report.document.blocks import Document, plain_line
 from rtgauge.report.document.causes import causes_sections
 from rtgauge.report.pictures.segments import gantt, gantt_said
@@ -1012,18 +1015,35 @@ def test_a_cache_without_room_does_not_spoil_a_replay(
 @pytest.fixture
 def stored(tmp_path: Path) -> StoredRun:
     """A run of a counted board with two contexts and dithered due times."""
+    return stored_run(tmp_path, {"timer": 900})
+
+
+def stored_run(tmp_path: Path, worst: dict[str, int | None], **more: Any) -> StoredRun:
+    """A run with these measurements and their longest samples; None: it was not carried out.
+    ``more``: changes of its document."""
     lab = {"mode": "counted", "QEMU": "QEMU 0", "seed": "1", "kernel arguments": "quiet"}
-    document = dict(
-        made.run([made.step(0, [])], target="lab:x86_64-stock-6.12").document, id=new_run_id()
-    )
-    run_words = ["run", "/agent", "run", "timer", "--samples", "3", "--disturb-module", "/m.ko"]
-    document["orders"] = [[*run_words, "--run", document["id"], "--step", "0", "--output", "-"]]
+    steps = [
+        made.step(
+            *(number, [], name), role="calibration" if name == "clock-cost" else "measurement"
+        )
+        for number, name in enumerate(worst)
+    ]
+    document = dict(made.run(steps, target="lab:x86_64-stock-6.12").document, id=new_run_id())
+    words = ["run", "/agent", "run", "timer", "--samples", "3", "--disturb-module", "/m.ko"]
+    document["orders"] = [[*words, "--run", document["id"], "--step", "0", "--output", "-"]]
     document["environment"] = {**document["environment"], "lab": lab, "realtime": "voluntary"}
+    document.update(more)
     with Store.open(str(tmp_path / "store")) as store:
         with store.create(document) as folder:
-            with folder.append_stream(0) as file:
-                file.write(stream_of(document["id"]))
-            folder.seal(0)
+            for number, longest in enumerate(worst.values()):
+                if longest is None:
+                    document["steps"][number].update(
+                        state="skipped", reason="there is no core", remedy="use another board"
+                    )
+                    continue
+                with folder.append_stream(number) as file:
+                    file.write(stream_of(document["id"], longest))
+                folder.seal(number)
             folder.write_document(document)
             store.update(folder)
         return store.get(document["id"])
@@ -1192,6 +1212,39 @@ def test_samples_are_chosen_by_rank_limit_or_name(stored: StoredRun) -> None:
     assert "irq, user" in error.value.remedy
 
 
+def test_calibrations_are_not_explained(tmp_path: Path) -> None:
+    """Their samples are longer than those of the step that was asked for."""
+    run = stored_run(tmp_path, {"timer": 900, "clock-cost": 5000})
+    assert {one.step for one in select(run, worst=20)} == {0}
+    with pytest.raises(UsageError, match="no sample of the run is above") as error:
+        select(run, above_ns=1000)
+    assert "0.902 µs" in error.value.remedy
+    # unless nothing else was measured
+    assert len(select(stored_run(tmp_path, {"clock-cost": 900}))) == 2
+
+
+def test_a_run_without_samples_has_nothing_to_explain(tmp_path: Path, rtgauge: Run) -> None:
+    run = stored_run(tmp_path, {"timer": None, "clock-cost": 5000})
+    done = rtgauge("explain", run.id, "--store", str(tmp_path / "store"))
+    assert (done.code, done.out) == (2, "")
+    said = done.err.strip()
+    assert "nothing to explain" in said
+    assert "no samples of timer (there is no core)" in said
+    assert said.endswith("use another board")
+
+
+def test_of_many_series_each_has_its_longest_sample_explained(
+    stored: StoredRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All samples of the one series are longer than those of the other."""
+    monkeypatch.setattr("rtgauge.causes.explain.SAMPLES_MAX", 2)
+    series = stored.steps[0].series[0]
+    longer = replace(series.info, scale=1000)
+    series.info = longer
+    assert [one.context for one in select(stored, worst=3)] == ["irq", "user"]
+    assert [one.context for one in select(stored, above_ns=1)] == ["irq", "irq"]
+
+
 DAMAGED: list[object] = [
     5,
     {"a": 1},
@@ -1302,9 +1355,41 @@ def test_a_command_to_try_is_quoted_whatever_the_run_says(stored: StoredRun) -> 
     step = {"step": 0, "parameters": 5}
     changed = {"target": "ssh:$(reboot);b", "orders": [["run", "--step"]], "environment": 5}
     changed["steps"] = [step]
-    system = _system(StoredRun(stored.path, {**stored.document, **changed}), 0)
+    system = system_of(StoredRun(stored.path, {**stored.document, **changed}), 0)
     (remedy,) = remedies(Segment(0, 1, "hardware", "exact"), system)
     assert "'ssh:$(reboot);b'" in shlex.split(remedy.command, posix=False)
+
+
+def test_a_command_to_try_omits_defaults_and_the_trace(stored: StoredRun) -> None:
+    options = [{"name": "samples", "default": "3"}, {"name": "method", "default": "timer"}]
+    catalogue = {
+        "measurements": [{"name": "timer", "options": options}, {"name": "other"}, 5],
+        "run_options": [{"name": "core", "default": "auto"}, {"name": "load"}],
+    }
+    words = [
+        "run",
+        "/agent",
+        "run",
+        "timer",
+        "--samples",
+        "3",
+        "--explain",
+        "--method",
+        "itimer",
+        "--core",
+        "auto",
+    ]
+    words += ["--explain-above", "50us", "--histogram-only", "--load", "auto", "--run", "x"]
+    document = {**stored.document, "catalogue": catalogue, "orders": [[*words, "--step", "0"]]}
+    system = system_of(StoredRun(stored.path, document), 0)
+    kept = ("timer", "--method", "itimer", "--histogram-only", "--load", "auto")
+    assert system.words == kept
+    # as a run elsewhere has them, which has no orders
+    step = {**stored.document["steps"][0], "parameters": {"method": "itimer", "samples": "3"}}
+    step["run_options"] = {"core": "auto", "explain": True, "load": "auto"}
+    document = {**document, "orders": None, "steps": [step]}
+    system = system_of(StoredRun(stored.path, document), 0)
+    assert system.words == ("timer", "--method", "itimer", "--load", "auto")
 
 
 def test_a_run_of_histograms_alone_is_refused(stored: StoredRun) -> None:
@@ -1395,7 +1480,7 @@ def test_the_blame_names_class_task_and_function_and_what_to_try() -> None:
     main = main_segment(found.segments)
     assert main is not None
     assert (main.kind, main.function, main.length_ns) == ("preemption-off", "copy", 65_000)
-    blamed = _blamed(found, 8_000, STOCK)
+    blamed = advised(found, 8_000, STOCK)
     assert blamed.blame == "task load/sched was not preempted: copy (65.000 of 95.000 µs)"
     first, second = blamed.remedies
     command = "rtgauge tune timer --load sched --target lab:x86_64-stock --try preempt=full"
@@ -1432,22 +1517,22 @@ def test_each_owner_of_a_lock_is_blamed_for_its_own_part() -> None:
 
 def test_an_ordinary_sample_blames_nobody() -> None:
     found = cause(segment("interrupt", 5_000, "apic_timer_interrupt"), latency_ns=9_000)
-    assert _blamed(found, 8_000, STOCK).blame.startswith("nobody")
-    assert not _blamed(found, 8_000, STOCK).remedies
+    assert advised(found, 8_000, STOCK).blame.startswith("nobody")
+    assert not advised(found, 8_000, STOCK).remedies
     # as a board of the lab had it: a handler's time varies by more than it takes
     found = cause(segment("interrupt", 2_447, "apic_timer_interrupt"), latency_ns=2_447)
-    assert _blamed(found, 1_011, STOCK).blame.startswith("nobody")
+    assert advised(found, 1_011, STOCK).blame.startswith("nobody")
     # an operation of a test loop waits for no interrupt
     handler = replace(segment("interrupt", 2_660, "apic_timer_interrupt"), begin_ns=27)
     loop = (segment("operation", 27, "x"), handler, segment("operation", 55, "x"))
     found = replace(found, segments=loop, latency_ns=2_742)
-    assert _blamed(found, 82, STOCK).blame.startswith("an interrupt handler ran")
-    assert _blamed(found, 1_371, STOCK).blame.startswith("nobody")
+    assert advised(found, 82, STOCK).blame.startswith("an interrupt handler ran")
+    assert advised(found, 1_371, STOCK).blame.startswith("nobody")
     # most of it was not seen
     found = cause(segment("switch", 4_000, "x"), latency_ns=190_000)
-    assert _blamed(found, 8_000, STOCK).blame.startswith("not seen: 186.000 of 190.000 µs")
+    assert advised(found, 8_000, STOCK).blame.startswith("not seen: 186.000 of 190.000 µs")
     found = cause(segment("interrupts-off", 4_100, "x"), latency_ns=4_100)
-    assert _blamed(found, 1_011, STOCK).blame.startswith("interrupts were off")
+    assert advised(found, 1_011, STOCK).blame.startswith("interrupts were off")
 
 
 @pytest.mark.parametrize(
@@ -1455,6 +1540,8 @@ def test_an_ordinary_sample_blames_nobody() -> None:
     [
         (segment("lock", 9, "get_random_u16"), STOCK, "randomize_kstack_offset=off"),
         (segment("preemption-off", 9, "x"), replace(STOCK, realtime="preempt_rt"), ""),
+        (segment("interrupts-off", 9, "__free_one_page"), STOCK, "PREEMPT_RT kernel"),
+        (segment("interrupts-off", 9, "x"), replace(STOCK, realtime="preempt_rt"), ""),
         (segment("softirq", 9, "net_rx_action"), STOCK, "threadirqs"),
         (segment("higher-priority", 9, "x"), STOCK, "priority=98"),
         (
@@ -1549,6 +1636,13 @@ def test_the_answer_names_the_cause_or_the_command_that_finds_it() -> None:
         answer = answer_of(model.build([run])["runs"][0])
         text = f"{plain_line(answer.cause)} {answer.cause_command}"
         assert words in text
+    # only a run without a trace is replayed
+    run.causes = {}
+    document = model.build([run])["runs"][0]
+    command = f"rtgauge explain {run.id[:13]}"
+    assert hint_of(Data(document), command).startswith("replays the run")
+    document["steps"][0]["load"]["explain_ns"] = 4000
+    assert "from the trace" in hint_of(Data(document), command)
 
 
 def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:
@@ -1589,6 +1683,37 @@ def test_the_worst_sample_of_each_series_is_printed(
     titles = [text for text in done.out.splitlines() if "user context, sample" in text]
     assert [text.split(",")[0] for text in titles] == ["timer series 2", "timer series 0"]
     assert len(two) == 4
+
+
+def test_series_of_one_name_are_told_apart_and_those_left_out_are_named(
+    stored: StoredRun, tmp_path: Path, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as those of thread-switch: a series for each number of threads."""
+    for series in (both := stored.steps[0].series):
+        threads = types.MappingProxyType({"threads": str(series.info.series + 2)})
+        changed = replace(series.info, name="switch", context="user", labels=threads)
+        series.info = changed if series.info.companion is None else series.info
+    monkeypatch.setattr("rtgauge.cli.explain.find_run", lambda *_: stored)
+    one = cause(segment("switch", 95_000, "__schedule"))
+    other = replace(one, series=0, latency_ns=500, segments=(), rest_ns=500)
+    found = Explained((one, replace(one, index=7), other), 6, 1.0)
+    monkeypatch.setattr("rtgauge.causes.explain.explain", lambda *_: found)
+    words = ("explain", "last", "--store", str(tmp_path / "store"))
+    done = rtgauge(*words)
+    assert done.code == 0, done.err
+    titles = [text for text in done.out.splitlines() if "user context, sample" in text]
+    assert [text.split(", user context")[0] for text in titles] == [
+        "timer switch, threads 4",
+        "timer switch, threads 2",
+    ]
+    assert "the 3 worst of 2 series in user context:" in done.out
+    assert "more series" not in done.out
+    monkeypatch.setattr("rtgauge.cli.explain.SERIES_SHOWN", 1)
+    done = rtgauge(*words)
+    assert "threads 2" not in done.out
+    command = f"rtgauge explain {stored.id[:13]} --worst 1"
+    assert f"1 more series: {command}" in done.out
+    assert len(both) == 4
 
 
 def test_the_picture_has_a_bar_for_each_segment_and_no_markup_of_a_target() -> None:

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -693,3 +693,31 @@ def test_what_is_stored_is_the_same_each_time(store: Store) -> None:
     outcomes = [carry_out(store, "fake") for _ in range(2)]
     sealed = [[series.totals for series in store.get(one.id).steps[0].series] for one in outcomes]
     assert sealed[0] == sealed[1]
+
+
+class _Ordered(FakeTarget):
+    """A target with orders, as an emulated board in counted mode has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.orders: list[list[str]] = []
+
+    def start(self, arguments: Sequence[str]) -> FakeAgent:
+        self.orders.append(["run", "/agent", *arguments])
+        return super().start(arguments)
+
+
+def test_a_run_that_is_killed_has_the_orders_of_the_steps_before(store: Store) -> None:
+    """A replay needs them. They are in the run's document before the next step begins."""
+    seen: list[int] = []
+    watcher = Watcher()
+
+    def started(live: LiveStep, number: int, total: int) -> None:
+        (row,) = store.runs()
+        seen.append(len(store.get(row.id).document.get("orders", ())))
+
+    watcher.step_started = started  # type: ignore[method-assign]
+    wanted = plan(("timer", {"for": "1s"}), ("pendulum", {"for": "1s"}))
+    (outcome,) = execute(wanted, [_Ordered()], store, watcher)
+    assert seen == [0, 1, 2]
+    assert len(store.get(outcome.id).document["orders"]) == 3

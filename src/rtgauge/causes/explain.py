@@ -4,21 +4,20 @@
 from __future__ import annotations
 
 import bisect
-import shlex
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtgauge.causes.advice import advised, system_of
 from rtgauge.causes.beginnings import DUE, EVENT, LOOP, how_of
-from rtgauge.causes.blame import blame, microseconds
+from rtgauge.causes.blame import microseconds
 from rtgauge.causes.cut import Cut, Step, Tasks, cut, in_interrupt, walk
 from rtgauge.causes.model import Cause, Cost, causes_of, document_of
 from rtgauge.causes.placing import operation, pair, tolerance_ns
-from rtgauge.causes.remedies import System, remedies
 from rtgauge.causes.replay import (
     LATE_NS,
     NEAR_NS,
@@ -27,7 +26,6 @@ from rtgauge.causes.replay import (
     arrays,
     check,
     due_of,
-    orderly,
     replayed,
 )
 from rtgauge.causes.symbols import KERNEL, Symbols, TaskLayout
@@ -54,8 +52,6 @@ _UNPLACED: Final = (
     " beginning is not known. It is not the difference of two readings of a program, or its event"
     f" came more than {microseconds(LATE_NS)} after it was due."
 )
-#: Options with a value that a remedy does not repeat.
-_NOT_REPEATED: Final = ("--disturb-module", "--explain-above")
 _COST: Final = Cost(0, "none: the run was measured without a recorder, and replayed")
 
 
@@ -101,12 +97,22 @@ class _Series:
         )
 
 
+def _measured(run: StoredRun) -> Sequence[StoredStep]:
+    """The steps that measure; calibrations only in a run that has no other steps."""
+    calibrations = {
+        one.get("step")
+        for one in run.document.get("steps") or ()
+        if one.get("role") == "calibration"
+    }
+    return [one for one in run.steps if one.number not in calibrations] or run.steps
+
+
 def _explainable(run: StoredRun) -> Iterator[_Series]:
     """The series of durations in ns. If some of them have due times, only these."""
     catalogue = run.document.get("catalogue")
     found = [
         _Series(step, series, how)
-        for step in run.steps
+        for step in _measured(run)
         for series in (step.series if step.header is not None else ())
         if series.info.companion is None and series.info.unit == "ns"
         if (how := how_of(catalogue, step.document.get("measurement"), series.info))
@@ -122,14 +128,17 @@ def select(
     above_ns: int | None = None,
     sample: tuple[str, int] | None = None,
 ) -> list[Sample]:
-    """The samples to explain: the ``worst`` of each context, those above a time, or one by its
-    context and index. The longest comes first.
+    """The samples to explain: the ``worst`` of each series, those above a time, or one by its
+    context and index. The longest comes first. If there are more than ``SAMPLES_MAX``, the longest
+    ones, and of ``worst`` ones first the longest of each series.
 
     Raises UsageError if the run has no such sample.
     """
     check(run)
-    found: list[Sample] = []
+    found: list[tuple[int, Sample]] = []
     candidates = list(_explainable(run))
+    if nothing := _without_samples(run):
+        raise UsageError(*nothing)
     if not candidates:
         raise UsageError(
             f"run {run.id} has no series of durations, so nothing can be explained",
@@ -151,11 +160,36 @@ def select(
             places = order[rows[order, 2] > above_ns]
         else:
             places = order[:worst]
-        found += [one.sample(rows, due, int(place)) for place in places]
+        named = above_ns is not None or sample is not None
+        found += [
+            (0 if named else rank, one.sample(rows, due, int(place)))
+            for rank, place in enumerate(places)
+        ]
     if not found:
         raise UsageError(*_nothing(candidates, above_ns, sample))
-    found.sort(key=lambda each: -each.latency_ns)
-    return found[:SAMPLES_MAX]
+    found.sort(key=lambda each: (each[0], -each[1].latency_ns))
+    chosen = [each for _, each in found[:SAMPLES_MAX]]
+    return sorted(chosen, key=lambda each: -each.latency_ns)
+
+
+def _without_samples(run: StoredRun) -> tuple[str, str] | None:
+    """What a run without a sample gets: the message and the remedy."""
+    steps = _measured(run)
+    if any(step.header is not None and _samples_of(step) for step in steps):
+        return None
+    first = next((step.document for step in steps), {})
+    name = str(first.get("measurement") or "its steps")
+    reason = str(first.get("reason") or "")
+    return (
+        f"there is nothing to explain: run {run.id} has no samples of {name}"
+        + (f" ({reason})" if reason else ""),
+        str(first.get("remedy") or "") or "measure again, and explain that run",
+    )
+
+
+def _samples_of(step: StoredStep) -> int:
+    """Number of samples of a step, also of those that only histograms have."""
+    return sum(max(one.count, one.totals.count) for one in step.series)
 
 
 def _nothing(
@@ -190,10 +224,10 @@ def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None
         cuts = dict(_cuts(placed, guest))
         seconds += guest.seconds
         causes = [
-            _blamed(
+            advised(
                 _cause(one, cuts.get(one), guest.knows(one.due_ns)),
                 medians[one.step, one.series],
-                _system(run, one.step),
+                system_of(run, one.step),
             )
             for one in samples
         ]
@@ -356,43 +390,6 @@ def _medians(run: StoredRun) -> Mapping[tuple[int, int], float]:
     }
 
 
-def _system(run: StoredRun, step: int) -> System:
-    """The system, and the step as words of the command line."""
-    document = run.document
-    entry = next(each for each in document["steps"] if each["step"] == step)
-    orders = document.get("orders")
-    words: Sequence[str] = next(
-        (
-            each[3 : each.index("--run")]
-            for each in (orders if orderly(orders) else ())
-            if "--step" in each and each[each.index("--step") + 1] == str(step)
-        ),
-        (str(entry.get("measurement")), *_words(entry)),
-    )
-    kept = [
-        word
-        for place, word in enumerate(words)
-        if word != "--explain"
-        and {word, words[place - 1] if place else ""}.isdisjoint(_NOT_REPEATED)
-    ]
-    environment = document.get("environment")
-    return System(
-        str(environment.get("realtime", "")) if isinstance(environment, dict) else "",
-        shlex.quote(str(document["target"])),
-        tuple(shlex.quote(word) for word in kept),
-        str(entry.get("disturb") or ""),
-    )
-
-
-def _words(entry: Mapping[str, Any]) -> Iterator[str]:
-    """The options of a step."""
-    groups = (entry.get("parameters"), entry.get("run_options"))
-    pairs = [pair for group in groups if isinstance(group, dict) for pair in group.items()]
-    for name, value in dict(pairs).items():
-        if value not in (None, False, ""):
-            yield from (f"--{name}",) if value is True else (f"--{name}", str(value))
-
-
 def traced(
     run: StoredRun,
     *,
@@ -409,7 +406,7 @@ def traced(
         return None
     medians = _medians(run)
     causes = [
-        _blamed(one, medians.get((step.number, one.series), 0.0), _system(run, step.number))
+        advised(one, medians.get((step.number, one.series), 0.0), system_of(run, step.number))
         for step, found in kept
         for one in found.causes(
             step,
@@ -418,6 +415,8 @@ def traced(
         )
     ]
     if not causes:
+        if nothing := _without_samples(run):
+            raise UsageError(*nothing)
         lost = [one for _, found in kept for one in found.lost]
         reason = lost[0].reason if lost else "no sample had a due time"
         remedy = lost[0].remedy if lost else "explain 'timer', or another measurement on a grid"
@@ -428,7 +427,8 @@ def traced(
         for place, one in enumerate(causes)
         if (sample is None or (one.context, one.index) == sample)
         and (above_ns is None or one.latency_ns > above_ns)
-        and [each.context for each in causes[:place]].count(one.context) < worst
+        and sum((each.step, each.series) == (one.step, one.series) for each in causes[:place])
+        < worst
     ]
     if not wanted:
         names = ", ".join(f"{one.context}:{one.index}" for one in causes)
@@ -437,12 +437,6 @@ def traced(
         )
     losses = [words for _, found in kept for words in found.losses]
     return Explained(tuple(wanted), 0, 0.0, tuple(losses))
-
-
-def _blamed(cause: Cause, median: float, system: System) -> Cause:
-    """The cause with its blame and remedies."""
-    text, main = blame(cause.segments, cause.latency_ns, median)
-    return replace(cause, blame=text, remedies=remedies(main, system) if main else ())
 
 
 def keep(run: StoredRun, causes: Sequence[Cause]) -> None:

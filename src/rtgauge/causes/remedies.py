@@ -64,6 +64,11 @@ REMEDIES: Final = (
         realtime=_STOCK,
     ),
     _Row(
+        "interrupts-off",
+        "a PREEMPT_RT kernel: interrupts stay enabled in most sections with spin locks",
+        realtime=_STOCK,
+    ),
+    _Row(
         "softirq",
         "threadirqs: softirqs that interrupts raise run in threads, which the scheduler orders",
         realtime=_STOCK,

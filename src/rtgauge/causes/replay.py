@@ -17,12 +17,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeGuard
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.causes.beginnings import DUE, EVENT, how_of
+from rtgauge.causes.orders import orderly
 from rtgauge.errors import StoreError, TargetError, UsageError
 from rtgauge.lab.machine import Answer, Machine, found_program, working_folder
 from rtgauge.lab.names import names
@@ -39,7 +40,6 @@ __all__ = [
     "arrays",
     "check",
     "due_of",
-    "orderly",
     "replayed",
 ]
 
@@ -182,8 +182,8 @@ def check(run: StoredRun) -> Mapping[str, str]:
     orders = document.get("orders")
     if not orders:
         raise UsageError(
-            f"run {run.id} does not contain the orders that its board received: it did not end, "
-            "or an earlier version of rtgauge measured it",
+            f"run {run.id} does not contain the orders that its board received: it was killed in "
+            "its first step, or an earlier version of rtgauge measured it",
             "measure again, and explain that run",
         )
     if (
@@ -201,28 +201,6 @@ def check(run: StoredRun) -> Mapping[str, str]:
             f"run {run.id} put files on its board, which are not kept", "measure without them"
         )
     return {str(name): str(value) for name, value in lab.items()}
-
-
-def orderly(orders: object) -> TypeGuard[list[list[str]]]:
-    """Whether the orders of a run, which may be from elsewhere, are of the form that the lab gives
-    them: each a list of words, and each step once."""
-    if not isinstance(orders, list) or not all(
-        isinstance(words, list) and words and all(isinstance(word, str) for word in words)
-        for words in orders
-    ):
-        return False
-    steps = [words[words.index("--step") :][1:2] for words in orders if "--step" in words]
-    if any(not step or not re.fullmatch("[0-9]{1,6}", step[0]) for step in steps):
-        return False
-    return len({int(step[0]) for step in steps}) == len(steps) and all(map(_order, orders))
-
-
-def _order(words: Sequence[str]) -> bool:
-    if words[0] == "read":
-        return len(words) == 2 and re.fullmatch("[0-9]{1,15}", words[1]) is not None
-    if words[0] == "run":
-        return len(words) > 1 and words[-1] != "--run" and ("--run" in words) == ("--step" in words)
-    return words[0] == "put"
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from rtgauge.cli.options import as_json, find_run, open_store, store_option
 from rtgauge.cli.output import encodable, print_json, say
 from rtgauge.errors import ExitCode, UsageError
 from rtgauge.facts import printable
+from rtgauge.text import plural
 from rtgauge.units import parse_duration
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-# Number of samples of each context whose common causes are listed.
+# Number of samples of each series whose common causes are listed.
 WORST: Final = 20
+# Number of series of which the worst sample is shown, unless samples are asked for.
+SERIES_SHOWN: Final = 12
 
 
 @command()
@@ -35,7 +38,7 @@ WORST: Final = 20
     "--worst",
     type=click.IntRange(1, 100),
     metavar="N",
-    help="Explain the N worst samples of each series (with a trace: of each context).",
+    help="Explain the N worst samples of each series.",
 )
 @click.option("--above", metavar="TIME", help="Explain the samples above a time.")
 @click.option("--sample", metavar="CONTEXT:INDEX", help="Explain one sample.")
@@ -148,16 +151,20 @@ def _print_json(run: StoredRun, explained: Explained) -> None:
 
 
 def _print(run: StoredRun, explained: Explained, *, brief: bool) -> None:
-    """The tables. With ``brief``, only that of the worst sample of each series and context."""
+    """The tables. With ``brief``, only that of the worst sample of each series."""
     from rtgauge.report.render.causes_text import common, lines
 
     note = f"replayed: all {explained.compared} samples equal" if explained.compared else "traced"
-    shown = _first_of_each(run, explained.causes) if brief else explained.causes
+    found = _first_of_each(explained.causes) if brief else list(explained.causes)
+    shown = found[:SERIES_SHOWN] if brief else found
     for number, cause in enumerate(shown):
         if number:
             _show("")
         for line in lines(cause, _title(run, cause), note):
             _show(line)
+    if left := len(found) - len(shown):
+        _show("")
+        _show(f"{plural(left, *2 * ('more series',))}: rtgauge explain {run.id[:13]} --worst 1")
     text = common(explained.causes)
     if text:
         _show("")
@@ -169,17 +176,30 @@ def _show(line: str) -> None:
     click.echo(encodable(printable(line), sys.stdout))
 
 
-def _first_of_each(run: StoredRun, causes: Sequence[Cause]) -> list[Cause]:
-    first: dict[tuple[int, str, str], Cause] = {}
+def _first_of_each(causes: Sequence[Cause]) -> list[Cause]:
+    first: dict[tuple[int, int], Cause] = {}
     for one in causes:
-        first.setdefault((one.step, _series(run, one), one.context), one)
+        first.setdefault((one.step, one.series), one)
     return list(first.values())
 
 
 def _series(run: StoredRun, cause: Cause) -> str:
-    """The name of its series."""
+    """The name of its series, with what tells it from the others of that name and context."""
+    from rtgauge.report.results.labels import series_labels
+
     step = next(one for one in run.steps if one.number == cause.step)
-    return next(one.info.name for one in step.series if one.info.series == cause.series)
+    infos = [one.info for one in step.series if one.info.companion is None]
+    mine = next(one for one in infos if one.series == cause.series)
+    alike = [one for one in infos if (one.name, one.context) == (mine.name, mine.context)]
+    if len(alike) < 2:
+        return mine.name
+    words = series_labels(
+        [
+            {"name": one.name, "cpu": one.cpu, "thread": one.thread, "labels": one.labels}
+            for one in alike
+        ]
+    )
+    return f"{mine.name}, {words[alike.index(mine)]}"
 
 
 def _title(run: StoredRun, cause: Cause) -> str:

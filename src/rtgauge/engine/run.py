@@ -346,8 +346,14 @@ class Run:
             remedy=ended.remedy,
             duration_s=round(duration_s, 3),
         )
+        self._keep_orders()
         self._folder.write_document(self._document)
         return entry
+
+    def _keep_orders(self) -> None:
+        """What a replay needs. After each step, for a run that is killed in a later one."""
+        if isinstance(self._target, Replayable) and self._target.orders:
+            self._document["orders"] = [list(words) for words in self._target.orders]
 
     def _thin(self, step: PlannedStep) -> str:
         """Why the link to the target is too thin for this step's samples; empty if it is not."""
@@ -561,8 +567,7 @@ class Run:
 
     def _finish(self, began: float, state: str, reason: str, remedy: str) -> None:
         self._document["findings"] = self._findings(self._settings)
-        if isinstance(self._target, Replayable) and self._target.orders:
-            self._document["orders"] = [list(words) for words in self._target.orders]
+        self._keep_orders()
         self._document.update(
             state=state,
             reason=reason,

@@ -145,7 +145,8 @@ def _reason(blame: str) -> str:
 
 
 def common(causes: Sequence[Cause]) -> list[str]:
-    """What the worst samples of each context have in common, one line each."""
+    """What the worst samples of each context have in common, one line each. Those of several
+    series of one context are counted together."""
     found = []
     for context in dict.fromkeys(one.context for one in causes):
         mine = [one for one in causes if one.context == context]
@@ -153,7 +154,9 @@ def common(causes: Sequence[Cause]) -> list[str]:
             continue
         reasons = Counter(_reason(one.blame) for one in mine)
         named = f" in {context} context" if context else ""
-        found.append(f"the {len(mine)} worst{named}:")
+        series = len({(one.step, one.series) for one in mine})
+        of = f" of {series} series" if series > 1 else ""
+        found.append(f"the {len(mine)} worst{of}{named}:")
         for reason, number in reasons.most_common(3):
             found += textwrap.wrap(
                 f"{number:>4}  {reason}", WIDTH, subsequent_indent=" " * 6, break_long_words=False

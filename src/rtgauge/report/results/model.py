@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import stats
 from rtgauge import text as numbers
+from rtgauge.causes.advice import advised, system_of
 from rtgauge.causes.model import causes_of, plain
 from rtgauge.causes.tracefs import Kept, kept_of
 from rtgauge.errors import StoreError
@@ -174,7 +175,10 @@ def _run(
             series.append(one)
             places.append(key)
             usual[stored.info.series] = one["percentiles"].get("50")
-        traced += [plain(one) for one in kept.causes(step, usual, source.get("catalogue"))]
+        traced += [
+            plain(advised(one, usual.get(one.series) or 0.0, system_of(run, step.number)))
+            for one in kept.causes(step, usual, source.get("catalogue"))
+        ]
         tables.extend(_table(step, table) for table in step.tables)
         tests.extend(_test(step, test, limitations, target) for test in step.verdicts)
     findings = [

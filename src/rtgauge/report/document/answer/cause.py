@@ -126,6 +126,8 @@ def _limit_us(one: Model) -> float:
 def hint_of(data: Data, command: str) -> str:
     """What a command that stops at a late wake-up does; empty for others."""
     if command.startswith(EXPLAIN):
+        if "explain_ns" in data.step(data.top)["load"]:  # it has a trace, which is not replayed
+            return "shows from the trace of the run what took the time in the maximum"
         return "replays the run and shows what took the time in the maximum"
     if command.startswith(TRACE):
         return "shows what makes tasks of this system late"

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blame of a cause, and what to try: for the command, reports and stored documents alike."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from rtgauge.causes.blame import blame
+from rtgauge.causes.orders import orderly
+from rtgauge.causes.remedies import System, remedies
+
+if TYPE_CHECKING:
+    from rtgauge.causes.model import Cause
+    from rtgauge.store import StoredRun
+
+__all__ = ["advised", "system_of"]
+
+#: Options that a remedy does not repeat.
+_NOT_REPEATED: Final = ("--disturb-module", "--explain", "--explain-above")
+
+
+def advised(cause: Cause, median: float, system: System) -> Cause:
+    """The cause with its blame and remedies. ``median``: of its series."""
+    text, main = blame(cause.segments, cause.latency_ns, median)
+    return replace(cause, blame=text, remedies=remedies(main, system) if main else ())
+
+
+def system_of(run: StoredRun, step: int) -> System:
+    """The system, and the step as words of the command line, without defaults."""
+    document = run.document
+    steps: Sequence[Mapping[str, Any]] = document["steps"]
+    entry = next((each for each in steps if each["step"] == step), {})
+    orders = document.get("orders")
+    words: Sequence[str] = next(
+        (
+            each[3 : each.index("--run")]
+            for each in (orders if orderly(orders) else ())
+            if "--step" in each and each[each.index("--step") + 1] == str(step)
+        ),
+        (str(entry.get("measurement")), *_words(entry)),
+    )
+    defaults = {(f"--{name}", text) for name, text in _defaults(document, words[:1])}
+    kept: list[str] = []
+    for option in _options(words):
+        if option[0] not in _NOT_REPEATED and option not in defaults:
+            kept += option
+    environment = document.get("environment")
+    return System(
+        str(environment.get("realtime", "")) if isinstance(environment, dict) else "",
+        shlex.quote(str(document["target"])),
+        tuple(shlex.quote(word) for word in kept),
+        str(entry.get("disturb") or ""),
+    )
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Each option with its value, if it has one, and each other word."""
+    place = 0
+    while place < len(words):
+        size = 2 if words[place].startswith("--") and "=" not in words[place] else 1
+        option = tuple(words[place : place + size])
+        if len(option) > 1 and option[1].startswith("--"):
+            option = option[:1]  # a flag
+        yield option
+        place += len(option)
+
+
+def _defaults(document: Mapping[str, Any], measurement: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The options of a measurement and of every run with their defaults."""
+    catalogue = document.get("catalogue")
+    if not isinstance(catalogue, dict):
+        return
+    groups = [catalogue.get("run_options")]
+    groups += [
+        one.get("options")
+        for one in catalogue.get("measurements") or ()
+        if isinstance(one, dict) and one.get("name") in measurement
+    ]
+    for group in groups:
+        for option in group if isinstance(group, list) else ():
+            if isinstance(option, dict) and option.get("default"):
+                yield str(option.get("name")), str(option["default"])
+
+
+def _words(entry: Mapping[str, Any]) -> Iterator[str]:
+    """The options of a step."""
+    groups = (entry.get("parameters"), entry.get("run_options"))
+    pairs = [pair for group in groups if isinstance(group, dict) for pair in group.items()]
+    for name, value in dict(pairs).items():
+        if value not in (None, False, ""):
+            yield from (f"--{name}",) if value is True else (f"--{name}", str(value))
