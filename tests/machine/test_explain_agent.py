@@ -7,7 +7,9 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -111,6 +113,50 @@ def test_one_late_wake_up_is_not_the_cost(tmp_path: Path, monkeypatch: pytest.Mo
     subprocess.run([*inside, *late, *words], stdout=subprocess.PIPE, check=True, timeout=60)
     (cost,) = (one for one in read(path).records if isinstance(one, Trace) and one.part == "cost")
     assert int(cost.fields["without_ns"]) < LATE_NS / 2
+
+
+KILLS = """
+cd "$instances"; round=0
+while [ $round -lt $rounds ]; do
+    round=$((round + 1)); waited=0; made=
+    "$@" </dev/null >/dev/null 2>&1 & victim=$!
+    while [ -z "$made" ] && [ $waited -lt 3000 ]; do
+        waited=$((waited + 1)); sleep 0.01
+        for child in $victim $(ps -o pid= --ppid $victim); do
+            [ ! -e rtgauge-$child-explain ] || made=rtgauge-$child-explain
+        done
+    done
+    sleep 0.$((10 + round * 37 % 60)); kill -9 $victim; wait $victim
+    waited=0
+    while [ -e "$made" ] && [ $waited -lt 1000 ]; do waited=$((waited + 1)); sleep 0.01; done
+    if [ -n "$made" ] && [ ! -e "$made" ]; then echo removed; else echo "left: '$made'"; fi
+done
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
+@pytest.mark.parametrize(("victim", "rounds"), [("agent", 80), ("host", 20)])
+def test_whoever_is_killed_leaves_no_instance(tmp_path: Path, victim: str, rounds: int) -> None:
+    """The guardian of a killed agent removes its instance. The agent of a killed host ends, and
+    does so itself. None of them leaves a journal of settings."""
+    state = tmp_path / "state"
+    options = ["run", "timer", "--for", "60s", "--explain"]
+    words = [str(find_agent()), *options, "--output", "/dev/null"]
+    if victim == "host":
+        store = str(tmp_path / "store")
+        words = [sys.executable, "-m", "rtgauge", *options, "--no-progress", "--store", store]
+    set_up = f"{MOUNT}; instances={TRACING}/instances; rounds={rounds}"
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f"{set_up}; {KILLS}", "sh", *words],
+        capture_output=True, text=True, check=True, timeout=900,
+        env={**os.environ, "RTGAUGE_STATE": str(state)},
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["removed"] * rounds
+    until = time.monotonic() + 10
+    while (left := [one.name for one in state.iterdir()]) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert [name for name in left if name != "lock"] == []
 
 
 @pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
