@@ -43,7 +43,14 @@ ORDINARY: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.fixture(
-    scope="module", params=["x86_64-stock-6.12", "x86_64-rt-6.12", "x86_64-rt-6.1", "arm64-rt-6.1"]
+    scope="module",
+    params=[
+        "x86_64-stock-6.12",
+        "x86_64-stock-6.1",
+        "x86_64-rt-6.12",
+        "x86_64-rt-6.1",
+        "arm64-rt-6.1",
+    ],
 )
 def board(request: pytest.FixtureRequest) -> Iterator[LabTarget]:
     """One start for all tests of a board; kernels are fetched once."""

@@ -1233,6 +1233,21 @@ def test_a_run_without_samples_has_nothing_to_explain(tmp_path: Path, rtgauge: R
     assert said.endswith("use another board")
 
 
+def test_of_a_killed_run_the_steps_before_are_explained(tmp_path: Path) -> None:
+    """The orders of a step are written at its end."""
+    run = stored_run(tmp_path, {"timer": 900, "irq-latency": 5000})
+    assert {one.step for one in select(run, worst=20)} == {0}
+    with Recording(tmp_path, Path("plugin.so")) as recording:
+        replay = _Replay(run, select(run), tmp_path, recording)
+        replay.carry_out(Board(recording, stream_of(run.id)), run.document["orders"])  # type: ignore[arg-type]
+        assert replay.compare() == 4 * 3
+        assert len(list(replay._stamps())) == 3
+    orders = [["run", "/agent", "environment"]]
+    with pytest.raises(UsageError, match="killed in its first step") as error:
+        select(stored_run(tmp_path, {"timer": 900}, orders=orders))
+    assert error.value.remedy
+
+
 def test_of_many_series_each_has_its_longest_sample_explained(
     stored: StoredRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

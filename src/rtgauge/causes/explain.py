@@ -24,6 +24,7 @@ from rtgauge.causes.replay import (
     Guest,
     Sample,
     arrays,
+    carried_out,
     check,
     due_of,
     replayed,
@@ -136,9 +137,16 @@ def select(
     """
     check(run)
     found: list[tuple[int, Sample]] = []
-    candidates = list(_explainable(run))
     if nothing := _without_samples(run):
         raise UsageError(*nothing)
+    ordered = {one.number for one in carried_out(run)}
+    explainable = list(_explainable(run))
+    candidates = [one for one in explainable if one.step.number in ordered]
+    if explainable and not candidates:
+        raise UsageError(
+            f"run {run.id} was killed in its first step, which cannot be replayed",
+            "measure again, and explain that run",
+        )
     if not candidates:
         raise UsageError(
             f"run {run.id} has no series of durations, so nothing can be explained",

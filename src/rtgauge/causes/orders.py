@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeGuard
 
-__all__ = ["orderly"]
+__all__ = ["orderly", "steps_of"]
 
 
 def orderly(orders: object) -> TypeGuard[list[list[str]]]:
@@ -30,3 +30,9 @@ def _order(words: Sequence[str]) -> bool:
     if words[0] == "run":
         return len(words) > 1 and words[-1] != "--run" and ("--run" in words) == ("--step" in words)
     return words[0] == "put"
+
+
+def steps_of(orders: Sequence[Sequence[str]]) -> Collection[int]:
+    """The steps that orders carry out. Those of a killed run lack the step that it was killed in:
+    what it left cannot be told from what it would have left."""
+    return {int(words[words.index("--step") + 1]) for words in orders if "--step" in words}

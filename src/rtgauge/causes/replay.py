@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.causes.beginnings import DUE, EVENT, how_of
-from rtgauge.causes.orders import orderly
+from rtgauge.causes.orders import orderly, steps_of
 from rtgauge.errors import StoreError, TargetError, UsageError
 from rtgauge.lab.machine import Answer, Machine, found_program, working_folder
 from rtgauge.lab.names import names
@@ -38,6 +38,7 @@ __all__ = [
     "Guest",
     "Sample",
     "arrays",
+    "carried_out",
     "check",
     "due_of",
     "replayed",
@@ -203,6 +204,12 @@ def check(run: StoredRun) -> Mapping[str, str]:
     return {str(name): str(value) for name, value in lab.items()}
 
 
+def carried_out(run: StoredRun) -> Sequence[StoredStep]:
+    """The steps that left something, and whose orders are known."""
+    ordered = steps_of(run.document.get("orders") or ())
+    return [one for one in run.steps if one.header is not None and one.number in ordered]
+
+
 @contextlib.contextmanager
 def replayed(
     run: StoredRun, wanted: Sequence[Sample], say: Callable[[str], None]
@@ -292,7 +299,7 @@ class _Replay:
     def _end(self, orders: Sequence[Sequence[str]]) -> int:
         """The number of orders up to the last step that left samples. A step that was interrupted
         without any might take hours."""
-        kept = {step.number for step in self._run.steps if step.header is not None}
+        kept = {step.number for step in carried_out(self._run)}
         last = max((at for at, words in enumerate(orders) if self._step(words) in kept), default=-1)
         reads = itertools.takewhile(lambda words: words[0] == "read", orders[last + 1 :])
         return last + 1 + sum(1 for _ in reads)
@@ -348,9 +355,7 @@ class _Replay:
         Raises StoreError, naming the first one that differs.
         """
         count = 0
-        for step in self._run.steps:
-            if step.header is None:
-                continue
+        for step in carried_out(self._run):
             again = StoredStep(self._folder, step.number, step.document)
             others = {one.info.series: one for one in again.series}
             for series in step.series:
@@ -418,15 +423,14 @@ class _Replay:
 
     def _stamps(self) -> Iterator[int]:
         """When the stamps of samples in user space were taken, by the guest's clock."""
-        for step in self._run.steps:
-            if step.header is None:
-                continue
+        for step in carried_out(self._run):
+            start_ns = step.header.start_ns if step.header is not None else 0
             for series in step.series:
                 how = how_of(self._catalogue, step.document.get("measurement"), series.info)
                 timed = series.info.companion is None and how == DUE
                 if timed and series.info.context == "user":
                     rows = arrays(series)
-                    yield from (step.header.start_ns + due_of(series) + rows[:, 2]).tolist()
+                    yield from (start_ns + due_of(series) + rows[:, 2]).tolist()
 
 
 def due_of(series: StoredSeries) -> Int64s:
