@@ -1056,6 +1056,13 @@ def test_a_report_has_the_blame_and_remedies_of_the_command(
     assert remedy.command.startswith("rtgauge tune timer --interval 1ms --target local --try ")
     document = model.build([run])["runs"][0]
     assert document["causes"] == [plain(one) for one in found.causes]
+    # the worst ones are those of each series, also if several have one context
+    several = [replace(late, rest_ns=0, series=series, index=index)
+               for series in (0, 1) for index in (1, 2)]  # fmt: skip
+    monkeypatch.setattr(Kept, "causes", lambda *_: several)
+    found = traced(run, worst=1)
+    assert found is not None
+    assert [(one.series, one.index) for one in found.causes] == [(0, 1), (1, 1)]
 
 
 def test_samples_and_pages_that_were_not_kept_are_counted(tmp_path: Path) -> None:
