@@ -1021,6 +1021,28 @@ def test_a_board_and_its_log_host_are_one_command() -> None:
     assert "--samples" not in longer and "3h" in longer
 
 
+@pytest.mark.parametrize("pair", [True, False])
+def test_the_lines_of_an_emulated_board_are_not_those_of_the_board(pair: bool) -> None:
+    line = {"line": "gpio:rtgauge-doorbell:1:2"}
+    last = {"samples": "500", "answered-by": "user"}
+    steps = [
+        made.step(0, [latency(67, 1000)], "response" if pair else "timer", parameters=line),
+        made.step(1, [latency(67, 1000, name="response")], "log-host", parameters=last),
+    ]
+    run = built(made.run(steps if pair else steps[:1]))
+    run["target"], run["environment"]["lab"] = "lab:x86_64-rt,lines=outside", {"mode": "plain"}
+    run["plan"]["steps"] = [{"parameters": {}}, {"parameters": last}][: 2 if pair else 1]
+    run["environment"]["lab"]["meaning"] = ""
+    actions = list(answer_of(run).actions)
+    (board,) = [one for one in actions if one.text == "Measure on the board itself"]
+    assert ("doorbell" in board.command) is (not pair)
+    lines = "--log-host ssh://root@logger --log-line gpio:gpiochip0:22:23:24"
+    assert (lines in board.command and "--line gpio:gpiochip0:17:27" in board.command) is pair
+    assert ("root@logger and the lines" in board.gain) is pair
+    rest = [one.command for one in actions if one is not board and "response" in one.command]
+    assert all("gpio:rtgauge-doorbell:1:2" in command for command in rest) and bool(rest) is pair
+
+
 def test_the_load_is_named_as_the_cause() -> None:
     answer = answer_of(built(timers(10, 300)))
     assert "The maximum depends on the load: while idle it is 10.0 us" in text(answer.cause)

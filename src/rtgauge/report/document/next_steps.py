@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Any, Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer import ACTIONS, BOARD, ON_THE_BOARD, Action, answer_of
-from rtgauge.report.results.again import step_command
+from rtgauge.report.document.answer import ACTIONS, BOARD, Action, answer_of, on_hardware
+from rtgauge.report.results.again import step_command, wiring
 from rtgauge.report.sets.decide import WITHIN
 
 __all__ = ["after_comparison", "worst_set"]
@@ -62,7 +62,8 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         yield Action(text, answer.cause_command, answer.cause_hint)
     if any(one["emulated"] for one in document["sets"]):
         command = _study(quantity, sets[0], [BOARD], BLOCKS)
-        yield Action("Measure on the board itself, with each kernel", command, ON_THE_BOARD)
+        text = "Measure on the board itself, with each kernel"
+        yield Action(text, command, on_hardware(command))
     if more and decided:
         yield repeat
     if words := _selection(sets):
@@ -108,11 +109,13 @@ def _study(quantity: Model, runs: Sequence[Model], targets: Sequence[str], block
     if not steps or any(one.startswith(("capture:", "printed:")) for one in targets):
         return ""
     environment = {name: one for name, one in runs[0]["environment"].items() if name != "lab"}
-    run = {**runs[0], "target": "local"}
+    run, change = {**runs[0], "target": "local"}, {}
     if any(not target.startswith("lab:") for target in targets):
         run["environment"] = environment
+    if targets == [BOARD]:
+        change = wiring(run, steps[0])
     words = [word for target in targets for word in ("--target", target)]
-    return step_command(run, steps[0], {}, [*words, "--repeat", str(blocks)])
+    return step_command(run, steps[0], change, [*words, "--repeat", str(blocks)])
 
 
 def _selection(sets: Sequence[Sequence[Model]]) -> list[str]:

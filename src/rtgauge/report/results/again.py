@@ -21,6 +21,7 @@ __all__ = [
     "requirement",
     "step_command",
     "times_answers",
+    "wiring",
     "with_store",
     "without_foreign",
 ]
@@ -34,6 +35,12 @@ _WITHOUT_STORE: Final = ("check", "describe", "lab", "module", "agent", "complet
 """The commands of rtgauge that have no option --store."""
 EVENTS: Final = ("for", "samples", "interval", "dither")
 """Options of a board's step that its log host carries out."""
+_WIRING: Final = {
+    "line": "gpio:gpiochip0:17:27",
+    "log-host": "ssh://root@logger",
+    "log-line": "gpio:gpiochip0:22:23:24",
+}
+"""The lines of a board and of its log host in commands, as in the README."""
 
 
 def deciding_command(run: Model, verdict: Model) -> str:
@@ -166,6 +173,12 @@ def _of_the_board(run: Model, step: Model) -> Model:
         for key in ("log_host", "log_line", "log_set"):
             asked[key.replace("_", "-")] = pair.get(key) or ""
     return {**board, "asked": asked, "budget": steps[host]["budget"]}
+
+
+def wiring(run: Model, step: Model) -> dict[str, str]:
+    """The options of a step that replace the lines of an emulated board by those of a board and
+    its log host. Empty for a step without a log host."""
+    return {} if _of_the_board(run, step) is step else dict(_WIRING)
 
 
 def times_answers(planned: Sequence[Any], at: int) -> bool:

@@ -17,7 +17,7 @@ explains the states, the criterion for cycles and the order of the actions.
     sections.py   the answer as blocks
 """
 
-from rtgauge.report.document.answer.actions import ACTIONS, ON_THE_BOARD, Action
+from rtgauge.report.document.answer.actions import ACTIONS, Action, on_hardware
 from rtgauge.report.document.answer.answered import (
     Answer,
     action_in_store,
@@ -36,7 +36,6 @@ __all__ = [
     "ACTIONS",
     "BOARD",
     "OBSERVED",
-    "ON_THE_BOARD",
     "Action",
     "Answer",
     "Cycle",
@@ -49,6 +48,7 @@ __all__ = [
     "board_text",
     "in_store",
     "limits",
+    "on_hardware",
     "tests_of",
     "when_text",
 ]

@@ -34,10 +34,10 @@ from rtgauge.report.results.labels import (
 )
 from rtgauge.units import format_duration
 
-__all__ = ["ACTIONS", "ON_THE_BOARD", "Action", "actions_of", "first_actions"]
+__all__ = ["ACTIONS", "Action", "actions_of", "first_actions", "on_hardware"]
 
 ACTIONS: Final = 3
-ON_THE_BOARD: Final = "the figures of the hardware (replace root@board by its address)"
+_HARDWARE: Final = "the figures of the hardware"
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,13 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
             yield Action("Set your own budget", command, "gives a verdict and an exit code")
 
 
+def on_hardware(command: str) -> str:
+    """What a command that measures on the board itself shows, and what to replace in it."""
+    if "--log-host" not in command:
+        return f"{_HARDWARE} (replace root@board by its address)"
+    return f"{_HARDWARE} (replace root@board, root@logger and the lines by yours)"
+
+
 def first_actions(actions: Iterable[Action]) -> tuple[Action, ...]:
     """The first actions, with each command once."""
     found: list[Action] = []
@@ -125,7 +132,8 @@ def _more_samples(data: Data, longer: str) -> Iterator[Action]:
         undecided = data.steps[verdict["step"]] if verdict["needed_s"] else None
         text = "Measure on the board itself"
         text += ", long enough for a verdict" if undecided is not None else ""
-        yield Action(text, on_the_board(data, undecided), ON_THE_BOARD)
+        command = on_the_board(data, undecided)
+        yield Action(text, command, on_hardware(command))
     if longer and not _cut(data):
         if data.verdicts and all(verdict["needed_s"] is None for verdict in data.verdicts):
             yield Action("Take more samples", longer, "the budget can be judged")

@@ -14,6 +14,7 @@ from rtgauge.report.results.again import (
     option_words,
     requirement,
     step_command,
+    wiring,
     without_foreign,
 )
 
@@ -94,11 +95,13 @@ def on_the_board(data: Data, undecided: Model | None) -> str:
     step alone, as long as the verdict on it needs."""
     environment = {name: one for name, one in data.run["environment"].items() if name != "lab"}
     board = {**data.run, "target": BOARD, "environment": environment}
-    if undecided is not None:
-        return as_long(Data(board), undecided, {"disturb": ""})
-    if not is_evaluation(board):
-        return step_command(board, data.step(data.top), {"disturb": ""})
-    return _evaluation(data, BOARD)
+    if undecided is None and is_evaluation(board):
+        return _evaluation(data, BOARD)
+    step = data.step(data.top) if undecided is None else undecided
+    change = {"disturb": "", **wiring(board, step)}
+    if undecided is None:
+        return step_command(board, step, change)
+    return as_long(Data(board), step, change)
 
 
 def as_long(data: Data, step: Model, change: Mapping[str, str]) -> str:
