@@ -100,7 +100,7 @@ case "$package" in
 	inside sh -c '! command -v cc && ! command -v gcc' >>"$log"
 	timed "pipx install" inside pipx install "$name"
 	environment=$(inside sh -c 'dirname "$(dirname "$(readlink -f ~/.local/bin/rtgauge)")"')
-	size "installed" "$environment" "$home/.local/share/pipx/shared"
+	size "installed" "$environment" "${environment%/venvs/*}/shared"
 	;;
 *.deb)
 	timed "apt-get install" inside apt-get -q -y --no-install-recommends install "$name"
