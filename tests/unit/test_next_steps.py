@@ -68,6 +68,33 @@ def test_a_study_that_decides_has_no_board_with_one_seed_for_all_repeats() -> No
     assert actions[0].command.endswith(words)
 
 
+def test_boards_have_lines_of_their_own_in_place_of_emulated_ones() -> None:
+    analysis = model.analyse(made.repeats(2), pictures=False)
+    runs = analysis.model["runs"]
+    document = compare.compare(analysis, compare.sets_by_target(runs)).document
+    at = decisive(document)
+    assert at is not None
+    quantity = document["quantities"][at]
+    for one in document["sets"]:
+        one["emulated"] = True
+    for run in runs:
+        (step, *_) = [
+            step
+            for step in run["steps"]
+            if step["measurement"] == quantity["measurement"]
+            and step["load"]["name"] == quantity["load"]["name"]
+        ]
+        asked = {"line": "gpio:rtgauge-doorbell:1:2"}
+        board = {**step, "step": 0, "measurement": "response", "asked": asked}
+        run["steps"] = [board, {**step, "step": 1, "asked": {}}]
+        run["plan"]["steps"] = [{"parameters": {}}, {"parameters": {"answered-by": "user"}}]
+    actions = {one.text: one for one in after_comparison(document, quantity, runs)}
+    there = actions["Measure on the board itself, with each kernel"]
+    assert "--line gpio:gpiochip0:17:27 " in there.command and "doorbell" not in there.command
+    assert "--log-host ssh://root@logger" in there.command and "root@logger" in there.gain
+    assert "gpio:rtgauge-doorbell:1:2" in actions["Repeat the study in 6 blocks"].command
+
+
 def test_separate_runs_are_repeated_in_as_many_blocks_as_a_study_needs() -> None:
     """Four runs of each could decide, but the command that is given makes blocks."""
     runs = made.repeats(2)
