@@ -837,6 +837,25 @@ def test_without_real_time_priority_an_exceedance_is_not_certain() -> None:
     assert "That is certain for this run: one exceedance is enough." in sure()
     assert "exceeded" in sure(policy="other", priority=0)
     assert "certain" not in sure(policy="other", priority=0)
+    assert sure(policy="other", priority=0).endswith(
+        "This proves nothing about a task with real-time priority."
+    )
+
+
+def test_an_evaluation_says_how_many_tests_passed() -> None:
+    run = timers(10, 18)
+    verdicts = [
+        stream.Verdict(0, name, end, "", "") for name, end in (("a", "pass"), ("b", "pass"))
+    ]
+    run.steps.append(made.step(2, [], "rules", verdicts=verdicts))
+    document = built(run)
+    assert plain(answer_of(document).scope) == "Only timer and rules were measured."
+    document["steps"][2]["chapter"] = "Mutexes"
+    assert plain(answer_of(document).scope) == "All 3 steps were measured. 2 of 2 tests passed."
+    document["tests"][1]["result"] = "inconclusive"
+    assert plain(answer_of(document).scope) == "All 3 steps were measured. 1 of 2 tests passed."
+    document["steps"][0]["state"] = "skipped"
+    assert plain(answer_of(document).missing).endswith(" 1 of 2 tests passed.")
 
 
 @pytest.mark.parametrize(

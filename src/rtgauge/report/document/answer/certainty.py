@@ -148,6 +148,7 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
     if verdict["result"] != "inconclusive":
         return line(text + others), ""
     if data.due and not data.real:
+        text += " This proves nothing about a task with real-time priority."
         return line(text), verdict["command"]  # the actions begin with the remedy
     unbounded = verdict["needed_s"] is None or verdict["bound_per_hour"] is None
     if unbounded or exceeds(data, verdict):

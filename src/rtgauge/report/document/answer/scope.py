@@ -58,9 +58,18 @@ def audit_of(run: Model, state: State) -> str:
 
 
 def missing_of(data: Data) -> str:
-    """The steps without results in one line, with the reason that most of them share, and those
-    that the core does not offer."""
-    return " ".join(filter(None, (_without_results(data), _not_of_the_core(data))))
+    """The steps without results in one line, with the reason that most of them share, those that
+    the core does not offer, and how many tests of an evaluation passed."""
+    found = " ".join(filter(None, (_without_results(data), _not_of_the_core(data))))
+    return f"{found} {_tests(data)}".rstrip() if found else ""
+
+
+def _tests(data: Data) -> str:
+    """How the tests of an evaluation ended; empty for other runs, and without tests."""
+    if len({step["chapter"] for step in data.measured}) < 2 or not data.tests:
+        return ""
+    passed = sum(test["result"] == "pass" for test in data.tests)
+    return f"{numbers.count(passed)} of {numbers.plural(len(data.tests), 'test')} passed."
 
 
 def _not_of_the_core(data: Data) -> str:
@@ -115,7 +124,9 @@ def scope_of(data: Data) -> str:
         return ""
     if len({step["chapter"] for step in data.measured}) > 1:
         every = len(data.measured)
-        return f"All {every} steps were measured." if states == {"complete"} else ""
+        if states != {"complete"}:
+            return ""
+        return f"All {every} steps were measured. {_tests(data)}".rstrip()
     planned = (data.run["plan"] or {}).get("steps")
     hosts = planned if isinstance(planned, list) else []
     own = [step for step in data.measured if not times_answers(hosts, step["step"])]
