@@ -493,7 +493,7 @@ def test_cycles_without_a_budget() -> None:
     assert states == {50: "exceeded", 100: "not proven"} | dict.fromkeys(
         (250, 500, 1000, 2000, 5000, 10_000), "supported"
     )
-    assert (answer.state, answer.tone) == (State.FIT, "pass")
+    assert (answer.state, answer.tone) == (State.SUPPORTS, "pass")
     assert plain(answer.title) == "No budget given: the data support cycles of 250 us and longer"
     assert "3 h needed" in text(answer.sure)
 
@@ -598,9 +598,9 @@ def _steps(failed: int, skipped: int, whole: int) -> list[made.FakeStep]:
 
 def test_one_failed_step_among_many_is_not_the_headline() -> None:
     answer = answer_of(built(made.run(_steps(1, 0, 9), state="complete")))
-    assert answer.state is State.FIT
+    assert answer.state is State.SUPPORTS
     assert "fail" not in answer.title
-    assert answer_of(built(made.run(_steps(1, 0, 9), state="failed"))).state is State.FIT
+    assert answer_of(built(made.run(_steps(1, 0, 9), state="failed"))).state is State.SUPPORTS
 
 
 @pytest.mark.parametrize(
@@ -648,7 +648,7 @@ def _interrupted() -> made.FakeRun:
 @pytest.mark.parametrize(
     ("results", "state", "title"),
     [
-        (["pass", "pass"], State.FIT, "No budget given: 2 tests passed"),
+        (["pass", "pass"], State.PASSED, "No budget given: 2 tests passed"),
         (["pass", "fail"], State.UNFIT, "Not fit: 1 of 2 tests failed (rule 1)"),
     ],
 )
@@ -668,7 +668,7 @@ def test_a_known_limitation_is_no_headline() -> None:
     measurements = [*made.CATALOGUE["measurements"], entry]
     run.document["catalogue"] = made.CATALOGUE | {"measurements": measurements}
     answer = answer_of(built(run))
-    assert answer.state is State.FIT
+    assert answer.state is State.SUPPORTS
     assert answer.limitations == ("this library forgets the order",)
     section = answer_section(answer, None)
     assert "this library forgets the order" in repr(section.blocks[1])

@@ -665,6 +665,14 @@ def test_the_list_of_runs_fits_and_says_what_came_of_them(rtgauge: Run) -> None:
     assert "fake:fails failed step 1 (timer):" in words
 
 
+def test_a_run_without_a_budget_is_not_called_fit(rtgauge: Run) -> None:
+    rtgauge("evaluate", "--target", "fake", "--for", "10s", "--only", "timer")
+    listed = rtgauge("runs").out
+    assert " fake no budget " in " ".join(listed.split())
+    assert " fit " not in listed
+    assert ": no budget" in rtgauge().out
+
+
 def test_a_running_run_shows_how_long_it_has_run(rtgauge: Run) -> None:
     began = (datetime.now(UTC) - timedelta(hours=3)).isoformat(timespec="milliseconds")
     rtgauge("run", "timer", *QUICK)

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["status"]
 
-_TONES = {"fit": "green", "not fit": "red", "failed": "red"}
+_TONES = {
+    "fit": "green",
+    "tests passed": "green",
+    "no budget": "",
+    "not fit": "red",
+    "failed": "red",
+}
 
 
 def status(place: str | None = None) -> None:

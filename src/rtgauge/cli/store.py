@@ -43,6 +43,7 @@ WIDE = 100  # columns from which the list shows how long runs took
 STATES = ("complete", "failed", "interrupted", "skipped", "running", "unreadable")
 _COLORS = {
     "fit": "green",
+    "tests passed": "green",
     "not fit": "red",
     "failed": "red",
     "unreadable": "red",

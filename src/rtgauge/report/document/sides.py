@@ -23,7 +23,14 @@ __all__ = ["sides"]
 
 Model = Mapping[str, Any]
 
-_ORDER: Final = (State.UNFIT, State.UNMEASURED, State.UNPROVEN, State.FIT)
+_ORDER: Final = (
+    State.UNFIT,
+    State.UNMEASURED,
+    State.UNPROVEN,
+    State.SUPPORTS,
+    State.PASSED,
+    State.FIT,
+)
 
 
 def sides(document: Model, quantity: Model, runs: Sequence[Model]) -> list[Block]:

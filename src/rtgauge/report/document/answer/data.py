@@ -26,9 +26,12 @@ NOT_RT: Final = ("full", "lazy", "voluntary", "none")
 
 
 class State(enum.StrEnum):
-    """Whether the system is good enough, as far as the run shows."""
+    """Whether the system is good enough, as far as the run shows. Without a budget it is not called
+    fit: the run shows what it supports, or that the tests passed."""
 
     FIT = "fit"
+    SUPPORTS = "no budget"
+    PASSED = "tests passed"
     UNFIT = "not fit"
     UNPROVEN = "not proven"
     UNMEASURED = "not measured properly"

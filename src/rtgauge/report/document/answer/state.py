@@ -194,7 +194,7 @@ def _unjudged(data: Data) -> _Found:
             measured = min(one["interval_ns"] for one in data.proper)
             tone: Tone = "pass" if least.interval_ns <= measured else "warn"
             title = f"cycles of {numbers.time(least.interval_ns)} and longer"
-            return State.FIT, tone, f"No budget given: the data support {title}{here}"
+            return State.SUPPORTS, tone, f"No budget given: the data support {title}{here}"
         longest_text = numbers.time(longest.interval_ns)
         if longest.state == "exceeded":
             limit = numbers.time(longest.interval_ns // SHARE)
@@ -209,5 +209,5 @@ def _unjudged(data: Data) -> _Found:
     passed = [test for test in data.tests if test["result"] == "pass"]
     tests = numbers.plural(len(passed), "test")
     if passed and not data.due:
-        return State.FIT, "pass", f"No budget given: {tests} passed{here}"
+        return State.PASSED, "pass", f"No budget given: {tests} passed{here}"
     return State.UNPROVEN, "note", "No budget given: figures without a verdict"
