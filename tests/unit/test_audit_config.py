@@ -190,14 +190,16 @@ def test_clock_sources_of_boards(tmp_path: Path, text: str, level: str, wanted: 
 
 
 @pytest.mark.parametrize(
-    ("option", "model", "words"),
+    ("option", "model", "words", "remedy"),
     [
-        ("XENOMAI", "cobalt", "Cobalt"), ("EVL", "evl", "EVL"),
-        ("IPIPE", "voluntary", "I-pipe"), ("DOVETAIL", "voluntary", "Dovetail"),
+        ("XENOMAI", "cobalt", "Cobalt", "measure tasks of the core: rtgauge run timer --core"),
+        ("EVL", "evl", "EVL", "read its figures as those of tasks of Linux"),
+        ("IPIPE", "voluntary", "I-pipe", "measure with Xenomai's latency -h, and rtgauge import"),
+        ("DOVETAIL", "voluntary", "Dovetail", "build the kernel with CONFIG_XENOMAI=y, then"),
     ],
-)  # fmt: skip
+)
 def test_a_core_beside_linux_is_not_judged_as_linux(
-    tmp_path: Path, option: str, model: str, words: str
+    tmp_path: Path, option: str, model: str, words: str, remedy: str
 ) -> None:
     """A study of Xenomai switched PREEMPT, high resolution and NO_HZ off, and was right to."""
     text = STOCK.replace("CONFIG_HIGH_RES_TIMERS=y\n", "") + f"CONFIG_{option}=y\n"
@@ -205,6 +207,7 @@ def test_a_core_beside_linux_is_not_judged_as_linux(
     first = audited.findings[0]
     assert (first.check, first.level) == ("preemption", "note")
     assert words in first.found
+    assert first.remedy.startswith(remedy)
     assert levels(audited)["timers"] == "note"
     assert audited.model == model
     assert not [one for one in audited.findings if one.level == "error"]

@@ -129,8 +129,15 @@ CASES = [
         },
         "none or voluntary",
     ),
-    Case("preemption", "note", {"/proc/xenomai/version": "3.2.4"}, "Cobalt core 3.2.4"),
-    Case("preemption", "note", {"/dev/evl/control": 1}, "EVL"),
+    Case(
+        "preemption",
+        "note",
+        {"/proc/xenomai/version": "3.2.4"},
+        "Cobalt core 3.2.4",
+        remedy="rtgauge run timer --core cobalt",
+    ),
+    # EVL is not supported, so no remedy may name a tool or an option for it.
+    Case("preemption", "note", {"/dev/evl/control": 1}, "EVL", remedy="read these figures as"),
     Case(
         "preemption",
         "note",

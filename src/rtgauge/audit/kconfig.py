@@ -178,9 +178,15 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
             "real-time tasks run on a core with precedence over Linux, whatever Linux's preemption."
             " Only real-time tasks of Linux itself need PREEMPT_RT"
         )
-        return finding(
-            name, "note", found, why, "measure on the core, with its own tool (latency, latmus)"
-        ), {}
+        remedy = "measure tasks of the core: rtgauge run timer --core cobalt"
+        if config.on("IPIPE"):
+            remedy = "measure with Xenomai's latency -h, and rtgauge import its output"
+        elif model == "evl":
+            why += ". rtgauge measures only tasks of Linux on EVL"
+            remedy = "read its figures as those of tasks of Linux"
+        elif model != "cobalt":
+            remedy = f"build the kernel with {shown({'XENOMAI': 'y'})}, then {remedy}"
+        return finding(name, "note", found, why, remedy), {}
     dynamic = config.on("PREEMPT_DYNAMIC")
     why = "spinlocks, softirqs and interrupt handlers delay every task without a bound"
     found = model + (", to be chosen at boot (preempt=)" if dynamic else "")

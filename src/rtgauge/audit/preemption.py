@@ -38,14 +38,23 @@ def check_preemption(name: str, case: Case) -> Finding:
         return finding(
             name, "ok", state.found, "interrupt handlers and locks of the kernel can be preempted"
         )
-    if state.model in ("cobalt", "evl"):
+    if state.model == "cobalt":
         return finding(
             name,
             "note",
             state.found,
             "tasks of that core preempt Linux. Measurements that support Cobalt use its tasks, "
             "all others use tasks of Linux",
-            "also measure tasks of the core: with timer --core cobalt, or with latmus on EVL",
+            "also measure tasks of the core: rtgauge run timer --core cobalt",
+        )
+    if state.model == "evl":
+        return finding(
+            name,
+            "note",
+            state.found,
+            "tasks of that core preempt Linux, but rtgauge does not support it and measures tasks "
+            "of Linux",
+            "read these figures as those of tasks of Linux",
         )
     if state.found == "unknown":
         return unknown(
