@@ -555,7 +555,7 @@ static int run_choose_core(struct run *run)
 	bool possible = cobalt && (m->on_cobalt || run->request->on_cobalt);
 	struct message why = { { 0 }, { 0 } };
 	char reason[192];
-	bool ordinary;
+	bool zero, other;
 	int err;
 
 	if (run->request->core == RUN_CORE_LINUX || (!possible && !asked))
@@ -568,19 +568,20 @@ static int run_choose_core(struct run *run)
 					  "this architecture does not have the core cobalt",
 				 "give --core linux");
 	}
-	ordinary = (option_known(&run->step.options, "priority") &&
-		    !option_number(&run->step.options, "priority")) ||
-		   (option_known(&run->step.options, "policy") &&
-		    !strcmp(option_text(&run->step.options, "policy"), "other"));
-	if (!asked && (marks || ordinary || (m->on_cobalt && !m->on_cobalt(&run->step))))
+	zero = option_known(&run->step.options, "priority") &&
+	       !option_number(&run->step.options, "priority");
+	other = option_known(&run->step.options, "policy") &&
+		!strcmp(option_text(&run->step.options, "policy"), "other");
+	if (!asked && (marks || zero || other || (m->on_cobalt && !m->on_cobalt(&run->step))))
 		return 0;
 	if (marks)
 		return message_set(&run->step.msg, -EINVAL,
 				   "leave out --mark, or give --core linux",
 				   "a task of the core cobalt cannot set a line for --mark");
-	if (ordinary)
+	if (zero || other)
 		return message_set(&run->step.msg, -EINVAL,
-				   "give a priority of 1 or more, and no --policy other",
+				   other ? "leave out --policy other, or give --core linux" :
+					   "give a --priority of 1 or more, or --core linux",
 				   "a task without real-time priority leaves the core cobalt "
 				   "with each system call");
 	err = cobalt->bind(&run->step.core_revision, &why);

@@ -381,7 +381,12 @@ def test_linux_asks_no_core(tmp_path: Path, words: tuple[str, ...]) -> None:
         (("pipe", "--cpu", CPU), 77, "not measured on the core cobalt"),
         ((*TIMER, "--method", "itimer"), 77, "itimer: the core does not support it"),
         ((*TIMER, "--context", "irq"), 77, "the kernel module rtgauge is not loaded"),
-        ((*TIMER, "--priority", "0"), 2, "without real-time priority"),
+        ((*TIMER, "--priority", "0"), 2, "give a --priority of 1 or more, or --core linux"),
+        (
+            ("sem-contended", "--cpu", CPU, "--policy", "other"),
+            2,
+            "leave out --policy other, or give --core linux",
+        ),
         ((*TIMER, "--mark", "gpio:gpiochip0:1"), 2, "--mark"),
     ],
 )
