@@ -5,6 +5,7 @@ Xenomai's sources (tests/support/xenomai.py)."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -366,6 +367,66 @@ def test_beside_a_run_of_rtgauge(rtgauge: Command, tmp_path: Path) -> None:
     bare = rtgauge("compare", "old", "bare", "--json").json()
     reasons = [one["reason"] for one in bare["absent"] if one["name"] == "latency"]
     assert reasons == ["skipped: user: latency printed no histogram, so there are no percentiles"]
+
+
+def emulated(store: Store, target: str) -> str:
+    """A run on an emulated board in counted mode, as it is stored: that of the fake, renamed."""
+    (row,) = store.runs()
+    run = store.get(row.id)
+    document = dict(run.document)
+    document["target"] = target
+    document["environment"]["lab"] = {"board": "x86_64-rt", "mode": "counted", "meaning": "made up"}
+    (run.path / "run.json").write_text(json.dumps(document))
+    return run.id
+
+
+def test_results_of_an_emulated_board_are_compared_with_its_runs(
+    rtgauge: Command, tmp_path: Path
+) -> None:
+    """Its time is not that of a machine. Without --target the comparison gives the command."""
+    path = tmp_path / "latency.txt"
+    path.write_text(xenomai.latency(made(1), priority=95))
+    ran = ("run", "timer", "--target", "fake", "--method", "timerfd", "--for", "2s", "--json")
+    rtgauge(*ran, "--dither", "no", "--load", "idle")
+    with Store.open() as store:
+        own = emulated(store, "lab:x86_64-rt")
+    words = ("import", str(path), "--load", "idle", "--label")
+    rtgauge(*words, "bare")
+    (apart,) = rtgauge("compare", own, "bare", "--json").json()["apart"]
+    assert apart["reason"] == "clock instructions as time against time"
+    remedy = "If latency.txt is of that board, import it again with --target lab:x86_64-rt"
+    assert apart["remedy"] == remedy
+    assert remedy in " ".join(rtgauge("compare", own, "bare").out.split())
+    target = ("--target", "lab:x86_64-rt")
+    assert rtgauge(*words, "board", *target, "--json").json()["new"]
+    assert not rtgauge(*words, "board", *target, "--json").json()["new"]
+    document = rtgauge("compare", own, "board", "--json").json()
+    assert document["apart"] == []
+    assert {one["name"] for one in document["quantities"]} == {"latency"}
+    assert [one["emulated"] for one in document["sets"]] == [["counted"], ["counted"]]
+    assert rtgauge(*words, "real", "--target", "lab:x86_64-rt,mode=plain", "--json").json()["new"]
+    refused = rtgauge("compare", own, "real")
+    assert refused.code == 2 and "is of the lab's mode plain" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--target", "local"], "--target local is not an emulated board"),
+        (["--target", "lab:nothing"], "nothing"),
+        (["--target", "lab:x86_64-rt,mode=odd"], "the lab has no mode 'odd'"),
+        (["--target", "lab:x86_64-rt", "--mark", "D0"], "leave out --target"),
+    ],
+)
+def test_a_wrong_target_of_an_import(
+    rtgauge: Command, tmp_path: Path, words: list[str], said: str
+) -> None:
+    path = tmp_path / "latency.txt"
+    path.write_text(WHOLE)
+    done = rtgauge("import", str(path), *words)
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 2 and said in done.err
+    assert rtgauge("runs", "--json").json()["runs"] == []
 
 
 WHOLE = xenomai.latency(made(1))

@@ -83,13 +83,13 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
             "samplerate", "interval", "longest", "mark", "of", "step", "series",
         ),
         "What was recorded": (
-            "label", "name", "board", "kernel", "realtime", "load", "answered-by", "cell",
-            "xenomai",
+            "label", "name", "target", "board", "kernel", "realtime", "load", "answered-by",
+            "cell", "xenomai",
         ),
     },
     rare=(
         "threshold", "hysteresis", "samplerate", "interval", "longest", "of", "step",
-        "series", "realtime", "load", "cell", "xenomai",
+        "series", "target", "realtime", "load", "cell", "xenomai",
     ),
 )  # fmt: skip
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
@@ -137,6 +137,12 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
 )
 @click.option("--label", default="", metavar="TEXT", help="Label of the run.")
 @click.option("--name", default="", metavar="TEXT", help="Name of the system (default: the file).")
+@click.option(
+    "--target",
+    default="",
+    metavar="lab:BOARD",
+    help="The emulated board that printed it, so that it can be compared with runs there.",
+)
 @click.option("--board", default="", metavar="TEXT", help="Its board or processor.")
 @click.option("--kernel", default="", metavar="RELEASE", help="Its kernel.")
 @click.option(
@@ -176,6 +182,14 @@ def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> Non
     from rtgauge.capture import is_capture
     from rtgauge.printed import is_printed, read_head
 
+    if capture["target"] and not (
+        not (capture["mark"] or capture["event"] or capture["answer"])
+        and is_printed(read_head(file))
+    ):
+        raise UsageError(
+            "--target names the emulated board that printed results of Xenomai's programs",
+            "leave out --target",
+        )
     if capture["mark"]:
         _import_marks(file, as_json, place, capture)
         return
@@ -257,8 +271,9 @@ def _import_printed(
     from rtgauge.store.made import Subject
 
     tested = Subject(
-        options["label"], options["board"], options["kernel"], options["realtime"] or "cobalt"
-    )
+        options["label"], options["board"], options["kernel"], options["realtime"] or "cobalt",
+        _lab_board(options["target"]),
+    )  # fmt: skip
     cell_ns = _times(options, "cell")["cell"]
     told = Told(tested, options["name"], options["load"], cell_ns, options["xenomai"])
     with open_store(place) as store:
@@ -272,6 +287,23 @@ def _import_printed(
     where = "now in the store" if found.new else "already in the store, which is unchanged"
     say(f"run {found.run[:ID_SHOWN]} is {where}")
     say(f"steps: {', '.join(found.results)}")
+
+
+def _lab_board(target: str) -> dict[str, str]:
+    """Name and mode of the emulated board that a target names; empty without one."""
+    if not target:
+        return {}
+    kind, _, detail = target.partition(":")
+    if kind != "lab":
+        raise UsageError(
+            f"--target {target} is not an emulated board",
+            "leave out --target: only emulated boards have a clock of another kind. To name the "
+            "system, give --name",
+        )
+    from rtgauge.target.lab import LabTarget
+
+    board = LabTarget(detail)
+    return {**board.facts, "board": board.board.name}
 
 
 def _times(options: Mapping[str, Any], *names: str) -> dict[str, int | None]:

@@ -149,7 +149,8 @@ def import_printed(store: Store, path: Path, told: Told) -> Imported:
     """Make a run of a text. UsageError if it has no result, or is damaged. The store is unchanged
     then."""
     text = read_text(path)
-    asked = f"{told.cell_ns or '-'} {told.version or '-'}"
+    board = " ".join(told.tested.lab.get(key, "") for key in ("board", "mode")).rstrip()
+    asked = " ".join(filter(None, (f"{told.cell_ns or '-'} {told.version or '-'}", board)))
     same = find_import(store, "printed", text.sha256, asked)
     if same is not None:
         return Imported(same[0], False, tuple(str(same[1].get("results") or "").split(", ")))

@@ -8,7 +8,7 @@ seal, statistics and reports know no difference.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -42,6 +42,8 @@ class Subject:
     board: str = ""
     kernel: str = ""
     realtime: str = "unknown"
+    lab: Mapping[str, str] = field(default_factory=dict)
+    """Board and mode, if it is an emulated board: the meaning of its time."""
 
 
 def find_import(store: Store, kind: str, digest: str, asked: str) -> tuple[str, Any] | None:
@@ -120,6 +122,7 @@ def run_document(
         "libc": "",
         "realtime": tested.realtime,
         "settings": {},
+        **({"lab": dict(tested.lab)} if tested.lab else {}),
         **about,
     }
     return {

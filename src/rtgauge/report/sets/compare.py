@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -314,7 +315,7 @@ def compare(analysis: Analysis, sets: Sequence[RunSet], claims: Claims = Claims(
             quantities.append(quantity)
             tables.append(counts)
         single = [(m, next(iter(methods[m]))) for m in methods if m not in shared]
-        apart += _apart(base, single)
+        apart += _apart(runs, sets, base, single)
         absent += _absent(runs, sets, base, single, methods)
     absent += _nowhere(runs, sets, grouped)
     primary = named(quantities, claims.primary) if claims.primary else None
@@ -541,7 +542,9 @@ def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:
 # --- what is not compared ---------------------------------------------------------------------
 
 
-def _apart(base: _Base, single: Sequence[tuple[Method, int]]) -> list[Document]:
+def _apart(
+    runs: Sequence[Run], sets: Sequence[RunSet], base: _Base, single: Sequence[tuple[Method, int]]
+) -> list[Document]:
     """Series of one quantity that two sets measured in different ways."""
     found = []
     for at, (method, number) in enumerate(single):
@@ -554,9 +557,40 @@ def _apart(base: _Base, single: Sequence[tuple[Method, int]]) -> list[Document]:
                 f"{name} {facts.get(name) or 'none'} against {others.get(name) or 'none'}"
                 for name in names
             )
-            found.append({**_describe(base), "sets": [number, whose], "reason": reason})
+            both = [runs[place] for at in (number, whose) for place in sets[at].places]
+            remedy = ""
+            if "clock" in names:
+                remedy = _same_clock(both)
+            elif "method" in names and base.context == "user":
+                remedy = _same_task({facts.get("method", ""), others.get("method", "")})
+            found.append({
+                **_describe(base), "sets": [number, whose], "reason": reason, "remedy": remedy
+            })  # fmt: skip
             break
     return found
+
+
+def _same_clock(runs: Sequence[Run]) -> str:
+    """What makes printed results comparable with runs of the emulated board that they are of."""
+    boards = [str(run["target"]) for run in runs if _mode(run)]
+    files = [run["environment"].get("printed") for run in runs if not _mode(run)]
+    names = [str(one.get("file") or "") for one in files if isinstance(one, Mapping)]
+    if not boards or not names:
+        return ""
+    target = shlex.quote(printable(boards[0]))
+    return f"If {printable(names[0])} is of that board, import it again with --target {target}"
+
+
+def _same_task(methods: set[str]) -> str:
+    """What measures the user tasks of two cores in the same way: on Linux the module wakes them
+    together with the other contexts, on Cobalt they have a method of their own."""
+    own = methods - {"module"}
+    if "module" not in methods or len(own) != 1 or not all(own):
+        return ""
+    return (
+        f"Measure the user task alone in both: --context user --method {own.pop()}, and on the "
+        "Linux of a kernel with Cobalt --core linux"
+    )
 
 
 def _absent(
