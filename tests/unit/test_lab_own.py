@@ -237,6 +237,15 @@ def test_a_board_is_added_listed_and_removed(files: Files, rtgauge: Run) -> None
     assert files.kernel.is_file()
 
 
+def test_a_kernel_with_cobalt_is_added_with_the_commands_for_both_cores(
+    files: Files, rtgauge: Run
+) -> None:
+    files.config(CONFIG + "CONFIG_XENOMAI=y\n")
+    added = " ".join(rtgauge(*files.words()).out.split())
+    for core in ("cobalt", "linux"):
+        assert f"rtgauge run timer --target lab:mine --core {core}" in added
+
+
 def test_newer_kernels_are_fetched_for_the_lab_s_boards_alone(
     files: Files, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

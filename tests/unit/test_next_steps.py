@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -121,3 +123,19 @@ def test_the_gate_has_the_margin_of_the_comparison() -> None:
         (guard,) = [one for one in actions if one.text == "Guard it in CI"]
         study = analysis.model["runs"][0]["study"][:18]
         assert guard.command == f"rtgauge compare {study}{option} --gate"
+
+
+def test_study_of_several_systems_chooses_the_core_of_each() -> None:
+    """With the core of the first, the systems without it would measure nothing."""
+    runs = made.repeats(2)
+    for one in runs[::2]:
+        for step in one.steps:
+            step.document["run_options"] = {"core": "cobalt"}
+            step.header = replace(step.header, core="cobalt", core_revision=19)
+    analysis = model.analyse(runs, pictures=False)
+    found = compare.compare(analysis, compare.sets_by_target(analysis.model["runs"])).document
+    at = decisive(found)
+    assert at is not None
+    first = after_comparison(found, found["quantities"][at], analysis.model["runs"])[0]
+    assert first.command.endswith("--target lab:rt --target lab:stock --repeat 6")
+    assert "--core" not in first.command

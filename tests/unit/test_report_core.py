@@ -57,6 +57,12 @@ def test_runs_on_two_cores_are_compared(tmp_path: Path, capsys: pytest.CaptureFi
         assert {one["core"] for one in run["steps"] if one["measurement"] == "timer"} == {core}
     assert main(["compare", "linux", "cobalt", "--json", *store]) == 0
     assert json.loads(capsys.readouterr().out)["comparisons"]
+    assert main(["compare", "linux", "cobalt", *store]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "at least 4 runs with each --core" in text and "with each --target" not in text
+    commands = [one for one in text.split("rtgauge run timer ") if "--repeat 6" in one]
+    for core in ("linux", "cobalt"):
+        assert any(f"--core {core}" in one and f"--label {core}" in one for one in commands), text
 
 
 def test_evaluation_on_a_core(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -253,6 +253,12 @@ def add(
         )
     for need in given.lacks:
         show(f"The kernel lacks {need.words}.")
+    if (given.config or {}).get("XENOMAI") == "y":
+        command = f"rtgauge run timer --target lab:{name} --core"
+        show(
+            f"The kernel has the core Cobalt. Its tasks: {command} cobalt. Those of Linux: "
+            f"{command} linux"
+        )
     if given.headers is None:
         show(
             "The board has no rtgauge module, and so no interrupt and kernel contexts. To add "

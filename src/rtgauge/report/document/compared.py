@@ -259,7 +259,10 @@ def advice(document: Document) -> list[str]:
         needed = found[0]["needed"]
         runs = f"{needed} blocks" if found[0]["matched"] and needed else "6 blocks"
         said.append(
-            f"Too few runs to decide: measure {runs} as a study (rtgauge run … --repeat "
+            "Too few runs to decide: measure at least 4 runs with each --core, under a label of "
+            "their own (rtgauge run … --core CORE --label NAME --repeat 4)"
+            if _of_several_cores(document)
+            else f"Too few runs to decide: measure {runs} as a study (rtgauge run … --repeat "
             f"{needed if found[0]['matched'] and needed else 6} with each --target), or at least 4 "
             "runs under each label"
         )
@@ -275,6 +278,12 @@ def advice(document: Document) -> list[str]:
             "command, on clocks of one kind"
         )
     return [f"{text}." for text in said]
+
+
+def _of_several_cores(document: Document) -> bool:
+    """Whether the sets are of several cores of one target, which no study measures in blocks."""
+    targets = {target for one in document["sets"] for target in one["targets"]}
+    return len(targets) == 1 and any(one["name"] == "core name" for one in document["differences"])
 
 
 def _not_judged(document: Document) -> list[str]:
@@ -352,6 +361,7 @@ def left_out(document: Document) -> list[str]:
     for one in document["apart"]:
         whose = " and ".join(letters[at] for at in one["sets"])
         reason = f"measured in different ways in {whose}: {one['reason']}"
+        reason += f". {one['remedy']}" if one["remedy"] else ""
         reasons.setdefault(reason, []).append(_what(one))
     for one in document["absent"]:
         whose = numbers.join([letters[at] for at in one["sets"]])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -48,8 +49,11 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
     targets = list(dict.fromkeys(_SEED.sub("", run["target"]) for each in sets for run in each))
     more = max(more, BLOCKS) if more else 0  # a study is judged in blocks
     repeat = Action("Measure more runs of each system", "", "decides the comparison")
-    if more and len(targets) == len(sets):
-        command = _study(quantity, sets[0], targets, more)
+    if more and (commands := _each_core(quantity, sets, more)):
+        text, (first, second) = "Measure more runs on each core", commands
+        repeat = replace(repeat, text=text, command=first, again=second)
+    elif more and len(targets) == len(sets):
+        command = _study(quantity, sets, targets, more)
         gain = "decides the open verdicts" if decided else "decides the comparison"
         repeat = Action(f"Repeat the study in {more} blocks", command, gain)
     if more and not decided:
@@ -61,7 +65,7 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         text = f"Find the cause on {document['sets'][worst]['letter']}"
         yield Action(text, answer.cause_command, answer.cause_hint)
     if any(one["emulated"] for one in document["sets"]):
-        command = _study(quantity, sets[0], [BOARD], BLOCKS)
+        command = _study(quantity, sets, [BOARD], BLOCKS)
         text = "Measure on the board itself, with each kernel"
         yield Action(text, command, on_hardware(command))
     if more and decided:
@@ -103,8 +107,35 @@ def _maximum(quantity: Model, run: Model) -> float:
     return max((one["max"] or 0 for one in run["series"] if one["step"] in steps), default=0)
 
 
-def _study(quantity: Model, runs: Sequence[Model], targets: Sequence[str], blocks: int) -> str:
-    """The command of a study of some targets; empty where no single step can be repeated."""
+def _core(quantity: Model, runs: Sequence[Model]) -> str:
+    """The core on which a set was measured; empty if the runs differ, or if it is not known."""
+    cores = {str(step["core"] or "") for run in runs for step in _of(quantity, run)}
+    return cores.pop() if len(cores) == 1 else ""
+
+
+def _each_core(
+    quantity: Model, sets: Sequence[Sequence[Model]], repeats: int
+) -> tuple[str, str] | None:
+    """The commands that repeat each of two sets on its core of one target, which a study cannot do:
+    its steps have one core. None for other sets."""
+    cores = [_core(quantity, each) for each in sets]
+    targets = {run["target"] for each in sets for run in each}
+    if len(sets) != 2 or len(targets) > 1 or not all(cores) or cores[0] == cores[1]:
+        return None
+    found = []
+    for core, runs in zip(cores, sets, strict=True):
+        steps = _of(quantity, runs[0])
+        change = {"core": core, "label": runs[0]["label"] or core, "repeat": str(repeats)}
+        found.append(step_command(runs[0], steps[0], change))
+    return (found[0], found[1]) if all(found) else None
+
+
+def _study(
+    quantity: Model, sets: Sequence[Sequence[Model]], targets: Sequence[str], blocks: int
+) -> str:
+    """The command of a study of some targets; empty where no single step can be repeated. Where the
+    sets were measured on several cores, each target chooses its own."""
+    runs = sets[0]
     steps = _of(quantity, runs[0])
     if not steps or any(one.startswith(("capture:", "printed:")) for one in targets):
         return ""
@@ -115,6 +146,8 @@ def _study(quantity: Model, runs: Sequence[Model], targets: Sequence[str], block
     if targets == [BOARD]:
         change = wiring(run, steps[0])
     words = [word for target in targets for word in ("--target", target)]
+    if len({_core(quantity, each) for each in sets}) > 1:
+        change = {**change, "core": ""}
     return step_command(run, steps[0], change, [*words, "--repeat", str(blocks)])
 
 
