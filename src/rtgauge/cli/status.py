@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rtgauge import __version__
 from rtgauge.cli.brief import Brief, brief_of
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["status"]
 
-_TONES = {
+_TONES: Final[dict[str, str | None]] = {
     "fit": "green",
     "tests passed": "green",
-    "no budget": "",
+    "no budget": None,
     "not fit": "red",
     "failed": "red",
 }
