@@ -102,7 +102,7 @@ def test_make_has_the_target(command: Command) -> None:
 
 LABELS = (
     "before", "after", "as-is", "prepared", "isolated", "good", "new", "nightly", "thumb2", "arm",
-    "cobalt", "linux", "glibc", "musl",
+    "cobalt", "linux", "glibc", "musl", "theirs", "ours",
 )  # fmt: skip
 
 

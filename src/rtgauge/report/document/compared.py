@@ -282,7 +282,7 @@ def advice(document: Document) -> list[str]:
 
 def _of_several_cores(document: Document) -> bool:
     """Whether the sets are of several cores of one target, which no study measures in blocks."""
-    targets = {target for one in document["sets"] for target in one["targets"]}
+    targets = {target for one in document["sets"] for target in one.get("targets", [])}
     return len(targets) == 1 and any(one["name"] == "core name" for one in document["differences"])
 
 
