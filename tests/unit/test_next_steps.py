@@ -10,7 +10,7 @@ import pytest
 
 import test_compare as study_of
 import test_decide as made
-from rtgauge.report.document.answer import Action
+from rtgauge.report.document.answer import BOARD, Action
 from rtgauge.report.document.compared import ratio
 from rtgauge.report.document.conclusion import conclusion, decisive
 from rtgauge.report.document.next_steps import after_comparison
@@ -139,3 +139,23 @@ def test_study_of_several_systems_chooses_the_core_of_each() -> None:
     first = after_comparison(found, found["quantities"][at], analysis.model["runs"])[0]
     assert first.command.endswith("--target lab:rt --target lab:stock --repeat 6")
     assert "--core" not in first.command
+
+
+def test_each_core_of_one_board_has_its_command_there_too() -> None:
+    runs = [study_of.kernel_run(at, "lab:mine", "6.6", 1.0 + at, lab="counted") for at in (1, 2)]
+    for one, core in zip(runs, ("cobalt", "linux"), strict=True):
+        for step in one.steps:
+            step.document["run_options"] = {"core": core}
+            assert step.header is not None
+            step.header = replace(step.header, core=core)
+    sets = [compare.RunSet("a", (0,)), compare.RunSet("b", (1,))]
+    analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
+    found = compare.compare(analysis, sets).document
+    at = decisive(found)
+    assert at is not None
+    actions = after_comparison(found, found["quantities"][at], analysis.model["runs"])
+    for place in ("lab:mine", BOARD):
+        (action,) = [one for one in actions if f"--target {place} " in one.command and one.again]
+        for core, command in (("cobalt", action.command), ("linux", action.again)):
+            assert f"--target {place} " in command
+            assert f"--core {core} --label {core} --repeat 6" in command

@@ -65,9 +65,13 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         text = f"Find the cause on {document['sets'][worst]['letter']}"
         yield Action(text, answer.cause_command, answer.cause_hint)
     if any(one["emulated"] for one in document["sets"]):
-        command = _study(quantity, sets, [BOARD], BLOCKS)
-        text = "Measure on the board itself, with each kernel"
-        yield Action(text, command, on_hardware(command))
+        if commands := _each_core(quantity, sets, BLOCKS, BOARD):
+            text = "Measure on the board itself, on each core"
+            yield Action(text, commands[0], on_hardware(commands[0]), commands[1])
+        else:
+            command = _study(quantity, sets, [BOARD], BLOCKS)
+            text = "Measure on the board itself, with each kernel"
+            yield Action(text, command, on_hardware(command))
     if more and decided:
         yield repeat
     if words := _selection(sets):
@@ -114,19 +118,23 @@ def _core(quantity: Model, runs: Sequence[Model]) -> str:
 
 
 def _each_core(
-    quantity: Model, sets: Sequence[Sequence[Model]], repeats: int
+    quantity: Model, sets: Sequence[Sequence[Model]], repeats: int, board: str = ""
 ) -> tuple[str, str] | None:
     """The commands that repeat each of two sets on its core of one target, which a study cannot do:
-    its steps have one core. None for other sets."""
+    its steps have one core. None for other sets. ``board``: measure there instead."""
     cores = [_core(quantity, each) for each in sets]
     targets = {run["target"] for each in sets for run in each}
     if len(sets) != 2 or len(targets) > 1 or not all(cores) or cores[0] == cores[1]:
         return None
     found = []
     for core, runs in zip(cores, sets, strict=True):
-        steps = _of(quantity, runs[0])
-        change = {"core": core, "label": runs[0]["label"] or core, "repeat": str(repeats)}
-        found.append(step_command(runs[0], steps[0], change))
+        steps, run = _of(quantity, runs[0]), runs[0]
+        if board:
+            known = {name: one for name, one in run["environment"].items() if name != "lab"}
+            run = {**run, "target": board, "environment": known}
+        wires = wiring(run, steps[0]) if board else {}
+        change = {**wires, "core": core, "label": runs[0]["label"] or core, "repeat": str(repeats)}
+        found.append(step_command(run, steps[0], change))
     return (found[0], found[1]) if all(found) else None
 
 
