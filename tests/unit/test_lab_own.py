@@ -413,6 +413,7 @@ def test_of_a_kernel_that_clang_built_there_are_no_modules_of_ours(
     files.config(CONFIG + "CONFIG_CC_IS_CLANG=y\n")
     added = rtgauge(*files.words())
     assert (added.code, "no rtgauge module" in added.out) == (0, True)
+    assert "build the kernel with gcc" in added.out
     given = own.read(registry.board("mine"))
     assert given.headers is None
     assert list(given.added.modules) == ["00-dummy.ko"]
@@ -679,8 +680,19 @@ def test_without_a_build_folder_or_modules_there_are_none_of_ours(
     assert added.code == 0
     assert "The kernel's configuration is unknown" in added.out
     assert "no rtgauge module" in added.out
+    assert "lab add with --build" in added.out
     assert own.read(registry.board("bare")).headers is None
-    files.config(CONFIG.replace("CONFIG_MODULES=y\n", ""))
+    without = CONFIG.replace("CONFIG_MODULES=y\n", "")
+    files.config(without)
+    words = ["--kernel", str(files.kernel), "--build", str(files.build)]
+    said = rtgauge("lab", "add", "built", *words).out
+    assert "and so no interrupt and kernel contexts" in said
+    assert "set CONFIG_MODULES=y and build the kernel again" in said
+    assert "lab add with --build" not in said
+    files.config(without + "CONFIG_XENOMAI=y\nCONFIG_XENO_DRIVERS_TIMERBENCH=y\n")
+    said = rtgauge("lab", "add", "core", *words).out
+    assert "timerbench measures the interrupt and kernel contexts" in said
+    files.config(without)
     bare = replace(registry.board("bare"), own=Own(files.kernel, files.build))
     assert own.read(bare).headers is None
 

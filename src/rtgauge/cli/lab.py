@@ -23,6 +23,7 @@ from rtgauge.errors import TargetError, UsageError, nearest
 if TYPE_CHECKING:
     from rtgauge.catalogue import Catalogue
     from rtgauge.lab import Machine
+    from rtgauge.lab.own import Given
 
 __all__ = ["lab"]
 
@@ -260,10 +261,21 @@ def add(
             f"{command} linux"
         )
     if given.headers is None:
-        show(
-            "The board has no rtgauge module, and so no interrupt and kernel contexts. To add "
-            f"them: rtgauge lab remove {name}, then lab add with --build"
-        )
+        show(_without_module(name, given))
+
+
+def _without_module(name: str, given: Given) -> str:
+    """What a board lacks without rtgauge's module, and how to get it."""
+    config = given.config or {}
+    lacks = "and so no interrupt and kernel contexts"
+    if config.get("XENOMAI") == config.get("XENO_DRIVERS_TIMERBENCH") == "y":
+        lacks = "so Xenomai's driver timerbench measures the interrupt and kernel contexts"
+    remedy = f"rtgauge lab remove {name}, then lab add with --build"
+    if given.board.own is not None and given.board.own.build is not None:
+        remedy = "set CONFIG_MODULES=y and build the kernel again"
+        if config.get("CC_IS_CLANG") == "y":
+            remedy = "build the kernel with gcc"
+    return f"The board has no rtgauge module, {lacks}. To add it: {remedy}"
 
 
 @lab.command(short_help="Remove a board that you added.")
