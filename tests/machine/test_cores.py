@@ -226,7 +226,7 @@ def test_switch_is_in_json(tmp_path: Path) -> None:
 def test_signal_to_measuring_thread_is_a_switch(tmp_path: Path) -> None:
     core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
     output = tmp_path / "out"
-    words = ["run", *TIMER, "--samples", "100", "--core", "cobalt", "--output", str(output)]
+    words = ["run", *TIMER, "--samples", "400", "--core", "cobalt", "--output", str(output)]
     process, thread = core.start([find_agent(), *words])
     end = time.monotonic() + 30
     while core.calls.count(25) < 10 and time.monotonic() < end:
@@ -237,9 +237,9 @@ def test_signal_to_measuring_thread_is_a_switch(tmp_path: Path) -> None:
         if "rtgauge-measure" in (one / "comm").read_text()
     )
     os.kill(int(task.name), signal.SIGUSR1)
-    process.communicate(timeout=30)
+    _, said = process.communicate(timeout=30)
     thread.join(30)
-    assert process.returncode == 3
+    assert process.returncode == 3, said
     row = modes(read(output))[0]
     assert (row["switches"], row["signal"]) == (1, 1)
 
