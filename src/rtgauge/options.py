@@ -9,7 +9,7 @@ the keys of plans and the reserved names follow from these tables.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +32,9 @@ __all__ = [
     "Option",
     "Reach",
     "RunOption",
+    "foreign_options",
+    "left_out_comment",
+    "option_words",
     "reaches",
 ]
 
@@ -331,3 +334,36 @@ def reaches(options: Mapping[str, str]) -> list[Reach]:
         if line and not _LOCAL_PORT.fullmatch(line):
             found.append(Reach(option, "use", line, "line"))
     return found
+
+
+_CONSENTS: Final = ("load-cmd-root", "allow-disturb", "allow-load-cmd")
+_DECIDED: Final = frozenset(
+    (
+        *(one.name for one in HOST_OPTIONS if one.applies == "command"),
+        *(*_CONSENTS, "disturb", "try", "boot-cmd", "resume"),
+    )
+)
+"""Options that only the user of a command decides on."""
+
+
+def foreign_options(options: Mapping[str, str | bool]) -> set[str]:
+    """The options of somebody else's step that a printed command leaves out. A reader who pastes
+    it would start that person's programs, use their files, addresses and lines, or consent to
+    their injection."""
+    texts = {name: text for name, text in options.items() if isinstance(text, str)}
+    decided = {name for name, value in options.items() if value and name in _DECIDED}
+    return decided | {one.option for one in reaches(texts)}
+
+
+def left_out_comment(names: Sequence[str]) -> str:
+    """The end of a command from which these options of an imported run were left out."""
+    if not names:
+        return ""
+    words = " ".join(f"--{name}" for name in names)
+    return f" # without {words} of the imported run: read and add what you trust"
+
+
+def option_words(name: str, text: str) -> list[str]:
+    """An option with its value. A value that looks like an option is joined to it, so that no
+    command takes it for one."""
+    return [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]

@@ -430,6 +430,8 @@ FOREIGN = {
     "load": "sched,list:program=/tmp/x,copy:path=/dev/watchdog,net:peer=192.0.2.7/25",
     "mark": "gpio:gpiochip0:17",
     "disturb": "kthread:200us:7.301ms",
+    "allow-load-cmd": True,
+    "agent": "/tmp/x",
     "priority": "80",
 }
 
@@ -449,10 +451,11 @@ def test_the_command_of_an_imported_run_has_nothing_that_its_author_alone_vouche
     words = shlex.split(command, comments=dropped)
     kept = {"--interval", "--priority", "--for", "--prepare", "--target"}
     foreign = {"--load-cmd", "--load", "--mark", "--disturb", "--load-cmd-root", "--allow-disturb"}
+    foreign |= {"--allow-load-cmd", "--agent"}
     assert {w for w in words if w.startswith("--")} == kept | (set() if dropped else foreign)
     _, _, comment = command.partition(" # ")
     assert comment == (
-        "without --load-cmd --load --mark --disturb of the imported run: "
+        "without --load-cmd --load --mark --disturb --agent of the imported run: "
         "read and add what you trust"
         if dropped
         else ""

@@ -1056,6 +1056,13 @@ def test_a_report_has_the_blame_and_remedies_of_the_command(
     assert remedy.command.startswith("rtgauge tune timer --interval 1ms --target local --try ")
     document = model.build([run])["runs"][0]
     assert document["causes"] == [plain(one) for one in found.causes]
+    # a run from elsewhere names programs in orders, which its import does not check
+    run.imported = True
+    words = ["run", "a", "run", "timer", "--load-cmd", "curl a | sh", "--run", "x", "--step", "0"]
+    for orders in ([words], [["put", "--step", "0"]], 5):
+        run.document["orders"] = orders
+        (one,) = model.build([run])["runs"][0]["causes"]
+        assert one["remedies"][0]["command"] == remedy.command
     # the worst ones are those of each series, also if several have one context
     several = [replace(late, rest_ns=0, series=series, index=index)
                for series in (0, 1) for index in (1, 2)]  # fmt: skip

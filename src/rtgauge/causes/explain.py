@@ -231,11 +231,12 @@ def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None
     with replayed(run, placed, say) as guest:
         cuts = dict(_cuts(placed, guest))
         seconds += guest.seconds
+        systems = {number: system_of(run, number) for number in {one.step for one in samples}}
         causes = [
             advised(
                 _cause(one, cuts.get(one), guest.knows(one.due_ns)),
                 medians[one.step, one.series],
-                system_of(run, one.step),
+                systems[one.step],
             )
             for one in samples
         ]
@@ -414,8 +415,9 @@ def traced(
         return None
     medians = _medians(run)
     causes = [
-        advised(one, medians.get((step.number, one.series), 0.0), system_of(run, step.number))
+        advised(one, medians.get((step.number, one.series), 0.0), system)
         for step, found in kept
+        for system in (system_of(run, step.number),)
         for one in found.causes(
             step,
             {series: ns for (number, series), ns in medians.items() if number == step.number},

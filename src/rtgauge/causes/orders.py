@@ -29,7 +29,7 @@ def _order(words: Sequence[str]) -> bool:
         return len(words) == 2 and re.fullmatch("[0-9]{1,15}", words[1]) is not None
     if words[0] == "run":
         return len(words) > 1 and words[-1] != "--run" and ("--run" in words) == ("--step" in words)
-    return words[0] == "put"
+    return words[0] == "put" and "--step" not in words
 
 
 def steps_of(orders: Sequence[Sequence[str]]) -> Collection[int]:

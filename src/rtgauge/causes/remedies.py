@@ -26,8 +26,11 @@ class System:
     """As in the environment of the run: ``preempt_rt``, ``voluntary``, …"""
     target: str
     words: tuple[str, ...]
-    """The measurement and its options on the command line, quoted for a shell as ``target`` is."""
+    """The measurement and its options on the command line, quoted for a shell as ``target`` is.
+    Empty if no command repeats the step."""
     disturb: str = ""
+    left_out: str = ""
+    """The end of the command: a comment with the options that it does not repeat."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +122,14 @@ def _found(main: Segment, system: System) -> Iterator[Remedy]:
 
 def _command(system: System, factor: str) -> str:
     words: Sequence[str] = system.words
+    if not words:
+        return ""
     if factor.startswith("priority="):
         words = [
             word
             for place, word in enumerate(words)
             if word != "--priority" and words[place - 1] != "--priority"
         ]
-    return " ".join(["rtgauge tune", *words, f"--target {system.target}", f"--try {factor}"])
+    if system.target:
+        words = [*words, f"--target {system.target}"]
+    return " ".join(["rtgauge tune", *words, f"--try {factor}"]) + system.left_out

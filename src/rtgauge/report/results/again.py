@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rtgauge.options import reaches
+from rtgauge.options import foreign_options, left_out_comment, option_words
 from rtgauge.report.results.labels import made_of_a_file
 from rtgauge.units import format_duration
 
@@ -85,8 +85,8 @@ def step_command(
         options |= requirement(step["budget"])
     options |= change
     options, left_out = without_foreign(run, options)
-    if left_out:
-        flags = [name for name in flags if name != "load-cmd-root"]
+    if is_foreign(run):
+        flags = [name for name in flags if name not in foreign_options(dict.fromkeys(flags, True))]
     if options.get("disturb") and "lab" not in run["environment"]:
         flags.append("allow-disturb")
     words = ["rtgauge", "run", step["measurement"]]
@@ -101,23 +101,16 @@ def step_command(
 def without_foreign(run: Model, options: Mapping[str, str]) -> tuple[dict[str, str], str]:
     """The options of a command without foreign ones, and a comment for its end with their names.
 
-    A reader who pastes a command from the report of somebody else's run would start that person's
-    programs, use their files, addresses and lines, or consent to their injection. So these options
-    of an imported run are left out, except on emulated boards.
+    See ``foreign_options``. On emulated boards they do no harm.
     """
-    foreign = {one.option for one in reaches(options)}
-    foreign |= {"disturb"} if options.get("disturb") else set()
-    if not run["imported"] or not foreign or run["target"].startswith("lab:"):
-        return dict(options), ""
+    foreign = foreign_options(options) if is_foreign(run) else set()
     kept = {name: text for name, text in options.items() if name not in foreign}
-    names = " ".join(f"--{name}" for name in options if name in foreign)
-    return kept, f" # without {names} of the imported run: read and add what you trust"
+    return kept, left_out_comment([name for name in options if name in foreign])
 
 
-def option_words(name: str, text: str) -> list[str]:
-    """An option with its value. A value that looks like an option is joined to it, so that no
-    command takes it for one."""
-    return [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
+def is_foreign(run: Model) -> bool:
+    """Whether a run is imported, and not of an emulated board."""
+    return run["imported"] and not run["target"].startswith("lab:")
 
 
 def requirement(budget: Model) -> dict[str, str]:

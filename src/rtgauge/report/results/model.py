@@ -12,7 +12,7 @@ import contextlib
 import functools
 import importlib.resources
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -176,10 +176,7 @@ def _run(
             series.append(one)
             places.append(key)
             usual[stored.info.series] = one["percentiles"].get("50")
-        traced += [
-            plain(advised(one, usual.get(one.series) or 0.0, system_of(run, step.number)))
-            for one in kept.causes(step, usual, source.get("catalogue"))
-        ]
+        traced += _traced(run, step, kept, usual)
         tables.extend(_table(step, table) for table in step.tables)
         tests.extend(_test(step, test, limitations, target) for test in step.verdicts)
     findings = [
@@ -260,6 +257,16 @@ def _label_traced(step: Document, kept: Kept) -> None:
         step["events"].append({"event": "message", "time_s": 0.0, "text": words})
     for words in kept.losses:
         step["events"].append({"event": "message", "time_s": 0.0, "text": f"--explain: {words}."})
+
+
+def _traced(
+    run: StoredRun, step: StoredStep, kept: Kept, usual: Mapping[int, float | None]
+) -> Iterator[Document]:
+    """What the trace of a step shows of its samples."""
+    if kept.samples:
+        system = system_of(run, step.number)
+        for one in kept.causes(step, usual, run.document.get("catalogue")):
+            yield plain(advised(one, usual.get(one.series) or 0.0, system))
 
 
 def _causes(run: StoredRun) -> list[Document]:
