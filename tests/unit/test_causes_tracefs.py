@@ -54,6 +54,7 @@ from rtgauge.causes.tracefs.pages import (
     read_page,
 )
 from rtgauge.causes.tracefs.segments import Sample, segments_of, woken_elsewhere
+from rtgauge.errors import UsageError
 from rtgauge.report.results import model
 from rtgauge.store.samples import StoredStep
 from rtgauge.stream import RecordType
@@ -1114,6 +1115,19 @@ def test_a_step_that_could_not_be_traced_has_the_reason(tmp_path: Path) -> None:
     assert "--explain: no tracefs. To explain samples: mount it." in texts
     assert [(one.reason, one.remedy) for one in kept.lost] == [("no tracefs", "mount it")]
     assert list(kept.causes(step, {})) == []
+    step.document.update(report_runs.step(0, []).document)  # type: ignore[attr-defined]
+    run = report_runs.run([step])  # type: ignore[list-item]
+    with pytest.raises(UsageError, match="no tracefs"):
+        traced(run)  # type: ignore[arg-type]
+    # the report promises a replay of a counted run
+    lab = {"mode": "counted", "seed": "1", "kernel arguments": ""}
+    environment = {**report_runs.ENVIRONMENT, "lab": lab}
+    words = ["run", "a", "run", "timer", "--explain", "--run", "x", "--step", "0"]
+    run.document.update(target="lab:x86_64-stock", environment=environment, orders=[words])
+    assert traced(run) is None  # type: ignore[arg-type]
+    run.document["orders"] = [["run", "a", "environment"]]
+    with pytest.raises(UsageError, match="no tracefs"):
+        traced(run)  # type: ignore[arg-type]
 
 
 def test_whatever_a_target_sends(tmp_path: Path) -> None:

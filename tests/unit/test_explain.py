@@ -57,7 +57,7 @@ from rtgauge.lab.recorder import (
     Recording,
 )
 from rtgauge.report.document.answer import answer_of
-from rtgauge.report.document.answer.cause import hint_of
+from rtgauge.report.document.answer.cause import _likely, hint_of
 from rtgauge.report.document.answer.data import Data
 from rtgauge.report.document.blocks import Document, plain_line
 from rtgauge.report.document.causes import causes_sections
@@ -1243,10 +1243,57 @@ def test_of_a_killed_run_the_steps_before_are_explained(tmp_path: Path) -> None:
         replay.carry_out(Board(recording, stream_of(run.id)), run.document["orders"])  # type: ignore[arg-type]
         assert replay.compare() == 4 * 3
         assert len(list(replay._stamps())) == 3
+    said: list[str] = []
+    select(run, say=said.append)
+    assert [words.partition(" ended")[0] for words in said] == ["step 2"]
+    with pytest.raises(UsageError, match="no sample kernel:1"):
+        select(run, sample=("kernel", 1), say=said.append)
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize("worst", [{"timer": 900}, {"clock-cost": 5000, "timer": 900}])
+def test_samples_whose_orders_are_not_stored_are_refused(
+    tmp_path: Path, worst: dict[str, int | None]
+) -> None:
+    """A run that was killed, also after its calibration, and one that is still running."""
     orders = [["run", "/agent", "environment"]]
-    with pytest.raises(UsageError, match="killed in its first step") as error:
-        select(stored_run(tmp_path, {"timer": 900}, orders=orders))
-    assert error.value.remedy
+    if len(worst) > 1:  # those of the calibration
+        orders += [["run", "/agent", "run", "clock-cost", "--run", "x", "--step", "0"]]
+    run = stored_run(tmp_path, worst, orders=orders)
+    with pytest.raises(UsageError, match="ended before the orders of its samples") as error:
+        select(run)
+    assert "measure again" in error.value.remedy
+    run.document["state"] = "running"
+    for now in (orders, []):
+        run.document["orders"] = now
+        with pytest.raises(UsageError, match="not stored the orders of its samples yet") as error:
+            select(run)
+        assert error.value.remedy.startswith("wait")
+
+
+def test_a_loop_is_explained_where_the_timed_step_after_it_was_killed(tmp_path: Path) -> None:
+    series = [{"name": "latency", "from": "test loop"}]
+    catalogue = {"measurements": [{"name": "mutex-contended", "series": series}]}
+    run = stored_run(tmp_path, {"mutex-contended": 900, "timer": 5000}, catalogue=catalogue)
+    for one in run.steps[0].series:
+        one.info = replace(one.info, interval_ns=0)
+    said: list[str] = []
+    assert {(one.step, one.how) for one in select(run, say=said.append)} == {(0, "loop")}
+    assert said
+    # with its orders only the timed one is explained
+    words = run.document["orders"][0]
+    run.document["orders"].append([*words[: words.index("--step")], "--step", "1"])
+    assert {one.step for one in select(run, say=said.append)} == {1}
+    assert len(said) == 1
+
+
+def test_the_time_for_a_replay_is_that_of_the_steps_if_the_run_has_not_ended(
+    stored: StoredRun, tmp_path: Path
+) -> None:
+    stored.document["duration_s"] = 0
+    stored.document["steps"][0]["duration_s"] = 1000
+    with Recording(tmp_path, Path("plugin.so")) as recording:
+        assert _Replay(stored, (), tmp_path, recording)._limit_s > 1000
 
 
 def test_of_many_series_each_has_its_longest_sample_explained(
@@ -1721,6 +1768,13 @@ def test_the_answer_names_the_cause_or_the_command_that_finds_it() -> None:
     assert hint_of(Data(document), command).startswith("replays the run")
     document["steps"][0]["load"]["explain_ns"] = 4000
     assert "from the trace" in hint_of(Data(document), command)
+    # no trace of this step, and `explain` shows that of another one
+    assert _likely(Data(document))[1] == command
+    other = {**document["steps"][0], "step": 1}
+    document["steps"][0]["load"] = {**other["load"]}
+    del document["steps"][0]["load"]["explain_ns"]
+    document["steps"].append(other)
+    assert _likely(Data(document))[1] != command
 
 
 def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:

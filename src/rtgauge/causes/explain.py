@@ -28,6 +28,7 @@ from rtgauge.causes.replay import (
     check,
     due_of,
     replayed,
+    without_orders,
 )
 from rtgauge.causes.symbols import KERNEL, Symbols, TaskLayout
 from rtgauge.causes.tracefs import kept_of
@@ -109,17 +110,34 @@ def _measured(run: StoredRun) -> Sequence[StoredStep]:
 
 
 def _explainable(run: StoredRun) -> Iterator[_Series]:
-    """The series of durations in ns. If some of them have due times, only these."""
+    """The series of durations in ns."""
     catalogue = run.document.get("catalogue")
-    found = [
-        _Series(step, series, how)
-        for step in _measured(run)
-        for series in (step.series if step.header is not None else ())
-        if series.info.companion is None and series.info.unit == "ns"
-        if (how := how_of(catalogue, step.document.get("measurement"), series.info))
-    ]
-    timed = [one for one in found if one.how != LOOP]
-    return iter(timed or found)
+    for step in _measured(run):
+        for series in step.series if step.header is not None else ():
+            if series.info.companion is None and series.info.unit == "ns":
+                how = how_of(catalogue, step.document.get("measurement"), series.info)
+                if how:
+                    yield _Series(step, series, how)
+
+
+def _replayable(run: StoredRun, say: Callable[[str], None]) -> Sequence[_Series]:
+    """The series of durations that a replay explains. If some of them have due times, only these.
+
+    Raises UsageError if the orders of none are known. ``say`` receives the steps without orders."""
+    explainable = list(_explainable(run))
+    ordered = {one.number for one in carried_out(run)}
+    found = [one for one in explainable if one.step.number in ordered]
+    if explainable and not found:
+        raise UsageError(*without_orders(run))
+    others = [one.step.number for one in explainable if one.series.count]
+    for number in dict.fromkeys(others):
+        if number not in ordered:
+            say(
+                f"step {number + 1} ended before its orders were stored: its samples are left out"
+                if run.document.get("state") != "running"
+                else f"step {number + 1} has not ended: its samples are left out"
+            )
+    return [one for one in found if one.how != LOOP] or found
 
 
 def select(
@@ -128,10 +146,11 @@ def select(
     worst: int = 1,
     above_ns: int | None = None,
     sample: tuple[str, int] | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> list[Sample]:
     """The samples to explain: the ``worst`` of each series, those above a time, or one by its
     context and index. The longest comes first. If there are more than ``SAMPLES_MAX``, the longest
-    ones, and of ``worst`` ones first the longest of each series.
+    ones, and of ``worst`` ones first the longest of each series. ``say`` receives what is left out.
 
     Raises UsageError if the run has no such sample.
     """
@@ -139,14 +158,7 @@ def select(
     found: list[tuple[int, Sample]] = []
     if nothing := _without_samples(run):
         raise UsageError(*nothing)
-    ordered = {one.number for one in carried_out(run)}
-    explainable = list(_explainable(run))
-    candidates = [one for one in explainable if one.step.number in ordered]
-    if explainable and not candidates:
-        raise UsageError(
-            f"run {run.id} was killed in its first step, which cannot be replayed",
-            "measure again, and explain that run",
-        )
+    candidates = _replayable(run, say)
     if not candidates:
         raise UsageError(
             f"run {run.id} has no series of durations, so nothing can be explained",
@@ -406,12 +418,13 @@ def traced(
     above_ns: int | None = None,
     sample: tuple[str, int] | None = None,
 ) -> Explained | None:
-    """The causes that the trace of a run shows, chosen as by ``select``; None: it has no trace.
+    """The causes that the trace of a run shows, chosen as by ``select``. None: it has no trace, or
+    it could not be traced but can be replayed.
 
     Raises UsageError if the trace was not kept for any of them.
     """
     kept = [(step, found) for step in run.steps if (found := kept_of(step)).asked]
-    if not kept:
+    if not kept or (all(one.added_ns is None for _, one in kept) and _can_be_replayed(run)):
         return None
     medians = _medians(run)
     causes = [
@@ -447,6 +460,15 @@ def traced(
         )
     losses = [words for _, found in kept for words in found.losses]
     return Explained(tuple(wanted), 0, 0.0, tuple(losses))
+
+
+def _can_be_replayed(run: StoredRun) -> bool:
+    """Whether the run has everything that its replay needs."""
+    try:
+        check(run)
+    except UsageError:
+        return False
+    return bool(carried_out(run))
 
 
 def keep(run: StoredRun, causes: Sequence[Cause]) -> None:

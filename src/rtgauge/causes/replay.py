@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ __all__ = [
     "check",
     "due_of",
     "replayed",
+    "without_orders",
 ]
 
 # By how much an event may come after its due time.
@@ -181,10 +182,12 @@ def check(run: StoredRun) -> Mapping[str, str]:
             f"measure in counted mode, or {PLAIN}",
         )
     orders = document.get("orders")
+    if not orders and document.get("state") == "running":
+        raise UsageError(*without_orders(run))
     if not orders:
         raise UsageError(
-            f"run {run.id} does not contain the orders that its board received: it was killed in "
-            "its first step, or an earlier version of rtgauge measured it",
+            f"run {run.id} does not contain the orders that its board received: it ended before "
+            "they were stored, or an earlier version of rtgauge measured it",
             "measure again, and explain that run",
         )
     if (
@@ -202,6 +205,21 @@ def check(run: StoredRun) -> Mapping[str, str]:
             f"run {run.id} put files on its board, which are not kept", "measure without them"
         )
     return {str(name): str(value) for name, value in lab.items()}
+
+
+def without_orders(run: StoredRun) -> tuple[str, str]:
+    """The message and the remedy for a run that has samples, and not their orders. They are stored
+    when a step ends."""
+    if run.document.get("state") == "running":
+        return (
+            f"run {run.id} has not stored the orders of its samples yet",
+            "wait until its step has ended",
+        )
+    return (
+        f"run {run.id} ended before the orders of its samples were stored, so they cannot be "
+        "replayed",
+        "measure again, and explain that run",
+    )
 
 
 def carried_out(run: StoredRun) -> Sequence[StoredStep]:
@@ -263,6 +281,13 @@ def _window(one: Sample, line: Line) -> tuple[int, int]:
     return max(begin, 0), end
 
 
+def _lasted_s(document: Mapping[str, Any]) -> float:
+    """How long the run took. One that has not ended, or was killed, has the times of its steps."""
+    times = [one.get("duration_s") for one in document.get("steps") or ()]
+    steps = sum(one for one in times if isinstance(one, int | float))
+    return max(float(document.get("duration_s") or 0), steps)
+
+
 class _Replay:
     """A replay in progress."""
 
@@ -274,7 +299,7 @@ class _Replay:
         self._wanted = wanted
         self._folder = folder
         self._recording = recording
-        self._limit_s = SLOWER * float(run.document.get("duration_s") or 0) + SPARE_S
+        self._limit_s = SLOWER * _lasted_s(run.document) + SPARE_S
         self._readings: list[tuple[int, int]] = []  # (the recorder's time, the guest's clock)
         self._anchors: list[Int64s] = []
 

@@ -96,7 +96,7 @@ def explain(
         new: Sequence[Cause] = ()
         explained = traced(found, worst=number, above_ns=above_ns, sample=place_of)
         if explained is None:
-            samples = select(found, worst=number, above_ns=above_ns, sample=place_of)
+            samples = select(found, worst=number, above_ns=above_ns, sample=place_of, say=say)
             say(f"replaying run {found.id[:13]} (samples to explain: {len(samples)}) …")
             explained = explain_(found, samples, say)
             new = explained.causes

@@ -72,7 +72,12 @@ def _likely(data: Data) -> tuple[Line, str]:
     stop = lasting_command(run, step, 3599, {"stop-above": f"{_limit_us(one):.15g}us"})
     if "stop-above" not in step["parameters"]:
         stop = ""
-    if (run["environment"].get("lab") or {}).get("mode") == "counted" and one["interval_ns"]:
+    counted = (run["environment"].get("lab") or {}).get("mode") == "counted"
+    if (
+        counted
+        and one["interval_ns"]
+        and (_is_traced(step) or not any(map(_is_traced, run["steps"])))
+    ):
         stop = f"{EXPLAIN} {run['id'][:13]}"
     for rule, words in (
         ("stolen time", "Possible cause: the hypervisor."),
@@ -117,6 +122,11 @@ def _explained(run: Model, one: Model) -> str:
     return ""
 
 
+def _is_traced(step: Model) -> bool:
+    """Whether a step has a trace. A run with one is not replayed: `explain` shows its traces."""
+    return "explain_ns" in step["load"]
+
+
 def _limit_us(one: Model) -> float:
     """Nine tenths of a maximum: the next occurrence of its cause exceeds that, the body does
     not."""
@@ -126,7 +136,7 @@ def _limit_us(one: Model) -> float:
 def hint_of(data: Data, command: str) -> str:
     """What a command that stops at a late wake-up does; empty for others."""
     if command.startswith(EXPLAIN):
-        if "explain_ns" in data.step(data.top)["load"]:  # it has a trace, which is not replayed
+        if _is_traced(data.step(data.top)):
             return "shows from the trace of the run what took the time in the maximum"
         return "replays the run and shows what took the time in the maximum"
     if command.startswith(TRACE):
