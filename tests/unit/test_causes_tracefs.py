@@ -731,12 +731,18 @@ def stored(
     records: Sequence[Mapping[str, Any]],
     ambience: Sequence[Mapping[str, Any]] = (),
     series: int = 2,
+    values: Sequence[int] | None = (5000, 7000, 200_000),
     **header: Any,
 ) -> StoredStep:
-    stream = streams.Builder(start_ns=START, **header).series(0, context="irq")
+    """``values``: of the first series. None: it has a histogram of 60 µs only."""
+    stream = streams.Builder(start_ns=START, **header)
+    stream.series(0, context="irq", histogram_only=values is None)
     for number in range(1, series):
         stream.series(number)
-    stream.samples(0, 0, [5000, 7000, 200_000])
+    if values is None:
+        stream.histogram(0, [60_000] * 3)
+    else:
+        stream.samples(0, 0, values)
     for body in records:
         stream.add(RecordType.TRACE, body)
     for body in ambience:
@@ -801,11 +807,13 @@ def test_from_the_records_to_the_cause(tmp_path: Path) -> None:
     assert cause.unseen == ""
 
 
+SAVED_NS: Final = 70_321
+"""Time for saving a stack, which does not fit into 16 bits."""
 STACKED: Final = COMMON + (
     b"\tfield:unsigned int vec;\toffset:8;\tsize:4;\tsigned:0;\n"
     b"\tfield:char function[48];\toffset:56;\tsize:48;\tsigned:0;\n"
     b"\tfield:__data_loc char[] stack;\toffset:48;\tsize:4;\tsigned:0;\n"
-    b"\tfield:unsigned short stack_ns;\toffset:54;\tsize:2;\tsigned:0;\n"
+    b"\tfield:unsigned int stack_ns;\toffset:52;\tsize:4;\tsigned:0;\n"
 )
 
 
@@ -815,7 +823,7 @@ def stacked_page(names: bytes, where: int | None = None) -> bytes:
     data[:12] = (3 | (IRQS_OFF | HARDIRQ) << 16).to_bytes(4, "little") + bytes((9, 0, 0, 0)) * 2
     where = 104 | len(names) << 16 if where is None else where
     data[48:52] = where.to_bytes(4, "little")
-    data[54:56] = (4321).to_bytes(2, "little")
+    data[52:56] = SAVED_NS.to_bytes(4, "little")
     data[56:60] = b"spin"
     data += names.ljust((len(names) + 3) & ~3, b"\0")
     # 0: the next word has the bytes of the data
@@ -837,6 +845,10 @@ def test_the_stack_in_a_page(tmp_path: Path) -> None:
     assert cause.source == "module"
     assert cause.segments[0].stack == ("spin", "busy [m]", "work", "kthread")
     assert "interrupts were off: spin" in cause.blame
+    (run,) = kept_of(StoredStep(tmp_path / "a", 0, {}))._runs[0]
+    assert [one.fields["stack_ns"] for one in run.events if one.fields.get("stack_ns")] == [
+        SAVED_NS
+    ]
     assert cause.unseen == ""
     # the sample of a handler ends before
     assert cause.cost.text.endswith("before the run)")
@@ -1036,6 +1048,21 @@ def test_explain_knows_the_usual_time_as_the_report_does(tmp_path: Path) -> None
     assert replace(shown, remedies=()) == reported
     assert "nobody" in shown.blame
     assert shown.unseen == ""
+
+
+def test_the_median_is_that_of_the_report(tmp_path: Path) -> None:
+    """The lower one of two samples. A run of histograms has a median, too."""
+    chosen = sample(0, index=1, due_ns=10**6, value=70_000)
+    records = [*HEAD, chosen, page(0, 4, page_of(900_000, 1_070_000)), end(0)]
+    for kept, median in (([30_000, 70_000], 30_000), (None, 60_000)):
+        step = stored(tmp_path / str(median), records, values=kept)
+        step.document.update(report_runs.step(0, []).document)  # type: ignore[attr-defined]
+        run: Any = report_runs.run([step])  # type: ignore[list-item]
+        found = traced(run)
+        assert found is not None
+        (reported,) = model.build([run])["runs"][0]["causes"]
+        assert [plain(one) for one in found.causes] == [reported]
+        assert ("nobody" in reported["blame"]) == (median == 60_000)
 
 
 def test_a_report_has_the_blame_and_remedies_of_the_command(

@@ -1702,6 +1702,9 @@ def test_what_the_worst_samples_have_in_common_is_counted() -> None:
     assert text[0] == "the 3 worst in user context:"
     assert text[1].split(None, 1) == ["2", "task a was not preempted: f"]
     assert common([one]) == []
+    both = [replace(one, series=series, index=index) for series in (2, 3) for index in (0, 1)]
+    assert common(both)[0] == "the 2 worst of each of 2 series in user context:"
+    assert common(both[1:])[0] == "3 samples of 2 series in user context:"
     usual = [replace(one, blame=f"nobody: an ordinary sample. The median is {n}") for n in (1, 2)]
     assert [row.split(None, 1) for row in common(usual)[1:]] == [
         ["2", "nobody: an ordinary sample"]
@@ -1799,6 +1802,36 @@ def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:
     assert "It was not kept.\n" in "".join(markdown.render(Document("x", "", (section,))))
 
 
+def test_a_report_tells_series_of_one_context_apart_as_the_command_does() -> None:
+    """Such as those of thread-switch: a series for each number of threads."""
+    labels = ({"threads": "2"}, {"threads": "8"})
+    run: Any = made.run(
+        [
+            made.step(
+                0,
+                [
+                    made.FakeSeries(
+                        made.info(series=number, context="user", labels=one), *made_samples()
+                    )
+                    for number, one in enumerate(labels)
+                ],
+            )
+        ]
+    )
+    usual = [
+        replace(BLAMED, series=number, blame=f"nobody: an ordinary sample. The median is {number}")
+        for number in (0, 1)
+    ]
+    run.causes = json.loads(json.dumps(document_of(run.id, usual)))
+    document = model.build([run])
+    model.validate(document)
+    (section,) = causes_sections(document["runs"][0])
+    text = "".join(markdown.render(Document("x", "", (section,))))
+    assert "threads 2, user context" in text
+    assert "threads 8, user context" in text
+    assert "2 of 2 in user context: nobody: an ordinary sample\n" in text
+
+
 def test_the_worst_sample_of_each_series_is_printed(
     stored: StoredRun, tmp_path: Path, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1838,7 +1871,7 @@ def test_series_of_one_name_are_told_apart_and_those_left_out_are_named(
         "timer switch, threads 4",
         "timer switch, threads 2",
     ]
-    assert "the 3 worst of 2 series in user context:" in done.out
+    assert "3 samples of 2 series in user context:" in done.out
     assert "more series" not in done.out
     monkeypatch.setattr("rtgauge.cli.explain.SERIES_SHOWN", 1)
     done = rtgauge(*words)

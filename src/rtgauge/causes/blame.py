@@ -10,7 +10,7 @@ from typing import Final
 
 from rtgauge.causes.model import CLASSES, Segment, Task
 
-__all__ = ["blame", "main_segment", "microseconds", "ordinary"]
+__all__ = ["blame", "main_segment", "microseconds", "ordinary", "reason"]
 
 ORDINARY: Final = 2.0
 NEAR_NS: Final = 3_000
@@ -98,6 +98,11 @@ def _sentence(main: Segment) -> str:
         "switch": f"the switch of tasks itself{where}",
         "return": f"the return to the task{where}",
     }.get(main.kind, CLASSES[main.kind])
+
+
+def reason(text: str) -> str:
+    """A blame without the figures of its sample and series."""
+    return text.rpartition(" (")[0] or text.partition(". ")[0]
 
 
 def microseconds(ns: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,6 +34,7 @@ from rtgauge.causes.symbols import KERNEL, Symbols, TaskLayout
 from rtgauge.causes.tracefs import kept_of
 from rtgauge.errors import StoreError, UsageError
 from rtgauge.lab.recorder import ANCHOR, Piece
+from rtgauge.report.results.gather import gather, median
 from rtgauge.store import StoredRun, StoredSeries, StoredStep
 
 __all__ = ["SAMPLES_MAX", "Explained", "explain", "keep", "select", "traced"]
@@ -232,7 +233,7 @@ def _nothing(
 
 def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None]) -> Explained:
     """The causes of these samples. Raises TargetError, StoreError, UsageError."""
-    medians = _medians(run)
+    medians = _medians(run, {(one.step, one.series) for one in samples})
     seconds = 0.0
     if any(one.how == LOOP for one in samples):
         say("a first replay finds when the operations began …")
@@ -403,11 +404,19 @@ def _records(
         yield piece.records
 
 
-def _medians(run: StoredRun) -> Mapping[tuple[int, int], float]:
+def _medians(
+    run: StoredRun, wanted: Collection[tuple[int, int]]
+) -> Mapping[tuple[int, int], float]:
+    """The medians that a report has of these series, each by its step and number."""
+    pairs = [
+        (series, step)
+        for step in run.steps
+        for series in (step.series if step.header is not None else ())
+        if (step.number, series.info.series) in wanted
+    ]
     return {
-        (one.step.number, one.series.info.series): float(np.median(arrays(one.series)[:, 2]))
-        for one in _explainable(run)
-        if one.series.count
+        (step.number, series.info.series): median(figures)
+        for (series, step), figures in zip(pairs, gather(pairs, pictures=False), strict=True)
     }
 
 
@@ -426,7 +435,9 @@ def traced(
     kept = [(step, found) for step in run.steps if (found := kept_of(step)).asked]
     if not kept or (all(one.added_ns is None for _, one in kept) and _can_be_replayed(run)):
         return None
-    medians = _medians(run)
+    medians = _medians(
+        run, {(step.number, one.series) for step, found in kept for one in found.samples}
+    )
     causes = [
         advised(one, medians.get((step.number, one.series), 0.0), system)
         for step, found in kept

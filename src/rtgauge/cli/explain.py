@@ -65,8 +65,8 @@ def explain(
     A run with --explain has a trace, which shows its largest samples. Any other RUN must have been
     measured on an emulated board in counted mode: its image boots again with a recorder in QEMU
     and receives the same orders. Nothing is explained unless all samples equal those of the run.
-    By default, the command explains the worst sample of each series, and reports what the 20
-    worst have in common.
+    By default, the command explains the worst sample of each series, and prints what the 20 worst
+    of each have in common.
 
     \b
     Examples:
@@ -185,21 +185,22 @@ def _first_of_each(causes: Sequence[Cause]) -> list[Cause]:
 
 def _series(run: StoredRun, cause: Cause) -> str:
     """The name of its series, with what tells it from the others of that name and context."""
-    from rtgauge.report.results.labels import series_labels
+    from rtgauge.report.results.labels import name_among
 
     step = next(one for one in run.steps if one.number == cause.step)
     infos = [one.info for one in step.series if one.info.companion is None]
-    mine = next(one for one in infos if one.series == cause.series)
-    alike = [one for one in infos if (one.name, one.context) == (mine.name, mine.context)]
-    if len(alike) < 2:
-        return mine.name
-    words = series_labels(
-        [
-            {"name": one.name, "cpu": one.cpu, "thread": one.thread, "labels": one.labels}
-            for one in alike
-        ]
-    )
-    return f"{mine.name}, {words[alike.index(mine)]}"
+    at = next(at for at, one in enumerate(infos) if one.series == cause.series)
+    words = [
+        {
+            "name": one.name,
+            "context": one.context,
+            "cpu": one.cpu,
+            "thread": one.thread,
+            "labels": one.labels,
+        }
+        for one in infos
+    ]
+    return name_among(words, at)
 
 
 def _title(run: StoredRun, cause: Cause) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
+from rtgauge.causes.blame import reason
 from rtgauge.causes.model import CLASSES
 from rtgauge.report.document.blocks import (
     Block,
@@ -23,7 +24,7 @@ from rtgauge.report.document.blocks import (
 )
 from rtgauge.report.document.tables import Cell, Grid, Row
 from rtgauge.report.pictures.segments import gantt, gantt_said
-from rtgauge.report.results.labels import step_name, step_number
+from rtgauge.report.results.labels import name_among, step_name, step_number
 
 __all__ = ["causes_sections"]
 
@@ -45,9 +46,9 @@ def causes_sections(run: Model, prefix: str = "") -> Iterator[Section]:
     causes = sorted(run["causes"], key=lambda one: -one["latency_ns"])
     if not causes:
         return
-    first: dict[tuple[int, str], Model] = {}
+    first: dict[tuple[int, int], Model] = {}
     for one in causes:
-        first.setdefault((one["step"], one["context"]), one)
+        first.setdefault((one["step"], one["series"]), one)
     shown = list(first.values())[:SHOWN]
     blocks: list[Block] = []
     for number, one in enumerate(shown):
@@ -70,8 +71,8 @@ def _cause(run: Model, cause: Model, *, table: bool) -> Iterator[Block]:
     step = next((one for one in run["steps"] if one["step"] == cause["step"]), None)
     name = f"{step_name(run, step)} (step {step_number(step)})" if step else "sample"
     context = f", {cause['context']} context" if cause["context"] else ""
-    title = f"{name}{context}, sample {numbers.count(cause['index'])}: {_time(cause['latency_ns'])}"
-    yield Heading(title)
+    sample = f"sample {numbers.count(cause['index'])}: {_time(cause['latency_ns'])}"
+    yield Heading(f"{name}{_series(run, cause)}{context}, {sample}")
     yield Paragraph(line(Span("Blame: ", strong=True), cause["blame"] + "."))
     caption = f"From {SOURCES[cause['source']]}."
     if cause["cost"]["added_ns"]:
@@ -85,6 +86,15 @@ def _cause(run: Model, cause: Model, *, table: bool) -> Iterator[Block]:
         yield Paragraph(line(Span("Try: ", strong=True), remedy["text"] + "."))
         if remedy["command"]:
             yield Command(remedy["command"])
+
+
+def _series(run: Model, cause: Model) -> str:
+    """What tells the series of a sample from others of its step and context."""
+    series = [one for one in run["series"] if one["step"] == cause["step"]]
+    at = next((at for at, one in enumerate(series) if one.get("number") == cause["series"]), None)
+    if at is None or sum(one["context"] == series[at]["context"] for one in series) < 2:
+        return ""
+    return f", {name_among(series, at)}"
 
 
 def _table(cause: Model) -> Grid:
@@ -132,9 +142,7 @@ def _common(causes: Sequence[Model]) -> list[tuple[Any, tuple[Block, ...]]]:
         mine = [one["blame"] for one in causes if one["context"] == context]
         if len(mine) < 2:
             continue
-        reason, number = Counter(text.rpartition(" (")[0] or text for text in mine).most_common(1)[
-            0
-        ]
+        words, number = Counter(map(reason, mine)).most_common(1)[0]
         named = f" in {context} context" if context else ""
-        found.append((line(f"{number} of {len(mine)}{named}: {reason}"), ()))
+        found.append((line(f"{number} of {len(mine)}{named}: {words}"), ()))
     return found

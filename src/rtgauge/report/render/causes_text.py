@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from rtgauge.causes.blame import reason
 from rtgauge.causes.model import CLASSES, Cause, Segment
 from rtgauge.text import count
 
@@ -139,9 +140,14 @@ def _paragraph(word: str, text: str) -> list[str]:
     )
 
 
-def _reason(blame: str) -> str:
-    """A blame without the figures of its sample and series."""
-    return blame.rpartition(" (")[0] or blame.partition(". ")[0]
+def _which(causes: Sequence[Cause]) -> str:
+    """Which samples these are, the worst of each of their series."""
+    series = Counter((one.step, one.series) for one in causes)
+    if len(series) < 2:
+        return f"the {len(causes)} worst"
+    if len(set(series.values())) > 1:
+        return f"{len(causes)} samples of {len(series)} series"
+    return f"the {len(causes) // len(series)} worst of each of {len(series)} series"
 
 
 def common(causes: Sequence[Cause]) -> list[str]:
@@ -152,14 +158,12 @@ def common(causes: Sequence[Cause]) -> list[str]:
         mine = [one for one in causes if one.context == context]
         if len(mine) < 2:
             continue
-        reasons = Counter(_reason(one.blame) for one in mine)
+        reasons = Counter(reason(one.blame) for one in mine)
         named = f" in {context} context" if context else ""
-        series = len({(one.step, one.series) for one in mine})
-        of = f" of {series} series" if series > 1 else ""
-        found.append(f"the {len(mine)} worst{of}{named}:")
-        for reason, number in reasons.most_common(3):
+        found.append(f"{_which(mine)}{named}:")
+        for words, number in reasons.most_common(3):
             found += textwrap.wrap(
-                f"{number:>4}  {reason}", WIDTH, subsequent_indent=" " * 6, break_long_words=False
+                f"{number:>4}  {words}", WIDTH, subsequent_indent=" " * 6, break_long_words=False
             )
         if len(reasons) > 3:
             left = sum(number for _, number in reasons.most_common()[3:])

@@ -32,7 +32,17 @@ if TYPE_CHECKING:
     from rtgauge.store import Chunk, StoredSeries, StoredStep
     from rtgauge.stream import SeriesInfo
 
-__all__ = ["Figures", "Heat", "Large", "Lead", "TimeBins", "gather", "intervals", "percentiles"]
+__all__ = [
+    "Figures",
+    "Heat",
+    "Large",
+    "Lead",
+    "TimeBins",
+    "gather",
+    "intervals",
+    "median",
+    "percentiles",
+]
 
 Int64 = NDArray[np.int64]
 
@@ -167,6 +177,12 @@ def percentiles(figures: Sequence[Figures]) -> dict[str, int]:
     limit = min((table.min for table in open_ if table.min is not None), default=None)
     found = stats.percentile_table(whole)
     return {name: value for name, value in found.items() if limit is None or value < limit}
+
+
+def median(figures: Figures) -> int:
+    """The median of a series, with which the blame of a cause compares its sample. Unlike the
+    percentiles it is known from the first sample on. 0 without samples."""
+    return figures.counts.percentile("50") if figures.counts.count else 0
 
 
 def intervals(figures: Figures, confidence: float) -> dict[str, tuple[int | None, int | None]]:

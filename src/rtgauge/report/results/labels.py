@@ -38,6 +38,7 @@ __all__ = [
     "link_text",
     "load_text",
     "made_of_a_file",
+    "name_among",
     "ordinary",
     "ordinary_policies",
     "peak",
@@ -142,6 +143,19 @@ def series_labels(series: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(set(labels)) < len(labels):
         labels = [f"{label} ({at + 1})" for at, label in enumerate(labels)]
     return labels
+
+
+def name_among(series: Sequence[Mapping[str, Any]], at: int) -> str:
+    """The name of one of these series, with what tells it from others of its name and context."""
+    name, context = series[at]["name"], series[at]["context"]
+    alike = [
+        place
+        for place, one in enumerate(series)
+        if (one["name"], one["context"]) == (name, context)
+    ]
+    if len(alike) < 2:
+        return str(name)
+    return f"{name}, {series_labels([series[place] for place in alike])[alike.index(at)]}"
 
 
 def target_name(run: Mapping[str, Any]) -> str:

@@ -157,7 +157,7 @@ def _run(
         steps[-1]["time_grid"] = _has_time_grid(steps[-1], source.get("catalogue"), rhythms)
         steps[-1]["not_on_core"] = _not_on_core(steps[-1], source.get("catalogue"))
         _tell_meaning(steps[-1]["load"], source.get("catalogue"))
-        kept, usual = kept_of(step), {}
+        kept = kept_of(step)
         _label_traced(steps[-1], kept)
         stages = composed(step, _described(source.get("catalogue"), _measurement(step)))
         for stored in reported(step):
@@ -175,8 +175,7 @@ def _run(
             evidence.append(Member(at, len(places), effective, held, timed, top))
             series.append(one)
             places.append(key)
-            usual[stored.info.series] = one["percentiles"].get("50")
-        traced += _traced(run, step, kept, usual)
+        traced += _traced(run, step, kept, figures)
         tables.extend(_table(step, table) for table in step.tables)
         tests.extend(_test(step, test, limitations, target) for test in step.verdicts)
     findings = [
@@ -260,13 +259,18 @@ def _label_traced(step: Document, kept: Kept) -> None:
 
 
 def _traced(
-    run: StoredRun, step: StoredStep, kept: Kept, usual: Mapping[int, float | None]
+    run: StoredRun,
+    step: StoredStep,
+    kept: Kept,
+    figures: Mapping[tuple[int, int], gather.Figures],
 ) -> Iterator[Document]:
     """What the trace of a step shows of its samples."""
     if kept.samples:
         system = system_of(run, step.number)
+        numbers = [stored.info.series for stored in reported(step)]
+        usual = {one: gather.median(figures[step.number, one]) for one in numbers}
         for one in kept.causes(step, usual, run.document.get("catalogue")):
-            yield plain(advised(one, usual.get(one.series) or 0.0, system))
+            yield plain(advised(one, usual.get(one.series, 0), system))
 
 
 def _causes(run: StoredRun) -> list[Document]:
@@ -719,6 +723,7 @@ def _series(
         "measurement": _measurement(step),
         "name": info.name,
         "context": info.context,
+        "number": info.series,
         "labels": dict(info.labels),
         "unit": info.unit,
         "cpu": info.cpu,
