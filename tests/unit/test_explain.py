@@ -1443,6 +1443,7 @@ def test_a_command_to_try_omits_defaults_and_the_trace(stored: StoredRun) -> Non
         "--core",
         "auto",
     ]
+    words += ["--disturb", "irq_off:1us:9us", "--disturb=smi:1us:9us"]  # `tune` refuses it
     words += ["--explain-above", "50us", "--histogram-only", "--load", "auto", "--run", "x"]
     document = {**stored.document, "catalogue": catalogue, "orders": [[*words, "--step", "0"]]}
     system = system_of(StoredRun(stored.path, document), 0)
@@ -1494,8 +1495,8 @@ def test_a_command_to_try_starts_nothing_that_an_imported_run_names(
         assert not comment
     else:
         assert not {one for one in named if one in command}
-        assert "--load-cmd" in comment
-        assert "--boot-cmd" in comment
+        assert {"--load-cmd", "--boot-cmd", "--agent"} < set(comment.split())
+        assert "--disturb" not in comment  # `tune` refuses it
 
 
 def test_no_command_is_given_for_a_run_that_none_repeats(stored: StoredRun) -> None:

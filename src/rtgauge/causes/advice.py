@@ -21,8 +21,11 @@ __all__ = ["advised", "system_of"]
 
 #: Targets of runs that were imported from a file. No command repeats them.
 _FILES: Final = ("capture:", "printed:")
-#: Options that a remedy does not repeat.
-_NOT_REPEATED: Final = ("--disturb-module", "--explain", "--explain-above")
+#: Options that a remedy does not repeat. ``tune`` has no injection.
+_NOT_REPEATED: Final = (
+    *("--disturb", "--disturb-module", "--allow-disturb"),
+    *("--explain", "--explain-above"),
+)
 
 
 def advised(cause: Cause, median: float, system: System) -> Cause:
@@ -53,7 +56,7 @@ def system_of(run: StoredRun, step: int) -> System:
     defaults = {(f"--{name}", text) for name, text in _defaults(document, words[:1])}
     kept: list[str] = []
     for option in _options(words):
-        if option[0] not in _NOT_REPEATED and option not in defaults:
+        if option[0].partition("=")[0] not in _NOT_REPEATED and option not in defaults:
             kept += option
     environment = document.get("environment")
     return System(
@@ -61,7 +64,13 @@ def system_of(run: StoredRun, step: int) -> System:
         shlex.quote(target) if target else "",
         tuple(shlex.quote(word) for word in kept),
         str(entry.get("disturb") or ""),
-        left_out_comment([n for n, one in options.items() if n in foreign and one is not True]),
+        left_out_comment(
+            [
+                name
+                for name, value in options.items()
+                if name in foreign and value is not True and f"--{name}" not in _NOT_REPEATED
+            ]
+        ),
     )
 
 
