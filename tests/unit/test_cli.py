@@ -165,9 +165,6 @@ def test_a_known_limitation_leaves_the_code_as_it_is(rtgauge: Run) -> None:
         ("fake:verdict-fails", (), 3),
         ("fake:unprivileged", (), 77),
         ("fake:unprivileged", ("--only", "timer"), 77),
-        # an exceeded budget and a failed test of an ordinary task describe no real-time task
-        ("fake:unprivileged,late", ("--budget", "9us"), 77),
-        ("fake:unprivileged,verdict-fails", (), 77),
         ("fake:unprivileged", ("--skip", "timer"), 0),
         ("fake:skipped", (), 77),
         ("fake:fails", (), 1),
@@ -183,15 +180,6 @@ def test_exit_codes_of_evaluate(
 
 def test_run_without_priority_is_not_an_evaluation(rtgauge: Run) -> None:
     assert rtgauge("run", "timer", "--target", "fake:unprivileged", "--for", "1s").code == 0
-
-
-@pytest.mark.parametrize(("budget", "code"), [("9us", 3), ("1s", 0)])
-def test_a_budget_that_only_an_ordinary_task_was_held_against(
-    rtgauge: Run, budget: str, code: int
-) -> None:
-    words = ("run", "timer", "--for", "1s", "--budget", budget, "--target", "fake:late")
-    assert rtgauge(*words, "--target", "fake:unprivileged,late").code == code
-    assert rtgauge(*words[:-1], "fake:unprivileged,late").code == 77
 
 
 def test_usage_comes_before_failure_and_failure_before_interruption(rtgauge: Run) -> None:

@@ -318,38 +318,6 @@ def test_an_ordinary_task_passes_for_itself_alone(
     assert (doubted in verdict["evidence"]) == (result == "inconclusive")
 
 
-@pytest.mark.parametrize(("asked", "result"), [("80", "inconclusive"), ("0", "fail")])
-def test_what_an_ordinary_task_exceeds_is_no_failure_of_a_real_time_task(
-    asked: str, result: str
-) -> None:
-    info = made.info(policy="other")
-    series = made.FakeSeries(info, np.arange(400), np.full(400, 5000, np.int32))
-    step = made.step(0, [series], budget_ns=4000)
-    step.verdicts = [stream.Verdict(0, "the tick comes as configured", "fail", "no grid", "")]
-    assert step.header is not None
-    parameters = {**step.header.parameters, "priority": stream.Parameter(asked, asked)}
-    step.header = dataclasses.replace(step.header, parameters=parameters)
-    run = only(made.run([step]))
-    (verdict,), (test,) = run["verdicts"], run["tests"]
-    assert (verdict["result"], test["result"]) == (result, result)
-    doubted = "; but measured without the real-time priority asked for (SCHED_OTHER)"
-    for one in (verdict, test):
-        assert one["evidence"].endswith(doubted) == (result == "inconclusive")
-        assert ("real-time priority" in one["remedy"]) == (result == "inconclusive")
-    assert "exceeded 400 times" in verdict["evidence"]
-
-
-def test_a_series_that_is_ordinary_on_purpose_excuses_no_test() -> None:
-    info = made.info(policy="other", labels={"policy": "other"})
-    series = made.FakeSeries(info, np.arange(400), np.full(400, 5000, np.int32))
-    step = made.step(0, [series])
-    step.verdicts = [stream.Verdict(0, "the tick is seen", "fail", "no grid", "")]
-    assert step.header is not None
-    parameters = {**step.header.parameters, "priority": stream.Parameter("80", "80")}
-    step.header = dataclasses.replace(step.header, parameters=parameters)
-    assert [one["result"] for one in only(made.run([step]))["tests"]] == ["fail"]
-
-
 def test_a_budget_of_a_step_that_failed_is_inconclusive() -> None:
     info = made.info(interval_ns=3600 * 10**9)
     series = made.FakeSeries(info, np.arange(400), np.full(400, 5000, np.int32))

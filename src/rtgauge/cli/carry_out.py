@@ -209,10 +209,8 @@ def _print(source: Source, store: str) -> None:
 
 def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any], kind: Kind) -> ExitCode:
     """The first exit code that applies, in this order. An evaluation that could not measure what
-    it is for counts as skipped, and so do budgets that only ordinary tasks were held against, and
-    the steps of xeno-test on a core that refused them."""
+    it is for counts as skipped, and so do the steps of xeno-test on a core that refused them."""
     from rtgauge.report.document.answer import State, answer_of
-    from rtgauge.report.results.labels import WITHOUT_PRIORITY
 
     codes = {outcome.exit_code for outcome in outcomes}
     refused = kind == "xeno-test" and any(
@@ -230,11 +228,9 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any], kind
         for one in run["tests"]
     ):
         return ExitCode.OVER_BUDGET
-    doubts = [one["doubt"] for run in runs for one in run["verdicts"]]
     if (
         refused
         or codes == {ExitCode.SKIPPED}
-        or (doubts and all(doubt.startswith(WITHOUT_PRIORITY) for doubt in doubts))
         or (kind == "evaluation" and any(answer_of(run).state is State.UNMEASURED for run in runs))
     ):
         return ExitCode.SKIPPED

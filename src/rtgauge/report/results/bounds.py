@@ -12,14 +12,14 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.report.results.labels import LENGTHS
 from rtgauge.stats.bound import rate_bound
 
-__all__ = ["BOOT_PART", "Doubt", "Held", "Member", "bounds", "fingerprint", "verdict_on"]
+__all__ = ["BOOT_PART", "Held", "Member", "bounds", "fingerprint", "verdict_on"]
 
 Document = dict[str, Any]
 
@@ -31,20 +31,11 @@ _SAMPLES: Final = 100
 _VALUES: Final = 5
 
 
-class Doubt(NamedTuple):
-    """Why a measurement is not the one asked for. ``excuses``: whether that can also cause
-    exceedances, which then prove nothing."""
-
-    why: str
-    remedy: str
-    excuses: bool = False
-
-
 @dataclass(frozen=True)
 class Held:
     """A series held against a budget, as ``stats.verdict`` takes it. Those of several runs add up.
 
-    ``doubts``: why the measurement is not the one asked for. ``waited``: the longest
+    ``doubts``: why the measurement is not the one asked for, with remedies. ``waited``: the longest
     wait for an event without an answer.
     """
 
@@ -59,7 +50,7 @@ class Held:
     effective: int
     unanswered: int = 0
     waited: int | None = None
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[tuple[str, str], ...] = ()
 
     def plus(self, other: Held) -> Held:
         """Both together: times, samples and episodes add up."""
@@ -106,10 +97,9 @@ def verdict_on(held: Held, judged: stats.BudgetVerdict, remedy: str) -> Document
         waited = numbers.microseconds(held.waited)
         number = f"{held.unanswered} events were" if held.unanswered > 1 else "1 event was"
         evidence = f"{evidence}; {number} not answered within {waited}"
-    for doubt in held.doubts:
-        if result == "pass" or doubt.excuses:
-            result = "inconclusive"
-        evidence, remedy = f"{evidence}; but {doubt.why}", doubt.remedy
+    for doubt, help_ in held.doubts:
+        result = "inconclusive" if result == "pass" else result
+        evidence, remedy = f"{evidence}; but {doubt}", help_
     return {"result": result, "evidence": evidence, "remedy": remedy}
 
 

@@ -18,7 +18,6 @@ __all__ = [
     "ORDINARY",
     "RESPONSE",
     "RESULTS",
-    "WITHOUT_PRIORITY",
     "Level",
     "added_text",
     "background",
@@ -66,9 +65,6 @@ __all__ = [
 
 ORDINARY: Final = ("other", "batch", "idle")
 """Scheduling policies without real-time priority."""
-
-WITHOUT_PRIORITY: Final = "measured without the real-time priority asked for"
-"""How the doubt on a verdict begins that was held against an ordinary task."""
 
 COMMAND: Final = 40
 """Length to which a name shortens the shell command of a load. The step has the whole command."""

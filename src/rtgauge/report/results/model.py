@@ -25,12 +25,11 @@ from rtgauge.causes.tracefs import Kept, kept_of
 from rtgauge.errors import StoreError
 from rtgauge.report.results import background, gather
 from rtgauge.report.results.again import deciding_command
-from rtgauge.report.results.bounds import Doubt, Held, Member, bounds, verdict_on
+from rtgauge.report.results.bounds import Held, Member, bounds, verdict_on
 from rtgauge.report.results.composed import Stage, composed
 from rtgauge.report.results.histogram import histogram_of
 from rtgauge.report.results.labels import (
     ORDINARY,
-    WITHOUT_PRIORITY,
     carried_out,
     is_response,
     shell_command,
@@ -665,33 +664,17 @@ def _test(
 ) -> Document:
     """A test of behaviour. Only a failed one has a known limitation."""
     measurement = _measurement(step)
-    result, evidence, remedy = test.result, test.evidence, test.remedy
-    if result == "fail" and (refused := _refused_in(step)):
-        result, evidence = "inconclusive", f"{evidence}; but {refused.why}"
-        remedy = refused.remedy
-    known = limitations.get((measurement, test.rule)) if result == "fail" else None
+    known = limitations.get((measurement, test.rule)) if test.result == "fail" else None
     return {
         "step": step.number,
         "measurement": measurement,
         "rule": test.rule,
-        "result": result,
+        "result": test.result,
         "known_limitation": known,
-        "evidence": evidence,
-        "remedy": remedy,
-        "command": shell_command(remedy, target),
+        "evidence": test.evidence,
+        "remedy": test.remedy,
+        "command": shell_command(test.remedy, target),
     }
-
-
-def _refused_in(step: StoredStep) -> Doubt | None:
-    """The doubt on the tests of a step that was measured without the real-time priority asked for:
-    a thread that others preempt shows no rule of real-time threads to be broken."""
-    doubts = [
-        doubt
-        for stored in reported(step)
-        if (doubt := _refused(step, stored))
-        and stored.info.labels.get("policy") != stored.info.policy  # else it was asked for
-    ]
-    return doubts[0] if doubts else None
 
 
 # --- a series ------------------------------------------------------------------------------------
@@ -865,7 +848,7 @@ def _budget_verdict(step: StoredStep, held: Held) -> Document:
         words = f"--samples {samples}" + ("" if endless else " --for 0")
         remedy = remedy.replace(f"--samples {judged.needed_samples}", words)
     said = verdict_on(held, judged, remedy)
-    why = held.doubts[-1].why if held.doubts else judged.doubt
+    why = held.doubts[-1][0] if held.doubts else judged.doubt
     length = None
     if judged.needed_s and held.duration_s is not None:
         length = held.duration_s + judged.needed_s
@@ -890,31 +873,25 @@ def _more_samples(step: StoredStep, count: int, needed: int) -> int:
     return needed
 
 
-def _doubts(step: StoredStep, stored: StoredSeries) -> list[Doubt]:
-    """Why the measurement is not the one asked for. Such a series never passes, however good its
-    values are, and a longer run does not help."""
+def _doubts(step: StoredStep, stored: StoredSeries) -> list[tuple[str, str]]:
+    """Why the measurement is not the one asked for, each with its remedy. Such a series never
+    passes, however good its values are, and a longer run does not help."""
     doubts = []
-    if refused := _refused(step, stored):
-        doubts.append(refused)
-    if _step_state(step)[0] == "failed":
-        doubts.append(Doubt("the step failed", "run the step again"))
-    if unattributed := _unattributed(step, stored):
-        doubts.append(Doubt(*unattributed))
-    return doubts
-
-
-def _refused(step: StoredStep, stored: StoredSeries) -> Doubt | None:
-    """The doubt on a series that was measured without the real-time priority asked for. Neither
-    its values nor its exceedances are those of a real-time task."""
     asked = step.header.parameters.get("priority") if step.header is not None else None
-    info = stored.info
-    if asked is None or asked.asked == "0" or info.policy not in ORDINARY:
-        return None
-    return Doubt(
-        f"{WITHOUT_PRIORITY} (SCHED_{info.policy.upper()})",
-        "allow the agent real-time priority ('rtgauge check' prints how), and measure again",
-        excuses=True,
-    )
+    if asked is not None and asked.asked != "0" and stored.info.policy in ORDINARY:
+        doubts.append(
+            (
+                "measured without the real-time priority asked for "
+                f"(SCHED_{stored.info.policy.upper()})",
+                "allow the agent real-time priority ('rtgauge check' prints how), and measure "
+                "again",
+            )
+        )
+    if _step_state(step)[0] == "failed":
+        doubts.append(("the step failed", "run the step again"))
+    if unattributed := _unattributed(step, stored):
+        doubts.append(unattributed)
+    return doubts
 
 
 def _doubt(step: StoredStep, stored: StoredSeries) -> str:
