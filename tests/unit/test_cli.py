@@ -165,6 +165,10 @@ def test_a_known_limitation_leaves_the_code_as_it_is(rtgauge: Run) -> None:
         ("fake:verdict-fails", (), 3),
         ("fake:unprivileged", (), 77),
         ("fake:unprivileged", ("--only", "timer"), 77),
+        # what a task without real-time priority exceeds is no verdict on a real-time one
+        ("fake:unprivileged,late", ("--budget", "9us"), 77),
+        ("fake:unprivileged,verdict-fails", (), 77),
+        ("fake:unprivileged,verdict-fails", ("--target", "fake:verdict-fails"), 3),
         ("fake:unprivileged", ("--skip", "timer"), 0),
         ("fake:skipped", (), 77),
         ("fake:fails", (), 1),

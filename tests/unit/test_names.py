@@ -22,6 +22,7 @@ ALLOWED: Mapping[str, tuple[str, str]] = {
     "options.py": ("log-host", "the option --log-host"),
     "plan/options.py": ("log-host", "the option --log-host"),
     "plan/plan.py": ("log-host", "the option --log-host"),
+    "report/results/again.py": ("log-host", "the option --log-host"),
     "stream/answers.py": ("response", "the name of a series, which docs/formats/stream.md defines"),
     "target/fake.py": ("timer clock-cost response log-host pipe", "the fake describes itself"),
 }

@@ -209,8 +209,9 @@ def _print(source: Source, store: str) -> None:
 
 def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any], kind: Kind) -> ExitCode:
     """The first exit code that applies, in this order. An evaluation that could not measure what
-    it is for counts as skipped, and so do the steps of xeno-test on a core that refused them."""
-    from rtgauge.report.document.answer import State, answer_of
+    it is for counts as skipped, also if tasks without real-time priority exceeded its budget. So do
+    the steps of xeno-test on a core that refused them."""
+    from rtgauge.report.document.answer import State, answer_of, without_priority
 
     codes = {outcome.exit_code for outcome in outcomes}
     refused = kind == "xeno-test" and any(
@@ -222,9 +223,10 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any], kind
         if code in codes:
             return code
     runs = document["runs"]
-    if any(one["result"] == "fail" for run in runs for one in run["verdicts"]) or any(
+    judged = [run for run in runs if not (kind == "evaluation" and without_priority(run))]
+    if any(one["result"] == "fail" for run in judged for one in run["verdicts"]) or any(
         one["result"] == "fail" and one["known_limitation"] is None
-        for run in runs
+        for run in judged
         for one in run["tests"]
     ):
         return ExitCode.OVER_BUDGET

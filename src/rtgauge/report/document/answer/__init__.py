@@ -26,7 +26,7 @@ from rtgauge.report.document.answer.answered import (
 )
 from rtgauge.report.document.answer.certainty import OBSERVED, when_text
 from rtgauge.report.document.answer.commands import BOARD
-from rtgauge.report.document.answer.data import State, tests_of
+from rtgauge.report.document.answer.data import State, tests_of, without_priority
 from rtgauge.report.document.answer.picture import answer_figure
 from rtgauge.report.document.answer.scope import board_text
 from rtgauge.report.document.answer.sections import action_blocks, answer_section, limits
@@ -51,4 +51,5 @@ __all__ = [
     "on_hardware",
     "tests_of",
     "when_text",
+    "without_priority",
 ]

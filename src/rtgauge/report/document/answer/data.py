@@ -19,7 +19,7 @@ from rtgauge.report.results.labels import (
     worst,
 )
 
-__all__ = ["NOT_RT", "Data", "State", "limitation", "tests_of", "verdicts_of"]
+__all__ = ["NOT_RT", "Data", "State", "limitation", "tests_of", "verdicts_of", "without_priority"]
 
 Model = Mapping[str, Any]
 NOT_RT: Final = ("full", "lazy", "voluntary", "none")
@@ -45,6 +45,12 @@ def tests_of(run: Model) -> list[Any]:
 def verdicts_of(run: Model) -> list[Any]:
     """The budgets of a run, held against the data."""
     return list(run["verdicts"])
+
+
+def without_priority(run: Model) -> bool:
+    """Whether a run measured latency, but only of tasks without real-time priority."""
+    data = Data(run)
+    return bool(data.due) and not data.real
 
 
 def limitation(test: Model) -> bool:
