@@ -653,6 +653,11 @@ def _interrupted() -> made.FakeRun:
     [
         (["pass", "pass"], State.PASSED, "No budget given: 2 tests passed"),
         (["pass", "fail"], State.UNFIT, "Not fit: 1 of 2 tests failed (rule 1)"),
+        (
+            ["pass", "inconclusive"],
+            State.UNPROVEN,
+            "No budget given: 1 of 2 tests passed (1 inconclusive)",
+        ),
     ],
 )
 def test_a_run_of_tests_alone(results: list[Any], state: State, title: str) -> None:

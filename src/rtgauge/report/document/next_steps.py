@@ -16,6 +16,7 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.document.answer import ACTIONS, BOARD, Action, answer_of, on_hardware
 from rtgauge.report.results.again import step_command, wiring
+from rtgauge.report.results.labels import made_of_a_file
 from rtgauge.report.sets.decide import WITHIN
 
 __all__ = ["after_comparison", "worst_set"]
@@ -71,7 +72,8 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         else:
             command = _study(quantity, sets, [BOARD], BLOCKS)
             text = "Measure on the board itself, with each kernel"
-            yield Action(text, command, on_hardware(command))
+            if command:
+                yield Action(text, command, on_hardware(command))
     if more and decided:
         yield repeat
     if words := _selection(sets):
@@ -112,7 +114,10 @@ def _maximum(quantity: Model, run: Model) -> float:
 
 
 def _core(quantity: Model, runs: Sequence[Model]) -> str:
-    """The core on which a set was measured; empty if the runs differ, or if it is not known."""
+    """The core on which a set was measured; empty if the runs differ, or if it is not known, as in
+    results of another program."""
+    if any(map(made_of_a_file, runs)):
+        return ""
     cores = {str(step["core"] or "") for run in runs for step in _of(quantity, run)}
     return cores.pop() if len(cores) == 1 else ""
 
@@ -143,9 +148,11 @@ def _study(
 ) -> str:
     """The command of a study of some targets; empty where no single step can be repeated. Where the
     sets were measured on several cores, each target chooses its own."""
-    runs = sets[0]
+    runs = next((each for each in sets if not any(map(made_of_a_file, each))), sets[0])
     steps = _of(quantity, runs[0])
-    if not steps or any(one.startswith(("capture:", "printed:")) for one in targets):
+    if not steps or any(map(made_of_a_file, runs)):
+        return ""
+    if any(one.startswith(("capture:", "printed:")) for one in targets):
         return ""
     environment = {name: one for name, one in runs[0]["environment"].items() if name != "lab"}
     run, change = {**runs[0], "target": "local"}, {}
@@ -154,7 +161,7 @@ def _study(
     if targets == [BOARD]:
         change = wiring(run, steps[0])
     words = [word for target in targets for word in ("--target", target)]
-    if len({_core(quantity, each) for each in sets}) > 1:
+    if len({core for each in sets if (core := _core(quantity, each))}) > 1:
         change = {**change, "core": ""}
     return step_command(run, steps[0], change, [*words, "--repeat", str(blocks)])
 

@@ -570,9 +570,15 @@ def _apart(
     return found
 
 
+def _with_mode(run: Run) -> str:
+    """The emulated board of a run, with the mode that it had."""
+    target = str(run["target"])
+    return target if ",mode=" in target else f"{target},mode={_mode(run)}"
+
+
 def _same_clock(runs: Sequence[Run]) -> str:
     """What makes printed results comparable with runs of the emulated board that they are of."""
-    boards = [str(run["target"]) for run in runs if _mode(run)]
+    boards = [_with_mode(run) for run in runs if _mode(run)]
     files = [run["environment"].get("printed") for run in runs if not _mode(run)]
     names = [str(one.get("file") or "") for one in files if isinstance(one, Mapping)]
     if not boards or not names:

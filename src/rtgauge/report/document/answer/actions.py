@@ -133,7 +133,8 @@ def _more_samples(data: Data, longer: str) -> Iterator[Action]:
         text = "Measure on the board itself"
         text += ", long enough for a verdict" if undecided is not None else ""
         command = on_the_board(data, undecided)
-        yield Action(text, command, on_hardware(command))
+        if command:
+            yield Action(text, command, on_hardware(command))
     if longer and not _cut(data):
         if data.verdicts and all(verdict["needed_s"] is None for verdict in data.verdicts):
             yield Action("Take more samples", longer, "the budget can be judged")

@@ -76,6 +76,7 @@ def _likely(data: Data) -> tuple[Line, str]:
     if (
         counted
         and one["interval_ns"]
+        and not made_of_a_file(run)
         and (_is_traced(step) or not any(map(_is_traced, run["steps"])))
     ):
         stop = f"{EXPLAIN} {run['id'][:13]}"

@@ -144,12 +144,13 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
     if verdict["result"] == "fail" and not verdict["rate_per_hour"] and one in data.proper:
         certain = "" if _of_the_host(data, step) else "That is certain for this run: one"
         text += f" {certain or 'One'} exceedance is enough."
+    if data.due and not data.real:
+        text += " This proves nothing about a task with real-time priority."
+        # the actions begin with the remedy
+        return line(text), verdict["command"] if verdict["result"] == "inconclusive" else ""
     others = _others(data, verdicts, verdict)
     if verdict["result"] != "inconclusive":
         return line(text + others), ""
-    if data.due and not data.real:
-        text += " This proves nothing about a task with real-time priority."
-        return line(text), verdict["command"]  # the actions begin with the remedy
     unbounded = verdict["needed_s"] is None or verdict["bound_per_hour"] is None
     if unbounded or exceeds(data, verdict):
         return line(f"{text}{others} {capital(verdict['remedy'])}."), verdict["command"]

@@ -17,6 +17,7 @@ from rtgauge.report.results.again import (
     wiring,
     without_foreign,
 )
+from rtgauge.report.results.labels import made_of_a_file
 
 __all__ = [
     "BOARD",
@@ -92,7 +93,9 @@ def is_evaluation(run: Model) -> bool:
 
 def on_the_board(data: Data, undecided: Model | None) -> str:
     """The command that measures on a board what was measured on an emulated one. ``undecided``: a
-    step alone, as long as the verdict on it needs."""
+    step alone, as long as the verdict on it needs. Empty for results of another program."""
+    if made_of_a_file(data.run):
+        return ""
     environment = {name: one for name, one in data.run["environment"].items() if name != "lab"}
     board = {**data.run, "target": BOARD, "environment": environment}
     if undecided is None and is_evaluation(board):

@@ -207,7 +207,11 @@ def _unjudged(data: Data) -> _Found:
             f"No budget given: no cycle up to {longest_text} is proven{here} ({longest.text})",
         )
     passed = [test for test in data.tests if test["result"] == "pass"]
-    tests = numbers.plural(len(passed), "test")
+    open_ = [test for test in data.tests if test["result"] == "inconclusive"]
+    tests = numbers.plural(len(passed) + len(open_), "test")
+    if passed and open_ and not data.due:
+        title = f"No budget given: {len(passed)} of {tests} passed{here}"
+        return State.UNPROVEN, "warn", f"{title} ({len(open_)} inconclusive)"
     if passed and not data.due:
         return State.PASSED, "pass", f"No budget given: {tests} passed{here}"
     return State.UNPROVEN, "note", "No budget given: figures without a verdict"
