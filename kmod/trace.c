@@ -218,7 +218,7 @@ static void trace_other(enum trace_kind kind, u32 value, const char *name)
 	trace_end(&place);
 }
 
-/* The code of the kernel that the interrupt found running, 0 if it found a user's. */
+/* Address of the kernel's code that the interrupt found running, 0 if it was user code. */
 static u64 trace_interrupted(void)
 {
 	struct pt_regs *regs = get_irq_regs();

@@ -95,8 +95,8 @@ static struct cbor *explain_begin(struct run *run, const char *part, size_t more
 	return c;
 }
 
-/* Integers of a record. @names: one behind the other, up to an empty one. A call for each of them
- * would take twice the room. */
+/* Puts integers into a record. @names: one after the other, then an empty one. A call for each
+ * integer would take twice the space. */
 static void explain_put(struct cbor *c, const char *names, const int64_t *values)
 {
 	for (; *names; names += strlen(names) + 1)

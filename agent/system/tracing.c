@@ -57,7 +57,7 @@ static const char *tracing_folder(void)
 	return NULL;
 }
 
-/* A function of its own: with its path in each of its callers they would be twice as long. */
+/* Not inlined: its path in each of its callers would double their size. */
 static __attribute__((noinline)) int tracing_put(const struct tracing *tracing, const char *file,
 						 const char *value)
 {

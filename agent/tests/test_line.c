@@ -424,7 +424,7 @@ static void test_parallel_refused(struct tap *tap)
 	memset(&why, 0, sizeof(why));
 	good = !line_parse(&line, "parallel:/dev/null", (struct line_how){ 0 }, &why);
 	err = good ? line_open(&line, &why) : 0;
-	/* ENOSYS: the emulation of a user's process does not know the calls of a parallel port */
+	/* ENOSYS: user-mode emulation does not support the calls of a parallel port */
 	tap_check(tap, (err == -EINVAL || err == -ENOSYS) && strstr(why.text, "/dev/null"),
 		  "parallel: a device that is not a port is refused: %s", why.text);
 	line_close(&line);

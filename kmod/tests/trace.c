@@ -186,7 +186,7 @@ static void test_pages(int fd)
 	      "a page out of order");
 }
 
-/* A page that could not be copied is there again. */
+/* A page that could not be copied can be read again. */
 static void test_again(int fd)
 {
 	static char first[RTGAUGE_TRACE_PAGE];
@@ -201,7 +201,7 @@ static void test_again(int fd)
 	check(same && !memcmp(page, first, sizeof(first)), "after a fault, the page again");
 }
 
-/* Whether what was taken of a CPU has a stack. */
+/* Whether the trace taken of a CPU contains a stack. */
 static bool has_stack(int fd, long long cpu)
 {
 	size_t events = 0;

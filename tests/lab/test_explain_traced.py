@@ -181,7 +181,7 @@ def test_nothing_is_blamed_without_a_disturbance(
             traced = any(one.kind == "trace" for one in cause.segments)
             own = traced and main.task is not None and main.task.name == "agent"
             assert handler or own, cause
-        # this kernel preempts none of its own code, so not the agent's read of the trace either
+        # this kernel does not preempt its own code, such as the agent's read of the trace
         read = [
             one.length_ns
             for one in cause.segments

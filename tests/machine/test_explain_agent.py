@@ -138,8 +138,8 @@ done
 @pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
 @pytest.mark.parametrize(("victim", "rounds"), [("agent", 80), ("host", 20)])
 def test_whoever_is_killed_leaves_no_instance(tmp_path: Path, victim: str, rounds: int) -> None:
-    """The guardian of a killed agent removes its instance. The agent of a killed host ends, and
-    does so itself. None of them leaves a journal of settings."""
+    """The guardian of a killed agent removes its instance. The agent of a killed host ends and
+    removes its instance itself. Neither leaves a journal of settings."""
     state = tmp_path / "state"
     options = ["run", "timer", "--for", "60s", "--explain"]
     words = [str(find_agent()), *options, "--output", "/dev/null"]

@@ -281,10 +281,10 @@ def test_the_rate_of_a_command_is_one_that_is_accepted(rate: float) -> None:
 def test_a_run_too_short_is_not_proven_and_says_how_long() -> None:
     answer = budgeted(67, 60_000, None)
     assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
-    assert "never exceeded, but 3 h are needed" in plain(answer.title)
+    assert "never exceeded, but a verdict needs 3 h" in plain(answer.title)
     said = text(answer.sure)
     assert said.startswith("0 of 60 000 wake-ups above 150 us in 1 min. ")
-    assert "3 h without one needed to show fewer than 1 exceedance an hour (the default)." in said
+    assert "one is needed to show fewer than 1 exceedance an hour (the default)." in said
     words = shlex.split(answer.sure_command)
     assert words[:3] == ["rtgauge", "run", "timer"]
     assert words[words.index("--for") + 1] == "3h"

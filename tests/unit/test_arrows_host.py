@@ -32,7 +32,7 @@ ARROWS: Mapping[str, str] = {
     "target.fake": "errors clock catalogue stream units",
     "audit": "errors facts units text",
     "store": "errors home stream catalogue units text",
-    # The model is data that reports read, too, with the advice; the rest finds causes.
+    # Reports also read the model and the advice. The rest finds causes.
     "causes.model": "",
     "causes.blame": "causes.model",
     "causes.beginnings": "stream",

@@ -1091,7 +1091,7 @@ def test_a_report_has_the_blame_and_remedies_of_the_command(
         run.document["orders"] = orders
         (one,) = model.build([run])["runs"][0]["causes"]
         assert one["remedies"][0]["command"] == remedy.command
-    # the worst ones are those of each series, also if several have one context
+    # the worst ones are those of each series, even if several series have the same context
     several = [replace(late, rest_ns=0, series=series, index=index)
                for series in (0, 1) for index in (1, 2)]  # fmt: skip
     monkeypatch.setattr(Kept, "causes", lambda *_: several)

@@ -165,7 +165,7 @@ def test_a_known_limitation_leaves_the_code_as_it_is(rtgauge: Run) -> None:
         ("fake:verdict-fails", (), 3),
         ("fake:unprivileged", (), 77),
         ("fake:unprivileged", ("--only", "timer"), 77),
-        # what a task without real-time priority exceeds is no verdict on a real-time one
+        # what a task without real-time priority exceeds does not judge a real-time task
         ("fake:unprivileged,late", ("--budget", "9us"), 77),
         ("fake:unprivileged,verdict-fails", (), 77),
         ("fake:unprivileged,verdict-fails", ("--target", "fake:verdict-fails"), 3),

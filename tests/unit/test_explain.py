@@ -1449,7 +1449,7 @@ def test_a_command_to_try_omits_defaults_and_the_trace(stored: StoredRun) -> Non
     system = system_of(StoredRun(stored.path, document), 0)
     kept = ("timer", "--method", "itimer", "--histogram-only", "--load", "auto")
     assert system.words == kept
-    # as a run elsewhere has them, which has no orders
+    # as in a run outside of the lab, which has no orders
     step = {**stored.document["steps"][0], "parameters": {"method": "itimer", "samples": "3"}}
     step["run_options"] = {"core": "auto", "explain": True, "load": "auto"}
     document = {**document, "orders": None, "steps": [step]}

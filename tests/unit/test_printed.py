@@ -394,7 +394,7 @@ def test_results_of_an_emulated_board_are_compared_with_its_runs(
     rtgauge(*words, "bare")
     (apart,) = rtgauge("compare", own, "bare", "--json").json()["apart"]
     assert apart["reason"] == "clock instructions as time against time"
-    remedy = "If latency.txt is of that board, import it again with --target lab:x86_64-rt"
+    remedy = "If latency.txt is from that board, import it again with --target lab:x86_64-rt"
     remedy += ",mode=counted"
     assert apart["remedy"] == remedy
     assert remedy in " ".join(rtgauge("compare", own, "bare").out.split())
@@ -406,7 +406,7 @@ def test_results_of_an_emulated_board_are_compared_with_its_runs(
     assert {one["name"] for one in document["quantities"]} == {"latency"}
     assert [one["emulated"] for one in document["sets"]] == [["counted"], ["counted"]]
     for shown in (rtgauge("show", "board").out, rtgauge("compare", own, "board").out):
-        # options of the program that printed the file are none of a measurement
+        # a measurement does not have the options of the program that printed the file
         assert "--program" not in shown and "rtgauge explain" not in shown
     assert rtgauge(*words, "real", "--target", "lab:x86_64-rt,mode=plain", "--json").json()["new"]
     refused = rtgauge("compare", own, "real")

@@ -696,7 +696,7 @@ def test_what_is_stored_is_the_same_each_time(store: Store) -> None:
 
 
 class _Ordered(FakeTarget):
-    """A target with orders, as an emulated board in counted mode has them."""
+    """A target with orders, like an emulated board in counted mode."""
 
     def __init__(self) -> None:
         super().__init__()

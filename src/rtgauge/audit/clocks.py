@@ -90,7 +90,7 @@ def check_clock(name: str, case: Case) -> Finding:
             "note",
             current,
             "the TSC, before the kernel has refined its frequency: times may be wrong by up to 1 %",
-            f"measure again when {path} has tsc",
+            f"measure again when {path} contains tsc",
         )
     if current in ("jiffies", "refined-jiffies"):
         return finding(

@@ -180,7 +180,7 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
         )
         remedy = "measure tasks of the core: rtgauge run timer --core cobalt"
         if config.on("IPIPE"):
-            remedy = "measure with Xenomai's latency -h, and rtgauge import its output"
+            remedy = "measure with Xenomai's latency -h, and read its output with rtgauge import"
         elif model == "evl":
             why += ". rtgauge measures only tasks of Linux on EVL"
             remedy = "read its figures as those of tasks of Linux"

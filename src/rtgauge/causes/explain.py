@@ -151,7 +151,7 @@ def select(
 ) -> list[Sample]:
     """The samples to explain: the ``worst`` of each series, those above a time, or one by its
     context and index. The longest comes first. If there are more than ``SAMPLES_MAX``, the longest
-    ones, and of ``worst`` ones first the longest of each series. ``say`` receives what is left out.
+    ones. ``worst`` chooses the longest of each series first. ``say`` receives what is left out.
 
     Raises UsageError if the run has no such sample.
     """
@@ -209,7 +209,7 @@ def _without_samples(run: StoredRun) -> tuple[str, str] | None:
 
 
 def _samples_of(step: StoredStep) -> int:
-    """Number of samples of a step, also of those that only histograms have."""
+    """Number of samples of a step, including those that only histograms contain."""
     return sum(max(one.count, one.totals.count) for one in step.series)
 
 

@@ -33,6 +33,6 @@ def _order(words: Sequence[str]) -> bool:
 
 
 def steps_of(orders: Sequence[Sequence[str]]) -> Collection[int]:
-    """The steps that orders carry out. Those of a killed run lack the step that it was killed in,
+    """The steps that orders carry out. Orders of a killed run lack the step in which it was killed,
     because they are written at the end of a step."""
     return {int(words[words.index("--step") + 1]) for words in orders if "--step" in words}

@@ -208,7 +208,7 @@ def check(run: StoredRun) -> Mapping[str, str]:
 
 
 def without_orders(run: StoredRun) -> tuple[str, str]:
-    """The message and the remedy for a run that has samples, and not their orders. They are stored
+    """The message and the remedy for a run that has samples but not their orders. Orders are stored
     when a step ends."""
     if run.document.get("state") == "running":
         return (
@@ -223,7 +223,7 @@ def without_orders(run: StoredRun) -> tuple[str, str]:
 
 
 def carried_out(run: StoredRun) -> Sequence[StoredStep]:
-    """The steps that left something, and whose orders are known."""
+    """The steps that left a stream, and whose orders are known."""
     ordered = steps_of(run.document.get("orders") or ())
     return [one for one in run.steps if one.header is not None and one.number in ordered]
 

@@ -141,7 +141,7 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     "--target",
     default="",
     metavar="lab:BOARD",
-    help="The emulated board that printed it, so that it can be compared with runs there.",
+    help="The emulated board that printed the file, to compare it with runs of that board.",
 )
 @click.option("--board", default="", metavar="TEXT", help="Its board or processor.")
 @click.option("--kernel", default="", metavar="RELEASE", help="Its kernel.")
@@ -187,7 +187,7 @@ def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> Non
         and is_printed(read_head(file))
     ):
         raise UsageError(
-            "--target names the emulated board that printed results of Xenomai's programs",
+            "--target is only for results that Xenomai's programs printed on an emulated board",
             "leave out --target",
         )
     if capture["mark"]:

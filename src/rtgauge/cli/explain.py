@@ -184,7 +184,7 @@ def _first_of_each(causes: Sequence[Cause]) -> list[Cause]:
 
 
 def _series(run: StoredRun, cause: Cause) -> str:
-    """The name of its series, with what tells it from the others of that name and context."""
+    """The name of its series, with what distinguishes it from others of that name and context."""
     from rtgauge.report.results.labels import name_among
 
     step = next(one for one in run.steps if one.number == cause.step)

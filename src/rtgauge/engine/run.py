@@ -351,7 +351,7 @@ class Run:
         return entry
 
     def _keep_orders(self) -> None:
-        """What a replay needs. After each step, for a run that is killed in a later one."""
+        """Keep what a replay needs, after each step: the run may be killed in a later one."""
         if isinstance(self._target, Replayable) and self._target.orders:
             self._document["orders"] = [list(words) for words in self._target.orders]
 

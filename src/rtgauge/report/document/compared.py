@@ -259,8 +259,8 @@ def advice(document: Document) -> list[str]:
         needed = found[0]["needed"]
         runs = f"{needed} blocks" if found[0]["matched"] and needed else "6 blocks"
         said.append(
-            "Too few runs to decide: measure at least 4 runs with each --core, under a label of "
-            "their own (rtgauge run … --core CORE --label NAME --repeat 4)"
+            "Too few runs to decide: measure at least 4 runs with each --core, each with a "
+            "label of its own (rtgauge run … --core CORE --label NAME --repeat 4)"
             if _of_several_cores(document)
             else f"Too few runs to decide: measure {runs} as a study (rtgauge run … --repeat "
             f"{needed if found[0]['matched'] and needed else 6} with each --target), or at least 4 "

@@ -271,7 +271,7 @@ _OF_RIGHTS: Final = (
 )
 """The remedy of the audit for a user without real-time priority."""
 _OF_STORED: Final = "; echo log in again"
-"""What it ended with in stored runs of earlier versions."""
+"""The end of that remedy in stored runs of earlier versions."""
 _LAST: Final = re.compile(r"(?:(.*): )?(rtgauge(?! run | delete )(?: [\w./@=-]+)+)")
 _ON_TARGET: Final = ("check", "module")
 

@@ -577,14 +577,14 @@ def _with_mode(run: Run) -> str:
 
 
 def _same_clock(runs: Sequence[Run]) -> str:
-    """What makes printed results comparable with runs of the emulated board that they are of."""
+    """What makes printed results comparable with runs of the emulated board that printed them."""
     boards = [_with_mode(run) for run in runs if _mode(run)]
     files = [run["environment"].get("printed") for run in runs if not _mode(run)]
     names = [str(one.get("file") or "") for one in files if isinstance(one, Mapping)]
     if not boards or not names:
         return ""
     target = shlex.quote(printable(boards[0]))
-    return f"If {printable(names[0])} is of that board, import it again with --target {target}"
+    return f"If {printable(names[0])} is from that board, import it again with --target {target}"
 
 
 def _same_task(methods: set[str]) -> str:
@@ -594,8 +594,8 @@ def _same_task(methods: set[str]) -> str:
     if "module" not in methods or len(own) != 1 or not all(own):
         return ""
     return (
-        f"Measure the user task alone in both: --context user --method {own.pop()}, and on the "
-        "Linux of a kernel with Cobalt --core linux"
+        f"Measure the user task alone in both: --context user --method {own.pop()}, and for "
+        "Linux on a kernel with Cobalt also --core linux"
     )
 
 

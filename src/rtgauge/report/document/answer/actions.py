@@ -100,8 +100,8 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
 def on_hardware(command: str) -> str:
     """What a command that measures on the board itself shows, and what to replace in it."""
     if "--log-host" not in command:
-        return f"{_HARDWARE} (replace root@board by its address)"
-    return f"{_HARDWARE} (replace root@board, root@logger and the lines by yours)"
+        return f"{_HARDWARE} (replace root@board with its address)"
+    return f"{_HARDWARE} (replace root@board, root@logger and the lines with yours)"
 
 
 def first_actions(actions: Iterable[Action]) -> tuple[Action, ...]:

@@ -164,7 +164,7 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
         f"{numbers.duration(one['bound']['duration_s'])}{under}. "
         f"{numbers.percent(one['bound']['confidence'])} sure: at most "
         f"{_exceedances(verdict['bound_per_hour'])}. "
-        f"{numbers.duration(needed, up=True)} without one needed to show fewer than "
+        f"A run of {numbers.duration(needed, up=True)} without one is needed to show fewer than "
         f"{_exceedances(DEFAULT_RATE_PER_HOUR if rate is None else rate)}"
         f"{' (the default)' if rate is None else ''}."
     )

@@ -92,8 +92,9 @@ def is_evaluation(run: Model) -> bool:
 
 
 def on_the_board(data: Data, undecided: Model | None) -> str:
-    """The command that measures on a board what was measured on an emulated one. ``undecided``: a
-    step alone, as long as the verdict on it needs. Empty for results of another program."""
+    """The command that measures on a board what was measured on an emulated one; empty for results
+    of another program. ``undecided``: a step to measure alone, for as long as the verdict on it
+    needs."""
     if made_of_a_file(data.run):
         return ""
     environment = {name: one for name, one in data.run["environment"].items() if name != "lab"}

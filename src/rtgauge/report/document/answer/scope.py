@@ -94,7 +94,7 @@ def _without_results(data: Data) -> str:
         return f"{text}."
     if reasons.total() == len(broken) == max(reasons.values()):
         return f"{text}: {next(iter(reasons))}."
-    # a single one of a third reason needs no more room with its reason than without
+    # if only one step has a third reason, giving the reason takes no more room than omitting it
     room = REASONS + 1 if len(reasons) == REASONS + 1 else REASONS
     shown = reasons.most_common(room)
     said = [f"{many} because {reason}" for reason, many in shown]

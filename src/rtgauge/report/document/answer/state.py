@@ -152,7 +152,7 @@ def _open(data: Data, verdicts: Sequence[Model], steps: Sequence[Model]) -> str:
     needed = [verdict["needed_s"] for verdict in open_]
     if not needed or None in needed:
         return "never exceeded, but the run is too short"
-    return f"never exceeded, but {numbers.duration(max(needed), up=True)} are needed"
+    return f"never exceeded, but a verdict needs {numbers.duration(max(needed), up=True)}"
 
 
 _ENDED: Final = {"failed": "failed", "skipped": "was skipped", "interrupted": "was interrupted"}
