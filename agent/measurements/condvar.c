@@ -126,8 +126,10 @@ static const struct measurement_entry condvar_limitations[] = {
 	{ HANDOVER_LATER, "since 2.25, glibc first wakes the waiters that came before a signal" },
 #endif
 #else
-	{ HANDOVER_FIRST, "musl wakes waiters of a condition variable by arrival, not by priority" },
-	{ HANDOVER_LATER, "musl wakes waiters of a condition variable by arrival, not by priority" },
+	{ HANDOVER_FIRST,
+	  "musl wakes waiters of a condition variable by arrival, not by priority" },
+	{ HANDOVER_LATER,
+	  "musl wakes waiters of a condition variable by arrival, not by priority" },
 #endif
 	{ NULL, NULL },
 };
