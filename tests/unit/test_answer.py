@@ -861,9 +861,18 @@ def test_an_evaluation_says_how_many_tests_passed() -> None:
     document["steps"][2]["chapter"] = "Mutexes"
     assert plain(answer_of(document).scope) == "All 3 steps were measured. 2 of 2 tests passed."
     document["tests"][1]["result"] = "inconclusive"
-    assert plain(answer_of(document).scope) == "All 3 steps were measured. 1 of 2 tests passed."
+    assert plain(answer_of(document).scope) == (
+        "All 3 steps were measured. 1 of 2 tests passed, 1 inconclusive."
+    )
     document["steps"][0]["state"] = "skipped"
-    assert plain(answer_of(document).missing).endswith(" 1 of 2 tests passed.")
+    said = plain(answer_of(document).missing)
+    assert said.endswith(" 1 of 2 tests passed, 1 inconclusive.")
+    document["tests"][1].update(result="fail", known_limitation="the library's order")
+    document["tests"] += [{**document["tests"][0], "result": "skipped"}] * 2
+    said = plain(answer_of(document).missing)
+    assert said.endswith(
+        "1 of 2 tests passed, 1 failed as on every system with this C library, 2 skipped."
+    )
 
 
 @pytest.mark.parametrize(

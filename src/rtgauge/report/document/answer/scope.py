@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer.data import Data, Model, State
+from rtgauge.report.document.answer.data import Data, Model, State, limitation
 from rtgauge.report.results.again import times_answers
 from rtgauge.report.results.labels import (
     capital,
@@ -68,8 +68,17 @@ def _tests(data: Data) -> str:
     """How the tests of an evaluation ended; empty for other runs, and without tests."""
     if len({step["chapter"] for step in data.measured}) < 2 or not data.tests:
         return ""
-    passed = sum(test["result"] == "pass" for test in data.tests)
-    return f"{numbers.count(passed)} of {numbers.plural(len(data.tests), 'test')} passed."
+    many = Counter(str(test["result"]) for test in data.tests)
+    known = sum(map(limitation, data.tests))
+    judged = numbers.plural(many.total() - many["skipped"], "test")
+    others = (
+        (many["fail"] - known, "failed"),
+        (known, "failed as on every system with this C library"),
+        (many["inconclusive"], "inconclusive"),
+        (many["skipped"], "skipped"),
+    )
+    said = "".join(f", {number} {how}" for number, how in others if number)
+    return f"{many['pass']} of {judged} passed{said}."
 
 
 def _not_of_the_core(data: Data) -> str:
