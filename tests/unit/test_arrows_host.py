@@ -32,27 +32,28 @@ ARROWS: Mapping[str, str] = {
     "target.fake": "errors clock catalogue stream units",
     "audit": "errors facts units text",
     "store": "errors home stream catalogue units text",
-    # Reports also read the model and the advice. The rest finds causes.
+    # Reports also read the model, the blame and the advice. The rest finds causes.
     "causes.model": "",
     "causes.blame": "causes.model",
     "causes.beginnings": "stream",
     "causes.orders": "",
     "causes.symbols": "causes.model",
     "causes.remedies": "causes.model causes.symbols",
-    "causes.advice": "causes.model causes.blame causes.orders causes.remedies store",
+    "causes.advice": "causes.model causes.blame causes.orders causes.remedies options store",
     "causes.tracefs": "causes.model causes.blame causes.beginnings errors facts store stream text"
     " units",
     "causes": "causes.model causes.blame causes.beginnings causes.orders causes.symbols"
-    " causes.remedies causes.advice causes.tracefs errors clock lab stream store target units text",
+    " causes.remedies causes.advice causes.tracefs errors clock lab options stream store target"
+    " units text",
     "engine": "errors facts catalogue plan target store stream stats audit units text",
     "report.results": "causes.model causes.advice causes.tracefs errors options stats store stream"
     " catalogue reference units text",
     "report.pictures": "report.results causes.model errors stats store stream units text",
     "report.sets": "report.pictures report.results errors facts stats units text",
-    "report.document": "report.sets report.pictures report.results causes.model errors options"
-    " stats units text",
+    "report.document": "report.sets report.pictures report.results causes.model causes.blame errors"
+    " options stats units text",
     "report.render": "report.document report.sets report.pictures report.results causes.model"
-    " errors facts stats units text",
+    " causes.blame errors facts stats units text",
     "report": "report.render report.document report.sets report.pictures report.results errors"
     " store units text",
     "capture": "errors catalogue stream stats store units text",

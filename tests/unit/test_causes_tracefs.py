@@ -56,6 +56,7 @@ from rtgauge.causes.tracefs.pages import (
 from rtgauge.causes.tracefs.segments import Sample, segments_of, woken_elsewhere
 from rtgauge.errors import UsageError
 from rtgauge.report.results import model
+from rtgauge.report.results.gather import medians
 from rtgauge.store.samples import StoredStep
 from rtgauge.stream import RecordType
 
@@ -1041,7 +1042,7 @@ def test_explain_knows_the_usual_time_as_the_report_does(tmp_path: Path) -> None
     entry = {"step": 0, "measurement": "timer", "run_options": {}}
     run = report_runs.run([step])  # type: ignore[list-item]
     run.document["steps"] = [entry]
-    found = traced(run)  # type: ignore[arg-type]
+    found = traced(run, medians=medians)  # type: ignore[arg-type]
     assert found is not None
     (shown,) = found.causes
     (reported,) = kept_of(step).causes(step, {0: 7000})
@@ -1058,7 +1059,7 @@ def test_the_median_is_that_of_the_report(tmp_path: Path) -> None:
         step = stored(tmp_path / str(median), records, values=kept)
         step.document.update(report_runs.step(0, []).document)  # type: ignore[attr-defined]
         run: Any = report_runs.run([step])  # type: ignore[list-item]
-        found = traced(run)
+        found = traced(run, medians=medians)
         assert found is not None
         (reported,) = model.build([run])["runs"][0]["causes"]
         assert [plain(one) for one in found.causes] == [reported]
@@ -1078,7 +1079,7 @@ def test_a_report_has_the_blame_and_remedies_of_the_command(
     task = Task("load/sched", 7, "other")
     late = replace(shown, segments=(Segment(0, 90_000, "preemption-off", "measured", task),))
     monkeypatch.setattr(Kept, "causes", lambda *_: [replace(late, rest_ns=0)])
-    found = traced(run)
+    found = traced(run, medians=medians)
     assert found is not None
     (remedy, _) = found.causes[0].remedies
     assert remedy.command.startswith("rtgauge tune timer --interval 1ms --target local --try ")
@@ -1095,7 +1096,7 @@ def test_a_report_has_the_blame_and_remedies_of_the_command(
     several = [replace(late, rest_ns=0, series=series, index=index)
                for series in (0, 1) for index in (1, 2)]  # fmt: skip
     monkeypatch.setattr(Kept, "causes", lambda *_: several)
-    found = traced(run, worst=1)
+    found = traced(run, worst=1, medians=medians)
     assert found is not None
     assert [(one.series, one.index) for one in found.causes] == [(0, 1), (1, 1)]
 
@@ -1145,16 +1146,16 @@ def test_a_step_that_could_not_be_traced_has_the_reason(tmp_path: Path) -> None:
     step.document.update(report_runs.step(0, []).document)  # type: ignore[attr-defined]
     run = report_runs.run([step])  # type: ignore[list-item]
     with pytest.raises(UsageError, match="no tracefs"):
-        traced(run)  # type: ignore[arg-type]
+        traced(run, medians=medians)  # type: ignore[arg-type]
     # the report promises a replay of a counted run
     lab = {"mode": "counted", "seed": "1", "kernel arguments": ""}
     environment = {**report_runs.ENVIRONMENT, "lab": lab}
     words = ["run", "a", "run", "timer", "--explain", "--run", "x", "--step", "0"]
     run.document.update(target="lab:x86_64-stock", environment=environment, orders=[words])
-    assert traced(run) is None  # type: ignore[arg-type]
+    assert traced(run, medians=medians) is None  # type: ignore[arg-type]
     run.document["orders"] = [["run", "a", "environment"]]
     with pytest.raises(UsageError, match="no tracefs"):
-        traced(run)  # type: ignore[arg-type]
+        traced(run, medians=medians)  # type: ignore[arg-type]
 
 
 def test_whatever_a_target_sends(tmp_path: Path) -> None:

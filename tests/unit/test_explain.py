@@ -66,6 +66,7 @@ from rtgauge.report.render import markdown
 from rtgauge.report.render.causes_text import common, lines
 from rtgauge.report.render.perfetto import trace
 from rtgauge.report.results import model
+from rtgauge.report.results.gather import medians
 from rtgauge.store import Store, StoredRun, new_run_id
 from rtgauge.store.samples import IMPORTED
 from rtgauge.stream import StreamWriter, Tally
@@ -1341,7 +1342,7 @@ def test_segments_are_exact_only_where_stamps_gave_the_clock(
     window = [Piece(records, np.empty(0, np.int64), np.empty(0, np.int64), {})]
     guest = Guest(lambda number: window, clock, 0.0, KALLSYMS, b"", 6, 1.0, ((0, 10_000),), stamps)
     monkeypatch.setattr("rtgauge.causes.explain.replayed", lambda *_: contextlib.nullcontext(guest))
-    (found,) = explain(stored, [one], print).causes
+    (found,) = explain(stored, [one], print, medians=medians).causes
     assert {each.certainty for each in found.segments} == {certainty}
     assert bool(found.unseen) == (certainty == "inferred")
 
@@ -1378,7 +1379,7 @@ def test_samples_that_do_not_begin_when_they_are_due_are_placed(
         return contextlib.nullcontext(guest)
 
     monkeypatch.setattr("rtgauge.causes.explain.replayed", fake)
-    explained = explain(run, [one], lambda _: None)
+    explained = explain(run, [one], lambda _: None, medians=medians)
     (cause,) = explained.causes
     assert asked == ([1] if interval_ns else [0, int(found)])
     assert explained.seconds == len(asked)
@@ -1843,7 +1844,7 @@ def test_the_worst_sample_of_each_series_is_printed(
     one = cause(segment("switch", 95_000, "__schedule"))
     other = replace(one, series=0, latency_ns=500, segments=(), rest_ns=500)
     found = Explained((one, replace(one, index=7), other), 6, 1.0)
-    monkeypatch.setattr("rtgauge.causes.explain.explain", lambda *_: found)
+    monkeypatch.setattr("rtgauge.causes.explain.explain", lambda *_, **__: found)
     done = rtgauge("explain", "last", "--store", str(tmp_path / "store"))
     assert done.code == 0, done.err
     titles = [text for text in done.out.splitlines() if "user context, sample" in text]
@@ -1863,7 +1864,7 @@ def test_series_of_one_name_are_told_apart_and_those_left_out_are_named(
     one = cause(segment("switch", 95_000, "__schedule"))
     other = replace(one, series=0, latency_ns=500, segments=(), rest_ns=500)
     found = Explained((one, replace(one, index=7), other), 6, 1.0)
-    monkeypatch.setattr("rtgauge.causes.explain.explain", lambda *_: found)
+    monkeypatch.setattr("rtgauge.causes.explain.explain", lambda *_, **__: found)
     words = ("explain", "last", "--store", str(tmp_path / "store"))
     done = rtgauge(*words)
     assert done.code == 0, done.err
@@ -1899,7 +1900,7 @@ def test_a_trace_takes_the_place_of_an_earlier_one_when_it_is_complete(
     stored: StoredRun, tmp_path: Path, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = Explained((cause(segment("switch", 95_000, "__schedule")),), 6, 1.0)
-    monkeypatch.setattr("rtgauge.causes.explain.explain", lambda *_: found)
+    monkeypatch.setattr("rtgauge.causes.explain.explain", lambda *_, **__: found)
     words = ("explain", "last", "--store", str(tmp_path / "store"))
     file = tmp_path / "worst.trace.json"
     file.write_text("an earlier one, which is longer" * 1000)

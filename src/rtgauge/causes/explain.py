@@ -34,12 +34,13 @@ from rtgauge.causes.symbols import KERNEL, Symbols, TaskLayout
 from rtgauge.causes.tracefs import kept_of
 from rtgauge.errors import StoreError, UsageError
 from rtgauge.lab.recorder import ANCHOR, Piece
-from rtgauge.report.results.gather import gather, median
 from rtgauge.store import StoredRun, StoredSeries, StoredStep
 
 __all__ = ["SAMPLES_MAX", "Explained", "explain", "keep", "select", "traced"]
 
 #: Samples that one replay explains.
+Medians = Callable[[StoredRun, Collection[tuple[int, int]]], Mapping[tuple[int, int], float]]
+"""Gives the medians of some series of a run, each by its step and number, as reports have them."""
 SAMPLES_MAX: Final = 400
 # After the beginning of the last test loop, the time in which its operations are looked for.
 _LAST: Final = 250_000_000
@@ -231,9 +232,11 @@ def _nothing(
     )
 
 
-def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None]) -> Explained:
+def explain(
+    run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None], *, medians: Medians
+) -> Explained:
     """The causes of these samples. Raises TargetError, StoreError, UsageError."""
-    medians = _medians(run, {(one.step, one.series) for one in samples})
+    usual = medians(run, {(one.step, one.series) for one in samples})
     seconds = 0.0
     if any(one.how == LOOP for one in samples):
         say("a first replay finds when the operations began …")
@@ -248,7 +251,7 @@ def explain(run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None
         causes = [
             advised(
                 _cause(one, cuts.get(one), guest.knows(one.due_ns)),
-                medians[one.step, one.series],
+                usual[one.step, one.series],
                 systems[one.step],
             )
             for one in samples
@@ -404,28 +407,13 @@ def _records(
         yield piece.records
 
 
-def _medians(
-    run: StoredRun, wanted: Collection[tuple[int, int]]
-) -> Mapping[tuple[int, int], float]:
-    """The medians that a report has of these series, each by its step and number."""
-    pairs = [
-        (series, step)
-        for step in run.steps
-        for series in (step.series if step.header is not None else ())
-        if (step.number, series.info.series) in wanted
-    ]
-    return {
-        (step.number, series.info.series): median(figures)
-        for (series, step), figures in zip(pairs, gather(pairs, pictures=False), strict=True)
-    }
-
-
 def traced(
     run: StoredRun,
     *,
     worst: int = 1,
     above_ns: int | None = None,
     sample: tuple[str, int] | None = None,
+    medians: Medians,
 ) -> Explained | None:
     """The causes that the trace of a run shows, chosen as by ``select``. None: it has no trace, or
     it could not be traced but can be replayed.
@@ -435,16 +423,16 @@ def traced(
     kept = [(step, found) for step in run.steps if (found := kept_of(step)).asked]
     if not kept or (all(one.added_ns is None for _, one in kept) and _can_be_replayed(run)):
         return None
-    medians = _medians(
+    usual = medians(
         run, {(step.number, one.series) for step, found in kept for one in found.samples}
     )
     causes = [
-        advised(one, medians.get((step.number, one.series), 0.0), system)
+        advised(one, usual.get((step.number, one.series), 0.0), system)
         for step, found in kept
         for system in (system_of(run, step.number),)
         for one in found.causes(
             step,
-            {series: ns for (number, series), ns in medians.items() if number == step.number},
+            {series: ns for (number, series), ns in usual.items() if number == step.number},
             run.document.get("catalogue"),
         )
     ]

@@ -79,6 +79,7 @@ def explain(
     from rtgauge.causes.explain import keep, select, traced
     from rtgauge.report import write_trace
     from rtgauge.report.render.perfetto import SUFFIX, trace
+    from rtgauge.report.results.gather import medians
 
     if sum(option is not None for option in (worst, above, sample)) > 1:
         raise UsageError(
@@ -94,11 +95,11 @@ def explain(
         above_ns = None if above is None else _duration(above)
         place_of = None if sample is None else _sample(sample)
         new: Sequence[Cause] = ()
-        explained = traced(found, worst=number, above_ns=above_ns, sample=place_of)
+        explained = traced(found, worst=number, above_ns=above_ns, sample=place_of, medians=medians)
         if explained is None:
             samples = select(found, worst=number, above_ns=above_ns, sample=place_of, say=say)
             say(f"replaying run {found.id[:13]} (samples to explain: {len(samples)}) …")
-            explained = explain_(found, samples, say)
+            explained = explain_(found, samples, say, medians=medians)
             new = explained.causes
         brief = worst is None and above is None and sample is None
         if as_json:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +29,7 @@ from rtgauge.stats import Counts
 from rtgauge.units import parse_duration
 
 if TYPE_CHECKING:
-    from rtgauge.store import Chunk, StoredSeries, StoredStep
+    from rtgauge.store import Chunk, StoredRun, StoredSeries, StoredStep
     from rtgauge.stream import SeriesInfo
 
 __all__ = [
@@ -183,6 +183,20 @@ def median(figures: Figures) -> int:
     """The median of a series, with which the blame of a cause compares its sample. Unlike the
     percentiles it is known from the first sample on. 0 without samples."""
     return figures.counts.percentile("50") if figures.counts.count else 0
+
+
+def medians(run: StoredRun, wanted: Collection[tuple[int, int]]) -> Mapping[tuple[int, int], float]:
+    """The medians that a report has of these series, each by its step and number."""
+    pairs = [
+        (series, step)
+        for step in run.steps
+        for series in (step.series if step.header is not None else ())
+        if (step.number, series.info.series) in wanted
+    ]
+    return {
+        (step.number, series.info.series): median(figures)
+        for (series, step), figures in zip(pairs, gather(pairs, pictures=False), strict=True)
+    }
 
 
 def intervals(figures: Figures, confidence: float) -> dict[str, tuple[int | None, int | None]]:
