@@ -41,6 +41,7 @@ __all__ = [
     "gather",
     "intervals",
     "median",
+    "medians",
     "percentiles",
 ]
 
