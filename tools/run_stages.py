@@ -40,6 +40,8 @@ END_S: Final = 10.0
 KEPT_S: Final = 7 * 86400.0
 SKIPPED: Final = 77
 LOG_LINES_SHOWN: Final = 150
+FAILURES_SHOWN: Final = 10
+LINE_SHOWN: Final = 160
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,19 @@ def count_junit(text: str) -> Counts:
         else:
             passed += 1
     return Counts(passed, failed, skipped)
+
+
+def failures_of(text: str) -> list[str]:
+    """The failed test cases of a JUnit XML document, each in a line with the first line of its
+    message. Raises ElementTree.ParseError."""
+    lines = []
+    for case in ElementTree.fromstring(text).iter("testcase"):
+        fault = next((one for one in case if one.tag in ("failure", "error")), None)
+        if fault is not None:
+            name = ".".join(case.get(key, "") for key in ("classname", "name")).strip(".")
+            message = (fault.get("message") or fault.text or "").strip()
+            lines.append(f"{name}: {message.partition(chr(10))[0]}"[:LINE_SHOWN])
+    return lines
 
 
 @dataclass(frozen=True)
@@ -295,6 +310,19 @@ def show(runner: Runner, stage: Stage, outcome: Outcome, took_s: float) -> None:
             print(f"  | {line}")
 
 
+def show_failures(runner: Runner, stage: Stage) -> None:
+    """Print a line for each failed test of a stage. Unreadable results were reported before."""
+    lines: list[str] = []
+    for pattern in stage.results:
+        for path in sorted(runner.root.glob(pattern)):
+            with contextlib.suppress(OSError, UnicodeDecodeError, ElementTree.ParseError):
+                lines += failures_of(path.read_text(encoding="utf-8"))
+    for line in lines[:FAILURES_SHOWN]:
+        print(f"  {stage.name}: {line}")
+    if len(lines) > FAILURES_SHOWN:
+        print(f"  {stage.name}: and {len(lines) - FAILURES_SHOWN} more")
+
+
 def run_all(
     runner: Runner, stages: Sequence[Stage], jobs: int, fail_fast: bool
 ) -> dict[str, Outcome]:
@@ -370,6 +398,8 @@ def main() -> int:
     for what, names in (("failed", failed), ("not run", missing)):
         if names:
             print(f"{what}: {', '.join(names)}")
+    for name in failed:
+        show_failures(runner, stages[name])
     counts = sum((one.counts for one in done.values()), Counts())
     kept = sum((one.counts for one in done.values() if one.unchanged), Counts())
     if kept.passed:

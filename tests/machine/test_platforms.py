@@ -253,8 +253,7 @@ def test_an_evaluation_without_rights(folder: Path) -> None:
     assert "SCHED_FIFO" in steps[0]["reason"]
     code, run = rtgauge("evaluate", "--for", "100ms", "--samples", "100", "-o", "all.md")
     steps = run["steps"]
-    failed = [one for one in run["tests"] if one["result"] == "fail"]
-    assert code == (3 if failed else 77)  # 3 if the machine is too busy for one of the tests
+    assert code == 77  # also if the machine is too busy for one of the tests
     assert {step["state"] for step in steps} == {"complete", "skipped"}
     entries = described(agent).measurements
     left_out = NEED_LINE | NEED_PROCESS | NEED_STATES | CORE_CHECKS

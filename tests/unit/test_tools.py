@@ -19,7 +19,18 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from requirements import SECTIONS, locked, requirements
-from run_stages import LANES, Counts, Outcome, Runner, Stage, count_junit, read_stages, run_all
+from run_stages import (
+    LANES,
+    Counts,
+    Outcome,
+    Runner,
+    Stage,
+    count_junit,
+    failures_of,
+    read_stages,
+    run_all,
+    show_failures,
+)
 from sizes import faults as size_faults
 from static_programs import shared_library
 from tree import tree_faults
@@ -43,6 +54,22 @@ def test_results_are_counted_by_case() -> None:
     assert count_junit(MESON) == Counts(passed=1, failed=2, skipped=1)
     assert count_junit(PYTEST) == Counts(passed=2)
     assert str(Counts(12, 3, 4)) == "12 passed, 3 failed, 4 skipped"
+
+
+def test_failed_tests_are_named_after_all_stages(
+    runner: Runner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the first line of the message: of a long log, CI may keep its last lines only."""
+    assert failures_of(MESON) == ["2 - y: ", "crashed: "]
+    assert failures_of(PYTEST) == []
+    case = '<testcase classname="tests.a" name="b%d"><failure message="assert 1 == 2&#10; + x"/>'
+    many = "".join(f"{case % number}</testcase>" for number in range(12))
+    (runner.root / "r.xml").write_text(f"<testsuites>{many}</testsuites>")
+    (runner.root / "cut.xml").write_text("<testsuites>")
+    show_failures(runner, stage(results=("r.xml", "cut.xml", "none.xml"), name="lab"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "  lab: tests.a.b0: assert 1 == 2"
+    assert lines[9:] == ["  lab: tests.a.b9: assert 1 == 2", "  lab: and 2 more"]
 
 
 @pytest.fixture

@@ -38,9 +38,10 @@ from rtgauge.store import StoredRun, StoredSeries, StoredStep
 
 __all__ = ["SAMPLES_MAX", "Explained", "explain", "keep", "select", "traced"]
 
-#: Samples that one replay explains.
 Medians = Callable[[StoredRun, Collection[tuple[int, int]]], Mapping[tuple[int, int], float]]
 """Gives the medians of some series of a run, each by its step and number, as reports have them."""
+
+#: Samples that one replay explains.
 SAMPLES_MAX: Final = 400
 # After the beginning of the last test loop, the time in which its operations are looked for.
 _LAST: Final = 250_000_000
