@@ -107,6 +107,8 @@ def test_two_boots_are_equal_and_stay_on_the_core() -> None:
     assert boots[0] == boots[1]
 
 
+@pytest.mark.study(29, lacks="tasks of Xenomai's native interface")
+@pytest.mark.study(118)
 @pytest.mark.parametrize("board", [BOARD, OTHER_BOARD])
 def test_contexts_are_equal_in_two_boots_and_in_order(board: str) -> None:
     if board not in own_names():
@@ -182,7 +184,7 @@ def test_cobalt_is_below_linux_under_load() -> None:
         assert np.median(ours) < np.median(linux)
 
 
-@pytest.mark.study(31, 32, 33)
+@pytest.mark.study(31, 32, 33, 50)
 def test_latency_of_xenomai_agrees() -> None:
     """``latency -t0`` waits for a timerfd of the core, ``-t1`` is a task of its driver, which
     sleeps until its due times, ``-t2`` a handler of its timer."""
@@ -260,6 +262,7 @@ def values(records: list[Record]) -> dict[str, list[int]]:
 
 
 @pytest.mark.study(40, 41, 42)
+@pytest.mark.study(43, lacks="Xenomai 2: the core is Cobalt of Xenomai 3")
 @pytest.mark.parametrize("context", XENOMAI_TESTS)
 def test_every_edge_is_answered_once_on_the_core(context: str) -> None:
     boots = []

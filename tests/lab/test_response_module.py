@@ -252,8 +252,8 @@ def test_both_views_of_every_event(booted: list[Booted], board: str, name: str) 
 @pytest.mark.study(116)
 @pytest.mark.study(
     121,
-    lacks="that a kernel thread under load is as late as a user thread without it: this takes"
-    " caches, which counted time has not (5.8 against 21.2 µs)",
+    lacks="that a kernel thread under load is as late as a user thread without it: this"
+    " requires caches, which counted mode does not model (5.8 against 21.2 µs)",
 )
 @pytest.mark.parametrize(
     "board", [pytest.param(one, marks=pytest.mark.boots(FIRST[one])) for one in BOARDS]

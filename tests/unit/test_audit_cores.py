@@ -163,6 +163,7 @@ def checked(tmp_path: Path, text: str) -> ConfigAudit:
     return audit_config(parse(tmp_path, text))
 
 
+@pytest.mark.study(30, lacks="building the kernel")
 @pytest.mark.parametrize(
     ("text", "core"),
     [
@@ -184,6 +185,7 @@ def test_configurations_without_a_core_have_none_of_these(tmp_path: Path) -> Non
     assert [one.check for one in audited.findings] == list(CONFIG_CHECKS)
 
 
+@pytest.mark.study(130, lacks="the boards and their I-pipe kernels")
 @pytest.mark.study(131, lacks="building the kernels of both choices")
 @pytest.mark.parametrize(
     ("check", "level", "base", "line", "wanted"),

@@ -9,6 +9,7 @@ import json
 import xml.etree.ElementTree as ET
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from rtgauge.report.pictures.persistence import (
 from rtgauge.report.render import html
 from rtgauge.report.results.model import analyse
 from rtgauge.report.results.points import negative_points
+from rtgauge.report.sets.quantities import answers
 from rtgauge.stats import Counts
 from rtgauge.stats.timebase import DIVISIONS
 from rtgauge.store import Store
@@ -204,7 +206,6 @@ def embedded(page: str) -> dict[str, Any]:
 
 
 @pytest.mark.study(18, 48)
-@pytest.mark.study(37, lacks="the contexts of Xenomai")
 def test_contexts_and_kernels_side_by_side(
     rtgauge: Callable[..., Result], several: list[str], tmp_path: Path
 ) -> None:
@@ -222,6 +223,21 @@ def test_contexts_and_kernels_side_by_side(
     assert len({one["persistence"]["panels"][0]["division_ns"] for one in found.values()}) == 1
     assert text.count('data-kind="persistence"') == 4
     assert "contexts and kernels" in text
+
+
+def test_rows_name_the_core_where_it_is_not_linux() -> None:
+    """A kernel with Cobalt answers with and without it."""
+    runs = []
+    for core in ("cobalt", None):
+        series = made.FakeSeries(
+            made.info(name="response", context="irq"), np.arange(3), np.array([1000, 2000, 3000])
+        )
+        header = replace(made.header(measurement="response"), core=core)
+        runs.append(made.run([made.step(0, [series], "response", header=header)]))
+    table = answers(analyse(runs).model, [0, 1])  # type: ignore[arg-type]
+    assert table is not None
+    texts = [row.what.split(", ")[1:3] for row in table.rows]
+    assert texts == [["cobalt", "irq context"], ["irq context", "idle"]]
 
 
 @pytest.mark.study(120)

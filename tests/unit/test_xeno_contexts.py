@@ -176,6 +176,7 @@ def test_figures_are_those_of_all_samples_of_a_context() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.study(37)
 def test_configurations_are_rows_and_bars() -> None:
     one = [series(1, name, [1000, 2000]) for name in ("irq", "kernel", "user")]
     two = [series(1, name, [1000, 9000]) for name in ("irq", "kernel", "user")]

@@ -161,14 +161,15 @@ def answers(model: Document, which: Iterable[int]) -> Table | None:
 
 
 def _answered(model: Document, row: Row, context: str) -> str:
-    """Which kernel answered, in which context, under which load."""
+    """Which kernel answered, on which core other than Linux, in which context, under which load."""
     run = model["runs"][row.run]
+    step = next(one for one in run["steps"] if one["step"] == row.step)
     environment = run["environment"]
     kernel = str((environment.get("kernel") or {}).get("release") or "")
     words = [kernel or run_name(run, row.run)]
+    words += [step["core"]] if step["core"] not in (None, "linux") else []
     words += [f"{context} context"] if context else []
-    load = load_text(next(one for one in run["steps"] if one["step"] == row.step)["load"])
-    return ", ".join([*words, load])
+    return ", ".join([*words, load_text(step["load"])])
 
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
