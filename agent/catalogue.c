@@ -213,7 +213,7 @@ const struct catalogue_run_option catalogue_run_options[] = {
 	    "apply only these settings of --prepare" },
 	  APPLIES_STEP, PLACE(prepare_only) },
 	{ { "irq-priority", OPTION_TEXT, "", 0, 0, "PRIORITY",
-	    "SCHED_FIFO priority of interrupt threads: of all, or such as 24=90,eth*=80,50" },
+	    "SCHED_FIFO priority of interrupt threads: one for all, or such as 24=90,eth*=80,50" },
 	  APPLIES_STEP, PLACE(irq_priority) },
 	{ { "disturb-module", OPTION_TEXT, "", 0, 0, "FILE", "kernel module for --disturb" },
 	  APPLIES_HOST, PLACE(disturb_module) },

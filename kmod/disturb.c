@@ -49,7 +49,7 @@ MODULE_PARM_DESC(length_ns, "how long each disturbance takes, 1 us to 100 ms");
 static unsigned long period_ns;
 module_param(period_ns, ulong, 0444);
 MODULE_PARM_DESC(period_ns,
-		 "from one disturbance to the next, 10 us to 4 s, at least twice the length");
+		 "time from one disturbance to the next, 10 us to 4 s, at least twice the length");
 
 static int cpu;
 module_param(cpu, int, 0444);
@@ -256,7 +256,7 @@ static void begin_timer(void *unused)
 
 static int refuse(const char *name, const char *allowed)
 {
-	pr_err("%s: not %s\n", name, allowed);
+	pr_err("%s must be %s\n", name, allowed);
 	return -EINVAL;
 }
 

@@ -8,7 +8,7 @@
  * both or neither.
  *
  *	fd = open("/dev/rtgauge", O_RDWR | O_CLOEXEC);
- *	ioctl(fd, RTGAUGE_INFO, &info);		 version first: refuse another one
+ *	ioctl(fd, RTGAUGE_INFO, &info);		 check the version first
  *	ioctl(fd, RTGAUGE_SOURCE, &source);	 for number 1, 2, ...: what is there
  *	ioctl(fd, RTGAUGE_SETUP, &setup);	 gives the kernel thread's id
  *	sched_setscheduler(setup.thread, ...);	 its priority is set from outside
@@ -19,7 +19,7 @@
  *
  * All times are CLOCK_MONOTONIC in nanoseconds, whatever clock the source has; 0 where a stamp was
  * not taken. All structures are of fixed width, the same for 32-bit programs on 64-bit kernels.
- * Fields named reserved, and flags without a name here, are to be zero: else EINVAL.
+ * Fields named reserved, and flags without a name here, must be zero. Otherwise: EINVAL.
  *
  * Errors of every call: ENOTTY unknown request, EFAULT bad pointer, EINVAL a value out of its range
  * or a reserved field not zero, EBUSY not in this state of the session. Each call lists its others.
@@ -86,10 +86,11 @@
 #define RTGAUGE_DEBOUNCE_MAX_US 1000000U
 
 /*
- * A line that does not come to rest is given up: after more than so many edges (the default, and
- * what can be asked for at most), or half of the time in the handler, within a window. One edge
- * counts as RTGAUGE_DELAY_BUSY_MAX_NS in the handler at most. On Cobalt, Linux turns the interrupt
- * off: a storm that leaves Linux no time at all does not end.
+ * The module gives up a line that does not come to rest: if more than RTGAUGE_STORM_EDGES edges
+ * (or the number in storm_edges, at most RTGAUGE_STORM_EDGES_MAX) come within
+ * RTGAUGE_STORM_WINDOW_NS, or if the handler takes half of that time. Each edge counts as at most
+ * RTGAUGE_DELAY_BUSY_MAX_NS in the handler. On Cobalt, Linux turns the interrupt off, so a storm
+ * that leaves Linux no time at all does not end.
  */
 #define RTGAUGE_STORM_WINDOW_NS 100000000U
 #define RTGAUGE_STORM_EDGES 2000U
@@ -101,7 +102,7 @@
 struct rtgauge_info {
 	__u32 interface_version; /* out: RTGAUGE_INTERFACE_VERSION of the module */
 	__u32 sources;		 /* out: the highest number of a source */
-	__u32 room_max;		 /* out: records in a ring at most */
+	__u32 room_max;		 /* out: maximum number of records in a ring */
 	__u32 contexts;		 /* out: RTGAUGE_CONTEXT_* that it has; 0: IRQ, KERNEL, USER */
 	char module_version[32]; /* out: ends in a zero byte */
 	char kernel[64];	 /* out: release of the kernel it was built for */
@@ -112,7 +113,7 @@ struct rtgauge_info {
  * was built with it; whether two lines are available shows in RTGAUGE_SETUP.
  */
 #define RTGAUGE_SOURCE_AVAILABLE 0x1
-#define RTGAUGE_SOURCE_FALLBACK 0x2	/* no device of its own: to be labelled so */
+#define RTGAUGE_SOURCE_FALLBACK 0x2	/* no device of its own: label the results */
 #define RTGAUGE_SOURCE_FREE_RUNNING 0x4 /* RTGAUGE_SUSTAIN can use it */
 #define RTGAUGE_SOURCE_RAISE_STAMP 0x8	/* raised_ns is measured, else it is due_ns */
 #define RTGAUGE_SOURCE_EXCLUSIVE 0x10	/* one session at a time can have it */
@@ -143,21 +144,23 @@ struct rtgauge_source {
  * thread did not run within a second. ENOMEM.
  *
  * RTGAUGE_KIND_RESPONSE: gpio_input is driven from outside, and each edge of the direction asked
- * for is an event; gpio_output answers. interval_ns and periods are 0. Neither line is looked at
- * for a wire. The other kinds take none of the flags and fields below RTGAUGE_SETUP_DITHER.
- * The output mirrors the level of the input (after one edge alone: the level behind it), or, with
- * TOGGLE, changes at each event. It starts, at RTGAUGE_START, as it would be after an event that
- * had brought the input's level; with TOGGLE, low (active-low: high).
+ * for is an event. gpio_output answers. interval_ns and periods are 0. The module does not check
+ * whether the lines are wired. The other kinds support none of the flags and fields below
+ * RTGAUGE_SETUP_DITHER, except that RTGAUGE_KIND_TIMER supports RTGAUGE_SETUP_COBALT.
+ * The output mirrors the level of the input (if only one edge is an event: the level after it), or,
+ * with TOGGLE, changes at each event. At RTGAUGE_START it gets the level that it would have after
+ * an event that had set the input's level. With TOGGLE it gets the low level, or the high one if
+ * either ACTIVE_LOW or INVERT, but not both, is set.
  * With RTGAUGE_SETUP_COBALT the handler or the kernel thread runs on Xenomai's Cobalt core, next to
  * Linux. RTGAUGE_KIND_TIMER: exactly one of the contexts IRQ and KERNEL, and the source COBALT,
  * which AUTO is then: else EOPNOTSUPP. The thread sleeps until its due times by itself, on a timer
  * of its own: its records have thread_ns, and entry_ns 0. RTGAUGE_KIND_RESPONSE: exactly one of the
  * contexts IRQ, KERNEL and USER, which is a task of the core (RTGAUGE_TASK_DEVICE). EOPNOTSUPP
  * also: the chip's interrupts do not reach the core, or its driver is not known to be safe on
- * the core. ENODEV also: the core is stopped, or the kernel was built without it. ENXIO also: the CPU is not
- * one of the core's.
- * A bias that the chip does not have is passed over: the kernel does not tell. So is PULL_NONE on
- * kernels older than 6.1.
+ * the core. ENODEV also: the core is stopped, or the kernel was built without it. ENXIO also: the
+ * CPU is not one of the core's.
+ * A bias that the chip does not support has no effect, which the kernel does not report. PULL_NONE
+ * has no effect on kernels older than 6.1.
  */
 #define RTGAUGE_SETUP_DITHER 0x1 /* due times spread over their periods: see due_ns */
 #define RTGAUGE_SETUP_RISING 0x2 /* either or both */
@@ -179,7 +182,7 @@ struct rtgauge_setup {
 	__u32 flags;	/* in: RTGAUGE_SETUP_* */
 	__u32 room; /* in: records in the ring, 0: none are kept for read(); out: as rounded up */
 	__u64 interval_ns;  /* in */
-	__u64 events;	    /* in: the session ends after so many events; 0: no such limit */
+	__u64 events;	    /* in: number of events after which the session ends; 0: no limit */
 	__u64 periods;	    /* in: grid points due, handled or missed; 0: no such limit */
 	char gpio_chip[32]; /* in: label of the chip, for the GPIO; else all zero */
 	__u32 gpio_output;  /* in: number of the chip's line that is driven */
@@ -190,7 +193,7 @@ struct rtgauge_setup {
 	__u32 raise_cpu; /* out: where the GPIO or the PCI device is driven from; else cpu */
 	/* in: for RTGAUGE_KIND_RESPONSE, else 0 */
 	__u32 debounce_us; /* by the chip, of the input; 0: none */
-	__u32 delay_ns;	   /* wait so long before an answer, to try instruments; 0: never */
+	__u32 delay_ns;	   /* delay before an answer, to test instruments; 0: none */
 	__u32 delay_every; /* at each answer whose number, from 1, is a multiple of this */
 	__u32 storm_edges; /* see RTGAUGE_STORM_WINDOW_NS; 0: RTGAUGE_STORM_EDGES */
 };
@@ -199,10 +202,10 @@ struct rtgauge_setup {
  * RTGAUGE_START: the first grid point. Once; after RTGAUGE_SETUP.
  * Grid point i is first_due_ns + i * interval_ns; its due time is that, plus, with
  * RTGAUGE_SETUP_DITHER, what dither_ns(i, interval_ns) of dither.h gives. A handler that runs
- * when later due times have passed takes the next after now: those passed are missed, and counted.
+ * when later due times have passed takes the next one after now. Those passed count as missed.
  * ENXIO: the CPU has gone offline.
- * RTGAUGE_KIND_RESPONSE: first_due_ns is to be 0, and comes back as the time from which edges are
- * answered: they are when the call returns.
+ * RTGAUGE_KIND_RESPONSE: first_due_ns must be 0. On return it is the time from which edges are
+ * answered. The module already answers them when the call returns.
  */
 struct rtgauge_start {
 	__u64 first_due_ns; /* in: 0: one interval from now; out: as it is */
@@ -232,10 +235,10 @@ struct rtgauge_wait {
 
 /*
  * RTGAUGE_STATUS: counters and state. In any state.
- * RTGAUGE_KIND_RESPONSE: missed counts the events that found the level of the one before, as an
- * edge at least was lost in between; thread_missed those that came before the thread had answered
- * the previous one or, with RTGAUGE_CONTEXT_USER, before RTGAUGE_TAKE had returned it. Events lost
- * have no record; from the handler they are answered all the same.
+ * RTGAUGE_KIND_RESPONSE: missed counts the events with the same level as the previous one: at
+ * least one edge between them was lost. thread_missed counts those that came before the thread had
+ * answered the previous one or, with RTGAUGE_CONTEXT_USER, before RTGAUGE_TAKE had returned it.
+ * Lost events have no record. In the context IRQ they are answered nevertheless.
  */
 #define RTGAUGE_STATE_OPEN 0  /* no RTGAUGE_SETUP yet */
 #define RTGAUGE_STATE_READY 1 /* no RTGAUGE_START yet */
@@ -265,13 +268,13 @@ struct rtgauge_status {
 };
 
 /*
- * RTGAUGE_SUSTAIN: a free-running source raises @count interrupts, @period_ns apart, whatever
- * becomes of them; the handler counts. On a file without a session; sleeps until it is done, a
- * signal ends it (EINTR, nothing given back). generated = elapsed / period. It ends early once
+ * RTGAUGE_SUSTAIN: a free-running source raises @count interrupts, @period_ns apart, handled
+ * or not. The handler counts them. The file must not have a session. The call sleeps until it is
+ * done. A signal ends it (EINTR, without a result). generated = elapsed / period. It ends early if
  * more than @lost_max were lost, so that the search for the shortest period does not hang a
  * machine that does nothing but take interrupts; count * period is at most
  * RTGAUGE_SUSTAIN_SECONDS_MAX. Errors as in RTGAUGE_SETUP, and EOPNOTSUPP: the source is not
- * free-running; ETIME: the machine went for seconds without one interrupt of it.
+ * free-running; ETIME: for seconds, none of its interrupts was handled.
  */
 struct rtgauge_sustain {
 	__u32 source;	    /* in: as in rtgauge_setup; out: the one taken */
@@ -298,8 +301,8 @@ struct rtgauge_sustain {
  * when the deferred context (if there is one) has stamped it. EINVAL: the buffer does not hold one.
  * Without O_NONBLOCK it sleeps until there is one; with it EAGAIN. 0: the session has ended and
  * all was read. EIO: it has failed, and all was read. EBUSY: not set up. ENODATA: set up with
- * room 0. Readers are not woken by the interrupt (that would disturb it): the ring is looked at
- * every 20 ms while somebody sleeps in read() or poll(). poll() gives POLLIN for records or the
+ * room 0. The interrupt does not wake readers (that would disturb it): the ring is checked
+ * every 20 ms while a thread sleeps in read() or poll(). poll() gives POLLIN for records or the
  * end, POLLHUP at the end, POLLERR when it has failed.
  *
  * RTGAUGE_KIND_RESPONSE: index is the number of the event, from 0, and has gaps where the ring was
@@ -309,7 +312,7 @@ struct rtgauge_sustain {
 #define RTGAUGE_RECORD_THREAD_MISSED 0x1 /* the thread was still late for an earlier one */
 #define RTGAUGE_RECORD_OTHER_CPU 0x2	 /* handled on another CPU than asked for */
 #define RTGAUGE_RECORD_CUT 0x4		 /* the session ended before the thread ran */
-#define RTGAUGE_RECORD_LEVEL 0x8	 /* the input's level, active-low seen to */
+#define RTGAUGE_RECORD_LEVEL 0x8	 /* the input's logical level, after active-low */
 #define RTGAUGE_RECORD_REPEATED 0x10	 /* the same level as the event before */
 #define RTGAUGE_RECORD_WAITED 0x20	 /* it came before the last was answered, or taken */
 #define RTGAUGE_RECORD_DELAYED 0x40	 /* delay_ns was waited */

@@ -138,7 +138,7 @@ static int sysfs_take(const struct line *line, struct sysfs_line *one, uint32_t 
 		return message_set(
 			why, err == -EINVAL ? -EIO : err,
 			err == -EBUSY ? "end the program that uses it, or use another line" :
-					"run it as root",
+					"run it as root, or use another line",
 			"the kernel's line %u (chip %s) %s: %s", number, line->pins.label,
 			err == -EBUSY ? "is in use" : "is not available", strerror(-err));
 	one->exported = true;

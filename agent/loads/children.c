@@ -54,7 +54,7 @@ int load_become_caller(pid_t parent)
 
 int load_describe_end(const struct load_worker *worker, const siginfo_t *info, struct message *msg)
 {
-	char subject[128] = "a process of it";
+	char subject[128] = "one of its processes";
 
 	if (worker)
 		snprintf(subject, sizeof(subject), "load %s", worker->label);

@@ -81,13 +81,13 @@ static int copy_run(struct load_worker *worker, const struct option_set *options
 				   "FIFO or a socket",
 				   path);
 	if (err)
-		return message_set(msg, err, "set path to a file that is not empty",
+		return message_set(msg, err, "set path to a readable file that is not empty",
 				   "cannot read %.200s: %s", path, strerror(-err));
 	file = open(path, O_RDONLY | O_NONBLOCK);
 	got = file < 0 ? -1 : read(file, &byte, 1);
 	err = got < 0 ? -errno : -ENODATA;
 	if (got < 1)
-		return message_set(msg, err, "set path to a file that is not empty",
+		return message_set(msg, err, "set path to a readable file that is not empty",
 				   "cannot read %.200s: %s", path, strerror(-err));
 	close(file);
 	return start_on_each(worker, option_number(options, "per-cpu"), copy, options, msg);

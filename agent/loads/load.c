@@ -149,7 +149,7 @@ static int choose_cpus(struct load_set *set, const struct cpulist *cpus, struct 
 	for (int cpu = cpulist_next(cpus, 0); cpu >= 0; cpu = cpulist_next(cpus, cpu + 1)) {
 		if (cpulist_has(&online, cpu))
 			continue;
-		snprintf(remedy, sizeof(remedy), "online are CPUs %s",
+		snprintf(remedy, sizeof(remedy), "use online CPUs: %s",
 			 cpulist_format(&online, list, sizeof(list)));
 		return message_set(msg, -EINVAL, remedy, "the load cannot run on CPU %d", cpu);
 	}

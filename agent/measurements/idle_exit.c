@@ -296,7 +296,7 @@ static int idle_finish(struct step *step)
 	} else if (disabled) {
 		snprintf(evidence, sizeof(evidence), "%s is disabled", disabled->name);
 		step_verdict(step, IDLE_ENTERED, "skipped", evidence,
-			     "echo 0 > /sys/devices/system/cpu/cpu*/cpuidle/state*/disable");
+			     "echo 0 | tee /sys/devices/system/cpu/cpu*/cpuidle/state*/disable");
 	} else {
 		snprintf(evidence, sizeof(evidence), "%d states", x->count);
 		step_verdict(step, IDLE_ENTERED, "pass", evidence, "");

@@ -259,7 +259,8 @@ static int irq_sustained_finish(struct step *step)
 		step_verdict(step, IRQ_SUSTAINED_FOUND, "pass", evidence, "");
 		return 0;
 	}
-	snprintf(evidence, sizeof(evidence), "the search ended after %d tries without one",
+	snprintf(evidence, sizeof(evidence),
+		 "the search ended after %d tries without finding such a period",
 		 state->search.count);
 	step_verdict(step, IRQ_SUSTAINED_FOUND, "inconclusive", evidence,
 		     "let it run to its end, with less load on the machine");

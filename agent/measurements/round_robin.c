@@ -541,8 +541,8 @@ static int robin_finish(struct step *step)
 			 state->tests, state->disturbed);
 	if (state->unfair[0])
 		step_verdict(step, ROBIN_FAIR, "fail", state->unfair,
-			     "use SCHED_RR, the only policy with time slices, and check what "
-			     "else uses the CPU at that priority or above");
+			     "use SCHED_RR, the only real-time policy with time slices, and check "
+			     "what else uses the CPU at that priority or above");
 	else if (state->judged)
 		step_verdict(step, ROBIN_FAIR, "pass", evidence, "");
 	else

@@ -273,9 +273,8 @@ static int smokey_finish(struct step *step)
 		return 0;
 	if (state->omitted)
 		used = snprintf(evidence, sizeof(evidence),
-				"%d results of more than %d tests were left out%s. ",
-				state->omitted, SMOKEY_TESTS,
-				state->failed ? ", and a test failed" : "");
+				"%d results after the first %d were left out%s. ", state->omitted,
+				SMOKEY_TESTS, state->failed ? ", and a test failed" : "");
 	if (!state->ended)
 		snprintf(evidence + used, sizeof(evidence) - (size_t)used,
 			 "%s did not end in %lld s. Its last message: %s", state->program,

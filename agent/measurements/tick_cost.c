@@ -489,7 +489,8 @@ static void tick_cost_skipped(struct step *step, const struct tick_cost_part *pa
 	snprintf(evidence, sizeof(evidence), "%s: %s", part->policy,
 		 part->refused ?: "no disturbance recurs at the period of the tick");
 	step_verdict(step, TICK_COST_SEEN, "skipped", evidence,
-		     "run as root, with more samples, on a CPU that ticks (not of nohz_full)");
+		     "run as root with --priority 1 or more, take more samples, and use a CPU "
+		     "that ticks (not in nohz_full)");
 }
 
 static int tick_cost_finish(struct step *step)

@@ -304,7 +304,7 @@ static const char *events_failure(uint32_t failure)
 	case RTGAUGE_FAILURE_UNLOAD:
 		return "the module was removed";
 	case RTGAUGE_FAILURE_STORM:
-		return "edges came without an end, and its interrupt was switched off";
+		return "the line's edges did not stop, so its interrupt was switched off";
 	default:
 		return "its source failed";
 	}

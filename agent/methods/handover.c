@@ -168,7 +168,7 @@ static bool handover_await(struct handover *h)
 			return handover_fail(h, "a hand-over did not take place", ETIMEDOUT);
 	for (int i = 0; i < HANDOVER_ROLES; i++)
 		if (h->error[i])
-			return handover_fail(h, "a hand-over", h->error[i]);
+			return handover_fail(h, "a hand-over failed", h->error[i]);
 	return true;
 }
 
@@ -564,7 +564,7 @@ int handover_setup(struct step *step, const struct handover_plan *plan)
 			err = handover_add_part(h, place);
 	if (!err && !step->series_count)
 		err = step_skip(step, "there is no other CPU for the waiter",
-				"give two, as --cpu 0,1");
+				"give two CPUs: --cpu 0,1");
 	return err;
 }
 
@@ -618,7 +618,7 @@ int handover_finish(struct step *step)
 			order_not_tried(step, verdicts[i].name);
 	if (h->wanted[HANDOVER_OTHER_CPU] && h->other_cpu < 0)
 		step_verdict(step, HANDOVER_ALL_MEASURED, "skipped",
-			     "there is no other CPU for the waiter", "give two, as --cpu 0,1");
+			     "there is no other CPU for the waiter", "give two CPUs: --cpu 0,1");
 	for (int i = 0; i < h->plan->kind_count; i++)
 		if (h->kind_wanted[i] && !h->plan->kinds[i].waiter)
 			handover_lacks(step, h->plan->kinds[i].value);
@@ -635,7 +635,8 @@ int handover_finish(struct step *step)
 		orders[count++] = &rule->order;
 		if (rule->remedy && rule->unknown)
 			step_verdict(step, rule->order.rule, "inconclusive", rule->unknown,
-				     "mount /proc, and allow more open files (ulimit -n)");
+				     "let the step run to its end. If it did, mount /proc, and "
+				     "allow more open files (ulimit -n)");
 		else if (rule->remedy)
 			order_verdict(step, &rule->order, rule->held, rule->why ?: "",
 				      rule->remedy);

@@ -276,7 +276,8 @@ void mutex_links_verdict(struct step *step, const char *rule, const struct mutex
 	}
 	snprintf(
 		text, sizeof(text),
-		"the middle thread was ready %lld times and ran %lld times before the high one had the mutex%s; %lld times the owner ran before it was wanted",
+		"the middle thread was ready %lld times and ran %lld times before the high one had "
+		"the mutex%s; %lld times the owner ran before the mutex was wanted",
 		ready, between, where, early);
 	if (between)
 		step_verdict(

@@ -128,8 +128,8 @@ void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, 
 
 void order_not_tried(struct step *step, const char *rule)
 {
-	step_verdict(step, rule, "inconclusive", "not tried: the step ended before",
-		     "give it more time (--for)");
+	step_verdict(step, rule, "inconclusive", "not tried: the step ended first",
+		     "give the step more time (--for)");
 }
 
 void order_table(struct step *step, const struct order *const *orders, int count)

@@ -255,7 +255,7 @@ static void spool_accept(struct spool *spool)
 		const int32_t failed = EXITCODE_FAILED;
 
 		dprintf(files[STDERR_FILENO],
-			"rtgauge-agent: byte %lld is not kept, only %lld to %lld\n",
+			"rtgauge-agent: byte %lld is not in the spool, only %lld to %lld\n",
 			(long long)hello.from, (long long)spool->backlog.begin,
 			(long long)spool->backlog.end);
 		spool_detach(spool, &failed);

@@ -61,9 +61,8 @@ int disturb_parse(struct disturb *disturb, const char *text, struct message *msg
 	char first[32];
 
 	if (!period || strchr(period + 1, ':') || period - length > (ptrdiff_t)sizeof(first))
-		return message_set(msg, -EINVAL, "such as preempt_disable:200us:7.3ms",
-				   "a disturbance is given as KIND:LENGTH:PERIOD, not '%.80s'",
-				   text);
+		return message_set(msg, -EINVAL, "give it as in preempt_disable:200us:7.3ms",
+				   "'%.80s' is not a disturbance KIND:LENGTH:PERIOD", text);
 	disturb->kind = find_kind(text, (size_t)(length - text));
 	if (!disturb->kind)
 		return refuse_kind(text, (int)(length - text), msg);
@@ -80,7 +79,7 @@ int disturb_parse(struct disturb *disturb, const char *text, struct message *msg
 				   "'%.40s' is not a valid period of a disturbance", period + 1);
 	if (disturb->period_ns < 2 * disturb->length_ns)
 		return message_set(
-			msg, -EINVAL, "at least twice the length: the machine needs the rest",
+			msg, -EINVAL, "give at least twice the length: the machine needs the rest",
 			"the period %.40s is too short for a length of %s", period + 1, first);
 	return 0;
 }
@@ -136,7 +135,7 @@ static int open_module(const char *module, char *path, size_t room, struct messa
 	if (fd >= 0)
 		return fd;
 	uname(&name);
-	return message_set(msg, fd, "build it there, and install it: make -C kmod modules_install",
+	return message_set(msg, fd, "build and install it: make -C kmod modules_install",
 			   "there is no module " DISTURB_MODULE " for the kernel %s", name.release);
 }
 
@@ -165,8 +164,9 @@ int disturb_insert(const struct disturb *disturb, const char *module, int cpu,
 	int fd, err = 0;
 
 	if (is_inserted())
-		return message_set(msg, -EEXIST, "remove it: rmmod " DISTURB_MODULE,
-				   "another program already disturbs this machine");
+		return message_set(msg, -EEXIST,
+				   "end what inserted it, or remove it: rmmod " DISTURB_MODULE,
+				   "the module " DISTURB_MODULE " is already in the kernel");
 	fd = open_module(module, path, sizeof(path), msg);
 	if (fd < 0)
 		return fd;

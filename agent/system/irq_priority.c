@@ -68,8 +68,8 @@ static int read_rules(const char *list, struct rule rules[RULES_MAX], struct mes
 		size = strcspn(at, ",");
 		if (count == RULES_MAX || read_rule(at, size, &rules[count]))
 			return message_set(msg, -EINVAL,
-					   "give a priority from 1 to 99 for all, or such as "
-					   "24=90,eth*=80,50: number or name of the interrupt",
+					   "give a priority from 1 to 99 for all, or a list by the "
+					   "interrupt's number or name, such as 24=90,eth*=80,50",
 					   "cannot read the priority of interrupts '%.*s'",
 					   (int)(size < 60 ? size : 60), at);
 		count++;

@@ -651,7 +651,7 @@ static void test_deaths(void)
 		return (void)tap_check(&tap, false, "%s", msg.text);
 	kill(board->child, SIGTERM);
 	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a child that is killed is seen");
-	check_message(&msg, "load family: a process of it was killed by signal 15");
+	check_message(&msg, "load family: one of its processes was killed by signal 15");
 	load_set_free(set);
 	tap_check(&tap, no_children(), "all processes are gone");
 }
@@ -923,7 +923,7 @@ static void test_phase_deaths(void)
 		return (void)tap_check(&tap, false, "%s", msg.text);
 	kill(board->leader, SIGKILL);
 	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a killed sub-leader is seen");
-	check_message(&msg, "load phases: a process of it was killed by signal 9");
+	check_message(&msg, "load phases: one of its processes was killed by signal 9");
 	load_set_free(set);
 	tap_check(&tap, no_children(), "nothing is left of it");
 
@@ -932,7 +932,7 @@ static void test_phase_deaths(void)
 		return (void)tap_check(&tap, false, "%s", msg.text);
 	kill(board->child, SIGKILL);
 	tap_check(&tap, check_until_end(set, &msg) == -EIO, "so is a killed child of it");
-	check_message(&msg, "load phases: a process of it was killed by signal 9");
+	check_message(&msg, "load phases: one of its processes was killed by signal 9");
 	load_set_free(set);
 
 	set = start("phases:restart=1h", NULL, &seen, &msg);
@@ -1192,7 +1192,7 @@ static void test_cpus(void)
 	cpulist_add(&list, CPULIST_MAX - 1);
 	tap_check(&tap, !start("cpu", &list, &seen, &msg), "a CPU that is not online is refused");
 	check_message(&msg, "the load cannot run on CPU 4095");
-	tap_check(&tap, !strncmp(msg.remedy, "online are CPUs ", 16), "%s", msg.remedy);
+	tap_check(&tap, !strncmp(msg.remedy, "use online CPUs: ", 17), "%s", msg.remedy);
 }
 
 /* ---- the loads themselves ---- */
@@ -1298,7 +1298,7 @@ static void test_sched_loses_one(void)
 	tap_check(&tap, count == 5, "a leader, two senders, two receivers");
 	kill(pids[count > 0 && pids[0] == seen.groups[0]], SIGKILL);
 	tap_check(&tap, check_until_end(set, &msg) == -EIO, "one that is killed is missed");
-	tap_check(&tap, !strncmp(msg.text, "load sched: a process of it ", 28), "%s", msg.text);
+	tap_check(&tap, !strncmp(msg.text, "load sched: one of its ", 23), "%s", msg.text);
 	load_set_free(set);
 	tap_check(&tap, no_children(), "all of it is gone");
 

@@ -405,7 +405,7 @@ class _Reader:
         value = self.document.get(key, {})
         if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
             raise TargetError(
-                f"the agent's description is wrong: {self.where}: '{key}' is not a map of texts"
+                f"the agent's description is wrong: {self.where}: '{key}' is not a map of strings"
             )
         return value
 
@@ -462,7 +462,7 @@ def _options(
 
 
 def _run_options(top: _Reader) -> tuple[RunOption, ...]:
-    plain = _options(top, _RESERVED, "run_options", "one that the host itself has, too")
+    plain = _options(top, _RESERVED, "run_options", "also an option of the host itself")
     options = []
     for option, entry in zip(plain, top.maps("run_options"), strict=True):
         applies = entry.text("applies")
@@ -531,7 +531,7 @@ def _load(entry: _Reader, common: frozenset[str]) -> Load:
     return Load(
         name=name,
         summary=entry.text("summary", ""),
-        options=_options(entry, common, why="one that every load has"),
+        options=_options(entry, common, why="also an option of every load"),
         unit=entry.text("unit", ""),
     )
 

@@ -80,7 +80,7 @@ class Option:
             return "all" if cpus is None else format_cpus(cpus)
         if self.type == "text":
             if "\n" in text or "\0" in text:
-                raise ValueError("a text must be a single line")
+                raise ValueError("the value must be a single line")
             return text
         value = self.number(text)
         if self.min and value < self.number(self.min):

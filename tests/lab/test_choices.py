@@ -44,7 +44,7 @@ def medians(folder: Path, capsys: pytest.CaptureFixture[str], given: str) -> tup
     return idle, loaded
 
 
-@pytest.mark.study(131, lacks="the board, and choices for which a kernel has to be built")
+@pytest.mark.study(131, lacks="the board, and options for which a kernel has to be built")
 def test_preemption_timers_and_tick_are_variables(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

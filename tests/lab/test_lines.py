@@ -250,7 +250,7 @@ def test_no_answer_is_a_failed_verdict(booted: list[Booted], board: str, name: s
     assert (step.code, step.trailer.state) == (3, "complete"), (board, step.said)
     assert _row(list(step.records)) == (50, 0, 50, 0, 0, 0, 0)
     assert _verdict(list(step.records)).evidence.startswith(
-        "0 of 50 events answered; not: number 0"
+        "0 of 50 events answered. Without an answer: number 0"
     )
     assert [(one.count, one.missed) for one in step.trailer.series] == [(0, 50)]
 

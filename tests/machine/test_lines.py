@@ -171,7 +171,7 @@ def test_a_silent_target_ends_in_a_verdict(agent: str, tmp_path: Path, listens: 
     assert answers_of(stream) == (EVENTS, 0, EVENTS, 0, 0, 0)
     assert verdict(stream).result == "fail"
     assert verdict(stream).evidence.startswith(
-        f"0 of {EVENTS} events answered; not: number 0, 1, 2"
+        f"0 of {EVENTS} events answered. Without an answer: number 0, 1, 2"
     )
     assert "wiring" in verdict(stream).remedy
     assert_accounted(stream, EVENTS)

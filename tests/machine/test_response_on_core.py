@@ -266,7 +266,7 @@ def test_storm_fails_the_step(tmp_path: Path, context: str) -> None:
     assert code == 1
     assert stream.trailer is not None
     assert stream.trailer.state == "failed"
-    assert "edges came without an end, and its interrupt was switched off" in said
+    assert "the line's edges did not stop, so its interrupt was switched off" in said
     assert "check what drives the line" in said
     assert table(stream, "events") == [events(3, 3)]
 

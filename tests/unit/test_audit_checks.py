@@ -173,7 +173,7 @@ CASES = [
     Case("interrupt-threads", "ok", {}, "none on the measured", cpus=(2, 3), priority=50),
     Case("interrupt-threads", "note", {TASKS: "1 70 7 mine"}, "unknown"),
     Case("interrupt-threads", "note", {TASKS: "1 50 7 irq/9-mine"}, "unknown"),
-    Case("interrupt-threads", "note", {}, "not threaded but for 1", "threadirqs", base="laptop"),
+    Case("interrupt-threads", "note", {}, "not threaded, except 1", "threadirqs", base="laptop"),
     Case("interrupt-threads", "ok", {CMDLINE: "threadirqs"}, "1 at 50", base="laptop"),
     # interrupts
     Case("interrupts", "ok", {}, "none of 4", cpus=(2, 3)),

@@ -186,7 +186,7 @@ def test_configurations_without_a_core_have_none_of_these(tmp_path: Path) -> Non
 
 
 @pytest.mark.study(130, lacks="the boards and their I-pipe kernels")
-@pytest.mark.study(131, lacks="building the kernels of both choices")
+@pytest.mark.study(131, lacks="the board, and options for which a kernel has to be built")
 @pytest.mark.parametrize(
     ("check", "level", "base", "line", "wanted"),
     [

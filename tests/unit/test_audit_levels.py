@@ -525,7 +525,7 @@ CASES = [
         "note",
         LOCKED_DOWN,
         "unknown",
-        "root, but the kernel is locked down (integrity, see /sys/kernel/security/lockdown)",
+        "the kernel is locked down (integrity, see /sys/kernel/security/lockdown)",
     ),
     Case("fair-server", "note", LOCKED_DOWN | {"agent.uid": 1000}, remedy="run the check as root"),
     Case(
@@ -647,7 +647,7 @@ CASES = [
         {"agent.fifo": 1, "agent.uid": 0},
         "not permitted",
         # language-ok: the audit's text
-        "without CAP_SYS_NICE; in a container: docker run --cap-add SYS_NICE",
+        "CAP_SYS_NICE; in a container: docker run --cap-add SYS_NICE",
     ),
     Case("privileges", "error", {}, "container (docker)", "--cap-add SYS_NICE", base="container"),
     Case(

@@ -212,11 +212,11 @@ def test_what_does_not_fit(store: Store, tmp_path: Path) -> None:
     assert "no channel 'D7'" in refusal(store, path, Marked("D7", one))
     assert "has no pulse" in refusal(store, path, Marked("D1", one))
     assert "no series 'nothing'" in refusal(store, path, Marked("D0", one, series=("nothing",)))
-    assert "50 pulses, which several sets" in refusal(store, path, Marked("D0", alike))
+    assert "50 pulses, and several combinations" in refusal(store, path, Marked("D0", alike))
     chosen = Marked("D0", alike, series=("acquire",))
     assert import_marks(store, path, chosen, Wanted()).answered == 50
     two = marked_run(store, {"acquire": own[:20], "release": own[:20]})
-    assert "50 pulses, which no set" in refusal(store, path, Marked("D0", two))
+    assert "50 pulses, and no combination" in refusal(store, path, Marked("D0", two))
     few = marked_run(store, {"acquire": own[:20]})
     assert "50 pulses for 20 samples" in refusal(store, path, Marked("D0", few))
     assert "could begin at several samples" in refusal(store, path, Marked("D0", flat))

@@ -52,6 +52,9 @@ def test_filters_of_the_list(rtgauge: Run) -> None:
     short = rtgauge("runs", "-n", "1")
     assert [line.split()[0] for line in short.out.splitlines()] == ["RUN", "#3"]
     assert short.err == "2 earlier runs are not listed: rtgauge runs --limit 0\n"
+    few = rtgauge("runs", "--limit", "1", "--target", "fake")
+    one = "1 earlier run is not listed: rtgauge runs --limit 0 --target fake"
+    assert few.err == f"{one}\n"
     place = str(Path(os.environ["XDG_DATA_HOME"], "rtgauge"))
     named = rtgauge("runs", "-n", "1", "--store", place)
     assert named.err == f"2 earlier runs are not listed: rtgauge runs --limit 0 --store {place}\n"

@@ -1484,6 +1484,10 @@ def test_a_command_to_try_starts_nothing_that_an_imported_run_names(
     run = StoredRun(stored.path, {**stored.document, **changed, "steps": [entry]})
     (run.path / IMPORTED).touch()
     (remedy,) = remedies(Segment(0, 1, "hardware", "exact"), system_of(run, 0))
+    assert system_of(run, 0).machine == "x86_64"
+    for kernel, machine in (({"machine": "aarch64"}, "aarch64"), ("odd", "x86_64")):
+        elsewhere = {**run.document, "environment": {"kernel": kernel}}
+        assert system_of(StoredRun(run.path, elsewhere), 0).machine == machine
     command, _, comment = remedy.command.partition(" # ")
     words = shlex.split(command)
     assert words[:5] == ["rtgauge", "tune", "timer", "--interval", "1ms"]
@@ -1676,7 +1680,8 @@ def test_an_ordinary_sample_blames_nobody() -> None:
             STOCK,
             'that ran", ""]',
         ),
-        (segment("hardware", 9, ""), STOCK, "idle=poll"),
+        (segment("hardware", 9, ""), STOCK, "--try idle=poll"),
+        (segment("hardware", 9, ""), replace(STOCK, machine="aarch64"), "--try nohlt"),
         (segment("switch", 9, "x"), STOCK, ""),
         (
             segment("preemption-off", 9, "busy", task=Task("rtgauge_disturb", 5, "fifo", 1)),

@@ -551,7 +551,7 @@ BAD: dict[str, tuple[Callable[[Files], object], str, str]] = {
     ),
     "no support for modules": (
         without("MODULES"),
-        "its kernel does not load modules, but it has --module",
+        "its kernel does not load modules, but the board has --module",
         "set CONFIG_MODULES=y",
     ),
     "no module": (

@@ -155,7 +155,7 @@ def broken() -> list[tuple[str, Any]]:
         ("parameters", evaluation),
         ("thorough", thorough),
         ("chapter", chapter),
-        ("one that every load has", load_options),
+        ("also an option of every load", load_options),
         ("profile 'doload' twice", profiles),
         ("is not a list", {**document(), "profiles": {}}),
         ("is not a list", {**document(), "load_options": "restart"}),

@@ -573,7 +573,7 @@ def test_a_step_without_an_end_is_announced(store: Store, extent: dict[str, str]
     watcher.act = act  # type: ignore[method-assign]
     (outcome,) = execute(plan(("response", extent)), [open_target("fake")], store, watcher)
     assert outcome.state == ("complete" if extent else "interrupted")
-    said = "measures until you press Ctrl-C. To end it by itself, add --for 60s or --samples 1000"
+    said = "measures until you press Ctrl-C. To limit it, add --for 60s or --samples 1000"
     assert sum(said in message for message in watcher.messages) == (0 if extent else 1)
 
 

@@ -124,7 +124,7 @@ def test_too_few_runs_are_refused_with_their_number() -> None:
     assert one["verdict"] == "refused" and one["reason"].startswith("17 runs")
     assert one["remedy"] == "measure 3 more runs with this label"
     assert conclusion(document) == "Nothing can be judged"
-    assert "A change takes at least 20" in re.sub(r"\s+", " ", _text(document))
+    assert "A trend needs at least 20" in re.sub(r"\s+", " ", _text(document))
 
 
 def test_runs_that_were_measured_in_other_ways_are_apart() -> None:
@@ -223,7 +223,7 @@ def test_the_command_on_few_damaged_and_failed_runs(rtgauge: Run) -> None:
             "data",
         ).code in (0, 3)
     done = rtgauge("trend", "nightly", "--store", "data", "--gate", "-o", "t.html", "-o", "t.md")
-    assert done.code == 77 and "A change takes at least 20" in re.sub(r"\s+", " ", done.out)
+    assert done.code == 77 and "A trend needs at least 20" in re.sub(r"\s+", " ", done.out)
     assert "gate: Nothing can be judged" in done.err
     assert Path("t.html").read_text().startswith("<!DOCTYPE html>")
     assert "Nothing can be judged" in Path("t.md").read_text()

@@ -485,7 +485,8 @@ static void log_host_verdict(struct step *step, const struct log_host *h)
 
 	for (int64_t i = 0; i < named; i++)
 		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used, "%s%lld",
-					 i ? ", " : "; not: number ", (long long)h->named[i]);
+					 i ? ", " : ". Without an answer: number ",
+					 (long long)h->named[i]);
 	if (named < a->unanswered)
 		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used, ", ...");
 	if (a->late)

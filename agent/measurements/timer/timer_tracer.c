@@ -123,7 +123,7 @@ static int tracer_look(const struct timer_thread *common, bool dithered, struct 
 		return message_set(why, -ERANGE, "give an interval of 100us or more",
 				   "the timerlat tracer's shortest interval is 100 µs");
 	if (common->interval_ns % NSEC_PER_USEC || common->interval_ns > NSEC_PER_SEC)
-		return message_set(why, -ERANGE, "give an interval of whole microseconds",
+		return message_set(why, -ERANGE, "give whole microseconds, at most 1s",
 				   "the timerlat tracer takes whole microseconds up to a second");
 	return 0;
 }
@@ -268,7 +268,7 @@ static int tracer_configure(struct step *step, struct timer_kernel *kernel)
 				 "end it, and measure again");
 	if (tracer_value_has(folder, "osnoise/options", "NO_OSNOISE_WORKLOAD"))
 		return step_skip(step, "the timerlat tracer is set to have no threads of its own",
-				 "echo OSNOISE_WORKLOAD to osnoise/options in tracefs");
+				 "echo OSNOISE_WORKLOAD > /sys/kernel/tracing/osnoise/options");
 	err = tracer_set_all(step, folder, tracer);
 	if (!err)
 		err = tracer_make(step, folder, tracer);

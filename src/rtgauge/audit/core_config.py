@@ -123,8 +123,8 @@ def _linux(name: str, config: Options) -> Result:
         name,
         "note",
         ", ".join(on),
-        "only tasks of Linux need them. The Xenomai project's benchmarks of 3.4.6 were better "
-        "without them on an Atom 230",
+        "only tasks of Linux need them. The Xenomai project's benchmarks with Linux 3.4.6 were "
+        "better without them on an Atom 230",
         f"measure with and without: {shown(changes)}",
     ), changes
 

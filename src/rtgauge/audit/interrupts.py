@@ -94,8 +94,8 @@ def check_interrupts(name: str, case: Case) -> Finding:
         f"{start}{', '.join(words[:3])}{more} on {cpus_text(apart)}",
         why,
         f"echo {rest} > /proc/irq/NUMBER/smp_affinity_list, boot with irqaffinity={rest}, and keep"
-        " irqbalance off these CPUs (IRQBALANCE_BANNED_CPULIST); those that refuse are placed by"
-        f" the kernel: isolcpus=managed_irq,domain,{format_cpus(apart)}; {PREPARE}",
+        " irqbalance off these CPUs (IRQBALANCE_BANNED_CPULIST); for interrupts that the kernel"
+        f" places itself, boot with isolcpus=managed_irq,domain,{format_cpus(apart)}; {PREPARE}",
     )
 
 
@@ -157,12 +157,12 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
                 threads.append(task)
     threaded = preemption(facts).model == "preempt_rt" or facts.parameter("threadirqs") is not None
     if not threaded:
-        more = f" but for {len(threads)} with threads of their own" if threads else ""
+        more = f", except {len(threads)} with their own threads" if threads else ""
         return finding(
             name,
             "note",
             f"not threaded{more}",
-            "handlers run at once, before tasks of any priority, and to their end",
+            "handlers run at once and to completion, before tasks of any priority",
             "boot with threadirqs (a kernel with IRQ_FORCED_THREADING), or a PREEMPT_RT kernel",
         )
     if not threads:

@@ -228,7 +228,7 @@ def _timers(name: str, config: KernelConfig) -> _Result:
     changes = {"HIGH_RES_TIMERS": "y"}
     why = "a sleeping task wakes at the next tick only"
     if config.core:
-        why = f"a sleeping Linux task wakes only at the next tick. Own timers: {config.core}"
+        why = "a sleeping Linux task wakes only at the next tick. Tasks of the core use its timers"
         return finding(name, "note", "of the tick's resolution", why, shown(changes)), changes
     return finding(name, "error", "of the tick's resolution", why, shown(changes)), changes
 

@@ -31,7 +31,7 @@ def _fifo_remedy(facts: Facts) -> str:
         return "start the container with the capabilities SYS_NICE and IPC_LOCK"
     if facts.integer("agent.uid") == 0:
         return (
-            "root, but without CAP_SYS_NICE; in a container:"
+            "give root the capability CAP_SYS_NICE; in a container:"
             " docker run --cap-add SYS_NICE --cap-add IPC_LOCK --ulimit rtprio=99"
         )
     return (

@@ -60,8 +60,8 @@ def debugfs_remedy(facts: Facts) -> str:
     active = re.search(r"\[(\w+)\]", lockdown)
     if active is not None and active[1] != "none":
         return (
-            f"root, but the kernel is locked down ({active[1]}, see {_LOCKDOWN}): boot without "
-            "lockdown (lockdown=none, or without secure boot)"
+            f"the kernel is locked down ({active[1]}, see {_LOCKDOWN}), also for root: boot "
+            "without lockdown (lockdown=none, or without secure boot)"
         )
     return "mount -t debugfs none /sys/kernel/debug, then check again"
 
@@ -154,7 +154,7 @@ def check_control_groups(name: str, case: Case) -> Finding:
     period = read_integer(limit[1]) if len(limit) == 2 else None
     why = "with RT_GROUP_SCHED, a group without real-time runtime cannot run real-time tasks"
     remedy = (
-        "boot with rt_group_sched=0 (Linux 6.15 and later), or a kernel without"
+        "boot with rt_group_sched=0 (Linux 6.16 and later), or a kernel without"
         " CONFIG_RT_GROUP_SCHED"
     )
     if grouped:

@@ -89,5 +89,6 @@ def open_recording(path: Path, samplerate: Fraction | None = None) -> Iterator[R
             )
         except OSError as error:
             raise RtgaugeError(
-                f"the capture cannot be read: {one_line(error)}", "free some space below /tmp"
+                f"the capture cannot be read: {one_line(error)}",
+                "check the file, and free some space in the folder for temporary files (TMPDIR)",
             ) from error

@@ -234,9 +234,9 @@ def _choose(there: Sequence[StoredSeries], names: Sequence[str], pulses: int) ->
         names = tuple(counts)
     if not names and len(fitting) != 1:
         raise UsageError(
-            f"the recording has {numbers.count(pulses)} pulses, which "
-            + ("several sets" if fitting else "no set")
-            + " of the step's series could have",
+            f"the recording has {numbers.count(pulses)} pulses, and "
+            + ("several combinations" if fitting else "no combination")
+            + " of the step's series could have as many samples",
             f"name the series that were marked with --series. The step has: {listed}",
         )
     chosen = names or fitting[0]

@@ -59,8 +59,11 @@ def system_of(run: StoredRun, step: int) -> System:
         if option[0].partition("=")[0] not in _NOT_REPEATED and option not in defaults:
             kept += option
     environment = document.get("environment")
+    environment = environment if isinstance(environment, dict) else {}
+    kernel = environment.get("kernel")
+    machine = kernel.get("machine") if isinstance(kernel, dict) else None
     return System(
-        str(environment.get("realtime", "")) if isinstance(environment, dict) else "",
+        str(environment.get("realtime", "")),
         shlex.quote(target) if target else "",
         tuple(shlex.quote(word) for word in kept),
         str(entry.get("disturb") or ""),
@@ -71,6 +74,7 @@ def system_of(run: StoredRun, step: int) -> System:
                 if name in foreign and value is not True and f"--{name}" not in _NOT_REPEATED
             ]
         ),
+        machine=str(machine or "x86_64"),
     )
 
 

@@ -31,6 +31,8 @@ class System:
     disturb: str = ""
     left_out: str = ""
     """The end of the command: a comment with the options that it does not repeat."""
+    machine: str = "x86_64"
+    """The processor, as ``uname -m`` prints it."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,13 @@ class _Row:
     function: str = ""
     task: str = ""
     realtime: str = ""
+    machine: str = ""
     factor: str = ""
     """For ``rtgauge tune --try``."""
 
 
 _STOCK: Final = "(?!preempt_rt).*"
+_X86: Final = r"(?:x86_64|i\d86)"
 
 REMEDIES: Final = (
     _Row(
@@ -95,7 +99,18 @@ REMEDIES: Final = (
         realtime=_STOCK,
         factor="threadirqs",
     ),
-    _Row("hardware", "idle=poll: the processor does not sleep while idle", factor="idle=poll"),
+    _Row(
+        "hardware",
+        "idle=poll: the processor does not sleep while idle",
+        machine=_X86,
+        factor="idle=poll",
+    ),
+    _Row(
+        "hardware",
+        "nohlt: the processor does not sleep while idle",
+        machine=f"(?!{_X86}).*",
+        factor="nohlt",
+    ),
 )
 
 
@@ -111,7 +126,12 @@ def remedies(main: Segment, system: System) -> tuple[Remedy, ...]:
 def _found(main: Segment, system: System) -> Iterator[Remedy]:
     task = main.task.name if main.task else ""
     for row in REMEDIES:
-        pairs = ((row.function, main.function), (row.task, task), (row.realtime, system.realtime))
+        pairs = (
+            (row.function, main.function),
+            (row.task, task),
+            (row.realtime, system.realtime),
+            (row.machine, system.machine),
+        )
         if row.kind == main.kind and all(
             not pattern or re.fullmatch(pattern, text) for pattern, text in pairs
         ):

@@ -107,7 +107,7 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
 @click.option(
     "--answer-edge",
     type=click.Choice(ANSWER_EDGES),
-    help="Which edge answers (default: same with both edges, else any).",
+    help="Edges that answer (default: same direction if --event-edge is both, else any).",
 )
 @click.option("--threshold", type=float, metavar="VOLT", help="Threshold of an analogue line.")
 @click.option("--hysteresis", type=float, metavar="VOLT", help="Total width of the hysteresis.")
@@ -133,10 +133,13 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     "--series",
     default="",
     metavar="LIST",
-    help="Series that were marked: acquire,release (default: those with as many samples).",
+    help="Series that were marked: acquire,release (default: those with as many samples as there "
+    "are pulses).",
 )
 @click.option("--label", default="", metavar="TEXT", help="Label of the run.")
-@click.option("--name", default="", metavar="TEXT", help="Name of the system (default: the file).")
+@click.option(
+    "--name", default="", metavar="TEXT", help="System's name (default: the file's name)."
+)
 @click.option(
     "--target",
     default="",
@@ -240,7 +243,7 @@ def _import_marks(file: Path, as_json: bool, place: str | None, options: Mapping
     if options["event"] or options["answer"]:
         raise UsageError(
             "--mark compares a line with a run, --event and --answer make a run of two lines",
-            "leave out one of them",
+            "leave out --mark, or --event and --answer",
         )
     wanted = _wanted(options)
     names = tuple(name for name in options["series"].split(",") if name)

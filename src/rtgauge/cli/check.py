@@ -126,7 +126,9 @@ def _check_config(path: Path, output: Path | None, strict: bool, as_json: bool) 
         try:
             output.write_text(audited.fragment, encoding="utf-8")
         except OSError as error:
-            raise RtgaugeError(f"cannot write {output}: {error.strerror}") from None
+            raise RtgaugeError(
+                f"cannot write {output}: {error.strerror}", "name another file with -o"
+            ) from None
     if as_json:
         print_json(
             {

@@ -43,8 +43,8 @@ LONGEST = 60
 def describe(name: str | None, target: str, as_json: bool) -> None:
     """Show what a target can measure, and under which loads.
 
-    NAME is a measurement or a load, which is described in full, or the name or file of a plan, of
-    which the steps, the targets and the length are shown.
+    NAME is a measurement, a load, or the name or file of a plan. A measurement or load is described
+    in full. A plan is shown with its steps, its targets and its length.
     """
     from rtgauge.target import open_target
 

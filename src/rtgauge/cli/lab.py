@@ -49,7 +49,7 @@ class _Group(click.Group):
 def lab() -> None:
     """Run Debian's real-time and stock kernels, and kernels that you built, on emulated boards.
 
-    The boards are QEMU machines, which run on any host.
+    The boards are QEMU machines. The host needs Debian or Ubuntu on x86-64 or arm64.
 
     \b
     Examples:

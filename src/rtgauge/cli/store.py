@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -57,7 +58,9 @@ _COLORS = {
 @click.option("--target", metavar="T", help="Only runs on this target.")
 @click.option("--label", metavar="TEXT", help="Only runs whose label contains this.")
 @click.option("--state", type=click.Choice(STATES), help="Only runs that ended like this.")
-@click.option("--since", metavar="WHEN", help="Only runs since a day (2026-11-20) or for 12h, 7d.")
+@click.option(
+    "--since", metavar="WHEN", help="Only runs since 2026-11-20, or of the last 12h or 7d."
+)
 @click.option("--failed", is_flag=True, help="Only runs that failed or show an unfit system.")
 @click.option(
     "-n",
@@ -116,8 +119,13 @@ def runs(
             return
         _print_runs(listed, [brief_of(store, row) for row in listed])
         if not failed and len(listed) < len(rows):
-            command = with_store("rtgauge runs --limit 0", named_store())
-            say(f"{len(rows) - len(listed)} earlier runs are not listed: {command}")
+            options = {"--target": target, "--label": label, "--state": state, "--since": since}
+            words = [word for option, value in options.items() if value is not None
+                     for word in (option, value)]  # fmt: skip
+            command = shlex.join(["rtgauge", "runs", "--limit", "0", *words])
+            more = len(rows) - len(listed)
+            what = "1 earlier run is" if more == 1 else f"{more} earlier runs are"
+            say(f"{what} not listed: {with_store(command, named_store())}")
 
 
 def _since(text: str) -> str:

@@ -105,7 +105,8 @@ class Booter:
                 why = error.message
             time.sleep(RETRY_S)
         raise TargetError(
-            f"{name} did not come back within {self._patience_s:.0f} s of its reboot: {why}{lost}",
+            f"{name} did not come back within {self._patience_s:.0f} s after --boot-cmd: "
+            f"{why}{lost}",
             "look at its console, or allow more time with --boot-timeout",
         )
 

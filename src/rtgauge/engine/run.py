@@ -230,7 +230,7 @@ class Run:
         except OSError as error:
             raise self._broken_store(began, StoreError(
                 f"the store cannot be written: {error.strerror or error}",
-                "free some space. 'rtgauge runs' lists what was kept",
+                "check its free space and its permissions. 'rtgauge runs' lists what was kept",
             )) from error  # fmt: skip
         except RtgaugeError as error:
             raise self._broken_store(began, error) from error
@@ -381,8 +381,8 @@ class Run:
         without_end = endless(step, self._catalogue)
         if without_end:
             self._progress.message(
-                f"step {index + 1} ({step.measurement}) measures until you press Ctrl-C. To end it "
-                "by itself, add --for 60s or --samples 1000"
+                f"step {index + 1} ({step.measurement}) measures until you press Ctrl-C. "
+                "To limit it, add --for 60s or --samples 1000"
             )
         new = functools.partial(LiveStep, step, time_s, samples_s, without_end)
         live = new()

@@ -237,7 +237,7 @@ def disturb_words(disturbs: Sequence[str], target: Target, *, allowed: bool) -> 
         raise UsageError(
             f"target '{target.name}' is not a machine of the lab, so it is not disturbed "
             "without your consent",
-            "measure in the lab (--target lab:x86_64-rt), or add --allow-disturb if it may be",
+            "measure in the lab (--target lab:x86_64-rt), or consent with --allow-disturb",
         )
     return ["--allow-disturb"]
 

@@ -401,7 +401,9 @@ class Watch:
         if broken:
             return _damaged(broken)
         default = f"the agent ended with code {code} in the middle of the step"
-        return Ended("failed", message or default, remedy or "see the log of the target")
+        return Ended(
+            "failed", message or default, remedy or "see dmesg on the target for the reason"
+        )
 
     @staticmethod
     def _nothing_came(trailer: Trailer) -> bool:

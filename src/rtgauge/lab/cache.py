@@ -140,7 +140,7 @@ def _wait_for(descriptor: int, folder: Path, say: Say) -> None:
         if time.monotonic() > until:
             raise TargetError(
                 f"another process has held the lab's cache for an hour ({folder})",
-                "end it (fuser names it), and start again",
+                f"end it ('fuser {folder}/*.lock' names it), and start again",
             )
         time.sleep(LOCK_POLL_S)
 

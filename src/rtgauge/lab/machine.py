@@ -356,7 +356,8 @@ class Machine:
         magic, version = struct.unpack_from("<II", self._memory, _ANSWER_AT)
         if magic != GUEST_MAGIC or version != VERSION:
             raise self._failure(
-                "the image contains a guest program of another version", "rebuild the image"
+                "the image contains a guest program of another version",
+                "measure again with this rtgauge, or use the version that made the image",
             )
         return answer.said.decode(errors="replace")
 

@@ -252,7 +252,7 @@ def read(board: Board) -> Given:
     headers = build if modular and (config or {}).get("CC_IS_CLANG") != "y" else None
     if own.modules and config is not None and not modular:
         raise trouble.error(
-            "its kernel does not load modules, but it has --module",
+            "its kernel does not load modules, but the board has --module",
             "set CONFIG_MODULES=y and build the kernel again, or add the board without --module",
         )
     return Given(

@@ -48,7 +48,7 @@ def evaluation_plan(
     load = (settings or {}).get("load", "").strip()
     if load == IDLE:
         raise UsageError(
-            "an evaluation measures the idle system and the system under load",
+            "an evaluation cannot measure only the idle system: it compares idle with a load",
             "measure idle only: rtgauge run timer --load idle",
         )
     for entry in catalogue.measurements.values():

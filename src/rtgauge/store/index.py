@@ -108,7 +108,7 @@ class Index:
         except (ImportError, sa.exc.ArgumentError) as error:
             raise StoreError(
                 f"cannot use the database {self._name}: {error}",
-                "for PostgreSQL install psycopg; a URL is sqlite:///FILE or postgresql://…",
+                "for PostgreSQL, install psycopg. A URL is sqlite:///FILE or postgresql://…",
             ) from error
 
     def _examine(self, file: Path, own: bool) -> bool:

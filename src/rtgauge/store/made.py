@@ -168,7 +168,8 @@ def write_run(
                 folder.seal(number)
         except OSError as error:
             raise StoreError(
-                f"the store cannot be written: {error.strerror or error}", "free some space there"
+                f"the store cannot be written: {error.strerror or error}",
+                "check its free space and its permissions",
             ) from error
         for step in document["steps"]:
             step["state"] = "interrupted" if step["step"] in cut else "complete"

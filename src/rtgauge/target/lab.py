@@ -370,7 +370,7 @@ class LabTarget:
         if self._words.wires or self._words.outside:
             raise UsageError(
                 "the shell of a board does not support lines",
-                "remove 'lines', or run a program there with LabTarget.execute()",
+                f"remove 'lines', or measure with them: rtgauge run … --target {self.name}",
             )
         setup = self.setup()
         return terminal_words(replace(setup, program=found_program(setup.program, setup.package)))
@@ -493,7 +493,8 @@ class LabTarget:
             why = text or "its module does not find the device"
             raise TargetError(
                 f"the emulated board {self.board.name} does not receive its doorbell: {why}",
-                "rebuild the image",
+                "rebuild the image: 'rtgauge lab prune --days 0' removes it, and the next start "
+                "makes it",
             )
         except BaseException:
             machine.close(failed=True)

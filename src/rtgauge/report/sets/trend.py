@@ -118,7 +118,7 @@ def _set(
                 **_refused(
                     [],
                     f"{numbers.plural(few, 'run')} measured this way. "
-                    f"A change takes at least {FEWEST}",
+                    f"A trend needs at least {FEWEST}",
                     _why_few(one, found, few),
                 ),
             }
