@@ -294,6 +294,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
             read_config(place)
 
 
+@pytest.mark.slow
 @given(st.text(alphabet='# CONFIG_=ynm"\nPREEMPTHZis not set019/Linux.', max_size=400))
 @settings(max_examples=100, deadline=None)
 def test_any_text_is_read_or_refused(text: str) -> None:

@@ -91,10 +91,12 @@ def check_night(store: Store, path: Path, wanted: Wanted = LINES) -> None:
     assert [one["result"] for one in run["tests"]] == ["pass"]
 
 
+@pytest.mark.slow
 def test_each_of_ten_injected_delays_is_found(store: Store, night: Path) -> None:
     check_night(store, night)
 
 
+@pytest.mark.slow
 @needs_sigrok
 def test_the_same_from_a_vcd_file(store: Store, night: Path, tmp_path: Path) -> None:
     path = tmp_path / "night.capture"  # the name says nothing

@@ -117,6 +117,7 @@ def refused(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_that_cannot_be(
     refused: dict[str, subprocess.CompletedProcess[str]], name: str
@@ -132,6 +133,7 @@ def test_sessions_that_cannot_be(
     assert "its description is wrong" in said(refused[samplerate])
 
 
+@pytest.mark.slow
 def test_an_interval_that_cannot_be(tmp_path: Path) -> None:
     path = captures.session(tmp_path / "a.sr", captures.regular(50, 1000))
     lines = ("--event", "D0", "--answer", "D1")
@@ -150,6 +152,7 @@ def test_waveforms_of_millions_of_samples_need_little_memory(tmp_path: Path) -> 
     assert path.stat().st_size < 1 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mtime", [-1e9, 1e10])
 def test_a_file_from_any_time(tmp_path: Path, mtime: float) -> None:
     path = captures.session(tmp_path / "a.sr", captures.regular(50, 1000))
@@ -161,6 +164,7 @@ def test_a_file_from_any_time(tmp_path: Path, mtime: float) -> None:
         assert store.get(row.id).steps[0].series[0].count == 50
 
 
+@pytest.mark.slow
 def test_samples_that_are_no_numbers_are_left_out_of_the_waveforms(tmp_path: Path) -> None:
     wave = np.tile(np.repeat(np.array([0.0, 3.0], np.float32), 500), 20)
     wave[7], wave[9], wave[11] = np.inf, -np.inf, np.nan
@@ -171,6 +175,7 @@ def test_samples_that_are_no_numbers_are_left_out_of_the_waveforms(tmp_path: Pat
         levels_of(np.array([0, 1e30], np.float32), Levels())
 
 
+@pytest.mark.slow
 def test_a_clock_that_packs_too_well_is_refused(tmp_path: Path) -> None:
     """Three million edges in few bytes: reading them would take 100 times the file and more."""
     path = captures.session(tmp_path / "a.sr", np.tile(np.array([0, 3], np.uint8), 1_500_000))
@@ -218,6 +223,7 @@ def test_the_directory_of_an_archive_is_limited_however_it_is_told(tmp_path: Pat
     assert imported(tmp_path / "a.sr", *lines).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_lower_limit_of_memory_does_not_end_the_conversion(tmp_path: Path) -> None:
     """The limits for sigrok-cli are not above those that this process has itself."""
     (tmp_path / "a.vcd").write_text("$timescale 1 us $end\n$enddefinitions $end\n#0\n")
@@ -230,6 +236,7 @@ def test_a_lower_limit_of_memory_does_not_end_the_conversion(tmp_path: Path) -> 
     assert "sigrok-cli cannot read it: no capture" in said(done)
 
 
+@pytest.mark.slow
 def test_the_channels_of_a_wide_table_are_not_all_listed(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     path.write_text(("0," * 30000 + "0\n") * 2)

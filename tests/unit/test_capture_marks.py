@@ -92,6 +92,7 @@ def test_each_pulse_belongs_to_its_sample(store: Store, tmp_path: Path) -> None:
     assert run["environment"]["capture"]["of"] == source.id
 
 
+@pytest.mark.slow
 def test_means_are_as_accurate_as_they_are_said_to_be(store: Store, tmp_path: Path) -> None:
     """95 of 100 recordings are within the error: 13 of these 16, which always are the same."""
     draw = np.random.default_rng(95)

@@ -96,6 +96,7 @@ def shown(event: Event, words: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", BOARDS)
 def test_pages_hold_what_the_kernel_says(board: str) -> None:
     capture = captured(board)
@@ -676,6 +677,7 @@ def some_events(draw: st.DrawFn) -> list[Event]:
     return found
 
 
+@pytest.mark.slow
 @given(
     some_events(),
     st.integers(0, 3000),
@@ -1158,6 +1160,7 @@ def test_a_step_that_could_not_be_traced_has_the_reason(tmp_path: Path) -> None:
         traced(run, medians=medians)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_whatever_a_target_sends(tmp_path: Path) -> None:
     """Damaged pages, formats and samples, by the thousand: causes, whose parts add up."""
     rng = random.Random(20)

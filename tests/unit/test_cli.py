@@ -186,6 +186,7 @@ def test_run_without_priority_is_not_an_evaluation(rtgauge: Run) -> None:
     assert rtgauge("run", "timer", "--target", "fake:unprivileged", "--for", "1s").code == 0
 
 
+@pytest.mark.slow
 def test_usage_comes_before_failure_and_failure_before_interruption(rtgauge: Run) -> None:
     targets = ["--target", "fake:exit=4", "--target", "fake:fails", "--target", "fake:refuses"]
     assert rtgauge("run", "timer", "--for", "1s", *targets).code == 2
@@ -208,6 +209,7 @@ def test_json_is_one_document_that_the_schema_allows(rtgauge: Run, target: str) 
     assert rtgauge("show", "last", "--json").json() == document
 
 
+@pytest.mark.slow
 def test_the_life_of_a_run(rtgauge: Run) -> None:
     assert rtgauge("runs").err == "there are no runs in the store yet\n"
     for label in ("first", "second"):
@@ -247,6 +249,7 @@ def test_a_report_with_the_run(rtgauge: Run) -> None:
     assert "now.html" in done.out
 
 
+@pytest.mark.slow
 def test_cpus_of_a_load_that_is_not_there(rtgauge: Run) -> None:
     words = ("run", "timer", "--target", "fake", "--for", "1s", "--load-cpu", "0")
     for more in ((), ("--load", "idle")):
@@ -274,6 +277,7 @@ def test_a_plan_s_steps_that_mark_nothing_are_measured_without() -> None:
         assert _override(step, catalogue, {"mark": line}).text("mark") == mark
 
 
+@pytest.mark.slow
 def test_evaluate(rtgauge: Run) -> None:
     done = rtgauge("evaluate", "--target", "fake", "--for", "1s")
     assert done.code == 0
@@ -301,6 +305,7 @@ def test_evaluate(rtgauge: Run) -> None:
     assert Path("mine.html").exists()
 
 
+@pytest.mark.slow
 def test_a_thorough_run(rtgauge: Run) -> None:
     def parameters(*words: str) -> list[tuple[str | None, ...]]:
         (run,) = rtgauge(*words, "--target", "fake", "--json").json()["runs"]
@@ -320,6 +325,7 @@ def test_a_thorough_run(rtgauge: Run) -> None:
     assert "thorough run" in refused.err
 
 
+@pytest.mark.slow
 def test_a_plan_and_options_over_it(rtgauge: Run) -> None:
     Path("mine.toml").write_text(
         '[plan]\nlabel = "its own"\nrepeat = 2\n'
@@ -406,6 +412,7 @@ def test_a_profile_as_load_and_a_target_that_is_prepared(rtgauge: Run) -> None:
     assert [one["name"] for one in load["loads"]] == ["sched", "net", "copy", "walk", "cpu"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["timer-study", "timer-study.toml", "plans/timer-study.toml"])
 def test_a_ready_plan_by_its_name(rtgauge: Run, name: str) -> None:
     (run,) = rtgauge("run", name, "--target", "fake", "--json", "--hours", "0.01").json()["runs"]
@@ -420,6 +427,7 @@ def test_a_ready_plan_by_its_name(rtgauge: Run, name: str) -> None:
     assert lengths[2] / lengths[0] == pytest.approx(54.5 / 44.5, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_plan_with_targets(rtgauge: Run) -> None:
     Path("two.toml").write_text(
         '[plan]\nrepeat = 2\ntargets = ["fake", "fake:late"]\n'
@@ -657,6 +665,7 @@ def test_the_list_of_runs_fits_and_says_what_came_of_them(rtgauge: Run) -> None:
     assert "fake:fails failed step 1 (timer):" in words
 
 
+@pytest.mark.slow
 def test_a_run_without_a_budget_is_not_called_fit(rtgauge: Run) -> None:
     rtgauge("evaluate", "--target", "fake", "--for", "10s", "--only", "timer")
     listed = rtgauge("runs").out
@@ -734,6 +743,7 @@ def test_nothing_that_a_terminal_obeys_comes_out(
         assert not re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", result.out + result.err)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_when_nobody_reads_its_progress(spawn: Callable[..., Any]) -> None:
     with spawn("run", "timer", *QUICK, "--json") as process:
         process.stderr.close()
@@ -742,6 +752,7 @@ def test_a_run_goes_on_when_nobody_reads_its_progress(spawn: Callable[..., Any])
     assert [run["state"] for run in json.loads(out)["runs"]] == ["complete"]
 
 
+@pytest.mark.slow
 def test_an_encoding_that_cannot_show_everything(spawn: Callable[..., Any]) -> None:
     monkeypatch = pytest.MonkeyPatch()
     with monkeypatch.context() as context:
@@ -755,6 +766,7 @@ def test_an_encoding_that_cannot_show_everything(spawn: Callable[..., Any]) -> N
         assert "f?r us" in out
 
 
+@pytest.mark.slow
 def test_the_remedy_of_an_operation_decides_when_it_is_followed(rtgauge: Run) -> None:
     """The next verdict is a pass or a failure, and not the same advice."""
     words = ("run", "pendulum", "--target", "fake", "--json", "--budget")
@@ -807,6 +819,7 @@ def test_standard_files_that_are_closed(words: str, closed: str) -> None:
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
 
 
+@pytest.mark.slow
 def test_a_closed_output_is_no_place_for_a_file(rtgauge: Run) -> None:
     """The index would be opened as standard output, and the text be written into it."""
     assert rtgauge("run", "timer", *QUICK).code == 0
@@ -814,6 +827,7 @@ def test_a_closed_output_is_no_place_for_a_file(rtgauge: Run) -> None:
     assert len(rtgauge("runs").out.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_little_address_space_is_said_before_anything_else() -> None:
     # language-ok: shell code
     done = shell("ulimit -v 400000; rtgauge runs")
@@ -902,6 +916,7 @@ def test_a_dry_run_measures_nothing_and_shows_lengths(rtgauge: Run) -> None:
     assert not list(Path.cwd().glob("rtgauge-report*"))
 
 
+@pytest.mark.slow
 def test_an_interrupted_evaluation_is_resumed_by_another_run_of_its_study(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -977,6 +992,7 @@ def test_a_command_is_not_described(rtgauge: Run) -> None:
     assert (asked.code, "log-host" in asked.out) == (0, True)
 
 
+@pytest.mark.slow
 def test_title_and_facts_are_on_the_reports(rtgauge: Run) -> None:
     facts = ("--title", "Gateway <7>", "--author", "R. Roe", "--serial", "0042", "--meta", "site=B")
     assert rtgauge("run", "timer", *QUICK, "-o", "run.html", *facts).code == 0

@@ -98,6 +98,7 @@ def test_the_script_of_each_shell(rtgauge: Run, shell: str) -> None:
     assert rtgauge("completion", "csh").code == 2
 
 
+@pytest.mark.slow
 def test_bash_offers_words_with_colons(tmp_path: Path) -> None:
     bash = shutil.which("bash")
     if bash is None:

@@ -73,6 +73,7 @@ def test_the_help_of_every_command_fits_one_screen(rtgauge: Run, words: list[str
     _fits_one_screen(done.out, ["rtgauge", *words])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--help"], ["timer", "--help"], ["rt-vs-stock", "--help-all"]])
 @pytest.mark.parametrize("board", ["x86_64-rt", "arm64-rt"])
 def test_help_for_a_board_builds_and_boots_nothing(

@@ -31,6 +31,7 @@ meta = { customer = "ACME" }
 """
 
 
+@pytest.mark.slow
 def test_a_project_gives_what_the_command_line_does_not(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,6 +56,7 @@ def test_a_project_gives_what_the_command_line_does_not(
     assert "Gateway 7" in Path("report.html").read_text()
 
 
+@pytest.mark.slow
 def test_options_and_plans_precede_a_project(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("rtgauge.toml").write_text(WHOLE)
     words = ("--for", "1s", "--json", "--store", "elsewhere")

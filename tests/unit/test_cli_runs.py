@@ -64,6 +64,7 @@ def test_filters_of_the_list(rtgauge: Run) -> None:
     assert numbers_told == [3, 2, 1]
 
 
+@pytest.mark.slow
 def test_a_run_is_known_by_its_number(rtgauge: Run) -> None:
     for _ in range(3):
         measure(rtgauge)
@@ -233,6 +234,7 @@ def test_a_run_of_an_hour_and_a_half(rtgauge: Run) -> None:
     assert {count + missed for count, missed in counts} == {5400}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("run", "timer"), ("evaluate", "--only", "timer"), ("show",)])
 def test_what_to_do_next_is_in_the_same_store(rtgauge: Run, words: tuple[str, ...]) -> None:
     measure(rtgauge)

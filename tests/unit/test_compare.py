@@ -119,6 +119,7 @@ def nearest_rank(values: list[int], percent: float) -> int:
     return sorted(values)[math.ceil(round(len(values) * percent / 100, 9)) - 1]
 
 
+@pytest.mark.slow
 def test_figures_and_ratios_against_the_samples_themselves() -> None:
     runs = study()
     document = compared(runs).document
@@ -159,6 +160,7 @@ def test_figures_and_ratios_against_the_samples_themselves() -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_tables_behind_the_figures_hold_every_sample() -> None:
     runs = study()
     found = compared(runs)
@@ -225,6 +227,7 @@ def test_the_run_with_the_maximum_of_a_side_is_named() -> None:
     assert re.search(r"'B: lab:stock'.*?Observed maximum 90 000 µs'.*? \(run 2, ", section)
 
 
+@pytest.mark.slow
 def test_the_tail_is_one_that_each_run_of_a_set_carries() -> None:
     runs = study()
     for step in runs[-1].steps:
@@ -251,6 +254,7 @@ def test_quantities_of_one_load_whose_tails_differ_have_a_table_each() -> None:
     assert [re.findall(r"[0-9.]+ %", line) for line in heads] == [["99.9 %"], ["99.9 %"], ["99 %"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
@@ -277,6 +281,7 @@ def test_what_was_measured_otherwise_stands_beside_nothing(
     assert "Not side by side" in text and "measured in different ways" in text
 
 
+@pytest.mark.slow
 def test_a_way_that_both_have_is_compared_and_the_other_one_said() -> None:
     runs = [kernel_run(1, "a", "6.1-rt"), kernel_run(2, "b", "6.1")]
     runs[1].steps[0].series = runs[1].steps[0].series[1:]
@@ -308,6 +313,7 @@ def test_kernels_are_not_compared_by_the_mode_plain() -> None:
     assert isinstance(source.comparison, str) and "mode plain" in source.comparison
 
 
+@pytest.mark.slow
 def test_environments_are_compared_by_name() -> None:
     document = compared_study().document
     differences = {one["name"]: one["values"] for one in document["differences"]}
@@ -320,6 +326,7 @@ def test_environments_are_compared_by_name() -> None:
     assert differences["cpu model"][0].endswith(" / another")
 
 
+@pytest.mark.slow
 def test_what_a_difference_implies_is_not_said_again() -> None:
     runs = study(lab="counted")
     for number, run in enumerate(runs):
@@ -348,6 +355,7 @@ def test_what_a_difference_implies_is_not_said_again() -> None:
     assert "lab package linux-image-stock " in wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("other", "told"), [(990_000_000, False), (980_000_000, True)])
 def test_memory_that_differs_by_less_than_a_hundredth_is_the_same(other: int, told: bool) -> None:
     runs = study()
@@ -357,6 +365,7 @@ def test_memory_that_differs_by_less_than_a_hundredth_is_the_same(other: int, to
     assert ("memory total bytes" in names) is told
 
 
+@pytest.mark.slow
 def test_boots_of_the_lab_are_told_apart_by_the_name_that_the_host_gave_them() -> None:
     runs = study(lab="counted")
     for run, boot in zip(runs, ("x", "y", "z", "x"), strict=True):
@@ -388,6 +397,7 @@ def test_sets_of_which_every_step_was_skipped_say_why() -> None:
     assert "timer, load sched: not in A and B: skipped: no real-time priority" in text
 
 
+@pytest.mark.slow
 def test_what_stands_against_the_figures_is_said_beside_them() -> None:
     runs = study()
     runs[1].steps[1].document.update(state="failed", reason="the load died")
@@ -417,6 +427,7 @@ def test_one_set_is_not_compared() -> None:
         compared([kernel_run(1, "a", "6.1"), kernel_run(2, "a", "6.1")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_text_fits_and_has_the_figures(width: int) -> None:
     document = compared_study("counted").document
@@ -435,6 +446,7 @@ def test_the_text_fits_and_has_the_figures(width: int) -> None:
     assert plain.isascii()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lab", ["counted", ""])
 def test_maxima_have_no_ratio(lab: str) -> None:
     """Each is one sample: a ratio of two would rank them, which the note denies."""
@@ -467,6 +479,7 @@ def test_a_long_name_of_a_row_is_broken_not_cut() -> None:
         assert f"irq, {labels['way'].strip()}" in told
 
 
+@pytest.mark.slow
 def test_markdown_begins_with_it() -> None:
     source = Source(study())  # type: ignore[arg-type]
     text = markdown.render(short(source.analysis, source.comparison))
@@ -502,6 +515,7 @@ def test_the_page_draws_what_the_samples_are() -> None:
     assert "mode plain" in page and 'class="sets' not in page
 
 
+@pytest.mark.slow
 def test_on_paper_lines_of_a_set_share_colour_and_marker() -> None:
     source = Source(study())  # type: ignore[arg-type]
     shared = views_of(source.analysis, source.comparison).shared
@@ -657,6 +671,7 @@ def test_compare_a_study(rtgauge: Run, two: str) -> None:
     assert "What to do next" in lines
 
 
+@pytest.mark.slow
 def test_a_gate_that_proves_nothing(rtgauge: Run, two: str) -> None:
     """The runs of the fake target are copies of each other."""
     gate = rtgauge("compare", two, "--gate", "-o", "gate.xml", "-o", "gate.tap")
@@ -764,6 +779,7 @@ def test_a_study_is_shown_side_by_side_when_it_ends(rtgauge: Run) -> None:
     assert re.search(f"^{one.format('fake')}\n{one.format('fake:late')}$", end.strip(), re.M)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["html", "md", "json"])
 def test_reports_of_a_study_have_the_section(rtgauge: Run, two: str, suffix: str) -> None:
     path = Path(f"x.{suffix}")

@@ -507,6 +507,7 @@ def test_as_cases_of_a_test_suite() -> None:
     assert comparison_cases(document, "").groups[0].cases[0].outcome == "pass"
 
 
+@pytest.mark.slow
 def test_a_real_comparison_carries_its_verdicts() -> None:
     import test_compare as study_of  # noqa: PLC0415
 

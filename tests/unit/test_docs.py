@@ -51,6 +51,7 @@ def test_every_measurement_and_load_has_its_page() -> None:
         assert re.search(rf"^## .*\b{name}\b", loads, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_messages_of_the_troubleshooting_page_exist() -> None:
     page = (ROOT / "docs" / "troubleshooting.md").read_text()
     found = re.findall(r"^\| `(.*?)`", page, re.MULTILINE)

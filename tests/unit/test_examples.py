@@ -172,6 +172,7 @@ def record_marks(command: Command) -> None:
     marked.line(Path(name), rises, widths.astype(np.float64), channel)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", of(HOST_ALONE), ids=id_of)
 @pytest.mark.usefixtures("here", "nothing_starts")
 def test_it_is_executed(command: Command, rtgauge: Callable[..., Result]) -> None:
@@ -184,6 +185,7 @@ def test_it_is_executed(command: Command, rtgauge: Callable[..., Result]) -> Non
     assert done.code in allowed, f"{command}\n{done.err}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", of(MEASURES), ids=id_of)
 @pytest.mark.usefixtures("here", "nothing_starts")
 def test_it_is_parsed_up_to_the_start_of_the_agent(

@@ -1473,6 +1473,7 @@ FOREIGN_STEP: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["local", "ssh://b", "lab:x86_64-stock"])
 def test_a_command_to_try_starts_nothing_that_an_imported_run_names(
     stored: StoredRun, target: str

@@ -59,6 +59,7 @@ def at_the_limits() -> Builder:
     return stream.trailer(duration_ns=NUMBER_LIMIT, series=rows)
 
 
+@pytest.mark.slow
 def test_the_limits_themselves_are_reported_in_every_format(tmp_path: Path) -> None:
     extremes.carried_through(tmp_path, at_the_limits().data, list(report.FORMATS))
 

@@ -447,6 +447,7 @@ def test_a_board_with_a_c_library_of_debian(world: World, musl: list[Path], tmp_
     assert (len(world.asked("")), len(musl)) == (asked, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["agent", "record", "library"])
 def test_a_damaged_library_or_agent_is_made_anew(
     world: World, musl: list[Path], damage: str
@@ -530,6 +531,7 @@ def test_newest_without_a_network_is_what_there_is(world: World) -> None:
     assert images.image(BOARD, newest=True).facts["kernel"] == RELEASE
 
 
+@pytest.mark.slow
 def test_lists_that_name_what_is_gone_are_fetched_again(world: World) -> None:
     images.image(BOARD)
     cache.remove(world.cache / "kernels")
@@ -564,6 +566,7 @@ def test_without_such_a_kernel(world: World) -> None:
     assert packages.SOURCES_VARIABLE in caught.value.remedy
 
 
+@pytest.mark.slow
 def test_sources_that_are_not_reached_are_no_sources_without_it(world: World) -> None:
     said = "W: Failed to fetch http://mirror/InRelease  Could not resolve 'mirror'"
     world.change(complains={"update": [said, 0]}, packages={})
@@ -638,6 +641,7 @@ def long_ago(*paths: Path) -> None:
         os.utime(path, (1e9, 1e9))
 
 
+@pytest.mark.slow
 def test_what_a_newer_kernel_has_replaced_goes_once_nobody_has_used_it(world: World) -> None:
     first = images.image(BOARD)
     (old,) = (world.cache / "kernels").iterdir()
@@ -709,6 +713,7 @@ def test_pruning_waits_for_who_prepares_a_board(world: World) -> None:
     assert not list((world.cache / "images").iterdir())
 
 
+@pytest.mark.slow
 def test_lab_prune_says_what_it_removed(world: World, rtgauge: Callable[..., Result]) -> None:
     made = images.image(BOARD)
     name = f"images/{made.initramfs.parent.name}"
@@ -718,6 +723,7 @@ def test_lab_prune_says_what_it_removed(world: World, rtgauge: Callable[..., Res
     assert rtgauge("lab", "prune", "--days", "0", "--json").json()["removed"] == []
 
 
+@pytest.mark.slow
 def test_lab_list_fetches_newer_kernels_of_the_boards_that_there_are(
     world: World, rtgauge: Callable[..., Result]
 ) -> None:
@@ -749,6 +755,7 @@ def test_the_busybox_of_users_boards_is_taken_once(world: World, cached: bool) -
     assert own.busybox(folder, machine, world.said.append) == (path, version)
 
 
+@pytest.mark.slow
 def test_a_damaged_kernel_is_fetched_anew(world: World) -> None:
     made = images.image(BOARD, say=world.said.append)
     made.kernel.write_bytes(b"\0" + made.kernel.read_bytes()[1:])
@@ -758,6 +765,7 @@ def test_a_damaged_kernel_is_fetched_anew(world: World) -> None:
     assert any("damaged" in text for text in world.said)
 
 
+@pytest.mark.slow
 def test_a_damaged_archive_is_made_anew(world: World) -> None:
     made = images.image(BOARD)
     before = made.initramfs.read_bytes()
@@ -765,6 +773,7 @@ def test_a_damaged_archive_is_made_anew(world: World) -> None:
     assert images.image(BOARD).initramfs.read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage", [b"", b"{}", b"[1]", b"\xff\xfe", b'{"version": 1}', b"[" * 9999]
 )
@@ -790,6 +799,7 @@ def test_leftovers_of_a_killed_process_are_removed(world: World) -> None:
     assert not list(world.cache.rglob("*.unfinished"))
 
 
+@pytest.mark.slow
 def test_a_package_cannot_write_outside_the_cache(world: World) -> None:
     world.add("busybox-static", {"bin/busybox": BUSYBOX, "bin/../../../out": b"hostile"})
     images.image(BOARD)

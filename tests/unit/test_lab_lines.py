@@ -85,6 +85,7 @@ def test_lines_that_cannot_be_wired(tmp_path: Path, behaviour: str, message: str
     assert not machine.folder.exists()
 
 
+@pytest.mark.slow
 def test_silence_ends_at_the_limit(tmp_path: Path) -> None:
     setup = setup_of(str(fake_qemu(tmp_path)), behaviour="silent")
     machine = Machine(replace(setup, chip=CHIP, wires=WIRES), Limits(boot_s=1.0))

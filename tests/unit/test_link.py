@@ -66,6 +66,7 @@ def carry_out(store: Store, target: Linked, steps: int = 1) -> tuple[RunOutcome,
     return outcome, watcher
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("enough", [False, True])
 def test_a_link_that_is_too_thin_for_samples(store: Store, enough: bool) -> None:
     rate = needed({0}, interval="1ms", **{"for": "2s"}) * MARGIN

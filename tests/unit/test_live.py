@@ -63,6 +63,7 @@ def fresh(**changes: Any) -> LiveStep:
     return live
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=9), max_size=9),
        st.sampled_from([1, 1000]))  # fmt: skip
 def test_figures_are_those_of_all_samples(blocks: list[list[int]], scale: int) -> None:

@@ -59,6 +59,7 @@ def test_equal_sources_give_equal_pages(folder: Path, tmp_path: Path) -> None:
     assert man_pages.main([]) == 2
 
 
+@pytest.mark.slow
 def test_groff_has_nothing_to_warn_of(folder: Path) -> None:
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed")

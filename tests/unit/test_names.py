@@ -5,6 +5,8 @@ import ast
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 import rtgauge
 from rtgauge.catalogue import Catalogue
 from rtgauge.target.fake import CATALOGUE
@@ -34,6 +36,7 @@ def _literals(path: Path) -> set[str]:
     return {node.value for node in nodes if isinstance(node.value, str)}
 
 
+@pytest.mark.slow
 def test_no_measurement_is_known_by_its_name() -> None:
     names = set(Catalogue.from_json(LocalTarget().describe()).measurements)
     found = {}

@@ -57,6 +57,7 @@ def test_what_to_do_after_a_comparison() -> None:
     assert many[0] != few.text and any(one.startswith("Guard it in CI") for one in many)
 
 
+@pytest.mark.slow
 def test_a_study_that_decides_has_no_board_with_one_seed_for_all_repeats() -> None:
     runs = made.repeats(2)
     for one in runs:
@@ -70,6 +71,7 @@ def test_a_study_that_decides_has_no_board_with_one_seed_for_all_repeats() -> No
     assert actions[0].command.endswith(words)
 
 
+@pytest.mark.slow
 def test_boards_have_lines_of_their_own_in_place_of_emulated_ones() -> None:
     analysis = model.analyse(made.repeats(2), pictures=False)
     runs = analysis.model["runs"]
@@ -97,6 +99,7 @@ def test_boards_have_lines_of_their_own_in_place_of_emulated_ones() -> None:
     assert "gpio:rtgauge-doorbell:1:2" in actions["Repeat the study in 6 blocks"].command
 
 
+@pytest.mark.slow
 def test_separate_runs_are_repeated_in_as_many_blocks_as_a_study_needs() -> None:
     """Four runs of each could decide, but the command that is given makes blocks."""
     runs = made.repeats(2)
@@ -112,6 +115,7 @@ def test_separate_runs_are_repeated_in_as_many_blocks_as_a_study_needs() -> None
     assert actions[0].command.endswith("--repeat 6")
 
 
+@pytest.mark.slow
 def test_the_gate_has_the_margin_of_the_comparison() -> None:
     analysis = model.analyse(made.repeats(6), pictures=False)
     sets = compare.sets_by_target(analysis.model["runs"])
@@ -125,6 +129,7 @@ def test_the_gate_has_the_margin_of_the_comparison() -> None:
         assert guard.command == f"rtgauge compare {study}{option} --gate"
 
 
+@pytest.mark.slow
 def test_study_of_several_systems_chooses_the_core_of_each() -> None:
     """With the core of the first, the systems without it would measure nothing."""
     runs = made.repeats(2)
@@ -141,6 +146,7 @@ def test_study_of_several_systems_chooses_the_core_of_each() -> None:
     assert "--core" not in first.command
 
 
+@pytest.mark.slow
 def test_each_core_of_one_board_has_its_command_there_too() -> None:
     runs = [study_of.kernel_run(at, "lab:mine", "6.6", 1.0 + at, lab="counted") for at in (1, 2)]
     for one, core in zip(runs, ("cobalt", "linux"), strict=True):

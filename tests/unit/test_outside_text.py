@@ -94,6 +94,7 @@ def spoiled(store: Store) -> str:
     return run_id
 
 
+@pytest.mark.slow
 def test_a_stored_run_with_such_texts_leaves_the_store_usable(rtgauge: Run) -> None:
     with Store.open() as store:
         good, bad = finished(store), spoiled(store)

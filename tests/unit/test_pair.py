@@ -218,6 +218,7 @@ def test_a_plan_names_the_log_host_for_all_its_steps(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_options_of_the_log_hosts_own(store: Store, rtgauge: Run, tmp_path: Path) -> None:
     board, log, *_ = store.get(carry_out(store, response(log_set="priority=90")).id).document[
         "steps"

@@ -181,6 +181,7 @@ def test_wrong_descriptions_are_refused_in_one_line(part: str, wrong: Any) -> No
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @given(st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3)

@@ -214,6 +214,7 @@ def test_an_output_that_was_cut_is_interrupted(store: Store, tmp_path: Path) -> 
     assert (row["min"], row["max"]) == (samples[:6].min(), samples[:6].max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["\r\n", "\r", "mixed"])
 def test_line_ends_and_what_is_around(store: Store, tmp_path: Path, ends: str) -> None:
     """As a serial console logs it: other line ends, time stamps, kernel messages, colours."""
@@ -244,6 +245,7 @@ def test_the_formats_of_older_versions(store: Store, tmp_path: Path) -> None:
     assert not run["tests"]
 
 
+@pytest.mark.slow
 def test_clocks_and_switches(store: Store, tmp_path: Path) -> None:
     """A log of xeno-test: several programs, one after the other."""
     text = (
@@ -347,6 +349,7 @@ def test_the_same_file_is_imported_once(rtgauge: Command, tmp_path: Path) -> Non
     assert "rtgauge run" not in shown  # no command repeats a file
 
 
+@pytest.mark.slow
 def test_beside_a_run_of_rtgauge(rtgauge: Command, tmp_path: Path) -> None:
     """Compared where both were measured alike; else the difference is named."""
     path = tmp_path / "latency.txt"
@@ -380,6 +383,7 @@ def emulated(store: Store, target: str) -> str:
     return run.id
 
 
+@pytest.mark.slow
 def test_results_of_an_emulated_board_are_compared_with_its_runs(
     rtgauge: Command, tmp_path: Path
 ) -> None:

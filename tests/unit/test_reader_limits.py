@@ -41,6 +41,7 @@ def ended(stream: Builder) -> str:
     return reader.finish().reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "body", "reason"),
     [
@@ -95,6 +96,7 @@ def test_what_a_stream_makes_a_reader_keep(
     assert reason in ended(stream)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("most", "names", "reason"),
     [
@@ -135,6 +137,7 @@ def test_sensors_of_all_steps_of_a_bundle_are_limited(tmp_path: Path) -> None:
         import_bundle(store, tmp_path / "b.rtgauge")
 
 
+@pytest.mark.slow
 def test_a_bundle_with_tables_without_columns_is_refused(tmp_path: Path) -> None:
     stream = Builder().series(0)
     with Store.open(str(tmp_path / "one")) as store:

@@ -116,6 +116,7 @@ def _key(one: Any) -> str:
     )])  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.study(28, 56, 69, 70, 74, 112, 122, 136)
 def test_every_row_is_shown_in_some_situation_of_the_catalogue() -> None:
     described = _catalogue()

@@ -67,6 +67,7 @@ def test_every_boot_and_sample_counts() -> None:
     assert one["boots_needed"] == 59
 
 
+@pytest.mark.slow
 def test_59_boots_bound_the_next_one_at_5_percent() -> None:
     one = only(*(run(values(seed, 60), f"b{seed}") for seed in range(59)))
     assert one["next_boot"] <= 0.05 < 1 - 0.05 ** (1 / 58)
@@ -290,6 +291,7 @@ def test_only_the_complete_reports_have_it() -> None:
     assert "Extrapolation" not in short_text and "**Bounds" in short_text
 
 
+@pytest.mark.slow
 def test_events_that_nobody_knows_refuse_the_model() -> None:
     """What was lost may be the largest, on another CPU or in another run too."""
     lossy = run(gamma(2), "b2")

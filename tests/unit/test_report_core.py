@@ -43,6 +43,7 @@ def test_older_document_names_no_core() -> None:
     assert core_text({"realtime": "cobalt"}) == ""
 
 
+@pytest.mark.slow
 def test_runs_on_two_cores_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The core of each step is in the results, and does not keep series from being matched."""
     store = ["--store", str(tmp_path / "store")]
@@ -65,6 +66,7 @@ def test_runs_on_two_cores_are_compared(tmp_path: Path, capsys: pytest.CaptureFi
         assert any(f"--core {core}" in one and f"--label {core}" in one for one in commands), text
 
 
+@pytest.mark.slow
 def test_evaluation_on_a_core(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the core does not offer is skipped with the reason of the catalogue, and grouped."""
     store = ["--store", str(tmp_path / "store")]
@@ -85,6 +87,7 @@ def test_evaluation_on_a_core(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert found["clock-cost"] == ("linux", "")
 
 
+@pytest.mark.slow
 def test_automatic_core_skips_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--target", "fake", "--core", "auto", "--for", "1s", "--skip", "telescope"]
     report = ["--store", str(tmp_path / "store"), "-o", str(tmp_path / "report.html")]

@@ -388,6 +388,7 @@ def test_markdown() -> None:
 # --- all ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(texts=st.lists(HOSTILE, min_size=1, max_size=12))
 @settings(max_examples=25)
 def test_hostile_text_stays_text(texts: list[str]) -> None:

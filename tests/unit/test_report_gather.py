@@ -215,6 +215,7 @@ def test_the_samples_around_the_largest_one(rows: int, peak: int) -> None:
     assert begin.due_ns.tolist() == (90 + first * MS + offsets[:100]).tolist()
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(0, 9), min_size=30, max_size=60),
     st.integers(3, 12),

@@ -97,6 +97,7 @@ def example() -> tuple[Page, str]:
     return page_of(made.evaluation(3, 8000))
 
 
+@pytest.mark.slow
 def test_nothing_comes_from_outside(example: tuple[Page, str]) -> None:
     page, text = example
     for tag, attributes in page.tags:
@@ -215,6 +216,7 @@ def test_hostile_text_stays_text(example: tuple[Page, str]) -> None:
     assert "<!--" not in text
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_embedded_data_reads_back_and_ends_nothing(text: str) -> None:
     shown = html.deflated({"key": text})
@@ -366,6 +368,7 @@ def test_data_of_the_pictures_hold_every_sample() -> None:
     assert sum(m[3] for m in missed) == 61 and {m[1] for m in missed} == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cpus", "samples"), [(1, 5000), (3, 8000), (6, 3000)])
 def test_heat_maps_hold_every_sample(cpus: int, samples: int) -> None:
     run = made.evaluation(cpus, samples)

@@ -73,6 +73,7 @@ def test_figures_equal_plain_arithmetic() -> None:
         )
 
 
+@pytest.mark.slow
 @given(
     values=st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=80),
     stalls=st.dictionaries(st.integers(0, 70), st.integers(1, 9), max_size=4),

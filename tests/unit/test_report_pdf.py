@@ -88,6 +88,7 @@ def example() -> Paper:
     return paper(made.evaluation(2, 4000))
 
 
+@pytest.mark.slow
 def test_pages_contents_and_bookmarks(example: Paper) -> None:
     number = int(example.info["Pages"])
     assert 6 <= number <= 14
@@ -186,6 +187,7 @@ TEXTS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_hostile_text_stays_text(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "HOSTILE", text)
@@ -223,6 +225,7 @@ def test_events_are_in_pieces_side_by_side() -> None:
     assert len([page for page in read.pages if len(page.splitlines()) < 8]) == 0
 
 
+@pytest.mark.slow
 def test_two_runs_in_one_report() -> None:
     second = made.evaluation(1, 3000)
     second.id = "0192f0c5-0000-7aaa-8000-000000000002"
@@ -240,6 +243,7 @@ def test_two_runs_in_one_report() -> None:
     within(read)
 
 
+@pytest.mark.slow
 def test_nothing_was_measured() -> None:
     """A run that ended before its first step, only skipped steps, no run, or odd values."""
     assert "failed" in paper(made.run([], state="failed", reason="no agent", started="")).text
@@ -277,6 +281,7 @@ def test_wide_tables_stand_in_parts() -> None:
     assert read.text.count("100 000") >= 24  # 10^8 ns in each column
 
 
+@pytest.mark.slow
 def test_chapters_ratings_orders_and_labels() -> None:
     """More parts of an evaluation: chapters, ratings, orders of events, a label's axis."""
     order = stream.Table(
@@ -413,6 +418,7 @@ def test_every_block_is_on_its_page(size: str, width: float, height: float) -> N
     assert short(*sections, size=size).data == read.data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rows",
     [1, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (30, 60, 200))],
@@ -427,6 +433,7 @@ def test_a_chapter_is_one_page(rows: int, figures: int) -> None:
     within(read)
 
 
+@pytest.mark.slow
 def test_the_first_page_keeps_its_picture() -> None:
     """Many tables after it flow on."""
     answer = answer_page()
@@ -444,6 +451,7 @@ def test_the_first_page_keeps_its_picture() -> None:
     within(read)
 
 
+@pytest.mark.slow
 def test_a_section_joins_the_page_above_where_there_is_room() -> None:
     after = blocks.Section("After", "", chapter_of(10, 0, 3).blocks)
     assert len(short(answer_page(), chapter_of(5, 1), after).pages) == 2
@@ -460,6 +468,7 @@ def test_few_chapters_share_pages() -> None:
     assert all(f"Part {at}" in read.pages[1] for at in range(3))
 
 
+@pytest.mark.slow
 def test_several_runs_begin_with_their_comparison(tmp_path: Path) -> None:
     second = made.evaluation(1, 3000)
     second.id = "0192f0c5-0000-7aaa-8000-000000000002"
@@ -559,6 +568,7 @@ def test_an_evaluation_has_at_most_16_pages(tmp_path: Path) -> None:
     within(read)
 
 
+@pytest.mark.slow
 def test_the_complete_report_is_chosen(tmp_path: Path) -> None:
     runs: Any = [made.evaluation(1, 2000)]
     report.write(runs, tmp_path / "short.pdf")

@@ -59,6 +59,7 @@ def test_a_division_is_the_smallest_of_1_2_5(span: float) -> None:
     assert size == 1 or smaller < span
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(DELAYS, DELAYS), min_size=1, max_size=3))
 def test_every_answer_is_counted_where_it_is(rows: list[tuple[list[int], list[int]]]) -> None:
     found = [trace(*row) for row in rows]

@@ -36,6 +36,7 @@ def widest(text: str) -> int:
     return max(len(one) for one in text.splitlines() if not one.lstrip().startswith("rtgauge "))
 
 
+@pytest.mark.slow
 def test_what_an_evaluation_says(evaluated: model.Document) -> None:
     text = terminal.text(evaluated, 80)
     words = joined(text)

@@ -69,6 +69,7 @@ def stored(folder: Path, series: list[made.FakeSeries], *, older: bool) -> Store
     return StoredStep(folder, 0, {})
 
 
+@pytest.mark.slow
 @pytest.mark.study(83, 86, 90, 92, 101)
 @pytest.mark.parametrize("older", [False, True])
 def test_100_000_samples_fill_500_bins(tmp_path: Path, older: bool) -> None:

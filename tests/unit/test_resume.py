@@ -62,6 +62,7 @@ def import_changed(rtgauge: Run) -> Callable[..., None]:
     return replace
 
 
+@pytest.mark.slow
 def test_a_resumed_evaluation_runs_no_program_without_consent(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch, import_changed: Callable[..., None]
 ) -> None:
@@ -158,6 +159,7 @@ def test_an_evaluation_of_another_machine_is_not_resumed(
     assert "was measured on another machine (elsewhere, Fake Processor, x86_64)" in refused.err
 
 
+@pytest.mark.slow
 def test_imported_runs_do_not_complete_a_study(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch, import_changed: Callable[..., None]
 ) -> None:

@@ -138,6 +138,7 @@ def test_the_live_view_agrees_with_what_is_stored(store: Store) -> None:
         assert seen.mean == sum(values) / len(values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "state", "code", "reason", "kept"),
     [
@@ -370,6 +371,7 @@ def test_the_worst_state_wins_and_says_which_step(store: Store) -> None:
     assert outcome.reason == "step 2 (timer): CPU 1 went away"
 
 
+@pytest.mark.slow
 def test_runs_of_a_study_are_interleaved_and_record_their_order(store: Store) -> None:
     def documents(seed: int | None = None) -> list[Mapping[str, Any]]:
         targets = [open_target("fake"), open_target("fake:late")]
@@ -653,6 +655,7 @@ def test_a_calibration_that_never_ends_is_ended(
     assert outcome.reason == "step 2 (clock-cost): the agent did not end in time"
 
 
+@pytest.mark.slow
 def test_samples_take_as_long_as_missed_periods_make_them(store: Store) -> None:
     """A machine that misses every second period is given twice the time."""
     wanted = plan(("timer", {"samples": "200000", "interval": "1ms", "for": "0", "cpu": "1"}))

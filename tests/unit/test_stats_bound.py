@@ -70,6 +70,7 @@ def test_bounds_hold_as_often_as_they_say() -> None:
     assert 0.94 <= np.mean(1 - maxima <= exceedance_bound(50)) <= 0.96
 
 
+@pytest.mark.slow
 @given(st.floats(1e-6, 0.5), st.integers(0, 5), st.sampled_from([0.9, 0.95]))
 def test_samples_needed_are_the_fewest(
     probability: float, exceedances: int, confidence: float

@@ -94,6 +94,7 @@ def correct_simulation(task: Simulation, *, dithered: bool) -> tuple[Counts, int
 STALLS = st.lists(st.tuples(st.integers(0, 20_000), st.integers(1, 4000)), max_size=6)
 
 
+@pytest.mark.slow
 @given(STALLS, st.integers(10, 300), st.booleans())
 def test_every_skipped_point_gets_what_it_would_have_seen(
     stalls: list[tuple[int, int]], interval: int, late_look: bool
@@ -114,6 +115,7 @@ def blocks_of(size: int) -> mock._patch[int]:
     return mock.patch.object(sys.modules[corrected.__module__], "_BLOCK", size)
 
 
+@pytest.mark.slow
 @given(
     STALLS, st.integers(20, 300), st.booleans(), st.integers(0, 1000), st.sampled_from((1, 3, 999))
 )
@@ -335,6 +337,7 @@ def test_four_million_points_are_exact(number: int, exact: bool) -> None:
     assert found.counts.resolution == (0 if exact else Fraction(1, 1024))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("points", "exact"), [(4096, True), (4097, False)])
 def test_gaps_of_4096_points_are_exact_beside_any_number(points: int, exact: bool) -> None:
     gaps = (1 << 22) // points + 1

@@ -177,6 +177,7 @@ def test_batches_may_correlate_by_two_standard_errors() -> None:
         assert (stats.effective_size(5 + np.array(off), count) is not None) == known
 
 
+@pytest.mark.slow
 def test_sizes_of_a_series_do_not_grow_towards_the_tail() -> None:
     """For each percentile, the smaller size of the share above it and of that at or above it."""
     random = np.random.default_rng(5)
@@ -214,6 +215,7 @@ def test_the_largest_value_has_at_least_one_sample_behind_it() -> None:
     assert stats.effective_of_maximum(7, None) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("burst", [1, 10, 50])
 def test_the_bound_holds_where_large_values_come_in_groups(burst: int) -> None:
     random = np.random.default_rng(burst)

@@ -272,6 +272,7 @@ def test_the_region_is_that_of_the_likelihood_at_each_point() -> None:
         assert 60 < inside <= len(held) <= inside + near and near < 20
 
 
+@pytest.mark.slow
 def test_gaps_are_held_against_the_geometric_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kolmogorov's distance, at each whole number: the limit is moved to either side of it."""
     random = np.random.default_rng(5)
@@ -321,6 +322,7 @@ def test_drifts_are_those_of_published_tests(monkeypatch: pytest.MonkeyPatch) ->
     assert min(least.count(test) for test in range(3)) > 20
 
 
+@pytest.mark.slow
 @given(st.sets(st.integers(0, 60), min_size=1, max_size=40), st.integers(0, 2**16))
 def test_neighbours_are_one_cluster(at: set[int], seed: int) -> None:
     positions = sorted(at)

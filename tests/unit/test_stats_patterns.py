@@ -156,6 +156,7 @@ def test_a_few_hits_of_the_tick_are_enough_and_random_ones_are_not() -> None:
     assert stats.comb(ticks[:9], stats.Exposure(exposure)) is None
 
 
+@pytest.mark.slow
 def test_hits_at_random_are_no_comb() -> None:
     """Hardly one of 300 sets of hits at random samples, with loops and rests, is taken for a comb:
     the rhythm of the sampling is not a finding."""
@@ -227,6 +228,7 @@ def _ticks(random: np.random.Generator, share: dict[int, float]) -> stats.Line |
     return stats.second_line(times, excess, (250,))
 
 
+@pytest.mark.slow
 @pytest.mark.study(97)
 def test_lines_at_multiples_of_the_tick_are_found() -> None:
     random = np.random.default_rng(23)
@@ -329,6 +331,7 @@ def test_the_rhythm_of_the_grid_is_no_second_line(
     assert wrong == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("interval_ns", "period_ns", "length_ns"),
     [
@@ -378,6 +381,7 @@ def test_aliases_have_the_same_phases_on_the_grid() -> None:
             assert min(np.minimum(one, 1 - one).max() for one in alike) < 1e-6
 
 
+@pytest.mark.slow
 def test_the_period_found_is_the_longest_that_explains_the_hits() -> None:
     """Every third hit of a rhythm missing at random leaves its period, not a part or a multiple."""
     random = np.random.default_rng(17)
@@ -504,6 +508,7 @@ def test_two_groups_are_those_of_the_definition(groups: list[tuple[int, int, int
     assert found == (_two_groups(values) if len(values) >= 100 else None)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 10**7), min_size=100, max_size=400))
 @settings(max_examples=60, deadline=None)
 def test_what_is_called_two_groups_are_two(values: list[int]) -> None:
@@ -715,6 +720,7 @@ def test_a_rhythm_that_is_found_at_a_multiple_is_not_taken_for_pairs(
     assert one.period_ns == pytest.approx(period, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_events_in_each_second_turn_have_twice_the_period() -> None:
     """Found at twice its rate, a rhythm with events at random in between gets its own period."""
     for seed in range(20):

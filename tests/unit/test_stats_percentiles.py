@@ -26,6 +26,7 @@ def table_of(values: list[int]) -> Counts:
     return Counts.from_arrays([np.array(values, np.int64)])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(-50, 50), min_size=1, max_size=200),
     st.fractions(0, 100, max_denominator=1000),

@@ -179,6 +179,7 @@ def test_refused(values: list[float]) -> None:
         shift([1.0], values)
 
 
+@pytest.mark.slow
 def test_refused_together_and_without_a_confidence() -> None:
     half = [0.0] * (RUNS_LIMIT // 2)
     assert shift(half, half).p == paired_shift(half + half).p == 1.0

@@ -406,6 +406,7 @@ def test_the_first_sample_may_be_the_largest() -> None:
     assert sorted(builder._largest.times.tolist())[:1] == [7]
 
 
+@pytest.mark.slow
 def test_columns_of_the_window_are_its_buckets() -> None:
     values = np.arange(CountsBuilder.LOW, CountsBuilder.HIGH)
     expected = bucket_of(values) - bucket_of(-(1 << 63))

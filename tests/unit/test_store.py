@@ -346,6 +346,7 @@ def child(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_kill_loses_nothing_that_was_written(store: Store) -> None:
     with child(WRITER, str(store.path.parent)) as process:
         assert process.stdout

@@ -38,6 +38,7 @@ def test_the_index_is_made_again_from_the_folders(store: Store) -> None:
         assert {row.id for row in before} == ids
 
 
+@pytest.mark.slow
 def test_what_others_change_is_seen(store: Store) -> None:
     with Store.open(str(store.path.parent)) as other:
         run_id = finished(other)

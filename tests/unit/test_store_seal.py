@@ -203,6 +203,7 @@ def test_parquet_is_for_others_too(tmp_path: Path) -> None:
     assert str(wide.schema.field("value").type) == "int64"
 
 
+@pytest.mark.slow
 def test_sealed_size_is_near_the_entropy(tmp_path: Path) -> None:
     """At most 1.15 of the zeroth-order entropy of the values; everything included."""
     for median, sigma in ((8_000, 0.25), (4_000, 0.1), (20_000, 0.5)):
@@ -432,6 +433,7 @@ def dying(patch: pytest.MonkeyPatch, after: int) -> Callable[[], int]:
     return lambda: calls
 
 
+@pytest.mark.slow
 def test_death_at_any_moment_of_sealing_loses_nothing(tmp_path: Path) -> None:
     data = streams.one_of_each().data
     data = data + b"and some damage"
@@ -569,6 +571,7 @@ def test_a_seal_that_fails_leaves_the_stream_and_no_temporary_file(
     assert seal_step(step.folder, RUN, 0).end.complete
 
 
+@pytest.mark.slow
 def test_overload_in_few_records(tmp_path: Path) -> None:
     """Every period after two missed, in blocks: as the same told one by one."""
     one_by_one, blocks = Builder().series(0), Builder().series(0)

@@ -398,6 +398,7 @@ def test_body_of_unknown_type_is_not_looked_at() -> None:
     assert reason_of(data) == "record 3: its sequence number is 0"
 
 
+@pytest.mark.slow
 def test_hostile_bodies_take_little_memory() -> None:
     data = event_with(b"\x99\xf0\x00" + b"\xa0" * 0xF000)
     tracemalloc.start()
@@ -420,6 +421,7 @@ plain_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=8), plain_values, max_size=5))
 @settings(max_examples=60, deadline=None)
 def test_encoding_agrees_with_a_cbor_library(body: dict[str, Any]) -> None:
@@ -430,6 +432,7 @@ def test_encoding_agrees_with_a_cbor_library(body: dict[str, Any]) -> None:
     assert cbor2.loads(data) == body
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=8), plain_values, max_size=5))
 @settings(max_examples=60, deadline=None)
 def test_decoding_agrees_with_a_cbor_library(body: dict[str, Any]) -> None:
@@ -455,6 +458,7 @@ WRONG_VALUES: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(EXAMPLES))
 def test_missing_keys_and_wrong_types_end_the_stream(kind: RecordType) -> None:
     """Every key left out, and given every wrong value: judged as the page's reader judges it."""
@@ -664,6 +668,7 @@ def built_streams(draw: st.DrawFn) -> bytes:
     return stream.data
 
 
+@pytest.mark.slow
 @given(built_streams(), st.data())
 @settings(max_examples=150, deadline=None)
 def test_any_stream_cut_or_damaged_anywhere(data: bytes, draw: st.DataObject) -> None:
@@ -724,6 +729,7 @@ def masses(rng: random.Random) -> bytes:
     return builder.trailer().data
 
 
+@pytest.mark.slow
 def test_records_that_come_in_masses_are_read_as_all_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -16,6 +16,7 @@ ITEMS = [
 ]
 
 
+@pytest.mark.slow
 def test_the_page_is_up_to_date() -> None:
     assert studies.main(["--check"]) == 0, "run tools/studies.py"
 

@@ -126,6 +126,7 @@ def test_what_the_engine_asks_of_a_target_without_capabilities() -> None:
     assert base.lost_of(FakeTarget()) == ""
 
 
+@pytest.mark.slow
 def test_no_source_looks_for_a_capability_by_name() -> None:
     found: Counter[str] = Counter()
     for path in SOURCES.rglob("*.py"):
@@ -135,6 +136,7 @@ def test_no_source_looks_for_a_capability_by_name() -> None:
     assert dict(found) == {name: number for name, (number, _) in LOOKED_UP.items()}
 
 
+@pytest.mark.slow
 def test_no_source_silences_the_type_checker_without_a_reason() -> None:
     found: Counter[str] = Counter()
     for path in SOURCES.rglob("*.py"):

@@ -204,6 +204,7 @@ def test_on_request_the_first_failure_ends_the_others(runner: Runner) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_stage_that_is_stopped_still_says_what_failed(runner: Runner, tmp_path: Path) -> None:
     test, begun = tmp_path / "test_long.py", tmp_path / "begun"
     test.write_text(
@@ -224,6 +225,7 @@ def test_a_stage_that_is_stopped_still_says_what_failed(runner: Runner, tmp_path
     assert "assert 'cause' == 'found'" in (runner.logs / "trial.log").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_list_of_stages_is_sound() -> None:
     stages = read_stages(ROOT / "tools" / "stages.toml")
     lanes = {lane: {one.name for one in stages.values() if lane in one.lanes} for lane in LANES}

@@ -99,6 +99,7 @@ def test_a_change_is_dated_sized_and_explained() -> None:
     assert "run #21" in markdown.render(trend_document(document)).replace("\\#", "#")
 
 
+@pytest.mark.slow
 def test_a_change_for_the_better_and_none() -> None:
     document = _trend([_run(at, 6000.0 if at < 15 else 5000.0) for at in range(30)])
     assert document["series"][0]["verdict"] == "better" and not worse(document)
@@ -140,6 +141,7 @@ def test_runs_that_were_measured_in_other_ways_are_apart() -> None:
     assert "Not judged" in _text(document)
 
 
+@pytest.mark.slow
 def test_runs_that_depend_on_their_neighbours_are_refused() -> None:
     """A slow wave over the runs."""
     runs = [_run(at, 5000.0 * (1 + 0.3 * np.sin(at / 9))) for at in range(100)]
@@ -208,6 +210,7 @@ def test_a_gate_needs_its_primary_figure(verdicts: list[str], code: int) -> None
 # --- the command ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_on_few_damaged_and_failed_runs(rtgauge: Run) -> None:
     for _ in range(3):
         assert rtgauge(
@@ -247,6 +250,7 @@ def _measure(rtgauge: Run, number: int = 2) -> None:
                 "--store", "data")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_each_run_is_read_once(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     _measure(rtgauge)
     first = rtgauge("trend", "nightly", "--store", "data", "--json").json()
@@ -275,6 +279,7 @@ def test_each_run_is_read_once(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert len(list(Path("data/figures").iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_figures_of_a_run_that_changes_meanwhile_are_not_kept(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +298,7 @@ def test_figures_of_a_run_that_changes_meanwhile_are_not_kept(
     assert len(read) == 4
 
 
+@pytest.mark.slow
 def test_odd_files_of_a_store_do_not_end_a_trend(rtgauge: Run) -> None:
     _measure(rtgauge)
     first = rtgauge("trend", "nightly", "--store", "data", "--json").json()
@@ -323,6 +329,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     return seen
 
 
+@pytest.mark.slow
 def test_the_runs_of_a_list_are_in_the_order_of_time(
     rtgauge: Run, judged: list[tuple[int, ...]]
 ) -> None:

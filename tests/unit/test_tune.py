@@ -132,6 +132,7 @@ def test_the_argument_that_helps_comes_first_and_is_confirmed(
     ]
 
 
+@pytest.mark.slow
 def test_all_combinations_of_two_factors(rtgauge: Run, board: type[Board]) -> None:
     found = tuned(rtgauge, "fast=1", "priority=95")
     assert found["design"]["kind"] == "full"
@@ -141,6 +142,7 @@ def test_all_combinations_of_two_factors(rtgauge: Run, board: type[Board]) -> No
     assert [(["fast=1"] if kernel else []) for kernel, _ in on] == board.boots
 
 
+@pytest.mark.slow
 def test_settings_and_priority_reach_the_agent(rtgauge: Run, board: type[Board]) -> None:
     found = tuned(rtgauge, "stat_interval", "governor=performance", "priority=95")
     assert not board.boots
@@ -208,6 +210,7 @@ def test_a_run_that_fails_by_chance_is_measured_once_more(
         assert said == {"fast=1": "not decided", "b=1": "not decided"}
 
 
+@pytest.mark.slow
 def test_the_result_says_what_was_measured_again(
     rtgauge: Run, board: type[Board], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +299,7 @@ def test_an_argument_that_the_kernel_ignores_is_said(rtgauge: Run, board: type[B
     assert row["verdict"] == "ignored" and "foo=1" in row["reason"]
 
 
+@pytest.mark.slow
 def test_where_nothing_helps_nothing_is_confirmed(rtgauge: Run, board: type[Board]) -> None:
     found = tuned(rtgauge, "a=1")
     assert verdicts(found) == {"a=1": "equivalent"}
@@ -322,6 +326,7 @@ def test_a_target_that_never_works_ends_the_tune(rtgauge: Run, board: type[Board
     assert len(board.boots) < 10
 
 
+@pytest.mark.slow
 def test_ctrl_c_and_resume(rtgauge: Run, board: type[Board]) -> None:
     board.ends_at = 5
     found = tuned(rtgauge, "fast=1", "b=1", code=4)
@@ -341,6 +346,7 @@ def test_ctrl_c_and_resume(rtgauge: Run, board: type[Board]) -> None:
     assert rtgauge("tune", "--resume", again["study"][:18]).code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "named"),
     [
@@ -364,6 +370,7 @@ def test_a_tune_is_not_resumed_with_other_runs(
     assert len(board.boots) == boots
 
 
+@pytest.mark.slow
 def test_a_tune_is_not_resumed_on_another_target(
     rtgauge: Run, board: type[Board], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,7 @@ def carry_out(
     return code, json.loads(said.out) if said.out else None, said.err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("xeno")
 @pytest.mark.parametrize(
     ("given", "checks", "latency"),
