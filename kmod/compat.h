@@ -14,8 +14,10 @@
 #include <linux/irqdomain.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/serial_core.h>
 #include <linux/stacktrace.h>
 #include <linux/string.h>
+#include <linux/tty_ldisc.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
 #if defined(CONFIG_X86) && (defined(CONFIG_UNWINDER_ORC) || defined(CONFIG_UNWINDER_FRAME_POINTER))
@@ -287,6 +289,57 @@ static inline bool compat_irq_is_oob(unsigned int irq)
 	return false;
 }
 #endif
+
+/* The lock of a serial port, which from 6.7 on also keeps its console away. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+static inline void compat_port_lock(struct uart_port *port, unsigned long *flags)
+{
+	uart_port_lock_irqsave(port, flags);
+}
+
+static inline void compat_port_unlock(struct uart_port *port, unsigned long flags)
+{
+	uart_port_unlock_irqrestore(port, flags);
+}
+#else
+static inline void compat_port_lock(struct uart_port *port, unsigned long *flags)
+{
+	spin_lock_irqsave(&port->lock, *flags);
+}
+
+static inline void compat_port_unlock(struct uart_port *port, unsigned long flags)
+{
+	spin_unlock_irqrestore(&port->lock, flags);
+}
+#endif
+
+/*
+ * Which of two functions is dcd_change() of a line discipline: its level is a bool from 6.3 on, and
+ * in later releases of older series, before an unsigned int.
+ */
+#define COMPAT_DCD_CHANGE(with_bool, with_number)                                             \
+	__builtin_choose_expr(                                                                \
+		__builtin_types_compatible_p(typeof(((struct tty_ldisc_ops *)0)->dcd_change), \
+					     void (*)(struct tty_struct *, bool)),            \
+		with_bool, with_number)
+
+static inline int compat_register_discipline(struct tty_ldisc_ops *discipline)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
+	return tty_register_ldisc(discipline);
+#else
+	return tty_register_ldisc(discipline->num, discipline);
+#endif
+}
+
+static inline void compat_unregister_discipline(struct tty_ldisc_ops *discipline)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
+	tty_unregister_ldisc(discipline);
+#else
+	tty_unregister_ldisc(discipline->num);
+#endif
+}
 
 /* For work that is bound to no CPU, so that it leaves the measured one alone. */
 static inline struct workqueue_struct *compat_unbound_workqueue(void)

@@ -12,6 +12,7 @@
 #include <generated/utsrelease.h>
 
 #include "core.h"
+#include "serial.h"
 #include "session.h"
 #include "source.h"
 #include "traces.h"
@@ -96,7 +97,7 @@ static long rtgauge_ioctl(struct file *file, unsigned int request, unsigned long
 	switch (request) {
 	case RTGAUGE_INFO:
 		u.info.interface_version = RTGAUGE_INTERFACE_VERSION;
-		u.info.sources = RTGAUGE_SOURCE_COBALT;
+		u.info.sources = RTGAUGE_SOURCE_SERIAL;
 		u.info.room_max = RTGAUGE_ROOM_MAX;
 		u.info.contexts = SESSION_CONTEXTS;
 		strscpy(u.info.module_version, RTGAUGE_MODULE_VERSION,
@@ -167,8 +168,13 @@ static int __init rtgauge_init(void)
 	err = core_cobalt_init();
 	if (err)
 		goto out_traces;
+	err = serial_init();
+	if (err)
+		goto out_core;
 	return 0;
 
+out_core:
+	core_cobalt_exit();
 out_traces:
 	traces_exit();
 out_device:
@@ -184,6 +190,7 @@ static void __exit rtgauge_exit(void)
 	traces_exit();
 	misc_deregister(&rtgauge_device);
 	sessions_exit();
+	serial_exit();
 }
 
 module_init(rtgauge_init);

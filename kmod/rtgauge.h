@@ -36,10 +36,11 @@
 #define RTGAUGE_DEVICE "/dev/rtgauge"
 
 /*
- * Event sources. The numbers stay. AUTO in a set-up chooses the first that applies: the edges
- * from outside (RTGAUGE_KIND_RESPONSE), the GPIO (if a chip is named), the hrtimer
- * (RTGAUGE_KIND_TIMER), the HPET (if it is available), the hrtimer as a fallback. The source
- * PCI, a device that raises its interrupt on request, is never chosen automatically.
+ * Event sources. The numbers stay; RTGAUGE_INFO contains the highest one. AUTO in a set-up chooses
+ * the first that applies: the edges from outside (RTGAUGE_KIND_RESPONSE), the GPIO (if a chip is
+ * named), the hrtimer (RTGAUGE_KIND_TIMER), the HPET (if it is available), the hrtimer as a
+ * fallback. The source PCI, a device that raises its interrupt on request, is never chosen
+ * automatically.
  */
 #define RTGAUGE_SOURCE_AUTO 0
 #define RTGAUGE_SOURCE_HRTIMER 1
@@ -48,6 +49,18 @@
 #define RTGAUGE_SOURCE_EXTERNAL 4 /* edges from outside: for RTGAUGE_KIND_RESPONSE alone */
 #define RTGAUGE_SOURCE_PCI 5
 #define RTGAUGE_SOURCE_COBALT 6 /* the timer of Xenomai's Cobalt core: RTGAUGE_SETUP_COBALT */
+#define RTGAUGE_SOURCE_SERIAL 7 /* a serial port: for RTGAUGE_KIND_RESPONSE alone, never by AUTO */
+
+/*
+ * The line discipline that gives a serial port to the module, before RTGAUGE_SETUP names its
+ * lines: ioctl(tty, TIOCSETD, &number). 29 is the kernel's N_DEVELOPMENT, unused before Linux 5.18.
+ * EINVAL: the module is not loaded, or the kernel was built without serial ports. EPERM: no
+ * CAP_SYS_ADMIN. EOPNOTSUPP: the tty is not a port of the kernel's serial_core, or the kernel was
+ * built without the names of its functions. EIO: no device is behind the port. EBUSY: it is open
+ * more than once. When the port is closed or gets another line discipline, a session that uses its
+ * lines fails (RTGAUGE_FAILURE_SOURCE).
+ */
+#define RTGAUGE_LINE_DISCIPLINE 29
 
 /* Kinds of measurement: the stamps, and the threads that may be woken. */
 #define RTGAUGE_KIND_TIMER 1	     /* entry_ns, before a wake-up wake_ns. Any contexts */
@@ -130,7 +143,7 @@ struct rtgauge_source {
 	__u64 interval_max_ns;
 	__u64 sustain_min_ns; /* out: shortest period in RTGAUGE_SUSTAIN; 0: it cannot */
 	__u64 reserved;
-	char name[16];	 /* out: "hrtimer", "hpet", "gpio", "external", "pci", "cobalt" */
+	char name[16];	 /* out: "hrtimer", "hpet", "gpio", "external", "pci", "cobalt", "serial" */
 	char reason[80]; /* out: why it is not available, in a few words; else empty */
 };
 
@@ -140,6 +153,9 @@ struct rtgauge_source {
  * ENXIO: the CPU is not online. EOPNOTSUPP: the chip can sleep, the line raises no interrupt at
  * the edges asked for, the chip cannot debounce; or the chip's driver is not known to be fit for
  * the hard interrupt of a PREEMPT_RT kernel, where RTGAUGE_KIND_RESPONSE is to answer there.
+ * For RTGAUGE_SOURCE_SERIAL, gpio_chip is the name of the tty, which has the line discipline
+ * RTGAUGE_LINE_DISCIPLINE: else ENODEV. gpio_output is TIOCM_RTS or TIOCM_DTR, gpio_input is
+ * TIOCM_CAR. EOPNOTSUPP: another input, a debounce, a port that drives RTS by itself (RS-485).
  * EOPNOTSUPP also: RTGAUGE_CONTEXT_THREADED of a source without that flag. ETIME: the interrupt's
  * thread did not run within a second. ENOMEM.
  *
@@ -184,7 +200,7 @@ struct rtgauge_setup {
 	__u64 interval_ns;  /* in */
 	__u64 events;	    /* in: number of events after which the session ends; 0: no limit */
 	__u64 periods;	    /* in: grid points due, handled or missed; 0: no such limit */
-	char gpio_chip[32]; /* in: label of the chip, for the GPIO; else all zero */
+	char gpio_chip[32]; /* in: label of the chip, or name of the tty; else all zero */
 	__u32 gpio_output;  /* in: number of the chip's line that is driven */
 	__u32 gpio_input;   /* in: number of the line that is wired to it */
 	/* in: 0, or with RTGAUGE_SETUP_COBALT the priority of the kernel thread;

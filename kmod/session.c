@@ -1156,6 +1156,17 @@ static void session_fail(struct session *s, u32 failure)
 		complete(&sustain->done);
 }
 
+void sessions_lose(const struct source *source, const void *device)
+{
+	struct session *s;
+
+	mutex_lock(&sessions_lock);
+	list_for_each_entry(s, &sessions_all, all)
+		if (s->claimed && s->source == source && s->device == device)
+			session_fail(s, RTGAUGE_FAILURE_SOURCE);
+	mutex_unlock(&sessions_lock);
+}
+
 static int sessions_cpu_offline(unsigned int cpu)
 {
 	struct session *s;

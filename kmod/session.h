@@ -180,6 +180,11 @@ ssize_t session_read(struct session *s, char __user *buffer, size_t size, bool b
 __poll_t session_poll(struct session *s, struct file *file, struct poll_table_struct *table);
 int session_mmap(struct session *s, struct vm_area_struct *vma);
 
+/* For sources: the device is gone, and with it the session that has it. Process context, without
+ * the lock of all sessions; no session opens the device any more.
+ */
+void sessions_lose(const struct source *source, const void *device);
+
 int sessions_init(void);
 void sessions_exit(void);
 

@@ -66,6 +66,7 @@ extern const struct source source_gpio;
 extern const struct source source_external;
 extern const struct source source_pci;
 extern const struct source source_cobalt;
+extern const struct source source_serial;
 
 /* Purpose of a look-up of lines. */
 extern struct device *source_device;

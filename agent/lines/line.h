@@ -32,10 +32,11 @@ struct line_how {
 	bool marks;	     /* an output alone, of the kind gpio (mark.h) */
 };
 
-/* Lines of one GPIO chip, as parsed and found there; of the kinds gpio and loopback. */
+/* Lines of one GPIO chip, as parsed and found there (the kinds gpio and loopback), or of a serial
+ * port that the kernel module has (serial-modem). */
 struct line_pins {
 	char path[64];	/* of the character device; "" where the chip is only found below /sys */
-	char label[64]; /* of the chip, as gpioinfo shows it */
+	char label[64]; /* of the chip, as gpioinfo shows it; the tty's name, once it is given */
 	uint32_t output;
 	uint32_t input; /* not where the line marks */
 	uint32_t mark;
@@ -85,6 +86,12 @@ struct line_kind {
 	int (*wait)(struct line *line, int64_t until_ns, struct line_event *event);
 	/* Drive the output. 0 or -errno. Allocates nothing. */
 	int (*drive)(struct line *line, int level);
+	/* For the contexts of the kernel, where the kernel module does not find the lines by line->pins.
+	 * wanted(): whether it can answer on this line, in @context (as an option names it), which is not open
+	 * yet. give(): gives the open line to the module and fills line->pins; close() takes it back.
+	 * Both as open(). */
+	int (*wanted)(const struct line *line, const char *context, struct message *why);
+	int (*give)(struct line *line, struct message *why);
 	/* Release the lines, in their former state where the kernel allows it. */
 	void (*close)(struct line *line);
 };

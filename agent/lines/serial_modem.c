@@ -3,21 +3,27 @@
  * Two modem-control lines of a serial port: RTS or DTR is driven, a change of CTS, DSR or DCD is an
  * edge. The kernel does not stamp changes, but counts them if the driver does. Its call that waits
  * for a change has no timeout, and misses a change just before the call. Therefore a timer's signal
- * ends the call repeatedly, and the counts are read before each call.
+ * ends the call repeatedly, and the counts are read before each call. For the contexts of the kernel
+ * the port gets the line discipline of the kernel module, which answers then.
  */
 #include <errno.h>
 #include <linux/serial.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/signals.h"
 #include "lines/serial.h"
+#include "rtgauge.h"
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -45,6 +51,7 @@ struct modem {
 	int level;	   /* of the input, physical, as it was seen last */
 	int count;	   /* its changes by then */
 	bool counts;	   /* the driver counts them */
+	bool given;	   /* the port has the line discipline of the kernel module */
 	bool timed;	   /* there is a timer */
 	timer_t timer;
 	int64_t armed_ns; /* for then */
@@ -141,9 +148,113 @@ static int modem_open(struct line *line, struct message *why)
 	return err ? serial_refused(path, -err, why) : 0;
 }
 
+/* --- for the kernel module --- */
+
+static int modem_wanted(const struct line *line, const char *context, struct message *why)
+{
+	char path[SERIAL_PATH];
+	int output, input;
+
+	modem_parse(line, path, &output, &input);
+	if (input != TIOCM_CAR)
+		return message_set(
+			why, -EINVAL,
+			"read dcd, which the kernel reports in the handler: "
+			"--line serial:DEVICE:rts:dcd or dtr:dcd. Or choose "
+			"--context user",
+			"the kernel contexts answer only changes of dcd on a serial port");
+	if (!strcmp(context, "threaded"))
+		return message_set(why, -EINVAL,
+				   "choose --context irq, kernel, softirq, workqueue or user",
+				   "the interrupt of a serial port belongs to its driver: the "
+				   "kernel module has no threaded handler there");
+	if (line->how.debounce_ns)
+		return message_set(why, -EINVAL, "omit --debounce, or choose --context user",
+				   "a serial port cannot debounce its lines");
+	return 0;
+}
+
+/* The kernel's name of the open port: ttyS0. 0 or -errno. */
+static int modem_name(const struct modem *modem, char name[64])
+{
+	char path[64], target[256];
+	const char *start;
+	struct stat port;
+	ssize_t size;
+
+	if (fstat(modem->port.fd, &port))
+		return -errno;
+	snprintf(path, sizeof(path), "/sys/dev/char/%u:%u", major(port.st_rdev),
+		 minor(port.st_rdev));
+	size = readlink(path, target, sizeof(target) - 1);
+	if (size < 0)
+		return -errno;
+	target[size] = '\0';
+	start = strrchr(target, '/') ? strrchr(target, '/') + 1 : target;
+	if (strlen(start) >= sizeof(((struct rtgauge_setup *)NULL)->gpio_chip))
+		return -ENAMETOOLONG;
+	snprintf(name, 64, "%.63s", start);
+	return 0;
+}
+
+static int modem_not_given(const char *path, int err, struct message *why)
+{
+	const char *remedy = "see dmesg for the port's messages";
+
+	if (err == EOPNOTSUPP)
+		return message_set(why, -EINVAL,
+				   "name a port of the machine itself, such as /dev/ttyS0 or "
+				   "/dev/ttyAMA0, or choose --context user",
+				   "the kernel contexts cannot answer on %s: its driver is not one "
+				   "of the kernel's serial_core, as that of a USB adapter",
+				   path);
+	if (err == EINVAL)
+		return message_set(why, -ENODEV, "choose --context user",
+				   "the kernel module rtgauge does not support serial ports on "
+				   "this kernel");
+	if (err == EBUSY)
+		remedy = "end the program that uses it (fuser names it)";
+	else if (err == EPERM)
+		remedy = "run it as root";
+	return message_set(why, -err, remedy,
+			   "cannot give the serial port %s to the kernel module: %s", path,
+			   strerror(err));
+}
+
+static int modem_give(struct line *line, struct message *why)
+{
+	struct modem *modem = line->state;
+	const int discipline = RTGAUGE_LINE_DISCIPLINE;
+	char path[SERIAL_PATH];
+	int output, input, err;
+
+	modem_parse(line, path, &output, &input);
+	err = modem_name(modem, line->pins.label);
+	if (!err && ioctl(modem->port.fd, TIOCSETD, &discipline))
+		err = -errno;
+	if (err)
+		return modem_not_given(path, -err, why);
+	modem->given = true;
+	line->pins.output = (uint32_t)output;
+	line->pins.input = (uint32_t)input;
+	return 0;
+}
+
+static void modem_take_back(struct modem *modem)
+{
+	const int discipline = N_TTY;
+
+	if (modem->given)
+		ioctl(modem->port.fd, TIOCSETD, &discipline);
+	modem->given = false;
+}
+
 static void modem_close(struct line *line)
 {
 	struct modem *modem = line->state;
+
+	/* first: the attributes of the port can be set with its usual line discipline alone */
+	modem_take_back(modem);
 
 	if (modem->timed)
 		timer_delete(modem->timer);
@@ -233,5 +344,7 @@ const struct line_kind line_serial_modem = {
 	.open = modem_open,
 	.wait = modem_wait,
 	.drive = modem_drive,
+	.wanted = modem_wanted,
+	.give = modem_give,
 	.close = modem_close,
 };

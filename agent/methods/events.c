@@ -178,6 +178,8 @@ static const char *events_refusal(const struct rtgauge_setup *setup, int err)
 		return "the source hrtimer has no interrupt of its own, and so no threaded handler";
 	if (err != -EOPNOTSUPP)
 		return strerror(-err);
+	if (setup->source == RTGAUGE_SOURCE_SERIAL)
+		return "the port drives RTS by itself (RS-485)";
 	if (setup->kind != RTGAUGE_KIND_RESPONSE)
 		return "the chip can sleep, or the line raises no interrupt";
 	if (setup->flags & RTGAUGE_SETUP_COBALT)

@@ -385,6 +385,16 @@ static void test_serial_refused(struct tap *tap)
 		good &= !line_parse(&line, right[i], (struct line_how){ 0 }, &why) &&
 			!strcmp(line.kind->name, "serial-modem");
 	tap_check(tap, good, "serial: modem-control lines are distinguished from bytes");
+	for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+		int err = strstr(right[i], "dcd") ? 0 : -EINVAL;
+
+		good &= !line_parse(&line, right[i], (struct line_how){ 0 }, &why) &&
+			line.kind->wanted(&line, "irq", &why) == err &&
+			line.kind->wanted(&line, "threaded", &why) == -EINVAL;
+		line.how.debounce_ns = 1;
+		good &= line.kind->wanted(&line, "kernel", &why) == -EINVAL && why.remedy[0];
+	}
+	tap_check(tap, good, "serial: the kernel module answers changes of dcd alone");
 	good = true;
 	for (int first = 0; first < 2; first++)
 		for (uint32_t edges = 1, rising = 0; edges < 9; edges++) {

@@ -105,7 +105,7 @@ static void calls_info(void)
 
 	CHECK(!ioctl(fd, RTGAUGE_INFO, &info) &&
 		      info.interface_version == RTGAUGE_INTERFACE_VERSION &&
-		      info.sources == RTGAUGE_SOURCE_COBALT && info.room_max == RTGAUGE_ROOM_MAX &&
+		      info.sources == RTGAUGE_SOURCE_SERIAL && info.room_max == RTGAUGE_ROOM_MAX &&
 		      info.contexts == 0x3f && info.module_version[0] && info.kernel[0],
 	      "INFO tells the version");
 	CHECK(fails(ioctl(fd, RTGAUGE_INFO, NULL), EFAULT), "INFO to nowhere: EFAULT");
@@ -116,7 +116,7 @@ static void calls_info(void)
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE not cleared: EINVAL");
 	source = (struct rtgauge_source){ .number = 0 };
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE 0: EINVAL");
-	source.number = RTGAUGE_SOURCE_COBALT + 1;
+	source.number = RTGAUGE_SOURCE_SERIAL + 1;
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE past the last: EINVAL");
 	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.state == RTGAUGE_STATE_OPEN &&
 		      !status.events,
@@ -656,7 +656,7 @@ static struct rtgauge_setup fuzz_setup(void)
 {
 	struct rtgauge_setup setup = {
 		.kind = (uint32_t)odd(1 + below(5)),
-		.source = (uint32_t)odd(below(5)),
+		.source = (uint32_t)odd(below(6)),
 		.cpu = (uint32_t)odd(0),
 		.contexts = (uint32_t)odd(below(2) ? 1 + below(7) : 1U << below(6)),
 		.flags = (uint32_t)odd(below(2)),
@@ -670,6 +670,13 @@ static struct rtgauge_setup fuzz_setup(void)
 		/* the chip of the lab's arm64 boards */
 		strcpy(setup.gpio_chip, "9030000.pl061");
 		setup.gpio_input = (uint32_t)odd(below(8));
+		if (below(2)) {
+			/* a port of nullmodem.c, if it is there */
+			strcpy(setup.gpio_chip, "ttyNM0");
+			setup.source = (uint32_t)odd(RTGAUGE_SOURCE_SERIAL);
+			setup.gpio_input = (uint32_t)odd(TIOCM_CAR);
+			setup.gpio_output = (uint32_t)odd(below(2) ? TIOCM_RTS : TIOCM_DTR);
+		}
 		setup.flags = (uint32_t)odd(below(1 << 9) & ~RTGAUGE_SETUP_DITHER);
 		setup.contexts = (uint32_t)odd(1U << below(6));
 		setup.interval_ns = setup.periods = 0;
@@ -685,6 +692,18 @@ static struct rtgauge_setup fuzz_setup(void)
 	if (!below(30))
 		setup.debounce_us = (uint32_t)odd(100);
 	return setup;
+}
+
+/* The port changes hands, and its DCD changes. */
+static void fuzz_port(const int *ttys)
+{
+	const int line = TIOCM_DTR;
+	int discipline = below(4) ? RTGAUGE_LINE_DISCIPLINE : N_TTY;
+
+	if (below(2))
+		ioctl(ttys[0], TIOCSETD, &discipline);
+	else
+		ioctl(ttys[1], below(2) ? TIOCMBIS : TIOCMBIC, &line);
 }
 
 /* Endless calls end by the alarm, which comes every few ms. */
@@ -774,14 +793,21 @@ static int fuzz(uint64_t seed, uint64_t count)
 	struct sigaction action = { .sa_handler = nothing };
 	static char bytes[8192];
 	int fds[FUZZ_FILES];
+	int ttys[2] = { open("/dev/ttyNM0", O_RDWR | O_NOCTTY | O_NONBLOCK),
+			open("/dev/ttyNM1", O_RDWR | O_NOCTTY | O_NONBLOCK) };
 
 	random_state = seed * 2 + 1;
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
 	for (int i = 0; i < FUZZ_FILES; i++)
 		fds[i] = session();
-	for (uint64_t i = 0; i < count; i++)
+	for (uint64_t i = 0; i < count; i++) {
+		if (ttys[0] >= 0 && !below(4))
+			fuzz_port(ttys);
 		fuzz_one(&fds[below(FUZZ_FILES)], bytes);
+	}
+	for (int i = 0; i < 2; i++)
+		close(ttys[i]);
 	for (int i = 0; i < FUZZ_FILES; i++)
 		close(fds[i]);
 	CHECK(true, "requests at random");

@@ -6,6 +6,7 @@
  */
 #include <linux/irq_work.h>
 #include <linux/module.h>
+#include <linux/platform_device.h>
 #include <linux/serial_core.h>
 #include <linux/tty.h>
 #include <linux/version.h>
@@ -20,6 +21,7 @@ struct cable_end {
 };
 
 static struct cable_end cable[CABLE_PORTS];
+static struct platform_device *cable_device; /* from 6.5 on a port has to belong to one */
 
 static struct cable_end *cable_of(struct uart_port *port)
 {
@@ -153,15 +155,21 @@ static void cable_take_away(int ports)
 	for (i = 0; i < CABLE_PORTS; i++)
 		irq_work_sync(&cable[i].told);
 	uart_unregister_driver(&cable_driver);
+	platform_device_unregister(cable_device);
 }
 
 static int __init cable_init(void)
 {
-	int err = uart_register_driver(&cable_driver);
-	int i;
+	int err, i;
 
-	if (err)
+	cable_device = platform_device_register_simple("rtgauge-cable", -1, NULL, 0);
+	if (IS_ERR(cable_device))
+		return PTR_ERR(cable_device);
+	err = uart_register_driver(&cable_driver);
+	if (err) {
+		platform_device_unregister(cable_device);
 		return err;
+	}
 	/* both: a port that is added tells the other end at once */
 	for (i = 0; i < CABLE_PORTS; i++) {
 		init_irq_work(&cable[i].told, cable_tell);
@@ -172,6 +180,7 @@ static int __init cable_init(void)
 
 		end->port.ops = &cable_ops;
 		end->port.line = i;
+		end->port.dev = &cable_device->dev;
 		end->port.type = PORT_16550A;
 		end->port.iotype = UPIO_MEM;
 		end->port.mapbase = 1; /* what has no address is taken for no port */

@@ -89,7 +89,7 @@ def row(found: list[Record]) -> tuple[int, ...]:
     return tuple(int(cell) for cell in only)
 
 
-@pytest.mark.study(45, lacks="the contexts of the kernel")
+@pytest.mark.study(45, lacks="the contexts of the kernel on a parallel port")
 @each_board
 @pytest.mark.parametrize(("name", "count"), [("both", 1000), ("falling", 200)])
 def test_every_pulse_is_one_event_and_one_answer(

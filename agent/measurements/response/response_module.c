@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Response to an external event by the kernel module: in the handler of the line's interrupt, or in
- * the context that it defers its work to. Step 1 of the path of a sample is kmod/source_external.c.
+ * the context that it defers its work to. Step 1 of the path of a sample is kmod/edges.h.
  * This file puts its records into series. On a loopback the module also raises the events, with its
  * source gpio.
  */
@@ -59,10 +59,18 @@ static int module_check(struct step *step, const struct response *r, bool sleeps
 {
 	int64_t delay_max_ns = sleeps ? RTGAUGE_DELAY_SLEEP_MAX_NS : RTGAUGE_DELAY_BUSY_MAX_NS;
 
-	if (!r->line.pins.label[0])
+	if (r->line.kind->wanted) {
+		int err = r->line.kind->wanted(&r->line, r->context, &step->msg);
+
+		if (err)
+			return err;
+	} else if (!r->line.pins.label[0]) {
 		return module_refuses(step,
-				      "the kernel contexts answer only on lines of a GPIO chip",
-				      "choose --line gpio:CHIP:OUT:IN, or --context user");
+				      "the kernel contexts answer only on lines of a GPIO chip, "
+				      "and on dcd of a serial port",
+				      "choose --line gpio:CHIP:OUT:IN or serial:DEVICE:rts:dcd, or "
+				      "--context user");
+	}
 	if (strlen(r->line.pins.label) >= sizeof(((struct rtgauge_setup *)NULL)->gpio_chip))
 		return step_skip(step, "the chip's label is too long for the kernel module",
 				 "choose another chip, or --context user");
@@ -80,7 +88,7 @@ static int module_check(struct step *step, const struct response *r, bool sleeps
 }
 
 /* A module that is older than this agent knows of no such sessions, and would call them wrong. */
-static int module_look(struct step *step)
+static int module_look(struct step *step, uint32_t source)
 {
 	struct message why = { { 0 }, { 0 } };
 	struct rtgauge_info info;
@@ -91,8 +99,12 @@ static int module_look(struct step *step)
 	memset(&info, 0, sizeof(info));
 	ioctl(fd, RTGAUGE_INFO, &info);
 	close(fd);
-	if (info.sources < RTGAUGE_SOURCE_EXTERNAL)
-		return step_skip(step, "the kernel module is too old to answer events from outside",
+	if (info.sources < source)
+		return step_skip(step,
+				 source == RTGAUGE_SOURCE_SERIAL ?
+					 "the kernel module is too old to answer on serial ports" :
+					 "the kernel module is too old to answer events from "
+					 "outside",
 				 EVENTS_RENEW);
 	return 0;
 }
@@ -167,13 +179,18 @@ static int module_listen(struct step *step, const struct module *m)
 	return response_listen(step, m->session.fd);
 }
 
+static uint32_t module_source(const struct response *r)
+{
+	return r->line.kind->give ? RTGAUGE_SOURCE_SERIAL : RTGAUGE_SOURCE_EXTERNAL;
+}
+
 struct rtgauge_setup response_session(const struct step *step, const struct response *r,
 				      uint32_t context)
 {
 	bool thread = context == RTGAUGE_CONTEXT_KERNEL, cobalt = step->core != &core_linux;
 	struct rtgauge_setup setup = {
 		.kind = RTGAUGE_KIND_RESPONSE,
-		.source = RTGAUGE_SOURCE_EXTERNAL,
+		.source = module_source(r),
 		.cpu = (uint32_t)r->cpu,
 		.contexts = context,
 		.flags = module_flags(r, thread) | (cobalt ? RTGAUGE_SETUP_COBALT : 0),
@@ -188,11 +205,26 @@ struct rtgauge_setup response_session(const struct step *step, const struct resp
 	return setup;
 }
 
+/* What the module does not find by its name is opened here. */
+static int module_give(struct step *step, struct response *r)
+{
+	int err;
+
+	if (!r->line.kind->give)
+		return 0;
+	err = line_open(&r->line, &step->msg);
+	if (!err)
+		err = r->line.kind->give(&r->line, &step->msg);
+	return err == -ENODEV ? STEP_SKIPPED : err;
+}
+
 static int module_setup_outside(struct step *step, struct response *r, struct module *m)
 {
 	struct rtgauge_setup *setup = &m->session.setup;
-	int err;
+	int err = module_give(step, r);
 
+	if (err)
+		return err;
 	*setup = response_session(step, r, m->context);
 	setup->events = r->samples == INT64_MAX ? 0 : (uint64_t)r->samples;
 	setup->delay_ns = (uint32_t)r->delay_ns;
@@ -334,7 +366,7 @@ static int module_setup(struct step *step, struct response *r)
 		m->session.grid[i].series = m->session.grid[i].dither = -1;
 	err = module_check(step, r, m->sleeps);
 	if (!err)
-		err = module_look(step);
+		err = module_look(step, module_source(r));
 	if (err)
 		return err;
 	return r->line.kind->loops ? module_setup_loopback(step, r, m) :
