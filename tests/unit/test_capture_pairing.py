@@ -127,11 +127,14 @@ def test_what_the_user_knows_settles_it() -> None:
 def test_irregular_events_tell_where_their_answers_are(both: bool) -> None:
     rng = random.Random(1)
     shakes = [rng.uniform(-300, 300) for _ in range(EVENTS)]
+    told = 0
     for ms in range(1, 46):
         delays = [100.0 * ms + rng.uniform(-10, 10) for _ in range(EVENTS)]
         one = board(delays.__getitem__, both, messages=True, whole=False, shake=shakes.__getitem__)
         found = one.found()
         assert found.ambiguous or right(one, found), ms
+        told += not found.ambiguous
+    assert told >= 15
 
 
 @EITHER

@@ -21,7 +21,6 @@ from rtgauge.store.identity import is_run_id
 __all__ = ["NUMBERS", "numbered", "run_number"]
 
 NUMBERS: Final = "numbers"
-NUMBER_MAX: Final = 10**9
 SIZE_MAX: Final = 64 << 20
 _LINE: Final = re.compile(r"([1-9][0-9]{0,8}) (\S{36})")
 _WORD: Final = re.compile(r"#?([1-9][0-9]{0,8})")

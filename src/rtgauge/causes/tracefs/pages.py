@@ -49,7 +49,6 @@ _STORED = 1 << 30
 _COMMIT = (1 << 20) - 1
 
 IRQS_OFF: Final = 0x01
-NEED_RESCHED: Final = 0x04
 HARDIRQ: Final = 0x08
 SOFTIRQ: Final = 0x10
 

@@ -18,7 +18,6 @@ WIDTH: Final = 80
 SEGMENTS_MAX: Final = 12
 FUNCTIONS_SHOWN: Final = 3
 STACK_SHOWN: Final = 4
-_SHARE: Final = 0.002
 _FIRST: Final = 11
 _CLASS: Final = max(len(words) for words in CLASSES.values()) + 2
 
