@@ -106,7 +106,7 @@ class FakeStep:
     facts: dict[str, Any] = field(default_factory=dict)
     trailer: stream.Trailer | None = None
     end: stream.StreamEnd | None = field(
-        default_factory=lambda: stream.StreamEnd(True, 100, 0, 0, "")
+        default_factory=lambda: stream.StreamEnd(True, 100, 0, 0, "", False)
     )
 
 

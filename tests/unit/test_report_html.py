@@ -158,7 +158,7 @@ def hostile_run() -> made.FakeRun:
         verdicts=[stream.Verdict(0, HOSTILE, "fail", HOSTILE, HOSTILE)],
         settings=[stream.Setting(0, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE)],
         work=[stream.Work(0, HOSTILE, HOSTILE, 5, 0, 10**9)],
-        end=stream.StreamEnd(False, 1, 1, 1, HOSTILE),
+        end=stream.StreamEnd(False, 1, 1, 1, HOSTILE, False),
     )
     findings = [
         {"check": HOSTILE, "found": HOSTILE, "level": "error", "why": HOSTILE, "remedy": HOSTILE}
@@ -329,7 +329,7 @@ def test_every_counter_is_in_the_page() -> None:
     simple = made.simple()
     simple.series.lost = ((500, 7123, 912_000),)
     step = simple.run.steps[0]
-    step.end = stream.StreamEnd(False, 321, 4711, 52, "cut inside a record")
+    step.end = stream.StreamEnd(False, 321, 4711, 52, "cut inside a record", True)
     page, _ = page_of(simple.run)
     for words in ("7 123 samples lost", "52 records", "4 711 bytes", "cut inside a record"):
         assert words in page.text, words

@@ -131,7 +131,7 @@ def test_every_counter_arrives() -> None:
     simple.series.lost = ((500, 7, 912_000), (700, 2, 3000))
     simple.series.extra_overruns = 4
     step = simple.run.steps[0]
-    step.end = stream.StreamEnd(False, 321, 4711, 5, "cut inside a record")
+    step.end = stream.StreamEnd(False, 321, 4711, 5, "cut inside a record", True)
     found = only(simple.run)
     one = found["series"][0]
     assert (one["lost"], one["overruns"], one["count"]) == (9, 4, 1009)
@@ -406,7 +406,7 @@ def test_scale_and_units() -> None:
 
 def test_no_samples_and_steps_that_were_not_carried_out() -> None:
     empty = made.FakeSeries(made.info(), np.arange(0), np.empty(0, np.int32))
-    gone = stream.StreamEnd(False, 0, 0, 0, "the step was not carried out")
+    gone = stream.StreamEnd(False, 0, 0, 0, "the step was not carried out", False)
     steps = [made.step(0, [empty]), made.step(1, [], state="skipped", header=None, end=gone)]
     found = only(made.run(steps, state="skipped"))
     assert found["series"][0]["max"] is None and found["series"][0]["percentiles"] == {}

@@ -168,7 +168,7 @@ def test_counters_of_the_stream() -> None:
     simple = made.simple()
     simple.series.lost = ((500, 7123, 912_000),)
     step = simple.run.steps[0]
-    step.end = stream.StreamEnd(False, 321, 4711, 52, "cut inside a record")
+    step.end = stream.StreamEnd(False, 321, 4711, 52, "cut inside a record", True)
     words = joined(summary(simple.run))
     for expected in ("7 123", "912", "52 records", "4 711 bytes", "cut inside a record"):
         assert expected in words, expected

@@ -232,7 +232,7 @@ class StoredStep:
         elif (self.folder / STREAM).exists():
             scan = scan_stream(self.folder / STREAM)
         else:
-            scan = StepScan(end=StreamEnd(False, 0, 0, 0, "the step was not carried out"))
+            scan = StepScan(end=StreamEnd(False, 0, 0, 0, "the step was not carried out", False))
         return scan
 
     @property

@@ -178,7 +178,7 @@ class StepScan:
     told: list[Event] = field(default_factory=list)
     told_of: Counter[str] = field(default_factory=Counter)
     trailer: Trailer | None = None
-    end: StreamEnd = field(default_factory=lambda: StreamEnd(False, 0, 0, 0, "not read yet"))
+    end: StreamEnd = field(default_factory=lambda: StreamEnd(False, 0, 0, 0, "not read yet", False))
     good_bytes: int = 0
 
 

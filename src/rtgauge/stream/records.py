@@ -359,4 +359,4 @@ class StreamEnd:
     dropped_bytes: int
     lost_records: int
     reason: str
-    cut: bool = False
+    cut: bool
