@@ -212,6 +212,45 @@ def test_cut_and_incomplete_streams_say_so() -> None:
     assert reason_of(data + b"\x84") == "the stream is cut inside record 2"
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"\x00",  # not an array
+        b"\x84\x60",  # a type that is text
+        b"\x84\x07\x60",  # a sequence number that is text
+        b"\x84\x07\x03\x60",  # a body that is text
+        b"\x84\x07\x03\x40\x60",  # a CRC that is text
+        b"\x84\x07\x03\x40\x18\x17",  # a CRC that is not in its shortest form
+        b"\x84\x07\x03\x40\x00\x84",  # the CRC of an empty body, which is not a map
+    ],
+)
+def test_a_record_that_comes_in_bytes_is_refused_as_soon_as_it_can_be(
+    sealed: bool, record: bytes
+) -> None:
+    """Its last byte alone makes it wrong: up to there the stream is cut, and from there not."""
+    good = Builder().series(0).event("message", text="x").data
+    reader = StreamReader(sealed=sealed)
+    assert len(reader.feed(good)) == 3
+    wrong = len(record) - (record[-1:] == b"\x84")
+    for number in range(1, wrong):
+        assert reader.feed(record[number - 1 : number]) == [] and not reader.ended
+    assert reader.feed(record[wrong - 1 : wrong]) == [] and reader.ended
+    end = reader.finish()
+    assert (end.complete, end.cut, end.dropped_bytes, end.records) == (False, False, wrong, 3)
+    assert end.reason.startswith("record 3: ")
+    begun = StreamReader(sealed=sealed)
+    begun.feed(good + record[: wrong - 1])
+    assert begun.finish().cut == (wrong > 1)
+    assert begun.finish().dropped_bytes == wrong - 1
+
+
+def test_the_first_byte_tells_what_is_not_a_stream() -> None:
+    reader = StreamReader()
+    assert reader.feed(b"\x85") == [] and reader.ended
+    assert reader.finish().reason == "record 0: it is not an array of four items"
+
+
 def test_lost_records_are_counted() -> None:
     stream = Builder().series(0)
     stream.writer.sequence += 5

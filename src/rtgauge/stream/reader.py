@@ -102,8 +102,6 @@ def _envelope(data: bytes, start: int) -> _Envelope:
     if size > BODY_LIMIT:
         raise Bad(f"its body has {size} bytes, more than {BODY_LIMIT}")
     body_stop = at + size
-    if body_stop >= len(data):
-        raise _Cut(body_stop + 1 - start)
     crc, stop = _shortest(data, body_stop, start, UNSIGNED, "CRC")
     return _Envelope(kind, sequence, at, body_stop, stop, crc)
 
@@ -171,7 +169,7 @@ class StreamReader:
         self._held += len(data)
         if self._held < self._need:
             return []
-        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        data = b"".join(self._parts)  # without a copy if there is one part
         spans, at = self._accept(data)
         self._position += at
         rest = len(data) - at
@@ -188,7 +186,7 @@ class StreamReader:
         """How the stream ended, when no more bytes come. A second call gives the same."""
         if self._reason is None:
             self._dropped = self._held
-            self._parts, self._held = [], 0
+            self._parts = []
             if self._dropped:
                 self._cut = True
                 self._reason = f"the stream is cut inside record {self._next}"
