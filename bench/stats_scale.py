@@ -104,7 +104,7 @@ def main() -> int:
     ccdf_points(counts)
     timeline.quantile(0.5)
     timeline.quantile(0.99)
-    timeline.heat()
+    timeline.heat(300, 120)
     seconds_figures = time.perf_counter() - start
 
     json.dump(

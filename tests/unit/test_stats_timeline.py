@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import pickle
 
 import numpy as np
@@ -81,50 +83,19 @@ def test_bins_equal_brute_force(kind: str, count: int, bins: int, chunk: int) ->
     assert builder.counts() == Counts.from_arrays([values])
 
 
-@pytest.mark.parametrize("kind", ["usual", "wide", "constant"])
-def test_records_and_largest_equal_brute_force(kind: str) -> None:
-    due, values = series_of(5, 150_000, kind)
-    line = whole(due, values, 30, 33_333, excursions=500).timeline()
-    records, top = [], None
-    for time, value in zip(due.tolist(), values.tolist(), strict=True):
-        if top is None or value > top:
-            records.append((time, value))
-            top = value
-    assert list(zip(line.record_ns.tolist(), line.record.tolist(), strict=True)) == records
-    assert np.array_equal(np.sort(line.excursion), np.sort(values)[-500:])
-    assert np.all(np.diff(line.excursion_ns) >= 0)
-    assert line.excursions_above is not None
-    above = values > line.excursions_above
-    found = line.excursion > line.excursions_above
-    assert np.array_equal(line.excursion_ns[found], due[above])
-    times, largest = line.largest(200)
-    assert largest.tolist() == sorted(values.tolist())[::-1][:200]
-    assert set(zip(times.tolist(), largest.tolist(), strict=True)) <= set(
-        zip(due.tolist(), values.tolist(), strict=True)
-    )
-
-
-def test_few_samples_are_all_excursions() -> None:
-    due, values = series_of(2, 100, "usual")
-    line = whole(due, values, 10, 100).timeline()
-    assert line.excursions_above is None and len(line.excursion) == 100
-    assert len(line.largest(7)[0]) == 7
-
-
 @pytest.mark.parametrize("kind", ["usual", "wide", "negative"])
 def test_merged_parts_equal_the_whole(kind: str) -> None:
     """Every other chunk to another builder, one of them sent through a pickle."""
     due, values = series_of(9, 120_000, kind)
-    one = whole(due, values, 64, 10_000, excursions=300)
-    parts = [TimelineBuilder(int(due[0]), int(due[-1]), bins=64, excursions=300) for _ in "abc"]
+    one = whole(due, values, 64, 10_000)
+    parts = [TimelineBuilder(int(due[0]), int(due[-1]), bins=64) for _ in "abc"]
     for number, start in enumerate(range(0, len(due), 10_000)):
         parts[number % 2].add(due[start : start + 10_000], values[start : start + 10_000])
     parts[2].merge(parts[0])
     parts[2].merge(pickle.loads(pickle.dumps(parts[1])))
     first, second = one.timeline(), parts[2].timeline()
-    for name in ("edges_ns", "count", "min", "max", "mean", "record_ns", "record", "excursion"):
+    for name in ("edges_ns", "count", "min", "max", "mean"):
         assert np.array_equal(getattr(first, name), getattr(second, name)), name
-    assert first.excursions_above == second.excursions_above
     assert np.array_equal(first.quantile(0.5), second.quantile(0.5))
     assert parts[2].counts() == one.counts()
     with pytest.raises(ValueError, match="different bins"):
@@ -141,8 +112,7 @@ def test_range_of_due_times_equals_the_array(start: int) -> None:
         builders[1].add(np.array(due[at : at + 999]), values[at : at + 999])
     one, two = (builder.timeline() for builder in builders)
     assert np.array_equal(one.count, two.count) and np.array_equal(one.max, two.max)
-    assert np.array_equal(one.excursion_ns, two.excursion_ns)
-    assert np.array_equal(one.record_ns, two.record_ns)
+    assert np.array_equal(one.quantile(0.9), two.quantile(0.9))
 
 
 def test_bins_hold_whole_periods() -> None:
@@ -158,10 +128,19 @@ def test_samples_out_of_order_or_outside_are_kept() -> None:
     builder.add(np.array([150, 110, 900, 20]), np.array([1, 2, 3, 4], np.int32))
     line = builder.timeline()
     assert line.count.tolist() == [1, 1, 0, 0, 0, 1, 0, 0, 0, 1]
-    assert line.record.tolist() == [4] and line.record_ns.tolist() == [20]
     assert line.min.tolist() == [4, 2, 0, 0, 0, 1, 0, 0, 0, 3]
     assert line.max.tolist() == [4, 2, 0, 0, 0, 1, 0, 0, 0, 3]
     assert int(line.count.sum()) == builder.counts().count
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_samples_may_come_in_any_order(order: tuple[int, ...]) -> None:
+    due, values = np.array([100, 120, 140, 160]), np.array([7, -2, 900, 3])
+    builder = TimelineBuilder(100, 179, bins=4)
+    builder.add(due[list(order)], values[list(order)])
+    line = builder.timeline()
+    for found in (line.min, line.max, line.quantile(0.5)):
+        assert found.tolist() == pytest.approx(values.tolist(), rel=1 / 128)
 
 
 def test_values_that_grow_far_beyond_the_first_ones() -> None:
@@ -178,8 +157,18 @@ def test_empty_timeline() -> None:
     builder.add(np.empty(0, np.int64), np.empty(0, np.int32))
     line = builder.timeline()
     assert line.count.tolist() == [0] * 10 and line.quantile(0.5).tolist() == [0] * 10
-    assert len(line.record) == len(line.excursion) == len(line.heat().low) == 0
+    heat = line.heat(4, 120)
+    assert (heat.counts.shape, len(heat.low)) == ((4, 0), 0)
+    assert [one.tolist() for one in line.above(5)] == [[0] * 10] * 2
     assert ExcursionsBuilder().clustering() is None and builder.counts().count == 0
+    builder.merge(TimelineBuilder(0, 1000, bins=10))
+    assert builder.timeline().count.tolist() == [0] * 10
+    filled = TimelineBuilder(0, 1000, bins=10)
+    filled.add(np.array([5, 999]), np.array([7, -300]))
+    builder.merge(filled)
+    filled.merge(TimelineBuilder(0, 1000, bins=10))
+    for one in (builder, filled):
+        assert one.timeline().quantile(1.0).tolist() == [7, *[0] * 8, -300]
 
 
 def test_impossible_arguments() -> None:
@@ -192,14 +181,19 @@ def test_impossible_arguments() -> None:
 
 
 def test_bins_for_small_series() -> None:
-    assert [bins_for(n) for n in (0, 3, 8, 4800, 10**9)] == [1, 1, 2, 1200, 1200]
+    assert [bins_for(n) for n in (0, 3, 7, 8, 4796, 4800, 10**9)] == [1, 1, 1, 2, 1199, 1200, 1200]
+    assert [bins_for(n, 5) for n in (19, 20, 10**9)] == [4, 5, 5]
 
 
 @pytest.mark.parametrize("kind", ["usual", "wide", "negative", "constant"])
 @pytest.mark.parametrize(("columns", "rows"), [(300, 120), (7, 20), (1, 200)])
 def test_heat_map_equals_brute_force(kind: str, columns: int, rows: int) -> None:
     due, values = series_of(6, 5000, kind)
-    heat = whole(due, values, 100, 2000).timeline().heat(columns, rows)
+    line = whole(due, values, 100, 2000).timeline()
+    heat = line.heat(columns, rows)
+    fine = line.edges_ns.tolist()
+    step = next(n for n in range(1, 101) if len(range(0, len(fine) - 1, n)) <= columns)
+    assert heat.edges_ns.tolist() == [*fine[:-1:step], fine[-1]]
     assert heat.counts.shape == (len(heat.edges_ns) - 1, len(heat.low))
     assert heat.counts.sum() == 5000 and heat.edges_ns[0] == due[0]
     ends = [int(bucket_high(int(bucket_of(int(end))))) for end in (values.min(), values.max())]
@@ -216,6 +210,32 @@ def test_heat_map_equals_brute_force(kind: str, columns: int, rows: int) -> None
             for low, high in zip(heat.low.tolist(), heat.high.tolist(), strict=True)
         ]
         assert heat.counts[column].tolist() == expected
+
+
+EVERY, PAIRS = list(range(32)), [32, 34, 36, 38]
+FOURS = [*range(16), *range(16, 32, 2), 32, 36]
+
+
+@pytest.mark.parametrize(
+    ("first", "rows", "low"),
+    [
+        (0, 40, [*EVERY, *range(32, 40)]), (0, 39, [*EVERY, *PAIRS]), (0, 36, [*EVERY, *PAIRS]),
+        (0, 35, FOURS), (0, 26, FOURS), (0, 7, [0, 1, 2, 4, 8, 16, 32]), (31, 2, [31, 32]),
+        (32, 1, [32]), (39, 120, [39]),
+    ],
+)  # fmt: skip
+def test_heat_maps_have_as_many_rows_as_they_may(first: int, rows: int, low: list[int]) -> None:
+    """Values to 39 in rows of one value each, or as many more in each as the rows need."""
+    values = np.arange(first, 40)
+    builder = TimelineBuilder(0, 39, bins=2)
+    builder.add(values, values)
+    heat = builder.timeline().heat(2, rows)
+    high = [*(end - 1 for end in low[1:]), 39]
+    assert (heat.low.tolist(), heat.high.tolist()) == (low, high)
+    assert heat.counts.tolist() == [
+        [sum(one <= value <= other for value in some) for one, other in zip(low, high, strict=True)]
+        for some in (values[values < 20], values[values >= 20])
+    ]
 
 
 # --- points of the pictures ----------------------------------------------------------------
@@ -373,6 +393,10 @@ def test_the_largest_of_many() -> None:
     largest.shrink()
     assert np.sort(largest.values).tolist() == np.sort(values)[-40:].tolist()
     assert largest.above == np.sort(values)[-41]
+    largest.add(np.arange(5000, 6000), np.arange(1000))
+    assert len(largest.values) <= 80
+    largest.shrink()
+    assert np.sort(largest.values).tolist() == np.sort(values)[-40:].tolist()
     before = largest.times
     largest.shrink()
     assert largest.times is before
@@ -410,7 +434,7 @@ def test_the_first_sample_may_be_the_largest() -> None:
 def test_columns_of_the_window_are_its_buckets() -> None:
     values = np.arange(CountsBuilder.LOW, CountsBuilder.HIGH)
     expected = bucket_of(values) - bucket_of(-(1 << 63))
-    assert np.array_equal(_column_table()[values], expected)
+    assert np.array_equal(_column_table.__wrapped__()[values], expected)
 
 
 @pytest.mark.parametrize("edge", [CountsBuilder.LOW, 0, CountsBuilder.HIGH])
@@ -457,3 +481,108 @@ def test_4096_excursions_are_kept() -> None:
     assert sorted(values.tolist()) == list(range(10_000 - 4096, 10_000))
     assert sorted(times.tolist()) == sorted(values.tolist())
     assert found.above() == 10_000 - 4096 - 1
+
+
+@pytest.mark.parametrize("bins", [1, 2, 5])
+def test_long_chunks_of_which_parts_lie_in_one_bin(bins: int) -> None:
+    """300 000 samples at once, with small values in the first half and large ones in the other."""
+    values = np.random.default_rng(6).integers(0, 200, 300_000) + np.repeat([0, 10**7], 150_000)
+    for shown in (values, values[::-1]):
+        builder = TimelineBuilder(0, 299_999, bins=bins)
+        builder.add(range(300_000), shown)
+        line = builder.timeline()
+        parts = [shown[one : one + 300_000 // bins] for one in range(0, 300_000, 300_000 // bins)]
+        for value in (-1, 0, 99, 199, 200):
+            above, least = line.above(value)
+            assert above.tolist() == [int((part > value).sum()) for part in parts]
+            assert least.tolist() == [int((part >= value).sum()) for part in parts]
+
+
+def test_groups_among_the_very_largest_alone_are_found() -> None:
+    """The largest 100 of 40 000 come in tens, the next 300 anywhere."""
+    random = np.random.default_rng(8)
+    places = random.permutation(4000)
+    values = random.integers(0, 1000, 40_000)
+    values[places[10:310] * 10] = 5000 + np.arange(300)
+    values[(places[:10, None] * 10 + np.arange(10)).ravel()] = 9000 + random.permutation(100)
+    builder = ExcursionsBuilder()
+    builder.add(np.arange(40_000), values)
+    found = builder.clustering()
+    expected = []
+    for number in (400, 200, 100, 50):
+        threshold = int(np.sort(values)[-number])
+        one = clustering(np.flatnonzero(values > threshold), threshold)
+        assert one is not None
+        expected.append(one)
+    assert found == min(expected, key=lambda one: one.lower)
+    assert found is not None and found.threshold == 9000
+
+
+@pytest.mark.parametrize("unshrunk", [0, 15])
+def test_no_more_than_the_limit_are_given_and_judged(unshrunk: int) -> None:
+    """The largest 30 of 10 000, a hundredth of which would be 100; up to 60 are held."""
+    values = np.random.default_rng(9).permutation(10_000)
+    values[:unshrunk] = 20_000 + np.arange(unshrunk)
+    builders = [ExcursionsBuilder(30) for _ in "abc"]
+    for builder in builders:
+        for start in range(unshrunk, 10_000, 13):
+            builder.add(np.arange(start, 10_000)[:13], values[start:][:13])
+        builder.add(np.arange(unshrunk), values[:unshrunk])
+    threshold = int(np.sort(values)[-30])
+    expected = clustering(np.flatnonzero(values > threshold), threshold)
+    assert expected is not None
+    assert builders[0].clustering() == expected
+    times, largest = builders[1].largest()
+    assert np.sort(largest).tolist() == np.sort(values)[-30:].tolist()
+    assert values[times].tolist() == largest.tolist()
+    assert builders[2].above() == np.sort(values)[-31]
+
+
+def test_what_was_left_out_of_a_part_is_left_out_of_the_whole() -> None:
+    """Also where the part is the first, and its samples fit."""
+    part, whole_ = _Largest(5), _Largest(5)
+    part.add(np.arange(20), np.arange(20))
+    part.shrink()
+    whole_.merge(part)
+    assert (whole_.above, sorted(whole_.values.tolist())) == (14, [15, 16, 17, 18, 19])
+    other = _Largest(5)
+    other.add(np.arange(20, 22), np.array([3, 14]))
+    whole_.merge(other)
+    assert (whole_.above, sorted(whole_.values.tolist())) == (14, [15, 16, 17, 18, 19])
+
+
+def test_the_mark_of_a_merge_is_the_higher_one() -> None:
+    """The second part dropped a 15, so that not every sample above 12 is there."""
+    parts = [_Largest(3) for _ in range(3)]
+    parts[0].add(np.arange(7), np.array([1, 2, 10, 11, 12, 9, 3]))
+    parts[1].add(np.arange(7, 14), np.array([15, 20, 31, 32, 33, 4, 5]))
+    for part in parts:
+        part.shrink()
+    assert [part.above for part in parts] == [9, 20, None]
+    parts[0].merge(parts[1])
+    assert (parts[0].above, sorted(parts[0].values.tolist())) == (20, [31, 32, 33])
+    equal = _Largest(3)
+    equal.add(np.arange(7), np.full(7, 8))
+    parts[2].merge(equal)
+    assert (parts[2].above, parts[2].times.tolist()) == (8, [0, 1, 2])
+
+
+@given(st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=30), st.floats(0, 1))
+def test_quantiles_of_any_part(values: list[int], part: float) -> None:
+    builder = TimelineBuilder(0, 9, bins=1)
+    builder.add(np.zeros(len(values), np.int64), np.array(values))
+    true = sorted(values)[max(math.ceil(part * len(values)) - 1, 0)]
+    (found,) = builder.timeline().quantile(part).tolist()
+    assert true <= found <= min(true + abs(true) / 128, max(values))
+
+
+@pytest.mark.parametrize(("samples", "judged"), [(2099, False), (2100, True)])
+def test_a_hundredth_of_the_samples_are_judged_if_20_exceed_the_last(
+    samples: int, judged: bool
+) -> None:
+    values = np.random.default_rng(10).permutation(samples)
+    whole_, part = ExcursionsBuilder(), ExcursionsBuilder()
+    whole_.add(np.arange(1000), values[:1000])
+    part.add(np.arange(1000, samples), values[1000:])
+    whole_.merge(part)
+    assert (whole_.clustering() is not None) == judged

@@ -6,7 +6,7 @@ Step 9 of the path of a sample: sealed samples -> here -> pictures of the report
 The duration of a step is cut into equal bins (1200 at most: one for each pixel column). Each bin
 keeps its count, exact minimum, maximum and mean, and a log-linear histogram from which quantiles
 and the heat map are read (to 0.8 %, rounded up). Maxima are never averaged away. The same pass
-keeps the record maxima, the largest excursions with their times, and fills a ``CountsBuilder``.
+fills a ``CountsBuilder``. ``ExcursionsBuilder`` keeps the largest samples with their indices.
 Its cost is about 5 ns for each sample; builders of several parts can be merged.
 """
 
@@ -53,9 +53,8 @@ def _column_table() -> NDArray[np.int16]:
     low, high = CountsBuilder.LOW, CountsBuilder.HIGH
 
     def columns(first: int, stop: int) -> NDArray[np.int16]:
-        numbers = np.arange(int(bucket_of(first)), int(bucket_of(stop - 1)) + 1)
-        ends = np.minimum(bucket_high(numbers), stop - 1)
-        widths = np.diff(ends, prepend=first - 1)
+        numbers = np.arange(int(bucket_of(first)), int(bucket_of(stop)))  # both begin a bucket
+        widths = np.diff(bucket_high(numbers), prepend=first - 1)
         return np.repeat((numbers - _FIRST_BUCKET).astype(np.int16), widths)
 
     return np.concatenate((columns(0, high), columns(low, 0)))
@@ -87,15 +86,6 @@ class Timeline:
     min: Int64
     max: Int64
     mean: NDArray[np.float64]
-    record_ns: Int64
-    """Times of the record maxima: each sample larger than every one before it."""
-    record: Int64
-    excursion_ns: Int64
-    """Times of the largest samples (at most 4096 of them), by time."""
-    excursion: Int64
-    excursions_above: int | None
-    """Every sample above this value is among them (of those equal to it, the earliest); None if
-    all samples are."""
     _histogram: NDArray[np.int64]
     _first_bucket: int
 
@@ -106,16 +96,11 @@ class Timeline:
         """
         result = np.zeros(len(self.count), np.int64)
         for row in np.flatnonzero(self.count):
-            wanted = max(1, int(np.ceil(part * int(self.count[row]))))
+            wanted = int(np.ceil(part * int(self.count[row])))
             column = np.searchsorted(np.cumsum(self._histogram[row]), wanted)
             value = int(bucket_high(self._first_bucket + int(column)))
             result[row] = min(max(value, int(self.min[row])), int(self.max[row]))
         return result
-
-    def largest(self, limit: int = 200) -> tuple[Int64, Int64]:
-        """Times and values of the largest excursions, the largest first; the earlier of equals."""
-        order = np.lexsort((self.excursion_ns, -self.excursion))[:limit]
-        return self.excursion_ns[order], self.excursion[order]
 
     def above(self, value: int) -> tuple[Int64, Int64]:
         """The number of samples above a value and the number not below it, for each bin. Exact to
@@ -124,9 +109,9 @@ class Timeline:
         upper = self._histogram[:, max(column + 1, 0) :].sum(axis=1)
         return upper, self._histogram[:, max(column, 0) :].sum(axis=1)
 
-    def heat(self, columns: int = 300, rows: int = 120) -> HeatMap:
+    def heat(self, columns: int, rows: int) -> HeatMap:
         """The counts over time and latency on at most ``columns`` x ``rows`` cells."""
-        step = -(-len(self.count) // max(columns, 1))
+        step = -(-len(self.count) // columns)
         starts = np.arange(0, len(self.count), step)
         edges = np.append(self.edges_ns[starts], self.edges_ns[-1])
         used = np.flatnonzero(self._histogram.any(axis=0))
@@ -165,7 +150,8 @@ class _Largest:
     def shrink(self) -> None:
         if len(self.values) <= self.limit:
             return
-        cut = int(np.partition(self.values, -self.limit - 1)[-self.limit - 1])
+        next_one = len(self.values) - self.limit - 1  # the largest that is not kept
+        cut = int(np.partition(self.values, next_one)[next_one])
         self.above = cut if self.above is None else max(cut, self.above)
         larger = np.flatnonzero(self.values > cut)
         equal = np.flatnonzero(self.values == cut)
@@ -174,11 +160,11 @@ class _Largest:
         self.times, self.values = self.times[keep], self.values[keep]
 
     def merge(self, other: _Largest) -> None:
-        marks = [mark for mark in (self.above, other.above) if mark is not None]
         self.add(other.times, other.values)
         self.shrink()
+        marks = [mark for mark in (self.above, other.above) if mark is not None]
         if marks:
-            self.above = max(*marks, marks[0] if self.above is None else self.above)
+            self.above = max(marks)
             keep = self.values >= self.above
             self.times, self.values = self.times[keep], self.values[keep]
 
@@ -224,7 +210,7 @@ class ExcursionsBuilder:
         values, positions = self._largest.values[order], self._largest.times[order]
         number = min(len(values), self._samples // 100)
         best: Clustering | None = None
-        while number > 1:
+        while number:
             threshold = int(values[number - 1])
             some = positions[: int(np.searchsorted(-values, -threshold))]
             found = clustering(np.sort(some), threshold)
@@ -244,7 +230,6 @@ class TimelineBuilder:
         *,
         bins: int = BINS,
         interval_ns: int = 0,
-        excursions: int = EXCURSIONS,
     ) -> None:
         """For due times from ``first_ns`` to ``last_ns``, inclusive; others go to the outer bins.
 
@@ -265,11 +250,7 @@ class TimelineBuilder:
         self._max: Int64 = np.full(number, np.iinfo(np.int64).min)
         self._histogram: Int64 = np.zeros((number, 0), np.int64)
         self._first_column = 0
-        self._records: list[tuple[Int64, Int64]] = []
-        self._record: int | None = None
-        self._largest = _Largest(excursions)
         self._counts = CountsBuilder()
-        self._samples = 0
 
     def add(self, due_ns: Int64 | range, values: Integers) -> None:
         """Adds samples with their due times: an array, or a ``range`` where no period is missing.
@@ -284,15 +265,11 @@ class TimelineBuilder:
             order = np.argsort(due_ns, kind="stable")
             due_ns, values = due_ns[order], values[order]
         self._counts.add(values)
-        self._samples += len(values)
         rows, starts, lengths = self._segments(due_ns, len(values))
         self._count[rows] += lengths
         self._sum[rows] += np.add.reduceat(values, starts, dtype=np.int64)
         self._min[rows] = np.minimum(self._min[rows], np.minimum.reduceat(values, starts))
-        tops = np.maximum.reduceat(values, starts)
-        self._max[rows] = np.maximum(self._max[rows], tops)
-        self._add_records(due_ns, values, int(tops.max()))
-        self._add_largest(due_ns, values)
+        self._max[rows] = np.maximum(self._max[rows], np.maximum.reduceat(values, starts))
         self._make_room()
         self._add_histogram(values, rows, starts, lengths)
 
@@ -307,26 +284,6 @@ class TimelineBuilder:
         lengths = np.diff(bounds)
         rows = np.flatnonzero(lengths)
         return rows, bounds[rows], lengths[rows]
-
-    def _add_records(self, due_ns: Int64 | range, values: Integers, top: int) -> None:
-        if self._record is not None and top <= self._record:
-            return
-        before = np.maximum.accumulate(values)
-        new = np.flatnonzero(np.concatenate(([True], before[1:] > before[:-1])))
-        self._records.append((_times_at(due_ns, new), values[new].astype(np.int64)))
-        self._record = top
-
-    def _add_largest(self, due_ns: Int64 | range, values: Integers) -> None:
-        largest = self._largest
-        for start in range(0, len(values), _PIECE):
-            piece = values[start : start + _PIECE]
-            at = (
-                np.arange(len(piece))
-                if largest.above is None
-                else np.flatnonzero(piece > largest.above)
-            )
-            if len(at):
-                largest.add(_times_at(due_ns, at + start), piece[at].astype(np.int64))
 
     def _make_room(self) -> None:
         """Widens the histograms so that they hold every value up to now, and some beyond."""
@@ -343,7 +300,7 @@ class TimelineBuilder:
 
     def _add_histogram(self, values: Integers, rows: Int64, starts: Int64, lengths: Int64) -> None:
         low, high = CountsBuilder.LOW, CountsBuilder.HIGH
-        table = _column_table() if self._samples > _FEW else None
+        table = _column_table() if self._count.sum() > _FEW else None
         flat, width = self._histogram.reshape(-1), self._histogram.shape[1]
         ends = starts + lengths
         for start in range(0, len(values), _PIECE):
@@ -372,20 +329,17 @@ class TimelineBuilder:
         self._sum += other._sum
         self._min = np.minimum(self._min, other._min)
         self._max = np.maximum(self._max, other._max)
-        if other._samples:
-            self._samples += other._samples
+        if other._count.any():
             self._make_room()
             first, stop = other._used_columns()
             self._histogram[:, first - self._first_column : stop - self._first_column] += (
                 other._histogram[:, first - other._first_column : stop - other._first_column]
             )
-        self._records += other._records
-        self._largest.merge(other._largest)
         self._counts.merge(other._counts)
 
     def _used_columns(self) -> tuple[int, int]:
-        if not self._samples:
-            return 0, 0
+        """The columns from the smallest to the largest value; none without samples, as the minimum
+        lies above the maximum then."""
         ends = bucket_of(np.array((self._min.min(), self._max.max()))) - _FIRST_BUCKET
         return int(ends[0]), int(ends[1]) + 1
 
@@ -397,41 +351,14 @@ class TimelineBuilder:
         """Results up to now."""
         occupied = self._count > 0
         first, stop = self._used_columns()
-        self._largest.shrink()
-        order = np.lexsort((self._largest.values, self._largest.times))
-        record_ns, record = _records(self._records)
         return Timeline(
             edges_ns=self._edges,
             count=self._count.copy(),
             min=np.where(occupied, self._min, 0),
             max=np.where(occupied, self._max, 0),
             mean=self._sum / np.maximum(self._count, 1),
-            record_ns=record_ns,
-            record=record,
-            excursion_ns=self._largest.times[order],
-            excursion=self._largest.values[order],
-            excursions_above=self._largest.above,
             _histogram=self._histogram[
                 :, first - self._first_column : stop - self._first_column
             ].copy(),
             _first_bucket=first + _FIRST_BUCKET,
         )
-
-
-def _times_at(due_ns: Int64 | range, positions: Int64) -> Int64:
-    if isinstance(due_ns, range):
-        return due_ns.start + due_ns.step * positions
-    return due_ns[positions]
-
-
-def _records(parts: list[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
-    """The record maxima of all parts together: each is one of its own part too."""
-    if not parts:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    times = np.concatenate([part[0] for part in parts])
-    values = np.concatenate([part[1] for part in parts])
-    order = np.lexsort((values, times))
-    times, values = times[order], values[order]
-    so_far = np.maximum.accumulate(values)
-    new = np.concatenate(([True], so_far[1:] > so_far[:-1]))
-    return times[new], values[new]

@@ -678,7 +678,6 @@ class _Bins:
             self.last_ns,
             bins=self.number,
             interval_ns=self.interval_ns,
-            excursions=1,
         )
 
 
