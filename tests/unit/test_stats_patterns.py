@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.stats import binom, linregress
 
 from rtgauge import stats
 from rtgauge.stats import patterns, rhythm
@@ -831,3 +831,137 @@ def test_the_pace_is_that_of_the_quicker_quarter_of_the_loops() -> None:
 def test_a_tenth_of_the_lesser_group_may_lie_between(between: int, found: bool) -> None:
     values = np.repeat([1000, 1400, 2000], [9000, between, 1000])
     assert (stats.valley(stats.Counts.from_arrays([values])) is not None) == found
+
+
+@pytest.mark.parametrize(("apart_ns", "hits"), [(200_000, 12), (200_001, 24)])
+def test_events_that_are_200_us_apart_are_one(apart_ns: int, hits: int) -> None:
+    ticks = np.array([1, 3, 8, 17, 29, 46, 61, 78, 90, 113, 131, 148]) * 10 * MS
+    exposure = stats.Exposure(np.arange(0, 2e9, 1.7e5))
+    found = stats.comb(np.concatenate([ticks, ticks + apart_ns]), exposure)
+    assert found is not None
+    assert found.hits == hits
+    assert found.period_ns == pytest.approx(10 * MS, rel=1e-3)
+
+
+@pytest.mark.parametrize(("period", "found"), [(1999, 1999), (2000, 2000), (2001, 667)])
+def test_pairs_come_back_within_2000_turns(period: int, found: int) -> None:
+    """A period of 2001 turns is three of 667, and those are tried."""
+    turns = (np.arange(20)[:, None] * period + [0, 1]).ravel().astype(np.float64)
+    assert rhythm._in_pairs(turns, rhythm._Arc(0.0, 0.1, 1.0, 1.0))[0] == found
+
+
+@pytest.mark.parametrize("hz", [3.0, 137.0, 2500.0])
+def test_means_are_those_of_all_samples(hz: float) -> None:
+    """Samples in a loop of 7.3 ms, from the first one on."""
+    random = np.random.default_rng(19)
+    times = 2e9 + np.sort(np.arange(3000) // 10 * 7.3 * MS + random.uniform(0, 2 * MS, 3000))
+    means = rhythm._means(stats.Exposure(times), hz, 4)
+    since = times - times[0]
+    for harmonic, mean in enumerate(means.tolist(), 1):
+        turn = 2 * math.pi * harmonic * hz * since / 1e9
+        expected = complex(np.cos(turn).mean(), np.sin(turn).mean())
+        assert mean == pytest.approx(expected, abs=1e-9)
+    assert abs(means[0]) > 1e-3
+    ends = rhythm._means(stats.Exposure(times[[0, -1]]), hz, 3)  # samples everywhere
+    assert ends.tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("periods", "found"), [(10.5, False), (10.999, False), (11, True), (11.001, True)]
+)
+def test_a_slower_rhythm_has_twelve_events_in_its_span(periods: float, found: bool) -> None:
+    """Events once a second, found at twice that rate."""
+    hits: NDArray[np.float64] = np.arange(int(periods) + 1, dtype=np.float64) * 1e9
+    exposure = stats.Exposure(np.array([0.0, periods * 1e9]))
+    arc = rhythm._arc(hits * 2 / 1e9, rhythm._WIDTHS)
+    slower = rhythm._slower(hits, exposure, 2.0, arc)
+    assert (slower is not None) == found
+    assert slower is None or (slower[0], slower[1].width) == (1.0, arc.width / 2)
+
+
+@pytest.mark.parametrize(
+    ("at_limit", "beyond", "times"), [(0, 0, 1.0), (4, 0, 4 / 3), (4, 4, 2.0), (24, 0, 5.0)]
+)
+def test_the_period_has_the_error_of_the_line(at_limit: int, beyond: int, times: float) -> None:
+    """That of scipy.stats.linregress through events within 0.075 of a turn, divided by the part
+    that is left when those near that limit, more than a fifth even, hold the line: none of 40,
+    a quarter and a half of what an even spread has there, or more than four fifths of it."""
+    off = np.tile([0.01, -0.01, -0.01, 0.01], 10)
+    turns = np.arange(40) + off
+    turns[:at_limit] += np.sign(off[:at_limit]) * 0.06
+    more = 3 + np.arange(beyond) * 7 + np.resize([0.085, -0.085, -0.085, 0.085], beyond)
+    every = np.append(turns, more)
+    hits = np.sort(every) * MS + 0.3e6
+    arc = rhythm._Arc(0.3, 0.05, 0.9, 0.95)
+    found = rhythm._fitted(hits, 5e9, 1000.0, arc, 12.0)
+    line = linregress(np.arange(40), turns * MS + 0.3e6)
+    assert found.period_ns == pytest.approx(line.slope, rel=1e-9)
+    assert found.phase_ns == pytest.approx((line.intercept + 5e9) % line.slope, abs=1e-2)
+    assert found.error_ns == pytest.approx(2 * line.stderr * times, rel=1e-6)
+    assert found.width_ns == pytest.approx(0.05 * found.period_ns)
+    assert (found.hits, found.share, found.inside, found.power) == (len(every), 0.9, 0.95, 12.0)
+
+
+@pytest.mark.parametrize("width", [0.05, 0.4])
+def test_the_line_goes_through_what_lies_near_the_rhythm(width: float) -> None:
+    """One and a half times the width away at most, and never more than 0.3 of a turn."""
+    reach = min(1.5 * width, 0.3)
+    hits = np.arange(40.0) * MS
+    hits[[12, 27]] += (reach - 0.001) * MS  # within
+    hits[[13, 26]] += (reach + 0.002) * MS
+    found = rhythm._fitted(hits, 0.0, 1000.0, rhythm._Arc(0.0, width, 0.9, 0.95), 12.0)
+    near = np.delete(np.arange(40), [13, 26])
+    line = linregress(near, hits[near])
+    assert found.period_ns == pytest.approx(line.slope, rel=1e-12)
+
+
+def test_parts_of_a_turn_from_a_thousandth_to_a_half_are_tried() -> None:
+    """Events at the same moment of each turn, and all over one half of the turns."""
+    for turns, width in ((np.arange(50.0), 0.001), (np.linspace(0, 0.5, 501), 0.5)):
+        found = rhythm._arc(turns, rhythm._WIDTHS)
+        assert (found.width, found.inside) == (width, 1.0)
+        assert found.share == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("within", "harmonics"),
+    [
+        (np.arange(40) / 40, 4),
+        (np.arange(4) / 4, 3),  # the fourth is the rhythm of the samples
+        (np.arange(40) / 80, 4),  # a mean of 0.64 at the first, 0.2 at the third
+        (np.arange(40) / 100, 3),  # a mean of 0.76 at the first: 0.43 of its variance are left
+        (np.arange(40) / 400, 0),
+    ],
+)
+def test_harmonics_of_the_sampling_do_not_count(
+    within: NDArray[np.float64], harmonics: int
+) -> None:
+    """200 events at the same place of loops of 4 ms: each harmonic adds as many as there are."""
+    times = (np.arange(200)[:, None] + within).ravel() * 4 * MS
+    hits: NDArray[np.float64] = np.arange(200, dtype=np.float64) * 4 * MS
+    found = rhythm._judged(hits, stats.Exposure(times), 4, 250.0, 1000, 0.0)
+    assert (found is not None) == (harmonics > 0)
+    if found is not None:
+        total = 200.0 * harmonics
+        chance = math.log(sum(total**k / math.factorial(k) for k in range(4))) - total
+        assert found.power == pytest.approx(-chance - math.log(1000), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("periods", "others", "share", "found"),
+    [
+        (20, 13, 1.0, True), (20, 14, 1.0, False), (15, 10, 1.0, True), (15, 11, 1.0, False),
+        (20, 27, 0.5, True), (20, 28, 0.5, False),
+    ],
+)  # fmt: skip
+def test_pairs_hold_three_quarters_of_the_events(
+    periods: int, others: int, share: float, found: bool
+) -> None:
+    """Two of each ten turns, and further ones between. With a share of 0.5 in an arc of 0.4 that
+    holds 0.7 of the events, 2 of 7 are there by chance, and 2/35 of them in the two turns."""
+    pairs = (np.arange(periods)[:, None] * 10 + [0, 1]).ravel()
+    more = [10 * (5 * at % (periods - 1)) + 2 + at % 8 for at in range(others)]
+    turns = np.sort(np.append(pairs, more)).astype(np.float64)
+    assert len(np.unique(turns)) == 2 * periods + others
+    arc = rhythm._Arc(0.0, 0.4, share, 0.7 if share < 1 else 1.0)
+    assert (rhythm._in_pairs(turns, arc)[0] == 10) == found
