@@ -266,7 +266,7 @@ def test_a_board_that_is_silent_now_and_then(board: Peer, tmp_path: Path) -> Non
     assert code == 3
     assert answers_of(stream) == (EVENTS, EVENTS - 2, 2, 0, 0, 0)
     [verdict] = [r for r in stream.records if isinstance(r, Verdict)]
-    assert "not: number 2, 3" in verdict.evidence
+    assert "Without an answer: number 2, 3" in verdict.evidence
     assert "1 edge that the board saw together with the next one" in messages(stream)
 
 

@@ -193,7 +193,7 @@ def test_a_late_answer_is_no_answer_to_the_next_event(agent: str, tmp_path: Path
         code, stream = log_host(agent, tmp_path, port)
     assert (code, answers_of(stream)) == (3, (EVENTS, EVENTS - 1, 1, 1, 0, 0))
     assert missed_at(stream) == [3]
-    assert verdict(stream).evidence.endswith("not: number 3; late: 1")
+    assert verdict(stream).evidence.endswith("Without an answer: number 3; late: 1")
     assert_accounted(stream, EVENTS)
 
 
@@ -375,7 +375,7 @@ def test_a_dropped_answer_shifts_no_other(agent: str, tmp_path: Path, edge: str,
     with ECHOES[kind](0.003, lambda number: number % 10 == 4) as line:
         _, found, delays, stream = late_run(agent, tmp_path, line, edge, 40)
     assert (found["unanswered"], found["ambiguous"], found["double"]) == (4, 0, 0)
-    assert "not: number 4, 14, 24, 34" in verdict(stream).evidence
+    assert "Without an answer: number 4, 14, 24, 34" in verdict(stream).evidence
     assert np.median(delays) < 10_000_000
     assert all(value >= 3_000_000 for value in delays)
 

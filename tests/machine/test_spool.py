@@ -231,7 +231,7 @@ def test_what_was_not_confirmed_comes_again(spooled: Spooled) -> None:
     for start in (1999, 1 << 40):
         spooled.attach(start)
         assert spooled.ended() == 1
-        assert b"not kept" in spooled.said
+        assert b"not in the spool" in spooled.said
     del spooled.data[2000:]
     spooled.attach(2000)
     assert spooled.finish() == 0
