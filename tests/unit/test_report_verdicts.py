@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -299,12 +300,30 @@ def test_episodes_are_those_of_plain_arithmetic(
     evidence = judged(step)["evidence"]
     if not points:
         assert "never exceeded" in evidence
-    elif episodes < len(points) and len(points) * stats.NEAR > at:
-        times = "once" if len(points) == 1 else f"{len(points)} times"
-        assert f"exceeded {times} in {at} " in evidence and "too often" in evidence
+    elif len(points) > 1 and len(points) * stats.NEAR > at:
+        assert f"exceeded {len(points)} times in {at} " in evidence and "too often" in evidence
     else:
         s = "" if episodes == 1 else "s"
         assert f"exceeded in {episodes} episode{s} ({len(points)} of {at} " in evidence
+
+
+@pytest.mark.parametrize(
+    ("late", "result"),
+    [
+        (range(2000, 5000), "inconclusive"),  # one stall
+        ([*range(2000, 3500), *range(6000, 7500)], "inconclusive"),  # two
+        (range(0, 15_000, 5), "fail"),  # 3000 single ones, within 5 intervals of each other
+        (range(2000, 14_000), "fail"),  # the rule, not a disturbance
+    ],
+)
+def test_many_late_periods_in_a_row_may_be_one_event(late: Sequence[int], result: str) -> None:
+    values = np.full(15_000, 5 * US, np.int32)
+    values[list(late)] = MS
+    series = made.FakeSeries(
+        made.info(interval_ns=10 * MS), np.arange(15_000), values, chunk_rows=1000
+    )
+    found = judged(made.step(0, [series], budget_ns=150 * US, rate_per_hour=1000.0))
+    assert found["result"] == result
 
 
 @pytest.mark.slow

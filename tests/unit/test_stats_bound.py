@@ -172,19 +172,35 @@ def test_without_times_an_exceedance_is_an_episode_for_a_pass_and_none_for_a_fai
     assert often.result == "fail"  # one for certain, where 0.05 are allowed
 
 
-@pytest.mark.parametrize("every", [1, 2, 9])
-def test_what_is_always_late_is_no_single_episode(every: int) -> None:
+def test_what_is_late_as_a_rule_is_no_single_episode() -> None:
     """Exceedances without a pause are one episode, and still far above 10 an hour."""
     count = 3_600_000
-    for episodes in ((1, 1), None):
-        found = verdict(150_000, count // every, count, HOUR, rate_per_hour=10.0, episodes=episodes)
-        assert found.result == "fail" and found.episodes == (count // every, count // every)
-        assert "too often to tell episodes apart: at least" in found.evidence
+    for late in (count, count // 2 + 1):
+        for episodes in ((1, 1), None):
+            found = verdict(150_000, late, count, HOUR, rate_per_hour=10.0, episodes=episodes)
+            assert found.result == "fail" and found.episodes == (late, late)
+            assert "too often to tell episodes apart: at least" in found.evidence
+
+
+def test_a_stall_that_is_a_large_part_of_a_run_may_be_one_event() -> None:
+    """15 s of 150 s at 10 ms: no claim of a rate for a fail, and every exceedance for a pass."""
+    count = 15_000
+    for late, episodes in ((1501, (1, 1)), (count // 2, (1, 1)), (1501, None)):
+        found = verdict(150_000, late, count, 150.0, rate_per_hour=1000.0, episodes=episodes)
+        assert found.result == "inconclusive" and found.episodes == (1, late)
+    every_ninth = verdict(150_000, 1666, count, 150.0, rate_per_hour=1000.0, episodes=(1666, 1666))
+    assert every_ninth.result == "fail"
+
+
+def test_episodes_are_counted_up_to_one_period_in_ten() -> None:
+    count = 3_600_000
     for many in (10, 11):
         rare = verdict(150_000, count // many, count, HOUR, rate_per_hour=10.0, episodes=(1, 1))
         assert rare.result == "pass" and "in 1 episode (" in rare.evidence
-    apart = verdict(150_000, 5, 10, HOUR, rate_per_hour=10.0, episodes=(5, 5))
-    assert "in 5 episodes" in apart.evidence and "too often" not in apart.evidence
+    often = verdict(150_000, 5, 10, HOUR, rate_per_hour=10.0, episodes=(5, 5))
+    assert "exceeded 5 times in 10" in plain(often.evidence) and "too often" in often.evidence
+    once = verdict(150_000, 1, 5, HOUR, rate_per_hour=10.0, episodes=(1, 1))
+    assert "in 1 episode (" in once.evidence
 
 
 def test_impossible_episodes() -> None:

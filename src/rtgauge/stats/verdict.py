@@ -11,7 +11,9 @@ given confidence, by the distribution-free bounds on the rate of a Poisson proce
 - pass: the upper bound lies below it.
 - inconclusive: everything else, with the length of the run that would decide.
 
-If more than one period in ``NEAR`` exceeds, episodes cannot be separated: each exceedance counts.
+If more than one period in ``NEAR`` exceeds, episodes cannot be separated: for a pass, each
+exceedance counts. For a fail, each counts if more than half of the periods exceed, because the
+system is late as a rule. Otherwise the caller's lower limit counts.
 
 Without an allowed rate (None), or with 0, the budget is hard: a single exceedance fails. That
 nothing can happen is beyond any measurement, so without a rate a pass claims what the default
@@ -117,7 +119,7 @@ class _Seen:
     episodes: tuple[int, int]
     effective: int
     dense: bool
-    """Each exceedance counts as an episode."""
+    """More than one period in ``NEAR`` exceeds: episodes cannot be told apart."""
 
     @property
     def budget(self) -> str:
@@ -202,8 +204,9 @@ def verdict(  # noqa: PLR0913
     known (lost, or skipped without a known wake-up): each can prevent a pass as if it had exceeded,
     but causes no failure. ``counted`` is what ``count`` counts, for the sentences.
     ``episodes`` is the lower and upper limit of their number. None if the times of exceedances are
-    not known: a pass then counts each exceedance, a failure counts one episode. ``episodes`` is
-    ignored if more than one period in ``NEAR`` exceeds. ``effective``: the effective number of
+    not known: a pass then counts each exceedance, a failure counts one episode. If more than one
+    period in ``NEAR`` exceeds, the upper limit is the number of exceedances, and so is the lower
+    one if more than half of the periods exceed. ``effective``: the effective number of
     samples for verdicts per operation; ``count`` if not given. ValueError
     for negative numbers.
     """
@@ -214,9 +217,10 @@ def verdict(  # noqa: PLR0913
     low, high = (min(exceedances, 1), exceedances) if episodes is None else episodes
     if not min(exceedances, 1) <= low <= high <= exceedances:
         raise ValueError("episodes lie between 1 and the number of exceedances")
-    dense = low < exceedances and exceedances * NEAR > count
+    dense = exceedances > 1 and exceedances * NEAR > count
     if dense:
-        low = high = exceedances
+        high = exceedances
+        low = exceedances if 2 * exceedances > count else low
     seen = _Seen(
         budget_ns,
         exceedances,

@@ -156,6 +156,8 @@ class Figures:
     episodes: tuple[int, int] | None = None
     """Lower and upper limit of the number of episodes, missed periods included. None where the
     times of exceedances are not known, or without a budget."""
+    adjacent: int = 0
+    """Number of runs of adjacent periods that exceed the budget, or 0 if unknown."""
     unanswered: Counts | None = None
     """For answers to events: the events without one, each at a lower limit of its answer time. None
     for other series."""
@@ -454,6 +456,7 @@ def _figures(
         top=top,
         effective=effective,
         episodes=None if over is None else over.episodes(lost_runs),
+        adjacent=0 if over is None else over.adjacent(),
         unanswered=None if unanswered is None else unanswered.limits,
         halves=_halves(series)
         if is_response(info.name, info.unit) and not info.histogram_only
@@ -618,6 +621,7 @@ class _Exceeding:
         self._waited = None if unanswered is None else unanswered.longest
         self._done = np.zeros(len(self._gap_index), np.bool_)
         self._found = stats.EpisodesBuilder()
+        self._adjacent = stats.EpisodesBuilder(near=2)
 
     @staticmethod
     def of(
@@ -636,7 +640,8 @@ class _Exceeding:
         reach = self._reach(gaps, before, known)
         begin = self._gap_index[gaps][reach > 0] + 1
         end = begin + reach[reach > 0] - 1
-        self._found.add(np.concatenate((over, begin)), np.concatenate((over, end)))
+        for found in (self._found, self._adjacent):
+            found.add(np.concatenate((over, begin)), np.concatenate((over, end)))
         self._done[gaps] = True
 
     def _reach(self, gaps: slice, before: Int64, known: NDArray[np.bool_]) -> Int64:
@@ -656,10 +661,15 @@ class _Exceeding:
         if self._waited is not None:
             left = ~self._done & (self._waited >= self.limit)
             begin = self._gap_index[left] + 1
-            self._found.add_apart(begin, begin + self._gap_count[left] - 1)
+            for found in (self._found, self._adjacent):
+                found.add_apart(begin, begin + self._gap_count[left] - 1)
         number = self._found.count()
         lost = sum(1 for _, largest in lost_runs if largest > self.limit)
         return max(number, min(lost, 1)), number + lost
+
+    def adjacent(self) -> int:
+        """Number of runs of adjacent periods that exceed, after ``episodes``."""
+        return self._adjacent.count()
 
 
 # --- the pass ------------------------------------------------------------------------------------

@@ -815,15 +815,18 @@ def _held(
     late = 0 if missing is None else missing.exceeding(limit - 1)
     unknown += 0 if missing is None else missing.count - late
     exceedances = counts.exceeding(limit) + over + late
+    count = counts.count + over + within + late
     episodes = figures.episodes
     if episodes is not None:
         low, high = episodes
+        if exceedances * stats.NEAR > count:  # episodes run into each other
+            low, high = min(max(low, figures.adjacent), exceedances), exceedances
         episodes = (max(low, min(exceedances, 1)), min(max(high, min(exceedances, 1)), exceedances))
     return Held(
         limit,
         budget["rate_per_hour"],
         exceedances,
-        counts.count + over + within + late,
+        count,
         figures.duration_s if timed else None,
         unknown,
         counted if not figures.missed else "periods due" if missing is None else "events",
