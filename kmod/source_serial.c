@@ -204,7 +204,7 @@ int serial_init(void)
 	return compat_register_discipline(&serial_discipline);
 }
 
-/* Ports have the discipline only if the removal is forced: they are waited for. */
+/* Only a forced removal finds ports with the discipline. It waits until they are closed. */
 void serial_exit(void)
 {
 	compat_unregister_discipline(&serial_discipline);
@@ -220,7 +220,7 @@ static int source_serial_find(struct rtgauge_source *info)
 	return 0;
 }
 
-/* The one of this name, for a session that is not there yet; NULL: there is none. */
+/* The port with this name, or NULL. The caller holds the lock of all sessions. */
 static struct serial_port *source_serial_named(const char *name)
 {
 	struct serial_port *p, *found = NULL;
