@@ -146,6 +146,7 @@ debian_packages() {
 # Tools of `make quick`, `make test` and `make check`, each as "command package".
 quick_tools="clang-format clang-format
 shellcheck shellcheck
+pdftotext poppler-utils
 git git"
 test_tools="$quick_tools
 cpio cpio
@@ -158,7 +159,6 @@ valgrind valgrind
 cyclictest rt-tests
 hackbench rt-tests
 jitterdebugger jitterdebugger
-pdftotext poppler-utils
 qemu-system-aarch64 qemu-system-arm
 aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
 sparse sparse"

@@ -426,6 +426,21 @@ def test_the_lock_file_names_no_place() -> None:
     assert "://" not in locked(ROOT, list(SECTIONS[1:]))
 
 
+@pytest.mark.parametrize(("lane", "folders"), [("quick", ["unit"]), ("test", ["unit", "machine"])])
+def test_the_set_up_of_a_lane_installs_what_its_tests_require(
+    lane: str, folders: list[str]
+) -> None:
+    """A test that fails without a Debian package names it."""
+    setup = (ROOT / "tools/setup.sh").read_text()
+    lists = dict(re.findall(r'^(\w+)_tools="([^"]*)"', setup, re.M))
+    installed = lists[lane].replace("$quick_tools", lists["quick"]).split()
+    sources = [path for name in folders for path in (ROOT / "tests" / name).glob("*.py")]
+    phrase = "install the Debian package " + r"([\w-]+)"
+    required = {name for path in sources for name in re.findall(phrase, path.read_text())}
+    assert "poppler-utils" in required
+    assert required <= set(installed)
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with the real launcher and a set-up that only notes that it was called."""
