@@ -33,6 +33,8 @@ __all__ = ["CURVES", "FAR", "Curve", "distribution", "load_hues"]
 WIDTH: Final = 330.0
 HEIGHT: Final = 190.0
 BINS: Final = 90
+LEGEND_GAP: Final = 3
+"""Between the legend and the name of the budget's line."""
 CURVES: Final = 4
 """More curves than these cannot be told apart in a small figure."""
 FAR: Final = 30
@@ -86,7 +88,7 @@ def distribution(
     height = HEIGHT * (width / WIDTH) ** 0.5
     plot = Plot(width, height, scales.values(begin, end), scales.counts(0.5, most * 1.6))
     columns = len(drawn) if width >= WIDTH else min(len(drawn), 2)
-    plot.top += 11 * -(-len(drawn) // columns)
+    plot.top += 11 * -(-len(drawn) // columns) + LEGEND_GAP
     name = numbers.unit_name(unit)
     plot.across(
         plot.x.ticks((plot.right - plot.left) / 34), f"{quantity} ({name})" if name else quantity
@@ -175,7 +177,7 @@ def _legend(plot: Plot, drawn: Sequence[Curve], hues: Sequence[str], columns: in
     left, lines = plot.left, -(-len(drawn) // columns)
     for at, curve in enumerate(drawn):
         left = left if at % columns else plot.left
-        top = plot.top - 11 * (lines - 1 - at // columns)
+        top = plot.top - LEGEND_GAP - 11 * (lines - 1 - at // columns)
         text = fit(curve.name, room - 14)
         plot.path(f"M{pt(left)} {pt(top - 8)}h8v5h-8z", fill=hues[at])
         plot.text(left + 11, top - 3, text, fill=hues[at], font_weight="600")
