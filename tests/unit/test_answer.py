@@ -1260,6 +1260,17 @@ def test_a_remedy_that_ends_in_a_command_has_it_apart() -> None:
     assert [one.text for one in actions] == ["Build and load the kernel module"]
 
 
+def test_after_an_exceeded_budget_the_remedies_of_the_latency_come_first() -> None:
+    steps = _steps(0, 1, 2)
+    steps[-1].document["remedy"] = "build and load the kernel module: rtgauge module load"
+    slow = made.step(0, [latency(200)], budget_ns=150_000)
+    environment = made.ENVIRONMENT | {"realtime": "voluntary"}
+    run = made.run([slow, *steps[1:]], environment=environment)
+    texts = [one.text for one in answer_of(built(run)).actions]
+    assert "PREEMPT_RT" in texts[0]
+    assert "Build and load the kernel module" in texts[1:]
+
+
 # --- the picture ---------------------------------------------------------------------------------
 
 

@@ -62,7 +62,7 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
     told = [finding for finding in found if finding["check"] == "privileges"]
     if data.due and not data.real:
         yield from _privileged(data, told)
-    else:
+    elif state is not State.UNFIT:
         yield from _broken(data)
     yield from _undecided(data, state)
     kernel = [finding for finding in found if finding["check"] == "preemption"]
@@ -73,6 +73,7 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
             yield _remedy(data, finding)
     if state is State.UNFIT:
         yield from _causes(data, cause)
+        yield from _broken(data)
     if data.top is not None and not data.loaded:
         step = data.step(data.top)
         command = as_long(data, step, {"load": "sched:groups=4,cpu"})
