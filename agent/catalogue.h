@@ -3,6 +3,7 @@
 #ifndef RTGAUGE_CATALOGUE_H
 #define RTGAUGE_CATALOGUE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/option.h"
@@ -15,12 +16,25 @@ struct measurement;
 #define APPLIES_COMMAND "command" /* the command line alone: a plan must not decide on it */
 #define APPLIES_HOST "host"	  /* the host, which sets it itself */
 
+/* Groups of options in the host's help. An option that is rare is missing in its short help. */
+#define GROUP_TARGET "Target and load"
+#define GROUP_LINES "Lines"
+#define GROUP_RESULTS "Results"
+
+/* What an option changes on the target, which --keep-settings forbids. */
+#define CHANGES_SETTINGS "settings"
+#define CHANGES_SYSTEM "the system"
+#define CHANGES_TRACING "the tracing"
+
 /* An option of every run; the table ends with a NULL name. A flag takes no value here. For a text,
  * `values` is its notation. */
 struct catalogue_run_option {
 	struct option_info info;
 	const char *applies;
-	size_t place; /* in struct run_request: a bool for a flag, a text, else an int64_t */
+	size_t place;	   /* in struct run_request: a bool for a flag, a text, else an int64_t */
+	const char *group; /* or NULL */
+	bool rare;
+	const char *changes; /* or NULL */
 };
 
 /* NULL at their ends. */

@@ -136,6 +136,35 @@ static int main_check_spool(const struct run_request *request, struct message *m
 	return 0;
 }
 
+/* Whether the option @o, which is not set by default, is set. */
+static bool main_is_set(const struct run_request *request, const struct catalogue_run_option *o)
+{
+	const char *place = (const char *)request + o->place;
+
+	switch (o->info.type) {
+	case OPTION_FLAG:
+		return *(const bool *)place;
+	case OPTION_TEXT:
+	case OPTION_CPUS:
+	case OPTION_ENUMS:
+		return *(const char *const *)place;
+	default:
+		return *(const int64_t *)place;
+	}
+}
+
+/* Options that change something are refused with --keep-settings. */
+static int main_check_settings(const struct run_request *request, struct message *msg)
+{
+	for (const struct catalogue_run_option *o = catalogue_run_options;
+	     request->keep_settings && o->info.name; o++)
+		if (o->changes && main_is_set(request, o))
+			return message_set(msg, -EINVAL, "leave out one of them",
+					   "--%s changes %s, which --keep-settings forbids",
+					   o->info.name, o->changes);
+	return 0;
+}
+
 /* A disturbance needs consent, or the module that the lab provides. */
 static int main_check_disturb(const struct run_request *request, struct message *msg)
 {
@@ -150,9 +179,6 @@ static int main_check_disturb(const struct run_request *request, struct message 
 		return message_set(msg, -EINVAL,
 				   "measure in the lab, or consent with --allow-disturb",
 				   "--disturb disturbs this machine, which needs your consent");
-	if (request->keep_settings)
-		return message_set(msg, -EINVAL, "leave out one of them",
-				   "--disturb changes the system, which --keep-settings forbids");
 	return disturb_parse(&disturb, request->disturb, msg);
 }
 
@@ -170,21 +196,11 @@ static int main_parse_run(int argc, char **argv, struct run_request *request,
 		if (used < 0)
 			return used;
 	}
-	if ((request->prepare || request->prepare_only) && request->keep_settings)
-		return message_set(msg, -EINVAL, "leave out one of them",
-				   "--prepare changes settings, which --keep-settings forbids");
-	if (request->irq_priority && request->keep_settings)
-		return message_set(msg, -EINVAL, "leave out one of them",
-				   "--irq-priority changes settings, which --keep-settings "
-				   "forbids");
-	err = request->irq_priority ? irq_priority_check(request->irq_priority, msg) : 0;
-	if (err)
-		return err;
-	if ((request->explain || request->explain_above_ns) && request->keep_settings)
-		return message_set(
-			msg, -EINVAL, "leave out one of them",
-			"--explain makes a trace instance, which --keep-settings forbids");
-	err = main_check_spool(request, msg);
+	err = main_check_settings(request, msg);
+	if (!err && request->irq_priority)
+		err = irq_priority_check(request->irq_priority, msg);
+	if (!err)
+		err = main_check_spool(request, msg);
 	return err ? err : main_check_disturb(request, msg);
 }
 
@@ -223,7 +239,7 @@ static int main_run(int argc, char **argv)
 {
 	struct run_request request = { .load_table = catalogue_loads, .run_id = "" };
 	struct option_set options = { 0 };
-	struct message msg = { { 0 }, { 0 } };
+	struct message msg = { 0 };
 	char names[1024], near[64], remedy[96];
 	int err, code;
 
@@ -263,7 +279,7 @@ static int main_restore(int argc, char **argv)
 {
 	bool json = argc && !strcmp(argv[0], "--json");
 	const char *run_id = argc == 3 && json && !strcmp(argv[1], "--run") ? argv[2] : "";
-	struct message msg = { { 0 }, { 0 } };
+	struct message msg = { 0 };
 	int undone;
 
 	if (argc && !(json && (argc == 1 || run_id[0])))

@@ -22,7 +22,7 @@ static size_t size_of(enum option_type type)
 
 static void test_run_option(const struct catalogue_run_option *o)
 {
-	struct message msg = { { 0 }, { 0 } };
+	struct message msg = { 0 };
 	int64_t number;
 	bool alone = true;
 
@@ -39,6 +39,10 @@ static void test_run_option(const struct catalogue_run_option *o)
 		  !strcmp(o->applies, APPLIES_STEP) || !strcmp(o->applies, APPLIES_COMMAND) ||
 			  !strcmp(o->applies, APPLIES_HOST),
 		  "run option %s applies to %s", o->info.name, o->applies);
+	tap_check(&tap, !strcmp(o->applies, APPLIES_HOST) || o->group,
+		  "run option %s has a group in the help", o->info.name);
+	tap_check(&tap, !o->changes || !o->info.def[0] || !strcmp(o->info.def, "no"),
+		  "run option %s changes nothing by default", o->info.name);
 }
 
 /* The agent's parser reads an option of the run first: the measurement would never get its own. */

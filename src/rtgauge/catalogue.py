@@ -470,7 +470,15 @@ def _run_options(top: _Reader) -> tuple[RunOption, ...]:
             raise TargetError(
                 f"the agent's description is wrong: option '{option.name}' applies to '{applies}'"
             )
-        options.append(RunOption(**vars(option), applies=applies))
+        options.append(
+            RunOption(
+                **vars(option),
+                applies=applies,
+                group=entry.text("group", ""),
+                rare=entry.document.get("rare") is True,
+                changes=entry.text("changes", ""),
+            )
+        )
     return tuple(options)
 
 

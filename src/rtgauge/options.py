@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from rtgauge.errors import nearest
 from rtgauge.units import (
@@ -27,6 +27,7 @@ from rtgauge.units import (
 
 __all__ = [
     "EVALUATION_OPTIONS",
+    "GROUPS",
     "HOST_OPTIONS",
     "TYPES",
     "Option",
@@ -135,28 +136,36 @@ class RunOption(Option):
     - ``command``: the command line alone, because a plan must not decide on it
     - ``host``: between host and agent, not offered to users
 
-    ``several``: the command line may repeat it. ``short``: its short name there.
+    ``several``: the command line may repeat it. ``short``: its short name there. ``group``: where
+    the help shows it; if it is ``rare``, only with ``--help-all``. ``changes``: what it changes on
+    the target, which ``--keep-settings`` forbids.
     """
 
     applies: str = ""
     several: bool = False
     short: str = ""
+    group: str = ""
+    rare: bool = False
+    changes: str = ""
 
     def applies_to(self, word: str) -> bool:
         """Whether ``applies`` has that word."""
         return word in self.applies.split()
 
 
-def _text(name: str, notation: str, applies: str, help_: str, **more: bool | str) -> RunOption:
-    several, short = bool(more.get("several")), str(more.get("short", ""))
+GROUPS: Final = ("Target and load", "Requirement and extent", "Lines", "Results")
+"""The groups of the options of a run, in the order of the help."""
+_TARGET, _EXTENT, _LINES, _RESULTS = GROUPS
+
+
+def _text(name: str, notation: str, applies: str, help_: str, group: str, **more: Any) -> RunOption:
     return RunOption(
-        name, "text", "", values=(notation,), help=help_, applies=applies, several=several,
-        short=short,
-    )  # fmt: skip
+        name, "text", "", values=(notation,), help=help_, applies=applies, group=group, **more
+    )
 
 
-def _flag(name: str, applies: str, help_: str) -> RunOption:
-    return RunOption(name, "flag", "no", help=help_, applies=applies)
+def _flag(name: str, applies: str, help_: str, group: str, **more: Any) -> RunOption:
+    return RunOption(name, "flag", "no", help=help_, applies=applies, group=group, **more)
 
 
 HOST_OPTIONS: Final = (
@@ -167,47 +176,16 @@ HOST_OPTIONS: Final = (
         "system under test: local, ssh://HOST, lab:BOARD or fake. The default is local. HOST may "
         "be USER@HOST:PORT. Several are measured in turn, in a random order. Replaces a plan's "
         "targets",
+        _TARGET,
         several=True,
     ),
-    _text(
-        "agent",
-        "FILE",
+    _flag(
+        "allow-load-cmd",
         "command",
-        "agent for local and ssh:// targets in place of rtgauge's own, such as one that is linked "
-        "against the board's C library",
-    ),
-    RunOption(
-        "budget",
-        "duration",
-        "",
-        help="max value allowed: gives a verdict",
-        applies="step",
-    ),
-    _text(
-        "rate",
-        "RATE",
-        "step",
-        "how often the budget may be exceeded, such as 1/h. The default is never",
-    ),
-    _text(
-        "log-host",
-        "TARGET",
-        "step plan",
-        "another machine that raises the events and times the answers, for a measurement that "
-        "answers events. A board of the lab with lines=outside has its own",
-    ),
-    _text(
-        "log-line",
-        "LINE",
-        "step plan",
-        "lines of the log host that are wired to the board's --line, the output first",
-    ),
-    _text(
-        "log-set",
-        "NAME=VALUE",
-        "step plan",
-        "option of the log host itself, such as cpu=1, priority=90 or timeout=5ms",
-        several=True,
+        "consent to the programs, files, addresses and lines that a plan, or a resumed "
+        "evaluation, uses on targets outside the lab",
+        _TARGET,
+        rare=True,
     ),
     RunOption(
         "reconnect",
@@ -216,9 +194,52 @@ HOST_OPTIONS: Final = (
         help="how long to keep retrying a lost connection to a board, where the agent keeps "
         "measuring (0: stop at once)",
         applies="command",
+        group=_TARGET,
+        rare=True,
     ),
-    _text("label", "TEXT", "plan", "name by which you find the run"),
-    RunOption("repeat", "integer", "1", "1", "10000", help="number of repetitions", applies="plan"),
+    _text(
+        "agent",
+        "FILE",
+        "command",
+        "agent for local and ssh:// targets in place of rtgauge's own, such as one that is linked "
+        "against the board's C library",
+        _TARGET,
+        rare=True,
+    ),
+    RunOption(
+        "budget",
+        "duration",
+        "",
+        help="max value allowed: gives a verdict",
+        applies="step",
+        group=_EXTENT,
+    ),
+    _text(
+        "rate",
+        "RATE",
+        "step",
+        "how often the budget may be exceeded, such as 1/h. The default is never",
+        _EXTENT,
+    ),
+    RunOption(
+        "repeat",
+        "integer",
+        "1",
+        "1",
+        "10000",
+        help="number of repetitions",
+        applies="plan",
+        group=_EXTENT,
+    ),
+    _text("hours", "H", "plan", "total length of the plan's steps that have a share", _EXTENT),
+    _text("share", "N", "file", "the step's part of the plan's hours", ""),
+    _flag(
+        "thorough",
+        "command",
+        "use the parameters of a long run, as 'evaluate --thorough' does, unless others are given",
+        _EXTENT,
+        rare=True,
+    ),
     RunOption(
         "order-seed",
         "integer",
@@ -227,51 +248,97 @@ HOST_OPTIONS: Final = (
         str((1 << 32) - 1),
         help="seed of the random order of several targets, to repeat that of an earlier study",
         applies="command",
+        group=_EXTENT,
+        rare=True,
     ),
-    _text("hours", "H", "plan", "total length of the plan's steps that have a share"),
-    _flag(
-        "thorough",
-        "command",
-        "use the parameters of a long run, as 'evaluate --thorough' does, unless others are given",
+    _text(
+        "log-host",
+        "TARGET",
+        "step plan",
+        "another machine that raises the events and times the answers, for a measurement that "
+        "answers events. A board of the lab with lines=outside has its own",
+        _LINES,
+        rare=True,
     ),
-    _text("share", "N", "file", "the step's part of the plan's hours"),
-    _flag(
-        "allow-load-cmd",
-        "command",
-        "consent to the programs, files, addresses and lines that a plan, or a resumed "
-        "evaluation, uses on targets outside the lab",
+    _text(
+        "log-line",
+        "LINE",
+        "step plan",
+        "lines of the log host that are wired to the board's --line, the output first",
+        _LINES,
+        rare=True,
     ),
+    _text(
+        "log-set",
+        "NAME=VALUE",
+        "step plan",
+        "option of the log host itself, such as cpu=1, priority=90 or timeout=5ms",
+        _LINES,
+        rare=True,
+        several=True,
+    ),
+    _text("label", "TEXT", "plan", "name by which you find the run", _RESULTS),
     _text(
         "report",
         "FILE",
         "command",
         "report to write. Its suffix selects the format: .html, .pdf, .md, .json, .xml (JUnit), "
         ".tap (KTAP)",
+        _RESULTS,
         several=True,
         short="-o",
     ),
-    _text("title", "TEXT", "command", "title of the reports"),
-    _text("author", "TEXT", "command", "author of the reports, on their first page"),
-    _text("serial", "TEXT", "command", "serial number of the system, on the reports' first page"),
+    _flag("json", "command", "print the results as JSON", _RESULTS),
+    _text("title", "TEXT", "command", "title of the reports", _RESULTS, rare=True),
+    _text(
+        "author",
+        "TEXT",
+        "command",
+        "author of the reports, on their first page",
+        _RESULTS,
+        rare=True,
+    ),
+    _text(
+        "serial",
+        "TEXT",
+        "command",
+        "serial number of the system, on the reports' first page",
+        _RESULTS,
+        rare=True,
+    ),
     _text(
         "meta",
         "KEY=VALUE",
         "command",
         "further fact for the reports' first page, such as customer='ACME Ltd'",
+        _RESULTS,
+        rare=True,
         several=True,
     ),
-    _text("logo", "FILE", "command", "PNG or SVG file with the logo for the reports"),
-    _flag("full", "command", "write complete PDF reports, not short ones"),
-    _flag("json", "command", "print the results as JSON"),
-    RunOption(
+    _text(
+        "logo",
+        "FILE",
+        "command",
+        "PNG or SVG file with the logo for the reports",
+        _RESULTS,
+        rare=True,
+    ),
+    _flag("full", "command", "write complete PDF reports, not short ones", _RESULTS, rare=True),
+    _flag(
         "quiet",
-        "flag",
-        "no",
-        help="print only the answer, and the steps that fail",
-        applies="command",
+        "command",
+        "print only the answer, and the steps that fail",
+        _RESULTS,
+        rare=True,
         short="-q",
     ),
-    _flag("no-progress", "command", "show no live view, only a line for each step that has ended"),
+    _flag(
+        "no-progress",
+        "command",
+        "show no live view, only a line for each step that has ended",
+        _RESULTS,
+        rare=True,
+    ),
     RunOption(
         "exit",
         "enum",
@@ -279,9 +346,18 @@ HOST_OPTIONS: Final = (
         values=("bisect",),
         help="exit codes for 'git bisect run': 0 within the budget, 1 over it, 125 not testable",
         applies="command",
+        group=_RESULTS,
+        rare=True,
     ),
-    _text("store", "PLACE", "command", "the store: a folder, a SQLite file, or postgresql://…?data=FOLDER"),
-)  # fmt: skip
+    _text(
+        "store",
+        "PLACE",
+        "command",
+        "the store: a folder, a SQLite file, or postgresql://…?data=FOLDER",
+        _RESULTS,
+        rare=True,
+    ),
+)
 """The options of a run that the host alone decides on. Those of the agent are in its description
 (docs/formats/catalogue.md)."""
 

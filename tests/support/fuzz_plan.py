@@ -30,9 +30,10 @@ import fuzzing
 import streams
 from fuzzing import Tally
 from rtgauge import report
-from rtgauge.catalogue import Catalogue
+from rtgauge.catalogue import Catalogue, RunOption
 from rtgauge.cli.consent import outside
 from rtgauge.errors import RtgaugeError
+from rtgauge.options import HOST_OPTIONS
 from rtgauge.plan import Plan, plan_targets, read_plan
 from rtgauge.target.fake import CATALOGUE, FAULTS
 
@@ -48,31 +49,49 @@ FIRST = (".md", ".json")
 TARGETS = ("fake", *(f"fake:{name}" for name in FAULTS if name not in ("cpus", "exit", "realtime")))
 
 TEXTS = ("a", "", " ", "\u202e", "a\nb", "\x1b[2J", "\0", "<b>", "A" * 300, "| |", "é", "%s", "'")
+# Values of options by their notation, and by their type.
+NOTATIONS: dict[str, tuple[Any, ...]] = {
+    "LOADS": ("idle", "sched", "sched:groups=8,cpu", "doload", "net:cycle=14s:until=7s"),
+    "COMMAND": ("stress-ng --vm 2", "true; false"),
+    "gpio:CHIP:LINE": ("gpio:gpiochip0:17", "gpio:0:1"),
+    "KIND:LENGTH:PERIOD": ("preempt_disable:200us:7.301ms",),
+    "PRIORITY": ("40", "24=90,eth*=60,40", "eth0", "100", ""),
+    "RATE": ("1/h", "2/d", "1/10m"),
+    "TARGET": ("fake", "fake:late"),
+    "LINE": ("gpio:gpiochip0:4:5", "a"),
+    "NAME=VALUE": ("cpu=1", "priority=90", "cpu=1 priority=90"),
+    "N": (1, 2, 0.5, 1e9),
+}
+TYPES: dict[str, tuple[Any, ...]] = {
+    "flag": (True, False, "yes"),
+    "duration": ("150us", "1ns", "1h", "", 3),
+    "cpus": ("0", "1", "all"),
+    "text": TEXTS,
+    "integer": (1, 20),
+}
+
+
+def _of_option(option: RunOption) -> tuple[Any, ...]:
+    if option.type in ("enum", "enums"):
+        return option.values
+    return NOTATIONS.get("".join(option.values), TYPES[option.type])
+
+
+# The options that every step can have, and the one that only files have.
+OF_EVERY_STEP = [
+    option
+    for option in (*Catalogue.from_document(dict(CATALOGUE)).run_options, *HOST_OPTIONS)
+    if option.applies_to("step") or option.applies_to("file")
+]
 VALUES: dict[str, tuple[Any, ...]] = {
+    **{option.name: _of_option(option) for option in OF_EVERY_STEP},
     "for": ("50ms", "1s", "0.2s", "10ms", "1h", "0"),
     "samples": (1, 20, "5", 300, "0"),
     "interval": ("1ms", "200us", "1000us", "20us", "1h"),
     "cpu": ("0", "1", "0-1", "all"),
     "priority": (80, "99", 1),
     "dither": (True, False, "yes"),
-    "explain": (True, False, "yes"),
-    "explain-above": ("50us", "", 3),
     "method": (["nanosleep", "timerfd"], "deadline", "timer,itimer", ["timer"]),
-    "load": ("idle", "sched", "sched:groups=8,cpu", "doload", "net:cycle=14s:until=7s"),
-    "load-cpu": ("0", "1", "all"),
-    "load-cmd": ("stress-ng --vm 2", "true; false"),
-    "mark": ("gpio:gpiochip0:17", "gpio:0:1"),
-    "disturb": ("preempt_disable:200us:7.301ms",),
-    "budget": ("150us", "1ns", "1h"),
-    "rate": ("1/h", "2/d", "1/10m"),
-    "histogram-only": (True, False),
-    "keep-settings": (True, False),
-    "prepare": (True, False),
-    "irq-priority": ("40", "24=90,eth*=60,40", "eth0", "100", ""),
-    "log-host": ("fake", "fake:late"),
-    "log-line": ("gpio:gpiochip0:4:5", "a"),
-    "log-set": ("cpu=1", "priority=90", "cpu=1 priority=90"),
-    "share": (1, 2, 0.5, 1e9),
     "bobs": (1, 100),
     "string": ("64KiB", 1),
     "medium": ("water", "honey"),
@@ -105,10 +124,8 @@ OWN = {
     "log-host": ("samples", "interval", "line", "edge"),
     "clock-cost": ("cpu",),
 }  # fmt: skip
-COMMON = (
-    "load", "load-cpu", "load-cmd", "disturb", "mark", "budget", "rate", "histogram-only",
-    "keep-settings", "prepare", "irq-priority", "share",
-)  # fmt: skip
+# Not the log host's: only one measurement has them.
+COMMON = [option.name for option in OF_EVERY_STEP if not option.applies_to("plan")]
 ODD: tuple[Any, ...] = (
     True, -1, 0, 1, 2**63 - 1, 2**63, 10**400, 1e308, -0.5, math.nan, math.inf, "0-1", "1/0",
     "9" * 40, "1e400us", "5 parsecs", "٣", "-5us", "999999999999h", "fake", "idle,idle",

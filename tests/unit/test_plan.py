@@ -10,11 +10,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import fuzz_plan
 from rtgauge.catalogue import Catalogue
-from rtgauge.cli.generated import of_every_run, run_option
+from rtgauge.cli.generated import RunCommand, of_every_run, run_option
+from rtgauge.cli.help import HELP_ALL
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.plan import (
     Plan,
@@ -25,10 +27,12 @@ from rtgauge.plan import (
     plan_targets,
     planned_step,
     read_plan,
+    remaining,
     scaled,
     shipped_plans,
     thorough_parameters,
 )
+from rtgauge.report.results.again import step_command
 from rtgauge.target.fake import CATALOGUE
 from rtgauge.target.local import find_agent
 from rtgauge.units import parse_duration
@@ -181,7 +185,7 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (STEP + "rate = '1/h'", "without the budget", "--budget"),
         (STEP + "keep-settings = 'perhaps'", "key 'keep-settings'", ""),
         (STEP + "prepare = 1", "key 'prepare'", ""),
-        (STEP + "prepare = true\nkeep-settings = true", "keep its settings", "leave out"),
+        (STEP + "prepare = true\nkeep-settings = true", "prepare changes settings", "leave out"),
         (STEP + "load-cmd = ''", "'load-cmd': a command", ""),
         (STEP + "mark = 'gpio:17'", "'mark': 'gpio:17' is not a GPIO line", "gpio:CHIP:LINE"),
         (STEP + "mark = 'loopback:a:1:2'", "is not a GPIO line", "gpio:CHIP:LINE"),
@@ -195,7 +199,7 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (STEP + "disturb = 'kthread:5ms:9ms'", "9ms is too short", "twice the length"),
         (
             STEP + "disturb = 'kthread:1ms:9ms'\nkeep-settings = true",
-            "disturbed and keep its settings",
+            "disturb changes the system, which keep-settings forbids",
             "leave out",
         ),
         (STEP + 'load-cmd = "a\\nb"', "'load-cmd': a command", ""),
@@ -534,11 +538,13 @@ def test_absurd_numbers_are_refused_in_a_line(catalogue: Catalogue, text: str) -
 
 
 def test_an_option_of_the_run_is_added_in_one_table(tmp_path: Path) -> None:
-    """Command line, plans, the agent's arguments, run.json and reserved names follow from it."""
+    """Command line, help, plans, the agent's arguments, run.json and reserved names follow from
+    it."""
     document = copy.deepcopy(dict(CATALOGUE))
     document["run_options"].append(
         {"name": "warm-up", "type": "duration", "default": "0", "min": "0", "max": "1m",
-         "help": "how long to wait before measuring", "applies": "step"}
+         "help": "how long to wait before measuring", "applies": "step", "group": "Lines",
+         "rare": True, "changes": "the weather"}
     )  # fmt: skip
     known = Catalogue.from_document(document)
     path = tmp_path / "plan.toml"
@@ -549,10 +555,25 @@ def test_an_option_of_the_run_is_added_in_one_table(tmp_path: Path) -> None:
     assert step.document()["warm_up"] == "1.5s"
     assert step.run_options() == {"warm-up": "1.5s"}
     assert planned_step(known, "timer", {}).run_options() == {}
-    (offered,) = [option for option in of_every_run(known) if option.name == "warm-up"]
-    assert run_option(offered).opts == ["--warm-up"]
+    offered = of_every_run(known)
+    (option,) = [run_option(one) for one in offered if one.name == "warm-up"]
+    assert option.opts == ["--warm-up"]
+    command = RunCommand("Options of timer", [], offered, name="timer")
+    context = click.Context(command)
+    assert option.opts in [one.opts for one in command.grouped(context)["Lines"]]
+    assert "--warm-up" not in command.get_help(context)
+    context.meta[HELP_ALL] = True
+    assert "--warm-up" in command.get_help(context)
     with pytest.raises(UsageError, match="range is 0 to 1m"):
         planned_step(known, "timer", {"warm-up": "2m"})
+    with pytest.raises(UsageError, match="warm-up changes the weather, which keep-settings"):
+        planned_step(known, "timer", {"warm-up": "1s", "keep-settings": "yes"})
+    run = {"id": "x", "plan": {"name": "y", "steps": [step.document()]}, "steps": [{}]}
+    assert remaining(known, [run]).steps == (step,)
+    again = {"measurement": "timer", "step": 0, "asked": {}, "run_options": step.run_options(),
+             "budget": None}  # fmt: skip
+    shown = {"target": "local", "imported": False, "plan": None, "environment": {}}
+    assert step_command(shown, again, {}) == "rtgauge run timer --warm-up 1.5s"
     document["measurements"][0]["options"][0]["name"] = "warm-up"
     with pytest.raises(TargetError, match="'warm-up' is reserved for every run"):
         Catalogue.from_document(document)

@@ -344,18 +344,33 @@ def test_a_target_that_was_prepared_in_part_says_so() -> None:
         "one": {"asked": "0", "effective": "0", "reason": ""},
         "two": {"asked": "never", "effective": None, "reason": "permission denied: run as root"},
     }
-    run["plan"] = {"steps": [{"prepare": False}]}
     assert prepared(run) is None
-    run["plan"] = {"steps": [{"prepare": False}, {"prepare": True}]}
+    run["environment"]["settings_by"] = ["prepare"]
     (point,) = [one for one in negative_points(run) if "--prepare" in one.text]
     assert "1 of 2 settings" in point.text and "two: permission denied" in point.note
-    run["plan"] = {"steps": [{"prepare": True}, {"irq-priority": "40"}]}
+    run["environment"]["settings_by"] = ["prepare", "irq-priority"]
     (point,) = [one for one in negative_points(run) if "--prepare" in one.text]
     assert point.text == "--prepare and --irq-priority: only 1 of 2 settings as asked."
     run["environment"]["settings"]["two"]["reason"] = ""
     assert not any("prepared" in one.text for one in negative_points(run))
     (point,) = [one for one in positive_points(run) if "--prepare" in one.text]
     assert "2 of 2 settings" in point.text
+
+
+def test_the_options_that_change_settings_are_known_from_the_description() -> None:
+    def settings_by(catalogue: dict[str, Any], **given: Any) -> Any:
+        simple = made.simple()
+        simple.run.steps[0].document["run_options"] = given
+        simple.run.document["catalogue"] = {**made.CATALOGUE, **catalogue}
+        return only(simple.run)["environment"]["settings_by"]
+
+    options = [
+        {"name": "calm", "changes": "settings"}, {"name": "disturb", "changes": "the system"},
+    ]  # fmt: skip
+    assert settings_by({"run_options": options}, calm="40", disturb="x", mark="y") == ["calm"]
+    assert settings_by({"run_options": options}) == []
+    older = [{"name": "prepare"}, {"name": "calm"}]
+    assert settings_by({"run_options": older}, prepare=True, calm="40") == ["prepare"]
 
 
 def test_a_setting_that_changed_underneath_speaks_against_the_run() -> None:

@@ -14,11 +14,10 @@ from rtgauge.catalogue import Catalogue, Option, RunOption
 from rtgauge.cli.help import Command, TableOption
 from rtgauge.cli.values import loads, values
 from rtgauge.errors import UsageError
-from rtgauge.options import HOST_OPTIONS
+from rtgauge.options import GROUPS, HOST_OPTIONS
 from rtgauge.units import parse_duration
 
 __all__ = [
-    "GROUPS",
     "OF_MEASUREMENT",
     "OF_PLAN",
     "RunCommand",
@@ -36,25 +35,6 @@ HOST: Final[Mapping[str, RunOption]] = {option.name: option for option in HOST_O
 # Options of the host that only one kind of command has.
 OF_PLAN: Final = "hours"
 OF_MEASUREMENT: Final = "thorough"
-GROUPS: Final = {
-    "Target and load": (
-        "target", "core", "load", "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd",
-        "disturb", "allow-disturb", "prepare", "prepare-only", "irq-priority", "keep-settings",
-        "reconnect", "agent",
-    ),
-    "Requirement and extent": ("budget", "rate", "repeat", "hours", "thorough", "order-seed"),
-    "Lines": ("mark", "log-host", "log-line", "log-set"),
-    "Results": (
-        "label", "report", "json", "title", "author", "serial", "meta", "logo", "full",
-        "explain", "explain-above", "histogram-only", "quiet", "no-progress", "exit", "store",
-    ),
-}  # fmt: skip
-RARE: Final = frozenset({
-    "core", "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb", "allow-disturb",
-    "prepare-only", "irq-priority", "keep-settings", "reconnect", "thorough", "order-seed", "mark",
-    "log-host", "log-line", "log-set", "author", "serial", "meta", "logo", "full", "title",
-    "histogram-only", "explain", "explain-above", "quiet", "no-progress", "exit", "store", "agent",
-})  # fmt: skip
 # Number of a measurement's own options that the short help shows.
 _OWN: Final = 12
 _METAVARS: Final = {"duration": "TIME", "integer": "N", "size": "SIZE", "cpus": "LIST"}
@@ -157,14 +137,20 @@ class RunCommand(Command):
             for title, options in {title: own, **(extra or {})}.items()
         }
         names = groups[title]
+        for group in GROUPS:
+            groups[group] = [option.name for option in of_every_run if option.group == group]
         super().__init__(
             params=[
                 *own,
                 *(option for options in (extra or {}).values() for option in options),
                 *(run_option(option, catalogue) for option in of_every_run),
             ],
-            groups={**groups, **GROUPS},
-            rare={*RARE, *more_rare, *names[shown:]},
+            groups=groups,
+            rare={
+                *(option.name for option in of_every_run if option.rare),
+                *more_rare,
+                *names[shown:],
+            },
             **kwargs,
         )
 

@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 IDLE: Final = "idle"
+KEEP: Final = "keep-settings"
 # Keys of run.json whose names differ from those of their options.
 STORED: Final = {"load-cmd": "load_command", "load-cmd-root": "load_command_root"}
 
@@ -247,7 +248,7 @@ def planned_step(
         **host,
     )
     _check_budget(entry, step)
-    _check_settings(step)
+    _check_settings(catalogue, step)
     return step
 
 
@@ -293,19 +294,14 @@ def _check_budget(entry: Measurement, step: PlannedStep) -> None:
         )
 
 
-def _check_settings(step: PlannedStep) -> None:
+def _check_settings(catalogue: Catalogue, step: PlannedStep) -> None:
     """Raise UsageError where the settings are both kept and changed."""
-    for name, doing in (
-        ("prepare", "prepared"),
-        ("prepare-only", "prepared"),
-        ("irq-priority", "given priorities of interrupts"),
-        ("disturb", "disturbed"),
-    ):
-        if step.flag("keep-settings") and step.run.get(name):
+    for option in catalogue.run_options if step.flag(KEEP) else ():
+        if option.changes and step.run.get(option.name):
             raise UsageError(
-                f"measurement '{step.measurement}': the target cannot be {doing} and keep its "
-                "settings",
-                f"leave out {name} or keep-settings",
+                f"measurement '{step.measurement}': {option.name} changes {option.changes}, which "
+                f"{KEEP} forbids",
+                f"leave out {option.name} or {KEEP}",
             )
 
 

@@ -9,6 +9,7 @@ waiting, and comes out the same each time. Faults are put in by name: ``fake:cut
 from __future__ import annotations
 
 import errno
+import importlib.resources
 import itertools
 import json
 import math
@@ -89,16 +90,12 @@ _UNTIL_STOPPED: Final = [
 ]
 
 
-def _run_option(name: str, kind: str, applies: str, notation: str = "") -> dict[str, Any]:
-    default = {"load": "idle", "step": "0", "spool-size": "0", "hold": "10m"}.get(name, "")
-    return {
-        "name": name,
-        "type": kind,
-        "default": "no" if kind == "flag" else default,
-        "values": [notation] if notation else [],
-        "help": f"made-up option {name}",
-        "applies": applies,
-    }
+def _run_options() -> list[dict[str, Any]]:
+    """The options of every run, as the agent described them when they were recorded
+    (``tools/run_options.py``)."""
+    file = importlib.resources.files("rtgauge.target").joinpath("run_options.json")
+    recorded: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    return recorded
 
 
 CATALOGUE: Final[Mapping[str, Any]] = {
@@ -238,35 +235,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
             "evaluate": [],
         },
     ],
-    "run_options": [
-        _run_option("load", "text", "step", "LOADS"),
-        _run_option("load-cpu", "cpus", "step"),
-        _run_option("load-cmd", "text", "step", "COMMAND"),
-        _run_option("load-cmd-root", "flag", "command"),
-        {**_run_option("core", "enum", "step"), "default": "auto",
-         "values": ["auto", "linux", "cobalt"]},
-        _run_option("mark", "text", "step", "gpio:CHIP:LINE"),
-        _run_option("disturb", "text", "step", "KIND:LENGTH:PERIOD"),
-        _run_option("allow-disturb", "flag", "command"),
-        _run_option("explain", "flag", "step"),
-        _run_option("explain-above", "duration", "step"),
-        _run_option("histogram-only", "flag", "step"),
-        _run_option("keep-settings", "flag", "step"),
-        _run_option("prepare", "flag", "step"),
-        {**_run_option("prepare-only", "enums", "step"),
-         "values": ["governor", "interrupts", "workqueue", "soft_watchdog", "nmi_watchdog",
-                    "numa_balancing", "timer_migration", "stat_interval",
-                    "compaction_proactiveness", "transparent_hugepage", "ksm", "rcu_normal"]},
-        _run_option("irq-priority", "text", "step", "PRIORITY"),
-        _run_option("disturb-module", "text", "host", "FILE"),
-        _run_option("output", "text", "host", "FILE"),
-        _run_option("run", "text", "host", "ID"),
-        _run_option("step", "integer", "host"),
-        _run_option("control", "flag", "host"),
-        _run_option("spool", "text", "host", "SOCKET"),
-        _run_option("spool-size", "size", "host"),
-        _run_option("hold", "duration", "host"),
-    ],
+    "run_options": _run_options(),
     "loads": [
         {"name": "sched", "summary": "made-up messages", "unit": "messages",
          "options": [{"name": "groups", "type": "integer", "default": "4", "min": "1",

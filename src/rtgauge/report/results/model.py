@@ -208,7 +208,7 @@ def _run(
         "reason": str(source.get("reason") or ""),
         "remedy": str(source.get("remedy") or ""),
         "plan": _plan(source.get("plan")),
-        "environment": _environment(run),
+        "environment": {**_environment(run), "settings_by": _settings_by(source, steps)},
         "findings": findings,
         "steps": steps,
         "series": series,
@@ -232,6 +232,15 @@ def _run(
         one["published"] = published(one, document)
         one["places"] = published_places(one, document)
     return document, tuple(places), marks, evidence
+
+
+def _settings_by(source: Document, steps: Sequence[Document]) -> list[str]:
+    """The options of the run's steps that change settings, beyond those that every run changes."""
+    options = (source.get("catalogue") or {}).get("run_options") or ()
+    changes = [str(one.get("name")) for one in options if one.get("changes") == "settings"]
+    given = {name for step in steps for name in step["run_options"]}
+    # agents described this as of version 0.1.0; until then only this one was reported
+    return [name for name in changes or ["prepare"] if name in given]
 
 
 def _tell_meaning(load: Document, catalogue: Any) -> None:

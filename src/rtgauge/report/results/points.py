@@ -30,8 +30,6 @@ __all__ = ["Point", "negative_points", "positive_points", "prepared"]
 Run = Mapping[str, Any]
 
 UNDISTURBED: Final = "these are not the figures of the undisturbed system"
-# Options that set more than every run does.
-_PREPARING: Final = ("prepare", "prepare-only", "irq-priority")
 UNTRACED: Final = "measure without it for the figures of the system"
 
 
@@ -225,9 +223,8 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
 def prepared(run: Run) -> Point | None:
     """Whether the target was prepared as asked (``--prepare``, ``--irq-priority``); None if that
     was not asked for."""
-    steps = (run["plan"] or {}).get("steps") or ()
     settings = run["environment"]["settings"]
-    asked = [name for name in _PREPARING if any(step.get(name) for step in steps)]
+    asked = run["environment"]["settings_by"]
     if not settings or not asked:
         return None
     options = " and ".join(f"--{name}" for name in asked)
