@@ -402,27 +402,11 @@ static void run_place_grids(struct run *run)
 		run->step.series[i].info.first_due_ns += step_first_due_ns(&run->step);
 }
 
-static int run_measure(struct run *run)
+/* What comes before the samples: the header, messages and the first look at the background. */
+static void run_announce(struct run *run)
 {
-	const struct measurement *m = run->step.measurement;
-	struct step *step = &run->step;
 	char absent[256], note[512];
-	int64_t end_ns;
-	int err = background_open(&run->background);
 
-	if (err)
-		return message_set(&step->msg, err, "free some memory", "out of memory");
-	run->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (run->ended_fd < 0) {
-		err = message_set(&step->msg, -errno, "allow more open files (ulimit -n)",
-				  "cannot create an eventfd: %s", strerror(errno));
-		goto out_background;
-	}
-	run_choose_drain_cpus(run);
-	run_lock_memory(run);
-	err = workers_start(run, run_forked);
-	run_raise_drain(run);
-	run_effective_policies(run);
 	drain_header(run);
 	if (run->request->note)
 		drain_message(run, 0, run->request->note);
@@ -435,26 +419,69 @@ static int run_measure(struct run *run)
 	stream_flush(&run->stream);
 	watch_background(run, clock_now_ns(CLOCK_MONOTONIC), true);
 	stream_flush(&run->stream);
+}
+
+/* The workers end, and what start() has started. The time since the start of the run. */
+static int64_t run_end_workers(struct run *run)
+{
+	int64_t end_ns;
+
+	workers_join(run);
+	if (run->step.measurement->stop)
+		run->step.measurement->stop(&run->step);
+	end_ns = clock_now_ns(CLOCK_MONOTONIC) - run->step.start_ns;
+	run->step.duration_ns = end_ns - run->step.gate_ns;
+	return end_ns;
+}
+
+/* Bring the workers to the gate, and start what does not wait there. 0 or -errno. */
+static int run_start(struct run *run)
+{
+	const struct measurement *m = run->step.measurement;
+	int err;
+
+	run_choose_drain_cpus(run);
+	run_lock_memory(run);
+	err = workers_start(run, run_forked);
+	run_raise_drain(run);
+	run_effective_policies(run);
+	run_announce(run);
 	run_place_grids(run);
 	run_drained(run, clock_now_ns(CLOCK_MONOTONIC));
 	run->late_ms = run->drained_ms;
-	if (!err && m->start)
-		err = m->start(step);
+	return err || !m->start ? err : m->start(&run->step);
+}
+
+static int run_measure(struct run *run)
+{
+	struct step *step = &run->step;
+	int64_t end_ns;
+	int err = background_open(&run->background);
+
 	if (err)
-		atomic_store_release(&step->stop, STEP_STOP);
+		return message_set(&step->msg, err, "free some memory", "out of memory");
+	run->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (run->ended_fd < 0) {
+		err = message_set(&step->msg, -errno, "allow more open files (ulimit -n)",
+				  "cannot create an eventfd: %s", strerror(errno));
+		goto out_background;
+	}
+	err = run_start(run);
+	if (err)
+		goto out_gate;
 	mark_start(run);
 	workers_open_gate(run);
-	if (!err)
-		run_drain_loop(run);
-	workers_join(run);
-	if (m->stop)
-		m->stop(step);
-	end_ns = clock_now_ns(CLOCK_MONOTONIC) - step->start_ns;
-	step->duration_ns = end_ns - step->gate_ns;
-	if (!err) {
-		watch_loads(run, step->start_ns + end_ns, true);
-		watch_workers(run, end_ns);
-	}
+	run_drain_loop(run);
+	end_ns = run_end_workers(run);
+	watch_loads(run, step->start_ns + end_ns, true);
+	watch_workers(run, end_ns);
+	goto out_drain;
+out_gate:
+	/* the workers that have started leave the gate without measuring */
+	atomic_store_release(&step->stop, STEP_STOP);
+	workers_open_gate(run);
+	end_ns = run_end_workers(run);
+out_drain:
 	run_drain_rest(run, end_ns);
 	watch_background(run, step->start_ns + end_ns, true);
 	close(run->ended_fd);

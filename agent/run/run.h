@@ -53,9 +53,8 @@ struct run_request {
 	bool allow_disturb; /* the user's consent, required outside the lab */
 };
 
-/* Values of the option `core`, in their order. */
+/* Values of the option `core`, and the places of those that bind to one core. */
 #define RUN_CORES "auto linux cobalt"
-#define RUN_CORE_AUTO 0
 #define RUN_CORE_LINUX 1
 #define RUN_CORE_COBALT 2
 

@@ -94,16 +94,3 @@ bool backlog_confirm(struct backlog *backlog, int64_t until)
 	}
 	return true;
 }
-
-void backlog_free(struct backlog *backlog)
-{
-	while (backlog->first) {
-		struct backlog_piece *piece = backlog->first;
-
-		backlog->first = piece->next;
-		munmap(piece, sizeof(*piece));
-	}
-	if (backlog->spare)
-		munmap(backlog->spare, sizeof(*backlog->spare));
-	backlog->spare = NULL;
-}

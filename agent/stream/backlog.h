@@ -38,6 +38,4 @@ const uint8_t *backlog_at(const struct backlog *backlog, int64_t from, size_t *s
 /* All bytes before number @until have arrived. False: that is not within what is held. */
 bool backlog_confirm(struct backlog *backlog, int64_t until);
 
-void backlog_free(struct backlog *backlog);
-
 #endif

@@ -75,7 +75,6 @@ static void test_random(size_t limit)
 	tap_check(&tap, confirmed, "limit %zu: what is held can be confirmed", limit);
 	tap_check(&tap, backlog.end == BYTES, "limit %zu: all of it went through", limit);
 	tap_check(&tap, same(&backlog, backlog.begin), "limit %zu: to the end", limit);
-	backlog_free(&backlog);
 }
 
 static void test_bounds(void)
@@ -93,7 +92,6 @@ static void test_bounds(void)
 	tap_check(&tap,
 		  backlog_confirm(&backlog, 1100) && backlog_room(&backlog, &size) && size == 1000,
 		  "and empty again");
-	backlog_free(&backlog);
 }
 
 /* A reader that keeps up costs no memory: pieces come and go, and none is left over. */
@@ -123,7 +121,6 @@ static void test_pieces(void)
 	backlog_room(&backlog, &size);
 	put(&backlog, size);
 	tap_check(&tap, same(&backlog, backlog.begin), "asking for room changes nothing");
-	backlog_free(&backlog);
 }
 
 int main(void)
