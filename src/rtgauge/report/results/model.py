@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.resources
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,7 +21,7 @@ from rtgauge.causes.advice import advised, system_of
 from rtgauge.causes.model import causes_of, plain
 from rtgauge.causes.tracefs import Kept, kept_of
 from rtgauge.errors import StoreError
-from rtgauge.report.results import background, gather
+from rtgauge.report.results import background, gather, schemas
 from rtgauge.report.results.again import deciding_command
 from rtgauge.report.results.bounds import Held, Member, bounds, verdict_on
 from rtgauge.report.results.composed import Stage, composed
@@ -113,22 +111,11 @@ def reported(step: StoredStep) -> list[StoredSeries]:
     return [series for series in step.series if series.info.companion is None]
 
 
-@functools.cache
-def schema() -> Document:
-    """The JSON Schema (draft 2020-12) of the results model."""
-    file = importlib.resources.files("rtgauge.report.results").joinpath("results.schema.json")
-    loaded: Document = json.loads(file.read_text(encoding="utf-8"))
-    return loaded
-
-
-def validate(document: object) -> None:
-    """Raise ``jsonschema.ValidationError`` if the document is not a results model.
-
-    For tests and tools; needs the package ``jsonschema``, which measuring does not.
-    """
-    import jsonschema  # noqa: PLC0415
-
-    jsonschema.Draft202012Validator(schema()).validate(document)
+_SCHEMA: Final = ("rtgauge.report.results", "results.schema.json")
+schema = functools.partial(schemas.schema, *_SCHEMA)
+"""The JSON Schema of the results model."""
+validate = functools.partial(schemas.validate, *_SCHEMA)
+"""Raise ``jsonschema.ValidationError`` if the document is not a results model."""
 
 
 # --- a run ---------------------------------------------------------------------------------------

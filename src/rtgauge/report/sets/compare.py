@@ -12,8 +12,6 @@ docs/formats/results.md explains the document.
 from __future__ import annotations
 
 import functools
-import importlib.resources
-import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.errors import UsageError
 from rtgauge.facts import printable
-from rtgauge.report.results import gather
+from rtgauge.report.results import gather, schemas
 from rtgauge.report.results.labels import (
     LENGTHS,
     highest,
@@ -53,7 +51,6 @@ __all__ = [
     "quantities",
     "refusal",
     "row_name",
-    "schema",
     "set_facts",
     "sets_by_target",
     "validate",
@@ -834,19 +831,5 @@ def set_facts(one: Mapping[str, Any]) -> str:
     return "; ".join(words)
 
 
-@functools.cache
-def schema() -> Document:
-    """The JSON Schema (draft 2020-12) of the comparison document."""
-    file = importlib.resources.files("rtgauge.report.sets").joinpath("comparison.schema.json")
-    loaded: Document = json.loads(file.read_text(encoding="utf-8"))
-    return loaded
-
-
-def validate(document: object) -> None:
-    """Raise ``jsonschema.ValidationError`` if the document is not a comparison.
-
-    For tests and tools; needs the package ``jsonschema``, which measuring does not.
-    """
-    import jsonschema  # noqa: PLC0415
-
-    jsonschema.Draft202012Validator(schema()).validate(document)
+validate = functools.partial(schemas.validate, "rtgauge.report.sets", "comparison.schema.json")
+"""Raise ``jsonschema.ValidationError`` if the document is not a comparison."""

@@ -11,9 +11,7 @@ docs/reference/trend.md explains the document.
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import itertools
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +19,13 @@ from typing import Any, Final
 
 from rtgauge import stats
 from rtgauge import text as numbers
+from rtgauge.report.results import schemas
 from rtgauge.report.results.model import Analysis, Document
 from rtgauge.report.sets.compare import RunSet, changed, quantities, refusal
 from rtgauge.report.sets.decide import STATISTICS, decisive, uneven
 from rtgauge.stats.changes import FEWEST
 
-__all__ = ["LEVEL", "Trended", "schema", "trend", "validate"]
+__all__ = ["LEVEL", "Trended", "trend", "validate"]
 
 LEVEL: Final = 0.01
 SERIAL: Final = 0.01
@@ -278,19 +277,5 @@ def _change(
     }
 
 
-@functools.cache
-def schema() -> Document:
-    """The JSON Schema (draft 2020-12) of the document."""
-    file = importlib.resources.files("rtgauge.report.sets").joinpath("trend.schema.json")
-    loaded: Document = json.loads(file.read_text(encoding="utf-8"))
-    return loaded
-
-
-def validate(document: object) -> None:
-    """Raise ``jsonschema.ValidationError`` if the document is not a trend.
-
-    For tests and tools; needs the package ``jsonschema``, which measuring does not.
-    """
-    import jsonschema  # noqa: PLC0415
-
-    jsonschema.Draft202012Validator(schema()).validate(document)
+validate = functools.partial(schemas.validate, "rtgauge.report.sets", "trend.schema.json")
+"""Raise ``jsonschema.ValidationError`` if the document is not a trend."""

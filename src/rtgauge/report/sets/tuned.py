@@ -11,7 +11,6 @@ docs/reference/statistics.md, "Effects of settings", shows the error rates.
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import json
 import math
 import shlex
@@ -21,12 +20,12 @@ from typing import Any, Final, TypeAlias
 
 from rtgauge import stats
 from rtgauge import text as numbers
-from rtgauge.report.results import gather
+from rtgauge.report.results import gather, schemas
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.sets.decide import LEVEL, WITHIN, rank
 from rtgauge.stats import Counts, Effect
 
-__all__ = ["SUSPECTED", "helpful", "judged", "schema", "tuned", "validate"]
+__all__ = ["SUSPECTED", "helpful", "judged", "tuned", "validate"]
 
 Document: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[int, str, str, str, str]
@@ -363,16 +362,5 @@ def _setting(path: str, value: str) -> str:
     return f"echo {shlex.quote(f'w {path} - - - - {value}')} >> /etc/tmpfiles.d/rtgauge.conf"
 
 
-@functools.cache
-def schema() -> Document:
-    """The JSON Schema (draft 2020-12) of the record with its result."""
-    file = importlib.resources.files("rtgauge.report.sets").joinpath("tune.schema.json")
-    loaded: Document = json.loads(file.read_text(encoding="utf-8"))
-    return loaded
-
-
-def validate(document: object) -> None:
-    """Raise ``jsonschema.ValidationError`` if the document is not one of a tune. For tests."""
-    import jsonschema  # noqa: PLC0415
-
-    jsonschema.Draft202012Validator(schema()).validate(document)
+validate = functools.partial(schemas.validate, "rtgauge.report.sets", "tune.schema.json")
+"""Raise ``jsonschema.ValidationError`` if the document is not a record of a tune."""
