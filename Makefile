@@ -15,7 +15,7 @@ BENCHES = bench/instructions.py bench/sample_cost.py bench/timer.py bench/uncont
 
 RUN_STAGES = $(PYTHON_HERE) tools/run_stages.py $(STAGES_OPTIONS)
 
-.PHONY: help setup build quick test check lint format docs bench fuzz mutants wheel deb try lock clean
+.PHONY: help setup build quick test check lint format docs bench fuzz mutants repeat wheel deb try lock clean
 
 help: # List the targets
 	@sed -n 's/^\([a-z][a-z]*\):.*# \(.*\)/\1: \2/p' Makefile | column -t -s: -l 2
@@ -78,6 +78,12 @@ MUTANTS_OPTIONS = --sample 400 --seed $(shell date +%Y%m%d)
 mutants: # Mutation tests of statistics and stream reader
 	@tools/setup.sh --test
 	@$(PYTHON_HERE) tools/mutants.py $(MUTANTS_OPTIONS)
+
+# Flaky tests are cured, never retried: what fails once in 20 repetitions has a cause.
+REPEAT_OPTIONS = machine agent
+repeat: # Repeat tests next to busy loops, in random order, to find flaky ones
+	@tools/setup.sh --test
+	@$(PYTHON_HERE) tools/repeat.py $(REPEAT_OPTIONS)
 
 wheel: # Build the wheel, with the agents for all architectures, into dist/
 	@tools/setup.sh --lab all

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -41,6 +42,14 @@ def pytest_configure(config: pytest.Config) -> None:
     room = os.statvfs(MEMORY)
     if not room.f_flag & os.ST_NOEXEC and room.f_bavail * room.f_frsize >= MEMORY_LEAST:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the files, and the tests of each file, in the order of a seed (tools/repeat.py)."""
+    if seed := os.environ.get("RTGAUGE_TEST_SEED"):
+        drawn = random.Random(seed)
+        order = {path: drawn.random() for path in dict.fromkeys(item.path for item in items)}
+        items.sort(key=lambda item: (order[item.path], drawn.random()))
 
 
 @dataclass(frozen=True)

@@ -74,17 +74,17 @@ def count_junit(text: str) -> Counts:
     return Counts(passed, failed, skipped)
 
 
-def failures_of(text: str) -> list[str]:
-    """The failed test cases of a JUnit XML document, each in a line with the first line of its
+def failures_of(text: str) -> list[tuple[str, str]]:
+    """The failed test cases of a JUnit XML document: the name of each, and the first line of its
     message. Raises ElementTree.ParseError."""
-    lines = []
+    found = []
     for case in ElementTree.fromstring(text).iter("testcase"):
         fault = next((one for one in case if one.tag in ("failure", "error")), None)
         if fault is not None:
             name = ".".join(case.get(key, "") for key in ("classname", "name")).strip(".")
             message = (fault.get("message") or fault.text or "").strip()
-            lines.append(f"{name}: {message.partition(chr(10))[0]}"[:LINE_SHOWN])
-    return lines
+            found.append((name, message.partition("\n")[0][:LINE_SHOWN]))
+    return found
 
 
 @dataclass(frozen=True)
@@ -312,15 +312,15 @@ def show(runner: Runner, stage: Stage, outcome: Outcome, took_s: float) -> None:
 
 def show_failures(runner: Runner, stage: Stage) -> None:
     """Print a line for each failed test of a stage. Unreadable results were reported before."""
-    lines: list[str] = []
+    found: list[tuple[str, str]] = []
     for pattern in stage.results:
         for path in sorted(runner.root.glob(pattern)):
             with contextlib.suppress(OSError, UnicodeDecodeError, ElementTree.ParseError):
-                lines += failures_of(path.read_text(encoding="utf-8"))
-    for line in lines[:FAILURES_SHOWN]:
-        print(f"  {stage.name}: {line}")
-    if len(lines) > FAILURES_SHOWN:
-        print(f"  {stage.name}: and {len(lines) - FAILURES_SHOWN} more")
+                found += failures_of(path.read_text(encoding="utf-8"))
+    for name, message in found[:FAILURES_SHOWN]:
+        print(f"  {stage.name}: {name}: {message}"[:LINE_SHOWN])
+    if len(found) > FAILURES_SHOWN:
+        print(f"  {stage.name}: and {len(found) - FAILURES_SHOWN} more")
 
 
 def run_all(
