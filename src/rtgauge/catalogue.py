@@ -315,7 +315,7 @@ class Catalogue:
         """
         top = _Reader("catalogue", document)
         if top.text("format") != "rtgauge-catalogue":
-            raise TargetError("the agent's description is not an rtgauge catalogue")
+            raise _wrong("it is not an rtgauge catalogue")
         if top.document.get("version") != 1:
             raise TargetError(
                 f"the agent's catalogue has version {top.document.get('version')}, "
@@ -328,10 +328,7 @@ class Catalogue:
         load_options = _options(top, frozenset(), "load_options")
         for option in load_options:
             if option.name in _CYCLE and option.type != "duration":
-                raise TargetError(
-                    f"the agent's description is wrong: option '{option.name}' of every load is "
-                    "not a duration"
-                )
+                raise _wrong(f"option '{option.name}' of every load is not a duration")
         common = frozenset(option.name for option in load_options)
         loads = [_load(entry, common) for entry in top.maps("loads")]
         profiles = [_profile(entry) for entry in top.maps("profiles")]
@@ -345,6 +342,13 @@ class Catalogue:
             profiles=_unique("profile", profiles),
             document=MappingProxyType(dict(top.document)),
         )
+
+
+def _wrong(text: str) -> TargetError:
+    return TargetError(
+        f"the agent's description is wrong: {text}",
+        "use the rtgauge-agent of this rtgauge's version",
+    )
 
 
 def _no_number(text: str) -> NoReturn:
@@ -363,7 +367,7 @@ def _unique(kind: str, entries: list[_T]) -> Mapping[str, _T]:
     table: dict[str, _T] = {}
     for entry in entries:
         if entry.name in table:
-            raise TargetError(f"the agent's description names {kind} '{entry.name}' twice")
+            raise _wrong(f"it names {kind} '{entry.name}' twice")
         table[entry.name] = entry
     return MappingProxyType(table)
 
@@ -374,39 +378,31 @@ class _Reader:
     def __init__(self, where: str, document: object) -> None:
         self.where = where
         if not isinstance(document, dict):
-            raise TargetError(f"the agent's description is wrong: {where} is not a map")
+            raise _wrong(f"{where} is not a map")
         self.document: dict[str, Any] = document
 
     def text(self, key: str, default: str | None = None) -> str:
         value = self.document.get(key, default)
         if not isinstance(value, str):
-            raise TargetError(
-                f"the agent's description is wrong: {self.where}: '{key}' is not a string"
-            )
+            raise _wrong(f"{self.where}: '{key}' is not a string")
         return printable(value)
 
     def texts(self, key: str) -> tuple[str, ...]:
         value = self.document.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise TargetError(
-                f"the agent's description is wrong: {self.where}: '{key}' is not a list of strings"
-            )
+            raise _wrong(f"{self.where}: '{key}' is not a list of strings")
         return tuple(map(printable, value))
 
     def maps(self, key: str) -> list[_Reader]:
         value = self.document.get(key, [])
         if not isinstance(value, list):
-            raise TargetError(
-                f"the agent's description is wrong: {self.where}: '{key}' is not a list"
-            )
+            raise _wrong(f"{self.where}: '{key}' is not a list")
         return [_Reader(f"{self.where}, {key} {i}", item) for i, item in enumerate(value)]
 
     def mapping(self, key: str) -> dict[str, str]:
         value = self.document.get(key, {})
         if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
-            raise TargetError(
-                f"the agent's description is wrong: {self.where}: '{key}' is not a map of strings"
-            )
+            raise _wrong(f"{self.where}: '{key}' is not a map of strings")
         return value
 
     def lists(self, key: str) -> dict[str, tuple[str, ...]]:
@@ -416,9 +412,7 @@ class _Reader:
     def name(self) -> str:
         name = self.text("name")
         if re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) is None:
-            raise TargetError(
-                f"the agent's description is wrong: {self.where}: '{name}' is not a name"
-            )
+            raise _wrong(f"{self.where}: '{name}' is not a name")
         self.where = f"{self.where.rpartition(', ')[2]} '{name}'"
         return name
 
@@ -436,14 +430,12 @@ def _option(entry: _Reader) -> Option:
         help=entry.text("help", ""),
     )
     if option.type not in TYPES:
-        raise TargetError(f"the agent's description is wrong: {where}: type '{option.type}'")
+        raise _wrong(f"{where}: type '{option.type}'")
     try:
         option.normalise(option.default)
     except ValueError as error:
         if option.default:  # an empty default is "not given"
-            raise TargetError(
-                f"the agent's description is wrong: {where}: default of '{name}': {error}"
-            ) from None
+            raise _wrong(f"{where}: default of '{name}': {error}") from None
     return option
 
 
@@ -455,9 +447,7 @@ def _options(
     for name in names:
         if names.count(name) > 1 or name in taken:
             problem = why if name in taken else "there twice"
-            raise TargetError(
-                f"the agent's description is wrong: {entry.where}: option '{name}' is {problem}"
-            )
+            raise _wrong(f"{entry.where}: option '{name}' is {problem}")
     return options
 
 
@@ -467,9 +457,7 @@ def _run_options(top: _Reader) -> tuple[RunOption, ...]:
     for option, entry in zip(plain, top.maps("run_options"), strict=True):
         applies = entry.text("applies")
         if applies not in _APPLIES:
-            raise TargetError(
-                f"the agent's description is wrong: option '{option.name}' applies to '{applies}'"
-            )
+            raise _wrong(f"option '{option.name}' applies to '{applies}'")
         options.append(
             RunOption(
                 **vars(option),
@@ -486,13 +474,11 @@ def _measurement(entry: _Reader, reserved: frozenset[str]) -> Measurement:
     name = entry.name()
     role = entry.text("role", "measurement")
     if role not in ("measurement", "calibration"):
-        raise TargetError(f"the agent's description is wrong: {entry.where}: role '{role}'")
+        raise _wrong(f"{entry.where}: role '{role}'")
     contexts = entry.texts("contexts")
     for context in contexts:
         if context not in CONTEXTS:
-            raise TargetError(
-                f"the agent's description is wrong: {entry.where}: context '{context}'"
-            )
+            raise _wrong(f"{entry.where}: context '{context}'")
     return Measurement(
         name=name,
         summary=entry.text("summary", ""),

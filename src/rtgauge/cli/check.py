@@ -159,7 +159,7 @@ def _cpus(text: str) -> list[int] | None:
     try:
         cpus = parse_cpus(text)
     except ValueError as error:
-        raise UsageError(f"--cpu: {error}") from None
+        raise UsageError(f"--cpu: {error}", "write the CPUs as 0,2-3, or all") from None
     return None if cpus is None else sorted(cpus)
 
 

@@ -204,7 +204,10 @@ def of_sdk(script: Path) -> Toolchain:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise TargetError(f"{script} did not end within {QUERY_S:.0f} s") from None
+        raise TargetError(
+            f"{script} did not end within {QUERY_S:.0f} s",
+            "name the environment script of the SDK, which asks for nothing",
+        ) from None
     pairs = (line.partition("=") for line in done.stdout.decode(errors="replace").split("\0"))
     found = {name: value for name, _, value in pairs if name in _OF_SDK}
     if done.returncode or not found.get("CC", "").strip():
@@ -366,7 +369,10 @@ def link(chain: Toolchain, output: Path) -> Elf:
         _run(chain, [*chain.compile, *chain.options, *objects, *LINK, *chain.link, "-o", str(made)])
         found = elf_of(made)
         if found is None:
-            raise TargetError(f"{chain.name} did not produce a program for Linux")
+            raise TargetError(
+                f"{chain.name} did not produce a program for Linux",
+                "name a compiler for Linux with --cc",
+            )
         try:
             output.unlink(missing_ok=True)
             output.write_bytes(made.read_bytes())
@@ -382,7 +388,10 @@ def _run(chain: Toolchain, words: Sequence[str]) -> None:
     try:
         done = chain.run(words, COMPILE_S)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise TargetError(f"the compiler {chain.name} failed: {error}") from None
+        raise TargetError(
+            f"the compiler {chain.name} failed: {error}",
+            "name another with --cc, or run the same command on an idle machine",
+        ) from None
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if "error" in line.lower()]
         first = lines[0] if lines else done.stderr.strip()[-200:] or f"code {done.returncode}"

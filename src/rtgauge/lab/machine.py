@@ -337,7 +337,11 @@ class Machine:
                     pass_fds=[one.descriptor for one in inherited],
                 )
         except OSError as error:
-            raise TargetError(f"QEMU cannot be started: {error.strerror}") from None
+            raise TargetError(
+                f"QEMU cannot be started: {error.strerror}",
+                f"check that '{program} --version' works. The Debian package {self.setup.package} "
+                "contains it",
+            ) from None
         if self.doorbell is not None:
             self.doorbell.started()
         if control is not None and self.setup.chip is not None:
@@ -375,7 +379,10 @@ class Machine:
         try:
             doorbell = Doorbell(self.lines)
         except OSError as error:
-            raise TargetError(f"the doorbell {self.lines}: {error.strerror}") from None
+            raise TargetError(
+                f"the doorbell {self.lines} cannot be made: {error.strerror}",
+                "check the room and the permissions of its folder",
+            ) from None
         self._cleaner.callback(doorbell.close)
         return doorbell
 
@@ -480,7 +487,8 @@ class Machine:
         length = sum(len(piece) for piece in data)
         if length > DATA_MAX:
             raise TargetError(
-                f"an order for the emulated board has {length} bytes, but at most {DATA_MAX} fit"
+                f"an order for the emulated board has {length} bytes, but at most {DATA_MAX} fit",
+                "give it fewer or shorter arguments",
             )
         self.orders.append(_noted(number, data, offset))
         place = DATA_AT
@@ -630,7 +638,8 @@ class Machine:
         )
         if answer.error:
             raise TargetError(
-                f"{words[0]} cannot be run on the emulated board: {os.strerror(answer.error)}"
+                f"{words[0]} cannot be run on the emulated board: {os.strerror(answer.error)}",
+                f"look for it there: rtgauge lab shell {self.setup.name}",
             )
         output = bytearray()
         self.rest(answer, output.extend)
@@ -645,5 +654,6 @@ class Machine:
             answer = self._wait(self.limits.order_cpu_s, self.limits.order_s, "did not answer")
             if answer.error:
                 raise TargetError(
-                    f"{path} cannot be written on the emulated board: {os.strerror(answer.error)}"
+                    f"{path} cannot be written on the emulated board: {os.strerror(answer.error)}",
+                    f"give the board more memory: lab:{self.setup.name},memory=MIB",
                 )

@@ -194,4 +194,7 @@ def remove(name: str) -> None:
     try:
         _path(name).unlink()
     except OSError as error:
-        raise RtgaugeError(f"{_path(name)} cannot be removed: {error.strerror}") from None
+        raise RtgaugeError(
+            f"{_path(name)} cannot be removed: {error.strerror}",
+            "correct the permissions of its folder",
+        ) from None

@@ -453,7 +453,9 @@ class FakeTarget:
 
     def _request(self, words: list[str]) -> _Request:
         if words[:1] != ["run"]:
-            raise TargetError("the fake agent can only 'run'")
+            raise TargetError(
+                "the fake agent can only 'run'", f"use --target local for '{' '.join(words[:1])}'"
+            )
         catalogue = Catalogue.from_document(dict(self._catalogue))
         measurement = catalogue.measurement(words[1])
         given: dict[str, str] = {}

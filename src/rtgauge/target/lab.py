@@ -383,7 +383,8 @@ class LabTarget:
             lines = output.stderr.decode(errors="replace").strip().splitlines()
             raise TargetError(
                 f"the agent's '{words[-1]}' ended with code {output.code} on {self.name}"
-                + (f": {lines[0]}" if lines else "")
+                + (f": {lines[0]}" if lines else ""),
+                f"try it there: rtgauge lab shell {self.board.name}",
             )
         return output.stdout
 

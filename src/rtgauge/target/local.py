@@ -191,7 +191,9 @@ class LocalTarget:
 
     def __init__(self, detail: str = "", agent: Path | None = None) -> None:
         if detail:
-            raise UsageError(f"target 'local' takes no options, but got '{detail}'")
+            raise UsageError(
+                f"target 'local' takes no options, but got '{detail}'", "write --target local"
+            )
         self.name = "local"
         self.clock: Clock = RealClock()
         self._agent = fitting(agent, platform.machine()) if agent else find_agent()

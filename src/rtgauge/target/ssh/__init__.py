@@ -272,7 +272,10 @@ class SshTarget:
         """Start the agent on the board, controlled by its input. It ends with the connection, or
         continues behind its spool until the next one."""
         if self.lost:
-            raise TargetError(f"the connection to {self.name} is lost: {self.lost}")
+            raise TargetError(
+                f"the connection to {self.name} is lost: {self.lost}",
+                "check the target and the network, and start another run",
+            )
         self._started += 1
         pid, spool = f"{self._folder}/pid{self._started}", f"{self._folder}/spool{self._started}"
         words = [f"{self._folder}/agent", *arguments, "--output", "-", "--control"]

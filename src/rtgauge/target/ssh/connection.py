@@ -446,7 +446,8 @@ class Connection:
             ) from None
         except OverflowError:
             raise TargetError(
-                f"the answer of {self.name} has more than {ANSWER_MAX >> 20} MiB"
+                f"the answer of {self.name} has more than {ANSWER_MAX >> 20} MiB",
+                f"remove what login scripts there print: '{self._by_hand()}'",
             ) from None
         if answer.code == SSH_FAILED:
             raise TargetError(
