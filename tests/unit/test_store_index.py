@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -237,6 +238,26 @@ def test_an_index_that_somebody_changed_is_made_again(store: Store, words: tuple
         assert again.get(run_id).id == run_id
         again.delete(run_id)
         assert again.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"), [("steps", "TEXT"), ("label", "INTEGER"), ("duration_s", "TEXT")]
+)
+def test_an_index_whose_columns_convert_values_is_made_again(
+    store: Store, column: str, kind: str
+) -> None:
+    finished(store)
+    before = store.runs()
+    store.close()
+    with sqlite3.connect(store.path.parent / "index.db") as database:
+        (sql,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'runs'").fetchone()
+        found = re.sub(rf"\b{column} \w+", f"{column} {kind}", sql)
+        assert found != sql
+        database.execute("DROP TABLE runs")
+        database.execute(found)
+    database.close()
+    with Store.open(str(store.path.parent)) as again:
+        assert str(again.runs()) == str(before)
 
 
 def test_an_index_with_a_damaged_page_is_made_again(store: Store) -> None:

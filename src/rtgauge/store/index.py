@@ -270,8 +270,9 @@ def _schema(database: sqlite3.Connection) -> str:
     if not (whole and known):
         return "damaged"
     columns = database.execute("PRAGMA table_xinfo(runs)").fetchall()
-    found = [(column[1], bool(column[3]), bool(column[5])) for column in columns]
-    wanted = [(column.name, True, column.primary_key) for column in runs.columns]
+    # A column of another type can convert the values that are written to it.
+    found = [(column[1], column[2], bool(column[3]), bool(column[5])) for column in columns]
+    wanted = [(column.name, str(column.type), True, column.primary_key) for column in runs.columns]
     if found != wanted:
         return "damaged"
     intact = database.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]
