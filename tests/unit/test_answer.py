@@ -1240,7 +1240,7 @@ def test_the_evidence_names_the_series_of_several() -> None:
 
 def test_the_clock_of_an_emulated_board_is_not_the_time_of_day() -> None:
     run = built(made.run([made.step(0, [latency(67)])]))
-    run["series"][0]["max_at"] = {"time_s": 5.0, "clock": "2026-01-01T00:00:06.449Z"}
+    run["series"][0]["max_at"] = {"index": 7, "time_s": 5.0, "clock": "2026-01-01T00:00:06.449Z"}
     assert text(answer_of(run).worst).endswith("00:00:06.449 UTC)")
     run["environment"]["lab"] = {"mode": "counted", "meaning": ""}
     assert text(answer_of(run).worst).endswith("5 s into the step)")

@@ -1761,12 +1761,17 @@ def test_the_answer_names_the_cause_or_the_command_that_finds_it() -> None:
     series = made.FakeSeries(
         made.info(context="user"), np.arange(100), np.full(100, 5000, np.int32)
     )
-    series.value[7] = 95_000
+    series.value[[7, 50]] = 95_000
+    top = replace(BLAMED, index=7, series=0)
     lab = {**made.ENVIRONMENT, "lab": {"mode": "counted"}}
     run: Any = made.run([made.step(0, [series])], target="lab:x86_64-stock", environment=lab)
     for causes, words in (
         ((), f"rtgauge explain {run.id[:13]}"),
-        ((BLAMED,), "Cause: task load/sched was not preempted: copy<b>"),
+        ((top,), "Cause: task load/sched was not preempted: copy<b>"),
+        # samples of the same value, later and of another series, have causes of their own
+        ((replace(top, index=50),), f"rtgauge explain {run.id[:13]}"),
+        ((replace(top, series=1),), f"rtgauge explain {run.id[:13]}"),
+        ((replace(top, index=50, blame="another"), top), "Cause: task load/sched was"),
     ):
         run.causes = json.loads(json.dumps(document_of(run.id, causes)))
         answer = answer_of(model.build([run])["runs"][0])

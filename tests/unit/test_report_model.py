@@ -686,7 +686,7 @@ def test_the_maximum_has_its_time() -> None:
     values[1234] = 90_000
     series = made.FakeSeries(made.info(), np.arange(3000, dtype=np.int64), values, chunk_rows=500)
     (one,) = only(made.run([made.step(0, [series])]))["series"]
-    assert one["max_at"] == {"time_s": 1.234, "clock": "1970-01-01T00:00:01.234Z"}
+    assert one["max_at"] == {"index": 1234, "time_s": 1.234, "clock": "1970-01-01T00:00:01.234Z"}
     series.lost = ((2000, 3, 120_000),)
     (one,) = only(made.run([made.step(0, [series])]))["series"]
     assert (one["max"], one["max_at"]) == (120_000, None)

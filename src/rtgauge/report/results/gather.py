@@ -143,8 +143,8 @@ class Figures:
     max: int | None
     rest: dict[str, int | float | None]
     duration_s: float
-    max_at_ns: int | None
-    """The due time of the maximum, without dither. None if its sample was not kept."""
+    max_at: tuple[int, int] | None
+    """Index and due time (ns, without dither) of the maximum. None if its sample was not kept."""
     timeline: TimeBins | None
     heat: Heat | None = None
     around: Window | None = None
@@ -443,7 +443,7 @@ def _figures(
         max=longest,
         rest=_rest(counts, first),
         duration_s=_duration_s(series, step, longest),
-        max_at_ns=max_at if kept_max is not None and longest == kept_max * info.scale else None,
+        max_at=max_at if kept_max is not None and longest == kept_max * info.scale else None,
         timeline=timeline,
         heat=heat,
         around=around,
@@ -832,8 +832,8 @@ class _Pass:
         line, self._line = self._line, None
         return None if line is None else line.timeline()
 
-    def when(self) -> int | None:
-        """The due time of the largest sample."""
+    def when(self) -> tuple[int, int] | None:
+        """Index and due time of the largest sample."""
         return None if self._peak is None else self._peak.when()
 
     def around(self) -> Window | None:

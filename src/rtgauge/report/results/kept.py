@@ -97,7 +97,7 @@ def _figures(counts: Counts | None, unanswered: Counts | None) -> Figures:
         max=counts.max,
         rest={},
         duration_s=0.0,
-        max_at_ns=None,
+        max_at=None,
         timeline=None,
         unanswered=unanswered,
     )

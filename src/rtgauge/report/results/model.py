@@ -747,16 +747,17 @@ def _series(
 
 
 def _max_at(step: StoredStep, figures: gather.Figures) -> Document | None:
-    """When the maximum was due: since the step began, and by the clock of the target."""
-    if figures.max_at_ns is None:
+    """The index of the maximum and when it was due: since the step began, and by the clock of the
+    target."""
+    if figures.max_at is None:
         return None
-    clock = None
+    (index, due_ns), clock = figures.max_at, None
     if (header := step.header) is not None:
         realtime = header.clock.realtime_ns - header.clock.monotonic_ns + header.start_ns
         with contextlib.suppress(ValueError, OverflowError, OSError):
-            moment = EPOCH + timedelta(microseconds=(realtime + figures.max_at_ns) // 1000)
+            moment = EPOCH + timedelta(microseconds=(realtime + due_ns) // 1000)
             clock = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {"time_s": figures.max_at_ns / 1e9, "clock": clock}
+    return {"index": index, "time_s": due_ns / 1e9, "clock": clock}
 
 
 def _clustering(found: stats.Clustering | None) -> Document | None:

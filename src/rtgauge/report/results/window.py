@@ -101,12 +101,12 @@ class Peak:
             for known in [k for k in self._ends if k < low - 1 and abs(k - best) > 1]:
                 del self._ends[known]
 
-    def when(self) -> int | None:
-        """The due time of the largest sample; None without one."""
+    def when(self) -> tuple[int, int] | None:
+        """Index and due time of the largest sample; None without one."""
         if self._middle is None:
             return None
-        (_, due_ns, _), at, _ = self._middle
-        return int(due_ns[at])
+        (index, due_ns, _), at, _ = self._middle
+        return int(index[at]), int(due_ns[at])
 
     def around(self, scale: int) -> Window | None:
         """The samples around the largest one, up to ``reach`` on each side; None without samples.

@@ -117,8 +117,12 @@ def _sentence(text: str) -> str:
 def _explained(run: Model, one: Model) -> str:
     """What a replay or a trace blames for the maximum of a series; empty unless requested."""
     for cause in run["causes"]:
-        same = (cause["step"], cause["context"]) == (one["step"], one["context"])
-        if same and cause["latency_ns"] == one["max"] and not cause["blame"].startswith("nobody"):
+        same = (cause["step"], cause["series"]) == (one["step"], one["number"])
+        same = same and cause["latency_ns"] == one["max"]
+        # A sample of the same value may have another cause.
+        at = one["max_at"]
+        same = same and (at is None or cause["index"] == at["index"])
+        if same and not cause["blame"].startswith("nobody"):
             return str(cause["blame"])
     return ""
 
