@@ -193,6 +193,18 @@ def machine() -> dict[str, object]:
     }
 
 
+def as_text(value: object, indent: str = "") -> str:
+    """JSON in which an array or object of plain values takes one line."""
+    inner = indent + " "
+    if isinstance(value, dict) and any(isinstance(one, dict | list) for one in value.values()):
+        parts = [f"{json.dumps(name)}: {as_text(one, inner)}" for name, one in value.items()]
+        return f"{{\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(one, dict | list) for one in value):
+        parts = [as_text(one, inner) for one in value]
+        return f"[\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}]"
+    return json.dumps(value)
+
+
 def write_results(
     name: str,
     facts: Mapping[str, object],
@@ -216,6 +228,6 @@ def write_results(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    fresh.write_text(as_text(document) + "\n", encoding="utf-8")
     fresh.replace(path)
     return path

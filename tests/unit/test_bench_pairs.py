@@ -127,6 +127,14 @@ def test_results_name_the_machine_and_the_date(tmp_path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
+def test_plain_values_take_one_line_in_results() -> None:
+    rows = [{"name": 'a "b"\n', "ns": [1, 2.5, None]}, {"name": "c", "held": True}, [], {}]
+    text = pairs.as_text({"cases": rows, "unit": "ns", "none": {}})
+    assert json.loads(text) == {"cases": rows, "unit": "ns", "none": {}}
+    assert '  {"name": "c", "held": true},\n' in text
+    assert '   "ns": [1, 2.5, null]\n' in text
+
+
 def test_a_row_of_the_table_counts_what_is_within_its_limit() -> None:
     cases = [{"held": True}, {"held": False}, {"held": None}, {}]
     document = {
