@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from rich.console import Group
 
 import report_runs as made
 import test_report_html as pages
@@ -28,7 +29,7 @@ from rtgauge.report.document.cover import Cover
 from rtgauge.report.document.tables import Cell, Grid, Named, Row
 from rtgauge.report.document.views import views as views_of
 from rtgauge.report.pictures import drawing, figures, scales
-from rtgauge.report.render import pdf, pdf_full
+from rtgauge.report.render import console, html, markdown, pdf, pdf_full
 from rtgauge.report.results import model
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -509,6 +510,24 @@ def test_the_cover() -> None:
     assert "Author" not in plain.info
     assert len(read.pages) == 1
     within(read)
+
+
+def test_the_items_that_a_list_leaves_out_are_counted_once() -> None:
+    def listed(words: str, left_out: int) -> blocks.Section:
+        items = tuple((blocks.line(f"item {at}. {words}"), ()) for at in range(12))
+        return blocks.Section("Summary", "", (blocks.Bullets(items, left_out=left_out),), page=True)
+
+    page = listed("", 4)
+    document = blocks.Document("Board 7", "Linux 6.12", (page, *FILLER))
+    printed = console.printed(Group(*console.render(page.blocks)))
+    for text in (html.page(document), markdown.render(document), printed, short(page).text):
+        assert "item 11." in text
+        assert text.count("And 4 more.") == 1
+    cut = short(listed("many words " * 90, 4), *FILLER).text
+    shown = cut.count("item ")
+    assert 0 < shown < 12
+    assert f"{12 - shown + 4} more are in the complete report" in cut
+    assert "And 4 more" not in cut
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))

@@ -75,10 +75,12 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Bullets:
-    """A list, numbered or not. An item is a line and the blocks below it."""
+    """A list, numbered or not. An item is a line and the blocks below it. ``left_out``: how many
+    further items there are."""
 
     items: tuple[tuple[Line, tuple[Block, ...]], ...]
     numbered: bool = False
+    left_out: int = 0
 
 
 @dataclass(frozen=True)

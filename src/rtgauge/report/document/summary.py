@@ -22,7 +22,6 @@ from rtgauge.report.document.blocks import (
     Figure,
     Heading,
     Line,
-    Paragraph,
     Section,
     Span,
     Table,
@@ -122,9 +121,8 @@ def summary(analysis: Analysis, number: int, prefix: str = "") -> tuple[Section,
         blocks += contexts_blocks(analysis.model) + evidence_blocks(analysis.model)
     for name, points in (("Strengths", positive_points(run)), ("Concerns", negative_points(run))):
         if points:
-            blocks += [Heading(name), Bullets(tuple(_point(point) for point in points[:MANY]))]
-            if len(points) > MANY:
-                blocks.append(Paragraph(line(f"And {len(points) - MANY} more.")))
+            rows = tuple(_point(point) for point in points[:MANY])
+            blocks += [Heading(name), Bullets(rows, left_out=len(points) - len(rows))]
     if lacking := _not_measured(run):
         blocks += [Heading("Not measured"), Table(lacking)]
     return (

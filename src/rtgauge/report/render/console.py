@@ -168,6 +168,8 @@ def _bullets(block: Bullets, indent: int) -> Iterator[RenderableType]:
         table.add_row(mark, _line(line))
         yield indented(table, indent)
         yield from render(below, indent + len(mark))
+    if block.left_out:
+        yield indented(Text(f"And {block.left_out} more."), indent)
 
 
 def _facts(block: Facts, indent: int) -> Iterator[RenderableType]:

@@ -79,6 +79,8 @@ def _block(block: Block, level: int) -> Iterator[str]:
             yield _indented("\n\n".join(inside), "> ", "> ")
         case Bullets():
             yield "\n".join(_items(block, level))
+            if block.left_out:
+                yield f"And {block.left_out} more."
         case Facts():
             yield "\n".join(
                 f"- {escape(one.name)}: {escape(one.text)}"

@@ -197,9 +197,9 @@ class _Book:
                 parts = {"text": titled(text), "level": level}
             case blocks.Paragraph(text=line):
                 parts = {"text": _line(line)}
-            case blocks.Bullets(items=items, numbered=numbered):
+            case blocks.Bullets(items=items, numbered=numbered, left_out=left_out):
                 shown = [{"text": _line(line), "blocks": self.all(more)} for line, more in items]
-                parts = {"numbered": numbered, "items": shown}
+                parts = {"numbered": numbered, "items": shown, "left_out": left_out}
             case blocks.Facts(items=facts):
                 parts = {"items": plain(facts)}
             case blocks.Command(text=text):
