@@ -81,7 +81,7 @@ static int check_schedule(const struct load_worker *worker, struct message *msg)
 	if (option_number(&worker->options, "count") &&
 	    (cycle_ns || option_number(&worker->options, "restart")))
 		return message_set(msg, -EINVAL, "omit either count, or restart and cycle",
-				   "load %s: count cannot be combined with times",
+				   "load %s: count cannot be combined with restart or cycle",
 				   worker->load->name);
 	if (!cycle_ns && (from_ns || until_ns))
 		return refuse_schedule(worker, "give the cycle to which these times belong", msg);

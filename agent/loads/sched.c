@@ -238,7 +238,7 @@ static int sched_run(struct load_worker *worker, const struct option_set *option
 
 	if (sched.groups * sched.fds > LOAD_COUNTERS_MAX)
 		return message_set(msg, -EINVAL, "ask for fewer groups or fds",
-				   "%d groups with %d receivers each are more than %d receivers",
+				   "%d groups of %d receivers exceed the limit of %d receivers",
 				   sched.groups, sched.fds, LOAD_COUNTERS_MAX);
 	raise_file_limit(&sched);
 	if (pipe(sched.gate)) {

@@ -142,7 +142,7 @@ static int undo_module(int fd, const char *name, struct undo_report *report)
 		report->put++;
 	} else if (errno != ENOENT && errno != ENOSYS) {
 		report->failed++;
-		message_set(&report->note, 0, "remove it by hand: rmmod",
+		message_set(&report->note, 0, "remove it by hand with rmmod",
 			    "the module %s could not be removed: %s", name, strerror(errno));
 		return -EAGAIN;
 	}
@@ -171,7 +171,7 @@ static int undo_instance(int fd, const char *path, struct undo_report *report)
 		report->put++;
 	} else if (err != -ENOENT) {
 		report->failed++;
-		message_set(&report->note, 0, "remove it by hand: rmdir",
+		message_set(&report->note, 0, "remove it by hand with rmdir",
 			    "the trace instance %s could not be removed: %s", path, strerror(-err));
 		return -EAGAIN;
 	}

@@ -373,7 +373,7 @@ static const struct {
 	{ "mixed:size", "load sched: 'size' is not option=value", "write NAME:option=value" },
 	{ "mixed:size=0", "load sched: size 0 is below its minimum 1", NULL },
 	{ "mixed:from=1s", "load sched: there is no time from 1s until 0", NULL },
-	{ "cpu:count=9:restart=1s", "load cpu: count cannot be combined with times",
+	{ "cpu:count=9:restart=1s", "load cpu: count cannot be combined with restart or cycle",
 	  "omit either count, or restart and cycle" },
 	{ "cpu:restrat=5s", "load cpu: unknown option 'restrat'", "did you mean 'restart'?" },
 	{ "cpu:restart=5", "load cpu: restart '5' is not a duration", NULL },
@@ -1304,7 +1304,7 @@ static void test_sched_loses_one(void)
 
 	tap_check(&tap, !start("sched:groups=2048:fds=2", NULL, &seen, &msg),
 		  "too many are refused");
-	check_message(&msg, "load sched: 2048 groups with 2 receivers each are more than 2048 "
+	check_message(&msg, "load sched: 2048 groups of 2 receivers exceed the limit of 2048 "
 			    "receivers");
 }
 

@@ -237,5 +237,10 @@ def test_a_plan_or_a_project_is_read(example: Example) -> None:
 )
 @pytest.mark.usefixtures("here")
 def test_python_is_executed(example: Example) -> None:
-    with contextlib.redirect_stdout(io.StringIO()):
-        exec(compile(example.text, example.place, "exec"), {})
+    code = compile(example.text, example.place, "exec")
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(code, {})
+    except SystemExit as end:  # the gate that requires proof
+        assert "raise SystemExit" in example.text
+        assert str(end).startswith("not proved: ")

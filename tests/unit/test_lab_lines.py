@@ -70,7 +70,7 @@ def test_lines_are_wired_before_the_guest_runs_and_never_after(tmp_path: Path) -
         ("", "0 chips of the kind pl061"),
         ("chip chip", "2 chips of the kind pl061"),
         ("chip fixed", "refuses qom-set: it is read-only"),
-        ("chip forgets", "did not keep the wire to line 1"),
+        ("chip forgets", "did not connect the wire to line 1"),
         ("chip garbles", "is not a JSON object"),
         ("chip deserts", "fake: no such thing"),
         ("chip refuses", "fake: unknown machine"),

@@ -281,7 +281,7 @@ def _tick(name: str, config: KernelConfig) -> _Result:
     if rate < 1000:
         return _fine(name, f"{rate} Hz", "timers of high resolution do not wait for it")
     changes = {"HZ_250": "y", f"HZ_{rate}": "n"}
-    why = "each tick interrupts a busy CPU for microseconds, and makes no timer more exact"
+    why = "each tick interrupts a busy CPU for microseconds, and does not make timers more exact"
     return finding(name, "note", f"{rate} Hz", why, shown(changes)), changes
 
 

@@ -181,7 +181,7 @@ def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
         if answer == event:
             raise UsageError(
                 f"event and answer are the same channel, '{event}'",
-                "name the channel that answers with --answer",
+                "name the channel of the answer with --answer",
             )
         lines = recording.lines(event, answer, Levels(wanted.threshold, wanted.hysteresis))
         found = find(lines, wanted)

@@ -279,7 +279,7 @@ def _check_same(record: Mapping[str, Any], asked: Mapping[str, Any], seed: int |
     if other:
         raise UsageError(
             f"tune {record['study']} began with other values of {', '.join(other)}",
-            "resume it with its first values, or start another tune",
+            "resume it with its original values, or start another tune",
         )
 
 

@@ -142,7 +142,7 @@ class Control:
             start = {"path": path, "property": f"unnamed-gpio-out[{wire.output}]"}
             self._ask("qom-set", **start, value=end)
             if self._ask("qom-get", **start) != end:
-                raise ControlError(f"QEMU did not keep the wire to line {wire.input}")
+                raise ControlError(f"QEMU did not connect the wire to line {wire.input}")
         self._ask("cont")
         return path
 

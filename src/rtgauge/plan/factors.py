@@ -75,7 +75,7 @@ def _factor(word: str, items: Sequence[str], catalogue: Catalogue, plan: Plan) -
     close = [] if mark else difflib.get_close_matches(word, items, 1, _LIKE)
     if close:
         raise UsageError(
-            f"'{word}' is not an item of --prepare, but too similar to one for the kernel",
+            f"'{word}' is not an item of --prepare, but too similar to one to be a kernel argument",
             f"did you mean '{close[0]}'?",
         )
     arguments = tuple(word.split())

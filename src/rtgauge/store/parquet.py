@@ -498,7 +498,7 @@ class ParquetReader:
 
     def _chunk(self, at: int, columns: list[dict[int, Any]], rows: int) -> Chunk:
         if not 0 < rows <= GROUP_ROWS_LIMIT or len(columns) != len(COLUMNS):
-            raise ValueError(f"a row group has {rows} rows and {len(columns)} columns")
+            raise ValueError(f"a row group with {rows} rows and {len(columns)} columns is invalid")
         about = columns[at][3]
         if (
             about[5] != rows

@@ -101,7 +101,8 @@ class _Words:
                 given[key] = value
             elif meant:
                 raise UsageError(
-                    f"'{word}' is not an option of the lab, but too similar to one for the kernel",
+                    f"'{word}' is not an option of the lab, but too similar to one to be a kernel "
+                    "argument",
                     f"did you mean '{meant[0]}={value or '…'}'?",
                 )
             elif KERNEL_ARGUMENT.fullmatch(word):
@@ -126,7 +127,7 @@ class _Words:
         self.wires = () if lines is None or self.outside else self._wires(lines)
         if self.outside and self.mode is MODES["counted"]:
             raise UsageError(
-                f"lines={lines} needs plain mode: this machine drives the lines in its time",
+                f"lines={lines} needs plain mode: this machine drives the lines in real time",
                 "remove mode=counted",
             )
         if self.mode is not None and self.mode.counted and self.cpus > 1:
