@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 int message_set(struct message *msg, int err, const char *remedy, const char *format, ...)
 {
@@ -15,5 +16,14 @@ int message_set(struct message *msg, int err, const char *remedy, const char *fo
 	vsnprintf(msg->text, sizeof(msg->text), format, ap);
 	va_end(ap);
 	snprintf(msg->remedy, sizeof(msg->remedy), "%s", remedy ? remedy : "");
+	return err;
+}
+
+int message_command(struct message *msg, int err, const char *command)
+{
+	size_t whole = strlen(msg->remedy), part = strlen(command);
+
+	if (whole >= part && !strcmp(msg->remedy + whole - part, command))
+		msg->command = command;
 	return err;
 }

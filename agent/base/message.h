@@ -6,6 +6,7 @@
 struct message {
 	char text[384];
 	char remedy[256];
+	const char *command; /* that ends the remedy, for a host that prints it apart; or NULL */
 };
 
 /*
@@ -14,5 +15,9 @@ struct message {
  */
 int message_set(struct message *msg, int err, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/* Note that the remedy ends with @command, a constant; not if another failure came first. Returns
+ * @err. */
+int message_command(struct message *msg, int err, const char *command);
 
 #endif

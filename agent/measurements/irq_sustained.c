@@ -134,7 +134,7 @@ static int irq_sustained_check_period(struct step *step, const struct sustain *s
 static int irq_sustained_setup(struct step *step)
 {
 	struct irq_sustained *state = step->state;
-	struct message why = { { 0 }, { 0 } };
+	struct message why = { 0 };
 	char text[128];
 	int err;
 
@@ -151,7 +151,7 @@ static int irq_sustained_setup(struct step *step)
 	}
 	state->fd = events_open(&why);
 	if (state->fd < 0)
-		return step_skip(step, why.text, why.remedy);
+		return step_skip_for(step, &why);
 	state->cpu = cpulist_next(&state->interrupt.cpus, 0);
 	snprintf(text, sizeof(text), "%d", state->cpu);
 	err = option_effective(&step->options, "cpu", text);

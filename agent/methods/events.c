@@ -16,7 +16,6 @@
 
 #define EVENTS_ROOM_SECONDS 6
 #define EVENTS_BATCH 128
-#define EVENTS_REMEDY "build and load the kernel module: rtgauge module load"
 
 static int events_open_info(struct rtgauge_info *info, struct message *why)
 {
@@ -26,10 +25,12 @@ static int events_open_info(struct rtgauge_info *info, struct message *why)
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
 		return message_set(why, -errno, "run as root",
 				   RTGAUGE_DEVICE " cannot be opened: %s", strerror(errno));
-	if (fd < 0)
-		return message_set(why, -errno, EVENTS_REMEDY,
-				   "the kernel module rtgauge is not loaded (no " RTGAUGE_DEVICE
-				   ")");
+	if (fd < 0) {
+		err = message_set(why, -errno, EVENTS_REMEDY,
+				  "the kernel module rtgauge is not loaded (no " RTGAUGE_DEVICE
+				  ")");
+		return message_command(why, err, EVENTS_LOAD);
+	}
 	memset(info, 0, sizeof(*info));
 	err = ioctl(fd, RTGAUGE_INFO, info) ? -errno : 0;
 	if (!err && info->interface_version == RTGAUGE_INTERFACE_VERSION)
@@ -220,12 +221,12 @@ static bool events_has(const struct rtgauge_info *info, uint32_t contexts)
 
 int events_make(struct step *step, struct events_session *s)
 {
-	struct message why = { { 0 }, { 0 } };
+	struct message why = { 0 };
 	struct rtgauge_info info;
 
 	s->fd = events_open_info(&info, &why);
 	if (s->fd < 0)
-		return step_skip(step, why.text, why.remedy);
+		return step_skip_for(step, &why);
 	if (!events_has(&info, s->setup.contexts))
 		return step_skip(step, "the kernel module is too old for this context",
 				 EVENTS_RENEW);

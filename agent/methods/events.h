@@ -37,6 +37,9 @@ struct events_session {
 	bool stopped;
 };
 
+/* Builds and loads the module. */
+#define EVENTS_LOAD "rtgauge module load"
+#define EVENTS_REMEDY "build and load the kernel module: " EVENTS_LOAD
 /* The remedy for a module of another version than this agent. */
 #define EVENTS_RENEW \
 	"load the module of this version (rtgauge module unload, then rtgauge module load)"

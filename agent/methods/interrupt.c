@@ -54,7 +54,7 @@ int interrupt_choose(struct step *step, struct interrupt *interrupt)
 {
 	const struct option_set *options = &step->options;
 	const char *gpio = option_text(options, "gpio");
-	struct message why = { { 0 }, { 0 } };
+	struct message why = { 0 };
 	int err;
 
 	interrupt->periods = interrupt->samples = INT64_MAX;
@@ -65,7 +65,7 @@ int interrupt_choose(struct step *step, struct interrupt *interrupt)
 				   "'%s' is not CHIP:OUTPUT:INPUT, two lines of one chip", gpio);
 	err = events_source(option_text(options, "source"), gpio, &interrupt->source, &why);
 	if (err)
-		return step_skip(step, why.text, why.remedy);
+		return step_skip_for(step, &why);
 	err = option_effective(&step->options, "source", interrupt->source.name);
 	if (!err)
 		err = interrupt_choose_cpus(step, interrupt);

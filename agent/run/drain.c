@@ -549,12 +549,14 @@ void drain_trailer(struct run *run, int64_t duration_ns)
 
 	getrusage(RUSAGE_SELF, &usage);
 	c = stream_begin(&run->stream);
-	cbor_map(c, run->cause ? 8 : 7);
+	cbor_map(c, 7u + !!run->cause + !!run->command);
 	cbor_put_text(c, "state", run->end_state);
 	if (run->cause)
 		cbor_put_text(c, "cause", run->cause);
 	cbor_put_text(c, "reason", run->reason);
 	cbor_put_text(c, "remedy", run->remedy);
+	if (run->command)
+		cbor_put_text(c, "command", run->command);
 	cbor_put_int(c, "duration_ns", duration_ns);
 	cbor_put_int(c, "records", run->stream.records);
 	cbor_text(c, "series");

@@ -172,7 +172,7 @@ static void run_stop_loads(struct run *run)
 /* Restore everything. Reports what could not be restored, which stays in the journal. */
 static void run_put_back(struct run *run)
 {
-	struct message msg = { { 0 }, { 0 } };
+	struct message msg = { 0 };
 	const struct message *note;
 
 	if (!run->step.settings)
@@ -342,7 +342,7 @@ static void run_check_stream(struct run *run)
 
 static void run_check_processes(struct run *run, int64_t now_ns)
 {
-	struct message msg = { { 0 }, { 0 } };
+	struct message msg = { 0 };
 
 	if (!workers_check(run, &msg))
 		return;
@@ -561,7 +561,7 @@ static void run_close_stream(struct run *run)
 /* The first failure is the one reported. */
 static int run_close_mark(struct run *run, int err)
 {
-	struct message msg = { { 0 }, { 0 } };
+	struct message msg = { 0 };
 	char note[MARK_NOTE];
 	int failed = mark_close(run, note, &msg);
 
@@ -580,7 +580,7 @@ static int run_choose_core(struct run *run)
 	bool asked = run->request->core == RUN_CORE_COBALT, marks = run->request->mark != NULL;
 	const struct measurement *m = run->step.measurement;
 	bool possible = cobalt && (m->on_cobalt || run->request->on_cobalt);
-	struct message why = { { 0 }, { 0 } };
+	struct message why = { 0 };
 	char reason[192];
 	bool zero, other;
 	int err;
@@ -619,7 +619,7 @@ static int run_choose_core(struct run *run)
 	if (!err)
 		return 0;
 	if (asked)
-		return step_skip(&run->step, why.text, why.remedy);
+		return step_skip_for(&run->step, &why);
 	if (err != -ENOSYS)
 		run->core_refused = why;
 	return 0;
@@ -685,6 +685,8 @@ out:
 	if (measured && err == -ETIMEDOUT)
 		run->cause = RUN_DISTURBED;
 	drain_begin(run);
+	if (err && !run->end_state)
+		run->command = run->step.msg.command;
 	if (err)
 		step_end(run, err == STEP_SKIPPED ? "skipped" : "failed", run->step.msg.text,
 			 run->step.msg.remedy);

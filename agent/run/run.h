@@ -98,6 +98,7 @@ struct run {
 	const char *end_state;
 	char reason[384];
 	char remedy[256];
+	const char *command; /* that ends the remedy, or NULL */
 };
 
 static inline struct run *run_of(struct step *step)

@@ -142,6 +142,13 @@ int step_skip(struct step *step, const char *reason, const char *remedy)
 	return message_set(&step->msg, STEP_SKIPPED, remedy, "%s", reason);
 }
 
+int step_skip_for(struct step *step, const struct message *why)
+{
+	int err = step_skip(step, why->text, why->remedy);
+
+	return why->command ? message_command(&step->msg, err, why->command) : err;
+}
+
 bool step_sleep_until(const struct step *step, int64_t until_ns)
 {
 	const struct timespec until = clock_from_ns(until_ns);
@@ -218,21 +225,35 @@ const char *step_known_limitation(const struct measurement *measurement, const c
 	return NULL;
 }
 
-void step_verdict(struct step *step, const char *rule, const char *result, const char *evidence,
-		  const char *remedy)
+static void step_put_verdict(struct step *step, const char *rule, const char *result,
+			     const char *evidence, const char *remedy, const char *command)
 {
 	struct cbor *c = stream_begin(&run_of(step)->stream);
 
-	cbor_map(c, 4);
+	cbor_map(c, command ? 5 : 4);
 	cbor_put_text(c, "rule", rule);
 	cbor_put_text(c, "result", result);
 	cbor_put_text(c, "evidence", evidence);
 	cbor_put_text(c, "remedy", strcmp(result, "pass") ? remedy : "");
+	if (command)
+		cbor_put_text(c, "command", command);
 	stream_end(&run_of(step)->stream, STREAM_VERDICT);
 	if (strcmp(result, "pass") && run_has_summary(run_of(step)))
 		printf("%s: %s\n  %s\n", result, evidence, remedy);
 	if (!strcmp(result, "fail") && !step_known_limitation(step->measurement, rule))
 		run_of(step)->verdict_failed = true;
+}
+
+void step_verdict(struct step *step, const char *rule, const char *result, const char *evidence,
+		  const char *remedy)
+{
+	step_put_verdict(step, rule, result, evidence, remedy, NULL);
+}
+
+void step_verdict_for(struct step *step, const char *rule, const char *result,
+		      const struct message *why)
+{
+	step_put_verdict(step, rule, result, why->text, why->remedy, why->command);
 }
 
 void step_end(struct run *run, const char *state, const char *reason, const char *remedy)

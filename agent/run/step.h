@@ -115,6 +115,8 @@ int step_cpus(struct step *step, struct cpulist *cpus);
 void *step_alloc(struct step *step, size_t count, size_t size);
 /* Skip the measurement, with the reason and the remedy: return step_skip(step, ...). */
 int step_skip(struct step *step, const char *reason, const char *remedy);
+/* The same for @why, which something else has filled. */
+int step_skip_for(struct step *step, const struct message *why);
 
 /* --- for measuring loops --- */
 
@@ -171,6 +173,9 @@ const char *step_known_limitation(const struct measurement *measurement, const c
 /* A verdict: pass, fail, inconclusive or skipped. The remedy of a pass is left out. */
 void step_verdict(struct step *step, const char *rule, const char *result, const char *evidence,
 		  const char *remedy);
+/* The same for @why: its text is the evidence. */
+void step_verdict_for(struct step *step, const char *rule, const char *result,
+		      const struct message *why);
 /* A message in the stream; @now_ns since the start of the step. */
 void step_message(struct step *step, int64_t now_ns, const char *text);
 

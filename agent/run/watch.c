@@ -112,7 +112,7 @@ void watch_workers(struct run *run, int64_t now_ns)
 
 void watch_loads(struct run *run, int64_t now_ns, bool reports)
 {
-	struct message msg = { { 0 }, { 0 } };
+	struct message msg = { 0 };
 
 	if (!run->loads ||
 	    !load_set_check(run->loads, now_ns, reports ? drain_work : NULL, run, &msg))

@@ -10,7 +10,7 @@
 static bool refused(const char *text, const char *why, const char *remedy)
 {
 	struct disturb disturb;
-	struct message msg = { { 0 }, { 0 } };
+	struct message msg = { 0 };
 
 	if (disturb_parse(&disturb, text, &msg) && strstr(msg.text, why) &&
 	    strstr(msg.remedy, remedy))
@@ -26,7 +26,7 @@ static void test_kinds(struct tap *tap)
 		"local_irq_save", "raw_spin_lock_irqsave"
 	};
 	struct disturb disturb;
-	struct message msg = { { 0 }, { 0 } };
+	struct message msg = { 0 };
 	char text[64];
 	bool held = true;
 

@@ -499,7 +499,7 @@ static void test_gpio_sysfs(struct tap *tap)
 	struct line line = { .kind = &line_gpio_sysfs, .text = "old.chip:2:1", .how = how };
 	struct line other = line;
 	struct line_event event;
-	struct message why = { { 0 }, { 0 } };
+	struct message why = { 0 };
 	bool good = mkdtemp(root) != NULL;
 
 	for (size_t i = 1; i < sizeof(folders) / sizeof(folders[0]); i++) {

@@ -182,7 +182,7 @@ static void test_notation(struct tap *tap)
 	bool good = true;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		struct message why = { { 0 }, { 0 } };
+		struct message why = { 0 };
 		struct line line;
 
 		good &= line_parse(&line, wrong[i], how, &why) == -EINVAL &&

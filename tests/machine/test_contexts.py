@@ -102,6 +102,8 @@ def test_without_the_module_they_are_skipped(agent: str, tmp_path: Path, name: s
     code, stream = run(agent, tmp_path, name, "--cpu", CPU)
     assert code == 77
     assert "rtgauge" in skipped(stream)
+    assert stream.trailer is not None and stream.trailer.command == "rtgauge module load"
+    assert stream.trailer.remedy.endswith(f": {stream.trailer.command}")
 
 
 @pytest.mark.parametrize("lines", ["chip", "chip:1", "chip:1:1", "chip:1:2:2", "chip:1:2:", ":1:2"])
@@ -138,7 +140,7 @@ def test_beside_the_user_they_are_a_verdict(agent: str, tmp_path: Path) -> None:
     verdicts = [record for record in stream.records if isinstance(record, Verdict)]
     assert [verdict.result for verdict in verdicts] == ["skipped"]
     assert "context" in verdicts[0].rule
-    assert verdicts[0].remedy
+    assert verdicts[0].remedy.endswith(f": {verdicts[0].command}")
     assert effective(stream, "context") == "user"
     assert effective(stream, "method") == "clock_nanosleep"
     assert [series.context for series in stream.series] == ["user"]

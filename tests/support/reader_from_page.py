@@ -355,7 +355,8 @@ OPTIONAL: dict[int, dict[str, Any]] = {
     },
     3: {"scale": (scale, 1), "companion": (natural, None), "stamp_ns": (natural_time, None)},
     4: {"gaps": (gaps, None)},
-    11: {"cause": (text, "")},
+    10: {"command": (text, "")},
+    11: {"cause": (text, ""), "command": (text, "")},
 }
 SHAPES[13] = {"series": natural, "index": natural, "gaps": gaps}
 SHAPES[14] = {"part": one_of("format", "cost", "lost", "sample", "page", "end")}

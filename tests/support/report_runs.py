@@ -267,6 +267,7 @@ FINDINGS = [
         "level": "warning",
         "why": "A core that clocks down answers late.",
         "remedy": "cpupower frequency-set -g performance",
+        "command": "cpupower frequency-set -g performance",
     },
     {
         "check": "virtualisation",

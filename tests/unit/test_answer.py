@@ -18,7 +18,6 @@ import pytest
 import report_runs as made
 from conftest import Result
 from rtgauge import stream
-from rtgauge.audit.case import PREPARE
 from rtgauge.cli.words import named_agent
 from rtgauge.lab.machine import MODES
 from rtgauge.report.document.answer import (
@@ -41,7 +40,7 @@ from rtgauge.report.document.cycles import CYCLES_NS, shortest
 from rtgauge.report.pictures.drawing import text_width
 from rtgauge.report.results import model
 from rtgauge.report.results.again import step_command
-from rtgauge.report.results.labels import shell_command, without_command
+from rtgauge.report.results.commands import checked, sentence
 from rtgauge.text import plain
 from rtgauge.units import parse_duration, parse_rate
 
@@ -711,26 +710,22 @@ def test_a_failed_test_does_not_hide_the_maximum() -> None:
 
 
 @pytest.mark.parametrize(
-    ("remedy", "command"),
+    "remedy",
     [
-        ("cpupower frequency-set -g performance", True),
-        ("sysctl -w kernel.numa_balancing=0 # for a run: rtgauge run --prepare does it", True),
-        ("for f in /sys/a*/runtime; do echo 0 > $f; done", True),
-        ("echo nop > /sys/tracer; echo 0 > /sys/enable", True),
-        ("swapoff -a, remove swap from /etc/fstab, and lock the memory (mlockall)", False),
-        ("echo off > /sys/smt/control (or boot with nosmt)", False),
-        ("echo nop > /sys/tracer; boot a kernel without it", False),
-        ("format the disk", False),
-        (PREPARE, False),
-        (f"move the interrupts, or {PREPARE}", False),
+        "cpupower frequency-set -g performance",
+        "sysctl -w kernel.numa_balancing=0 # for a run: rtgauge run --prepare does it",
+        "for f in /sys/a*/runtime; do echo 0 > $f; done",
+        "echo nop > /sys/tracer; echo 0 > /sys/enable",
     ],
 )
-def test_a_remedy_is_a_command_only_if_a_shell_takes_it(remedy: str, command: bool) -> None:
+@pytest.mark.parametrize("older", [False, True])
+def test_a_remedy_is_a_command_only_if_it_says_so(remedy: str, older: bool) -> None:
     found = {"check": "it", "found": "wrong", "level": "error", "why": "", "remedy": remedy}
+    found |= {} if older else {"command": remedy}
     run = made.run([made.step(0, [latency(10)], load="sched")], findings=[found])
     action = answer_of(built(run)).actions[0]
-    assert action.command == (remedy if command else "")
-    assert command or remedy[1:] in action.gain
+    assert action.command == ("" if older else remedy)
+    assert (remedy[1:] in action.gain) == older
 
 
 @pytest.mark.parametrize(
@@ -749,27 +744,31 @@ def test_a_remedy_is_a_command_only_if_a_shell_takes_it(remedy: str, command: bo
 )  # fmt: skip
 def test_a_remedy_from_elsewhere_starts_no_other_program(remedy: str) -> None:
     """Boards and bundles bring remedies, and reports show commands to copy."""
-    assert shell_command(remedy) == ""
+    assert checked(remedy, remedy, "") == (remedy, "")
 
 
 @pytest.mark.parametrize(
-    ("remedy", "target", "command", "rest"),
-    [
-        ("load the module: rtgauge module load", "local", "rtgauge module load", "load the module"),
-        ("load it: rtgauge module load", "ssh://b", "rtgauge module load --target ssh://b",
-         "load it"),
-        ("load it: rtgauge module load", "b;reboot", "rtgauge module load --target 'b;reboot'",
-         "load it"),
-        ("correct: rtgauge lab remove mine", "lab:mine", "rtgauge lab remove mine", "correct"),
-        ("build it: rtgauge lab remove mine, then lab add", "lab:mine", "",
-         "build it: rtgauge lab remove mine, then lab add"),
-        ("mend it: rtgauge check;reboot", "lab:mine", "", "mend it: rtgauge check;reboot"),
-    ],
-)  # fmt: skip
-def test_the_command_of_a_remedy_runs_when_copied(
-    remedy: str, target: str, command: str, rest: str
-) -> None:
-    assert (shell_command(remedy, target), without_command(remedy)) == (command, rest)
+    ("target", "there"),
+    [("local", ""), ("ssh://b", " --target ssh://b"), ("b;reboot", " --target 'b;reboot'")],
+)
+def test_the_command_of_a_remedy_is_for_the_target(target: str, there: str) -> None:
+    command = "rtgauge module load"
+    found = checked(f"load it: {command}", command, target)
+    assert found == (f"load it: {command}{there}", command + there)
+    assert sentence(*found) == "load it"
+    assert checked("look at it", command, target) == ("look at it", command + there)
+    plain = "rtgauge lab remove mine"
+    assert checked(plain, plain, target) == (plain, plain)
+    assert checked("mend it", f"{command};reboot", target) == ("mend it", "")
+    assert checked("mend it", "rtgauge", target) == ("mend it", "rtgauge")
+
+
+def test_a_remedy_without_its_command() -> None:
+    assert sentence("echo 1 > /sys/a", "echo 1 > /sys/a") == ""
+    assert sentence("load it", "") == "load it"
+    assert (
+        sentence("apt install it, and boot it", "apt install it") == "apt install it, and boot it"
+    )
 
 
 def test_findings_are_one_line_that_contradicts_no_verdict() -> None:
@@ -910,36 +909,22 @@ def test_without_real_time_priority_the_remedy_is_an_action_alone() -> None:
     assert answer.actions[0].gain == "shows the latency of a real-time task"
 
 
-@pytest.mark.parametrize(
-    ("version", "build", "debian"),
-    [
-        ("#1 SMP PREEMPT_DYNAMIC Debian 6.12.9-1", None, True),
-        ("#31-Ubuntu SMP PREEMPT_DYNAMIC", None, True),
-        (
-            "#1 SMP PREEMPT_DYNAMIC PMX 6.8.12-1",
-            "Linux version 6.8.12-1-pve (gcc (Debian 12.2))",
-            False,
-        ),
-        (None, None, False),
-    ],
-)
-def test_a_kernel_that_can_preempt_more_is_booted_by_a_command(
-    version: str | None, build: str | None, debian: bool
-) -> None:
-    kernel = {"check": "preemption", "found": "none", "level": "error", "why": "it waits"}
-    kernel["remedy"] = "as a first step, boot with preempt=full; then boot a kernel of another kind"
-    step = made.step(0, [latency(100)], budget_ns=50_000, load="sched")
-    document = built(made.run([step], findings=[kernel]))
-    document["environment"]["kernel"] = {"version": version, "build": build}
-    first = answer_of(document).actions[0]
-    where = " (as root on the target, with GRUB)" if debian else ""
-    assert first.text.startswith(f"As a first step, boot with preempt=full{where}. Better, boot a")
-    assert first.command == (
+@pytest.mark.parametrize("older", [False, True])
+def test_a_kernel_that_can_preempt_more_is_booted_by_a_command(older: bool) -> None:
+    command = (
         "echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT preempt=full\"' "
         ">> /etc/default/grub.d/rtgauge.cfg && update-grub && reboot"
-        if debian
-        else ""
     )
+    kernel = {"check": "preemption", "found": "none", "level": "error", "why": "it waits"}
+    kernel["remedy"] = "as a first step, boot with preempt=full; then boot another"
+    kernel |= {} if older else {"command": command}
+    step = made.step(0, [latency(100)], budget_ns=50_000, load="sched")
+    first = answer_of(built(made.run([step], findings=[kernel]))).actions[0]
+    assert first.text == (
+        "As a first step, boot with preempt=full; then boot another. Then measure again"
+        + ("" if older else " (the command: as root on the target, with GRUB)")
+    )
+    assert first.command == ("" if older else command)
     assert first.again.startswith("rtgauge run timer")
 
 
@@ -1249,13 +1234,13 @@ def test_the_clock_of_an_emulated_board_is_not_the_time_of_day() -> None:
 def test_a_remedy_that_ends_in_a_command_has_it_apart() -> None:
     remedy = "build and load the kernel module: rtgauge module load"
     steps = _steps(0, 1, 2)
-    steps[-1].document["remedy"] = remedy
+    steps[-1].document |= {"remedy": remedy, "command": "rtgauge module load"}
     run = made.run(steps)
     run.document["target"] = "ssh://root@board"
     document = built(run)
     command = "rtgauge module load --target ssh://root@board"
     assert document["steps"][-1]["command"] == command
-    assert document["steps"][-1]["remedy"] == remedy
+    assert document["steps"][-1]["remedy"] == f"build and load the kernel module: {command}"
     actions = [one for one in answer_of(document).actions if one.command == command]
     assert [one.text for one in actions] == ["Build and load the kernel module"]
 
@@ -1339,7 +1324,8 @@ def test_what_changes_the_system_is_followed_by_a_measurement() -> None:
         "as a first step, boot with preempt=full; then apt install image-rt, and boot it"
     )
     server = {"check": "fair-server", "found": "up to 50 ms", "level": "error", "why": "others run"}
-    server["remedy"] = "for f in /sys/a*/runtime; do echo 0 > $f; done"
+    kernel["command"] = "apt install image-rt"
+    server["remedy"] = server["command"] = "for f in /sys/a*/runtime; do echo 0 > $f; done"
     step = made.step(0, [latency(100)], budget_ns=50_000, load="sched")
     document = built(made.run([step], findings=[kernel, server]))
     first, second = answer_of(document).actions[:2]

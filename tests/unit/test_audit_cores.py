@@ -13,7 +13,6 @@ from rtgauge.audit.core_config import CORE_CONFIG_CHECKS
 from rtgauge.audit.cores import CORE_CHECKS
 from rtgauge.audit.kconfig import CONFIG_CHECKS, ConfigAudit, audit_config
 from rtgauge.facts import Fact
-from rtgauge.report.results.labels import shell_command
 from test_audit import RT_PC
 from test_audit_config import RT, parse
 
@@ -138,7 +137,7 @@ def test_each_check_of_a_running_core(
     assert one.level == level
     assert words in one.found.replace("\u202f", " ")
     assert bool(one.remedy) == (level != "ok")
-    given = shell_command(one.remedy)
+    given = one.command
     assert given.startswith(command) if command else not given or given.startswith("id")
 
 

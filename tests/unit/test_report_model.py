@@ -542,7 +542,11 @@ def test_verdicts_and_chapters_of_steps() -> None:
     catalogue["measurements"][0]["chapter"] = "timers"
     simple.run.document["catalogue"] = catalogue
     simple.run.steps[0].verdicts = [stream.Verdict(0, "fair", "fail", "seen", "mend it")]
+    load = "rtgauge module load"
+    held = stream.Verdict(0, "there", "skipped", "no module", f"load it: {load}", load)
+    simple.run.steps[0].verdicts.append(held)
     found = only(simple.run)
+    assert (found["tests"][1]["remedy"], found["tests"].pop()["command"]) == (held.remedy, load)
     assert found["verdicts"] == []
     assert found["tests"] == [
         {"step": 0, "measurement": "timer", "rule": "fair", "result": "fail",

@@ -138,7 +138,7 @@ static int response_check_core(struct step *step, const struct response *r)
 
 static bool response_on_cobalt(const struct step *step)
 {
-	struct message why = { { 0 }, { 0 } };
+	struct message why = { 0 };
 	struct line line;
 
 	return option_number(&step->options, "context") == 1 &&

@@ -90,12 +90,12 @@ static int module_check(struct step *step, const struct response *r, bool sleeps
 /* A module that is older than this agent knows of no such sessions, and would call them wrong. */
 static int module_look(struct step *step, uint32_t source)
 {
-	struct message why = { { 0 }, { 0 } };
+	struct message why = { 0 };
 	struct rtgauge_info info;
 	int fd = events_open(&why);
 
 	if (fd < 0)
-		return step_skip(step, why.text, why.remedy);
+		return step_skip_for(step, &why);
 	memset(&info, 0, sizeof(info));
 	ioctl(fd, RTGAUGE_INFO, &info);
 	close(fd);

@@ -155,7 +155,7 @@ static int timer_skip(struct step *step, int number, const char *remedy, const c
 	for (int i = 0; i < state->method_count; i++)
 		left += !state->refused[i].text[0];
 	if (!left)
-		return step_skip(step, state->refused[number].text, state->refused[number].remedy);
+		return step_skip_for(step, &state->refused[number]);
 	return timer_methods_effective(step, state);
 }
 
@@ -398,8 +398,9 @@ static int timer_choose_backend(struct step *step, struct timer_state *state, un
 	}
 	message_set(&state->no_kernel, 0, why[0].remedy, "contexts irq and kernel: %s%s%s",
 		    why[0].text, why[1].text[0] ? "; " : "", why[1].text);
+	state->no_kernel.command = why[0].command;
 	if (!(contexts & TIMER_USER))
-		return step_skip(step, state->no_kernel.text, state->no_kernel.remedy);
+		return step_skip_for(step, &state->no_kernel);
 	return timer_contexts_effective(step, TIMER_USER, NULL);
 }
 
@@ -563,11 +564,9 @@ static int timer_finish(struct step *step)
 
 	for (int i = 0; i < state->method_count; i++)
 		if (state->refused[i].text[0])
-			step_verdict(step, TIMER_ALL_MEASURED, "skipped", state->refused[i].text,
-				     state->refused[i].remedy);
+			step_verdict_for(step, TIMER_ALL_MEASURED, "skipped", &state->refused[i]);
 	if (state->no_kernel.text[0])
-		step_verdict(step, TIMER_ALL_CONTEXTS, "skipped", state->no_kernel.text,
-			     state->no_kernel.remedy);
+		step_verdict_for(step, TIMER_ALL_CONTEXTS, "skipped", &state->no_kernel);
 	return 0;
 }
 

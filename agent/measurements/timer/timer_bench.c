@@ -15,6 +15,7 @@
 #include <sys/ioctl.h>
 
 #include "core/cobalt.h"
+#include "methods/events.h"
 
 #define BENCH_DEVICE "/dev/rtdm/timerbench"
 #define BENCH_TYPE 6
@@ -144,11 +145,11 @@ static int bench_setup(struct step *step, struct timer_kernel *kernel)
 	bench->cells = step_alloc(step, 3 * (size_t)BENCH_CELLS, sizeof(*bench->cells));
 	if (!bench->cells)
 		return -ENOMEM;
-	if (!cpulist_has(kernel->cpus, BENCH_CPU))
-		return step_skip(
-			step, "Xenomai's timerbench measures only on CPU 0",
-			"measure on that CPU, or build and load the kernel module: rtgauge "
-			"module load");
+	if (!cpulist_has(kernel->cpus, BENCH_CPU)) {
+		err = step_skip(step, "Xenomai's timerbench measures only on CPU 0",
+				"measure on that CPU, or " EVENTS_REMEDY);
+		return message_command(&step->msg, err, EVENTS_LOAD);
+	}
 	for (unsigned int context = TIMER_IRQ; context <= TIMER_KERNEL && !err; context <<= 1)
 		if (kernel->contexts & context)
 			err = bench_add(step, kernel, context);

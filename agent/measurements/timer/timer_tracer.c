@@ -27,6 +27,8 @@
 #define TRACER_BYTES 112
 /* After the last period was due, how long its thread is waited for. */
 #define TRACER_LATE_NS NSEC_PER_SEC
+/* Gives the tracer its threads back. */
+#define TRACER_WORKLOAD "echo OSNOISE_WORKLOAD > /sys/kernel/tracing/osnoise/options"
 
 struct tracer_cpu {
 	int cpu;
@@ -266,9 +268,11 @@ static int tracer_configure(struct step *step, struct timer_kernel *kernel)
 	if (tracer_thread(name))
 		return step_skip(step, "another program is using the timerlat tracer",
 				 "end it, and measure again");
-	if (tracer_value_has(folder, "osnoise/options", "NO_OSNOISE_WORKLOAD"))
-		return step_skip(step, "the timerlat tracer is set to have no threads of its own",
-				 "echo OSNOISE_WORKLOAD > /sys/kernel/tracing/osnoise/options");
+	if (tracer_value_has(folder, "osnoise/options", "NO_OSNOISE_WORKLOAD")) {
+		err = step_skip(step, "the timerlat tracer is set to have no threads of its own",
+				TRACER_WORKLOAD);
+		return message_command(&step->msg, err, TRACER_WORKLOAD);
+	}
 	err = tracer_set_all(step, folder, tracer);
 	if (!err)
 		err = tracer_make(step, folder, tracer);

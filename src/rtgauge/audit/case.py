@@ -17,6 +17,7 @@ __all__ = [
     "Case",
     "Finding",
     "Level",
+    "Shell",
     "by_value",
     "cpus_text",
     "finding",
@@ -37,13 +38,24 @@ Level: TypeAlias = Literal["ok", "note", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check, with a line in each field. ``remedy`` is empty when all is well."""
+    """The result of one check, with a line in each field. ``remedy`` is empty when all is well.
+    ``command``: the command in the remedy, if it has one."""
 
     check: str
     found: str
     level: Level
     why: str
     remedy: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """A remedy that is a command for a shell, with explanations behind ``#``. ``text``: what the
+    remedy says, if it says more."""
+
+    command: str
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +101,21 @@ class Case:
         return bool(values) and self.cpus <= values.keys()
 
 
-def finding(check: str, level: Level, found: str, why: str, remedy: str = "") -> Finding:
-    return Finding(check, one_line(found), level, one_line(why, 400), one_line(remedy, 400))
+def finding(check: str, level: Level, found: str, why: str, remedy: str | Shell = "") -> Finding:
+    command = ""
+    if isinstance(remedy, Shell):
+        command, remedy = remedy.command, remedy.text or remedy.command
+    return Finding(
+        check,
+        one_line(found),
+        level,
+        one_line(why, 400),
+        one_line(remedy, 400),
+        one_line(command, 400),
+    )
 
 
-def unknown(check: str, missing: str, why: str, remedy: str) -> Finding:
+def unknown(check: str, missing: str, why: str, remedy: str | Shell) -> Finding:
     return finding(check, "note", "unknown", f"{missing}; {why}", remedy)
 
 

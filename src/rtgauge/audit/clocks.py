@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
+from rtgauge.audit.case import Case, Finding, Shell, cpus_text, finding, unknown
 from rtgauge.facts import CLOCK, CPU
 from rtgauge.facts.interpret import online_cpus
 from rtgauge.text import time
@@ -77,7 +77,7 @@ def check_clock(name: str, case: Case) -> Finding:
             f"cat {path}",
         )
     available = (facts.text(CLOCK + "available_clocksource") or "").split()
-    switch = f"echo tsc > {path}"
+    switch = Shell(f"echo tsc > {path}")
     tsc_lost = (
         "see the kernel's log for the reason (dmesg | grep -i tsc), and correct the firmware"
         " or the hypervisor (tsc=reliable only where the TSC is known to be stable)"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rtgauge.audit.case import Case, Finding, finding, unknown
+from rtgauge.audit.case import Case, Finding, Shell, finding, unknown
 from rtgauge.audit.core_config import CORE_CONFIG_CHECKS
 from rtgauge.facts import Facts
 from rtgauge.text import microseconds, plain
@@ -36,14 +36,14 @@ def _state(name: str, case: Case) -> Finding:
         return finding(name, "ok", "EVL", "real-time tasks run before Linux")
     if not version:
         asked = facts.parameter("xenomai.state")
-        remedy = "dmesg | grep -i xenomai # why the core did not start"
+        remedy: str | Shell = Shell("dmesg | grep -i xenomai # why the core did not start")
         if asked == "disabled":
             remedy = "remove xenomai.state=disabled from the kernel's parameters"
         why = "tasks of the core cannot be started"
         return finding(name, "error", "Cobalt is in the kernel, but does not run", why, remedy)
     if state == "stopped":
         why = "it was stopped at boot (xenomai.state): unless somebody started it, it refuses tasks"
-        return finding(name, "warning", f"Cobalt {version}, stopped", why, "corectl --start")
+        return finding(name, "warning", f"Cobalt {version}, stopped", why, Shell("corectl --start"))
     return finding(name, "ok", f"Cobalt {version}", "real-time tasks run before Linux")
 
 
@@ -53,19 +53,22 @@ def _group(name: str, case: Case) -> Finding:
     if facts.integer("agent.uid") == 0:
         return finding(name, "ok", "root", "root may always use the core")
     why = "others get 'operation not permitted' when they start a task of the core"
-    remedy = f"echo GID > {_PARAMETERS}allowed_group # or boot with xenomai.allowed_group=GID"
+    remedy = Shell(
+        f"echo GID > {_PARAMETERS}allowed_group # or boot with xenomai.allowed_group=GID"
+    )
     if group is None:
         return unknown(name, "allowed_group could not be read", why, remedy)
     if group < 0:
         return finding(name, "warning", "only root may use the core", why, remedy)
     why = "its members may use the core, which gives them all privileges that the core needs"
-    return finding(name, "note", f"group {group} may use the core", why, f"id # is {group} in it?")
+    inside = Shell(f"id # is {group} in it?")
+    return finding(name, "note", f"group {group} may use the core", why, inside)
 
 
 def _gravity(name: str, case: Case) -> Finding:
     text = case.text(_CLOCK) or ""
     why = "this shortens latencies, which can become negative: the core programs timers early"
-    remedy = f"echo '0i 0k 0u' > {_CLOCK} # to compare with other systems"
+    remedy = Shell(f"echo '0i 0k 0u' > {_CLOCK} # to compare with other systems")
     found = dict(re.findall(r"\b(irq|kernel|user)=(\d{1,9})\b", text))
     if not found:
         return unknown(name, f"{_CLOCK} could not be read", why, remedy)
@@ -153,7 +156,7 @@ def core_findings(case: Case) -> Iterator[Finding]:
         yield from (check(name, case) for name, check in CORE_CHECKS.items() if name != "core")
     if known is None:
         why = "the options of the core and of Linux decide its latency"
-        remedy = "rtgauge check --config FILE"
+        remedy = Shell("rtgauge check --config FILE")
         yield unknown("core-debugging", "the kernel's configuration could not be read", why, remedy)
         return
     config = _Options(known, "x86" if facts.is_x86 else facts.machine)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from rtgauge.audit.case import Case, Finding, finding, reason, unknown
+from rtgauge.audit.case import Case, Finding, Level, Shell, finding, reason, unknown
 
 __all__ = ["DEBUGGING", "SLIGHT", "check_debugging", "check_tracing"]
 
@@ -125,7 +125,8 @@ def check_tracing(name: str, case: Case) -> Finding:
         remedy.append("sysctl -w kernel.sched_schedstats=0")
         slight = slight or len(on) == 1
     if on:
-        return finding(name, "note" if slight else "warning", ", ".join(on), why, "; ".join(remedy))
+        level: Level = "note" if slight else "warning"
+        return finding(name, level, ", ".join(on), why, Shell("; ".join(remedy)))
     if tracer is None or events is None:
         if facts.config("FTRACE") == "n":
             return finding(name, "ok", "not in this kernel", "nothing can be traced")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from rtgauge.audit.case import Case, Finding, cpus_text, finding, reason, unknown
+from rtgauge.audit.case import Case, Finding, Shell, cpus_text, finding, reason, unknown
 from rtgauge.facts import CPU
 from rtgauge.facts.interpret import isolated_cpus
 from rtgauge.units import read_cpus
@@ -58,7 +58,7 @@ def check_split_locks(name: str, case: Case) -> Finding:
     # arch/x86/kernel/cpu/bus_lock.c, admin-guide/sysctl/kernel (split_lock_mitigate)
     facts = case.facts
     why = "a locked access across two cache lines stalls all CPUs, and the kernel delays its task"
-    remedy = "sysctl -w kernel.split_lock_mitigate=0 # or boot with split_lock_detect=off"
+    remedy = Shell("sysctl -w kernel.split_lock_mitigate=0 # or boot with split_lock_detect=off")
     flags = facts.lines("/proc/cpuinfo").get("flags")
     if facts.machine and not facts.is_x86:
         return finding(name, "ok", "not on this architecture", "it has no split locks")
@@ -126,7 +126,7 @@ def check_error_polling(name: str, case: Case) -> Finding:
         "note",
         ", ".join(found),
         why,
-        "; ".join(remedies) + " # corrected errors are no longer recorded",
+        Shell("; ".join(remedies) + " # corrected errors are no longer recorded"),
     )
 
 
@@ -153,7 +153,7 @@ def check_device_power(name: str, case: Case) -> Finding:
         )
     if not found:
         return finding(name, "ok", "no device is suspended", "devices answer at once")
-    return finding(name, "note", "; ".join(found), why, "; ".join(remedies))
+    return finding(name, "note", "; ".join(found), why, Shell("; ".join(remedies)))
 
 
 def check_cache_allocation(name: str, case: Case) -> Finding:

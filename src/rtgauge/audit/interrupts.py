@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rtgauge.audit.case import PREPARE, Case, Finding, cpus_text, finding, unknown
+from rtgauge.audit.case import PREPARE, Case, Finding, Shell, cpus_text, finding, unknown
 from rtgauge.facts.interpret import online_cpus, preemption
 from rtgauge.units import format_cpus, read_cpus, read_integer, read_mask
 
@@ -301,7 +301,7 @@ def check_packets(name: str, case: Case) -> Finding:
             "note",
             f"packets of {', '.join(here[:3])} handed to {cpus_text(place)} (RPS)",
             why,
-            f"for q in /sys/class/net/*/queues/rx-*/rps_cpus; do echo {mask} > $q; done",
+            Shell(f"for q in /sys/class/net/*/queues/rx-*/rps_cpus; do echo {mask} > $q; done"),
         )
     shared = sorted(
         interface

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from rtgauge.audit.case import PREPARE, Case, Finding, finding, unknown
+from rtgauge.audit.case import PREPARE, Case, Finding, Shell, finding, unknown
 
 __all__ = ["check_huge_pages", "check_numa", "check_page_merging", "check_swap"]
 
@@ -46,7 +46,7 @@ def check_huge_pages(name: str, case: Case) -> Finding:
     # admin-guide/mm/transhuge: khugepaged takes a process's memory map to put huge pages together,
     # and a fault may have to clear, or to make room for, 2 MiB
     why = "assembling huge pages stops a process while memory is copied or cleared"
-    remedy = f"echo never > {_THP} # or boot with transparent_hugepage=never; {PREPARE}"
+    remedy = Shell(f"echo never > {_THP} # or boot with transparent_hugepage=never; {PREPARE}")
     text = case.text(_THP)
     if text is None:
         # mm/Kconfig: depends on !PREEMPT_RT
@@ -68,7 +68,7 @@ def check_huge_pages(name: str, case: Case) -> Finding:
 def check_numa(name: str, case: Case) -> Finding:
     # admin-guide/sysctl/kernel, numa_balancing: memory is unmapped to see which task faults on it
     why = "memory is unmapped from time to time to find its users: pages fault and move"
-    remedy = f"sysctl -w kernel.numa_balancing=0 # {PREPARE}"
+    remedy = Shell(f"sysctl -w kernel.numa_balancing=0 # {PREPARE}")
     value = case.integer(_NUMA)
     if value is None:
         if case.facts.absent(_NUMA) or case.facts.config("NUMA_BALANCING") == "n":
@@ -82,7 +82,7 @@ def check_numa(name: str, case: Case) -> Finding:
 def check_page_merging(name: str, case: Case) -> Finding:
     # admin-guide/mm/ksm: merged pages are write-protected and copied at the next write
     why = "the first write to merged memory causes a page fault and a copy, and ksmd takes CPU time"
-    remedy = f"echo 2 > {_KSM} # 0 keeps merged pages; {PREPARE}"
+    remedy = Shell(f"echo 2 > {_KSM} # 0 keeps merged pages; {PREPARE}")
     value = case.integer(_KSM)
     if value is None:
         if case.facts.absent(_KSM) or case.facts.config("KSM") == "n":

@@ -10,6 +10,7 @@ from rtgauge.audit.case import (
     PREPARE,
     Case,
     Finding,
+    Shell,
     by_value,
     cpus_text,
     finding,
@@ -23,7 +24,7 @@ from rtgauge.units import read_integer
 __all__ = ["check_energy_preference", "check_frequency", "check_sleep", "check_turbo"]
 
 
-_SET_GOVERNOR = (
+_SET_GOVERNOR = Shell(
     f"echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor # {PREPARE}"
 )
 
@@ -140,7 +141,7 @@ def check_turbo(name: str, case: Case) -> Finding:
     if no_turbo == 1 or (no_turbo is None and boost == 0):
         return finding(name, "ok", "off", "the frequency does not depend on other CPUs")
     switch = f"echo 1 > {_NO_TURBO}" if no_turbo is not None else f"echo 0 > {_BOOST}"
-    return finding(name, "note", "on", why, f"{switch} # lower, but steady")
+    return finding(name, "note", "on", why, Shell(f"{switch} # lower, but steady"))
 
 
 _EPP = CPU + "cpu#/cpufreq/energy_performance_preference"
@@ -157,7 +158,7 @@ def check_energy_preference(name: str, case: Case) -> Finding:
             continue
         file = pattern.replace("#", "*")
         wanted = "performance" if pattern == _EPP else "0"
-        remedy = f"echo {wanted} | tee {file}"
+        remedy = Shell(f"echo {wanted} | tee {file}")
         if any(value not in best for value in values.values()):
             return finding(name, "note", by_value(values), why, remedy)
         if not case.covers(values):

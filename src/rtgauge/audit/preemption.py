@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from rtgauge.audit.case import Case, Finding, finding, unknown
+import re
+
+from rtgauge.audit.case import Case, Finding, Shell, finding, unknown
 from rtgauge.facts import Facts
 from rtgauge.facts.interpret import preemption
 
@@ -18,16 +20,26 @@ _RT_KERNELS = {
 }
 
 
-def _rt_remedy(facts: Facts) -> str:
+#: For Debian and Ubuntu, whose GRUB reads this folder.
+_BOOT_FULL = (
+    "echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT preempt=full\"' "
+    ">> /etc/default/grub.d/rtgauge.cfg && update-grub && reboot"
+)
+
+
+def _rt_remedy(facts: Facts, first: str = "") -> str | Shell:
+    """How to get a kernel with PREEMPT_RT. ``first``: what to do until then, with preempt=full."""
     # /proc/version also names the compiler: that of Proxmox's kernels is Debian's. Kernels for the
     # Raspberry Pi have a version of Debian, whose packages do not install for its firmware.
     version = (facts.version or "").rpartition("#")[2]
     package = _RT_KERNELS.get(facts.machine)
     if "Debian" in version and "+rpt" not in version and package:
-        return f"apt install {package}, and boot it"
+        return Shell(f"apt install {package}", f"{first}apt install {package}, and boot it")
     if "Ubuntu" in version and facts.machine in ("x86_64", "aarch64"):
-        return "pro enable realtime-kernel, and boot it"
-    return "boot a kernel built with CONFIG_PREEMPT_RT=y (part of Linux from 6.12 on)"
+        install = "pro enable realtime-kernel"
+        return Shell(install, f"{first}{install}, and boot it")
+    boot = f"{first}boot a kernel built with CONFIG_PREEMPT_RT=y (part of Linux from 6.12 on)"
+    return Shell(_BOOT_FULL, boot) if first and re.search("Debian|Ubuntu", version) else boot
 
 
 def check_preemption(name: str, case: Case) -> Finding:
@@ -70,7 +82,7 @@ def check_preemption(name: str, case: Case) -> Finding:
             "error",
             state.found,
             "a task waits until the kernel's current work is done, which may take milliseconds",
-            first + remedy,
+            _rt_remedy(facts, first),
         )
     why = "spinlocks, softirqs and interrupt handlers still delay every task without a bound"
     if state.model == "unknown" and state.dynamic:

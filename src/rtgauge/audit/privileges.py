@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
+from rtgauge.audit.case import Case, Finding, Shell, cpus_text, finding, unknown
 from rtgauge.facts import Facts
 from rtgauge.facts.interpret import CAP_IPC_LOCK, CAP_SYS_ADMIN, capable, container
 from rtgauge.units import format_cpus, read_cpus
@@ -16,7 +16,7 @@ _LOCKED = "locked memory"  # the setting that a run records
 _MEMLOCK_ENOUGH = 64 << 20
 
 
-def _fifo_remedy(facts: Facts) -> str:
+def _fifo_remedy(facts: Facts) -> str | Shell:
     group = facts.integer("agent.cgroup.cpu.rt_runtime_us")
     if group == 0:
         # kernel/sched: with a global limit of -1 the groups' are not asked
@@ -34,7 +34,7 @@ def _fifo_remedy(facts: Facts) -> str:
             "give root the capability CAP_SYS_NICE; in a container:"
             " docker run --cap-add SYS_NICE --cap-add IPC_LOCK --ulimit rtprio=99"
         )
-    return (
+    return Shell(
         "printf '%s - rtprio 99\\n%s - memlock unlimited\\n' $USER $USER | sudo tee "
         "/etc/security/limits.d/90-rtgauge.conf"
     )

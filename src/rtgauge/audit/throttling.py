@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
+from rtgauge.audit.case import Case, Finding, Shell, cpus_text, finding, unknown
 from rtgauge.facts import Facts
 from rtgauge.facts.interpret import rt_group_sched
 from rtgauge.text import time
@@ -95,7 +95,7 @@ def check_throttling(name: str, case: Case) -> Finding:
     text = f"{during}throttling at {share}"
     if throttles is False:
         return finding(name, "ok", f"{text} (without effect here)", fine)
-    remedy = "sysctl -w kernel.sched_rt_runtime_us=-1"
+    remedy = Shell("sysctl -w kernel.sched_rt_runtime_us=-1")
     if throttles is None:
         why = f"whether the kernel has RT_GROUP_SCHED is not known, so {stopped}"
         return finding(name, "note", text, why, remedy)
@@ -136,7 +136,7 @@ def check_fair_server(name: str, case: Case) -> Finding:
         )
     text = ("during the run: " if lifted else "") + ", ".join(found)
     if why:
-        return finding(name, "warning", text, "; ".join(why), "; ".join(remedy))
+        return finding(name, "warning", text, "; ".join(why), Shell("; ".join(remedy)))
     if covered:
         return finding(name, "ok", text, fine)
     error = facts.per_cpu_error(_FAIR) or facts.error("agent.debugfs")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from rtgauge.audit.case import PREPARE, Case, Finding, cpus_text, finding, reason, unknown
+from rtgauge.audit.case import PREPARE, Case, Finding, Shell, cpus_text, finding, reason, unknown
 from rtgauge.audit.throttling import RT_PERIOD, RT_RUNTIME, debugfs_remedy
 from rtgauge.facts import CPU, one_line
 from rtgauge.facts.interpret import online_cpus
@@ -28,7 +28,7 @@ def check_watchdogs(name: str, case: Case) -> Finding:
     # admin-guide/lockup-watchdogs: a timer every few seconds wakes a thread of the highest class;
     # the hard lockup detector is a performance counter's interrupt that cannot be masked
     why = "each wakes on every CPU every few seconds, above every real-time priority"
-    remedy = (
+    remedy = Shell(
         "sysctl -w kernel.soft_watchdog=0 kernel.nmi_watchdog=0 # or boot with nowatchdog;"
         f" {PREPARE}"
     )
@@ -61,7 +61,7 @@ def check_timer_migration(name: str, case: Case) -> Finding:
     # admin-guide/sysctl/kernel and kernel/time/timer_migration.c: timers of idle CPUs expire on one
     # that is awake
     why = "timers of idle CPUs expire on a busy CPU, which is often the measured one"
-    remedy = f"sysctl -w kernel.timer_migration=0 # {PREPARE}"
+    remedy = Shell(f"sysctl -w kernel.timer_migration=0 # {PREPARE}")
     online = online_cpus(case.facts)
     value = case.integer(_MIGRATION)
     if online is not None and len(online) == 1:
@@ -93,7 +93,7 @@ def check_kernel_work(name: str, case: Case) -> Finding:
     why = "work of the kernel that could run elsewhere takes time from the tasks of these CPUs"
     apart = case.apart()
     rest = (online_cpus(case.facts) or frozenset()) - apart
-    move = f"echo {_mask(rest)} > {_WORKQUEUES} # {PREPARE}" if apart else PREPARE
+    move = Shell(f"echo {_mask(rest)} > {_WORKQUEUES} # {PREPARE}") if apart else PREPARE
     found = case.prefix(_WORKQUEUES)
     if expedited is not None and expedited > 0:
         return finding(
@@ -101,7 +101,9 @@ def check_kernel_work(name: str, case: Case) -> Finding:
             "warning",
             f"{found}RCU's grace periods are expedited (rcu_expedited)",
             "each interrupts every CPU",
-            f"echo 0 > /sys/kernel/rcu_expedited; echo 1 > /sys/kernel/rcu_normal # {PREPARE}",
+            Shell(
+                f"echo 0 > /sys/kernel/rcu_expedited; echo 1 > /sys/kernel/rcu_normal # {PREPARE}"
+            ),
         )
     if mask is None or expedited is None:
         missing = _WORKQUEUES if mask is None else "/sys/kernel/rcu_expedited"
@@ -163,7 +165,7 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
             "note",
             ", ".join(bad),
             "; ".join(bad.values()),
-            f"for f in {switch}; do echo $f > {_FEATURES}; done",
+            Shell(f"for f in {switch}; do echo $f > {_FEATURES}; done"),
         )
     return finding(
         name, "ok", f"{len(words)} switches, none of them harmful", "suitable for real time"
@@ -180,7 +182,7 @@ _STEADY = ("latency-performance", "network-latency", "cpu-partitioning", "realti
 def check_rcu(name: str, case: Case) -> Finding:
     # kernel-parameters: rcupdate.rcu_normal_after_boot, rcutree.kthread_prio; RCU/stallwarn
     why = "an expedited grace period interrupts every CPU, whichever requests it"
-    remedy = f"echo 1 > {_NORMAL} # or boot with rcupdate.rcu_normal_after_boot=1; {PREPARE}"
+    remedy = Shell(f"echo 1 > {_NORMAL} # or boot with rcupdate.rcu_normal_after_boot=1; {PREPARE}")
     normal = case.integer(_NORMAL)
     if normal is None:
         missing = f"{_NORMAL} could not be read{reason(case.facts.error(_NORMAL))}"
@@ -223,7 +225,7 @@ def check_services(name: str, case: Case) -> Finding:
             found.append(daemon)
             remedies.append("systemctl disable --now thermald")
     if found:
-        return finding(name, "note", ", ".join(found), why, "; ".join(remedies))
+        return finding(name, "note", ", ".join(found), why, Shell("; ".join(remedies)))
     if not running and "agent.realtime_tasks" in case.facts:
         listing = case.facts.text("agent.realtime_tasks") or ""
         if not any(line.split(" ", 3)[2:3] == ["2"] for line in listing.splitlines()):

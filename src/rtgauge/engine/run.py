@@ -96,7 +96,9 @@ def _of_the_lab(finding: Finding, made: Mapping[str, str]) -> Finding:
     if finding.check != "virtualisation":
         return finding
     what = f"emulated board of the lab, {made.get('mode')} mode"
-    return replace(finding, found=what, level="note", why=made.get("meaning", ""), remedy="")
+    return replace(
+        finding, found=what, level="note", why=made.get("meaning", ""), remedy="", command=""
+    )
 
 
 def _is_log_host(step: PlannedStep) -> bool:
@@ -344,6 +346,7 @@ class Run:
             state=ended.state,
             reason=ended.reason,
             remedy=ended.remedy,
+            command=ended.command,
             duration_s=round(duration_s, 3),
         )
         self._keep_orders()

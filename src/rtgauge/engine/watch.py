@@ -90,6 +90,8 @@ class Ended:
     wrong_usage: bool = False
     cause: str = ""
     """Causes after which a second try may succeed (``Trailer.cause``)."""
+    command: str = ""
+    """The command in the remedy, if any."""
 
 
 class Watch:
@@ -385,7 +387,9 @@ class Watch:
                 )
             state = trailer.state if trailer.state in STATES else "failed"
             usage = code == ExitCode.USAGE
-            return Ended(state, trailer.reason, trailer.remedy, usage, trailer.cause)
+            return Ended(
+                state, trailer.reason, trailer.remedy, usage, trailer.cause, trailer.command
+            )
         if self._interruption.urgent:
             return Ended(
                 "interrupted", "the agent was killed. The samples that it had sent are kept"

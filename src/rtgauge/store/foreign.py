@@ -102,10 +102,11 @@ _STEP: Mapping[str, tuple[type, ...]] = {
     "state": _TEXT,
     "reason": _MAYBE_TEXT,
     "remedy": _MAYBE_TEXT,
+    "command": _MAYBE_TEXT,
     "folder": _TEXT,
     "duration_s": _MAYBE_NUMBER,
 }
-_FINDING = dict.fromkeys(("check", "found", "level", "why", "remedy"), _TEXT)
+_FINDING = dict.fromkeys(("check", "found", "level", "why", "remedy", "command"), _TEXT)
 _SETTING: Mapping[str, tuple[type, ...]] = {
     "asked": _MAYBE_TEXT,
     "effective": _MAYBE_TEXT,
@@ -126,7 +127,7 @@ _END: Mapping[str, tuple[type, ...]] = {
     "reason": _TEXT,
     "cut": (bool,),
 }
-_TRAILER = dict.fromkeys(("state", "reason", "remedy"), _TEXT)
+_TRAILER = dict.fromkeys(("state", "reason", "remedy", "command"), _TEXT)
 _SEALED: Mapping[str, tuple[type, ...]] = {
     "series": (int,),
     "name": _TEXT,
@@ -377,7 +378,7 @@ def _seal_document(document: dict[str, Any], name: str) -> None:
     _shape(document["end"], _END, where, tuple(_END))
     _not_below_0(document["end"], where, "records", "dropped_bytes", "lost_records")
     if document["trailer"] is not None:
-        _shape(document["trailer"], _TRAILER, where, tuple(_TRAILER))
+        _shape(document["trailer"], _TRAILER, where, tuple(_TRAILER)[:-1])
     for one in document["series"]:
         _shape(one, _SEALED, where, tuple(_SEALED))
         _not_below_0(one, where, "rows")

@@ -101,7 +101,7 @@ class Seal:
     """Content of ``seal.json``: how the stream ended, and what was extracted."""
 
     end: StreamEnd
-    trailer: dict[str, str] | None  # its state, reason and remedy
+    trailer: dict[str, str] | None  # its state, reason, remedy, command
     series: list[SealedSeries]
 
 
@@ -185,7 +185,8 @@ def trailer_state(trailer: Trailer | None) -> dict[str, str] | None:
     """The trailer's state as a seal stores it."""
     if trailer is None:
         return None
-    return {"state": trailer.state, "reason": trailer.reason, "remedy": trailer.remedy}
+    command = {"command": trailer.command} if trailer.command else {}
+    return {"state": trailer.state, "reason": trailer.reason, "remedy": trailer.remedy, **command}
 
 
 def _remove_leftovers(folder: Path) -> None:

@@ -492,6 +492,7 @@ def _verdict(sequence: int, body: Body, _series: DeclaredSeries) -> Verdict:
         body.choice("result", _RESULTS),
         body.text("evidence"),
         body.text("remedy"),
+        body.text("command") if "command" in body.pairs else "",
     )
 
 
@@ -536,6 +537,7 @@ def _trailer(sequence: int, body: Body, series: DeclaredSeries) -> Trailer:
         series=totals,
         cpu_ns=body.time("cpu_ns", 0),
         cause=body.text("cause") if "cause" in body.pairs else "",
+        command=body.text("command") if "command" in body.pairs else "",
     )
 
 

@@ -282,6 +282,8 @@ class Verdict:
     result: str
     evidence: str
     remedy: str
+    command: str = ""
+    """The command in the remedy, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +313,8 @@ class Trailer:
     cpu_ns: int
     cause: str = ""
     """Why the step failed, where another try may succeed: ``busy``, ``disturbed``."""
+    command: str = ""
+    """The command in the remedy, if any."""
 
 
 Record: TypeAlias = (

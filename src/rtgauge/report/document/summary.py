@@ -37,6 +37,7 @@ from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.distribution import CURVES, Curve, distribution, load_hues
 from rtgauge.report.pictures.drawing import HALF
 from rtgauge.report.pictures.folded import folded, folded_said
+from rtgauge.report.results.commands import sentence
 from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
     Level,
@@ -62,7 +63,6 @@ from rtgauge.report.results.labels import (
     steps_text,
     tail_percentile,
     target_name,
-    without_command,
 )
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.points import Point, negative_points, positive_points
@@ -233,10 +233,7 @@ def _system(run: Model, prefix: str) -> tuple[Section, ...]:
             (
                 "Errors and warnings about the system",
                 ["Check", "Level", "Found", "Remedy"],
-                [
-                    [capital(f["check"]), f["level"], f["found"], _sentence(f["remedy"])]
-                    for f in found
-                ],
+                [[capital(f["check"]), f["level"], f["found"], _sentence(f)] for f in found],
             ),
             (
                 "Settings that did not take effect",
@@ -273,9 +270,10 @@ def _system(run: Model, prefix: str) -> tuple[Section, ...]:
     return (Section("System", f"{prefix}system", tuple(blocks)),) if blocks else ()
 
 
-def _sentence(remedy: str) -> str:
-    """A remedy as the table of findings has it."""
-    return without_command(remedy) or ("the command below" if remedy else "")
+def _sentence(finding: Model) -> str:
+    """The remedy of a finding as the table has it."""
+    text = sentence(finding["remedy"], finding["command"])
+    return text or ("the command below" if finding["command"] else "")
 
 
 def _remedies(found: Sequence[Model]) -> Bullets | None:

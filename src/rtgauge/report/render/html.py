@@ -33,7 +33,7 @@ from rtgauge.report.document.evidence import extrapolation_section
 from rtgauge.report.document.summary import summary, told
 from rtgauge.report.document.tables import Grid
 from rtgauge.report.document.views import Views, views
-from rtgauge.report.results.labels import without_command
+from rtgauge.report.results.commands import sentence
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.observations import RULES
 from rtgauge.report.results.published import CAUTION
@@ -212,6 +212,6 @@ def _template(name: str = "report.html.j2") -> jinja2.Template:
     )
     environment.filters["unbroken"] = _unbroken
     environment.globals.update(
-        kind=lambda block: type(block).__name__, words=_words, without_command=without_command
+        kind=lambda block: type(block).__name__, words=_words, sentence=sentence
     )
     return environment.get_template(name)

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import enum
-import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -47,7 +45,6 @@ __all__ = [
     "runs_text",
     "sampled_text",
     "series_labels",
-    "shell_command",
     "step_name",
     "step_number",
     "steps_text",
@@ -57,7 +54,6 @@ __all__ = [
     "variants",
     "waits_for_answers",
     "watched",
-    "without_command",
     "work_text",
     "worst",
 ]
@@ -253,51 +249,6 @@ def step_name(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
 def capital(text: str) -> str:
     """The text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
-
-
-_PROGRAMS: Final = re.compile(
-    r"(rtgauge|echo|printf|sysctl|cpupower|systemctl|swapoff|corectl|dmesg|id|for|do echo|done)\b"
-)
-# Also a board and a bundle bring remedies, and people copy commands: one of these programs, or what
-# writes below /sys and /proc, and nothing that starts another program.
-_SAFE: Final = re.compile(
-    r"(?!.*(?:\.\.|load-cmd|(?:program|path|peer)=|allow-|--(?:line|log-line|mark|gpio)\b|"
-    r"rtgauge delete|sysrq-trigger|/sys/power/))"
-    r"(?:[\w ./@=:,+*'-]|; |\$[a-z]\b|> (?=/sys/|/proc/|\$)|\| (?=tee /sys/|tee /proc/|grep ))+"
-)
-_OF_RIGHTS: Final = (
-    r"printf '%s - rtprio 99\n%s - memlock unlimited\n' $USER $USER | sudo tee "
-    "/etc/security/limits.d/90-rtgauge.conf"
-)
-"""The remedy of the audit for a user without real-time priority."""
-_OF_STORED: Final = "; echo log in again"
-"""The end of that remedy in stored runs of earlier versions."""
-_LAST: Final = re.compile(r"(?:(.*): )?(rtgauge(?! run | delete )(?: [\w./@=-]+)+)")
-_ON_TARGET: Final = ("check", "module")
-
-
-def shell_command(remedy: str, target: str = "") -> str:
-    """A remedy that a shell takes, with explanations behind ``#``, or the command of rtgauge that
-    ends it, for the target; empty if it is a sentence."""
-    words = remedy.partition(" # ")[0]
-    if last := _LAST.fullmatch(words):
-        command = last[2]
-        elsewhere = target not in ("", "local") and command.split()[1] in _ON_TARGET
-        return command + (f" --target {shlex.quote(target)}" if elsewhere else "")
-    if re.search(r", |: |\(|\b(or|and) ", words):
-        return ""
-    if remedy.removesuffix(_OF_STORED) != _OF_RIGHTS and not (
-        remedy.isprintable() and _SAFE.fullmatch(words)
-    ):
-        return ""
-    return remedy if all(map(_PROGRAMS.match, words.split("; "))) else ""
-
-
-def without_command(remedy: str) -> str:
-    """A remedy without the command that it has apart."""
-    if last := _LAST.fullmatch(remedy.partition(" # ")[0]):
-        return last[1] or ""
-    return "" if shell_command(remedy) else remedy
 
 
 def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:

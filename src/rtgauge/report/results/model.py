@@ -24,13 +24,13 @@ from rtgauge.errors import StoreError
 from rtgauge.report.results import background, gather, schemas
 from rtgauge.report.results.again import deciding_command
 from rtgauge.report.results.bounds import Held, Member, bounds, verdict_on
+from rtgauge.report.results.commands import checked
 from rtgauge.report.results.composed import Stage, composed
 from rtgauge.report.results.histogram import histogram_of
 from rtgauge.report.results.labels import (
     ORDINARY,
     carried_out,
     is_response,
-    shell_command,
     waits_for_answers,
 )
 from rtgauge.report.results.observations import Mark, told
@@ -52,6 +52,7 @@ EVENT_LIMIT: Final = 100
 EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 _STATES: Final = ("complete", "interrupted", "failed", "skipped", "running")
+_FINDING: Final = ("check", "found", "level", "why", "remedy", "command")
 _TOLD: Final = ("setting", "load", "threshold", "message")
 """Events with a text. The others (maximum, missed, lost, wide, withheld) are counted."""
 
@@ -165,7 +166,7 @@ def _run(
         tables.extend(_table(step, table) for table in step.tables)
         tests.extend(_test(step, test, limitations, target) for test in step.verdicts)
     findings = [
-        {key: str(finding.get(key, "")) for key in ("check", "found", "level", "why", "remedy")}
+        {key: str(finding.get(key, "")) for key in _FINDING}
         for finding in source.get("findings") or ()
     ]
     if watched := _watched(run):
@@ -180,7 +181,9 @@ def _run(
             total.merge(activity)
         series += background.series(total, number, CONFIDENCE)
     for finding in findings:
-        finding["command"] = shell_command(finding["remedy"], target)
+        finding["remedy"], finding["command"] = checked(
+            finding["remedy"], finding.get("command", ""), target
+        )
     document = {
         "id": run.id,
         "study": source.get("study"),
@@ -537,6 +540,8 @@ def _run_options(step: StoredStep, planned: Document) -> dict[str, str | bool]:
 def _step(step: StoredStep, chapter: str, planned: Document, target: str) -> Document:
     source = step.document
     state, reason, remedy = _step_state(step)
+    command = str(source.get("command") or "")
+    remedy, command = checked(remedy, command if command in remedy else "", target)
     parameters = {str(name): str(value) for name, value in (source.get("parameters") or {}).items()}
     if step.header is not None:
         parameters = {name: value.effective for name, value in step.header.parameters.items()}
@@ -554,7 +559,7 @@ def _step(step: StoredStep, chapter: str, planned: Document, target: str) -> Doc
         "state": state,
         "reason": reason,
         "remedy": remedy,
-        "command": shell_command(remedy, target),
+        "command": command,
         "first_try": source.get("first_try"),
         "duration_s": source.get("duration_s"),
         "budget": _budget(step),
@@ -661,6 +666,7 @@ def _test(
     """A test of behaviour. Only a failed one has a known limitation."""
     measurement = _measurement(step)
     known = limitations.get((measurement, test.rule)) if test.result == "fail" else None
+    remedy, command = checked(test.remedy, test.command, target)
     return {
         "step": step.number,
         "measurement": measurement,
@@ -668,8 +674,8 @@ def _test(
         "result": test.result,
         "known_limitation": known,
         "evidence": test.evidence,
-        "remedy": test.remedy,
-        "command": shell_command(test.remedy, target),
+        "remedy": remedy,
+        "command": command,
     }
 
 

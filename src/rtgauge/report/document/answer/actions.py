@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,13 +24,8 @@ from rtgauge.report.document.answer.data import NOT_RT, Data, Model, State
 from rtgauge.report.document.answer.state import highest_above, limit_of, undisturbed
 from rtgauge.report.document.cycles import SHARE, shortest
 from rtgauge.report.results.again import step_command
-from rtgauge.report.results.labels import (
-    Level,
-    capital,
-    shell_command,
-    things_of,
-    without_command,
-)
+from rtgauge.report.results.commands import sentence
+from rtgauge.report.results.labels import Level, capital, things_of
 from rtgauge.units import format_duration
 
 __all__ = ["ACTIONS", "Action", "actions_of", "first_actions", "on_hardware"]
@@ -67,7 +61,7 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
     yield from _undecided(data, state)
     kernel = [finding for finding in found if finding["check"] == "preemption"]
     if run["environment"]["realtime"] in NOT_RT or kernel:
-        yield _kernel(data, kernel[0]["remedy"] if kernel else "boot a PREEMPT_RT kernel")
+        yield _kernel(data, kernel[0] if kernel else _BOOT_RT)
     for finding in found:
         if finding not in [*kernel, *told] and finding["level"] == "error":
             yield _remedy(data, finding)
@@ -174,7 +168,7 @@ def _again(data: Data, longer: str) -> Iterator[Action]:
 
 def _privileged(data: Data, found: Sequence[Model]) -> Iterator[Action]:
     """What gives the agent real-time priority. ``found``: the finding on privileges, if any."""
-    remedy = without_command(found[0]["remedy"]) if found else ""
+    remedy = sentence(found[0]["remedy"], found[0]["command"]) if found else ""
     text = capital(remedy) or "Measure again as root"
     yield Action(text, raised_command(data), "shows the latency of a real-time task")
     if found and found[0]["command"]:
@@ -205,60 +199,42 @@ def _broken(data: Data) -> Iterator[Action]:
     if remedies and len(broken) * 10 >= len(data.measured):
         most = max(remedies, key=remedies.count)
         number = numbers.plural(remedies.count(most), "more step")
-        command = shell_command(most, data.run["target"])
-        text = capital(without_command(most)) or "Correct what the steps lack"
+        command = next(step["command"] for step in broken if step["remedy"] == most)
+        text = capital(sentence(most, command)) or "Correct what the steps lack"
         yield Action(text, command, f"measures {number}")
 
 
-_INSTALLS: Final = re.compile(r"(?:.*; then )?((?:apt install|pro enable) [\w-]+), and boot it")
+_INSTALLS: Final = ("apt install ", "pro enable ")
 _STOCK: Final = "-stock"
 """What the name of an emulated board with a kernel without PREEMPT_RT has in place of ``-rt``."""
+_BOOT_RT: Final = {"remedy": "boot a PREEMPT_RT kernel", "command": ""}
 
 
-_PREEMPT: Final = "preempt=full"
-_FIRST_STEP: Final = f"as a first step, boot with {_PREEMPT}; then "
-_BOOT_FULL: Final = (
-    f"echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {_PREEMPT}\"' "
-    ">> /etc/default/grub.d/rtgauge.cfg && update-grub && reboot"
-)
-
-
-def _kernel(data: Data, remedy: str) -> Action:
+def _kernel(data: Data, finding: Model) -> Action:
     """How a PREEMPT_RT kernel gets there."""
     gain = "such a kernel delays tasks for less time"
     again = repeated_command(data)
+    remedy, command = finding["remedy"].rstrip("."), finding["command"]
     if "lab" in data.run["environment"] and _STOCK in data.run["target"]:
         command = again.replace(_STOCK, "-rt")
         return Action("Measure the emulated board with its PREEMPT_RT kernel", command, gain)
-    if found := _INSTALLS.fullmatch(remedy):
+    if command.startswith(_INSTALLS):
         text = "Install a PREEMPT_RT kernel (as root on the target), boot it and measure again"
-        return Action(text, found[1], gain, again)
-    if remedy.startswith(_FIRST_STEP):
-        debian = _is_debian(data.run)
-        where = " (as root on the target, with GRUB)" if debian else ""
-        text = f"As a first step, boot with {_PREEMPT}{where}. "
-        text += f"Better, {remedy.removeprefix(_FIRST_STEP)}. Then measure again"
-        return Action(text, _BOOT_FULL if debian else "", gain, again)
-    text = f"PREEMPT_RT kernel: {remedy.rstrip('.')}. Then measure again"
-    return Action(text, "", gain, again)
+        return Action(text, command, gain, again)
+    where = " (the command: as root on the target, with GRUB)" if command else ""
+    return Action(f"{capital(remedy)}. Then measure again{where}", command, gain, again)
 
 
-def _is_debian(run: Model) -> bool:
-    """Whether the kernel is one of Debian or Ubuntu, which have update-grub and its folder."""
-    version = str((run["environment"].get("kernel") or {}).get("version"))
-    return "Debian" in version or "Ubuntu" in version
-
-
-_UNTIL_BOOT: Final = re.compile(r"(sysctl -w|echo|for|cpupower|systemctl stop|swapoff) ")
+_UNTIL_BOOT: Final = ("sysctl -w ", "echo ", "for ", "cpupower ", "systemctl stop ", "swapoff ")
 
 
 def _remedy(data: Data, finding: Model) -> Action:
     """The remedy of a finding, why, and what to measure again after it."""
     command = finding["command"]
-    more = (finding["why"], capital(without_command(finding["remedy"])))
+    more = (finding["why"], capital(sentence(finding["remedy"], command)))
     parts = [text.rstrip(".") for text in more if text]
     again = ""
-    if _UNTIL_BOOT.match(command):
+    if command.startswith(_UNTIL_BOOT):
         parts.append("As root on the target, until its next boot, then measure again")
         again = repeated_command(data)
     return Action(

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands in remedies, which reports print apart, for people to copy."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Final
+
+__all__ = ["checked", "sentence"]
+
+_PROGRAMS: Final = re.compile(
+    r"(rtgauge|echo|printf|sysctl|cpupower|systemctl|swapoff|corectl|tuned-adm|powerprofilesctl|"
+    r"dmesg|id|for|do echo|done)\b"
+)
+# Also a board and a bundle bring remedies, and people copy commands: one of these programs, or what
+# writes below /sys and /proc, and nothing that starts another program.
+_SAFE: Final = re.compile(
+    r"(?!.*(?:\.\.|load-cmd|(?:program|path|peer)=|allow-|--(?:line|log-line|mark|gpio)\b|"
+    r"rtgauge delete|sysrq-trigger|/sys/power/))"
+    r"(?:[\w ./@=:,+*'-]|; |\$[a-z]\b|> (?=/sys/|/proc/|\$)|\| (?=tee /sys/|tee /proc/|grep ))+"
+)
+_INSTALLS: Final = re.compile(r"(?:apt install|pro enable) [a-z][\w-]*")
+_OF_THE_AUDIT: Final = (
+    r"printf '%s - rtprio 99\n%s - memlock unlimited\n' $USER $USER | sudo tee "
+    "/etc/security/limits.d/90-rtgauge.conf",
+    "echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT preempt=full\"' "
+    ">> /etc/default/grub.d/rtgauge.cfg && update-grub && reboot",
+)
+"""Remedies for a user without real-time priority, and for a kernel that is not preemptible."""
+_ON_TARGET: Final = ("check", "module")
+"""The commands of rtgauge that need the target as an option."""
+
+
+def checked(remedy: str, command: str, target: str) -> tuple[str, str]:
+    """A remedy, and the command in it, both for the target. The command is empty if it could do
+    harm, or if there is none."""
+    if not _is_safe(command):
+        return remedy, ""
+    words = command.split()
+    if words[0] != "rtgauge" or words[1:2] == [] or words[1] not in _ON_TARGET:
+        return remedy, command
+    if target in ("", "local"):
+        return remedy, command
+    there = f"{command} --target {shlex.quote(target)}"
+    return (remedy.removesuffix(command) + there if remedy.endswith(command) else remedy), there
+
+
+def _is_safe(command: str) -> bool:
+    words = command.partition(" # ")[0]
+    if command in _OF_THE_AUDIT or _INSTALLS.fullmatch(command):
+        return True
+    return (
+        command.isprintable()
+        and _SAFE.fullmatch(words) is not None
+        and all(map(_PROGRAMS.match, words.split("; ")))
+    )
+
+
+def sentence(remedy: str, command: str) -> str:
+    """A remedy without the command that is printed apart."""
+    if not command or remedy == command:
+        return "" if command else remedy
+    return remedy.removesuffix(f": {command}")
