@@ -67,7 +67,8 @@ class Result:
 
 @pytest.fixture(autouse=True)
 def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A data folder and a current folder of the test's own, and no agent."""
+    """A data folder and a current folder of the test's own, and no agent named. Journals of the
+    test's own, so that its agents do not wait for others."""
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "HOME"):
         folder = tmp_path / name.lower()
         folder.mkdir()
@@ -75,9 +76,18 @@ def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
+    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
     monkeypatch.delenv("RTGAUGE_AGENT", raising=False)
     monkeypatch.delenv("RTGAUGE_STORE", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)  # boards that a developer added
+
+
+@pytest.fixture(name="agent")
+def agent_path() -> str:
+    """The agent of this machine, where a build has made it."""
+    from rtgauge.target.local import find_agent  # noqa: PLC0415
+
+    return str(find_agent())
 
 
 @pytest.fixture

@@ -39,20 +39,8 @@ from rtgauge.stream import (
     Table,
     Work,
 )
-from rtgauge.target.local import find_agent
 
 CPU = str(min(os.sched_getaffinity(0)))
-
-
-@pytest.fixture(name="agent")
-def agent_path() -> str:
-    return str(find_agent())
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
 
 
 @pytest.mark.parametrize("interval_us", [20, 50, 100, 333, 1000, 10000])

@@ -15,7 +15,6 @@ from agents import Stream, run
 from rtgauge.catalogue import Catalogue
 from rtgauge.report.document.steps import _stages
 from rtgauge.stream import Verdict
-from rtgauge.target.local import find_agent
 
 CPU = str(min(os.sched_getaffinity(0)))
 IRQ = ["irq-latency", "irq-dispatch", "irq-to-thread", "irq-sustained"]
@@ -38,16 +37,6 @@ def no_tracer() -> bool:
 
 pytestmark = pytest.mark.skipif(not no_module(), reason="the kernel module is loaded here")
 without_tracer = pytest.mark.skipif(not no_tracer(), reason="the timerlat tracer is here")
-
-
-@pytest.fixture(name="agent")
-def agent_path() -> str:
-    return str(find_agent())
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
 
 
 @pytest.fixture(name="described")

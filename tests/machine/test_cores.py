@@ -19,7 +19,7 @@ from typing import Final
 
 import pytest
 
-from agents import Stream, assert_accounted, read
+from agents import Stream, assert_accounted, read, table_of, verdicts
 from fake_core import (
     REASON_FAULT,
     REASON_INVERSION,
@@ -27,7 +27,7 @@ from fake_core import (
     REASON_SYSCALL,
     FakeCore,
 )
-from rtgauge.stream import Event, Setting, Table, Verdict
+from rtgauge.stream import Event, Setting, Table
 from rtgauge.target.local import find_agent
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -39,26 +39,10 @@ TIMER: Final = ("timer", "--cpu", CPU, "--interval", "5ms", "--samples", "20", "
 RULE: Final = "stays out-of-band"
 
 
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
-
-
 def run(core: FakeCore, tmp_path: Path, *words: str) -> tuple[int, Stream, str]:
     output = tmp_path / "stream.cbor"
     done = core.run([find_agent(), "run", *words, "--output", output])
     return done.returncode, read(output), done.stderr.decode()
-
-
-def verdicts(stream: Stream) -> dict[str, Verdict]:
-    return {one.rule: one for one in stream.records if isinstance(one, Verdict)}
-
-
-def modes(stream: Stream) -> list[dict[str, object]]:
-    table = next(one for one in stream.records if isinstance(one, Table) and one.name == "modes")
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, row, strict=True)) for row in table.rows]
 
 
 def test_fake_core_equals_kernel(tmp_path: Path) -> None:
@@ -86,7 +70,7 @@ def test_timer_on_core(tmp_path: Path, revision: int, method: str) -> None:
     if method != "nanosleep":
         assert_accounted(stream, 20 + stream.missed[0])
     assert verdicts(stream)[RULE].result == "pass"
-    assert modes(stream) == [
+    assert table_of(stream, "modes") == [
         dict.fromkeys(
             ("thread", "switches", "faults", "signal", "syscall", "fault", "inversion"), 0
         )
@@ -151,7 +135,7 @@ def test_switch_fails_test(tmp_path: Path, faults: int) -> None:
     assert failed.result == "fail"
     assert f"1 switches to Linux and {faults} page faults" in failed.evidence
     assert failed.remedy
-    assert modes(stream)[0] == {
+    assert table_of(stream, "modes")[0] == {
         "thread": 0, "switches": 1, "faults": faults, "signal": 0, "syscall": 1, "fault": 0,
         "inversion": 0,
     }  # fmt: skip
@@ -240,7 +224,7 @@ def test_signal_to_measuring_thread_is_a_switch(tmp_path: Path) -> None:
     _, said = process.communicate(timeout=30)
     thread.join(30)
     assert process.returncode == 3, said
-    row = modes(read(output))[0]
+    row = table_of(read(output), "modes")[0]
     assert (row["switches"], row["signal"]) == (1, 1)
 
 
@@ -261,7 +245,7 @@ def test_stop_is_not_a_switch(tmp_path: Path, *, counts: bool, mayday: int, resu
     process.communicate(timeout=30)
     thread.join(30)
     assert process.returncode == 4
-    assert modes(read(output))[0]["switches"] == int(result == "fail")
+    assert table_of(read(output), "modes")[0]["switches"] == int(result == "fail")
     assert verdicts(read(output))[RULE].result == result
 
 
@@ -418,7 +402,7 @@ def test_waiters_of_core_are_released_by_priority(tmp_path: Path) -> None:
     rules = verdicts(stream)
     assert len(rules) == 5
     assert {one.result for one in rules.values()} == {"pass"}
-    assert modes(stream)[0]["switches"] == 0
+    assert table_of(stream, "modes")[0]["switches"] == 0
     assert {1, 12, 13} <= set(core.calls)
 
 
@@ -586,7 +570,7 @@ def test_registers_on_core(tmp_path: Path) -> None:
     ]
     assert all(isinstance(row[2], int) and row[2] > 0 and row[3] == 0 for row in table.rows)
     assert core.calls.count(1) == 2, "two tasks of the core"
-    assert [row["thread"] for row in modes(stream)] == [0]
+    assert [row["thread"] for row in table_of(stream, "modes")] == [0]
     assert verdicts(stream)[RULE].result == "pass"
 
 

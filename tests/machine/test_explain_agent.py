@@ -40,11 +40,8 @@ def _traced() -> bool:
 
 
 @pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
-def test_of_many_series_the_largest_samples_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_many_series_the_largest_samples_are_kept(tmp_path: Path) -> None:
     """More series than a snapshot has room for have their maxima at once."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
     path = tmp_path / "stream.cbor"
     options = ["--threads", "24", "--cpu", "0", "--interval", "10ms", "--samples", "60"]
     words = [str(find_agent()), "run", "timer", *options, "--explain", "--output", str(path)]
@@ -71,11 +68,8 @@ def test_of_many_series_the_largest_samples_are_kept(
 
 
 @pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
-def test_each_sample_above_a_time_is_kept_or_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_sample_above_a_time_is_kept_or_counted(tmp_path: Path) -> None:
     """All samples are above 1 ns. More of them come in a snapshot than it has room for."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
     path = tmp_path / "stream.cbor"
     options = ["--threads", "2", "--cpu", "0", "--interval", "2ms", "--samples", "300"]
     words = [str(find_agent()), "run", "timer", *options, "--explain-above", "1ns"]
@@ -101,9 +95,8 @@ def test_each_sample_above_a_time_is_kept_or_counted(
 
 @pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
 @pytest.mark.skipif(not shutil.which("strace"), reason="there is no strace, which delays a wake-up")
-def test_one_late_wake_up_is_not_the_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_late_wake_up_is_not_the_cost(tmp_path: Path) -> None:
     """It is longer than all wake-ups of a median together, and only one of them is late."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
     path = tmp_path / "stream.cbor"
     options = ["--cpu", "0", "--interval", "1ms", "--samples", "5"]
     words = [str(find_agent()), "run", "timer", *options, "--explain", "--output", str(path)]
@@ -164,11 +157,8 @@ def test_whoever_is_killed_leaves_no_instance(tmp_path: Path, victim: str, round
     "mount",
     [f"{MOUNT} && mount -o remount,bind,ro {TRACING}", f"mount -t tmpfs none {TRACING}"],
 )
-def test_a_container_may_not_have_the_trace_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mount: str
-) -> None:
+def test_a_container_may_not_have_the_trace_files(tmp_path: Path, mount: str) -> None:
     """They are read-only or missing, and it may not mount: the run is complete, with the remedy."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
     path = tmp_path / "stream.cbor"
     words = [str(find_agent()), "run", "timer", "--samples", "50", "--explain"]
     hide = "mount -t tmpfs none /sys/kernel/debug"
@@ -196,11 +186,8 @@ def test_a_container_may_not_have_the_trace_files(
     os.geteuid() != 0 or not shutil.which("unshare") or not Path(TRACING).is_dir(),
     reason="a folder in the place of tracefs needs root, and the folder",
 )
-def test_an_instance_that_cannot_be_set_up_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_instance_that_cannot_be_set_up_is_given_up(tmp_path: Path) -> None:
     """Without a trace there is no cost, sample or snapshot."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
     path = tmp_path / "stream.cbor"
     script = f'{EMPTY}; "$@" >&2; ls {TRACING}/instances'
     words = [str(find_agent()), "run", "timer", "--samples", "50", "--explain"]
@@ -231,13 +218,12 @@ def test_an_instance_that_cannot_be_set_up_is_given_up(
     ],
 )
 def test_a_kernel_that_is_locked_down_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str, files: str, reason: str,
+    tmp_path: Path, level: str, files: str, reason: str,
     remedy: str,
 ) -> None:  # fmt: skip
     """Without the right to mount: the kernel refuses to mount tracefs then."""
     if not Path(SECURITY).is_dir():
         pytest.skip(f"this kernel has no {SECURITY}")
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
     path = tmp_path / "stream.cbor"
     script = (
         f"mount -t tmpfs none {SECURITY} && echo '{level}' >{SECURITY}/lockdown && {files}"

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, run, wait_until_measuring
-from rtgauge.stream import Table, Verdict
-from rtgauge.target.local import find_agent
+from agents import Stream, rows_of, run, run_or_skip, verdicts, wait_until_measuring
 
 CPUS = sorted(os.sched_getaffinity(0))
 PLACES = {
@@ -43,43 +41,16 @@ AS_THEY_CAME = ["low", "high", "middle"]
 KEY = 0x7C3EB0A4
 
 
-@pytest.fixture(name="agent")
-def agent_path() -> str:
-    return str(find_agent())
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
-
-
 def measure(agent: str, tmp_path: Path, name: str, *words: str) -> tuple[int, Stream]:
     """Run it on one CPU; what needs a real-time priority is skipped without it."""
-    code, stream = run(agent, tmp_path, name, "--cpu", str(CPUS[0]), *words)
-    if code == 77:
-        assert stream.trailer is not None
-        assert stream.trailer.remedy
-        pytest.skip(stream.trailer.reason)
-    return code, stream
-
-
-def verdicts(stream: Stream) -> dict[str, Verdict]:
-    found = [record for record in stream.records if isinstance(record, Verdict)]
-    assert len({verdict.rule for verdict in found}) == len(found)
-    return {verdict.rule: verdict for verdict in found}
-
-
-def table(stream: Stream, name: str) -> list[list[object]]:
-    (found,) = (r for r in stream.records if isinstance(r, Table) and r.name == name)
-    return [list(row) for row in found.rows]
+    return run_or_skip(agent, tmp_path, name, "--cpu", str(CPUS[0]), *words)
 
 
 def order(stream: Stream, rule: str) -> list[object]:
     """Actors in order, from the table `order`; its times never go back."""
-    rows = [row for row in table(stream, "order") if row[0] == rule]
+    rows = [row for row in rows_of(stream, "order") if row[0] == rule]
     times = [row[1] for row in rows]
-    assert times == sorted(times)  # type: ignore[type-var]
+    assert times == sorted(times)
     return [row[2] for row in rows]
 
 
@@ -107,7 +78,7 @@ def test_every_series_has_its_samples(agent: str, tmp_path: Path, name: str) -> 
 def test_the_waiter_sleeps_before_it_is_woken(agent: str, tmp_path: Path, name: str) -> None:
     """What a waiter on the sender's CPU is woken from is a sleep: each of them, but for chance."""
     _, stream = measure(agent, tmp_path, name, "--samples", "300", "--waiter", "higher,equal")
-    rows = table(stream, "sleeps")
+    rows = rows_of(stream, "sleeps")
     assert [row[1] for row in rows] == [kind for kind in KINDS[name] for _ in range(2)]
     assert [row[0] for row in rows] == ["higher", "equal"] * len(KINDS[name])
     for _, _, waits, slept in rows:
@@ -119,7 +90,7 @@ def test_the_waiter_sleeps_before_it_is_woken(agent: str, tmp_path: Path, name: 
 def test_without_an_interval(agent: str, tmp_path: Path) -> None:
     words = ("--interval", "0", "--samples", "1000", "--waiter", "equal")
     _, stream = measure(agent, tmp_path, "eventfd", *words)
-    ((place, kind, waits, slept),) = table(stream, "sleeps")
+    ((place, kind, waits, slept),) = rows_of(stream, "sleeps")
     assert (place, kind, waits) == ("equal", "", 1000)
     assert isinstance(slept, int)
     assert slept >= 990
@@ -127,7 +98,7 @@ def test_without_an_interval(agent: str, tmp_path: Path) -> None:
 
 def test_batches_say_what_was_done(agent: str, tmp_path: Path) -> None:
     _, stream = measure(agent, tmp_path, "futex", "--samples", "300", "--waiter", "none")
-    rows = table(stream, "batches")
+    rows = rows_of(stream, "batches")
     assert [row[0] for row in rows] == ["private", "shared"]
     for _, mean, least, operations in rows:
         assert operations == 2 * 256

@@ -9,13 +9,12 @@ import struct
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from agents import Stream, read, run
-from rtgauge.stream import Setting, Table, Verdict
-from rtgauge.target.local import find_agent
+from agents import Stream, read, run, table_of
+from rtgauge.stream import Setting, Verdict
 
 HELD: Final = Path("/dev/cpu_dma_latency")
 CPU: Final = max(os.sched_getaffinity(0))
@@ -27,23 +26,6 @@ pretends = pytest.mark.skipif(
     not IS_ROOT or not CPUIDLE.is_dir() or shutil.which("unshare") is None,
     reason="needs root, unshare, and a folder of the kernel for sleep states",
 )
-
-
-@pytest.fixture(name="agent")
-def agent_path() -> str:
-    return str(find_agent())
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
-
-
-def table_of(stream: Stream) -> list[dict[str, Any]]:
-    (table,) = [one for one in stream.records if isinstance(one, Table)]
-    assert table.name == "sleep states"
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, row, strict=True)) for row in table.rows]
 
 
 def verdict_of(stream: Stream) -> Verdict:
@@ -60,7 +42,7 @@ def test_each_sleep_state_of_this_machine(agent: str, tmp_path: Path) -> None:
     code, stream = run(agent, tmp_path, "idle-exit", "--samples", "30", "--cpu", str(CPU))
     assert code == 0
     states = sorted(CPUIDLE.glob("state*"), key=lambda path: int(path.name.removeprefix("state")))
-    rows = table_of(stream)
+    rows = table_of(stream, "sleep states")
     assert [row["state"] for row in rows] == [(one / "name").read_text().strip() for one in states]
     assert [row["declared exit"] for row in rows] == [
         int((one / "latency").read_text()) * 1000 for one in states
@@ -115,7 +97,7 @@ def test_a_state_that_is_not_entered_is_no_evidence(agent: str, tmp_path: Path) 
     code, stream = run_with(agent, tmp_path, [POLL, C1, C6], "--samples", "21", "--pause", "1ms")
     assert code == 0
     assert [(row["state"], row["declared exit"], row["residency"], row["samples"], row["entries"],
-             row["other entries"]) for row in table_of(stream)] == [
+             row["other entries"]) for row in table_of(stream, "sleep states")] == [
         ("POLL", 0, 0, 21, 0, 0), ("C1", 2000, 2000, 21, 0, 0),
         ("C6", 133_000, 9_000_000, 21, 0, 0),
     ]  # fmt: skip
@@ -140,7 +122,7 @@ def test_states_that_are_entered(agent: str, tmp_path: Path, disabled: bool) -> 
     else:
         assert (verdict.result, verdict.evidence) == ("pass", "2 states")
     assert [one.labels["state"] for one in stream.series] == ["POLL", "C1"][: 2 - disabled]
-    assert [row["samples"] for row in table_of(stream)] == [2, 0 if disabled else 2]
+    assert [row["samples"] for row in table_of(stream, "sleep states")] == [2, 0 if disabled else 2]
 
 
 @pytest.fixture

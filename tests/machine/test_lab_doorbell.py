@@ -184,12 +184,6 @@ def test_what_outsiders_say_is_not_heard(board: Peer, tmp_path: Path) -> None:
 # --- the agent -----------------------------------------------------------------------------------
 
 
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
-
-
 @contextlib.contextmanager
 def answering(board: Peer, changes: Callable[[int, int], int]) -> Iterator[None]:
     """The board changes its output as often as ``changes`` says, for the number of the event and

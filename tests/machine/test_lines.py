@@ -25,7 +25,6 @@ import pytest
 
 from agents import Stream, assert_accounted, read, run
 from rtgauge.stream import Event, Header, Samples, Table, Verdict, read_stream
-from rtgauge.target.local import find_agent
 
 CPU: Final = str(min(os.sched_getaffinity(0)))
 GPIO: Final = any(Path("/dev").glob("gpiochip*"))
@@ -50,17 +49,6 @@ def level_of(data: bytes) -> int:
     assert data[6:8] == b"\0\0"
     RUN_NUMBER[:] = data[8:16]
     return data[5]
-
-
-@pytest.fixture(name="agent")
-def agent_path() -> str:
-    return str(find_agent())
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
 
 
 def free_port() -> int:

@@ -28,10 +28,6 @@ def words(output: Path, *more: str, seconds: str = "1h") -> list[str]:
             "--output", str(output)]  # fmt: skip
 
 
-def environment(tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "RTGAUGE_STATE": str(tmp_path / "state")}
-
-
 def mark(tmp_path: Path) -> str:
     return f"RTGAUGE_STATE={tmp_path / 'state'}"
 
@@ -39,7 +35,7 @@ def mark(tmp_path: Path) -> str:
 def run(tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         words(tmp_path / "stream.cbor", *more, seconds="3s"),
-        env=environment(tmp_path), capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
 
 
@@ -47,9 +43,7 @@ def run(tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
 def running(tmp_path: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """The agent, when samples come."""
     output = tmp_path / "stream.cbor"
-    with subprocess.Popen(
-        words(output, *more), env=environment(tmp_path), stderr=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen(words(output, *more), stderr=subprocess.PIPE, text=True) as process:
         until = time.monotonic() + 60
         while not output.exists() or output.stat().st_size < 8192:
             assert process.poll() is None

@@ -66,7 +66,6 @@ def test_load_works_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     before = set(os.listdir("/var/tmp")) if os.path.isdir("/var/tmp") else set()
     done = subprocess.run(
         run_words(name, output, "1s"),
-        env={**os.environ, "RTGAUGE_STATE": str(tmp_path / "state")},
         timeout=120,
         check=False,
         capture_output=True,
@@ -91,7 +90,6 @@ def test_load_dies_with_a_killed_agent(name: str, tmp_path: Path) -> None:
     output = tmp_path / "stream.cbor"
     process = subprocess.Popen(
         run_words(name, output, "1h"),
-        env={**os.environ, "RTGAUGE_STATE": str(tmp_path / "state")},
         stderr=subprocess.PIPE,
         text=True,
     )

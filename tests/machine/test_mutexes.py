@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, read, run
-from rtgauge.stream import Samples, Table, Verdict
+from agents import Stream, read, results, rows_of, run, verdicts
+from rtgauge.stream import Samples, Verdict
 from rtgauge.target.local import find_agent
 
 CPU = str(max(os.sched_getaffinity(0)))
@@ -25,36 +25,8 @@ needs_realtime = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(name="agent")
-def agent_path() -> str:
-    return str(find_agent())
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
-
-
 def measure(agent: str, tmp_path: Path, name: str, *words: str) -> tuple[int, Stream]:
     return run(agent, tmp_path, name, "--cpu", CPU, *words)
-
-
-def verdicts(stream: Stream) -> dict[str, Verdict]:
-    found = [record for record in stream.records if isinstance(record, Verdict)]
-    assert len({verdict.rule for verdict in found}) == len(found)
-    return {verdict.rule: verdict for verdict in found}
-
-
-def results(stream: Stream) -> dict[str, str]:
-    return {rule: verdict.result for rule, verdict in verdicts(stream).items()}
-
-
-def rows(stream: Stream, name: str) -> list[tuple[object, ...]]:
-    (table,) = [
-        record for record in stream.records if isinstance(record, Table) and record.name == name
-    ]
-    return [tuple(row) for row in table.rows]
 
 
 def samples(stream: Stream) -> list[list[int]]:
@@ -79,20 +51,20 @@ def test_uncontended_has_every_operation_of_each_type(agent: str, tmp_path: Path
     # the ceiling of a mutex is a real-time priority, which no task has here
     *skipped, calls = [record for record in stream.records if isinstance(record, Verdict)]
     assert (calls.rule, calls.result) == (NO_SYSTEM_CALL, "pass")
-    assert rows(stream, "system calls") == [(kind, 0, 0, "none") for kind in types]
+    assert rows_of(stream, "system calls") == [(kind, 0, 0, "none") for kind in types]
     assert [verdict.result for verdict in skipped] == ["skipped"] * 2
     assert ["protect" in verdict.evidence for verdict in skipped] == [True] * 2
     assert {(info.name, info.labels["type"]) for info in stream.series} == {
         (name, kind) for name in ("acquire", "release") for kind in types
     }
     assert set(stream.samples.values()) == {1300}
-    assert [row[0] for row in rows(stream, "batches")] == [
+    assert [row[0] for row in rows_of(stream, "batches")] == [
         f"{kind}: {operation}"
         for kind in types
         for operation in ("acquire", "release", "acquire, release")
     ]
     # whole batches, one of each operation for each of the three test loops
-    assert {row[3] for row in rows(stream, "batches")} == {3 * 64, 3 * 500}
+    assert {row[3] for row in rows_of(stream, "batches")} == {3 * 64, 3 * 500}
 
 
 @needs_realtime
@@ -106,10 +78,10 @@ def test_uncontended_has_the_ceiling_where_the_library_has_it(agent: str, tmp_pa
     assert (not skipped) == GLIBC
     # glibc raises the thread in each lock, and lowers it in each unlock
     assert calls.result == "pass"
-    made = [row for row in rows(stream, "system calls") if any(row[1:3])]
+    made = [row for row in rows_of(stream, "system calls") if any(row[1:3])]
     assert made == ([("protect-raise", 100, 100, "sched_setscheduler")] if GLIBC else [])
     # with several mutexes the first one raises the thread for all of them
-    operations = [row[0] for row in rows(stream, "batches")]
+    operations = [row[0] for row in rows_of(stream, "batches")]
     assert ("protect-raise: acquire, release" in operations) == GLIBC
     assert "protect-raise: acquire" not in operations
 
@@ -183,7 +155,7 @@ def test_system_calls_of_a_lock_are_counted(
         return
     assert (code, calls.result) == (3, "fail")
     assert "normal: 0 system calls (futex) in 100 acquisitions, 200 in" in calls.evidence
-    assert rows(stream, "system calls")[0] == ("normal", 0, 200, "futex")
+    assert rows_of(stream, "system calls")[0] == ("normal", 0, 200, "futex")
 
 
 # --- mutex-inversion ---
@@ -201,9 +173,9 @@ def results_here(stream: Stream) -> dict[str, str]:
 def order_of(stream: Stream, protocol: str, *, across: bool = False) -> list[tuple[object, object]]:
     """Thread and event, in the order of the table, whose times never go back."""
     rule = avoided(protocol, across=across)
-    found = [row for row in rows(stream, "order") if row[0] == rule]
+    found = [row for row in rows_of(stream, "order") if row[0] == rule]
     times = [row[1] for row in found]
-    assert times == sorted(times)  # type: ignore[type-var]
+    assert times == sorted(times)
     return [(row[2], row[3]) for row in found]
 
 
@@ -431,7 +403,7 @@ def test_a_chain_of_each_depth_is_inherited_through(agent: str, tmp_path: Path) 
         (str(depth), name) for depth in depths for name in ("acquire", "release")
     ]
     assert set(stream.samples.values()) == {30}
-    table = rows(stream, "chain")
+    table = rows_of(stream, "chain")
     assert [row[0] for row in table] == depths
     assert {(row[5], row[6]) for row in table} == {(30, 0)}
     # its means, rounded down, and its minimum values are those of the series
@@ -452,4 +424,4 @@ def test_a_chain_without_inheritance_fails(agent: str, tmp_path: Path) -> None:
     assert code == 3
     assert results(stream) == {CHAIN: "fail"}
     assert "first with 1;" in verdicts(stream)[CHAIN].evidence
-    assert [row[6] for row in rows(stream, "chain")] == [10, 10, 10]
+    assert [row[6] for row in rows_of(stream, "chain")] == [10, 10, 10]

@@ -48,12 +48,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
-
-
 def _program(threads: int, sleep: float, lives: float) -> Iterator[int]:
     words = [sys.executable, "-c", PROGRAM, str(threads), str(sleep), str(lives)]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as program:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, run
-from rtgauge.stream import Samples, Table, Verdict
-from rtgauge.target.local import find_agent
+from agents import Stream, rows_of, run, verdicts
+from rtgauge.stream import Samples
 
 CPUS = sorted(os.sched_getaffinity(0))
 HOWS = ["fork", "vfork", "exec", "spawn"]
@@ -20,25 +19,6 @@ MEMORY = ["anonymous", "given-back", "huge", "file", "copy", "locked"]
 LOCKED = "locked memory has no page faults"
 PAIRS = "every pair of CPUs is measured"
 two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="there is but one CPU")
-
-
-@pytest.fixture(name="agent")
-def agent_path() -> str:
-    return str(find_agent())
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
-
-
-def tables(stream: Stream) -> dict[str, Table]:
-    return {record.name: record for record in stream.records if isinstance(record, Table)}
-
-
-def verdicts(stream: Stream) -> dict[str, Verdict]:
-    return {record.rule: record for record in stream.records if isinstance(record, Verdict)}
 
 
 def values(stream: Stream) -> dict[tuple[str, str], list[int]]:
@@ -61,7 +41,7 @@ def test_processes_of_each_kind(agent: str, tmp_path: Path) -> None:
         assert len(starts) == len(lives) == 23
         assert all(0 < start < life for start, life in zip(starts, lives, strict=True))
     assert all(info.stamp_ns is not None for info in stream.series)
-    assert [row[0] for row in tables(stream)["parent"].rows] == [
+    assert [row[0] for row in rows_of(stream, "parent")] == [
         "resident", "of it private", "page tables",
     ]  # fmt: skip
 
@@ -72,7 +52,7 @@ def test_a_larger_parent_takes_longer_to_copy(agent: str, tmp_path: Path) -> Non
     _, small = run(agent, tmp_path, "process-create", "--samples", "30")
     _, large = run(agent, tmp_path, "process-create", "--samples", "30", "--memory", "64MiB")
     assert min(values(large)["start", "fork"]) > min(values(small)["start", "fork"])
-    private = [int(tables(stream)["parent"].rows[1][1]) for stream in (small, large)]
+    private = [int(rows_of(stream, "parent")[1][1]) for stream in (small, large)]
     assert private[1] - private[0] >= 64 * 1024 - 512
 
 
@@ -94,7 +74,7 @@ def test_each_first_access_is_one_page_fault(agent: str, tmp_path: Path) -> None
     code, stream = run(agent, tmp_path, "page-fault", "--samples", "130")
     assert code == 0
     assert {info.labels["memory"] for info in stream.series} <= set(MEMORY)
-    counted = {row[0]: tuple(row[1:]) for row in tables(stream)["faults"].rows}
+    counted = {row[0]: tuple(row[1:]) for row in rows_of(stream, "faults")}
     assert list(counted) == MEMORY
     for memory in ("anonymous", "given-back", "file", "copy"):
         assert counted[memory] == (130, 130)
@@ -158,7 +138,7 @@ def test_wake_ups_are_counted_apart_from_rings_that_came_too_early(
 ) -> None:
     code, stream = run(agent, tmp_path, "cpu-wakeup", "--samples", "250", "--pause", "20us")
     assert code == 0
-    rows = {(row[0], row[1]): row[2] for row in tables(stream)["pairs"].rows}
+    rows = {(row[0], row[1]): row[2] for row in rows_of(stream, "pairs")}
     for info in stream.series:
         assert stream.samples[info.series] == rows[info.labels["from"], info.labels["to"]]
 

@@ -14,10 +14,10 @@ from typing import Final
 
 import pytest
 
-from agents import Stream, read
+from agents import Stream, read, table_of
 from fake_core import REASON_SYSCALL, FakeCore
 from fake_module import CHIP, ENTRY_TO_END_NS, ENTRY_TO_THREAD_NS, STORM, Edge, FakeModule
-from rtgauge.stream import Samples, Table, Verdict
+from rtgauge.stream import Samples, Verdict
 from rtgauge.target.local import find_agent
 
 CPU: Final = str(min(os.sched_getaffinity(0)))
@@ -38,12 +38,6 @@ SLEEP: Final = 0x100
 COBALT: Final = 0x400
 TAKE_EDGE: Final = 80
 SLEEPS: Final = 25
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
 
 
 def levels(count: int = EVENTS) -> list[Edge]:
@@ -72,13 +66,6 @@ def named(stream: Stream, name: str) -> list[int]:
     ]
 
 
-def table(stream: Stream, name: str) -> list[dict[str, object]]:
-    found = next(one for one in stream.records if isinstance(one, Table) and one.name == name)
-    return [
-        dict(zip([column.name for column in found.columns], row, strict=True)) for row in found.rows
-    ]
-
-
 def rules(stream: Stream) -> dict[str, str]:
     return {one.rule: one.result for one in stream.records if isinstance(one, Verdict)}
 
@@ -94,12 +81,12 @@ def test_task_answers_each_edge_once(tmp_path: Path) -> None:
     assert (code, said) == (0, "")
     assert (stream.header.core, stream.header.core_revision) == ("cobalt", 19)
     assert module.driven == [one.level for one in levels()]
-    assert table(stream, "events") == [events(EVENTS, EVENTS)]
+    assert table_of(stream, "events") == [events(EVENTS, EVENTS)]
     wake, answer = named(stream, "wake-up"), named(stream, "answer")
     assert len(wake) == len(answer) == EVENTS
     assert all(0 <= one <= other for one, other in zip(wake, answer, strict=True))
     assert rules(stream) == {RULE: "pass"}
-    assert table(stream, "modes")[0]["switches"] == 0
+    assert table_of(stream, "modes")[0]["switches"] == 0
 
 
 def test_session_is_attached_before_it_listens(tmp_path: Path) -> None:
@@ -140,7 +127,7 @@ def test_records_of_the_core_are_samples(tmp_path: Path, context: str) -> None:
     assert {one.name for one in stream.series} == {"irq": {"answer"}}.get(
         context, {"answer", "wake-up"}
     )
-    assert table(stream, "events") == [events(EVENTS, EVENTS)]
+    assert table_of(stream, "events") == [events(EVENTS, EVENTS)]
     assert rules(stream) == {RULE: "pass"}
 
 
@@ -150,7 +137,7 @@ def test_switches_of_the_kernel_task_fail(tmp_path: Path) -> None:
     code, stream, _ = run(core_with(module), *ANSWER, *words)
     assert code == 3
     assert rules(stream) == {RULE: "fail"}
-    assert [row["switches"] for row in table(stream, "modes")] == [3]
+    assert [row["switches"] for row in table_of(stream, "modes")] == [3]
 
 
 def test_kernel_task_of_a_core_that_does_not_count(tmp_path: Path) -> None:
@@ -172,7 +159,7 @@ def test_edge_of_one_direction_toggles(tmp_path: Path, edge: str) -> None:
     assert module.setup is not None
     assert module.setup.flags & (RISING | FALLING) == (RISING if edge == "rising" else FALLING)
     # the level is always the same there, which repeats nothing
-    assert table(stream, "events") == [events(EVENTS, EVENTS)]
+    assert table_of(stream, "events") == [events(EVENTS, EVENTS)]
     assert {one.labels["edge"] for one in stream.series} == {edge}
 
 
@@ -182,7 +169,7 @@ def test_lost_and_repeated_edges_are_counted(tmp_path: Path) -> None:
     words = ("--context", "user", "--samples", str(len(edges)))
     code, stream, _ = run(core_with(module), *ANSWER, *words)
     assert code == 0
-    assert table(stream, "events") == [events(5, 5, lost=5, repeated=2)]
+    assert table_of(stream, "events") == [events(5, 5, lost=5, repeated=2)]
     assert module.driven == [1, 1, 0, 1, 1]
 
 
@@ -221,9 +208,9 @@ def test_task_that_leaves_the_core_fails(tmp_path: Path) -> None:
     code, stream, _ = run(core_with(FakeModule(tmp_path, edges)), *ANSWER, *words)
     assert code == 3
     assert rules(stream) == {RULE: "fail"}
-    row = table(stream, "modes")[0]
+    row = table_of(stream, "modes")[0]
     assert (row["switches"], row["syscall"]) == (1, 1)
-    assert table(stream, "events") == [events(EVENTS, EVENTS)]
+    assert table_of(stream, "events") == [events(EVENTS, EVENTS)]
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -232,7 +219,7 @@ def test_end_in_time_is_not_a_switch(tmp_path: Path, context: str) -> None:
     module = FakeModule(tmp_path, levels(3))
     code, stream, said = run(core_with(module), *ANSWER, "--context", context, "--for", "1s")
     assert (code, said) == (0, "")
-    assert table(stream, "events") == [events(3, 3)]
+    assert table_of(stream, "events") == [events(3, 3)]
     assert rules(stream) == {RULE: "pass"}
 
 
@@ -268,7 +255,7 @@ def test_storm_fails_the_step(tmp_path: Path, context: str) -> None:
     assert stream.trailer.state == "failed"
     assert "the line's edges did not stop, so its interrupt was switched off" in said
     assert "check what drives the line" in said
-    assert table(stream, "events") == [events(3, 3)]
+    assert table_of(stream, "events") == [events(3, 3)]
 
 
 @pytest.mark.parametrize(

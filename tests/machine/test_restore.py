@@ -67,13 +67,8 @@ def wait_for(condition: Callable[[], Any], what: str) -> Any:
 
 @pytest.mark.skipif(not _writable(RT_RUNTIME), reason=f"{RT_RUNTIME} cannot be changed here")
 @pytest.mark.parametrize("both", [True, False])
-def test_settings_come_back_without_another_start(
-    spawn: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, both: bool
-) -> None:
+def test_settings_come_back_without_another_start(spawn: Callable[..., Any], both: bool) -> None:
     before = RT_RUNTIME.read_text()
-    state = tmp_path / "state"
-    state.mkdir(mode=0o700)
-    monkeypatch.setenv("RTGAUGE_STATE", str(state))
     with spawn("run", "timer", "--for", "50s", "--cpu", "0") as host:
         agent, guardian = wait_for(lambda: measuring(host.pid), "the step")
         wait_for(lambda: RT_RUNTIME.read_text() == "-1\n", "the setting")
@@ -91,12 +86,9 @@ def test_settings_come_back_without_another_start(
 
 
 def test_load_commands_that_left_their_group_end_with_everybody_who_could_end_them(
-    spawn: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spawn: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Agent, guardian and the load's leader are killed at once; a process of another run stays."""
-    state = tmp_path / "state"
-    state.mkdir(mode=0o700)
-    monkeypatch.setenv("RTGAUGE_STATE", str(state))
     left = tmp_path / "left"
     command = f"setsid sh -c 'echo $$ >{left}.new; mv {left}.new {left}; exec sleep 500' & wait"
     other = subprocess.Popen(["sleep", "500"], env={**os.environ, "RTGAUGE_RUN": "other"})

@@ -148,12 +148,9 @@ def test_kill_9_of_the_agent_is_an_interruption(rtgauge: Run, spawn: Spawn) -> N
     until(lambda: not agents(run))
 
 
-def test_a_run_waits_for_the_agent_of_another(
-    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, agent: Path
-) -> None:
+def test_a_run_waits_for_the_agent_of_another(rtgauge: Run, tmp_path: Path, agent: Path) -> None:
     """Both have the same state folder, whose lock an agent holds while it measures."""
     state = tmp_path / "state"
-    monkeypatch.setenv("RTGAUGE_STATE", str(state))
     words = ["timer", "--priority", "0", "--cpu", "0"]
     measures = [str(agent), "run", *words, "--for", "3s", "--output", "/dev/null"]
     with subprocess.Popen(measures) as other:

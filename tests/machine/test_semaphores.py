@@ -10,40 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, run
-from rtgauge.stream import Samples, Table, Verdict
-from rtgauge.target.local import find_agent
+from agents import Stream, rows_of, run_or_skip, verdicts
+from rtgauge.stream import Samples
 
 CPU = str(max(os.sched_getaffinity(0)))
 
 
-@pytest.fixture(name="agent")
-def agent_path() -> str:
-    return str(find_agent())
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
-
-
 def measure(agent: str, tmp_path: Path, name: str, *words: str) -> tuple[int, Stream]:
     """Run it on one CPU; where it needs a privilege that is missing, the test is skipped."""
-    code, stream = run(agent, tmp_path, name, "--cpu", CPU, *words)
-    if code == 77:
-        assert stream.trailer is not None
-        assert stream.trailer.remedy
-        pytest.skip(stream.trailer.reason)
-    return code, stream
-
-
-def tables(stream: Stream) -> dict[str, Table]:
-    return {record.name: record for record in stream.records if isinstance(record, Table)}
-
-
-def verdicts(stream: Stream) -> dict[str, Verdict]:
-    return {record.rule: record for record in stream.records if isinstance(record, Verdict)}
+    return run_or_skip(agent, tmp_path, name, "--cpu", CPU, *words)
 
 
 @pytest.mark.study(91)
@@ -54,14 +29,14 @@ def test_uncontended_has_every_operation_of_each_kind(agent: str, tmp_path: Path
         (name, shared) for name in ("acquire", "release") for shared in ("no", "yes")
     }
     assert [stream.samples[info.series] for info in stream.series] == [1300] * 4
-    assert [row[0] for row in tables(stream)["batches"].rows] == [
+    assert [row[0] for row in rows_of(stream, "batches")] == [
         f"{kind}: {operation}"
         for kind in ("private", "shared")
         for operation in ("acquire", "release", "acquire, release")
     ]
     # whole batches of 500, as many as there are test loops
-    assert {row[3] for row in tables(stream)["batches"].rows} == {1500}
-    assert [tuple(row) for row in tables(stream)["system calls"].rows] == [
+    assert {row[3] for row in rows_of(stream, "batches")} == {1500}
+    assert rows_of(stream, "system calls") == [
         ("private", 0, 0, "none"), ("shared", 0, 0, "none"),
     ]  # fmt: skip
     assert verdicts(stream)["uncontended operations make no system call"].result == "pass"
@@ -189,7 +164,7 @@ def test_rules_hold_with_priorities(
     assert code == 0
     assert list(verdicts(stream)) == BEHAVIOUR[name]
     assert {verdict.result for verdict in verdicts(stream).values()} == {"pass"}
-    for row in tables(stream)["order"].rows:
+    for row in rows_of(stream, "order"):
         assert row[0] in BEHAVIOUR[name]
     judged = [rule for rule in BEHAVIOUR[name] if rule not in (INCREMENTS, MAXIMUM)]
     assert all("in 10 rounds, the last: " in verdicts(stream)[rule].evidence for rule in judged)
@@ -251,7 +226,7 @@ def test_order_says_who_came_and_who_was_released(agent: str, tmp_path: Path) ->
         (DESCENDING, "4 3 2 1", "4 3 2 1"),
         (MIXED, None, "4 3 2 1"),
     ):
-        rows = [row for row in tables(stream)["order"].rows if row[0] == rule]
+        rows = [row for row in rows_of(stream, "order") if row[0] == rule]
         assert len(rows) == 8
         waits = " ".join(str(row[2]).split()[1] for row in rows if row[3] == "waits")
         has = " ".join(str(row[2]).split()[1] for row in rows if row[3] == "has it")
@@ -279,7 +254,7 @@ def test_lifecycle_has_every_kind_used_and_not(agent: str, tmp_path: Path) -> No
         for used in ("no", "yes")
     }
     assert {stream.samples[info.series] for info in stream.series} == {250}
-    assert {row[3] for row in tables(stream)["batches"].rows} == {3 * 8 * 64}
+    assert {row[3] for row in rows_of(stream, "batches")} == {3 * 8 * 64}
     # named ones are gone again
     assert set(Path("/dev/shm").glob("sem.rtgauge*")) == before
 
@@ -316,8 +291,8 @@ def test_contended_has_a_sample_of_each_round_and_number(
     assert [(info.name, info.labels.get("waiters")) for info in stream.series] == [
         (name, str(waiters)) for waiters in (1, 2, 5, 10, 20, 30) for name in ("acquire", "release")
     ] + [("acquire-all", None), ("release-all", None)]
-    table = tables(stream)["waiters"]
-    assert [row[0] for row in table.rows] == list(range(1, 31))
+    rows = rows_of(stream, "waiters")
+    assert [row[0] for row in rows] == list(range(1, 31))
     values = {
         info.series: [
             value
@@ -332,7 +307,7 @@ def test_contended_has_a_sample_of_each_round_and_number(
     for info in numbered:
         found = values[info.series]
         waiters = int(info.labels["waiters"])
-        row = table.rows[waiters - 1]
+        row = rows[waiters - 1]
         figures = row[1:4] if info.name == "acquire" else row[4:7]
         assert len(found) == 30
         assert figures == (sum(found) // 30, min(found), max(found))
@@ -342,8 +317,8 @@ def test_contended_has_a_sample_of_each_round_and_number(
         assert values[everything.series][at::30] == found
     assert {len(values[one.series]) for one in (acquire_all, release_all)} == {30 * 30}
     # the last test loop, in the order of its operations
-    assert [list(row) for row in tables(stream)["loop"].rows] == [
-        [1 + k, values[acquire_all.series][-30 + k], values[release_all.series][-30 + k]]
+    assert rows_of(stream, "loop") == [
+        (1 + k, values[acquire_all.series][-30 + k], values[release_all.series][-30 + k])
         for k in range(30)
     ]
     assert verdicts(stream)["the highest waiter runs at once"].result == "pass"

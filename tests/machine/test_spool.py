@@ -26,11 +26,6 @@ ENDED = re.compile(rb"^rtgauge-agent: ended (-?\d+)\n", re.MULTILINE)
 DETACHED = 255
 
 
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
-
-
 def until(happened: Callable[[], object]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not happened():

@@ -16,7 +16,7 @@ import pytest
 
 from agents import assert_accounted, read
 from rtgauge.stream import Setting, Trailer, Work, read_stream
-from test_load_command import environment, mark, run, running, words
+from test_load_command import mark, run, running, words
 from test_loads import CANNOT_HERE, DESCRIBED, processes_with, wait_until_none
 
 pytestmark = pytest.mark.slow
@@ -263,7 +263,7 @@ def test_a_disk_that_fills_up_during_the_step(tmp_path: Path) -> None:
     load = f"disk:size=4MiB:sync=64KiB:path={disk}"
     done = subprocess.run(
         [*inside, *words(tmp_path / "stream.cbor", "--load", load, seconds="20s")],
-        env=environment(tmp_path), capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     if done.returncode == 99:
         pytest.skip(f"a loop device cannot be mounted here: {done.stderr}")

@@ -16,40 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, read, run
+from agents import read, rows_of, run, verdicts
 from rtgauge.report.results import gather
 from rtgauge.store.samples import StoredStep
 from rtgauge.store.seal import STREAM, seal_step
-from rtgauge.stream import Samples, Table, Verdict
-from rtgauge.target.local import find_agent
+from rtgauge.stream import Samples
 
 needs_realtime = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root may have real-time priorities for certain"
 )
-
-
-@pytest.fixture(name="agent")
-def agent_path() -> str:
-    return str(find_agent())
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
-
-
-def verdicts(stream: Stream) -> dict[str, Verdict]:
-    found = [record for record in stream.records if isinstance(record, Verdict)]
-    assert len({verdict.rule for verdict in found}) == len(found)
-    return {verdict.rule: verdict for verdict in found}
-
-
-def rows(stream: Stream, name: str) -> list[tuple[object, ...]]:
-    (table,) = [
-        record for record in stream.records if isinstance(record, Table) and record.name == name
-    ]
-    return [tuple(row) for row in table.rows]
 
 
 # --- thread-rules ---
@@ -73,7 +48,7 @@ def test_the_rules_hold_with_priorities(agent: str, tmp_path: Path, policy: str)
     assert code == 0
     for verdict in verdicts(stream).values():
         assert "in 10 rounds, the last: " in verdict.evidence
-    order = rows(stream, "order")
+    order = rows_of(stream, "order")
     threads: dict[object, list[object]] = {}
     times: dict[object, list[int]] = {}
     for rule, time_ns, thread, _ in order:
@@ -111,11 +86,11 @@ def test_the_rules_fail_without_priorities(agent: str, tmp_path: Path) -> None:
 def test_where_a_lowered_thread_lands_is_reported(agent: str, tmp_path: Path) -> None:
     """Without a verdict, and as the order of the threads has it; head is what sched(7) says."""
     _, stream = run(agent, tmp_path, "thread-rules", "--policy", "other")
-    lowered = rows(stream, "lowered")
+    lowered = rows_of(stream, "lowered")
     assert [row[:2] for row in lowered] == [
         ("fifo", "running"), ("rr", "running"), ("fifo", "ready"), ("rr", "ready"),
     ]  # fmt: skip
-    order = rows(stream, "order")
+    order = rows_of(stream, "order")
     for policy, how, lands in lowered:
         ran = [
             thread for rule, _, thread, what in order
@@ -146,7 +121,7 @@ def test_switches_are_counted_and_in_turn(agent: str, tmp_path: Path) -> None:
     assert (verdict.rule, verdict.result) == (IN_TURN, "pass")
     for threads in (2, 10, 128, 1000):
         assert f"{threads} threads: 2100 switches, 0 out of turn" in verdict.evidence
-    batches = rows(stream, "batches")
+    batches = rows_of(stream, "batches")
     assert [row[0] for row in batches] == [f"switch, {n} threads" for n in (2, 10, 128, 1000)]
     for (_, mean_ps, least_ps, operations), threads in zip(
         batches, (2, 10, 128, 1000), strict=True
@@ -168,7 +143,7 @@ def test_switches_of_the_numbers_asked_for(agent: str, tmp_path: Path) -> None:
     assert code == 0
     assert [info.labels["threads"] for info in stream.series] == ["10", "2"]
     assert [stream.samples[info.series] for info in stream.series] == [100, 100]
-    assert [row[0] for row in rows(stream, "batches")] == [
+    assert [row[0] for row in rows_of(stream, "batches")] == [
         "switch, 10 threads",
         "switch, 2 threads",
     ]
@@ -244,7 +219,7 @@ def test_a_number_of_threads_that_is_not_to_be_had_is_skipped(agent: str, tmp_pa
     }  # fmt: skip
     assert " of 1000: " in found[ALL_MEASURED].evidence
     assert "ulimit -u" in found[ALL_MEASURED].remedy
-    assert len(rows(stream, "batches")) == 3
+    assert len(rows_of(stream, "batches")) == 3
 
 
 # --- round-robin ---
@@ -272,7 +247,7 @@ def test_round_robin_takes_turns_in_one_order(agent: str, tmp_path: Path) -> Non
     ]  # fmt: skip
     # of the threads that take turns, not of the one that starts them
     assert {(info.policy, info.priority) for info in stream.series} == {("rr", 79)}
-    turns = rows(stream, "turns")
+    turns = rows_of(stream, "turns")
     rounds = {row[0] for row in turns}
     # whole tests, of 3 threads and (at the usual quantum) 3 rounds each
     tests = stream.samples[0] // 3
@@ -291,7 +266,7 @@ def test_round_robin_takes_turns_in_one_order(agent: str, tmp_path: Path) -> Non
     starts = [row[2] for row in turns]
     assert starts[0] == 0
     assert starts == sorted(starts, key=lambda start: int(str(start)))
-    assert [row[0] for row in rows(stream, "quantum")] == [
+    assert [row[0] for row in rows_of(stream, "quantum")] == [
         "sched_rr_get_interval()", "sched_rr_timeslice_ms", "tick",
     ]  # fmt: skip
 
@@ -382,8 +357,8 @@ def test_there_is_no_round_robin_with_fifo(agent: str, tmp_path: Path) -> None:
     assert "2500 ms in one turn, and gave up" in verdict.evidence
     assert "SCHED_RR" in verdict.remedy
     assert set(stream.samples.values()) <= {0}
-    assert len(rows(stream, "turns")) == 1
-    assert rows(stream, "quantum")[0][1] == 0
+    assert len(rows_of(stream, "turns")) == 1
+    assert rows_of(stream, "quantum")[0][1] == 0
 
 
 @needs_realtime

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, read, run
-from rtgauge.stream import Samples, Table, Verdict
-from rtgauge.target.local import find_agent
+from agents import read, run, table_of, verdicts
+from rtgauge.stream import Samples, Verdict
 
 # CLOCK_MONOTONIC_COARSE, which Python does not name
 CONFIGURED_HZ = round(1 / time.clock_getres(6))
@@ -21,29 +20,6 @@ LAST_CPU = str(max(os.sched_getaffinity(0)))
 # Ticks less than 25 us from an edge of a turn: 16 edges and a period of 4 ms give 0.1 on average,
 # so more than four in less than 1 of 10 million steps
 EDGES = 4
-
-
-@pytest.fixture(name="agent")
-def agent_path() -> str:
-    return str(find_agent())
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
-
-
-def verdicts(stream: Stream) -> dict[str, Verdict]:
-    return {record.rule: record for record in stream.records if isinstance(record, Verdict)}
-
-
-def table(stream: Stream, name: str) -> list[dict[str, object]]:
-    (found,) = [
-        record for record in stream.records if isinstance(record, Table) and record.name == name
-    ]
-    names = [column.name for column in found.columns]
-    return [dict(zip(names, row, strict=True)) for row in found.rows]
 
 
 def count(row: dict[str, object], column: str) -> int:
@@ -56,7 +32,7 @@ def count(row: dict[str, object], column: str) -> int:
 def test_the_tick_is_found_and_judged_by_what_is_configured(agent: str, tmp_path: Path) -> None:
     code, stream = run(agent, tmp_path, "tick-period")
     verdict = verdicts(stream)["the tick comes as configured"]
-    grids = table(stream, "grids")
+    grids = table_of(stream, "grids")
     found = [row["frequency"] for row in grids]
     assert code == {"pass": 0, "inconclusive": 0, "fail": 3}[verdict.result]
     # a machine that is too busy may hide its tick; what is found is judged right in any case
@@ -119,8 +95,8 @@ def test_every_loop_is_on_one_line(agent: str, tmp_path: Path, priority: str) ->
     policies = sorted({policy for _, policy in series})
     permitted = os.geteuid() == 0 and priority != "0"
     assert policies == (["fifo", "other"] if permitted else ["other"])
-    lines = table(stream, "lines")
-    ticks = {row["policy"]: row for row in table(stream, "ticks")}
+    lines = table_of(stream, "lines")
+    ticks = {row["policy"]: row for row in table_of(stream, "ticks")}
     for policy in policies:
         rows = [row for row in lines if row["policy"] == policy]
         assert [row["loops with"] for row in rows] == LINES
@@ -147,7 +123,7 @@ def test_every_loop_is_on_one_line(agent: str, tmp_path: Path, priority: str) ->
 def test_too_few_loops_show_no_tick(agent: str, tmp_path: Path) -> None:
     _, stream = run(agent, tmp_path, "tick-cost", "--samples", "1000", "--loop", "2us")
     assert {v.result for v in stream.records if isinstance(v, Verdict)} == {"skipped"}
-    for row in table(stream, "lines"):
+    for row in table_of(stream, "lines"):
         if row["loops with"] in LINES[1:3]:
             assert row["loops"] == 0
 
@@ -163,7 +139,7 @@ KINDS = {
 def test_each_pass_is_timed_in_each_place(agent: str, tmp_path: Path) -> None:
     code, stream = run(agent, tmp_path, "cpu-power", "--samples", "20")
     assert code == 0
-    passes = {str(row["what"]): row for row in table(stream, "passes")}
+    passes = {str(row["what"]): row for row in table_of(stream, "passes")}
     told = verdicts(stream)
     assert set(passes) == set(KINDS) - ({"code"} if "code is measured" in told else set())
     assert all(verdict.result == "skipped" for verdict in told.values())
@@ -171,12 +147,14 @@ def test_each_pass_is_timed_in_each_place(agent: str, tmp_path: Path) -> None:
         (what, place) for what in passes for place in KINDS[what]
     )
     assert set(stream.samples.values()) == {20}
-    sizes = {str(row["cache"]): count(row, "size") for row in table(stream, "caches")}
+    sizes = {str(row["cache"]): count(row, "size") for row in table_of(stream, "caches")}
     assert count(passes["read"], "size") == sizes["first level, data"] // 2
     if "code" in passes:
         assert count(passes["code"], "size") >= 2 * sizes["first level, code"]
     assert (sizes["walk"] < 2 * sizes["last level"]) == ("the walk evicts all caches" in told)
-    effects = {str(row["what"]): count(row, "uncached / cached") for row in table(stream, "effect")}
+    effects = {
+        str(row["what"]): count(row, "uncached / cached") for row in table_of(stream, "effect")
+    }
     average = effects.pop("average")
     assert set(effects) == set(passes)
     assert average == sum(effects.values()) // len(effects)
@@ -187,7 +165,7 @@ def test_each_pass_is_timed_in_each_place(agent: str, tmp_path: Path) -> None:
 
 def test_a_walk_without_the_memory_for_it_says_so(agent: str, tmp_path: Path) -> None:
     _, stream = run(agent, tmp_path, "cpu-power", "--samples", "1")
-    full = {str(row["cache"]): count(row, "size") for row in table(stream, "caches")}
+    full = {str(row["cache"]): count(row, "size") for row in table_of(stream, "caches")}
     if full["walk"] <= 32 << 20:
         pytest.skip("the walk is short on this machine")
     before = resource.getrlimit(resource.RLIMIT_AS)
@@ -203,7 +181,7 @@ def test_a_walk_without_the_memory_for_it_says_so(agent: str, tmp_path: Path) ->
     assert done.returncode == 0
     verdict = verdicts(stream)["the walk evicts all caches"]
     assert verdict.result == "skipped"
-    walk = next(row for row in table(stream, "caches") if row["cache"] == "walk")
+    walk = next(row for row in table_of(stream, "caches") if row["cache"] == "walk")
     assert count(walk, "size") < full["walk"]
     assert f"{count(walk, 'size') // 1024} KiB" in verdict.evidence
 
@@ -220,7 +198,7 @@ def test_gaps_are_counted_by_their_cause(agent: str, tmp_path: Path) -> None:
     assert {(info.cpu, info.name) for info in stream.series} == {
         (cpu, kind) for cpu in os.sched_getaffinity(0) for kind in NOISE_KINDS
     }
-    rows = {(row["cpu"], row["gaps by"]): row for row in table(stream, "noise")}
+    rows = {(row["cpu"], row["gaps by"]): row for row in table_of(stream, "noise")}
     for info in stream.series:
         gaps = [
             int(value)
@@ -233,7 +211,7 @@ def test_gaps_are_counted_by_their_cause(agent: str, tmp_path: Path) -> None:
         assert row["max"] == max(gaps, default=0)
         assert all(gap > 1000 for gap in gaps)
         assert count(row, "sum") < count(row, "watched") <= 300_000_000 + count(row, "max")
-    for row in table(stream, "firmware and hypervisor"):
+    for row in table_of(stream, "firmware and hypervisor"):
         counted = not str(row["SMIs counted by"]).startswith("not counted")
         assert isinstance(row["SMIs"], int) == counted
 
@@ -248,6 +226,6 @@ def test_another_thread_is_a_gap_of_its_own_kind(agent: str, tmp_path: Path) -> 
         busy.kill()
         busy.wait()
     assert code == 0
-    (row,) = (row for row in table(stream, "noise") if row["gaps by"] == "thread")
+    (row,) = (row for row in table_of(stream, "noise") if row["gaps by"] == "thread")
     assert count(row, "gaps") > 0
     assert count(row, "max") > 100_000

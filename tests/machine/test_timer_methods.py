@@ -24,23 +24,11 @@ from agents import (
     wait_until_measuring,
 )
 from rtgauge.stream import Samples, Setting, Verdict
-from rtgauge.target.local import find_agent
 
 CPUS = sorted(os.sched_getaffinity(0))
 GRID = ["clock_nanosleep", "timer", "itimer", "timerfd", "deadline"]
 METHODS = [*GRID, "nanosleep"]
 PROCESS = "rtgauge-measure"
-
-
-@pytest.fixture(name="agent")
-def agent_path() -> str:
-    return str(find_agent())
-
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
 
 
 def run_method(agent: str, tmp_path: Path, method: str, *words: str) -> tuple[int, Stream]:

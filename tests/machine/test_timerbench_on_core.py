@@ -30,9 +30,7 @@ CELLS: Final = {"irq": [609, 609, 649, 1299], "kernel": [1499, 1499, 1509, 2049]
 
 
 @pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+def on_cpu_0() -> None:
     if 0 not in os.sched_getaffinity(0):
         pytest.skip("these tests may not run on CPU 0")
 

@@ -15,8 +15,8 @@ from typing import Final
 
 import pytest
 
-from agents import Stream, read
-from rtgauge.stream import Table, Verdict
+from agents import Stream, read, results, verdicts
+from rtgauge.stream import Table
 from rtgauge.target.local import find_agent
 
 CPU: Final = str(min(os.sched_getaffinity(0)))
@@ -26,9 +26,7 @@ GOOD: Final = "echo posix_mutex OK\necho 'can skipped (no kernel support)'\n"
 
 
 @pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals of the test's own, so that tests do not wait for other agents, and no smokey."""
-    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+def no_smokey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = [one for one in os.environ["PATH"].split(":") if not Path(one, "smokey").exists()]
     monkeypatch.setenv("PATH", ":".join([str(tmp_path / "bin"), *path]))
     if Path("/usr/xenomai/bin/smokey").exists():
@@ -49,17 +47,6 @@ def run(tmp_path: Path, *words: str) -> tuple[int, Stream, str]:
         stderr=subprocess.PIPE, timeout=60, check=False, text=True,
     )  # fmt: skip
     return done.returncode, read(output), done.stderr
-
-
-def verdicts(stream: Stream) -> dict[str, Verdict]:
-    found = [one for one in stream.records if isinstance(one, Verdict)]
-    by_rule = {one.rule: one for one in found}
-    assert len(by_rule) == len(found), "one result for each test"
-    return by_rule
-
-
-def results(stream: Stream) -> dict[str, str]:
-    return {rule: one.result for rule, one in verdicts(stream).items()}
 
 
 def table(stream: Stream) -> list[dict[str, str | int]]:

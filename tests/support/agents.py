@@ -9,7 +9,9 @@ import subprocess
 import time
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pytest
 
 from rtgauge.stream import (
     Event,
@@ -18,7 +20,9 @@ from rtgauge.stream import (
     Samples,
     SeriesInfo,
     StreamReader,
+    Table,
     Trailer,
+    Verdict,
     read_stream,
 )
 
@@ -107,6 +111,41 @@ def run(agent: str, tmp_path: Path, *words: str) -> tuple[int, Stream]:
     output = tmp_path / "stream.cbor"
     done = subprocess.run([agent, "run", *words, "--output", str(output)], timeout=60, check=False)
     return done.returncode, read(output, histogram_only="--histogram-only" in words)
+
+
+def run_or_skip(agent: str, tmp_path: Path, *words: str) -> tuple[int, Stream]:
+    """The same; the test is skipped for the agent's reason where the agent skips the step."""
+    code, stream = run(agent, tmp_path, *words)
+    if code == 77:
+        assert stream.trailer is not None
+        assert stream.trailer.remedy
+        pytest.skip(stream.trailer.reason)
+    return code, stream
+
+
+def verdicts(stream: Stream) -> dict[str, Verdict]:
+    """The verdicts by their rules, each of which has one."""
+    found = [record for record in stream.records if isinstance(record, Verdict)]
+    by_rule = {verdict.rule: verdict for verdict in found}
+    assert len(by_rule) == len(found)
+    return by_rule
+
+
+def results(stream: Stream) -> dict[str, str]:
+    """The results of the verdicts by their rules."""
+    return {rule: verdict.result for rule, verdict in verdicts(stream).items()}
+
+
+def table_of(stream: Stream, name: str) -> list[dict[str, Any]]:
+    """The rows of a table, by its columns."""
+    (table,) = [one for one in stream.records if isinstance(one, Table) and one.name == name]
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
+
+
+def rows_of(stream: Stream, name: str) -> list[tuple[Any, ...]]:
+    """The rows of a table."""
+    return [tuple(row.values()) for row in table_of(stream, name)]
 
 
 def assert_accounted(stream: Stream, periods: int) -> None:
