@@ -27,7 +27,7 @@ from fake_core import (
     REASON_SYSCALL,
     FakeCore,
 )
-from rtgauge.stream import Event, Setting, Table
+from rtgauge.stream import Event, Samples, Setting, Table
 from rtgauge.target.local import find_agent
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -80,6 +80,20 @@ def test_timer_on_core(tmp_path: Path, revision: int, method: str) -> None:
     assert (118 in core.calls) == (method == "timerfd" and revision >= 19)
     known = {0, 1, 3, 8, 9, 25, 52, 53, 54, 57, 58, 61, 77, 79, 80, 81, 85, 92, 116, 118}
     assert set(core.calls) <= known
+
+
+@pytest.mark.parametrize("periods", [0, 1, 3])
+def test_timer_that_is_set_after_its_due_time(tmp_path: Path, periods: int) -> None:
+    """The core starts no such timer: the first wake-up is late, and nothing else is lost."""
+    late_ns = periods * 5_000_000 + 1_000_000
+    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], late_ns=late_ns)
+    code, stream, said = run(core, tmp_path, *TIMER, "--core", "cobalt", "--method", "timerfd")
+    assert (code, said) == (0, "")
+    assert stream.samples[0] == 20
+    assert stream.missed[0] >= periods
+    assert_accounted(stream, 20 + stream.missed[0])
+    first = next(one for one in stream.records if isinstance(one, Samples))
+    assert first.values[0] >= late_ns
 
 
 @pytest.mark.parametrize("method", ["clock_nanosleep", "timer", "timerfd"])

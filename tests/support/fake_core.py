@@ -178,8 +178,9 @@ class FakeCore:
     the boot on, a process that opens the file of its clock is killed. With ``ipipe`` it runs on
     the I-pipe. Without ``counts`` (CONFIG_XENO_OPT_STATS) each of its counters is 0. A signal
     makes a task leave the core ``mayday`` times without a report, as if it had run. A sleep ends
-    at once with the error ``sleepless``. It has room for ``tasks`` tasks, and may have the
-    ``module`` rtgauge and the driver ``bench``."""
+    at once with the error ``sleepless``. The first timer that is a file is set ``late_ns`` after
+    its due time. It has room for ``tasks`` tasks, and may have the ``module`` rtgauge and the
+    driver ``bench``."""
 
     folder: Path
     revision: int = 19
@@ -199,6 +200,7 @@ class FakeCore:
     counts: bool = True
     mayday: int = 0
     sleepless: int = 0
+    late_ns: int = 0
     module: FakeModule | None = None
     bench: FakeBench | None = None
     calls: list[int] = field(default_factory=list)
@@ -683,6 +685,9 @@ class FakeCore:
         timer.due_ns = values[2] * 1_000_000_000 + values[3]
         if timer.due_ns and not absolute:
             timer.due_ns += time.monotonic_ns()
+        if self.late_ns and not at_once:
+            time.sleep(max(0, timer.due_ns + self.late_ns - time.monotonic_ns()) / 1e9)
+            self.late_ns = 0
         if timer.due_ns and timer.due_ns <= time.monotonic_ns() and not at_once:
             timer.due_ns = 0
             return -errno.ETIMEDOUT

@@ -197,15 +197,43 @@ static inline int64_t timer_cobalt_fd_read(const struct timer_thread *t, const s
 	return got < 0 ? 0 : (int64_t)expired;
 }
 
+/* The first wake-up of a timer that was started late is that of the grid points that had gone by. */
+static inline int64_t timer_cobalt_fd_wait(const struct timer_thread *t, const struct step *step,
+					   const struct timespec *due, struct timespec *now)
+{
+	if (__builtin_expect(t->gone, 0)) {
+		const struct timespec first = timer_first_due(step, t);
+
+		if (!clock_difference_ns(due, &first)) {
+			clock_gettime(CLOCK_MONOTONIC, now);
+			return t->gone;
+		}
+	}
+	return timer_cobalt_fd_read(t, step, due, now);
+}
+
+/* Start the timer at the first grid point to come. */
+static bool timer_cobalt_fd_start(struct timer_thread *t, const struct step *step)
+{
+	struct itimerspec grid = { .it_value = timer_first_due(step, t),
+				   .it_interval = clock_from_ns(t->interval_ns) };
+	const int64_t first_ns = clock_to_ns(&grid.it_value);
+
+	t->gone = 0;
+	while (!timer_cobalt_fd_set(t, &grid)) {
+		if (errno != ETIMEDOUT || step_stopped(step))
+			return false;
+		t->gone = (clock_now_ns(CLOCK_MONOTONIC) - first_ns) / t->interval_ns + 1;
+		grid.it_value = clock_from_ns(first_ns + t->gone * t->interval_ns);
+	}
+	return true;
+}
+
 static void timer_cobalt_fd_loop(struct worker *worker)
 {
-	const struct timer_thread *t = worker->state;
-	const struct itimerspec grid = { .it_value = timer_first_due(worker->step, t),
-					 .it_interval = clock_from_ns(t->interval_ns) };
-
-	if (timer_cobalt_fd_set(t, &grid))
-		timer_grid(worker, timer_cobalt_fd_read, timer_counted);
-	timer_cobalt_fd_stop(t);
+	if (timer_cobalt_fd_start(worker->state, worker->step))
+		timer_grid(worker, timer_cobalt_fd_wait, timer_counted);
+	timer_cobalt_fd_stop(worker->state);
 }
 
 static inline bool timer_cobalt_fd_once(const struct timer_thread *t, const struct step *step,

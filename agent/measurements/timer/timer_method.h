@@ -48,7 +48,8 @@ struct timer_thread {
 	bool aligned;	  /* due at the same time on all CPUs */
 	sigset_t signals; /* to wait for */
 	timer_t timer;
-	int fd; /* of the timer; on Cobalt also the number of a timer with a signal */
+	int fd;	      /* of the timer; on Cobalt also the number of a timer with a signal */
+	int64_t gone; /* on Cobalt: grid points that had gone by before the timer was started */
 };
 
 void timer_sleep_loop(struct worker *worker);
