@@ -20,6 +20,7 @@ import os
 import random
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -161,6 +162,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # a shell that starts it in the background lets it ignore Ctrl-C
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         sys.exit(main())
     except KeyboardInterrupt:
