@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -527,6 +528,21 @@ def test_answers_that_may_be_to_other_events_support_no_cycle() -> None:
     assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
     assert {cycle.state for cycle in answer.cycles} == {"not proven", "exceeded"}
     assert "the answers to 3 events may belong to other events" in answer.title
+
+
+def test_samples_that_may_be_answers_to_other_events_exceed_no_cycle() -> None:
+    """As captures keep them."""
+    names = ("raised", "answered", "unanswered", "ambiguous")
+    columns = tuple(stream.Column(name, "count") for name in names)
+    table = stream.Table(0, "answers", columns, ((10_000, 10_000, 0, 10_000),))
+    series = latency(18_000, name="response")
+    step = made.step(0, [series], "log-host", tables=[table])
+    answer = answer_of(built(made.run([step], findings=[])))
+    assert answer.state is State.UNPROVEN
+    assert {cycle.state for cycle in answer.cycles} == {"not proven"}
+    step.tables = [replace(table, rows=((10_000, 10_000, 0, 0),))]
+    answer = answer_of(built(made.run([step], findings=[])))
+    assert {cycle.state for cycle in answer.cycles} == {"exceeded"}
 
 
 @pytest.mark.slow

@@ -20,6 +20,9 @@ from conftest import Result
 from rtgauge import report
 from rtgauge.capture import Wanted, convert, import_capture, is_capture, recording
 from rtgauge.capture import session as sessions
+from rtgauge.capture.edges import Edges
+from rtgauge.capture.pairing import Answers
+from rtgauge.capture.run import Found, _verdict
 from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.report.results.model import build, validate
 from rtgauge.store import Store
@@ -190,6 +193,30 @@ def test_a_capture_in_mid_run_proves_no_budget(store: Store, tmp_path: Path) -> 
     run = imported(store, path, replace(LINES, longest_ns=10_000_000))
     assert answers(run)["ambiguous"] == 0
     assert run["tests"][0]["result"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("missing", "late", "ambiguous", "result"),
+    [
+        (0, 0, 0, "pass"),
+        (0, 0, 3, "inconclusive"),
+        (0, 2, 0, "fail"),
+        # late answers may be quick ones to other events, if they are ambiguous
+        (0, 3, 3, "inconclusive"),
+        (0, 4, 3, "fail"),
+        (1, 0, 3, "fail"),
+        (1, 3, 3, "fail"),
+    ],
+)
+def test_a_failure_is_certain(missing: int, late: int, ambiguous: int, result: str) -> None:
+    events = Edges(np.arange(9.0), np.ones(9, np.bool_))
+    delay = np.full(9, 0.5)
+    delay[:missing] = np.nan
+    found = Found(events, Answers(delay, late, 0, 0, ambiguous), None, delay, 1, np.zeros(9), 0)  # type: ignore[arg-type]
+    said, evidence, remedy = _verdict(found)
+    assert said == result
+    assert ("either before the next one or after it" in evidence) == (said == "inconclusive")
+    assert bool(remedy) == (said != "pass")
 
 
 @pytest.mark.parametrize("missing", [{0, 1}, {10, 11}, set(range(12)), {3}])

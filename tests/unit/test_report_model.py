@@ -22,6 +22,7 @@ from rtgauge import stream
 from rtgauge.report.document.summary import short
 from rtgauge.report.render import html, markdown, terminal
 from rtgauge.report.results import background, labels, model
+from rtgauge.report.results.bounds import Held
 from rtgauge.report.results.cases import cases_of
 from rtgauge.report.results.labels import judged
 from rtgauge.report.results.points import negative_points, positive_points, prepared
@@ -29,12 +30,16 @@ from rtgauge.stats import Clustering
 from rtgauge.text import plain
 
 
-def only(run: made.FakeRun) -> dict[str, Any]:
+def built(run: made.FakeRun) -> dict[str, Any]:
     document = model.build([run])  # type: ignore[list-item]
     model.validate(document)
     json.dumps(document, allow_nan=False)
+    return document
+
+
+def only(run: made.FakeRun) -> dict[str, Any]:
     one: dict[str, Any]
-    (one,) = document["runs"]
+    (one,) = built(run)["runs"]
     return one
 
 
@@ -289,6 +294,80 @@ def test_answers_that_may_be_those_of_other_events_prevent_a_pass(
     assert verdict["result"] == result
     assert doubt in verdict["evidence"]
     assert ("interval above the longest delay" in verdict["remedy"]) == (result == "inconclusive")
+
+
+def answered_late(
+    ambiguous: int, *, late: int, missed: int = 0, kept: bool = True, **more: Any
+) -> made.FakeStep:
+    """400 events in 400 ms, ``late`` answers above a budget of 150 us, ``missed`` events without
+    one, ``ambiguous`` events whose answers may be those of others, as captures keep them, or, not
+    ``kept``, as log hosts do."""
+    values = np.full(400, 5000, np.int32)
+    values[10 : 10 + late] = 200_000
+    gaps = ((399, missed),) if missed else ()
+    info = made.info(name="response")
+    step = made.step(
+        0, [made.FakeSeries(info, np.arange(400), values, gaps=gaps)], budget_ns=150_000, **more
+    )
+    row = {
+        "raised": 400 + missed + (0 if kept else ambiguous), "answered": 400,
+        "unanswered": missed, "double": 0, "ambiguous": ambiguous,
+    }  # fmt: skip
+    columns = tuple(stream.records.Column(name, "count") for name in row)
+    step.tables.append(stream.Table(0, "answers", columns, (tuple(row.values()),)))
+    return step
+
+
+@pytest.mark.parametrize(
+    ("step", "result"),
+    [
+        # a capture that fits several delays: its answers may be quick ones to other events
+        (answered_late(400, late=5), "inconclusive"),
+        (answered_late(5, late=5), "inconclusive"),
+        # more are late than may belong to other events
+        (answered_late(4, late=5), "fail"),
+        (answered_late(0, late=1), "fail"),
+        # an event without an answer is late, whatever the others are
+        (answered_late(400, late=0, missed=1), "fail"),
+        (answered_late(400, late=5, missed=1), "fail"),
+        # a log host keeps no sample of an ambiguous event
+        (answered_late(9, late=1, kept=False), "fail"),
+        # one episode in 0.4 s is more than one an hour
+        (answered_late(2, late=3, rate_per_hour=1.0), "fail"),
+        (answered_late(3, late=3, rate_per_hour=1.0), "inconclusive"),
+    ],
+)
+def test_a_failure_stands_by_the_exceedances_that_are_certain(
+    step: made.FakeStep, result: str
+) -> None:
+    document = built(made.run([step]))
+    (verdict,) = document["runs"][0]["verdicts"]
+    assert verdict["result"] == result
+    assert ("may belong to other events" in verdict["doubt"]) == (result == "inconclusive")
+    assert "exceeded" in verdict["evidence"]
+    (together,) = document["bounds"][0]["verdicts"]
+    assert together["result"] == result
+
+
+def test_the_thread_that_fails_for_certain_decides() -> None:
+    """Not another with more exceedances, none of which is certain."""
+    unsure = answered_late(400, late=9)
+    sure = answered_late(0, late=1)
+    sure.number = 1
+    sure.series[0].info = made.info(name="response", cpu=1)
+    (entry,) = built(made.run([unsure, sure]))["bounds"]
+    assert [one["result"] for one in entry["verdicts"]] == ["fail"]
+
+
+def test_exceedances_that_are_not_certain_count_as_unknown() -> None:
+    held = Held(100, 5.0, 9, 50, 60.0, 2, "events", (3, 4), 50, uncertain=2)
+    assert held.certain() == Held(100, 5.0, 7, 48, 60.0, 4, "events", (1, 2), 50)
+    assert dataclasses.replace(held, uncertain=8).certain().episodes == (1, 1)
+    assert dataclasses.replace(held, uncertain=9).certain().episodes == (0, 0)
+    assert dataclasses.replace(held, episodes=None).certain().episodes is None
+    assert held.plus(dataclasses.replace(held, uncertain=1)).uncertain == 3
+    every = Held(100, 5.0, 9, 50, 60.0, 0, "events", (9, 9), 50, uncertain=1)
+    assert every.certain().episodes == (8, 8)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ of the cycle the latency may take. The convention here is a fifth (docs/referenc
 answer"):
 
 - exceeded: a wake-up was later than a fifth of the cycle, or an event had no answer for that long.
+  Series with samples that may be answers to other events do not count.
 - supported: idle and under load, the maximum is at most half of that fifth, in enough independent
   wake-ups to be 95 % sure that fewer than 1 in 1000 is later than the fifth. The half is the margin
   for what a longer run finds: with an exponential tail a maximum grows with the logarithm of the
@@ -69,7 +70,8 @@ def _cycle(
     if top is None:
         return Cycle(interval_ns, "not proven", "no sample")
     maximum = numbers.shown(top, "ns").full
-    if top > allowed:
+    certain = highest(peak(one) for one in series if not one.get("unattributed"))
+    if certain is not None and certain > allowed:
         return Cycle(interval_ns, "exceeded", f"max {maximum}, above {limit}")
     if flaw := _flaw(series):
         return Cycle(interval_ns, "not proven", flaw)

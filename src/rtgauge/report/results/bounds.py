@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from rtgauge import stats
@@ -36,7 +36,8 @@ class Held:
     """A series held against a budget, as ``stats.verdict`` takes it. Those of several runs add up.
 
     ``doubts``: why the measurement is not the one asked for, with remedies. ``waited``: the longest
-    wait for an event without an answer.
+    wait for an event without an answer. ``uncertain``: the exceedances whose samples may be answers
+    to other events.
     """
 
     budget_ns: int
@@ -51,6 +52,7 @@ class Held:
     unanswered: int = 0
     waited: int | None = None
     doubts: tuple[tuple[str, str], ...] = ()
+    uncertain: int = 0
 
     def plus(self, other: Held) -> Held:
         """Both together: times, samples and episodes add up."""
@@ -72,6 +74,21 @@ class Held:
             self.unanswered + other.unanswered,
             max(waits, default=None),
             self.doubts or other.doubts,
+            self.uncertain + other.uncertain,
+        )
+
+    def certain(self) -> Held:
+        """With the uncertain exceedances as samples of unknown value."""
+        left, low, high = self.exceedances - self.uncertain, 0, 0
+        if self.episodes is not None:
+            low, high = (max(limit - self.uncertain, min(left, 1)) for limit in self.episodes)
+        return replace(
+            self,
+            exceedances=left,
+            count=self.count - self.uncertain,
+            unknown=self.unknown + self.uncertain,
+            episodes=None if self.episodes is None else (low, min(high, left)),
+            uncertain=0,
         )
 
     def judged(self, confidence: float) -> stats.BudgetVerdict:
@@ -91,8 +108,13 @@ class Held:
 
 
 def verdict_on(held: Held, judged: stats.BudgetVerdict, remedy: str) -> Document:
-    """The verdict as the model has it: with the unanswered events and the doubts."""
+    """The verdict as the model has it: with the unanswered events and the doubts. A failure stands
+    if the certain exceedances alone fail (docs/reference/statistics.md, "Answers that may belong to
+    other events")."""
     result, evidence = judged.result, judged.evidence
+    if result == "fail" and held.uncertain:
+        sure = held.certain().judged(judged.confidence).result
+        result = "fail" if sure == "fail" else "inconclusive"
     if held.waited is not None:
         waited = numbers.microseconds(held.waited)
         number = f"{held.unanswered} events were" if held.unanswered > 1 else "1 event was"
@@ -368,15 +390,16 @@ def _verdicts(
     verdicts = []
     for key, threads in found.items():
         tried = [(held, held.judged(confidence)) for held in threads.values()]
-        held, judged = min(
-            tried, key=lambda one: (_ORDER.index(one[1].result), -one[0].exceedances)
+        said, held, judged = min(
+            ((verdict_on(held, judged, judged.remedy), held, judged) for held, judged in tried),
+            key=lambda one: (_ORDER.index(one[0]["result"]), -one[1].exceedances),
         )
         number = len(over[key])
         verdicts.append(
             {
                 "budget_ns": held.budget_ns,
                 "rate_per_hour": held.rate_per_hour,
-                **verdict_on(held, judged, judged.remedy),
+                **said,
                 "boots_over": number,
                 "next_boot": stats.exceedance_bound(boots, confidence, number),
                 "boots_lacking": max(

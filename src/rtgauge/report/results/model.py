@@ -726,6 +726,7 @@ def _series(
         "max_at_least": _at_least(figures),
         "unanswered": open_,
         "doubt": _doubt(step, stored),
+        "unattributed": _unattributed_samples(step, stored),
         "percentiles": gather.percentiles([figures]),
         "percentile_ci": {
             name: list(interval) for name, interval in gather.intervals(figures, CONFIDENCE).items()
@@ -816,8 +817,9 @@ def _held(
     # An event without an answer exceeds every budget up to the time waited for the answer.
     missing = figures.unanswered
     late = 0 if missing is None else missing.exceeding(limit - 1)
+    known = counts.exceeding(limit) + over
     unknown += 0 if missing is None else missing.count - late
-    exceedances = counts.exceeding(limit) + over + late
+    exceedances = known + late
     count = counts.count + over + within + late
     episodes = figures.episodes
     if episodes is not None:
@@ -838,6 +840,7 @@ def _held(
         0 if missing is None else missing.count,
         None if missing is None else missing.max,
         tuple(_doubts(step, stored)),
+        min(_unattributed_samples(step, stored), known),
     )
 
 
@@ -906,16 +909,29 @@ def _doubt(step: StoredStep, stored: StoredSeries) -> str:
     return "" if unattributed is None else unattributed[0]
 
 
+def _answers_of(step: StoredStep, stored: StoredSeries) -> dict[str, int]:
+    """The table ``answers`` of a series of answers; empty for other series."""
+    told: dict[str, int] = {}
+    if is_response(stored.info.name, stored.info.unit):
+        for table in step.tables:
+            for row in table.rows if table.name == "answers" else ():
+                cells = zip((column.name for column in table.columns), row, strict=False)
+                told |= {name: cell for name, cell in cells if isinstance(cell, int)}
+    return told
+
+
+def _unattributed_samples(step: StoredStep, stored: StoredSeries) -> int:
+    """Number of samples that may be answers to other events. Captures keep the samples of events
+    whose answers are ambiguous, log hosts do not."""
+    told = _answers_of(step, stored)
+    counted = sum(told.get(name, 0) for name in ("answered", "unanswered", "ambiguous"))
+    return max(counted - told["raised"], 0) if "raised" in told else 0
+
+
 def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | None:
     """The doubt whether answers are credited to the right events, with its remedy, from the table
     ``answers`` of log hosts and captures; None without a doubt."""
-    if not is_response(stored.info.name, stored.info.unit):
-        return None
-    told: dict[str, int] = {}
-    for table in step.tables:
-        for row in table.rows if table.name == "answers" else ():
-            cells = zip((column.name for column in table.columns), row, strict=False)
-            told |= {name: cell for name, cell in cells if isinstance(cell, int)}
+    told = _answers_of(step, stored)
     ambiguous = told.get("ambiguous", 0)
     seen = stored.histogram.max if stored.histogram is not None else 0
     longest = f", {numbers.microseconds(seen)}" if seen > 0 else ""
