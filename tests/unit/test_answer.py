@@ -586,6 +586,26 @@ def test_without_real_time_priority() -> None:
     assert not answer.sure_command  # no length mends it
 
 
+@pytest.mark.parametrize(
+    ("top", "state"), [(50, State.UNFIT), (10, State.FIT)], ids=["exceeded", "kept"]
+)
+def test_a_budget_for_ordinary_tasks_is_judged_where_they_were_asked_for(
+    top: int, state: State
+) -> None:
+    """The answer agrees with the verdict, and so with the exit code."""
+    series = latency(top, 400, policy="other", priority=0, interval_ns=3600 * 10**9)
+    step = made.step(0, [series], budget_ns=20_000, rate_per_hour=0.1)
+    step.document["parameters"] = {"priority": "0"}
+    parameter = stream.Parameter("0", "0")
+    step.header.parameters["priority"] = parameter  # type: ignore[union-attr,index]
+    series.value[::7] = top * 1000
+    answer = answer_of(built(made.run([step])))
+    assert answer.state is state
+    del step.document["budget_ns"]
+    answer = answer_of(built(made.run([step])))
+    assert answer.state is State.UNMEASURED
+
+
 def test_an_injection() -> None:
     step = made.step(0, [latency(300)], disturb="kthread:200us:7.301ms")
     answer = answer_of(built(made.run([step])))

@@ -91,6 +91,12 @@ class Data:
         return [one for one in self.due if not ordinary_policies(self.run, self.steps[one["step"]])]
 
     @functools.cached_property
+    def ordinary_wanted(self) -> bool:
+        """Whether budgets were asked for tasks without real-time priority (``--priority 0``)."""
+        steps = [self.step(one) for one in self.due]
+        return all(step["budget"] and step["asked"].get("priority") == "0" for step in steps)
+
+    @functools.cached_property
     def proper(self) -> list[Any]:
         """Those with real-time priority and without an injection."""
         return [one for one in self.real if not self.disturbed(one)]

@@ -37,7 +37,7 @@ def _unmeasured(data: Data) -> _Found | None:
         why = "the run has no samples"
     elif clock := _coarse_clock(data.run):
         why = f"the clock source, {clock}, advances by whole ticks"
-    elif data.due and not data.real:
+    elif data.due and not data.real and not data.ordinary_wanted:
         why = "latency without real-time priority"
         why += "" if any(step["budget"] for step in steps) else " (and no budget given)"
     elif (data.real and not data.proper) or (data.verdicts and not undisturbed(data)):
