@@ -286,6 +286,31 @@ def test_a_board_that_stays_away_from_several_runs(board: Sshd, script: Script) 
                 target.environment()
 
 
+@pytest.mark.parametrize(("uid", "asked"), [(0, False), (65534, True)])
+def test_the_keeper_asks_sudo_for_others_than_root_alone(
+    tmp_path: Path, uid: int, asked: bool
+) -> None:
+    """sudo writes each question into a log, and can mail root about users that it does not know."""
+    words = ["sh", "-c", KEEPER, "rtgauge", "token"]
+    if uid != os.geteuid():
+        if os.geteuid():
+            pytest.skip("only root can become another user")
+        words = ["setpriv", f"--reuid={uid}", "--clear-groups", *words]
+    for folder in (tmp_path.parent.parent, tmp_path.parent, tmp_path):
+        folder.chmod(0o755)
+    sudo = tmp_path / "sudo"
+    sudo.write_text('#!/bin/sh\necho "$@" >&2; [ "$*" = "-n true" ]\n')
+    sudo.chmod(0o755)
+    # the keeper does not show what sudo says, so its answer tells that it was asked
+    done = subprocess.run(
+        words, input="end\n", capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    told = done.stdout.split("rtgauge-keeper\n")[1]
+    assert f"Uid:\t{uid}\t{uid}\t" in told
+    assert told.endswith("\nsudo\n") == asked
+
+
 def test_a_keeper_leaves_what_became_anothers(board: Sshd, script: Script) -> None:
     script("exit 0")
     with opened():
