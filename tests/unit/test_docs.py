@@ -38,6 +38,22 @@ def test_files_on_the_path_of_a_sample_say_their_step() -> None:
             assert any(first <= int(number) <= last for first, last in named), (file, number)
 
 
+def test_the_readme_says_of_counted_figures_what_the_page_of_the_lab_says() -> None:
+    """Instructions, and which paths can be preempted: no times of a board, no ranked maxima."""
+    pages = ((ROOT / name).read_text() for name in ("README.md", "docs/reference/lab.md"))
+    readme, page = (re.sub(r"```.*?```", "", text, flags=re.DOTALL) for text in pages)
+    said = next(text for text in readme.split("\n\n") if "The lab]" in text)
+    counted = page.partition("## Two modes")[2].partition("\n## ")[0]
+    for text in (" ".join(said.split()), " ".join(counted.split())):
+        assert "the number of instructions executed" in text
+        assert "show which paths of a kernel can be preempted and how much code runs" in text
+        assert "single maximum" in text and "rank" in text
+    assert "not how long that takes on a board" in " ".join(said.split())
+    # no figures of boards in one line with the lab
+    lines = [line for line in readme.splitlines() if re.search(r"\d\s?[nµum]s\b", line)]
+    assert not [line for line in lines if re.search(r"emulat|counted|\blab\b|stock", line)]
+
+
 def test_every_measurement_and_load_has_its_page() -> None:
     catalogue = (ROOT / "agent" / "catalogue.c").read_text()
     names = re.findall(r"^\tROW\((\w+)\)", catalogue, re.MULTILINE)
