@@ -15,7 +15,7 @@ BENCHES = bench/instructions.py bench/sample_cost.py bench/timer.py bench/uncont
 
 RUN_STAGES = $(PYTHON_HERE) tools/run_stages.py $(STAGES_OPTIONS)
 
-.PHONY: help setup build quick test check lint format docs bench fuzz mutants repeat wheel deb try lock clean
+.PHONY: help setup build quick test check nightly lint format docs bench fuzz mutants repeat wheel deb try lock clean
 
 help: # List the targets
 	@sed -n 's/^\([a-z][a-z]*\):.*# \(.*\)/\1: \2/p' Makefile | column -t -s: -l 2
@@ -38,6 +38,11 @@ test: # quick, and the tests that start agents, sshd and two emulated boards (10
 check: # What CI runs: test, every build, every architecture, every emulated board
 	@tools/setup.sh --dev
 	@$(RUN_STAGES) check
+
+# Fuzzers, mutants and kills take their seeds from the date.
+nightly: # Mutants, fuzzers, kills and soak (hours, on a quiet machine, as root)
+	@tools/setup.sh --test
+	@$(RUN_STAGES) nightly
 
 lint: # The stages of quick that only read the sources
 	@tools/setup.sh --quick

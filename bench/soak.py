@@ -173,6 +173,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="memory and accounting of a long run")
     parser.add_argument("--samples", type=int, default=100_000_000, help="of all series together")
     parser.add_argument("--settled", type=float, default=SETTLED_S, help="seconds")
+    parser.add_argument("--no-results", action="store_true", help="print only")
     arguments = parser.parse_args()
     last = (os.cpu_count() or 1) - 1
     cpus = f"{min(1, last)}-{last}"
@@ -219,7 +220,8 @@ def main() -> int:
         print("held  " if case["held"] else "MISSED", case["name"], {
             key: value for key, value in case.items() if not isinstance(value, list | str | bool)
         })  # fmt: skip
-    print(write_results("soak", facts, cases).name)
+    if not arguments.no_results:
+        print(write_results("soak", facts, cases).name)
     return 0 if all(case["held"] for case in cases) else 1
 
 
