@@ -611,7 +611,7 @@ def test_what_the_run_says_arrives() -> None:
     assert [found[name] for name in texts] == ["", "", "", 0, {}, [], "failed"]
     assert found["environment"] == {
         "kernel": {}, "cpu": {}, "libc": "glibc 2.36", "compiler": "gcc 12.2",
-        "realtime": "unknown", "settings": {}, "core": None
+        "realtime": "unknown", "settings": {}, "core": None, "settings_by": []
     }  # fmt: skip
 
 
