@@ -377,11 +377,13 @@ static void power_clear_cache(char *from, char *to)
 static int power_map_code(struct power_area *area, const void *code, size_t bytes)
 {
 	int fd = (int)syscall(SYS_memfd_create, "rtgauge-code", 1 /* MFD_CLOEXEC */), err = 0;
+	ssize_t written;
 
 	if (fd < 0)
 		return -errno;
-	if (write(fd, code, bytes) != (ssize_t)bytes)
-		err = errno ? -errno : -ENOSPC;
+	written = write(fd, code, bytes);
+	if (written != (ssize_t)bytes)
+		err = written < 0 ? -errno : -ENOSPC;
 	area->bytes = bytes;
 	area->at = err ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	if (!err && area->at == MAP_FAILED)
@@ -567,10 +569,13 @@ static int cpu_power_finish(struct step *step)
 	cpu_power_passes(step, state);
 	cpu_power_effect(step, state);
 	cpu_power_caches(step, state);
-	if (state->refused || state->error)
-		step_verdict(step, POWER_ALL_CODE, "skipped",
-			     state->refused ?: strerror(-state->error),
+	if (state->refused || state->error) {
+		snprintf(evidence, sizeof(evidence),
+			 "the code to measure cannot be put into memory: %s",
+			 strerror(-state->error));
+		step_verdict(step, POWER_ALL_CODE, "skipped", state->refused ?: evidence,
 			     "allow memory to be executable, or do without this row");
+	}
 	if (state->walk.bytes && (int64_t)state->walk.bytes < 2 * state->last_level) {
 		snprintf(evidence, sizeof(evidence),
 			 "the walk covers %lld KiB, the last level has %lld KiB",

@@ -354,7 +354,9 @@ static void fault_verdict_locked(struct step *step, const struct fault_measured 
 	char evidence[96];
 
 	if (step->memory_unlocked) {
-		step_verdict(step, FAULT_FREE, "skipped", strerror(step->memory_unlocked),
+		snprintf(evidence, sizeof(evidence), "the memory cannot be locked: %s",
+			 strerror(step->memory_unlocked));
+		step_verdict(step, FAULT_FREE, "skipped", evidence,
 			     "raise the limit of locked memory (ulimit -l)");
 		return;
 	}
@@ -385,15 +387,18 @@ static void fault_verdict_huge(struct step *step, const struct fault_state *stat
 static int fault_finish(struct step *step)
 {
 	struct fault_state *state = step->state;
+	char evidence[96];
 
 	fault_table(step, state);
 	if (state->kinds[FAULT_LOCKED].touches || step->memory_unlocked)
 		fault_verdict_locked(step, &state->kinds[FAULT_LOCKED]);
 	fault_verdict_huge(step, state);
-	if (state->kinds[FAULT_FILE].refused)
-		step_verdict(step, FAULT_ALL_MEASURED, "skipped",
-			     strerror(state->kinds[FAULT_FILE].refused),
+	if (state->kinds[FAULT_FILE].refused) {
+		snprintf(evidence, sizeof(evidence), "a file in memory cannot be created: %s",
+			 strerror(state->kinds[FAULT_FILE].refused));
+		step_verdict(step, FAULT_ALL_MEASURED, "skipped", evidence,
 			     "a file in memory needs memfd_create() and 4 MiB");
+	}
 	return state->ensemble.error;
 }
 

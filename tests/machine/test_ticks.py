@@ -186,6 +186,26 @@ def test_a_walk_without_the_memory_for_it_says_so(agent: str, tmp_path: Path) ->
     assert f"{count(walk, 'size') // 1024} KiB" in verdict.evidence
 
 
+def test_code_without_the_memory_for_it_says_so(agent: str, tmp_path: Path) -> None:
+    output = tmp_path / "limited.cbor"
+    limit = (16 << 10, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+    done = subprocess.run(
+        [agent, "run", "cpu-power", "--samples", "1", "--output", str(output)],
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
+    assert done.returncode == 0
+    stream = read(output)
+    verdict = verdicts(stream)["code is measured"]
+    if verdict.evidence == "not supported on this processor":
+        pytest.skip(verdict.evidence)
+    assert verdict.result == "skipped"
+    assert verdict.evidence == (
+        "the code to measure cannot be put into memory: No space left on device"
+    )
+
+
 # --- noise ---
 
 NOISE_KINDS = ["hardware", "interrupt", "thread"]
