@@ -341,6 +341,13 @@ static inline void compat_unregister_discipline(struct tty_ldisc_ops *discipline
 #endif
 }
 
+/* Where drivers of parallel ports are of two kinds, as Kbuild sees in the header: of the newer one. */
+#ifdef COMPAT_PARPORT_DEVMODEL
+#define compat_parport_driver(driver) ((driver)->devmodel = true)
+#else
+#define compat_parport_driver(driver) ((void)0)
+#endif
+
 /* For work that is bound to no CPU, so that it leaves the measured one alone. */
 static inline struct workqueue_struct *compat_unbound_workqueue(void)
 {

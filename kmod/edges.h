@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Edges from outside and the answers to them, whatever lines bring them: levels, answers that are
- * delayed on purpose, and the end of a session. For the sources external and serial, which give
- * these functions their own to drive the output and to hear no more: compiled into each handler.
+ * delayed on purpose, and the end of a session. For the sources external, serial and parallel, which
+ * give these functions their own to drive the output and to hear no more: compiled into each
+ * handler.
  */
 #ifndef RTGAUGE_EDGES_H
 #define RTGAUGE_EDGES_H

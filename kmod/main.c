@@ -97,7 +97,7 @@ static long rtgauge_ioctl(struct file *file, unsigned int request, unsigned long
 	switch (request) {
 	case RTGAUGE_INFO:
 		u.info.interface_version = RTGAUGE_INTERFACE_VERSION;
-		u.info.sources = RTGAUGE_SOURCE_SERIAL;
+		u.info.sources = RTGAUGE_SOURCE_PARALLEL;
 		u.info.room_max = RTGAUGE_ROOM_MAX;
 		u.info.contexts = SESSION_CONTEXTS;
 		strscpy(u.info.module_version, RTGAUGE_MODULE_VERSION,

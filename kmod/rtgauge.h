@@ -50,6 +50,7 @@
 #define RTGAUGE_SOURCE_PCI 5
 #define RTGAUGE_SOURCE_COBALT 6 /* the timer of Xenomai's Cobalt core: RTGAUGE_SETUP_COBALT */
 #define RTGAUGE_SOURCE_SERIAL 7 /* a serial port: for RTGAUGE_KIND_RESPONSE alone, never by AUTO */
+#define RTGAUGE_SOURCE_PARALLEL 8 /* the same on a parallel port */
 
 /*
  * The line discipline that gives a serial port to the module, before RTGAUGE_SETUP names its
@@ -61,6 +62,13 @@
  * lines fails (RTGAUGE_FAILURE_SOURCE).
  */
 #define RTGAUGE_LINE_DISCIPLINE 29
+
+/*
+ * The lines of a parallel port in RTGAUGE_SETUP, by the pins of its connector: D3 and nAck. D1 (pin
+ * 3) has the level of the output, Select (pin 13) that of the input.
+ */
+#define RTGAUGE_PARALLEL_OUTPUT 5
+#define RTGAUGE_PARALLEL_INPUT 10
 
 /* Kinds of measurement: the stamps, and the threads that may be woken. */
 #define RTGAUGE_KIND_TIMER 1	     /* entry_ns, before a wake-up wake_ns. Any contexts */
@@ -143,7 +151,7 @@ struct rtgauge_source {
 	__u64 interval_max_ns;
 	__u64 sustain_min_ns; /* out: shortest period in RTGAUGE_SUSTAIN; 0: it cannot */
 	__u64 reserved;
-	char name[16];	 /* out: "hrtimer", "hpet", "gpio", "external", "pci", "cobalt", "serial" */
+	char name[16];	 /* out: of the constant, in lower case: "hrtimer", ... */
 	char reason[80]; /* out: why it is not available, in a few words; else empty */
 };
 
@@ -156,6 +164,10 @@ struct rtgauge_source {
  * For RTGAUGE_SOURCE_SERIAL, gpio_chip is the name of the tty, which has the line discipline
  * RTGAUGE_LINE_DISCIPLINE: else ENODEV. gpio_output is TIOCM_RTS or TIOCM_DTR, gpio_input is
  * TIOCM_CAR. EOPNOTSUPP: another input, a debounce, a port that drives RTS by itself (RS-485).
+ * For RTGAUGE_SOURCE_PARALLEL, gpio_chip is the name of the port: ENODEV: parport has no such port,
+ * or rtgauge_parport.ko is not loaded. EBUSY: another driver has the port, such as lp. EOPNOTSUPP:
+ * other lines than RTGAUGE_PARALLEL_OUTPUT and _INPUT, a debounce, a port without an interrupt or
+ * whose lines cannot be driven in its handler. A port that is removed ends its session (SOURCE).
  * EOPNOTSUPP also: RTGAUGE_CONTEXT_THREADED of a source without that flag. ETIME: the interrupt's
  * thread did not run within a second. ENOMEM.
  *
@@ -200,7 +212,7 @@ struct rtgauge_setup {
 	__u64 interval_ns;  /* in */
 	__u64 events;	    /* in: number of events after which the session ends; 0: no limit */
 	__u64 periods;	    /* in: grid points due, handled or missed; 0: no such limit */
-	char gpio_chip[32]; /* in: label of the chip, or name of the tty; else all zero */
+	char gpio_chip[32]; /* in: label of the chip, or name of the port; else all zero */
 	__u32 gpio_output;  /* in: number of the chip's line that is driven */
 	__u32 gpio_input;   /* in: number of the line that is wired to it */
 	/* in: 0, or with RTGAUGE_SETUP_COBALT the priority of the kernel thread;

@@ -14,7 +14,7 @@ static const struct source *const source_table[] = {
 	[RTGAUGE_SOURCE_HRTIMER] = &source_hrtimer, [RTGAUGE_SOURCE_HPET] = &source_hpet,
 	[RTGAUGE_SOURCE_GPIO] = &source_gpio,	    [RTGAUGE_SOURCE_EXTERNAL] = &source_external,
 	[RTGAUGE_SOURCE_PCI] = &source_pci,	    [RTGAUGE_SOURCE_COBALT] = &source_cobalt,
-	[RTGAUGE_SOURCE_SERIAL] = &source_serial,
+	[RTGAUGE_SOURCE_SERIAL] = &source_serial,   [RTGAUGE_SOURCE_PARALLEL] = &source_parallel,
 };
 
 const struct source *source_get(u32 number)

@@ -67,6 +67,7 @@ extern const struct source source_external;
 extern const struct source source_pci;
 extern const struct source source_cobalt;
 extern const struct source source_serial;
+extern const struct source source_parallel;
 
 /* Purpose of a look-up of lines. */
 extern struct device *source_device;

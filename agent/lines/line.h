@@ -32,11 +32,11 @@ struct line_how {
 	bool marks;	     /* an output alone, of the kind gpio (mark.h) */
 };
 
-/* Lines of one GPIO chip, as parsed and found there (the kinds gpio and loopback), or of a serial
- * port that the kernel module has (serial-modem). */
+/* Lines of one GPIO chip, as parsed and found there (the kinds gpio and loopback), or of a port that
+ * the kernel module has (serial-modem, parallel). */
 struct line_pins {
 	char path[64];	/* of the character device; "" where the chip is only found below /sys */
-	char label[64]; /* of the chip, as gpioinfo shows it; the tty's name, once it is given */
+	char label[64]; /* of the chip, as gpioinfo shows it; or the port's name */
 	uint32_t output;
 	uint32_t input; /* not where the line marks */
 	uint32_t mark;
@@ -86,10 +86,12 @@ struct line_kind {
 	int (*wait)(struct line *line, int64_t until_ns, struct line_event *event);
 	/* Drive the output. 0 or -errno. Allocates nothing. */
 	int (*drive)(struct line *line, int level);
-	/* For the contexts of the kernel, where the kernel module does not find the lines by line->pins.
-	 * wanted(): whether it can answer on this line, in @context (as an option names it), which is not open
-	 * yet. give(): gives the open line to the module and fills line->pins; close() takes it back.
-	 * Both as open(). */
+	/* For the contexts of the kernel, on lines other than those of a GPIO chip.
+	 * module_source: the source of the kernel module for this kind. wanted(): whether it can answer on
+	 * this line, in @context (as an option names it), which is not open yet. give(): gives the open
+	 * line to the module and fills line->pins; close() takes it back. NULL: the module takes the line
+	 * itself, by line->pins as parsed. Both as open(). */
+	uint32_t module_source;
 	int (*wanted)(const struct line *line, const char *context, struct message *why);
 	int (*give)(struct line *line, struct message *why);
 	/* Release the lines, in their former state where the kernel allows it. */

@@ -2,7 +2,8 @@
 /*
  * A line over two parallel ports and a LapLink cable, by the kernel's driver ppdev: every edge is a
  * pulse from D3 to the other port's nAck, the one input that raises an interrupt, at its rise. D1 has
- * the level, and comes in as Select. The kernel counts interrupts, and does not stamp them.
+ * the level, and comes in as Select. The kernel counts interrupts, and does not stamp them. For the
+ * contexts of the kernel, the kernel module has the port in place of ppdev.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 #include "base/clock.h"
 #include "base/value.h"
 #include "lines/line.h"
+#include "rtgauge.h"
 
 #define PARALLEL_PATH 64
 #define PARALLEL_LEVEL 0x02 /* D1 */
@@ -43,10 +45,13 @@ static int parallel_parse(struct line *line, struct message *why)
 {
 	char path[PARALLEL_PATH];
 
-	if (!parallel_path(line, path))
-		return 0;
-	return message_set(why, -EINVAL, "give the port's device: parallel:/dev/parport0",
-			   "'parallel:%.80s' is not a parallel port", line->text);
+	if (parallel_path(line, path))
+		return message_set(why, -EINVAL, "give the port's device: parallel:/dev/parport0",
+				   "'parallel:%.80s' is not a parallel port", line->text);
+	snprintf(line->pins.label, sizeof(line->pins.label), "%s", strrchr(path, '/') + 1);
+	line->pins.output = RTGAUGE_PARALLEL_OUTPUT;
+	line->pins.input = RTGAUGE_PARALLEL_INPUT;
+	return 0;
 }
 
 static int parallel_refused(const char *path, int err, struct message *why)
@@ -66,14 +71,18 @@ static int parallel_refused(const char *path, int err, struct message *why)
 			   "cannot use the parallel port %s: %s", path, strerror(err));
 }
 
-/* Whether the kernel has given the port an interrupt; true if it does not say. */
-static bool parallel_has_interrupt(const char *path)
+/* Whether the kernel has given the port an interrupt; it may not say. 0, or -errno as of open(). */
+static int parallel_check_interrupt(const struct line *line, const char *path, struct message *why)
 {
-	const char *name = strrchr(path, '/') + 1;
 	char file[96], text[VALUE_MAX];
 
-	snprintf(file, sizeof(file), "/proc/sys/dev/parport/%.32s/irq", name);
-	return value_get(file, text, NULL) || atoi(text) >= 0;
+	snprintf(file, sizeof(file), "/proc/sys/dev/parport/%.32s/irq", line->pins.label);
+	if (value_get(file, text, NULL) || atoi(text) >= 0)
+		return 0;
+	return message_set(why, -EINVAL,
+			   "give it one: modprobe parport_pc io=0x378 irq=7, or set one in the "
+			   "firmware",
+			   "the parallel port %s has no interrupt", path);
 }
 
 static int parallel_write(const struct parallel *parallel, unsigned char data)
@@ -116,12 +125,9 @@ static int parallel_open(struct line *line, struct message *why)
 	if (ioctl(parallel->fd, PPCLAIM)) /* ENXIO: another one has it for itself */
 		return parallel_refused(path, errno == ENXIO ? EBUSY : errno, why);
 	parallel->claimed = true;
-	if (!parallel_has_interrupt(path))
-		return message_set(
-			why, -EINVAL,
-			"give it one: modprobe parport_pc io=0x378 irq=7, or set one in the "
-			"firmware",
-			"the parallel port %s has no interrupt", path);
+	err = parallel_check_interrupt(line, path, why);
+	if (err)
+		return err;
 	if (ioctl(parallel->fd, PPRDATA, &parallel->found))
 		return parallel_refused(path, errno, why);
 	/* at rest; that is a fall, which is not an event */
@@ -151,6 +157,26 @@ static int parallel_wait(struct line *line, int64_t until_ns, struct line_event 
 	return line_wants(line, event->level);
 }
 
+/* --- for the kernel module --- */
+
+static int parallel_wanted(const struct line *line, const char *context, struct message *why)
+{
+	char path[PARALLEL_PATH];
+
+	parallel_path(line, path);
+	if (!strcmp(context, "threaded"))
+		return message_set(why, -EINVAL,
+				   "choose --context irq, kernel, softirq, workqueue or user",
+				   "the interrupt of a parallel port belongs to its driver: the "
+				   "kernel module has no threaded handler there");
+	if (line->how.debounce_ns)
+		return message_set(why, -EINVAL, "omit --debounce, or choose --context user",
+				   "a parallel port cannot debounce its lines");
+	return parallel_check_interrupt(line, path, why);
+}
+
+/* --- */
+
 static void parallel_close(struct line *line)
 {
 	struct parallel *parallel = line->state;
@@ -172,5 +198,7 @@ const struct line_kind line_parallel = {
 	.open = parallel_open,
 	.wait = parallel_wait,
 	.drive = parallel_drive,
+	.module_source = RTGAUGE_SOURCE_PARALLEL,
+	.wanted = parallel_wanted,
 	.close = parallel_close,
 };

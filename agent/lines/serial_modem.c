@@ -344,6 +344,7 @@ const struct line_kind line_serial_modem = {
 	.open = modem_open,
 	.wait = modem_wait,
 	.drive = modem_drive,
+	.module_source = RTGAUGE_SOURCE_SERIAL,
 	.wanted = modem_wanted,
 	.give = modem_give,
 	.close = modem_close,

@@ -167,6 +167,10 @@ uint32_t events_room(int64_t interval_ns)
 
 static const char *events_refusal(const struct rtgauge_setup *setup, int err)
 {
+	if (setup->source == RTGAUGE_SOURCE_PARALLEL && err == -EBUSY)
+		return "the parallel port is in use";
+	if (setup->source == RTGAUGE_SOURCE_PARALLEL && err == -ENODEV)
+		return "there is no such parallel port, or the module rtgauge_parport is not loaded";
 	if (err == -EBUSY)
 		return setup->gpio_chip[0] ? "a line is in use" : "the source is in use";
 	if (err == -ENODEV)
@@ -181,6 +185,8 @@ static const char *events_refusal(const struct rtgauge_setup *setup, int err)
 		return strerror(-err);
 	if (setup->source == RTGAUGE_SOURCE_SERIAL)
 		return "the port drives RTS by itself (RS-485)";
+	if (setup->source == RTGAUGE_SOURCE_PARALLEL)
+		return "the driver of the port cannot drive its lines in an interrupt handler";
 	if (setup->kind != RTGAUGE_KIND_RESPONSE)
 		return "the chip can sleep, or the line raises no interrupt";
 	if (setup->flags & RTGAUGE_SETUP_COBALT)
@@ -189,6 +195,20 @@ static const char *events_refusal(const struct rtgauge_setup *setup, int err)
 		return "the chip can sleep or its driver is not known to be safe in an interrupt handler, or the line does not raise the requested interrupts";
 	return "the chip can sleep or cannot debounce, or the line raises no interrupt at these "
 	       "edges";
+}
+
+static const char *events_remedy(const struct rtgauge_setup *setup, int err)
+{
+	if (setup->source == RTGAUGE_SOURCE_PARALLEL && err == -EBUSY)
+		return "end the program that uses it (fuser names it), or unload the driver lp";
+	if (setup->source == RTGAUGE_SOURCE_PARALLEL && err == -ENODEV)
+		return "load the driver of the port (modprobe parport_pc), then the module "
+		       "(rtgauge module load)";
+	if (setup->kind != RTGAUGE_KIND_RESPONSE)
+		return "choose another source, line or CPU";
+	return setup->flags & RTGAUGE_SETUP_COBALT ?
+		       "choose another line or CPU, or --core linux" :
+		       "choose another line or CPU, or --context user";
 }
 
 static int events_refused(struct step *step, const struct rtgauge_setup *setup, int err)
@@ -201,12 +221,7 @@ static int events_refused(struct step *step, const struct rtgauge_setup *setup, 
 				   "the kernel module refuses the set-up for CPU %u", setup->cpu);
 	snprintf(reason, sizeof(reason), "the kernel module cannot measure on CPU %u: %s",
 		 setup->cpu, events_refusal(setup, err));
-	return step_skip(step, reason,
-			 setup->kind == RTGAUGE_KIND_RESPONSE ?
-				 setup->flags & RTGAUGE_SETUP_COBALT ?
-				 "choose another line or CPU, or --core linux" :
-				 "choose another line or CPU, or --context user" :
-				 "choose another source, line or CPU");
+	return step_skip(step, reason, events_remedy(setup, err));
 }
 
 /* An older module has three contexts, and does not list them. */

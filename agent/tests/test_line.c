@@ -431,6 +431,12 @@ static void test_parallel_refused(struct tap *tap)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		good &= parse(wrong[i], false, &why) == -EINVAL && why.remedy[0];
 	tap_check(tap, good, "parallel: what names no port is refused");
+	good = !line_parse(&line, "parallel:/dev/parport9", (struct line_how){ 0 }, &why) &&
+	       !strcmp(line.pins.label, "parport9") && !line.kind->wanted(&line, "irq", &why) &&
+	       line.kind->wanted(&line, "threaded", &why) == -EINVAL;
+	line.how.debounce_ns = 1;
+	tap_check(tap, good && line.kind->wanted(&line, "kernel", &why) == -EINVAL && why.remedy[0],
+		  "parallel: the kernel module answers but in a threaded handler");
 	memset(&why, 0, sizeof(why));
 	good = !line_parse(&line, "parallel:/dev/null", (struct line_how){ 0 }, &why);
 	err = good ? line_open(&line, &why) : 0;

@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/ppdev.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -105,8 +106,9 @@ static void calls_info(void)
 
 	CHECK(!ioctl(fd, RTGAUGE_INFO, &info) &&
 		      info.interface_version == RTGAUGE_INTERFACE_VERSION &&
-		      info.sources == RTGAUGE_SOURCE_SERIAL && info.room_max == RTGAUGE_ROOM_MAX &&
-		      info.contexts == 0x3f && info.module_version[0] && info.kernel[0],
+		      info.sources == RTGAUGE_SOURCE_PARALLEL &&
+		      info.room_max == RTGAUGE_ROOM_MAX && info.contexts == 0x3f &&
+		      info.module_version[0] && info.kernel[0],
 	      "INFO tells the version");
 	CHECK(fails(ioctl(fd, RTGAUGE_INFO, NULL), EFAULT), "INFO to nowhere: EFAULT");
 	CHECK(!ioctl(fd, RTGAUGE_SOURCE, &source) && !strcmp(source.name, "hrtimer") &&
@@ -116,7 +118,7 @@ static void calls_info(void)
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE not cleared: EINVAL");
 	source = (struct rtgauge_source){ .number = 0 };
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE 0: EINVAL");
-	source.number = RTGAUGE_SOURCE_SERIAL + 1;
+	source.number = RTGAUGE_SOURCE_PARALLEL + 1;
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE past the last: EINVAL");
 	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.state == RTGAUGE_STATE_OPEN &&
 		      !status.events,
@@ -670,12 +672,20 @@ static struct rtgauge_setup fuzz_setup(void)
 		/* the chip of the lab's arm64 boards */
 		strcpy(setup.gpio_chip, "9030000.pl061");
 		setup.gpio_input = (uint32_t)odd(below(8));
-		if (below(2)) {
-			/* a port of nullmodem.c, if it is there */
+		switch (below(3)) {
+		case 0: /* a port of nullmodem.c, if it is there */
 			strcpy(setup.gpio_chip, "ttyNM0");
 			setup.source = (uint32_t)odd(RTGAUGE_SOURCE_SERIAL);
 			setup.gpio_input = (uint32_t)odd(TIOCM_CAR);
 			setup.gpio_output = (uint32_t)odd(below(2) ? TIOCM_RTS : TIOCM_DTR);
+			break;
+		case 1: /* a port of laplink.c */
+			snprintf(setup.gpio_chip, sizeof(setup.gpio_chip), "parport%u",
+				 below(4) ? 0 : below(5));
+			setup.source = (uint32_t)odd(RTGAUGE_SOURCE_PARALLEL);
+			setup.gpio_input = (uint32_t)odd(RTGAUGE_PARALLEL_INPUT);
+			setup.gpio_output = (uint32_t)odd(RTGAUGE_PARALLEL_OUTPUT);
+			break;
 		}
 		setup.flags = (uint32_t)odd(below(1 << 9) & ~RTGAUGE_SETUP_DITHER);
 		setup.contexts = (uint32_t)odd(1U << below(6));
@@ -704,6 +714,22 @@ static void fuzz_port(const int *ttys)
 		ioctl(ttys[0], TIOCSETD, &discipline);
 	else
 		ioctl(ttys[1], below(2) ? TIOCMBIS : TIOCMBIC, &line);
+}
+
+/* Another driver has the parallel port or not, and pulses come. */
+static void fuzz_parallel(const int *ports)
+{
+	unsigned char data = below(2) ? 0x02 : 0, pulse = data | 0x08;
+
+	switch (below(4)) {
+	case 0:
+		ioctl(ports[0], below(2) ? PPCLAIM : PPRELEASE);
+		break;
+	default:
+		ioctl(ports[1], PPWDATA, &pulse);
+		ioctl(ports[1], PPWDATA, &data);
+		break;
+	}
 }
 
 /* Endless calls end by the alarm, which comes every few ms. */
@@ -795,8 +821,10 @@ static int fuzz(uint64_t seed, uint64_t count)
 	int fds[FUZZ_FILES];
 	int ttys[2] = { open("/dev/ttyNM0", O_RDWR | O_NOCTTY | O_NONBLOCK),
 			open("/dev/ttyNM1", O_RDWR | O_NOCTTY | O_NONBLOCK) };
+	int ports[2] = { open("/dev/parport0", O_RDWR), open("/dev/parport1", O_RDWR) };
 
 	random_state = seed * 2 + 1;
+	ioctl(ports[1], PPCLAIM);
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
 	for (int i = 0; i < FUZZ_FILES; i++)
@@ -804,10 +832,14 @@ static int fuzz(uint64_t seed, uint64_t count)
 	for (uint64_t i = 0; i < count; i++) {
 		if (ttys[0] >= 0 && !below(4))
 			fuzz_port(ttys);
+		if (ports[1] >= 0 && !below(4))
+			fuzz_parallel(ports);
 		fuzz_one(&fds[below(FUZZ_FILES)], bytes);
 	}
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		close(ttys[i]);
+		close(ports[i]);
+	}
 	for (int i = 0; i < FUZZ_FILES; i++)
 		close(fds[i]);
 	CHECK(true, "requests at random");

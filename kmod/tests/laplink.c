@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Two parallel ports, joined by a LapLink cable as far as the tests in a guest need it: D3 of one
- * is nAck of the other, D1 is Select. The rise of nAck raises an interrupt, whose handler runs in
- * interrupt context.
+ * Parallel ports for the tests in a guest. Two are joined by a LapLink cable as far as the tests need
+ * it: D3 of one is nAck of the other, D1 is Select. The rise of nAck raises an interrupt, whose
+ * handler runs in interrupt context. Two more ports are joined in the same way, one of which has no
+ * interrupt. The other says that its lines cannot be driven in a handler.
  */
 #include <linux/irq_work.h>
 #include <linux/module.h>
 #include <linux/parport.h>
 
-#define LAPLINK_PORTS 2
+#define LAPLINK_PORTS 4
+#define LAPLINK_NO_IRQ 2
+#define LAPLINK_NOT_IN_IRQ 3
 #define LAPLINK_IRQ 7 /* its number alone: nothing is requested */
 #define LAPLINK_LEVEL 0x02
 #define LAPLINK_PULSE 0x08
@@ -30,7 +33,7 @@ static struct laplink_end *laplink_of(struct parport *port)
 
 static struct laplink_end *laplink_other(const struct laplink_end *end)
 {
-	return &laplink[end == &laplink[0]];
+	return &laplink[(end - laplink) ^ 1];
 }
 
 static void laplink_tell(struct irq_work *work)
@@ -141,14 +144,18 @@ static int __init laplink_init(void)
 	for (i = 0; i < LAPLINK_PORTS; i++)
 		init_irq_work(&laplink[i].told, laplink_tell);
 	for (i = 0; i < LAPLINK_PORTS; i++) {
-		laplink[i].port = parport_register_port(0, LAPLINK_IRQ, PARPORT_DMA_NONE,
-							&laplink_operations);
+		int irq = i == LAPLINK_NO_IRQ ? PARPORT_IRQ_NONE : LAPLINK_IRQ;
+
+		laplink[i].port =
+			parport_register_port(0, irq, PARPORT_DMA_NONE, &laplink_operations);
 		if (!laplink[i].port) {
 			laplink_take_away(i);
 			return -ENOMEM;
 		}
 		laplink[i].port->private_data = &laplink[i];
 		laplink[i].port->modes = PARPORT_MODE_PCSPP;
+		if (i != LAPLINK_NOT_IN_IRQ)
+			laplink[i].port->modes |= PARPORT_MODE_SAFEININT;
 		parport_announce_port(laplink[i].port);
 	}
 	return 0;

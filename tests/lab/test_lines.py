@@ -274,7 +274,7 @@ def test_the_own_error_and_a_loopback(booted: list[Booted], board: str) -> None:
         assert header.parameters["timeout"].effective == timeout, (board, name)
 
 
-@pytest.mark.study(45, lacks="the contexts of the kernel on a parallel port")
+@pytest.mark.study(45)
 @each_board
 def test_modem_control_lines(booted: list[Booted], board: str) -> None:
     """The log host's opening of its port is seen by the board; what it raises is answered."""

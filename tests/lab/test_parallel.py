@@ -89,14 +89,14 @@ def row(found: list[Record]) -> tuple[int, ...]:
     return tuple(int(cell) for cell in only)
 
 
-@pytest.mark.study(45, lacks="the contexts of the kernel on a parallel port")
+@pytest.mark.study(45)
 @each_board
 @pytest.mark.parametrize(("name", "count"), [("both", 1000), ("falling", 200)])
 def test_every_pulse_is_one_event_and_one_answer(
     booted: list[Booted], board: str, name: str, count: int
 ) -> None:
     step = booted[0].steps[name]
-    assert booted[0].steps["cable"].stream.split() == [b"/dev/parport0", b"/dev/parport1"]
+    assert len(booted[0].steps["cable"].stream.split()) == 4
     assert step.stream.split() == [b"0", b"0"], (board, step.said)
     ours, theirs = (records(booted[0], f"{name}.{side}") for side in ("host", "board"))
     assert row(ours) == (count, count, 0, 0, 0, 0, 0)

@@ -194,7 +194,7 @@ def row(found: list[Record]) -> tuple[int, ...]:
     return tuple(int(cell) for cell in only)
 
 
-@pytest.mark.study(45, lacks="the contexts of the kernel on a parallel port")
+@pytest.mark.study(45)
 @each_board
 @pytest.mark.parametrize(
     ("name", "count"),

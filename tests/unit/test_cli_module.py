@@ -20,12 +20,14 @@ PROGRAMS = {
     "make": "for word; do case $word in M=*) folder=${word#M=};; esac; done\n"
     'test -f "$folder/Kbuild" || exit 3\n'
     'test -z "$FAKE_BUILD" || { echo "CC main.o"; echo "main.c:7: error: $FAKE_BUILD"; exit 2; }\n'
-    'echo made > "$folder/rtgauge.ko"',
+    'echo made > "$folder/rtgauge.ko"; echo made > "$folder/rtgauge_parport.ko"',
     "insmod": 'test -z "$FAKE_INSMOD" || { echo "insmod: ERROR: $FAKE_INSMOD" >&2; exit 1; }\n'
-    'test -f "$1" && touch "$FAKE_LOADED"',
-    "rmmod": 'rm "$FAKE_LOADED"',
+    'test -f "$1" && echo "$(basename "$1" .ko) 16384 0" >> "$FAKE_LOADED"',
+    "rmmod": 'sed -i "/^$1 /d" "$FAKE_LOADED"',
     "sudo": 'shift; echo "$@" >> "$FAKE_LOADED.sudo"; exec "$@"',
-    "grep": 'case $* in *modules) test -e "$FAKE_LOADED" ;; *) exec /bin/grep "$@" ;; esac',
+    "grep": 'case $* in *modules) exec /bin/grep "$1" "$2" "$FAKE_LOADED" ;; esac\n'
+    'exec /bin/grep "$@"',
+    "ls": 'case $* in /sys/bus/parport) test -n "$FAKE_PARPORT" ;; *) exec /bin/ls "$@" ;; esac',
 }
 
 
@@ -58,6 +60,22 @@ def test_the_module_is_built_once_loaded_and_unloaded(rtgauge: Run, headers: Pat
     assert rtgauge("module", "load", *given).err == "local: the module rtgauge is loaded\n"
     assert "loaded already" in rtgauge("module", "load", *given).err
     assert rtgauge("module", "unload").err == "local: the module rtgauge is unloaded\n"
+
+
+def test_parallel_ports_have_a_module_of_their_own(
+    rtgauge: Run, headers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is loaded where the kernel has the ports, also later than the first module."""
+    given = ("--headers", str(headers))
+    loaded = tmp_path / "loaded"
+    assert rtgauge("module", "load", *given).code == 0
+    assert loaded.read_text() == "rtgauge 16384 0\n"
+    monkeypatch.setenv("FAKE_PARPORT", "yes")
+    assert rtgauge("module", "load", *given).err == "local: the module rtgauge is loaded\n"
+    assert loaded.read_text() == "rtgauge 16384 0\nrtgauge_parport 16384 0\n"
+    assert "loaded already" in rtgauge("module", "load", *given).err
+    assert rtgauge("module", "unload").code == 0
+    assert loaded.read_text() == ""
 
 
 def test_load_builds_and_is_raised_with_sudo(

@@ -67,9 +67,9 @@ static int module_check(struct step *step, const struct response *r, bool sleeps
 	} else if (!r->line.pins.label[0]) {
 		return module_refuses(step,
 				      "the kernel contexts answer only on lines of a GPIO chip, "
-				      "and on dcd of a serial port",
-				      "choose --line gpio:CHIP:OUT:IN or serial:DEVICE:rts:dcd, or "
-				      "--context user");
+				      "on dcd of a serial port, and on a parallel port",
+				      "choose --line gpio:CHIP:OUT:IN, serial:DEVICE:rts:dcd or "
+				      "parallel:DEVICE, or --context user");
 	}
 	if (strlen(r->line.pins.label) >= sizeof(((struct rtgauge_setup *)NULL)->gpio_chip))
 		return step_skip(step, "the chip's label is too long for the kernel module",
@@ -101,10 +101,11 @@ static int module_look(struct step *step, uint32_t source)
 	close(fd);
 	if (info.sources < source)
 		return step_skip(step,
-				 source == RTGAUGE_SOURCE_SERIAL ?
-					 "the kernel module is too old to answer on serial ports" :
+				 source == RTGAUGE_SOURCE_EXTERNAL ?
 					 "the kernel module is too old to answer events from "
-					 "outside",
+					 "outside" :
+					 "the kernel module is too old to answer on this kind of "
+					 "line",
 				 EVENTS_RENEW);
 	return 0;
 }
@@ -181,7 +182,7 @@ static int module_listen(struct step *step, const struct module *m)
 
 static uint32_t module_source(const struct response *r)
 {
-	return r->line.kind->give ? RTGAUGE_SOURCE_SERIAL : RTGAUGE_SOURCE_EXTERNAL;
+	return r->line.kind->module_source ?: RTGAUGE_SOURCE_EXTERNAL;
 }
 
 struct rtgauge_setup response_session(const struct step *step, const struct response *r,

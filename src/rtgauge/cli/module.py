@@ -38,7 +38,8 @@ folder=${XDG_CACHE_HOME:-$HOME/.cache}/rtgauge/module/$release-$2
 printf '%s\\n%s\\n' "$release" "$folder"
 raise=
 [ "$(id -u)" = 0 ] || raise='sudo -n'
-loaded() { grep -qs '^rtgauge ' /proc/modules; }
+loaded() { grep -qs "^$1 " /proc/modules; }
+insert() { $raise insmod "$folder/$1.ko" || exit 69; }
 build() {
 	[ ! -f "$folder/rtgauge.ko" ] || return 0
 	[ -d "$headers" ] || exit 65
@@ -51,8 +52,20 @@ build() {
 }
 case $1 in
 build) [ ! -f "$folder/rtgauge.ko" ] || exit 64; build ;;
-load) ! loaded || exit 64; build; $raise insmod "$folder/rtgauge.ko" || exit 69 ;;
-unload) loaded || exit 64; $raise rmmod rtgauge || exit 70 ;;
+load)
+	code=64
+	loaded rtgauge || { build; insert rtgauge; code=0; }
+	# for the kernel's parallel ports, if it has them
+	if ls /sys/bus/parport >/dev/null 2>&1 && ! loaded rtgauge_parport; then
+		build
+		[ ! -f "$folder/rtgauge_parport.ko" ] || { insert rtgauge_parport; code=0; }
+	fi
+	exit $code ;;
+unload)
+	loaded rtgauge || exit 64
+	for name in rtgauge_parport rtgauge; do
+		! loaded $name || $raise rmmod $name || exit 70
+	done ;;
 esac
 """
 

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A parallel port in the hands of the module, tried in a guest with the ports of laplink.c: parport0
+ * and parport1 are joined, parport2 has no interrupt, and the lines of parport3 cannot be driven in
+ * its handler. Run as root, with ppdev.
+ *
+ *	parallel calls			what is asked for rightly and wrongly, and how it ends
+ *	parallel killed COUNT		processes that are killed with the port in use
+ *
+ * Writes TAP. Exit status 0: all held.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/parport.h>
+#include <linux/ppdev.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../rtgauge.h"
+
+#define BOTH (RTGAUGE_SETUP_RISING | RTGAUGE_SETUP_FALLING)
+#define MS 1000000L
+#define LEVEL 0x02
+#define PULSE 0x08
+
+static int tests, failures;
+
+static void check(bool held, const char *what, int line)
+{
+	int err = errno;
+
+	tests++;
+	failures += !held;
+	if (held)
+		printf("ok %d - %s\n", tests, what);
+	else
+		printf("not ok %d - %s (line %d, errno %d %s)\n", tests, what, line, err,
+		       strerror(err));
+	fflush(stdout);
+}
+
+#define CHECK(condition, what) check(condition, what, __LINE__)
+
+static bool fails(int result, int error)
+{
+	return result == -1 && errno == error;
+}
+
+static int session(void)
+{
+	int fd = open(RTGAUGE_DEVICE, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0) {
+		perror(RTGAUGE_DEVICE);
+		exit(1);
+	}
+	return fd;
+}
+
+static struct rtgauge_setup setup_of(uint32_t contexts)
+{
+	return (struct rtgauge_setup){
+		.kind = RTGAUGE_KIND_RESPONSE,
+		.source = RTGAUGE_SOURCE_PARALLEL,
+		.contexts = contexts,
+		.flags = BOTH,
+		.room = 4096,
+		.gpio_chip = "parport0",
+		.gpio_output = RTGAUGE_PARALLEL_OUTPUT,
+		.gpio_input = RTGAUGE_PARALLEL_INPUT,
+	};
+}
+
+static bool unload_refused(const char *module)
+{
+	return syscall(SYS_delete_module, module, O_NONBLOCK) == -1 &&
+	       (errno == EWOULDBLOCK || errno == EBUSY);
+}
+
+/* --- the other port, by ppdev --- */
+
+static int far_port(void)
+{
+	int fd = open("/dev/parport1", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, PPCLAIM)) {
+		perror("/dev/parport1");
+		exit(1);
+	}
+	return fd;
+}
+
+static void drive(int far, bool high)
+{
+	const struct timespec settled = { 0, 2 * MS };
+	unsigned char rest = high ? LEVEL : 0, pulse = rest | PULSE;
+
+	ioctl(far, PPWDATA, &pulse);
+	ioctl(far, PPWDATA, &rest);
+	nanosleep(&settled, NULL);
+}
+
+static bool is_high(int far)
+{
+	unsigned char status = 0;
+
+	ioctl(far, PPRSTATUS, &status);
+	return status & PARPORT_STATUS_SELECT;
+}
+
+/* Pulses that came since the last call. */
+static int pulses(int far)
+{
+	int count = 0;
+
+	return ioctl(far, PPCLRIRQ, &count) ? -1 : count;
+}
+
+/* --- calls --- */
+
+static void calls_refused(void)
+{
+	int fd = session(), near = open("/dev/parport0", O_RDWR | O_CLOEXEC);
+	struct rtgauge_setup setup;
+
+#define REFUSED(change, err, what)                                         \
+	do {                                                               \
+		setup = setup_of(RTGAUGE_CONTEXT_IRQ);                     \
+		change;                                                    \
+		CHECK(fails(ioctl(fd, RTGAUGE_SETUP, &setup), err), what); \
+	} while (0)
+	REFUSED(strcpy(setup.gpio_chip, "parport9"), ENODEV, "another port: ENODEV");
+	REFUSED(strcpy(setup.gpio_chip, "parport2"), EOPNOTSUPP, "no interrupt: EOPNOTSUPP");
+	REFUSED(strcpy(setup.gpio_chip, "parport3"), EOPNOTSUPP,
+		"lines that cannot be driven in a handler: EOPNOTSUPP");
+	REFUSED(setup.gpio_input = 11, EOPNOTSUPP, "another input: EOPNOTSUPP");
+	REFUSED(setup.gpio_output = 2, EOPNOTSUPP, "another output: EOPNOTSUPP");
+	REFUSED(setup.gpio_output = setup.gpio_input, EINVAL, "one line for both: EINVAL");
+	REFUSED(setup.gpio_chip[0] = '\0', EINVAL, "no name: EINVAL");
+	REFUSED(memset(setup.gpio_chip, 'x', sizeof(setup.gpio_chip)), EINVAL,
+		"a name without an end: EINVAL");
+	REFUSED(setup.debounce_us = 10, EOPNOTSUPP, "a debounce: EOPNOTSUPP");
+	REFUSED(setup.contexts = RTGAUGE_CONTEXT_THREADED, EOPNOTSUPP, "threaded: EOPNOTSUPP");
+	REFUSED(setup.contexts = RTGAUGE_CONTEXT_USER, EINVAL, "the user's context: EINVAL");
+	REFUSED(setup.kind = RTGAUGE_KIND_TIMER, EINVAL, "a timer: EINVAL");
+	REFUSED(setup.interval_ns = MS, EINVAL, "an interval: EINVAL");
+	REFUSED(setup.source = RTGAUGE_SOURCE_EXTERNAL, ENODEV, "as a chip: ENODEV");
+	CHECK(!ioctl(near, PPCLAIM), "ppdev has the port");
+	REFUSED((void)0, EBUSY, "a port that another driver has: EBUSY");
+	close(near);
+	setup = setup_of(RTGAUGE_CONTEXT_IRQ);
+	CHECK(!ioctl(fd, RTGAUGE_SETUP, &setup), "free again");
+	near = open("/dev/parport0", O_RDWR | O_CLOEXEC);
+	CHECK(fails(ioctl(near, PPCLAIM), ENXIO), "ppdev cannot have it now");
+	close(near);
+	CHECK(unload_refused("rtgauge_parport") && unload_refused("rtgauge") &&
+		      unload_refused("laplink"),
+	      "no module can be removed while a session has a port");
+	close(fd);
+}
+
+/* One edge after the other, with the answer on the other port. */
+static void calls_answer(int far, uint32_t context, const char *name)
+{
+	struct rtgauge_setup setup = setup_of(context), again = setup;
+	struct rtgauge_start start = { 0 };
+	struct rtgauge_status status = { 0 };
+	int fd = session(), more = session(), right = 0;
+
+	drive(far, false);
+	CHECK(!ioctl(fd, RTGAUGE_SETUP, &setup), name);
+	CHECK(fails(ioctl(more, RTGAUGE_SETUP, &again), EBUSY), "for one session alone: EBUSY");
+	drive(far, true);
+	drive(far, false);
+	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && !status.events, "no event before START");
+	pulses(far);
+	CHECK(!ioctl(fd, RTGAUGE_START, &start), "START");
+	CHECK(!is_high(far) && !pulses(far), "the output is low, without a pulse");
+	for (int i = 0; i < 20; i++) {
+		drive(far, i % 2 == 0);
+		right += pulses(far) == 1 && is_high(far) == (i % 2 == 0);
+	}
+	CHECK(right == 20, "each edge has one answer with its level");
+	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.events == 20 && !status.missed &&
+		      !status.lost && !status.stray,
+	      "20 edges, 20 events");
+	drive(far, false);
+	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.events == 21 && status.missed == 1,
+	      "the same level again is known by it");
+	CHECK(!ioctl(fd, RTGAUGE_STOP), "stopped");
+	pulses(far);
+	drive(far, true);
+	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.events == 21 && !pulses(far),
+	      "no event after STOP");
+	again = setup_of(context);
+	CHECK(!ioctl(more, RTGAUGE_SETUP, &again), "free again");
+	close(more);
+	close(fd);
+}
+
+/* Edges without an end: the session ends. */
+static void calls_storm(int far)
+{
+	struct rtgauge_setup setup = setup_of(RTGAUGE_CONTEXT_IRQ);
+	struct rtgauge_start start = { 0 };
+	struct rtgauge_status status = { 0 };
+	int fd = session();
+
+	setup.storm_edges = 3;
+	CHECK(!ioctl(fd, RTGAUGE_SETUP, &setup) && !ioctl(fd, RTGAUGE_START, &start),
+	      "a session that bears three edges");
+	for (int i = 0; i < 6; i++)
+		drive(far, i % 2 == 0);
+	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.state == RTGAUGE_STATE_FAILED &&
+		      status.failure == RTGAUGE_FAILURE_STORM && status.events == 4,
+	      "ends with the fourth");
+	close(fd);
+}
+
+static void calls(void)
+{
+	int far = far_port();
+
+	calls_refused();
+	calls_answer(far, RTGAUGE_CONTEXT_IRQ, "SETUP: the handler answers");
+	calls_answer(far, RTGAUGE_CONTEXT_KERNEL, "SETUP: a thread answers");
+	calls_answer(far, RTGAUGE_CONTEXT_SOFTIRQ, "SETUP: a tasklet answers");
+	calls_answer(far, RTGAUGE_CONTEXT_WORKQUEUE, "SETUP: a work item answers");
+	calls_storm(far);
+	close(far);
+}
+
+/* --- killed --- */
+
+static void answer_until_killed(uint32_t contexts, int ready)
+{
+	struct rtgauge_setup setup = setup_of(contexts);
+	struct rtgauge_start start = { 0 };
+	int fd = session();
+
+	if (!ioctl(fd, RTGAUGE_SETUP, &setup) && !ioctl(fd, RTGAUGE_START, &start) &&
+	    write(ready, "", 1) == 1)
+		for (;;)
+			pause();
+	_exit(1);
+}
+
+static void killed(int count)
+{
+	int far = far_port(), good = 0;
+
+	for (int i = 0; i < count; i++) {
+		int ends[2], near, status = 0;
+		char byte;
+		pid_t pid;
+
+		if (pipe(ends))
+			exit(1);
+		pid = fork();
+		if (!pid) {
+			close(ends[0]);
+			answer_until_killed(i % 2 ? RTGAUGE_CONTEXT_IRQ : RTGAUGE_CONTEXT_KERNEL,
+					    ends[1]);
+		}
+		close(ends[1]);
+		good += read(ends[0], &byte, 1) == 1;
+		close(ends[0]);
+		drive(far, i % 4 < 2);
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		good += WIFSIGNALED(status) != 0;
+		near = open("/dev/parport0", O_RDWR | O_CLOEXEC);
+		good += !ioctl(near, PPEXCL) && !ioctl(near, PPCLAIM);
+		close(near);
+	}
+	CHECK(good == 3 * count, "killed with the port in use, which ppdev then has for itself");
+	close(far);
+	CHECK(!syscall(SYS_delete_module, "rtgauge_parport", O_NONBLOCK) &&
+		      !syscall(SYS_delete_module, "rtgauge", O_NONBLOCK),
+	      "the modules can be removed");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "calls"))
+		calls();
+	else if (argc == 3 && !strcmp(argv[1], "killed"))
+		killed(atoi(argv[2]));
+	else
+		return 2;
+	printf("1..%d\n", tests);
+	return failures != 0;
+}
