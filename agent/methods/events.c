@@ -25,6 +25,11 @@ static int events_open_info(struct rtgauge_info *info, struct message *why)
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
 		return message_set(why, -errno, "run as root",
 				   RTGAUGE_DEVICE " cannot be opened: %s", strerror(errno));
+	if (fd < 0 && access("/proc/modules", F_OK))
+		return message_set(why, -EOPNOTSUPP,
+				   "boot a kernel that was built with CONFIG_MODULES=y",
+				   "the kernel cannot load the module rtgauge: it has no loadable "
+				   "modules");
 	if (fd < 0) {
 		err = message_set(why, -errno, EVENTS_REMEDY,
 				  "the kernel module rtgauge is not loaded (no " RTGAUGE_DEVICE

@@ -708,7 +708,11 @@ static int dma_latency_word(struct collector *c)
 
 static int module_word(struct collector *c)
 {
-	return put_integer(c, "agent.module", access(RTGAUGE_DEVICE, R_OK | W_OK) ? errno : 0);
+	int err = access(RTGAUGE_DEVICE, R_OK | W_OK) ? errno : 0;
+
+	if (err == ENOENT && access("/proc/modules", F_OK))
+		err = EOPNOTSUPP;
+	return put_integer(c, "agent.module", err);
 }
 
 /*

@@ -91,8 +91,13 @@ def test_without_the_module_they_are_skipped(agent: str, tmp_path: Path, name: s
     code, stream = run(agent, tmp_path, name, "--cpu", CPU)
     assert code == 77
     assert "rtgauge" in skipped(stream)
-    assert stream.trailer is not None and stream.trailer.command == "rtgauge module load"
-    assert stream.trailer.remedy.endswith(f": {stream.trailer.command}")
+    assert stream.trailer is not None
+    if Path("/proc/modules").exists():
+        assert stream.trailer.command == "rtgauge module load"
+        assert stream.trailer.remedy.endswith(f": {stream.trailer.command}")
+    else:
+        assert stream.trailer.command == ""
+        assert "CONFIG_MODULES" in stream.trailer.remedy
 
 
 @pytest.mark.parametrize("lines", ["chip", "chip:1", "chip:1:1", "chip:1:2:2", "chip:1:2:", ":1:2"])

@@ -27,7 +27,8 @@ PROGRAMS = {
     "sudo": 'shift; echo "$@" >> "$FAKE_LOADED.sudo"; exec "$@"',
     "grep": 'case $* in *modules) exec /bin/grep "$1" "$2" "$FAKE_LOADED" ;; esac\n'
     'exec /bin/grep "$@"',
-    "ls": 'case $* in /sys/bus/parport) test -n "$FAKE_PARPORT" ;; *) exec /bin/ls "$@" ;; esac',
+    "ls": 'case $* in /sys/bus/parport) test -n "$FAKE_PARPORT" ;;\n'
+    '/proc/modules) test -z "$FAKE_BUILT_IN" ;; *) exec /bin/ls "$@" ;; esac',
 }
 
 
@@ -93,6 +94,8 @@ def test_load_builds_and_is_raised_with_sudo(
         ("FAKE_BUILD", "no member", "built for Linux 6.1.0-test on local: main.c:7: error: no "
          "member", "build.log"),
         ("FAKE_INSMOD", "Key was rejected by service", "Key was rejected by service", "signed"),
+        ("FAKE_BUILT_IN", "yes", "Linux 6.1.0-test on local has no loadable modules",
+         "CONFIG_MODULES=y"),
     ],
 )  # fmt: skip
 def test_what_fails_is_told_with_its_remedy(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import html
 import math
 import os
@@ -211,6 +212,16 @@ def test_priority_0_asks_for_no_right() -> None:
     step = replace(step, parameters={**step.parameters, "priority": "0"})
     assert list(lacking([step], KNOWN, facts, findings)) == []
     assert list(lacking([step], KNOWN, {}, findings)) == []
+
+
+def test_a_kernel_without_loadable_modules_is_not_told_to_load_one() -> None:
+    (step,) = plan(("telescope", {})).steps
+    ((text, remedy),) = lacking([step], KNOWN, {"agent.module": errno.EOPNOTSUPP}, [])
+    assert text == (
+        "the kernel cannot load the module rtgauge: it has no loadable modules. "
+        "1 of 1 step will be skipped"
+    )
+    assert remedy == "boot a kernel that was built with CONFIG_MODULES=y"
 
 
 def test_a_step_waits_for_another_agent(store: Store) -> None:

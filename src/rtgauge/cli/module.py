@@ -50,6 +50,7 @@ build() {
 	grep -m 1 -E 'error|undefined|ERROR' "$log" >&2 || tail -n 1 "$log" >&2
 	exit 68
 }
+[ "$1" = unload ] || ls /proc/modules >/dev/null 2>&1 || exit 72
 case $1 in
 build) [ ! -f "$folder/rtgauge.ko" ] || exit 64; build ;;
 load)
@@ -93,6 +94,10 @@ _FAULTS: Final[Mapping[int, tuple[str, str]]] = {
     71: (
         "there is no folder on {target} to build the module in: HOME is not set",
         "set HOME there, or log in as a user",
+    ),
+    72: (
+        "Linux {release} on {target} has no loadable modules",
+        "boot a kernel there that was built with CONFIG_MODULES=y",
     ),
     70: (
         "the module cannot be unloaded on {target}: {said}",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rtgauge.audit import environment_document
 from rtgauge.catalogue import Catalogue
@@ -71,6 +71,19 @@ def check_cpus(plan: Plan, target: Target) -> None:
         require_cpus(plan.steps, facts, target.name)
 
 
+#: By the fact agent.module: what was found, and the remedy.
+_MODULE: Final = {
+    errno.ENOENT: (
+        "the kernel module rtgauge is not loaded",
+        "build and load it: rtgauge module load",
+    ),
+    errno.EOPNOTSUPP: (
+        "the kernel cannot load the module rtgauge: it has no loadable modules",
+        "boot a kernel that was built with CONFIG_MODULES=y",
+    ),
+}
+
+
 def lacking(
     steps: Sequence[PlannedStep],
     catalogue: Catalogue,
@@ -97,12 +110,10 @@ def lacking(
             text += f", and {skipped} of {plural(len(steps), 'step')} will be skipped"
         yield text, remedy
     if module and (skipped := needs.count("module")):
-        found = "not loaded" if module == errno.ENOENT else f"denied ({os.strerror(module)})"
-        remedy = (
-            "build and load it: rtgauge module load" if module == errno.ENOENT else "run as root"
+        found, remedy = _MODULE.get(
+            module, (f"the kernel module rtgauge is denied ({os.strerror(module)})", "run as root")
         )
-        of = f"{skipped} of {plural(len(steps), 'step')}"
-        yield f"the kernel module rtgauge is {found}. {of} will be skipped", remedy
+        yield f"{found}. {skipped} of {plural(len(steps), 'step')} will be skipped", remedy
 
 
 def log_host_document(target: Target) -> dict[str, Any]:
