@@ -4,8 +4,10 @@ written from docs/formats/stream.md (tests/support/reader_from_page.py)."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import cbor2
 import numpy as np
@@ -312,3 +314,102 @@ def test_reading_no_more_than_is_wanted() -> None:
     sealed = StreamReader(sealed=True)
     assert len(sealed.feed(HEAD.data)) == 3 and not sealed.ended
     assert rtgauge.stream.reader.BODY_LIMIT == 65536
+
+
+QUICK = [
+    # series, sequence, index, due time, number of values
+    (0, 3, 0, 0, 1),
+    (23, 23, 23, 23, 5),
+    (24, 24, 24, 24, 6),
+    (255, 255, 255, 255, 63),
+    (256, 256, 256, 256, 64),
+    (300, 65_535, 65_535, 65_535, 16_000),
+    (300, 65_536, 65_536, 65_536, 3),
+    (300, 2**32 - 1, 2**32 - 1, 2**32 - 1, 3),
+    (300, 2**32, 2**32, 2**32, 3),
+    (300, 4, LAST - 2, 0, 3),  # the last grid points
+    (300, 4, 0, 2**60 - 2 * 10**6, 3),  # the last time
+    (300, 4, 0, 2**60, 1),
+    (301, 2**53, 2**53 - 2, 2**60, 3),  # without a grid
+    (0, 4, 24, 24, (65_536 - 39) // 4),  # a body of 65 535 bytes
+]
+
+
+@pytest.mark.parametrize(("series", "sequence", "index", "due_ns", "size"), QUICK)
+def test_blocks_of_agents_are_read_in_one_step(
+    series: int, sequence: int, index: int, due_ns: int, size: int
+) -> None:
+    """Without the closer look, which would find the same, with every bit of the numbers."""
+    stream = Builder().series(series, interval_ns=0 if series == 301 else 10**6)
+    values = np.arange(size, dtype="<i4") - 3
+    body: dict[str, Any] = {"series": series, "index": index, "due_ns": due_ns}
+    body["samples"] = cbor2.CBORTag(78, values.tobytes())
+    data = stream.data + pack(RecordType.SAMPLES, sequence, cbor2.dumps(body))
+    for before in (b"", pack(RecordType.CLOCK, 2, cbor2.dumps(streams.CLOCKS))):
+        at = len(stream.data)
+        whole = data[:at] + before + data[at:]
+        reader = StreamReader()
+        with mock.patch.object(StreamReader, "_samples", side_effect=AssertionError):
+            (span,) = reader.spans(whole)[2 + bool(before) :]
+        block = span.record
+        assert isinstance(block, Samples)
+        assert (block.sequence, block.series, block.index, block.due_ns) == (
+            sequence, series, index, due_ns
+        )  # fmt: skip
+        assert block.values.tolist() == values.tolist()
+        assert block.position == whole.rindex(values.tobytes())
+        assert (span.type, span.start, span.stop) == (4, at + len(before), len(whole))
+        assert reader.finish().lost_records == sequence - 2 - bool(before)
+
+
+def test_records_have_their_places_however_a_stream_is_fed() -> None:
+    clocks = [pack(RecordType.CLOCK, number, cbor2.dumps(streams.CLOCKS)) for number in (3, 4, 5)]
+    data = HEAD.data + b"".join(clocks)
+    ends = np.cumsum([len(HEAD.data), *map(len, clocks)]).tolist()
+    for cut in (0, 1, len(HEAD.data), ends[1] + 3):
+        reader = StreamReader()
+        spans = reader.spans(data[:cut]) + reader.spans(data[cut:])
+        assert [(span.start, span.stop) for span in spans[3:]] == list(itertools.pairwise(ends))
+
+
+def test_the_next_block_of_a_series_follows_in_one_step() -> None:
+    """At the index after the last one, also after a block with gaps."""
+    stream = Builder().series(0).samples(0, 5, [1, 2, 3]).samples(0, 8, [4])
+    with mock.patch.object(StreamReader, "_samples", side_effect=AssertionError):
+        assert len(StreamReader().feed(stream.data)) == 4
+    for index, good in ((9, True), (8, False)):
+        reader = StreamReader()
+        reader.feed(stream.data)
+        reader.feed(pack(4, 4, cbor2.dumps(
+            {"series": 0, "index": index, "due_ns": 0, "samples": cbor2.CBORTag(78, b"abcd")}
+        )))  # fmt: skip
+        assert reader.finish().reason.endswith("after record 4") == good
+
+
+def test_blocks_without_gaps_name_no_place_of_gaps() -> None:
+    """Also one whose keys are in another order, which gets the closer look."""
+    body = {"due_ns": 0, "index": 0, "series": 0, "samples": cbor2.CBORTag(78, b"abcd")}
+    (block,) = StreamReader().feed(HEAD.data + pack(4, 3, cbor2.dumps(body)))[3:]
+    assert isinstance(block, Samples)
+    assert (block.gaps, block.gaps_position, block.missed) == (None, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("index", "gaps", "good"),
+    [
+        # positions begin at 1, and grow; each gap has a period
+        (0, [(1, 1)], True), (0, [(0, 1)], False), (0, [(1, 0)], False), (0, [(1, -1)], False),
+        (0, [(1, 5), (2, 5)], True), (0, [(2, 5), (2, 5)], False), (0, [(3, 5), (2, 5)], False),
+        (0, [(0, 1), (2, 1)], False), (-1, [(1, 1)], False), (0, [(1, 5), (2, 5), (2, 5)], False),
+        (0, [(1, 1), (2, 0), (3, 1)], False),
+        # the last grid point of a series of 1 ms, after all the gaps
+        (LAST - 12, [(1, 2), (3, 7)], True), (LAST - 11, [(1, 2), (3, 7)], False),
+        (LAST - 14, [(1, 2), (3, 7), (5, 0)], False), (LAST - 6, [(2, 4)], True),
+        (LAST - 5, [(2, 4)], False),
+    ],
+)  # fmt: skip
+def test_gaps_of_blocks_that_are_not_there(
+    index: int, gaps: list[tuple[int, int]], good: bool
+) -> None:
+    data = Builder().series(0).gaps(0, index, gaps).data
+    assert agree(data).endswith("after record 2") == good

@@ -107,7 +107,7 @@ def _envelope(data: bytes, start: int) -> _Envelope:
 
 
 # The record that comes by the million, as the agent writes it: looked at in one step. Whatever
-# differs in a single byte takes the general path.
+# differs in a single byte takes the general path, and so does a body of BODY_LIMIT bytes.
 _SHORT = (
     rb"([\x00-\x17]|\x18[\x18-\xff]|\x19[\x01-\xff].|\x1a(?!\x00\x00).{4}"
     rb"|\x1b(?!\x00{4})[\x00-\x7f].{7})"
@@ -284,7 +284,6 @@ class StreamReader:
         if (
             crc is None
             or stop - start != length
-            or length > BODY_LIMIT
             or zlib.crc32(view[start:stop]) != _short(crc[0])
             or number < self._next
             or series is None
