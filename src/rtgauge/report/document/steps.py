@@ -347,7 +347,6 @@ def _group(
 ) -> dict[str, Any]:
     """``first``: the quantity whose picture over time has strips with loads and background."""
     run = analysis.model["runs"][number]
-    stored = next(one for one in analysis.runs[number].steps if one.number == step["step"])
     series = [run["series"][place] for place in members]
     labels = series_labels(series)
     unit = series[0]["unit"]
@@ -380,42 +379,7 @@ def _group(
             unit,
             _most(WORST_ROWS, len(series)),
         )
-    marks = analysis.marks[number] if analysis.marks else {}
-    figures = [analysis.figures[number][analysis.places[number][place]] for place in members]
-    drawn = any(one.kept for one in figures)
-    views = []
-    if drawn:
-        picture = pictures.picture(figures, shared.budget)
-        if _distinct_times(picture["time"]) < FEW_TIMES:
-            picture["time"] = picture["heat"] = None
-        limit = step["budget"]["budget_ns"] if step["budget"] and unit == "ns" else None
-        shown_unit = numbers.unit_name(unit)
-        shared.data[name] = {
-            "labels": labels,
-            "unit": shown_unit,
-            "raw_unit": unit,
-            "div": numbers.divisor(unit),
-            "quantity": series[0]["name"],
-            "file": f"{step['measurement']}-{series[0]['name']}-step-{step_number(step)}",
-            "max": [one["max"] for one in series],
-            "budget": limit,
-            "events": [[event["time_s"], event["text"]] for event in step["events"]],
-            **picture,
-            "against": pictures.against(series),
-            "mark": None if (mark := marks.get(members[0])) is None else [mark.value, mark.text],
-        }
-        found = [] if picture["time"] is None or not first else strips(stored, shared.budget.strip)
-        shared.data[name]["strips"] = [one.data() for one in found]
-        shared.data[name]["grid"] = grid = all(one["interval_ns"] > 0 for one in series)
-        views = drawn_views(picture, len(series), found, grid)
-        if (over := shared.data[name]["against"]) is not None:
-            views.insert(0, against_view(over))
-        if is_response(series[0]["name"], unit):
-            rows = [trace_of(one, step["parameters"]) for one in figures]
-            answers = shared.data[name]["persistence"] = persistence(rows, shared.bases)
-            if answers is not None:
-                answers["waves"] = waveforms(stored.facts)
-            views = (captions(answers, shared.responses > 1) if answers else []) + views
+    views = _pictures(analysis, number, step, members, labels, name, shared, first)
     return {
         "id": name,
         "places": list(members),
@@ -441,6 +405,59 @@ def _group(
         "more_open": False,
         "figures": views,
     }
+
+
+def _pictures(
+    analysis: Analysis,
+    number: int,
+    step: Document,
+    members: Sequence[int],
+    labels: Sequence[str],
+    name: str,
+    shared: Shared,
+    first: bool,
+) -> list[dict[str, Any]]:
+    """The pictures of a quantity, none without samples; their data go to ``shared`` under
+    ``name``."""
+    run = analysis.model["runs"][number]
+    series = [run["series"][place] for place in members]
+    unit = series[0]["unit"]
+    figures = [analysis.figures[number][analysis.places[number][place]] for place in members]
+    if not any(one.kept for one in figures):
+        return []
+    stored = next(one for one in analysis.runs[number].steps if one.number == step["step"])
+    marks = analysis.marks[number] if analysis.marks else {}
+    picture = pictures.picture(figures, shared.budget)
+    if _distinct_times(picture["time"]) < FEW_TIMES:
+        picture["time"] = picture["heat"] = None
+    found = [] if picture["time"] is None or not first else strips(stored, shared.budget.strip)
+    grid = all(one["interval_ns"] > 0 for one in series)
+    data = shared.data[name] = {
+        "labels": labels,
+        "unit": numbers.unit_name(unit),
+        "raw_unit": unit,
+        "div": numbers.divisor(unit),
+        "quantity": series[0]["name"],
+        "file": f"{step['measurement']}-{series[0]['name']}-step-{step_number(step)}",
+        "max": [one["max"] for one in series],
+        "budget": step["budget"]["budget_ns"] if step["budget"] and unit == "ns" else None,
+        "events": [[event["time_s"], event["text"]] for event in step["events"]],
+        **picture,
+        "against": pictures.against(series),
+        "mark": None if (mark := marks.get(members[0])) is None else [mark.value, mark.text],
+        "strips": [one.data() for one in found],
+        "grid": grid,
+    }
+    views = drawn_views(picture, len(series), found, grid)
+    if (over := data["against"]) is not None:
+        views.insert(0, against_view(over))
+    if is_response(series[0]["name"], unit):
+        rows = [trace_of(one, step["parameters"]) for one in figures]
+        answers = data["persistence"] = persistence(rows, shared.bases)
+        if answers is not None:
+            answers["waves"] = waveforms(stored.facts)
+        views = (captions(answers, shared.responses > 1) if answers else []) + views
+    return views
 
 
 _WAY: Final = (

@@ -411,17 +411,7 @@ def _figures(
 
     corrected, uncorrectable = None, 0
     if info.interval_ns > 0 and not answers and not partial:
-        result = stats.corrected(
-            counts,
-            before * info.scale if info.scale != 1 else before,
-            gap_count,
-            info.interval_ns,
-            known=known,
-            offsets=offsets,
-        )
-        uncorrectable = result.uncorrectable
-        if not (info.histogram_only and uncorrectable):
-            corrected = _scaled(result.counts, info.scale)
+        corrected, uncorrectable = _corrected(series, counts, before, gap_count, known, offsets)
     counts = _scaled(counts, info.scale)
     first = None if first is None else first * info.scale
     maxima = [largest for _, largest in lost_runs]
@@ -463,6 +453,30 @@ def _figures(
         else None,
         missed_halves=_missed_halves(gap_index, gap_count, missed),
     )
+
+
+def _corrected(
+    series: StoredSeries,
+    counts: Counts,
+    before: Int64,
+    gap_count: Int64,
+    known: NDArray[np.bool_],
+    offsets: stats.GapOffsets | None,
+) -> tuple[Counts | None, int]:
+    """The counts corrected for missed periods, and how many of these cannot be. None where a
+    histogram alone is there and does not tell."""
+    info = series.info
+    result = stats.corrected(
+        counts,
+        before * info.scale if info.scale != 1 else before,
+        gap_count,
+        info.interval_ns,
+        known=known,
+        offsets=offsets,
+    )
+    if info.histogram_only and result.uncorrectable:
+        return None, result.uncorrectable
+    return _scaled(result.counts, info.scale), result.uncorrectable
 
 
 def _top(found: stats.ExcursionsBuilder, scale: int, count: int) -> stats.Part:
