@@ -278,7 +278,7 @@ struct robin_range {
 
 /* A gap next to a turn, if longer than a switch, may belong to the slice: before the thread's first
  * reading of the clock or after its last. */
-static int64_t robin_beside(int64_t gap_ns)
+static int64_t robin_margin(int64_t gap_ns)
 {
 	return gap_ns > ROBIN_GAP_NS ? gap_ns : 0;
 }
@@ -291,8 +291,8 @@ static struct robin_range robin_range(const struct robin_state *state, int i)
 
 	return (struct robin_range){
 		length_ns - turn->stolen_ns,
-		length_ns + (i ? robin_beside(turn->start_ns - turn[-1].end_ns) : 0) +
-			robin_beside(after_ns - turn->end_ns),
+		length_ns + (i ? robin_margin(turn->start_ns - turn[-1].end_ns) : 0) +
+			robin_margin(after_ns - turn->end_ns),
 	};
 }
 

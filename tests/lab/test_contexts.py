@@ -204,8 +204,8 @@ def test_interrupts(board: LabTarget, tmp_path: Path, source: str) -> None:
         for samples in found.values():
             assert len(samples) >= 190
             assert 0 < statistics.median(samples) < 20_000
-        remarks = [event for event in stream.events if "fallback" in str(event.fields)]
-        assert len(remarks) == (source == "hrtimer")
+        messages = [event for event in stream.events if "fallback" in str(event.fields)]
+        assert len(messages) == (source == "hrtimer")
         if name == "irq-latency":
             assert all(a < b for a, b in zip(found["handler"], found["acknowledged"], strict=True))
         if name == "irq-to-thread":

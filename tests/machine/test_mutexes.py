@@ -350,7 +350,7 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex)
 """
 
 
-def remarks(stream: Stream) -> list[str]:
+def messages(stream: Stream) -> list[str]:
     return [str(event.fields["text"]) for event in stream.events if event.event == "message"]
 
 
@@ -367,12 +367,12 @@ def test_a_release_that_switches_twice_is_remarked(
     source.write_text(TWICE)
     subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", library, source], check=True)
     _, stream = measure(agent, tmp_path, "mutex-contended", "--samples", "500")
-    assert not [text for text in remarks(stream) if "high thread twice" in text]
+    assert not [text for text in messages(stream) if "high thread twice" in text]
     monkeypatch.setenv("LD_PRELOAD", str(library))
     code, stream = measure(agent, tmp_path, "mutex-contended", "--samples", "500")
     assert code == 0
-    (remark,) = (text for text in remarks(stream) if "high thread twice" in text)
-    assert "(inherit): in 1000 of 1000 rounds" in remark
+    (message,) = (text for text in messages(stream) if "high thread twice" in text)
+    assert "(inherit): in 1000 of 1000 rounds" in message
 
 
 @needs_realtime

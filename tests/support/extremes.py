@@ -81,7 +81,7 @@ class Extremes:
             if number and rng.random() < 0.6:
                 self._of_series(stream, rng.randrange(number))
             else:
-                self._beside(stream)
+                self._background(stream)
         if rng.random() < 0.85:
             self._trailer(stream, number)
         return stream.data
@@ -160,7 +160,7 @@ class Extremes:
                 fields["index"] = rng.randrange(10)
             stream.event(name, self.time(), series=series, **fields)
 
-    def _beside(self, stream: streams.Builder) -> None:
+    def _background(self, stream: streams.Builder) -> None:
         rng, text = self.rng, self.text
         match rng.randrange(7):
             case 0:

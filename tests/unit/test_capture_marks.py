@@ -139,7 +139,7 @@ def test_a_recording_that_began_late(store: Store, tmp_path: Path) -> None:
         "inconclusive",
         True,
     )
-    assert any("187 samples, which are left out" in text for text in remarks(run))
+    assert any("187 samples, which are left out" in text for text in messages(run))
 
 
 def test_pulses_shorter_than_their_samples_do_not_belong_to_them(
@@ -181,12 +181,12 @@ def test_rises_are_wake_ups(store: Store, tmp_path: Path, dither: bool, ppm: flo
     assert np.abs(others).max() <= 3 * US
     run = results(store, found.run)
     way = "fast" if ppm > 0 else "slow"
-    (said,) = [text for text in remarks(run) if "clock is" in text]
+    (said,) = [text for text in messages(run) if "clock is" in text]
     number = float(said.partition("clock is ")[2].split()[0])
     assert abs(number - abs(ppm)) < 1 and f"ppm {way}" in said
 
 
-def remarks(run: dict[str, Any]) -> list[str]:
+def messages(run: dict[str, Any]) -> list[str]:
     return [one["text"] for one in run["steps"][0]["events"] if one["event"] == "message"]
 
 

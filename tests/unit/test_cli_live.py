@@ -421,7 +421,7 @@ def test_what_is_typed_goes_away_and_messages_stay(terminal: Terminal) -> None:
 
 def test_runs_at_once_stand_below_each_other(terminal: Terminal) -> None:
     whole = ConsoleProgress(terminal, {})
-    lanes = [whole.beside("rt"), whole.beside("stock")]
+    lanes = [whole.of_target("rt"), whole.of_target("stock")]
     for lane, number in zip(lanes, (2, 3), strict=True):
         live = many(number)
         lane.step_started(live, 1, 2)

@@ -325,9 +325,9 @@ def test_the_boards_lines_as_the_log_host_has_them(monkeypatch: pytest.MonkeyPat
     expected = "virtual:doorbell:/run/lines:2:1"
     assert rung.log_line(rung.answer_line) == expected
     assert rung.log_line("gpio:gpiochip0:1:2") == expected
-    beside = LabTarget("arm64-rt-6.1,lines=doorbell")
-    monkeypatch.setattr(beside, "_started", Board)
-    assert beside.log_line(beside.answer_line) == expected
+    doorbell = LabTarget("arm64-rt-6.1,lines=doorbell")
+    monkeypatch.setattr(doorbell, "_started", Board)
+    assert doorbell.log_line(doorbell.answer_line) == expected
     for line in ("gpio:gpiochip0:1:2", "gpio:9030000.pl061:1:2"):  # the machine's own chip
         with pytest.raises(UsageError, match="not a pair of lines"):
-            beside.log_line(line)
+            doorbell.log_line(line)

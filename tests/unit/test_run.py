@@ -91,7 +91,7 @@ class Watcher:
     def message(self, text: str) -> None:
         self.messages.append(text)
 
-    def beside(self, name: str) -> Watcher:
+    def of_target(self, name: str) -> Watcher:
         self.messages.append(f"next to {name}")
         return self
 

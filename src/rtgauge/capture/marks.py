@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
@@ -102,7 +102,6 @@ class _Found:
     samples: int
     kind: str
     clock_ppm: float | None = None
-    remarks: list[str] = field(default_factory=list)
 
     @property
     def cut(self) -> int:
@@ -358,7 +357,7 @@ def _records(
                 policy=info.policy, priority=info.priority, labels=labels,
             )  # fmt: skip
             tallies.append(Tally(len(tallies)))
-    for text in _remarks(found, lines, recording):
+    for text in _messages(found, lines, recording):
         yield writer.event("message", text=text)
     for number, compared in enumerate(found.compared):
         for place, values in enumerate((compared.sample, compared.pulse, compared.difference)):
@@ -425,7 +424,7 @@ def _accuracy(writer: StreamWriter, found: _Found, lines: Lines, several: bool) 
     return writer.table("accuracy", columns, *rows)
 
 
-def _remarks(found: _Found, lines: Lines, recording: Recording) -> Iterator[str]:
+def _messages(found: _Found, lines: Lines, recording: Recording) -> Iterator[str]:
     error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
     yield (
         f"Sampled at {rate}: each pulse is accurate to ±{error}, and means of many pulses to less: "

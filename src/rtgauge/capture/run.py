@@ -291,7 +291,7 @@ def _records(
     yield writer.series(0, "response", **declared)
     if kept:
         yield writer.series(1, "offset", **declared, companion=0)
-    for text in _remarks(found, lines, recording, shifted and not kept):
+    for text in _messages(found, lines, recording, shifted and not kept):
         yield writer.event("message", text=text)
     due = np.flatnonzero(~np.isnan(found.delay)).astype(np.int64)
     value = np.rint(found.delay[due]).astype(np.int64)
@@ -342,7 +342,7 @@ def error_ns(lines: Lines) -> float:
     return float(lines.error * NS / lines.rate)
 
 
-def _remarks(found: Found, lines: Lines, recording: Recording, apart: bool) -> Iterator[str]:
+def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> Iterator[str]:
     error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
     if lines.waves is None:
         yield (

@@ -131,8 +131,8 @@ def _stated(preamble: Sequence[str], layout: _Layout, wanted: re.Pattern[str]) -
         for place, field in enumerate(row):
             if not wanted.match(field.strip().strip('"')):
                 continue
-            beside = [part.strip().strip('"') for part in row[place + 1 :]]
-            for text in beside:
+            cells = [part.strip().strip('"') for part in row[place + 1 :]]
+            for text in cells:
                 if (found := _quantity(text)) is not None:
                     return found
             cells = columns[at]

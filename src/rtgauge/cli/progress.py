@@ -237,8 +237,8 @@ class _Console:
 
 class ConsoleProgress:
     """Writes the progress of runs to ``stream`` (stderr). Each of several runs at once has one of
-    its own (``beside``), whose lines begin with the name of its target. ``steps``: with a line for
-    each step; ``live``: with the view on a terminal."""
+    its own (``of_target``), whose lines begin with the name of its target. ``steps``: with a line
+    for each step; ``live``: with the view on a terminal."""
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ class ConsoleProgress:
         self._left = _Left()
         self._told: dict[str, str] = {}  # reasons, and the step whose line names each
 
-    def beside(self, name: str) -> ConsoleProgress:
+    def of_target(self, name: str) -> ConsoleProgress:
         """The observer of one of several runs at once, on the same terminal."""
         self._others += 1
         return ConsoleProgress(self._stream, self._environment, of=self, name=name)

@@ -368,7 +368,7 @@ class _Watcher:
     def message(self, text: str) -> None:
         say(text)
 
-    def beside(self, name: str) -> _Watcher:
+    def of_target(self, name: str) -> _Watcher:
         return self
 
 

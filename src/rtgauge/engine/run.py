@@ -85,7 +85,7 @@ class Progress(StepProgress, Protocol):
         """A run has ended."""
         ...
 
-    def beside(self, name: str) -> Progress:
+    def of_target(self, name: str) -> Progress:
         """The observer of one of several concurrent runs, called from the thread of that run.
         ``name``: its target."""
         ...

@@ -41,7 +41,7 @@ class _Quiet:
     def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None: ...
     def run_ended(self, outcome: RunOutcome) -> None: ...
     def message(self, text: str) -> None: ...
-    def beside(self, name: str) -> Progress:
+    def of_target(self, name: str) -> Progress:
         return self
 
 
@@ -166,7 +166,7 @@ def _execute(
     with interruption.handling():
         if min(at_once, len(prepared)) > 1:
             return _at_once(at_once, turns, carry_out, interruption, [
-                watcher.beside(target.name) for target in targets
+                watcher.of_target(target.name) for target in targets
             ])  # fmt: skip
         outcomes: dict[tuple[int, int], RunOutcome] = {}
         for place, turn in enumerate(turns):

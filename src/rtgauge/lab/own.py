@@ -237,7 +237,7 @@ def read(board: Board) -> Given:
     if build:
         text: str | None = _build_config(build, release, trouble)
     else:
-        text = configured.embedded(kernel) or _config_beside(own.kernel, release)
+        text = configured.embedded(kernel) or _config_next_to(own.kernel, release)
     config = configured.parse(text) if text is not None else None
     lacks = () if config is None else tuple(configured.lacking(config, machine, release))
     must = [need for need in lacks if need.must]
@@ -308,7 +308,7 @@ def _text(path: Path) -> str:
     return _begin(path, configured.CONFIG_MAX).decode("utf-8", "replace")
 
 
-def _config_beside(kernel: Path, release: str) -> str | None:
+def _config_next_to(kernel: Path, release: str) -> str | None:
     """The configuration that distributions put next to a kernel, in /boot."""
     try:
         return _text(kernel.parent / f"config-{release}")

@@ -17,8 +17,8 @@ from rtgauge.units import format_duration
 __all__ = [
     "Plan",
     "PlannedStep",
+    "Point",
     "Rating",
-    "Remark",
     "check_texts",
     "describe_step",
     "planned_step",
@@ -130,7 +130,7 @@ class Rating:
 
 
 @dataclass(frozen=True)
-class Remark:
+class Point:
     """A point of the evaluator ``for`` or ``against`` the system."""
 
     favour: str
@@ -155,7 +155,7 @@ class Plan:
     repeat: int = 1
     hours: float | None = None
     ratings: tuple[Rating, ...] = ()
-    points: tuple[Remark, ...] = ()
+    points: tuple[Point, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     targets: tuple[str, ...] = ()
     study: str = ""

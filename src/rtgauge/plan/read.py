@@ -17,7 +17,7 @@ from rtgauge.catalogue import Catalogue, Option
 from rtgauge.errors import UsageError, nearest
 from rtgauge.options import HOST_OPTIONS
 from rtgauge.plan.lengths import HOURS_MAX, SHARE_MAX, is_positive, scaled
-from rtgauge.plan.plan import Plan, PlannedStep, Rating, Remark, planned_step
+from rtgauge.plan.plan import Plan, PlannedStep, Point, Rating, planned_step
 
 __all__ = ["plan_summary", "plan_targets", "read_plan", "shipped_plans"]
 
@@ -212,12 +212,12 @@ def _ratings(document: Mapping[str, Any], path: Path) -> tuple[Rating, ...]:
     return tuple(ratings)
 
 
-def _points(document: Mapping[str, Any], path: Path) -> tuple[Remark, ...]:
+def _points(document: Mapping[str, Any], path: Path) -> tuple[Point, ...]:
     """What the evaluator says for and against the system."""
     entries = document.get("point", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UsageError(f"{path}: 'point' is not a list of tables", "write each as [[point]]")
-    points: list[Remark] = []
+    points: list[Point] = []
     for number, entry in enumerate(entries, 1):
         where = f"{path}, point {number} of {len(entries)}"
         _known_keys(entry, ("for", "against"), where)
@@ -232,7 +232,7 @@ def _points(document: Mapping[str, Any], path: Path) -> tuple[Remark, ...]:
             raise UsageError(
                 f"{where}: key '{favour}' needs a non-empty string", f'write {favour} = "..."'
             )
-        points.append(Remark(favour, " ".join(text.split())))
+        points.append(Point(favour, " ".join(text.split())))
     return tuple(points)
 
 

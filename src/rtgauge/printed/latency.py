@@ -87,13 +87,13 @@ class Latency:
 
 
 def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
-    """The samples of the histogram as a tally of series 0, and remarks on what is not exact.
+    """The samples of the histogram as a tally of series 0, and messages on what is not exact.
 
     UsageError if the histogram contradicts the printed figures.
     """
     figures, cells = found.figures, found.cells
     low, high, count = figures.min, figures.max, sum(cells.values())
-    remarks = [
+    messages = [
         f"latency counted in cells of {time(cell_ns)}: percentiles and both ends of their "
         f"intervals may be up to {time(cell_ns)} too high. Min, mean and max are as printed"
     ]
@@ -111,19 +111,19 @@ def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
             _CELL,
         )
     if above or below:
-        remarks.append(
+        messages.append(
             f"{plural(above + below, 'sample')} of the histogram outside of the printed minimum "
             "and maximum: latency counts the last, unfinished second only in its histogram"
         )
         high = (top + 1) * cell_ns - 1 if above else high
         low = min(cells) * cell_ns if below else low
     if last > top:
-        remarks.append(
+        messages.append(
             f"The histogram ends at {time((top + 1) * cell_ns)}: its last cell "
             f"({plural(cells[top], 'sample')}) counts as the maximum"
         )
     if low < 0:
-        remarks.append(
+        messages.append(
             f"latency counts early expiries as late ones: samples below {time(-low)} may be "
             "negative, but count as positive"
         )
@@ -134,7 +134,7 @@ def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
     values = np.fromiter(counts, np.int64, len(counts))
     for bucket, number in zip(bucket_of(values).tolist(), counts.values(), strict=True):
         tally.buckets[bucket] = tally.buckets.get(bucket, 0) + number
-    return tally, remarks
+    return tally, messages
 
 
 def _values(found: Latency, cell_ns: int, low: int, high: int) -> dict[int, int]:

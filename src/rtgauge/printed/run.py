@@ -244,12 +244,12 @@ def _latency(
     }  # fmt: skip
     figures, seconds = one.figures, np.array([second.max for second in one.seconds], np.int64)
     if one.cells:
-        tally, remarks = distribution(one, _cell_ns(one, told))
+        tally, messages = distribution(one, _cell_ns(one, told))
         yield writer.series(
             0, "latency", **declared, interval_ns=one.period_ns, histogram_only=True
         )
-        for remark in remarks:
-            yield writer.event("message", text=remark)
+        for message in messages:
+            yield writer.event("message", text=message)
         if tally.missed:
             yield writer.missed(0, tally.count - 1, tally.missed)
             yield writer.event(

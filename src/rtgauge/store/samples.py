@@ -49,7 +49,7 @@ from rtgauge.stream import (
     Work,
 )
 
-__all__ = ["CAUSES", "IMPORTED", "RecordsBeside", "StoredRun", "StoredSeries", "StoredStep"]
+__all__ = ["CAUSES", "IMPORTED", "LastingRecords", "StoredRun", "StoredSeries", "StoredStep"]
 
 
 CAUSES: Final = "causes.json"
@@ -166,7 +166,7 @@ def _readable(path: Path) -> Iterator[None]:
 T = TypeVar("T", Clock, Work, Ambience, Trace)
 
 
-class RecordsBeside(Generic[T]):
+class LastingRecords(Generic[T]):
     """The records of one kind that come for as long as a step lasts, in order.
 
     They are read from the file each time they are gone through; of days there are tens of
@@ -175,7 +175,7 @@ class RecordsBeside(Generic[T]):
 
     def __init__(self, step: StoredStep, scan: StepScan, kind: type[T], number: RecordType) -> None:
         self._step = step
-        self._length = scan.beside[number]
+        self._length = scan.lasting[number]
         self._kind: type[T] = kind
         self._number = number
 
@@ -250,24 +250,24 @@ class StoredStep:
         return self._scan.settings
 
     @property
-    def clocks(self) -> RecordsBeside[Clock]:
+    def clocks(self) -> LastingRecords[Clock]:
         """The clocks read together, every 10 s."""
-        return RecordsBeside(self, self._scan, Clock, RecordType.CLOCK)
+        return LastingRecords(self, self._scan, Clock, RecordType.CLOCK)
 
     @property
-    def work(self) -> RecordsBeside[Work]:
+    def work(self) -> LastingRecords[Work]:
         """Work of each load, from record to record."""
-        return RecordsBeside(self, self._scan, Work, RecordType.WORK)
+        return LastingRecords(self, self._scan, Work, RecordType.WORK)
 
     @property
-    def ambience(self) -> RecordsBeside[Ambience]:
+    def ambience(self) -> LastingRecords[Ambience]:
         """Background activity during the measurement."""
-        return RecordsBeside(self, self._scan, Ambience, RecordType.AMBIENCE)
+        return LastingRecords(self, self._scan, Ambience, RecordType.AMBIENCE)
 
     @property
-    def trace(self) -> RecordsBeside[Trace]:
+    def trace(self) -> LastingRecords[Trace]:
         """The stored parts of the kernel's trace, for the causes of samples."""
-        return RecordsBeside(self, self._scan, Trace, RecordType.TRACE)
+        return LastingRecords(self, self._scan, Trace, RecordType.TRACE)
 
     @property
     def tables(self) -> list[Table]:

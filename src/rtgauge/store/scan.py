@@ -168,7 +168,7 @@ class StepScan:
     facts: dict[str, Fact] = field(default_factory=dict)
     settings: list[Setting] = field(default_factory=list)
     series: dict[int, SeriesScan] = field(default_factory=dict)
-    beside: Counter[RecordType] = field(default_factory=Counter)
+    lasting: Counter[RecordType] = field(default_factory=Counter)
     """Number of the records ``clock``, ``work``, ``ambience`` and ``trace``, which grow with
     time."""
     last_ns: int = 0
@@ -215,7 +215,7 @@ def _take(scan: StepScan, span: Span) -> None:
         case Work(to_ns=time_ns) | Ambience(time_ns=time_ns):
             _take_moment(scan, span, time_ns)
         case Trace():
-            scan.beside[RecordType.TRACE] += 1
+            scan.lasting[RecordType.TRACE] += 1
         case Table() as table:
             scan.tables.append(table)
         case Verdict() as verdict:
@@ -238,7 +238,7 @@ def _four(spill: Spill) -> tuple[Numbers, Numbers, Numbers, Numbers]:
 
 
 def _take_moment(scan: StepScan, span: Span, time_ns: int) -> None:
-    scan.beside[RecordType(span.type)] += 1
+    scan.lasting[RecordType(span.type)] += 1
     scan.last_ns = max(scan.last_ns, time_ns)
 
 

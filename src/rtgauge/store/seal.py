@@ -357,8 +357,8 @@ def _write_records(folder: Path, stream: Path, scan: StepScan, last: dict[int, i
             again.end.dropped_bytes == 0
             and again.end.complete == scan.end.complete
             and _missed(again) == _missed(scan)
-            and (again.trailer, again.header, again.facts, again.beside)
-            == (scan.trailer, scan.header, scan.facts, scan.beside)
+            and (again.trailer, again.header, again.facts, again.lasting)
+            == (scan.trailer, scan.header, scan.facts, scan.lasting)
         )
         if not same:
             raise StoreError(

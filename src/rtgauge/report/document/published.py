@@ -53,9 +53,9 @@ def published_table(run: Document, step: Document) -> Grid | None:
         context = f"{one['context']} context" if one["context"] else ""
         cells.append(
             [
-                _beside(one["min_us"], "", _least(series)),
-                _beside(one["mean_us"], "", _mean(series)),
-                _beside(one["max_us"], most, highest(peak(own) for own in series)),
+                _with_own(one["min_us"], "", _least(series)),
+                _with_own(one["mean_us"], "", _mean(series)),
+                _with_own(one["max_us"], most, highest(peak(own) for own in series)),
                 _single(one, series),
                 Cell(one["board"], note=one["cpu"], cls="words"),
                 Cell(kernel or "–", note=model, cls="words"),
@@ -79,7 +79,7 @@ def published_table(run: Document, step: Document) -> Grid | None:
     )
 
 
-def _beside(published: float | None, text: str, own: float | None) -> Cell:
+def _with_own(published: float | None, text: str, own: float | None) -> Cell:
     """A published figure (us) without rounding, and the figure of this run (ns)."""
     if published is None:
         return Cell("–")
@@ -93,7 +93,7 @@ def _single(one: Document, series: Sequence[Document]) -> Cell:
         note = f"{numbers.count(one['lost'])} of {numbers.count(one['generated'])} lost"
         return Cell(numbers.exact(one["value_us"]), note=note)
     medians = [own["percentiles"]["50"] for own in series if "50" in own["percentiles"]]
-    cell = _beside(one["value_us"], "", None)
+    cell = _with_own(one["value_us"], "", None)
     if medians and one["value_us"] is not None:
         cell = Cell(cell.text, note=f"here {span(medians, 'ns')}".removesuffix(f"{numbers.GAP}µs"))
     if one["verdict"]:
@@ -135,7 +135,7 @@ def published_figure(run: Document, step: Document) -> Figure | None:
         name = quantity_name(run["series"], members, places)
         for whose in dict.fromkeys(tuple(one["series"]) for one in found):
             label = "" if len(whose) == len(members) else ", ".join(labels[at] for at in whose)
-            rows += _beside_each_other(run, capital(name), label, whose, found)
+            rows += _ranges(run, capital(name), label, whose, found)
     if not rows:
         return None
     caption = (
@@ -146,7 +146,7 @@ def published_figure(run: Document, step: Document) -> Figure | None:
     return Figure(ranges(rows), "Published ranges and this run", caption, f"{said}.")
 
 
-def _beside_each_other(
+def _ranges(
     run: Document, name: str, label: str, whose: Sequence[int], found: Sequence[Document]
 ) -> Iterator[Range]:
     """The range of some series, then the published ones that belong to them."""

@@ -86,6 +86,6 @@ def _row(plot: Plot, one: Range, y: float) -> None:
         plot.path(f"M{pt(end)} {pt(y - 4)}l5 4l-5 4z", fill=colour)
     text = numbers.exact(one.most) if not one.own else numbers.shown(one.most * 1000, "ns").text
     text = f">{numbers.GAP}{text}" if one.open else text
-    beside = end + (8 if one.open else 4)
-    plot.text(min(beside, plot.width - text_width(text)), y + 2.4, text,
+    right = end + (8 if one.open else 4)
+    plot.text(min(right, plot.width - text_width(text)), y + 2.4, text,
               fill=colour, font_weight=weight)  # fmt: skip
