@@ -6,28 +6,18 @@
  * Writes TAP to stdout. Exit status 0: all held.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/gpio.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "../rtgauge.h"
+#include "tap.h"
 
 #define CHIP "rtgauge-wired"
-#define BOTH (RTGAUGE_SETUP_RISING | RTGAUGE_SETUP_FALLING)
 #define PRIORITY 80
 #define EDGES 100
-#define MS 1000000ULL
 
 /* The core's calls, and what its bind() takes. */
 #define CORE(number) (0x10000000L | (number))
@@ -38,29 +28,6 @@
 #define CORE_IOCTL CORE(80)
 #define CORE_SMP 0x80000000U
 #define CORE_REVISION_AT 20
-
-static int tests, failures;
-
-static void check(bool held, const char *what, int line)
-{
-	int err = errno;
-
-	tests++;
-	failures += !held;
-	if (held)
-		printf("ok %d - %s\n", tests, what);
-	else
-		printf("not ok %d - %s (line %d, errno %d %s)\n", tests, what, line, err,
-		       strerror(err));
-	fflush(stdout);
-}
-
-#define CHECK(condition, what) check(condition, what, __LINE__)
-
-static bool fails(long result, int error)
-{
-	return result == -1 && errno == error;
-}
 
 /* --- the core --- */
 
@@ -105,17 +72,6 @@ static long take(int task, struct rtgauge_edge *edge)
 }
 
 /* --- the module --- */
-
-static int session(void)
-{
-	int fd = open(RTGAUGE_DEVICE, O_RDWR | O_CLOEXEC);
-
-	if (fd < 0) {
-		perror(RTGAUGE_DEVICE);
-		exit(1);
-	}
-	return fd;
-}
 
 static struct rtgauge_setup on_core(unsigned int context)
 {

@@ -11,74 +11,23 @@
  * Writes TAP to stdout. Exit status 0: all held.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/ppdev.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "../rtgauge.h"
-
-#define MS 1000000ULL
-
-static int tests, failures;
-
-static void check(bool held, const char *what, int line)
-{
-	tests++;
-	failures += !held;
-	if (held)
-		printf("ok %d - %s\n", tests, what);
-	else
-		printf("not ok %d - %s (line %d, errno %d %s)\n", tests, what, line, errno,
-		       strerror(errno));
-	fflush(stdout);
-}
-
-#define CHECK(condition, what) check(condition, what, __LINE__)
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static int session(void)
-{
-	int fd = open(RTGAUGE_DEVICE, O_RDWR | O_CLOEXEC);
-
-	if (fd < 0) {
-		perror(RTGAUGE_DEVICE);
-		exit(1);
-	}
-	return fd;
-}
+#include "tap.h"
 
 /* A signal's handler: calls end with EINTR. */
 static void nothing(int signal)
 {
 	(void)signal;
-}
-
-static bool fails(int result, int error)
-{
-	return result == -1 && errno == error;
 }
 
 #define THREADS (RTGAUGE_CONTEXT_KERNEL | RTGAUGE_CONTEXT_THREADED)
@@ -946,19 +895,6 @@ static int reload(const char *file, unsigned int count)
 }
 
 /* --- offline --- */
-
-static bool set_online(unsigned int cpu, bool online)
-{
-	char path[64];
-	int fd;
-	bool done;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	done = fd >= 0 && write(fd, online ? "1" : "0", 1) == 1;
-	close(fd);
-	return done;
-}
 
 static int offline(unsigned int cpu)
 {

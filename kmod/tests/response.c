@@ -15,61 +15,18 @@
  * "answers" writes its counts as one JSON object, the others TAP. Exit status 0: all held.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/gpio.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "../rtgauge.h"
+#include "tap.h"
 
 #define CHIP "9030000.pl061"
-#define BOTH (RTGAUGE_SETUP_RISING | RTGAUGE_SETUP_FALLING)
-#define US 1000ULL
-#define MS 1000000ULL
-
-static int tests, failures;
-
-static void check(bool held, const char *what, int line)
-{
-	int err = errno;
-
-	tests++;
-	failures += !held;
-	if (held)
-		printf("ok %d - %s\n", tests, what);
-	else
-		printf("not ok %d - %s (line %d, errno %d %s)\n", tests, what, line, err,
-		       strerror(err));
-	fflush(stdout);
-}
-
-#define CHECK(condition, what) check(condition, what, __LINE__)
-
-static bool fails(int result, int error)
-{
-	return result == -1 && errno == error;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void sleep_until(uint64_t due_ns)
 {
@@ -88,17 +45,6 @@ static void run_at(pid_t pid, int priority)
 		perror("sched_setscheduler");
 		exit(1);
 	}
-}
-
-static int session(void)
-{
-	int fd = open(RTGAUGE_DEVICE, O_RDWR | O_CLOEXEC);
-
-	if (fd < 0) {
-		perror(RTGAUGE_DEVICE);
-		exit(1);
-	}
-	return fd;
 }
 
 /* --- the character device --- */
@@ -810,19 +756,6 @@ static int reload(const char *file, unsigned int count)
 }
 
 /* --- offline --- */
-
-static bool set_online(unsigned int cpu, bool online)
-{
-	char path[64];
-	int fd;
-	bool done;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	done = fd >= 0 && write(fd, online ? "1" : "0", 1) == 1;
-	close(fd);
-	return done;
-}
 
 static int offline(unsigned int cpu)
 {

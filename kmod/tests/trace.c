@@ -5,41 +5,22 @@
  * held.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "../trace.h"
+#include "tap.h"
 
 #define TRIALS 20000
 
-static int tests, failures;
 static char page[RTGAUGE_TRACE_PAGE + 1];
-
-static void check(bool held, const char *what)
-{
-	printf("%sok %d - %s\n", held ? "" : "not ", ++tests, what);
-	failures += !held;
-}
 
 static int device(void)
 {
 	return open(RTGAUGE_TRACE_DEVICE, O_RDONLY | O_CLOEXEC);
-}
-
-static bool fails(long result, int error)
-{
-	return result == -1 && errno == error;
 }
 
 static bool start_fails(int fd, uint32_t cpu, uint32_t room, int error)
@@ -180,9 +161,9 @@ static void test_pages(int fd)
 		before = begin;
 		number++;
 	}
-	check(!got && number && held && events > 20, "pages are in order, and whole");
-	check(deepest >= 3, "stacks of what interrupts found");
-	check(fails(pread(fd, page, RTGAUGE_TRACE_PAGE, (number + 2) * RTGAUGE_TRACE_PAGE), EINVAL),
+	CHECK(!got && number && held && events > 20, "pages are in order, and whole");
+	CHECK(deepest >= 3, "stacks of what interrupts found");
+	CHECK(fails(pread(fd, page, RTGAUGE_TRACE_PAGE, (number + 2) * RTGAUGE_TRACE_PAGE), EINVAL),
 	      "a page out of order");
 }
 
@@ -198,7 +179,7 @@ static void test_again(int fd)
 	       pread(fd, page, RTGAUGE_TRACE_PAGE, 0) > 0 &&
 	       fails(pread(fd, nowhere, RTGAUGE_TRACE_PAGE, RTGAUGE_TRACE_PAGE), EFAULT) &&
 	       pread(fd, page, RTGAUGE_TRACE_PAGE, RTGAUGE_TRACE_PAGE) > 0;
-	check(same && !memcmp(page, first, sizeof(first)), "after a fault, the page again");
+	CHECK(same && !memcmp(page, first, sizeof(first)), "after a fault, the page again");
 }
 
 /* Whether the trace taken of a CPU contains a stack. */
@@ -223,7 +204,7 @@ static void test_rate(int fd)
 
 	while (pread(fd, page, RTGAUGE_TRACE_PAGE, number++ * RTGAUGE_TRACE_PAGE) > 0)
 		page_holds(&events, &deepest);
-	check(events && !early, "stacks leave most of the time");
+	CHECK(events && !early, "stacks leave most of the time");
 }
 
 /* The rings are exchanged while the other CPU is in a handler, and its stacks are saved as before. */
@@ -248,7 +229,7 @@ static void test_other_cpu(void)
 		for (;;)
 			busy_calls(2000, 97);
 	}
-	check(!ioctl(fd, RTGAUGE_TRACE_START, &start), "it traces the other CPU");
+	CHECK(!ioctl(fd, RTGAUGE_TRACE_START, &start), "it traces the other CPU");
 	for (int i = 0; i < 100; i++) {
 		usleep(50000);
 		ioctl(fd, RTGAUGE_TRACE_TAKE);
@@ -256,7 +237,7 @@ static void test_other_cpu(void)
 		most = without > most ? without : most;
 	}
 	printf("# at most %d times in a row without a stack\n", most);
-	check(most < 30, "stacks after an exchange in a handler");
+	CHECK(most < 30, "stacks after an exchange in a handler");
 	kill(busy, SIGKILL);
 	waitpid(busy, &status, 0);
 	close(fd);
@@ -268,39 +249,39 @@ static void test_calls(void)
 	int fd = device(), texts = 0;
 	void *volatile nowhere = NULL;
 
-	check(fd >= 0, "the device");
-	check(fails(device(), EBUSY), "one file at a time");
-	check(fails(ioctl(fd, RTGAUGE_TRACE_TAKE), EBUSY), "nothing is traced yet");
-	check(fails(pread(fd, page, RTGAUGE_TRACE_PAGE, 0), EINVAL), "no page yet");
-	check(pread(fd, page, 100, RTGAUGE_TRACE_FORMAT) == 0, "no format yet");
-	check(fails(ioctl(fd, _IO(0xD7, 0x30)), ENOTTY), "an unknown request");
-	check(fails(ioctl(fd, RTGAUGE_TRACE_START, NULL), EFAULT), "no structure");
-	check(start_fails(fd, 1 << 20, 5000, EINVAL), "a CPU that cannot be");
-	check(start_fails(fd, UINT32_MAX, 5000, EINVAL), "no CPU");
-	check(start_fails(fd, 0, RTGAUGE_TRACE_ROOM_MIN - 1, EINVAL), "too little room");
-	check(start_fails(fd, 0, RTGAUGE_TRACE_ROOM_MAX + 1, EINVAL), "too much room");
-	check(!ioctl(fd, RTGAUGE_TRACE_START, &start), "it starts");
-	check(start_fails(fd, 0, 5000, EBUSY), "a CPU twice");
-	check(fails(syscall(SYS_delete_module, "rtgauge", O_NONBLOCK), EAGAIN),
+	CHECK(fd >= 0, "the device");
+	CHECK(fails(device(), EBUSY), "one file at a time");
+	CHECK(fails(ioctl(fd, RTGAUGE_TRACE_TAKE), EBUSY), "nothing is traced yet");
+	CHECK(fails(pread(fd, page, RTGAUGE_TRACE_PAGE, 0), EINVAL), "no page yet");
+	CHECK(pread(fd, page, 100, RTGAUGE_TRACE_FORMAT) == 0, "no format yet");
+	CHECK(fails(ioctl(fd, _IO(0xD7, 0x30)), ENOTTY), "an unknown request");
+	CHECK(fails(ioctl(fd, RTGAUGE_TRACE_START, NULL), EFAULT), "no structure");
+	CHECK(start_fails(fd, 1 << 20, 5000, EINVAL), "a CPU that cannot be");
+	CHECK(start_fails(fd, UINT32_MAX, 5000, EINVAL), "no CPU");
+	CHECK(start_fails(fd, 0, RTGAUGE_TRACE_ROOM_MIN - 1, EINVAL), "too little room");
+	CHECK(start_fails(fd, 0, RTGAUGE_TRACE_ROOM_MAX + 1, EINVAL), "too much room");
+	CHECK(!ioctl(fd, RTGAUGE_TRACE_START, &start), "it starts");
+	CHECK(start_fails(fd, 0, 5000, EBUSY), "a CPU twice");
+	CHECK(fails(syscall(SYS_delete_module, "rtgauge", O_NONBLOCK), EAGAIN),
 	      "the module stays while it traces");
 	for (int i = 0; i < 40; i++)
 		texts += pread(fd, page, 4096, RTGAUGE_TRACE_FORMAT + i * 16384LL) > 100;
-	check(texts >= 8 && texts <= 20, "formats of the events");
+	CHECK(texts >= 8 && texts <= 20, "formats of the events");
 	busy_calls(2000, 97);
-	check(!ioctl(fd, RTGAUGE_TRACE_TAKE), "it takes");
+	CHECK(!ioctl(fd, RTGAUGE_TRACE_TAKE), "it takes");
 	test_pages(fd);
 	busy_calls(400, 5);
 	ioctl(fd, RTGAUGE_TRACE_TAKE);
 	test_rate(fd);
-	check(fails(pread(fd, page, 100, 0), EINVAL), "less than a page");
-	check(fails(pread(fd, page, RTGAUGE_TRACE_PAGE, 3), EINVAL), "between two pages");
-	check(fails(pread(fd, page, RTGAUGE_TRACE_PAGE, 100000 * RTGAUGE_TRACE_CPU), EINVAL),
+	CHECK(fails(pread(fd, page, 100, 0), EINVAL), "less than a page");
+	CHECK(fails(pread(fd, page, RTGAUGE_TRACE_PAGE, 3), EINVAL), "between two pages");
+	CHECK(fails(pread(fd, page, RTGAUGE_TRACE_PAGE, 100000 * RTGAUGE_TRACE_CPU), EINVAL),
 	      "a page of a CPU that cannot be");
-	check(fails(pread(fd, nowhere, RTGAUGE_TRACE_PAGE, 0), EFAULT), "a page to nowhere");
+	CHECK(fails(pread(fd, nowhere, RTGAUGE_TRACE_PAGE, 0), EFAULT), "a page to nowhere");
 	test_again(fd);
 	close(fd);
 	fd = device();
-	check(fd >= 0 && fails(ioctl(fd, RTGAUGE_TRACE_TAKE), EBUSY), "closed, and open again");
+	CHECK(fd >= 0 && fails(ioctl(fd, RTGAUGE_TRACE_TAKE), EBUSY), "closed, and open again");
 	close(fd);
 }
 
@@ -344,30 +325,30 @@ static void test_observing(int fd)
 	bool one_cpu = sysconf(_SC_NPROCESSORS_ONLN) == 1;
 	int count, seen[3] = { 0 };
 
-	check(!ioctl(fd, RTGAUGE_TRACE_RECORD, 1), "it records");
+	CHECK(!ioctl(fd, RTGAUGE_TRACE_RECORD, 1), "it records");
 	for (int i = 0; i < 10; i++)
 		usleep(1000);
-	check(!ioctl(fd, RTGAUGE_TRACE_RECORD, 0), "it ends to record");
+	CHECK(!ioctl(fd, RTGAUGE_TRACE_RECORD, 0), "it ends to record");
 	usleep(1000);
 	count = observed(fd, sizeof(records), records);
 	for (int i = 0; i < count; i++)
 		seen[records[i].kind]++;
-	check(count >= 30 && seen[RTGAUGE_OBSERVED_WAKING] >= 10 &&
+	CHECK(count >= 30 && seen[RTGAUGE_OBSERVED_WAKING] >= 10 &&
 		      seen[RTGAUGE_OBSERVED_SWITCH] >= 20,
 	      "switches and wakings of ten sleeps");
 	for (int i = 1; i < count; i++)
 		if (one_cpu && records[i].time_ns < records[i - 1].time_ns)
 			count = 0;
-	check(count && !lost_of(records, count), "in order, without a loss");
-	check(!observed(fd, sizeof(records), records), "and no more");
+	CHECK(count && !lost_of(records, count), "in order, without a loss");
+	CHECK(!observed(fd, sizeof(records), records), "and no more");
 	ioctl(fd, RTGAUGE_TRACE_RECORD, 1);
 	for (int i = 0; i < RTGAUGE_TRACE_ROOM_MIN; i++)
 		usleep(100);
 	ioctl(fd, RTGAUGE_TRACE_RECORD, 0);
 	count = observed(fd, 30 * sizeof(records[0]), records);
-	check(count == 30 && !lost_of(records, count), "no more than there is room for");
+	CHECK(count == 30 && !lost_of(records, count), "no more than there is room for");
 	count = observed(fd, sizeof(records), records);
-	check(30 + count - one_cpu >= RTGAUGE_TRACE_ROOM_MIN &&
+	CHECK(30 + count - one_cpu >= RTGAUGE_TRACE_ROOM_MIN &&
 		      30 + count - 1 + (int)lost_of(records, count) >= 3 * RTGAUGE_TRACE_ROOM_MIN &&
 		      (!one_cpu || records[count - 1].kind == RTGAUGE_OBSERVED_LOSS),
 	      "a full ring, and what it lost");
@@ -375,7 +356,7 @@ static void test_observing(int fd)
 	usleep(1000);
 	ioctl(fd, RTGAUGE_TRACE_RECORD, 0);
 	count = observed(fd, sizeof(records), records);
-	check(count >= 3 && !lost_of(records, count), "the loss is reported once");
+	CHECK(count >= 3 && !lost_of(records, count), "the loss is reported once");
 }
 
 /* A thread that moves from the last CPU to the first: its records are in two rings. */
@@ -400,7 +381,7 @@ static void test_moving(int fd)
 	count = observed(fd, sizeof(records), records);
 	for (int i = 1; i < count; i++)
 		ordered = ordered && records[i].time_ns >= records[i - 1].time_ns;
-	check(ordered && count >= (cpus > 1 ? 30 : 15), "records of two CPUs in order");
+	CHECK(ordered && count >= (cpus > 1 ? 30 : 15), "records of two CPUs in order");
 }
 
 static void test_observe(void)
@@ -411,32 +392,32 @@ static void test_observe(void)
 	void *volatile nowhere = NULL;
 	int fd = device(), status = 1;
 
-	check(fails(ioctl(fd, RTGAUGE_TRACE_RECORD, 1), EBUSY), "nothing is observed yet");
-	check(fails(ioctl(fd, RTGAUGE_TRACE_OBSERVE, NULL), EFAULT), "no structure to observe");
-	check(observe_fails(fd, 0x3fffffff, 64, ESRCH), "a process that is not there");
-	check(observe_fails(fd, 0, 64, ESRCH), "no process");
-	check(observe_fails(fd, observe.pid, RTGAUGE_TRACE_ROOM_MIN - 1, EINVAL),
+	CHECK(fails(ioctl(fd, RTGAUGE_TRACE_RECORD, 1), EBUSY), "nothing is observed yet");
+	CHECK(fails(ioctl(fd, RTGAUGE_TRACE_OBSERVE, NULL), EFAULT), "no structure to observe");
+	CHECK(observe_fails(fd, 0x3fffffff, 64, ESRCH), "a process that is not there");
+	CHECK(observe_fails(fd, 0, 64, ESRCH), "no process");
+	CHECK(observe_fails(fd, observe.pid, RTGAUGE_TRACE_ROOM_MIN - 1, EINVAL),
 	      "too little room to observe");
-	check(observe_fails(fd, observe.pid, RTGAUGE_TRACE_ROOM_MAX + 1, EINVAL),
+	CHECK(observe_fails(fd, observe.pid, RTGAUGE_TRACE_ROOM_MAX + 1, EINVAL),
 	      "too much room to observe");
 	if (!unshare(CLONE_NEWPID) && !fork()) {
 		observe.pid = 1;
 		_exit(!fails(ioctl(fd, RTGAUGE_TRACE_OBSERVE, &observe), EOPNOTSUPP));
 	}
-	check(wait(&status) > 0 && !status, "a process of another namespace");
-	check(!ioctl(fd, RTGAUGE_TRACE_OBSERVE, &observe), "it observes");
-	check(observe_fails(fd, observe.pid, 64, EBUSY), "it observes already");
-	check(start_fails(fd, 0, start.room, EBUSY), "it does not trace then");
-	check(fails(ioctl(fd, RTGAUGE_TRACE_TAKE), EBUSY), "nor take");
-	check(!read(fd, page, sizeof(page)), "nothing is recorded yet");
+	CHECK(wait(&status) > 0 && !status, "a process of another namespace");
+	CHECK(!ioctl(fd, RTGAUGE_TRACE_OBSERVE, &observe), "it observes");
+	CHECK(observe_fails(fd, observe.pid, 64, EBUSY), "it observes already");
+	CHECK(start_fails(fd, 0, start.room, EBUSY), "it does not trace then");
+	CHECK(fails(ioctl(fd, RTGAUGE_TRACE_TAKE), EBUSY), "nor take");
+	CHECK(!read(fd, page, sizeof(page)), "nothing is recorded yet");
 	test_observing(fd);
 	test_moving(fd);
 	ioctl(fd, RTGAUGE_TRACE_RECORD, 1);
 	usleep(1000);
-	check(fails(read(fd, nowhere, RTGAUGE_TRACE_PAGE), EFAULT), "records to nowhere");
+	CHECK(fails(read(fd, nowhere, RTGAUGE_TRACE_PAGE), EFAULT), "records to nowhere");
 	close(fd);
 	fd = device();
-	check(!ioctl(fd, RTGAUGE_TRACE_START, &start) && observe_fails(fd, observe.pid, 64, EBUSY),
+	CHECK(!ioctl(fd, RTGAUGE_TRACE_START, &start) && observe_fails(fd, observe.pid, 64, EBUSY),
 	      "closed, and tracing does not observe");
 	close(fd);
 }
@@ -501,7 +482,7 @@ static void test_random(void)
 			held = fd >= 0;
 		}
 	}
-	check(held, "requests at random");
+	CHECK(held, "requests at random");
 	close(fd);
 }
 
