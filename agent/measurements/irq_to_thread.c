@@ -5,9 +5,7 @@
  * user thread, the handler can defer its work to a context of the kernel.
  * docs/measurements/irq-to-thread.md says what exactly is timed.
  */
-#include <errno.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 #include "base/clock.h"
 #include "methods/interrupt.h"
@@ -81,23 +79,13 @@ struct irq_to_thread_cpu {
 
 /* --- the user's thread --- */
 
-static bool irq_to_thread_wait(const struct step *step, int fd, struct rtgauge_wait *wait)
-{
-	do {
-		wait->flags = 0;
-		if (!ioctl(fd, RTGAUGE_WAIT, wait))
-			return true;
-	} while (errno == EINTR && !step_stopped(step));
-	return false;
-}
-
 static void irq_to_thread_loop(struct worker *worker)
 {
 	struct irq_to_thread_cpu *c = worker->state;
 	struct step *step = worker->step;
 	struct rtgauge_wait wait = { 0 };
 
-	while (!step_stopped(step) && irq_to_thread_wait(step, c->session.fd, &wait)) {
+	while (!step_stopped(step) && events_wait(step, c->session.fd, &wait)) {
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		struct grid *grid = c->session.grid;
 		bool late = (int64_t)wait.index > grid[WAKE].next;

@@ -8,8 +8,10 @@
 #ifndef RTGAUGE_EVENTS_H
 #define RTGAUGE_EVENTS_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/types.h>
 
 #include "methods/grid.h"
@@ -71,6 +73,17 @@ void events_collect(struct step *step, struct events_session *s, int count);
  * fails the run. How many events found the ring full. */
 int64_t events_account(struct step *step, const struct events_session *s);
 void events_close(struct events_session *s);
+
+/* A thread of the user sleeps until the next event of a session; false: there is none any more. */
+static inline bool events_wait(const struct step *step, int fd, struct rtgauge_wait *wait)
+{
+	do {
+		wait->flags = 0;
+		if (!ioctl(fd, RTGAUGE_WAIT, wait))
+			return true;
+	} while (errno == EINTR && !step_stopped(step));
+	return false;
+}
 
 /* Room for records: for so many seconds, within the module's limit. */
 uint32_t events_room(int64_t interval_ns);

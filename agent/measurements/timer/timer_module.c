@@ -6,9 +6,7 @@
  * the user's thread. On the core Cobalt the timer, its handler and the kernel's thread are those of
  * the core (kmod/core_cobalt.c), and the user's thread waits by its own method.
  */
-#include <errno.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "measurements/timer/timer_method.h"
@@ -52,17 +50,6 @@ static int timer_module_look_cobalt(const struct timer_thread *common, bool dith
 
 /* --- the user's thread --- */
 
-/* Until the next event; false: there is none any more. */
-static bool timer_module_wait(const struct step *step, int fd, struct rtgauge_wait *wait)
-{
-	do {
-		wait->flags = 0;
-		if (!ioctl(fd, RTGAUGE_WAIT, wait))
-			return true;
-	} while (errno == EINTR && !step_stopped(step));
-	return false;
-}
-
 static void timer_module_loop(struct worker *worker)
 {
 	struct timer_module_thread *t = worker->state;
@@ -75,7 +62,7 @@ static void timer_module_loop(struct worker *worker)
 		bool late;
 		int64_t now_ns;
 
-		if (!timer_module_wait(step, session->fd, &wait))
+		if (!events_wait(step, session->fd, &wait))
 			return;
 		now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		wait.seen_ns = (uint64_t)now_ns;
