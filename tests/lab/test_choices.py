@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab_boots import NEEDS_X86
 from rtgauge.cli.main import main
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("qemu-system-x86_64") is None,
-    reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
-)
+pytestmark = NEEDS_X86
 BOARD = "lab:x86_64-stock-6.1"
 STEP = """
 [[step]]

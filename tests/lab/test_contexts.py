@@ -5,7 +5,6 @@ boards in counted mode: there time is instructions, so that figures can be bound
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import tempfile
 from collections.abc import Iterator
@@ -14,13 +13,11 @@ from pathlib import Path
 import pytest
 
 from agents import Stream, read
+from lab_boots import NEEDS_X86
 from rtgauge.stream import Samples, SeriesInfo, Setting, Table, Verdict
 from rtgauge.target.lab import LabTarget
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("qemu-system-x86_64") is None,
-    reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
-)
+pytestmark = NEEDS_X86
 HOME = Path(os.environ["HOME"])  # before the tests have one of their own
 TRACING = "/sys/kernel/tracing"
 PCI = "/sys/bus/pci/devices"

@@ -5,23 +5,20 @@ each table and each kind of diagram that the published report has."""
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conftest import Result
+from lab_boots import NEEDS_X86
 from rtgauge.report.document.answer import State, answer_of
 
 Run = Callable[..., Result]
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        shutil.which("qemu-system-x86_64") is None,
-        reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
-    ),
+    NEEDS_X86,
 ]
 PLAN = Path(__file__).parents[2] / "plans" / "evaluation-2.9.toml"
 # of the published report: calibration, tick, threads, semaphores, sustained interrupts

@@ -13,16 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lab_boots import NEEDS_X86
 from rtgauge.causes import Cause
 from rtgauge.causes.blame import main_segment, ordinary
 from rtgauge.causes.tracefs import kept_of
 from rtgauge.store.samples import StoredStep
 from rtgauge.target.lab import LabTarget
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("qemu-system-x86_64") is None,
-    reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
-)
+pytestmark = NEEDS_X86
 HOME = Path(os.environ["HOME"])  # before the tests have one of their own
 INSTANCES = "/sys/kernel/tracing/instances"
 DISTURBER = "rtgauge_disturb"

@@ -8,21 +8,15 @@ is to measure the same bit for bit.
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from lab_boots import Boot, Booted, Step
-from rtgauge.stream import Samples, SeriesInfo
+from lab_boots import LINES_CHIP as CHIP
+from lab_boots import NEEDS_ARM, Boot, Booted, series_of
+from rtgauge.stream import SeriesInfo
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("qemu-system-aarch64") is None,
-    reason="QEMU is not on this machine (Debian's package is qemu-system-arm)",
-)
+pytestmark = NEEDS_ARM
 BOARDS = ("arm64-rt-6.1", "arm64-stock-6.1")
-CHIP = "9030000.pl061"
 EVENTS = {"irq-latency": 10_000, "irq-dispatch": 1_000, "irq-to-thread": 1_000}
 SERIES = {
     "irq-latency": ("handler", "acknowledged"),
@@ -68,16 +62,6 @@ BUSY = {board: Boot(f"{board},lines=0:1", ORDERS, "busy") for board in BOARDS}
 AGAIN = {board: Boot(f"{board},lines=0:1", ORDERS, "quiet", turn=2) for board in BOARDS}
 
 
-def _series(step: Step) -> dict[str, NDArray[np.int32]]:
-    """The samples of each series, by its name."""
-    names = {one.series: one.name for one in step.records if isinstance(one, SeriesInfo)}
-    found: dict[str, list[NDArray[np.int32]]] = {name: [] for name in names.values()}
-    for one in step.records:
-        if isinstance(one, Samples):
-            found[names[one.series]].append(one.values)
-    return {name: np.concatenate(pieces) for name, pieces in found.items() if pieces}
-
-
 @pytest.mark.study(13)
 @pytest.mark.parametrize(
     ("board", "name"),
@@ -94,7 +78,7 @@ def test_every_rise_of_the_line_is_one_event(booted: list[Booted], board: str, n
     assert counts == [(EVENTS[name], 0, 0)] * len(SERIES[name])
     infos = [one for one in step.records if isinstance(one, SeriesInfo)]
     assert {one.labels["source"] for one in infos} == {"gpio"}
-    found = _series(step)
+    found = series_of(step.records)
     assert tuple(found) == SERIES[name]
     for series, values in found.items():
         low, high = MEDIANS[series]
@@ -119,10 +103,12 @@ def test_lines_through_sysfs_are_answered(booted: list[Booted], board: str) -> N
         assert {one.labels["line"] for one in infos} == {kind}
         counts = [(one.count, one.missed, one.lost) for one in step.trailer.series]
         assert counts == [(_ANSWERED, 0, 0)] * len(infos)
-        medians[kind] = {one: float(np.median(values)) for one, values in _series(step).items()}
+        medians[kind] = {
+            one: float(np.median(values)) for one, values in series_of(step.records).items()
+        }
     shared = medians["loopback"].keys() & medians["loopback-sysfs"].keys()
     assert shared
-    assert all(5_000 < found[one] < 100_000 for found in medians.values() for one in shared)
+    assert all(5_000 < both[one] < 100_000 for both in medians.values() for one in shared)
     left = steps["exported"].stream.decode().split()
     assert [one for one in left if "chip" not in one] == ["export", "unexport"]
 

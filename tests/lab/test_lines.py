@@ -8,15 +8,24 @@ held against each other, and a second boot is to measure the same bit for bit.
 
 from __future__ import annotations
 
-import shutil
 from typing import Final
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from lab_boots import (
+    BUSYBOX,
+    NEEDS_ARM,
+    Boot,
+    Booted,
+    Step,
+    pair_orders,
+    row_of,
+    sample_bytes,
+    shell,
+)
 from lab_boots import LINES_CHIP as CHIP
-from lab_boots import Boot, Booted, Step, pair_orders
 from rtgauge.stream import (
     Event,
     Header,
@@ -24,23 +33,14 @@ from rtgauge.stream import (
     Samples,
     SeriesInfo,
     StreamReader,
-    Table,
     Trailer,
     Verdict,
 )
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("qemu-system-aarch64") is None,
-    reason="QEMU is not on this machine (Debian's package is qemu-system-arm)",
-)
+pytestmark = NEEDS_ARM
 BOARDS: Final = ("arm64-rt-6.1", "arm64-stock-6.1")
 EVENTS: Final = 10_000
 DELAY_NS: Final = 5_000_000
-BUSYBOX: Final = "/bin/busybox"
-
-
-def _shell(text: str) -> tuple[str, ...]:
-    return (BUSYBOX, "sh", "-c", text)
 
 
 def _alone(measurement: str, line: str, *more: str) -> tuple[str, ...]:
@@ -58,16 +58,8 @@ MODEM: Final = ("/nullmodem.ko", "kmod/tests/nullmodem.c")
 
 
 def _modem(name: str, board: str, host: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    script = (
-        f"/agent run response --line serial:/dev/ttyNM0:{board} "
-        f"--output /{name}.board >/dev/null & P=$!; {BUSYBOX} sleep 1; "
-        f"/agent run log-host --keep-settings --priority 40 --line serial:/dev/ttyNM1:{host} "
-        f"--output /{name}.host >/dev/null; echo $?; kill -INT $P; wait $P; echo $?"
-    )
-    return (
-        (name, _shell(script)),
-        *((f"{name}.{one}", (BUSYBOX, "cat", f"/{name}.{one}")) for one in ("board", "host")),
-    )
+    lines = (f"serial:/dev/ttyNM1:{host}", f"serial:/dev/ttyNM0:{board}")
+    return pair_orders(name, "", lines=lines)
 
 
 REFUSED: Final = {
@@ -95,7 +87,7 @@ ORDERS: Final = (
         "loose.20ms",
         _alone("response", f"loopback:{CHIP}:4:5", "--samples", "20", "--timeout", "20ms"),
     ),
-    ("busy", _shell(_BUSY)),
+    ("busy", shell(_BUSY)),
     ("cable", (BUSYBOX, "insmod", MODEM[0])),
     *_modem("modem", "rts:cts", "rts:cts --samples 1000 --interval 2ms"),
     *_modem(
@@ -151,12 +143,6 @@ def _values(records: list[Record], name: str) -> NDArray[np.int64]:
     return np.concatenate(blocks).astype(np.int64)
 
 
-def _row(records: list[Record]) -> tuple[int, ...]:
-    [one] = [one for one in records if isinstance(one, Table)]
-    [row] = one.rows
-    return tuple(int(cell) for cell in row)
-
-
 def _verdict(records: list[Record]) -> Verdict:
     [one] = [one for one in records if isinstance(one, Verdict)]
     return one
@@ -176,8 +162,8 @@ def _trailer(records: list[Record]) -> Trailer:
 def test_both_views_of_every_event(booted: list[Booted], board: str) -> None:
     assert _codes(booted[0].steps["pair"]) == ["0", "0"], booted[0].steps["pair"].said
     ours, theirs = (_records(booted[0], f"pair.{side}") for side in ("host", "board"))
-    assert _row(ours) == (EVENTS, EVENTS, 0, 0, 0, 0, 0), board
-    assert _row(theirs) == (EVENTS, EVENTS, 0, 0)
+    assert row_of(ours) == (EVENTS, EVENTS, 0, 0, 0, 0, 0), board
+    assert row_of(theirs) == (EVENTS, EVENTS, 0, 0)
     assert _verdict(ours).result == "pass"
     assert (_trailer(ours).state, _trailer(theirs).state) == ("complete", "complete")
     response = _values(ours, "response")
@@ -192,7 +178,7 @@ def test_both_views_of_every_event(booted: list[Booted], board: str) -> None:
 @each_board
 def test_delayed_answers_are_found_one_by_one(booted: list[Booted], board: str) -> None:
     ours, theirs = (_records(booted[0], f"delayed.{side}") for side in ("host", "board"))
-    assert _row(ours) == (EVENTS, EVENTS, 0, 0, 0, 0, 0), board
+    assert row_of(ours) == (EVENTS, EVENTS, 0, 0, 0, 0, 0), board
     expected = list(range(999, EVENTS, 1000))
     for records, name in ((ours, "response"), (theirs, "answer")):
         values = _values(records, name)
@@ -212,8 +198,8 @@ def test_delayed_answers_are_found_one_by_one(booted: list[Booted], board: str) 
 @each_board
 def test_one_edge_alone(booted: list[Booted], board: str) -> None:
     ours, theirs = (_records(booted[0], f"rising.{side}") for side in ("host", "board"))
-    assert _row(ours) == (500, 500, 0, 0, 0, 0, 0), board
-    assert _row(theirs) == (500, 500, 0, 0)
+    assert row_of(ours) == (500, 500, 0, 0, 0, 0, 0), board
+    assert row_of(theirs) == (500, 500, 0, 0)
 
 
 @each_board
@@ -235,7 +221,7 @@ def test_a_late_answer_is_that_of_its_event(
     step = booted[0].steps[name]
     assert _codes(step) == ["3", "0"], (board, step.said)
     ours = _records(booted[0], f"{name}.host")
-    assert _row(ours) == (100, 100, 0, 100, 0, 0, 0), board
+    assert row_of(ours) == (100, 100, 0, 100, 0, 0, 0), board
     values = _values(ours, "response")
     assert bool((values >= delay_ms * 1_000_000).all())
     assert bool((values < (delay_ms + 5) * 1_000_000).all())
@@ -248,7 +234,7 @@ def test_no_answer_is_a_failed_verdict(booted: list[Booted], board: str, name: s
     """Nor are the edges of MARK answers."""
     step = booted[0].steps[name]
     assert (step.code, step.trailer.state) == (3, "complete"), (board, step.said)
-    assert _row(list(step.records)) == (50, 0, 50, 0, 0, 0, 0)
+    assert row_of(list(step.records)) == (50, 0, 50, 0, 0, 0, 0)
     assert _verdict(list(step.records)).evidence.startswith(
         "0 of 50 events answered. Without an answer: number 0"
     )
@@ -259,9 +245,9 @@ def test_no_answer_is_a_failed_verdict(booted: list[Booted], board: str, name: s
 def test_the_own_error_and_a_loopback(booted: list[Booted], board: str) -> None:
     circuit, loopback = (booted[0].steps[name] for name in ("circuit", "loopback"))
     assert (circuit.code, loopback.code) == (0, 0), (board, circuit.said, loopback.said)
-    assert _row(list(circuit.records)) == (1000, 1000, 0, 0, 0, 0, 0)
+    assert row_of(list(circuit.records)) == (1000, 1000, 0, 0, 0, 0, 0)
     assert len(_values(list(circuit.records), "own-error")) == 1000
-    assert _row(list(loopback.records)) == (1000, 1000, 0, 0)
+    assert row_of(list(loopback.records)) == (1000, 1000, 0, 0)
     response, wake = (_values(list(loopback.records), name) for name in ("response", "wake-up"))
     assert len(response) == len(wake) == 1000
     assert bool((response > wake).all())
@@ -282,8 +268,8 @@ def test_modem_control_lines(booted: list[Booted], board: str) -> None:
     assert steps["cable"].code == 0, steps["cable"].said
     assert _codes(steps["modem"]) == ["0", "0"], (board, steps["modem"].said)
     ours, theirs = (_records(booted[0], f"modem.{side}") for side in ("host", "board"))
-    assert _row(ours) == (1000, 1000, 0, 0, 0, 0, 0)
-    seen, answered, lost, _ = _row(theirs)
+    assert row_of(ours) == (1000, 1000, 0, 0, 0, 0, 0)
+    seen, answered, lost, _ = row_of(theirs)
     assert seen == answered >= 1000
     assert lost == 0
     response, turn_around = _values(ours, "response"), _values(theirs, "turn-around")
@@ -297,7 +283,7 @@ def test_late_and_missing_answers_on_modem_control_lines(booted: list[Booted], b
     steps = booted[0].steps
     assert _codes(steps["modem.late"]) == ["0", "0"], (board, steps["modem.late"].said)
     ours = _records(booted[0], "modem.late.host")
-    assert _row(ours) == (1000, 1000, 0, 0, 0, 0, 0)
+    assert row_of(ours) == (1000, 1000, 0, 0, 0, 0, 0)
     values = _values(ours, "response")
     found = np.flatnonzero(values >= DELAY_NS)
     assert len(found) == 10
@@ -305,7 +291,7 @@ def test_late_and_missing_answers_on_modem_control_lines(booted: list[Booted], b
     assert bool((np.delete(values, found) < DELAY_NS // 2).all())
     # driven by what the board does not read: its wait for an answer ends each time
     assert _codes(steps["modem.loose"]) == ["3", "0"], (board, steps["modem.loose"].said)
-    assert _row(_records(booted[0], "modem.loose.host")) == (20, 0, 20, 0, 0, 0, 0)
+    assert row_of(_records(booted[0], "modem.loose.host")) == (20, 0, 20, 0, 0, 0, 0)
     assert steps["no cable"].code == 0, steps["no cable"].said
 
 
@@ -343,9 +329,5 @@ def test_names_that_there_are_not(booted: list[Booted], board: str, name: str) -
 )
 def test_two_boots_measure_the_same(booted: list[Booted], board: str, name: str) -> None:
     first, second = (_records(one, name) for one in booted)
-    assert first, board
-    measured = [
-        [one.values.tobytes() for one in records if isinstance(one, Samples)]
-        for records in (first, second)
-    ]
-    assert b"".join(measured[0]) == b"".join(measured[1])
+    assert sample_bytes(first), board
+    assert sample_bytes(first) == sample_bytes(second)

@@ -19,6 +19,7 @@ from typing import Final
 
 import pytest
 
+from lab_boots import NEEDS_X86
 from rtgauge.engine.boot import check_booted, unknown_arguments
 from rtgauge.engine.environment import read_facts
 from rtgauge.errors import TargetError
@@ -27,10 +28,7 @@ from rtgauge.lab.machine import DATA_MAX, Output
 from rtgauge.stream import StreamReader
 from rtgauge.target.lab import LabTarget
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("qemu-system-x86_64") is None,
-    reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
-)
+pytestmark = NEEDS_X86
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 SILENCE_S = 600.0
 BUSY = "import time\nend = time.monotonic() + 600\nwhile time.monotonic() < end: pass\n"

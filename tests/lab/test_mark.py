@@ -6,7 +6,6 @@ outputs QEMU reports to this process. There are as many pulses as samples.
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lab_boots import NEEDS_ARM
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.study import execute
 from rtgauge.plan import Plan, planned_step
@@ -21,10 +21,7 @@ from rtgauge.report.results import model
 from rtgauge.store import Store, StoredRun
 from rtgauge.target.lab import LabTarget
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("qemu-system-aarch64") is None,
-    reason="QEMU is not on this machine (Debian's package is qemu-system-arm)",
-)
+pytestmark = NEEDS_ARM
 BOARD = "arm64-rt-6.1,lines=outside"
 CHIP = "9030000.pl061"
 TIMEOUT_S = 120.0

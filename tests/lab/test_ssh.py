@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from lab_boots import NEEDS_ARM
 from lab_ssh import SshBoard
 from rtgauge.architectures import ARCHITECTURES
 from rtgauge.lab.cache import digest_of
@@ -26,10 +27,7 @@ from sshd import key
 from test_run_local import Run, Spawn, check_periods, result
 
 pytestmark = [
-    pytest.mark.skipif(
-        shutil.which("qemu-system-aarch64") is None,
-        reason="QEMU is not on this machine (Debian's package is qemu-system-arm)",
-    ),
+    NEEDS_ARM,
     pytest.mark.skipif(
         shutil.which("ssh") is None or shutil.which("ssh-keygen") is None,
         reason="there is no ssh on this machine (Debian's package is openssh-client)",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 
 from conftest import SOURCES
+from lab_boots import NEEDS_X86
 
 PROGRAM = SOURCES.parent / "bench" / "uncontended.py"
 BOARD = "x86_64-stock-6.1"
@@ -59,10 +59,7 @@ def check(case: dict[str, Any]) -> None:
         assert least % 1 < ENDS / BATCH, case
 
 
-@pytest.mark.skipif(
-    shutil.which("qemu-system-x86_64") is None,
-    reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
-)
+@NEEDS_X86
 @pytest.mark.skipif(
     platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc",
     reason="the board is given this machine's own C library: it has to be glibc for x86_64",

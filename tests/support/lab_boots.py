@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from lab_modules import modules_of
@@ -41,9 +42,36 @@ from rtgauge.stream import (
 )
 from rtgauge.target.lab import LabTarget
 
-__all__ = ["LINES_CHIP", "Boot", "Booted", "Lab", "Step", "pair_orders"]
+__all__ = [
+    "BUSYBOX",
+    "LINES_CHIP",
+    "NEEDS_ARM",
+    "NEEDS_X86",
+    "Boot",
+    "Booted",
+    "Lab",
+    "Step",
+    "assert_no_complaint",
+    "assert_tap",
+    "pair_orders",
+    "row_of",
+    "sample_bytes",
+    "series_of",
+    "shell",
+    "streams_of",
+]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+NEEDS_X86: Final = pytest.mark.skipif(
+    shutil.which("qemu-system-x86_64") is None,
+    reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
+)
+NEEDS_ARM: Final = pytest.mark.skipif(
+    shutil.which("qemu-system-aarch64") is None,
+    reason="QEMU is not on this machine (Debian's package is qemu-system-arm)",
+)
+BUSYBOX: Final = "/bin/busybox"
+COMPLAINTS: Final = ("BUG:", "WARNING:", "Oops", "Call trace", "Call Trace", "Unable to handle")
 SIDE_BY_SIDE: Final = 2
 # The arm64 boards' GPIO chip, by its label.
 LINES_CHIP: Final = "9030000.pl061"
@@ -76,27 +104,34 @@ class Boot:
     debian: tuple[str, ...] = ()
 
 
+def shell(script: str) -> tuple[str, ...]:
+    """The words of an order that the board's shell carries out."""
+    return (BUSYBOX, "sh", "-c", script)
+
+
 def pair_orders(
-    name: str, host: str, board: str = "", context: str = "user"
+    name: str,
+    host: str,
+    board: str = "",
+    context: str = "user",
+    lines: tuple[str, str] = (f"gpio:{LINES_CHIP}:0:3", f"gpio:{LINES_CHIP}:2:1"),
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The orders of a log host and a board that answers, two agents on a board with
     ``lines=0:1+2:3``: ``name`` does it, ``name.board`` and ``name.host`` hand out their streams.
-    ``host`` and ``board``: further words of each. The log host is below the thread of the kernel
-    that brings a user task its edges; as on another machine it would not be in its way either."""
+    ``host`` and ``board``: further words of each. ``lines``: theirs. The log host is below the
+    thread of the kernel that brings a user task its edges; as on another machine it would not be in
+    its way either."""
     script = (
-        f"/agent run response --context {context} --line gpio:{LINES_CHIP}:2:1 {board} "
+        f"/agent run response --context {context} --line {lines[1]} {board} "
         f"--output /{name}.board >/dev/null & P=$!; "
-        "/bin/busybox sleep 1; "
-        f"/agent run log-host --keep-settings --priority 40 --line gpio:{LINES_CHIP}:0:3 {host} "
+        f"{BUSYBOX} sleep 1; "
+        f"/agent run log-host --keep-settings --priority 40 --line {lines[0]} {host} "
         f"--answered-by {context} --output /{name}.host >/dev/null; echo $?; "
         f"kill -INT $P; wait $P; echo $?"
     )
     return (
-        (name, ("/bin/busybox", "sh", "-c", script)),
-        *(
-            (f"{name}.{one}", ("/bin/busybox", "cat", f"/{name}.{one}"))
-            for one in ("board", "host")
-        ),
+        (name, shell(script)),
+        *((f"{name}.{one}", (BUSYBOX, "cat", f"/{name}.{one}")) for one in ("board", "host")),
     )
 
 
@@ -161,6 +196,54 @@ class Booted:
 
     steps: Mapping[str, Step]
     log: str
+
+
+def streams_of(booted: Booted, name: str) -> dict[str, list[Record]]:
+    """The streams of both sides of a pair (``pair_orders``) that ended in order."""
+    step = booted.steps[name]
+    assert step.stream.split() == [b"0", b"0"], (name, step.said)
+    return {
+        side: list(StreamReader().feed(booted.steps[f"{name}.{side}"].stream))
+        for side in ("host", "board")
+    }
+
+
+def series_of(records: Sequence[Record]) -> dict[str, NDArray[np.int64]]:
+    """The samples of each series that has some, by its name."""
+    names = {one.series: one.name for one in records if isinstance(one, SeriesInfo)}
+    found: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names.values()}
+    for one in records:
+        if isinstance(one, Samples):
+            found[names[one.series]].append(one.values.astype(np.int64))
+    return {name: np.concatenate(pieces) for name, pieces in found.items() if pieces}
+
+
+def sample_bytes(records: Sequence[Record]) -> bytes:
+    """All samples, so that two boots can be compared bit for bit."""
+    return b"".join(one.values.tobytes() for one in records if isinstance(one, Samples))
+
+
+def row_of(records: Sequence[Record]) -> tuple[int, ...]:
+    """The one row of the one table."""
+    [table] = [one for one in records if isinstance(one, Table)]
+    [row] = table.rows
+    return tuple(int(cell) for cell in row)
+
+
+def assert_tap(step: Step) -> None:
+    """A program of kmod/tests ended in order, and all that it checked held."""
+    lines = step.stream.decode(errors="replace").splitlines()
+    wrong = [line for line in lines if line.startswith("not ok")]
+    assert (step.code, wrong) == (0, []), (lines, step.said)
+    done = sum(line.startswith("ok ") for line in lines)
+    assert done > 0
+    assert lines[-1] == f"1..{done}"
+
+
+def assert_no_complaint(log: str) -> None:
+    """The kernel's log has none of the words with which it reports a fault."""
+    for word in COMPLAINTS:
+        assert word not in log
 
 
 class Lab:
