@@ -10,62 +10,17 @@
  * Writes TAP. Exit status 0: all held.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/parport.h>
 #include <linux/ppdev.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "../rtgauge.h"
+#include "tap.h"
 
-#define BOTH (RTGAUGE_SETUP_RISING | RTGAUGE_SETUP_FALLING)
-#define MS 1000000L
 #define LEVEL 0x02
 #define PULSE 0x08
-
-static int tests, failures;
-
-static void check(bool held, const char *what, int line)
-{
-	int err = errno;
-
-	tests++;
-	failures += !held;
-	if (held)
-		printf("ok %d - %s\n", tests, what);
-	else
-		printf("not ok %d - %s (line %d, errno %d %s)\n", tests, what, line, err,
-		       strerror(err));
-	fflush(stdout);
-}
-
-#define CHECK(condition, what) check(condition, what, __LINE__)
-
-static bool fails(int result, int error)
-{
-	return result == -1 && errno == error;
-}
-
-static int session(void)
-{
-	int fd = open(RTGAUGE_DEVICE, O_RDWR | O_CLOEXEC);
-
-	if (fd < 0) {
-		perror(RTGAUGE_DEVICE);
-		exit(1);
-	}
-	return fd;
-}
 
 static struct rtgauge_setup setup_of(uint32_t contexts)
 {

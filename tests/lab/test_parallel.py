@@ -9,29 +9,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lab_boots import Boot, Booted
-from rtgauge.stream import Record, Samples, SeriesInfo, StreamReader, Table
+from lab_boots import BUSYBOX, Boot, Booted, pair_orders, row_of, shell
+from rtgauge.stream import Record, Samples, SeriesInfo, StreamReader
 
-BUSYBOX: Final = "/bin/busybox"
 BOARDS: Final = ("x86_64-rt-6.1", "x86_64-stock-6.1")
 DELAY_NS: Final = 5_000_000
 
 
-def shell(script: str) -> tuple[str, ...]:
-    return (BUSYBOX, "sh", "-c", script)
-
-
 def pair(name: str, board: str, host: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    script = (
-        f"/agent run response --line parallel:/dev/parport0 {board} "
-        f"--output /{name}.board >/dev/null & P=$!; {BUSYBOX} sleep 1; "
-        "/agent run log-host --keep-settings --priority 40 --line parallel:/dev/parport1 "
-        f"{host} --output /{name}.host >/dev/null; echo $?; kill -INT $P; wait $P; echo $?"
-    )
-    return (
-        (name, shell(script)),
-        *((f"{name}.{one}", (BUSYBOX, "cat", f"/{name}.{one}")) for one in ("board", "host")),
-    )
+    lines = ("parallel:/dev/parport1", "parallel:/dev/parport0")
+    return pair_orders(name, host, board, lines=lines)
 
 
 def alone(line: str) -> tuple[str, ...]:
@@ -83,12 +70,6 @@ def values(found: list[Record], name: str) -> NDArray[np.int64]:
     return np.concatenate(blocks).astype(np.int64)
 
 
-def row(found: list[Record]) -> tuple[int, ...]:
-    [table] = [one for one in found if isinstance(one, Table)]
-    [only] = table.rows
-    return tuple(int(cell) for cell in only)
-
-
 @pytest.mark.study(45)
 @each_board
 @pytest.mark.parametrize(("name", "count"), [("both", 1000), ("falling", 200)])
@@ -99,8 +80,8 @@ def test_every_pulse_is_one_event_and_one_answer(
     assert len(booted[0].steps["cable"].stream.split()) == 4
     assert step.stream.split() == [b"0", b"0"], (board, step.said)
     ours, theirs = (records(booted[0], f"{name}.{side}") for side in ("host", "board"))
-    assert row(ours) == (count, count, 0, 0, 0, 0, 0)
-    assert row(theirs)[:3] == (count, count, 0)
+    assert row_of(ours) == (count, count, 0, 0, 0, 0, 0)
+    assert row_of(theirs)[:3] == (count, count, 0)
     response, turn_around = values(ours, "response"), values(theirs, "turn-around")
     assert len(response) == count
     assert int(np.median(response)) > int(np.median(turn_around)) > 0

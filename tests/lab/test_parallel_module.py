@@ -8,21 +8,28 @@ same bit for bit. kmod/tests/parallel.c tests the calls themselves.
 
 from __future__ import annotations
 
-import shutil
 from typing import Final
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from lab_boots import Boot, Booted
-from rtgauge.stream import Record, Samples, SeriesInfo, StreamReader, Table
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("qemu-system-x86_64") is None,
-    reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
+from lab_boots import (
+    BUSYBOX,
+    NEEDS_X86,
+    Boot,
+    Booted,
+    assert_no_complaint,
+    assert_tap,
+    pair_orders,
+    row_of,
+    sample_bytes,
+    series_of,
+    shell,
+    streams_of,
 )
-BUSYBOX: Final = "/bin/busybox"
+from rtgauge.stream import SeriesInfo
+
+pytestmark = NEEDS_X86
 BOARDS: Final = ("x86_64-rt-6.12", "x86_64-stock-6.12")
 EVENTS: Final = 1_000
 DELAY_NS: Final = 5_000_000
@@ -37,24 +44,11 @@ LAPLINK: Final = (("/laplink.ko", "kmod/tests/laplink.c"),)
 DEBIAN: Final = ("parport", "ppdev", "lp")
 
 
-def shell(script: str) -> tuple[str, ...]:
-    return (BUSYBOX, "sh", "-c", script)
-
-
 def pair(
     name: str, context: str, board: str = "", host: str = ""
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    script = (
-        f"/agent run response --context {context} --line parallel:{PORT} {board} "
-        f"--output /{name}.board >/dev/null & P=$!; {BUSYBOX} sleep 1; "
-        f"/agent run log-host --keep-settings --priority 40 --line parallel:{FAR} {host} "
-        f"--answered-by {context} --output /{name}.host >/dev/null; echo $?; "
-        "kill -INT $P; wait $P; echo $?"
-    )
-    return (
-        (name, shell(script)),
-        *((f"{name}.{one}", (BUSYBOX, "cat", f"/{name}.{one}")) for one in ("board", "host")),
-    )
+    lines = (f"parallel:{FAR}", f"parallel:{PORT}")
+    return pair_orders(name, host, board, context, lines)
 
 
 CONTEXTS: Final = ("irq", "kernel", "user")
@@ -171,37 +165,6 @@ each_board = pytest.mark.parametrize(
 )
 
 
-def records(booted: Booted, name: str) -> dict[str, list[Record]]:
-    """The streams of both sides of a pair that ended in order."""
-    step = booted.steps[name]
-    assert step.stream.split() == [b"0", b"0"], (name, step.said)
-    return {
-        side: list(StreamReader().feed(booted.steps[f"{name}.{side}"].stream))
-        for side in ("host", "board")
-    }
-
-
-def series(found: list[Record]) -> dict[str, NDArray[np.int64]]:
-    """The samples of each series, by its name."""
-    names = {one.series: one.name for one in found if isinstance(one, SeriesInfo)}
-    return {
-        name: np.concatenate(
-            [
-                one.values.astype(np.int64)
-                for one in found
-                if isinstance(one, Samples) and one.series == number
-            ]
-        )
-        for number, name in names.items()
-    }
-
-
-def row(found: list[Record]) -> tuple[int, ...]:
-    [table] = [one for one in found if isinstance(one, Table)]
-    [only] = table.rows
-    return tuple(int(cell) for cell in only)
-
-
 @pytest.mark.study(45)
 @each_board
 @pytest.mark.parametrize(
@@ -216,10 +179,10 @@ def test_every_pulse_has_one_answer(
     booted: list[Booted], board: str, name: str, count: int
 ) -> None:
     assert booted[0].steps["cable"].code == 0, booted[0].steps["cable"].said
-    found = records(booted[0], name)
-    assert row(found["host"]) == (count, count, 0, 0, 0, 0, 0), board
-    assert row(found["board"])[:3] == (count, count, 0)
-    response, ours = series(found["host"])["response"], series(found["board"])
+    found = streams_of(booted[0], name)
+    assert row_of(found["host"]) == (count, count, 0, 0, 0, 0, 0), board
+    assert row_of(found["board"])[:3] == (count, count, 0)
+    response, ours = series_of(found["host"])["response"], series_of(found["board"])
     expected = {"user": ("turn-around",), "irq": ("answer",)}
     assert tuple(ours) == expected.get(name.split(".", maxsplit=1)[0], ("wake-up", "answer"))
     assert {len(values) for values in (response, *ours.values())} == {count}
@@ -231,7 +194,7 @@ def test_every_pulse_has_one_answer(
 @each_board
 def test_the_further_up_the_later(booted: list[Booted], board: str) -> None:
     irq, kernel, user = (
-        np.median(series(records(booted[0], one)["host"])["response"]) for one in CONTEXTS
+        np.median(series_of(streams_of(booted[0], one)["host"])["response"]) for one in CONTEXTS
     )
     assert irq < kernel < user, (board, irq, kernel, user)
 
@@ -239,8 +202,8 @@ def test_the_further_up_the_later(booted: list[Booted], board: str) -> None:
 @each_board
 @pytest.mark.parametrize("context", ["irq", "kernel"])
 def test_delayed_answers_are_found(booted: list[Booted], board: str, context: str) -> None:
-    found = records(booted[0], f"{context}.late")
-    response, answer = series(found["host"])["response"], series(found["board"])["answer"]
+    found = streams_of(booted[0], f"{context}.late")
+    response, answer = series_of(found["host"])["response"], series_of(found["board"])["answer"]
     late = np.flatnonzero(response >= DELAY_NS)
     assert len(late) == 10, board
     assert np.diff(late).tolist() == [10] * 9
@@ -258,28 +221,16 @@ def test_delayed_answers_are_found(booted: list[Booted], board: str, context: st
 )
 def test_two_boots_measure_the_same(booted: list[Booted], board: str, name: str) -> None:
     first, again = (
-        [
-            one.values.tobytes()
-            for found in records(boot, name).values()
-            for one in found
-            if isinstance(one, Samples)
-        ]
-        for boot in booted
+        [sample_bytes(found) for found in streams_of(boot, name).values()] for boot in booted
     )
-    assert first, board
-    assert b"".join(first) == b"".join(again)
+    assert all(first), board
+    assert first == again
 
 
 @each_board
 @pytest.mark.parametrize("name", ["calls", "fuzz", "killed"])
 def test_what_is_refused_and_how_it_ends(booted: list[Booted], board: str, name: str) -> None:
-    step = booted[0].steps[name]
-    lines = step.stream.decode().splitlines()
-    wrong = [line for line in lines if line.startswith("not ok")]
-    assert (step.code, wrong) == (0, []), (board, wrong, step.said)
-    done = sum(line.startswith("ok ") for line in lines)
-    assert done > 0
-    assert lines[-1] == f"1..{done}"
+    assert_tap(booted[0].steps[name])
 
 
 @each_board
@@ -309,5 +260,4 @@ def test_nothing_is_left(booted: list[Booted], board: str) -> None:
     assert left.stream.split() == [b"0", b"0", b"0"], (board, left.said)
     for name in ("no cable", "without ports"):
         assert steps[name].code == 0, steps[name].said
-    for word in ("BUG", "WARNING", "Call Trace", "Oops"):
-        assert word not in booted[0].log
+    assert_no_complaint(booted[0].log)
