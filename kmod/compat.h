@@ -341,11 +341,17 @@ static inline void compat_unregister_discipline(struct tty_ldisc_ops *discipline
 #endif
 }
 
-/* Where drivers of parallel ports are of two kinds, as Kbuild sees in the header: of the newer one. */
+/* Where drivers of parallel ports are of two kinds, as Kbuild sees in the header: the newer one. */
+struct parport_driver;
 #ifdef COMPAT_PARPORT_DEVMODEL
-#define compat_parport_driver(driver) ((driver)->devmodel = true)
+static inline void compat_parport_driver(struct parport_driver *driver)
+{
+	driver->devmodel = true;
+}
 #else
-#define compat_parport_driver(driver) ((void)0)
+static inline void compat_parport_driver(struct parport_driver *driver)
+{
+}
 #endif
 
 /* For work that is bound to no CPU, so that it leaves the measured one alone. */
