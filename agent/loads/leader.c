@@ -85,9 +85,9 @@ static void leave_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* An ordinary process, the first to go when memory runs out. -EPERM: nice or a policy that it may
- * not leave. */
-static int leave_priorities(void)
+/* An ordinary process, the first to go when memory runs out. -EPERM: a policy that it may not
+ * leave. An ordinary user may not leave a nice value either, which is told. */
+static int leave_priorities(struct shared *shared)
 {
 	const int priority = 0; /* a struct sched_param has this one member */
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY);
@@ -102,7 +102,8 @@ static int leave_priorities(void)
 	syscall(SYS_sched_setscheduler, 0, 0 /* SCHED_OTHER */, &priority);
 	setpriority(PRIO_PROCESS, 0, 0);
 	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
-	return getpriority(PRIO_PROCESS, 0) || syscall(SYS_sched_getscheduler, 0) > 0 ? -EPERM : 0;
+	shared->nice = getpriority(PRIO_PROCESS, 0);
+	return syscall(SYS_sched_getscheduler, 0) > 0 ? -EPERM : 0;
 }
 
 static int refuse_late(struct message *msg)
@@ -321,9 +322,9 @@ load_lead(struct load_worker *worker, pid_t agent, void (*forked)(void *arg), vo
 			    strerror(-err));
 		_exit(-err);
 	}
-	if (leave_priorities()) {
-		message_set(msg, -EPERM, "start the agent without nice and chrt, or as root",
-			    "may not run with nice 0, as an ordinary process");
+	if (leave_priorities(worker->shared)) {
+		message_set(msg, -EPERM, "start the agent without chrt, or as root",
+			    "may not run as an ordinary process");
 		_exit(EPERM);
 	}
 	snprintf(name, sizeof(name), "load/%s", worker->load->name);

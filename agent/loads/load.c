@@ -354,6 +354,11 @@ bool load_set_absent(const struct load_set *set, size_t *at, char *why, size_t s
 	return false;
 }
 
+int load_set_nice(const struct load_set *set)
+{
+	return set->count && set->workers[0].shared ? set->workers[0].shared->nice : 0;
+}
+
 void load_set_free(struct load_set *set)
 {
 	if (!set)

@@ -111,6 +111,9 @@ int load_set_stop(struct load_set *set);
 /* Why the load at @at, counted from 0, does not work here; @at moves behind it. False: no further
  * one. */
 bool load_set_absent(const struct load_set *set, size_t *at, char *why, size_t size);
+/* The nice value of the loads, once they have started: above 0 if they may not leave that of the
+ * agent. */
+int load_set_nice(const struct load_set *set);
 void load_set_free(struct load_set *set);
 
 #endif

@@ -27,6 +27,7 @@ struct shared {
 	uint32_t ready;	   /* it works; with a schedule: not so between its phases */
 	uint32_t absent;   /* it cannot work here, and rests; msg says why */
 	uint32_t begun;	   /* origin_ns is valid */
+	int32_t nice;	   /* that the load may not leave, set before it is ready; else 0 */
 	int64_t origin_ns; /* CLOCK_MONOTONIC at which the schedules of all loads begin */
 	uint32_t counters; /* in use */
 	uint32_t turn;	   /* in the first load with a count: number of turns that have ended */

@@ -416,6 +416,13 @@ static void run_announce(struct run *run)
 	}
 	for (size_t at = 0; load_set_absent(run->loads, &at, absent, sizeof(absent));)
 		drain_message(run, 0, absent);
+	if (load_set_nice(run->loads) > 0) {
+		snprintf(note, sizeof(note),
+			 "the load runs with nice %d, which this user may not lower: next to other "
+			 "work it does less than without nice",
+			 load_set_nice(run->loads));
+		drain_message(run, 0, note);
+	}
 	stream_flush(&run->stream);
 	watch_background(run, clock_now_ns(CLOCK_MONOTONIC), true);
 	stream_flush(&run->stream);

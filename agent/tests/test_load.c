@@ -1061,8 +1061,20 @@ static void test_no_fork(const char *text, const char *said)
 static void be_nice(void *arg)
 {
 	(void)arg;
-	if (nice(5) < 0 || (!geteuid() && setresuid(65534, 65534, 65534)))
+	if (setpriority(PRIO_PROCESS, 0, 5) || (!geteuid() && setresuid(65534, 65534, 65534)))
 		_exit(EPERM);
+}
+
+/* The same with a policy that it may not leave. */
+static void be_idle(void *arg)
+{
+	const struct rlimit none = { 0, 0 };
+	const struct sched_param zero = { 0 };
+
+	setrlimit(RLIMIT_NICE, &none);
+	if (syscall(SYS_sched_setscheduler, 0, 5 /* SCHED_IDLE */, &zero))
+		_exit(EPERM);
+	be_nice(arg);
 }
 
 static void test_nice(void)
@@ -1072,9 +1084,16 @@ static void test_nice(void)
 
 	if (load_set_parse(&set, "cpu", loads, &msg))
 		return (void)tap_check(&tap, false, "%s", msg.text);
-	tap_check(&tap, load_set_start(set, NULL, be_nice, NULL, NULL, &msg) == -EPERM,
-		  "a load that would be nice is refused");
-	check_message(&msg, "load cpu: may not run with nice 0, as an ordinary process");
+	tap_check(&tap, !load_set_start(set, NULL, NULL, NULL, NULL, &msg) && !load_set_nice(set),
+		  "a load runs with nice 0");
+	load_set_stop(set);
+	tap_check(&tap,
+		  !load_set_start(set, NULL, be_nice, NULL, NULL, &msg) && load_set_nice(set) == 5,
+		  "or with the nice value that it may not leave, and tells it");
+	load_set_stop(set);
+	tap_check(&tap, load_set_start(set, NULL, be_idle, NULL, NULL, &msg) == -EPERM,
+		  "a load that would be idle is refused");
+	check_message(&msg, "load cpu: may not run as an ordinary process");
 	load_set_free(set);
 }
 
