@@ -19,7 +19,9 @@ from rtgauge.report.document.evidence import bounds_grid, extrapolation_section,
 from rtgauge.report.document.summary import short
 from rtgauge.report.render import html, markdown, terminal
 from rtgauge.report.results import model
+from rtgauge.report.results.bounds import fingerprint
 from rtgauge.report.results.composed import composed
+from rtgauge.stats import exceedance_bound
 
 COUNT = 3000
 MS = made.MS
@@ -98,6 +100,29 @@ def test_short_and_coarse_series_of_two_boots_are_no_copies() -> None:
         assert only(run(same, "b1"), run(same, "b2"))["boots"] == number
 
 
+@pytest.mark.parametrize(
+    ("count", "percentiles", "known"),
+    [
+        (100, {"50": 2, "90": 3}, True),
+        (99, {"50": 2, "90": 3}, False),
+        (100, {"50": 2, "90": 2}, False),
+    ],
+)
+def test_figures_of_100_samples_and_5_values_are_not_equal_by_chance(
+    count: int, percentiles: dict[str, int], known: bool
+) -> None:
+    one = {
+        "step": 0, "name": "latency", "count": count, "first": 1, "min": 0, "mean": 2.5, "max": 9,
+        "percentiles": percentiles, "rest": {},
+    }  # fmt: skip
+    found = fingerprint({"series": [one], "environment": {}})
+    assert bool(found) == known
+    assert fingerprint({"series": [{**one, "max": 0}], "environment": {}}) == ""
+    board = {"lab": {"mode": "counted"}}
+    assert fingerprint({"series": [one], "environment": board})
+    assert bool(fingerprint({"series": [one], "environment": {"lab": {"mode": "plain"}}})) == known
+
+
 def test_what_is_no_evidence() -> None:
     assert only(run(values(1), "b1"), run(values(2), "b2", step_state="failed"))["runs"] == 1
     assert len(built(run(values(1)), run(values(2), label="tuned"))["bounds"]) == 2
@@ -117,6 +142,36 @@ def test_a_single_run_claims_nothing_of_boots() -> None:
     assert [cell.text for cell in row.cells][3:] == ["–", "–"]
     assert "too little evidence" in grid.caption and "59" in grid.caption
     assert "Bounds" in terminal.text(built(run(values(1))))
+
+
+def test_a_run_of_half_a_second_bounds_the_next_hour() -> None:
+    entry = only(run(values(1, 500)))
+    rate = -np.log(0.05) / (0.5 / 3600)
+    assert entry["duration_s"] == pytest.approx(0.5)
+    assert entry["next_hour"] == pytest.approx(-np.expm1(-rate))
+
+
+def test_the_cpu_with_most_events_without_an_answer_counts() -> None:
+    def answers(cpu: int, missed: int) -> made.FakeSeries:
+        info = made.info(cpu, cpu, name="response")
+        gaps = ((99, missed),) if missed else ()
+        index = np.concatenate((np.arange(100), np.arange(100 + missed, COUNT)))
+        return made.FakeSeries(info, index, values(cpu)[index], gaps=gaps)
+
+    series = [answers(0, 1), answers(1, 5), answers(2, 0)]
+    entry = only(made.run([made.step(0, series)]))
+    wanted = exceedance_bound(entry["effective_samples"], 0.95, 5)
+    assert entry["next_sample"] == pytest.approx(wanted)
+
+
+def test_what_is_evidence_after_what_is_none() -> None:
+    one = run(values(1))
+    disturbed = run(values(2)).steps[0]
+    disturbed.document["disturb"] = "kthread:200us:7.301ms"
+    one.steps[0].number, disturbed.number = 1, 0
+    one.steps.insert(0, disturbed)
+    entry = only(one)
+    assert (entry["runs"], entry["samples"]) == (1, COUNT)
 
 
 def test_the_claim_is_about_each_cpu() -> None:
@@ -243,6 +298,81 @@ def test_series_that_are_not_stages_of_one_event(fault: str) -> None:
         described = [{"name": "latency", "stages": []}]
     assert composed(step, described) == {}  # type: ignore[arg-type]
     assert first.count
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_stages_of_three_contexts_are_those_of_all_common_events(seed: int) -> None:
+    """Each series in its own unit and chunks, and with samples of its own missing."""
+    random = np.random.default_rng(seed)
+    ends = np.cumsum(random.integers(0, 400, (3, 300)), axis=0) * 6
+    names, scales = ("irq", "kernel", "user"), random.permutation([1, 2, 3]).tolist()
+    kept = [np.sort(random.choice(300, int(random.integers(150, 301)), False)) for _ in names]
+    series = [
+        made.FakeSeries(
+            made.info(number, context=name, scale=scale), some, values[some] // scale,
+            chunk_rows=int(random.integers(3, 90)),
+        )
+        for number, (name, scale, values, some) in enumerate(
+            zip(names, scales, ends, kept, strict=True)
+        )
+    ]  # fmt: skip
+    described = [
+        {
+            "name": "latency",
+            "stages": ["a", "b", "c"],
+            "stages_in": {"irq": ["a"], "kernel": ["a", "b"]},
+        }
+    ]
+    step = made.step(0, [series[k] for k in random.permutation(3)])
+    tops = [int(ends[0][kept[0]].max())]
+    for before, after in ((0, 1), (1, 2)):
+        both = np.intersect1d(kept[before], kept[after])
+        tops.append(int((ends[after] - ends[before])[both].max()))
+    found = composed(step, described)  # type: ignore[arg-type]
+    words = ["irq", "irq to kernel", "kernel to user"]
+    assert {
+        number: [(one.name, one.max) for one in stages] for number, stages in found.items()
+    } == {number: list(zip(words, tops, strict=True))[: number + 1] for number in (1, 2)}
+
+
+@pytest.mark.parametrize(("least", "stages"), [(0, 2), (-1, 0)])
+def test_a_context_may_end_with_the_one_before_but_not_earlier(least: int, stages: int) -> None:
+    first = np.full(9, 500, np.int32)
+    last = first + np.array([5, 6, 7, least, 9, 8, 7, 6, 5], np.int32)
+    step = made.step(
+        0,
+        [
+            made.FakeSeries(made.info(number, context=name), np.arange(9), values, chunk_rows=3)
+            for number, (name, values) in enumerate((("irq", first), ("user", last)))
+        ],
+    )
+    found = composed(step, STAGES)  # type: ignore[arg-type]
+    assert [len(one) for one in found.values()] == ([stages] if stages else [])
+    for one in step.series:  # without a time grid there are no common events
+        one.info = made.info(one.info.series, context=one.info.context, interval_ns=0)
+        one.due = np.arange(9) * MS
+    assert composed(step, STAGES) == {}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fault", ["twice", "without stages", "another way"])
+def test_contexts_that_form_no_chain(fault: str) -> None:
+    names = ["irq", "user", "user" if fault == "twice" else "kernel"]
+    described = {"name": "latency", "stages": ["a", "b", "c"], "stages_in": {"irq": ["a"]}}
+    if fault == "without stages":
+        described |= {"stages": [], "stages_in": {"user": ["a"], "irq": ["a", "b"]}}
+        names = ["kernel", "user", "irq"]
+    elif fault == "another way":
+        described["stages_in"] = {"irq": ["a"], "kernel": ["a", "x"]}
+    step = made.step(
+        0,
+        [
+            made.FakeSeries(
+                made.info(number, context=name), np.arange(9), np.full(9, 100 * number, np.int32)
+            )
+            for number, name in enumerate(names)
+        ],
+    )
+    assert composed(step, [described]) == {}  # type: ignore[arg-type]
 
 
 # --- the model of the largest values -------------------------------------------------------------

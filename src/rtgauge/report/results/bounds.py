@@ -79,15 +79,16 @@ class Held:
 
     def certain(self) -> Held:
         """With the uncertain exceedances as samples of unknown value."""
-        left, low, high = self.exceedances - self.uncertain, 0, 0
-        if self.episodes is not None:
-            low, high = (max(limit - self.uncertain, min(left, 1)) for limit in self.episodes)
+        left, episodes = self.exceedances - self.uncertain, self.episodes
+        if episodes is not None:
+            low, high = (max(limit - self.uncertain, min(left, 1)) for limit in episodes)
+            episodes = low, min(high, left)
         return replace(
             self,
             exceedances=left,
             count=self.count - self.uncertain,
             unknown=self.unknown + self.uncertain,
-            episodes=None if self.episodes is None else (low, min(high, left)),
+            episodes=episodes,
             uncertain=0,
         )
 

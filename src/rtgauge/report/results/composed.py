@@ -108,8 +108,9 @@ def _beyond(before: StoredSeries, after: StoredSeries) -> tuple[int | None, int 
         _, at, to = np.intersect1d(one[0], other[0], assume_unique=True, return_indices=True)
         if len(at):
             beyond = other[1][to] - one[1][at]
-            low = min(int(beyond.min()), int(beyond.min()) if low is None else low)
-            high = max(int(beyond.max()), int(beyond.max()) if high is None else high)
+            least, most = int(beyond.min()), int(beyond.max())
+            low = least if low is None else min(low, least)
+            high = most if high is None else max(high, most)
         stop = min(int(one[0][-1]), int(other[0][-1]))
         one, other = _left(one, stop, parts[0]), _left(other, stop, parts[1])
     return low, high
