@@ -86,7 +86,7 @@ static void leave_signals(void)
 }
 
 /* An ordinary process, the first to go when memory runs out. -EPERM: a policy that it may not
- * leave. An ordinary user may not leave a nice value either, which is told. */
+ * leave. A nice value that it may not leave is recorded. */
 static int leave_priorities(struct shared *shared)
 {
 	const int priority = 0; /* a struct sched_param has this one member */
