@@ -241,7 +241,7 @@ def assert_tap(step: Step) -> None:
 
 
 def assert_no_complaint(log: str) -> None:
-    """The kernel's log has none of the words with which it reports a fault."""
+    """The kernel reported no fault in its log."""
     for word in COMPLAINTS:
         assert word not in log
 
