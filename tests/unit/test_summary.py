@@ -212,8 +212,19 @@ def test_several_runs_say_what_was_measured_and_for_how_long(
 def test_commands_of_remedies_are_below_the_table_of_findings() -> None:
     command = "sysctl -w kernel.sched_rt_runtime_us=-1"
     findings = [
-        {"check": check, "found": "x", "level": "warning", "why": "y", "remedy": remedy}
-        for check, remedy in (("throttling", command), ("swap", "add memory"), ("smt", command))
+        {
+            "check": check,
+            "found": "x",
+            "level": "warning",
+            "why": "y",
+            "remedy": remedy,
+            "command": named,
+        }
+        for check, remedy, named in (
+            ("throttling", command, command),
+            ("swap", "add memory", ""),
+            ("smt", command, command),
+        )
     ]
     run = made.evaluation(1, 1000)
     run.document["findings"] = findings
