@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/rtgauge_trace, whose interface is trace.h: probes on tracepoints, rings of their events, and
- * pages of them.
+ * /dev/rtgauge_trace, whose interface is trace.h: probes on tracepoints, and rings of their events.
+ * trace_page.c makes pages of these.
  *
  * A probe runs where its tracepoint is. It writes one event into the ring of its CPU with interrupts
  * off, and takes no lock. In an NMI it writes nothing: arm64 has handlers that run in one, and are
@@ -14,7 +14,6 @@
 #include <linux/hardirq.h>
 #include <linux/interrupt.h>
 #include <linux/irqflags.h>
-#include <linux/kallsyms.h>
 #include <linux/log2.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
@@ -33,92 +32,20 @@
 
 #include "compat.h"
 #include "trace.h"
+#include "trace_page.h"
 #include "traces.h"
 
-/* What an event is of; the place in trace_events, plus 1, is its number in a page. */
-enum trace_kind {
-	TRACE_SWITCH,
-	TRACE_WAKING,
-	TRACE_IRQ_ENTRY,
-	TRACE_IRQ_EXIT,
-	TRACE_SOFTIRQ_ENTRY,
-	TRACE_SOFTIRQ_EXIT,
-	TRACE_EXPIRE,
-	TRACE_IDLE,
-	TRACE_LOCAL_TIMER_ENTRY,
-	TRACE_LOCAL_TIMER_EXIT,
-	TRACE_RESCHEDULE_ENTRY,
-	TRACE_RESCHEDULE_EXIT,
-	TRACE_CALL_ENTRY,
-	TRACE_CALL_EXIT,
-	TRACE_CALL_SINGLE_ENTRY,
-	TRACE_CALL_SINGLE_EXIT,
-	TRACE_WORK_ENTRY,
-	TRACE_WORK_EXIT,
-	TRACE_IPI_ENTRY,
-	TRACE_IPI_EXIT,
-	TRACE_KINDS
-};
-
-/* An event in a ring. From @number on it is what a page has. */
-struct trace_common {
-	u16 number;
-	u8 flags;
-	u8 preempt;
-	s32 pid;
-};
-
-struct trace_record {
-	u64 time_ns;
-	struct trace_common common;
-	union {
-		struct {
-			u16 prev_state;
-			s16 prev_prio;
-			s32 prev_pid;
-			s32 next_pid;
-			s32 next_prio;
-			char prev_comm[TASK_COMM_LEN];
-			char next_comm[TASK_COMM_LEN];
-		} task;
-		struct {
-			u32 value;
-			char name[28];
-			u64 address; /* what an interrupt found running */
-			u16 callers; /* of it, in the records from `distance` after this one on */
-			u16 distance;
-			u32 stack_ns;
-		} other;
-		u64 callers[6]; /* if number is 0: for an earlier entry of a handler */
-	};
-};
-
-static_assert(sizeof(struct trace_record) == 64);
-
-#define TRACE_DATA (sizeof(struct trace_record) - sizeof(u64))
-#define TRACE_NAME 48	 /* bytes of the name of the interrupted function, behind the data */
-#define TRACE_CALLERS 18 /* of a stack, at most */
+#define TRACE_CALLERS 18				       /* of a stack, at most */
 #define TRACE_FRAMES (COMPAT_STACK_BEFORE + 1 + TRACE_CALLERS) /* entries of a whole stack */
-#define TRACE_STACK 640	   /* bytes of their names, behind that of the function */
 #define TRACE_QUIET 8	   /* times that of a stack: they take a ninth of the time at most */
 #define TRACE_LATE_NS 3000 /* up to this, a timer is as late as the interrupt needs */
-#define TRACE_HEAD 16	   /* bytes of a page before its events */
-#define TRACE_ENTRY (TRACE_DATA + TRACE_NAME + TRACE_STACK) /* most bytes of an event's data */
-#define TRACE_WORDS_MAX 28 /* of data whose length the word of an event has */
 #define TRACE_TEXT 16384   /* positions of a format */
-#define TRACE_DELTA_MAX ((1U << 27) - 1)
-#define TRACE_MISSED (1U << 31)
 
 /* Bits of the flags of an event, those of the kernel's trace. */
 #define TRACE_IRQS_OFF 0x01
 #define TRACE_NEED_RESCHED 0x04
 #define TRACE_HARDIRQ 0x08
 #define TRACE_SOFTIRQ 0x10
-
-struct trace_ring {
-	struct trace_record *records;
-	u64 head; /* events since it became the active one */
-};
 
 struct trace_cpu {
 	u32 room; /* events of a ring; 0: the CPU is not traced */
@@ -393,108 +320,32 @@ static void trace_ipi_exit(void *data, const char *reason)
 
 /* --- the table --- */
 
-#define TASK(field, name, bytes, sign)                                                     \
-	{                                                                                  \
-		name, bytes, sign, offsetof(struct trace_record, task.field) - sizeof(u64) \
-	}
-#define OTHER(field, name, bytes)                                                        \
-	{                                                                                \
-		name, bytes, 0, offsetof(struct trace_record, other.field) - sizeof(u64) \
-	}
-
-struct trace_field {
-	const char *name; /* with its type */
-	u8 bytes;
-	u8 sign;
-	u8 offset;
-};
-
-static const struct trace_field trace_common_fields[] = { { "unsigned short common_type", 2, 0, 0 },
-							  { "unsigned char common_flags", 1, 0, 2 },
-							  { "unsigned char common_preempt_count", 1,
-							    0, 3 },
-							  { "int common_pid", 4, 1, 4 },
-							  {} };
-
-static const struct trace_field trace_switch_fields[] = {
-	TASK(prev_state, "unsigned short prev_state", 2, 0),
-	TASK(prev_prio, "short prev_prio", 2, 1),
-	TASK(prev_pid, "int prev_pid", 4, 1),
-	TASK(next_pid, "int next_pid", 4, 1),
-	TASK(next_prio, "int next_prio", 4, 1),
-	TASK(prev_comm, "char prev_comm[16]", TASK_COMM_LEN, 0),
-	TASK(next_comm, "char next_comm[16]", TASK_COMM_LEN, 0),
-	{}
-};
-
-static const struct trace_field trace_waking_fields[] = { TASK(next_pid, "int pid", 4, 1),
-							  TASK(next_prio, "int prio", 4, 1),
-							  TASK(next_comm, "char comm[16]",
-							       TASK_COMM_LEN, 0),
-							  {} };
-
-#define CODE                                                   \
-	{                                                      \
-		"char function[48]", TRACE_NAME, 0, TRACE_DATA \
-	}
-#ifdef COMPAT_STACK
-/* a page says where the names are, in the place of `callers` and `distance` */
-#define STACK OTHER(callers, "__data_loc char[] stack", 4)
-#define STACK_NS OTHER(stack_ns, "unsigned int stack_ns", 4)
-#else
-/* the ends of the tables */
-#define STACK \
-	{     \
-	}
-#define STACK_NS \
-	{        \
-	}
-#endif
-
-static const struct trace_field trace_irq_fields[] = { OTHER(value, "unsigned int irq", 4),
-						       OTHER(name, "char name[28]", 28),
-						       CODE,
-						       STACK,
-						       STACK_NS,
-						       {} };
-
-static const struct trace_field trace_vector_fields[] = {
-	OTHER(value, "unsigned int vec", 4), CODE, STACK, STACK_NS, {}
-};
-
-static const struct trace_field trace_idle_fields[] = { OTHER(value, "unsigned int state", 4), {} };
-
-static const struct trace_field trace_ipi_fields[] = {
-	OTHER(name, "char reason[28]", 28), CODE, STACK, STACK_NS, {}
-};
-
 struct trace_event {
 	const char *point; /* its tracepoint */
 	void *probe;
-	const struct trace_field *fields;
 };
 
-#define VECTOR(kind, text)                                                           \
-	[kind##_ENTRY] = { text "_entry", trace_vector_entry, trace_vector_fields }, \
-	[kind##_EXIT] = { text "_exit", trace_vector_exit, trace_vector_fields }
+#define VECTOR(kind, text)                                      \
+	[kind##_ENTRY] = { text "_entry", trace_vector_entry }, \
+	[kind##_EXIT] = { text "_exit", trace_vector_exit }
 
 /* The numbers are those of trace.h. */
 static const struct trace_event trace_events[TRACE_KINDS] = {
-	[TRACE_SWITCH] = { "sched_switch", trace_switch, trace_switch_fields },
-	[TRACE_WAKING] = { "sched_waking", trace_waking, trace_waking_fields },
-	[TRACE_IRQ_ENTRY] = { "irq_handler_entry", trace_irq_entry, trace_irq_fields },
-	[TRACE_IRQ_EXIT] = { "irq_handler_exit", trace_irq_exit, trace_irq_fields },
-	[TRACE_SOFTIRQ_ENTRY] = { "softirq_entry", trace_softirq, trace_vector_fields },
-	[TRACE_SOFTIRQ_EXIT] = { "softirq_exit", trace_softirq, trace_vector_fields },
-	[TRACE_EXPIRE] = { "hrtimer_expire_entry", trace_expire, trace_idle_fields },
-	[TRACE_IDLE] = { "cpu_idle", trace_idle, trace_idle_fields },
+	[TRACE_SWITCH] = { "sched_switch", trace_switch },
+	[TRACE_WAKING] = { "sched_waking", trace_waking },
+	[TRACE_IRQ_ENTRY] = { "irq_handler_entry", trace_irq_entry },
+	[TRACE_IRQ_EXIT] = { "irq_handler_exit", trace_irq_exit },
+	[TRACE_SOFTIRQ_ENTRY] = { "softirq_entry", trace_softirq },
+	[TRACE_SOFTIRQ_EXIT] = { "softirq_exit", trace_softirq },
+	[TRACE_EXPIRE] = { "hrtimer_expire_entry", trace_expire },
+	[TRACE_IDLE] = { "cpu_idle", trace_idle },
 	VECTOR(TRACE_LOCAL_TIMER, "local_timer"),
 	VECTOR(TRACE_RESCHEDULE, "reschedule"),
 	VECTOR(TRACE_CALL, "call_function"),
 	VECTOR(TRACE_CALL_SINGLE, "call_function_single"),
 	VECTOR(TRACE_WORK, "irq_work"),
-	[TRACE_IPI_ENTRY] = { "ipi_entry", trace_ipi_entry, trace_ipi_fields },
-	[TRACE_IPI_EXIT] = { "ipi_exit", trace_ipi_exit, trace_ipi_fields },
+	[TRACE_IPI_ENTRY] = { "ipi_entry", trace_ipi_entry },
+	[TRACE_IPI_EXIT] = { "ipi_exit", trace_ipi_exit },
 };
 
 /* --- begin and end --- */
@@ -609,144 +460,14 @@ static int trace_take(void)
 
 /* --- what is read --- */
 
-static size_t trace_fields(const struct trace_field *field, char *text, size_t size)
-{
-	size_t used = 0;
-
-	for (; field->name; field++)
-		used += scnprintf(text + used, size - used,
-				  "\tfield:%s;\toffset:%u;\tsize:%u;\tsigned:%u;\n", field->name,
-				  field->offset, field->bytes, field->sign);
-	return used;
-}
-
-static size_t trace_format(int kind, char *text, size_t size)
-{
-	size_t used;
-
-	if (kind >= TRACE_KINDS || !trace_points[kind])
-		return 0;
-	used = scnprintf(text, size, "name: %s\nID: %d\nformat:\n", trace_events[kind].point,
-			 kind + 1);
-	used += trace_fields(trace_common_fields, text + used, size - used);
-	return used + trace_fields(trace_events[kind].fields, text + used, size - used);
-}
-
-/* The name of code, after @mark. Without a name, pages do not show the address either. */
-static int trace_name(char *text, size_t size, const char *mark, u64 address)
-{
-	char name[KSYM_SYMBOL_LEN];
-
-	snprintf(name, sizeof(name), "%ps", (void *)(unsigned long)address);
-	return snprintf(text, size, "%s%s", mark,
-			strncmp(name, "0x", 2) ? name : "code without a name");
-}
-
-/*
- * The names of the callers of what event @at interrupted, the innermost first, with a < before
- * each. Returns their bytes, at most @size - 1. A name that does not fit ends them.
- */
-static size_t trace_names(const struct trace_ring *ring, u32 room, u64 at, char *text, size_t size)
-{
-	const struct trace_record *record = &ring->records[at & (room - 1)];
-	u32 callers = record->other.callers, i;
-	size_t used = 0;
-	int bytes;
-	u64 caller;
-
-	at += record->other.distance;
-	for (i = 0; i < callers; i++) {
-		record = &ring->records[(at + i / ARRAY_SIZE(record->callers)) & (room - 1)];
-		/* the call is before the place of its return */
-		caller = record->callers[i % ARRAY_SIZE(record->callers)] - 1;
-		bytes = trace_name(text + used, size - used, "<", caller);
-		if (bytes >= size - used)
-			break;
-		used += bytes;
-	}
-	return used;
-}
-
-/* One event, into the @data of a page. Returns its bytes, a multiple of 4. */
-static size_t trace_data(const struct trace_ring *ring, u32 room, u64 at, u8 *data)
-{
-	const struct trace_record *record = &ring->records[at & (room - 1)];
-	size_t used = TRACE_DATA + TRACE_NAME, names;
-	u32 place;
-
-	memset(data, 0, used + TRACE_STACK);
-	memcpy(data, (const u8 *)record + sizeof(u64), TRACE_DATA);
-	if (record->common.number <= TRACE_WAKING + 1)
-		return used;
-	if (record->other.address)
-		trace_name(data + TRACE_DATA, TRACE_NAME, "", record->other.address);
-	memset(data + offsetof(struct trace_record, other.address) - sizeof(u64), 0,
-	       sizeof(record->other.address));
-	names = trace_names(ring, room, at, data + used, TRACE_STACK);
-	place = names ? used | names << 16 : 0;
-	memcpy(data + offsetof(struct trace_record, other.callers) - sizeof(u64), &place,
-	       sizeof(place));
-	return used + ALIGN(names, 4);
-}
-
-/* Bit fields: the words of the data, 0 if the next word has their bytes, and the time delta. */
-static u32 trace_word(u32 words, u32 delta)
-{
-	return IS_ENABLED(CONFIG_CPU_BIG_ENDIAN) ? words << 27 | delta : words | delta << 5;
-}
-
-/* The next page of the cursor's CPU; 0 at its end. @data: room for one event. */
-static size_t trace_page(u8 *page, u8 *data)
-{
-	const struct trace_ring *ring = &per_cpu(trace_cpus, trace_cursor.cpu).rings[!trace_active];
-	u32 room = per_cpu(trace_cpus, trace_cursor.cpu).room;
-	u64 missed = 0, oldest = ring->head > room ? ring->head - room : 0;
-	const struct trace_record *record;
-	u64 before = 0, delta, commit;
-	size_t used = TRACE_HEAD, size, length;
-	u32 word;
-
-	if (trace_cursor.next < oldest) {
-		trace_cursor.next = oldest;
-		missed = TRACE_MISSED;
-	}
-	memset(page, 0, RTGAUGE_TRACE_PAGE);
-	for (; trace_cursor.next < ring->head; trace_cursor.next++) {
-		record = &ring->records[trace_cursor.next & (room - 1)];
-		if (!record->common.number)
-			continue;
-		if (used == TRACE_HEAD) {
-			before = record->time_ns;
-			memcpy(page, &before, sizeof(before));
-		}
-		delta = record->time_ns - before;
-		size = trace_data(ring, room, trace_cursor.next, data);
-		length = size > TRACE_WORDS_MAX * 4 ? 8 : 4; /* before the data */
-		if (delta > TRACE_DELTA_MAX || used + length + size > RTGAUGE_TRACE_PAGE)
-			break;
-		before = record->time_ns;
-		word = trace_word(length == 4 ? size / 4 : 0, delta);
-		memcpy(page + used, &word, sizeof(word));
-		word = size + sizeof(word);
-		if (length == 8)
-			memcpy(page + used + 4, &word, sizeof(word));
-		memcpy(page + used + length, data, size);
-		used += length + size;
-		/* a search for a name is long, and kernels without preemption wait for its end */
-		cond_resched();
-	}
-	commit = (used - TRACE_HEAD) | missed;
-	memcpy(page + 8, &commit, sizeof(commit));
-	return used > TRACE_HEAD ? RTGAUGE_TRACE_PAGE : 0;
-}
-
 static ssize_t trace_read_format(char *text, char __user *buffer, size_t size, loff_t *position)
 {
 	u64 place = *position - RTGAUGE_TRACE_FORMAT;
-	size_t used =
-		trace_format(min_t(u64, place / TRACE_TEXT, TRACE_KINDS), text, RTGAUGE_TRACE_PAGE);
-	size_t at = place % TRACE_TEXT;
+	u64 kind = place / TRACE_TEXT;
+	size_t at = place % TRACE_TEXT, used = 0;
 
+	if (kind < TRACE_KINDS && trace_points[kind])
+		used = trace_format(kind, trace_events[kind].point, text, RTGAUGE_TRACE_PAGE);
 	if (at >= used)
 		return 0;
 	size = min(size, used - at);
@@ -760,6 +481,7 @@ static ssize_t trace_read_page(u8 *page, char __user *buffer, size_t size, loff_
 {
 	u64 cpu = *position / RTGAUGE_TRACE_CPU;
 	u64 number = *position % RTGAUGE_TRACE_CPU / RTGAUGE_TRACE_PAGE, next;
+	const struct trace_ring *ring;
 
 	if (size < RTGAUGE_TRACE_PAGE || *position % RTGAUGE_TRACE_PAGE || cpu >= nr_cpu_ids ||
 	    !cpu_possible(cpu) || !per_cpu(trace_cpus, cpu).room)
@@ -772,7 +494,9 @@ static ssize_t trace_read_page(u8 *page, char __user *buffer, size_t size, loff_
 	if (trace_cursor.cpu != cpu || trace_cursor.page != number)
 		return -EINVAL;
 	next = trace_cursor.next;
-	if (!trace_page(page, page + RTGAUGE_TRACE_PAGE))
+	ring = &per_cpu(trace_cpus, cpu).rings[!trace_active];
+	if (!trace_page(ring, per_cpu(trace_cpus, cpu).room, &trace_cursor.next, page,
+			page + RTGAUGE_TRACE_PAGE))
 		return 0;
 	if (copy_to_user(buffer, page, RTGAUGE_TRACE_PAGE)) {
 		trace_cursor.next = next; /* the page can be read again */
