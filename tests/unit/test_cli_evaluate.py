@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Some steps of an evaluation: chosen, resumed, and described on the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtgauge.catalogue import Catalogue
+from rtgauge.engine.run import Run as Run_
+from rtgauge.engine.watch import Ended
+from rtgauge.plan import PlannedStep
+from rtgauge.target import fake
+from test_cli import QUICK, Run
+
+
+def _planned(rtgauge: Run, *words: str) -> list[str]:
+    done = rtgauge("evaluate", "--target", "fake", "--dry-run", "--json", *words)
+    assert done.code == 0, done.err
+    document = done.json()
+    assert (document["format"], document["targets"]) == ("rtgauge-plan", ["fake"])
+    return [step["measurement"] for step in document["steps"] if step["role"] == "measurement"]
+
+
+def test_chapters_and_measurements_can_be_chosen(rtgauge: Run) -> None:
+    every = _planned(rtgauge)
+    assert every == ["timer", "timer", "pendulum", "telescope"]
+    chapter = Catalogue.from_json(fake.FakeTarget("").describe()).measurement("timer").chapter
+    assert _planned(rtgauge, "--only", "timer") == ["timer", "timer"]
+    assert _planned(rtgauge, "--only", chapter.upper()) == _planned(rtgauge, "--only", chapter)
+    assert set(_planned(rtgauge, "--only", chapter)) >= {"timer"}
+    assert _planned(rtgauge, "--only", "timer, telescope", "--skip", "timer") == ["telescope"]
+    assert _planned(rtgauge, "--skip", "timer", "--skip", "telescope") == ["pendulum"]
+    done = rtgauge("evaluate", "--target", "fake", "--only", "pendulmu")
+    assert done.code == 2 and "did you mean 'pendulum'?" in done.err
+    done = rtgauge("evaluate", "--target", "fake", "--only", "timer", "--skip", "timer")
+    assert done.code == 2 and "no step" in done.err
+
+
+def test_a_load_replaces_that_of_the_steps_under_load(rtgauge: Run) -> None:
+    def loads(*words: str) -> list[str]:
+        done = rtgauge("evaluate", "--target", "fake", "--dry-run", "--json", *words)
+        return [str(step["load"]) for step in done.json()["steps"] if step["role"] == "measurement"]
+
+    usual, wanted = loads(), loads("--load", "sched:groups=2")
+    assert wanted != usual
+    assert wanted == ["idle" if load == "idle" else wanted[1] for load in usual]
+    assert "groups=2" in wanted[1]
+    for text in ("idle", " idle"):
+        idle = rtgauge("evaluate", "--target", "fake", "--dry-run", "--load", text)
+        assert idle.code == 2 and "rtgauge run timer --load idle" in idle.err
+
+
+def test_a_dry_run_measures_nothing_and_shows_lengths(rtgauge: Run) -> None:
+    done = rtgauge("evaluate", "--target", "fake", "--for", "7s", "--dry-run")
+    assert done.code == 0
+    assert re.search(r"^ +7(\.0)? s  timer --for 7s", done.out, re.M)
+    assert rtgauge("runs", "--json").json()["runs"] == []
+    assert not list(Path.cwd().glob("rtgauge-report*"))
+
+
+@pytest.mark.slow
+def test_an_interrupted_evaluation_is_resumed_by_another_run_of_its_study(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("evaluate", "--target", "fake", "-o", "all.json")
+    asked = rtgauge(*words, "--resume")
+    assert asked.code == 2 and "the store has no evaluation of fake that" in asked.err
+    given = ("--for", "1s", "--budget", "1s", "--label", "board", "--skip", "telescope")
+    carried_out = Run_._step
+
+    def step(self: Run_, index: int, planned: PlannedStep, interruption: Any) -> Ended:
+        interruption.count = int(index == 1)
+        return carried_out(self, index, planned, interruption)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run_, "_step", step)
+        assert rtgauge(*words, *given).code == 4
+    (first,) = json.loads(Path("all.json").read_text())["runs"]
+    left = [step for step in first["steps"] if step["state"] != "complete"]
+    assert left and len(left) < len(first["steps"])
+
+    refused = rtgauge(*words, "--resume", "--for", "2s")
+    assert refused.code == 2 and "--for" in refused.err
+    planned = rtgauge(*words, "--resume", "--dry-run", "--json").json()["steps"]
+    again = [step for step in planned if step["role"] == "measurement"]
+    assert [step["measurement"] for step in again] == [step["measurement"] for step in left]
+
+    assert rtgauge(*words, "--resume").code == 0
+    joined = json.loads(Path("all.json").read_text())["runs"]
+    assert joined[0]["id"] == first["id"]
+    second = joined[1]
+    assert (second["study"], second["label"]) == (first["id"], "board")
+    for old, new in zip(left, second["steps"], strict=False):
+        assert old["measurement"] == new["measurement"]
+        assert old["parameters"].items() <= new["parameters"].items()
+        assert new["state"] == "complete"
+    assert rtgauge("report", first["id"][:13], "-o", "study.json").code == 0
+    study = json.loads(Path("study.json").read_text())
+    assert [run["id"] for run in study["runs"]] == [first["id"], second["id"]]
+
+    asked = rtgauge(*words, "--resume")
+    assert asked.code == 2 and "is complete" in asked.err
+    asked = rtgauge("evaluate", "--target", "fake:late", "--resume", first["id"])
+    assert asked.code == 2 and "--target fake" in asked.err
+
+
+def test_resumed_evaluation_omits_what_the_core_does_not_offer(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried_out = Run_._step
+
+    def step(self: Run_, index: int, planned: PlannedStep, interruption: Any) -> Ended:
+        interruption.count = int(index == 3)
+        return carried_out(self, index, planned, interruption)
+
+    words = ("evaluate", "--target", "fake", "-o", "all.json")
+    with monkeypatch.context() as patch:
+        patch.setattr(Run_, "_step", step)
+        assert rtgauge(*words, "--core", "cobalt", "--for", "1s").code == 4
+    (first,) = json.loads(Path("all.json").read_text())["runs"]
+    offered = [step for step in first["steps"] if not step["not_on_core"]]
+    assert any(step["state"] == "skipped" for step in first["steps"] if step["not_on_core"])
+    left = [step for step in offered if step["state"] != "complete"]
+    planned = rtgauge(*words, "--resume", "--dry-run", "--json").json()["steps"]
+    again = [step["measurement"] for step in planned if step["role"] == "measurement"]
+    assert again == [step["measurement"] for step in left if step["role"] == "measurement"]
+
+
+def test_a_command_is_not_described(rtgauge: Run) -> None:
+    asked = rtgauge("describe", "evaluate")
+    assert asked.code == 2
+    assert "'evaluate' is a command" in asked.err and "--dry-run" in asked.err
+    asked = rtgauge("describe", "log-host", "--target", "fake")  # a measurement, too
+    assert (asked.code, "log-host" in asked.out) == (0, True)
+
+
+@pytest.mark.slow
+def test_title_and_facts_are_on_the_reports(rtgauge: Run) -> None:
+    facts = ("--title", "Gateway <7>", "--author", "R. Roe", "--serial", "0042", "--meta", "site=B")
+    assert rtgauge("run", "timer", *QUICK, "-o", "run.html", *facts).code == 0
+    assert rtgauge("report", "last", "-o", "report.html", *facts).code == 0
+    every = ("--only", "timer", "-o", "all.html")
+    assert rtgauge("evaluate", "--target", "fake", "--for", "1s", *every, *facts).code == 0
+    for name in ("run.html", "report.html", "all.html"):
+        page = Path(name).read_text()
+        for text in ("Gateway &lt;7&gt;", "R. Roe", "0042", "site"):
+            assert text in page, (name, text)
+    for more in (("-o", "short.pdf"), ("-o", "full.pdf", "--full")):
+        assert rtgauge("evaluate", "--target", "fake", "--for", "1s", *every[:2], *more).code == 0
+    assert Path("full.pdf").stat().st_size > Path("short.pdf").stat().st_size
+    before = len(rtgauge("runs", "--json").json()["runs"])
+    for wrong in (("--meta", "site"), ("--logo", "none.png")):
+        asked = rtgauge("run", "timer", *QUICK, *wrong)
+        assert asked.code == 2 and len(asked.err.splitlines()) == 2
+    assert len(rtgauge("runs", "--json").json()["runs"]) == before

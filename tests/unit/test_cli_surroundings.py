@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line in odd surroundings: closed files, little memory, strange plans and clocks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from conftest import SOURCES
+from test_cli import QUICK, Run
+
+
+def shell(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A shell command in which ``rtgauge`` is this program."""
+    program = f'rtgauge() {{ "{sys.executable}" -m rtgauge "$@"; }}\n'
+    return subprocess.run(
+        ["bash", "-c", program + text],
+        env={**os.environ, "PYTHONPATH": str(SOURCES), **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["runs", "runs --json", "describe --target fake", "run --help"])
+@pytest.mark.slow
+def test_standard_files_that_are_closed(words: str, closed: str) -> None:
+    done = shell(f"rtgauge {words} {closed}")
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+
+
+@pytest.mark.slow
+def test_a_closed_output_is_no_place_for_a_file(rtgauge: Run) -> None:
+    """The index would be opened as standard output, and the text be written into it."""
+    assert rtgauge("run", "timer", *QUICK).code == 0
+    assert shell("rtgauge show last >&- && rtgauge runs --json").returncode == 0
+    assert len(rtgauge("runs").out.splitlines()) == 2
+
+
+@pytest.mark.slow
+def test_little_address_space_is_said_before_anything_else() -> None:
+    # language-ok: shell code
+    done = shell("ulimit -v 400000; rtgauge runs")
+    assert done.returncode == 1
+    assert done.stderr.startswith("rtgauge: the address space is limited to 390 MiB")
+    assert len(done.stderr.splitlines()) == 2
+    # language-ok: shell code
+    assert shell("ulimit -v 1048576; rtgauge run timer --target fake --for 1s").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "zero.toml", "fifo.toml", "folder.toml", "big.toml"])
+def test_plans_that_are_no_files_of_a_plan_s_size(rtgauge: Run, name: str) -> None:
+    Path("zero.toml").symlink_to("/dev/zero")
+    os.mkfifo("fifo.toml")
+    Path("folder.toml").mkdir()
+    with Path("big.toml").open("wb") as file:
+        file.truncate(1 << 30)
+    result = rtgauge("run", name, "--target", "fake")
+    assert (result.code, len(result.err.splitlines())) == (2, 2), result.err
+    assert "is not a plan" in result.err
+
+
+def test_a_clock_at_the_end_of_the_year_9999(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nanoseconds have more than 64 bits then."""
+    real = os.stat
+
+    def late(path: Any, *words: Any, **more: Any) -> Any:
+        found = real(path, *words, **more)
+        if not str(path).endswith("run.json"):
+            return found
+        return SimpleNamespace(st_mtime_ns=253402300799 * 10**9, st_size=found.st_size)
+
+    monkeypatch.setattr("rtgauge.store.store.os.stat", late)
+    end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    monkeypatch.setattr("rtgauge.clock.FakeClock.now", lambda _: end)
+    for words in (("run", "timer", *QUICK), ("runs",), ("show", "last")):
+        result = rtgauge(*words)
+        assert result.code == 0, result.err
