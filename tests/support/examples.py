@@ -55,7 +55,7 @@ UNTRIED: Final[Mapping[str, str]] = {
     "make defconfig": "needs the sources of a kernel",
     "make -j4 bzImage": "needs the sources of a kernel",
     "mkdir -p ~/.local/share": "makes a folder for the next command",
-    "rtgauge evaluate --resume": "needs an interrupted evaluation: tests/unit/test_cli_evaluate.py has one",
+    "rtgauge evaluate --resume": "needs an interrupted evaluation: tests/unit/test_cli_evaluate.py",
     'line="GRUB_CMDLINE_LINUX': "a line of a script for a board's boot loader",
     'echo "$line"': "a line of a script for a board's boot loader",
     'ssh root@board "update-grub': "restarts a board",
