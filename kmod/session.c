@@ -693,6 +693,8 @@ static int session_claim(struct session *s, struct rtgauge_setup *setup)
 		return -ENXIO;
 	s->source = source_get(setup->source);
 	s->cpu = setup->cpu;
+	/* the thread of a raiser would raise what SUSTAIN left */
+	s->due_ns = 0;
 	setup->raise_cpu = setup->cpu;
 	if (setup->flags & RTGAUGE_SETUP_COBALT) {
 		err = core_cobalt->open(s);

@@ -481,6 +481,23 @@ static void calls_describe(void)
 	close(fd);
 }
 
+/* A session after SUSTAIN: the thread that raises its interrupts has to wait for START. */
+static void calls_sustained(int fd)
+{
+	struct rtgauge_setup setup = timer_setup(RTGAUGE_CONTEXT_IRQ, 10);
+	struct rtgauge_status status;
+
+	setup.source = RTGAUGE_SOURCE_PCI;
+	if (ioctl(fd, RTGAUGE_SETUP, &setup)) {
+		printf("ok %d # SKIP no PCI device: %s\n", ++tests, strerror(errno));
+		return;
+	}
+	usleep(20000);
+	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.state == RTGAUGE_STATE_READY &&
+		      !status.events,
+	      "SETUP after SUSTAIN: no event before START");
+}
+
 static void calls_sustain(unsigned int source)
 {
 	struct rtgauge_sustain ask = { .source = source, .period_ns = MS, .count = 100 }, asked;
@@ -529,6 +546,7 @@ static void calls_sustain(unsigned int source)
 	setitimer(ITIMER_REAL, &never, NULL);
 	asked = ask;
 	CHECK(!ioctl(fd, RTGAUGE_SUSTAIN, &asked), "SUSTAIN again on the same file");
+	calls_sustained(fd);
 	close(fd);
 }
 
