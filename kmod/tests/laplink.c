@@ -3,7 +3,8 @@
  * Parallel ports for the tests in a guest. Two are joined by a LapLink cable as far as the tests need
  * it: D3 of one is nAck of the other, D1 is Select. The rise of nAck raises an interrupt, whose
  * handler runs in interrupt context. Two more ports are joined in the same way, one of which has no
- * interrupt. The other says that its lines cannot be driven in a handler.
+ * interrupt. The other says that its lines cannot be driven in a handler. A number that is written to
+ * the parameter unplug removes that port.
  */
 #include <linux/irq_work.h>
 #include <linux/module.h>
@@ -22,6 +23,7 @@ struct laplink_end {
 	unsigned char data;
 	unsigned char control;
 	bool enabled;
+	bool unplugged;
 };
 
 static struct laplink_end laplink[LAPLINK_PORTS];
@@ -130,12 +132,29 @@ static void laplink_take_away(int ports)
 	int i;
 
 	for (i = 0; i < ports; i++)
-		parport_remove_port(laplink[i].port);
+		if (!laplink[i].unplugged)
+			parport_remove_port(laplink[i].port);
 	for (i = 0; i < LAPLINK_PORTS; i++)
 		irq_work_sync(&laplink[i].told);
 	for (i = 0; i < ports; i++)
 		parport_put_port(laplink[i].port);
 }
+
+static int laplink_unplug(const char *value, const struct kernel_param *parameter)
+{
+	unsigned int number;
+
+	if (kstrtouint(value, 0, &number) || number >= LAPLINK_PORTS || laplink[number].unplugged ||
+	    !laplink[number].port)
+		return -EINVAL;
+	laplink[number].unplugged = true;
+	parport_remove_port(laplink[number].port);
+	return 0;
+}
+
+static const struct kernel_param_ops laplink_unplug_ops = { .set = laplink_unplug };
+
+module_param_cb(unplug, &laplink_unplug_ops, NULL, 0200);
 
 static int __init laplink_init(void)
 {

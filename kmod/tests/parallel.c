@@ -6,6 +6,7 @@
  *
  *	parallel calls			what is asked for rightly and wrongly, and how it ends
  *	parallel killed COUNT		processes that are killed with the port in use
+ *	parallel unplugged		a port that is removed under a session
  *
  * Writes TAP. Exit status 0: all held.
  */
@@ -245,12 +246,38 @@ static void killed(int count)
 	      "the modules can be removed");
 }
 
+/* --- unplugged --- */
+
+static void unplugged(void)
+{
+	struct rtgauge_setup setup = setup_of(RTGAUGE_CONTEXT_KERNEL);
+	struct rtgauge_start start = { 0 };
+	struct rtgauge_status status = { 0 };
+	int fd = session(), more = session();
+	int unplug = open("/sys/module/laplink/parameters/unplug", O_WRONLY | O_CLOEXEC);
+
+	CHECK(!ioctl(fd, RTGAUGE_SETUP, &setup) && !ioctl(fd, RTGAUGE_START, &start), "a session");
+	CHECK(write(unplug, "0", 1) == 1, "its port is removed");
+	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.state == RTGAUGE_STATE_FAILED &&
+		      status.failure == RTGAUGE_FAILURE_SOURCE,
+	      "which ends it");
+	setup = setup_of(RTGAUGE_CONTEXT_KERNEL);
+	CHECK(fails(ioctl(more, RTGAUGE_SETUP, &setup), ENODEV), "the port is gone: ENODEV");
+	CHECK(!syscall(SYS_delete_module, "rtgauge_parport", O_NONBLOCK),
+	      "its session does not keep the module any more");
+	close(unplug);
+	close(more);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "calls"))
 		calls();
 	else if (argc == 3 && !strcmp(argv[1], "killed"))
 		killed(atoi(argv[2]));
+	else if (argc == 2 && !strcmp(argv[1], "unplugged"))
+		unplugged();
 	else
 		return 2;
 	printf("1..%d\n", tests);

@@ -125,6 +125,40 @@ def test_what_has_no_interval(arch: Architecture) -> None:
     assert set(stream.samples.values()) == {SAMPLES}
 
 
+# The processors of the studies' boards: AT91SAM9 (ARM926), i.MX31 (ARM1136), MPC5200 and 440EPx.
+@pytest.mark.study(
+    38,
+    47,
+    lacks="the boards themselves, their kernels, and contexts of the kernel before Linux 5.10",
+)
+@pytest.mark.study(
+    46,
+    lacks="the boards themselves, their kernels, and contexts of the kernel: no module for PowerPC",
+)
+@pytest.mark.parametrize(
+    ("name", "processor"),
+    [
+        ("armv5te", "arm926"),
+        ("armv5te", "arm1136"),
+        ("powerpc", "mpc5200"),
+        ("powerpc", "440epx"),
+    ],
+)
+@pytest.mark.parametrize("measurement", ["timer", "mutex-uncontended", "thread-lifecycle"])
+def test_the_processors_of_the_studies_boards(
+    monkeypatch: pytest.MonkeyPatch, name: str, processor: str, measurement: str
+) -> None:
+    """An emulator that ends at an instruction that this processor does not have."""
+    emulator(ARCHITECTURES[name])
+    monkeypatch.setenv("QEMU_CPU", processor)
+    words = (measurement, "--samples", str(SAMPLES), *HARMLESS)
+    code, stream, said = measure(ARCHITECTURES[name], *words)
+    assert code in (0, 3), said
+    assert stream.trailer is not None
+    assert stream.trailer.state == "complete"
+    assert min(stream.samples.values()) >= SAMPLES
+
+
 # armv7hf is Thumb-2 code with floating point in registers, armv5te ARM code with functions for it
 @pytest.mark.study(127)
 @pytest.mark.parametrize("name", ["thread-switch", "mutex-contended"])

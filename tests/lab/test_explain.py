@@ -61,7 +61,11 @@ def _sums(cause: dict[str, Any]) -> dict[str, int]:
     return sums
 
 
-@pytest.mark.study(125, lacks="a lock that another CPU holds, and the board")
+@pytest.mark.study(
+    125,
+    lacks="the board, and a lock that another CPU holds: a replay has one CPU, and a trace the "
+    "events of one CPU",
+)
 @pytest.mark.parametrize("board", BOARDS)
 def test_each_disturbance_is_blamed_where_it_shows(
     rtgauge: Run, tmp_path: Path, board: str

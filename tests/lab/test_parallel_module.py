@@ -127,7 +127,9 @@ TRIED: Final = (
     ("printer", shell(PRINTER)),
     ("killed", ("/parallel", "killed", "40")),
     ("left", shell(LEFT)),
-    ("no cable", shell("rmmod laplink && rmmod ppdev && rmmod parport")),
+    ("again", shell("insmod /modules/rtgauge.ko && insmod /modules/rtgauge_parport.ko")),
+    ("unplugged", ("/parallel", "unplugged")),
+    ("no cable", shell("rmmod rtgauge && rmmod laplink && rmmod ppdev && rmmod parport")),
     ("without ports", shell("insmod /modules/rtgauge.ko && rmmod rtgauge")),
 )
 CABLE: Final = (
@@ -228,7 +230,7 @@ def test_two_boots_measure_the_same(booted: list[Booted], board: str, name: str)
 
 
 @each_board
-@pytest.mark.parametrize("name", ["calls", "fuzz", "killed"])
+@pytest.mark.parametrize("name", ["calls", "fuzz", "killed", "unplugged"])
 def test_what_is_refused_and_how_it_ends(booted: list[Booted], board: str, name: str) -> None:
     assert_tap(booted[0].steps[name])
 
@@ -258,6 +260,6 @@ def test_nothing_is_left(booted: list[Booted], board: str) -> None:
     killed, left = steps["killed agent"], steps["left"]
     assert killed.stream.split() == [b"1", b"137", b"0", b"0"], (board, killed.said)
     assert left.stream.split() == [b"0", b"0", b"0"], (board, left.said)
-    for name in ("no cable", "without ports"):
+    for name in ("again", "no cable", "without ports"):
         assert steps[name].code == 0, steps[name].said
     assert_no_complaint(booted[0].log)

@@ -28,7 +28,13 @@ def auxv(order: str = "<", word: str = "I", features: int = 0, page: int = 4096)
 
 
 @pytest.mark.study(
-    38, 46, 47, lacks="the boards themselves, and contexts of the kernel before Linux 5.10"
+    38,
+    47,
+    lacks="the boards themselves, their kernels, and contexts of the kernel before Linux 5.10",
+)
+@pytest.mark.study(
+    46,
+    lacks="the boards themselves, their kernels, and contexts of the kernel: no module for PowerPC",
 )
 @pytest.mark.parametrize(
     ("machine", "told", "name"),

@@ -76,7 +76,7 @@ def merged(config: KernelConfig, fragment: str) -> KernelConfig:
     return KernelConfig(options, config.architecture, config.version)
 
 
-@pytest.mark.study(9, lacks="a test that builds the kernel: it was built and booted by hand")
+@pytest.mark.study(9, lacks="building and installing the kernel")
 def test_a_kernel_as_real_time_wants_it(tmp_path: Path) -> None:
     config = parse(tmp_path, RT)
     assert (config.architecture, config.version, config.release) == ("x86", (6, 12), "6.12.48")
