@@ -144,7 +144,7 @@ def test_what_has_no_interval(arch: Architecture) -> None:
         ("powerpc", "440epx"),
     ],
 )
-@pytest.mark.parametrize("measurement", ["timer", "mutex-uncontended", "thread-lifecycle"])
+@pytest.mark.parametrize("measurement", ["timer", "mutex-uncontended"])
 def test_the_processors_of_the_studies_boards(
     monkeypatch: pytest.MonkeyPatch, name: str, processor: str, measurement: str
 ) -> None:
