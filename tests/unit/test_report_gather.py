@@ -355,6 +355,83 @@ def test_a_grid_of_a_nanosecond_and_a_series_without_bins() -> None:
     assert (bare.kept, bare.corrected.count) == (400 - len(missed), 400)
 
 
+@pytest.mark.parametrize("scale", [1, 3])
+@pytest.mark.parametrize("dither_scale", [0, 1, 7])
+@pytest.mark.parametrize("rows", [70, 1000])
+def test_the_corrected_distribution_has_the_missed_periods(
+    scale: int, dither_scale: int, rows: int
+) -> None:
+    """Each with the lateness that a task due then would have had, in the unit of the series."""
+    series, values, _ = gappy(6, 500, 7, info=made.info(scale=scale), chunk_rows=rows)
+    offset = np.random.default_rng(1).integers(0, MS // 8, 500) * (dither_scale > 0)
+    if dither_scale:
+        series.companion = made.FakeSeries(
+            made.info(1, companion=0, scale=dither_scale), np.arange(500),
+            offset.astype(np.int32), chunk_rows=77,
+        )  # fmt: skip
+        offset *= dither_scale
+    due = np.arange(500) * MS + offset
+    late = [value * scale for value in values.values()]
+    for before, count in series.gaps:
+        wake = max(due[before] + values[before] * scale, due[before + count])
+        late += [int(wake - due[before + k]) for k in range(1, count + 1)]
+    figures = of(series)
+    assert figures.corrected == stats.Counts.from_arrays([np.array(late, np.int64)])
+    assert figures.corrected is not None
+    assert (figures.corrected.count, figures.unknown) == (500, 0)
+    window = figures.around
+    assert window is not None and window.due_ns.tolist() == due[window.index].tolist()
+
+
+@pytest.mark.parametrize("unit", ["ns", "count"])
+@pytest.mark.parametrize("dithered", [False, True])
+def test_the_largest_samples_have_the_times_at_which_the_task_woke_up(
+    unit: str, dithered: bool
+) -> None:
+    values = np.random.default_rng(2).integers(0, 90_000, 300).astype(np.int32)
+    index = np.arange(5, 305)
+    series = made.FakeSeries(
+        made.info(scale=3, unit=unit), index, values, start_ns=700, chunk_rows=90
+    )
+    due = 700 + index * MS
+    if dithered:
+        series.companion = made.FakeSeries(
+            made.info(1, companion=0), index, (index * 11).astype(np.int32)
+        )
+        due += index * 11
+    large = of(series).large
+    if unit == "count":
+        assert large is None
+        return
+    assert large is not None and large.dithered == dithered
+    found = sorted(zip(large.time_ns.tolist(), large.value.tolist(), strict=True))
+    wanted = zip((due + values * 3).tolist(), (values * 3).tolist(), strict=True)
+    assert found == sorted(wanted)
+    ordered = np.sort(values)[::-1]
+    assert ordered[len(found) - 1] * 3 == min(value for _, value in found)
+    series.info, series.due = made.info(interval_ns=0, unit=unit), due
+    assert of(series).large is None
+
+
+def test_the_median_of_a_series_is_known_from_its_first_sample_on() -> None:
+    for values, wanted in (([], 0), ([-7], -7), ([3, 9], 3), ([3, 9, 4], 4)):
+        array = np.array(values, np.int32)
+        series = made.FakeSeries(made.info(scale=2), np.arange(len(array)), array)
+        assert gather.median(of(series)) == 2 * wanted
+    three = [
+        made.FakeSeries(made.info(number), np.arange(3), np.full(3, 10 + number, np.int32))
+        for number in range(3)
+    ]
+    run: Any = made.run([made.step(0, three), made.step(1, three[:1], header=None)])
+    assert gather.medians(run, {(0, 1), (0, 2), (1, 0)}) == {(0, 1): 11, (0, 2): 12}
+
+
+def test_only_times_have_a_duration() -> None:
+    value = np.array([1, -2])
+    assert gather._durations(made.info(scale=3), value).tolist() == [3, -6]
+    assert gather._durations(made.info(scale=3, unit="count"), value).tolist() == [0, 0]
+
+
 def test_gaps_after_lost_samples_are_unknown() -> None:
     series, _, _ = gappy(4, 400, 6)
     before, count = series.gaps[2]

@@ -311,6 +311,16 @@ def test_offsets_come_from_chunks_of_any_size(size: int) -> None:
             assert offsets.of(np.array([gap]), np.array([step])).tolist() == [first + step + 100]
 
 
+@pytest.mark.parametrize("far", [2**31 - 1, 2**31, -(2**31) - 1, 2**59])
+def test_offsets_beyond_32_bits_are_kept_whole(far: int) -> None:
+    grid = np.arange(12)
+    values = np.where(grid == 7, far, grid)
+    chunks = [(grid[:6], values[:6]), (grid[6:], values[6:])]
+    offsets = GapOffsets(chunks, np.array([2, 6]), np.array([2, 2]))
+    gap, step = np.repeat([0, 1], 3), np.tile([0, 1, 2], 2)
+    assert offsets.of(gap, step).tolist() == [2, 3, 4, 6, far, 8]
+
+
 @pytest.mark.parametrize(
     ("index", "count"),
     [([5], [-1]), ([0, 10, 12], [2, 5, 1]), ([0, 10, 20], [10, 2, 2]), ([9, 3], [1, 1])],

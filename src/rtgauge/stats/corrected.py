@@ -38,6 +38,7 @@ _EXACT_POINTS = 1 << 22
 _LONG_GAP = 1 << 12
 _LONG_GAP_BITS = 10
 _FURTHEST = 1 << 62
+_WORD = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,9 @@ class GapOffsets:
     """The offsets (dither) of the grid points at which gaps begin and of those skipped in them.
 
     Reads the companion series once and keeps only what ``corrected`` needs, 4 bytes for each
-    point. A point that the companion does not have counts as undithered, and so do gaps that are
-    added by bucket. ValueError unless the gaps are rising and apart.
+    point, or 8 if an offset is beyond 32 bits. A point that the companion does not have counts as
+    undithered, and so do gaps that are added by bucket. ValueError unless the gaps are rising and
+    apart.
     """
 
     def __init__(
@@ -108,6 +110,8 @@ class GapOffsets:
             points = np.repeat(base, lengths[first:last])
             points += np.arange(len(points))
             found, there = values_at([(at, value)], points)
+            if np.abs(found).max() > _WORD.max:
+                self._offsets = self._offsets.astype(np.int64)
             into = self._offsets[self._starts[first] : self._starts[last]]
             into[there] = found[there]
 

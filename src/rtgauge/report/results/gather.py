@@ -409,10 +409,10 @@ def _figures(
     gaps = (gap_index[:0], gap_count[:0]) if partial else (gap_index, gap_count)
     around, begin, large, offsets = _dithered(series, (around, begin, large), *gaps)
 
+    counts = _scaled(counts, info.scale)
     corrected, uncorrectable = None, 0
     if info.interval_ns > 0 and not answers and not partial:
         corrected, uncorrectable = _corrected(series, counts, before, gap_count, known, offsets)
-    counts = _scaled(counts, info.scale)
     first = None if first is None else first * info.scale
     maxima = [largest for _, largest in lost_runs]
     # The last snapshot may be older than the last samples.
@@ -468,7 +468,7 @@ def _corrected(
     info = series.info
     result = stats.corrected(
         counts,
-        before * info.scale if info.scale != 1 else before,
+        before * info.scale,
         gap_count,
         info.interval_ns,
         known=known,
@@ -476,7 +476,7 @@ def _corrected(
     )
     if info.histogram_only and result.uncorrectable:
         return None, result.uncorrectable
-    return _scaled(result.counts, info.scale), result.uncorrectable
+    return result.counts, result.uncorrectable
 
 
 def _top(found: stats.ExcursionsBuilder, scale: int, count: int) -> stats.Part:
@@ -892,11 +892,14 @@ def _apart(index: Int64, count: Int64) -> bool:
 def _watched(
     companion: StoredSeries, wanted: Int64, values: Int64
 ) -> Iterator[tuple[Int64, NDArray[Any]]]:
-    """The chunks of a series. Its values at the indices ``wanted`` are written to ``values``."""
+    """The chunks of a series of times. Its values at the indices ``wanted`` are written to
+    ``values``."""
+    scale = companion.info.scale
     for chunk in companion.chunks():
-        found, there = stats.values_at([(chunk.index, chunk.value)], wanted)
+        value = chunk.value if scale == 1 else chunk.value.astype(np.int64) * scale
+        found, there = stats.values_at([(chunk.index, value)], wanted)
         values[there] = found[there]
-        yield chunk.index, chunk.value
+        yield chunk.index, value
 
 
 def _heat(line: stats.Timeline, scale: int) -> Heat:
