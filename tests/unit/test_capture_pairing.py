@@ -137,6 +137,20 @@ def test_irregular_events_tell_where_their_answers_are(both: bool) -> None:
     assert told >= 15
 
 
+def test_delays_that_jitter_over_a_window_are_ambiguous_in_mid_run() -> None:
+    """All are from 1.9 to 2.9 intervals. A shift of 4 windows leaves the fewest edges."""
+    events = [716, 1740, 2692, 3681, 4742, 5377, 6709, 7601]
+    answers = [202, 1783, 2259, 2691, 3894, 5510, 6354, 6770, 7532, 9384, 9945]
+    rising = np.arange(11) % 2 == 0
+    found = pair(
+        Edges(np.array(events, float), rising[:8]),
+        Edges(np.array(answers, float), ~rising),
+        rising[:8],
+        Recorded(27_601, STEP),
+    )
+    assert found.ambiguous == found.answered > 0
+
+
 @EITHER
 @pytest.mark.parametrize("ms", [1, 3, 13, 23, 37])
 def test_dropped_answers_shift_no_other(both: bool, ms: int) -> None:

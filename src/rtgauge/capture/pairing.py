@@ -113,6 +113,13 @@ class _Windows:
             (self.begin[1:], self.begin[-1] + step * np.arange(1, LONGEST + 2))
         )
 
+    @property
+    def in_mid_run(self) -> bool:
+        """Whether answers to events outside the recording may be in it, or the other way round."""
+        reach = LONGEST * self.step
+        first, last = float(self.events.at[0]), float(self.events.at[-1])
+        return first < reach or self.length - last < reach
+
     def match(self, shift: int) -> _Match:
         """The pairs where an answer belongs to the event ``shift`` windows before."""
         owner = np.full(len(self.count), -1, np.int64)
@@ -257,9 +264,12 @@ def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recor
         few = min(len(best.event), len(match.event)) < _ENOUGH
         # Rounding positions to whole samples alone spreads delays by one.
         if not few and costs[other][0] == fewest and two * _SPREAD < one - 1:
-            best, sure, settled = match, True, True
+            best, shift, sure, settled = match, other, True, True
         elif few or not settled or one * _SPREAD >= two - 1:
             sure = False
+    # Of delays that jitter over the border of two windows, a later shift can leave the fewest.
+    if shift and best.cost[0] and windows.in_mid_run:
+        sure = False
     return _answers(windows, best, sure)
 
 
