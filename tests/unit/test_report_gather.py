@@ -119,6 +119,10 @@ def test_runs_of_grid_points_are_spread_over_their_bins(
             expected[min(max(time // (10 * periods), 0), 9)] += 1
     assert found.tolist() == expected.tolist()
     assert not gather._spread(edges, (0, 0), 0, index, count).any()
+    fine = gather._spread(np.arange(0, 30, 3), (first, first), 1, index, count)
+    points = [point for at, number in runs for point in range(at, at + number)]
+    wanted = Counter(min(max(point // 3, 0), 8) for point in points)
+    assert fine.tolist() == [wanted[k] for k in range(9)]
 
 
 @pytest.mark.parametrize(
@@ -426,6 +430,29 @@ def test_the_median_of_a_series_is_known_from_its_first_sample_on() -> None:
     assert gather.medians(run, {(0, 1), (0, 2), (1, 0)}) == {(0, 1): 11, (0, 2): 12}
 
 
+def test_the_largest_samples_are_in_the_unit_of_the_series() -> None:
+    builder = stats.ExcursionsBuilder()
+    values = np.random.default_rng(3).permutation(6000) + 1
+    builder.add(np.arange(6000), values)
+    one, three = (gather._top(builder, scale, 6000) for scale in (1, 3))
+    assert one.above is not None and three.above == 3 * one.above
+    assert three.values.tolist() == (3 * one.values).tolist()
+    assert one.values.tolist() == values[one.positions].tolist()
+    assert np.all(np.diff(one.positions) > 0)
+
+
+def test_a_test_loop_is_at_most_1000_seconds() -> None:
+    """Even if its samples say that each of them took two hours."""
+    due = np.repeat(np.arange(3) * 10**15, 10)
+    series = made.FakeSeries(
+        made.info(interval_ns=0, scale=4000), np.arange(30), np.full(30, 2**31 - 1, np.int32),
+        due=due,
+    )  # fmt: skip
+    pair: Any = (series, made.step(0, [series]))
+    (rhythm,) = gather._rhythms([pair], [gather._loops(pair[0], 100)])
+    assert rhythm.pace is not None and rhythm.until_ns == due[-1] + 10**12
+
+
 def test_only_times_have_a_duration() -> None:
     value = np.array([1, -2])
     assert gather._durations(made.info(scale=3), value).tolist() == [3, -6]
@@ -607,6 +634,10 @@ def test_percentiles_end_at_the_shortest_wait() -> None:
     alike = dataclasses.replace(figures, unanswered=same)
     assert stats.percentile_interval(figures.counts.merge(same), "90")[1] == 950
     assert gather.intervals(alike, 0.95)["90"] == (stats.interval_ranks(1000, "90")[0], None)
+    # of several series, at the shortest wait of all
+    early = dataclasses.replace(figures, unanswered=stats.Counts.from_arrays([np.repeat([800], 5)]))
+    for both in ([early, longer], [longer, early]):
+        assert gather.percentiles(both).keys() == {"50"}
     other = stats.Counts.from_arrays([np.repeat([890, 5000], [5, 95])])
     assert gather.percentiles([dataclasses.replace(figures, unanswered=other)]) == {"50": 500}
 
@@ -640,6 +671,7 @@ def test_episodes_of_events_without_an_answer() -> None:
     short = dataclasses.replace(series, index=series.index[kept], value=series.value[kept])
     figures = of(short, made.step(0, [short], budget_ns=MS))
     assert figures.episodes == (3, 3)
+    assert of(short, made.step(0, [short], budget_ns=MS + 1)).episodes == (0, 0)
 
 
 # --- the time that a series covers ---------------------------------------------------------------
