@@ -267,7 +267,7 @@ def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recor
             best, shift, sure, settled = match, other, True, True
         elif few or not settled or one * _SPREAD >= two - 1:
             sure = False
-    # Of delays that jitter over the border of two windows, a later shift can leave the fewest.
+    # A later shift can leave the fewest edges when delays jitter over the border of two windows.
     if shift and best.cost[0] and windows.in_mid_run:
         sure = False
     return _answers(windows, best, sure)
