@@ -87,7 +87,7 @@ MORE: Final = (
 REFUSED: Final = {
     "cts": ("irq", f"serial:{PORT}:rts:cts", (), "answer only changes of dcd", "rts:dcd"),
     "dsr": ("kernel", f"serial:{PORT}:rts:dsr", (), "answer only changes of dcd", "rts:dcd"),
-    "bytes": ("irq", f"serial:{PORT}", (), "and on dcd of a serial port", "serial:DEVICE:rts:dcd"),
+    "bytes": ("irq", f"serial:{PORT}", (), "on dcd of a serial port", "serial:DEVICE:rts:dcd"),
     "threaded": ("threaded", f"serial:{PORT}:rts:dcd", (), "no threaded handler", "softirq"),
     "debounce": (
         "irq",
