@@ -451,6 +451,11 @@ def test_a_test_loop_is_at_most_1000_seconds() -> None:
     pair: Any = (series, made.step(0, [series]))
     (rhythm,) = gather._rhythms([pair], [gather._loops(pair[0], 100)])
     assert rhythm.pace is not None and rhythm.until_ns == due[-1] + 10**12
+    # the step ends with the last of its series
+    other: Any = (dataclasses.replace(series, due=due // 10), pair[1])
+    for both in ([pair, other], [other, pair]):
+        found = gather._rhythms(both, [gather._loops(one, 100) for one, _ in both])
+        assert [one.until_ns for one in found] == [due[-1] + 10**12] * 2
 
 
 def test_only_times_have_a_duration() -> None:
@@ -487,6 +492,8 @@ def test_episodes_are_those_of_samples_and_missed_periods(seed: int, rows: int) 
     number = sum(k == 0 or point - over[k - 1] >= 10 for k, point in enumerate(over))
     figures = of(series, made.step(0, [series], budget_ns=budget))
     assert figures.episodes == (number, number + 1)  # and the lost ones, somewhere
+    runs = sum(k == 0 or point - over[k - 1] > 1 for k, point in enumerate(over))
+    assert figures.adjacent == runs
     assert of(series, made.step(0, [series])).episodes is None
     other = dataclasses.replace(series, info=made.info(unit="bytes"))
     assert of(other, made.step(0, [other], budget_ns=budget)).episodes is None
@@ -702,12 +709,12 @@ def test_the_time_that_a_series_covers(
     trailer: int | None,
     expected: float,
 ) -> None:
-    """Ten grid points from 0 to 9 ms, in ms."""
+    """Ten grid points from 70 to 79 ms, in ms."""
     series = made.FakeSeries(
         made.info(name=name, interval_ns=interval),
         np.arange(10),
         np.full(10, value, np.int32),
-        due=np.arange(10) * MS,
+        due=np.arange(70, 80) * MS,
         gaps=gaps,
     )
     step: Any = made.step(0, [series])
@@ -807,6 +814,11 @@ def test_values_that_were_withheld_are_in_the_histogram() -> None:
     last = dataclasses.replace(series, histogram=snapshot(values[:390] + [1000] * 10))
     assert of(last).max == 2 * 1396
     assert of(dataclasses.replace(series, withheld=0)).kept == 100
+    # dithered, with missed periods, for which there is no correction
+    dither = made.FakeSeries(made.info(1, companion=0), np.arange(400), np.arange(400) % 9)
+    gaps = ((0, 3), (4, 3))
+    figures = of(dataclasses.replace(series, companion=dither, gaps=gaps))
+    assert (figures.kept, figures.missed, figures.corrected) == (400, 6, None)
 
 
 def test_a_table_in_the_unit_of_its_series() -> None:
