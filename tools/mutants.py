@@ -5,6 +5,7 @@
     .venv/bin/python tools/mutants.py --sample 300 --seed 7 a random sample, with its interval
     .venv/bin/python tools/mutants.py stats/counts.py       one module
     .venv/bin/python tools/mutants.py --list stats/counts.py
+    .venv/bin/python tools/mutants.py stats/counts.py --survivors build/mutants.json
 
 ``tests/mutants.toml`` lists the modules with the test files of each, and the equivalent mutants,
 each with the reason why no test can notice it. An entry that matches no mutant makes the run fail.
@@ -666,9 +667,19 @@ def _words() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, help="try this many, drawn at random")
     parser.add_argument("--seed", type=int, default=1, help="seed of the sample (default: 1)")
     parser.add_argument("--lines", help="only those of the lines FIRST-LAST")
+    parser.add_argument("--survivors", type=Path, help="only those alive in this earlier result")
     parser.add_argument("--list", action="store_true", help="list the mutants and stop")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "mutants.json")
     return parser.parse_args()
+
+
+def _alive(document: dict[str, Any]) -> set[tuple[str, str, str, str]]:
+    """The keys of the mutants that an earlier result calls alive."""
+    return {
+        (module, one["function"], one["text"], one["change"])
+        for module, outcome in document["modules"].items()
+        for one in outcome["alive"]
+    }
 
 
 def main() -> int:
@@ -678,9 +689,11 @@ def main() -> int:
         raise SystemExit(f"{LISTED.name} does not list {', '.join(unknown)}")
     outcomes: dict[str, Outcome] = {}
     todo: list[Mutant] = []
+    alive = None if words.survivors is None else _alive(json.loads(words.survivors.read_text()))
     first, last = map(int, words.lines.split("-")) if words.lines else (0, sys.maxsize)
     for module in words.modules or known.tests:
         every = [one for one in mutants_of(module) if first <= one.line <= last]
+        every = [one for one in every if alive is None or one.key in alive]
         rest = [one for one in every if one.key not in known.equivalent]
         outcomes[module] = Outcome(len(every), len(every) - len(rest))
         todo += rest
@@ -707,24 +720,23 @@ def main() -> int:
         )
     tried = sum(one.tried for one in outcomes.values())
     killed = sum(one.killed for one in outcomes.values())
-    low, high = _interval(killed, tried)
+    share = killed / tried if tried else 1.0  # all of an earlier result may be equivalent
+    low, high = _interval(killed, tried) if tried else (0.0, 1.0)
     document = {
         "sample": words.sample,
         "seed": words.seed if words.sample is not None else None,
         "possible": possible,
         "tried": tried,
         "killed": killed,
-        "share": killed / tried,
+        "share": share,
         "interval_95": [low, high] if tried < possible else None,
         "modules": {name: {**vars(one), "tried": one.tried} for name, one in outcomes.items()},
     }
     words.output.parent.mkdir(parents=True, exist_ok=True)
     words.output.write_text(json.dumps(document, indent=1) + "\n")
     between = f" (95 % interval {low:.1%} to {high:.1%})" if tried < possible else ""
-    print(
-        f"{killed} of {tried} mutants killed, {killed / tried:.1%}{between}. Result: {words.output}"
-    )
-    return 0 if killed / tried >= LEAST and not known.stale else 1
+    print(f"{killed} of {tried} mutants killed, {share:.1%}{between}. Result: {words.output}")
+    return 0 if share >= LEAST and not known.stale else 1
 
 
 if __name__ == "__main__":
