@@ -678,7 +678,12 @@ def test_episodes_of_events_without_an_answer() -> None:
     short = dataclasses.replace(series, index=series.index[kept], value=series.value[kept])
     figures = of(short, made.step(0, [short], budget_ns=MS))
     assert figures.episodes == (3, 3)
-    assert of(short, made.step(0, [short], budget_ns=MS + 1)).episodes == (0, 0)
+    # and after the last sample that was kept
+    last = dataclasses.replace(series, index=series.index[:75], value=series.value[:75])
+    assert last.index[-1] < 79
+    for budget, number in ((MS, 3), (MS + 1, 0)):
+        figures = of(last, made.step(0, [last], budget_ns=budget))
+        assert figures.episodes == (number, number)
 
 
 # --- the time that a series covers ---------------------------------------------------------------
