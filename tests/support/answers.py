@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the answer share: runs of timer latency and their answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import report_runs as made
+from rtgauge.report.document.answer import (
+    Answer,
+    answer_of,
+)
+from rtgauge.report.document.blocks import Line
+from rtgauge.report.results import model
+from rtgauge.text import plain
+
+
+def text(line: Line) -> str:
+    return plain("".join(span.text for span in line))
+
+
+def built(run: Any) -> dict[str, Any]:
+    document: dict[str, Any] = model.build([run])["runs"][0]
+    return document
+
+
+def latency(top_us: int, count: int = 10_000, cpu: int = 0, **more: Any) -> made.FakeSeries:
+    """A series with one value of ``top_us`` among others of 5 us."""
+    values = np.full(count, 5000, np.int32)
+    values[count // 2 : count // 2 + 1] = top_us * 1000
+    return made.FakeSeries(made.info(cpu, cpu, **more), np.arange(count, dtype=np.int64), values)
+
+
+def timers(idle_us: int, loaded_us: int, count: int = 10_000, **more: Any) -> made.FakeRun:
+    """Timer latency idle and under load."""
+    steps = [
+        made.step(0, [latency(idle_us, count)], **more),
+        made.step(1, [latency(loaded_us, count)], load="sched", **more),
+    ]
+    return made.run(steps, findings=[])
+
+
+def budgeted(top_us: int, count: int, rate: float | None, budget_us: int = 150) -> Answer:
+    step = made.step(0, [latency(top_us, count)], budget_ns=budget_us * 1000, rate_per_hour=rate)
+    return answer_of(built(made.run([step], findings=[])))
+
+
+def mixed_steps(failed: int, skipped: int, whole: int) -> list[made.FakeStep]:
+    steps = [made.step(n, [latency(10)], load="sched" if n % 2 else "idle") for n in range(whole)]
+    for state, number in (("failed", failed), ("skipped", skipped)):
+        for _ in range(number):
+            why = {"state": state, "reason": "a thread did not end", "remedy": "run it again"}
+            steps.append(made.step(len(steps), [], header=None, end=None, **why))
+    return steps
+
+
+def interrupted_run() -> made.FakeRun:
+    run = timers(10, 18)
+    run.document["state"] = "interrupted"
+    return run
