@@ -84,7 +84,7 @@ mutants: # Mutation tests of statistics and stream reader
 	@tools/setup.sh --test
 	@$(PYTHON_HERE) tools/mutants.py $(MUTANTS_OPTIONS)
 
-# Flaky tests are cured, never retried: what fails once in 20 repetitions has a cause.
+# Flaky tests are corrected, never retried: what fails once in 20 repetitions has a cause.
 REPEAT_OPTIONS = machine agent
 repeat: # Repeat tests next to busy loops, in random order, to find flaky ones
 	@tools/setup.sh --test

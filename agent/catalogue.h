@@ -16,7 +16,7 @@ struct measurement;
 #define APPLIES_COMMAND "command" /* the command line alone: a plan must not decide on it */
 #define APPLIES_HOST "host"	  /* the host, which sets it itself */
 
-/* Groups of options in the host's help. An option that is rare is missing in its short help. */
+/* Groups of options in the host's help. Its short help leaves out the options that are rare. */
 #define GROUP_TARGET "Target and load"
 #define GROUP_LINES "Lines"
 #define GROUP_RESULTS "Results"

@@ -341,7 +341,7 @@ static inline void compat_unregister_discipline(struct tty_ldisc_ops *discipline
 #endif
 }
 
-/* Where drivers of parallel ports are of two kinds, as Kbuild sees in the header: the newer one. */
+/* Kernels with two kinds of parport drivers, as Kbuild sees in the header: use the newer kind. */
 struct parport_driver;
 #ifdef COMPAT_PARPORT_DEVMODEL
 static inline void compat_parport_driver(struct parport_driver *driver)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Edges from outside and the answers to them, whatever lines bring them: levels, answers that are
- * delayed on purpose, and the end of a session. For the sources external, serial and parallel,
- * which give these functions their own to drive the output and to hear no more: compiled into each
+ * delayed on purpose, and the end of a session. For the sources external, serial and parallel. They
+ * pass functions of their own, which drive the output and turn the input off. Compiled into each
  * handler.
  */
 #ifndef RTGAUGE_EDGES_H

@@ -21,10 +21,10 @@ struct parallel_functions {
 	void (*release)(struct pardevice *device);
 };
 
-/* A port is there. 0 or -errno. */
+/* Adds a port of the kernel. 0 or -errno. */
 int rtgauge_parallel_add(struct parport *port, const struct parallel_functions *functions);
 
-/* It is removed, and with it the session that has it. */
+/* The port is removed: a session that uses it fails (SOURCE). */
 void rtgauge_parallel_remove(struct parport *port);
 
 #endif

@@ -80,8 +80,8 @@ struct trace_ring {
 /* The format of the events of tracepoint @point, as tracefs has it. Returns its bytes. */
 size_t trace_format(enum trace_kind kind, const char *point, char *text, size_t size);
 /*
- * A page of the events of @ring, a ring of @room events, from number @next on, which it moves. 0
- * at their end. @data: room for one event. May sleep.
+ * Fills @page with events of @ring, a ring of @room events, from number @next on. Advances @next.
+ * Returns 0 after the last event. @data: room for one event. May sleep.
  */
 size_t trace_page(const struct trace_ring *ring, u32 room, u64 *next, u8 *page, u8 *data);
 

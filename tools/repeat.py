@@ -43,7 +43,7 @@ while time.monotonic() < end and os.getppid() == parent:
 
 @dataclass
 class Found:
-    """What came of all repetitions. ``failures``: the messages of each test that failed."""
+    """The result of all repetitions. ``failures``: the messages of each test that failed."""
 
     counts: list[Counts] = field(default_factory=list)
     averages: list[float] = field(default_factory=list)
@@ -120,8 +120,8 @@ def main() -> int:
     parser.add_argument("what", nargs="+", metavar="STAGE|PATH")
     parser.add_argument("--times", type=int, default=20, help="repetitions (%(default)s)")
     parser.add_argument("--loops", type=int, default=cpus, help="busy loops (%(default)s)")
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the first")
-    parser.add_argument("--minutes", type=float, default=600, help="begin none after these")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="first seed")
+    parser.add_argument("--minutes", type=float, default=600, help="begin none after that time")
     parser.add_argument("--marks", default="", help="markers of the tests, as pytest -m")
     given = parser.parse_args()
     stages = stages_of(given.what, given.marks)

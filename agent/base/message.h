@@ -6,7 +6,7 @@
 struct message {
 	char text[384];
 	char remedy[256];
-	const char *command; /* that ends the remedy, for a host that prints it apart; or NULL */
+	const char *command; /* at the end of the remedy, which hosts print separately; or NULL */
 };
 
 /*
@@ -16,8 +16,8 @@ struct message {
 int message_set(struct message *msg, int err, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Note that the remedy ends with @command, a constant; not if another failure came first. Returns
- * @err. */
+/* Record that the remedy ends with the constant @command, unless the message is that of an earlier
+ * failure. Returns @err. */
 int message_command(struct message *msg, int err, const char *command);
 
 #endif

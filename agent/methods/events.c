@@ -28,8 +28,8 @@ static int events_open_info(struct rtgauge_info *info, struct message *why)
 	if (fd < 0 && access("/proc/modules", F_OK))
 		return message_set(why, -EOPNOTSUPP,
 				   "boot a kernel that was built with CONFIG_MODULES=y",
-				   "the kernel cannot load the module rtgauge: it has no loadable "
-				   "modules");
+				   "the kernel cannot load the module rtgauge: it does not "
+				   "support loadable modules");
 	if (fd < 0) {
 		err = message_set(why, -errno, EVENTS_REMEDY,
 				  "the kernel module rtgauge is not loaded (no " RTGAUGE_DEVICE

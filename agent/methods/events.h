@@ -74,7 +74,7 @@ void events_collect(struct step *step, struct events_session *s, int count);
 int64_t events_account(struct step *step, const struct events_session *s);
 void events_close(struct events_session *s);
 
-/* A thread of the user sleeps until the next event of a session; false: there is none any more. */
+/* A thread in user space sleeps until the next event of a session. False: no event will follow. */
 static inline bool events_wait(const struct step *step, int fd, struct rtgauge_wait *wait)
 {
 	do {

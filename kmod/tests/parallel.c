@@ -4,9 +4,9 @@
  * and parport1 are joined, parport2 has no interrupt, and the lines of parport3 cannot be driven in
  * its handler. Run as root, with ppdev.
  *
- *	parallel calls			what is asked for rightly and wrongly, and how it ends
+ *	parallel calls			valid and invalid requests, and how sessions end
  *	parallel killed COUNT		processes that are killed with the port in use
- *	parallel unplugged		a port that is removed under a session
+ *	parallel unplugged		a port that is removed while a session uses it
  *
  * Writes TAP. Exit status 0: all held.
  */
@@ -152,7 +152,7 @@ static void calls_answer(int far, uint32_t context, const char *name)
 	      "20 edges, 20 events");
 	drive(far, false);
 	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.events == 21 && status.missed == 1,
-	      "the same level again is known by it");
+	      "the same level again: an edge was missed");
 	CHECK(!ioctl(fd, RTGAUGE_STOP), "stopped");
 	pulses(far);
 	drive(far, true);
@@ -174,7 +174,7 @@ static void calls_storm(int far)
 
 	setup.storm_edges = 3;
 	CHECK(!ioctl(fd, RTGAUGE_SETUP, &setup) && !ioctl(fd, RTGAUGE_START, &start),
-	      "a session that bears three edges");
+	      "a session that allows three edges");
 	for (int i = 0; i < 6; i++)
 		drive(far, i % 2 == 0);
 	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.state == RTGAUGE_STATE_FAILED &&

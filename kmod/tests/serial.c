@@ -218,7 +218,7 @@ static void calls_storm(const char *path, const char *other)
 	drive(far, false);
 	setup.storm_edges = 3;
 	CHECK(!give(tty) && !ioctl(fd, RTGAUGE_SETUP, &setup) && !ioctl(fd, RTGAUGE_START, &start),
-	      "a session that bears three edges");
+	      "a session that allows three edges");
 	for (int i = 0; i < 6; i++)
 		drive(far, i % 2 == 0);
 	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.state == RTGAUGE_STATE_FAILED &&

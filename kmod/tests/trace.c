@@ -328,7 +328,7 @@ static void test_observing(int fd)
 	CHECK(!ioctl(fd, RTGAUGE_TRACE_RECORD, 1), "it records");
 	for (int i = 0; i < 10; i++)
 		usleep(1000);
-	CHECK(!ioctl(fd, RTGAUGE_TRACE_RECORD, 0), "it ends to record");
+	CHECK(!ioctl(fd, RTGAUGE_TRACE_RECORD, 0), "it stops recording");
 	usleep(1000);
 	count = observed(fd, sizeof(records), records);
 	for (int i = 0; i < count; i++)

@@ -84,7 +84,7 @@ def test_timer_on_core(tmp_path: Path, revision: int, method: str) -> None:
 
 @pytest.mark.parametrize("periods", [0, 1, 3])
 def test_timer_that_is_set_after_its_due_time(tmp_path: Path, periods: int) -> None:
-    """The core starts no such timer: the first wake-up is late, and nothing else is lost."""
+    """The core does not start such a timer: the first wake-up is late, and nothing else is lost."""
     late_ns = periods * 5_000_000 + 1_000_000
     core = FakeCore(tmp_path / "core", revision=KNOWN[-1], late_ns=late_ns)
     code, stream, said = run(core, tmp_path, *TIMER, "--core", "cobalt", "--method", "timerfd")

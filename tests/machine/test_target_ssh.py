@@ -290,7 +290,7 @@ def test_a_board_that_stays_away_from_several_runs(board: Sshd, script: Script) 
 def test_the_keeper_asks_sudo_for_others_than_root_alone(
     tmp_path: Path, uid: int, asked: bool
 ) -> None:
-    """sudo writes each question into a log, and can mail root about users that it does not know."""
+    """sudo logs each call, and can mail root about users that sudoers does not list."""
     words = ["sh", "-c", KEEPER, "rtgauge", "token"]
     if uid != os.geteuid():
         if os.geteuid():

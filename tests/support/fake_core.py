@@ -178,8 +178,8 @@ class FakeCore:
     the boot on, a process that opens the file of its clock is killed. With ``ipipe`` it runs on
     the I-pipe. Without ``counts`` (CONFIG_XENO_OPT_STATS) each of its counters is 0. A signal
     makes a task leave the core ``mayday`` times without a report, as if it had run. A sleep ends
-    at once with the error ``sleepless``. The first timer that is a file is set ``late_ns`` after
-    its due time. It has room for ``tasks`` tasks, and may have the ``module`` rtgauge and the
+    at once with the error ``sleepless``. The first timerfd is set ``late_ns`` after its due time.
+    It has room for ``tasks`` tasks, and may have the ``module`` rtgauge and the
     driver ``bench``."""
 
     folder: Path

@@ -118,9 +118,9 @@ def pair_orders(
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The orders of a log host and a board that answers, two agents on a board with
     ``lines=0:1+2:3``: ``name`` does it, ``name.board`` and ``name.host`` hand out their streams.
-    ``host`` and ``board``: further words of each. ``lines``: theirs. The log host is below the
-    thread of the kernel that brings a user task its edges; as on another machine it would not be in
-    its way either."""
+    ``host`` and ``board``: further arguments of each. ``lines``: their lines. The log host has a
+    lower priority than the kernel thread that brings a user task its edges. On another machine it
+    would not delay that thread either."""
     script = (
         f"/agent run response --context {context} --line {lines[1]} {board} "
         f"--output /{name}.board >/dev/null & P=$!; "

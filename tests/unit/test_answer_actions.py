@@ -363,7 +363,7 @@ def test_a_kernel_that_can_preempt_more_is_booted_by_a_command(older: bool) -> N
     first = answer_of(built(made.run([step], findings=[kernel]))).actions[0]
     assert first.text == (
         "As a first step, boot with preempt=full; then boot another. Then measure again"
-        + ("" if older else " (the command: as root on the target, with GRUB)")
+        + ("" if older else " (run the command as root on a target with GRUB)")
     )
     assert first.command == ("" if older else command)
     assert first.again.startswith("rtgauge run timer")

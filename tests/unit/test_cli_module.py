@@ -94,7 +94,7 @@ def test_load_builds_and_is_raised_with_sudo(
         ("FAKE_BUILD", "no member", "built for Linux 6.1.0-test on local: main.c:7: error: no "
          "member", "build.log"),
         ("FAKE_INSMOD", "Key was rejected by service", "Key was rejected by service", "signed"),
-        ("FAKE_BUILT_IN", "yes", "Linux 6.1.0-test on local has no loadable modules",
+        ("FAKE_BUILT_IN", "yes", "Linux 6.1.0-test on local does not support loadable modules",
          "CONFIG_MODULES=y"),
     ],
 )  # fmt: skip

@@ -84,7 +84,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def test_no_list_repeats_the_options_of_the_run() -> None:
-    """So that one more needs nothing but its row in the table, and its use."""
+    """So that a new option needs nothing but its row in the table, and its use."""
     catalogue = Catalogue.from_document(dict(CATALOGUE))
     names = {option.name for option in catalogue.run_options if option.applies != "host"}
     found: dict[str, set[str]] = {}

@@ -218,7 +218,7 @@ def test_a_kernel_without_loadable_modules_is_not_told_to_load_one() -> None:
     (step,) = plan(("telescope", {})).steps
     ((text, remedy),) = lacking([step], KNOWN, {"agent.module": errno.EOPNOTSUPP}, [])
     assert text == (
-        "the kernel cannot load the module rtgauge: it has no loadable modules. "
+        "the kernel cannot load the module rtgauge: it does not support loadable modules. "
         "1 of 1 step will be skipped"
     )
     assert remedy == "boot a kernel that was built with CONFIG_MODULES=y"

@@ -339,7 +339,7 @@ QUICK = [
 def test_blocks_of_agents_are_read_in_one_step(
     series: int, sequence: int, index: int, due_ns: int, size: int
 ) -> None:
-    """Without the closer look, which would find the same, with every bit of the numbers."""
+    """They do not take the general path, which gives the same result, at any size of numbers."""
     stream = Builder().series(series, interval_ns=0 if series == 301 else 10**6)
     values = np.arange(size, dtype="<i4") - 3
     body: dict[str, Any] = {"series": series, "index": index, "due_ns": due_ns}
@@ -387,7 +387,7 @@ def test_the_next_block_of_a_series_follows_in_one_step() -> None:
 
 
 def test_blocks_without_gaps_name_no_place_of_gaps() -> None:
-    """Also one whose keys are in another order, which gets the closer look."""
+    """Also one whose keys are in another order, which takes the general path."""
     body = {"due_ns": 0, "index": 0, "series": 0, "samples": cbor2.CBORTag(78, b"abcd")}
     (block,) = StreamReader().feed(HEAD.data + pack(4, 3, cbor2.dumps(body)))[3:]
     assert isinstance(block, Samples)

@@ -96,7 +96,7 @@ _FAULTS: Final[Mapping[int, tuple[str, str]]] = {
         "set HOME there, or log in as a user",
     ),
     72: (
-        "Linux {release} on {target} has no loadable modules",
+        "Linux {release} on {target} does not support loadable modules",
         "boot a kernel there that was built with CONFIG_MODULES=y",
     ),
     70: (

@@ -78,7 +78,7 @@ _MODULE: Final = {
         "build and load it: rtgauge module load",
     ),
     errno.EOPNOTSUPP: (
-        "the kernel cannot load the module rtgauge: it has no loadable modules",
+        "the kernel cannot load the module rtgauge: it does not support loadable modules",
         "boot a kernel that was built with CONFIG_MODULES=y",
     ),
 }

@@ -206,7 +206,7 @@ def of_sdk(script: Path) -> Toolchain:
     except subprocess.TimeoutExpired:
         raise TargetError(
             f"{script} did not end within {QUERY_S:.0f} s",
-            "name the environment script of the SDK, which asks for nothing",
+            "name the environment script of the SDK. It must not ask for input",
         ) from None
     pairs = (line.partition("=") for line in done.stdout.decode(errors="replace").split("\0"))
     found = {name: value for name, _, value in pairs if name in _OF_SDK}

@@ -380,8 +380,8 @@ class Machine:
             doorbell = Doorbell(self.lines)
         except OSError as error:
             raise TargetError(
-                f"the doorbell {self.lines} cannot be made: {error.strerror}",
-                "check the room and the permissions of its folder",
+                f"the doorbell {self.lines} cannot be created: {error.strerror}",
+                "check free space and permissions of its folder",
             ) from None
         self._cleaner.callback(doorbell.close)
         return doorbell

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands in remedies, which reports print apart, for people to copy."""
+"""The commands in remedies, which reports print separately, for people to copy."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _is_safe(command: str) -> bool:
 
 
 def sentence(remedy: str, command: str) -> str:
-    """A remedy without the command that is printed apart."""
+    """A remedy without the command that is printed separately."""
     if not command or remedy == command:
         return "" if command else remedy
     return remedy.removesuffix(f": {command}")

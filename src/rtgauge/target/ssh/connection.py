@@ -447,7 +447,7 @@ class Connection:
         except OverflowError:
             raise TargetError(
                 f"the answer of {self.name} has more than {ANSWER_MAX >> 20} MiB",
-                f"remove what login scripts there print: '{self._by_hand()}'",
+                f"'{self._by_hand()}' must print nothing: remove the output of login scripts there",
             ) from None
         if answer.code == SSH_FAILED:
             raise TargetError(

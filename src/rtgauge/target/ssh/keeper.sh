@@ -4,10 +4,10 @@
 # the login shell may be one that takes no line breaks between quotes. So each line ends where a
 # blank may follow. The only argument is the token of this connection.
 #
-# First it prints which machine this is, as whom it runs, for others than root whether sudo raises
-# without a password, and the folders into which the agent may go. Then it reads lines: the name of
-# the agent's folder, the name of another one in its place, a number of ticks, or "end". An input
-# that ends without "end" is the host's end if something can still be written to it, else the
+# First it prints which machine this is, as whom it runs, whether sudo works without a password
+# (not as root), and the folders into which the agent may go. Then it reads lines: the name of the
+# agent's folder, the name of another one in its place, a number of ticks, or "end". An input that
+# ends without "end" is the host's end if something can still be written to it, else the
 # connection's. After a lost connection an agent behind its spool needs its folder, and the keeper
 # of another connection may take it over within that number of ticks of 2 s. Only folders with
 # rtgauge's names are removed.

@@ -221,7 +221,7 @@ def _kernel(data: Data, finding: Model) -> Action:
     if command.startswith(_INSTALLS):
         text = "Install a PREEMPT_RT kernel (as root on the target), boot it and measure again"
         return Action(text, command, gain, again)
-    where = " (the command: as root on the target, with GRUB)" if command else ""
+    where = " (run the command as root on a target with GRUB)" if command else ""
     return Action(f"{capital(remedy)}. Then measure again{where}", command, gain, again)
 
 
