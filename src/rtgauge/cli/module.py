@@ -88,8 +88,8 @@ _FAULTS: Final[Mapping[int, tuple[str, str]]] = {
     ),
     69: (
         "the module cannot be loaded on {target}: {said}",
-        "loading needs root or 'sudo -n'. With Secure Boot the module has to be signed: sign "
-        "{folder}/rtgauge.ko, then load again",
+        "loading needs root or 'sudo -n'. With Secure Boot modules have to be signed: sign each "
+        ".ko file in {folder}, then load again",
     ),
     71: (
         "there is no folder on {target} to build the module in: HOME is not set",
