@@ -301,9 +301,15 @@ def test_samples_that_may_be_answers_to_other_events_exceed_no_cycle() -> None:
     answer = answer_of(built(made.run([step], findings=[])))
     assert answer.state is State.UNPROVEN
     assert {cycle.state for cycle in answer.cycles} == {"not proven"}
-    step.tables = [replace(table, rows=((10_000, 10_000, 0, 0),))]
-    answer = answer_of(built(made.run([step], findings=[])))
-    assert {cycle.state for cycle in answer.cycles} == {"exceeded"}
+    longest = (*columns, stream.Column("ambiguous_max", "ns"))
+    rows = ((10_000, 10_000, 0, 9, 17_999_999),)
+    for certain in (
+        replace(table, rows=((10_000, 10_000, 0, 0),)),
+        replace(table, columns=longest, rows=rows),
+    ):
+        step.tables = [certain]
+        answer = answer_of(built(made.run([step], findings=[])))
+        assert {cycle.state for cycle in answer.cycles} == {"exceeded"}
 
 
 @pytest.mark.slow

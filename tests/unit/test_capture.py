@@ -196,23 +196,27 @@ def test_a_capture_in_mid_run_proves_no_budget(store: Store, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("missing", "late", "ambiguous", "result"),
+    ("missing", "late", "ambiguous", "both", "result"),
     [
-        (0, 0, 0, "pass"),
-        (0, 0, 3, "inconclusive"),
-        (0, 2, 0, "fail"),
+        (0, 0, 0, 0, "pass"),
+        (0, 0, 3, 0, "inconclusive"),
+        (0, 2, 0, 0, "fail"),
         # late answers may be quick ones to other events, if they are ambiguous
-        (0, 3, 3, "inconclusive"),
-        (0, 4, 3, "fail"),
-        (1, 0, 3, "fail"),
-        (1, 3, 3, "fail"),
+        (0, 3, 3, 3, "inconclusive"),
+        (0, 3, 3, 2, "fail"),
+        (0, 3, 5, 0, "fail"),
+        (1, 0, 3, 0, "fail"),
+        (1, 3, 3, 3, "fail"),
     ],
 )
-def test_a_failure_is_certain(missing: int, late: int, ambiguous: int, result: str) -> None:
+def test_a_failure_is_certain(
+    missing: int, late: int, ambiguous: int, both: int, result: str
+) -> None:
     events = Edges(np.arange(9.0), np.ones(9, np.bool_))
     delay = np.full(9, 0.5)
     delay[:missing] = np.nan
-    found = Found(events, Answers(delay, late, 0, 0, ambiguous), None, delay, 1, np.zeros(9), 0)  # type: ignore[arg-type]
+    answers = Answers(delay, late, 0, 0, ambiguous, ambiguous_late=both)
+    found = Found(events, answers, None, delay, 1, np.zeros(9, np.int64), 0, 1.0)
     said, evidence, remedy = _verdict(found)
     assert said == result
     assert ("either before the next one or after it" in evidence) == (said == "inconclusive")

@@ -213,6 +213,22 @@ def test_a_pause_between_bursts_of_events(both: bool) -> None:
         assert (found.ambiguous, found.double) == (0, 0)
 
 
+def test_late_answers_away_from_the_ends_are_certain() -> None:
+    """Though an edge near the beginning of a recording in mid-run answers nothing."""
+
+    def delays(at: int) -> float:
+        return 1200.0 if at in (60, 61) else 300.0
+
+    one = board(delays, False, whole=False)
+    (bounce,) = one.answers.at[2:3] + 50.0
+    at = np.insert(one.answers.at, 3, bounce)
+    level = np.insert(one.answers.level, 3, ~one.answers.level[3])
+    found = pair(one.events, Edges(at, level), None, Recorded(one.length, STEP, 1250.0))
+    assert 0 < found.ambiguous < 10
+    assert (found.late, found.ambiguous_late) == (2, 0)
+    assert found.ambiguous_max == 300.0
+
+
 def test_edges_that_answer_nothing() -> None:
     one = board(lambda _: 300.0, False)
     extra = Edges(np.array([50 * STEP + 700.0, 90 * STEP + 800.0]), np.array([True, False]))
@@ -251,6 +267,8 @@ def test_any_edges(
         assert [levels[one] for one in at.tolist()] == first.level[there].tolist()
     assert found.late <= found.answered
     assert 0 <= found.ambiguous <= len(events)
+    assert 0 <= found.ambiguous_late <= min(found.late, found.ambiguous)
+    assert 0.0 <= found.ambiguous_max <= np.nanmax(found.delay, initial=0.0)
     assert 0 <= found.cut < len(events)
     assert np.isnan(found.delay[len(events) - found.cut :]).all()
 

@@ -297,11 +297,17 @@ def test_answers_that_may_be_those_of_other_events_prevent_a_pass(
 
 
 def answered_late(
-    ambiguous: int, *, late: int, missed: int = 0, kept: bool = True, **more: Any
+    ambiguous: int,
+    *,
+    late: int,
+    missed: int = 0,
+    kept: bool = True,
+    longest: int | None = None,
+    **more: Any,
 ) -> made.FakeStep:
     """400 events in 400 ms, ``late`` answers above a budget of 150 us, ``missed`` events without
     one, ``ambiguous`` events whose answers may be those of others, as captures keep them, or, not
-    ``kept``, as log hosts do."""
+    ``kept``, as log hosts do. ``longest``: the longest delay of these, if it is known."""
     values = np.full(400, 5000, np.int32)
     values[10 : 10 + late] = 200_000
     gaps = ((399, missed),) if missed else ()
@@ -313,6 +319,8 @@ def answered_late(
         "raised": 400 + missed + (0 if kept else ambiguous), "answered": 400,
         "unanswered": missed, "double": 0, "ambiguous": ambiguous,
     }  # fmt: skip
+    if longest is not None:
+        row["ambiguous_max"] = longest
     columns = tuple(stream.records.Column(name, "count") for name in row)
     step.tables.append(stream.Table(0, "answers", columns, (tuple(row.values()),)))
     return step
@@ -324,6 +332,9 @@ def answered_late(
         # a capture that fits several delays: its answers may be quick ones to other events
         (answered_late(400, late=5), "inconclusive"),
         (answered_late(5, late=5), "inconclusive"),
+        # those that may be are within the budget
+        (answered_late(5, late=5, longest=150_000), "fail"),
+        (answered_late(5, late=5, longest=150_001), "inconclusive"),
         # more are late than may belong to other events
         (answered_late(4, late=5), "fail"),
         (answered_late(0, late=1), "fail"),

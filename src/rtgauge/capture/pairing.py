@@ -55,6 +55,7 @@ class Answers:
     one. Every edge of the answering line is an answer, or ``double`` (it answers nothing), or
     came ``before`` (it answers an event before the recording). ``late``: answers that came after
     the next event. ``ambiguous``: events whose answers may belong to other events.
+    ``ambiguous_late``: those of them that are late. ``ambiguous_max``: their longest delay.
     ``cut``: last events whose answers may have come after the recording."""
 
     delay: Positions
@@ -63,6 +64,8 @@ class Answers:
     before: int
     ambiguous: int = 0
     cut: int = 0
+    ambiguous_late: int = 0
+    ambiguous_max: float = 0.0
 
     @property
     def answered(self) -> int:
@@ -80,8 +83,8 @@ class _Match:
     cost: tuple[int, int]
     """Number of events and answers left over, and of those whose counterpart is taken to lie
     outside the recording."""
-    doubtful: int
-    """Number of events near the ends whose pairs an answer outside the recording would change."""
+    doubtful: Levels
+    """Events near the ends whose pairs an answer outside the recording would change."""
 
 
 class _Windows:
@@ -161,9 +164,8 @@ class _Windows:
             near[owner[gaps[0]] :] = True
         if len(extra):
             near |= self.place + shift <= extra[-1]
-        doubtful = int(np.count_nonzero(near))
         cost = lost + double, allowed - early + int(np.count_nonzero(flying))
-        return _Match(kept_events, kept_answers, before, flew, cost, doubtful)
+        return _Match(kept_events, kept_answers, before, flew, cost, near)
 
     def delays(self, match: _Match) -> Positions:
         delays: Positions = self.answers.at[match.answer] - self.events.at[match.event]
@@ -294,9 +296,18 @@ def _answers(windows: _Windows, match: _Match, sure: bool) -> Answers:
     delay = np.full(len(events), np.nan)
     delay[match.event] = windows.delays(match)
     after = np.append(events.at[1:], np.inf)
-    late = int(np.count_nonzero(answers.at[match.answer] >= after[match.event]))
+    late = match.event[answers.at[match.answer] >= after[match.event]]
     double = len(answers) - len(match.answer) - match.before
     landed = np.flatnonzero(~match.flying)
     cut = len(events) - 1 - int(landed[-1]) if len(landed) else 0
-    ambiguous = match.doubtful if sure else len(match.event)
-    return Answers(delay, late, double, match.before, ambiguous, cut)
+    unclear = match.doubtful if sure else ~np.isnan(delay)
+    return Answers(
+        delay,
+        len(late),
+        double,
+        match.before,
+        int(np.count_nonzero(unclear)),
+        cut,
+        int(np.count_nonzero(unclear[late])),
+        float(np.nanmax(delay[unclear], initial=0.0)),
+    )

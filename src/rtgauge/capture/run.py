@@ -9,6 +9,7 @@ period, so that count + missed = events. From there on nothing knows that no age
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -165,6 +166,8 @@ class Found:
     offset: Int64
     cut: int
     """Number of last events left out, because the capture may end before their answers."""
+    scale: float
+    """Length of a sample in ns."""
 
 
 def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
@@ -260,7 +263,7 @@ def find(lines: Lines, wanted: Wanted) -> Found:
     scale = float(per_ns)
     grid = np.arange(len(events), dtype=np.float64) * interval_ns
     offset = np.rint((events.at - events.at[0]) * scale - grid).astype(np.int64)
-    return Found(events, result, expected, result.delay * scale, interval_ns, offset, cut)
+    return Found(events, result, expected, result.delay * scale, interval_ns, offset, cut, scale)
 
 
 # --- the stream ----------------------------------------------------------------------------------
@@ -384,15 +387,19 @@ def _answers_table(writer: StreamWriter, found: Found) -> bytes:
         "lost": 0,
         "ambiguous": found.answers.ambiguous,
     }
-    return writer.table("answers", dict.fromkeys(row, "count"), list(row.values()))
+    units = dict.fromkeys(row, "count")
+    if found.answers.ambiguous:
+        row["ambiguous_max"] = math.ceil(found.answers.ambiguous_max * found.scale)
+        units["ambiguous_max"] = "ns"
+    return writer.table("answers", units, list(row.values()))
 
 
 def _verdict(found: Found) -> tuple[str, str, str]:
     """Result, evidence and remedy."""
     missing = np.flatnonzero(np.isnan(found.delay))
     events, late = len(found.events), found.answers.late
-    # The late ones, too, may be quick answers to other events.
-    unclear = bool(found.answers.ambiguous) and late <= found.answers.ambiguous
+    # Late ones that are ambiguous may be quick answers to other events.
+    unclear = bool(found.answers.ambiguous) and late == found.answers.ambiguous_late
     if not len(missing) and unclear:
         evidence = f"{events} events, each answered either before the next one or after it"
         remedy = (

@@ -6,7 +6,7 @@ of the cycle the latency may take. The convention here is a fifth (docs/referenc
 answer"):
 
 - exceeded: a wake-up was later than a fifth of the cycle, or an event had no answer for that long.
-  Series with samples that may be answers to other events do not count.
+  A maximum that may be an answer to another event does not count.
 - supported: idle and under load, the maximum is at most half of that fifth, in enough independent
   wake-ups to be 95 % sure that fewer than 1 in 1000 is later than the fifth. The half is the margin
   for what a longer run finds: with an exponential tail a maximum grows with the logarithm of the
@@ -60,6 +60,14 @@ def shortest(found: Sequence[Cycle]) -> Cycle | None:
     return least
 
 
+def _attributed(one: Mapping[str, Any]) -> bool:
+    """Whether the maximum of a series is for certain that of its own event."""
+    if not one.get("unattributed"):
+        return True
+    longest, top = one.get("unattributed_max"), peak(one)
+    return longest is not None and top is not None and top > longest
+
+
 def _cycle(
     interval_ns: int, idle: Sequence[Mapping[str, Any]], loaded: Sequence[Mapping[str, Any]]
 ) -> Cycle:
@@ -70,7 +78,7 @@ def _cycle(
     if top is None:
         return Cycle(interval_ns, "not proven", "no sample")
     maximum = numbers.shown(top, "ns").full
-    certain = highest(peak(one) for one in series if not one.get("unattributed"))
+    certain = highest(peak(one) for one in series if _attributed(one))
     if certain is not None and certain > allowed:
         return Cycle(interval_ns, "exceeded", f"max {maximum}, above {limit}")
     if flaw := _flaw(series):

@@ -727,6 +727,7 @@ def _series(
         "unanswered": open_,
         "doubt": _doubt(step, stored),
         "unattributed": _unattributed_samples(step, stored),
+        "unattributed_max": _answers_of(step, stored).get("ambiguous_max"),
         "percentiles": gather.percentiles([figures]),
         "percentile_ci": {
             name: list(interval) for name, interval in gather.intervals(figures, CONFIDENCE).items()
@@ -840,7 +841,7 @@ def _held(
         0 if missing is None else missing.count,
         None if missing is None else missing.max,
         tuple(_doubts(step, stored)),
-        min(_unattributed_samples(step, stored), known),
+        _uncertain(step, stored, known, limit),
     )
 
 
@@ -926,6 +927,15 @@ def _unattributed_samples(step: StoredStep, stored: StoredSeries) -> int:
     told = _answers_of(step, stored)
     counted = sum(told.get(name, 0) for name in ("answered", "unanswered", "ambiguous"))
     return max(counted - told["raised"], 0) if "raised" in told else 0
+
+
+def _uncertain(step: StoredStep, stored: StoredSeries, known: int, limit: int) -> int:
+    """How many of ``known`` samples above a limit may be answers to other events. Captures tell the
+    longest of these answers."""
+    longest = _answers_of(step, stored).get("ambiguous_max")
+    if longest is not None and longest <= limit:
+        return 0
+    return min(_unattributed_samples(step, stored), known)
 
 
 def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | None:
