@@ -291,6 +291,9 @@ def test_a_remedy_is_a_command_only_if_it_says_so(remedy: str, older: bool) -> N
         "echo b > /proc/sysrq-trigger", "echo mem > /sys/power/state", "rtgauge delete last",
         "look at it: rtgauge delete last", "rtgauge run timer --load copy:path=/dev/watchdog",
         "rtgauge run timer --load net:peer=192.0.2.7/25", "rtgauge run timer --mark gpio:chip:1",
+        "rtgauge  delete --yes 1", "rtgauge 'delete' --yes 1", "rtgauge de''lete --yes 1",
+        "echo 1 > /sys/a; rtgauge  delete --yes 1", "rtgauge check --agent /tmp/x", "rtgauge\t1",
+        "echo 1 # ; reboot", "echo 1 # $(reboot)", "echo 1 # (e:reboot:)", "echo 1 # a | sh",
     ],
 )  # fmt: skip
 def test_a_remedy_from_elsewhere_starts_no_other_program(remedy: str) -> None:
@@ -307,11 +310,11 @@ def test_the_command_of_a_remedy_is_for_the_target(target: str, there: str) -> N
     found = checked(f"load it: {command}", command, target)
     assert found == (f"load it: {command}{there}", command + there)
     assert sentence(*found) == "load it"
-    assert checked("look at it", command, target) == ("look at it", command + there)
+    assert checked("look at it", command, target) == ("look at it", "")
     plain = "rtgauge lab remove mine"
     assert checked(plain, plain, target) == (plain, plain)
-    assert checked("mend it", f"{command};reboot", target) == ("mend it", "")
-    assert checked("mend it", "rtgauge", target) == ("mend it", "rtgauge")
+    assert checked(f"{command};reboot", f"{command};reboot", target)[1] == ""
+    assert checked("call rtgauge", "rtgauge", target) == ("call rtgauge", "rtgauge")
 
 
 def test_a_remedy_without_its_command() -> None:

@@ -9,17 +9,24 @@ from typing import Final
 
 __all__ = ["checked", "sentence"]
 
+_PREPARE: Final = "; for a run: rtgauge run --prepare does it"
+"""What the audit adds to a comment."""
+
 _PROGRAMS: Final = re.compile(
-    r"(rtgauge|echo|printf|sysctl|cpupower|systemctl|swapoff|corectl|tuned-adm|powerprofilesctl|"
+    r"(echo|printf|sysctl|cpupower|systemctl|swapoff|corectl|tuned-adm|powerprofilesctl|"
     r"dmesg|id|for|do echo|done)\b"
 )
 # Also a board and a bundle bring remedies, and people copy commands: one of these programs, or what
 # writes below /sys and /proc, and nothing that starts another program.
 _SAFE: Final = re.compile(
-    r"(?!.*(?:\.\.|load-cmd|(?:program|path|peer)=|allow-|--(?:line|log-line|mark|gpio)\b|"
-    r"rtgauge delete|sysrq-trigger|/sys/power/))"
+    r"(?!.*(?:\.\.|sysrq-trigger|/sys/power/))"
     r"(?:[\w ./@=:,+*'-]|; |\$[a-z]\b|> (?=/sys/|/proc/|\$)|\| (?=tee /sys/|tee /proc/|grep ))+"
 )
+_OWN: Final = re.compile(
+    r"rtgauge(?: (?:check|module|lab|explain)(?: (?!--agent\b)[\w./@:=,+-]+)*)?"
+)
+# Interactive shells may execute a comment.
+_COMMENT: Final = re.compile(r"[\w ./@:=,+*'?-]*")
 _INSTALLS: Final = re.compile(r"(?:apt install|pro enable) [a-z][\w-]*")
 _OF_THE_AUDIT: Final = (
     r"printf '%s - rtprio 99\n%s - memlock unlimited\n' $USER $USER | sudo tee "
@@ -35,7 +42,7 @@ _ON_TARGET: Final = ("check", "module")
 def checked(remedy: str, command: str, target: str) -> tuple[str, str]:
     """A remedy, and the command in it, both for the target. The command is empty if it could do
     harm, or if there is none."""
-    if not _is_safe(command):
+    if not _is_safe(command) or (command not in remedy and command not in _OF_THE_AUDIT):
         return remedy, ""
     words = command.split()
     if words[0] != "rtgauge" or words[1:2] == [] or words[1] not in _ON_TARGET:
@@ -47,13 +54,13 @@ def checked(remedy: str, command: str, target: str) -> tuple[str, str]:
 
 
 def _is_safe(command: str) -> bool:
-    words = command.partition(" # ")[0]
+    words, _, comment = command.partition(" # ")
     if command in _OF_THE_AUDIT or _INSTALLS.fullmatch(command):
         return True
     return (
-        command.isprintable()
-        and _SAFE.fullmatch(words) is not None
-        and all(map(_PROGRAMS.match, words.split("; ")))
+        _SAFE.fullmatch(words) is not None
+        and _COMMENT.fullmatch(comment.removesuffix(_PREPARE)) is not None
+        and all(_PROGRAMS.match(one) or _OWN.fullmatch(one) for one in words.split("; "))
     )
 
 

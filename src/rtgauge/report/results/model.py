@@ -541,7 +541,7 @@ def _step(step: StoredStep, chapter: str, planned: Document, target: str) -> Doc
     source = step.document
     state, reason, remedy = _step_state(step)
     command = str(source.get("command") or "")
-    remedy, command = checked(remedy, command if command in remedy else "", target)
+    remedy, command = checked(remedy, command, target)
     parameters = {str(name): str(value) for name, value in (source.get("parameters") or {}).items()}
     if step.header is not None:
         parameters = {name: value.effective for name, value in step.header.parameters.items()}
