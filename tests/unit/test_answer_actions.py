@@ -270,13 +270,13 @@ def test_what_was_not_measured(failed: int, skipped: int, whole: int, why: str) 
     ],
 )
 @pytest.mark.parametrize("older", [False, True])
-def test_a_remedy_is_a_command_only_if_it_says_so(remedy: str, older: bool) -> None:
+def test_a_remedy_that_is_a_command_is_one_in_older_runs_too(remedy: str, older: bool) -> None:
     found = {"check": "it", "found": "wrong", "level": "error", "why": "", "remedy": remedy}
     found |= {} if older else {"command": remedy}
     run = made.run([made.step(0, [latency(10)], load="sched")], findings=[found])
     action = answer_of(built(run)).actions[0]
-    assert action.command == ("" if older else remedy)
-    assert (remedy[1:] in action.gain) == older
+    assert action.command == remedy
+    assert remedy[1:] not in action.gain
 
 
 @pytest.mark.parametrize(
@@ -315,6 +315,15 @@ def test_the_command_of_a_remedy_is_for_the_target(target: str, there: str) -> N
     assert checked(plain, plain, target) == (plain, plain)
     assert checked(f"{command};reboot", f"{command};reboot", target)[1] == ""
     assert checked("call rtgauge", "rtgauge", target) == ("call rtgauge", "rtgauge")
+
+
+def test_the_command_of_a_remedy_that_was_stored_without_it() -> None:
+    load = "rtgauge module load"
+    there = f"{load} --target ssh://b"
+    assert checked(f"load it: {load}", "", "ssh://b") == (f"load it: {there}", there)
+    prose = ["for a run: rtgauge run --prepare does it", "echo 1 > /sys/a, or reboot", "look"]
+    for remedy in (*prose, "echo 1 > /sys/a or boot with a=1", "load it: rtgauge delete last"):
+        assert checked(remedy, "", "") == (remedy, "")
 
 
 def test_a_remedy_without_its_command() -> None:

@@ -79,6 +79,27 @@ def test_parallel_ports_have_a_module_of_their_own(
     assert loaded.read_text() == ""
 
 
+def test_the_module_is_of_use_without_that_for_parallel_ports(
+    rtgauge: Run, headers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Such as next to one that was loaded before an update, or without headers."""
+    given = ("--headers", str(headers))
+    assert rtgauge("module", "load", *given).code == 0
+    monkeypatch.setenv("FAKE_PARPORT", "yes")
+    monkeypatch.setenv("FAKE_INSMOD", "Unknown symbol in module")
+    done = rtgauge("module", "load", *given)
+    assert done.code == 0
+    said = done.err.splitlines()
+    assert said[0] == "local: the module rtgauge is loaded already"
+    assert "cannot answer on parallel ports: insmod: ERROR: Unknown symbol in module" in said[1]
+    assert "unload the module" in said[2]
+    told = rtgauge("module", "load", "--json", *given).json()
+    assert (told["changed"], told["parallel_ports"]) == (False, False)
+    missing = rtgauge("module", "load", "--headers", str(tmp_path / "none"))
+    assert missing.code == 0
+    assert "loaded already" in missing.err
+
+
 def test_load_builds_and_is_raised_with_sudo(
     rtgauge: Run, headers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -65,8 +65,8 @@ LISTS: Mapping[str, tuple[str, str]] = {
     "plan/plan.py": ("load-cmd load-cmd-root", "keys of run.json that have other names"),
     "reader_from_page.py": ("core disturb", "keys of a stream's header"),
     "report/document/answer/actions.py": ("load load-cmd load-cpu", "the command without load"),
-    "report/results/model.py": ("core disturb load load-cmd mark prepare", "runs of older versions,"
-                                " and keys of the results"),
+    "report/results/model.py": ("core disturb irq-priority load load-cmd mark prepare "
+                                "prepare-only", "runs of older versions, and keys of the results"),
     "store/foreign.py": ("disturb load", "keys of a step in run.json"),
     "store/made.py": ("disturb load", "keys of a step in run.json"),
 }  # fmt: skip

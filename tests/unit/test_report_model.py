@@ -473,6 +473,8 @@ def test_the_options_that_change_settings_are_known_from_the_description() -> No
     assert settings_by({"run_options": options}) == []
     older = [{"name": "prepare"}, {"name": "calm"}]
     assert settings_by({"run_options": older}, prepare=True, calm="40") == ["prepare"]
+    asked = {"prepare-only": "governor", "irq-priority": "24=90"}
+    assert settings_by({"run_options": older}, **asked) == ["prepare-only", "irq-priority"]
 
 
 def test_a_setting_that_changed_underneath_speaks_against_the_run() -> None:

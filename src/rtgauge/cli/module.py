@@ -29,7 +29,8 @@ TIMEOUT_S: Final = 1800.0
 AS_IT_WAS: Final = 64
 
 # Arguments: what to do, the digest of sources and headers, a folder with headers or nothing.
-# Input: the sources as tar. It prints the kernel's release and the folder of the module.
+# Input: the sources as tar. It prints the kernel's release, the folder of the module, and "parport"
+# if only the module for parallel ports could not be loaded.
 _SCRIPT: Final = """\
 release=$(uname -r)
 headers=${3:-/lib/modules/$release/build}
@@ -58,8 +59,8 @@ load)
 	loaded rtgauge || { build; insert rtgauge; code=0; }
 	# for the kernel's parallel ports, if it has them
 	if ls /sys/bus/parport >/dev/null 2>&1 && ! loaded rtgauge_parport; then
-		build
-		[ ! -f "$folder/rtgauge_parport.ko" ] || { insert rtgauge_parport; code=0; }
+		(build; [ ! -f "$folder/rtgauge_parport.ko" ] || insert rtgauge_parport) || echo parport
+		! loaded rtgauge_parport || code=0
 	fi
 	exit $code ;;
 unload)
@@ -104,6 +105,10 @@ _FAULTS: Final[Mapping[int, tuple[str, str]]] = {
         "end the measurement that uses it. Unloading needs root or 'sudo -n'",
     ),
 }
+_NO_PARALLEL: Final = (
+    "  contexts of the kernel cannot answer on parallel ports: {said}\n"
+    "  unload the module, then load it again"
+)
 _DONE: Final = {
     "build": "{target}: built {folder}/rtgauge.ko",
     "load": "{target}: the module rtgauge is loaded",
@@ -192,7 +197,7 @@ def _act(action: str, target: str, headers: str, as_json: bool) -> None:
     parts = b"".join(b"%s\0%s\0" % (name.encode(), sources[name]) for name in sorted(sources))
     digest = hashlib.sha256(parts + headers.encode()).hexdigest()[:12]
     code, out, said = _carry_out(target, [action, digest, headers], _packed(sources))
-    release, folder = [*out.splitlines(), "", ""][:2]
+    release, folder, lacks = [*out.splitlines(), "", "", ""][:3]
     told = {"target": target, "release": release, "folder": folder, "said": said or "no reason"}
     if code not in (0, AS_IT_WAS):
         message, remedy = _FAULTS.get(code, ("the script failed on {target}: {said}", ""))
@@ -201,9 +206,11 @@ def _act(action: str, target: str, headers: str, as_json: bool) -> None:
     if as_json:
         names = {name: told[name] for name in ("target", "release", "folder")}
         head = {"format": "rtgauge-module", "version": 1, "command": action}
-        print_json({**head, **names, "changed": changed})
+        print_json({**head, **names, "changed": changed, "parallel_ports": not lacks})
     else:
         say((_DONE if changed else _AS_IT_WAS)[action].format(**told))
+        if lacks:
+            say(_NO_PARALLEL.format(**told))
 
 
 def _packed(sources: Mapping[str, bytes]) -> bytes:

@@ -35,6 +35,8 @@ _OF_THE_AUDIT: Final = (
     ">> /etc/default/grub.d/rtgauge.cfg && update-grub && reboot",
 )
 """Remedies for a user without real-time priority, and for a kernel that is not preemptible."""
+_LOAD: Final = "rtgauge module load"
+_PROSE: Final = re.compile(r": |, |\b(?:or|and)\b")
 _ON_TARGET: Final = ("check", "module")
 """The commands of rtgauge that need the target as an option."""
 
@@ -42,6 +44,7 @@ _ON_TARGET: Final = ("check", "module")
 def checked(remedy: str, command: str, target: str) -> tuple[str, str]:
     """A remedy, and the command in it, both for the target. The command is empty if it could do
     harm, or if there is none."""
+    command = command or _of_older(remedy)
     if not _is_safe(command) or (command not in remedy and command not in _OF_THE_AUDIT):
         return remedy, ""
     words = command.split()
@@ -51,6 +54,14 @@ def checked(remedy: str, command: str, target: str) -> tuple[str, str]:
         return remedy, command
     there = f"{command} --target {shlex.quote(target)}"
     return (remedy.removesuffix(command) + there if remedy.endswith(command) else remedy), there
+
+
+def _of_older(remedy: str) -> str:
+    """The command of a remedy that was stored before remedies named theirs: all of it, or that
+    which loads the module at its end."""
+    if remedy.endswith(f": {_LOAD}"):
+        return _LOAD
+    return "" if _PROSE.search(remedy.partition(" # ")[0]) else remedy
 
 
 def _is_safe(command: str) -> bool:

@@ -52,6 +52,8 @@ EVENT_LIMIT: Final = 100
 EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 _STATES: Final = ("complete", "interrupted", "failed", "skipped", "running")
+_CHANGED_SETTINGS: Final = ("prepare", "prepare-only", "irq-priority")
+"""The options for which agents did so before they described them."""
 _FINDING: Final = ("check", "found", "level", "why", "remedy", "command")
 _TOLD: Final = ("setting", "load", "threshold", "message")
 """Events with a text. The others (maximum, missed, lost, wide, withheld) are counted."""
@@ -229,8 +231,8 @@ def _settings_by(source: Document, steps: Sequence[Document]) -> list[str]:
     options = (source.get("catalogue") or {}).get("run_options") or ()
     changes = [str(one.get("name")) for one in options if one.get("changes") == "settings"]
     given = {name for step in steps for name in step["run_options"]}
-    # agents described this as of version 0.1.0; until then only this one was reported
-    return [name for name in changes or ["prepare"] if name in given]
+    # agents have described this since version 0.1.0
+    return [name for name in changes or _CHANGED_SETTINGS if name in given]
 
 
 def _tell_meaning(load: Document, catalogue: Any) -> None:
