@@ -205,10 +205,10 @@ static const char *events_refusal(const struct rtgauge_setup *setup, int err)
 static const char *events_remedy(const struct rtgauge_setup *setup, int err)
 {
 	if (setup->source == RTGAUGE_SOURCE_PARALLEL && err == -EBUSY)
-		return "end the program that uses it (fuser names it), or unload the driver lp";
+		return "unload the driver lp (modprobe -r lp), or end the program that uses the port "
+		       "(fuser names it)";
 	if (setup->source == RTGAUGE_SOURCE_PARALLEL && err == -ENODEV)
-		return "load the driver of the port (modprobe parport_pc), then the module "
-		       "(rtgauge module load)";
+		return "load the driver of the port (modprobe parport_pc), then the module: " EVENTS_LOAD;
 	if (setup->kind != RTGAUGE_KIND_RESPONSE)
 		return "choose another source, line or CPU";
 	return setup->flags & RTGAUGE_SETUP_COBALT ?
@@ -218,15 +218,17 @@ static const char *events_remedy(const struct rtgauge_setup *setup, int err)
 
 static int events_refused(struct step *step, const struct rtgauge_setup *setup, int err)
 {
-	char reason[240];
+	struct message why = { 0 };
 
 	if (err == -EINVAL)
 		return message_set(&step->msg, -EIO,
 				   "report this bug: the agent made an invalid request",
 				   "the kernel module refuses the set-up for CPU %u", setup->cpu);
-	snprintf(reason, sizeof(reason), "the kernel module cannot measure on CPU %u: %s",
-		 setup->cpu, events_refusal(setup, err));
-	return step_skip(step, reason, events_remedy(setup, err));
+	message_set(&why, err, events_remedy(setup, err),
+		    "the kernel module cannot measure on CPU %u: %s", setup->cpu,
+		    events_refusal(setup, err));
+	message_command(&why, err, EVENTS_LOAD);
+	return step_skip_for(step, &why);
 }
 
 /* An older module has three contexts, and does not list them. */

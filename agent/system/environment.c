@@ -706,12 +706,14 @@ static int dma_latency_word(struct collector *c)
 	return put_integer(c, name, 0);
 }
 
+#define NO_MODULES 95 /* EOPNOTSUPP, whose number is another one on MIPS */
+
 static int module_word(struct collector *c)
 {
 	int err = access(RTGAUGE_DEVICE, R_OK | W_OK) ? errno : 0;
 
 	if (err == ENOENT && access("/proc/modules", F_OK))
-		err = EOPNOTSUPP;
+		err = NO_MODULES;
 	return put_integer(c, "agent.module", err);
 }
 

@@ -71,13 +71,15 @@ def check_cpus(plan: Plan, target: Target) -> None:
         require_cpus(plan.steps, facts, target.name)
 
 
+_NO_MODULES: Final = 95
+"""The same number on each architecture (docs/formats/environment.md)."""
 #: By the fact agent.module: what was found, and the remedy.
 _MODULE: Final = {
     errno.ENOENT: (
         "the kernel module rtgauge is not loaded",
         "build and load it: rtgauge module load",
     ),
-    errno.EOPNOTSUPP: (
+    _NO_MODULES: (
         "the kernel cannot load the module rtgauge: it does not support loadable modules",
         "boot a kernel that was built with CONFIG_MODULES=y",
     ),

@@ -309,6 +309,7 @@ class Run:
                     "state": "skipped",
                     "reason": "the run ended before this step",
                     "remedy": "",
+                    "command": "",
                     "folder": f"steps/{index:03d}",
                     "duration_s": 0.0,
                 }

@@ -57,8 +57,8 @@ def checked(remedy: str, command: str, target: str) -> tuple[str, str]:
 
 
 def _of_older(remedy: str) -> str:
-    """The command of a remedy that was stored before remedies named theirs: all of it, or that
-    which loads the module at its end."""
+    """The command of a remedy that was stored before remedies named theirs: the whole remedy, or
+    the command at its end that loads the module."""
     if remedy.endswith(f": {_LOAD}"):
         return _LOAD
     return "" if _PROSE.search(remedy.partition(" # ")[0]) else remedy
