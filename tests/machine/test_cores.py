@@ -19,7 +19,7 @@ from typing import Final
 
 import pytest
 
-from agents import Stream, assert_accounted, read, table_of, verdicts
+from agents import NOT_LOADED, Stream, assert_accounted, read, table_of, verdicts
 from fake_core import (
     REASON_FAULT,
     REASON_INVERSION,
@@ -378,7 +378,7 @@ def test_linux_asks_no_core(tmp_path: Path, words: tuple[str, ...]) -> None:
     [
         (("pipe", "--cpu", CPU), 77, "not measured on the core cobalt"),
         ((*TIMER, "--method", "itimer"), 77, "itimer: the core does not support it"),
-        ((*TIMER, "--context", "irq"), 77, "the kernel module rtgauge is not loaded"),
+        ((*TIMER, "--context", "irq"), 77, NOT_LOADED),
         ((*TIMER, "--priority", "0"), 2, "give a --priority of 1 or more, or --core linux"),
         (
             ("sem-contended", "--cpu", CPU, "--policy", "other"),

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from agents import Stream, read
+from agents import LOADS, NOT_LOADED, Stream, read
 from fake_bench import HANDLER, TASK, FakeBench, Order
 from fake_core import FakeCore
 from rtgauge.stream import Histogram, Verdict
@@ -144,11 +144,11 @@ def test_report_has_its_figures(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said", "remedy"),
     [
-        (("--dither", "yes"), "cannot be moved by dither", "rtgauge module load"),
-        (("--align", "yes"), "cannot be aligned", "rtgauge module load"),
-        (("--stop-above", "1ms"), "returns its samples only at the end", "rtgauge module load"),
+        (("--dither", "yes"), "cannot be moved by dither", LOADS),
+        (("--align", "yes"), "cannot be aligned", LOADS),
+        (("--stop-above", "1ms"), "returns its samples only at the end", LOADS),
         (("--interval", "2s", "--for", "2s"), "longest interval of Xenomai's timerbench is 1 s",
-         "rtgauge module load"),
+         LOADS),
         (("--cpu", "1"), "measures only on CPU 0", "measure on that CPU"),
     ],
 )  # fmt: skip
@@ -204,5 +204,5 @@ def test_without_driver_both_reasons_are_given(tmp_path: Path) -> None:
     core = FakeCore(tmp_path / "core")
     code, _, text = run(core, *TIMER, "--context", "irq", "--core", "cobalt")
     assert code == 77
-    assert "the kernel module rtgauge is not loaded" in text
+    assert NOT_LOADED in text
     assert "the kernel has no driver timerbench" in text

@@ -26,6 +26,13 @@ from rtgauge.stream import (
     read_stream,
 )
 
+NOT_LOADED, LOADS = (
+    ("the kernel module rtgauge is not loaded", "rtgauge module load")
+    if Path("/proc/modules").exists()
+    else ("it does not support loadable modules", "CONFIG_MODULES=y")
+)
+"""Why the module cannot measure on a machine where nothing loads it, and the remedy."""
+
 
 def number(event: Event, key: str) -> int:
     value = event.fields[key]
