@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import pytest
 
-from agents import Stream, read
+from agents import NOT_LOADED, Stream, read
 from rtgauge.catalogue import Catalogue, Measurement
 from rtgauge.stream import Verdict
 from rtgauge.target.local import find_agent
@@ -177,7 +177,7 @@ def why_skipped(entry: Measurement) -> str:
     if entry.name in NEED_STATES:
         return "sleep states"
     if entry.needs == "module":
-        return str(MODULE)
+        return str(MODULE) if Path("/proc/modules").exists() else NOT_LOADED
     return "SCHED_FIFO" if entry.needs == "priorities" else "two CPUs"
 
 
