@@ -42,8 +42,8 @@ _ON_TARGET: Final = ("check", "module")
 
 
 def checked(remedy: str, command: str, target: str) -> tuple[str, str]:
-    """A remedy, and the command in it, both for the target. The command is empty if it could do
-    harm, or if there is none."""
+    """A remedy, and the command in it, both for the target. The command is empty if the remedy does
+    not contain it, or if it could do harm."""
     command = command or _of_older(remedy)
     if not _is_safe(command) or (command not in remedy and command not in _OF_THE_AUDIT):
         return remedy, ""
