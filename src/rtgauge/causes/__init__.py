@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Causes: where the time of a sample went, from its due moment to the running task.
+"""Causes: where the time of a sample went, from its due time to the running task.
 
     beginnings.py  how the samples of a series begin
     model.py       one model for every source of causes, and its JSON form

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recorded sample cut into segments.
 
-Each block of instructions that ran between the due moment and the stamp has a task, a stack (from
+Each block of instructions that ran between the due time and the stamp has a task, a stack (from
 the calls and returns so far) and with these a class. Neighbours of one class and task are a
 segment. So the segments cover the sample, and their lengths add up to it.
 """

@@ -69,7 +69,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a sample. ``begin_ns`` counts from the due moment."""
+    """A stretch of a sample. ``begin_ns`` counts from the due time."""
 
     begin_ns: int
     length_ns: int

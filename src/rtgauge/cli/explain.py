@@ -60,7 +60,7 @@ def explain(
     as_json: bool,
     place: str | None,
 ) -> int:
-    """Show where the time of samples went, from the due moment to the running task.
+    """Show where the time of samples went, from the due time to the running task.
 
     A run with --explain has a trace, which shows its largest samples. Any other RUN must have been
     measured on an emulated board in counted mode: its image boots again with a recorder in QEMU

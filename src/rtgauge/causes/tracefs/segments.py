@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 DELIVERY_NS: Final = 3_000
-"""Up to this, the time from the due moment to the handler is that of the interrupt's delivery."""
+"""Up to this, the time from the due time to the handler is that of the interrupt's delivery."""
 SWITCH_NS: Final = 5_000
 """Up to this, and up to the usual latency of the series, the time from the end of the handlers to
 the switch is the scheduler's own. A lower task that runs on for longer was not preempted."""
@@ -62,7 +62,7 @@ SOFTIRQS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sample in the time of the trace: from its due moment to its stamp. ``pid`` is its thread, 0
+    """A sample in the time of the trace: from its due time to its stamp. ``pid`` is its thread, 0
     for a handler. The trace is complete from ``covered_ns`` to ``until_ns``. ``usual_ns``: the
     median of its series. ``threaded``: softirqs run in threads only, as with PREEMPT_RT."""
 
@@ -269,7 +269,7 @@ def segments_of(
 ) -> tuple[tuple[Segment, ...], int]:
     """The segments of a sample, the first ``limit`` of them, and the nanoseconds that none covers.
 
-    ``events``: those of its CPU, by time. Those before the due moment say what ran then. The
+    ``events``: those of its CPU, by time. Those before the due time say what ran then. The
     lengths of the segments and the rest add up to the sample's.
     """
     tasks = Tasks(events)
@@ -509,7 +509,7 @@ class _Cpu:
 
 
 def _stretches(sample: Sample, events: Sequence[Event], tasks: Tasks) -> Iterator[_Stretch]:
-    """Segments from the due moment, or the start of the trace, to the end."""
+    """Segments from the due time, or the start of the trace, to the end."""
     cpu = _Cpu(sample, tasks)
     at = max(sample.due_ns, sample.covered_ns)
     end_ns = min(sample.end_ns, sample.until_ns)
