@@ -35,18 +35,21 @@ static void summary_series(const struct series *s)
 	printf("%-24.24s %3s", name, cpu);
 	if (!h->count) {
 		printf("  no samples\n");
-		return;
+	} else {
+		summary_value(s, h->min);
+		summary_value(s, series_percentile(s, 50000));
+		summary_value(s, series_percentile(s, 99900));
+		summary_value(s, h->max > s->lost_max || !s->lost ? h->max : s->lost_max);
+		printf(" %9lld\n", (long long)(h->count + s->lost));
 	}
-	summary_value(s, h->min);
-	summary_value(s, series_percentile(s, 50000));
-	summary_value(s, series_percentile(s, 99900));
-	summary_value(s, h->max > s->lost_max || !s->lost ? h->max : s->lost_max);
-	printf(" %9lld\n", (long long)(h->count + s->lost));
 	if (s->missed)
-		printf("    %lld periods missed in %lld overruns\n", (long long)s->missed,
+		printf("    periods missed: %lld, overruns: %lld\n", (long long)s->missed,
 		       (long long)s->overruns);
-	if (s->lost)
-		printf("    %lld samples lost: the ring was full\n", (long long)s->lost);
+	/* the largest sample that a full ring lost is known */
+	if (s->lost && s->lost_max == SERIES_UNKNOWN)
+		printf("    samples without a value: %lld\n", (long long)s->lost);
+	else if (s->lost)
+		printf("    samples lost: %lld, because the ring was full\n", (long long)s->lost);
 }
 
 void summary_print(const struct run *run)
