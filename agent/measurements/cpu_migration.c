@@ -137,7 +137,7 @@ static int migration_finish(struct step *step)
 
 const struct measurement cpu_migration_measurement = {
 	.name = "cpu-migration",
-	.summary = "time in which a thread moves to another CPU",
+	.summary = "time that a thread takes to move to another CPU",
 	.chapter = CHAPTER_KERNEL,
 	.options = migration_options,
 	.series = migration_series,

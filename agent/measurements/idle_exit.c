@@ -306,7 +306,7 @@ static int idle_finish(struct step *step)
 
 const struct measurement idle_exit_measurement = {
 	.name = "idle-exit",
-	.summary = "latency of a timer by the sleep state that it wakes the CPU from",
+	.summary = "timer latency for each sleep state from which the CPU wakes",
 	.chapter = CHAPTER_KERNEL,
 	.options = idle_options,
 	.series = idle_series,

@@ -1045,7 +1045,7 @@ static int observe_finish(struct step *step)
 
 const struct measurement observe_measurement = {
 	.name = "observe",
-	.summary = "time from waking to running of the threads of a running program",
+	.summary = "time from waking to running, for the threads of a running program",
 	.chapter = CHAPTER_KERNEL,
 	.options = observe_options,
 	.series = observe_series,

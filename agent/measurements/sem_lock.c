@@ -280,7 +280,7 @@ static int sem_finish(struct step *step)
 const struct measurement sem_lock_measurement = {
 	.name = "sem-lock",
 	.code = "SEM-B-LCK",
-	.summary = "when a semaphore blocks, counts, hands the CPU to a waiter, and is full",
+	.summary = "when a semaphore blocks, how it counts, when its waiter runs, and its maximum",
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,

@@ -371,7 +371,7 @@ static int rules_finish(struct step *step)
 const struct measurement thread_rules_measurement = {
 	.name = "thread-rules",
 	.code = "THR-B-NEW",
-	.summary = "which thread runs when one is created, yields or is lowered",
+	.summary = "which thread runs when one is created, yields or gets a lower priority",
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_THREADS,
 	.options = rules_options,
