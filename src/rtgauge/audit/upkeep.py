@@ -157,7 +157,7 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
     if "RT_RUNTIME_SHARE" in words and not (
         runtime is not None and (runtime < 0 or (period is not None and runtime >= period))
     ):
-        bad["RT_RUNTIME_SHARE"] = "a CPU lends its real-time runtime to another and starves itself"
+        bad["RT_RUNTIME_SHARE"] = "a CPU borrows others' real-time runtime and starves its tasks"
     if bad:
         switch = " ".join(word[3:] if word.startswith("NO_") else f"NO_{word}" for word in bad)
         return finding(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What to do after a comparison: decide it, find the cause, measure the hardware, guard it.
 
-docs/reference/command-line.md, "Comparing", has the order.
+docs/reference/command-line.md, "Compare", has the order.
 """
 
 from __future__ import annotations
