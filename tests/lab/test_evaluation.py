@@ -59,7 +59,7 @@ def test_the_published_evaluation_on_a_board(rtgauge: Run, tmp_path: Path, kerne
     assert set(re.findall(r'data-kind="([a-z]+)"', page.read_text("utf-8"))) >= DIAGRAMS
 
 
-SHORT = ("--for", "1s", "--samples", "100")
+SHORT = ("--for", "300ms", "--samples", "50")
 BURSTS = "sched:groups=2:size=64KiB"
 
 

@@ -253,14 +253,14 @@ RESPONSE = """
 [[step]]
 measurement = "response"
 line = "loopback:9030000.pl061:0:1"
-samples = 60
+samples = 25
 load = "sched"
 
 [[step]]
 measurement = "response"
 line = "loopback:9030000.pl061:0:1"
 context = "irq"
-samples = 60
+samples = 25
 load = "sched"
 """
 

@@ -40,7 +40,8 @@ MEASURING = [
     if one.is_rtgauge and one.words[1] in ("run", "evaluate", "log-host", "lab")
     and not one.untried and one.words[1:3] not in (("lab", "list"), ("lab", "prune"))
 ]  # fmt: skip
-HERE = [one for one in MEASURING if not why_not(one)]
+# A command of several pages is executed once.
+HERE = list({one.words[1:]: one for one in MEASURING if not why_not(one)}.values())
 
 
 def test_each_reason_is_needed() -> None:
