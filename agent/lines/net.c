@@ -130,19 +130,19 @@ static int net_open(struct line *line, struct message *why)
 	net->fd = socket(net->here.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (net->fd < 0)
 		return message_set(why, errno == EAFNOSUPPORT ? -ENODEV : -errno,
-				   "choose another kind of line", "no UDP socket: %s",
+				   "choose another kind of line", "cannot create a UDP socket: %s",
 				   strerror(errno));
 	if (line->how.asks)
 		err = connect(net->fd, &net->here.any, net->here_size);
 	else
 		err = net_ask_for_local(net) || bind(net->fd, &net->here.any, net->here_size);
 	if (err)
-		return message_set(why, -errno,
-				   line->how.asks ?
-					   "check that there is a route to it: ip route" :
-					   "choose a free port, and an address of this machine",
-				   "cannot %s net:%s: %s", line->how.asks ? "ask at" : "listen at",
-				   line->text, strerror(errno));
+		return message_set(
+			why, -errno,
+			line->how.asks ? "check that there is a route to it: ip route" :
+					 "choose a free port, and an address of this machine",
+			"cannot %s net:%s: %s", line->how.asks ? "connect to" : "listen on",
+			line->text, strerror(errno));
 	net->connected = line->how.asks;
 	if (line->how.asks && getrandom(net->run, sizeof(net->run), 0) != sizeof(net->run))
 		return message_set(why, -EIO, "choose another kind of line",

@@ -162,7 +162,7 @@ static int modem_wanted(const struct line *line, const char *context, struct mes
 			"read dcd, which the kernel reports in the handler: "
 			"--line serial:DEVICE:rts:dcd or dtr:dcd. Or choose "
 			"--context user",
-			"the kernel contexts answer only changes of dcd on a serial port");
+			"the kernel contexts answer only to changes of dcd on a serial port");
 	if (!strcmp(context, "threaded"))
 		return message_set(why, -EINVAL,
 				   "choose --context irq, kernel, softirq, workqueue or user",
@@ -205,8 +205,8 @@ static int modem_not_given(const char *path, int err, struct message *why)
 		return message_set(why, -EINVAL,
 				   "name a port of the machine itself, such as /dev/ttyS0 or "
 				   "/dev/ttyAMA0, or choose --context user",
-				   "the kernel contexts cannot answer on %s: its driver is not one "
-				   "of the kernel's serial_core, as that of a USB adapter",
+				   "the kernel contexts cannot answer on %s: its driver, such as "
+				   "that of a USB adapter, does not use the kernel's serial_core",
 				   path);
 	if (err == EINVAL)
 		return message_set(why, -ENODEV, "choose --context user",

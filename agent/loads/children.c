@@ -60,7 +60,7 @@ int load_describe_end(const struct load_worker *worker, const siginfo_t *info, s
 		snprintf(subject, sizeof(subject), "load %s", worker->label);
 	if (info->si_code != CLD_EXITED)
 		return message_set(msg, -EIO,
-				   "find out what killed it: dmesg shows if memory ran out",
+				   "find out what killed it: dmesg shows whether memory ran out",
 				   "%s was killed by signal %d", subject, info->si_status);
 	if (!info->si_status)
 		return message_set(msg, -EIO, NULL, "%s ended by itself", subject);

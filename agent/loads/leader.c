@@ -324,7 +324,7 @@ load_lead(struct load_worker *worker, pid_t agent, void (*forked)(void *arg), vo
 	}
 	if (leave_priorities(worker->shared)) {
 		message_set(msg, -EPERM, "start the agent without chrt, or as root",
-			    "may not run as an ordinary process");
+			    "not permitted to run as an ordinary process");
 		_exit(EPERM);
 	}
 	snprintf(name, sizeof(name), "load/%s", worker->load->name);

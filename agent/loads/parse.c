@@ -67,7 +67,7 @@ static int parse_options(struct load_worker *worker, char *text, struct message 
 static int refuse_schedule(const struct load_worker *worker, const char *remedy,
 			   struct message *msg)
 {
-	return message_set(msg, -EINVAL, remedy, "load %s: there is no time from %s until %s",
+	return message_set(msg, -EINVAL, remedy, "load %s: cannot work from %s until %s",
 			   worker->load->name, option_text(&worker->options, "from"),
 			   option_text(&worker->options, "until"));
 }

@@ -208,8 +208,8 @@ static int switches_finish(struct step *step)
 			 bad->kind->name, bad->bytes, bad->place);
 	else if (idle)
 		snprintf(evidence + used, sizeof(evidence) - (size_t)used,
-			 "; the thread %s does not switch: %s", idle->kind->name,
-			 idle->err ? strerror((int)-idle->err) : "too short");
+			 "; the thread %s did not switch: %s", idle->kind->name,
+			 idle->err ? strerror((int)-idle->err) : "the step was too short");
 	if (!bad && idle)
 		step_verdict(step, SWITCHES_RULE, "inconclusive", evidence,
 			     idle->err ? "see the kernel's messages (dmesg)" :

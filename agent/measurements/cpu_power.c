@@ -417,7 +417,7 @@ static int power_make_code(struct cpu_power_state *state)
 	state->loop.at = (char *)state->code.at + loop;
 	if (power_call(&state->code) != state->steps || power_call(&state->loop) != few ||
 	    power_call(&state->first[POWER_CODE]) != state->steps)
-		state->refused = "the generated code counts wrong";
+		state->refused = "the generated code returns a wrong count";
 	return 0;
 }
 

@@ -78,8 +78,8 @@ static const struct measurement_entry idle_tables[] = {
 };
 
 static const struct measurement_entry idle_verdicts[] = {
-	{ IDLE_ENTERED, "the CPU entered each state, apart from disabled ones, at least every "
-			"other time" },
+	{ IDLE_ENTERED, "the CPU entered each state, apart from disabled ones, in at least half "
+			"of the wake-ups" },
 	{ NULL, NULL },
 };
 
@@ -218,8 +218,8 @@ static int idle_setup(struct step *step)
 	idle_read_states(x);
 	if (x->count < 2)
 		return step_skip(step, "the kernel has no choice of sleep states for this CPU",
-				 "measure on a machine with cpuidle, which virtual machines and "
-				 "idle=poll do not have");
+				 "measure on a machine with cpuidle: not on a virtual machine, "
+				 "and not with idle=poll");
 	if (access(IDLE_LATENCY, R_OK | W_OK))
 		return step_skip(step, "the sleep states cannot be limited: " IDLE_LATENCY,
 				 "run as root");

@@ -841,8 +841,9 @@ static int observe_configure_instance(struct step *step)
 		return 0;
 	if (err == -ESRCH)
 		return err;
-	snprintf(reason, sizeof(reason), "no trace instance with scheduling events in %s: %s",
-		 observe_folder(), value_reason(err));
+	snprintf(reason, sizeof(reason),
+		 "cannot make a trace instance with scheduling events in %s: %s", observe_folder(),
+		 value_reason(err));
 	return step_skip(step, reason, "use a kernel of version 4.14 or newer, as root");
 }
 
@@ -985,7 +986,8 @@ static void observe_judge(struct step *step, const struct observe *state)
 		snprintf(text + used, sizeof(text) - (size_t)used,
 			 "; %d threads that ended are not compared", uncompared);
 	if (state->lost) {
-		snprintf(text, sizeof(text), "%lld events found the kernel's buffer full",
+		snprintf(text, sizeof(text),
+			 "%lld events were lost because the kernel's buffer was full",
 			 (long long)state->lost);
 		remedy = "observe a process with fewer wake-ups, or on a machine with an idle CPU";
 	} else if (state->refused) {

@@ -374,8 +374,9 @@ static void fault_verdict_huge(struct step *step, const struct fault_state *stat
 	if (m->touches || (!m->others && !m->refused))
 		return;
 	if (m->refused == ENOMEM)
-		snprintf(evidence, sizeof(evidence), "%d huge pages of %lld MiB are too much",
-			 FAULT_LOOP_HUGE, (long long)(state->huge >> 20));
+		snprintf(evidence, sizeof(evidence),
+			 "%d huge pages of %lld MiB need too much memory", FAULT_LOOP_HUGE,
+			 (long long)(state->huge >> 20));
 	if (m->others)
 		snprintf(evidence, sizeof(evidence),
 			 "the kernel provided none of the %lld requested huge pages",

@@ -211,7 +211,7 @@ static int process_take_memory(struct step *step, struct process_state *state)
 	if (state->memory == MAP_FAILED) {
 		state->memory = NULL;
 		return message_set(&step->msg, -ENOMEM, "give a smaller --memory",
-				   "no memory of that size");
+				   "cannot allocate memory of that size");
 	}
 	state->memory_size = size;
 	madvise(state->memory, size, MADV_NOHUGEPAGE);
@@ -231,7 +231,7 @@ static int process_setup(struct step *step)
 		return message_set(&step->msg, -ENOMEM, "free some memory", "out of memory");
 	if (pipe2(state->pipe, O_NONBLOCK) || fcntl(state->pipe[0], F_SETFD, FD_CLOEXEC))
 		return message_set(&step->msg, -EMFILE, "allow more open files (ulimit -n)",
-				   "no pipe: %s", strerror(errno));
+				   "cannot create a pipe: %s", strerror(errno));
 	snprintf(state->fd, sizeof(state->fd), "%d", state->pipe[1]);
 	err = process_take_memory(step, state);
 	err = err ?: ensemble_setup(step, &state->ensemble, process_loop, 0, 0);

@@ -254,7 +254,8 @@ static int lifecycle_setup(struct step *step)
 		err = -lifecycle_attributes(e, &m->attr, kind->level);
 		if (err)
 			return message_set(&step->msg, -EIO, "choose another policy or priority",
-					   "no attributes for a thread: %s", strerror(-err));
+					   "cannot set the attributes of a thread: %s",
+					   strerror(-err));
 		m->create =
 			ensemble_series(e, "create", "scenario", kind->name, state->samples, true);
 		m->delete =

@@ -21,7 +21,8 @@
  * tick of Linux. */
 #define SWITCH_MAY_WAIT true
 #define SWITCH_TRIES 3 /* of a test loop without such a yield */
-#define SWITCH_REMEDY "raise CONFIG_XENO_OPT_REGISTRY_NRSLOTS of the kernel: a slot for each thread"
+#define SWITCH_REMEDY \
+	"raise CONFIG_XENO_OPT_REGISTRY_NRSLOTS of the kernel: each thread needs a slot"
 #else
 #define SWITCH_MAY_WAIT false
 #define SWITCH_TRIES 1

@@ -237,9 +237,10 @@ static void tick_period_verdict(struct step *step, const struct tick_period_stat
 		result = tick_period_result(state->grids, state->grid_count, state->expected);
 	if (state->expected && stops)
 		result = result[0] == 'p' ? "fail" : "pass";
-	step_verdict(step, TICK_PERIOD_RULE, result, evidence,
-		     stops ? "find what else runs on the CPU: a tick stops for one thread alone" :
-			     "look longer (--for), on a quiet CPU");
+	step_verdict(
+		step, TICK_PERIOD_RULE, result, evidence,
+		stops ? "find what else runs on the CPU: the tick stops while one thread runs" :
+			"look longer (--for), on a quiet CPU");
 }
 
 static int tick_period_finish(struct step *step)

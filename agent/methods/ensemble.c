@@ -224,7 +224,7 @@ int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct wo
 				 "set a priority (--priority)");
 	if (levels && e->priority <= levels) {
 		snprintf(reason, sizeof(reason), "give a priority above %d", levels);
-		return message_set(&step->msg, -EINVAL, reason, "too few priorities are below %d",
+		return message_set(&step->msg, -EINVAL, reason, "priority %d is too low here",
 				   e->priority);
 	}
 	if (levels && !step->core->may_have(e->priority)) {

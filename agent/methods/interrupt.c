@@ -20,13 +20,13 @@ static int interrupt_check_interval(struct step *step, const struct interrupt *i
 	if (for_ns && for_ns < interrupt->interval_ns)
 		return message_set(&step->msg, -EINVAL,
 				   "measure for longer, or at a shorter interval",
-				   "not one period of %lld ns is due in %lld ns",
+				   "a period of %lld ns does not fit into %lld ns",
 				   (long long)interrupt->interval_ns, (long long)for_ns);
 	if ((uint64_t)interrupt->interval_ns >= source->interval_min_ns &&
 	    (uint64_t)interrupt->interval_ns <= source->interval_max_ns)
 		return 0;
 	snprintf(
-		reason, sizeof(reason), "the source %s raises interrupts %s to %s apart",
+		reason, sizeof(reason), "the source %s supports intervals from %s to %s",
 		source->name,
 		option_format_duration((int64_t)source->interval_min_ns, shortest,
 				       sizeof(shortest)),

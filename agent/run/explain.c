@@ -82,7 +82,7 @@ void explain_open(struct run *run, const struct cpulist *cpus)
 		return;
 	tracing_fail(&explain->tracing, &explain->lost, err, strerror(-err),
 		     "use a kernel with CONFIG_EVENT_TRACING",
-		     "the kernel has no events of its scheduler");
+		     "the kernel has no scheduler events");
 	tracing_close(&explain->tracing);
 }
 

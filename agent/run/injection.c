@@ -51,11 +51,11 @@ void injection_stop(struct run *run)
 	if (!run->request->disturb)
 		return;
 	if (!disturb_read(&counts)) {
-		snprintf(
-			text, sizeof(text),
-			"disturbed on purpose %lld times by %s (longest %lld ns, %lld periods without)",
-			(long long)counts.done, run->disturb.kind, (long long)counts.longest_ns,
-			(long long)counts.late);
+		snprintf(text, sizeof(text),
+			 "disturbed on purpose %lld times by %s (longest %lld ns, "
+			 "%lld periods without one)",
+			 (long long)counts.done, run->disturb.kind, (long long)counts.longest_ns,
+			 (long long)counts.late);
 		drain_message(run, run->step.duration_ns, text);
 		if (!counts.done && run->step.duration_ns > 2 * run->disturb.period_ns)
 			step_end(run, "failed", "the disturbance never happened",

@@ -55,7 +55,8 @@ int mark_parse(struct run *run)
 				 (struct line_how){ .marks = true }, &run->step.msg);
 		return err == -ENODEV ? STEP_SKIPPED : err;
 	}
-	snprintf(reason, sizeof(reason), "%s takes no stamps that a line could mark: %s", m->name,
+	snprintf(reason, sizeof(reason), "%s takes no time stamps that a line could mark: %s",
+		 m->name,
 		 !strcmp(m->chapter, CHAPTER_RESPONSE) ?
 			 "it already uses two lines, its output and its input" :
 		 !strcmp(m->chapter, CHAPTER_INTERRUPTS) ?
@@ -120,8 +121,8 @@ int mark_open(struct run *run)
 		series = mark_series(run);
 		if (!series)
 			return mark_skip(run,
-					 "the kernel takes the stamps of these contexts, so no "
-					 "thread could mark them",
+					 "the kernel takes the time stamps of these contexts, so "
+					 "no thread could mark them",
 					 "omit --mark, or measure --context user");
 	}
 	err = line_open(&mark->line, &run->step.msg);

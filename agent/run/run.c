@@ -106,7 +106,7 @@ static int run_parse_loads(struct run *run, struct cpulist *cpus)
 
 	if (err)
 		return message_set(&run->step.msg, -EINVAL, "give a list such as 0-3,8",
-				   "cannot read '%s' as the CPUs of the load", text);
+				   "'%s' is not a list of CPUs for the load", text);
 	err = load_set_parse(&run->loads, run->request->loads, run->request->load_table,
 			     &run->step.msg);
 	if (!err && run->request->load_command)

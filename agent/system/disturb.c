@@ -79,7 +79,7 @@ int disturb_parse(struct disturb *disturb, const char *text, struct message *msg
 				   "'%.40s' is not a valid period of a disturbance", period + 1);
 	if (disturb->period_ns < 2 * disturb->length_ns)
 		return message_set(
-			msg, -EINVAL, "give at least twice the length: the machine needs the rest",
+			msg, -EINVAL, "give at least twice the length: other tasks need time, too",
 			"the period %.40s is too short for a length of %s", period + 1, first);
 	return 0;
 }
@@ -173,7 +173,7 @@ int disturb_insert(const struct disturb *disturb, const char *module, int cpu,
 	err = settings_guard_module(settings, DISTURB_MODULE);
 	if (err) {
 		close(fd);
-		return message_set(msg, err, "set RTGAUGE_STATE to a folder with room",
+		return message_set(msg, err, "set RTGAUGE_STATE to a folder with free space",
 				   "the journal cannot be written: %s", strerror(-err));
 	}
 	snprintf(arguments, sizeof(arguments), "kind=%s length_ns=%lld period_ns=%lld cpu=%d",

@@ -70,7 +70,7 @@ static int read_rules(const char *list, struct rule rules[RULES_MAX], struct mes
 			return message_set(msg, -EINVAL,
 					   "give a priority from 1 to 99 for all, or a list by the "
 					   "interrupt's number or name, such as 24=90,eth*=80,50",
-					   "cannot read the priority of interrupts '%.*s'",
+					   "'%.*s' is not a priority of interrupts",
 					   (int)(size < 60 ? size : 60), at);
 		count++;
 		if (!at[size])

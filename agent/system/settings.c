@@ -360,7 +360,7 @@ static bool save(struct settings *s, struct record *record)
 		return false;
 	}
 	if (strpbrk(record->asked, "\n") || strlen(record->asked) >= VALUE_MAX) {
-		record->reason = "not a value of one line";
+		record->reason = "the value is not on one line";
 		return false;
 	}
 	err = value_get(record->name, value, s->kept < KEPT_MAX ? &record->fd : NULL);
@@ -446,7 +446,7 @@ int settings_set_all(struct settings *settings, const struct setting_wish *wishe
 		for (i = 0; i < count; i++)
 			if (wanted[i])
 				record[i].reason = "not tried: the journal cannot be written";
-		message_set(msg, err, "set RTGAUGE_STATE to a folder with room",
+		message_set(msg, err, "set RTGAUGE_STATE to a folder with free space",
 			    "the journal of settings cannot be written: %s", strerror(-err));
 		goto out_free;
 	}

@@ -36,7 +36,7 @@ static enum state failed(struct undo_report *report, const struct journal_entry 
 	report->failed++;
 	message_set(&report->note, 0, "restore it by hand", "%s could not be restored to %s: %s",
 		    entry->path, entry->before,
-		    err ? value_reason(err) : "it does not take the value");
+		    err ? value_reason(err) : "the kernel does not accept the value");
 	return STATE_FAILED;
 }
 

@@ -372,16 +372,16 @@ static const struct {
 	{ "mixed:", "no load of mixed takes '' in addition to its options", NULL },
 	{ "mixed:size", "load sched: 'size' is not option=value", "write NAME:option=value" },
 	{ "mixed:size=0", "load sched: size 0 is below its minimum 1", NULL },
-	{ "mixed:from=1s", "load sched: there is no time from 1s until 0", NULL },
+	{ "mixed:from=1s", "load sched: cannot work from 1s until 0", NULL },
 	{ "cpu:count=9:restart=1s", "load cpu: count cannot be combined with restart or cycle",
 	  "omit either count, or restart and cycle" },
 	{ "cpu:restrat=5s", "load cpu: unknown option 'restrat'", "did you mean 'restart'?" },
 	{ "cpu:restart=5", "load cpu: restart '5' is not a duration", NULL },
-	{ "cpu:from=1s", "load cpu: there is no time from 1s until 0",
+	{ "cpu:from=1s", "load cpu: cannot work from 1s until 0",
 	  "give the cycle to which these times belong" },
-	{ "cpu:cycle=9s:from=9s", "load cpu: there is no time from 9s until 0", NULL },
-	{ "cpu:cycle=9s:until=10s", "load cpu: there is no time from 0 until 10s", NULL },
-	{ "cpu:cycle=9s:from=2s:until=2s", "load cpu: there is no time from 2s until 2s", NULL },
+	{ "cpu:cycle=9s:from=9s", "load cpu: cannot work from 9s until 0", NULL },
+	{ "cpu:cycle=9s:until=10s", "load cpu: cannot work from 0 until 10s", NULL },
+	{ "cpu:cycle=9s:from=2s:until=2s", "load cpu: cannot work from 2s until 2s", NULL },
 	{ "counting:a=1", "load counting: unknown option 'a'",
 	  "known are: restart cycle from until count rest" },
 };
@@ -1093,7 +1093,7 @@ static void test_nice(void)
 	load_set_stop(set);
 	tap_check(&tap, load_set_start(set, NULL, be_idle, NULL, NULL, &msg) == -EPERM,
 		  "a load that would be idle is refused");
-	check_message(&msg, "load cpu: may not run as an ordinary process");
+	check_message(&msg, "load cpu: not permitted to run as an ordinary process");
 	load_set_free(set);
 }
 

@@ -232,7 +232,7 @@ HOST_OPTIONS: Final = (
         group=_EXTENT,
     ),
     _text("hours", "H", "plan", "total length of the plan's steps that have a share", _EXTENT),
-    _text("share", "N", "file", "the step's part of the plan's hours", ""),
+    _text("share", "N", "file", "the step's share of the plan's hours", ""),
     _flag(
         "thorough",
         "command",

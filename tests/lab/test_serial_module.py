@@ -85,8 +85,8 @@ MORE: Final = (
 )
 # What cannot be answered: the words, and of the message and its remedy.
 REFUSED: Final = {
-    "cts": ("irq", f"serial:{PORT}:rts:cts", (), "answer only changes of dcd", "rts:dcd"),
-    "dsr": ("kernel", f"serial:{PORT}:rts:dsr", (), "answer only changes of dcd", "rts:dcd"),
+    "cts": ("irq", f"serial:{PORT}:rts:cts", (), "answer only to changes of dcd", "rts:dcd"),
+    "dsr": ("kernel", f"serial:{PORT}:rts:dsr", (), "answer only to changes of dcd", "rts:dcd"),
     "bytes": ("irq", f"serial:{PORT}", (), "on dcd of a serial port", "serial:DEVICE:rts:dcd"),
     "threaded": ("threaded", f"serial:{PORT}:rts:dcd", (), "no threaded handler", "softirq"),
     "debounce": (

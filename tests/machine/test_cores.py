@@ -599,5 +599,5 @@ def test_calls_that_switch_nothing_are_not_checks(tmp_path: Path) -> None:
     assert checks["real-time, of Linux"]
     found = verdicts(stream)["threads keep their registers across switches"]
     assert found.result == "inconclusive"
-    assert "the thread real-time, of the core does not switch: Operation not" in found.evidence
+    assert "the thread real-time, of the core did not switch: Operation not" in found.evidence
     assert found.remedy

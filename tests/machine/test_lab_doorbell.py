@@ -261,7 +261,7 @@ def test_a_board_that_is_silent_now_and_then(board: Peer, tmp_path: Path) -> Non
     assert answers_of(stream) == (EVENTS, EVENTS - 2, 2, 0, 0, 0)
     [verdict] = [r for r in stream.records if isinstance(r, Verdict)]
     assert "Without an answer: number 2, 3" in verdict.evidence
-    assert "1 edge that the board saw together with the next one" in messages(stream)
+    assert "1 edge that the board saw as one with the next edge" in messages(stream)
 
 
 def test_qemu_goes_away(board: Peer, tmp_path: Path) -> None:

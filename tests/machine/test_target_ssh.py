@@ -116,7 +116,7 @@ def test_no_address(detail: str) -> None:
 
 
 def test_no_password_in_an_address() -> None:
-    with pytest.raises(UsageError, match="not take a password") as caught:
+    with pytest.raises(UsageError, match="cannot contain a password") as caught:
         open_target("ssh://me:secret@board")
     assert "secret" not in caught.value.message
     assert "ssh-copy-id" in caught.value.remedy

@@ -182,7 +182,7 @@ def test_what_is_no_bundle(store: Store, tmp_path: Path) -> None:
         assert "rtgauge export" in caught.value.remedy
     for data in (b"", b"x" * 100, b"PK\x03\x04" + bytes(600), bytes(2048), os.urandom(4096)):
         (tmp_path / "x").write_bytes(data)
-        with pytest.raises(StoreError, match=r"not a bundle of a run|it is cut"):
+        with pytest.raises(StoreError, match=r"not a bundle of a run|it is truncated"):
             import_bundle(store, tmp_path / "x")
 
 
@@ -443,8 +443,8 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "no JSON": (lambda files: pack(files, manifest=b"{" * 100_000), "manifest is not JSON"),
     "no run.json": (_dropped("run.json"), "it has no run.json"),
     # the bytes
-    "cut": (_cut(1), "it is cut"),
-    "cut in the middle": (_cut(3000), "it is cut"),
+    "cut": (_cut(1), "it is truncated"),
+    "cut in the middle": (_cut(3000), "it is truncated"),
     "longer": (lambda files: pack(files) + b"\0" * 512, "longer than its content"),
     "another end": (lambda files: pack(files)[:-1] + b"x", "its end is damaged"),
     "something in between": (_in_between, "data between its files"),
@@ -504,8 +504,8 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     ),
     "no seal": (_dropped("steps/000/seal.json"), "step 0 is not sealed"),
     "no records": (_dropped("steps/000/records.cbor"), "step 0 is not sealed"),
-    "no samples": (_dropped(SERIES), "not all there"),
-    "samples of no series": (_named("steps/000/series-9.parquet"), "or there are others"),
+    "no samples": (_dropped(SERIES), "are missing"),
+    "samples of no series": (_named("steps/000/series-9.parquet"), "or do not belong there"),
     "damaged records": (
         lambda files: pack({**files, "steps/000/records.cbor": b"\x84" * 99}),
         "the records of step 0 are damaged",
@@ -669,7 +669,7 @@ def test_on_the_command_line(rtgauge: Callable[..., Result]) -> None:
     [
         (["import", "none"], 2, "cannot read none"),
         (["import", "."], 2, "directory"),
-        (["import", "bad"], 1, "bad is refused: it is cut"),
+        (["import", "bad"], 1, "bad is refused: it is truncated"),
         (["export", "last"], 2, "no runs in the store"),
         (["export", "last", "x"], 2, "no runs in the store"),
         (["export", "0000", "no/x"], 2, "there is no run '0000'"),

@@ -96,7 +96,7 @@ def test_an_evaluation_takes_target_and_budget_of_the_project(rtgauge: Run) -> N
         ("prepare = 'yes'", "key 'prepare': 'yes' is not true or false", ""),
         ("[report]\ntitel = 'x'", "unknown key 'report.titel'", "'title'"),
         ("[report]\nmeta = { a = 1 }", "key 'report.meta.a'", "quote it"),
-        ("load = 'list:program=/tmp/x'", "a project does not start programs", "plan"),
+        ("load = 'list:program=/tmp/x'", "a project file cannot start programs", "plan"),
         ("load_cmd = 'reboot'", "unknown key 'load_cmd'", ""),
         ("budget = ", "is not TOML", "correct it"),
         ("x" * 70_000, "has more than 65536 bytes", ""),

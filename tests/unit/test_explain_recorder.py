@@ -253,7 +253,7 @@ def test_each_record_is_read_once_as_it_is_new_and_once_with_its_window(
 def test_records_that_are_cut_are_no_endless_loop(tmp_path: Path) -> None:
     with Recording(tmp_path, Path("plugin.so")) as recording:
         write(recording, tmp_path, recorded([(1, LOW, 0, 64, TASK, 0)]).tobytes())
-        with pytest.raises(TargetError, match="are cut"):
+        with pytest.raises(TargetError, match="are truncated"):
             recording.anchors()
 
 

@@ -121,7 +121,7 @@ WRONG: dict[str, tuple[Builder, str]] = {
     "no buckets": (wrong_histogram(buckets=[]), "do not add up"),
     "another count": (wrong_histogram(count=4), "do not add up"),
     "another maximum": (wrong_histogram(max=4), "do not lie in"),
-    "a sum beyond": (wrong_histogram(sum=10), "'sum' is not one"),
+    "a sum beyond": (wrong_histogram(sum=10), "'sum' is not possible"),
     "a value": (Builder().series(0).event("wide", 0, series=0, index=0, value=2**61), "'value' is"),
     "a scale": (Builder().series(0, scale=2**30), "'scale' is"),
     "a time": (Builder().series(0).samples(0, 0, [1], due_ns=2**61), "'due_ns' is"),

@@ -240,8 +240,8 @@ def test_options_of_the_log_hosts_own(store: Store, rtgauge: Run, tmp_path: Path
     for wrong, said in (
         ("priority", "'priority' is not NAME=VALUE"),
         ("priority=1 priority=2", "given twice"),
-        ("interval=1ms", "'interval' is not an option of the log host alone"),
-        ("line=a", "not an option of the log host alone"),
+        ("interval=1ms", "'interval' cannot be set for the log host alone"),
+        ("line=a", "cannot be set for the log host alone"),
         ("prority=1", "no option 'prority'"),
         ("priority=100", "priority"),
     ):
@@ -268,7 +268,7 @@ def test_from_the_command_line(rtgauge: Run) -> None:
     assert "log-host" in alone.out
     bare = rtgauge("run", "response", "--target", "fake", "--log-host", "fake", "--for", "1s")
     assert bare.code == ExitCode.USAGE
-    assert "its lines are not given" in bare.err
+    assert "no lines were given for log host" in bare.err
     lab = rtgauge("run", "response", "--target", "fake", "--log-host", "lab", "--for", "1s")
     assert lab.code == ExitCode.USAGE
     assert "no log host of its own" in lab.err

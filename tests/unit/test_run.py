@@ -195,7 +195,8 @@ def test_what_cannot_be_measured_is_told_before_the_first_step(store: Store) -> 
     assert told[0] == watcher.messages
     priority, remedy, module, load = watcher.messages
     assert priority == (
-        "fake:unprivileged: no right to real-time priority. Latencies are those of an ordinary task"
+        "fake:unprivileged: real-time priority is not permitted. Latencies are those of an "
+        "ordinary task"
     )
     assert remedy.startswith("  printf '%s - rtprio 99")
     assert remedy.endswith("/90-rtgauge.conf")
@@ -208,7 +209,7 @@ def test_priority_0_asks_for_no_right() -> None:
     facts = {"agent.fifo": 1}
     findings = [{"check": "privileges", "remedy": "run as root"}]
     ((text, remedy),) = lacking([step], KNOWN, facts, findings)
-    assert (text[:32], remedy) == ("no right to real-time priority. ", "run as root")
+    assert (text[:37], remedy) == ("real-time priority is not permitted. ", "run as root")
     step = replace(step, parameters={**step.parameters, "priority": "0"})
     assert list(lacking([step], KNOWN, facts, findings)) == []
     assert list(lacking([step], KNOWN, {}, findings)) == []
@@ -242,7 +243,7 @@ def test_after_two_minutes_no_step_waits(store: Store) -> None:
     target = open_target("fake:busy=9999")
     (outcome,) = execute(timer(), [target], store)
     assert (outcome.state, outcome.exit_code) == ("failed", ExitCode.FAILED)
-    assert "process 42, is measuring here, still after 2 min" in outcome.reason
+    assert "process 42, is measuring here. Waited 2 min for it to end" in outcome.reason
     assert outcome.remedy == "end it: kill 42"
     steps = store.get(outcome.id).document["steps"]
     assert [one["state"] for one in steps] == ["skipped", "failed"]

@@ -131,9 +131,9 @@ def test_a_sum_that_did_not_fit_64_bits_is_at_its_bound() -> None:
         ({"count": 0, "buckets": []}, "has no samples, but"),
         ({"min": 101}, "do not lie in the first and the last bucket"),
         ({"max": 4095}, "do not lie in the first and the last bucket"),
-        ({"sum": 199}, "'sum' is not one of values"),
-        ({"sum": 8001}, "'sum' is not one of values"),
-        ({"sum": -(2**63)}, "'sum' is not one of values"),
+        ({"sum": 199}, "'sum' is not possible with values"),
+        ({"sum": 8001}, "'sum' is not possible with values"),
+        ({"sum": -(2**63)}, "'sum' is not possible with values"),
     ],
 )
 def test_histograms_that_contradict_themselves(changes: dict[str, Any], reason: str) -> None:
@@ -209,7 +209,7 @@ def test_cut_and_incomplete_streams_say_so() -> None:
     data = Builder().series(0).data
     assert reason_of(b"") == "the stream is empty"
     assert reason_of(data) == "the stream has no trailer: it stops after record 1"
-    assert reason_of(data + b"\x84") == "the stream is cut inside record 2"
+    assert reason_of(data + b"\x84") == "the stream is truncated inside record 2"
 
 
 @pytest.mark.parametrize("sealed", [False, True])
@@ -361,10 +361,10 @@ def event_with(value: bytes) -> bytes:
     [
         (b"\xfb" + b"\0" * 8, "floating-point"),
         (b"\xf9\x7e\x00", "floating-point"),
-        (b"\xf7", "no simple value"),
-        (b"\xf8\xff", "no simple value"),
-        (b"\xf8\x14", "no simple value"),
-        (b"\xff", "no simple value"),
+        (b"\xf7", "a simple value that"),
+        (b"\xf8\xff", "a simple value that"),
+        (b"\xf8\x14", "a simple value that"),
+        (b"\xff", "a simple value that"),
         (b"\x9f\x00\xff", "indefinite"),
         (b"\xbf\xff", "indefinite"),
         (b"\x5f\x41a\xff", "indefinite"),
@@ -590,8 +590,8 @@ def test_gaps_that_have_no_place() -> None:
         ({"samples": np.array([1], dtype="<i4"), "index": 2**63 - 1}, "is beyond"),
         ({"samples": np.array([1, 2], dtype="<i4"), "due_ns": 2**60 - 2}, "beyond the time"),
         ({"samples": np.array([1], dtype="<i4"), "series": -1}, "below 0"),
-        (gapped([]), "not of pairs"),
-        (gapped([1]), "not of pairs"),
+        (gapped([]), "not consist of pairs"),
+        (gapped([1]), "not consist of pairs"),
         (gapped([0, 1]), "ascending order"),
         (gapped([1, 1, 1, 1]), "ascending order"),
         (gapped([2, 1, 1, 1]), "ascending order"),
@@ -742,7 +742,7 @@ def test_read_stream(tmp_path: Path) -> None:
     path.write_bytes(streams.one_of_each().data[:-3])
     reader = StreamReader()
     assert len(list(read_stream(path, reader))) == 40
-    assert reader.finish().reason == "the stream is cut inside record 41"
+    assert reader.finish().reason == "the stream is truncated inside record 41"
     path.write_bytes(b"no stream at all")
     with pytest.raises(StreamError, match="not a stream of rtgauge"):
         list(read_stream(path))

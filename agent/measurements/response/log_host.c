@@ -520,7 +520,7 @@ static int log_host_finish(struct step *step)
 	log_host_message(step, h->storms, "interval",
 			 "with too many edges, so the rest was ignored");
 	log_host_message(step, h->line.merged, "edge",
-			 "that the board saw together with the next one, as one");
+			 "that the board saw as one with the next edge");
 	log_host_message(step, h->line.foreign, "time",
 			 "something other than an event came on the line");
 	if (h->error)
@@ -548,7 +548,7 @@ const struct measurement log_host_measurement = {
 	.tables = log_host_tables,
 	.verdicts = log_host_verdicts,
 	.times = "response",
-	.not_on_cobalt = "it does nothing that a core could do earlier",
+	.not_on_cobalt = "a core could do none of its work earlier",
 	.state_size = sizeof(struct log_host),
 	.setup = log_host_setup,
 	.finish = log_host_finish,

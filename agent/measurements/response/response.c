@@ -153,7 +153,7 @@ static int response_choose_context(struct step *step, struct response *r)
 {
 	if (option_number(&step->options, "context") != 1)
 		return message_set(&step->msg, -EINVAL, "measure each context in a step of its own",
-				   "a line is answered once: not in contexts %s together",
+				   "each event is answered once: contexts %s cannot be combined",
 				   option_text(&step->options, "context"));
 	r->context = option_text(&step->options, "context");
 	if (step->core != &core_linux) {
@@ -196,7 +196,7 @@ static int response_check(struct step *step, const struct response *r)
 			"events come from outside: --interval and --dither apply only to --line loopback");
 	if (r->line.kind->loops && r->delay_ns)
 		return message_set(&step->msg, -EINVAL, "leave --delay out",
-				   "nothing is answered on a loopback: no answer can be delayed");
+				   "a loopback has no answers that could be delayed");
 	if (!r->delay_ns && option_get(options, "delay-every")->given)
 		return message_set(&step->msg, -EINVAL, "give --delay 5ms as well",
 				   "--delay-every says how often answers are delayed, not by how "

@@ -503,7 +503,7 @@ static int timer_setup(struct step *step)
 	if (!err && common->for_ns && common->for_ns < common->interval_ns)
 		return message_set(&step->msg, -EINVAL,
 				   "measure for longer, or at a shorter interval",
-				   "not one period of %lld ns is due in %lld ns",
+				   "a period of %lld ns does not fit into %lld ns",
 				   (long long)common->interval_ns, (long long)common->for_ns);
 	if (!err && (contexts & ~(unsigned int)TIMER_USER))
 		err = timer_check_kernel(step);

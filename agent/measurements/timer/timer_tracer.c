@@ -249,8 +249,8 @@ static int tracer_make(struct step *step, const char *folder, struct tracer *tra
 		err = tracer_put(tracer, "current_tracer", TRACER_NAME);
 	if (!err)
 		return 0;
-	snprintf(reason, sizeof(reason), "no trace instance with timerlat in %s: %s", folder,
-		 value_reason(err));
+	snprintf(reason, sizeof(reason), "cannot make a trace instance with timerlat in %s: %s",
+		 folder, value_reason(err));
 	return step_skip(step, reason, "use a kernel of version 5.17 or newer, as root");
 }
 

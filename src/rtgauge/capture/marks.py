@@ -427,8 +427,8 @@ def _accuracy(writer: StreamWriter, found: _Found, lines: Lines, several: bool) 
 def _messages(found: _Found, lines: Lines, recording: Recording) -> Iterator[str]:
     error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
     yield (
-        f"Sampled at {rate}: each pulse is accurate to ±{error}, and means of many pulses to less: "
-        "see the table accuracy"
+        f"Sampled at {rate}: each pulse is accurate to ±{error}. Means of many pulses are more "
+        "accurate: see the table accuracy"
     )
     if found.clock_ppm is not None and found.pulses > 2:
         way = "fast" if found.clock_ppm >= 0 else "slow"
@@ -438,9 +438,9 @@ def _messages(found: _Found, lines: Lines, recording: Recording) -> Iterator[str
             "difference from the samples has the median 0"
         )
     else:
-        yield ("The deviation of the analyser's clock (often 50 ppm: 0.05 ns of 1 µs) is not known")
+        yield ("The deviation of the analyser's clock (often 50 ppm: 0.05 ns in 1 µs) is not known")
     if found.kind == "span":
-        yield "A pulse contains its sample, and about one write to the line"
+        yield "A pulse lasts as long as its sample, plus about one write to the line"
     if recording.note:
         yield f"The capture was {recording.note}"
     if found.cut:

@@ -227,7 +227,7 @@ def _rows(path: Path, layout: _Layout) -> Iterator[list[str]]:
             end = len(data) if ended else data.rfind(b"\n") + 1
             rest = data[end:]
             if len(rest) > PIECE:
-                refuse("a row is longer than some megabytes", "save it again")
+                refuse(f"a row is longer than {PIECE >> 20} MiB", "save it again")
             if layout.comma:
                 data = data.replace(b",", b".")
             lines = data[:end].decode("latin-1").split("\n")[: None if ended else -1]

@@ -94,7 +94,7 @@ def _sentence(main: Segment) -> str:
         "preemption-off": f"task {task} was not preempted{where}",
         "higher-priority": f"a task of higher or equal priority ran: {task} {rank}".rstrip(),
         "lock": f"waited for a lock{f' in {main.function}' if main.function else ''}{owner}",
-        "operation": f"the operation itself took as long{where}",
+        "operation": f"the operation itself took this long{where}",
         "switch": f"the switch of tasks itself{where}",
         "return": f"the return to the task{where}",
     }.get(main.kind, CLASSES[main.kind])

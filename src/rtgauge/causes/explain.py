@@ -46,18 +46,18 @@ SAMPLES_MAX: Final = 400
 # After the beginning of the last test loop, the time in which its operations are looked for.
 _LAST: Final = 250_000_000
 _SHIFTED: Final = (
-    "The replay's clock is known only to some µs, because no sample in user context was taken "
-    "about that time. All segments may be shifted by as much. Add user context to the run."
+    "The replay's clock is known only to within some µs, because no sample in user context was "
+    "taken at about that time. All segments may be shifted by as much. Add user context to the run."
 )
 _ANOTHER: Final = (
-    "Several operations of this test loop took as long. The segments are those of one of them."
+    "Several operations of this test loop took equally long. The segments are those of one of them."
 )
 _UNPLACED: Final = (
     "No two readings of the clock in the replay are as far apart as the sample is long, so its"
     " beginning is not known. It is not the difference of two readings of a program, or its event"
     f" came more than {microseconds(LATE_NS)} after it was due."
 )
-_COST: Final = Cost(0, "none: the run was measured without a recorder, and replayed")
+_COST: Final = Cost(0, "none: the run was measured without a recorder, and replayed afterwards")
 
 
 @dataclass(frozen=True)

@@ -242,7 +242,7 @@ def _import_marks(file: Path, as_json: bool, place: str | None, options: Mapping
 
     if options["event"] or options["answer"]:
         raise UsageError(
-            "--mark compares a line with a run, --event and --answer make a run of two lines",
+            "--mark compares a line with a run. --event and --answer make a run from two lines",
             "leave out --mark, or --event and --answer",
         )
     wanted = _wanted(options)
@@ -300,8 +300,8 @@ def _lab_board(target: str) -> dict[str, str]:
     if kind != "lab":
         raise UsageError(
             f"--target {target} is not an emulated board",
-            "leave out --target: only emulated boards have a clock of another kind. To name the "
-            "system, give --name",
+            "leave out --target: it is only for emulated boards, whose times have another meaning. "
+            "To name the system, give --name",
         )
     from rtgauge.target.lab import LabTarget
 

@@ -124,9 +124,9 @@ def describe_plan(
         wrapped(f"Repeats:  {plan.repeat}{order}")
     each = f"about {format_seconds(total)}"
     if several:
-        each += f" on each target, {format_seconds(total * len(plan.targets))} one after the other"
+        each += f" on each target, {format_seconds(total * len(plan.targets))} in total"
     if any(name.partition(":")[0] == "lab" for name in plan.targets):
-        each += "; in a board's own time, emulated boards take longer"
+        each += "; emulated boards take longer, because these times are on their own clocks"
     wrapped(f"Time:     {each}")
     show("")
     show("Steps, with their time:")

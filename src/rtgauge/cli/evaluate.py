@@ -165,7 +165,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         callback=carry_out,
         help="""Evaluate a target: the whole catalogue, then the report.
 
-        --for applies to the steps that last for a time. The others end with their samples. Without
+        --for applies to the steps with a duration. The others end after their samples. Without
         -o, the reports are rtgauge-report-TARGET-DATE.html and .pdf in this folder.
 
         \b

@@ -114,7 +114,7 @@ def _read(path: Path) -> Project:
         report["logo"] = str(path.parent / report["logo"])
     if "program=" in document.get("load", ""):
         raise UsageError(
-            f"{path}, key 'load': a project does not start programs",
+            f"{path}, key 'load': a project file cannot start programs",
             "name the program on the command line, or in a plan",
         )
     store = document.get("store")

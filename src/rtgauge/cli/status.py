@@ -112,7 +112,7 @@ def _next(rows: list[RunRow], brief: Brief | None, place: str | None) -> list[st
             from rtgauge.report.results.again import with_store
 
             command = with_store(brief.command, place or "")
-            found = {command: "what the answer proposes", **found}
+            found = {command: "recommended by the last run", **found}
     found["rtgauge --help"] = "all commands"
     room = max(len(text) for text in found if len(text) < 40)
     return [text if len(text) > room else f"{text:{room}}  # {why}" for text, why in found.items()]

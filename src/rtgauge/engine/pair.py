@@ -125,7 +125,7 @@ def _with_log_host(step: PlannedStep, target: Target) -> PlannedStep:
         )
     if step.log_host and not step.log_line:
         raise UsageError(
-            f"log host '{step.log_host}': its lines are not given",
+            f"no lines were given for log host '{step.log_host}'",
             "add --log-line, with its output first: --log-line gpio:gpiochip0:17:27",
         )
     return step
@@ -161,7 +161,7 @@ def _timing(step: PlannedStep, catalogue: Catalogue) -> PlannedStep:
         entry.option(name)
         if name in given or name in (*_RAISER, *_SHARED, "line", "answered-by"):
             raise UsageError(
-                f"log-set: '{name}' is not an option of the log host alone",
+                f"log-set: '{name}' cannot be set for the log host alone",
                 "give its lines with --log-line, and shared options once, for the step",
             )
         given[name] = text

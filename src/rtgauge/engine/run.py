@@ -426,7 +426,7 @@ class Run:
         waited = 0.0
         while ended.cause == BUSY and not interruption.asked:
             if waited >= limit:
-                reason = f"{ended.reason}, still after {plain(duration(waited))}"
+                reason = f"{ended.reason}. Waited {plain(duration(waited))} for it to end"
                 self._busy = Ended("failed", reason, ended.remedy)
                 return self._busy
             self._clock.sleep(BUSY_PAUSE_S)

@@ -319,8 +319,8 @@ class Tuner:
                           row["state"] == "failed")  # fmt: skip
             self._document["dropped"][self._factors[place].name] = reason
             self._observer.message(
-                f"{self._factors[place].name}: fails wherever it is on, so the rest is measured "
-                f"without it: {reason}"
+                f"every configuration with {self._factors[place].name} failed, so the rest is "
+                f"measured without it: {reason}"
             )
         self._without(out)
         if len(failed) >= FAILURES and not good and not set.intersection(*failed):

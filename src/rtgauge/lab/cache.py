@@ -101,7 +101,7 @@ def check_name(folder: Path) -> None:
     """TargetError where a kernel's build cannot work below this folder: make splits its name."""
     if re.search(r"[\s:$#%=]", str(folder)):
         raise TargetError(
-            f"a kernel's build cannot work in a folder of that name: {str(folder)!r}",
+            f"a kernel cannot be built in a folder with this name: {str(folder)!r}",
             f"name another one in the environment variable {CACHE_VARIABLE}",
         )
 

@@ -573,7 +573,7 @@ class Machine:
             took, computed = time.monotonic() - began, self.cpu_s() - began_cpu
             if took > limit_s or computed > cpu_s:
                 raise self._failure(
-                    f"it {trouble} in {took:.0f} s, {computed:.0f} s of them computing"
+                    f"it {trouble} in {took:.0f} s, in which QEMU computed for {computed:.0f} s"
                 )
         return answer
 

@@ -117,7 +117,7 @@ class Apt:
         folder = self.folder
         if '"' in str(folder) or "\n" in str(folder):
             raise TargetError(
-                f"apt cannot use a folder of that name: {str(folder)!r}",
+                f"apt cannot use a folder with this name: {str(folder)!r}",
                 "name another one in the environment variable RTGAUGE_LAB_CACHE",
             )
         architectures = [host_debian(), *(machine.debian for machine in MACHINES.values())]

@@ -264,7 +264,8 @@ class Recording:
                 tasks[int(rows["address"][row])] = data[place : place + int(rows["length"][row])]
             if not len(rows):
                 raise TargetError(
-                    "the records of the replay are cut", "free some space for TMPDIR, and repeat"
+                    "the records of the replay are truncated",
+                    "free some space for TMPDIR, and repeat",
                 )
             at = begin + np.flatnonzero(own) * RECORD.itemsize
             yield Piece(rows[own], at, at + RECORD.itemsize + extra[own], tasks)

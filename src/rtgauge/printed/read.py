@@ -220,7 +220,7 @@ class _Reader:
                 "let it run for some seconds, and end it with -T or Ctrl-C",
             )
         if not one.ended and one.cells:
-            refuse(f"line {one.line}: the histogram is cut, its line RTS is missing")
+            refuse(f"line {one.line}: the histogram is truncated: its line RTS is missing")
         for figures in (*one.seconds, one.figures):
             if not figures.min - 1 <= figures.mean <= figures.max + 1:
                 refuse(
@@ -394,7 +394,7 @@ class _Plot:
         """Width of the cells in ns, and cell -> samples."""
         points = self.points
         if self.figures is None or len(points) < 3:
-            refuse(f"line {self.line}: the histogram for gnuplot is cut")
+            refuse(f"line {self.line}: the histogram for gnuplot is truncated")
         number, (begin, _), (end, _) = len(points) - 2, points[0], points[-1]
         width = (end - begin) / number
         cell_ns = round(width * 1000)
@@ -406,7 +406,7 @@ class _Plot:
             if abs(place - middle) > width / 4 + middle / 50_000:  # six digits were printed
                 refuse(f"line {self.line}: the histogram for gnuplot has points out of place")
         if points[0][1] != 1 or points[-1][1] != 1 or min(one for _, one in points) < 1:
-            refuse(f"line {self.line}: the histogram for gnuplot is cut")
+            refuse(f"line {self.line}: the histogram for gnuplot is truncated")
         return cell_ns, {first + at: one - 1 for at, (_, one) in enumerate(points[1:-1]) if one > 1}
 
 

@@ -77,11 +77,11 @@ CATALOGUE: Final[dict[str, Any]] = {
             ],
             tables=[
                 {"name": "printed", "meaning": "figures of the whole run as printed, samples of "
-                 "the histogram, and mode switches that came with a maximum"},
+                 "the histogram, and mode switches that coincided with a maximum"},
             ],
             verdicts=[
-                {"rule": "no-maximum-by-mode-switch", "meaning": "no maximum of a second came with "
-                 "a switch of the measuring task to Linux"},
+                {"rule": "no-maximum-by-mode-switch", "meaning": "no maximum of a second coincided "
+                 "with a switch of the measuring task to Linux"},
                 {"rule": "distribution", "meaning": "latency printed its histogram"},
             ],
         ),
@@ -91,10 +91,10 @@ CATALOGUE: Final[dict[str, Any]] = {
             "Clocks",
             tables=[
                 {"name": "clocks", "meaning": "the state at the end; warps: readings that were "
-                 "earlier than one before on another CPU"},
+                 "earlier than a previous one on another CPU"},
             ],
-            verdicts=[{"rule": "no-clock-warps", "meaning": "no reading was earlier than one "
-                       "before it on another CPU"}],
+            verdicts=[{"rule": "no-clock-warps", "meaning": "no reading was earlier than a "
+                       "previous one on another CPU"}],
         ),
         _measurement(
             "switchtest",
@@ -291,10 +291,10 @@ def _latency(
 
 def _mode_switches(switches: int) -> tuple[str, str, str]:
     if not switches:
-        return "pass", "latency counted no switch to Linux together with a maximum", ""
+        return "pass", "latency counted no switch to Linux that coincided with a maximum", ""
     return (
         "fail",
-        f"{switches} switches to Linux came with a maximum, which may be their delay",
+        f"{switches} switches to Linux coincided with a maximum and may have caused it",
         "find the call that left the core: latency -b stops there, and a kernel with "
         "CONFIG_XENO_OPT_DEBUG_TRACE_RELAX keeps its stack in /proc/xenomai/debug/relax",
     )

@@ -461,7 +461,7 @@ class _Reader:
             except OSError as error:
                 raise store_error("read", self._path, error) from error
             if not data:
-                self.refuse("it is cut")
+                self.refuse("it is truncated")
             parts.append(data)
             size -= len(data)
         return b"".join(parts)

@@ -205,7 +205,7 @@ class RunFolder:
         document = {"format": FORMAT, "version": VERSION, "id": new_run_id(), **document}
         run_id = document["id"]
         if not isinstance(run_id, str) or not is_run_id(run_id):
-            raise StoreError(f"'{run_id}' is not the id of a run", "leave the id to rtgauge")
+            raise StoreError(f"'{run_id}' is not the id of a run", "let rtgauge choose the id")
         path = runs / run_id
         new = runs / f".{run_id}.new"
         make_folder(runs)
@@ -367,7 +367,7 @@ def _length_s(seal: Seal, records: StepScan) -> float:
     return round(max([0, records.last_ns, *moments]) / 1e9, 3)
 
 
-_WRITER_GONE = "the program that carried it out ended before it"
+_WRITER_GONE = "the program that carried out the run ended before the run did"
 _AGAIN = "start the run again. The store keeps what was measured"
 
 

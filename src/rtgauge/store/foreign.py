@@ -341,7 +341,7 @@ def _step(step: StoredStep, kept: _Kept) -> None:
         raise _Wrong(f"records and seal of {name} have different series")
     filled = {parquet_name(one.series) for one in seal.series if one.rows}
     if filled != {one for one in there if one.endswith(".parquet")}:
-        raise _Wrong(f"the samples of {name} are not all there, or there are others")
+        raise _Wrong(f"samples of {name} are missing, or do not belong there")
     told = {one.series: one for one in (scan.trailer.series if scan.trailer else ())}
     for one in seal.series:
         _series(folder, one, scan.series[one.series], told.get(one.series), name)
@@ -369,7 +369,7 @@ class _Kept:
         if not isinstance(span.record, _PASSING):
             self.bytes += span.stop - span.start
             if self.bytes > KEPT_LIMIT:
-                raise _Wrong("it has too many records for the memory")
+                raise _Wrong("it has too many records to be kept in memory")
 
 
 def _seal_document(document: dict[str, Any], name: str) -> None:

@@ -263,7 +263,7 @@ def delta_decoded(data: bytes, count: int) -> NDArray[np.int64]:
     size, number, total = thrift.varint(), thrift.varint(), thrift.varint()
     mini = size // number if number else 0
     if total != count or not 32 <= mini == size / number or mini % 32 or size > _BLOCK_LIMIT:
-        raise ValueError("its differences are in other blocks, or of another number")
+        raise ValueError("its differences have other blocks, or another number of values")
     values = np.empty(count, np.int64)
     values[0] = thrift.zigzag()
     blocks = -(-(count - 1) // size)
@@ -462,7 +462,7 @@ class ParquetReader:
         tail = os.pread(self._file, 8, size - 8) if size >= 12 else b""
         length = int.from_bytes(tail[:4], "little")
         if tail[4:] != _MAGIC or length + 12 > size:
-            raise ValueError("it is not a Parquet file, or it is cut")
+            raise ValueError("it is not a Parquet file, or is truncated")
         most = FOOTER_LIMIT if wanted is None else (1 << 20) + (2 + (wanted >> 14)) * (1 << 11)
         if length > min(FOOTER_LIMIT, most):
             raise ValueError(f"its footer has {length} bytes")
@@ -559,11 +559,11 @@ class ParquetReader:
             try:
                 fields = thrift.struct()
             except IndexError as error:
-                raise ValueError("a page's header is cut or too long") from error
+                raise ValueError("a page's header is truncated or too long") from error
             about = fields.get(5)
             unpacked, packed = fields.get(2, -1), fields.get(3, -1)
             if fields.get(1) != _DATA_PAGE or type(about) is not dict or packed < 0:
-                raise ValueError("a page is not of samples")
+                raise ValueError("a page does not contain samples")
             if not 0 <= unpacked <= PAGE_LIMIT:
                 raise ValueError(f"a page of {packed} bytes claims to unpack to {unpacked}")
             at += thrift.at

@@ -348,7 +348,7 @@ def _histogram(sequence: int, body: Body, series: DeclaredSeries) -> Histogram:
     elif low > high or (_bucket(low), _bucket(high)) != (numbers[0], numbers[-1]):
         raise Bad("'min' and 'max' do not lie in the first and the last bucket")
     elif not _within_64_bits(low * count) <= total <= _within_64_bits(high * count):
-        raise Bad("'sum' is not one of values from 'min' to 'max'")
+        raise Bad("'sum' is not possible with values from 'min' to 'max'")
     return Histogram(
         sequence=sequence,
         series=number,

@@ -60,7 +60,7 @@ def _decode(data: bytes, at: int, stop: int, depth: int) -> tuple[Value, int]:
         return _SIMPLE[first], at + 1
     major = first >> 5
     if major > _TAG:
-        raise Bad("a value is a floating-point number or no simple value of a stream")
+        raise Bad("a value is a floating-point number, or a simple value that streams lack")
     value, at = _argument(data, at, stop)
     if major in (UNSIGNED, _NEGATIVE):
         if value > INT64_MAX:

@@ -189,7 +189,7 @@ class StreamReader:
             self._parts = []
             if self._dropped:
                 self._cut = True
-                self._reason = f"the stream is cut inside record {self._next}"
+                self._reason = f"the stream is truncated inside record {self._next}"
             elif self._records:
                 self._reason = f"the stream has no trailer: it stops after record {self._next - 1}"
             else:
@@ -377,7 +377,7 @@ def _pairs(data: bytes, typed: Typed, count: int | None, interval_ns: int) -> ND
     """The gaps of a block of ``count`` samples, as rows (position, periods)."""
     words = _words(data, typed)
     if not len(words) or len(words) % 2:
-        raise Bad("'gaps' is not of pairs")
+        raise Bad("'gaps' does not consist of pairs")
     if not interval_ns:
         raise Bad("it has gaps in a series without a grid")
     gaps = words.reshape(-1, 2)

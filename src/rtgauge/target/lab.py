@@ -101,8 +101,8 @@ class _Words:
                 given[key] = value
             elif meant:
                 raise UsageError(
-                    f"'{word}' is not an option of the lab, but too similar to one to be a kernel "
-                    "argument",
+                    f"'{word}' is not an option of the lab, but is too similar to one to be a "
+                    "kernel argument",
                     f"did you mean '{meant[0]}={value or '…'}'?",
                 )
             elif KERNEL_ARGUMENT.fullmatch(word):
@@ -240,7 +240,7 @@ class LabTarget:
         if others and not self._mode.counted:
             raise UsageError(
                 f"boards of the lab are compared, but target '{self.name}' would run in plain "
-                "mode, which measures the latencies of this machine with those of the kernel",
+                "mode, where the latencies of this machine are part of the results",
                 "run each board by itself, because lines driven from outside need plain mode"
                 if self._words.outside
                 else "measure on CPU 0 only (counted mode), or run each board by itself",

@@ -345,9 +345,7 @@ class Kept:
     @property
     def cost_text(self) -> str:
         added = self.added_ns or 0
-        later = (
-            f"{text.time(added)} later here" if added > 0 else "no later here that is measurable"
-        )
+        later = f"{text.time(added)} later here" if added > 0 else "not measurably later here"
         return (
             f"the trace makes a wake-up {later}"
             f" ({text.time(self.without_ns)} without it, {text.time(self.with_ns)} with it, medians"
@@ -412,7 +410,7 @@ def _outside(step: StoredStep, cpu: int, cause: Cause) -> str:
         found.append(f"the hypervisor took {text.time(steal)} of this CPU")
     if around.smi:
         found.append(f"{text.plural(around.smi, 'system management interrupt')} occurred")
-    return f"About that time {' and '.join(found)}, which no trace shows." if found else ""
+    return f"At about that time {' and '.join(found)}, which no trace shows." if found else ""
 
 
 def _with_gaps(runs: Sequence[_Run]) -> Iterator[_Run]:

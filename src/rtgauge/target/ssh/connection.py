@@ -102,7 +102,7 @@ def parse(detail: str) -> Address:
     if match is None or (match["user"] or "").startswith("-"):
         password = re.match(r"//[^@/]*:[^@/]*@", detail)
         raise UsageError(
-            "a target does not take a password"
+            "the address of a target cannot contain a password"
             if password
             else f"'ssh:{detail}' is not an address of a target",
             "write ssh://user@host, ssh://host:port, or ssh://NAME of your ssh configuration"
