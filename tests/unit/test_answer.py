@@ -259,7 +259,7 @@ def test_cycles_without_a_budget() -> None:
     )
     assert (answer.state, answer.tone) == (State.SUPPORTS, "pass")
     assert plain(answer.title) == "No budget given: the data support cycles of 250 us and longer"
-    assert "3 h needed" in text(answer.sure)
+    assert "A run of 3 h is needed" in text(answer.sure)
 
 
 @pytest.mark.parametrize(

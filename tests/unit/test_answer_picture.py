@@ -110,7 +110,8 @@ def test_what_changes_the_system_is_followed_by_a_measurement() -> None:
     assert second.command == server["remedy"] and not second.again
     assert second.text == "Correct fair-server (now: up to 50 ms)"
     assert second.gain == (
-        "others run. As root on the target, until its next boot, then measure again"
+        "others run. Run the command as root on the target, then measure again. Its effect lasts "
+        "until the next boot"
     )
     document["target"] = "lab:x86_64-stock"
     document["environment"]["lab"] = {"mode": "counted"}

@@ -99,9 +99,9 @@ def test_kernels_without_a_core_have_none_of_these_findings() -> None:
     ("check", "level", "changes", "words", "command"),
     [
         ("core", "warning", {f"{PARAMETERS}state": "stopped"}, "stopped", "corectl --start"),
-        ("core", "error", {"/proc/xenomai/version": ""}, "does not run", "dmesg | grep"),
+        ("core", "error", {"/proc/xenomai/version": ""}, "is not running", "dmesg | grep"),
         ("core", "error", {"/proc/xenomai/version": "", "/proc/cmdline": "xenomai.state=disabled"},
-         "does not run", ""),
+         "is not running", ""),
         ("core-group", "warning", {"agent.uid": 1000}, "only root",
          f"echo GID > {PARAMETERS}allowed_group"),
         ("core-group", "note", {"agent.uid": 1000, f"{PARAMETERS}allowed_group": "1234"},

@@ -467,7 +467,7 @@ CASES = [
         "fair-server",
         "warning",
         {FAIR + "cpu{0-3}/runtime": "50000000"},
-        "up to 50 ms a period on CPUs 0-3",
+        "up to 50 ms per period on CPUs 0-3",
         "fair_server",
     ),
     Case(

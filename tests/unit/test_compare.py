@@ -278,7 +278,7 @@ def test_what_was_measured_otherwise_stands_beside_nothing(
         assert one["sets"] == [0, 1]
         assert reason in one["reason"].replace("\u202f", " ")
     text = " ".join(compare_text.terminal(document).split())
-    assert "Not side by side" in text and "measured in different ways" in text
+    assert "Not compared" in text and "measured in different ways" in text
 
 
 @pytest.mark.slow
@@ -300,7 +300,7 @@ def test_a_way_that_both_have_is_compared_and_the_other_one_said() -> None:
 
 @pytest.mark.slow
 def test_kernels_are_not_compared_by_the_mode_plain() -> None:
-    with pytest.raises(UsageError, match="mode plain") as caught:
+    with pytest.raises(UsageError, match="plain mode") as caught:
         compared(study(lab="plain"))
     assert "counted" in caught.value.remedy
     same = [kernel_run(n, f"t{n}", "6.1", lab="plain") for n in (1, 2)]
@@ -310,7 +310,7 @@ def test_kernels_are_not_compared_by_the_mode_plain() -> None:
     assert "time is the number of instructions" in counted["note"]
     assert [one["emulated"] for one in counted["sets"]] == [["counted"], ["counted"]]
     source = Source(study(lab="plain"))  # type: ignore[arg-type]
-    assert isinstance(source.comparison, str) and "mode plain" in source.comparison
+    assert isinstance(source.comparison, str) and "plain mode" in source.comparison
 
 
 @pytest.mark.slow
@@ -512,7 +512,7 @@ def test_the_page_draws_what_the_samples_are() -> None:
     assert page.count('<tr class="relative">') == 6 and "time is the number of instructions" in page
     refused = Source(study(lab="plain"))  # type: ignore[arg-type]
     page = html.render(refused.analysis, refused.comparison)
-    assert "mode plain" in page and 'class="sets' not in page
+    assert "plain mode" in page and 'class="sets' not in page
 
 
 @pytest.mark.slow
@@ -710,7 +710,7 @@ def test_the_exit_code_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
     assert gate_of([*others, worse]) == 3
     assert gate_of(others) == 0
     assert gate_of(others[2:]) == gate_of([]) == 77
-    assert "worse, over the 10" in capsys.readouterr().err
+    assert "worse, by more than the 10" in capsys.readouterr().err
     unlike = {"verdict": "not decided", "beyond": False, "primary": True, "interval": None}
     assert gate_of([unlike, *others]) == 77
     assert "nothing is proven: " in capsys.readouterr().err

@@ -442,7 +442,7 @@ def test_in_words() -> None:
     said = decided(document)
     assert said[0] == (
         "timer: latency (µs), load sched, 99.9\u202f%: B/A ×2.00 [2.00, 2.00], p 0.031, "
-        "6 blocks: B is worse, over the 10\u202f% margin"
+        "6 blocks: B is worse, by more than the 10\u202f% margin"
     )
     assert len(said) == 3
     assert any("no width" in text for text in advice(document))
@@ -454,7 +454,7 @@ def test_in_words() -> None:
     factors = [1.3, 1.1, 0.9, 1.2, 1.25, 1.15, 0.95]
     blocks = [*BLOCKS, 150.0]
     document = of(*study([blocks, [v * f for v, f in zip(blocks, factors, strict=True)]]))
-    assert re.search(r"not decided, some \d+ blocks more$", decided(document)[0])
+    assert re.search(r"not decided, about \d+ more blocks needed$", decided(document)[0])
     assert decided({**document, "comparisons": []}) == []
 
 
@@ -501,7 +501,7 @@ def test_as_cases_of_a_test_suite() -> None:
     (group,) = found.groups
     assert group.name == "B b against A a"
     assert [case.outcome for case in group.cases] == ["fail", "skip", "skip"]
-    assert group.cases[0].why == "B is worse, over the 10 % margin"
+    assert group.cases[0].why == "B is worse, by more than the 10 % margin"
     assert comparison_cases({**document, "comparisons": []}, "").case.outcome == "skip"
     document = of(*study([[2 * value for value in BLOCKS], BLOCKS]))
     assert comparison_cases(document, "").groups[0].cases[0].outcome == "pass"
@@ -548,7 +548,7 @@ def test_a_boot_that_failed_drops_its_block() -> None:
         step.document.update(state="failed", reason="the board went away")
     text = shown(runs)
     assert "B: 1 of 7 runs has no complete figure (failed) and does not count" in text
-    assert "6 blocks: B is worse, over the 10 % margin" in text.replace("\u202f", " ")
+    assert "6 blocks: B is worse, by more than the 10 % margin" in text.replace("\u202f", " ")
     runs[5].steps.clear()
     runs[5].document["steps"] = []
     assert "B: 1 of 7 runs has no complete figure (failed)" in shown(runs)

@@ -54,7 +54,7 @@ def test_what_to_do_after_a_comparison() -> None:
     assert few.command.endswith("--target lab:rt --target lab:stock --repeat 6")
     assert "--load sched" in few.command
     many = [action.text for action in after(6)]
-    assert many[0] != few.text and any(one.startswith("Guard it in CI") for one in many)
+    assert many[0] != few.text and any(one.startswith("Check for regressions") for one in many)
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_the_gate_has_the_margin_of_the_comparison() -> None:
         at = decisive(document)
         assert at is not None
         actions = after_comparison(document, document["quantities"][at], analysis.model["runs"])
-        (guard,) = [one for one in actions if one.text == "Guard it in CI"]
+        (guard,) = [one for one in actions if one.text == "Check for regressions in CI"]
         study = analysis.model["runs"][0]["study"][:18]
         assert guard.command == f"rtgauge compare {study}{option} --gate"
 

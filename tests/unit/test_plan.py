@@ -349,7 +349,7 @@ def test_an_operation_has_no_rate_per_hour(catalogue: Catalogue) -> None:
 def test_a_budget_needs_durations() -> None:
     document: dict[str, Any] = copy.deepcopy(dict(CATALOGUE))
     document["measurements"][0]["series"] = []
-    with pytest.raises(UsageError, match="no durations that a budget could judge"):
+    with pytest.raises(UsageError, match="no durations that a budget could apply to"):
         planned_step(Catalogue.from_document(document), "timer", {"budget": "9us"})
 
 

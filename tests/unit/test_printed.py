@@ -414,7 +414,7 @@ def test_results_of_an_emulated_board_are_compared_with_its_runs(
         assert "--program" not in shown and "rtgauge explain" not in shown
     assert rtgauge(*words, "real", "--target", "lab:x86_64-rt,mode=plain", "--json").json()["new"]
     refused = rtgauge("compare", own, "real")
-    assert refused.code == 2 and "is of the lab's mode plain" in refused.err
+    assert refused.code == 2 and "in the lab's plain mode" in refused.err
 
 
 @pytest.mark.parametrize(

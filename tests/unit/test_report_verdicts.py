@@ -466,7 +466,7 @@ def test_the_bound_in_time_is_for_wake_ups_and_says_so() -> None:
         (one,) = only(made.run([made.step(0, [series])]))["series"]
         return plain(labels.bound_sentence(one))
 
-    shorter = "A disturbance of length L < interval must occur (interval/L) times more often."
+    shorter = "must occur (interval/L) times more often to be seen."
     assert "late wake-ups of this task that occur more often than once in" in said("latency", MS)
     assert shorter in said("latency", MS)
     assert "late answers that occur more often than once in" in said("response", MS)

@@ -155,7 +155,7 @@ def test_kernels_in_the_plain_lab_are_refused() -> None:
         return {**_kernel(release), "lab": {"mode": "plain"}}
 
     runs = [_run(at, 5000.0, environment=plain(f"6.{at % 2}")) for at in range(24)]
-    with pytest.raises(UsageError, match="mode plain"):
+    with pytest.raises(UsageError, match="plain mode"):
         _trend(runs)
 
 

@@ -15,13 +15,13 @@ __all__ = ["check_clock", "check_clock_watchdog", "check_skew", "check_tick", "c
 def check_timers(name: str, case: Case) -> Finding:
     facts = case.facts
     resolution = facts.integer("agent.clock_getres_ns")
-    why = "without them a sleeping task wakes only at the next tick"
+    why = "without high-resolution timers, a sleeping task wakes only at the next tick"
     if resolution is None or resolution <= 0:
         return unknown(
             name,
             "the resolution of CLOCK_MONOTONIC was not collected",
             why,
-            "run rtgauge check with the agent of this version",
+            "run rtgauge check with the agent of the same version as rtgauge",
         )
     # hrtimer_resolution: 1 ns once a CPU has switched to high resolution, a tick before
     if resolution <= 1000:
@@ -41,7 +41,7 @@ def check_timers(name: str, case: Case) -> Finding:
         remedy = (
             "boot a kernel built with CONFIG_HIGH_RES_TIMERS=y and a one-shot clock event device"
         )
-    return finding(name, "error", f"resolution {time(resolution)}, a tick", why, remedy)
+    return finding(name, "error", f"resolution {time(resolution)}, one tick", why, remedy)
 
 
 #: Counters of the processor itself, read in some ten nanoseconds without leaving user space.
@@ -130,7 +130,7 @@ def check_clock(name: str, case: Case) -> Finding:
         "note",
         current,
         "a counter of this board that this check does not know. clock-cost measures its cost",
-        "see the result of clock-cost: more than 1 µs is a slow one",
+        "see the result of clock-cost: a clock that costs more than 1 µs is slow",
     )
 
 
@@ -181,7 +181,7 @@ def check_tick(name: str, case: Case) -> Finding:
             why,
             "zcat /proc/config.gz",
         )
-    return finding(name, "ok", found, "timers of high resolution do not wait for it")
+    return finding(name, "ok", found, "high-resolution timers do not wait for it")
 
 
 def check_skew(name: str, case: Case) -> Finding:
@@ -204,8 +204,9 @@ def check_clock_watchdog(name: str, case: Case) -> Finding:
     # watchdog leaves out TSCs with TSC_ADJUST on one or two nodes
     facts = case.facts
     why = (
-        "twice a second, a timer on one CPU after another compares the TSC with the HPET. If it is"
-        " late, the kernel may fall back to the HPET, and a time stamp then takes 1 µs or more"
+        "twice a second, a timer on one CPU after another compares the TSC with the HPET. If"
+        " that timer is late, the kernel may fall back to the HPET, and a time stamp then takes"
+        " 1 µs or more"
     )
     remedy = "boot with tsc=nowatchdog if the TSC is known to be stable"
     current = facts.text(CLOCK + "current_clocksource")
@@ -220,7 +221,8 @@ def check_clock_watchdog(name: str, case: Case) -> Finding:
     flags = (facts.lines("/proc/cpuinfo").get("flags") or "").split()
     nodes = facts.cpus("/sys/devices/system/node/online")
     if facts.release is None or not flags or facts.parameters("tsc") is None:
-        return unknown(name, "kernel, processor or command line could not be read", why, remedy)
+        missing = "the kernel's release, the processor's flags or the command line"
+        return unknown(name, f"{missing} could not be read", why, remedy)
     trusted = {"constant_tsc", "nonstop_tsc", "tsc_adjust"} <= set(flags)
     single = facts.absent("/sys/devices/system/node/online")  # a kernel without NUMA
     if "tsc_reliable" in flags or (

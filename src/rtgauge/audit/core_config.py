@@ -61,8 +61,8 @@ def _core(name: str, config: Options) -> Result:
         name,
         "warning",
         f"{pipeline(config)} without a core",
-        "the pipeline makes interrupts slower, which has no benefit without a core",
-        shown(changes) or "add Xenomai to the sources with its scripts/prepare-kernel.sh, or EVL",
+        "the pipeline makes interrupts slower, and has no benefit without a core",
+        shown(changes) or "add EVL to the kernel's sources, or Xenomai (scripts/prepare-kernel.sh)",
     ), changes
 
 
@@ -139,7 +139,7 @@ def _switch(name: str, config: Options) -> Result:
         name,
         "warning" if "ARM_FCSE" in config.options else "note",
         "the cache is flushed at each switch",
-        "the caches of this processor have virtual addresses. FCSE avoids the flush, with at most "
+        "this processor's caches use virtual addresses. FCSE avoids the flush, with at most "
         "95 processes of 32 MiB",
         shown(changes),
     ), changes
@@ -149,15 +149,18 @@ def _drivers(name: str, config: Options) -> Result:
     wanted = ("XENO_DRIVERS_TIMERBENCH", "XENO_DRIVERS_SWITCHTEST")
     missing = [option for option in wanted if config.options.get(option, "n") == "n"]
     if config.on("EVL") or not missing:
-        return finding(name, "ok", "there", "the core's own tests can be run"), {}
+        return finding(name, "ok", "present", "the core's own tests can be run"), {}
     changes = dict.fromkeys(missing, "m")
-    why = "latency -t1 and -t2 need timerbench, switchtest its driver. Both cost nothing until used"
+    why = (
+        "latency -t1 and -t2 need the timerbench driver, and switchtest needs its own. Both cost "
+        "nothing until used"
+    )
     return finding(name, "note", "without " + ", ".join(missing), why, shown(changes)), changes
 
 
 def _counters(name: str, config: Options) -> Result:
     if config.on("EVL") or not config.on("XENOMAI") or config.on("XENO_OPT_STATS"):
-        return finding(name, "ok", "there", "a switch of a task to Linux can be noticed"), {}
+        return finding(name, "ok", "present", "a task's switch to Linux can be detected"), {}
     changes = {"XENO_OPT_STATS": "y"}
     why = (
         "the core counts neither mode switches nor page faults of its tasks, so the test "

@@ -40,9 +40,9 @@ def _state(name: str, case: Case) -> Finding:
         if asked == "disabled":
             remedy = "remove xenomai.state=disabled from the kernel's parameters"
         why = "tasks of the core cannot be started"
-        return finding(name, "error", "Cobalt is in the kernel, but does not run", why, remedy)
+        return finding(name, "error", "Cobalt is in the kernel, but is not running", why, remedy)
     if state == "stopped":
-        why = "it was stopped at boot (xenomai.state): unless somebody started it, it refuses tasks"
+        why = "it was stopped at boot (xenomai.state). Until it is started, it refuses tasks"
         return finding(name, "warning", f"Cobalt {version}, stopped", why, Shell("corectl --start"))
     return finding(name, "ok", f"Cobalt {version}", "real-time tasks run before Linux")
 
@@ -89,15 +89,15 @@ def _faults(name: str, case: Case) -> Finding:
     sums = {trap: sum(map(int, counts.split())) for counts, trap in rows}
     found = ", ".join(f"{number} {trap.lower()}" for trap, number in sums.items() if number)
     if not found:
-        return finding(name, "ok", "none since the boot", "no task of the core was stopped by one")
+        return finding(name, "ok", "none since boot", "no task of the core was stopped by one")
     return finding(name, "warning", found, why, remedy)
 
 
 def _smi(name: str, case: Case) -> Finding:
     facts = case.facts
-    why = "the firmware takes the CPU for up to milliseconds, and the kernel does not see it"
+    why = "the firmware can take the CPU for milliseconds, and the kernel does not see it"
     if not facts.is_x86:
-        return finding(name, "ok", "none", "only x86 has them")
+        return finding(name, "ok", "none", "only x86 has SMIs")
     bridges = facts.text("/sys/bus/pci/devices/*/vendor")
     if bridges is not None and not re.search(r"^0000:00:1f\.0=0x8086\b", bridges, re.M):
         return finding(

@@ -18,7 +18,7 @@ DEBUGGING: dict[str, str] = {
     "DEBUG_MUTEXES": "every lock",
     "DEBUG_RT_MUTEXES": "every lock",
     "DEBUG_ATOMIC_SLEEP": "every call that may sleep",
-    "DEBUG_PREEMPT": "every access to data of a CPU",
+    "DEBUG_PREEMPT": "every access to per-CPU data",
     "KASAN": "every memory access",
     "KCSAN": "every memory access",
     "KMSAN": "every memory access",
@@ -52,7 +52,7 @@ _PARAMETERS = {
 
 def check_debugging(name: str, case: Case) -> Finding:
     facts = case.facts
-    why = "such debugging slows down frequent operations of the kernel, some of them several times"
+    why = "such debugging slows down frequent kernel operations, some of them several-fold"
     states = {option: facts.config(option) for option in DEBUGGING}
     asked = {
         parameter: value
@@ -91,7 +91,7 @@ def check_debugging(name: str, case: Case) -> Finding:
             why,
             "zcat /proc/config.gz, or rtgauge check --config FILE",
         )
-    return finding(name, "ok", "none that costs latency", "built without the slow kinds")
+    return finding(name, "ok", "none that costs latency", "built without slow debugging options")
 
 
 _TRACING = "/sys/kernel/tracing/"

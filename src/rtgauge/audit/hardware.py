@@ -42,7 +42,8 @@ def check_mitigations(name: str, case: Case) -> Finding:
     active = sorted(flaw for flaw, text in flaws.items() if text.startswith("Mitigation"))
     if not active:
         open_ = sum(text.startswith("Vulnerable") for text in flaws.values())
-        found = f"off, {open_} flaws open" if open_ else f"{len(flaws)} flaws, none here"
+        none = f"{len(flaws)} known flaws, none in this processor"
+        found = f"off, {open_} flaws open" if open_ else none
         return finding(name, "ok", found, "kernel entries have no extra cost")
     more = f" and {len(active) - 3} more" if len(active) > 3 else ""
     return finding(
@@ -90,11 +91,11 @@ def check_iommu(name: str, case: Case) -> Finding:
     lazy = sum(kind == "DMA-FQ" for kind in kinds.values())
     if not strict and not lazy:
         return finding(name, "ok", "identity", "devices access memory directly")
-    parts = [f"{strict} groups strict"] * bool(strict) + [f"{lazy} groups lazy"] * bool(lazy)
+    parts = [f"{strict} strict"] * bool(strict) + [f"{lazy} lazy"] * bool(lazy)
     return finding(
         name,
         "note",
-        " and ".join(parts),
+        f"groups: {' and '.join(parts)}",
         why if strict else "while devices are active, a timer flushes the IOMMU every 10 ms",
         "boot with iommu.passthrough=1 (x86: iommu=pt) if the devices can be trusted",
     )

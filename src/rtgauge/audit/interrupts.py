@@ -47,7 +47,7 @@ def _affinities(case: Case) -> dict[int, frozenset[int]] | None:
 
 def check_interrupts(name: str, case: Case) -> Finding:
     # core-api/irq/irq-affinity
-    why = "its handler, or the wake-up of its thread, stops whatever runs on that CPU"
+    why = "the handler, or the wake-up of its thread, stops whatever runs on that CPU"
     affinities = _affinities(case)
     online = online_cpus(case.facts)
     if affinities is None or online is None:
@@ -77,7 +77,9 @@ def check_interrupts(name: str, case: Case) -> Finding:
             f"{why}; every CPU is measured, so no other CPU can take them"
             if len(online) > 1
             else "a single CPU takes all interrupts",
-            "" if len(online) == 1 else "measure on some of the CPUs (--cpu) and keep the others",
+            ""
+            if len(online) == 1
+            else "measure on some of the CPUs (--cpu), and keep the others for interrupts",
         )
     here = {number for number in here if affinities[number] & apart}
     if not here:
@@ -179,7 +181,7 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
             "warning",
             f"{found}; measured at {case.priority}" + (", a tie" if tie else ""),
             why,
-            f"a priority above {max(by_priority)} (--priority), or chrt -f -p"
+            f"use a priority above {max(by_priority)} (--priority), or chrt -f -p"
             f" {max(case.priority - 1, 1)} PID for the threads that may wait. For a run:"
             f" --irq-priority {max(case.priority - 1, 1)}",
         )
@@ -281,7 +283,7 @@ def check_packets(name: str, case: Case) -> Finding:
     # networking/scaling: RPS hands received packets to other CPUs by an interrupt; XPS chooses the
     # queue that a CPU sends through. Only the first queue is checked.
     facts = case.facts
-    why = "packets received on other CPUs are processed there, in a soft interrupt"
+    why = "a CPU that RPS hands packets to processes them in a soft interrupt"
     if facts.text(_RPS) is None:
         if facts.absent(_RPS):
             return finding(name, "ok", "no interface", "no packets arrive")

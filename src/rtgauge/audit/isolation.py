@@ -55,7 +55,7 @@ def check_isolation(name: str, case: Case) -> Finding:
             else remedy,
         )
     gaps = _isolation_gaps(facts, measured)
-    pinned = "the scheduler places no tasks there, so pin the application's by hand"
+    pinned = "the scheduler places no tasks there, so pin the application's tasks by hand"
     found = f"{cpus_text(measured)} isolated"
     if gaps:
         return finding(
@@ -65,7 +65,7 @@ def check_isolation(name: str, case: Case) -> Finding:
             "the remaining work still interrupts the task from time to time",
             "; ".join(remedy for _, remedy in gaps),
         )
-    extra = ": a load affects them only through shared resources" if case.load_running else ""
+    extra = ". A load affects these CPUs only through shared resources" if case.load_running else ""
     return finding(name, "ok", found, f"{pinned}{extra}")
 
 
@@ -89,7 +89,7 @@ def _isolation_gaps(facts: Facts, measured: frozenset[int]) -> list[tuple[str, s
 def check_smt(name: str, case: Case) -> Finding:
     facts = case.facts
     online = online_cpus(facts)
-    why = "two threads of a core share its caches and units, so each slows the other"
+    why = "two threads of a core share its caches and execution units, so each slows the other"
     remedy = "echo off > /sys/devices/system/cpu/smt/control (or boot with nosmt)"
     siblings = {
         cpu: group
@@ -100,7 +100,7 @@ def check_smt(name: str, case: Case) -> Finding:
     active = facts.text(CPU + "smt/active")
     if shared:
         cpu, group = next(iter(shared.items()))
-        more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
+        more = f"; same for {len(shared) - 1} more" if len(shared) > 1 else ""
         if case.load_running:
             why += "; a load may run on the sibling"
         return finding(
@@ -147,7 +147,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
     """
     facts = case.facts
     online = online_cpus(facts)
-    why = "work that one of them keeps off a CPU returns if another is missing"
+    why = "work that one parameter keeps off a CPU returns if another parameter is missing"
     if facts.parameters("isolcpus") is None or online is None:
         missing = "the kernel's command line" if online is not None else "the list of online CPUs"
         return unknown(name, f"{missing} could not be read", why, "cat /proc/cmdline")
@@ -179,8 +179,8 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
         text = format_cpus(full - isolated)
         faults.append(
             (
-                f"{cpus_text(full - isolated)} without tick, but not isolated",
-                f"boot with isolcpus=managed_irq,domain,{format_cpus(full | isolated)}: the second"
+                f"{cpus_text(full - isolated)} without a tick, but not isolated",
+                f"boot with isolcpus=managed_irq,domain,{format_cpus(full | isolated)}: a second"
                 f" task on {text} restarts the tick",
             )
         )
@@ -210,7 +210,8 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
                 f"boot with rcu_nocbs={text}",
             )
         )
-    found = ", ".join(f"{p}={facts.parameter(p)}" for p in given) or f"{cpus_text(isolated)} apart"
+    found = ", ".join(f"{p}={facts.parameter(p)}" for p in given)
+    found = found or f"{cpus_text(isolated)} isolated"
     problems = faults + gaps
     if problems:
         return finding(

@@ -105,7 +105,7 @@ def read_config(path: Path) -> KernelConfig:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise RtgaugeError(f"{path} is neither text nor text packed by gzip", _REMEDY)
+        raise RtgaugeError(f"{path} is neither text nor gzip-compressed text", _REMEDY)
     # The last line about an option decides, as it does for the kernel: fragments are appended.
     options = {
         name or off: value.strip().strip('"') if name else "n"
@@ -125,7 +125,7 @@ def _read(path: Path) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb", buffering=0, closefd=True) as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise UsageError(f"cannot read {path}: it is not a file", _REMEDY)
+            raise UsageError(f"cannot read {path}: it is not a regular file", _REMEDY)
         data = b""
         while len(data) <= _FILE_MAX and (piece := file.read(_FILE_MAX + 1 - len(data))):
             data += piece
@@ -175,8 +175,8 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
     if config.core:
         found = config.core
         why = (
-            "real-time tasks run on a core with precedence over Linux, whatever Linux's preemption."
-            " Only real-time tasks of Linux itself need PREEMPT_RT"
+            "real-time tasks run on a core with precedence over Linux, whatever Linux's preemption"
+            " model. Only real-time tasks of Linux itself need PREEMPT_RT"
         )
         remedy = "measure tasks of the core: rtgauge run timer --core cobalt"
         if config.on("IPIPE"):
@@ -212,7 +212,7 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
         place = f" for {config.architecture}" if config.architecture else ""
         series = f"{config.version[0]}.{config.version[1]}" if config.version else "this version"
         remedy = (
-            f"sources with PREEMPT_RT{place}: mainline from 6.12 on (x86, arm64, riscv), or the"
+            f"use sources with PREEMPT_RT{place}: mainline from 6.12 on (x86, arm64, riscv), or the"
             f" real-time patches for {series}, if there are any"
             " (kernel.org/pub/linux/kernel/projects/rt)"
         )
@@ -224,13 +224,13 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
 
 def _timers(name: str, config: KernelConfig) -> _Result:
     if config.on("HIGH_RES_TIMERS"):
-        return _fine(name, "of high resolution", "they expire when due, not at the next tick")
+        return _fine(name, "high resolution", "they expire when due, not at the next tick")
     changes = {"HIGH_RES_TIMERS": "y"}
-    why = "a sleeping task wakes at the next tick only"
+    why = "a sleeping task wakes only at the next tick"
     if config.core:
         why = "a sleeping Linux task wakes only at the next tick. Tasks of the core use its timers"
-        return finding(name, "note", "of the tick's resolution", why, shown(changes)), changes
-    return finding(name, "error", "of the tick's resolution", why, shown(changes)), changes
+        return finding(name, "note", "tick resolution", why, shown(changes)), changes
+    return finding(name, "error", "tick resolution", why, shown(changes)), changes
 
 
 def _clock(name: str, config: KernelConfig) -> _Result:
@@ -279,9 +279,12 @@ def _tick(name: str, config: KernelConfig) -> _Result:
             name, "note", "unknown", "the rate of the tick is not given", "look for CONFIG_HZ"
         ), {}
     if rate < 1000:
-        return _fine(name, f"{rate} Hz", "timers of high resolution do not wait for it")
+        return _fine(name, f"{rate} Hz", "high-resolution timers do not wait for it")
     changes = {"HZ_250": "y", f"HZ_{rate}": "n"}
-    why = "each tick interrupts a busy CPU for microseconds, and does not make timers more exact"
+    why = (
+        "each tick interrupts a busy CPU for microseconds, and a faster tick does not make timers "
+        "more exact"
+    )
     return finding(name, "note", f"{rate} Hz", why, shown(changes)), changes
 
 
@@ -294,7 +297,7 @@ def _debugging(name: str, config: KernelConfig) -> _Result:
         on.append("FUNCTION_TRACER")
         changes["DYNAMIC_FTRACE"] = "y"
     if not on:
-        return _fine(name, "none that costs latency", "built without the slow kinds")
+        return _fine(name, "none that costs latency", "built without slow debugging options")
     heavy = [option for option in on if option not in SLIGHT]
     costs = ", ".join(dict.fromkeys(DEBUGGING.get(option, "every call") for option in on))
     return finding(
@@ -328,7 +331,7 @@ def _frequency(name: str, config: KernelConfig) -> _Result:
             "n",
         )
     )
-    why = "until something sets it, work after a pause begins at a low frequency"
+    why = "until the performance governor is set, work after a pause begins at a low frequency"
     return finding(name, "note", "another default governor", why, shown(changes)), changes
 
 
@@ -353,7 +356,7 @@ def _isolation(name: str, config: KernelConfig) -> _Result:
 
 def _huge_pages(name: str, config: KernelConfig) -> _Result:
     if not config.on("TRANSPARENT_HUGEPAGE_ALWAYS") or config.realtime:
-        return _fine(name, "not for every program", "only for programs that ask for it")
+        return _fine(name, "not for every program", "only for programs that ask for them")
     changes = {"TRANSPARENT_HUGEPAGE_MADVISE": "y", "TRANSPARENT_HUGEPAGE_ALWAYS": "n"}
     why = "assembling huge pages stops a process while memory is copied or cleared"
     return finding(name, "warning", "always", why, shown(changes)), changes
@@ -401,7 +404,7 @@ def _unresolved(config: KernelConfig) -> Finding:
         "warning",
         f"{len(config.options)} options, not resolved: a defconfig or a fragment",
         "an option that it does not name has the default of the kernel's sources. The checks below "
-        "take it as off, which may be wrong",
+        "treat it as off, which may be wrong",
         "in the kernel's sources: make NAME_defconfig (or cp it to .config), make olddefconfig, "
         "and check the .config that this writes",
     )

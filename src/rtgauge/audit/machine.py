@@ -59,7 +59,7 @@ def _counts(case: Case, file: str) -> dict[int, int]:
 def check_thermal(name: str, case: Case) -> Finding:
     # arch/x86/kernel/cpu/mce/therm_throt.c: how often the processor slowed itself down
     why = "a processor that is too hot slows down until it has cooled"
-    remedy = "better cooling, or a lower frequency (scaling_max_freq) that can be held"
+    remedy = "improve the cooling, or set a lower, sustainable frequency (scaling_max_freq)"
     cores = _counts(case, "core_throttle_count")
     packages = _counts(case, "package_throttle_count")
     counts = [*cores.values(), *packages.values()]
@@ -71,7 +71,7 @@ def check_thermal(name: str, case: Case) -> Finding:
         return unknown(name, "only the host of this virtual machine knows", why, remedy)
     return unknown(
         name,
-        "this processor does not count it",
+        "this processor does not count thermal throttling",
         why,
         "watch the frequency while measuring, and /sys/class/thermal/thermal_zone*/temp",
     )
@@ -80,10 +80,10 @@ def check_thermal(name: str, case: Case) -> Finding:
 def check_smi(name: str, case: Case) -> Finding:
     # trace/hwlat_detector: the firmware takes all CPUs, unseen by the kernel
     facts = case.facts
-    why = "while the firmware serves one, no CPU does anything else, and no setting prevents it"
+    why = "while the firmware serves an SMI, no CPU does anything else, and no setting prevents it"
     firmware = (
-        "switch off their users in the firmware: legacy USB, power management, error logging."
-        " Find them with the kernel's hwlat tracer"
+        "switch off the causes of SMIs in the firmware: legacy USB, power management, error"
+        " logging. Find them with the kernel's hwlat tracer"
     )
     count = facts.integer("agent.smi_count")
     processor = facts.lines("/proc/cpuinfo")
@@ -91,13 +91,13 @@ def check_smi(name: str, case: Case) -> Finding:
         return finding(name, "ok", "none on this architecture", "it has no system management mode")
     if hypervisor(facts):
         return unknown(
-            name, "those of the host cannot be seen from inside", why, "check on the host"
+            name, "the SMIs of the host cannot be seen from inside", why, "check on the host"
         )
     if count is None or "Intel" not in processor.get("vendor_id", ""):
         intel = "Intel" in processor.get("vendor_id", "")
         return unknown(
             name,
-            "their count could not be read" if intel else "this processor does not count them",
+            "the SMI count could not be read" if intel else "this processor does not count SMIs",
             why,
             "load the module msr, and check as root" if intel else firmware,
         )
@@ -107,6 +107,6 @@ def check_smi(name: str, case: Case) -> Finding:
         name,
         "note",
         f"{count} since boot",
-        f"{why}. The count includes those of booting",
+        f"{why}. The count includes those during boot",
         f"check whether the count grows (rdmsr -d 0x34), and {firmware}",
     )

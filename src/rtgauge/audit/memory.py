@@ -59,7 +59,7 @@ def check_huge_pages(name: str, case: Case) -> Finding:
     if mode == "never":
         return finding(name, "ok", found, "nothing assembles huge pages")
     if mode == "madvise":
-        return finding(name, "ok", found, "only for programs that ask for it")
+        return finding(name, "ok", found, "only for programs that ask for them")
     if mode == "always":
         return finding(name, "warning", found, why, remedy)
     return unknown(name, f"{_THP} says {text}", why, remedy)

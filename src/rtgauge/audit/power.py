@@ -81,8 +81,8 @@ def check_frequency(name: str, case: Case) -> Finding:
             why = "the processor always runs at its lowest frequency: everything takes longer"
         return finding(name, "warning", start + by_value(governors), why, _SET_GOVERNOR)
     if not case.covers(governors):
-        missing = case.cpus - governors.keys()
-        return unknown(name, f"nothing is known of {cpus_text(missing)}", why, _SET_GOVERNOR)
+        missing = cpus_text(case.cpus - governors.keys())
+        return unknown(name, f"the governor of {missing} is not known", why, _SET_GOVERNOR)
     fixed = [cpu for cpu, governor in governors.items() if governor != "performance"]
     found = (
         start + by_value(governors) + (f", fixed frequency on {cpus_text(fixed)}" if fixed else "")
@@ -105,7 +105,7 @@ def _no_frequency(name: str, case: Case, why: str) -> Finding:
             name,
             "note",
             "not under this kernel's control",
-            "the host of this virtual machine decides on the frequency",
+            "the host of this virtual machine controls the frequency",
             "on the host: cpupower frequency-set -g performance",
         )
     if facts.is_x86:
@@ -136,8 +136,8 @@ def check_turbo(name: str, case: Case) -> Finding:
         if hypervisor(facts) or facts.is_x86:
             who = "the host of this virtual machine" if hypervisor(facts) else "the firmware"
             found = "not under this kernel's control"
-            return finding(name, "note", found, f"{who} decides: {why}", f"disable it in {who}")
-        return finding(name, "ok", "none", "no driver of this system boosts")
+            return finding(name, "note", found, f"{who} decides: {why}", f"disable turbo in {who}")
+        return finding(name, "ok", "none", "no driver of this system boosts the frequency")
     if no_turbo == 1 or (no_turbo is None and boost == 0):
         return finding(name, "ok", "off", "the frequency does not depend on other CPUs")
     switch = f"echo 1 > {_NO_TURBO}" if no_turbo is not None else f"echo 0 > {_BOOST}"
@@ -180,7 +180,7 @@ _SLEEP_OK_US = 2
 _WHY_HALT = "a halted virtual CPU runs again only when the hypervisor schedules it"
 _HALT_REMEDY = (
     "while the application runs, hold /dev/cpu_dma_latency at 0; or boot with idle=poll"
-    " (where that is not x86: nohlt)"
+    " (nohlt on architectures other than x86)"
 )
 _HOLD = "let the application hold /dev/cpu_dma_latency open with the value 0, or boot with "
 
@@ -210,7 +210,7 @@ def check_sleep(name: str, case: Case) -> Finding:
     if deepest[1] <= _SLEEP_OK_US:
         if not case.covers(states):
             missing = cpus_text(case.cpus - states.keys())
-            return unknown(name, f"the preference of {missing} is not known", why, remedy)
+            return unknown(name, f"the sleep states of {missing} are not known", why, remedy)
         if deepest[1] > 0 and hypervisor(facts):
             return finding(name, "note", f"deepest: {deepest[0]}", _WHY_HALT, _HALT_REMEDY)
         return finding(name, "ok", f"deepest: {deepest[0]}", "waking takes almost no time")

@@ -93,7 +93,7 @@ def check_privileges(name: str, case: Case) -> Finding:
         )
     if (facts.integer("agent.rlimit_rttime") or 0) > 0:
         missing(
-            f"real-time work ends after {facts.integer('agent.rlimit_rttime')} µs",
+            f"real-time CPU time up to {facts.integer('agent.rlimit_rttime')} µs",
             "a real-time task that runs for that long without a pause is killed",
             "prlimit --pid $$ --rttime=unlimited",
         )
@@ -118,7 +118,7 @@ def check_privileges(name: str, case: Case) -> Finding:
             "note",
             "SCHED_FIFO, the rest unknown",
             "; ".join(unsure),
-            "run rtgauge check with the agent of this version",
+            "run rtgauge check with the agent of the same version as rtgauge",
         )
     kept: list[str] = []
     if latency:

@@ -99,7 +99,7 @@ def check_throttling(name: str, case: Case) -> Finding:
     if throttles is None:
         why = f"whether the kernel has RT_GROUP_SCHED is not known, so {stopped}"
         return finding(name, "note", text, why, remedy)
-    why = f"real-time tasks that used {share} are stopped until the period ends"
+    why = f"real-time tasks that have used {share} are stopped until the period ends"
     return finding(name, "warning", text, why, remedy)
 
 
@@ -119,7 +119,7 @@ def check_fair_server(name: str, case: Case) -> Finding:
     covered = case.covers(servers)
     if positive:
         longest = time(max(positive.values()))
-        found.append(f"ordinary tasks get up to {longest} a period on {cpus_text(positive)}")
+        found.append(f"ordinary tasks get up to {longest} per period on {cpus_text(positive)}")
         why.append("ordinary tasks that starve run before real-time tasks, once a period")
         remedy.append(
             "for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done"

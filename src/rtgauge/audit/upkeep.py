@@ -44,7 +44,8 @@ def check_watchdogs(name: str, case: Case) -> Finding:
     on = [which for which, state in states.items() if state]
     found = case.prefix(soft, hard)
     if on:
-        return finding(name, "note", f"{found}{' and '.join(on)} detector on", why, remedy)
+        many = "detectors" if len(on) > 1 else "detector"
+        return finding(name, "note", f"{found}{' and '.join(on)} {many} on", why, remedy)
     if case.facts.config("LOCKUP_DETECTOR") == "n" or both == 0:
         return finding(name, "ok", f"{found}off", "no lockup detector runs")
     if any(
@@ -135,19 +136,19 @@ def _mask(cpus: frozenset[int]) -> str:
 #: kernel/sched/features.h: switches that cost latency when they stand so, and what they do.
 _UNWANTED = {
     "WARN_DOUBLE_CLOCK": "debugging of the scheduler's clock",
-    "LATENCY_WARN": "a check of every tick",
-    "NO_RT_PUSH_IPI": "CPUs that go idle all take the run queue's lock of a busy one",
+    "LATENCY_WARN": "a check at every tick",
+    "NO_RT_PUSH_IPI": "all CPUs that go idle take the lock of a busy CPU's run queue",
 }
 
 
 def check_scheduler_features(name: str, case: Case) -> Finding:
-    why = "these switches of the scheduler decide how it finds the next real-time task"
+    why = "they decide how the scheduler finds the next real-time task"
     text = case.facts.text(_FEATURES)
     if text is None:
         error = case.facts.error(_FEATURES) or case.facts.error("agent.debugfs")
         return unknown(
             name,
-            f"they exist only in debugfs, which could not be read{reason(error)}",
+            f"the switches exist only in debugfs, which could not be read{reason(error)}",
             why,
             debugfs_remedy(case.facts),
         )
@@ -157,7 +158,9 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
     if "RT_RUNTIME_SHARE" in words and not (
         runtime is not None and (runtime < 0 or (period is not None and runtime >= period))
     ):
-        bad["RT_RUNTIME_SHARE"] = "a CPU borrows others' real-time runtime and starves its tasks"
+        bad["RT_RUNTIME_SHARE"] = (
+            "a CPU borrows real-time runtime from others, and its own ordinary tasks starve"
+        )
     if bad:
         switch = " ".join(word[3:] if word.startswith("NO_") else f"NO_{word}" for word in bad)
         return finding(
@@ -194,17 +197,20 @@ def check_rcu(name: str, case: Case) -> Finding:
         return finding(
             name,
             "warning",
-            f"its threads at {priority}; measured at {case.priority}",
+            f"RCU's threads at {priority}; measured at {case.priority}",
             "callbacks, sometimes many, run before the measured tasks",
             f"boot with rcutree.kthread_prio={max(case.priority - 1, 1)}",
         )
-    more = f", its threads at {priority}" if priority is not None else ""
-    why = "they interrupt no CPU. A task that never sleeps must leave CPU time to RCU's threads"
+    more = f", RCU's threads at {priority}" if priority is not None else ""
+    why = (
+        "normal grace periods interrupt no CPU. A task that never sleeps must leave CPU time to "
+        "RCU's threads"
+    )
     return finding(name, "ok", f"{case.prefix(_NORMAL)}normal{more}", why)
 
 
 def check_services(name: str, case: Case) -> Finding:
-    why = "they move interrupts and change frequencies while the application runs"
+    why = "such services move interrupts and change frequencies while the application runs"
     running = case.facts.text(_DAEMONS)
     if running is None:
         return unknown(name, "the list of programs could not be read", why, "ps -e -o comm")
@@ -236,4 +242,5 @@ def check_services(name: str, case: Case) -> Finding:
                 "check outside of containers",
             )
     shown = ", ".join(running.splitlines()) or "none known to interfere"
-    return finding(name, "ok", shown, "no known service changes settings while it runs")
+    fine = "no known service changes settings while the application runs"
+    return finding(name, "ok", shown, fine)

@@ -36,7 +36,7 @@ def normalise_disturb(text: str) -> str:
     if len(parts) != 3:
         raise UsageError(
             f"'disturb': '{text}' is not KIND:LENGTH:PERIOD",
-            "such as preempt_disable:200us:7.301ms",
+            "write it as in preempt_disable:200us:7.301ms",
         )
     kind = parts[0]
     if kind not in KINDS:

@@ -56,7 +56,7 @@ def _factor(word: str, items: Sequence[str], catalogue: Catalogue, plan: Plan) -
     if name == _GOVERNOR and mark and value != _PERFORMANCE:
         raise UsageError(
             f"'{word}' cannot be tried: the only governor that a run sets is {_PERFORMANCE}",
-            f"--try {_GOVERNOR}, or the kernel's argument cpufreq.default_governor={value}",
+            f"use --try {_GOVERNOR}, or the kernel argument cpufreq.default_governor={value}",
         )
     if word in items or (name == _GOVERNOR and mark and _GOVERNOR in items):
         return Factor(word, "setting", (name,))

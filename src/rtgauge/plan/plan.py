@@ -284,7 +284,7 @@ def _check_budget(entry: Measurement, step: PlannedStep) -> None:
         return
     if not any(one.unit == "ns" for one in entry.series):
         raise UsageError(
-            f"measurement '{entry.name}' has no durations that a budget could judge",
+            f"measurement '{entry.name}' has no durations that a budget could apply to",
             f"omit the budget. 'rtgauge describe {entry.name}' lists its own verdicts",
         )
     if step.rate_per_hour is not None and not entry.has("interval"):

@@ -142,7 +142,7 @@ class _Seen:
             seen = f"{self.budget} exceeded in {number} episode{'' if high == 1 else 's'}"
             seen += f" ({share}){over}"
             if low < high:
-                seen += ", because their times are not known"
+                seen += " (a range, because their times are not known)"
         if self.unknown:
             seen += f", {numbers.count(self.unknown)} more of unknown value"
         return seen

@@ -35,7 +35,7 @@ ROWS: Final = 16
 FUNCTIONS: Final = 3
 STACK: Final = 6
 SOURCES: Final = {
-    "replay": "a replay of the run, in which all samples were equal",
+    "replay": "a replay of the run, which reproduced every sample",
     "tracefs": "the kernel's trace, recorded during the run",
     "module": "the kernel module's trace, recorded during the run",
 }
@@ -57,7 +57,7 @@ def causes_sections(run: Model, prefix: str = "") -> Iterator[Section]:
         blocks += [Heading("What the worst samples have in common"), Bullets(tuple(common))]
     left = len(causes) - len(shown)
     if left:
-        text = f"The JSON document contains {numbers.plural(left, 'more sample')} with its causes."
+        text = f"The JSON document contains the causes of {numbers.plural(left, 'more sample')}."
         blocks.append(Paragraph(line(Span(text, "dim"))))
     yield Section("Where the time went", f"{prefix}causes", tuple(blocks), page=True)
 

@@ -139,7 +139,7 @@ def verdict_text(document: Document, one: Document) -> str:
         "not enough runs": "not enough runs",
     }[one["verdict"]]
     if one["beyond"] and one["verdict"] in ("better", "worse"):
-        words += f", over the {margin} margin"
+        words += f", by more than the {margin} margin"
     if unlike := _uneven(document, one):
         words += f", {unlike.why}"
     if not one["needed"]:
@@ -148,7 +148,7 @@ def verdict_text(document: Document, one: Document) -> str:
     if one["verdict"] == "not enough runs":
         return f"{words}, {one['needed']} {whose} needed"
     more = one["needed"] - min(one["runs"])
-    return f"{words}, some {more} {whose} more" if more > 0 else words
+    return f"{words}, about {more} more {whose} needed" if more > 0 else words
 
 
 def _uneven(document: Document, one: Document) -> Uneven | None:

@@ -210,7 +210,7 @@ def ratios_figure(document: Model) -> Figure | None:
         svg,
         f"Ratios to {first} with their intervals",
         "A diamond is the ratio, a line its 95\u202f% interval. A line that does not reach 1 is "
-        "not enough for a proof: the verdict at the right also corrects for the number of figures."
+        "not enough for a proof: the verdict on the right also corrects for the number of figures."
         f"{blocks}{more}",
         "The values are in the list below.",
     )
@@ -257,8 +257,8 @@ def _quantity(document: Model, quantity: Model) -> Grid:
     title = capital(where(quantity)) + (f", {apart}" if apart else "")
     heads = ["System", "Samples", *(capital(head) for _, head in names), "Missed"]
     first = document["sets"][0]["letter"]
-    return Grid(title, heads, rows, f"Ratios are relative to {first}. That of a figure "
-                "with a verdict is the centre of the runs' ratios.", title)  # fmt: skip
+    return Grid(title, heads, rows, f"Ratios are relative to {first}. The ratio of a "
+                "figure with a verdict is the centre of the runs' ratios.", title)  # fmt: skip
 
 
 def _runs(runs: Sequence[Model]) -> Grid:

@@ -32,7 +32,7 @@ TEXT: Final = 200
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _SVG: Final = "{http://www.w3.org/2000/svg}svg"
-_REMEDY: Final = "export the logo as PNG, or as plain SVG without scripts, entities and links"
+_REMEDY: Final = "export the logo as PNG, or as plain SVG without scripts, entities or links"
 
 
 @dataclass(frozen=True)

@@ -181,9 +181,9 @@ def _lacking(one: Model, verdict: Model) -> str:
 
 _MODEL: Final = (
     "This is a model, not a measurement. It assumes that larger samples have the causes of those "
-    "seen. A rare cause that the run did not meet defeats it. The excesses of clusters over a "
-    "threshold are fitted by a generalised Pareto distribution. The level is what one cluster in "
-    "{times:g} times the samples exceeds on average, with its 95 % interval."
+    "seen. A rare cause that did not occur in the run makes it invalid. The excesses of clusters "
+    "over a threshold are fitted by a generalised Pareto distribution. The level is the value that "
+    "one cluster exceeds on average in {times:g} times as many samples, with its 95 % interval."
 )
 
 

@@ -81,9 +81,8 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         other = document["within"] != WITHIN
         option = ["--within", f"{document['within'] * 100:g}%"] if other else []
         command = shlex.join(["rtgauge", "compare", *words, *option, "--gate"])
-        yield Action(
-            "Guard it in CI", command, f"exit code 3 if a system is worse by more than {margin}"
-        )
+        gain = f"exit code 3 if a system is worse by more than {margin}"
+        yield Action("Check for regressions in CI", command, gain)
 
 
 def worst_set(document: Model, quantity: Model) -> int:

@@ -332,7 +332,7 @@ def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
 
 def _most(shown: int, number: int) -> str:
     """The words of a caption for a table of part of the series; empty for all of them."""
-    return f"; the {shown} series with the highest maxima of {number}" if shown < number else ""
+    return f"; the {shown} of {number} series with the highest maxima" if shown < number else ""
 
 
 def _group(

@@ -237,7 +237,7 @@ def _system(run: Model, prefix: str) -> tuple[Section, ...]:
             ),
             (
                 "Settings that did not take effect",
-                ["Setting", "Asked", "In effect", "Reason"],
+                ["Setting", "Asked for", "In effect", "Reason"],
                 [
                     [name, *(_known(one.get(key)) for key in ("asked", "effective", "reason"))]
                     for name, one in sorted(run["environment"]["settings"].items())
@@ -318,8 +318,8 @@ def _figures(run: Model) -> Grid:
             rows.append(Row(name, [*cells, _tests(tests, step)]))
     title = "Figures"
     heads = ["Step", "Chapter", "Load", "Median", "Max", "Tests"]
-    caption = "The first quantity of each step. Several series have the range of their medians and "
-    caption += "the highest maximum."
+    caption = "The first quantity of each step. For several series: the range of their medians "
+    caption += "and the highest maximum."
     return Grid(title, heads, rows, caption, title)
 
 

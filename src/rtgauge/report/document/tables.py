@@ -242,7 +242,7 @@ def background_table(run: Document) -> Grid | None:
         "Background activity",
         ["Quantity", "Min", "Mean", "Max"],
         rows,
-        "During all steps of the run. Below the pictures of each step it is drawn over time.",
+        "During all steps of the run. It is also drawn over time, below the pictures of each step.",
     )
 
 

@@ -109,7 +109,7 @@ def _remedy(document: Model) -> str:
     if any(one["verdict"] != "refused" for one in document["series"]):
         return ""
     if not document["series"]:
-        return "No run has a series of times. Measure one: rtgauge run timer --label LABEL"
+        return "No run has a series of durations. Measure one: rtgauge run timer --label LABEL"
     first = document["series"][0]
     return f"{capital(first['reason'])}. {capital(first['remedy'])}."
 

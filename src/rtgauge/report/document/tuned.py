@@ -136,8 +136,8 @@ def _factors(tune: Model) -> Iterator[Block]:
             "Factors",
             ("Factor", "on/off", "95 % interval", "p", "verdict"),
             rows,
-            caption=f"Ratios of the {quantity_text(tune)}, with the factor on and off, over all "
-            "settings of the others. p has Holm's correction for the number of factors. "
+            caption=f"Ratio of {quantity_text(tune)} with the factor on to that with it off, over "
+            "all settings of the others. p is corrected for the number of factors (Holm). "
             f"Equivalent: within {numbers.percent(WITHIN)}.",
         )
     )
@@ -151,8 +151,8 @@ def _factors(tune: Model) -> Iterator[Block]:
         shared = " Other pairs share this pattern in the design." if one["aliased"] else ""
         yield Paragraph(
             line(
-                f"Suspected interaction: {first} with {second}. The effect of each is "
-                f"{ratio(one['ratio'])} {_interval(one)} with the other on, "
+                f"Suspected interaction: {first} with {second}. With the other factor on, the "
+                f"ratio of each is {ratio(one['ratio'])} {_interval(one)} the ratio with it off, "
                 f"p {one['p_adjusted']:.2g}.{shared}"
             )
         )
@@ -171,12 +171,13 @@ def _permanent(tune: Model) -> Iterator[Block]:
         yield Paragraph(
             line(
                 "These commands are for Debian with GRUB, as root on the target. With another boot "
-                "loader, add the arguments to its line for the kernel: U-Boot has the variable "
-                "bootargs. Then reboot."
+                "loader, add the arguments to its kernel command line (in U-Boot: the variable "
+                "bootargs). Then reboot."
             )
         )
     if any(one["kind"] == "priority" for one in helping):
-        yield Paragraph(line("PID: the process of your application, or set it in its source."))
+        text = "PID is the process of your application. Or set the priority in its source."
+        yield Paragraph(line(text))
 
 
 def _configurations(tune: Model, *, values: bool) -> Section:

@@ -102,7 +102,7 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
     for text, style in _work(document):
         wrapped(text, "  " if style != "bold" else "", "    ", style)
     if said := left_out(document):
-        found += [("", ""), ("Not side by side", "bold")]
+        found += [("", ""), ("Not compared", "bold")]
         for text in said:
             wrapped(text, "  ", "    ")
     found.append(("", ""))

@@ -79,7 +79,7 @@ def compiled(
         made = compile_(given, format="pdf", ignore_system_fonts=True, pdf_tags=tags)
     except typst.TypstError as error:
         raise RtgaugeError(
-            f"typst could not set the report: {visible(str(error))[:400]}",
+            f"typst could not typeset the report: {visible(str(error))[:400]}",
             "write an HTML report, and report this as a bug",
         ) from error
     if not isinstance(made, bytes):

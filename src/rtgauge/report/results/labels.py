@@ -502,7 +502,8 @@ def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
         )
         if one["interval_ns"] > 0 and not answers:
             text += (
-                " A disturbance of length L < interval must occur (interval/L) times more often."
+                " A disturbance of length L < interval must occur (interval/L) times more often to "
+                "be seen."
             )
     return text
 

@@ -426,7 +426,8 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
             for times, some in line.multiples.items()
         )
         text += (
-            f" Further lines lie at {at} this distance, as if it had come several times at once."
+            f" Further lines lie at {at} this distance, as if its cause had occurred several times "
+            "at once."
         )
     suspects = quantity.about.suspects(comb)
     if suspects:
@@ -644,7 +645,7 @@ RULES: Final = (
     Rule(
         "second line",
         "The largest samples, separate from the rest, recur at regular times. Samples at random, "
-        "in clusters or on a time grid do so in less than one search of a hundred. The report "
+        "in clusters or on a time grid do so in fewer than one search in a hundred. The report "
         "gives the period with its 95 % interval, the share of the largest samples that it "
         "explains, what is known to have this period, and lines at whole multiples of the "
         "distance.",

@@ -161,7 +161,7 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
         text = f"{where}: an injection ({disturb}) disturbed this step"
         points.append(Point("warn", f"{text}. {capital(UNDISTURBED)}."))
     if (added := step["load"].get("explain_ns")) is not None:
-        text = f"{where}: the trace of --explain made a wake-up {numbers.time(added)} later"
+        text = f"{where}: the trace of --explain delayed a wake-up by {numbers.time(added)}"
         shows = "'rtgauge explain' shows where the time of the largest samples went"
         points.append(Point("warn", f"{text}. {shows}. {capital(UNTRACED)}."))
     members = [one for one in run["series"] if one["step"] == step["step"]]

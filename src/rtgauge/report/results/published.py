@@ -13,8 +13,8 @@ from rtgauge.report.results.labels import ORDINARY, group_series, is_response
 __all__ = ["CAUTION", "place_text", "places", "published", "published_cost"]
 
 CAUTION: Final = (
-    "Others measured these figures on other boards, kernels and loads. They show the order of "
-    "magnitude to expect, and are not a ranking."
+    "Others measured these figures on other boards and kernels, and under other loads. They show "
+    "the order of magnitude to expect, and are not a ranking."
 )
 
 ENOUGH: Final = 3

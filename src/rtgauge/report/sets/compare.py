@@ -182,8 +182,8 @@ def refusal(runs: Sequence[Run], sets: Sequence[RunSet]) -> UsageError | None:
     if not plain:
         return None
     return UsageError(
-        f"run {plain[0]['id'][:13]} is of the lab's mode plain, in which the load of the host "
-        "determines latencies, so its kernels cannot be compared",
+        f"run {plain[0]['id'][:13]} was measured in the lab's plain mode, in which the load of the "
+        "host determines latencies, so the kernels cannot be compared",
         "run the study in counted mode: rtgauge lab run PLAN",
     )
 

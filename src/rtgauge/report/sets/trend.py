@@ -207,7 +207,7 @@ def _judged(
             **_refused(
                 told,
                 f"the runs depend on their neighbours (Bartels's rank test, p = {p:.1g}), and "
-                "such runs look like changes",
+                "such dependence looks like changes",
                 "reboot before each run, leave more time between them, or prove a difference with "
                 "`rtgauge compare`",
             ),

@@ -133,7 +133,7 @@ def _values(analysis: Analysis) -> _Values:
         value = gather.percentiles(figures).get(tail or "")
         run_id = str(runs[number]["id"])
         if value is None or value <= 0 or isinstance(value, numbers.AtLeast):
-            lost[run_id] = f"it has no {tail} % because of events without an answer"
+            lost[run_id] = f"it has no {tail} % value because of events without an answer"
         else:
             values[run_id] = math.log(value)
     described[key]["percentile"] = tail
@@ -159,7 +159,7 @@ def _usable(run: Mapping[str, Any], number: int) -> bool:
 
 def _why(run: Mapping[str, Any]) -> str:
     reasons = [step["reason"] for step in run["steps"] if step["state"] != "complete"]
-    return next(filter(None, reasons), "it yielded no series of times")
+    return next(filter(None, reasons), "it yielded no series of durations")
 
 
 # --- effects --------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from rtgauge.units import format_duration
 __all__ = ["ACTIONS", "Action", "actions_of", "first_actions", "on_hardware"]
 
 ACTIONS: Final = 3
-_HARDWARE: Final = "the figures of the hardware"
+_HARDWARE: Final = "gives the figures of the hardware"
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _privileged(data: Data, found: Sequence[Model]) -> Iterator[Action]:
     yield Action(text, raised_command(data), "shows the latency of a real-time task")
     if found and found[0]["command"]:
         text = "Or allow the user real-time priority, and log in again"
-        yield Action(text, found[0]["command"], "then no root is needed")
+        yield Action(text, found[0]["command"], "then root privileges are not needed")
 
 
 def _undecided(data: Data, state: State) -> Iterator[Action]:
@@ -200,7 +200,7 @@ def _broken(data: Data) -> Iterator[Action]:
         most = max(remedies, key=remedies.count)
         number = numbers.plural(remedies.count(most), "more step")
         command = next(step["command"] for step in broken if step["remedy"] == most)
-        text = capital(sentence(most, command)) or "Correct what the steps lack"
+        text = capital(sentence(most, command)) or "Provide what the steps lack"
         yield Action(text, command, f"measures {number}")
 
 
@@ -235,7 +235,8 @@ def _remedy(data: Data, finding: Model) -> Action:
     parts = [text.rstrip(".") for text in more if text]
     again = ""
     if command.startswith(_UNTIL_BOOT):
-        parts.append("As root on the target, until its next boot, then measure again")
+        parts.append("Run the command as root on the target, then measure again")
+        parts.append("Its effect lasts until the next boot")
         again = repeated_command(data)
     return Action(
         f"Correct {finding['check']} (now: {finding['found']})", command, ". ".join(parts), again

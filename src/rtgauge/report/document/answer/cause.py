@@ -98,7 +98,8 @@ def _likely(data: Data) -> tuple[Line, str]:
             f"The maximum depends on the load: while idle it is {numbers.shown(other, 'ns').full}"
         )
         if run["environment"]["realtime"] in NOT_RT:
-            text += ", and this kernel is not PREEMPT_RT: its longest sections delay every task"
+            text += ", and this kernel is not PREEMPT_RT: its longest non-preemptible sections "
+            text += "delay every task"
         return line(text + "."), stop
     if not stop and waits_for_answers(one["name"], one["unit"]) and not made_of_a_file(run):
         load = step["run_options"].get("load")

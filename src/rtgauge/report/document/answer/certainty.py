@@ -111,8 +111,8 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     if bound["duration_s"] >= needed or not data.proper:  # no length mends the latter
         return line(text), ""
     what = "events without an answer" if one["unanswered"] else f"{things} above the maximum"
-    text += f" {numbers.duration(needed, up=True)} needed to show that {what} are rarer than "
-    text += f"{numbers.per_hour(DEFAULT_RATE_PER_HOUR)}."
+    text += f" A run of {numbers.duration(needed, up=True)} is needed to show that {what} are "
+    text += f"rarer than {numbers.per_hour(DEFAULT_RATE_PER_HOUR)}."
     return line(text), lasting_command(data.run, data.step(one), needed, {})
 
 

@@ -193,7 +193,7 @@ const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
 /* Kinds of pictures that share the step's time. */
 const TIMED = ["time", "heat", "strip"];
 
-const HINT = "Drag in a picture to enlarge a part. Double-click, or press 0, to reset. With the keyboard: + and − enlarge, ← and → move. Click a name in the legend to hide that series, double-click to show it alone.";
+const HINT = "Drag in a picture to enlarge a part. Double-click, or press 0, to reset. With the keyboard: + and − zoom, ← and → move. Click a name in the legend to hide that series, double-click to show it alone.";
 
 /* --- one quantity of one step: a legend and its pictures --- */
 class Group {
