@@ -26,6 +26,7 @@ import contextlib
 import json
 import os
 import random
+import select
 import shutil
 import signal
 import statistics
@@ -34,7 +35,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -275,11 +276,27 @@ def strike(one: Round, pid: int, mark: str, rng: random.Random) -> int:
             time.sleep(delay)
             continue
         moment = time.monotonic_ns()
-        for kind in kinds:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(rng.choice(found[kind]), signal.SIGKILL)
+        kill([rng.choice(found[kind]) for kind in kinds])
         return moment
     return 0
+
+
+def kill(pids: Sequence[int]) -> None:
+    """Kill the processes, and wait until they have ended. Until then they hold their locks, which
+    takes longer than an agent waits for a lock if the machine is busy."""
+    with contextlib.ExitStack() as handles:
+        ending = []
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                ending.append(os.pidfd_open(pid))
+                handles.callback(os.close, ending[-1])
+        for handle in ending:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        limit = time.monotonic() + GONE_TIMEOUT_S
+        for handle in ending:
+            if not select.select([handle], [], [], max(limit - time.monotonic(), 0))[0]:
+                raise Violation(f"killed processes do not end: {pids}")
 
 
 def next_start(world: World, rng: random.Random) -> None:
