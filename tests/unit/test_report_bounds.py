@@ -4,14 +4,18 @@ maximum against brute force."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import beta, gamma
 
 import report_runs as made
+import streams
 from rtgauge import text as numbers
 from rtgauge.report import Source
 from rtgauge.report.document.blocks import plain_line
@@ -19,9 +23,10 @@ from rtgauge.report.document.evidence import bounds_grid, extrapolation_section,
 from rtgauge.report.document.summary import short
 from rtgauge.report.render import html, markdown, terminal
 from rtgauge.report.results import model
-from rtgauge.report.results.bounds import fingerprint
+from rtgauge.report.results.bounds import Held, fingerprint, verdict_on
 from rtgauge.report.results.composed import composed
 from rtgauge.stats import exceedance_bound
+from rtgauge.stream import Histogram, Parameter
 
 COUNT = 3000
 MS = made.MS
@@ -71,8 +76,11 @@ def test_every_boot_and_sample_counts() -> None:
 
 @pytest.mark.slow
 def test_59_boots_bound_the_next_one_at_5_percent() -> None:
-    one = only(*(run(values(seed, 60), f"b{seed}") for seed in range(59)))
-    assert one["next_boot"] <= 0.05 < 1 - 0.05 ** (1 / 58)
+    runs = [run(values(seed, 60), f"b{seed}", budget=100_000) for seed in range(60)]
+    assert only(*runs[:59])["next_boot"] <= 0.05 < 1 - 0.05 ** (1 / 58)
+    for number in (58, 59, 60):
+        (verdict,) = only(*runs[:number])["verdicts"]
+        assert verdict["boots_lacking"] == (number < 59)
 
 
 def test_copies_count_once() -> None:
@@ -123,6 +131,21 @@ def test_figures_of_100_samples_and_5_values_are_not_equal_by_chance(
     assert bool(fingerprint({"series": [one], "environment": {"lab": {"mode": "plain"}}})) == known
 
 
+def test_one_series_is_enough_to_know_a_run_by() -> None:
+    """The others, also short ones, have to be equal too."""
+    known = {
+        "step": 0, "name": "latency", "count": 100, "first": 1, "min": 0, "mean": 2.5, "max": 9,
+        "percentiles": {"50": 2, "90": 3}, "rest": {},
+    }  # fmt: skip
+    short = {**known, "count": 99}
+    texts = [
+        fingerprint({"series": series, "environment": {}})
+        for series in ([known, short], [short, known], [known, {**short, "mean": 2.6}])
+    ]
+    assert all(texts) and texts[0] != texts[2]
+    assert fingerprint({"series": [short, short], "environment": {}}) == ""
+
+
 def test_what_is_no_evidence() -> None:
     assert only(run(values(1), "b1"), run(values(2), "b2", step_state="failed"))["runs"] == 1
     assert len(built(run(values(1)), run(values(2), label="tuned"))["bounds"]) == 2
@@ -133,6 +156,69 @@ def test_what_is_no_evidence() -> None:
     assert built(disturbed)["bounds"] == []
     assert built(run(np.zeros(0, np.int32)))["bounds"] == []
     assert bounds_grid(built()) is None
+
+
+def described(part: str, facts: dict[str, Any], seed: int) -> made.FakeRun:
+    """A run of which a part of the description has these facts too."""
+    one = run(values(seed), f"b{seed}")
+    step = one.steps[0]
+    if part == "run":
+        one.document |= facts
+    elif part in ("environment", "kernel"):
+        environment = dict(made.ENVIRONMENT)
+        environment |= (
+            facts if part == "environment" else {"kernel": made.ENVIRONMENT["kernel"] | facts}
+        )
+        one.document["environment"] = environment
+    elif part == "parameters":
+        assert step.header is not None
+        given = {name: Parameter(None, value) for name, value in facts.items()}
+        parameters = {**step.header.parameters, **given}
+        step.header = dataclasses.replace(step.header, parameters=parameters)
+    elif part == "step":
+        step.document |= facts
+    else:
+        step.series[0].info = dataclasses.replace(step.series[0].info, **facts)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("part", "facts", "others", "entries"),
+    [
+        ("run", {"label": None}, {"label": ""}, 1),
+        ("run", {"label": "a"}, {"label": "b"}, 2),
+        ("run", {"target": "a"}, {"target": "b"}, 2),
+        ("environment", {"host": "a"}, {"host": "b"}, 2),
+        ("environment", {"libc": "a"}, {"libc": "b"}, 2),
+        ("environment", {"realtime": "none"}, {"realtime": "preempt_rt"}, 2),
+        ("environment", {"settings": {}}, {}, 1),
+        ("kernel", {"release": "a"}, {"release": "b"}, 2),
+        ("kernel", {"version": "a"}, {"version": "b"}, 2),
+        ("kernel", {"cmdline": "a"}, {"cmdline": "b"}, 2),
+        ("parameters", {"for": "1m"}, {"for": "2m"}, 1),
+        ("parameters", {"samples": "60000"}, {"samples": "90000"}, 1),
+        ("parameters", {"stop-above": "1ms"}, {"stop-above": "2ms"}, 1),
+        ("parameters", {"priority": "95"}, {"priority": "94"}, 2),
+        ("step", {"measurement": "timer"}, {"measurement": "wakeup"}, 2),
+        ("step", {"run_options": {"label": "a"}}, {"run_options": {"label": "b"}}, 1),
+        ("step", {"run_options": {"jitter": "1"}}, {"run_options": {"jitter": "2"}}, 2),
+        ("series", {"name": "a"}, {"name": "b"}, 2),
+        ("series", {"context": "user"}, {"context": "irq"}, 2),
+        ("series", {"labels": {"a": "1"}}, {"labels": {"a": "2"}}, 2),
+        ("series", {"labels": {"a": "1", "b": "2"}}, {"labels": {"b": "2", "a": "1"}}, 1),
+        ("series", {"interval_ns": MS}, {"interval_ns": 2 * MS}, 2),
+        ("series", {"policy": "fifo"}, {"policy": "rr"}, 2),
+        ("series", {"priority": 95}, {"priority": 94}, 2),
+        ("series", {"cpu": 0}, {"cpu": 1}, 1),
+        ("series", {"thread": 0}, {"thread": 1}, 1),
+    ],
+)
+def test_runs_of_one_quantity_of_one_system_are_evidence_together(
+    part: str, facts: dict[str, Any], others: dict[str, Any], entries: int
+) -> None:
+    document = built(described(part, facts, 1), described(part, others, 2))
+    assert sum(one["runs"] for one in document["bounds"]) == 2
+    assert len(document["bounds"]) == entries
 
 
 def test_a_single_run_claims_nothing_of_boots() -> None:
@@ -149,6 +235,44 @@ def test_a_run_of_half_a_second_bounds_the_next_hour() -> None:
     rate = -np.log(0.05) / (0.5 / 3600)
     assert entry["duration_s"] == pytest.approx(0.5)
     assert entry["next_hour"] == pytest.approx(-np.expm1(-rate))
+    hours = only(run(values(1), interval=10_000 * MS))
+    assert hours["next_hour"] == pytest.approx(1 - 0.05 ** (3600 / (COUNT * 10)))
+
+
+def test_the_longest_wait_for_an_answer_is_that_of_all_cpus() -> None:
+    """Each event without one is raised late by the dither of its CPU."""
+    series = []
+    for cpu, dither in enumerate((300, 100, 200)):
+        offsets = np.zeros(COUNT, np.int32)
+        offsets[1000] = dither
+        every = np.arange(COUNT, dtype=np.int64)
+        times = made.FakeSeries(made.info(cpu + 10, cpu, companion=cpu), every, offsets)
+        info = made.info(cpu, cpu, name="response")
+        kept = np.delete(every, 1000)
+        series.append(
+            made.FakeSeries(info, kept, values(cpu)[kept], gaps=((999, 1),), companion=times)
+        )
+    document = built(made.run([made.step(0, series)]))
+    waits = [one["max_at_least"] for one in document["runs"][0]["series"]]
+    assert waits == [MS - 300, MS - 100, MS - 200]
+    assert [one["max_at_least"] for one in document["bounds"]] == [MS - 100]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_run_that_does_not_cover_its_time_bounds_no_hour(first: bool) -> None:
+    """By its catalogue, its task repeats an operation."""
+    catalogue = json.loads(json.dumps(made.CATALOGUE))
+    catalogue["measurements"][0]["series"][0]["from"] = "call"
+    runs = [run(values(1), interval=0), run(values(2), interval=0, catalogue=catalogue)]
+    for one in runs:
+        one.steps[0].series[0].due = np.arange(COUNT, dtype=np.int64) * MS
+    assert [only(one)["next_hour"] is None for one in runs] == [False, True]
+    assert only(*(runs if first else runs[::-1]))["next_hour"] is None
+
+
+def test_a_run_without_length_bounds_no_hour() -> None:
+    entry = only(run(values(1, 1), interval=0))
+    assert (entry["samples"], entry["duration_s"], entry["next_hour"]) == (1, 0.0, None)
 
 
 def test_the_cpu_with_most_events_without_an_answer_counts() -> None:
@@ -162,6 +286,85 @@ def test_the_cpu_with_most_events_without_an_answer_counts() -> None:
     entry = only(made.run([made.step(0, series)]))
     wanted = exceedance_bound(entry["effective_samples"], 0.95, 5)
     assert entry["next_sample"] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_evidence_of_runs_boots_and_cpus_is_counted(seed: int) -> None:
+    """Each run with some CPUs, each with some events without an answer: effective samples and time
+    once for each run, boots with an unanswered event, and the CPU with the most of these."""
+    random = np.random.default_rng(seed)
+    runs, open_, samples, tops, waits = [], [0, 0, 0], 0, [], []
+    boots: dict[str, bool] = {}
+    time = effective = 0.0
+    for number in range(5):
+        boot, series = f"b{random.integers(3)}", []
+        cpus = np.sort(random.choice(3, int(random.integers(1, 4)), replace=False)).tolist()
+        for cpu in cpus:
+            length, missed = int(random.integers(300, 900)), int(random.choice([0, 0, 1, 4]))
+            index = np.delete(np.arange(length), np.arange(200, 200 + missed))
+            kept = values(seed * 100 + number * 10 + cpu, length)[index]
+            info = made.info(cpu, cpu, thread=7, name="response")
+            gaps = ((199, missed),) if missed else ()
+            series.append(made.FakeSeries(info, index, kept, gaps=gaps))
+            open_[cpu] += missed
+            boots[boot] = boots.get(boot, False) or missed > 0
+            samples += length
+            tops.append(int(kept.max()))
+        runs.append(made.run([made.step(0, series)], boot_id=boot))
+        found = built(runs[-1])["runs"][0]["series"]
+        bound = [one["bound"] for one in found]
+        waits += [one["max_at_least"] for one in found if one["unanswered"]]
+        effective += min(one["effective_samples"] for one in bound)
+        time += max(one["duration_s"] for one in bound)
+    entry = only(*runs)
+    over = sum(boots.values())
+    assert (entry["runs"], entry["boots"], entry["samples"]) == (5, len(boots), samples)
+    assert (entry["effective_samples"], entry["max"]) == (effective, max(tops))
+    assert entry["max_at_least"] == max(waits)
+    assert entry["duration_s"] == pytest.approx(time)
+    most = max(open_)
+    assert entry["next_sample"] == pytest.approx(beta.ppf(0.95, most + 1, effective - most))
+    rate = gamma.ppf(0.95, most + 1) / (time / 3600)
+    assert entry["next_hour"] == pytest.approx(-np.expm1(-rate))
+    wanted = 1.0 if over == len(boots) else beta.ppf(0.95, over + 1, len(boots) - over)
+    assert entry["next_boot"] == pytest.approx(wanted)
+    needed = entry["boots_needed"]
+    assert (
+        beta.ppf(0.95, over + 1, needed - over)
+        <= 0.05
+        < beta.ppf(0.95, over + 1, needed - 1 - over)
+    )
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_steps_of_one_quantity_may_have_other_numbers(first: bool) -> None:
+    other = run(values(1), "b1", load="sched")
+    other.steps[0].number = 3
+    other.steps.insert(0, run(values(3)).steps[0])
+    one = run(values(2), "b2", load="sched")
+    found = built(*((other, one) if first else (one, other)))["bounds"]
+    assert {entry["load"]: entry["runs"] for entry in found} == {"idle": 1, "sched": 2}
+
+
+@pytest.mark.parametrize(
+    ("boot", "labs", "boots"),
+    [
+        ("b", ("1", "2"), 2),
+        ("b", ("1", "1"), 1),
+        ("b", (None, "1"), 2),
+        ("b", (None, None), 1),
+        ("", ("1", "2"), 1),
+        ("", (None, "1"), 1),
+    ],
+)
+def test_boots_of_a_lab_are_told_apart_if_they_are_known(
+    boot: str, labs: tuple[str | None, ...], boots: int
+) -> None:
+    some = []
+    for seed, name in enumerate(labs):
+        lab = {} if name is None else {"lab": {"mode": "plain", "meaning": "", "boot": name}}
+        some.append(run(values(seed), boot, environment={**made.ENVIRONMENT, **lab}))
+    assert sum(one["boots"] for one in built(*some)["bounds"]) == boots
 
 
 def test_what_is_evidence_after_what_is_none() -> None:
@@ -184,6 +387,21 @@ def test_the_claim_is_about_each_cpu() -> None:
 
 
 # --- verdicts by all evidence --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("unanswered", "words"), [(1, "1 event was"), (2, "2 events were")])
+def test_a_verdict_names_the_events_without_an_answer(unanswered: int, words: str) -> None:
+    held = Held(100_000, 9.0, 0, 3600, 3600.0, 0, "events", (0, 0), 3600, unanswered, 10 * MS)
+    said = verdict_on(held, held.judged(0.95), "")
+    assert said["result"] == "pass"
+    assert f"; {words} not answered within 10\u202f000\u202fµs" in said["evidence"]
+
+
+def test_a_pass_with_an_uncertain_exceedance_is_a_pass() -> None:
+    """Within the rate allowed, whether it exceeds or not."""
+    held = Held(100_000, 9.0, 1, 3600, 3600.0, 0, "events", (1, 1), 3600, uncertain=1)
+    assert verdict_on(held, held.judged(0.95), "")["result"] == "pass"
+    assert held.certain().judged(0.95).result == "pass"
 
 
 def test_all_repeats_together_pass_where_each_is_too_short() -> None:
@@ -219,6 +437,83 @@ def test_one_exceedance_of_one_boot_fails_them_all() -> None:
     (said,) = map(plain_line, verdict_lines(document))
     assert "1 of 2 boots exceeded it" in said
     assert not verdict_lines(built(run(late, budget=100_000)))
+
+
+def test_boots_with_samples_of_unknown_value_may_have_exceeded_it() -> None:
+    lossy = run(values(1), "b1", budget=100_000)
+    lossy.steps[0].series[0].untold_losses = 3
+    runs = [lossy, run(values(2), "b1", budget=100_000), run(values(3), "b2", budget=100_000)]
+    (verdict,) = built(*runs)["bounds"][0]["verdicts"]
+    assert (verdict["boots_over"], verdict["boots_lacking"]) == (1, 91)
+    assert beta.ppf(0.95, 2, 92) <= 0.05 < beta.ppf(0.95, 2, 91)
+    assert verdict["next_boot"] == pytest.approx(beta.ppf(0.95, 2, 1))
+
+
+def test_each_requirement_has_a_verdict() -> None:
+    late = values(1)
+    late[100:102] = 150_000
+    runs = [
+        run(values(5), "b0"),
+        run(late, "b1", budget=100_000),
+        run(late[::-1], "b2", budget=200_000),
+        run(values(2), "b3", budget=200_000),
+        run(values(3), "b4", budget=200_000, rate=9.0),
+        run(values(4), "b5"),
+    ]
+    verdicts = built(*runs)["bounds"][0]["verdicts"]
+    assert [
+        (one["budget_ns"], one["rate_per_hour"], one["result"], one["boots_over"])
+        for one in verdicts
+    ] == [
+        (100_000, None, "fail", 1),
+        (200_000, None, "inconclusive", 0),
+        (200_000, 9.0, "inconclusive", 0),
+    ]
+    assert ["3000" in one["evidence"].replace("\u202f", "") for one in verdicts] == [
+        True, False, True,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("late", "said"),
+    [
+        ((1, 3, 2), "exceeded 3 times in 3000 wake-ups"),
+        ((3, 2, 1), "exceeded 3 times in 6000 wake-ups"),
+        ((0, 1, 0), "exceeded once in 3000 wake-ups"),
+        ((0, 0, 0), "never exceeded in 6000 wake-ups"),
+    ],
+)
+def test_the_thread_with_the_most_exceedances_decides(late: tuple[int, ...], said: str) -> None:
+    """The first CPU has samples of two runs, the others of one."""
+    series = []
+    for cpu, number in enumerate(late):
+        some = values(cpu)
+        some[100 : 100 + 10 * number : 10] = 200_000
+        index = np.arange(COUNT, dtype=np.int64)
+        series.append(made.FakeSeries(made.info(cpu, cpu), index, some))
+    one = made.run([made.step(0, series, budget_ns=100_000)], boot_id="b1")
+    other = run(values(9), "b2", budget=100_000)
+    (verdict,) = built(one, other)["bounds"][0]["verdicts"]
+    assert verdict["result"] == ("fail" if any(late) else "inconclusive")
+    assert said in verdict["evidence"].replace("\u202f", "")
+
+
+def test_how_many_operations_lack() -> None:
+    """Without a time grid, 2995 of them bound the share of late ones at 1 in 1000."""
+    assert 0.999**2995 <= 0.05 < 0.999**2994
+    for counts, lacking in (((1000, 900), 1095), ((2000, 2000), None)):
+        runs = [
+            run(np.random.default_rng(at).permutation(count).astype(np.int32), interval=0,
+                budget=100_000, boot=f"b{at}")
+            for at, count in enumerate(counts)
+        ]  # fmt: skip
+        for one in runs:
+            one.steps[0].document["measurement"] = "mutex"
+        entry = only(*runs)
+        (verdict,) = entry["verdicts"]
+        assert verdict["result"] == ("pass" if lacking is None else "inconclusive")
+        assert (verdict["samples_lacking"], verdict["hours_lacking"]) == (lacking, None)
+        assert (entry["next_hour"], entry["extrapolation"]) == (None, None)
 
 
 def test_episodes_of_all_runs_add_up() -> None:
@@ -275,9 +570,36 @@ def test_stages_of_several_runs_are_composed() -> None:
         tops = np.maximum(tops, [irq.max(), (user - irq).max()])
     by_context = {one["context"]: one for one in built(*runs)["bounds"]}
     assert by_context["irq"]["composed"] is None
-    assert by_context["user"]["composed"]["max"] == tops.sum()
+    assert by_context["user"]["composed"] == {
+        "max": tops.sum(),
+        "stages": [{"name": "irq", "max": tops[0]}, {"name": "irq to user", "max": tops[1]}],
+    }
+    alone = {one["context"]: one["composed"] for one in built(runs[1])["bounds"]}
+    assert alone["user"]["max"] == irq.max() + (user - irq).max()
     grid = bounds_grid(built(*runs))
     assert grid is not None and grid.heads[-1] == "Composed" and "not a bound" in grid.caption
+
+
+@pytest.mark.parametrize("contexts", ["irq user", "kernel irq user", "", "user"])
+def test_stages_are_composed_if_all_runs_have_the_same(contexts: str) -> None:
+    described: dict[str, Any] = {"name": "latency", "unit": "ns", "from": "due time"}
+    described |= {"stages": ["a", "b", "c"], "stages_in": {"kernel": ["a"], "irq": ["a", "b"]}}
+    catalogue = json.loads(json.dumps(made.CATALOGUE))
+    catalogue["measurements"][0]["series"] = [described]
+    runs = []
+    for number, names in enumerate(("irq user", "irq user", contexts)):
+        series = [
+            made.FakeSeries(
+                made.info(at, context=name), np.arange(300), values(number, 300) + 50_000 * at
+            )
+            for at, name in enumerate(names.split())
+        ]
+        runs.append(made.run([made.step(0, series)], boot_id=f"b{number}", catalogue=catalogue))
+    (entry,) = (one for one in built(*runs)["bounds"] if one["context"] == "user")
+    assert entry["runs"] == (3 if contexts else 2)
+    same = contexts in ("irq user", "")
+    assert (entry["composed"] is not None) == same
+    assert not same or len(entry["composed"]["stages"]) == 2
 
 
 @pytest.mark.parametrize("fault", ["before", "labels", "grid", "no stages"])
@@ -379,13 +701,13 @@ def test_contexts_that_form_no_chain(fault: str) -> None:
 # --- the model of the largest values -------------------------------------------------------------
 
 
-def gamma(seed: int) -> NDArray[np.int32]:
-    drawn = np.random.default_rng(seed).gamma(4, size=20_000) * 1000 + 3000
-    return np.round(drawn).astype(np.int32)
+def drawn(seed: int) -> NDArray[np.int32]:
+    shape = np.random.default_rng(seed).gamma(4, size=20_000) * 1000 + 3000
+    return np.round(shape).astype(np.int32)
 
 
 def test_the_appendix_has_the_level_or_the_reasons() -> None:
-    document = built(run(gamma(1), "b1"), run(gamma(2), "b2"))
+    document = built(run(drawn(1), "b1"), run(drawn(2), "b2"))
     (one,) = document["bounds"]
     found = one["extrapolation"]
     assert found["reasons"] == [] and found["samples"] == 40_000
@@ -397,9 +719,9 @@ def test_the_appendix_has_the_level_or_the_reasons() -> None:
 
 
 def test_a_refused_model_gives_no_level() -> None:
-    late = gamma(1)
+    late = drawn(1)
     late[::500] += 60_000
-    document = built(run(late, "b1"), run(late, "b1"), run(gamma(2), "b2"))
+    document = built(run(late, "b1"), run(late, "b1"), run(drawn(2), "b2"))
     found = document["bounds"][0]["extrapolation"]
     assert found["level"] is None and found["level_interval"] is None
     assert "1 of the runs is a copy of another" in found["reasons"]
@@ -409,14 +731,78 @@ def test_a_refused_model_gives_no_level() -> None:
 
 
 def test_the_model_is_about_the_cpu_with_the_highest_maximum() -> None:
-    both = run(gamma(1))
-    second = made.FakeSeries(made.info(1, 1), np.arange(20_000), gamma(2) + 9000)
+    both = run(drawn(1))
+    second = made.FakeSeries(made.info(1, 1), np.arange(20_000), drawn(2) + 9000)
     both.steps[0].series.append(second)
     assert built(both)["bounds"][0]["extrapolation"]["cpu"] == 1
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_the_highest_maximum_is_that_of_all_runs(first: bool) -> None:
+    """That of CPU 0 in one of them, although CPU 1 is higher in the other."""
+    runs = []
+    for number, (low, high) in enumerate(((0, 9000), (30_000, 9000))):
+        one = run(drawn(number) + low, f"b{number}")
+        index = np.arange(20_000, dtype=np.int64)
+        one.steps[0].series.append(made.FakeSeries(made.info(1, 1), index, drawn(7) + high))
+        runs.append(one)
+    assert only(*(runs if first else runs[::-1]))["extrapolation"]["cpu"] == 0
+
+
+def test_a_cpu_without_any_answer_is_not_the_highest() -> None:
+    none = np.zeros(0, np.int64)
+    silent = made.FakeSeries(made.info(name="response"), none, none, gaps=((-1, 600),))
+    index = np.arange(600, dtype=np.int64)
+    other = made.FakeSeries(made.info(1, 1, thread=5, name="response"), index, index % 2)
+    entry = only(made.run([made.step(0, [silent, other])]))
+    assert (entry["max"], entry["extrapolation"]["cpu"]) == (1, 1)
+
+
+def test_there_is_no_model_if_a_run_has_no_more_than_a_histogram() -> None:
+    large = drawn(2).tolist()
+    buckets = np.array(sorted(Counter(map(streams.bucket, large)).items()), np.int64)
+    whole = Histogram(9, 0, 20_000, min(large), max(large), sum(large), 0, 0, 0, 7, buckets)
+    some = run(drawn(2)[:90], "b2")
+    some.steps[0].series[0].withheld, some.steps[0].series[0].histogram = 19_910, whole
+    for runs in ((run(drawn(1), "b1"), some), (some,)):
+        entry = only(*runs)
+        assert (entry["max"] >= max(large), entry["extrapolation"]) == (True, None)
+
+
+def test_the_model_takes_the_runs_in_the_order_of_their_starts() -> None:
+    early = run(drawn(1), "b1", started="2026-11-21T10:00:00Z")
+    late = run(drawn(2), "b2", started="2026-11-21T11:00:00Z")
+    one, other = (only(*runs)["extrapolation"] for runs in ((early, late), (late, early)))
+    assert one == other
+    late.document["started"] = "2026-11-21T09:00:00Z"
+    assert only(early, late)["extrapolation"] != one
+
+
+def test_patterns_of_the_highest_thread_of_any_run_refuse_the_model() -> None:
+    """Two groups of values in one of two runs, of the thread that the model is about or another."""
+    groups = drawn(2)
+    groups[::3] += 60_000
+    found = only(run(groups, "b1"), run(drawn(1), "b2"))["extrapolation"]
+    assert "the samples fall into two groups" in found["reasons"]
+    both = run(drawn(1), "b1")
+    index = np.arange(len(groups), dtype=np.int64)
+    both.steps[0].series.append(made.FakeSeries(made.info(1, 1), index, groups // 9))
+    found = only(both)["extrapolation"]
+    assert (found["cpu"], found["reasons"]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"), [(1, "1 sample was lost"), (2, "2 samples were lost"), (0, "")]
+)
+def test_the_number_of_lost_samples_is_named(lost: int, words: str) -> None:
+    lossy = run(drawn(2), "b2")
+    lossy.steps[0].series[0].untold_losses = lost
+    found = only(run(drawn(1), "b1"), lossy)["extrapolation"]
+    assert found["reasons"] == ([f"{words}, perhaps the largest"] if lost else [])
+
+
 def test_only_the_complete_reports_have_it() -> None:
-    source = Source([run(gamma(1))])  # type: ignore[list-item]
+    source = Source([run(drawn(1))])  # type: ignore[list-item]
     assert "Extrapolation to 10 times" in html.render(source.analysis)
     short_text = markdown.render(short(source.analysis))
     assert "Extrapolation" not in short_text and "**Bounds" in short_text
@@ -425,16 +811,16 @@ def test_only_the_complete_reports_have_it() -> None:
 @pytest.mark.slow
 def test_events_that_nobody_knows_refuse_the_model() -> None:
     """What was lost may be the largest, on another CPU or in another run too."""
-    lossy = run(gamma(2), "b2")
+    lossy = run(drawn(2), "b2")
     lossy.steps[0].series[0].lost = ((20_000, 3, 9000),)
-    found = built(run(gamma(1), "b1"), lossy)["bounds"][0]["extrapolation"]
+    found = built(run(drawn(1), "b1"), lossy)["bounds"][0]["extrapolation"]
     assert found["reasons"] == ["3 samples were lost, perhaps the largest"]
     assert found["level"] is None and found["level_interval"] is None
     index = np.delete(np.arange(20_000), [70, 9000])
     silent = made.FakeSeries(
         made.info(name="response", labels={"line": "net"}),
         index,
-        gamma(1)[index],
+        drawn(1)[index],
         gaps=((69, 1), (8999, 1)),
     )
     (one,) = built(made.run([made.step(0, [silent], "log-host")]))["bounds"]
