@@ -359,7 +359,7 @@ OPTIONAL: dict[int, dict[str, Any]] = {
     11: {"cause": (text, ""), "command": (text, "")},
 }
 SHAPES[13] = {"series": natural, "index": natural, "gaps": gaps}
-SHAPES[14] = {"part": one_of("format", "cost", "lost", "sample", "page", "end")}
+SHAPES[14] = {"part": one_of("format", "cost", "lost", "sample", "page", "end", "dropped")}
 PARTS: dict[str, dict[str, Any]] = {
     "format": {"name": text, "data": blob},
     "cost": {"without_ns": natural_time, "with_ns": natural_time},

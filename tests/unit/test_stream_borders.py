@@ -56,17 +56,32 @@ BODIES: list[tuple[int, dict[str, Any]]] = [
     (RecordType.WORK, {"load": "", "unit": "", "count": 5, "from_ns": 0, "to_ns": 9}),
     (RecordType.AMBIENCE, streams.ambience_body()),
     (RecordType.AMBIENCE, streams.ambience_body(cpus=[3], smi=None)),
+    *(
+        (RecordType.TRACE, body)
+        for body in (
+            {"part": "format", "name": "", "data": b"a"},
+            {"part": "cost", "without_ns": 5, "with_ns": 5},
+            {"part": "lost", "reason": "", "remedy": ""},
+            streams.trace_sample(series=0),
+            streams.trace_sample(series=1),
+            streams.trace_page(),
+            {"part": "end", "snapshot": 5, "pages": 5, "omitted": 5, "error": ""},
+            {"part": "dropped", "samples": 5},
+        )
+    ),
     (
         RecordType.TABLE,
         {"name": "", "columns": [{"name": "", "unit": ""}] * 2, "rows": [[1, ""], ["", 2]]},
     ),
-    (RecordType.VERDICT, VERDICT),
+    (RecordType.VERDICT, {**VERDICT, "command": ""}),
     (
         RecordType.TRAILER,
         {
             "state": "complete",
             "reason": "",
             "remedy": "",
+            "cause": "",
+            "command": "",
             "duration_ns": 5,
             "records": 4,
             "cpu_ns": 3,
@@ -121,7 +136,7 @@ def test_records_at_the_ends_of_what_they_may_say(number: int) -> None:
 
 
 def test_headers_at_the_ends_of_what_they_may_say() -> None:
-    body = header_body(load_command="true", disturb="1s")
+    body = header_body(load_command="true", disturb="1s", core="linux", core_revision=3)
     good = 0
     for one in others(body):
         if (
