@@ -965,3 +965,163 @@ def test_pairs_hold_three_quarters_of_the_events(
     assert len(np.unique(turns)) == 2 * periods + others
     arc = rhythm._Arc(0.0, 0.4, share, 0.7 if share < 1 else 1.0)
     assert (rhythm._in_pairs(turns, arc)[0] == 10) == found
+
+
+# --- at the ends of what is claimed ---------------------------------------------------------------
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 9), st.lists(st.integers(0, 3), min_size=1, max_size=4)),
+        min_size=1,
+        max_size=8,
+    ),
+    st.lists(st.integers(0, 60), max_size=8),
+)
+def test_a_loop_ends_where_the_next_one_begins(
+    loops: list[tuple[int, list[int]]], others: list[int]
+) -> None:
+    """The first of all loops that begin when its samples are over, and a nanosecond later at
+    least."""
+    begins = np.cumsum([gap for gap, _ in loops])
+    starts = np.sort([*begins.tolist(), *others])
+    due = np.repeat(begins, [len(values) for _, values in loops])
+    every = np.array([value for _, values in loops for value in values])
+    first, number, end = patterns._loops(due, every, starts)
+    assert number.tolist() == [len(values) for _, values in loops]
+    assert due[first].tolist() == begins.tolist()
+    expected = [
+        min(
+            (one for one in starts.tolist() if one >= begin + max(sum(values), 1)), default=math.inf
+        )
+        for begin, (_, values) in zip(begins.tolist(), loops, strict=True)
+    ]
+    assert end.tolist() == expected
+
+
+@pytest.mark.parametrize("number", [*range(1, 30), 100, 101, 102, 103])
+def test_the_pace_of_any_number_of_loops(number: int) -> None:
+    """Loops of 4 samples: the lower quartile, and as many ranks about it as two standard deviations
+    of a binomial number."""
+    lengths = np.random.default_rng(number).permutation(number) * 40 + 1000
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    due, values = np.repeat(starts[:-1], 4), np.full(4 * number, 100)
+    found = stats.pace(due, values, starts)
+    each = np.sort(lengths / 4)
+    assert found.distance_ns == np.quantile(each, 0.25, method="lower")
+    at = int(np.searchsorted(each, found.distance_ns))
+    ranks = math.ceil(2 * float(binom.std(number, 0.25)))
+    limits = each[max(at - ranks, 0)], each[min(at + ranks, number - 1)]
+    assert found.error_ns == max(abs(limit - found.distance_ns) for limit in limits)
+
+
+def test_a_pace_without_an_error_has_none() -> None:
+    assert stats.Pace(5.0, 3.0).error_ns == 0
+    # times wrong by a nanosecond would not be on the grid
+    assert stats.Pace(5.0, 3.0).within(0.0, np.array([3, 4, 3])).tolist() == [0, 5, 11]
+
+
+def _ticked(
+    tick: float, *, hz: float = 41.3, body: float = 0.0, seconds: float = 4.0
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
+    """Samples at random, of which the first of each period took ``tick`` more than the median, and
+    three of twenty ``body`` more. Gives times, excess, and which have the tick."""
+    random = np.random.default_rng(31)
+    times = np.sort(random.uniform(0, seconds * 1e9, 60_000))
+    excess = np.where(random.random(len(times)) < 0.15, body, 0.0)
+    ticks = np.arange(0.31e9 / hz, seconds * 1e9, 1e9 / hz)
+    at = np.unique(np.searchsorted(times, ticks))
+    at = at[at < len(times)]
+    excess[at] = tick
+    return times, excess, at
+
+
+@pytest.mark.parametrize(
+    ("tick", "body", "found"),
+    [(1.0, 0.0, False), (1.5, 0.0, True), (200.0, 100.0, False), (201.0, 100.0, True)],
+)
+def test_a_line_is_above_twice_the_body_and_a_nanosecond(
+    tick: float, body: float, found: bool
+) -> None:
+    times, excess, at = _ticked(tick, body=body)
+    line = stats.second_line(times, excess)
+    assert (line is not None) == found
+    if line is not None:
+        assert line.comb.period_ns == pytest.approx(1e9 / 41.3, rel=1e-4)
+        assert (line.large, line.worst_ns, line.least_ns) == (len(at), tick, tick)
+
+
+@pytest.mark.parametrize(
+    ("hz", "places", "found"),
+    [
+        *((hz, [0.5], True) for hz in (100, 250, 300, 1000)),
+        *((hz, [0.5], False) for hz in (137, 990)),
+        (137, [0.25, 0.75], True),  # the two are opposite
+        (137, [0.25, 0.25, 0.25, 0.75], False),
+        (137, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], True),
+    ],
+)
+def test_a_rhythm_at_one_place_of_the_loops_is_found_at_a_rate_of_kernels(
+    hz: float, places: list[float], found: bool
+) -> None:
+    times, excess, at = _ticked(500.0, hz=hz)
+    place = np.random.default_rng(1).random(len(times))
+    place[at] = np.resize(places, len(at))
+    assert (stats.second_line(times, excess, place=place) is not None) == found
+
+
+def test_the_error_of_the_times_adds_to_that_of_the_period() -> None:
+    """As much as a line through the errors of the hits rises in a period."""
+    times, excess, at = _ticked(500.0)
+    excess[at] += np.random.default_rng(2).permutation(len(at))
+    for phase in (0.0, 0.25e9 / 41.3):
+        late = np.random.default_rng(3).uniform(0, 9000, len(times))
+        moved = times + phase
+        alone = stats.second_line(moved, excess)
+        line = stats.second_line(moved, excess, late_ns=late)
+        assert alone is not None and line is not None
+        assert alone.large == len(at)
+        hits = at[alone.comb.within(moved[at])]
+        turns = np.rint((moved[hits] - alone.comb.phase_ns) / alone.comb.period_ns)
+        slope = linregress(turns, late[hits]).slope
+        assert line.comb.error_ns == pytest.approx(alone.comb.error_ns + abs(slope), rel=1e-9)
+        assert abs(slope) > 1e-3 * alone.comb.error_ns
+
+
+@pytest.mark.parametrize("samples", [121, 200, 500, 4000])
+def test_a_fifth_of_the_samples_is_searched(samples: int) -> None:
+    """The largest 24, 96 and so on, up to that: of a rhythm of 300 hits, the more the better."""
+    times: NDArray[np.float64] = np.arange(300, dtype=np.float64) * 24.3e6
+    excess = np.random.default_rng(5).permutation(times) / 24.3e6 + 1000
+    line = stats.disturber(times, excess, stats.Exposure(np.array([0, 300 * 24.3e6])), samples)
+    assert line is not None
+    assert line.large == min(samples // 5, 300)
+    assert line.least_ns == np.sort(excess)[-line.large]
+
+
+@pytest.mark.parametrize(("near", "found"), [(8, False), (9, True)])
+def test_nine_values_near_a_multiple_are_a_line(near: int, found: bool) -> None:
+    """Eight are by chance with a probability of 1.5 in 10 000."""
+    assert (1 / 3) ** 9 < 1e-4 < (1 / 3) ** 8
+    assert patterns.multiples(np.full(near, 2.0), 1.0) == ({2: near} if found else {})
+
+
+@pytest.mark.parametrize(
+    ("groups", "low"),
+    [
+        ({0: 500, 1000: 500}, 0),
+        ({1000: 190, 5000: 10}, 1000),
+        ({1000: 191, 5000: 9}, None),
+        ({1024: 100, 2048: 100, 4096: 100}, 1024),  # equally far apart
+        ({1000: 50, 3000: 100, 24_000: 100}, 3000),  # the wider one
+        ({1000: 100, 8192: 100, 16_384: 100}, 1000),
+        # from 0 to 2, the group that begins there has its median above 100
+        ({0: 300} | dict.fromkeys(range(2, 100), 8) | dict.fromkeys(range(100, 300), 20), 0),
+        ({1000: 500, 1300: 50, 2000: 500}, 1000),
+    ],
+)
+def test_two_groups_of_given_values(groups: dict[int, int], low: int | None) -> None:
+    values = [value for value, number in groups.items() for _ in range(number)]
+    found = stats.valley(stats.Counts.from_arrays([np.array(values, np.int64)]))
+    assert found == _two_groups(values)
+    assert (None if found is None else found.low) == low
