@@ -37,7 +37,7 @@ from rtgauge.stream import (
     encode_record,
     read_stream,
 )
-from streams import Builder, header_body, pack, series_body
+from streams import Builder, bucket, header_body, pack, series_body
 
 
 def reason_of(data: bytes) -> str:
@@ -131,6 +131,11 @@ def test_a_sum_that_did_not_fit_64_bits_is_at_its_bound() -> None:
         ({"count": 0, "buckets": []}, "has no samples, but"),
         ({"min": 101}, "do not lie in the first and the last bucket"),
         ({"max": 4095}, "do not lie in the first and the last bucket"),
+        # the buckets of 2^63 - 1 and of -2^63, and the next ones
+        ({"buckets": [100, 1, bucket(2**63 - 1), 1]}, "do not lie in the first and the last"),
+        ({"buckets": [100, 1, bucket(2**63 - 1) + 1, 1]}, "beyond those of 64-bit values"),
+        ({"buckets": [bucket(-(2**63)), 1, 4000, 1]}, "do not lie in the first and the last"),
+        ({"buckets": [bucket(-(2**63)) - 1, 1, 4000, 1]}, "beyond those of 64-bit values"),
         ({"sum": 199}, "'sum' is not possible with values"),
         ({"sum": 8001}, "'sum' is not possible with values"),
         ({"sum": -(2**63)}, "'sum' is not possible with values"),
