@@ -270,6 +270,16 @@ def test_what_is_kept_of_a_stream_has_a_limit(kind: int, most: int, body: Any) -
     assert agree(many(kind, most + 1, body).data).startswith(f"record {most + 1}")
 
 
+@pytest.mark.parametrize(
+    ("columns", "rows", "good"),
+    [(1, 10_000, True), (1, 10_001, False), (64, 1, True), (65, 1, False), (0, 0, False)],
+)
+def test_a_table_has_a_limit(columns: int, rows: int, good: bool) -> None:
+    names = [{"name": "", "unit": ""}] * columns
+    body = {"name": "", "columns": names, "rows": [[0] * columns] * rows}
+    assert agree(Builder().add(RecordType.TABLE, body).data).endswith("after record 1") == good
+
+
 def test_bytes_that_are_kept_have_a_limit() -> None:
     """2^24, envelopes included, of facts, settings, tables and verdicts alone."""
     stream = Builder()
