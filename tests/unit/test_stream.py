@@ -112,6 +112,7 @@ def test_buckets_at_the_ends_of_what_values_can_be() -> None:
     (record,) = StreamReader().feed(data)[2:]
     assert isinstance(record, Histogram)
     assert record.buckets[:, 0].tolist() == [-6912, -1, 0, 255, 256, 6912]
+    assert not record.buckets.flags.writeable
     assert (record.min, record.max) == (-(2**60), 2**60)
 
 
