@@ -532,6 +532,13 @@ CASES = [
         LOCKED_DOWN | {"/sys/kernel/security/lockdown": "[none] integrity confidentiality"},
         remedy="mount -t debugfs",
     ),
+    Case(
+        "fair-server",
+        "note",
+        LOCKED_DOWN
+        | {"/sys/kernel/security/lockdown": None, "agent.debugfs.error": "No such device"},
+        remedy="boot a kernel with CONFIG_DEBUG_FS=y",
+    ),
     # isolation
     Case("isolation", "ok", {}, "CPUs 2-3 isolated", cpus=(2, 3)),
     Case("isolation", "ok", {}, "CPU 3 isolated", cpus=(3,), load=True),
@@ -677,6 +684,15 @@ CASES = [
     Case("privileges", "warning", {}, "CPU 7 not allowed", cpus=(3, 7)),
     Case("privileges", "note", {"agent.uid": 1000}, "no right to change", "run as root"),
     Case("privileges", "note", {"agent.dma_latency": 13}, "sleep states"),
+    # a kernel without CONFIG_CPU_IDLE, and a container without the device
+    Case("privileges", "ok", {"agent.dma_latency": 2}, "SCHED_FIFO, locked memory, settings"),
+    Case(
+        "privileges",
+        "note",
+        {"agent.dma_latency": 2, "/proc/self/ns/pid": "pid:[4026532611]"},
+        "sleep states",
+        "give the container",
+    ),
 ]
 
 

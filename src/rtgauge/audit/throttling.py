@@ -26,6 +26,7 @@ _EXT = "/sys/kernel/debug/sched/ext_server/cpu#/runtime"
 RT_RUNTIME = "/proc/sys/kernel/sched_rt_runtime_us"
 RT_PERIOD = "/proc/sys/kernel/sched_rt_period_us"
 _LOCKDOWN = "/sys/kernel/security/lockdown"
+_UNKNOWN_TO_THE_KERNEL = "No such device"  # ENODEV of fsopen
 
 
 def _effective(case: Case, name: str) -> tuple[str | None, bool]:
@@ -53,7 +54,7 @@ def _fair_servers(case: Case) -> tuple[dict[int, int], bool]:
 
 
 def debugfs_remedy(facts: Facts) -> str:
-    """Requirements for reading debugfs: root, and no kernel lockdown."""
+    """Requirements for reading debugfs: root, a kernel that has it, and no kernel lockdown."""
     if facts.integer("agent.uid") != 0:
         return "run the check as root, without kernel lockdown"
     lockdown = facts.text(_LOCKDOWN) or ""
@@ -63,6 +64,8 @@ def debugfs_remedy(facts: Facts) -> str:
             f"the kernel is locked down ({active[1]}, see {_LOCKDOWN}), also for root: boot "
             "without lockdown (lockdown=none, or without secure boot)"
         )
+    if facts.error("agent.debugfs") == _UNKNOWN_TO_THE_KERNEL:
+        return "boot a kernel with CONFIG_DEBUG_FS=y"
     return "mount -t debugfs none /sys/kernel/debug, then check again"
 
 
