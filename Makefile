@@ -40,8 +40,8 @@ check: # What CI runs: test, every build, every architecture, every emulated boa
 	@$(RUN_STAGES) check
 
 # Fuzzers, mutants and kills take their seeds from the date.
-nightly: # Mutants, fuzzers, kills and soak (hours, on a quiet machine, as root)
-	@tools/setup.sh --test
+nightly: # Mutants, fuzzers, a kernel, kills and soak (hours, on a quiet machine, as root)
+	@tools/setup.sh --nightly
 	@$(RUN_STAGES) nightly
 
 lint: # The stages of quick that only read the sources

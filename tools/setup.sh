@@ -9,6 +9,7 @@
 #   tools/setup.sh --quick  and what `make quick` needs
 #   tools/setup.sh --test   and what `make test` needs
 #   tools/setup.sh --dev    and what `make check` needs
+#   tools/setup.sh --nightly  what `make test` and the other stages of `make nightly` need
 #
 # Asks for nothing. Installs Debian packages only when something is missing, and then only as root
 # or where `sudo -n` works. Does nothing twice, and continues an interrupted set-up.
@@ -24,9 +25,9 @@ tools=""
 case "${1-}" in
 "") level=run levels="run lab dev" extras="" ;;
 --lab) level=lab levels="lab dev" extras="lab" architecture=${2-lab} ;;
---quick | --test | --dev) level=dev levels="dev" extras="lab test dev" tools=${1#--} ;;
+--quick | --test | --dev | --nightly) level=dev levels="dev" extras="lab test dev" tools=${1#--} ;;
 *)
-	echo "usage: tools/setup.sh [--lab [ARCHITECTURE] | --quick | --test | --dev]" >&2
+	echo "usage: tools/setup.sh [--lab [ARCHITECTURE] | --quick | --test | --dev | --nightly]" >&2
 	exit 2
 	;;
 esac
@@ -143,7 +144,7 @@ debian_packages() {
 		"install the packages gcc, libc6-dev and linux-libc-dev"
 }
 
-# Tools of `make quick`, `make test` and `make check`, each as "command package".
+# Tools of the lanes, each as "command package", or a file in place of the command.
 quick_tools="clang-format clang-format
 shellcheck shellcheck
 pdftotext poppler-utils
@@ -162,10 +163,24 @@ jitterdebugger jitterdebugger
 qemu-system-aarch64 qemu-system-arm
 aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
 sparse sparse"
+# Those of docs/how-to/rt-kernel.md, which the stage `kernel` executes.
+nightly_tools="$test_tools
+dpkg-buildpackage build-essential
+dh debhelper
+flex flex
+bison bison
+bc bc
+rsync rsync
+depmod kmod
+/usr/include/libelf.h libelf-dev
+/usr/include/openssl/ssl.h libssl-dev"
+sources=linux-source-6.12
 
-# Where sigrok-cli is not available, the tests that need it are skipped with that reason.
+# Tests that need what is not available are skipped with that reason.
 optional_tools() {
 	command -v sigrok-cli >/dev/null || install_packages sigrok-cli || say "without sigrok-cli"
+	[ "$tools" != nightly ] || [ -e /usr/src/$sources.tar.xz ] || install_packages $sources ||
+		say "without $sources"
 }
 
 # gcc for 32 bits has no command of its own. Debian's gcc-multilib excludes cross compilers; the package
@@ -202,6 +217,10 @@ missing_tools() {
 		wanted=$test_tools
 		missing_server
 		;;
+	nightly)
+		wanted=$nightly_tools
+		missing_server
+		;;
 	dev)
 		wanted=$dev_tools
 		missing_multilib
@@ -210,7 +229,8 @@ missing_tools() {
 		;;
 	esac
 	echo "$wanted" | while read -r tool package; do
-		PATH="$PATH:/usr/sbin:/sbin" command -v "$tool" >/dev/null || echo "$package"
+		[ -f "$tool" ] || PATH="$PATH:/usr/sbin:/sbin" command -v "$tool" >/dev/null ||
+			echo "$package"
 	done | sort -u
 }
 
@@ -337,7 +357,7 @@ elif ! compiles; then
 fi
 [ -z "$tools" ] || debian_tools
 case "$tools" in
-test | dev) optional_tools ;;
+test | dev | nightly) optional_tools ;;
 esac
 agent
 [ "$level" != lab ] || static_programs

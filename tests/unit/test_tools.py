@@ -441,6 +441,18 @@ def test_the_set_up_of_a_lane_installs_what_its_tests_require(
     assert required <= set(installed)
 
 
+def test_the_set_up_of_the_nightly_lane_installs_the_packages_of_the_page() -> None:
+    setup = (ROOT / "tools/setup.sh").read_text()
+    lists = dict(re.findall(r'^(\w+)_tools="([^"]*)"', setup, re.M))
+    listed = lists["nightly"].replace("$test_tools", lists["test"]).splitlines()
+    sources = re.findall(r"^sources=(\S+)$", setup, re.M)
+    installed = {line.split()[1] for line in listed if not line.startswith("$")} | set(sources)
+    page = (ROOT / "docs/how-to/rt-kernel.md").read_text()
+    required = set(" ".join(re.findall(r"^apt install (.*)$", page, re.M)).split())
+    assert "flex" in required
+    assert required <= installed
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with the real launcher and a set-up that only notes that it was called."""
