@@ -1075,15 +1075,17 @@ def test_the_error_of_the_times_adds_to_that_of_the_period() -> None:
     """As much as a line through the errors of the hits rises in a period."""
     times, excess, at = _ticked(500.0)
     excess[at] += np.random.default_rng(2).permutation(len(at))
-    for phase in (0.0, 0.25e9 / 41.3):
-        late = np.random.default_rng(3).uniform(0, 9000, len(times))
-        moved = times + phase
-        alone = stats.second_line(moved, excess)
-        line = stats.second_line(moved, excess, late_ns=late)
+    late = np.random.default_rng(3).uniform(0, 9000, len(times))
+    for part in (0.0, 0.25, 0.5, 0.75):
+        known = stats.second_line(times, excess)
+        assert known is not None
+        times = times + part * known.comb.period_ns - known.comb.phase_ns  # the phase is that part
+        alone = stats.second_line(times, excess)
+        line = stats.second_line(times, excess, late_ns=late)
         assert alone is not None and line is not None
         assert alone.large == len(at)
-        hits = at[alone.comb.within(moved[at])]
-        turns = np.rint((moved[hits] - alone.comb.phase_ns) / alone.comb.period_ns)
+        hits = at[alone.comb.within(times[at])]
+        turns = np.rint((times[hits] - alone.comb.phase_ns) / alone.comb.period_ns)
         slope = linregress(turns, late[hits]).slope
         assert line.comb.error_ns == pytest.approx(alone.comb.error_ns + abs(slope), rel=1e-9)
         assert abs(slope) > 1e-3 * alone.comb.error_ns
@@ -1117,8 +1119,15 @@ def test_nine_values_near_a_multiple_are_a_line(near: int, found: bool) -> None:
         ({1000: 50, 3000: 100, 24_000: 100}, 3000),  # the wider one
         ({1000: 100, 8192: 100, 16_384: 100}, 1000),
         # from 0 to 2, the group that begins there has its median above 100
-        ({0: 300} | dict.fromkeys(range(2, 100), 8) | dict.fromkeys(range(100, 300), 20), 0),
+        ({0: 300} | dict.fromkeys(range(2, 100), 31) | dict.fromkeys(range(100, 300), 40), 0),
         ({1000: 500, 1300: 50, 2000: 500}, 1000),
+        # the fullest bin of the lower group is not its first or its last
+        ({800: 20, 900: 500, 1000: 20, 1300: 30, 2000: 500}, 900),
+        # 1 has more than a tenth of 0, although not of 2
+        ({0: 90, 1: 15, 2: 200} | dict.fromkeys(range(3, 100), 25) | {100: 2000, 110: 2000}, None),
+        # half an octave of nothing, and less than half as large again
+        ({1400: 500, 2050: 500}, None),
+        ({1400: 500, 2100: 500}, 1400),
     ],
 )
 def test_two_groups_of_given_values(groups: dict[int, int], low: int | None) -> None:
