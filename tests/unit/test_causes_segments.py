@@ -293,6 +293,14 @@ def test_a_lock_that_another_cpu_gives_back_has_no_owner() -> None:
     assert waited(events, 500)[1] == "waited for a lock (485.000 of 505.000 µs)"
 
 
+def test_a_later_wait_is_not_a_wake_up_by_another_cpu() -> None:
+    """The thread was woken here, and waits again for a lock that another CPU gives back."""
+    events = [*path(1), switch(10, TARGET, 60, state=2), switch(500, 60, TARGET, 19)]
+    sample = Sample(DUE, DUE + 505_000, TARGET, 0, 1 << 62)
+    assert woken_elsewhere(sample, events) is None
+    assert segments_of(sample, events)[1] == 0
+
+
 @pytest.mark.parametrize("asleep", [False, True])
 def test_a_thread_that_runs_when_it_is_due_may_wait_for_a_lock(asleep: bool) -> None:
     """Its first wake-up is that of the owner. If an interrupt wakes it, it went to sleep."""

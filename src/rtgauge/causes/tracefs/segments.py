@@ -374,15 +374,18 @@ def woken_elsewhere(sample: Sample, events: Sequence[Event]) -> int | None:
     for event in events:
         if event.time_ns > sample.end_ns or not sample.pid:
             break
-        if is_entry(event) and event.time_ns >= sample.due_ns:
+        due = event.time_ns >= sample.due_ns
+        if is_entry(event) and due:
             heard = event.time_ns
         elif event.name == _WAKING and event.fields.get("pid") == sample.pid:
             asleep = False
         elif event.name == SWITCH and event.fields.get("prev_pid") == sample.pid:
+            if due and not asleep:
+                break  # it was awake, or this CPU woke it
             state = event.fields.get("prev_state")
             asleep = isinstance(state, int) and bool(state & _BLOCKED)
         elif event.name == SWITCH and event.fields.get("next_pid") == sample.pid:
-            if asleep and event.time_ns >= sample.due_ns:
+            if asleep and due:
                 return event.time_ns if heard is None else heard
             asleep = False
     return None
