@@ -21,7 +21,8 @@ from rtgauge.causes.tracefs.pages import (
     read_layout,
     read_page,
 )
-from rtgauge.causes.tracefs.segments import Sample, segments_of
+from rtgauge.causes.tracefs.segments import segments_of
+from rtgauge.causes.tracefs.waits import Sample
 from traces import BOARDS, captured, entry
 
 LINE = re.compile(
