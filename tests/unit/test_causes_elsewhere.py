@@ -80,6 +80,12 @@ def test_the_owner_on_the_other_cpu_is_named(tmp_path: Path) -> None:
     assert "with which test-timers takes the lock on CPU 1" in second.text
 
 
+def test_a_pointer_to_a_text_is_not_a_text(tmp_path: Path) -> None:
+    """The event of an interrupt from another CPU has the address of its reason only."""
+    names = {one.function for one in recorded(tmp_path).segments if one.kind == "interrupt"}
+    assert names == {"arch_timer", "IPI", "inter-processor interrupt"}
+
+
 def test_without_the_other_cpu_the_lock_has_no_owner(tmp_path: Path) -> None:
     cause = recorded(tmp_path, cpus=(0,))
     assert cause.blame.startswith("waited for a lock (")

@@ -120,7 +120,7 @@ def _fields(text: str) -> dict[str, Place]:
         offset, size = int(one["offset"]), int(one["size"])
         kind = one["type"]
         elsewhere = "__data_loc" in kind
-        wide = "char" in kind and (size > 1 and not elsewhere)
+        wide = "char" in kind and "*" not in kind and size > 1 and not elsewhere
         place = Place(offset, size, one["signed"] != "0", wide or elsewhere, elsewhere)
         own += not one["name"].startswith("common_")
         if own > _OWN_LIMIT:

@@ -202,7 +202,8 @@ def _handler(event: Event) -> str:
     if system == "irq":
         return str(event.fields.get("name") or f"interrupt {event.fields.get('irq', '?')}")
     if system == "ipi":
-        return str(event.fields.get("reason") or "inter-processor interrupt")
+        reason = event.fields.get("reason")
+        return reason if isinstance(reason, str) and reason else "inter-processor interrupt"
     return name.rpartition("_")[0].replace("_", " ")
 
 
