@@ -265,7 +265,7 @@ def valley(counts: Counts) -> Valley | None:
     first = int(number[0])
     bins = np.zeros(int(number[-1]) - first + 1, np.int64)
     np.add.at(bins, number - first, counts.counts)
-    least = max(counts.count / 100, 10)
+    enough = max(counts.count / 100, 10)
     below = np.cumsum(bins)
     before = np.maximum.accumulate(bins)
     after = np.maximum.accumulate(bins[::-1])[::-1]
@@ -277,7 +277,7 @@ def valley(counts: Counts) -> Valley | None:
         lower = int(below[(start + stop) // 2 - 1])
         upper = counts.count - lower
         width = int(bucket_low(first + stop, bits)) / max(int(bucket_low(first + start, bits)), 1)
-        if min(lower, upper) < least or width < math.sqrt(2):
+        if min(lower, upper) < enough or width < math.sqrt(2):
             continue
         low = _median(counts, 0, lower)
         high = _median(counts, counts.count - upper, counts.count)
