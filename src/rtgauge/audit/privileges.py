@@ -122,7 +122,7 @@ def check_privileges(name: str, case: Case) -> Finding:
             "run rtgauge check with the agent of the same version as rtgauge",
         )
     kept: list[str] = []
-    # outside of a container, the kernel has no sleep states without the device (CONFIG_CPU_IDLE)
+    # outside of a container, a missing device means a kernel without sleep states (CONFIG_CPU_IDLE)
     if latency and (latency != _ENOENT or container(facts)):
         kept.append("sleep states")
     if uid != 0 or admin is False:

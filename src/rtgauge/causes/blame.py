@@ -101,7 +101,7 @@ def _sentence(main: Segment) -> str:
 
 
 def holder(lock: Segment) -> str:
-    """The owner of a lock as words, with its CPU and what that ran if it is another one."""
+    """The owner of a lock in words; if it is on another CPU, with that CPU and what it ran."""
     if lock.owner is None:
         return ""
     held = f"held by {lock.owner.name}"

@@ -124,7 +124,7 @@ def remedies(main: Segment, system: System) -> tuple[Remedy, ...]:
 
 
 def _of_another_cpu(lock: Segment) -> Iterator[Remedy]:
-    """What to try against a lock that a task of another CPU held."""
+    """What to try against a lock that a task on another CPU held."""
     if lock.owner is None or lock.owner_cpu < 0:
         return
     owner, cpu = lock.owner.name, lock.owner_cpu
@@ -136,7 +136,7 @@ def _of_another_cpu(lock: Segment) -> Iterator[Remedy]:
         )
     yield Remedy(
         f"find the calls with which {owner} takes the lock on CPU {cpu} (strace -f -p PID shows"
-        " those of a program), and do them less often or outside of the time-critical phase"
+        " those of a program), and make them less often or outside of the time-critical phase"
     )
 
 

@@ -356,7 +356,7 @@ class _Reader:
         self._padding(size)
         found = os.fstat(self._file.fileno()).st_size
         if found != bundle.packed_size:
-            kind = "cut" if found < bundle.packed_size else "longer than its content"
+            kind = "truncated" if found < bundle.packed_size else "longer than its content"
             self.refuse(f"it is {kind}: {found} of {bundle.packed_size} bytes")
         return bundle
 

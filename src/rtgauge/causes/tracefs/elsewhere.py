@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Activity of the other CPUs around a sample: the tasks that ran there, and their wake-ups.
 
-The times of all CPUs are those of one clock, so events of several CPUs can be compared.
+All CPUs use the same clock for their events, so times of several CPUs can be compared.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def _time(event: Event) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """``runs``: CPU -> its events, in runs without a gap. ``cpus``: all other CPUs of the system,
-    None if not known."""
+    """``runs``: CPU -> its events, as sequences without a gap. ``cpus``: all other CPUs of the
+    system, None if not known."""
 
     runs: Mapping[int, Sequence[Sequence[Event]]] = field(default_factory=dict)
     cpus: frozenset[int] | None = None
@@ -73,7 +73,7 @@ class Elsewhere:
 
     def holder(self, begin_ns: int, end_ns: int) -> tuple[int, int] | None:
         """The only task, with its CPU, that another CPU ran at both of these times. None: there are
-        several, a CPU changed tasks or ran a handler, or the trace does not show all CPUs."""
+        several, a CPU ran a handler or different tasks, or the trace does not show all CPUs."""
         found: tuple[int, int] | None = None
         for cpu in self.cpus if self.cpus is not None else ():
             first, last = (self._running(cpu, at) for at in (begin_ns, end_ns))

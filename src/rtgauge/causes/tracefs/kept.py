@@ -61,12 +61,12 @@ _LATE = (
     " load, or measure on fewer CPUs."
 )
 _ELSEWHERE = (
-    "Another CPU woke the thread, and the trace has the events of the thread's CPU only. The timer"
-    " of a CPU with nohz_full may expire on another one."
+    "Another CPU woke the thread, and events of other CPUs are used only to find owners of locks."
+    " The timer of a CPU with nohz_full may expire on another one."
 )
 _OWNERLESS = (
     "The owner of the lock may have run on another CPU: the module traces the measured CPUs only."
-    " Tracefs traces all of them: measure without rtgauge.ko."
+    " Tracefs traces all CPUs: measure without rtgauge.ko."
 )
 _WAITED = "No event shows what the thread was waiting for during the remaining time."
 _MUCH = "There were too many events at its end to keep."
@@ -319,7 +319,7 @@ class Kept:
 
     def _around(self, cpu: int, begin: int, end: int) -> Mapping[int, Sequence[Sequence[Event]]]:
         """The events of the other CPUs between these times, with the event before and the one
-        after. Those that the trace does not have only leave an owner unknown."""
+        after. If the trace lacks some of them, only an owner remains unknown."""
         found: dict[int, list[Sequence[Event]]] = {}
         for other, runs in self._runs.items():
             for run in runs if other != cpu else ():
@@ -403,7 +403,7 @@ def kept_of(step: StoredStep) -> Kept:
     for record in step.trace:
         kept.take(record)
     kept.samples = _chosen(kept.samples)
-    # those of the other CPUs take what the measured ones leave of the memory
+    # pages of other CPUs get only the memory that those of the measured CPUs leave
     for measured in (True, False):
         for record in step.trace:
             if record.part == "page" and (record.fields["cpu"] in kept.measured) == measured:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cut a sample into segments by the kernel's events on its CPU.
 
-``waits.py`` tells what its thread waited for.
+``waits.py`` finds what the sample's thread waited for.
 
 Between two events the state of the CPU does not change as far as the trace shows it: a handler, a
 softirq, or a task runs. Why a lower task runs on although the measured one is awake follows from

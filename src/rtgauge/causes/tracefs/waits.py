@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the thread of a sample waited for, and which task held the lock, on any CPU.
 
-The events of the sample's CPU show when a task waits. The wake-up that ends the wait shows for
-whom: it is an event of the CPU that made it. While a task tries to take a lock without sleeping,
-kernels from 5.19 on have an event at the begin and the end.
+The events of the sample's CPU show when a task waits. The wake-up that ends the wait shows
+which task held the lock: it is an event of the CPU that ran this task. If a task waits for a lock
+without sleeping, kernels from 5.19 on have an event at the beginning and at the end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ACQUIRES = "lock/contention_end"
 _BLOCKED = 0xFF
 _UNINTERRUPTIBLE = 0x02
 CHAIN_LIMIT: Final = 8
-"""Number of owners that wait for the next one."""
+"""Maximum number of owners in a row that wait for a lock themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Sample:
 @dataclass(frozen=True, slots=True)
 class Wait:
     """``task`` waits. If another task ended the wait, it was for a lock, and lasts until ``task``
-    runs: the owner still has to give back the lock. ``event``: an interrupt ended it."""
+    runs: the owner still has to release the lock. ``event``: an interrupt ended the wait."""
 
     begin_ns: int
     end_ns: int
@@ -186,8 +186,8 @@ def _is_event(state: int, woken: Event, sample: Sample, tasks: Tasks) -> bool:
     """Whether a wait was for an event, such as a timer, and not for a lock. ``state``: that of the
     task as it began to wait. ``woken``: the wake-up that ended it.
 
-    On PREEMPT_RT, threads carry out softirqs and handlers. They give back locks of the kernel, for
-    which a task waits in the uninterruptible state."""
+    On PREEMPT_RT, threads run softirqs and handlers. They release locks of the kernel, for which a
+    task waits in the uninterruptible state."""
     if _waker(woken, sample) is None:
         return True
     threaded = (woken.flags or 0) & SOFTIRQ or tasks.get(woken.pid or 0).name.startswith("irq/")
@@ -364,8 +364,8 @@ def _blocked(
 
 
 def _held(wait: Wait, blocked: Mapping[int, Sequence[Wait]], depth: int = 0) -> Iterator[Wait]:
-    """The parts of a wait, each with the task that held the lock up: while the owner waits for a
-    lock itself, the owner of that one."""
+    """The parts of a wait, each with the task that is to blame: the owner of the lock or, while the
+    owner waits for a lock itself, the owner of that lock."""
     at = wait.begin_ns
     mine = blocked.get(wait.owner or 0, ()) if depth < CHAIN_LIMIT else ()
     for one in mine[bisect.bisect_right(mine, at, key=_end) :]:
