@@ -1015,6 +1015,12 @@ def test_the_pace_of_any_number_of_loops(number: int) -> None:
     assert found.error_ns == max(abs(limit - found.distance_ns) for limit in limits)
 
 
+def test_loops_whose_times_fall_are_laid_where_they_begin() -> None:
+    """As in a hostile stream: none before its loop, and no loop has room for a second sample."""
+    due, values = np.array([50, 50, 40, 40, 40, 10]), np.array([3, 9, 3, 9, 9, 3])
+    assert stats.Pace(5.0, 3.0).laid(due, values).tolist() == [50, 50, 40, 40, 40, 10]
+
+
 def test_a_pace_without_an_error_has_none() -> None:
     assert stats.Pace(5.0, 3.0).error_ns == 0
     # times wrong by a nanosecond would not be on the grid
@@ -1107,6 +1113,18 @@ def test_nine_values_near_a_multiple_are_a_line(near: int, found: bool) -> None:
     """Eight are by chance with a probability of 1.5 in 10 000."""
     assert (1 / 3) ** 9 < 1e-4 < (1 / 3) ** 8
     assert patterns.multiples(np.full(near, 2.0), 1.0) == ({2: near} if found else {})
+
+
+@pytest.mark.parametrize(
+    ("others", "found"), [(1.5, False), (2.5, False), (1.37, True), (2.63, True), (1.0, True)]
+)
+def test_values_near_the_halves_around_a_multiple_speak_against_it(
+    others: float, found: bool
+) -> None:
+    """Twelve of eighteen are by chance with a probability of 4 in 1000."""
+    assert 1e-4 < binom.sf(11, 18, 1 / 3) < 0.005
+    values = np.array([2.0] * 12 + [others] * 6)
+    assert patterns.multiples(values, 1.0) == ({2: 12} if found else {})
 
 
 @pytest.mark.parametrize(
