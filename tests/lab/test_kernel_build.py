@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 
 from conftest import Result
-from examples import examples
+from examples import ROOT, examples
 from rtgauge.lab.boards import MACHINES
 from rtgauge.lab.cache import cache_folder
 from rtgauge.lab.own import busybox
@@ -41,6 +41,7 @@ LEFT_OUT: Final = {
 # For a module to install. On the board it shows the configuration of the running kernel.
 CONFIGS: Final = "scripts/config --module IKCONFIG --enable IKCONFIG_PROC"
 BUILD_S: Final = 10800
+MODULE_S: Final = 600
 SAMPLES: Final = 300
 
 
@@ -65,6 +66,7 @@ def prepare(root: Path) -> None:
     (root / "var/lib/dpkg/status").touch()
     program, _ = busybox(cache_folder(), MACHINES["x86_64"], print)
     shutil.copy(program, root / "bin/busybox")
+    (root / "bin/busybox").chmod(0o755)
     for name in ("sh", "run-parts"):
         (root / "bin" / name).symlink_to("busybox")
     hook = root / "etc/kernel/postinst.d/note"
@@ -102,7 +104,12 @@ def test_the_page_from_the_sources_to_the_first_figures(
     assert (root / "noted").read_text() == f"{release} /boot/{kernel.name}\n"
     assert kernel.read_bytes() == (tree / "arch/x86/boot/bzImage").read_bytes()
     assert "/configs.ko:" in (root / "lib/modules" / release / "modules.dep").read_text()
-    assert (root / "usr/src" / f"linux-headers-{release}" / "Module.symvers").is_file()
+
+    # the module is built against the installed headers
+    module, headers = tmp_path / "kmod", root / "usr/src" / f"linux-headers-{release}"
+    shutil.copytree(ROOT / "kmod", module)
+    subprocess.run(["make", "-C", module, f"KDIR={headers}"], check=True, timeout=MODULE_S)
+    assert f"vermagic={release} ".encode() in (module / "rtgauge.ko").read_bytes()
 
     # the board runs it, and loads its modules
     with contextlib.closing(LabTarget("mine")) as board:
