@@ -49,7 +49,7 @@ static void summary_series(const struct series *s)
 	if (s->lost && s->lost_max == SERIES_UNKNOWN)
 		printf("    samples without a value: %lld\n", (long long)s->lost);
 	else if (s->lost)
-		printf("    samples lost: %lld, because the ring was full\n", (long long)s->lost);
+		printf("    samples lost: %lld\n", (long long)s->lost);
 }
 
 void summary_print(const struct run *run)

@@ -15,6 +15,7 @@ _EPERM = 1
 _ENOENT = 2
 _LOCKED = "locked memory"  # the setting that a run records
 _MEMLOCK_ENOUGH = 64 << 20
+_IDLE_DRIVER = "/sys/devices/system/cpu/cpuidle/current_driver"
 
 
 def _fifo_remedy(facts: Facts) -> str | Shell:
@@ -122,8 +123,9 @@ def check_privileges(name: str, case: Case) -> Finding:
             "run rtgauge check with the agent of the same version as rtgauge",
         )
     kept: list[str] = []
-    # outside of a container, a missing device means a kernel without sleep states (CONFIG_CPU_IDLE)
-    if latency and (latency != _ENOENT or container(facts)):
+    # outside of a container, both are missing from a kernel without CONFIG_CPU_IDLE
+    absent = latency == _ENOENT and facts.absent(_IDLE_DRIVER) and container(facts) == ""
+    if latency and not absent:
         kept.append("sleep states")
     if uid != 0 or admin is False:
         kept.append("RT throttling, fair server")
