@@ -17,7 +17,6 @@
 #define EXPLAIN_BEFORE_NS (300 * NSEC_PER_USEC)
 #define EXPLAIN_AFTER_NS (20 * NSEC_PER_USEC)
 #define EXPLAIN_PAGES 256  /* of one snapshot */
-#define EXPLAIN_OTHERS 64  /* of these, of CPUs without a sample */
 #define EXPLAIN_PART 32768 /* bytes of a page in one record */
 /* of a run: from then on only of new maxima */
 #define EXPLAIN_PAGES_ABOVE 16384
@@ -255,19 +254,15 @@ static void explain_sample(struct run *run, const struct explain_sample *sample,
 			window->to_ns += info->interval_ns;
 }
 
-/* The reading of a snapshot. */
-struct explain_reading {
+/* Where the pages go. */
+struct explain_cpu {
 	struct run *run;
-	int cpu; /* that is read */
-	int windows;
-	int pages;
-	int most;	      /* of @pages */
-	struct cpulist known; /* CPUs that were read */
+	int cpu;
 };
 
 static void explain_page(void *arg, int number, const uint8_t *data, size_t size)
 {
-	const struct explain_reading *to = arg;
+	const struct explain_cpu *to = arg;
 
 	for (size_t at = 0, some; at < size; at += some) {
 		struct cbor *c = explain_begin(to->run, "page", 5);
@@ -282,33 +277,12 @@ static void explain_page(void *arg, int number, const uint8_t *data, size_t size
 	}
 }
 
-/* The pages of a CPU that was not read. Returns the number of those for which there is no room, or
- * -errno. */
-static int explain_read(struct explain_reading *reading, int cpu)
-{
-	struct explain *explain = &reading->run->explain;
-	int found, room = reading->most - reading->pages;
-
-	if (cpu < 0 || cpulist_has(&reading->known, cpu))
-		return 0;
-	cpulist_add(&reading->known, cpu);
-	reading->cpu = cpu;
-	found = tracing_pages(&explain->tracing, cpu, explain->windows, reading->windows, room,
-			      explain_page, reading);
-	if (found < 0)
-		return found;
-	reading->pages += found < room ? found : room;
-	return found > room ? found - room : 0;
-}
-
 void explain_take(struct run *run, int64_t since_ns)
 {
 	struct explain *explain = &run->explain;
-	const struct cpulist *cpus = &explain->tracing.cpus;
-	int omitted = 0, count = explain->count, err;
-	struct explain_reading reading = { .run = run,
-					   .windows = 2 * count,
-					   .most = EXPLAIN_PAGES };
+	struct explain_cpu to = { .run = run, .cpu = -1 };
+	int pages = 0, omitted = 0, count = explain->count, err;
+	struct cpulist cpus = { { 0 } };
 	struct cbor *c;
 
 	if (explain->dropped) {
@@ -328,27 +302,31 @@ void explain_take(struct run *run, int64_t since_ns)
 		window[count] = (struct tracing_window){ window->cpu, since_ns, INT64_MAX };
 	}
 	if (err)
-		goto out;
+		count = 0;
 	for (int i = 0; i < count; i++) {
-		int found = explain_read(&reading, explain->windows[i].cpu);
+		const struct tracing_window *window = &explain->windows[i];
+		int found;
 
+		if (window->cpu < 0 || cpulist_has(&cpus, window->cpu))
+			continue;
+		cpulist_add(&cpus, window->cpu);
+		to.cpu = window->cpu;
+		found = tracing_pages(&explain->tracing, to.cpu, explain->windows, 2 * count,
+				      EXPLAIN_PAGES - pages, explain_page, &to);
 		if (found < 0)
 			err = found;
 		else
-			omitted += found;
+			pages += found;
+		if (pages > EXPLAIN_PAGES) {
+			omitted += pages - EXPLAIN_PAGES;
+			pages = EXPLAIN_PAGES;
+		}
 	}
-	/* for the owners of locks: without the pages above they are of no use, so they come last */
-	if (reading.pages + EXPLAIN_OTHERS < EXPLAIN_PAGES)
-		reading.most = reading.pages + EXPLAIN_OTHERS;
-	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && reading.pages < reading.most;
-	     cpu = cpulist_next(cpus, cpu + 1))
-		explain_read(&reading, cpu);
-out:
 	tracing_release(&explain->tracing);
-	explain->pages += reading.pages;
+	explain->pages += pages;
 	c = explain_begin(run, "end", 4);
 	explain_put(c, "snapshot\0pages\0omitted\0",
-		    (int64_t[]){ explain->snapshots++, reading.pages, omitted });
+		    (int64_t[]){ explain->snapshots++, pages, omitted });
 	cbor_put_text(c, "error", err ? strerror(-err) : "");
 	explain_end(run);
 	explain->count = 0;

@@ -2,7 +2,7 @@
 /*
  * --explain: puts the kernel's trace around the largest samples into the stream. The measuring
  * threads do nothing for it: the draining thread sees a new maximum, then stops and reads the trace
- * of the sample's CPU, and those of the others (docs/formats/stream.md, `trace`).
+ * of the sample's CPU (docs/formats/stream.md, `trace`).
  */
 #ifndef RTGAUGE_EXPLAIN_H
 #define RTGAUGE_EXPLAIN_H

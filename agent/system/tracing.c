@@ -18,6 +18,7 @@
 #define TRACING_MEMORY (64 << 20)
 #define TRACING_KB_MIN 128
 #define TRACING_KB_MAX 4096
+#define TRACING_OTHER_KB "64" /* on CPUs that are not measured */
 
 /* The first two are needed. Their order is that of the module's (kmod/trace.h). One text: a pointer
  * to each would take more room than its name. */
@@ -40,10 +41,7 @@ const char tracing_events[] = "sched/sched_switch\0"
 			      "irq_vectors/irq_work_entry\0"
 			      "irq_vectors/irq_work_exit\0"
 			      "ipi/ipi_entry\0"
-			      "ipi/ipi_exit\0"
-			      /* not of the module */
-			      "lock/contention_begin\0"
-			      "lock/contention_end\0";
+			      "ipi/ipi_exit\0";
 
 static const char *tracing_folder(void)
 {
@@ -86,27 +84,24 @@ static int tracing_open_file(const struct tracing *tracing, const char *file, in
 	return fd < 0 ? -errno : fd;
 }
 
-/* Size of each of the two buffers of a CPU, where @count CPUs share the memory, or a half of it. */
-static int tracing_kb(int count, bool half)
+/* Size of each of the two buffers of a CPU. */
+static int tracing_kb(const struct cpulist *cpus)
 {
 	int64_t bytes = value_memory_available() / 16;
 	int kb;
 
 	if (!bytes || bytes > TRACING_MEMORY)
 		bytes = TRACING_MEMORY;
-	kb = (int)bytes / 1024 / (half ? 4 : 2) / (count ?: 1);
+	kb = (int)bytes / 1024 / 2 / (cpulist_count(cpus) ?: 1);
 	return kb < TRACING_KB_MIN ? TRACING_KB_MIN : kb > TRACING_KB_MAX ? TRACING_KB_MAX : kb;
 }
 
 static int tracing_size(const struct tracing *tracing, const struct cpulist *cpus)
 {
-	int measured = cpulist_count(cpus), others = cpulist_count(&tracing->cpus) - measured;
+	int err = tracing_put(tracing, "buffer_size_kb", TRACING_OTHER_KB);
 	char size[12], file[48];
-	int err;
 
-	snprintf(size, sizeof(size), "%d", tracing_kb(others, true));
-	err = tracing_put(tracing, "buffer_size_kb", size);
-	snprintf(size, sizeof(size), "%d", tracing_kb(measured, others > 0));
+	snprintf(size, sizeof(size), "%d", tracing_kb(cpus));
 	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1)) {
 		snprintf(file, sizeof(file), "per_cpu/cpu%d/buffer_size_kb", cpu);
 		err = tracing_put(tracing, file, size);
@@ -152,10 +147,8 @@ int tracing_open(struct tracing *tracing, struct settings *settings, const struc
 	}
 	tracing->text = (char *)tracing->pages + 2 * tracing->page_size;
 	tracing->made = true;
-	tracing->cpus = *cpus;
 	if (tracing->module)
 		return 0;
-	cpulist_online(&tracing->cpus);
 	snprintf(tracing->instance, sizeof(tracing->instance), "%s/instances/rtgauge-%d-explain",
 		 folder, (int)getpid());
 	err = settings_make_instance(settings, tracing->instance);
@@ -182,8 +175,8 @@ out:
 
 static int tracing_start_module(int module, const struct cpulist *cpus)
 {
-	int kb = tracing_kb(cpulist_count(cpus), false);
-	struct rtgauge_trace_start start = { .room = (uint32_t)(kb * 1024 / RTGAUGE_TRACE_EVENT) };
+	struct rtgauge_trace_start start = { .room = (uint32_t)(tracing_kb(cpus) * 1024 /
+								RTGAUGE_TRACE_EVENT) };
 	int err = 0;
 
 	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1)) {
@@ -275,11 +268,12 @@ void tracing_release(const struct tracing *tracing)
 		tracing_put(tracing, "tracing_on", "1");
 }
 
-static bool tracing_wanted(const struct tracing_window *windows, int count, int64_t from_ns,
-			   int64_t to_ns)
+static bool tracing_wanted(const struct tracing_window *windows, int count, int cpu,
+			   int64_t from_ns, int64_t to_ns)
 {
 	for (int i = 0; i < count; i++)
-		if (from_ns <= windows[i].to_ns && to_ns >= windows[i].from_ns)
+		if (windows[i].cpu == cpu && from_ns <= windows[i].to_ns &&
+		    to_ns >= windows[i].from_ns)
 			return true;
 	return false;
 }
@@ -313,7 +307,7 @@ int tracing_pages(const struct tracing *tracing, int cpu, const struct tracing_w
 		int64_t end_ns = got > 8 ? tracing_page_ns(next) : INT64_MAX;
 
 		err = got > 8 ? 0 : tracing_end(fd, got);
-		if (size && tracing_wanted(windows, count, tracing_page_ns(held), end_ns) &&
+		if (size && tracing_wanted(windows, count, cpu, tracing_page_ns(held), end_ns) &&
 		    found++ < most) {
 			while (size && !held[size - 1])
 				size--;

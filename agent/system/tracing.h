@@ -20,15 +20,13 @@ struct tracing {
 	char instance[96];
 	bool made;
 	int module; /* its device, 0: tracefs is used */
-	struct cpulist
-		cpus; /* that are recorded: with tracefs all, with the module the measured ones */
 	bool swaps; /* the kernel has snapshots; else it records nothing while its trace is read */
 	size_t page_size;
 	uint8_t *pages; /* two */
 	char *text;	/* of TRACING_TEXT bytes */
 };
 
-/* A stretch of CLOCK_MONOTONIC, with a sample of a CPU. */
+/* A stretch of CLOCK_MONOTONIC of a CPU. */
 struct tracing_window {
 	int cpu;
 	int64_t from_ns;
@@ -41,7 +39,7 @@ int tracing_fail(const struct tracing *tracing, struct message *msg, int err, co
 		 const char *remedy, const char *what);
 
 /*
- * Make the instance, with room for the events of @cpus and of the others, and with its clock. It records nothing yet.
+ * Make the instance, with room for the events of @cpus, and with its clock. It records nothing yet.
  * 0, or -errno with a message that contains the remedy.
  */
 int tracing_open(struct tracing *tracing, struct settings *settings, const struct cpulist *cpus,
@@ -62,7 +60,7 @@ int tracing_read(const struct tracing *tracing, const char *file, int number, co
 
 /* Hold what was recorded so far, until tracing_release(). 0 or -errno. */
 int tracing_take(const struct tracing *tracing);
-/* Pass the pages of @cpu that reach into one of the windows to @page, from the oldest on, each
+/* Pass the pages that reach into one of the windows of @cpu to @page, from the oldest on, each
  * without the zeros at its end, at most @most pages. @number counts the pages of the CPU from the
  * oldest on. Returns the number of pages that reach into a window, or -errno: of an error in the middle
  * after the pages before it. */

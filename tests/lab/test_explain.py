@@ -5,7 +5,6 @@ thread, where it shows, and nowhere else. The parts add up to the sample."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from conftest import Result
-from lab_boots import NEEDS_ARM
 
 Run = Callable[..., Result]
 
@@ -63,6 +61,11 @@ def _sums(cause: dict[str, Any]) -> dict[str, int]:
     return sums
 
 
+@pytest.mark.study(
+    125,
+    lacks="the board, and a lock that another CPU holds: a replay has one CPU, and a trace the "
+    "events of one CPU",
+)
 @pytest.mark.parametrize("board", BOARDS)
 def test_each_disturbance_is_blamed_where_it_shows(
     rtgauge: Run, tmp_path: Path, board: str
@@ -361,39 +364,3 @@ def test_samples_that_do_not_begin_when_they_are_due(
             assert last in ("return", "operation"), cause
         else:
             assert first in ("interrupt", "interrupts-off"), cause
-
-
-@NEEDS_ARM
-@pytest.mark.study(125, lacks="the board")
-def test_a_lock_that_a_task_of_the_other_cpu_holds_has_its_owner(
-    rtgauge: Run, tmp_path: Path, with_tasks: Callable[[str], str]
-) -> None:
-    """A task on CPU 1 holds a lock of the agent most of the time, and another one preempts it. On
-    CPU 0 the thread for timers needs that lock before it wakes the measured task. Now and then the
-    preempted one is a thread of the kernel, with another lock that this thread needs."""
-    store = ("--store", str(tmp_path / "store"))
-    target = with_tasks("arm64-rt-6.1") + ",mode=plain,cpus=2,module_blacklist=rtgauge"
-    run = rtgauge(
-        *("run", "timer", "--method", "timer", "--samples", "600", "--interval", "20ms"),
-        *("--cpu", "0", "--explain-above", "150ms", "--target", target),
-        *("--load-cmd", "/tasks timers agent & exec /tasks fifo 300000 700000"),
-        *("--load-cpu", "1", "--load-cmd-root", "--allow-load-cmd", "--json", *store),
-    )
-    assert run.code == 0, run.err
-    done = rtgauge("explain", "last", "--above", "150ms", "--json", *store)
-    assert done.code == 0, done.err
-    causes = done.json()["causes"]
-    worst = max(causes, key=lambda one: one["latency_ns"])
-    assert worst["source"] == "tracefs"
-    held = re.match(
-        r"waited for a lock, (held by \S+ on CPU 1, which ran test-fifo instead) \(", worst["blame"]
-    )
-    assert held, worst
-    assert any("held by test-timers on CPU 1," in one["blame"] for one in causes), causes
-    locks = [one for one in worst["segments"] if one["owner_cpu"] == 1]
-    assert {(one["kind"], one["certainty"]) for one in locks} == {("lock", "inferred")}
-    assert sum(one["length_ns"] for one in locks) > 0.5 * worst["latency_ns"]
-    assert any(one["text"].startswith("keep test-fifo off CPU 1") for one in worst["remedies"])
-    shown = " ".join(rtgauge("explain", "last", *store).out.split())
-    assert held[1] in shown
-    assert "keep test-fifo off CPU 1" in shown

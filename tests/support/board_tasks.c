@@ -6,8 +6,6 @@
  *                             that one interrupt wakes all of them
  *   stat [NAME]               a task that reads the state of all processes, or of those of a name,
  *                             as `top` does, which holds a lock of each
- *   timers NAME               a task that reads the timers of the processes of a name, which holds
- *                             the same lock for most of the time
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -81,38 +79,6 @@ static void read_states(const char *name)
 	}
 }
 
-static void read_timers(const char *name)
-{
-	char path[300], text[4096];
-
-	for (;;) {
-		DIR *folder = opendir("/proc");
-		struct dirent *entry;
-
-		while (folder && (entry = readdir(folder))) {
-			ssize_t length = 0;
-			int file;
-
-			snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
-			file = entry->d_name[0] > '9' ? -1 : open(path, O_RDONLY);
-			if (file < 0)
-				continue;
-			length = read(file, text, sizeof(text) - 1);
-			close(file);
-			text[length > 0 ? length : 0] = '\0';
-			if (strncmp(text, name, strlen(name)))
-				continue;
-			snprintf(path, sizeof(path), "/proc/%s/timers", entry->d_name);
-			file = open(path, O_RDONLY);
-			while (file >= 0 && pread(file, text, sizeof(text), 0) > 0)
-				;
-			if (file >= 0)
-				close(file);
-		}
-		closedir(folder);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	char name[16];
@@ -131,7 +97,5 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "stat"))
 		read_states(argc > 2 ? argv[2] : "");
-	if (!strcmp(argv[1], "timers") && argc == 3)
-		read_timers(argv[2]);
 	return 2;
 }

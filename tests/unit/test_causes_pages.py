@@ -21,8 +21,7 @@ from rtgauge.causes.tracefs.pages import (
     read_layout,
     read_page,
 )
-from rtgauge.causes.tracefs.segments import segments_of
-from rtgauge.causes.tracefs.waits import Sample
+from rtgauge.causes.tracefs.segments import Sample, segments_of
 from traces import BOARDS, captured, entry
 
 LINE = re.compile(
@@ -141,3 +140,15 @@ def test_formats_that_lack_a_field() -> None:
     assert sum(one.length_ns for one in segments) + rest == 10**6
     assert read_layout(b"", "little") == Layout("little")
     assert read_layout(b"\tfield: local_t commit;\toffset:8;\tsize:3;\n", "big") == Layout("big")
+
+
+def test_a_pointer_to_a_text_is_not_a_text() -> None:
+    """The event of an interrupt from another CPU has the address of its reason only."""
+    text = (
+        b"name: ipi_entry\nID: 7\nformat:\n"
+        b"\tfield:const char * reason;\toffset:8;\tsize:8;\tsigned:0;\n"
+        b"\tfield:char comm[16];\toffset:16;\tsize:16;\tsigned:0;\n"
+    )
+    form = read_format("ipi/ipi_entry", text)
+    assert form is not None
+    assert [form.fields[name].text for name in ("reason", "comm")] == [False, True]

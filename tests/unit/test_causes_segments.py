@@ -17,15 +17,13 @@ from rtgauge.causes.model import (
     CERTAINTIES,
     CLASSES,
 )
-from rtgauge.causes.tracefs.elsewhere import Elsewhere
 from rtgauge.causes.tracefs.pages import (
     HARDIRQ,
     IRQS_OFF,
     SOFTIRQ,
     Event,
 )
-from rtgauge.causes.tracefs.segments import segments_of, woken_elsewhere
-from rtgauge.causes.tracefs.waits import Sample
+from rtgauge.causes.tracefs.segments import Sample, segments_of, woken_elsewhere
 from traces import DUE, ORDINARY, TARGET, path, switch, timer, waking
 
 
@@ -458,7 +456,6 @@ NAMES: Final = (
     "sched/sched_switch", "sched/sched_waking", "irq/irq_handler_entry", "irq/irq_handler_exit",
     "irq/softirq_entry", "irq/softirq_exit", "irq_vectors/local_timer_entry",
     "irq_vectors/local_timer_exit", "power/cpu_idle", "timer/hrtimer_expire_entry", "ipi/ipi_exit",
-    "lock/contention_begin", "lock/contention_end",
 )  # fmt: skip
 
 
@@ -472,7 +469,7 @@ def some_events(draw: st.DrawFn) -> list[Event]:
             "pid": draw(pids), "prev_pid": draw(pids), "next_pid": draw(pids),
             "prev_prio": draw(st.sampled_from([-1, 0, 19, 120])), "next_prio": 19, "prio": 19,
             "prev_state": draw(st.integers(0, 300)), "vec": draw(st.integers(-1, 12)),
-            "state": draw(st.sampled_from([0, 3, -1, 2**32 - 1])), "lock_addr": draw(pids),
+            "state": draw(st.sampled_from([0, 3, -1, 2**32 - 1])),
         }  # fmt: skip
         kept = draw(st.sets(st.sampled_from(sorted(fields))))
         flags = draw(st.none() | st.integers(0, 255))
@@ -485,7 +482,6 @@ def some_events(draw: st.DrawFn) -> list[Event]:
 @pytest.mark.slow
 @given(
     some_events(),
-    some_events(),
     st.integers(0, 3000),
     st.sampled_from([0, TARGET]),
     st.integers(-500, 2000),
@@ -494,19 +490,12 @@ def some_events(draw: st.DrawFn) -> list[Event]:
 )
 @settings(max_examples=300, deadline=None)
 def test_parts_add_up_to_the_sample(
-    events: list[Event],
-    others: list[Event],
-    latency: int,
-    pid: int,
-    covered: int,
-    until: int,
-    usual: int,
+    events: list[Event], latency: int, pid: int, covered: int, until: int, usual: int
 ) -> None:
     """Whatever the events: segments follow one another within the sample, none is empty, they and
     the rest are its length, and where the trace is complete and knows the task nothing is left."""
     sample = Sample(DUE, DUE + latency, pid, DUE + covered, DUE + until, usual)
-    elsewhere = Elsewhere({1: [others]}, frozenset((1,)))
-    segments, rest = segments_of(sample, events, elsewhere=elsewhere)
+    segments, rest = segments_of(sample, events)
     end = 0
     for one in segments:
         assert one.begin_ns >= max(end, covered)

@@ -140,23 +140,6 @@ def test_from_the_records_to_the_cause(tmp_path: Path) -> None:
     assert cause.unseen == ""
 
 
-def test_pages_of_other_cpus_get_what_those_of_the_sample_leave(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = page(1, 4, page_of(1_000_000, 2_190_000, 2_300_000))
-    others = [{**page(1, number, page_of(1_000_000, 2_200_000)), "cpu": 9} for number in (1, 2)]
-    step = stored(tmp_path, [*HEAD, sample(1), *others, own, end(1)])
-    (expected,) = kept_of(step).causes(step, {0: 7000})
-    assert expected.segments
-    assert len(kept_of(step)._pages) == 3
-    for limit in ("PAGES_LIMIT", "EVENTS_LIMIT"):
-        with monkeypatch.context() as patch:
-            patch.setattr(f"rtgauge.causes.tracefs.kept.{limit}", 1)
-            kept = kept_of(step)
-            assert next(kept.causes(step, {0: 7000})) == expected
-            assert list(kept._runs) == [0]
-
-
 SAVED_NS: Final = 70_321
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from rtgauge.causes.model import CLASSES, Segment, Task
 
-__all__ = ["blame", "holder", "main_segment", "microseconds", "ordinary", "reason"]
+__all__ = ["blame", "main_segment", "microseconds", "ordinary", "reason"]
 
 ORDINARY: Final = 2.0
 NEAR_NS: Final = 3_000
@@ -84,7 +84,7 @@ def _key(segment: Segment) -> tuple[str, str, Task | None]:
 def _sentence(main: Segment) -> str:
     task = main.task.name if main.task else "an unknown task"
     rank = f"{main.task.policy} {main.task.priority}" if main.task and main.task.priority else ""
-    owner = f", {holder(main)}" if main.owner else ""
+    owner = f", held by {main.owner.name}" if main.owner else ""
     where = f": {main.function}" if main.function else ""
     return {
         "hardware": f"nothing ran: the processor was halted{where}",
@@ -98,21 +98,6 @@ def _sentence(main: Segment) -> str:
         "switch": f"the switch of tasks itself{where}",
         "return": f"the return to the task{where}",
     }.get(main.kind, CLASSES[main.kind])
-
-
-def holder(lock: Segment) -> str:
-    """The owner of a lock in words; if it is on another CPU, with that CPU and what it ran."""
-    if lock.owner is None:
-        return ""
-    held = f"held by {lock.owner.name}"
-    if lock.owner_cpu < 0:
-        return held
-    held += f" on CPU {lock.owner_cpu}"
-    if lock.instead is None:
-        return held
-    return f"{held}, which " + (
-        f"ran {lock.instead.name} instead" if lock.instead.pid else "was idle"
-    )
 
 
 def reason(text: str) -> str:

@@ -86,10 +86,6 @@ class Segment:
     """The task that held the lock."""
     functions: tuple[tuple[str, int], ...] = ()
     """The functions that ran, with their nanoseconds, the longest first."""
-    owner_cpu: int = -1
-    """The CPU on which the owner held the lock, if it is not that of the sample. Else -1."""
-    instead: Task | None = None
-    """The task that ran on that CPU for the longest part of the wait, if it is not the owner."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +193,6 @@ def _segment(one: Mapping[str, Any]) -> Segment:
             **one,
             "task": _task(one["task"]),
             "owner": _task(one["owner"]),
-            "instead": _task(one.get("instead")),
             "stack": tuple(_list(one["stack"])),
             "functions": tuple((str(name), int(ns)) for name, ns in _list(one["functions"])),
         }

@@ -123,26 +123,7 @@ def remedies(main: Segment, system: System) -> tuple[Remedy, ...]:
     return tuple(_found(main, system))[:REMEDIES_MAX]
 
 
-def _of_another_cpu(lock: Segment) -> Iterator[Remedy]:
-    """What to try against a lock that a task on another CPU held."""
-    if lock.owner is None or lock.owner_cpu < 0:
-        return
-    owner, cpu = lock.owner.name, lock.owner_cpu
-    if lock.instead is not None and lock.instead.pid:
-        other = lock.instead.name
-        yield Remedy(
-            f"keep {other} off CPU {cpu}, or give it a priority below that of the measured task:"
-            f" {owner} cannot release the lock while {other} runs there"
-        )
-    yield Remedy(
-        f"find the calls with which {owner} takes the lock on CPU {cpu} (strace -f -p PID shows"
-        " those of a program), and make them less often or outside of the time-critical phase"
-    )
-
-
 def _found(main: Segment, system: System) -> Iterator[Remedy]:
-    if main.kind == "lock":
-        yield from _of_another_cpu(main)
     task = main.task.name if main.task else ""
     for row in REMEDIES:
         pairs = (

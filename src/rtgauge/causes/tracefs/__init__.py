@@ -2,8 +2,6 @@
 """Causes by the kernel's own trace, which ``run --explain`` keeps around the largest samples.
 
 pages.py       formats and ring-buffer pages of the kernel -> events
-elsewhere.py   events of the other CPUs around a sample
-waits.py       events around a sample -> what its thread waited for
 segments.py    events around a sample -> segments
 kept.py        the records of a step -> causes
 """

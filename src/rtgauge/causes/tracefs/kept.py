@@ -15,7 +15,6 @@ from rtgauge import text
 from rtgauge.causes.beginnings import DUE, EVENT, how_of
 from rtgauge.causes.blame import blame, main_segment, ordinary
 from rtgauge.causes.model import Cause, Cost, Segment
-from rtgauge.causes.tracefs.elsewhere import Elsewhere
 from rtgauge.causes.tracefs.pages import (
     Event,
     Format,
@@ -25,10 +24,16 @@ from rtgauge.causes.tracefs.pages import (
     read_layout,
     read_page,
 )
-from rtgauge.causes.tracefs.segments import begun_at, segments_of, woken_elsewhere
-from rtgauge.causes.tracefs.waits import SWITCH, Sample, is_entry, is_exit
-from rtgauge.facts import Facts
-from rtgauge.facts.interpret import online_cpus, realtime_model
+from rtgauge.causes.tracefs.segments import (
+    SWITCH,
+    Sample,
+    begun_at,
+    is_entry,
+    is_exit,
+    segments_of,
+    woken_elsewhere,
+)
+from rtgauge.facts.interpret import realtime_model
 
 if TYPE_CHECKING:
     from rtgauge.store import StoredSeries, StoredStep
@@ -61,12 +66,8 @@ _LATE = (
     " load, or measure on fewer CPUs."
 )
 _ELSEWHERE = (
-    "Another CPU woke the thread, and events of other CPUs are used only to find owners of locks."
-    " The timer of a CPU with nohz_full may expire on another one."
-)
-_OWNERLESS = (
-    "The owner of the lock may have run on another CPU: the module traces the measured CPUs only."
-    " Tracefs traces all CPUs: measure without rtgauge.ko."
+    "Another CPU woke the thread, and the trace has only the events of the thread's CPU. The timer"
+    " of a CPU with nohz_full may expire on another one."
 )
 _WAITED = "No event shows what the thread was waiting for during the remaining time."
 _MUCH = "There were too many events at its end to keep."
@@ -181,24 +182,21 @@ class Kept:
         place = (snapshot, cpu, number)
         page = self._pages.get(place)
         if page is None:
-            if not self._needs(snapshot):
+            if not self._needs(snapshot, cpu):
                 return
             if len(self._pages) >= PAGES_LIMIT or self._bytes >= BYTES_LIMIT:
-                self._cut |= cpu in self.measured
+                self._cut = True
                 return
             page = self._pages[place] = bytearray()
         if at == len(page) and at < PAGE_LIMIT:
             page += _bytes(fields["data"])
             self._bytes += len(page) - at
 
-    def _needs(self, snapshot: int) -> bool:
+    def _needs(self, snapshot: int, cpu: int) -> bool:
         """A page of a snapshot may show a sample that was found in the next one."""
-        return any(one.snapshot - 1 <= snapshot <= one.snapshot for one in self.samples)
-
-    @cached_property
-    def measured(self) -> frozenset[int]:
-        """The CPUs of the chosen samples."""
-        return frozenset(one.cpu for one in self.samples)
+        return any(
+            one.cpu == cpu and one.snapshot - 1 <= snapshot <= one.snapshot for one in self.samples
+        )
 
     # --- giving causes ---
 
@@ -219,9 +217,9 @@ class Kept:
         found: dict[int, list[_Run]] = {}
         before: tuple[int, int, int] = (-1, -1, -1)
         left = EVENTS_LIMIT
-        for place in sorted(self._pages, key=lambda one: (one[1] not in self.measured, one)):
+        for place in sorted(self._pages):
             if left <= 0:
-                self._cut |= place[1] in self.measured
+                self._cut = True
                 break
             snapshot, cpu, number = place
             page = read_page(bytes(self._pages[place]), *self._known)
@@ -246,11 +244,9 @@ class Kept:
         *,
         threaded: bool,
         how: str = DUE,
-        online: frozenset[int] | None = None,
     ) -> Cause:
         """Where the time of a chosen sample went. ``usual_ns``: the median of its series.
-        ``threaded``: softirqs run in threads only. ``how``: how the sample began. ``online``: the
-        CPUs of the system, None if not known."""
+        ``threaded``: softirqs run in threads only. ``how``: how the sample began."""
         start_ns = step.header.start_ns if step.header else 0
         due_ns = one.due_ns + _offset(series, one.index)
         begin = start_ns + due_ns
@@ -272,11 +268,8 @@ class Kept:
                     until, ended = min(until, max(run.end_ns, end - late + AFTER_NS)), _LATER
                 sample = replace(sample, due_ns=begin, end_ns=end, until_ns=until)
             room = max(SEGMENTS_LEAST, self._bytes // SEGMENT_BYTES) - self._segments
-            elsewhere = Elsewhere(
-                self._around(one.cpu, begin, end), None if online is None else online - {one.cpu}
-            )
-            segments, rest = segments_of(sample, run.events, room, elsewhere)
-            self._looks += len(run.events) + sum(1 for _ in elsewhere.events())
+            segments, rest = segments_of(sample, run.events, room)
+            self._looks += len(run.events)
             self._segments += len(segments)
             full = len(segments) == room
             if how == EVENT:
@@ -291,8 +284,6 @@ class Kept:
                 unseen = _ELSEWHERE
             elif rest:
                 unseen = _WAITED
-            elif not self._layout and len(online or ()) != 1 and _ownerless(segments):
-                unseen = _OWNERLESS
         return Cause(
             step=step.number,
             series=one.series,
@@ -316,18 +307,6 @@ class Kept:
         fields = {name for one in self._known[1].values() for name in one.fields}
         module = cause.source == "module" and "function" in fields
         return _STACKLESS if module and "stack" not in fields else ""
-
-    def _around(self, cpu: int, begin: int, end: int) -> Mapping[int, Sequence[Sequence[Event]]]:
-        """The events of the other CPUs between these times, with the event before and the one
-        after. If the trace lacks some of them, only an owner remains unknown."""
-        found: dict[int, list[Sequence[Event]]] = {}
-        for other, runs in self._runs.items():
-            for run in runs if other != cpu else ():
-                first = bisect.bisect_left(run.events, begin, key=_time) - 1
-                last = bisect.bisect_right(run.events, end, key=_time) + 1
-                if some := run.events[max(first, 0) : last]:
-                    found.setdefault(other, []).append(some)
-        return found
 
     def _best(self, one: _Chosen, begin: int, end: int) -> _Run | None:
         """The pages that reach back furthest, of those that show some of the sample."""
@@ -380,15 +359,12 @@ class Kept:
         median. ``catalogue``: that of the run."""
         known = {series.info.series: series for series in step.series}
         threaded = realtime_model(step.facts) == "preempt_rt"
-        online = online_cpus(Facts(step.facts))
         for one in self.samples:
             series = known.get(one.series)
             if series is not None:
                 usual = int(usual_ns.get(one.series) or 0)
                 how = how_of(catalogue, step.document.get("measurement"), series.info)
-                cause = self.cause(
-                    one, step, series, usual, threaded=threaded, how=how, online=online
-                )
+                cause = self.cause(one, step, series, usual, threaded=threaded, how=how)
                 if not ordinary(one.value, usual):
                     outside = f"{self._stackless(cause)} {_outside(step, one.cpu, cause)}".strip()
                     cause = replace(cause, unseen=f"{cause.unseen} {outside}".strip())
@@ -403,16 +379,10 @@ def kept_of(step: StoredStep) -> Kept:
     for record in step.trace:
         kept.take(record)
     kept.samples = _chosen(kept.samples)
-    # pages of other CPUs get only the memory that those of the measured CPUs leave
-    for measured in (True, False):
-        for record in step.trace:
-            if record.part == "page" and (record.fields["cpu"] in kept.measured) == measured:
-                kept.take_page(record)
+    for record in step.trace:
+        if record.part == "page":
+            kept.take_page(record)
     return kept
-
-
-def _time(event: Event) -> int:
-    return event.time_ns
 
 
 def _chosen(samples: Sequence[_Chosen]) -> list[_Chosen]:
@@ -483,12 +453,6 @@ def _stacks(run: _Run | None, begin: int, end: int) -> str:
         elif event.name == SWITCH:
             depth = 0
     return f"; stacks took {text.time(spent)} of this sample" if spent > 0 else ""
-
-
-def _ownerless(segments: Sequence[Segment]) -> bool:
-    """Whether a lock without a known owner took most of the time."""
-    main = main_segment(segments)
-    return main is not None and main.kind == "lock" and main.owner is None
 
 
 def _int(value: object) -> int:

@@ -86,7 +86,7 @@ class Layout:
 @dataclass(frozen=True, slots=True)
 class Event:
     """An event. ``pid`` is the task that ran, ``flags`` and ``preempt`` the bits that the kernel
-    adds to each event; None if its format lacks them. ``cpu``: a CPU other than the sample's."""
+    adds to each event; None if its format lacks them."""
 
     time_ns: int
     name: str
@@ -94,7 +94,6 @@ class Event:
     flags: int | None
     preempt: int | None
     fields: Mapping[str, int | str] = field(default_factory=dict)
-    cpu: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

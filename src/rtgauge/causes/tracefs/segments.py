@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cut a sample into segments by the kernel's events on its CPU.
 
-``waits.py`` finds what the sample's thread waited for.
-
 Between two events the state of the CPU does not change as far as the trace shows it: a handler, a
 softirq, or a task runs. Why a lower task runs on although the measured one is awake follows from
 the bits that the kernel adds to each event: the preemption count of an interrupt's event is that of
@@ -12,29 +10,20 @@ the task which it interrupted.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar
 
 from rtgauge.causes.model import Segment, Task
-from rtgauge.causes.tracefs.elsewhere import Elsewhere
 from rtgauge.causes.tracefs.pages import HARDIRQ, SOFTIRQ, Event
-from rtgauge.causes.tracefs.waits import (
-    SWITCH,
-    WAKING,
-    Sample,
-    Tasks,
-    Turn,
-    Wait,
-    blocks,
-    is_entry,
-    is_exit,
-    task_of,
-    waits_of,
-)
 
 __all__ = [
+    "SWITCH",
+    "Sample",
+    "Tasks",
     "begun_at",
+    "is_entry",
+    "is_exit",
     "segments_of",
     "woken_elsewhere",
 ]
@@ -45,11 +34,15 @@ SWITCH_NS: Final = 5_000
 """Up to this, and up to the usual latency of the series, the time from the end of the handlers to
 the switch is the scheduler's own. A lower task that runs on for longer was not preempted."""
 
+SWITCH: Final = "sched/sched_switch"
+_WAKING = "sched/sched_waking"
 _IDLE = "power/cpu_idle"
 _SOFTIRQ_ENTRY = "irq/softirq_entry"
 _SOFTIRQ_EXIT = "irq/softirq_exit"
 _NO_STATE = 0xFFFFFFFF
-_NOWHERE: Final = Elsewhere()
+# Bits of a state in which a task waits. One that waits for work does not have bit 0x02 alone.
+_BLOCKED = 0xFF
+_UNINTERRUPTIBLE = 0x02
 SEGMENTS_LIMIT: Final = 1 << 14
 STACK_LIMIT: Final = 20
 NAME_LIMIT: Final = 64
@@ -65,6 +58,21 @@ SOFTIRQS: Final = (
     "HRTIMER",
     "RCU",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample in the time of the trace: from its due time to its stamp. ``pid`` is its thread, 0
+    for a handler. The trace is complete from ``covered_ns`` to ``until_ns``. ``usual_ns``: the
+    median of its series. ``threaded``: softirqs run in threads only, as with PREEMPT_RT."""
+
+    due_ns: int
+    end_ns: int
+    pid: int
+    covered_ns: int
+    until_ns: int
+    usual_ns: int = 0
+    threaded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,155 @@ class _Stretch:
     """The module saved a stack for the trace, at the end of a handler."""
 
 
-_Interval = TypeVar("_Interval", Wait, Turn)
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """``task`` waits. If another task ended the wait, it was for a lock, and lasts until ``task``
+    runs: the owner still has to give back the lock. ``event``: an interrupt ended it."""
+
+    begin_ns: int
+    end_ns: int
+    owner: int | None
+    """None: unknown, for example because it ran on another CPU."""
+    event: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """Between these times the sample's thread depends on this task: on itself since it was woken,
+    and before that on a task that is going to wake it."""
+
+    begin_ns: int
+    end_ns: int
+    task: int
+    awake: bool = False
+    """It waited again after it had been awake, so its first wait counts."""
+
+
+def _by_task(sample: Sample, events: Sequence[Event]) -> Mapping[int, Sequence[Event]]:
+    """Task -> the events of the sample in which it is woken, or the CPU begins or ceases to run
+    it."""
+    found: dict[int, list[Event]] = {}
+    for event in events:
+        if not sample.due_ns <= event.time_ns < sample.end_ns:
+            continue
+        names = {SWITCH: ("prev_pid", "next_pid"), _WAKING: ("pid",)}.get(event.name, ())
+        for pid in {event.fields.get(name) for name in names}:
+            if isinstance(pid, int):
+                found.setdefault(pid, []).append(event)
+    return {pid: sorted(some, key=_time) for pid, some in found.items()}
+
+
+def _time(event: Event) -> int:
+    return event.time_ns
+
+
+def _waker(event: Event, sample: Sample) -> int | None:
+    """The task that woke another one; None if an interrupt or its softirqs did."""
+    flags = event.flags or 0
+    interrupt = flags & HARDIRQ or (flags & SOFTIRQ and not sample.threaded)
+    return None if interrupt else event.pid or None
+
+
+def _is_event(state: int, woken: Event, sample: Sample, tasks: Tasks) -> bool:
+    """Whether a wait was for an event, such as a timer, and not for a lock. ``state``: that of the
+    task as it began to wait. ``woken``: the wake-up that ended it.
+
+    On PREEMPT_RT, threads carry out softirqs and handlers. They give back locks of the kernel, for
+    which a task waits in the uninterruptible state."""
+    if _waker(woken, sample) is None:
+        return True
+    threaded = (woken.flags or 0) & SOFTIRQ or tasks.get(woken.pid or 0).name.startswith("irq/")
+    return bool(threaded) and not state & _UNINTERRUPTIBLE
+
+
+def _turns(
+    sample: Sample,
+    events: Sequence[Event],
+    by_task: Mapping[int, Sequence[Event]],
+    tasks: Tasks,
+) -> tuple[_Turn, ...]:
+    """The turns, in the order of time."""
+    found: list[_Turn] = []
+    known: set[int] = set()
+    pid, until = sample.pid, sample.end_ns
+    while pid and pid not in known:
+        known.add(pid)
+        woken = next((one for one in by_task.get(pid, ()) if one.name == _WAKING), None)
+        if woken is not None and woken.time_ns >= until:
+            woken = None
+        awake = woken is not None and _awake(by_task[pid][0], woken, sample, pid, tasks)
+        if awake:
+            woken = None
+        if woken is None:
+            # it was awake: the thread since it was due, another one since an interrupt
+            begins = (
+                one.time_ns
+                for one in events
+                if sample.due_ns <= one.time_ns < until and is_entry(one)
+            )
+            begin_ns = next(begins, until) if found else sample.due_ns
+            found.append(_Turn(begin_ns, until, pid, awake))
+            break
+        found.append(_Turn(woken.time_ns, until, pid))
+        waker = _waker(woken, sample)
+        if waker is None:
+            break
+        pid, until = waker, woken.time_ns
+    return tuple(reversed(found))
+
+
+def _awake(first: Event, woken: Event, sample: Sample, pid: int, tasks: Tasks) -> bool:
+    """Whether a task was awake before its first wake-up of the sample, and then waited again.
+    ``first``: its first event."""
+    if first.fields.get("next_pid") == pid:
+        return True
+    state = first.fields.get("prev_state")
+    blocked = _BLOCKED if pid == sample.pid else _UNINTERRUPTIBLE
+    if first.name != SWITCH or not isinstance(state, int) or not state & blocked:
+        return False
+    return not _is_event(state, woken, sample, tasks)
+
+
+def _waits(
+    turns: Sequence[_Turn],
+    sample: Sample,
+    by_task: Mapping[int, Sequence[Event]],
+    tasks: Tasks,
+) -> Iterator[_Wait]:
+    """When the task of a turn waited, in the order of time."""
+    for turn in turns:
+        # any wait of the sample's thread may be for a lock, once it has run
+        blocked = _BLOCKED if turn.task == sample.pid else _UNINTERRUPTIBLE
+        ran = turn.awake or turn.task != sample.pid
+        since: int | None = None
+        owner: int | None = None
+        lock = False
+        slept = 0
+        mine = by_task.get(turn.task, ())
+        for event in mine[bisect.bisect_left(mine, turn.begin_ns, key=_time) :]:
+            if event.time_ns >= turn.end_ns:
+                break
+            if event.name == _WAKING:
+                owner = _waker(event, sample)
+                known = event.pid is not None
+                if since is not None and known and _is_event(slept, event, sample, tasks):
+                    yield _Wait(since, event.time_ns, None, event=True)
+                    since = None
+            elif event.fields.get("prev_pid") == turn.task:
+                state = event.fields.get("prev_state")
+                if ran and isinstance(state, int) and state & _BLOCKED:
+                    since, owner, lock = event.time_ns, None, bool(state & blocked)
+                    slept = state
+            else:
+                ran = True
+                if since is not None and lock:
+                    yield _Wait(since, event.time_ns, owner)
+                since = None
+        if since is not None and lock:
+            yield _Wait(since, turn.end_ns, owner)
+
+
+_Interval = TypeVar("_Interval", _Wait, _Turn)
 
 
 def _top(intervals: list[_Interval], at: int) -> _Interval | None:
@@ -97,32 +253,36 @@ def _top(intervals: list[_Interval], at: int) -> _Interval | None:
     return intervals[-1] if intervals and intervals[-1].begin_ns <= at else None
 
 
+def _task(pid: int, name: int | str | None, prio: int | str | None) -> Task:
+    """``prio`` is the kernel's: below 0 deadline, 0 to 99 real-time (the lower the higher)."""
+    if pid == 0:
+        return Task("idle", 0)
+    name = str(name or f"thread {pid}")
+    if not isinstance(prio, int):
+        return Task(name, pid)
+    policy = "deadline" if prio < 0 else "fifo" if prio < 100 else "other"
+    return Task(name, pid, policy, 99 - prio if 0 <= prio < 100 else 0)
+
+
 def segments_of(
-    sample: Sample,
-    events: Sequence[Event],
-    limit: int = SEGMENTS_LIMIT,
-    elsewhere: Elsewhere = _NOWHERE,
+    sample: Sample, events: Sequence[Event], limit: int = SEGMENTS_LIMIT
 ) -> tuple[tuple[Segment, ...], int]:
     """The segments of a sample, the first ``limit`` of them, and the nanoseconds that none covers.
 
     ``events``: those of its CPU, by time. Those before the due time say what ran then. The
     lengths of the segments and the rest add up to the sample's.
     """
-    tasks = Tasks([*elsewhere.events(), *events])
+    tasks = Tasks(events)
     found: list[Segment] = []
     rest = max(sample.end_ns - sample.due_ns, 0)
     since_ns = woken_elsewhere(sample, events) or sample.due_ns
-    turns, slept, spun = waits_of(sample, events, elsewhere, tasks)
+    by_task = _by_task(sample, events)
+    turns = _turns(sample, events, by_task, tasks)
     awake = any(one.awake and one.task == sample.pid for one in turns)
     answer_ns = sample.due_ns if awake else begun_at(sample, events)
-    waits, spins, turns_at = list(slept)[::-1], list(spun)[::-1], list(turns)[::-1]
-    # another CPU may begin or end a wait while this one has no event
-    cuts = sorted({at for one in (*slept, *spun) for at in (one.begin_ns, one.end_ns)})
-    for stretch in _cut(_stretches(sample, events, tasks), cuts):
+    waits, turns_at = list(_waits(turns, sample, by_task, tasks))[::-1], list(turns)[::-1]
+    for stretch in _stretches(sample, events, tasks):
         wait = _top(waits, stretch.begin_ns)
-        spin = _top(spins, stretch.begin_ns)
-        if spin is not None and stretch.task is not None and stretch.task.pid == spin.spins:
-            wait = spin
         turn = _top(turns_at, stretch.begin_ns)
         ready = tasks.get(turn.task) if turn is not None else None
         segment = _segment(stretch, sample, tasks, answer_ns, wait, ready)
@@ -146,6 +306,40 @@ def _alike(a: Segment, b: Segment) -> bool:
     )
 
 
+class Tasks:
+    """Tasks by their ID, each looked for once."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._found: dict[int, Task] = {}
+        for event in events:
+            prefixes = {SWITCH: ("prev_", "next_"), _WAKING: ("",)}.get(event.name, ())
+            for prefix in prefixes:
+                pid = event.fields.get(f"{prefix}pid")
+                if isinstance(pid, int):
+                    self._found[pid] = _task(
+                        pid, event.fields.get(f"{prefix}comm"), event.fields.get(f"{prefix}prio")
+                    )
+
+    def get(self, pid: int) -> Task:
+        return self._found.get(pid, Task("idle" if pid == 0 else f"thread {pid}", pid))
+
+
+def is_entry(event: Event) -> bool:
+    """Whether a handler of an interrupt begins."""
+    system, _, name = event.name.partition("/")
+    return name.endswith("_entry") and _is_interrupt(system, name)
+
+
+def is_exit(event: Event) -> bool:
+    """Whether a handler of an interrupt ends."""
+    system, _, name = event.name.partition("/")
+    return name.endswith("_exit") and _is_interrupt(system, name)
+
+
+def _is_interrupt(system: str, name: str) -> bool:
+    return system in ("irq", "irq_vectors", "ipi") and not name.startswith("softirq")
+
+
 def begun_at(sample: Sample, events: Sequence[Event]) -> int:
     """When the CPU took the interrupt that was due: the beginning of the handler that woke the
     thread, or in which the stamp was taken, if there is one, else of the first handler."""
@@ -160,7 +354,7 @@ def begun_at(sample: Sample, events: Sequence[Event]) -> int:
         elif (
             sample.pid
             and event.time_ns >= sample.due_ns
-            and event.name == WAKING
+            and event.name == _WAKING
             and event.fields.get("pid") == sample.pid
         ):
             woken = begun if (event.flags or 0) & HARDIRQ else first
@@ -183,12 +377,13 @@ def woken_elsewhere(sample: Sample, events: Sequence[Event]) -> int | None:
         due = event.time_ns >= sample.due_ns
         if is_entry(event) and due:
             heard = event.time_ns
-        elif event.name == WAKING and event.fields.get("pid") == sample.pid:
+        elif event.name == _WAKING and event.fields.get("pid") == sample.pid:
             asleep = False
         elif event.name == SWITCH and event.fields.get("prev_pid") == sample.pid:
             if due and not asleep:
                 break  # it was awake, or this CPU woke it
-            asleep = blocks(event.fields.get("prev_state"))
+            state = event.fields.get("prev_state")
+            asleep = isinstance(state, int) and bool(state & _BLOCKED)
         elif event.name == SWITCH and event.fields.get("next_pid") == sample.pid:
             if asleep and due:
                 return event.time_ns if heard is None else heard
@@ -288,7 +483,7 @@ class _Cpu:
         name, prio = event.fields.get("next_comm"), event.fields.get("next_prio")
         self._task = None
         if isinstance(pid, int):
-            self._task = task_of(pid, name, prio)
+            self._task = _task(pid, name, prio)
             self._softirq = self._suspended.pop(pid, "")
 
     def stretches(self, begin_ns: int, end_ns: int, event: Event | None) -> Iterator[_Stretch]:
@@ -336,17 +531,6 @@ def _stretches(sample: Sample, events: Sequence[Event], tasks: Tasks) -> Iterato
         yield from cpu.stretches(at, end_ns, after)
 
 
-def _cut(stretches: Iterator[_Stretch], times: Sequence[int]) -> Iterator[_Stretch]:
-    """The stretches, cut at these times, which are sorted."""
-    for stretch in stretches:
-        since = stretch.begin_ns
-        first = bisect.bisect_right(times, since)
-        for at in times[first : bisect.bisect_left(times, stretch.end_ns)]:
-            yield replace(stretch, begin_ns=since, end_ns=at)
-            since = at
-        yield replace(stretch, begin_ns=since)
-
-
 def _rank(task: Task) -> int:
     """Tasks of a higher rank run first; of equal ones, the running one."""
     return {"deadline": 200, "fifo": 100}.get(task.policy, 0) + task.priority
@@ -357,7 +541,7 @@ def _segment(
     sample: Sample,
     tasks: Tasks,
     answer_ns: int,
-    wait: Wait | None,
+    wait: _Wait | None,
     ready: Task | None,
 ) -> Segment | None:
     """``ready``: the task on which the sample's thread depends, None if not known."""
@@ -372,20 +556,13 @@ def _segment(
         return None
     kind, certainty, function = found
     shown = kind in ("preemption-off", "interrupts-off") and function == stretch.code
-    owner = instead = None
-    cpu = -1
+    owner = None
     if kind == "lock" and wait is not None and wait.owner is not None:
         owner = task if wait.owner == task.pid else tasks.get(wait.owner)
-        cpu = -1 if wait.cpu is None else wait.cpu
-        instead = None if wait.instead is None else tasks.get(wait.instead)
     begin = stretch.begin_ns - sample.due_ns
     length = stretch.end_ns - stretch.begin_ns
     stack = stretch.stack if shown else ()
-    return Segment(
-        *(begin, length, kind, certainty, task, function, stack, owner),
-        owner_cpu=cpu,
-        instead=instead,
-    )
+    return Segment(begin, length, kind, certainty, task, function, stack, owner)
 
 
 def _why(
@@ -395,7 +572,7 @@ def _why(
     target: Task | None,
     ready: Task | None,
     answer_ns: int,
-    wait: Wait | None,
+    wait: _Wait | None,
 ) -> tuple[str, str, str] | None:
     """Class, certainty and function of a stretch; None if no event shows what it was for."""
     if stretch.saving:
@@ -404,16 +581,14 @@ def _why(
         return "interrupt", "measured", stretch.handler
     if stretch.end_ns <= answer_ns:
         return _before(stretch, answer_ns - sample.due_ns)
-    spins = wait is not None and bool(wait.spins)
     owns = wait is not None and wait.owner == task.pid
-    if stretch.softirq and not ((owns or spins) and sample.threaded):
+    if stretch.softirq and not (owns and sample.threaded):
         return "softirq", "measured", stretch.softirq
-    if wait is not None and wait.event and not spins:
+    if wait is not None and wait.event:
         return None
     if wait is not None and ready is not None:
         # the waiting task lends its own priority to the owner
-        here = wait.owner is not None and wait.cpu is None and not owns
-        precedes = here and _rank(task) > _rank(ready)
+        precedes = _rank(task) > _rank(ready) and not owns and wait.owner is not None
         return ("higher-priority" if precedes else "lock"), "inferred", ""
     if target is None or ready is None or ready.pid == task.pid == target.pid:
         return "return", "measured", ""

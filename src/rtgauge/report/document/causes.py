@@ -117,7 +117,6 @@ def _row(segment: Model, *, stack: bool) -> Row:
     task = segment["owner"] or segment["task"]
     rank = f" ({task['policy']} {task['priority']})" if task and task["priority"] else ""
     held = "held by " if segment["owner"] else ""
-    place = f" on CPU {segment['owner_cpu']}" if segment["owner_cpu"] >= 0 else ""
     functions = ", ".join(
         f"{name} {ns / 1000:.3f}" for name, ns in segment["functions"][:FUNCTIONS]
     )
@@ -126,7 +125,7 @@ def _row(segment: Model, *, stack: bool) -> Row:
         CLASSES[segment["kind"]],
         [
             Cell(f"{segment['length_ns'] / 1000:.3f}"),
-            _text(f"{held}{task['name']}{rank}{place}" if task else ""),
+            _text(f"{held}{task['name']}{rank}" if task else ""),
             Cell(functions or segment["function"], note=callers, cls="words"),
         ],
     )

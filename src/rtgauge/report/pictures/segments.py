@@ -80,7 +80,6 @@ def _bar(
     top, bottom = row[0] + 2.5, row[1] - 2.5
     plot.path(f"M{pt(left)} {pt(top)}H{pt(right)}V{pt(bottom)}H{pt(left)}Z", fill=colour)
     task = f"held by {one['owner']['name']}" if one["owner"] else ""
-    task += f" on CPU {one['owner_cpu']}" if one["owner_cpu"] >= 0 else ""
     task = task or (one["task"]["name"] if one["task"] else "")
     words = ": ".join(part for part in (task, one["function"]) if part)
     before, after = left - room[0] - 4, room[1] - right - 4

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rtgauge.causes.blame import holder, reason
+from rtgauge.causes.blame import reason
 from rtgauge.causes.model import CLASSES, Cause, Segment
 from rtgauge.text import count
 
@@ -78,8 +78,6 @@ def _joined(segments: Sequence[Segment]) -> list[Segment]:
                 longer.stack,
                 one.owner or last.owner,
                 longer.functions,
-                max(one.owner_cpu, last.owner_cpu),
-                longer.instead,
             )
         else:
             found.append(one)
@@ -108,7 +106,7 @@ def _row(segment: Segment, *, first: bool, stack: bool) -> Iterator[str]:
 def _detail(segment: Segment) -> str:
     task = segment.task
     if segment.kind == "lock":
-        held = holder(segment)
+        held = f"held by {segment.owner.name}" if segment.owner else ""
         where = f"in {segment.function}" if segment.function else ""
         return ", ".join(filter(None, (where, held)))
     if segment.kind in ("interrupt", "softirq"):

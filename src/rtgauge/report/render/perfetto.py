@@ -48,7 +48,6 @@ def _events(cause: Cause, number: int) -> Iterator[dict[str, Any]]:
                 "functions_ns": dict(segment.functions),
                 "certainty": segment.certainty,
                 **({"owner": segment.owner.name} if segment.owner else {}),
-                **({"owner_cpu": segment.owner_cpu} if segment.owner_cpu >= 0 else {}),
             },
         }
 
