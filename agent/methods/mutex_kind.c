@@ -64,6 +64,7 @@ void mutex_kind_skipped(struct step *step, const char *rule, const char *name, i
 {
 	char evidence[160];
 
-	snprintf(evidence, sizeof(evidence), "a mutex of the kind %s: %s", name, strerror(err));
+	snprintf(evidence, sizeof(evidence), "a mutex of the kind %s cannot be used: %s", name,
+		 strerror(err));
 	step_verdict(step, rule, "skipped", evidence, MUTEX_KIND_REMEDY);
 }

@@ -485,8 +485,8 @@ def test_advice_on_copies_failures_and_nothing_in_common() -> None:
     assert document["comparisons"][0]["runs"] == [6, 6]
     assert document["comparisons"][0]["verdict"] == "worse"
     assert advice(document)[0] == (
-        "B: 1 of 7 runs has no complete figure (failed) and does not count, nor does the block. "
-        "Repeat it."
+        "B: 1 of 7 runs has no complete figure (failed) and does not count, nor does the rest of "
+        "its block. Repeat that block."
     )
     empty = {"sets": SETS, "quantities": [], "comparisons": [], "within": 0.1}
     assert advice(empty) == [

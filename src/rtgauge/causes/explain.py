@@ -53,9 +53,9 @@ _ANOTHER: Final = (
     "Several operations of this test loop took equally long. The segments are those of one of them."
 )
 _UNPLACED: Final = (
-    "No two readings of the clock in the replay are as far apart as the sample is long, so its"
-    " beginning is not known. It is not the difference of two readings of a program, or its event"
-    f" came more than {microseconds(LATE_NS)} after it was due."
+    "No two readings of the clock in the replay are as far apart as the sample is long, so it is"
+    " not known where the sample begins. Either the sample is not the difference of two readings of"
+    f" one program, or its event came more than {microseconds(LATE_NS)} after it was due."
 )
 _COST: Final = Cost(0, "none: the run was measured without a recorder, and replayed afterwards")
 

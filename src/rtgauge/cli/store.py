@@ -59,7 +59,9 @@ _COLORS = {
 @click.option("--label", metavar="TEXT", help="Only runs whose label contains this.")
 @click.option("--state", type=click.Choice(STATES), help="Only runs that ended like this.")
 @click.option(
-    "--since", metavar="WHEN", help="Only runs since 2026-11-20, or of the last 12h or 7d."
+    "--since",
+    metavar="WHEN",
+    help="Only runs since a date (2026-11-20), or within a time before now (12h, 7d).",
 )
 @click.option("--failed", is_flag=True, help="Only runs that failed or show an unfit system.")
 @click.option(

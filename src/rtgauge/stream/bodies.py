@@ -175,7 +175,9 @@ class Declared:
     def check_index(self, last: int) -> None:
         """Bad if a sample or a grid point with this index is beyond the limits."""
         if last > self.last_index:
-            raise Bad(f"the index {last} is beyond {self.last_index}, the last of its series")
+            raise Bad(
+                f"the index {last} is beyond {self.last_index}, the highest that the series allows"
+            )
 
 
 DeclaredSeries: TypeAlias = dict[int, Declared]

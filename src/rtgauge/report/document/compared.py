@@ -242,7 +242,11 @@ def advice(document: Document) -> list[str]:
             said.append(
                 f"{letter}: {missing} of {numbers.plural(len(one['runs']), 'run')} "
                 f"{'has' if missing == 1 else 'have'} no complete figure ({states}) and "
-                f"{'does' if missing == 1 else 'do'} not count, nor does the block. Repeat it"
+                + (
+                    "does not count, nor does the rest of its block. Repeat that block"
+                    if missing == 1
+                    else "do not count, nor does the rest of their blocks. Repeat those blocks"
+                )
             )
         place = 0 if at == 0 else 1
         again = max((c["copies"][place] for c in found if at in (0, c["set"])), default=0)

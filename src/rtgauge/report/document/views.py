@@ -398,9 +398,9 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
             missed = sum(one["missed"] for one in members)
             bound = top["bound"]
             things = "events" if top["unanswered"] else things_of(top)
-            things = things if bound["samples"] != 1 else things.removesuffix("s")
+            counted = things if bound["samples"] != 1 else things.removesuffix("s")
             more = (
-                f"{numbers.count(bound['samples'])} {things} in "
+                f"{numbers.count(bound['samples'])} {counted} in "
                 f"{numbers.duration(bound['duration_s'])}"
             )
             if bound["probability"] < 0.5:
