@@ -145,7 +145,7 @@ def test_a_disturbance_is_found(board: LabTarget, tmp_path: Path, kind: str, way
                 # the sample of a handler ends before its own stack
                 assert context == "irq" or "stacks took" in cause.cost.text
     if way == "module" and contexts and kind != "tasklet":
-        # a sample has none if a stack was saved shortly before it, as of what the disturber stopped
+        # no stack is saved shortly after another one, such as that of what the disturber stopped
         parts = [one for cause in kept_of(step).causes(step, {}) for one in cause.segments]
         assert any(one.stack for one in parts if one.kind == found)
 
