@@ -53,7 +53,7 @@ def with_config(*lines: str) -> dict[str, str]:
 
 CASES = [
     # debugging
-    Case("debugging", "ok", with_config("CONFIG_DEBUG_KERNEL=y"), "none"),
+    Case("debugging", "ok", with_config("CONFIG_DEBUG_KERNEL=y"), "no slow options"),
     Case("debugging", "warning", with_config("CONFIG_PROVE_LOCKING=y"), "PROVE_LOCKING",
          "CONFIG_PROVE_LOCKING", "every lock"),
     Case("debugging", "warning", with_config("CONFIG_KASAN=y"), "KASAN"),

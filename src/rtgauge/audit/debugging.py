@@ -91,7 +91,7 @@ def check_debugging(name: str, case: Case) -> Finding:
             why,
             "zcat /proc/config.gz, or rtgauge check --config FILE",
         )
-    return finding(name, "ok", "none that costs latency", "built without slow debugging options")
+    return finding(name, "ok", "no slow options", "no debugging option costs latency")
 
 
 _TRACING = "/sys/kernel/tracing/"

@@ -297,7 +297,7 @@ def _debugging(name: str, config: KernelConfig) -> _Result:
         on.append("FUNCTION_TRACER")
         changes["DYNAMIC_FTRACE"] = "y"
     if not on:
-        return _fine(name, "none that costs latency", "built without slow debugging options")
+        return _fine(name, "no slow options", "no debugging option costs latency")
     heavy = [option for option in on if option not in SLIGHT]
     costs = ", ".join(dict.fromkeys(DEBUGGING.get(option, "every call") for option in on))
     return finding(
