@@ -372,6 +372,8 @@ def test_a_dropped_answer_shifts_no_other(agent: str, tmp_path: Path, edge: str,
         _, found, delays, stream = late_run(agent, tmp_path, line, edge, 40)
     missing = re.search(r"Without an answer: number ([\d, ]+)", verdict(stream).evidence)
     assert missing is not None
+    if not found["late"]:
+        assert (found["unanswered"], found["ambiguous"], found["double"]) == (4, 0, 0)
     # a machine that is slow adds others
     assert {4, 14, 24, 34} <= {int(number) for number in missing[1].split(",")}
     assert found["unanswered"] + found["ambiguous"] <= 12
