@@ -158,8 +158,9 @@ static void robin_account(struct robin_turn *turn, int64_t gap_ns, uint32_t *swi
 }
 
 /*
- * Each sees by the count of turns whether another one ran in between. The clock is read again then:
- * what was read before may be from before the others' turns.
+ * The count of turns shows whether another thread has run. A reading of the clock belongs to a turn only
+ * if the count, read after it, is unchanged: the others may run at any time, also while this thread asks
+ * for its switches.
  */
 static void robin_take_turns(struct robin_state *state, int thread)
 {
@@ -171,6 +172,7 @@ static void robin_take_turns(struct robin_state *state, int thread)
 
 	while (!atomic_load_relaxed(&state->stop)) {
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		bool asked = true;
 
 		if (!next || atomic_load_acquire(&state->turns) != next) {
 			uint32_t mine = atomic_fetch_add(&state->turns, 1);
@@ -184,12 +186,17 @@ static void robin_take_turns(struct robin_state *state, int thread)
 			now_ns = clock_now_ns(CLOCK_MONOTONIC);
 			*turn = (struct robin_turn){ .thread = thread, .start_ns = now_ns };
 			switches = robin_switches();
-			now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		} else if (now_ns - turn->end_ns > switch_ns) {
 			robin_account(turn, now_ns - turn->end_ns, &switches);
-			now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		} else {
+			asked = false;
 		}
 		turn->end_ns = now_ns;
+		if (asked) {
+			now_ns = clock_now_ns(CLOCK_MONOTONIC);
+			if (atomic_load_acquire(&state->turns) == next)
+				turn->end_ns = now_ns;
+		}
 		if (robin_length(turn) - turn->stolen_ns > ROBIN_LIMIT_NS)
 			robin_stop(state, next - 1, thread + 1);
 	}

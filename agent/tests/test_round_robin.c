@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of the verdict of round_robin.c, on turns that are made up here. Prints TAP. */
+/* Tests of round_robin.c: of its verdict on turns that are made up here, and of the turns that a thread
+ * finds by a clock that is made up, too. Prints TAP. */
+#include "methods/ensemble.h"
+
+static int64_t test_now_ns(clockid_t id);
+static uint32_t test_slept(uint32_t *preempted);
+
+#define clock_now_ns test_now_ns
+#define ensemble_slept test_slept
 #include "measurements/round_robin.c"
+#undef clock_now_ns
+#undef ensemble_slept
 
 #include "tap.h"
 
@@ -11,6 +21,44 @@
 
 static struct tap tap;
 static struct robin_state state;
+
+/* The made-up clock, if it is not 0. */
+static struct {
+	int64_t now_ns;
+	int reads;
+	int stall_at; /* the reading before which a hypervisor has the CPU for 1 ms */
+	int last;     /* reading, after which the test ends */
+	int calls;
+	int others_in; /* the call in which the other threads have their turns */
+} fake;
+
+static int64_t test_now_ns(clockid_t id)
+{
+	if (!fake.now_ns)
+		return clock_now_ns(id);
+	fake.now_ns += 100;
+	if (++fake.reads == fake.stall_at)
+		fake.now_ns += NSEC_PER_MSEC;
+	if (fake.reads == fake.last)
+		state.stop = 1;
+	return fake.now_ns;
+}
+
+static uint32_t test_slept(uint32_t *preempted)
+{
+	uint32_t switches = 0;
+
+	if (!fake.now_ns)
+		return ensemble_slept(preempted);
+	if (++fake.calls == fake.others_in) {
+		fake.now_ns += (THREADS - 1) * SLICE_NS;
+		state.turns += THREADS - 1;
+		switches++;
+	}
+	if (preempted)
+		*preempted = switches;
+	return 0;
+}
 
 /* Fair turns of 100 ms, with a tick of 4 ms. */
 static void turns(void)
@@ -162,6 +210,32 @@ static void test_account(void)
 	tap_check(&tap, turn.others_ns == ROBIN_GAP_NS + 1, "a short one is the slice's");
 }
 
+/* A thread is preempted while it asks for its switches: after its first reading of the clock in a turn
+ * (the first call), or after a gap (the second one). */
+static void test_preempted_in_a_call(void)
+{
+	for (int call = 1; call <= 2; call++) {
+		const struct robin_turn *first = &state.turn[0], *second = &state.turn[THREADS];
+
+		memset(&state, 0, sizeof(state));
+		state.threads = THREADS;
+		state.rounds = ROUNDS;
+		memset(&fake, 0, sizeof(fake));
+		fake.now_ns = NSEC_PER_SEC;
+		fake.stall_at = 20;
+		fake.last = 60;
+		fake.others_in = call;
+		robin_take_turns(&state, 0);
+		tap_check(&tap,
+			  robin_length(first) < 2 * NSEC_PER_MSEC &&
+				  second->start_ns - first->end_ns >= (THREADS - 1) * SLICE_NS,
+			  "a slice ends before the others' turns in call %d", call);
+		tap_check(&tap, state.turns == THREADS + 1 && robin_length(second) > 0,
+			  "and a further turn begins after them");
+	}
+	fake.now_ns = 0;
+}
+
 int main(void)
 {
 	test_undisturbed();
@@ -169,5 +243,6 @@ int main(void)
 	test_others();
 	test_not_judged();
 	test_account();
+	test_preempted_in_a_call();
 	return tap_end(&tap);
 }
