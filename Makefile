@@ -9,6 +9,7 @@ BENCHES = bench/instructions.py bench/sample_cost.py bench/timer.py bench/uncont
           bench/report_scale.py bench/capture_import.py bench/kmod_irq_path.py \
           bench/response_contexts.py bench/delays.py \
           bench/long_run.py bench/verdicts.py bench/claims.py bench/claims_bounds.py \
+          bench/attribution.py \
           bench/effects.py \
           bench/compare_lab.py \
           bench/kills.py bench/soak.py

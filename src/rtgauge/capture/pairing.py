@@ -12,6 +12,10 @@ The shift with the fewest leftovers is right. In a recording that begins and end
 several shifts can have as few: the same edges are quick answers, or late answers to earlier events,
 the first of which came before the recording. If the events are irregular enough, the spread of the
 delays then decides. Otherwise the answers are ambiguous.
+
+Delays that vary over several windows fit no shift. If there are as many answers as events in a
+whole recording, the answers can be matched in order, which leaves no edge over. If edges are left
+over nevertheless, the edges alone do not tell which, and the answers are ambiguous.
 """
 
 from __future__ import annotations
@@ -37,6 +41,17 @@ _SPREAD: Final = 2.0
 """Factor by which the delays of a shift must spread wider for it to be ruled out."""
 _ENOUGH: Final = 20
 """Number of delays whose spread is meaningful."""
+_PARTS: Final = 32
+"""Parts of an interval in which answers are counted to find the border of windows."""
+_BESIDE: Final = 4
+"""Parts on each side of the border that should be empty."""
+_MANY: Final = 8
+"""Leftovers of the best shift above which a match in order that leaves none is certain. A lost
+answer and a later edge that answers nothing are leftovers that such a match hides."""
+_CORE: Final = (5, 95)
+"""Percentiles between which most delays lie."""
+_NARROW: Final = 1 / 8
+"""Width of that range, in intervals, up to which a delay identifies its event."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +100,23 @@ class _Match:
     outside the recording."""
     doubtful: Levels
     """Events near the ends whose pairs an answer outside the recording would change."""
+    crossing: bool = False
+    """Whether some windows have too few answers and others too many."""
 
 
 class _Windows:
     """The windows of a recording, and the answers in them."""
 
     def __init__(
-        self, events: Edges, answers: Edges, expected: Levels | None, recorded: Recorded
+        self,
+        events: Edges,
+        answers: Edges,
+        expected: Levels | None,
+        recorded: Recorded,
+        lead: float = 0.0,
     ) -> None:
-        self.events, self.answers, self.expected = events, answers, expected
+        """``lead``: time from the beginning of a window to its event."""
+        self.events, self.answers, self.expected, self.lead = events, answers, expected, lead
         self.length = recorded.length
         self.step = step = recorded.interval
         more = LONGEST + 1
@@ -106,6 +129,7 @@ class _Windows:
         self.begin: Positions = np.concatenate(
             (events.at[0] - step * np.arange(more, 0, -1), events.at[whose] + since * step)
         )
+        self.begin -= lead
         self.event = np.full(count + LONGEST, -1, np.int64)
         self.event[self.place] = np.arange(len(events))
         self.window: Counts = np.searchsorted(self.begin, answers.at, side="right") - 1
@@ -132,7 +156,7 @@ class _Windows:
         # Answers to events before the recording.
         first = self.place[0] + shift
         old = np.zeros(len(self.count), np.bool_)
-        old[:first] = self.begin[0] + self._back(first, shift) < 0
+        old[:first] = self.begin[0] + self.lead + self._back(first, shift) < 0
         excess = np.where(old, 0, self.count - (wanted & ~flying))
         missing = np.flatnonzero(excess < 0)
         surplus = np.flatnonzero(excess > 0)
@@ -165,7 +189,29 @@ class _Windows:
         if len(extra):
             near |= self.place + shift <= extra[-1]
         cost = lost + double, allowed - early + int(np.count_nonzero(flying))
-        return _Match(kept_events, kept_answers, before, flew, cost, near)
+        crossing = bool(len(missing) and len(surplus))
+        return _Match(kept_events, kept_answers, before, flew, cost, near, crossing)
+
+    def gap(self) -> float:
+        """The lead with which the fewest answers lie near the border of two windows."""
+        inside = self.window >= 0
+        since = (self.answers.at[inside] - self.begin[self.window[inside]]) / self.step
+        counts = np.bincount((since % 1 * _PARTS).astype(np.int64), minlength=_PARTS)
+        near = sum(np.roll(counts, k) for k in range(-_BESIDE, _BESIDE + 1))
+        return self.step * (1 - (int(np.argmin(near)) + 0.5) / _PARTS)
+
+    def in_order(self) -> _Match | None:
+        """Answer k belongs to event k; None if that cannot be."""
+        if self.in_mid_run or len(self.answers) != len(self.events):
+            return None
+        delays = self.answers.at - self.events.at
+        if delays.min() < 0 or delays.max() > LONGEST * self.step:
+            return None
+        if self.expected is not None and not np.array_equal(self.answers.level, self.expected):
+            return None
+        every = np.arange(len(self.events))
+        none = np.zeros(len(self.events), np.bool_)
+        return _Match(every, every, 0, none, (0, 0), none)
 
     def delays(self, match: _Match) -> Positions:
         delays: Positions = self.answers.at[match.answer] - self.events.at[match.event]
@@ -247,6 +293,24 @@ def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recor
     ``expected``: the level that the answer to each event has; None: any edge answers.
     """
     windows = _Windows(events, answers, expected, recorded)
+    best, sure = _decide(windows, recorded.longest)
+    if best.crossing:
+        other = _Windows(events, answers, expected, recorded, windows.gap())
+        match, certain = _decide(other, recorded.longest)
+        if (match.cost, _width(other, match)) < (best.cost, _width(windows, best)):
+            windows, best, sure = other, match, certain
+    straight = windows.in_order()
+    if straight is not None and best.cost[0] >= _LATER:
+        one, two = (_spread(windows.delays(each)) for each in (best, straight))
+        if one * _SPREAD >= two - 1:
+            sure, best = best.cost[0] > _MANY, straight
+    if best.crossing and (best.cost[0] or windows.in_mid_run):
+        sure = sure and _width(windows, best) <= _NARROW * windows.step
+    return _answers(windows, best, sure)
+
+
+def _decide(windows: _Windows, longest: float | None) -> tuple[_Match, bool]:
+    """The pairs of the best shift, and whether no other shift can be right."""
     costs = [windows.match(shift).cost for shift in range(LONGEST)]
     # A shift that moves answers outside the recording hides its leftovers, so count them, too.
     whole = [left + outside for left, outside in costs]
@@ -260,7 +324,7 @@ def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recor
     sure, settled = True, costs[shift][0] == fewest
     for other in rivals:
         match = windows.match(other)
-        if _same(best, match) or _too_long(windows, match, recorded.longest):
+        if _same(best, match) or _too_long(windows, match, longest):
             continue
         one, two = (_spread(windows.delays(each)) for each in (best, match))
         few = min(len(best.event), len(match.event)) < _ENOUGH
@@ -272,7 +336,7 @@ def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recor
     # A later shift can leave the fewest edges when delays jitter over the border of two windows.
     if shift and best.cost[0] and windows.in_mid_run:
         sure = False
-    return _answers(windows, best, sure)
+    return best, sure
 
 
 def _same(one: _Match, two: _Match) -> bool:
@@ -291,6 +355,39 @@ def _spread(delays: Positions) -> float:
     return float(high - low)
 
 
+def _core(delays: Positions) -> tuple[float, float]:
+    if not len(delays):
+        return 0.0, 0.0
+    low = np.percentile(delays, _CORE[0], method="higher")
+    high = np.percentile(delays, _CORE[1], method="lower")
+    return float(low), float(high)
+
+
+def _width(windows: _Windows, match: _Match) -> float:
+    low, high = _core(windows.delays(match))
+    return high - low
+
+
+def _beside_lost(windows: _Windows, match: _Match, delay: Positions) -> Levels:
+    """Events whose answers may belong to an event without one. These answers come before or after
+    it, with unusual delays up to the next usual one, or with a delay that is usual if it is counted
+    from that event."""
+    low, high = _core(windows.delays(match))
+    low, high = max(low - _NARROW * windows.step, 0.0), high + _NARROW * windows.step
+    without = np.isnan(delay) & ~match.flying
+    usual = (delay >= low) & (delay <= high)
+    run = np.cumsum(usual)
+    found: Levels = ~usual & ~without & np.isin(run, run[without])
+    lost = np.flatnonzero(without)
+    after = np.searchsorted(match.event, lost)
+    for place in (after - 1, after):
+        there = (place >= 0) & (place < len(match.event))
+        pairs = place[there]
+        other = windows.answers.at[match.answer[pairs]] - windows.events.at[lost[there]]
+        found[match.event[pairs[(other >= low) & (other <= high)]]] = True
+    return found
+
+
 def _answers(windows: _Windows, match: _Match, sure: bool) -> Answers:
     events, answers = windows.events, windows.answers
     delay = np.full(len(events), np.nan)
@@ -300,7 +397,7 @@ def _answers(windows: _Windows, match: _Match, sure: bool) -> Answers:
     double = len(answers) - len(match.answer) - match.before
     landed = np.flatnonzero(~match.flying)
     cut = len(events) - 1 - int(landed[-1]) if len(landed) else 0
-    unclear = match.doubtful if sure else ~np.isnan(delay)
+    unclear = match.doubtful | _beside_lost(windows, match, delay) if sure else ~np.isnan(delay)
     return Answers(
         delay,
         len(late),

@@ -369,8 +369,8 @@ def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> 
         )
     if found.answers.ambiguous:
         yield (
-            "The answers may be late answers to earlier events: the capture begins and ends "
-            "between events, and the longer delays fit as well"
+            "Answers may belong to other events: the capture begins or ends between events, or the "
+            "delays vary over several intervals, and other delays fit as well"
         )
     if apart:
         yield "The events are too far from a regular grid: the times shown for them are nominal"
@@ -403,8 +403,8 @@ def _verdict(found: Found) -> tuple[str, str, str]:
     if not len(missing) and unclear:
         evidence = f"{events} events, each answered either before the next one or after it"
         remedy = (
-            "record from before the first event until after the last answer, or give the longest "
-            "possible delay with --longest"
+            "record from before the first event until after the last answer, raise events at a "
+            "longer interval, or give the longest possible delay with --longest"
         )
     elif not len(missing) and not late:
         evidence, remedy = f"{events} events, each answered before the next", ""
