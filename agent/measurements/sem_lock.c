@@ -109,7 +109,7 @@ static void sem_low_body(struct ensemble_thread *thread)
 /* Both threads through one round. False: the step ends. */
 static bool sem_round(struct sem_state *state, int value)
 {
-	bool ended;
+	bool ended, completed;
 
 	memset(&state->now, 0, sizeof(state->now));
 	state->at_zero = state->ended = 0;
@@ -122,13 +122,16 @@ static bool sem_round(struct sem_state *state, int value)
 		ensemble_join(&state->low);
 		return false;
 	}
-	if (!ensemble_await(&state->ensemble, &state->ended, 2)) {
+	completed = ensemble_await(&state->ensemble, &state->ended, 2);
+	if (!completed) {
 		order_mark(&state->now, SEM_CONDUCTOR, "gives up");
 		for (int i = 0; i <= SEM_VALUE; i++)
 			sem_post(&state->sem);
 	}
 	ended = ensemble_join(&state->high);
-	return ensemble_join(&state->low) && ended;
+	ended = ensemble_join(&state->low) && ended;
+	/* a stop is not a wait that never ends */
+	return ended && (completed || !step_stopped(state->ensemble.step));
 }
 
 static bool sem_blocks(const struct order *order)

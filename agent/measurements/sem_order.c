@@ -228,6 +228,9 @@ static bool sem_round(struct sem_state *state, enum sem_arrival arrival, bool *m
 	sem_arrange(state, arrival);
 	if (!sem_carry_out(state))
 		return false;
+	/* a stop released the waiters, all at once */
+	if (!state->single && step_stopped(state->ensemble.step))
+		return false;
 
 	snprintf(why, size, "arrived");
 	arrived = sem_in_order(state, "waits", state->arrivals, why, size);

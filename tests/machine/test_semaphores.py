@@ -87,6 +87,13 @@ FAULTS = {
     "has no maximum": """
         int sem_post(sem_t *sem) { real_post(sem); return 0; }
     """,
+    "is stopped by a V": """
+        int sem_post(sem_t *sem) {
+            static int posts;
+            if (++posts == 11) { kill(getpid(), SIGINT); usleep(600000); }
+            return real_post(sem);
+        }
+    """,
     "polls": """
         int sem_wait(sem_t *sem) { while (sem_trywait(sem)) usleep(100); return 0; }
     """,
@@ -123,6 +130,7 @@ FAULT_HEAD = """
 #include <errno.h>
 #include <limits.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -217,6 +225,18 @@ def test_a_faulty_library_does_not_hold_the_rules_of_order(
     code, stream = measure(agent, tmp_path, "sem-order")
     assert code == 3
     assert failed(stream) == rules
+
+
+@pytest.mark.parametrize("fault", ["is stopped by a V"], indirect=True)
+@pytest.mark.parametrize("name", BEHAVIOUR)
+def test_a_stop_within_a_round_is_no_fault(
+    agent: str, tmp_path: Path, fault: str, name: str
+) -> None:
+    """Its threads are released, whatever they wait for, and the round is not judged."""
+    code, stream = measure(agent, tmp_path, name)
+    assert code == 4
+    assert list(verdicts(stream)) == BEHAVIOUR[name]
+    assert {verdict.result for verdict in verdicts(stream).values()} == {"inconclusive"}
 
 
 def test_order_says_who_came_and_who_was_released(agent: str, tmp_path: Path) -> None:
