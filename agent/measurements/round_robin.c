@@ -145,22 +145,19 @@ static uint32_t robin_switches(void)
 	return preempted;
 }
 
-/* After a gap in which another thread may have run. @switches: the count before it. */
-static void robin_account(struct robin_turn *turn, int64_t gap_ns, uint32_t *switches)
+/* After a gap. @switched: another thread had the CPU in it. */
+static void robin_account(struct robin_turn *turn, int64_t gap_ns, bool switched)
 {
-	uint32_t seen = robin_switches();
-
-	if (gap_ns > ROBIN_GAP_NS && seen != *switches)
+	if (gap_ns > ROBIN_GAP_NS && switched)
 		turn->others_ns += gap_ns;
 	else if (gap_ns > ROBIN_GAP_NS)
 		turn->stolen_ns += gap_ns;
-	*switches = seen;
 }
 
 /*
  * The count of turns shows whether another thread has run. A reading of the clock belongs to a turn only
  * if the count, read after it, is unchanged: the others may run at any time, also while this thread asks
- * for its switches.
+ * for its switches. What interrupts it there is a gap of its own, and a switch may be one of either gap.
  */
 static void robin_take_turns(struct robin_state *state, int thread)
 {
@@ -171,8 +168,8 @@ static void robin_take_turns(struct robin_state *state, int thread)
 	uint32_t switches = 0;
 
 	while (!atomic_load_relaxed(&state->stop)) {
-		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-		bool asked = true;
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), gap_ns = 0;
+		bool asks;
 
 		if (!next || atomic_load_acquire(&state->turns) != next) {
 			uint32_t mine = atomic_fetch_add(&state->turns, 1);
@@ -185,17 +182,23 @@ static void robin_take_turns(struct robin_state *state, int thread)
 			turn = &state->turn[mine];
 			now_ns = clock_now_ns(CLOCK_MONOTONIC);
 			*turn = (struct robin_turn){ .thread = thread, .start_ns = now_ns };
-			switches = robin_switches();
-		} else if (now_ns - turn->end_ns > switch_ns) {
-			robin_account(turn, now_ns - turn->end_ns, &switches);
+			asks = true;
 		} else {
-			asked = false;
+			gap_ns = now_ns - turn->end_ns;
+			asks = gap_ns > switch_ns;
 		}
 		turn->end_ns = now_ns;
-		if (asked) {
-			now_ns = clock_now_ns(CLOCK_MONOTONIC);
-			if (atomic_load_acquire(&state->turns) == next)
-				turn->end_ns = now_ns;
+		if (asks) {
+			uint32_t before = switches;
+			int64_t asked_ns;
+			bool whole;
+
+			switches = robin_switches();
+			asked_ns = clock_now_ns(CLOCK_MONOTONIC);
+			whole = asked_ns - now_ns <= ROBIN_GAP_NS;
+			robin_account(turn, gap_ns, whole && switches != before);
+			if (whole && atomic_load_acquire(&state->turns) == next)
+				turn->end_ns = asked_ns;
 		}
 		if (robin_length(turn) - turn->stolen_ns > ROBIN_LIMIT_NS)
 			robin_stop(state, next - 1, thread + 1);

@@ -17,6 +17,7 @@ static uint32_t test_slept(uint32_t *preempted);
 #define THREADS 3
 #define ROUNDS 3
 #define SLICE_NS (100 * NSEC_PER_MSEC)
+#define HIGHER_NS (50 * NSEC_PER_MSEC)
 #define SWITCH_NS (2 * NSEC_PER_USEC)
 
 static struct tap tap;
@@ -26,10 +27,14 @@ static struct robin_state state;
 static struct {
 	int64_t now_ns;
 	int reads;
-	int stall_at; /* the reading before which a hypervisor has the CPU for 1 ms */
-	int last;     /* reading, after which the test ends */
+	int stall_at; /* the reading before which a hypervisor has the CPU */
+	int64_t stall_ns;
+	int last; /* reading, after which the test ends */
 	int calls;
+	uint32_t switches;
 	int others_in; /* the call in which the other threads have their turns */
+	int higher_in; /* the call in which a thread of higher priority runs for HIGHER_NS */
+	bool before;   /* both: before the kernel reads its count, else after it */
 } fake;
 
 static int64_t test_now_ns(clockid_t id)
@@ -38,7 +43,7 @@ static int64_t test_now_ns(clockid_t id)
 		return clock_now_ns(id);
 	fake.now_ns += 100;
 	if (++fake.reads == fake.stall_at)
-		fake.now_ns += NSEC_PER_MSEC;
+		fake.now_ns += fake.stall_ns;
 	if (fake.reads == fake.last)
 		state.stop = 1;
 	return fake.now_ns;
@@ -55,9 +60,26 @@ static uint32_t test_slept(uint32_t *preempted)
 		state.turns += THREADS - 1;
 		switches++;
 	}
+	if (fake.calls == fake.higher_in) {
+		fake.now_ns += HIGHER_NS;
+		switches++;
+	}
 	if (preempted)
-		*preempted = switches;
+		*preempted = fake.switches + (fake.before ? switches : 0);
+	fake.switches += switches;
 	return 0;
+}
+
+/* Turns of a thread by that clock. */
+static void taken(void)
+{
+	memset(&state, 0, sizeof(state));
+	state.threads = THREADS;
+	state.rounds = ROUNDS;
+	fake.now_ns = NSEC_PER_SEC;
+	fake.last = 60;
+	robin_take_turns(&state, 0);
+	fake.now_ns = 0;
 }
 
 /* Fair turns of 100 ms, with a tick of 4 ms. */
@@ -192,21 +214,15 @@ static void test_not_judged(void)
 static void test_account(void)
 {
 	struct robin_turn turn = { .thread = 0 };
-	uint32_t switches, before;
 
-	do {
-		turn.others_ns = turn.stolen_ns = 0;
-		switches = before = robin_switches();
-		robin_account(&turn, ROBIN_GAP_NS + 1, &switches);
-	} while (switches != before);
+	robin_account(&turn, ROBIN_GAP_NS + 1, false);
 	tap_check(&tap, turn.stolen_ns == ROBIN_GAP_NS + 1 && !turn.others_ns,
 		  "a gap without a switch does not count as another thread's");
-	switches--;
-	turn.others_ns = turn.stolen_ns = 0;
-	robin_account(&turn, ROBIN_GAP_NS + 1, &switches);
+	turn.stolen_ns = 0;
+	robin_account(&turn, ROBIN_GAP_NS + 1, true);
 	tap_check(&tap, turn.others_ns == ROBIN_GAP_NS + 1 && !turn.stolen_ns,
 		  "a gap with a switch is another thread's");
-	robin_account(&turn, ROBIN_GAP_NS, &switches);
+	robin_account(&turn, ROBIN_GAP_NS, true);
 	tap_check(&tap, turn.others_ns == ROBIN_GAP_NS + 1, "a short one is the slice's");
 }
 
@@ -217,15 +233,12 @@ static void test_preempted_in_a_call(void)
 	for (int call = 1; call <= 2; call++) {
 		const struct robin_turn *first = &state.turn[0], *second = &state.turn[THREADS];
 
-		memset(&state, 0, sizeof(state));
-		state.threads = THREADS;
-		state.rounds = ROUNDS;
 		memset(&fake, 0, sizeof(fake));
-		fake.now_ns = NSEC_PER_SEC;
 		fake.stall_at = 20;
-		fake.last = 60;
+		fake.stall_ns = NSEC_PER_MSEC;
 		fake.others_in = call;
-		robin_take_turns(&state, 0);
+		fake.before = true;
+		taken();
 		tap_check(&tap,
 			  robin_length(first) < 2 * NSEC_PER_MSEC &&
 				  second->start_ns - first->end_ns >= (THREADS - 1) * SLICE_NS,
@@ -233,7 +246,49 @@ static void test_preempted_in_a_call(void)
 		tap_check(&tap, state.turns == THREADS + 1 && robin_length(second) > 0,
 			  "and a further turn begins after them");
 	}
-	fake.now_ns = 0;
+}
+
+/* There a thread of higher priority takes the CPU. Its time is not the slice's, or, where the count may be
+ * from before it, may not be. */
+static void test_higher_in_a_call(void)
+{
+	for (int i = 0; i < 4; i++) {
+		const struct robin_turn *turn = &state.turn[0];
+
+		memset(&fake, 0, sizeof(fake));
+		fake.stall_at = 20;
+		fake.stall_ns = NSEC_PER_MSEC;
+		fake.higher_in = 1 + i / 2;
+		fake.before = i % 2;
+		taken();
+		tap_check(&tap,
+			  state.turns == 1 && turn->others_ns + turn->stolen_ns >= HIGHER_NS &&
+				  robin_length(turn) - turn->stolen_ns < NSEC_PER_MSEC,
+			  "a higher thread in call %d, %s the count: others %lld, stolen %lld ns",
+			  fake.higher_in, fake.before ? "before" : "after",
+			  (long long)turn->others_ns, (long long)turn->stolen_ns);
+	}
+}
+
+/* The tick after a hypervisor had the CPU ends the slice: that switch does not make its time another
+ * thread's. */
+static void test_stolen_before_the_end(void)
+{
+	for (int before = 0; before <= 1; before++) {
+		memset(&fake, 0, sizeof(fake));
+		fake.stall_at = 20;
+		fake.stall_ns = 40 * NSEC_PER_MSEC;
+		fake.others_in = 2;
+		fake.before = before;
+		taken();
+		tap_check(
+			&tap,
+			!state.turn[0].others_ns && state.turn[0].stolen_ns >= 40 * NSEC_PER_MSEC,
+			"stolen at the end of a slice, the count read %s the switch: others %lld, "
+			"stolen %lld ns",
+			before ? "after" : "before", (long long)state.turn[0].others_ns,
+			(long long)state.turn[0].stolen_ns);
+	}
 }
 
 int main(void)
@@ -244,5 +299,7 @@ int main(void)
 	test_not_judged();
 	test_account();
 	test_preempted_in_a_call();
+	test_higher_in_a_call();
+	test_stolen_before_the_end();
 	return tap_end(&tap);
 }
