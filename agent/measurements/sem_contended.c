@@ -64,6 +64,7 @@ struct sem_state {
 	int64_t loop_ns; /* when the keeper began, relative to the start of the step */
 	int loop_rounds; /* of one keeper: planned, then completed */
 	char broken[96]; /* what did not happen at once, or "" */
+	uint32_t moved;	 /* how often the kernel may have moved a page of a waiter */
 	struct sem_waiter waiters[SEM_WAITERS_MAX]; /* in the order of arrival */
 	struct sem_waiter *ranks[SEM_WAITERS_MAX];  /* in that of priority, the highest first */
 	struct sem_series series[SEM_WAITERS_MAX];  /* [n - 1]: with n waiters */
@@ -142,11 +143,11 @@ static void sem_waiter_body(struct ensemble_thread *thread)
 	}
 }
 
-static bool sem_keeper_broken(struct sem_state *state, const char *what, int waiters)
+static bool sem_keeper_broken(struct sem_state *state, uint32_t round, const char *what,
+			      int waiters)
 {
 	snprintf(state->broken, sizeof(state->broken),
-		 "round %lld, %d waiters: the one %s did not run at once",
-		 (long long)(state->done + 1), waiters, what);
+		 "round %u, %d waiters: the one %s did not run at once", round, waiters, what);
 	return false;
 }
 
@@ -160,7 +161,7 @@ static bool sem_round(struct sem_state *state, int64_t (*taken_ns)[SEM_QUANTITIE
 		now_ns = mark_to_ns(&state->ensemble.step->mark);
 		if (atomic_load_acquire(&waiter->waits) != round ||
 		    atomic_load_acquire(&waiter->released) == round)
-			return sem_keeper_broken(state, "whose gate was opened", n);
+			return sem_keeper_broken(state, round, "whose gate was opened", n);
 		taken_ns[n - 1][SEM_ACQUIRE] = now_ns - waiter->from_ns;
 	}
 	for (int n = state->count; n > 0; n--) {
@@ -169,7 +170,7 @@ static bool sem_round(struct sem_state *state, int64_t (*taken_ns)[SEM_QUANTITIE
 
 		sem_post(&state->sem);
 		if (atomic_load_acquire(&highest->released) != round)
-			return sem_keeper_broken(state, "to be released", n);
+			return sem_keeper_broken(state, round, "to be released", n);
 		taken_ns[n - 1][SEM_RELEASE] = highest->to_ns - from_ns;
 	}
 	return true;
@@ -265,7 +266,8 @@ static void sem_loop(struct worker *worker)
 		sem_post(&state->sem);
 	}
 	for (int i = 0; i < state->count; i++)
-		ensemble_join(&state->waiters[i].thread);
+		if (ensemble_join(&state->waiters[i].thread))
+			state->moved += ensemble_moved(&state->waiters[i].thread);
 }
 
 /* --- the frame --- */
@@ -407,13 +409,17 @@ static void sem_tables_put(struct sem_state *state)
 static int sem_finish(struct step *step)
 {
 	struct sem_state *state = step->state;
-	char evidence[160];
+	bool moved = state->broken[0] && state->moved;
+	char evidence[224];
 
 	if (state->done)
 		sem_tables_put(state);
-	snprintf(evidence, sizeof(evidence), "%lld rounds of %d waiters%s%s",
-		 (long long)state->done, state->count, state->broken[0] ? "; " : "", state->broken);
-	if (state->done || state->broken[0])
+	snprintf(evidence, sizeof(evidence), "%lld rounds of %d waiters%s%s%s",
+		 (long long)state->done, state->count, state->broken[0] ? "; " : "", state->broken,
+		 moved ? "; " ENSEMBLE_DISTURBED : "");
+	if (moved)
+		step_verdict(step, sem_rule, "inconclusive", evidence, ENSEMBLE_DISTURBED_REMEDY);
+	else if (state->done || state->broken[0])
 		step_verdict(step, sem_rule, state->broken[0] ? "fail" : "pass", evidence,
 			     state->broken[0] ? "use SCHED_FIFO, and one CPU" : "");
 	return state->ensemble.error;

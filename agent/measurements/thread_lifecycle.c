@@ -44,7 +44,8 @@ struct lifecycle_measured {
 	int create; /* series */
 	int delete;
 	int64_t done;
-	int64_t wrong; /* ran when it was not to, or not when it was */
+	int64_t wrong;	   /* ran when it was not to, or not when it was */
+	int64_t disturbed; /* the same, because the kernel moved a page */
 	pthread_attr_t attr;
 };
 
@@ -64,7 +65,10 @@ struct lifecycle_state {
 	/* the thread that is created: it runs */
 	int64_t runs_ns;
 	pid_t tid;
-	uint32_t ran; /* the two above are valid */
+	bool moved;   /* the kernel moved a page of it */
+	uint32_t ran; /* those above are valid */
+
+	int64_t faults; /* of the creator so far */
 };
 
 static const struct option_info lifecycle_options[] = {
@@ -94,6 +98,17 @@ static const struct measurement_evaluate lifecycle_evaluate[] = {
 	{ NULL, NULL, NULL },
 };
 
+/* Page faults of the calling thread. In locked memory each is of a page that the kernel moves: the
+ * thread sleeps, and others run. */
+static int64_t lifecycle_faults(const struct lifecycle_state *state)
+{
+	struct rusage usage = { .ru_minflt = 0 };
+
+	if (!state->ensemble.step->memory_unlocked)
+		getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_minflt + usage.ru_majflt;
+}
+
 /* --- the thread that is created --- */
 
 static void *lifecycle_main(void *arg)
@@ -107,6 +122,9 @@ static void *lifecycle_main(void *arg)
 		mark_lower(&e->step->mark);
 	state->runs_ns = now_ns;
 	state->tid = (pid_t)syscall(SYS_gettid);
+	/* not where that would be a part of its deletion */
+	if (state->scenario != LIFECYCLE_NEVER)
+		state->moved = lifecycle_faults(state) > 0;
 	atomic_store_release(&state->ran, 1);
 	if (state->scenario == LIFECYCLE_TERMINATED)
 		return NULL;
@@ -131,6 +149,18 @@ static void lifecycle_await(struct lifecycle_state *state, bool gone)
 		nanosleep(&look, NULL);
 }
 
+/* A thread ran at the wrong time: because it or the creator waited for a page, or not. */
+static void lifecycle_wrong(struct lifecycle_state *state, struct lifecycle_measured *m)
+{
+	int64_t faults = lifecycle_faults(state);
+
+	if (state->moved || faults != state->faults)
+		m->disturbed++;
+	else
+		m->wrong++;
+	state->faults = faults;
+}
+
 static bool lifecycle_one(struct lifecycle_state *state, struct lifecycle_measured *m, int i)
 {
 	bool never = state->scenario == LIFECYCLE_NEVER;
@@ -138,8 +168,10 @@ static bool lifecycle_one(struct lifecycle_state *state, struct lifecycle_measur
 	struct mark *mark = &state->ensemble.step->mark;
 	int64_t from_ns, until_ns;
 	pthread_t thread;
+	bool wrong;
 	int err;
 
+	state->moved = false;
 	atomic_store_release(&state->ran, 0);
 	from_ns = mark_from_ns(mark);
 	err = pthread_create(&thread, &m->attr, lifecycle_main, state);
@@ -148,18 +180,22 @@ static bool lifecycle_one(struct lifecycle_state *state, struct lifecycle_measur
 		mark_lower(mark);
 	if (err)
 		return ensemble_fail(&state->ensemble, -err, "cannot start a thread");
-	if (never == (atomic_load_acquire(&state->ran) != 0))
-		m->wrong++;
+	wrong = never == (atomic_load_acquire(&state->ran) != 0);
 	if (!never) {
 		lifecycle_await(state, terminated);
 		until_ns = state->runs_ns;
 	}
+	if (wrong)
+		lifecycle_wrong(state, m);
 	state->create_ns[i] = until_ns - from_ns;
 	from_ns = mark_from_ns(mark);
 	if (!terminated)
 		pthread_cancel(thread);
 	pthread_join(thread, NULL);
 	state->delete_ns[i] = mark_to_ns(mark) - from_ns;
+	/* the first cancellation loads a library */
+	if (never)
+		state->faults = lifecycle_faults(state);
 	return true;
 }
 
@@ -172,6 +208,7 @@ static void lifecycle_creator(struct ensemble_thread *thread)
 	/* in front of what else the CPU does */
 	if (thread->ensemble->policy == SCHED_OTHER)
 		setpriority(PRIO_PROCESS, 0, -20);
+	state->faults = lifecycle_faults(state);
 	for (state->done = 0; state->done < state->count; state->done++)
 		if (!lifecycle_one(state, m, state->done) ||
 		    clock_now_ns(CLOCK_MONOTONIC) > until_ns)
@@ -270,8 +307,8 @@ static int lifecycle_setup(struct step *step)
 static int lifecycle_finish(struct step *step)
 {
 	const struct lifecycle_state *state = step->state;
-	int64_t wrong = 0, done = 0;
-	char evidence[256];
+	int64_t wrong = 0, done = 0, disturbed = 0;
+	char evidence[320];
 	size_t used = 0;
 
 	for (int i = 0; i < LIFECYCLE_KINDS; i++) {
@@ -279,11 +316,15 @@ static int lifecycle_finish(struct step *step)
 
 		wrong += m->wrong;
 		done += m->done;
+		disturbed += m->disturbed;
 		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used,
 					 "%s%s: %lld threads, %lld at the wrong time",
 					 i ? "; " : "", lifecycle_kinds[i].name, (long long)m->done,
 					 (long long)m->wrong);
 	}
+	if (disturbed)
+		snprintf(evidence + used, sizeof(evidence) - used,
+			 "; %lld not judged: " ENSEMBLE_DISTURBED, (long long)disturbed);
 	step_verdict(
 		step, LIFECYCLE_RULE,
 		wrong ? "fail" :

@@ -132,6 +132,16 @@ bool ensemble_join(struct ensemble_thread *thread);
  */
 bool ensemble_disturbed(const struct ensemble_thread *thread);
 #define ENSEMBLE_DISTURBED "a thread slept because the kernel moved a page"
+#define ENSEMBLE_DISTURBED_REMEDY \
+	"keep the kernel from moving pages (khugepaged, compaction), and measure again"
+/*
+ * How often that may have happened to a joined thread: its page faults, as locked memory has no others.
+ * 0 where memory is not locked. For threads whose waits are not known.
+ */
+static inline uint32_t ensemble_moved(const struct ensemble_thread *thread)
+{
+	return thread->ensemble->step->memory_unlocked ? 0 : thread->faults;
+}
 /* Sleep until *@word is at least @value; false when that does not come in ENSEMBLE_PATIENCE_NS.
  * A miss is not an error of the step: a verdict may follow from it. */
 bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value);

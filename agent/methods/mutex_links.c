@@ -208,6 +208,8 @@ static void links_case(struct mutex_links *state, struct mutex_links_case *c)
 	}
 	links_end(state);
 	c->slept = scene->threads[scene->links].slept;
+	for (int i = 0; i < scene->links + 2 && !e->error; i++)
+		c->moved += ensemble_moved(&scene->threads[i]);
 }
 
 static void links_loop(struct worker *worker)
@@ -261,29 +263,39 @@ int mutex_links_double_switches(const struct mutex_links_case *c)
 void mutex_links_verdict(struct step *step, const char *rule, const struct mutex_links_case *cases,
 			 int count)
 {
-	long long samples = 0, ready = 0, between = 0, early = 0;
-	char text[256], where[64] = "";
-	bool stalled = false;
+	long long samples = 0, ready = 0, between = 0, early = 0, moved = 0;
+	char text[320], where[64] = "";
+	bool stalled = false, broken = false;
+	int used;
 
 	for (int i = 0; i < count; i++) {
 		samples += cases[i].samples;
 		ready += cases[i].ready;
 		between += cases[i].between;
 		early += cases[i].early;
+		moved += cases[i].moved;
 		stalled |= cases[i].stalled;
+		/* a thread that waits for a page lets the middle one in once */
+		broken |= cases[i].between > cases[i].moved;
 		if (cases[i].between && !where[0] && count > 1)
 			snprintf(where, sizeof(where), ", first with %d", cases[i].links);
 	}
-	snprintf(
+	used = snprintf(
 		text, sizeof(text),
 		"the middle thread was ready %lld times and ran %lld times before the high one had "
 		"the mutex%s; %lld times the owner ran before the mutex was wanted",
 		ready, between, where, early);
-	if (between)
+	if (between && moved)
+		snprintf(text + used, sizeof(text) - (size_t)used,
+			 "; the threads had %lld page faults, because the kernel moved pages",
+			 moved);
+	if (broken)
 		step_verdict(
 			step, rule, "fail", text,
 			"create the mutex with PTHREAD_PRIO_INHERIT, and find out why the kernel "
 			"does not follow it");
+	else if (between)
+		step_verdict(step, rule, "inconclusive", text, ENSEMBLE_DISTURBED_REMEDY);
 	else if (stalled)
 		step_verdict(step, rule, "inconclusive", "some rounds did not end within a second",
 			     "another task kept the CPU busy: re-run on an idle machine");

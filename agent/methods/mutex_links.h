@@ -33,6 +33,7 @@ struct mutex_links_case {
 	uint32_t ready;	  /* middle was, and ran at last */
 	uint32_t between; /* middle ran before high had the mutex */
 	uint32_t slept;	  /* how often high did */
+	uint32_t moved;	  /* how often the kernel may have moved a page of a thread */
 };
 
 /* The threads of one case. */
