@@ -215,11 +215,21 @@ static const char *tick_period_result(const struct tick_grid *grids, int count, 
 	return result;
 }
 
-static void tick_period_verdict(struct step *step, const struct tick_period_state *state)
+/* Number of points that a grid of the expected frequency has in what was observed. */
+static int tick_period_points(struct tick_period_state *state)
+{
+	struct tick_grid grid;
+
+	tick_lay(&grid, tick_period_ns(state->expected), &state->view, state->bins);
+	return grid.points;
+}
+
+static void tick_period_verdict(struct step *step, struct tick_period_state *state)
 {
 	char evidence[256] = "no grid", *at = evidence + 7, *end = evidence + sizeof(evidence);
 	bool stops = !option_number(&step->options, "expect") && tick_stops(state->ensemble.cpu);
 	const char *result = "skipped";
+	int points;
 
 	for (int i = 0; i < state->grid_count; i++) {
 		at = i ? at : evidence;
@@ -227,16 +237,23 @@ static void tick_period_verdict(struct step *step, const struct tick_period_stat
 			       state->grids[i].hz, state->grids[i].hits, state->grids[i].points);
 	}
 	if (stops)
-		snprintf(at, (size_t)(end - at), "; expected: none");
+		at += snprintf(at, (size_t)(end - at), "; expected: none");
 	else
-		snprintf(at, (size_t)(end - at), "; expected: %d Hz%s", state->expected,
-			 option_number(&step->options, "expect") ?
-				 "" :
-				 ", chosen when the kernel was built (CONFIG_HZ)");
+		at += snprintf(at, (size_t)(end - at), "; expected: %d Hz%s", state->expected,
+			       option_number(&step->options, "expect") ?
+				       "" :
+				       ", chosen when the kernel was built (CONFIG_HZ)");
 	if (state->expected)
 		result = tick_period_result(state->grids, state->grid_count, state->expected);
 	if (state->expected && stops)
 		result = result[0] == 'p' ? "fail" : "pass";
+	/* a grid that is not found may have been too short to be one */
+	points = state->expected ? tick_period_points(state) : TICK_POINTS_MIN;
+	if (result[0] == (stops ? 'p' : 'f') && points < TICK_POINTS_MIN) {
+		result = "inconclusive";
+		snprintf(at, (size_t)(end - at), "; only %d of the %d points that it takes", points,
+			 TICK_POINTS_MIN);
+	}
 	step_verdict(
 		step, TICK_PERIOD_RULE, result, evidence,
 		stops ? "find what else runs on the CPU: the tick stops while one thread runs" :
@@ -249,7 +266,7 @@ static int tick_period_finish(struct step *step)
 		{ "frequency", "Hz" }, { "period", "ns" },	  { "begins", "ns" },
 		{ "points", "count" }, { "with a gap", "count" }, { "by chance", "%" },
 	};
-	const struct tick_period_state *state = step->state;
+	struct tick_period_state *state = step->state;
 	struct cbor *c = step_table_begin(step, "grids", columns, 6, state->grid_count);
 
 	for (int i = 0; i < state->grid_count; i++) {

@@ -68,6 +68,14 @@ def test_another_tick_than_the_one_expected_fails(agent: str, tmp_path: Path) ->
     assert verdict.evidence.endswith("expected: 777 Hz")
 
 
+def test_too_few_points_are_not_judged(agent: str, tmp_path: Path) -> None:
+    # a step that is stopped ends as early
+    code, stream = run(agent, tmp_path, "tick-period", "--expect", "12", "--for", "100ms")
+    verdict = verdicts(stream)["the tick comes as configured"]
+    assert (code, verdict.result) == (0, "inconclusive")
+    assert verdict.evidence.endswith(" of the 20 points that it takes")
+
+
 def test_gaps_are_limited_to_the_samples_asked_for(agent: str, tmp_path: Path) -> None:
     _, stream = run(agent, tmp_path, "tick-period", "--samples", "100", "--for", "20s")
     assert stream.trailer is not None
