@@ -9,6 +9,9 @@
 #include "base/clock.h"
 #include "run/step.h"
 
+/* Room for what comes before the marks in the evidence, and for their text. */
+#define ORDER_TEXT 640
+
 void order_mark(struct order *order, const char *thread, const char *what)
 {
 	uint32_t place;
@@ -75,7 +78,7 @@ const char *order_text(const struct order *order, char *buf, size_t size)
 void order_verdict(struct step *step, const struct order *order, bool held, const char *why,
 		   const char *remedy)
 {
-	char text[640], evidence[1024];
+	char text[ORDER_TEXT], evidence[2 * ORDER_TEXT + 2]; /* room for both, whole */
 
 	snprintf(evidence, sizeof(evidence), "%s%s%s", why, why[0] ? ": " : "",
 		 order_text(order, text, sizeof(text)));
@@ -102,7 +105,7 @@ void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, 
 			  const char *remedy)
 {
 	bool decided = rounds->judged == ORDER_ROUNDS || (rounds->judged && !rounds->held);
-	char text[640]; /* more than the longest text */
+	char text[ORDER_TEXT]; /* more than the longest text */
 	int used;
 
 	if (!rounds->judged && !rounds->repeated) {

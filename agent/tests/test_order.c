@@ -7,10 +7,29 @@
 #include <sys/time.h>
 
 #include "base/atomic.h"
-#include "methods/order.h"
+#include "run/step.h"
+
+static void test_verdict(struct step *step, const char *rule, const char *result,
+			 const char *evidence, const char *remedy);
+
+#define step_verdict test_verdict
+#include "methods/order.c"
+#undef step_verdict
+
 #include "tap.h"
 
 static struct tap tap;
+static char said[2048];
+
+static void test_verdict(struct step *step, const char *rule, const char *result,
+			 const char *evidence, const char *remedy)
+{
+	(void)step;
+	(void)rule;
+	(void)result;
+	(void)remedy;
+	snprintf(said, sizeof(said), "%s", evidence);
+}
 
 static void test_marks(void)
 {
@@ -84,6 +103,24 @@ static void test_text(void)
 	tap_check(&tap, good, "stays within 1 to 32 bytes");
 	order.count = 0;
 	tap_check(&tap, !strcmp(order_text(&order, buf, sizeof(buf)), ""), "no mark, no text");
+}
+
+/* Readers refuse half a letter. Whatever comes before the marks, the evidence ends with their text. */
+static void test_evidence(void)
+{
+	struct order_rounds rounds = { .judged = 3 };
+	char why[401] = "", text[640];
+	bool good = true;
+
+	for (int i = 0; i < ORDER_MARKS_MAX; i++)
+		order_mark(&rounds.order, "waiter 60", "waits");
+	order_text(&rounds.order, text, sizeof(text));
+	for (size_t size = 0; size < sizeof(why) - 1; size++) {
+		why[size] = '1';
+		order_rounds_verdict(NULL, &rounds, why, "");
+		good = good && !strcmp(said + strlen(said) - 3, "...") && strstr(said, text);
+	}
+	tap_check(&tap, good, "the evidence is whole: %s", said);
 }
 
 static void test_many(void)
@@ -169,6 +206,7 @@ int main(void)
 	test_rounds();
 	test_comparison();
 	test_text();
+	test_evidence();
 	test_many();
 	test_overtaken();
 	return tap_end(&tap);
