@@ -174,16 +174,30 @@ static uint64_t noise_smi(const struct noise_cpu *c)
 	return c->smi_at ? (uint32_t)count : count;
 }
 
-static struct noise_counts noise_look(struct noise_cpu *c)
+static int64_t noise_switches(void)
 {
 	struct rusage usage = { .ru_nvcsw = 0 };
-	struct noise_counts counts = { .smi = noise_smi(c) };
 
 	getrusage(RUSAGE_THREAD, &usage);
-	counts.switches = (int64_t)usage.ru_nvcsw + usage.ru_nivcsw;
+	return (int64_t)usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
+static struct noise_counts noise_look(struct noise_cpu *c)
+{
+	struct noise_counts counts = { .smi = noise_smi(c) };
+
+	counts.switches = noise_switches();
 	noise_read(c->interrupts_fd, c->text, c->text_size);
 	counts.interrupts = noise_interrupts(c->text, c->cpu);
 	return counts;
+}
+
+/* The next gap begins. To read the interrupts takes time: a switch or an SMI in it is not that gap's. */
+static void noise_follow(struct noise_cpu *c, struct noise_counts counts)
+{
+	c->counts = counts;
+	c->counts.smi = noise_smi(c);
+	c->counts.switches = noise_switches();
 }
 
 /* An SMI that was counted decides: the interrupts that waited for its end were not the cause. */
@@ -235,7 +249,7 @@ static void noise_gap(struct noise_cpu *c, const struct step *step, int64_t from
 	struct series *series = &step->series[c->series[kind]];
 	struct noise_sum *sum = &c->sums[kind];
 
-	c->counts = counts;
+	noise_follow(c, counts);
 	series_time(series, from_ns - step->start_ns);
 	series_put(series, away_ns);
 	sum->gaps++;
@@ -250,7 +264,7 @@ static void noise_span(struct noise_cpu *c, const struct step *step, int64_t abo
 {
 	int64_t last_ns, from_ns;
 
-	c->counts = noise_look(c);
+	noise_follow(c, noise_look(c));
 	last_ns = from_ns = clock_now_ns(CLOCK_MONOTONIC);
 	while (last_ns < until_ns) {
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);

@@ -1,8 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests of noise.c: its readings of the kernel's counts, and which cause a gap has. Prints TAP. */
+#include <unistd.h>
+
+static ssize_t test_read(int fd, void *text, size_t room);
+
+#define read test_read
 #include "measurements/noise.c"
+#undef read
 
 #include "tap.h"
+
+/* Another thread runs during a reading. */
+static bool sleeps;
+
+static ssize_t test_read(int fd, void *text, size_t room)
+{
+	if (sleeps)
+		usleep(1000);
+	return read(fd, text, room);
+}
 
 /* CPU 1 is offline; a line for all CPUs, one without a name behind it, and two of errors. */
 static const char interrupts[] =
@@ -91,6 +107,13 @@ static void test_here(struct tap *tap)
 	last = noise_look(&c).interrupts;
 	tap_check(tap, first > 0 && last >= first, "this machine's interrupts: %llu, later %llu",
 		  (unsigned long long)first, (unsigned long long)last);
+	sleeps = true;
+	/* this thread may be preempted at any time */
+	for (int i = 0; i < 100 && noise_switches() != c.counts.switches; i++)
+		noise_follow(&c, noise_look(&c));
+	sleeps = false;
+	tap_check(tap, noise_switches() == c.counts.switches,
+		  "a switch while they are read is not that of the next gap");
 }
 
 int main(void)
