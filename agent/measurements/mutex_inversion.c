@@ -255,6 +255,7 @@ static bool inversion_judge(const struct inversion *inversion, const char **dist
 	const struct order *order = &inversion->now;
 	int wanted = order_find(order, across ? INVERSION_CONDUCTOR : "high",
 				across ? INVERSION_WAITS : INVERSION_WANTS);
+	int owned = order_find(order, "low", "has the mutex");
 	int had = order_find(order, "high", "has the mutex");
 	int middle = order_find(order, "middle", "runs");
 	int released = order_find(order, "low", "releases it");
@@ -265,7 +266,7 @@ static bool inversion_judge(const struct inversion *inversion, const char **dist
 		if (ensemble_disturbed(&inversion->threads[role]))
 			*disturbed = ENSEMBLE_DISTURBED;
 	/* no inversion was possible */
-	if (wanted < 0 || wanted > released)
+	if (wanted < 0 || owned < 0 || wanted < owned || wanted > released)
 		*disturbed = "the high thread did not wait while the low one had the mutex";
 	else if (middle < wanted)
 		*disturbed = "the middle thread ran before the high one wanted the mutex";
