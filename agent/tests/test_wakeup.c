@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of cpu_wakeup.c: which returns of the sleeper's call are samples, by a clock and by calls that
+ * are made up here. Prints TAP. */
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "methods/cpupair.h"
+#include "tap.h"
+
+static int64_t test_now_ns(clockid_t id);
+static long test_syscall(long number, ...);
+
+#define clock_now_ns test_now_ns
+#define syscall test_syscall
+#include "measurements/cpu_wakeup.c"
+#undef clock_now_ns
+#undef syscall
+
+static struct tap tap;
+static struct series series;
+static struct step step = { .series = &series };
+static struct cpupair pair;
+static struct wakeup_bell bell;
+static struct wakeup_state state = { .step = &step,
+				     .all = { .pairs = &pair, .count = 1 },
+				     .bells = &bell };
+static int64_t now_ns;
+static int waits;
+static int ring_in;    /* the wait during which the bell is rung */
+static int ring_after; /* or the one after whose return, and a stamp, it is */
+
+static void ring(void)
+{
+	bell.rung_ns = now_ns += 50000;
+	bell.rung++;
+}
+
+static int64_t test_now_ns(clockid_t id)
+{
+	int64_t stamp_ns = now_ns += 100;
+
+	(void)id;
+	if (waits && waits == ring_after) {
+		ring_after = 0;
+		ring();
+	}
+	return stamp_ns;
+}
+
+/* Woken, by a ring or by nothing. */
+static long test_syscall(long number, ...)
+{
+	(void)number;
+	if (++waits == ring_in)
+		ring();
+	if (waits > 9)
+		step.stop = STEP_STOP;
+	return 0;
+}
+
+static void sleeps(int in, int after)
+{
+	memset(&bell, 0, sizeof(bell));
+	waits = 0;
+	ring_in = in;
+	ring_after = after;
+	wakeup_sleep(&state, 0, 1);
+}
+
+int main(void)
+{
+	const struct series_info info = { .interval_ns = 0 };
+
+	series_init(&series, 0, &info, 64);
+	sleeps(1, 0);
+	tap_check(&tap, bell.samples == 1 && !bell.early, "a wake-up");
+	sleeps(3, 0);
+	tap_check(&tap, bell.samples == 1 && !bell.early && waits == 3, "after two of nothing");
+	/* the wake-up of an earlier ring comes late, then the next ring before the word is read */
+	sleeps(3, 1);
+	tap_check(&tap, bell.samples == 1 && bell.early == 1,
+		  "a ring after the stamp is early: %lld samples, %lld early",
+		  (long long)bell.samples, (long long)bell.early);
+	series_free(&series);
+	return tap_end(&tap);
+}
