@@ -199,8 +199,11 @@ static bool sem_in_order(const struct sem_state *state, const char *what, const 
 	return held && count == state->count;
 }
 
-static const char *sem_disturbed(const struct sem_state *state)
+/* Waiters that were stopped wait again, in another order. */
+static const char *sem_disturbed(const struct sem_state *state, uint32_t stalls)
 {
+	if (state->ensemble.stalls != stalls)
+		return ENSEMBLE_STALLED;
 	for (int i = 0; i < state->count; i++)
 		if (ensemble_disturbed(&state->waiters[i].thread))
 			return ENSEMBLE_DISTURBED;
@@ -213,6 +216,7 @@ static bool sem_round(struct sem_state *state, enum sem_arrival arrival, bool *m
 	char *why = state->why[arrival];
 	size_t size = sizeof(state->why[arrival]);
 	int falling[SEM_WAITERS_MAX];
+	uint32_t stalls = state->ensemble.stalls;
 	bool arrived, released;
 
 	if (!ensemble_goes_on(&state->ensemble))
@@ -240,7 +244,7 @@ static bool sem_round(struct sem_state *state, enum sem_arrival arrival, bool *m
 	if (!state->single)
 		snprintf(why + strlen(why), size - strlen(why), ", not one by each V");
 	*more = order_round(&state->rounds[arrival], &state->now,
-			    arrived && released && state->single, sem_disturbed(state));
+			    arrived && released && state->single, sem_disturbed(state, stalls));
 	return true;
 }
 

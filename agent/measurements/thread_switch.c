@@ -266,9 +266,13 @@ static bool switch_await(struct switch_state *state)
 
 	ensemble_release(&state->ensemble);
 	while (left_ns > 0) {
-		struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + left_ns);
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		int64_t part_ns = left_ns < ENSEMBLE_PART_NS ? left_ns : ENSEMBLE_PART_NS;
+		struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + part_ns);
+		bool through = !sem_timedwait(&state->all_through, &until);
 
-		if (!sem_timedwait(&state->all_through, &until))
+		end_ns += ensemble_stalled(&state->ensemble, now_ns, part_ns);
+		if (through)
 			return true;
 		left_ns = end_ns - clock_now_ns(CLOCK_MONOTONIC);
 	}
@@ -309,6 +313,7 @@ static bool switch_go(struct switch_state *state, struct switch_group *group, bo
 {
 	struct switch_order *order = &state->orders[group - state->groups];
 	int64_t out_of_turn = state->out_of_turn;
+	uint32_t stalls = state->ensemble.stalls;
 	bool halted;
 
 	state->batched = batched;
@@ -339,7 +344,8 @@ static bool switch_go(struct switch_state *state, struct switch_group *group, bo
 		order->halted = true;
 		atomic_store_release(&state->halt, 0);
 	}
-	if (state->waits)
+	/* threads that were stopped continue in another order */
+	if (state->waits || state->ensemble.stalls != stalls)
 		state->out_of_turn = out_of_turn;
 	if (!batched && state->waits)
 		order->excused++;

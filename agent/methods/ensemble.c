@@ -417,9 +417,12 @@ bool ensemble_join(struct ensemble_thread *thread)
 	end_ns = clock_now_ns(CLOCK_MONOTONIC) + left_ns;
 	/* the C library's limit is a time of day, which may be set during the wait */
 	do {
-		struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + left_ns);
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		int64_t part_ns = left_ns < ENSEMBLE_PART_NS ? left_ns : ENSEMBLE_PART_NS;
+		struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + part_ns);
 
 		err = pthread_timedjoin_np(thread->thread, NULL, &until);
+		end_ns += ensemble_stalled(e, now_ns, part_ns);
 		left_ns = end_ns - clock_now_ns(CLOCK_MONOTONIC);
 	} while (err == ETIMEDOUT && left_ns > 0);
 	ensemble_resume(e);
@@ -442,9 +445,12 @@ bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value)
 
 	ensemble_release(e);
 	while ((int32_t)(atomic_load_acquire(word) - value) < 0) {
-		if (step_stopped(e->step) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+		if (step_stopped(e->step) || now_ns > until_ns)
 			return false;
 		nanosleep(&look, NULL);
+		until_ns += ensemble_stalled(e, now_ns, ENSEMBLE_LOOK_NS);
 	}
 	return true;
 }
@@ -495,11 +501,14 @@ bool ensemble_await_posts(struct ensemble *e, uint32_t *word, uint32_t value)
 
 	ensemble_release(e);
 	while (!ensemble_reached(word, value, &seen)) {
-		int64_t left_ns = until_ns - clock_now_ns(CLOCK_MONOTONIC);
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), left_ns = until_ns - now_ns;
 
 		if (step_stopped(e->step) || left_ns <= 0)
 			return false;
+		if (left_ns > ENSEMBLE_PART_NS)
+			left_ns = ENSEMBLE_PART_NS;
 		ensemble_sleep_on(word, seen, left_ns);
+		until_ns += ensemble_stalled(e, now_ns, left_ns);
 	}
 	return true;
 }

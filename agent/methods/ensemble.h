@@ -20,6 +20,11 @@
 
 /* No wait of a conductor is longer: what takes so long, with real-time priority, does not come. */
 #define ENSEMBLE_PATIENCE_NS NSEC_PER_SEC
+/* Parts of such a wait, and by how much one comes late if nothing runs: the process is stopped, or the
+ * machine. */
+#define ENSEMBLE_PART_NS (ENSEMBLE_PATIENCE_NS / 4)
+#define ENSEMBLE_STALL_NS (100 * NSEC_PER_MSEC)
+#define ENSEMBLE_STALLED "the process or the machine stood still for a while"
 
 /* Rows for the option table of a measurement on one CPU. */
 #define ENSEMBLE_FOR                                                           \
@@ -52,8 +57,9 @@ struct ensemble {
 	int64_t stamp_ns; /* the same, rounded */
 	int64_t start_ns; /* CLOCK_MONOTONIC when the loop began */
 	int64_t rested_ns;
-	int error;  /* 0, or -errno or STEP_SKIPPED with the step's message */
-	bool stuck; /* a thread did not end */
+	int error;	 /* 0, or -errno or STEP_SKIPPED with the step's message */
+	bool stuck;	 /* a thread did not end */
+	uint32_t stalls; /* waits in which nothing ran for ENSEMBLE_STALL_NS */
 	/* on a core (ensemble_cobalt.h) */
 	int conductor;	   /* number of the worker */
 	uint32_t releases; /* of threads that were started */
@@ -148,6 +154,17 @@ bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value);
 /* The same for a word that ensemble_post() counts up: without polling it, which would disturb
  * what is timed. */
 bool ensemble_await_posts(struct ensemble *e, uint32_t *word, uint32_t value);
+/* After a wait from @from_ns that was to last @asked_ns at most: the time in which nothing ran. It does not
+ * count as patience. */
+static inline int64_t ensemble_stalled(struct ensemble *e, int64_t from_ns, int64_t asked_ns)
+{
+	int64_t late_ns = clock_now_ns(CLOCK_MONOTONIC) - from_ns - asked_ns;
+
+	if (late_ns <= ENSEMBLE_STALL_NS)
+		return 0;
+	atomic_add_release(&e->stalls, 1);
+	return late_ns;
+}
 /* Whether the thread waits for something; -errno: that cannot be found out. */
 int ensemble_asleep(pid_t tid);
 /* End the step as failed: `return ensemble_fail(...)` in a function that gives bool. */
