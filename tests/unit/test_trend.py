@@ -110,6 +110,21 @@ def test_a_change_for_the_better_and_none() -> None:
     assert "The recorded environment" not in _text(document)
 
 
+def test_a_change_among_ties_has_the_direction_of_the_other_values() -> None:
+    later = np.random.default_rng(0).permutation([5000] * 52 + [9000] * 48)
+    runs = []
+    for at, value in enumerate([5000] * 100 + later.tolist()):
+        series = made.FakeSeries(made.info(), np.arange(100), np.full(100, value, np.int64))
+        started = f"2026-11-{at // 24 + 1:02}T{at % 24:02}:00:00Z"
+        number = f"0192f0c4-6d1e-7aaa-8000-{at:012}"
+        runs.append(made.run([made.step(0, [series])], id=number, started=started))
+    document = _trend(runs)
+    found = document["series"][0]
+    assert [one["ratio"] for one in found["changes"]] == [1.0]
+    assert found["verdict"] == found["changes"][0]["direction"] == "worse"
+    assert worse(document)
+
+
 def test_constant_values_and_ties_are_no_change() -> None:
     runs = [_run(at, 5000.0) for at in range(24)]
     for run in runs:

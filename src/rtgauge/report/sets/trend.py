@@ -190,8 +190,9 @@ def _judged(
         lost = len(figures) - len(values)
         return _refused(
             told,
-            f"{numbers.plural(lost, 'run')} lost so many events that this figure is unknown",
-            "look at another figure, or find out why events had no answer: rtgauge show RUN",
+            f"{numbers.plural(lost, 'run')} lost or missed so much that this figure is unknown",
+            "look at another figure, or find out why events had no answer or periods were missed: "
+            "rtgauge show RUN",
         )
     if unlike := uneven(name, quantity["rows"][0]):
         return _refused(
@@ -257,6 +258,9 @@ def _change(
     positive = min(*sides[0], *sides[1]) > 0
     one, other = ([math.log(value) if positive else value for value in side] for side in sides)
     size = stats.shift(one, other)
+    # among ties the estimate can be 0 although most of the others are larger
+    scores = stats.normal_scores([*one, *other])
+    way = size.estimate or float(scores[len(one) :].mean() - scores[: len(one)].mean())
     shown = [size.estimate, size.low, size.high]
     if positive:
         shown = [math.exp(one) for one in shown]
@@ -272,7 +276,7 @@ def _change(
         "ratio": shown[0] if positive else None,
         "difference": None if positive else shown[0],
         "interval": shown[1:] if known else None,
-        "direction": "worse" if size.estimate > 0 else "better",
+        "direction": "worse" if way > 0 else "better",
         "differences": changed(runs, before, after),
     }
 
