@@ -126,7 +126,7 @@ def series(step: int, context: str, samples: list[int], at_least: int | None = N
     return {
         "step": step, "context": context, "unit": "ns", "interval_ns": 10**6,
         "count": len(samples), "min": int(values.min()), "mean": float(values.mean()),
-        "max": int(values.max()), "max_at_least": at_least,
+        "max": int(values.max()), "max_at_least": at_least, "lost": 0,
     }  # fmt: skip
 
 
@@ -175,6 +175,17 @@ def test_figures_are_those_of_all_samples_of_a_context() -> None:
         ["ssh://root@board", "6.6.0, cobalt, xeno-test", "user", f"{both.min():.3f}",
          f"{both.mean():.2f}", f"{both.max():.1f}", "8"],
     ]  # fmt: skip
+
+
+def test_lost_samples_have_no_part_in_the_mean() -> None:
+    first, second = series(1, "user", [1000] * 10), series(1, "user", [3000] * 10)
+    first |= {"count": 100, "lost": 90}
+    third = series(1, "irq", [1]) | {"lost": 1, "min": None, "mean": None, "max": None}
+    found = rows({"runs": [run(series=[first, second, third])]})
+    assert [row[2:] for row in found if row[2] == "user"] == [
+        ["user", "1.00", "2.00", "3.00", "110"]
+    ]
+    assert [row[3:6] for row in found if row[2] == "irq"] == [["–", "–", "–"]]
 
 
 @pytest.mark.study(37)

@@ -65,21 +65,21 @@ def _lines(run: Model) -> Iterator[_Line]:
             one
             for one in run["series"]
             if one["step"] == step["step"] and one["unit"] == "ns" and one["interval_ns"]
-            and one["count"]
+            and one["mean"] is not None
         ]  # fmt: skip
         for context in asked["context"].split(","):
             series = [one for one in mine if one["context"] == context]
             if not series:
                 yield _Line(*where, context, why=_why(run, step))
                 continue
-            count = sum(one["count"] for one in series)
+            kept = [one["count"] - one["lost"] for one in series]
             yield _Line(
                 *where,
                 context,
                 min(one["min"] for one in series),
-                sum(one["mean"] * one["count"] for one in series) / count,
+                sum(one["mean"] * n for one, n in zip(series, kept, strict=True)) / sum(kept),
                 highest(peak(one) for one in series),
-                count,
+                sum(one["count"] for one in series),
                 _why(run, step) if step["state"] == "failed" else "",
             )
 

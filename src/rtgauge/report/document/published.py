@@ -109,8 +109,9 @@ def _least(series: Sequence[Document]) -> int | None:
 def _mean(series: Sequence[Document]) -> float | None:
     """The mean of all samples of the series."""
     filled = [own for own in series if own["mean"] is not None]
-    count = sum(own["count"] for own in filled)
-    return sum(own["mean"] * own["count"] for own in filled) / count if count else None
+    kept = [own["count"] - own["lost"] for own in filled]
+    total = sum(own["mean"] * number for own, number in zip(filled, kept, strict=True))
+    return total / sum(kept) if filled else None
 
 
 # --- the picture ---------------------------------------------------------------------------------
