@@ -9,6 +9,7 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import report_runs as made
@@ -114,6 +115,53 @@ def test_a_maximum_far_below_the_budget_needs_no_cause() -> None:
 
     assert cause(150) == "The data do not show what caused the maximum."
     assert not cause(1000)
+
+
+def held_up(count: int = 10_000, gone: int = 49) -> made.FakeSeries:
+    """Samples of 5 us. After the middle one the thread was held up once it had its time stamp."""
+    index = np.arange(count, dtype=np.int64)
+    index[count // 2 :] += gone
+    gaps = ((count // 2 - 1, gone),)
+    return made.FakeSeries(made.info(), index, np.full(count, 5000, np.int32), gaps=gaps)
+
+
+def test_missed_periods_that_exceed_a_budget_are_not_called_never_exceeded() -> None:
+    step = made.step(0, [held_up()], budget_ns=150_000, rate_per_hour=1000.0)
+    document = built(made.run([step], findings=[]))
+    assert document["verdicts"][0]["result"] == "inconclusive"
+    assert "exceeded in 1 episode" in document["verdicts"][0]["evidence"]
+    answer = answer_of(document)
+    assert plain(answer.title).endswith("exceeded, but the run is too short to tell how often")
+    assert text(answer.worst) == "Observed maximum >= 48 000 us (CPU 0, idle), in 49 missed periods"
+    assert text(answer.sure).startswith("150 us exceeded in 1 episode (48 of 10 049 periods due)")
+
+
+def test_lost_samples_are_not_called_below_the_budget() -> None:
+    series = latency(60)
+    series.untold_losses = 50
+    document = built(made.run([made.step(0, [series], budget_ns=150_000)], findings=[]))
+    answer = answer_of(document)
+    assert plain(answer.title).endswith("never exceeded, but 50 values are unknown")
+    assert text(answer.sure).startswith("150 us never exceeded in 10 000 wake-ups over 10 s, 50 ")
+    assert "0 of" not in text(answer.sure)
+
+
+def test_a_load_whose_missed_periods_exceed_a_budget_did_not_keep_it() -> None:
+    steps = [
+        made.step(0, [latency(60)], budget_ns=50_000),
+        made.step(1, [held_up()], budget_ns=50_000, load="sched"),
+    ]
+    said = text(answer_of(built(made.run(steps, findings=[]))).sure)
+    assert "Not exceeded" not in said and "Exceeded too: idle." in said
+
+
+def test_no_cycle_is_supported_that_missed_periods_exceed() -> None:
+    steps = [made.step(0, [latency(10)]), made.step(1, [held_up()], load="sched")]
+    document = built(made.run(steps, findings=[]))
+    assert document["series"][1]["max_at_least"] == document["series"][1]["corrected"]["max"]
+    answer = answer_of(document)
+    assert {one.state for one in answer.cycles} == {"exceeded"}
+    assert answer.state is State.UNFIT
 
 
 def test_not_fit_for_a_budget() -> None:

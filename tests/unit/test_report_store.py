@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bundles
 import report_runs as made
 import streams
-from rtgauge import report
+from rtgauge import report, stats
 from rtgauge.report.results import model
 from rtgauge.store import Store, StoredRun, new_run_id
-from rtgauge.stream import StreamWriter, Tally
+from rtgauge.stream import RecordType, StreamWriter, Tally
 
 INTERVAL = 100_000
 COUNT = 30_000
@@ -137,3 +138,53 @@ def test_samples_that_are_in_the_histogram_alone(tmp_path: Path, seal: bool, tra
         rank = max(int(np.ceil(float(text) / 100 * 3000)), 1)
         exact = int(np.sort(values)[rank - 1])
         assert exact <= value <= exact * (1 + 1 / 128) + 1
+
+
+@pytest.mark.parametrize("trailer", [True, False])
+def test_samples_of_a_lost_record_are_of_unknown_value(tmp_path: Path, trailer: bool) -> None:
+    stream = streams.Builder().series(interval_ns=10**6)
+    values = np.full(7000, 5000, np.int32)
+    for start in range(0, 7000, 1000):
+        stream.samples(0, start, values[:1000], gaps=[(500, 40)] if start == 6000 else ())
+    stream.parts.pop(5)
+    totals = streams.totals(0, count=7000, missed=40, overruns=1, last_due_ns=7_039_000_000)
+    if trailer:
+        stream.add(
+            RecordType.TRAILER,
+            {"state": "complete", "reason": "", "remedy": "", "duration_ns": 7_040_000_000,
+             "cpu_ns": 1, "records": 9, "series": [totals]},
+        )  # fmt: skip
+    step = made.step(0, [], budget_ns=50_000_000, rate_per_hour=10_000.0).document
+    with Store.open(str(tmp_path / "store")) as store:
+        run = store.get(bundles.carry_out(store, data=stream.data, steps=[step]))
+        document = model.build([run])
+    model.validate(document)
+    one, verdict = document["runs"][0]["series"][0], document["runs"][0]["verdicts"][0]
+    assert (one["count"], one["lost"], one["missed"]) == (7000, 1000, 40)
+    # a pass with the 6000 samples that arrived, while any of the others may exceed
+    assert (verdict["result"], verdict["unknown"]) == ("inconclusive", 1000)
+    bound = document["bounds"][0]
+    assert bound["next_sample"] == stats.exceedance_bound(7000, 0.95, 1000)
+    assert one["bound"]["probability"] == bound["next_sample"]
+    assert one["bound"]["rate_per_hour"] == stats.rate_bound(7.04, 0.95, 1000)
+    assert one["bound"]["period_s"] == stats.shortest_period_s(6.04)
+    assert bound["next_boot"] == 1.0
+
+
+def test_missed_periods_of_a_lost_record_are_of_unknown_value(tmp_path: Path) -> None:
+    stream = streams.Builder().series(interval_ns=10**6)
+    values = np.full(1000, 5000, np.int32)
+    for start in range(0, 3000, 1000):
+        stream.samples(0, start, values, gaps=[(500, 40)] if start == 1000 else ())
+    stream.parts.pop(3)
+    totals = streams.totals(0, count=3000, missed=40, overruns=1, last_due_ns=3_039_000_000)
+    stream.add(
+        RecordType.TRAILER,
+        {"state": "complete", "reason": "", "remedy": "", "duration_ns": 3_040_000_000,
+         "cpu_ns": 1, "records": 5, "series": [totals]},
+    )  # fmt: skip
+    step = made.step(0, [], budget_ns=150_000).document
+    with Store.open(str(tmp_path / "store")) as store:
+        run = store.get(bundles.carry_out(store, data=stream.data, steps=[step]))
+        verdict = model.build([run])["runs"][0]["verdicts"][0]
+    assert verdict["unknown"] == 1040

@@ -137,13 +137,15 @@ def bound_of_run(
     exceedances: int = 0,
     timed: bool = True,
     effective: int | None = None,
+    unseen_s: float = 0.0,
 ) -> Bound:
     """The bound that belongs to the observed maximum of a series.
 
-    ``exceedances``: number of the ``count`` that are larger or unknown (events without an answer).
+    ``exceedances``: number of the ``count`` that are larger or unknown (events without an answer,
+    lost samples).
     ``timed``: whether the samples cover all of the duration, as on a time grid; only then does the
     series have bounds over time. ``effective``: the equivalent number of independent samples; all
-    if not given.
+    if not given. ``unseen_s``: the part of the duration to which unknown samples belong.
     """
     timed = timed and duration_s > 0
     return Bound(
@@ -152,5 +154,5 @@ def bound_of_run(
         confidence,
         exceedance_bound(count if effective is None else effective, confidence, exceedances),
         rate_bound(duration_s, confidence, exceedances) if timed else None,
-        shortest_period_s(duration_s, confidence) if timed else None,
+        shortest_period_s(duration_s - unseen_s, confidence) if timed else None,
     )

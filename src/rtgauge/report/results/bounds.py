@@ -129,7 +129,8 @@ def verdict_on(held: Held, judged: stats.BudgetVerdict, remedy: str) -> Document
 @dataclass(frozen=True)
 class Member:
     """A series that may be evidence: ``run`` and ``place`` in the model, the number of independent
-    samples of its maximum, and the series held against the budget, if there is one."""
+    samples of its maximum, and the series held against the budget, if there is one. ``unseen``: the
+    number of its samples and missed periods that may be larger than its maximum."""
 
     run: int
     place: int
@@ -137,6 +138,7 @@ class Member:
     held: Held | None
     timed: bool
     top: stats.Part | None = None
+    unseen: int = 0
 
 
 @dataclass
@@ -239,11 +241,10 @@ def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> 
     boots: dict[tuple[str, str], bool] = {}
     for number, some in by_run.items():
         boot = _boot(runs[number])
-        boots[boot] = boots.get(boot, False) or any(one["unanswered"] for _, one in some)
+        larger = any(one["unanswered"] or member.unseen for member, one in some)
+        boots[boot] = boots.get(boot, False) or larger
     # Several CPUs may be hit at once: the claim is about each CPU, with the fewest samples of any.
-    open_ = max(
-        sum(one["unanswered"] for one in same) for same in _by_thread(members, series).values()
-    )
+    open_, unseen = max(_larger(members, series))
     timed = all(member.timed for member in members)
     duration_s = sum(max(one["bound"]["duration_s"] for _, one in some) for some in by_run.values())
     effective = sum(min(member.effective for member, _ in some) for some in by_run.values())
@@ -270,7 +271,7 @@ def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> 
             (one["max_at_least"] for one in series if one["max_at_least"] is not None), default=None
         ),
         "confidence": confidence,
-        "next_sample": stats.exceedance_bound(effective, confidence, open_),
+        "next_sample": stats.exceedance_bound(effective + unseen, confidence, open_),
         "next_hour": -math.expm1(-per_hour) if timed and duration_s > 0 else None,
         "next_boot": stats.exceedance_bound(len(boots), confidence, over),
         "boots_needed": stats.samples_needed(BOOT_PART, confidence, over),
@@ -339,17 +340,20 @@ def _unseen(runs: Sequence[Document], members: Iterable[Member]) -> list[str]:
         reasons.append(f"{numbers.count(lost)} {verb} lost, perhaps the largest")
     if open_:
         reasons.append(f"{numbers.plural(open_, 'event')} had no answer, perhaps the latest")
+    elif any(one["max_at_least"] is not None for one in series):
+        reasons.append("missed periods were later than all samples")
     return reasons
 
 
-def _by_thread(
-    members: Iterable[Member], series: Iterable[Document]
-) -> dict[tuple[int, int], list[Document]]:
-    """The series of each CPU and thread."""
-    found: dict[tuple[int, int], list[Document]] = {}
-    for _, one in zip(members, series, strict=True):
-        found.setdefault((one["cpu"], one["thread"]), []).append(one)
-    return found
+def _larger(members: Iterable[Member], series: Iterable[Document]) -> Iterable[tuple[int, int]]:
+    """For each CPU and thread how many events and samples count as larger than the maximum, and how
+    many of these have an unknown value."""
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for member, one in zip(members, series, strict=True):
+        thread = one["cpu"], one["thread"]
+        larger, unseen = found.get(thread, (0, 0))
+        found[thread] = larger + one["unanswered"] + member.unseen, unseen + member.unseen
+    return found.values()
 
 
 def _composed(series: Sequence[Document]) -> Document | None:

@@ -124,10 +124,10 @@ class Figures:
 
     ``taken`` counts what was lost after it was taken, ``kept`` and ``counts`` do not; ``max``
     includes the largest of the lost ones. ``lost_runs``: number and largest of each run of lost
-    samples. ``unknown``: number of periods skipped after a lost sample, so that the wake-up time of
-    the task is not known. ``corrected`` is None without a time grid, or where the values before
-    the gaps are not known. ``around``: the samples around the largest one that was kept, the
-    earliest of equals; ``begin``: the first ones.
+    samples. ``unknown``: number of periods skipped after a lost sample, or in a lost record,
+    so that the wake-up time of the task is not known. ``corrected`` is None without a time grid, or
+    where the values before the gaps are not known. ``around``: the samples around the largest one
+    that was kept, the earliest of equals; ``begin``: the first ones.
     """
 
     counts: Counts
@@ -170,6 +170,11 @@ class Figures:
     """Answers to every other event, from the first and from the second event on."""
     missed_halves: tuple[int, int] = (0, 0)
     """The events of both halves that have no answer."""
+
+    @property
+    def unseen(self) -> int:
+        """Number of samples and missed periods that may be larger than the maximum."""
+        return self.unknown + self.lost - sum(number for number, _ in self.lost_runs)
 
 
 def percentiles(figures: Sequence[Figures]) -> dict[str, int]:
@@ -411,22 +416,27 @@ def _figures(
 
     counts = _scaled(counts, info.scale)
     corrected, uncorrectable = None, 0
-    if info.interval_ns > 0 and not answers and not partial:
-        corrected, uncorrectable = _corrected(series, counts, before, gap_count, known, offsets)
+    if info.interval_ns > 0 and not answers:
+        corrected, uncorrectable = (
+            (None, missed)
+            if partial
+            else _corrected(series, counts, before, gap_count, missed, known, offsets)
+        )
     first = None if first is None else first * info.scale
     maxima = [largest for _, largest in lost_runs]
     # The last snapshot may be older than the last samples.
     maxima += [kept_max * info.scale] if kept_max is not None else []
     maxima += [counts.max] if counts.max is not None else []
     longest = max(maxima, default=None)
+    taken = max(totals.count, counts.count, _due(series, step) - missed)
     return Figures(
         counts=counts,
         corrected=corrected,
         unknown=uncorrectable,
-        taken=max(totals.count, counts.count),
+        taken=taken,
         kept=counts.count,
         missed=missed,
-        lost=max(totals.lost, sum(loss.count for loss in losses)),
+        lost=max(totals.lost, sum(loss.count for loss in losses), taken - counts.count),
         lost_runs=lost_runs,
         overruns=totals.overruns,
         first=first,
@@ -460,11 +470,12 @@ def _corrected(
     counts: Counts,
     before: Int64,
     gap_count: Int64,
+    missed: int,
     known: NDArray[np.bool_],
     offsets: stats.GapOffsets | None,
 ) -> tuple[Counts | None, int]:
-    """The counts corrected for missed periods, and how many of these cannot be. None where a
-    histogram alone is there and does not tell."""
+    """The counts corrected for missed periods, and how many of these cannot be: some may be in lost
+    records. None where a histogram alone is there and does not tell."""
     info = series.info
     result = stats.corrected(
         counts,
@@ -474,9 +485,21 @@ def _corrected(
         known=known,
         offsets=offsets,
     )
-    if info.histogram_only and result.uncorrectable:
-        return None, result.uncorrectable
-    return result.counts, result.uncorrectable
+    uncorrectable = result.uncorrectable + missed - int(gap_count.sum())
+    if info.histogram_only and uncorrectable:
+        return None, uncorrectable
+    return result.counts, uncorrectable
+
+
+def _due(series: StoredSeries, step: StoredStep) -> int:
+    """The number of periods due where records of a stream without a trailer were lost: what these
+    held is known from the due times alone. Else 0."""
+    totals, interval_ns, end = series.totals, series.info.interval_ns, step.end
+    if interval_ns <= 0 or step.trailer is not None or end is None or not totals.count:
+        return 0
+    if not end.lost_records:
+        return 0
+    return (totals.last_due_ns - totals.first_due_ns) // interval_ns + 1
 
 
 def _top(found: stats.ExcursionsBuilder, scale: int, count: int) -> stats.Part:

@@ -399,7 +399,8 @@ def work_text(load: Mapping[str, Any]) -> str:
 
 
 def peak(one: Mapping[str, Any]) -> int | None:
-    """The maximum of a series, or its lower limit where events were not answered."""
+    """The maximum of a series, or its lower limit where events were not answered or missed periods
+    were later than all samples."""
     least = one["max_at_least"]
     return one["max"] if least is None else numbers.AtLeast(least)
 
@@ -435,7 +436,10 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
     samples = sum(each["count"] for each in series)
     missing = sum(each["unanswered"] for each in series)
     what = f"{numbers.count(samples)} samples"
-    if missing:
+    if one["max_at_least"] is not None and not one["unanswered"]:
+        skipped = sum(each["missed"] for each in series)
+        what = f"{numbers.count(samples + skipped)} periods due ({numbers.count(skipped)} missed)"
+    elif missing:
         what = f"{numbers.count(samples + missing)} events ({numbers.count(missing)} not answered)"
     text = (
         f"The maximum of {what}"
@@ -445,7 +449,7 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
         + (f" ({labels[at]})." if len(series) > 1 else ".")
     )
     rest = one["rest"]["max"]
-    if rest is not None and one["first"] == one["max"] > rest and not one["unanswered"]:
+    if rest is not None and one["first"] == one["max"] > rest and one["max_at_least"] is None:
         text += (
             " It is the first sample. The maximum of the others is "
             f"{numbers.shown(rest, one['unit']).full}."

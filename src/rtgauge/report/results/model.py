@@ -161,7 +161,8 @@ def _run(
                 verdicts.append({"step": step.number, "series": len(places), **verdict})
             effective = one["bound"]["effective_samples"]
             top = figures[key].top
-            evidence.append(Member(at, len(places), effective, held, timed, top))
+            unseen = figures[key].unseen
+            evidence.append(Member(at, len(places), effective, held, timed, top, unseen))
             series.append(one)
             places.append(key)
         traced += _traced(run, step, kept, figures)
@@ -691,13 +692,15 @@ def _series(
     open_ = 0 if figures.unanswered is None else figures.unanswered.count
     samples = figures.kept + open_
     effective = samples if open_ else stats.effective_of_maximum(samples, figures.clustering)
+    unseen = figures.unseen
     bound = stats.bound_of_run(
-        samples,
+        samples + unseen,
         figures.duration_s,
         CONFIDENCE,
-        exceedances=open_,
+        exceedances=open_ + unseen,
         timed=timed,
-        effective=effective,
+        effective=effective + unseen,
+        unseen_s=unseen * info.interval_ns / 1e9,
     )
     corrected = None
     if figures.corrected is not None:
@@ -743,7 +746,7 @@ def _series(
         "overruns": figures.overruns,
         "corrected": corrected,
         "bound": {
-            "samples": bound.count,
+            "samples": samples,
             "effective_samples": effective,
             "duration_s": bound.duration_s,
             "confidence": bound.confidence,
@@ -793,12 +796,14 @@ def _spread(stored: StoredSeries, figures: gather.Figures) -> float | None:
 
 
 def _at_least(figures: gather.Figures) -> int | None:
-    """Lower limit of the maximum where an event was not answered; else None."""
-    if figures.unanswered is None or figures.unanswered.max is None:
+    """Lower limit of the maximum where an event was not answered, or a missed period was later than
+    every sample; else None."""
+    if figures.unanswered is not None and figures.unanswered.max is not None:
+        return max(figures.unanswered.max, figures.max or 0)
+    latest = None if figures.corrected is None else figures.corrected.max
+    if latest is None or figures.max is None or latest <= figures.max:
         return None
-    return max(
-        figures.unanswered.max, figures.unanswered.max if figures.max is None else figures.max
-    )
+    return latest
 
 
 def _held(
@@ -870,6 +875,7 @@ def _budget_verdict(step: StoredStep, held: Held) -> Document:
         "rate_per_hour": held.rate_per_hour,
         **said,
         "bound_per_hour": judged.bound_per_hour,
+        "unknown": held.unknown,
         "doubt": why if said["result"] == "inconclusive" else "",
         "needed_s": length if longer else None,
         "needed_samples": samples if longer else None,

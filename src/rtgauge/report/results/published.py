@@ -67,9 +67,9 @@ def places(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, An
 
     They are compared with rows of the same series, context and label or method: those under load if
     the step had a load, else the idle ones. A published maximum known only by a lower bound
-    (``max_bound``) counts if that bound is already larger. Series without real-time priority or
-    with unanswered events have no place. Among series that differ only in their
-    CPU, the one with the highest maximum has a place.
+    (``max_bound``) counts if that bound is already larger. Series without real-time priority, with
+    unanswered events or with missed periods later than all samples have no place. Among series that
+    differ only in their CPU, the one with the highest maximum has a place.
     """
     if _altered(step) or run["environment"].get("lab") or step["state"] == "failed":
         return []
@@ -83,6 +83,8 @@ def places(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, An
         place = max(members, key=lambda place: run["series"][place]["max"])
         one, unanswered = run["series"][place], any(run["series"][p]["missed"] for p in members)
         if one["policy"] in ORDINARY or (unanswered and is_response(one["name"], one["unit"])):
+            continue
+        if any(run["series"][member]["max_at_least"] is not None for member in members):
             continue
         own_us = one["max"] / 1000
         published_us = [

@@ -519,6 +519,8 @@ def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:
         step = _steps(run)[run["series"][at]["step"]]
         if run["series"][at]["unanswered"]:
             marks["events without an answer: the maximum is a lower limit"] = None
+        elif run["series"][at]["max_at_least"] is not None:
+            marks["missed periods later than all samples: the maximum is a lower limit"] = None
         if step["state"] == "failed":
             marks["invalid: the step failed"] = None
         elif step["state"] != "complete":

@@ -58,7 +58,7 @@ def _likely(data: Data) -> tuple[Line, str]:
     run, step = data.run, data.step(one)
     place = run["series"].index(one)
     by_rule: dict[str, str] = {}
-    above_median = (one["max"] or 0) - (one["percentiles"].get("50") or 0)
+    above_median = (peak(one) or 0) - (one["percentiles"].get("50") or 0)
     for observation in step["observations"]:
         # Some are periodic, but not what made the maximum.
         reaches = 2 * observation.get("reach", above_median) >= above_median
@@ -86,7 +86,7 @@ def _likely(data: Data) -> tuple[Line, str]:
     ):
         if rule in by_rule:
             return line(f"{words} {by_rule[rule]}"), ""
-    if one["first"] == one["max"] and "first sample" in by_rule:
+    if one["first"] == peak(one) and "first sample" in by_rule:
         return line(f"Likely cause: cold caches. {by_rule['first sample']}"), ""
     if "second line" in by_rule:
         again = lasting_command(run, step, 119, {"dither": "yes"})
@@ -119,7 +119,7 @@ def _explained(run: Model, one: Model) -> str:
     """What a replay or a trace blames for the maximum of a series; empty unless requested."""
     for cause in run["causes"]:
         same = (cause["step"], cause["series"]) == (one["step"], one["number"])
-        same = same and cause["latency_ns"] == one["max"]
+        same = same and cause["latency_ns"] == peak(one)
         # A sample of the same value may have another cause.
         at = one["max_at"]
         same = same and (at is None or cause["index"] == at["index"])

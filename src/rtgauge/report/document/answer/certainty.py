@@ -39,10 +39,13 @@ def maximum_of(data: Data) -> Line:
     where = [_place(data, one), load_text(step["load"])]
     if policies := ordinary_policies(data.run, step):
         where.append(policies)
-    if not one["unanswered"]:
+    if one["max_at_least"] is None:
         where.append(when_text(data.run, one))
     text = ", ".join(text for text in where if text)
     missing = one["unanswered"]
+    if not missing and one["max_at_least"] is not None:
+        late = numbers.plural(one["missed"], "missed period")
+        return line(OBSERVED, figure, f" ({text}), in {late}")
     if not missing:
         return line(OBSERVED, figure, f" ({text})")
     of = numbers.count(missing + one["count"])
@@ -152,7 +155,7 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
     if verdict["result"] != "inconclusive":
         return line(text + others), ""
     unbounded = verdict["needed_s"] is None or verdict["bound_per_hour"] is None
-    if unbounded or exceeds(data, verdict):
+    if unbounded or exceeds(data, verdict) or verdict.get("unknown"):
         return line(f"{text}{others} {capital(verdict['remedy'])}."), verdict["command"]
     rate, needed = step["budget"]["rate_per_hour"], verdict["needed_s"]
     kept = [other for other in same if not exceeds(data, other)]

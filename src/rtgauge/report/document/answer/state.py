@@ -149,6 +149,9 @@ def _open(data: Data, verdicts: Sequence[Model], steps: Sequence[Model]) -> str:
         return f"{steps[0]['measurement']} {_ENDED.get(steps[0]['state'], 'has not ended')}"
     if any(exceeds(data, verdict) for verdict in open_):
         return "exceeded, but the run is too short to tell how often"
+    if unknown := max((verdict.get("unknown") or 0 for verdict in open_), default=0):
+        values = "value is" if unknown == 1 else "values are"
+        return f"never exceeded, but {numbers.count(unknown)} {values} unknown"
     needed = [verdict["needed_s"] for verdict in open_]
     if not needed or None in needed:
         return "never exceeded, but the run is too short"
