@@ -23,6 +23,7 @@ import pytest
 import report_runs as made
 from conftest import Result
 from rtgauge import stream
+from rtgauge import text as numbers
 from rtgauge.cli import main
 from rtgauge.cli.compare import _gate, arrange
 from rtgauge.cli.selection import select, select_set
@@ -798,3 +799,61 @@ def test_what_is_no_comparison(rtgauge: Run, two: str) -> None:
     assert rtgauge("compare", two, "-o", "x.txt").code == 2
     assert rtgauge("compare", "nothing").code == 2
     assert rtgauge("compare").code == 2
+
+
+def stalled(number: int, repeat: int, target: str, factor: float) -> made.FakeRun:
+    """A run whose task is held up for 49 periods every 2 s, unless ``factor`` is 1."""
+    random = np.random.default_rng(number)
+    values = (random.gamma(4, 1250, 20_000) * factor + 50).astype(np.int32)
+    stalls = {} if factor == 1 else dict.fromkeys(range(1000, 19_000, 2000), 49)
+    index, kept, gaps = made.with_stalls(values, stalls, made.MS)
+    one = made.FakeSeries(made.info(), index, kept, gaps=gaps)
+    return made.run(
+        [made.step(0, [one], budget_ns=1_000_000)],
+        id=f"0192f0c4-6d1e-7aaa-8000-{number:012}",
+        study="0192f0c4-6d1e-7aaa-8000-ffffffffffff",
+        target=target,
+        repeat=repeat,
+    )
+
+
+def test_stalls_count_with_all_periods_that_they_delay() -> None:
+    """One sample in 1950 is late, but one period in 45: the tail of the samples is better."""
+    runs = [
+        stalled(2 * repeat + at, repeat, target, factor)
+        for repeat in range(6)
+        for at, (target, factor) in enumerate((("lab:a", 1.0), ("lab:b", 0.7)))
+    ]
+    found = compared(runs).document
+    one, other = found["quantities"][0]["rows"]
+    assert other["missed"] == 6 * 9 * 49
+    latency = [49_007_000 - late * made.MS for late in range(50)]
+    beyond = sorted(latency * 54)[-120]  # of 120 000 periods due, 0.1 % are larger
+    assert other["figures"]["tail"] == beyond > 1000 * one["figures"]["tail"]
+    assert other["over"] == sum(value > 1_000_000 for value in latency) * 54
+    primary = found["comparisons"][0]
+    assert (primary["statistic"], primary["primary"], primary["verdict"]) == ("tail", True, "worse")
+    rate = next(each for each in found["comparisons"] if each["statistic"] == "rate")
+    shares = (9 * 49 + 0.5) / 20_000, 0.5 / 20_000
+    assert rate["ratio"] == pytest.approx(shares[0] / shares[1])
+    assert "Percentiles and shares cover missed periods" in found["note"]
+    assert "samples and missed periods" in conclusion(found)
+
+
+def test_lost_samples_may_be_the_largest() -> None:
+    """30 of 20 000 samples, more than a thousandth, have unknown values: so has the tail."""
+    runs = [
+        stalled(2 * repeat + at, repeat, target, 1.0)
+        for repeat in range(6)
+        for at, target in enumerate(("lab:a", "lab:b"))
+    ]
+    for run in runs[1::2]:
+        run.steps[0].series[0].untold_losses = 30
+    found = compared(runs).document
+    lossy = found["quantities"][0]["rows"][1]
+    assert lossy["figures"]["tail"] is None and lossy["marks"] == ["samples were lost"]
+    assert isinstance(lossy["figures"]["max"], numbers.AtLeast)
+    values = np.sort(np.concatenate([run.steps[0].series[0].value for run in runs[1::2]]))
+    assert lossy["figures"]["50"] == values[(120_000 + 180) // 2 - 1]
+    ratios = {one["statistic"]: one["ratio"] for one in found["comparisons"]}
+    assert ratios["tail"] is ratios["max"] is None and ratios["50"] is not None

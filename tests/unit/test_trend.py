@@ -379,6 +379,15 @@ def test_kept_figures_are_those_of_the_run() -> None:
     both = [one.figures[0][key] for one in (found, again)]
     assert gather.percentiles(both[:1]) == gather.percentiles(both[1:]) != {}
     assert [one.counts.count for one in both] == [40, 40]
+    found.figures[0][key].__dict__["corrected"] = stats.Counts.from_arrays([np.arange(60) * 1000])
+    again = unpacked(packed(found, "k"), "k")
+    assert again is not None
+    both = [one.figures[0][key] for one in (found, again)]
+    shares = [gather.percentiles([one], corrected=True) for one in both]
+    assert shares[0] == shares[1] != gather.percentiles(both[:1])
+    found.figures[0][key].__dict__["lost"] = 7
+    again = unpacked(packed(found, "k"), "k")
+    assert again is not None and again.figures[0][key].unseen == 7
     assert unpacked(packed(found, "k"), "other") is None
     with pytest.raises((ValueError, zipfile.BadZipFile)):
         unpacked(b"PK", "k")

@@ -32,6 +32,7 @@ __all__ = [
     "bucket_low",
     "bucket_of",
     "fraction_of",
+    "rank_of",
 ]
 
 Integers = NDArray[np.signedinteger[Any]]
@@ -98,6 +99,11 @@ def fraction_of(percent: Percent) -> Fraction:
     if not 0 <= exact <= 1:
         raise ValueError(f"not a percentage from 0 to 100: {percent}")
     return exact
+
+
+def rank_of(percent: Percent, count: int) -> int:
+    """The nearest rank of a percentile of that many samples, from 1."""
+    return max(1, math.ceil(fraction_of(percent) * count))
 
 
 def _exact_dot(values: Int64, counts: Int64) -> int:
@@ -283,7 +289,7 @@ class Counts:
         Definition 1 of Hyndman & Fan (1996), in whole numbers throughout. ValueError without
         samples, or for a percentage outside 0 to 100.
         """
-        return self.value_at_rank(max(1, math.ceil(fraction_of(percent) * self.count)))
+        return self.value_at_rank(rank_of(percent, self.count))
 
 
 _EMPTY = Counts.of_table(np.empty(0, np.int64), np.empty(0, np.int64))

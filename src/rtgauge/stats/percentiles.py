@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from .counts import Counts, Percent, fraction_of
+from .counts import Counts, Percent, fraction_of, rank_of
 from .special import beta_part, normal_quantile
 
 __all__ = [
@@ -43,9 +43,17 @@ def percentile_names(count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def percentile_table(counts: Counts) -> dict[str, int]:
-    """The percentiles of ``percentile_names``, by nearest rank, in the unit of the samples."""
-    return {name: counts.percentile(name) for name in percentile_names(counts.count)}
+def percentile_table(counts: Counts, beyond: int = 0) -> dict[str, int]:
+    """The percentiles of ``percentile_names``, by nearest rank, in the unit of the samples.
+
+    ``beyond``: the number of further samples that count as larger than all of these. A percentile
+    that lies among them is left out.
+    """
+    total = counts.count + beyond
+    ranks = {name: rank_of(name, total) for name in percentile_names(total)}
+    return {
+        name: counts.value_at_rank(rank) for name, rank in ranks.items() if rank <= counts.count
+    }
 
 
 def _smallest(above: float, count: int, probability: float) -> int:

@@ -47,7 +47,7 @@ from rtgauge.report.document.sides import sides
 from rtgauge.report.document.tables import Cell, Grid, Row, column, counter
 from rtgauge.report.pictures.distribution import Curve, distribution
 from rtgauge.report.pictures.ratios import ROWS, Ratio, ratios
-from rtgauge.report.results.labels import capital, target_name
+from rtgauge.report.results.labels import capital, target_name, waits_for_answers
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.sets.compare import Compared, where
 from rtgauge.report.sets.decide import decisive as primary_of
@@ -85,6 +85,9 @@ def conclusion(document: Model) -> str:
     load = quantity["load"]["name"]
     what = "While idle" if load == "idle" else f"Under load {load.partition(':')[0]}"
     what += f", {share}{numbers.GAP}% of the {quantity['measurement']}'s {quantity['name']} samples"
+    answers = waits_for_answers(quantity["name"], quantity["unit"])
+    if any(row["missed"] for row in rows) and not answers:
+        what += " and missed periods"
     if quantity["context"] not in ("", "user"):
         what += f" in {quantity['context']} context"
     if len(rows) < 2:

@@ -172,18 +172,26 @@ class Figures:
     """The events of both halves that have no answer."""
 
     @property
+    def all_due(self) -> Counts:
+        """The corrected table where there is one, else the samples."""
+        return self.counts if self.corrected is None else self.corrected
+
+    @property
     def unseen(self) -> int:
         """Number of samples and missed periods that may be larger than the maximum."""
         return self.unknown + self.lost - sum(number for number, _ in self.lost_runs)
 
 
-def percentiles(figures: Sequence[Figures]) -> dict[str, int]:
+def percentiles(figures: Sequence[Figures], *, corrected: bool = False) -> dict[str, int]:
     """The percentiles of series together. For answers to events they cover all events; a percentile
-    that lies among unanswered events is left out."""
+    that lies among unanswered events is left out. ``corrected``: they also cover missed periods,
+    and whatever has an unknown value counts as larger than all others."""
     open_ = [one.unanswered for one in figures if one.unanswered and one.unanswered.count]
-    whole = Counts.merged([*(one.counts for one in figures), *open_])
+    tables = [one.all_due if corrected else one.counts for one in figures]
+    unseen = sum(one.unseen for one in figures) if corrected else 0
+    whole = Counts.merged([*tables, *open_])
     limit = min((table.min for table in open_ if table.min is not None), default=None)
-    found = stats.percentile_table(whole)
+    found = stats.percentile_table(whole, unseen)
     return {name: value for name, value in found.items() if limit is None or value < limit}
 
 

@@ -24,12 +24,11 @@ __all__ = ["joined", "packed", "unpacked"]
 def packed(analysis: Analysis, key: str) -> bytes:
     """The figures of an analysis of one run. ``key``: what they depend on."""
     figures = [(key, analysis.figures[0][key]) for key in analysis.places[0]]
-    both = [table for _, one in figures for table in (one.counts, one.unanswered)]
-    tables = [table for table in both if table is not None]
+    tables = [table for _, one in figures for table in _tables(one) if table is not None]
     head = {
         "key": key,
         "run": analysis.model["runs"][0],
-        "series": [[*key, _facts(each.counts), _facts(each.unanswered)] for key, each in figures],
+        "series": [[*key, each.unseen, *map(_facts, _tables(each))] for key, each in figures],
     }
     file = io.BytesIO()
     np.savez_compressed(
@@ -60,8 +59,8 @@ def unpacked(data: bytes, key: str) -> Analysis | None:
         begin, at = at, at + facts[0]
         return Counts(values[begin:at], counts[begin:at], *facts[1:])
 
-    for step, series, kept, unanswered in head["series"]:
-        figures[step, series] = _figures(table(kept), table(unanswered))
+    for step, series, unseen, *facts in head["series"]:
+        figures[step, series] = _figures(unseen, *map(table, facts))
     return Analysis({"runs": [head["run"]]}, (), (figures,), (tuple(figures),))
 
 
@@ -75,18 +74,27 @@ def joined(parts: Sequence[Analysis]) -> Analysis:
     )
 
 
+def _tables(one: Figures) -> tuple[Counts | None, ...]:
+    """The tables of a series that are kept. Without missed periods the corrected one is that of the
+    samples."""
+    same = one.corrected is None or one.corrected.count == one.counts.count
+    return one.counts, one.unanswered, None if same else one.corrected
+
+
 def _facts(table: Counts | None) -> list[int | None] | None:
     if table is None:
         return None
     return [len(table.values), table.sum, table.min, table.max, table.sub_bits]
 
 
-def _figures(counts: Counts | None, unanswered: Counts | None) -> Figures:
+def _figures(
+    unseen: int, counts: Counts | None, unanswered: Counts | None, corrected: Counts | None
+) -> Figures:
     assert counts is not None
     return Figures(
         counts=counts,
-        corrected=None,
-        unknown=0,
+        corrected=corrected,
+        unknown=unseen,
         taken=counts.count,
         kept=counts.count,
         missed=0,

@@ -436,16 +436,21 @@ def _counts(analysis: Analysis, members: Sequence[_Member]) -> Counts:
 
 
 def _figures(analysis: Analysis, members: Sequence[_Member], tail: str | None) -> dict[str, Any]:
-    """The figures of several series together. Percentiles cover the samples that were kept and the
-    events without an answer. The max also covers lost samples."""
+    """The figures of several series together. Percentiles cover the samples that were kept, the
+    missed periods and the events without an answer. What has an unknown value counts as larger: the
+    max is then a lower limit."""
     series = [analysis.model["runs"][run]["series"][at] for run, at in members]
     places = [(run, analysis.places[run][at]) for run, at in members]
-    shares = gather.percentiles([analysis.figures[run][place] for run, place in places])
+    figures = [analysis.figures[run][place] for run, place in places]
+    shares = gather.percentiles(figures, corrected=True)
+    top = highest(peak(one) for one in series)
+    if top is not None and any(one.unseen for one in figures):
+        top = numbers.AtLeast(top)
     return {
         "min": min((one["min"] for one in series if one["min"] is not None), default=None),
         "50": shares.get("50"),
         "tail": None if tail is None else shares.get(tail),
-        "max": highest(peak(one) for one in series),
+        "max": top,
     }
 
 
@@ -461,11 +466,12 @@ def _budget(analysis: Analysis, members: Sequence[_Member]) -> int | None:
 
 
 def _over(analysis: Analysis, members: Sequence[_Member], budget: int | None) -> int | None:
-    """The number of samples over the budget, and of events without an answer."""
+    """The number of samples and missed periods over the budget, and of events without an answer."""
     if budget is None:
         return None
     series = [analysis.model["runs"][run]["series"][at] for run, at in members]
-    return _counts(analysis, members).exceeding(budget) + sum(int(s["unanswered"]) for s in series)
+    tables = [analysis.figures[run][analysis.places[run][at]].all_due for run, at in members]
+    return sum(one.exceeding(budget) for one in tables) + sum(int(s["unanswered"]) for s in series)
 
 
 def _row(
@@ -521,6 +527,8 @@ def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:
             marks["events without an answer: the maximum is a lower limit"] = None
         elif run["series"][at]["max_at_least"] is not None:
             marks["missed periods later than all samples: the maximum is a lower limit"] = None
+        if run["series"][at]["lost"]:
+            marks["samples were lost"] = None
         if step["state"] == "failed":
             marks["invalid: the step failed"] = None
         elif step["state"] != "complete":
@@ -782,6 +790,8 @@ def note(document: Mapping[str, Any]) -> str:
             "they show what was seen, not whether the next boot would show it again. Maxima have "
             "no ratio, because each is a single sample."
         )
+    if any(row["missed"] for one in document["quantities"] for row in one["rows"]):
+        claim += " Percentiles and shares cover missed periods and events without an answer, too."
     return (
         f"Data: {seen}. Ratios are relative to set {document['sets'][0]['letter']}. {claim}"
         + "".join(emulated.get(mode, "") for mode in sorted(modes))

@@ -62,8 +62,8 @@ class _Evidence:
     second: Sequence[float]
     matched: bool
     dropped: bool = False
-    """Whether a run has no figure, because of events without an answer. The others are then a
-    selection of the better runs, and prove nothing."""
+    """Whether a run has no figure, because of events without an answer or lost samples. The others
+    are then a selection of the better runs, and prove nothing."""
     copies: tuple[int, int] = (0, 0)
     """The number of runs of each set that repeat another run, and so do not count."""
     coarse: bool = False
@@ -275,7 +275,7 @@ def _value(run: Mapping[str, Any], name: str) -> float | None:
     """The logarithm of a run's figure; None without one. For a rate, half a sample is added
     to those over the budget, so that a run without any has a value."""
     if name == "rate":
-        return math.log((run["over"] + 0.5) / run["count"])
+        return math.log((run["over"] + 0.5) / (run["count"] + run["missed"]))
     value = run["figures"][name]
     if value is None or value <= 0 or isinstance(value, numbers.AtLeast):
         return None

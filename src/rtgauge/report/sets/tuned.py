@@ -130,10 +130,10 @@ def _values(analysis: Analysis) -> _Values:
         figures = [
             analysis.figures[number][analysis.places[number][at]] for at in members[key][number]
         ]
-        value = gather.percentiles(figures).get(tail or "")
+        value = gather.percentiles(figures, corrected=True).get(tail or "")
         run_id = str(runs[number]["id"])
         if value is None or value <= 0 or isinstance(value, numbers.AtLeast):
-            lost[run_id] = f"it has no {tail} % value because of events without an answer"
+            lost[run_id] = f"it has no {tail} % value: events had no answer, or samples were lost"
         else:
             values[run_id] = math.log(value)
     described[key]["percentile"] = tail
