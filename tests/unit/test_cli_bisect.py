@@ -103,6 +103,7 @@ def test_what_is_judged(rtgauge: Run, capsys: pytest.CaptureFixture[str]) -> Non
 
     assert code(lambda run: None) is BisectCode.GOOD
     assert code(lambda run: run["series"][0].update(lost=1)) is BisectCode.UNTESTABLE
+    assert code(lambda run: run["verdicts"][0].update(unknown=1)) is BisectCode.UNTESTABLE
     assert code(lambda run: run["series"][0].update(unanswered=1)) is BisectCode.UNTESTABLE
     assert code(lambda run: run["verdicts"][0].update(doubt="why")) is BisectCode.UNTESTABLE
     assert code(lambda run: run["verdicts"][0].update(result="fail")) is BisectCode.BAD

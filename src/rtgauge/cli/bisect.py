@@ -84,10 +84,10 @@ def judge(
 
 
 def _within(run: Mapping[str, Any], verdict: Mapping[str, Any]) -> bool:
-    """Whether an undecided verdict only lacks length: no sample exceeded, none was lost, and each
-    event had an answer."""
+    """Whether an undecided verdict only lacks length: no sample exceeded, none was lost or is of
+    unknown value, and each event had an answer."""
     series = run["series"][verdict["series"]]
-    unknown = series["lost"] or series["unanswered"]
+    unknown = series["lost"] or series["unanswered"] or verdict["unknown"]
     return verdict["rate_per_hour"] is None and not verdict["doubt"] and not unknown
 
 
