@@ -32,7 +32,7 @@ def test_fit_for_a_budget() -> None:
     assert (answer.state, answer.tone) == (State.FIT, "pass")
     assert (
         plain(answer.title)
-        == "Fit for the budget of 150 us (allowed: fewer than 100 exceedances an hour), while idle"
+        == "Fit for the budget of 150 us (allowed: fewer than 100 episodes an hour), while idle"
     )
     assert text(answer.worst) == "Observed maximum 67.0 us (CPU 0, idle, 1 min 40 s into the step)"
     assert "150 us never exceeded in 200 000 wake-ups" in text(answer.sure)
@@ -144,6 +144,29 @@ def test_lost_samples_are_not_called_below_the_budget() -> None:
     assert plain(answer.title).endswith("never exceeded, but 50 values are unknown")
     assert text(answer.sure).startswith("150 us never exceeded in 10 000 wake-ups over 10 s, 50 ")
     assert "0 of" not in text(answer.sure)
+
+
+def test_what_a_rate_allows_are_episodes() -> None:
+    """One stall of 50 ms at 1 ms: 49 exceedances of a budget that allows 45 episodes an hour."""
+    values = np.full(400_000, 5000, np.int32)
+    index, kept, gaps = made.with_stalls(values, {200_000: 49}, made.MS)
+    series = made.FakeSeries(made.info(), index, kept, gaps=gaps)
+    step = made.step(0, [series], budget_ns=150_000, rate_per_hour=45.0)
+    answer = answer_of(built(made.run([step], findings=[])))
+    assert plain(answer.title).startswith(
+        "Fit for the budget of 150 us (allowed: fewer than 45 episodes an hour)"
+    )
+    assert "exceeded in 1 episode (49 of 400 000 periods due)" in text(answer.sure)
+
+
+def test_a_load_with_lost_samples_is_not_said_to_keep_the_budget() -> None:
+    lossy = latency(20)
+    lossy.untold_losses = 50
+    steps = [
+        made.step(0, [latency(60)], budget_ns=50_000),
+        made.step(1, [lossy], budget_ns=50_000, load="sched"),
+    ]
+    assert "sched" not in text(answer_of(built(made.run(steps, findings=[]))).sure)
 
 
 def test_a_load_whose_missed_periods_exceed_a_budget_did_not_keep_it() -> None:

@@ -84,7 +84,7 @@ def test_a_run_too_short_is_not_proven_and_says_how_long() -> None:
     assert "never exceeded, but a verdict needs 3 h" in plain(answer.title)
     said = text(answer.sure)
     assert said.startswith("0 of 60 000 wake-ups above 150 us in 1 min. ")
-    assert "one is needed to show fewer than 1 exceedance an hour (the default)." in said
+    assert "one is needed to show fewer than 1 episode an hour (the default)." in said
     words = shlex.split(answer.sure_command)
     assert words[:3] == ["rtgauge", "run", "timer"]
     assert words[words.index("--for") + 1] == "3h"

@@ -258,7 +258,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
     if hard:
         allowed_text = "never" + (f" (proof: less than {allowed_text})" if allowed else "")
     sure = f"with {numbers.percent(confidence, 6)} confidence"
-    what = "episode" if seen.exceedances and not hard and not seen.dense else "exceedance"
+    what = "exceedance" if seen.dense else "episode"
     at_most = f"at most {_named(numbers.per_hour(bound), what)} {sure}"
     needed: float | None = 0.0
     result: Result

@@ -166,9 +166,9 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
         f"{numbers.microseconds(verdict['budget_ns'])} in "
         f"{numbers.duration(one['bound']['duration_s'])}{under}. "
         f"{numbers.percent(one['bound']['confidence'])} sure: at most "
-        f"{_exceedances(verdict['bound_per_hour'])}. "
+        f"{_episodes(verdict['bound_per_hour'])}. "
         f"A run of {numbers.duration(needed, up=True)} without one is needed to show fewer than "
-        f"{_exceedances(DEFAULT_RATE_PER_HOUR if rate is None else rate)}"
+        f"{_episodes(DEFAULT_RATE_PER_HOUR if rate is None else rate)}"
         f"{' (the default)' if rate is None else ''}."
     )
     return line(text + others), verdict["command"]
@@ -181,10 +181,10 @@ def _of_the_host(data: Data, step: Model) -> bool:
     return stolen or (lab is not None and lab.get("mode") != "counted")
 
 
-def _exceedances(rate_per_hour: float) -> str:
-    """A rate of exceedances, in the unit of time that suits it."""
+def _episodes(rate_per_hour: float) -> str:
+    """A rate of episodes, in the unit of time that suits it."""
     number, _, unit = numbers.per_hour(rate_per_hour).partition(" ")
-    return f"{number} exceedance{'' if number == '1' else 's'} {unit}"
+    return f"{number} episode{'' if number == '1' else 's'} {unit}"
 
 
 def _others(data: Data, verdicts: Sequence[Model], verdict: Model) -> str:
@@ -201,7 +201,7 @@ def _others(data: Data, verdicts: Sequence[Model], verdict: Model) -> str:
             continue
         if exceeds(data, one):
             late.append(load_text(other["load"]))
-        elif other["state"] == "complete" and not one["doubt"]:
+        elif other["state"] == "complete" and not one["doubt"] and not one.get("unknown"):
             kept.append(load_text(other["load"]))
     said = ""
     if late:

@@ -135,7 +135,7 @@ def _allowed(judged: Sequence[Model]) -> str:
     if max(rates) <= DEFAULT_RATE_PER_HOUR:
         return ""
     number = numbers.per_hour(max(rates)).removesuffix(" an hour")
-    return f" (allowed: fewer than {number} exceedances an hour)"
+    return f" (allowed: fewer than {number} episodes an hour)"
 
 
 def _open(data: Data, verdicts: Sequence[Model], steps: Sequence[Model]) -> str:
