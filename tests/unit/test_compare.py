@@ -857,3 +857,15 @@ def test_lost_samples_may_be_the_largest() -> None:
     assert lossy["figures"]["50"] == values[(120_000 + 180) // 2 - 1]
     ratios = {one["statistic"]: one["ratio"] for one in found["comparisons"]}
     assert ratios["tail"] is ratios["max"] is None and ratios["50"] is not None
+
+
+def test_other_cpus_of_task_and_load_are_told() -> None:
+    runs = study()[:2]
+    for run, cpu, load in zip(runs, ("3", "0-3"), ("0", None), strict=True):
+        for step in run.steps:
+            assert step.header is not None
+            parameters = {**step.header.parameters, "cpu": stream.Parameter("all", cpu)}
+            step.header = dataclasses.replace(step.header, parameters=parameters)
+            step.document["run_options"] = {"load": "sched"} | ({"load-cpu": load} if load else {})
+    found = {one["name"]: one["values"] for one in compared(runs).document["differences"]}
+    assert (found["CPUs measured"], found["CPUs of the load"]) == (["3", "0-3"], ["0", "–"])

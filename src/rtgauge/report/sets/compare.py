@@ -706,6 +706,12 @@ def _facts(run: Run) -> dict[str, str]:
     kernel = environment.get("kernel") or {}
     facts = {"kernel": _kernel(run)[0], "real-time model": realtime_text(environment)}
     facts["kernel command line"] = str(kernel.get("cmdline") or "")
+    steps = _steps(run).values()
+    for name, cpus in (
+        ("CPUs measured", [step["parameters"].get("cpu") for step in steps]),
+        ("CPUs of the load", [step["run_options"].get("load-cpu") for step in steps]),
+    ):
+        facts[name] = ", ".join(dict.fromkeys(filter(None, cpus)))
     kept = {key: value for key, value in environment.items() if key not in _VOLATILE}
     for name, text in _flat(kept):
         if name not in _PASSING and name not in ("kernel release", "realtime", "kernel cmdline"):
