@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import report_runs as made
 from rtgauge import stats, stream
+from rtgauge.report.document.answer import answer_of
 from rtgauge.report.document.summary import short
 from rtgauge.report.render import compare_text, html, junit, ktap, markdown, terminal
 from rtgauge.report.results import labels, model
@@ -105,6 +106,14 @@ def test_beyond_the_timeout_nobody_knows() -> None:
         assert found["result"] == result, (timeout, budget)
         if result == "inconclusive":
             assert "60 more of unknown value" in found["evidence"]
+
+
+@pytest.mark.parametrize("budget", [10 * MS - 1, 10 * MS])
+def test_an_event_without_an_answer_in_the_budget_exceeded_it(budget: int) -> None:
+    run = made.run([log_host(answers({3}), budget_ns=budget, rate_per_hour=1000.0)])
+    found = answer_of(only(run))
+    assert "exceeded in 1 episode" in found.sure[0].text
+    assert found.title.endswith("exceeded, but the run is too short to tell how often")
 
 
 def test_a_dithered_event_is_waited_for_until_the_next_one() -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from rtgauge import text as numbers
-from rtgauge.report.results.labels import highest, peak
+from rtgauge.report.results.labels import above, highest, peak
 from rtgauge.stats.verdict import DEFAULT_PROBABILITY, DEFAULT_RATE_PER_HOUR
 
 __all__ = ["CYCLES_NS", "SHARE", "Cycle", "cycles", "shortest"]
@@ -78,8 +78,7 @@ def _cycle(
     if top is None:
         return Cycle(interval_ns, "not proven", "no sample")
     maximum = numbers.shown(top, "ns").full
-    certain = highest(peak(one) for one in series if _attributed(one))
-    if certain is not None and certain > allowed:
+    if any(above(one, allowed) for one in series if _attributed(one)):
         return Cycle(interval_ns, "exceeded", f"max {maximum}, above {limit}")
     if flaw := _flaw(series):
         return Cycle(interval_ns, "not proven", flaw)

@@ -17,6 +17,7 @@ __all__ = [
     "RESPONSE",
     "RESULTS",
     "Level",
+    "above",
     "added_text",
     "background",
     "bound_sentence",
@@ -403,6 +404,13 @@ def peak(one: Mapping[str, Any]) -> int | None:
     were later than all samples."""
     least = one["max_at_least"]
     return one["max"] if least is None else numbers.AtLeast(least)
+
+
+def above(one: Mapping[str, Any], limit: int) -> bool:
+    """Whether a value of a series is above a limit. An event without an answer is above each limit
+    up to the time waited for the answer."""
+    top = peak(one)
+    return top is not None and (top > limit or (bool(one["unanswered"]) and top == limit))
 
 
 def highest(values: Iterable[int | None]) -> int | None:

@@ -10,7 +10,7 @@ from rtgauge import text as numbers
 from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.document.blocks import Tone
 from rtgauge.report.document.cycles import SHARE, shortest
-from rtgauge.report.results.labels import load_text, peak, step_name, worst
+from rtgauge.report.results.labels import above, load_text, peak, step_name, worst
 from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
 
 __all__ = ["exceeds", "highest_above", "limit_of", "state_of", "undisturbed"]
@@ -112,8 +112,8 @@ def _judged(data: Data) -> _Found | None:
         return State.UNPROVEN, "warn", f"Not proven{here} for {budgets}: {why}"
     if results:
         judged = whose("pass")
-        if (above := highest_above(data, judged)) is not None:
-            top, step = numbers.shown(peak(above), "ns").full, data.step(above)
+        if (late := highest_above(data, judged)) is not None:
+            top, step = numbers.shown(peak(late), "ns").full, data.step(late)
             what = f"{step_name(run, step)}, {load_text(step['load'])}, took {top} without a budget"
             title = f"Not proven{here} for {data.budgets(judged)}: {what}"
             return State.UNPROVEN, "warn", title
@@ -164,13 +164,13 @@ _ENDED: Final = {"failed": "failed", "skipped": "was skipped", "interrupted": "w
 def highest_above(data: Data, judged: Sequence[Model]) -> Any:
     """The series with the highest maximum of the steps without a budget that exceed those of the
     others: of the same measurement where one has a budget. None if no series does."""
-    above = [
+    late = [
         one
         for one in data.proper
-        if not data.step(one)["budget"] and (peak(one) or 0) > limit_of(one, judged)
+        if not data.step(one)["budget"] and above(one, limit_of(one, judged))
     ]
-    at = worst(above)
-    return None if at is None else above[at]
+    at = worst(late)
+    return None if at is None else late[at]
 
 
 def limit_of(one: Model, judged: Sequence[Model]) -> int:
@@ -184,8 +184,8 @@ def _was(budgets: str) -> str:
 
 
 def exceeds(data: Data, verdict: Model) -> bool:
-    top = peak(data.run["series"][verdict["series"]])
-    return top is not None and top > data.steps[verdict["step"]]["budget"]["budget_ns"]
+    limit = data.steps[verdict["step"]]["budget"]["budget_ns"]
+    return above(data.run["series"][verdict["series"]], limit)
 
 
 def _unjudged(data: Data) -> _Found:
