@@ -159,6 +159,14 @@ def test_what_a_rate_allows_are_episodes() -> None:
     assert "exceeded in 1 episode (49 of 400 000 periods due)" in text(answer.sure)
 
 
+def test_a_run_whose_samples_were_all_lost_has_an_answer() -> None:
+    series = latency(5, 0, policy="other")
+    series.untold_losses = 100
+    answer = answer_of(built(made.run([made.step(0, [series], budget_ns=150_000)], findings=[])))
+    assert "measured without the real-time priority" in answer.title
+    assert not answer.worst
+
+
 def test_a_load_with_lost_samples_is_not_said_to_keep_the_budget() -> None:
     lossy = latency(20)
     lossy.untold_losses = 50

@@ -15,6 +15,7 @@ from rtgauge.report.results.labels import (
     carried_out,
     is_response,
     ordinary_policies,
+    peak,
     waits_for_answers,
     worst,
 )
@@ -82,7 +83,7 @@ class Data:
             and one["unit"] == "ns"
             and one["interval_ns"] > 0
             and (is_response(one["name"], "ns") or not waits_for_answers(one["name"], "ns"))
-            and (one["count"] or one["unanswered"])
+            and peak(one) is not None
         ]
 
     @functools.cached_property
