@@ -23,6 +23,7 @@ from rtgauge.report.document.answer import (
 )
 from rtgauge.report.document.blocks import Bullets, Callout, Heading
 from rtgauge.report.document.cycles import CYCLES_NS, shortest
+from rtgauge.report.results import labels
 from rtgauge.text import plain
 from rtgauge.units import parse_duration
 
@@ -165,6 +166,18 @@ def test_a_run_whose_samples_were_all_lost_has_an_answer() -> None:
     answer = answer_of(built(made.run([made.step(0, [series], budget_ns=150_000)], findings=[])))
     assert "measured without the real-time priority" in answer.title
     assert not answer.worst
+
+
+@pytest.mark.parametrize("budget_ns", [None, 150_000])
+def test_samples_of_several_series_are_given_with_the_longest_time(budget_ns: int | None) -> None:
+    """One of two CPUs took a single sample, the largest: 10 001 samples took 10 s, not 1 ms."""
+    few = made.FakeSeries(made.info(1, 1), np.arange(1), np.array([70_000], np.int32))
+    step = made.step(0, [latency(60), few], budget_ns=budget_ns)
+    document = built(made.run([step], findings=[]))
+    assert "10 001 wake-ups" in text(answer_of(document).sure)
+    assert " in 10 s." in text(answer_of(document).sure)
+    said = labels.headline(document["series"], ["CPU 0", "CPU 1"])
+    assert plain(said) == "The maximum of 10 001 samples in 2 series over 10 s is 70.0 us (CPU 1)."
 
 
 def test_a_load_with_lost_samples_is_not_said_to_keep_the_budget() -> None:

@@ -452,7 +452,7 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
     text = (
         f"The maximum of {what}"
         + (f" in {len(series)} series" if len(series) > 1 else "")
-        + f" over {numbers.duration(one['bound']['duration_s'])} is "
+        + f" over {numbers.duration(max(each['bound']['duration_s'] for each in series))} is "
         + numbers.shown(peak(one), one["unit"]).full
         + (f" ({labels[at]})." if len(series) > 1 else ".")
     )

@@ -93,7 +93,7 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     total = sum(other["count"] + other["unanswered"] for other in same)
     bound = max((other["bound"] for other in same), key=lambda bound: bound["probability"])
     text = f"Measured: {numbers.count(total)} {things} in "
-    text += f"{numbers.duration(bound['duration_s'])}."
+    text += f"{numbers.duration(_longest(same))}."
     if bound["probability"] < 0.5:
         each = f" of each {'CPU' if all(o['cpu'] >= 0 for o in same) else 'series'}"
         text += (
@@ -117,6 +117,11 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     text += f" A run of {numbers.duration(needed, up=True)} is needed to show that {what} are "
     text += f"rarer than {numbers.per_hour(DEFAULT_RATE_PER_HOUR)}."
     return line(text), lasting_command(data.run, data.step(one), needed, {})
+
+
+def _longest(series: Sequence[Model]) -> float:
+    """The time in which all samples of some series were taken."""
+    return max(float(one["bound"]["duration_s"]) for one in series)
 
 
 def deciding(data: Data) -> Model:
@@ -158,13 +163,13 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
     if unbounded or exceeds(data, verdict) or verdict.get("unknown"):
         return line(f"{text}{others} {capital(verdict['remedy'])}."), verdict["command"]
     rate, needed = step["budget"]["rate_per_hour"], verdict["needed_s"]
-    kept = [other for other in same if not exceeds(data, other)]
+    measured = [data.run["series"][other["series"]] for other in same if not exceeds(data, other)]
     things = things_of(one)
-    total = sum(data.run["series"][other["series"]]["count"] for other in kept)
+    total = sum(other["count"] for other in measured)
     text = (
         f"0 of {numbers.count(total)} {things} above "
         f"{numbers.microseconds(verdict['budget_ns'])} in "
-        f"{numbers.duration(one['bound']['duration_s'])}{under}. "
+        f"{numbers.duration(_longest(measured))}{under}. "
         f"{numbers.percent(one['bound']['confidence'])} sure: at most "
         f"{_episodes(verdict['bound_per_hour'])}. "
         f"A run of {numbers.duration(needed, up=True)} without one is needed to show fewer than "
