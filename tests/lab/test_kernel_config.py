@@ -52,6 +52,7 @@ def test_the_fragment_makes_a_stock_configuration_pass(rtgauge: Run, tmp_path: P
     passes(rtgauge, config)
 
 
+@pytest.mark.nightly
 @pytest.mark.study(9, lacks="building and installing the kernel")
 def test_kconfig_accepts_what_the_fragment_asks_for(rtgauge: Run, tmp_path: Path) -> None:
     if not SOURCES.is_file():
