@@ -2,8 +2,9 @@
 """Runs the stages of tools/stages.toml: ``run_stages.py LANE`` or ``run_stages.py STAGE...``.
 
 A stage is a list of shell commands. Stages run side by side, except those that measure time
-(``alone``). A stage of a lane is skipped as unchanged when its input files, its declaration and the
-versions of its tools are those of an earlier successful run. A stage that is named is always run.
+(``alone``): next to these runs at most what leaves them a processor (``with_alone``). A stage of
+a lane is skipped as unchanged when its input files, its declaration and the versions of its tools
+are those of an earlier successful run. A stage that is named is always run.
 
 Successful runs are recorded in ``$RTGAUGE_STAGES``, by default in the user's cache folder, for a
 week. The log of each stage is in build/check/. Tests are counted from the JUnit XML files that a
@@ -94,8 +95,9 @@ class Stage:
     ``inputs`` are git pathspecs, or ``@NAME`` for a list of the table ``[inputs]``; a stage without
     inputs is never skipped as unchanged. ``versions`` are commands whose output belongs to the
     inputs. ``results`` are globs of JUnit files. ``after`` names stages that have to end before
-    this one starts. ``alone``: nothing else runs at the same time. ``limit_s``: the stage fails if
-    one of its commands takes longer.
+    this one starts. ``alone``: nothing else runs at the same time, except stages that are
+    ``with_alone``: these use one processor and change no settings of the machine. ``limit_s``:
+    the stage fails if one of its commands takes longer.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Stage:
     results: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     alone: bool = False
+    with_alone: bool = False
     limit_s: float = STAGE_S
 
 
@@ -328,20 +331,33 @@ def show_failures(runner: Runner, stage: Stage) -> None:
 def run_all(
     runner: Runner, stages: Sequence[Stage], jobs: int, fail_fast: bool
 ) -> dict[str, Outcome]:
-    """Run stages, at most ``jobs`` at a time, and print the line of each when it ends."""
+    """Run stages, at most ``jobs`` at a time, and print the line of each when it ends. A stage that
+    waits to be alone holds back the stages after it."""
     waiting, done = list(stages), dict[str, Outcome]()
     running: dict[concurrent.futures.Future[Outcome], tuple[Stage, float]] = {}
     chosen = {stage.name for stage in stages}
 
-    def may_start(stage: Stage) -> bool:
-        if running and (stage.alone or any(one.alone for one, _ in running.values())):
-            return False
-        return len(running) < jobs and not (set(stage.after) & chosen) - set(done)
+    def next_stage() -> Stage | None:
+        if len(running) == jobs:
+            return None
+        others = [one for one, _ in running.values()]
+        held = any(one.alone for one in others)
+        for stage in waiting:
+            if (set(stage.after) & chosen) - set(done):
+                continue
+            if stage.with_alone:
+                return stage
+            if stage.alone and all(one.with_alone for one in others):
+                return stage
+            if not stage.alone and not held:
+                return stage
+            held = held or stage.alone
+        return None
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         try:
             while waiting or running:
-                while ready := next(filter(may_start, waiting), None):
+                while ready := next_stage():
                     waiting.remove(ready)
                     failed = [one for one in ready.after if one in done and done[one].failed]
                     if failed:

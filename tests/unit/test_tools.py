@@ -196,6 +196,25 @@ def test_stages_run_side_by_side_unless_alone_and_after_what_they_need(
     assert shown.index("c") < shown.index("d")
 
 
+def test_next_to_a_stage_that_is_alone_runs_only_what_may(runner: Runner) -> None:
+    """The stages board and alone wait for each other. The last one has a free place from the
+    start, but those that are alone come first."""
+    meet = "touch {0}; while [ ! -e {1} ]; do sleep 0.01; done"
+    stages = [
+        stage("touch z; sleep 0.2; rm z", name="other"),
+        stage(
+            f"test ! -e z; {meet.format('y', 'x')}", name="alone", alone=True, limit_s=PATIENCE_S
+        ),
+        stage(meet.format("x", "y"), name="board", with_alone=True, limit_s=PATIENCE_S),
+        stage("test ! -e last; test ! -e z", name="alone too", alone=True),
+        stage("touch last", name="last"),
+    ]
+    done = run_all(runner, stages, 3, fail_fast=False)
+    assert {name: one.state for name, one in done.items()} == dict.fromkeys(
+        ("other", "alone", "board", "alone too", "last"), "ok"
+    )
+
+
 def test_on_request_the_first_failure_ends_the_others(runner: Runner) -> None:
     stages = [stage("sleep 600", name="a"), stage("false", name="b"), stage("true", name="c")]
     done = run_all(runner, stages, 2, fail_fast=True)
