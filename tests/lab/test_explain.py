@@ -254,14 +254,14 @@ RESPONSE = """
 measurement = "response"
 line = "loopback:9030000.pl061:0:1"
 samples = 25
-load = "sched"
+load = "sched:groups=1"
 
 [[step]]
 measurement = "response"
 line = "loopback:9030000.pl061:0:1"
 context = "irq"
 samples = 25
-load = "sched"
+load = "sched:groups=1"
 """
 
 
@@ -299,18 +299,18 @@ EVENTS = """
 [[step]]
 measurement = "irq-latency"
 samples = 100
-load = "sched"
+load = "sched:groups=1"
 
 [[step]]
 measurement = "irq-to-thread"
 samples = 100
-load = "sched"
+load = "sched:groups=1"
 
 [[step]]
 measurement = "irq-to-thread"
 context = "kernel"
 samples = 100
-load = "sched"
+load = "sched:groups=1"
 
 [[step]]
 measurement = "irq-dispatch"
