@@ -169,9 +169,12 @@ def test_dither_and_short_intervals(board: LabTarget, tmp_path: Path) -> None:
     assert [series.name for series in stream.series].count("dither") == 3
     # more than the machine can do: what is missed is counted, and it ends
     words = ["--context", "irq,kernel,user", "--interval", "20us", "--for", "200ms"]
-    code, stream = measure(board, tmp_path, "timer", *words, "--load", "sched")
+    words += ["--disturb", "local_irq_save:200us:1301us"]
+    words += ["--disturb-module", "/modules/rtgauge_disturb.ko"]
+    code, stream = measure(board, tmp_path, "timer", *words)
     assert code == 0
     accounted(stream)
+    assert all(stream.missed[one.series] > 100 for one in by_context(stream).values())
 
 
 def test_a_threshold_ends_it(board: LabTarget, tmp_path: Path) -> None:
