@@ -63,10 +63,16 @@ SHORT = ("--for", "300ms", "--samples", "50")
 BURSTS = "sched:groups=2:size=64KiB"
 
 
-@pytest.mark.parametrize("board", ["x86_64-rt", "arm64-rt"])
-def test_a_preempt_rt_kernel_is_never_unfit(rtgauge: Run, tmp_path: Path, board: str) -> None:
+# Threads that keep the CPU busy for a long time: half the time of the catalogue.
+BUSY = ("--skip", "thread-rules,round-robin")
+
+
+@pytest.mark.parametrize(("board", "skipped"), [("x86_64-rt", ()), ("arm64-rt", BUSY)])
+def test_a_preempt_rt_kernel_is_never_unfit(
+    rtgauge: Run, tmp_path: Path, board: str, skipped: tuple[str, ...]
+) -> None:
     """The whole catalogue, short. A known limitation of the C library does not make it unfit."""
-    words = ("--target", f"lab:{board}", "--budget", "1ms", *SHORT)
+    words = ("--target", f"lab:{board}", "--budget", "1ms", *SHORT, *skipped)
     report = tmp_path / "page.html"
     done = rtgauge("evaluate", *words, "-o", str(report), "--json", "--store", str(tmp_path / "s"))
     assert done.code == 0, done.err
