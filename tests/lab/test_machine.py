@@ -140,7 +140,7 @@ def _streams(pauses: Sequence[float], busy: bool) -> list[bytes]:
     target = LabTarget("x86_64-rt-6.1")
     try:
         given = [target.environment()]
-        for pause, load in zip(pauses, ("idle", "sched", "idle"), strict=True):
+        for pause, load in zip(pauses, ("idle", "sched:groups=1", "idle"), strict=True):
             time.sleep(pause)
             words = ["run", "timer", "--samples", "500", "--load", load, "--run", "0" * 36]
             agent = target.start(words)
