@@ -43,7 +43,7 @@ QEMU = {
     "arm64": ("qemu-system-aarch64", "qemu-system-arm"),
     "x86_64": ("qemu-system-x86_64", "qemu-system-x86"),
 }
-EVENTS = 30
+EVENTS = 20
 DELAY_NS = 100_000_000
 DELAY_EVERY = 10
 # The board has enough time for an answer, so a busy machine does not cause a missing one.
