@@ -157,6 +157,7 @@ def command(*words: object) -> tuple[int, str, str]:
     for stream in (out, err):
         assert isinstance(stream.buffer, io.BytesIO)
         texts.append(stream.buffer.getvalue().decode())
+        stream.close()  # click keeps it
         check_text(texts[-1])
     return code, texts[0], texts[1]
 
