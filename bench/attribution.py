@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often the import of a capture credits an answer to another event, by simulation.
+"""How often the import of a capture credits an answer to the wrong event, by simulation.
 
     PYTHONPATH=src python bench/attribution.py [--repetitions N] [--section NAME]
 
 A board answers its events in order, each after a delay of a known distribution. Some answers are
 lost; in some recordings, as many edges answer nothing. A recording is right if each answer is
-credited to its event, marked if each one that is not is `ambiguous`, and else wrong. It writes
+credited to its event, marked if each one that is not is `ambiguous`, and otherwise wrong. Writes
 bench/results/attribution.json. Nothing is measured: the figures are the same on every machine.
 """
 
@@ -33,7 +33,7 @@ STEP: Final = 1000.0
 QUIET: Final = 20
 """Intervals before the first event and after the last one of a whole recording."""
 AT_LEAST: Final = 20.0
-"""Samples from an answer to the next."""
+"""Min number of samples from an answer to the next."""
 WRONG: Final = 0.01
 
 
@@ -43,7 +43,7 @@ def quick(random: np.random.Generator, number: int) -> Float64:
 
 
 def stalls(random: np.random.Generator, number: int) -> Float64:
-    """Some three stalls of up to four intervals in 200 events."""
+    """About three stalls of up to four intervals in 200 events."""
     hit = random.random(number) < 1 / 70
     return random.uniform(0.2, 0.3, number) + hit * random.uniform(0.5, 4, number)
 
@@ -82,7 +82,7 @@ DELAYS: Final[Mapping[str, Draw]] = {
 
 @dataclass(frozen=True)
 class Scene:
-    """How a recording comes about. ``lost``: part of the events without an answer. ``stray``: for
+    """How a recording is made. ``lost``: part of the events without an answer. ``stray``: for
     each of them, an edge that answers nothing. ``whole``: from before the first event until after
     the last answer, else from one event's interval to another's. ``both``: both edges are events,
     and an answer has the level of its event. ``shake``: scatter of the events, in intervals."""
@@ -95,7 +95,7 @@ class Scene:
 
 
 def judged(random: np.random.Generator, draw: Draw, scene: Scene) -> str:
-    """What becomes of a recording of 30 to 200 events: right, marked or wrong."""
+    """The outcome of a recording of 30 to 200 events: right, marked or wrong."""
     number = int(random.choice((30, 100, 200)))
     scatter = random.uniform(-scene.shake, scene.shake, number)
     events = (QUIET + np.arange(number) + scatter) * STEP
@@ -134,7 +134,7 @@ def _cases(draw: Draw, repetitions: int) -> list[Case]:
             random = np.random.default_rng(SEED)
             outcomes = []
             for number in range(repetitions):
-                # edges that answer nothing change the level, so one edge alone is an event
+                # after an edge that answers nothing, the level no longer shows the event
                 both = not stray and number % 2 == 0
                 shake = 0.3 if number % 3 == 0 else 0.0
                 outcomes.append(judged(random, draw, Scene(lost, stray, whole, both, shake)))

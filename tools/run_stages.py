@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the stages of tools/stages.toml: ``run_stages.py LANE`` or ``run_stages.py STAGE...``.
 
-A stage is a list of shell commands. Stages run side by side, except those that measure time
-(``alone``): next to these runs at most what leaves them a processor (``with_alone``). A stage of
-a lane is skipped as unchanged when its input files, its declaration and the versions of its tools
-are those of an earlier successful run. A stage that is named is always run.
+A stage is a list of shell commands. Stages run side by side. Next to those that measure time
+(``alone``), only stages run that leave them a processor (``with_alone``). A stage of a lane is
+skipped as unchanged when its input files, its declaration and the versions of its tools are those
+of an earlier successful run. A stage that is named is always run.
 
 Successful runs are recorded in ``$RTGAUGE_STAGES``, by default in the user's cache folder, for a
 week. The log of each stage is in build/check/. Tests are counted from the JUnit XML files that a
@@ -96,7 +96,7 @@ class Stage:
     inputs is never skipped as unchanged. ``versions`` are commands whose output belongs to the
     inputs. ``results`` are globs of JUnit files. ``after`` names stages that have to end before
     this one starts. ``alone``: nothing else runs at the same time, except stages that are
-    ``with_alone``: these use one processor and change no settings of the machine. ``limit_s``:
+    ``with_alone``, which use one processor and do not change settings of the machine. ``limit_s``:
     the stage fails if one of its commands takes longer.
     """
 

@@ -120,7 +120,7 @@ static void wakeup_sleep(struct wakeup_state *state, int number, int64_t count)
 				return;
 		} while (atomic_load_acquire(&bell->rung) == rung);
 		mark_lower(&state->step->mark);
-		/* or awake by the late wake-up of the ring before */
+		/* or already awake, because the wake-up of the previous ring came late */
 		if (err || woken_ns < bell->rung_ns) {
 			bell->early++;
 			continue;

@@ -192,7 +192,8 @@ static struct noise_counts noise_look(struct noise_cpu *c)
 	return counts;
 }
 
-/* The next gap begins. To read the interrupts takes time: a switch or an SMI in it is not that gap's. */
+/* The next gap begins. Reading the interrupts takes time, and a switch or an SMI in that time does
+ * not belong to the gap. */
 static void noise_follow(struct noise_cpu *c, struct noise_counts counts)
 {
 	c->counts = counts;

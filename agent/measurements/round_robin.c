@@ -157,7 +157,8 @@ static void robin_account(struct robin_turn *turn, int64_t gap_ns, bool switched
 /*
  * The count of turns shows whether another thread has run. A reading of the clock belongs to a turn only
  * if the count, read after it, is unchanged: the others may run at any time, also while this thread asks
- * for its switches. What interrupts it there is a gap of its own, and a switch may be one of either gap.
+ * for its switches. An interruption of that call is a gap of its own, and a switch may belong to
+ * either gap.
  */
 static void robin_take_turns(struct robin_state *state, int thread)
 {

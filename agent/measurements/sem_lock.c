@@ -130,7 +130,7 @@ static bool sem_round(struct sem_state *state, int value)
 	}
 	ended = ensemble_join(&state->high);
 	ended = ensemble_join(&state->low) && ended;
-	/* a stop is not a wait that never ends */
+	/* a round that a stop ended is not judged */
 	return ended && (completed || !step_stopped(state->ensemble.step));
 }
 

@@ -52,7 +52,7 @@ static void test_one_cpu(void)
 
 	judged("held", INVERSION_ONE_CPU, avoided, "the middle one runs last");
 	judged("broken", INVERSION_ONE_CPU, inverted, "the middle one runs in between");
-	judged("disturbed", INVERSION_ONE_CPU, early, "it runs before the request");
+	judged("disturbed", INVERSION_ONE_CPU, early, "the middle one runs before the request");
 	judged("disturbed", INVERSION_ONE_CPU, free_mutex, "the mutex is free before the request");
 	judged("disturbed", INVERSION_ONE_CPU, late_owner,
 	       "the mutex is free, as the low one has yet to run");

@@ -113,7 +113,7 @@ static void test_here(struct tap *tap)
 		noise_follow(&c, noise_look(&c));
 	sleeps = false;
 	tap_check(tap, noise_switches() == c.counts.switches,
-		  "a switch while they are read is not that of the next gap");
+		  "a switch while the counts are read does not belong to the next gap");
 }
 
 int main(void)

@@ -34,7 +34,7 @@ static struct {
 	uint32_t switches;
 	int others_in; /* the call in which the other threads have their turns */
 	int higher_in; /* the call in which a thread of higher priority runs for HIGHER_NS */
-	bool before;   /* both: before the kernel reads its count, else after it */
+	bool before;   /* either comes before the kernel reads its count, else after it */
 } fake;
 
 static int64_t test_now_ns(clockid_t id)
@@ -248,8 +248,8 @@ static void test_preempted_in_a_call(void)
 	}
 }
 
-/* There a thread of higher priority takes the CPU. Its time is not the slice's, or, where the count may be
- * from before it, may not be. */
+/* A thread of higher priority takes the CPU in such a call. Its time counts as another thread's or
+ * as stolen, not as part of the slice. */
 static void test_higher_in_a_call(void)
 {
 	for (int i = 0; i < 4; i++) {
@@ -270,8 +270,8 @@ static void test_higher_in_a_call(void)
 	}
 }
 
-/* The tick after a hypervisor had the CPU ends the slice: that switch does not make its time another
- * thread's. */
+/* The tick after a hypervisor had the CPU ends the slice. That switch does not make the stolen time
+ * another thread's. */
 static void test_stolen_before_the_end(void)
 {
 	for (int before = 0; before <= 1; before++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of cpu_wakeup.c: which returns of the sleeper's call are samples, by a clock and by calls that
- * are made up here. Prints TAP. */
+/* Tests of cpu_wakeup.c: which returns of the sleeper's call are samples, with a made-up clock and
+ * made-up calls. Prints TAP. */
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -29,7 +29,7 @@ static struct wakeup_state state = { .step = &step,
 static int64_t now_ns;
 static int waits;
 static int ring_in;    /* the wait during which the bell is rung */
-static int ring_after; /* or the one after whose return, and a stamp, it is */
+static int ring_after; /* or the wait after whose return it is rung, once there is a stamp */
 
 static void ring(void)
 {
@@ -49,7 +49,7 @@ static int64_t test_now_ns(clockid_t id)
 	return stamp_ns;
 }
 
-/* Woken, by a ring or by nothing. */
+/* The wait returns, with a ring or without one. */
 static long test_syscall(long number, ...)
 {
 	(void)number;
@@ -77,7 +77,8 @@ int main(void)
 	sleeps(1, 0);
 	tap_check(&tap, bell.samples == 1 && !bell.early, "a wake-up");
 	sleeps(3, 0);
-	tap_check(&tap, bell.samples == 1 && !bell.early && waits == 3, "after two of nothing");
+	tap_check(&tap, bell.samples == 1 && !bell.early && waits == 3,
+		  "a wake-up after two returns without a ring");
 	/* the wake-up of an earlier ring comes late, then the next ring before the word is read */
 	sleeps(3, 1);
 	tap_check(&tap, bell.samples == 1 && bell.early == 1,

@@ -32,7 +32,7 @@ TICK_NS = 4_000_000
 def medians(
     folder: Path, capsys: pytest.CaptureFixture[str], given: str, steps: str = IDLE + LOADED
 ) -> list[float]:
-    """The medians of the user task in ns, of each step, of a kernel with this argument."""
+    """The median of the user task in ns, for each step on a kernel with this argument."""
     plan = folder / "plan.toml"
     plan.write_text(steps)
     words = ["--target", f"{BOARD},{given}", "--json", "--store", str(folder / "store")]

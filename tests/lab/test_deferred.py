@@ -45,7 +45,7 @@ FIRST = {
     board: Boot(board, (*orders, ("no interrupt", NO_INTERRUPT)), "quiet")
     for board, orders in BOARDS.items()
 }
-# of each processor, and of each kind of kernel
+# one board of each processor, and of each kind of kernel
 AGAIN = {
     board: Boot(board, FIRST[board].orders, "busy", turn=2)
     for board in ("x86_64-rt-6.12", "arm64-stock-6.1,lines=0:1")

@@ -63,7 +63,7 @@ SHORT = ("--for", "300ms", "--samples", "50")
 BURSTS = "sched:groups=2:size=64KiB"
 
 
-# Threads that keep the CPU busy for a long time: half the time of the catalogue.
+# Measurements that keep the CPU busy for half the time of the catalogue.
 BUSY = ("--skip", "thread-rules,round-robin")
 
 

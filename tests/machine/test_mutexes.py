@@ -21,7 +21,7 @@ NO_SYSTEM_CALL = "uncontended operations make no system call"
 PROTOCOLS = ["none", "inherit", "protect"]
 
 needs_realtime = pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root may have real-time priorities for certain"
+    os.geteuid() != 0, reason="only root can be sure of real-time priorities"
 )
 
 

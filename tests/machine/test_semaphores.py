@@ -232,7 +232,7 @@ def test_a_faulty_library_does_not_hold_the_rules_of_order(
 def test_a_stop_within_a_round_is_no_fault(
     agent: str, tmp_path: Path, fault: str, name: str
 ) -> None:
-    """Its threads are released, whatever they wait for, and the round is not judged."""
+    """A stop releases the threads, whatever they wait for, and the round is not judged."""
     code, stream = measure(agent, tmp_path, name)
     assert code == 4
     assert list(verdicts(stream)) == BEHAVIOUR[name]

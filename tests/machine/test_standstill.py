@@ -72,7 +72,7 @@ def library_that_stops(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "stop.so")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may have real-time priorities for certain")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be sure of real-time priorities")
 @pytest.mark.parametrize(
     ("words", "name", "call"),
     [

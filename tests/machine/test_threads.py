@@ -23,7 +23,7 @@ from rtgauge.store.seal import STREAM, seal_step
 from rtgauge.stream import Samples
 
 needs_realtime = pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root may have real-time priorities for certain"
+    os.geteuid() != 0, reason="only root can be sure of real-time priorities"
 )
 
 

@@ -246,7 +246,7 @@ def test_lost_answers_among_delays_that_vary(both: bool, spread: float) -> None:
 
 @EITHER
 def test_a_lost_answer_in_a_stall_is_ambiguous_there_alone(both: bool) -> None:
-    """The stall's answers may have other events; those of a stall that loses none are certain."""
+    """The stall's answers may belong to other events; without a lost answer they are certain."""
 
     def delays(at: int) -> float | None:
         stall = {60: 2500.0, 61: None, 62: 900.0, 120: 2500.0, 121: 1700.0, 122: 900.0}

@@ -14,8 +14,8 @@ the first of which came before the recording. If the events are irregular enough
 delays then decides. Otherwise the answers are ambiguous.
 
 Delays that vary over several windows fit no shift. If there are as many answers as events in a
-whole recording, the answers can be matched in order, which leaves no edge over. If edges are left
-over nevertheless, the edges alone do not tell which, and the answers are ambiguous.
+whole recording, the answers can be matched in order, and no edge is left over. If there are more
+events or answers, the edges alone do not show which are left over, and the answers are ambiguous.
 """
 
 from __future__ import annotations

@@ -369,8 +369,9 @@ def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> 
         )
     if found.answers.ambiguous:
         yield (
-            "Answers may belong to other events: the capture begins or ends between events, or the "
-            "delays vary over several intervals, and other delays fit as well"
+            "Answers may belong to other events, because other delays fit as well: the capture "
+            "begins or ends in mid-run, an answer is missing, or the delays vary over several "
+            "intervals"
         )
     if apart:
         yield "The events are too far from a regular grid: the times shown for them are nominal"

@@ -262,7 +262,8 @@ def uneven(name: str, *rows: Mapping[str, Any]) -> Uneven | None:
 
 def unknown(name: str, *rows: Mapping[str, Any]) -> int:
     """The number of complete runs of these rows whose figure has no logarithm: it is not above 0,
-    or is unknown because events had no answer or missed periods were later than all samples."""
+    or is unknown because events had no answer, samples were lost or missed periods were later than
+    all samples."""
     runs = [one for row in rows for one in row["runs"] if one["complete"]]
     return sum(_value(one, name) is None for one in runs)
 

@@ -190,9 +190,9 @@ def _judged(
         lost = len(figures) - len(values)
         return _refused(
             told,
-            f"{numbers.plural(lost, 'run')} lost or missed so much that this figure is unknown",
-            "look at another figure, or find out why events had no answer or periods were missed: "
-            "rtgauge show RUN",
+            f"this figure is unknown for {numbers.plural(lost, 'run')}: events had no answer, "
+            "samples were lost, or periods were missed",
+            "look at another figure, or find out why: rtgauge show RUN",
         )
     if unlike := uneven(name, quantity["rows"][0]):
         return _refused(
