@@ -18,10 +18,11 @@
 #include "methods/stamp.h"
 #include "run/step.h"
 
-/* No wait of a conductor is longer: what takes so long, with real-time priority, does not come. */
+/* No wait of a conductor is longer, apart from standstills: what takes so long, with real-time priority,
+ * does not come. */
 #define ENSEMBLE_PATIENCE_NS NSEC_PER_SEC
-/* Parts of such a wait, and by how much one comes late if nothing runs: the process is stopped, or the
- * machine. */
+/* Such a wait has parts of ENSEMBLE_PART_NS. If a part ends late by more than ENSEMBLE_STALL_NS,
+ * nothing ran: the process or the machine was stopped. */
 #define ENSEMBLE_PART_NS (ENSEMBLE_PATIENCE_NS / 4)
 #define ENSEMBLE_STALL_NS (100 * NSEC_PER_MSEC)
 #define ENSEMBLE_STALLED "the process or the machine stood still for a while"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A thread that waits for a page that the kernel moves lets others run out of their order. That is
-not a fault of the scheduler. Here a library makes a thread fault and sleep in a certain call."""
+not a fault of the scheduler. Here a library causes a page fault and a sleep in a certain call."""
 
 from __future__ import annotations
 
@@ -26,21 +26,26 @@ LIBRARY = """
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* One of the calls lets the thread sleep, with FAULTS as if the kernel moved a page of it. */
+static void fault(void)
+{
+    volatile char *page =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    munlock((void *)page, 4096);
+    madvise((void *)page, 4096, MADV_DONTNEED);
+    *page = 1;
+}
+
+/* One of the calls makes the thread sleep. With FAULTS it looks as if the kernel moved a page. */
 static void wait_for_page(const char *name)
 {
     static int calls;
-    volatile char *page;
 
     if (strcmp(name, getenv("NAME")) ||
         __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) != atoi(getenv("CALL")))
         return;
-    if (getenv("FAULTS")) {
-        page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        munlock((void *)page, 4096);
-        madvise((void *)page, 4096, MADV_DONTNEED);
-        *page = 1;
-    }
+    if (getenv("FAULTS"))
+        fault();
     usleep(3000);
 }
 
@@ -85,6 +90,8 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main)(
 
     real = real ? real : dlsym(RTLD_NEXT, "pthread_create");
     *begun = (struct begun){ main, arg };
+    if (getenv("STACKS"))
+        fault();
     err = real(thread, attr, begin, begun);
     wait_for_page("after pthread_create");
     return err;
@@ -165,3 +172,16 @@ def test_a_wait_for_a_page_is_not_judged(judged: Verdict, result: str, evidence:
     """The same sleep without a page fault is judged."""
     assert judged.result == result
     assert evidence in judged.evidence
+
+
+def test_page_faults_without_a_sleep_excuse_no_thread(
+    agent: str, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some C libraries cause one for each stack."""
+    monkeypatch.setenv("LD_PRELOAD", library)
+    monkeypatch.setenv("NAME", "none")
+    monkeypatch.setenv("STACKS", "yes")
+    words = ("thread-lifecycle", "--samples", "300", "--policy", "other", "--cpu", CPU)
+    _, stream = run_or_skip(agent, tmp_path, *words)
+    (verdict,) = verdicts(stream).values()
+    assert verdict.result == "fail"
