@@ -74,7 +74,7 @@ struct switch_group {
 /* Whether the order of the threads of a group counts. */
 struct switch_order {
 	int64_t judged;	  /* test loops whose order counts */
-	int64_t excused;  /* those with a yield that slept, after which it does not */
+	int64_t excused;  /* those with a yield that slept or a standstill: their order does not */
 	int64_t repeated; /* batches with a thread that was preempted or slept */
 	int64_t round_ns; /* between two returns of a thread: the smallest median of a test loop */
 	bool halted;	  /* the threads did not come round in time, and one of them had slept */
@@ -314,7 +314,7 @@ static bool switch_go(struct switch_state *state, struct switch_group *group, bo
 	struct switch_order *order = &state->orders[group - state->groups];
 	int64_t out_of_turn = state->out_of_turn;
 	uint32_t stalls = state->ensemble.stalls;
-	bool halted;
+	bool halted, stalled;
 
 	state->batched = batched;
 	atomic_store_release(&state->lined_up, 0);
@@ -345,9 +345,10 @@ static bool switch_go(struct switch_state *state, struct switch_group *group, bo
 		atomic_store_release(&state->halt, 0);
 	}
 	/* threads that were stopped continue in another order */
-	if (state->waits || state->ensemble.stalls != stalls)
+	stalled = state->ensemble.stalls != stalls;
+	if (state->waits || stalled)
 		state->out_of_turn = out_of_turn;
-	if (!batched && state->waits)
+	if (!batched && (state->waits || stalled))
 		order->excused++;
 	else if (!batched)
 		order->judged++;
@@ -560,7 +561,10 @@ static void switch_verdict(struct step *step, const struct switch_state *state)
 		step_verdict(step, SWITCH_IN_TURN, "pass", evidence, "");
 	else
 		step_verdict(step, SWITCH_IN_TURN, "inconclusive", evidence,
-			     switches ? "measure again: too many test loops had such a yield" : "");
+			     switches ?
+				     "measure again: too many test loops had such a yield, or the "
+				     "machine stood still in them" :
+				     "");
 }
 
 static int switch_finish(struct step *step)

@@ -247,16 +247,17 @@ static void tick_period_verdict(struct step *step, struct tick_period_state *sta
 		result = tick_period_result(state->grids, state->grid_count, state->expected);
 	if (state->expected && stops)
 		result = result[0] == 'p' ? "fail" : "pass";
-	/* a grid that is not found may have been too short to be one */
+	/* a grid that was not found may have had too few points */
 	points = state->expected ? tick_period_points(state) : TICK_POINTS_MIN;
 	if (result[0] == (stops ? 'p' : 'f') && points < TICK_POINTS_MIN) {
 		result = "inconclusive";
-		snprintf(at, (size_t)(end - at), "; only %d of the %d points that it takes", points,
-			 TICK_POINTS_MIN);
+		snprintf(at, (size_t)(end - at), "; only %d of the %d points that a grid needs",
+			 points, TICK_POINTS_MIN);
 	}
 	step_verdict(
 		step, TICK_PERIOD_RULE, result, evidence,
-		stops ? "find what else runs on the CPU: the tick stops while one thread runs" :
+		stops && points >= TICK_POINTS_MIN ?
+			"find what else runs on the CPU: the tick stops while one thread runs" :
 			"look longer (--for), on a quiet CPU");
 }
 

@@ -73,7 +73,7 @@ def test_too_few_points_are_not_judged(agent: str, tmp_path: Path) -> None:
     code, stream = run(agent, tmp_path, "tick-period", "--expect", "12", "--for", "100ms")
     verdict = verdicts(stream)["the tick comes as configured"]
     assert (code, verdict.result) == (0, "inconclusive")
-    assert verdict.evidence.endswith(" of the 20 points that it takes")
+    assert verdict.evidence.endswith(" of the 20 points that a grid needs")
 
 
 def test_gaps_are_limited_to_the_samples_asked_for(agent: str, tmp_path: Path) -> None:
