@@ -297,6 +297,34 @@ def test_edges_that_answer_nothing() -> None:
     assert (found.double, found.ambiguous) == (2, 0)
 
 
+def edges_of(events: list[float], answers: list[float]) -> tuple[Edges, Edges, Recorded]:
+    def line(at: list[float]) -> Edges:
+        return Edges(np.array(sorted(at)), np.arange(len(at)) % 2 == 0)
+
+    return line(events), line(answers), Recorded(events[-1] + 20 * STEP, STEP)
+
+
+@pytest.mark.parametrize(("low", "high"), [(200.0, 210.0), (100.0, 900.0)])
+def test_far_edges_that_answer_nothing_replace_no_lost_answers(low: float, high: float) -> None:
+    rng = random.Random(5)
+    events = [20.0 * STEP + k * STEP for k in range(2000)]
+    lost = {300, 700, 1100, 1500, 1900}
+    answers = [at + rng.uniform(low, high) for k, at in enumerate(events) if k not in lost]
+    strays = [events[k + 12] + 950.0 for k in lost]
+    asked, given, recorded = edges_of(events, answers + strays)
+    found = pair(asked, given, None, recorded)
+    assert (found.answered, found.double, found.late, found.ambiguous) == (1995, 5, 0, 0)
+
+
+def test_an_edge_that_answers_nothing_before_a_lost_answer() -> None:
+    rng = random.Random(6)
+    events = [20.0 * STEP + k * STEP for k in range(2000)]
+    answers = [at + rng.uniform(100.0, 900.0) for k, at in enumerate(events) if k != 900]
+    asked, given, recorded = edges_of(events, [*answers, events[50] + 950.0])
+    found = pair(asked, given, None, recorded)
+    assert (found.answered, found.double, found.late, found.ambiguous) == (1999, 1, 0, 0)
+
+
 TIMES = st.lists(st.integers(0, 50), unique=True, min_size=1, max_size=14).map(sorted)
 
 

@@ -45,9 +45,12 @@ _PARTS: Final = 32
 """Parts of an interval in which answers are counted to find the border of windows."""
 _BESIDE: Final = 4
 """Parts on each side of the border that should be empty."""
-_MANY: Final = 8
-"""Leftovers of the best shift above which a match in order that leaves none is certain. A lost
-answer and a later edge that answers nothing are leftovers that such a match hides."""
+_MANY: Final = 8, 1 / 20
+"""Leftovers of the best shift, in number and as a part of the events, above which a match in order
+that leaves none is certain. A lost answer and a later edge that answers nothing are leftovers that
+such a match hides."""
+_FEW: Final = 1 / 50
+"""Part of the events up to which answers in other windows are stalls, which are rare."""
 _CORE: Final = (5, 95)
 """Percentiles between which most delays lie."""
 _NARROW: Final = 1 / 8
@@ -101,7 +104,7 @@ class _Match:
     doubtful: Levels
     """Events near the ends whose pairs an answer outside the recording would change."""
     crossing: bool = False
-    """Whether some windows have too few answers and others too many."""
+    """Whether many windows have no answer, and others nearby too many."""
 
 
 class _Windows:
@@ -189,7 +192,7 @@ class _Windows:
         if len(extra):
             near |= self.place + shift <= extra[-1]
         cost = lost + double, allowed - early + int(np.count_nonzero(flying))
-        crossing = bool(len(missing) and len(surplus))
+        crossing = bool(np.count_nonzero(closed) > _FEW * len(self.events))
         return _Match(kept_events, kept_answers, before, flew, cost, near, crossing)
 
     def gap(self) -> float:
@@ -299,14 +302,15 @@ def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recor
         match, certain = _decide(other, recorded.longest)
         if (match.cost, _width(other, match)) < (best.cost, _width(windows, best)):
             windows, best, sure = other, match, certain
+    if not best.crossing or _width(windows, best) <= _NARROW * windows.step:
+        return _answers(windows, best, sure)
     straight = windows.in_order()
     if straight is not None and best.cost[0] >= _LATER:
         one, two = (_spread(windows.delays(each)) for each in (best, straight))
         if one * _SPREAD >= two - 1:
-            sure, best = best.cost[0] > _MANY, straight
-    if best.crossing and (best.cost[0] or windows.in_mid_run):
-        sure = sure and _width(windows, best) <= _NARROW * windows.step
-    return _answers(windows, best, sure)
+            least = max(_MANY[0], _MANY[1] * len(events))
+            return _answers(windows, straight, best.cost[0] > least)
+    return _answers(windows, best, sure and not best.cost[0] and not windows.in_mid_run)
 
 
 def _decide(windows: _Windows, longest: float | None) -> tuple[_Match, bool]:
