@@ -360,6 +360,15 @@ def test_the_rate_over_the_budget() -> None:
     assert rate(*with_rates(few, few))["verdict"] == "not decided"
 
 
+def test_a_run_with_samples_of_unknown_value_has_no_rate() -> None:
+    """They may all be over the budget."""
+    runs, quantities = with_rates([20, 30, 25, 40, 35, 28], [20, 30, 25, 40, 35, 28])
+    for each in quantities[0]["rows"][1]["runs"]:
+        each |= {"missed": 5000, "unknown": 5001}
+    found = rate(runs, quantities)
+    assert (found["verdict"], found["interval"]) == ("not enough runs", None)
+
+
 def test_a_budget_that_nobody_exceeds_gives_no_rate() -> None:
     runs, quantities = with_rates([0] * 6, [0] * 6)
     assert {one["statistic"] for one in decisions(runs, quantities)} == {"tail", "50", "max"}

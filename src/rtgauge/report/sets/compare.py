@@ -494,6 +494,9 @@ def _row(
                 "figures": _figures(analysis, own, tail),
                 "over": _over(analysis, own, budget),
                 "missed": sum(one["missed"] for one in mine),
+                "unknown": sum(
+                    analysis.figures[at][analysis.places[at][one]].unseen for at, one in own
+                ),
                 "complete": _complete(runs[run], mine),
             }
         )
@@ -711,7 +714,7 @@ def _facts(run: Run) -> dict[str, str]:
         ("CPUs measured", [step["parameters"].get("cpu") for step in steps]),
         ("CPUs of the load", [step["run_options"].get("load-cpu") for step in steps]),
     ):
-        facts[name] = ", ".join(dict.fromkeys(filter(None, cpus)))
+        facts[name] = ", ".join(dict.fromkeys(str(one) for one in cpus if one))
     kept = {key: value for key, value in environment.items() if key not in _VOLATILE}
     for name, text in _flat(kept):
         if name not in _PASSING and name not in ("kernel release", "realtime", "kernel cmdline"):

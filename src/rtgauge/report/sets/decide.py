@@ -274,7 +274,10 @@ def _even(counts: Sequence[int]) -> bool:
 
 def _value(run: Mapping[str, Any], name: str) -> float | None:
     """The logarithm of a run's figure; None without one. For a rate, half a sample is added
-    to those over the budget, so that a run without any has a value."""
+    to those over the budget, so that a run without any has a value. With samples of unknown value
+    there is no rate."""
+    if name == "rate" and run.get("unknown"):
+        return None
     if name == "rate":
         return math.log((run["over"] + 0.5) / (run["count"] + run["missed"]))
     value = run["figures"][name]
