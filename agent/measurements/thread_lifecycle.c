@@ -102,7 +102,7 @@ static const struct measurement_evaluate lifecycle_evaluate[] = {
 	{ NULL, NULL, NULL },
 };
 
-/* Of the calling thread. Zero where memory is not locked. */
+/* The rests of the calling thread; none where memory is not locked. */
 static struct lifecycle_rest lifecycle_look(const struct lifecycle_state *state)
 {
 	struct rusage usage = { .ru_minflt = 0 };

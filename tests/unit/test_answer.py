@@ -133,7 +133,7 @@ def test_missed_periods_that_exceed_a_budget_are_not_called_never_exceeded() -> 
     assert "exceeded in 1 episode" in document["verdicts"][0]["evidence"]
     answer = answer_of(document)
     assert plain(answer.title).endswith("exceeded, but the run is too short to tell how often")
-    assert text(answer.worst) == "Observed maximum >= 48 000 us (CPU 0, idle), in 49 missed periods"
+    assert text(answer.worst) == "Observed maximum >= 48 000 us (CPU 0, idle), in a missed period"
     assert text(answer.sure).startswith("150 us exceeded in 1 episode (48 of 10 049 periods due)")
 
 

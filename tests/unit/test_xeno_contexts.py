@@ -188,6 +188,12 @@ def test_lost_samples_have_no_part_in_the_mean() -> None:
     assert [row[3:6] for row in found if row[2] == "irq"] == [["–", "–", "–"]]
 
 
+def test_counts_that_contradict_each_other_end_no_report() -> None:
+    one = series(1, "user", [1000] * 10) | {"lost": 10}
+    [row] = [row for row in rows({"runs": [run(series=[one])]}) if row[2] == "user"]
+    assert row[3:6] == ["1.00", "1.00", "1.00"]
+
+
 @pytest.mark.study(37)
 def test_configurations_are_rows_and_bars() -> None:
     one = [series(1, name, [1000, 2000]) for name in ("irq", "kernel", "user")]

@@ -72,7 +72,8 @@ def _lines(run: Model) -> Iterator[_Line]:
             if not series:
                 yield _Line(*where, context, why=_why(run, step))
                 continue
-            kept = [one["count"] - one["lost"] for one in series]
+            # one with a mean has a sample, whatever its counts are
+            kept = [max(one["count"] - one["lost"], 1) for one in series]
             yield _Line(
                 *where,
                 context,

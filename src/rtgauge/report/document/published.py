@@ -109,7 +109,8 @@ def _least(series: Sequence[Document]) -> int | None:
 def _mean(series: Sequence[Document]) -> float | None:
     """The mean of all samples of the series."""
     filled = [own for own in series if own["mean"] is not None]
-    kept = [own["count"] - own["lost"] for own in filled]
+    # one with a mean has a sample, whatever its counts are
+    kept = [max(own["count"] - own["lost"], 1) for own in filled]
     total = sum(own["mean"] * number for own, number in zip(filled, kept, strict=True))
     return total / sum(kept) if filled else None
 

@@ -410,7 +410,9 @@ def above(one: Mapping[str, Any], limit: int) -> bool:
     """Whether a value of a series is above a limit. An event without an answer is above each limit
     up to the time waited for the answer."""
     top = peak(one)
-    return top is not None and (top > limit or (bool(one["unanswered"]) and top == limit))
+    if top == limit:
+        return bool(one["unanswered"]) and (one["max"] is None or one["max"] < limit)
+    return top is not None and top > limit
 
 
 def highest(values: Iterable[int | None]) -> int | None:

@@ -44,8 +44,7 @@ def maximum_of(data: Data) -> Line:
     text = ", ".join(text for text in where if text)
     missing = one["unanswered"]
     if not missing and one["max_at_least"] is not None:
-        late = numbers.plural(one["missed"], "missed period")
-        return line(OBSERVED, figure, f" ({text}), in {late}")
+        return line(OBSERVED, figure, f" ({text}), in a missed period")
     if not missing:
         return line(OBSERVED, figure, f" ({text})")
     of = numbers.count(missing + one["count"])
