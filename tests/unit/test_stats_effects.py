@@ -68,7 +68,7 @@ def test_the_interval_of_a_full_design_is_that_of_published_least_squares() -> N
     values = made(found, [0.3, 0.0], noise=0.1, pair=0.1)
     sign = np.where(np.array(found.rows), 0.5, -0.5)
     dummies = np.equal.outer(found.blocks, range(max(found.blocks) + 1)).astype(float)
-    columns = np.column_stack([sign, 2 * sign[:, 0] * sign[:, 1], dummies])
+    columns = np.column_stack([sign, sign[:, 0] * sign[:, 1], dummies])
     solved, rest, rank, _ = np.linalg.lstsq(columns, np.array(values), rcond=None)
     freedom = len(values) - rank
     covariance = np.linalg.inv(columns.T @ columns) * rest[0] / freedom
@@ -87,7 +87,7 @@ def test_all_interactions_of_a_full_design_are_those_of_published_least_squares(
     values = made(found, [0.3, 0.0, -0.2], noise=0.1, pair=0.1)
     level = np.where(np.array(found.rows), 0.5, -0.5)
     pairs = list(itertools.combinations(range(3), 2))
-    products = [2 * level[:, a] * level[:, b] for a, b in pairs]
+    products = [level[:, a] * level[:, b] for a, b in pairs]
     dummies = np.equal.outer(found.blocks, range(max(found.blocks) + 1)).astype(float)
     columns = np.column_stack([level, *products, dummies])
     solved, rest, rank, _ = np.linalg.lstsq(columns, np.array(values), rcond=None)
@@ -104,6 +104,16 @@ def test_all_interactions_of_a_full_design_are_those_of_published_least_squares(
         assert (one.low, one.high) == pytest.approx((one.estimate - width, one.estimate + width))
         p = 2 * published.t.sf(abs(one.estimate) / errors[place], freedom)
         assert one.p == pytest.approx(p)
+
+
+@pytest.mark.parametrize("factors", [2, 5])
+def test_an_interaction_is_the_ratio_of_the_ratios(factors: int) -> None:
+    """The first factor halves a value, but only with the second one on."""
+    found = design(factors, 3)
+    values = [math.log(0.5) if row[0] and row[1] else 0.0 for row in found.rows]
+    pairs = interactions(values, found.blocks, found.rows, whole=factors == 2)
+    [one] = [one for one in pairs if (one.first, one.second) == (0, 1)]
+    assert math.exp(one.effect.estimate) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("lost", [None, 5])
@@ -124,7 +134,7 @@ def test_an_interaction_of_a_folded_design_is_a_published_regression(lost: int |
     assert len(some) == 10
     for one in some:
         rows = [found.rows[found.blocks.index(block)] for block in whole]
-        products = [0.5 if row[one.first] == row[one.second] else -0.5 for row in rows]
+        products = [0.25 if row[one.first] == row[one.second] else -0.25 for row in rows]
         line = published.linregress(products, means)
         assert one.effect.estimate == pytest.approx(line.slope)
         assert one.effect.p == pytest.approx(line.pvalue)
@@ -229,7 +239,7 @@ def test_an_interaction_stands_out_among_those_that_share_its_pattern() -> None:
     assert len(every) == len(list(itertools.combinations(range(6), 2)))
     strongest = min(every, key=lambda one: one.effect.p)
     assert (strongest.first, strongest.second) == (0, 1)
-    assert strongest.effect.estimate == pytest.approx(0.6, abs=0.05)
+    assert strongest.effect.estimate == pytest.approx(1.2, abs=0.1)
 
 
 @pytest.mark.parametrize("values", [[1.0, math.inf], [1.0]])

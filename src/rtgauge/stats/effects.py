@@ -135,9 +135,10 @@ def _levels(
 
 
 def _products(level: Floats) -> Floats:
-    """The interactions of two factors, as columns of halves."""
+    """The interactions of two factors, as columns of quarters. Their coefficients are then the
+    effect of one factor with the other on, minus its effect with the other off."""
     number = level.shape[1]
-    found = [2 * level[:, a] * level[:, b] for a, b in itertools.combinations(range(number), 2)]
+    found = [level[:, a] * level[:, b] for a, b in itertools.combinations(range(number), 2)]
     return np.column_stack(found) if found else np.empty((len(level), 0))
 
 
