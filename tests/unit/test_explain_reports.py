@@ -105,6 +105,23 @@ def test_an_ordinary_sample_blames_nobody() -> None:
 
 
 @pytest.mark.parametrize(
+    ("handler", "threaded"),
+    [
+        ("eth0", True),
+        ("call_function_single", False),
+        ("reschedule_ipi", False),
+        ("Rescheduling interrupts", False),
+        ("Function call interrupts", False),
+        ("irq_work", False),
+        ("local timer", False),
+    ],
+)
+def test_only_handlers_of_devices_become_threads(handler: str, threaded: bool) -> None:
+    found = remedies(segment("interrupt", 9, handler), STOCK)
+    assert any("threadirqs" in one.text for one in found) is threaded
+
+
+@pytest.mark.parametrize(
     ("main", "system", "words"),
     [
         (segment("lock", 9, "get_random_u16"), STOCK, "randomize_kstack_offset=off"),

@@ -95,7 +95,7 @@ REMEDIES: Final = (
     _Row(
         "interrupt",
         "threadirqs: handlers of devices run in threads, which the scheduler orders",
-        function=r"(?!.*(?:timer|sysvec|hrtimer)).*",
+        function=r"(?i)(?!.*(?:timer|sysvec|resched|function.call|call.function|irq.work|inter-proc)).*",
         realtime=_STOCK,
         factor="threadirqs",
     ),
