@@ -594,9 +594,20 @@ def test_the_limits_of_a_slope_are_sens(rows: list[tuple[int, int, int, int]]) -
             highs.append((other[3] - one[2]) / (other[0] - one[0]))
     number = len(rows)
     spread = 1.96 * (number * (number - 1) * (2 * number + 5) / 18) ** 0.5
-    cut = max(round((len(lows) - spread) / 2), 0) if places >= 6 else 0
+    rank = max(round((len(lows) - spread) / 2), 1) if places >= 6 else 1
     assert found is not None
-    assert (found.low, found.high) == pytest.approx((sorted(lows)[cut], sorted(highs)[-1 - cut]))
+    assert found.low == pytest.approx(sorted(lows)[rank - 1])
+    assert found.high == pytest.approx(sorted(highs)[len(highs) - rank])
+
+
+def test_the_interval_of_a_slope_covers_it_as_often_as_it_promises() -> None:
+    """In all orders of seven values, which have no slope on average."""
+    covered = 0
+    for order in itertools.permutations(range(7)):
+        found = stats.slope([(float(x), float(v), float(v), float(v)) for x, v in enumerate(order)])
+        assert found is not None
+        covered += found.low <= 0 <= found.high
+    assert covered >= 0.95 * math.factorial(7)
 
 
 @pytest.mark.parametrize("hz", [137.0, 250.0, 41.0])

@@ -328,5 +328,5 @@ def slope(points: Sequence[tuple[float, float, float, float]]) -> Slope | None:
         return Slope(each, float(low[0]), float(high[-1]))
     sigma = math.sqrt(number * (number - 1) * (2 * number + 5) / 18)
     off = round((len(pairs) - 1.96 * sigma) / 2)
-    at = max(off, 0)
+    at = max(off - 1, 0)  # ranks count from 1
     return Slope(each, float(low[at]), float(high[len(pairs) - 1 - at]))
