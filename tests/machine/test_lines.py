@@ -329,9 +329,9 @@ each_kind = pytest.mark.parametrize("kind", ECHOES)
 
 
 def late_run(
-    agent: str, tmp_path: Path, line: str, edge: str, events: int
+    agent: str, tmp_path: Path, line: str, edge: str, events: int, interval_ms: int = 10
 ) -> tuple[int, dict[str, int], list[int], Stream]:
-    words = ("--line", line, "--interval", "10ms", "--cpu", CPU,
+    words = ("--line", line, "--interval", f"{interval_ms}ms", "--cpu", CPU,
              "--edge", edge, "--samples", str(events))  # fmt: skip
     code, stream = run(agent, tmp_path, "log-host", *words)
     found = table(stream, "answers")
@@ -369,7 +369,7 @@ def test_a_late_answer_is_that_of_its_event(
 @pytest.mark.slow
 def test_a_dropped_answer_shifts_no_other(agent: str, tmp_path: Path, edge: str, kind: str) -> None:
     with ECHOES[kind](0.003, lambda number: number % 10 == 4) as line:
-        _, found, delays, stream = late_run(agent, tmp_path, line, edge, 40)
+        _, found, delays, stream = late_run(agent, tmp_path, line, edge, 40, interval_ms=100)
     missing = re.search(r"Without an answer: number ([\d, ]+)", verdict(stream).evidence)
     assert missing is not None
     if not found["late"]:
@@ -377,7 +377,7 @@ def test_a_dropped_answer_shifts_no_other(agent: str, tmp_path: Path, edge: str,
     # a machine that is slow adds others
     assert {4, 14, 24, 34} <= {int(number) for number in missing[1].split(",")}
     assert found["unanswered"] + found["ambiguous"] <= 12
-    assert np.median(delays) < 10_000_000
+    assert np.median(delays) < 100_000_000  # those of other events are 100 ms more
     assert all(value >= 3_000_000 for value in delays)
 
 
