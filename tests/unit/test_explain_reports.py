@@ -135,6 +135,7 @@ def test_only_handlers_of_devices_become_threads(handler: str, threaded: bool) -
             STOCK,
             'that ran", ""]',
         ),
+        (segment("higher-priority", 9, "x", task=Task("edf", 3, "deadline")), STOCK, ""),
         (segment("hardware", 9, ""), STOCK, "--try idle=poll"),
         (segment("hardware", 9, ""), replace(STOCK, machine="aarch64"), "--try nohlt"),
         (segment("switch", 9, "x"), STOCK, ""),

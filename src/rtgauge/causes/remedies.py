@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rtgauge.causes.model import Remedy, Segment
+from rtgauge.causes.model import Remedy, Segment, Task
 from rtgauge.causes.symbols import UNLOADED
 
 __all__ = ["REMEDIES", "System", "remedies"]
@@ -43,6 +43,7 @@ class _Row:
     text: str
     function: str = ""
     task: str = ""
+    policy: str = ""
     realtime: str = ""
     machine: str = ""
     factor: str = ""
@@ -90,6 +91,7 @@ REMEDIES: Final = (
         "higher-priority",
         "a higher priority for the measured task, or a lower one for the task that ran",
         task=r"(?!rtgauge).*",
+        policy="(?!deadline).*",  # it precedes every priority
         factor=f"priority={TRIED}",
     ),
     _Row(
@@ -124,18 +126,19 @@ def remedies(main: Segment, system: System) -> tuple[Remedy, ...]:
 
 
 def _found(main: Segment, system: System) -> Iterator[Remedy]:
-    task = main.task.name if main.task else ""
+    task = main.task or Task("")
     for row in REMEDIES:
         pairs = (
             (row.function, main.function),
-            (row.task, task),
+            (row.task, task.name),
+            (row.policy, task.policy),
             (row.realtime, system.realtime),
             (row.machine, system.machine),
         )
         if row.kind == main.kind and all(
             not pattern or re.fullmatch(pattern, text) for pattern, text in pairs
         ):
-            beyond = row.kind == "higher-priority" and main.task and main.task.priority >= TRIED
+            beyond = row.kind == "higher-priority" and task.priority >= TRIED
             command = row.factor and not beyond
             yield Remedy(row.text, _command(system, row.factor) if command else "")
 
