@@ -97,7 +97,8 @@ REMEDIES: Final = (
     _Row(
         "interrupt",
         "threadirqs: handlers of devices run in threads, which the scheduler orders",
-        function=r"(?i)(?!.*(?:timer|sysvec|resched|function.call|call.function|irq.work|inter-proc)).*",
+        function=r"(?i)(?!.*(?:timer|sysvec|resched|function.call|call.function|irq.work"
+        r"|inter-proc)).*",
         realtime=_STOCK,
         factor="threadirqs",
     ),
