@@ -5,13 +5,11 @@ not a fault of the scheduler. Here a library causes a page fault and a sleep in 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from agents import run_or_skip, verdicts
+from agents import run_or_skip, shared_library, verdicts
 from rtgauge.stream import Verdict
 
 CPU = str(max(os.sched_getaffinity(0)))
@@ -101,16 +99,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main)(
 
 @pytest.fixture(name="library", scope="module")
 def library_that_waits(tmp_path_factory: pytest.TempPathFactory) -> str:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    folder = tmp_path_factory.mktemp("library")
-    (folder / "wait.c").write_text(LIBRARY)
-    subprocess.run(
-        [compiler, "-O1", "-w", "-shared", "-fPIC", "-o", folder / "wait.so", folder / "wait.c"],
-        check=True,
-    )
-    return str(folder / "wait.so")
+    return shared_library(tmp_path_factory.mktemp("library"), LIBRARY)
 
 
 @pytest.fixture(name="judged")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, read, results, rows_of, run, verdicts
+from agents import Stream, read, results, rows_of, run, shared_library, verdicts
 from rtgauge.stream import Samples, Verdict
 from rtgauge.target.local import find_agent
 
@@ -139,14 +139,7 @@ int prctl(int option, ...) { return option == 38 ? (errno = EPERM, -1) : 0; }
 def test_system_calls_of_a_lock_are_counted(
     agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    (tmp_path / "calls.c").write_text(source)
-    library = tmp_path / "calls.so"
-    command = [compiler, "-w", "-shared", "-fPIC", "-o", str(library), "calls.c"]
-    subprocess.run(command, check=True, cwd=tmp_path)
-    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("LD_PRELOAD", shared_library(tmp_path, source))
     code, stream = measure(agent, tmp_path, "mutex-uncontended", "--samples", "100")
     calls = verdicts(stream)[NO_SYSTEM_CALL]
     if source is NO_SECCOMP:
@@ -360,15 +353,10 @@ def messages(stream: Stream) -> list[str]:
 def test_a_release_that_switches_twice_is_remarked(
     agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    source, library = tmp_path / "twice.c", tmp_path / "twice.so"
-    source.write_text(TWICE)
-    subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", library, source], check=True)
+    library = shared_library(tmp_path, TWICE)
     _, stream = measure(agent, tmp_path, "mutex-contended", "--samples", "500")
     assert not [text for text in messages(stream) if "high thread twice" in text]
-    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("LD_PRELOAD", library)
     code, stream = measure(agent, tmp_path, "mutex-contended", "--samples", "500")
     assert code == 0
     (message,) = (text for text in messages(stream) if "high thread twice" in text)

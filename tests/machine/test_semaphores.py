@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from agents import Stream, rows_of, run_or_skip, verdicts
+from agents import Stream, rows_of, run_or_skip, shared_library, verdicts
 from rtgauge.stream import Samples
 
 CPU = str(max(os.sched_getaffinity(0)))
@@ -144,16 +143,8 @@ static inline int real_post(sem_t *sem) { return post(sem); }
 def library_with_a_fault(
     request: pytest.FixtureRequest, agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> str:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
     name = str(request.param)
-    source, library = tmp_path / "fault.c", tmp_path / "fault.so"
-    source.write_text(FAULT_HEAD + FAULTS[name])
-    subprocess.run(
-        [compiler, "-O1", "-w", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True
-    )
-    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("LD_PRELOAD", shared_library(tmp_path, FAULT_HEAD + FAULTS[name]))
     return name
 
 
@@ -282,16 +273,12 @@ def test_lifecycle_has_every_kind_used_and_not(agent: str, tmp_path: Path) -> No
 def test_named_semaphores_that_are_refused_are_said(
     agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    source, library = tmp_path / "refuse.c", tmp_path / "refuse.so"
-    source.write_text(
+    library = shared_library(
+        tmp_path,
         "#include <errno.h>\n#include <semaphore.h>\n"
-        "sem_t *sem_open(const char *name, int flags, ...) { errno = ENOSYS; return SEM_FAILED; }"
+        "sem_t *sem_open(const char *name, int flags, ...) { errno = ENOSYS; return SEM_FAILED; }",
     )
-    subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", library, source], check=True)
-    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("LD_PRELOAD", library)
     code, stream = measure(agent, tmp_path, "sem-lifecycle", "--samples", "100")
     assert code == 0
     verdict = verdicts(stream)["every kind of semaphore is measured"]

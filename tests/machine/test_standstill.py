@@ -5,7 +5,6 @@ scheduler or of a library."""
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import read, verdicts
+from agents import read, shared_library, verdicts
 
 CPU = str(max(os.sched_getaffinity(0)))
 STOPPED_S = 1.3
@@ -60,16 +59,7 @@ int sched_yield(void)
 
 @pytest.fixture(name="library", scope="module")
 def library_that_stops(tmp_path_factory: pytest.TempPathFactory) -> str:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    folder = tmp_path_factory.mktemp("library")
-    (folder / "stop.c").write_text(LIBRARY)
-    subprocess.run(
-        [compiler, "-O1", "-w", "-shared", "-fPIC", "-o", folder / "stop.so", folder / "stop.c"],
-        check=True,
-    )
-    return str(folder / "stop.so")
+    return shared_library(tmp_path_factory.mktemp("library"), LIBRARY)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be sure of real-time priorities")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -128,6 +129,19 @@ def run_or_skip(agent: str, tmp_path: Path, *words: str) -> tuple[int, Stream]:
         assert stream.trailer.remedy
         pytest.skip(stream.trailer.reason)
     return code, stream
+
+
+def shared_library(folder: Path, source: str) -> str:
+    """A shared library of C source, which a test has an agent load first (``LD_PRELOAD``)."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    written, library = folder / "library.c", folder / "library.so"
+    written.write_text(source)
+    subprocess.run(
+        [compiler, "-O1", "-w", "-shared", "-fPIC", "-o", library, written, "-ldl"], check=True
+    )
+    return str(library)
 
 
 def verdicts(stream: Stream) -> dict[str, Verdict]:
