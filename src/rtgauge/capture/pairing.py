@@ -376,9 +376,11 @@ def _beside_lost(windows: _Windows, match: _Match, delay: Positions) -> Levels:
     """Events whose answers may belong to an event without one. These answers come before or after
     it, with unusual delays up to the next usual one, or with a delay that is usual if it is counted
     from that event."""
+    without = np.isnan(delay) & ~match.flying
+    if not without.any():
+        return without
     low, high = _core(windows.delays(match))
     low, high = max(low - _NARROW * windows.step, 0.0), high + _NARROW * windows.step
-    without = np.isnan(delay) & ~match.flying
     usual = (delay >= low) & (delay <= high)
     run = np.cumsum(usual)
     found: Levels = ~usual & ~without & np.isin(run, run[without])
