@@ -94,16 +94,18 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     text = f"Measured: {numbers.count(total)} {things} in "
     text += f"{numbers.duration(_longest(same))}."
     if bound["probability"] < 0.5:
-        each = f" of each {'CPU' if all(o['cpu'] >= 0 for o in same) else 'series'}"
+        part = "CPU" if all(other["cpu"] >= 0 for other in same) else "series"
+        each, one_part = (f" of each {part}", f" of one {part}") if len(same) > 1 else ("", "")
         text += (
             f" {numbers.percent(bound['confidence'])} sure: fewer than "
-            f"{numbers.probability(bound['probability'])} {things}{each if len(same) > 1 else ''} "
+            f"{numbers.probability(bound['probability'])} {things}{each} "
             + ("have no answer." if one["unanswered"] else "exceed the maximum.")
         )
         if bound["effective_samples"] < bound["samples"]:
             text += (
-                f" The late ones come in clusters, so {numbers.count(bound['samples'])} {things} "
-                f"count as {numbers.count(bound['effective_samples'])} independent ones."
+                f" The late ones come in clusters, so the {numbers.count(bound['samples'])} "
+                f"{things}{one_part} count as {numbers.count(bound['effective_samples'])} "
+                "independent ones."
             )
     if bound["period_s"] is None:
         return line(text), ""
