@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counted import lines_of
-from rtgauge.causes.blame import blame
+from rtgauge.causes.blame import blame, main_segment
 from rtgauge.causes.model import (
     CERTAINTIES,
+    CHOICE,
     CLASSES,
+    LATE,
 )
 from rtgauge.causes.tracefs.pages import (
     HARDIRQ,
@@ -97,9 +99,88 @@ def test_tasks_that_run_first(prio: int, kind: str) -> None:
     assert (kind, 100, "t60", "") in cut(events, 107)
 
 
-def test_a_lower_task_is_not_one_of_higher_priority() -> None:
-    events = [*path(1)[:-1], switch(5, ORDINARY, 60, 30), switch(105, 60, TARGET, 19)]
-    assert ("preemption-off", 100, "t60", "") in cut(events, 107)
+@pytest.mark.parametrize("chosen", [60, 0])
+def test_a_lower_task_that_the_scheduler_chooses(chosen: int) -> None:
+    """The throttling of real-time tasks does that to a ready one, or to one that ran."""
+    least: tuple[str, float, str, str] = ("switch", 100, "t60" if chosen else "idle", CHOICE)
+    events = [*path(1)[:-1], switch(5, ORDINARY, chosen, 120), switch(105, chosen, TARGET, 19)]
+    assert least in cut(events, 107)
+    events = [
+        *path(1),
+        switch(20, TARGET, chosen, 120, prev_prio=19),
+        switch(120, chosen, TARGET, 19),
+    ]
+    assert least in cut(events, 125)
+    sample = Sample(DUE, DUE + 125_000, TARGET, 0, 1 << 62, 8_000)
+    name = "t60" if chosen else "idle"
+    assert blame(segments_of(sample, events)[0], 125_000, 8_000)[0] == (
+        f"the scheduler chose a task of lower priority: {name} (100.000 of 125.000 µs)"
+    )
+
+
+def test_a_lower_task_that_was_chosen_before_the_thread_was_ready() -> None:
+    """It runs on after the wake-up: the kernel did not preempt it."""
+    events = [*path(1)[:-2], switch(1.5, ORDINARY, 60), timer(2, "entry", 60),
+              waking(3, 60), timer(4, "exit", 60), switch(105, 60, TARGET, 19)]  # fmt: skip
+    events = [one for one in events if one.time_ns != DUE + 2_000 or one.pid == 60]
+    assert ("preemption-off", 101, "t60", "") in cut([events[0], *events[3:]], 107)
+
+
+def handler(us: float, end: str, name: str = "eth0", task: int = ORDINARY) -> Event:
+    fields: dict[str, int | str] = {"irq": 30, "name": name}
+    flags = IRQS_OFF | HARDIRQ
+    return Event(DUE + int(us * 1000), f"irq/irq_handler_{end}", task, flags, 1, fields)
+
+
+def test_a_wake_up_after_the_end_of_a_handler_is_in_no_handler() -> None:
+    """The kernel leaves the context of an interrupt a little later than its handler."""
+    events = [*path(1, 200, preempt=1), handler(20, "entry"), handler(21, "exit")]
+    events.append(waking(21.5, ORDINARY, woken=61))
+    found = cut(events, 206)
+    assert ("interrupt", 1, "t77", "eth0") in found
+    assert sum(one[1] for one in found if one[0] == "preemption-off") == 201
+    # the same after the last softirq
+    events = [*path(1, 200, preempt=1), softirq(3, "entry"), softirq(20, "exit")]
+    events.append(waking(20.5, ORDINARY, SOFTIRQ, woken=61))
+    found = cut(events, 206)
+    assert sum(one[1] for one in found if one[0] == "softirq") == 17
+    assert sum(one[1] for one in found if one[0] == "preemption-off") == 185
+
+
+def test_a_trace_that_begins_within_a_handler() -> None:
+    events = [waking(5, ORDINARY, woken=61), handler(50, "exit"), *path(60)[1:]]
+    assert cut(events, 67)[0] == ("interrupt", 50, "t77", "interrupt")
+
+
+def test_a_late_interrupt_after_handlers_of_others() -> None:
+    """They run only while interrupts are on, so a timer that was due had been taken."""
+    events = [*path(200), handler(50, "entry"), handler(52, "exit")]
+    assert cut(events, 206)[:3] == [
+        ("hardware", 50, "t77", LATE),
+        ("interrupt", 2, "t77", "eth0"),
+        ("hardware", 148, "t77", LATE),
+    ]
+    sample = Sample(DUE, DUE + 206_000, TARGET, 0, 1 << 62, 8_000)
+    segments, _ = segments_of(sample, sorted(events, key=lambda event: event.time_ns))
+    assert blame(segments, 206_000, 8_000)[0] == (
+        "the interrupt came late, although interrupts were on (198.000 of 206.000 µs)"
+    )
+    # taken right after the other one: both had waited
+    events = [*path(200), handler(197, "entry"), handler(199, "exit")]
+    assert cut(events, 206)[0] == ("interrupts-off", 197, "t77", "")
+
+
+def test_each_handler_has_its_own_sum() -> None:
+    events = path(1, 200)
+    events += [handler(10, "entry"), handler(50, "exit")]
+    events += [handler(60, "entry", "usb"), handler(95, "exit", "usb")]
+    events += [handler(100, "entry", "usb"), handler(135, "exit", "usb")]
+    sample = Sample(DUE, DUE + 206_000, TARGET, 0, 1 << 62, 8_000)
+    segments, _ = segments_of(sample, sorted(events, key=lambda event: event.time_ns))
+    kept = [one for one in segments if one.kind == "interrupt"]
+    main = main_segment(kept)
+    assert main is not None
+    assert (main.function, main.length_ns) == ("usb", 70_000)
 
 
 def test_a_lock_has_the_task_that_held_it() -> None:
@@ -153,11 +234,13 @@ def test_a_lock_that_the_waking_thread_waits_for_has_its_owner() -> None:
         ("softirq", 4, None),
         ("return", 2, None),
     ]
-    # a thread that was only preempted waits for nothing
+    # a thread that leaves the CPU and remains ready waits for nothing
     events[6] = switch(10, WAKER, ORDINARY, prev_prio=98)
     segments, rest = segments_of(sample, events)
     assert "lock" not in {one.kind for one in segments}
-    assert ("preemption-off", 30_000) in {(one.kind, one.length_ns) for one in segments}
+    assert ("switch", CHOICE, 30_000) in {
+        (one.kind, one.function, one.length_ns) for one in segments
+    }
 
 
 def test_a_lock_whose_owner_does_not_run_still_has_it() -> None:

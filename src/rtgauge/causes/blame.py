@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from rtgauge.causes.model import CLASSES, Segment, Task
+from rtgauge.causes.model import CHOICE, CLASSES, LATE, Segment, Task
 
 __all__ = ["blame", "main_segment", "microseconds", "ordinary", "reason"]
 
@@ -45,7 +45,8 @@ def blame(
 
 def main_segment(segments: Sequence[Segment]) -> Segment | None:
     """What took most of a sample: segments of one class and task together, as one segment. Those of
-    a lock have one function and one owner. The trace itself is not blamed."""
+    a handler or softirq have one function, and those of a lock one function and one owner. The
+    trace itself is not blamed."""
     segments = [one for one in _owned(segments) if one.kind != "trace"]
     total: Counter[tuple[str, str, Task | None]] = Counter()
     for one in segments:
@@ -76,9 +77,9 @@ def _owned(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def _key(segment: Segment) -> tuple[str, str, Task | None]:
-    lock = segment.kind == "lock"
-    name = segment.function if lock or not segment.task else segment.task.name
-    return segment.kind, name, segment.owner if lock else None
+    named = segment.kind in ("lock", "interrupt", "softirq") or not segment.task
+    name = segment.function if named or not segment.task else segment.task.name
+    return segment.kind, name, segment.owner if segment.kind == "lock" else None
 
 
 def _sentence(main: Segment) -> str:
@@ -86,6 +87,10 @@ def _sentence(main: Segment) -> str:
     rank = f"{main.task.policy} {main.task.priority}" if main.task and main.task.priority else ""
     owner = f", held by {main.owner.name}" if main.owner else ""
     where = f": {main.function}" if main.function else ""
+    if (main.kind, main.function) == ("hardware", LATE):
+        return "the interrupt came late, although interrupts were on"
+    if (main.kind, main.function) == ("switch", CHOICE):
+        return f"the scheduler chose a task of lower priority: {task}"
     return {
         "hardware": f"nothing ran: the processor was halted{where}",
         "interrupts-off": f"interrupts were off{where}, task {task}",

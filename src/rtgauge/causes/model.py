@@ -14,8 +14,10 @@ from typing import Any, Final, TypeVar
 
 __all__ = [
     "CERTAINTIES",
+    "CHOICE",
     "CLASSES",
     "FORMAT",
+    "LATE",
     "SOURCES",
     "VERSION",
     "Cause",
@@ -49,6 +51,11 @@ CLASSES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Class of a segment -> the words for people."""
+
+LATE: Final = "late interrupt"
+"""Function of a segment of ``hardware``: an interrupt came late, although interrupts were on."""
+CHOICE: Final = "lower task chosen"
+"""Function of a segment of ``switch``: the scheduler chose a task of lower priority."""
 
 SOURCES: Final = ("replay", "tracefs", "module")
 CERTAINTIES: Final = ("exact", "measured", "inferred")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rtgauge.causes.model import Remedy, Segment, Task
+from rtgauge.causes.model import LATE, Remedy, Segment, Task
 from rtgauge.causes.symbols import UNLOADED
 
 __all__ = ["REMEDIES", "System", "remedies"]
@@ -105,12 +105,14 @@ REMEDIES: Final = (
     _Row(
         "hardware",
         "idle=poll: the processor does not sleep while idle",
+        function=f"(?!{LATE}$).*",
         machine=_X86,
         factor="idle=poll",
     ),
     _Row(
         "hardware",
         "nohlt: the processor does not sleep while idle",
+        function=f"(?!{LATE}$).*",
         machine=f"(?!{_X86}).*",
         factor="nohlt",
     ),

@@ -12,9 +12,9 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
-from rtgauge.causes.model import Segment, Task
+from rtgauge.causes.model import CHOICE, LATE, Segment, Task
 from rtgauge.causes.tracefs.pages import HARDIRQ, SOFTIRQ, Event
 
 __all__ = [
@@ -93,6 +93,17 @@ class _Stretch:
     """That function and its callers, if the trace has them."""
     saving: bool = False
     """The module saved a stack for the trace, at the end of a handler."""
+    chosen_ns: int | None = None
+    """When the scheduler chose the task, if the trace has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """When the CPU took the interrupt that was due. ``late``: interrupts were on before that, for
+    longer than its delivery takes, so that it had not come."""
+
+    time_ns: int
+    late: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,13 +290,14 @@ def segments_of(
     by_task = _by_task(sample, events)
     turns = _turns(sample, events, by_task, tasks)
     awake = any(one.awake and one.task == sample.pid for one in turns)
-    answer_ns = sample.due_ns if awake else begun_at(sample, events)
+    answer = _answer(sample.due_ns if awake else begun_at(sample, events), sample, events)
     waits, turns_at = list(_waits(turns, sample, by_task, tasks))[::-1], list(turns)[::-1]
     for stretch in _stretches(sample, events, tasks):
         wait = _top(waits, stretch.begin_ns)
         turn = _top(turns_at, stretch.begin_ns)
         ready = tasks.get(turn.task) if turn is not None else None
-        segment = _segment(stretch, sample, tasks, answer_ns, wait, ready)
+        chosen = turn is not None and _was_ready(turn.task, stretch.chosen_ns, by_task)
+        segment = _segment(stretch, sample, tasks, answer, wait, ready, chosen=chosen)
         if segment is None or stretch.end_ns <= since_ns:
             continue
         last = found[-1] if found else None
@@ -297,6 +309,27 @@ def segments_of(
             break
         rest -= segment.length_ns
     return tuple(found), rest
+
+
+def _answer(time_ns: int, sample: Sample, events: Sequence[Event]) -> _Answer:
+    # a handler ends where interrupts were on when it began, so that one that was due follows it
+    ends = [
+        one.time_ns for one in events if sample.due_ns <= one.time_ns < time_ns and is_exit(one)
+    ]
+    return _Answer(time_ns, bool(ends) and time_ns - ends[-1] > DELIVERY_NS)
+
+
+def _was_ready(pid: int, time_ns: int | None, by_task: Mapping[int, Sequence[Event]]) -> bool:
+    """Whether a task was ready when the scheduler chose another one, by its last event until
+    then."""
+    mine = by_task.get(pid, ())
+    place = bisect.bisect_right(mine, time_ns, key=_time) if time_ns is not None else 0
+    if not place:
+        return False
+    last = mine[place - 1]
+    state = last.fields.get("prev_state")
+    left = last.fields.get("prev_pid") == pid and isinstance(state, int) and not state & _BLOCKED
+    return last.name == _WAKING or left
 
 
 def _alike(a: Segment, b: Segment) -> bool:
@@ -433,6 +466,9 @@ class _Cpu:
         self._stack: tuple[str, ...] = ()
         self._stack_ns = 0  # of the outermost handler
         self._suspended: dict[int, str] = {}  # softirqs of threads that do not run
+        self._chosen_ns: int | None = None
+        self._first = True
+        self._known: set[int | None] = set()  # tasks with an event of a softirq
 
     def until(self, event: Event) -> None:
         """State before ``event``, from its fields."""
@@ -445,11 +481,13 @@ class _Cpu:
             self._stack = _stack(event)
             saved = event.fields.get("stack_ns")
             self._stack_ns = saved if isinstance(saved, int) else 0
-        # the trace began inside of a handler or softirq
-        if not self._handlers and flags & HARDIRQ and not entry:
+        # The trace began inside of a handler or softirq. The flags stay set for a while after the
+        # end of one.
+        if self._first and flags & HARDIRQ and not entry:
             self._handlers = [_handler(event) if is_exit(event) else "interrupt"]
+        self._first = False
         softirq = flags & SOFTIRQ and not flags & HARDIRQ and event.name != _SOFTIRQ_ENTRY
-        if not self._softirq and softirq and not entry:
+        if not self._softirq and softirq and not entry and event.pid not in self._known:
             self._softirq = _softirq(event) if event.name == _SOFTIRQ_EXIT else "softirq"
 
     def after(self, event: Event) -> None:
@@ -462,8 +500,10 @@ class _Cpu:
             if self._handlers:
                 self._handlers.pop()
         elif event.name == _SOFTIRQ_ENTRY:
+            self._known.add(event.pid)
             self._softirq = _softirq(event)
         elif event.name == _SOFTIRQ_EXIT:
+            self._known.add(event.pid)
             self._softirq = ""
         elif event.name == SWITCH:
             self._switch(event)
@@ -479,6 +519,7 @@ class _Cpu:
         self._handlers, self._softirq = [], ""
         self._preempt = self._idle = None
         self._code, self._stack = "", ()
+        self._chosen_ns = event.time_ns
         # with the priority that it has now, which may be an inherited one
         name, prio = event.fields.get("next_comm"), event.fields.get("next_prio")
         self._task = None
@@ -509,6 +550,7 @@ class _Cpu:
             self._idle,
             self._code,
             self._stack,
+            chosen_ns=self._chosen_ns,
         )
 
 
@@ -540,18 +582,21 @@ def _segment(
     stretch: _Stretch,
     sample: Sample,
     tasks: Tasks,
-    answer_ns: int,
+    answer: _Answer,
     wait: _Wait | None,
     ready: Task | None,
+    *,
+    chosen: bool,
 ) -> Segment | None:
-    """``ready``: the task on which the sample's thread depends, None if not known."""
+    """``ready``: the task on which the sample's thread depends, None if not known. ``chosen``: the
+    scheduler chose the task that runs although that one was ready."""
     task = stretch.task
     if task is None:
         return None
     target = tasks.get(sample.pid) if sample.pid else None
     if ready is None or ready.pid == task.pid:
         ready = target
-    found = _why(stretch, sample, task, target, ready, answer_ns, wait)
+    found = _why(stretch, sample, task, target, ready, answer, wait, chosen=chosen)
     if found is None:
         return None
     kind, certainty, function = found
@@ -571,16 +616,18 @@ def _why(
     task: Task,
     target: Task | None,
     ready: Task | None,
-    answer_ns: int,
+    answer: _Answer,
     wait: _Wait | None,
+    *,
+    chosen: bool,
 ) -> tuple[str, str, str] | None:
     """Class, certainty and function of a stretch; None if no event shows what it was for."""
     if stretch.saving:
         return "trace", "measured", "stack"
     if stretch.handler:
         return "interrupt", "measured", stretch.handler
-    if stretch.end_ns <= answer_ns:
-        return _before(stretch, answer_ns - sample.due_ns)
+    if stretch.end_ns <= answer.time_ns:
+        return _before(stretch, answer.time_ns - sample.due_ns, late=answer.late)
     owns = wait is not None and wait.owner == task.pid
     if stretch.softirq and not (owns and sample.threaded):
         return "softirq", "measured", stretch.softirq
@@ -593,26 +640,31 @@ def _why(
     if target is None or ready is None or ready.pid == task.pid == target.pid:
         return "return", "measured", ""
     usual = stretch.end_ns - stretch.begin_ns <= max(SWITCH_NS, sample.usual_ns)
-    why = _instead(stretch, _rank(task) >= _rank(ready), usual)
-    return (*why, stretch.code if why[0] == "preemption-off" else "")
+    return _instead(stretch, _rank(task) >= _rank(ready), usual, chosen=chosen)
 
 
-def _before(stretch: _Stretch, waited_ns: int) -> tuple[str, str, str]:
+def _before(stretch: _Stretch, waited_ns: int, *, late: bool) -> tuple[str, str, str]:
     """Class of the time before the interrupt that was due, which came after ``waited_ns``."""
     if waited_ns <= DELIVERY_NS:
         return "interrupt", "inferred", "delivery"
     if stretch.idle is not None:
         return "hardware", "inferred", f"idle state {stretch.idle}"
+    if late:
+        return "hardware", "inferred", LATE
     return "interrupts-off", "inferred", stretch.softirq or stretch.code
 
 
 def _instead(
-    stretch: _Stretch, precedes: bool, usual: bool
-) -> tuple[Literal["higher-priority", "preemption-off", "switch"], str]:
+    stretch: _Stretch, precedes: bool, usual: bool, *, chosen: bool
+) -> tuple[str, str, str]:
     """Class of the time in which another task ran although the sample's thread was awake."""
     idle = stretch.task is None or stretch.task.pid == 0
     if not idle and precedes:
-        return "higher-priority", "measured"
+        return "higher-priority", "measured", ""
+    if chosen:
+        return "switch", "measured", CHOICE
     if not idle and stretch.preempt:
-        return "preemption-off", "measured"
-    return "switch" if idle or usual else "preemption-off", "inferred"
+        return "preemption-off", "measured", stretch.code
+    if idle or usual:
+        return "switch", "inferred", ""
+    return "preemption-off", "inferred", stretch.code
