@@ -20,6 +20,7 @@ __all__ = [
     "AtLeast",
     "Shown",
     "bandwidth",
+    "beside",
     "count",
     "divisor",
     "duration",
@@ -115,6 +116,13 @@ def shown(value: float | None, unit: str) -> Shown:
     if isinstance(value, AtLeast):
         sign = f"≥{GAP}{sign}"
     return Shown(sign + grouped(whole), rest, name)
+
+
+def beside(value: float, limit: float | None) -> str:
+    """A time in ns next to a limit: exactly if it is rounded to the limit otherwise."""
+    text = shown(value, "ns").full
+    alike = limit is not None and value != limit and text == shown(limit, "ns").full
+    return microseconds(int(value)) if alike and not isinstance(value, AtLeast) else text
 
 
 def count(number: float | None) -> str:

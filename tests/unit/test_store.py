@@ -157,6 +157,15 @@ def test_headline_covers_all_that_was_asked_for(store: Store) -> None:
         folder.write_document({**folder.document, "state": "complete"})
         store.update(folder)
     assert store.runs()[0].headline == "over 13 µs: max 13.5 µs (pendulum, sched)"
+    with store.create(document(steps=steps[:2])) as folder:
+        for step, most in enumerate((13_000, 13_001)):
+            made = Builder().series(0, scale=1).samples(0, 0, [5000, most]).trailer()
+            with folder.append_stream(step) as stream:
+                stream.write(made.data)
+            folder.seal(step)
+        folder.write_document({**folder.document, "state": "complete"})
+        store.update(folder)
+    assert "over 13 µs: max 13.001 µs (pendulum, sched)" in [one.headline for one in store.runs()]
 
 
 def test_headline_of_values_below_0(store: Store) -> None:

@@ -48,6 +48,16 @@ def test_digits(value: float | None, unit: str, text: str) -> None:
     assert numbers.shown(value, unit).text.replace(numbers.GAP, " ") == text
 
 
+def test_a_time_is_told_from_its_limit() -> None:
+    found = [numbers.beside(value, 150_000) for value in (149_999, 150_000, 150_001, 151_000)]
+    assert [one.replace(numbers.GAP, " ") for one in found] == [
+        "149.999 µs", "150 µs", "150.001 µs", "151 µs",
+    ]  # fmt: skip
+    assert numbers.beside(150_001, None).replace(numbers.GAP, " ") == "150 µs"
+    least = numbers.beside(numbers.AtLeast(150_001), 150_000)
+    assert least.replace(numbers.GAP, " ") == "≥ 150 µs"
+
+
 @given(st.integers(-(2**62), 2**62))
 def test_no_figure_is_off_by_more_than_its_last_digit(value: int) -> None:
     shown = numbers.shown(value, "ns")

@@ -356,16 +356,11 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
     if not found:
         return _judged(path, document)
     in_time, value, waited, worst, step = max(found, key=lambda entry: entry[:3])
-    shown = f"{value / 1000:.1f} µs" if in_time else f"{value} {worst.unit}".strip()
-    if waited:
-        shown = f"≥ {shown}"
     load = step.get("load") or "idle"
     if step.get("load_command"):
         load = "command" if load == "idle" else f"{load},command"
     if step.get("disturb"):
         load = "disturbed" if load == "idle" else f"{load},disturbed"
-    text = f"max {shown} ({step.get('measurement', '')}"
-    text += ")" if load == "idle" else f", {load.replace(',', ', ')})"
     over = [
         step["budget_ns"]
         for is_time, value, waited, _, step in found
@@ -373,9 +368,12 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
         and isinstance(step.get("budget_ns"), int)
         and (value > step["budget_ns"] or waited >= step["budget_ns"] > 0)
     ]
-    if not over:
-        return text
-    return f"over {min(over) / 1000:g} µs: {text}"
+    shown = f"{value / 1000:.1f} µs" if in_time else f"{value} {worst.unit}".strip()
+    if over and not waited and shown == f"{min(over) / 1000:.1f} µs":
+        shown = f"{value / 1000:.3f} µs"
+    text = f"max {'≥ ' if waited else ''}{shown} ({step.get('measurement', '')}"
+    text += ")" if load == "idle" else f", {load.replace(',', ', ')})"
+    return f"over {min(over) / 1000:.10g} µs: {text}" if over else text
 
 
 def _longest(one: SealedSeries, waited: int) -> int:

@@ -77,7 +77,7 @@ def _cycle(
     top = highest(peak(one) for one in series)
     if top is None:
         return Cycle(interval_ns, "not proven", "no sample")
-    maximum = numbers.shown(top, "ns").full
+    maximum = numbers.beside(top, allowed)
     if any(above(one, allowed) for one in series if _attributed(one)):
         return Cycle(interval_ns, "exceeded", f"max {maximum}, above {limit}")
     if flaw := _flaw(series):

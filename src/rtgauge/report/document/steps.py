@@ -216,7 +216,7 @@ def step_facts(
         facts.append(
             Named(
                 "Budget",
-                numbers.shown(step["budget"]["budget_ns"], "ns").full,
+                numbers.microseconds(step["budget"]["budget_ns"]),
                 "never to be exceeded"
                 if not rate
                 else "may be exceeded once an hour"

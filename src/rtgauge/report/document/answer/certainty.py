@@ -34,8 +34,11 @@ def maximum_of(data: Data) -> Line:
     one = data.top
     if one is None:
         return ()
-    figure = Span(numbers.shown(peak(one), one["unit"]).full, strong=True)
-    step = data.step(one)
+    step, top = data.step(one), peak(one)
+    shown = numbers.shown(top, one["unit"]).full
+    if step["budget"] and top is not None and one["unit"] == "ns":
+        shown = numbers.beside(top, step["budget"]["budget_ns"])
+    figure = Span(shown, strong=True)
     where = [_place(data, one), load_text(step["load"])]
     if policies := ordinary_policies(data.run, step):
         where.append(policies)

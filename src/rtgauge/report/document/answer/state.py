@@ -113,7 +113,8 @@ def _judged(data: Data) -> _Found | None:
     if results:
         judged = whose("pass")
         if (late := highest_above(data, judged)) is not None:
-            top, step = numbers.shown(peak(late), "ns").full, data.step(late)
+            step, limit = data.step(late), limit_of(late, judged)
+            top = numbers.beside(peak(late) or 0, limit)
             what = f"{step_name(run, step)}, {load_text(step['load'])}, took {top} without a budget"
             title = f"Not proven{here} for {data.budgets(judged)}: {what}"
             return State.UNPROVEN, "warn", title
