@@ -254,14 +254,14 @@ RESPONSE = """
 measurement = "response"
 line = "loopback:9030000.pl061:0:1"
 samples = 25
-load = "sched"
+load = "sched:groups=1"
 
 [[step]]
 measurement = "response"
 line = "loopback:9030000.pl061:0:1"
 context = "irq"
 samples = 25
-load = "sched"
+load = "sched:groups=1"
 """
 
 

@@ -439,6 +439,19 @@ def test_a_sample_after_its_due_time_begins_in_a_handler() -> None:
     assert found((), handler, 5) is None
 
 
+def test_a_pair_of_readings_long_after_the_event_is_another_one() -> None:
+    """A later interrupt reads the clock twice, by chance as far apart as the sample is long."""
+    interrupt = wake_up(Program()).steps()
+    step = next(one for one in interrupt if one.stack[-1] == "sysvec_apic_timer_interrupt")
+    readings = np.array([5444, 6126, 500_666, 501_348], np.int64)
+
+    def at(time: int) -> Step | None:
+        return step if time > 500_000 else None
+
+    found = pair(readings, readings, at, 0, 688, (17, 2000), handler=True)
+    assert found == (5444, 6126)
+
+
 def test_blocks_before_a_time_are_left_out_but_belong_to_the_stacks() -> None:
     program = wake_up(Program())
     rows = recorded(program.rows)
