@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from conftest import Result
 from marked import LOOP, US, line, marked_run
-from rtgauge.capture import Marked, Wanted, import_marks
+from rtgauge.capture import Marked, Wanted, import_marks, marks
 from rtgauge.errors import UsageError
 from rtgauge.report.results.model import build
 from rtgauge.store import Store
@@ -184,6 +185,20 @@ def test_rises_are_wake_ups(store: Store, tmp_path: Path, dither: bool, ppm: flo
     (said,) = [text for text in messages(run) if "clock is" in text]
     number = float(said.partition("clock is ")[2].split()[0])
     assert abs(number - abs(ppm)) < 1 and f"ppm {way}" in said
+
+
+def test_an_offset_belongs_to_the_sample_of_its_index() -> None:
+    """Records of the offsets may be lost, and then those after them have another place."""
+
+    def series(index: list[int], value: list[int], companion: Any = None) -> Any:
+        chunk = SimpleNamespace(
+            index=np.array(index), value=np.array(value), due_ns=1000 * np.array(index)
+        )
+        info = SimpleNamespace(scale=1, interval_ns=1000)
+        return SimpleNamespace(info=info, chunks=lambda: [chunk], companion=companion)
+
+    own = marks._own(series([0, 1, 2, 4], [5, 6, 7, 9], series([0, 2, 3, 4], [10, 20, 30, 40])))
+    assert own.time.tolist() == [15, 1006, 2027, 4049]
 
 
 def messages(run: dict[str, Any]) -> list[str]:

@@ -197,10 +197,11 @@ def _own(stored: StoredSeries) -> _Own:
         time += value
         companion = stored.companion
         if companion is not None:
-            offsets = np.concatenate([empty, *(one.value.astype(np.int64)
-                                               for one in companion.chunks())])  # fmt: skip
-            known = index < len(offsets)
-            time[known] += offsets[index[known]]
+            pieces = list(companion.chunks())
+            places = np.concatenate([empty, *(one.index for one in pieces)])
+            offsets = np.concatenate([empty, *(one.value.astype(np.int64) for one in pieces)])
+            _, mine, theirs = np.intersect1d(index, places, return_indices=True)
+            time[mine] += offsets[theirs]
     return _Own(stored, value, time)
 
 
