@@ -52,7 +52,7 @@ from .percentiles import (
     percentile_table,
 )
 from .plots import Ccdf, Histogram, ccdf_points, histogram_points
-from .rhythm import Comb, Exposure, aliases, comb, folded
+from .rhythm import SAME_RATE, Comb, Exposure, aliases, comb, folded
 from .shift import RUNS_LIMIT, Shift, blocks_needed, holm, paired_shift, runs_needed, shift
 from .timebase import Base, bases, division
 from .timeline import BINS, ExcursionsBuilder, HeatMap, Timeline, TimelineBuilder, bins_for
@@ -66,6 +66,7 @@ __all__ = [
     "FULL_MAX",
     "NEAR",
     "RUNS_LIMIT",
+    "SAME_RATE",
     "SUB_BITS",
     "Base",
     "Bound",

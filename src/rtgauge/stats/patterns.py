@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.stats.counts import Counts, bucket_low, bucket_of
-from rtgauge.stats.rhythm import LEAST_HITS, Comb, Exposure, comb, folded
+from rtgauge.stats.rhythm import LEAST_HITS, SAME_RATE, Comb, Exposure, comb, folded
 from rtgauge.stats.special import beta_part
 
 __all__ = [
@@ -164,7 +164,8 @@ def second_line(
     large = np.flatnonzero(excess > max(2 * body, 1.0))
 
     def stays(some: NDArray[np.intp], found: Comb) -> bool:
-        if place is None or found.near(rates):
+        # The error of the pace is not yet part of that of the period.
+        if place is None or found.near(rates, SAME_RATE):
             return True
         return abs(complex(np.exp(2j * np.pi * place[large[some]]).mean())) < _SAME_PLACE
 

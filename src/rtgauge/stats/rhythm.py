@@ -33,8 +33,10 @@ APART_NS: Final = 200_000
 LEAST_HITS: Final = 12
 """Minimum number of periods with an event."""
 
+CLOCKS: Final = 1e-4
+"""Relative difference that two clocks may have."""
 SAME_RATE: Final = 0.005
-"""Relative difference of two rates that count as the same."""
+"""Relative difference of rates that count as the same if one of them is only roughly known."""
 
 _BIN_NS: Final = 100_000
 _FINE: Final = 1 << 18
@@ -81,9 +83,11 @@ class Comb:
     power: float
     error_ns: float
 
-    def near(self, rates: Sequence[float]) -> bool:
-        """Whether they come at one of these rates (Hz)."""
-        return any(abs(self.period_ns * rate / 1e9 - 1) < SAME_RATE for rate in rates)
+    def near(self, rates: Sequence[float], tolerance: float = CLOCKS) -> bool:
+        """Whether they come at one of these rates (Hz), within the error of the period and the
+        relative tolerance. An error above ``SAME_RATE`` says nothing, and counts as that."""
+        most = max(min(self.error_ns / self.period_ns, SAME_RATE), tolerance)
+        return any(abs(self.period_ns * rate / 1e9 - 1) <= most for rate in rates)
 
     def within(self, times: Float64) -> NDArray[np.bool_]:
         """Which of these times are within the width of the rhythm."""

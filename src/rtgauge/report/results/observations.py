@@ -89,9 +89,11 @@ class About:
             if value:
                 seconds = factor * value
                 known.append((f"{name} ({numbers.duration(seconds)})", 1 / seconds))
+        found = [name for name, rate in known if comb.near([rate])]
         for cpu, rate in self.interrupts.items():
-            known.append((f"the interrupts of CPU {cpu} (about {rate:.3g} a second)", rate))
-        return [name for name, rate in known if rate > 0 and comb.near([rate])]
+            if rate > 0 and comb.near([rate], stats.SAME_RATE):  # a mean, not a clock's rate
+                found.append(f"the interrupts of CPU {cpu} (about {rate:.3g} a second)")
+        return found
 
     def _seconds(self, file: str) -> int:
         """The seconds of a fact; 0 without any, or if the watchdog is off."""
@@ -106,6 +108,7 @@ _DAY: Final = 86_400
 _SOFT: Final = "/proc/sys/kernel/soft_watchdog"
 _WATCHDOG: Final = "/proc/sys/kernel/watchdog_thresh"
 _UPKEEP: Final = (
+    # mm/vmstat.c: from one whole second to another (round_jiffies_relative), so exact on average
     ("/proc/sys/vm/stat_interval", 1.0, "the kernel's memory statistics, vm.stat_interval"),
     # kernel/watchdog.c: a timer every 2/5 of the threshold
     (_WATCHDOG, 0.4, "the soft lockup detector, kernel.soft_watchdog"),
@@ -341,7 +344,7 @@ def _in_loops(quantity: Quantity, members: Sequence[int]) -> Iterator[stats.Line
         times, excess, place, late = (np.concatenate(rows) for rows in zip(*parts, strict=True))
         line = stats.second_line(times, excess, rates, place, late_ns=late)
         # Series that take turns have the rhythm of their turns.
-        if line is not None and (len(members) == 1 or line.comb.near(rates)):
+        if line is not None and (len(members) == 1 or line.comb.near(rates, stats.SAME_RATE)):
             yield line
 
 
@@ -429,8 +432,7 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
             f" Further lines lie at {at} this distance, as if its cause had occurred several times "
             "at once."
         )
-    suspects = quantity.about.suspects(comb)
-    if suspects:
+    if suspects := _suspects(quantity):
         text += f" This is the period of {' and of '.join(suspects)}."
     if _hidden(quantity, members):
         interval_ns = quantity.series[members[0]]["interval_ns"]
@@ -451,6 +453,12 @@ def _hidden(quantity: Quantity, members: Sequence[int]) -> bool:
     return large is not None and not large.dithered
 
 
+def _suspects(quantity: Quantity) -> list[str]:
+    """What is known to have the period of the second line; nothing where others look the same."""
+    line, members = quantity.lines[0]
+    return [] if _hidden(quantity, members) else quantity.about.suspects(line.comb)
+
+
 def _disturber(quantity: Quantity) -> Document:
     """The second line of a quantity, for the results model."""
     line, members = quantity.lines[0]
@@ -463,7 +471,7 @@ def _disturber(quantity: Quantity) -> Document:
         "above_median_ns": round(line.least_ns),
         "share": comb.share,
         "fold": list(line.fold),
-        "suspects": quantity.about.suspects(comb),
+        "suspects": _suspects(quantity),
         "aliases_ns": stats.aliases(comb.period_ns, interval_ns)
         if _hidden(quantity, members)
         else [],
