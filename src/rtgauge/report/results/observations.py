@@ -410,6 +410,8 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         where = f" on {len(cpus)} CPUs together"
     elif len(members) == 1 < len(quantity.series):
         where = f" ({quantity.labels[members[0]]})"
+    hidden = _hidden(quantity, members)
+    error = "" if hidden else f" (±{_ns(max(comb.error_ns, 1.0))})"
     on_grid = quantity.figures[members[0]].large is not None
     samples = sum(
         quantity.figures[at].kept if on_grid else len(lead.value)
@@ -419,7 +421,7 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
     text = (
         f"a second line{where}: {numbers.count(line.number)} of {numbers.count(samples)} samples "
         f"are about {_ns(line.excess_ns)} above the first line (at most {_ns(line.worst_ns)}) and "
-        f"recur every {_period(line)} (±{_ns(max(comb.error_ns, 1.0))}). They explain "
+        f"recur every {_period(line)}{error}. They explain "
         f"{round(comb.share * 100)}{numbers.GAP}% of the {numbers.count(comb.hits)} excursions "
         f"of more than {_ns(line.least_ns)} above the median."
     )
@@ -434,12 +436,13 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         )
     if suspects := _suspects(quantity):
         text += f" This is the period of {' and of '.join(suspects)}."
-    if _hidden(quantity, members):
+    if hidden:
         interval_ns = quantity.series[members[0]]["interval_ns"]
         alike = stats.aliases(comb.period_ns, interval_ns)
         text += (
-            f" To samples every {_ns(interval_ns)}, a period of {' or '.join(map(_ns, alike))} "
-            "can look the same. Re-run with --dither to tell them apart."
+            f" To samples every {_ns(interval_ns)}, other periods can look the same, such as "
+            f"{' and '.join(map(_ns, alike))}, and whole parts and multiples of all three. Re-run "
+            "with --dither to tell them apart."
         )
     others = {quantity.series[at]["cpu"] for _, some in found for at in some} - cpus
     if others:
@@ -463,18 +466,18 @@ def _disturber(quantity: Quantity) -> Document:
     """The second line of a quantity, for the results model."""
     line, members = quantity.lines[0]
     comb, interval_ns = line.comb, quantity.series[members[0]]["interval_ns"]
+    hidden = _hidden(quantity, members)
+    limits = [comb.period_ns - comb.error_ns, comb.period_ns + comb.error_ns]
     return {
         "period_ns": comb.period_ns,
-        "period_ci_ns": [comb.period_ns - comb.error_ns, comb.period_ns + comb.error_ns],
+        "period_ci_ns": [None, None] if hidden else limits,
         "width_ns": comb.width_ns,
         "excursions": comb.hits,
         "above_median_ns": round(line.least_ns),
         "share": comb.share,
         "fold": list(line.fold),
         "suspects": _suspects(quantity),
-        "aliases_ns": stats.aliases(comb.period_ns, interval_ns)
-        if _hidden(quantity, members)
-        else [],
+        "aliases_ns": stats.aliases(comb.period_ns, interval_ns) if hidden else [],
     }
 
 
