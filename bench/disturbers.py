@@ -3,8 +3,9 @@
 
     PYTHONPATH=src python bench/disturbers.py [--repetitions N] [--section NAME]
 
-Sets of events of which some are periodic, and sets without a rhythm: at random, in clusters, on the
-grid of the samples, in bursts. The product searches each. It writes bench/results/disturbers.json.
+Sets of events of which some are periodic, sets without a rhythm (at random, in clusters, on the
+grid of the samples, in bursts), and wake-ups that a periodic disturbance delays, with and without
+dither. The product searches each. It writes bench/results/disturbers.json.
 All figures but the CPU time of the section *large* are the same on every machine.
 """
 
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sections import Case, limited, main
 
-from rtgauge.stats import Comb, Exposure, comb
+from rtgauge.stats import Comb, Exposure, Line, aliases, comb, disturber
 
 Float64 = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, float], Float64]
@@ -33,6 +34,7 @@ GRID_NS: Final = 1e6
 MOST_FOUND: Final = 0.01
 LEAST_FOUND: Final = 0.99
 COVERAGE: Final = 0.93
+MOST_PARTS: Final = 100
 LARGE: Final = 100_000
 LARGE_S: Final = 5.0
 
@@ -196,6 +198,74 @@ def nothing(repetitions: int) -> list[Case]:
     return cases
 
 
+def delayed(random: np.random.Generator, period: float, dithered: bool) -> Line | None:
+    """What the product finds in wake-ups every ms that a disturbance delays once a period."""
+    number = np.arange(int(random.choice([10, 30]) * 1e9 / GRID_NS))
+    length, phase = random.choice([5e4, 2e5, 4e5]), random.uniform(0, period)
+    sweep = 2 * np.abs((number * (0x04F1BBCD / 2**32)) % 1.0 - 0.5)  # as the agent's dither
+    due = (number + (sweep if dithered else 0.0)) * GRID_NS
+    latency = 3500 + random.normal(0, 100, len(due))
+    latency += np.maximum(length - (due + phase) % period, 0)
+    excess, times = latency - float(np.median(latency)), due + latency
+    large = excess > 2 * float(np.quantile(excess, 0.9))
+    exposure = Exposure(np.array([times[0], times[-1]]))
+    return disturber(
+        times[large],
+        excess[large],
+        exposure,
+        len(times),
+        interval_ns=GRID_NS,
+        dithered=dithered,
+    )
+
+
+def told(found: float, period: float) -> bool:
+    """Whether a period is, to 0.1 %, among those that the report gives on a grid without dither:
+    that found, its two aliases, and the whole parts and multiples of the three."""
+    given = np.array([found, *aliases(found, GRID_NS)])[:, None]
+    times = np.arange(1, MOST_PARTS)
+    every = np.concatenate((given * times, given / times))
+    return bool((np.abs(every / period - 1) <= 1e-3).any())
+
+
+def grid(repetitions: int) -> list[Case]:
+    """Disturbances every 2 to 50 ms among wake-ups every ms: how often the period is right to
+    0.1 %, is within the interval, and is among those told, and how often another is by chance."""
+    cases = []
+    for name, dithered, least in (("without dither", False, 0.0), ("with dither", True, 0.9)):
+        random = np.random.default_rng([SEED, len(name)])
+        number = right = covered = among = chance = 0
+        for turn in range(repetitions // 2):
+            tenths = random.uniform(20, 500, 2)
+            if turn % 3 == 1:
+                tenths = np.round(tenths)
+            elif turn % 3 == 2:
+                tenths = np.round(tenths, -1) + random.uniform(-0.05, 0.05, 2)
+            period, other = (tenths * GRID_NS / 10).tolist()
+            line = delayed(random, period, dithered)
+            if line is None:
+                continue
+            one, number = line.comb, number + 1
+            right += abs(one.period_ns / period - 1) <= 1e-3
+            covered += abs(one.period_ns - period) <= one.error_ns
+            among += told(one.period_ns, period)
+            chance += told(one.period_ns, other)
+        cases.append(
+            {
+                "case": f"wake-ups every ms, {name}",
+                "repetitions": repetitions // 2,
+                "found": number / (repetitions // 2),
+                "right": right / number,
+                "cover": covered / number,
+                "at_least": least,
+                "told": among / number,
+                "by_chance": chance / number,
+                "held": right >= least * number and (dithered or among >= LEAST_FOUND * number),
+            }
+        )
+    return cases
+
+
 def large(_repetitions: int) -> list[Case]:
     """100 000 events of an hour, a tenth of them periodic: the CPU time that the search takes."""
     random = np.random.default_rng([SEED, LARGE])
@@ -221,6 +291,7 @@ SECTIONS: Final[Mapping[str, Callable[[int], list[Case]]]] = {
     "found": found,
     "few": few,
     "nothing": nothing,
+    "grid": grid,
 }
 
 
