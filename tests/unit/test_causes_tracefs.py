@@ -355,12 +355,15 @@ def test_what_is_missing_is_said(
 def test_what_the_kernel_does_not_see_is_named_if_it_was_counted(
     tmp_path: Path, changes: dict[str, Any], said: str
 ) -> None:
-    """The reading after the sample counts, not the ones before it and after that."""
+    """The readings within the sample count, and the first one after it, but none before it or
+    after that. Half of the steal time is in each of two."""
     records = [*HEAD, sample(0), page(0, 4, page_of(1_900_000, 2_190_000)), end(0)]
     other: dict[str, Any] = {"steal_ns": [10**9, 10**9], "smi": 7}
+    half = {name: [ns // 2 for ns in each] for name, each in changes.items() if name != "smi"}
     readings = [
-        streams.ambience_body(2_100_000, **other),
-        streams.ambience_body(2_200_000, **changes),
+        streams.ambience_body(2_000_000, **other),
+        streams.ambience_body(2_100_000, **half),
+        streams.ambience_body(2_200_000, **{**changes, **half}),
         streams.ambience_body(3_000_000, **other),
     ]
     step = stored(tmp_path, records, readings)

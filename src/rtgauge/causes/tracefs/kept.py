@@ -398,18 +398,23 @@ def _chosen(samples: Sequence[_Chosen]) -> list[_Chosen]:
 
 
 def _outside(step: StoredStep, cpu: int, cause: Cause) -> str:
-    """What else may have taken the CPU: what was counted between the two readings of background
-    activity around a sample. A trace does not show it."""
+    """What else may have taken the CPU: what was counted from the last reading of background
+    activity before a sample to the first one after it. A trace does not show it."""
     end_ns = cause.due_ns + cause.latency_ns
-    around = next((one for one in step.ambience if one.time_ns >= end_ns), None)
-    if around is None:
+    around = []
+    for one in step.ambience:
+        if one.time_ns > cause.due_ns:
+            around.append(one)
+        if one.time_ns >= end_ns:
+            break
+    if not around or around[-1].time_ns < end_ns:
         return ""
     found = []
-    steal = dict(zip(around.cpus, around.steal_ns, strict=True)).get(cpu, 0)
+    steal = sum(dict(zip(one.cpus, one.steal_ns, strict=True)).get(cpu, 0) for one in around)
     if 2 * steal >= cause.latency_ns:
         found.append(f"the hypervisor took {text.time(steal)} of this CPU")
-    if around.smi:
-        found.append(f"{text.plural(around.smi, 'system management interrupt')} occurred")
+    if smi := sum(one.smi or 0 for one in around):
+        found.append(f"{text.plural(smi, 'system management interrupt')} occurred")
     return f"At about that time {' and '.join(found)}, which no trace shows." if found else ""
 
 
