@@ -50,7 +50,7 @@ COUNTED: Final = 10
 a few distinct values, which may agree by chance."""
 LENGTH: Final = 1.05
 """Runs whose numbers of samples differ by more than this factor are not compared by their maxima,
-because more samples give a larger one, or by their shares of samples over a budget."""
+because more samples give a larger one. For shares over a budget, missed periods count, too."""
 CONTEXTS: Final = ("user", "kernel", "workqueue", "threaded", "softirq", "irq")
 
 
@@ -254,10 +254,12 @@ def uneven(name: str, *rows: Mapping[str, Any]) -> Uneven | None:
     """How the numbers of samples of the complete runs of these rows differ, if they differ too much
     for the statistic ``name``; else None."""
     runs = [one for row in rows for one in row["runs"] if one["complete"]]
-    counts = [one["count"] for one in runs]
+    due = [one["count"] + one["missed"] for one in runs]
+    # a rate is the share of all that were due
+    counts = due if name == "rate" else [one["count"] for one in runs]
     if name not in ("max", "rate") or _even(counts):
         return None
-    return Uneven(min(counts), max(counts), _even([one["count"] + one["missed"] for one in runs]))
+    return Uneven(min(counts), max(counts), _even(due))
 
 
 def unknown(name: str, *rows: Mapping[str, Any]) -> int:
