@@ -101,16 +101,28 @@ def test_the_maxima_of_the_last_seconds(blocks: list[tuple[int, int]]) -> None:
 
 def test_the_rate_is_that_of_the_last_seconds_whatever_the_blocks() -> None:
     live, due = fresh(), 0
-    assert live.series[0].rate() is None
+    assert live.series[0].rate(0) is None
     sizes = np.random.default_rng(1).integers(1, 300, 400).tolist()
     for size in sizes:
         live.take(samples([5] * size, due))
         due += size * 10**6
-    assert live.series[0].rate() == pytest.approx(1000)
+    assert live.series[0].rate(due // NS) == pytest.approx(1000)
     for size in sizes:  # now every second period is missed
         live.take(samples([5] * size, due))
         due += 2 * size * 10**6
-    assert live.series[0].rate() == pytest.approx(500)
+    assert live.series[0].rate(due // NS) == pytest.approx(500)
+
+
+def test_a_series_that_stopped_has_no_rate() -> None:
+    live = fresh()
+    for second in range(5):
+        live.take(samples([5] * 1000, second * NS))
+    one = live.series[0]
+    for now in (4, 4 + WINDOW_S - 1):  # its newest samples are among the last seconds
+        assert one.recent(now) == 5
+        assert one.rate(now) == pytest.approx(1000)
+    assert one.recent(4 + WINDOW_S) is None
+    assert one.rate(4 + WINDOW_S) is None
 
 
 def test_what_is_missed_lost_and_wide_counts() -> None:
@@ -141,7 +153,9 @@ def test_histograms_alone() -> None:
     live.take(histogram([*first, *[2000] * 60]))
     recent = one.recent(one.second)
     assert recent is not None and 2000 * 127 / 128 <= recent <= 2000
-    assert one.rate() == pytest.approx(60 / 20)
+    assert one.rate(one.second) == pytest.approx(60 / 20)
+    assert one.rate(one.second + 39) == pytest.approx(60 / 20)  # snapshots are 20 s apart
+    assert one.rate(one.second + 40) is None
 
 
 def test_the_work_of_the_loads_is_that_of_the_newest_record() -> None:

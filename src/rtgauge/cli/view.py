@@ -266,7 +266,7 @@ def _row(one: LiveSeries, label: str, divisor: float, now: int) -> _Row:
     return _Row(
         str(one.info.cpu) if one.info.cpu >= 0 else "any",
         label,
-        one.rate(),
+        one.rate(now),
         one.min * factor,
         one.mean * factor,
         one.max * factor,

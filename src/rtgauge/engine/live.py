@@ -81,9 +81,15 @@ class LiveSeries:
         """The newest second with a sample; -1 without any."""
         return self._second
 
-    def rate(self) -> float | None:
-        """Samples per second of the last seconds; None before the first second."""
+    def rate(self, now: int) -> float | None:
+        """Samples per second of the last seconds; None before the first second, and without a
+        sample in the last ``WINDOW_S`` seconds up to the second ``now``. Snapshots of a histogram,
+        or samples, may be rare: then in twice the time between the last two."""
         if not self._moments or self._newest[0] <= self._moments[0][0]:
+            return None
+        last = [time_ns for time_ns, _ in self._moments][-2:]
+        quiet_s = max(WINDOW_S, 2 * (last[-1] - last[0]) // NS)
+        if self._newest[0] // NS <= now - quiet_s:
             return None
         (start, before), (end, count) = self._moments[0], self._newest
         return (count - before) * NS / (end - start)
