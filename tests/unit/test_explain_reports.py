@@ -68,6 +68,15 @@ def test_the_blame_names_class_task_and_function_and_what_to_try() -> None:
     assert all(len(line) <= 80 for line in text.splitlines() if "rtgauge tune" not in line)
 
 
+def test_the_longest_segment_is_shown_among_many_equal_ones() -> None:
+    short = [
+        segment("softirq" if at % 2 else "interrupt", 100, f"handler_{at}") for at in range(20)
+    ]
+    text = "\n".join(lines(cause(*short, segment("interrupt", 500_000, "bad_driver_irq")), "timer"))
+    assert "500.000" in text and "bad_driver_irq" in text
+    assert "0.900     in 9 more segments" in text
+
+
 def test_each_owner_of_a_lock_is_blamed_for_its_own_part() -> None:
     other = Task("another", 11)
     found = cause(

@@ -130,7 +130,7 @@ def statistic_text(quantity: Document, name: str) -> str:
 def verdict_text(document: Document, one: Document) -> str:
     """The verdict of a comparison in words, and what is still needed for a decision."""
     second = document["sets"][one["set"]]["letter"]
-    margin = numbers.percent(document["within"])
+    margin = numbers.percent(document["within"], 6)
     words = {
         "better": f"{second} is better",
         "worse": f"{second} is worse",

@@ -77,7 +77,7 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
     if more and decided:
         yield repeat
     if words := _selection(sets):
-        margin = numbers.percent(document["within"])
+        margin = numbers.percent(document["within"], 6)
         other = document["within"] != WITHIN
         option = ["--within", f"{document['within'] * 100:g}%"] if other else []
         command = shlex.join(["rtgauge", "compare", *words, *option, "--gate"])

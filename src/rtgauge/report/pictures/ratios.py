@@ -66,7 +66,7 @@ def ratios(rows: Sequence[Ratio], within: float, label: str) -> str:
     height = 14 + ROW * len(drawn) + 26
     plot = Plot(WIDTH, height, scales.values(min(ends), max(ends)), scales.linear(0, 1))
     plot.left, plot.top = _LEFT, 14.0
-    margin = f"margin ±{numbers.percent(within)}"
+    margin = f"margin ±{numbers.percent(within, 6)}"
     first, last = plot.px(1 / (1 + within)), plot.px(1 + within)
     # Below the words of each row, so that no line crosses them.
     ends_y = [(plot.top + ROW * at + LINE, plot.top + ROW * (at + 1)) for at in range(len(drawn))]

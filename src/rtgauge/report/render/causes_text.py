@@ -44,11 +44,8 @@ def lines(cause: Cause, title: str, note: str = "") -> list[str]:
 
 def _table(cause: Cause) -> Iterator[str]:
     segments = _joined(cause.segments)
-    if len(segments) > SEGMENTS_MAX:
-        least = sorted((one.length_ns for one in segments), reverse=True)[SEGMENTS_MAX - 1]
-        shown = [one for one in segments if one.length_ns >= least][:SEGMENTS_MAX]
-    else:
-        shown = segments
+    longest = sorted(range(len(segments)), key=lambda place: -segments[place].length_ns)
+    shown = [segments[place] for place in sorted(longest[:SEGMENTS_MAX])]
     largest = max((one.length_ns for one in shown), default=0)
     for number, one in enumerate(shown):
         yield from _row(one, first=number == 0, stack=one.length_ns == largest)
