@@ -51,6 +51,18 @@ def test_the_picture_has_both_loads_the_maximum_and_the_budget() -> None:
     assert {"idle", "load sched", "max 18.0 us", "budget 150 us"} <= set(said)
 
 
+def test_the_load_with_the_maximum_is_drawn_whatever_their_number() -> None:
+    loads = ("idle", "cpu", "disk", "net", "sched")
+    steps = [made.step(at, [latency(9 + 10 * at)], load=load) for at, load in enumerate(loads)]
+    run: Any = made.run(steps, findings=[])
+    figure = answer_figure(model.analyse([run]), 0)
+    assert figure is not None
+    said = words(ElementTree.fromstring(figure.svg))
+    assert "load sched" in said and "load cpu" not in said
+    assert any(one.startswith("max 49") for one in said)
+    assert "Not drawn, because their maxima are lower: load cpu." in figure.caption
+
+
 @pytest.mark.parametrize("budget_us", [5, 17, 19, 21, 24, 30, 40, 60, 100, 150, 300])
 @pytest.mark.parametrize("top_us", [18, 20, 95])
 def test_the_label_of_the_maximum_is_beside_the_line_of_the_budget(

@@ -9,7 +9,7 @@ from typing import Any
 from rtgauge import text as numbers
 from rtgauge.report.document.answer.data import Data, Model
 from rtgauge.report.document.blocks import Figure
-from rtgauge.report.pictures.distribution import FAR, Curve, distribution, load_hues
+from rtgauge.report.pictures.distribution import CURVES, FAR, Curve, distribution, load_hues
 from rtgauge.report.results.labels import capital, highest, load_text, peak
 from rtgauge.report.results.model import Analysis
 from rtgauge.stats import Counts
@@ -34,6 +34,13 @@ def answer_figure(analysis: Analysis, number: int) -> Figure | None:
     by_load: dict[str, list[tuple[int, Any]]] = {}
     for place, one in same:
         by_load.setdefault(load_text(data.step(one)["load"]), []).append((place, one))
+    # idle first, then the loads with the highest maxima
+    order = sorted(
+        by_load,
+        key=lambda name: (name != "idle", -(highest(peak(one) for _, one in by_load[name]) or 0)),
+    )
+    left = order[CURVES:]
+    by_load = {name: one for name, one in by_load.items() if name not in left}
     hues = load_hues(by_load)
     curves = [
         Curve(name, *_merged(analysis, number, members), hue=hues[name])
@@ -50,6 +57,8 @@ def answer_figure(analysis: Analysis, number: int) -> Figure | None:
     caption += f", {cpus} CPUs merged" if cpus > 1 else ""
     caption += ". Both axes are logarithmic, so a single late sample is visible. The ring marks "
     caption += "the maximum."
+    if left:
+        caption += f" Not drawn, because their maxima are lower: {numbers.join(left)}."
     if budget is not None:
         text += f". Budget {numbers.microseconds(budget)}"
         if budget > FAR * (peak(top) or 0):
