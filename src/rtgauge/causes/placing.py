@@ -23,7 +23,7 @@ Int64s = NDArray[np.int64]
 BETWEEN: Final = 8
 # Neighbours of an operation that are compared, before it and after it.
 NEIGHBOURS: Final = 3
-# A pair that begins later than that after the first one does not belong to the sample.
+# A pair that begins this much later than the first one does not belong to the sample.
 SOON_NS: Final = 100_000
 # The guest's clock has a resolution of 16 ns on arm64, and of 1 ns on x86-64.
 _COARSE: Final = 17
