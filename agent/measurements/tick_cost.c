@@ -86,7 +86,7 @@ struct tick_cost_state {
 	int64_t look_ns; /* a longer loop may have had a switch in it */
 	uint32_t work;	 /* steps of a loop */
 	uint32_t turn;	 /* enum tick_cost_turn: a futex */
-	uint32_t alone;	 /* SCHED_OTHER is not waited for any more */
+	uint32_t alone;	 /* SCHED_OTHER has no turns any more */
 	struct tick_cost_part fifo, other;
 };
 
@@ -331,7 +331,7 @@ static void tick_cost_pass(struct tick_cost_state *state, enum tick_cost_turn tu
 	syscall(SYS_futex, &state->turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* Sleep while it is the turn of @of. False: that lasts for longer than others have patience. */
+/* Sleep while it is the turn of @of. False: ENSEMBLE_PATIENCE_NS are over, or the step ends. */
 static bool tick_cost_wait(struct tick_cost_state *state, enum tick_cost_turn of)
 {
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
@@ -357,6 +357,8 @@ static void tick_cost_other(struct worker *worker)
 		more = tick_cost_take_turn(state, &state->other);
 		if (atomic_load_acquire(&state->alone))
 			break;
+		if (!more)
+			atomic_store_release(&state->alone, 1);
 		tick_cost_pass(state, TURN_FIFO);
 	}
 	tick_cost_settle(state, &state->other);
@@ -366,22 +368,19 @@ static void tick_cost_other(struct worker *worker)
 static void tick_cost_fifo(struct worker *worker)
 {
 	struct tick_cost_state *state = worker->state;
-	bool both = state->other.measured;
+	bool more = true;
 
 	tick_cost_calibrate(state);
-	while (ensemble_goes_on(&state->ensemble)) {
-		bool more = tick_cost_take_turn(state, &state->fifo);
-
-		if (both) {
-			tick_cost_pass(state, TURN_OTHER);
-			both = tick_cost_wait(state, TURN_OTHER);
-			if (!both) {
-				atomic_store_release(&state->alone, 1);
-				state->other.refused = "it had to wait too long for the CPU";
-			}
-		}
-		if (!more)
-			break;
+	while (more && ensemble_goes_on(&state->ensemble)) {
+		more = tick_cost_take_turn(state, &state->fifo);
+		if (atomic_load_acquire(&state->alone))
+			continue;
+		tick_cost_pass(state, TURN_OTHER);
+		if (tick_cost_wait(state, TURN_OTHER))
+			continue;
+		atomic_store_release(&state->alone, 1);
+		if (!step_stopped(state->ensemble.step))
+			state->other.refused = "it had to wait too long for the CPU";
 	}
 	tick_cost_pass(state, TURN_END);
 	tick_cost_settle(state, &state->fifo);

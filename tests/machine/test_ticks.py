@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -134,6 +135,18 @@ def test_too_few_loops_show_no_tick(agent: str, tmp_path: Path) -> None:
     for row in table_of(stream, "lines"):
         if row["loops with"] in LINES[1:3]:
             assert row["loops"] == 0
+
+
+def test_a_step_stopped_by_a_signal_did_not_wait_too_long(agent: str, tmp_path: Path) -> None:
+    output = tmp_path / "stream.cbor"
+    for turn in range(8):
+        words = ["run", "tick-cost", "--samples", "100000000", "--loop", "1ms"]
+        with subprocess.Popen([agent, *words, "--output", str(output)]) as process:
+            time.sleep(0.1 + 0.02 * turn)
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=30)
+        evidence = [one.evidence for one in read(output).records if isinstance(one, Verdict)]
+        assert not [one for one in evidence if "too long" in one]
 
 
 KINDS = {
