@@ -406,13 +406,13 @@ def test_missed_periods_are_named_as_the_reason() -> None:
     document = of(runs, quantities)
     (said,) = [text for text in advice(document) if "missed" in text]
     assert "max of each run: missed periods differ" in said
-    assert "(900 to 1\u202f000 values a run)" in said
+    assert "(900 to 1\u202f000 samples a run)" in said
     assert said.endswith("Find out why periods were missed (rtgauge show RUN), or use a longer "
                          "--interval.")  # fmt: skip
     cases = comparison_cases(document, "").groups[0].cases
     assert sum("not decided, missed periods differ" in one.why for one in cases) == 1
     quantities[0]["rows"][1]["runs"][0]["missed"] = 40  # 940 of 1000: shorter, too
-    (said,) = [text for text in advice(of(runs, quantities)) if "values a run" in text]
+    (said,) = [text for text in advice(of(runs, quantities)) if "samples a run" in text]
     assert "measured for different lengths" in said
 
 

@@ -301,7 +301,7 @@ def _not_judged(document: Document) -> list[str]:
     remedy = unlike.remedy[0].upper() + unlike.remedy[1:]
     return [
         f"{_title(document, one)}{more}: {unlike.text}, so not judged, because maxima and shares "
-        f"over a budget depend on the number of values. {remedy}"
+        f"over a budget depend on the number of samples. {remedy}"
     ]
 
 

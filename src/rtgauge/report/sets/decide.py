@@ -224,11 +224,13 @@ def _has(
 
 @dataclass(frozen=True)
 class Uneven:
-    """The min and max number of samples of a run, and whether only missed periods differ."""
+    """The min and max of what the runs have, and whether only missed periods differ."""
 
     fewest: int
     most: int
     missed: bool
+    what: str
+    """What is counted: ``samples``, for a rate with the missed periods."""
 
     @property
     def why(self) -> str:
@@ -237,10 +239,9 @@ class Uneven:
 
     @property
     def text(self) -> str:
-        """Why, and how much: ``measured for different lengths (900 to 1 000 values a run)``."""
-        return (
-            f"{self.why} ({numbers.count(self.fewest)} to {numbers.count(self.most)} values a run)"
-        )
+        """Why, and how much: ``measured for different lengths (900 to 1 000 samples a run)``."""
+        extent = f"{numbers.count(self.fewest)} to {numbers.count(self.most)}"
+        return f"{self.why} ({extent} {self.what} a run)"
 
     @property
     def remedy(self) -> str:
@@ -259,7 +260,8 @@ def uneven(name: str, *rows: Mapping[str, Any]) -> Uneven | None:
     counts = due if name == "rate" else [one["count"] for one in runs]
     if name not in ("max", "rate") or _even(counts):
         return None
-    return Uneven(min(counts), max(counts), _even(due))
+    what = "samples and missed periods" if name == "rate" else "samples"
+    return Uneven(min(counts), max(counts), _even(due), what)
 
 
 def unknown(name: str, *rows: Mapping[str, Any]) -> int:
