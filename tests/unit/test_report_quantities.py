@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 
 import report_runs as made
 from rtgauge import stats, stream
+from rtgauge.report.document.blocks import Table
 from rtgauge.report.document.summary import short
+from rtgauge.report.document.views import views
 from rtgauge.report.pictures import sketch
 from rtgauge.report.render import html, markdown, terminal
 from rtgauge.report.results import histogram, model
 from rtgauge.report.sets import quantities
+from rtgauge.text import plain
 from test_report_html import inflated
 
 VALUES = st.lists(st.integers(-(2**40), 2**40), max_size=60)
@@ -114,6 +117,34 @@ def test_methods_and_steps_stand_side_by_side() -> None:
         ["timer", "--interval", "500us", "--method", "timer fd"],
         ["timer", "--interval", "500us", "--load", "sched", "--load-cmd", "stress; x"],
     ]
+
+
+def test_every_format_shows_the_same_quantity_of_a_step() -> None:
+    """The first with samples, in the context with the highest maximum."""
+    values = {("gap", "irq"): 30_000, ("gap", "user"): 50_000, ("period", "user"): 4_000_000}
+    series = [
+        made.FakeSeries(
+            made.info(number, name=name, context=context, interval_ns=0),
+            np.arange(900, dtype=np.int64),
+            np.full(900, value, np.int32),
+            due=np.arange(900, dtype=np.int64) * made.MS,
+        )
+        for number, ((name, context), value) in enumerate(values.items())
+    ]
+    series.insert(0, dataclasses.replace(series[0], info=made.info(3, name="none"),
+                                         index=np.array([], np.int64), due=None,
+                                         value=np.array([], np.int32)))  # fmt: skip
+    run = made.run([made.step(0, series, "tick-period"), *made.evaluation(1, 100).steps[1:2]])
+    entries = [one | {"chapter": "Clock tick"} for one in made.CATALOGUE["measurements"]]
+    run.document["catalogue"] = made.CATALOGUE | {"measurements": entries}
+    analysis = model.analyse([run])  # type: ignore[list-item]
+    steps = [view["row"] for view in views(analysis).runs[0]["steps"]]
+    (step,) = [row for row in steps if row.name == "tick-period"]
+    assert (step.quantity, plain(step.max)) == ("Gap in user context", "50.0 us")
+    assert "50.0 us" in plain(terminal.text(analysis.model, 80))
+    (grid,) = [block.grid for block in short(analysis).sections[1].blocks
+               if isinstance(block, Table) and block.grid.title == "Figures"]  # fmt: skip
+    assert [plain(cell.text) for cell in grid.rows[0].cells[2:4]] == ["50.0 us", "50.0 us"]
 
 
 def test_one_row_is_not_beside_anything() -> None:

@@ -53,6 +53,7 @@ from rtgauge.report.results.labels import (
     link_text,
     load_text,
     peak,
+    principal,
     quantity_name,
     realtime_text,
     runs_text,
@@ -311,8 +312,8 @@ def _figures(run: Model) -> Grid:
             if step["state"] == "skipped":
                 continue
             tests = [test for test in tests_of(run) if test["step"] == step["step"]]
-            groups = group_series(run["series"], _places(run, step))
-            series = [run["series"][at] for at in groups[0]] if groups else []
+            found = principal(run["series"], _places(run, step))
+            series = [run["series"][at] for at in found[0]] if found else []
             name = step_name(run, step) + (f": {series[0]['name']}" if series else "")
             cells = [Cell(chapter), Cell(load_text(step["load"])), *_median_and_max(series)]
             rows.append(Row(name, [*cells, _tests(tests, step)]))

@@ -39,6 +39,7 @@ from rtgauge.report.results.labels import (
     load_text,
     ordinary_policies,
     peak,
+    principal,
     realtime_text,
     runs_text,
     steps_text,
@@ -278,7 +279,8 @@ def _chapters(run: Document, views: Sequence[dict[str, Any]], prefix: str) -> li
 
 @dataclass(frozen=True)
 class StepRow:
-    """A step in one line. The figures are those of its series with the highest maximum.
+    """A step in one line. The figures are those of its ``principal`` quantity, of the series with
+    the highest maximum.
 
     ``path`` is the histogram of that quantity as an SVG path of 96 by 22, ``peak`` the place of its
     largest sample. ``failed``: a verdict or the step failed. ``observed``: it has observations."""
@@ -325,16 +327,11 @@ def _skipped(
 def _row(run: Document, view: Mapping[str, Any]) -> StepRow:
     step = view["step"]
     groups = view["groups"]
-    units = [run["series"][group["places"][0]]["unit"] for group in groups]
-    series = [
-        (group, run["series"][at])
-        for group, unit in zip(groups, units, strict=True)
-        for at in group["places"]
-        if unit == units[0]
-    ]
-    at = worst([one for _, one in series])
-    group, top = (None, None) if at is None else series[at]
-    members = [one for whose, one in series if whose is group]
+    found = principal(run["series"], [at for group in groups for at in group["places"]])
+    places, at = found or ([], None)
+    top = None if at is None else run["series"][at]
+    title = next((group["title"] for group in groups if group["places"] == places), "")
+    members = [run["series"][place] for place in places]
     histogram = added([one.get("histogram") or [] for one in members])
     path, mark = sketch.path(histogram, sketch.extent([histogram]))
     missed = sum(one["missed"] for one in members)
@@ -343,7 +340,7 @@ def _row(run: Document, view: Mapping[str, Any]) -> StepRow:
         name=view["short"],
         load=added_text(step["load"]),
         state=step["state"],
-        quantity=group["title"] if group and len(groups) > 1 else "",
+        quantity=title if len(groups) > 1 else "",
         median=numbers.shown(top["percentiles"].get("50"), top["unit"]).full if top else "–",
         max=numbers.shown(peak(top), top["unit"]).full if top else "–",
         missed=f"{numbers.count(missed)} missed" if missed else "",

@@ -48,6 +48,7 @@ from rtgauge.report.results.labels import (
     ordinary,
     ordinary_policies,
     peak,
+    principal,
     quantity_name,
     realtime_text,
     representative,
@@ -301,16 +302,11 @@ def _title(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
 def _row(run: Mapping[str, Any], step: Mapping[str, Any]) -> _Row:
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
     quantity = median = most = ""
-    for members in group_series(run["series"], places):
-        series = [run["series"][place] for place in members]
-        at = worst(series)
-        if at is not None:
-            unit = series[at]["unit"]
-            quantity = safe(series[0]["name"])
-            middle = series[at]["percentiles"].get("50")
-            median = safe(numbers.shown(middle, unit).full)
-            most = safe(numbers.shown(peak(series[at]), unit).full)
-            break
+    if (found := principal(run["series"], places)) is not None:
+        top = run["series"][found[1]]
+        quantity = safe(top["name"])
+        median = safe(numbers.shown(top["percentiles"].get("50"), top["unit"]).full)
+        most = safe(numbers.shown(peak(top), top["unit"]).full)
     tags = Text()
     results = [one["result"] for one in judged(run, step["step"])]
     for result in ("fail", "inconclusive", KNOWN, "pass", "skipped"):

@@ -40,6 +40,7 @@ __all__ = [
     "ordinary",
     "ordinary_policies",
     "peak",
+    "principal",
     "quantity_name",
     "realtime_text",
     "representative",
@@ -435,6 +436,25 @@ def worst(series: Sequence[Mapping[str, Any]]) -> int | None:
         if value is not None
     ]
     return -max(filled)[2] if filled else None
+
+
+def principal(
+    series: Sequence[Mapping[str, Any]], places: Sequence[int]
+) -> tuple[list[int], int] | None:
+    """What a step's row shows: the places of the first quantity with a sample, in the context with
+    the highest maximum, and the place of that maximum. None if no series has a sample."""
+    found = [
+        (members, members[at])
+        for members in group_series(series, places)
+        if (at := worst([series[place] for place in members])) is not None
+    ]
+    same = [
+        one
+        for one in found
+        if all(series[one[1]][key] == series[found[0][1]][key] for key in ("name", "unit"))
+    ]
+    at = worst([series[place] for _, place in same])
+    return None if at is None else same[at]
 
 
 def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
