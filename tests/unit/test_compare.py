@@ -394,6 +394,8 @@ def test_sets_of_which_every_step_was_skipped_say_why() -> None:
     ]
     text = " ".join(compare_text.terminal(document).split())
     assert "Nothing can be compared" in text
+    assert "0 samples" not in text and "Maxima" not in text
+    assert "B: 1 run, 1 boot. None of them is compared." in " ".join(text.split())
     assert "timer, idle: not in A: skipped: lab:rt lacks it" in text
     assert "timer, load sched: not in A and B: skipped: no real-time priority" in text
 

@@ -773,9 +773,11 @@ def note(document: Mapping[str, Any]) -> str:
         )
         for at in range(len(document["sets"]))
     ]
+    compared = bool(document["quantities"])
     seen = "; ".join(
-        f"{one['letter']}: {numbers.count(samples[at])} samples, "
-        f"{_plural(len(one['runs']), 'run')}, {_plural(one['boots'], 'boot')}"
+        f"{one['letter']}: "
+        + (f"{_plural(samples[at], 'sample')}, " if compared else "")
+        + f"{_plural(len(one['runs']), 'run')}, {_plural(one['boots'], 'boot')}"
         for at, one in enumerate(document["sets"])
     )
     modes = {mode for one in document["sets"] for mode in one["emulated"]}
@@ -801,10 +803,12 @@ def note(document: Mapping[str, Any]) -> str:
         )
     if any(row["missed"] for one in document["quantities"] for row in one["rows"]):
         claim += " Percentiles and shares cover missed periods and events without an answer, too."
+    ratios = f" Ratios are relative to set {document['sets'][0]['letter']}. {claim}"
     return (
-        f"Data: {seen}. Ratios are relative to set {document['sets'][0]['letter']}. {claim}"
-        + "".join(emulated.get(mode, "") for mode in sorted(modes))
-    )
+        f"Compared data: {seen}.{ratios}"
+        if compared
+        else f"Data: {seen}. None of them is compared."
+    ) + "".join(emulated.get(mode, "") for mode in sorted(modes))
 
 
 def _plural(number: int, word: str) -> str:
