@@ -35,6 +35,9 @@ MOST_FOUND: Final = 0.01
 LEAST_FOUND: Final = 0.99
 COVERAGE: Final = 0.93
 MOST_PARTS: Final = 100
+MOST_NAMED: Final = 0.05
+NAMED: Final = 1.05
+"""As `SAME` of rtgauge.report.document.answer.cause."""
 LARGE: Final = 100_000
 LARGE_S: Final = 5.0
 
@@ -266,6 +269,67 @@ def grid(repetitions: int) -> list[Case]:
     return cases
 
 
+def disturbed(
+    random: np.random.Generator, spread: float, others: float
+) -> tuple[Line | None, float, float, bool]:
+    """Wake-ups every ms for 30 s. A disturbance of about 30 us every 5 to 40 ms delays some, and a
+    Poisson-distributed number of others take at least 100 us. Gives what the product finds, the
+    period, the maximum above the median, and whether the disturbance caused it."""
+    span = 30_000 * GRID_NS
+    due = np.arange(30_000) * GRID_NS + random.uniform(0, GRID_NS / 10, 30_000)
+    latency = random.lognormal(math.log(13e3), 0.15, len(due))
+    period = float(random.uniform(5e6, 40e6))
+    begin = np.arange(random.uniform(0, period), span, period)
+    after = np.searchsorted(due, begin)
+    begin, after = begin[after < len(due)], after[after < len(due)]
+    np.maximum.at(latency, after, 13e3 + random.lognormal(math.log(30e3), spread, len(after)))
+    own = float(latency.max())
+    where = random.integers(0, len(due), random.poisson(others))
+    latency[where] = np.maximum(latency[where], 1e5 + 3e5 * random.pareto(1.2, len(where)))
+    excess = latency - float(np.median(latency))
+    large = np.flatnonzero(excess > 2 * float(np.quantile(excess, 0.9)))
+    large = large[np.argsort(-excess[large], kind="stable")][:4096]
+    line = disturber(
+        (due + latency)[large],
+        excess[large],
+        Exposure(np.array([0.0, span])),
+        len(due),
+        interval_ns=GRID_NS,
+        dithered=True,
+    )
+    return line, period, float(excess.max()), float(latency.max()) == own
+
+
+def reach(repetitions: int) -> list[Case]:
+    """Whether a periodic disturbance is named as the cause of the maximum: how often it is where it
+    caused the maximum, and how often where something else did."""
+    cases = []
+    for spread, others in ((0.3, 1.0), (0.3, 20.0), (0.3, 200.0), (1.0, 0.0), (1.0, 20.0)):
+        random = np.random.default_rng([SEED, int(10 * spread), int(others)])
+        named = {True: 0, False: 0}
+        number = {True: 0, False: 0}
+        for _ in range(repetitions // 8):
+            line, period, top, own = disturbed(random, spread, others)
+            if line is None or abs(line.comb.period_ns / period - 1) > 1e-3:
+                continue
+            number[own] += 1
+            named[own] += NAMED * line.worst_ns >= top
+        wrong = named[False] / max(number[False], 1)
+        cases.append(
+            {
+                "case": f"{others:g} other late wake-ups, lengths differ by e^{spread:g}",
+                "repetitions": repetitions // 8,
+                "own": number[True],
+                "named": named[True] / number[True] if number[True] else None,
+                "other": number[False],
+                "wrong": wrong,
+                "at_most": MOST_NAMED,
+                "held": wrong <= MOST_NAMED,
+            }
+        )
+    return cases
+
+
 def large(_repetitions: int) -> list[Case]:
     """100 000 events of an hour, a tenth of them periodic: the CPU time that the search takes."""
     random = np.random.default_rng([SEED, LARGE])
@@ -292,6 +356,7 @@ SECTIONS: Final[Mapping[str, Callable[[int], list[Case]]]] = {
     "few": few,
     "nothing": nothing,
     "grid": grid,
+    "reach": reach,
 }
 
 

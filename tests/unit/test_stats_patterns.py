@@ -1164,3 +1164,73 @@ def test_two_groups_of_given_values(groups: dict[int, int], low: int | None) -> 
     found = stats.valley(stats.Counts.from_arrays([np.array(values, np.int64)]))
     assert found == _two_groups(values)
     assert (None if found is None else found.low) == low
+
+
+def _reached(
+    comb: rhythm.Comb, times: NDArray[np.float64], excess: NDArray[np.float64], woken: bool
+) -> float:
+    """The docstring of ``patterns._reach``, word for word."""
+    half = comb.width_ns / 2
+
+    def held(at: int, before: float) -> bool:
+        first = (times[at] - before - comb.phase_ns - half) / comb.period_ns
+        last = (times[at] - comb.phase_ns + half) / comb.period_ns
+        return bool(math.floor(last) >= math.ceil(first))
+
+    inside: set[int] = set()
+    outside: set[int] = set()
+    for at in range(len(times)):
+        turn = round((times[at] - comb.phase_ns) / comb.period_ns)
+        (inside if held(at, 0) else outside).add(turn)
+        both = len(inside) + len(outside)
+        chance = binom.sf(len(inside) - 1, both, comb.width_ns / comb.period_ns)
+        if inside and chance <= 0.01:
+            return max(
+                float(excess[other])
+                for other in range(len(times))
+                if excess[other] <= 2 * excess[at] and held(other, excess[other] if woken else 0)
+            )
+    return float(np.median([excess[at] for at in range(len(times)) if held(at, 0)]))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 400), st.integers(1, 60), st.integers(1, 9)),
+        min_size=1,
+        max_size=40,
+    ),
+    st.integers(1, 9),
+    st.booleans(),
+)
+def test_a_line_reaches_as_far_as_chance_does_not(
+    samples: list[tuple[int, int, int]], width: int, woken: bool
+) -> None:
+    """Samples in the middle and at the end of a turn of 10, against brute force."""
+    times, excess = (
+        np.array(row, float)
+        for row in zip(
+            *sorted(((10 * turn + place, 10 * high) for turn, high, place in samples),
+                    key=lambda one: -one[1]),
+            strict=True,
+        )
+    )  # fmt: skip
+    comb = rhythm.Comb(10.0, 5.25, width / 2 + 0.1, len(times), 0.5, 0.5, 20.0, 0.1)
+    if not comb.within(times).any():
+        return
+    assert patterns._reach(times, excess, comb, woken) == _reached(comb, times, excess, woken)
+
+
+@pytest.mark.parametrize(("own", "named"), [(True, 700_000), (False, 70_000)])
+def test_a_late_wakeup_at_a_time_of_the_rhythm_is_not_part_of_it(own: bool, named: int) -> None:
+    """Delays of 60 to 70 us every 20 ms, and one of 0.7 ms that happens to come with one of them.
+    If all are as long, the rhythm reaches the maximum."""
+    random = np.random.default_rng(5)
+    due = np.arange(20_000) * MS + random.uniform(0, MS / 10, 20_000)
+    excess = random.normal(0, 100, len(due))
+    at = np.arange(17, len(due), 20)
+    excess[at] = 10_000 * np.linspace(6, 7, len(at)) * (10 if own else 1)
+    excess[at[500]] = 700_000
+    line = stats.second_line(due + excess, excess, interval_ns=MS)
+    assert line is not None
+    assert line.comb.period_ns == pytest.approx(20e6, rel=1e-3)
+    assert line.worst_ns == pytest.approx(named, rel=1e-9)

@@ -44,6 +44,7 @@ _SAME_PLACE: Final = 0.3
 _NEAR: Final = 0.12
 _GATHERED: Final = 5
 _BY_CHANCE: Final = 1e-4
+_RARE: Final = 0.01
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,10 @@ def placed(due_ns: Int64, values: Int64, starts: Int64, *, seamless: bool = Fals
 class Line:
     """A second line above the first: ``number`` samples that come back every ``comb.period_ns``,
     of which half took at least ``excess_ns`` more than the median of all, the largest ``worst_ns``
-    more. They are among the ``large`` samples that took at least ``least_ns`` more; ``fold``: the
-    number of these in each part of the period, the rhythm in the middle. ``multiples``:
-    further lines at whole multiples of ``excess_ns``, and the number of samples on each."""
+    more (``_reach``: larger ones recur by chance alone). They are among the ``large`` samples that
+    took at least ``least_ns`` more; ``fold``: the number of these in each part of the period, the
+    rhythm in the middle. ``multiples``: further lines at whole multiples of ``excess_ns``, and the
+    number of samples on each."""
 
     comb: Comb
     number: int
@@ -215,12 +217,33 @@ def disturber(
         found,
         len(inside),
         middle,
-        float(inside.max()),
+        _reach(times[some], excess[some], found, interval_ns > 0),
         len(some),
         float(excess[some].min()),
         folded(times[some], found),
         multiples(excess[found.within(times)], middle),
     )
+
+
+def _reach(times: Float64, excess: Float64, found: Comb, woken: bool) -> float:
+    """The largest sample that is within the rhythm's part of the period not by chance alone.
+
+    ``excess`` falls. From its largest on, the samples are added until so many of them are within
+    that part that the binomial probability of it is at most 1 in 100. Those up to twice as large as
+    the last one may then be due to the rhythm. Samples of one turn count once within the part and
+    once outside, because one event may delay several."""
+    within = found.within(times)
+    turn = np.floor((times - found.phase_ns) / found.period_ns + 0.5)
+    _, first = np.unique(2 * turn + within, return_index=True)
+    new = np.zeros(len(times), bool)
+    new[first] = True
+    events, hits = np.cumsum(new), np.cumsum(new & within)
+    part = found.width_ns / found.period_ns
+    for at in np.flatnonzero(new & within).tolist():
+        if beta_part(int(hits[at]), int(events[at] - hits[at]) + 1, part) <= _RARE:
+            held = found.within(times, excess if woken else 0.0)
+            return float(excess[held & (excess <= 2 * excess[at])].max())
+    return float(np.median(excess[within]))
 
 
 def multiples(excess: Float64, unit: float) -> dict[int, int]:

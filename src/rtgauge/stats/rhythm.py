@@ -89,10 +89,12 @@ class Comb:
         most = max(min(self.error_ns / self.period_ns, SAME_RATE), tolerance)
         return any(abs(self.period_ns * rate / 1e9 - 1) <= most for rate in rates)
 
-    def within(self, times: Float64) -> NDArray[np.bool_]:
-        """Which of these times are within the width of the rhythm."""
-        turns = (times - self.phase_ns) / self.period_ns
-        return np.abs((turns + 0.5) % 1.0 - 0.5) <= self.width_ns / self.period_ns / 2 + 1e-12
+    def within(self, times: Float64, before: Float64 | float = 0.0) -> NDArray[np.bool_]:
+        """Which of these times, or of the ``before`` ns until then, are within the width of the
+        rhythm."""
+        half = self.width_ns / self.period_ns / 2
+        turns = (times - self.phase_ns) / self.period_ns + half
+        return turns % 1.0 <= 2 * half + before / self.period_ns + 2e-12
 
 
 class Exposure:

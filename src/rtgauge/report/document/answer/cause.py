@@ -26,6 +26,8 @@ __all__ = ["EXPLAIN", "TRACE", "cause_of", "far_below", "hint_of"]
 EXPLAIN: Final = "rtgauge explain"
 FAR_BELOW: Final = 10
 """If every budget exceeds the maximum by more than this factor, its cause needs no search."""
+SAME: Final = 1.05
+"""A second line that reaches up to the maximum, but for this factor, is its likely cause."""
 UNKNOWN: Final = "The data do not show what caused the maximum."
 TRACE: Final = "rtgauge run timer --explain"
 
@@ -61,7 +63,7 @@ def _likely(data: Data) -> tuple[Line, str]:
     above_median = (peak(one) or 0) - (one["percentiles"].get("50") or 0)
     for observation in step["observations"]:
         # Some are periodic, but not what made the maximum.
-        reaches = 2 * observation.get("reach", above_median) >= above_median
+        reaches = SAME * observation.get("reach", above_median) >= above_median
         if reaches and (not observation["series"] or place in observation["series"]):
             by_rule.setdefault(observation["rule"], observation["text"])
     if policies := ordinary_policies(run, step):
