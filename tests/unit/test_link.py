@@ -117,3 +117,30 @@ def test_after_a_lost_connection_nothing_is_begun(
     states = [step["state"] for step in store.get(outcome.id).document["steps"]]
     assert states.count("interrupted") == 1
     assert states.count("skipped") == len(states) - 1
+
+
+@pytest.mark.parametrize("lost_from", [0, 2])
+def test_a_run_that_lost_its_connection_between_two_steps_is_not_complete(
+    store: Store, monkeypatch: pytest.MonkeyPatch, lost_from: int
+) -> None:
+    target = Linked("", 1e9)
+    steps = 0
+
+    class Whole(FakeAgent):
+        def close(self) -> None:
+            nonlocal steps
+            super().close()
+            if steps >= lost_from:
+                target.lost = "the board was restarted"
+            steps += 1
+
+    monkeypatch.setattr("rtgauge.target.fake.FakeAgent", Whole)
+    outcome, _ = carry_out(store, target, steps=3)
+    document = store.get(outcome.id).document
+    states = [step["state"] for step in document["steps"]]
+    assert states.count("complete") == steps == lost_from + 1
+    assert states.count("skipped") == len(states) - steps
+    assert (outcome.state, outcome.exit_code) == ("interrupted", ExitCode.INTERRUPTED)
+    assert document["state"] == "interrupted"
+    assert "connection was lost" in outcome.reason
+    assert outcome.remedy

@@ -160,6 +160,7 @@ class Run:
         self._in_pairs: set[int] = set()  # log hosts' steps: carried out with the one before
         self._started: set[int] = set()  # steps that have a stream
         self._busy = Ended("complete")  # a step that another agent prevented, to the end of busy_s
+        self._lost = Ended("complete")  # the first step before which the connection stayed lost
         self._after_s: dict[int, float] = {}  # how long the steps after each one should measure
 
     def carry_out(
@@ -214,7 +215,7 @@ class Run:
                 if interruption.asked:
                     self._note(index, Ended("skipped", "the run was stopped before this step"))
                     continue
-                if lost_of(self._target) and not self._regained(interruption):
+                if not self._reachable(steps[index], index, interruption):
                     self._note(index, Ended("skipped", "the connection was lost before this step"))
                     continue
                 if self._busy.state != "complete":
@@ -255,19 +256,32 @@ class Run:
         catalogue = self._hosts[step.log_host].catalogue if _is_log_host(step) else self._catalogue
         return (expected_ns(step, catalogue) or GUESS_NS) / 1e9
 
-    def _regained(self, interruption: Stopping) -> bool:
-        """Whether a connection lost between two steps could be restored."""
+    def _reachable(self, step: PlannedStep, index: int, interruption: Stopping) -> bool:
+        """Whether the target can be reached, if need be after another attempt. Once that has
+        failed, no further step is attempted."""
+        why = "" if self._lost.reason else lost_of(self._target)
+        if why:
+            why = self._regain(why, interruption)
+        if why:
+            self._lost = Ended(
+                "interrupted",
+                f"the connection was lost before step {index + 1} ({step.measurement}): {why}",
+                "check the target and the network, and start another run",
+            )
+        return not self._lost.reason
+
+    def _regain(self, lost: str, interruption: Stopping) -> str:
+        """Try to restore a connection lost between two steps; why that failed, or empty."""
         target = self._target
         if not isinstance(target, Reconnecting) or not target.reconnect_s:
-            return False
+            return lost
         self._progress.message(
-            f"{target.name}: {target.lost}. "
-            f"Retrying the connection for {target.reconnect_s:.0f} s …"
+            f"{target.name}: {lost}. Retrying the connection for {target.reconnect_s:.0f} s …"
         )
         why = target.regain(lambda: interruption.asked)
         if why:
             self._progress.message(f"{target.name}: {why}")
-        return not why
+        return why
 
     def _first_document(
         self, study: str, repeat: int, header: Header, steps: Sequence[PlannedStep]
@@ -564,6 +578,8 @@ class Run:
                     return state, where + step["reason"], step["remedy"]
         if interruption.asked:
             return "interrupted", "stopped from outside", ""
+        if self._lost.reason:
+            return self._lost.state, self._lost.reason, self._lost.remedy
         asked = steps[: len(self._plan.steps)]
         if all(step["state"] == "skipped" for step in asked):
             return "skipped", asked[0]["reason"], asked[0]["remedy"]
