@@ -504,6 +504,10 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     ),
     "no seal": (_dropped("steps/000/seal.json"), "step 0 is not sealed"),
     "no records": (_dropped("steps/000/records.cbor"), "step 0 is not sealed"),
+    "a complete step without data": (
+        lambda files: pack({"run.json": files["run.json"]}),
+        "step 0 is complete, but its data are missing",
+    ),
     "no samples": (_dropped(SERIES), "are missing"),
     "samples of no series": (_named("steps/000/series-9.parquet"), "or do not belong there"),
     "damaged records": (

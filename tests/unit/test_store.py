@@ -72,7 +72,8 @@ def finished(store: Store, **changes: Any) -> str:
             stream.write(streams.one_of_each().data)
         end = folder.seal(0)
         assert end.complete
-        steps = [step | {"state": "complete"} for step in folder.document["steps"]]
+        first, second = folder.document["steps"]
+        steps = [first | {"state": "complete"}, second | {"state": "skipped"}]
         folder.write_document({**folder.document, "state": "complete", "steps": steps})
         store.update(folder)
     return folder.id

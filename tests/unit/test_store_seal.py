@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import json
 import os
 import resource
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -529,6 +531,51 @@ def test_damaged_sealed_files_are_named(tmp_path: Path) -> None:
     (step.folder / SEAL).write_text('{"format": "rtgauge-seal", "version": 9}')
     with pytest.raises(StoreError, match="version 9"):
         _ = StoredStep(tmp_path, 0, {}).series
+
+
+def test_a_changed_bit_of_a_sealed_sample_is_noticed(tmp_path: Path) -> None:
+    step = step_with(tmp_path, streams.one_of_each().data)
+    seal_step(step.folder, RUN, 0)
+    path = step.folder / parquet_name(0)
+    expected = rows_of(StoredStep(tmp_path, 0, {}).series[0])
+    whole = path.read_bytes()
+    samples = pq.ParquetFile(path).metadata.row_group(0)
+    end = max(
+        column.data_page_offset + column.total_compressed_size
+        for column in map(samples.column, range(3))
+    )
+    for at in range(4, end):
+        changed = bytearray(whole)
+        changed[at] ^= 1 << at % 8
+        path.write_bytes(changed)
+        with contextlib.suppress(StoreError):  # the other bits are not used
+            assert rows_of(StoredStep(tmp_path, 0, {}).series[0]) == expected, at
+    path.write_bytes(whole)
+    assert pq.read_table(path, page_checksum_verification=True).num_rows == len(expected)
+
+
+def test_records_that_are_not_those_that_were_sealed(tmp_path: Path) -> None:
+    step = step_with(tmp_path, streams.one_of_each().data)
+    seal_step(step.folder, RUN, 0)
+    path = step.folder / RECORDS
+    whole = path.read_bytes()
+    changed = bytearray(whole)
+    changed[len(whole) // 2] ^= 1
+    ends = [span.stop for span in StreamReader(sealed=True).spans(whole)]
+    for data in (b"", whole[: ends[-2]], whole[:-1], whole[: ends[3]], bytes(changed)):
+        path.write_bytes(data)
+        with pytest.raises(StoreError, match=r"records\.cbor differs from what was sealed"):
+            _ = StoredStep(tmp_path, 0, {"state": "complete"}).series
+
+
+def test_a_complete_step_without_data(tmp_path: Path) -> None:
+    step = step_with(tmp_path, streams.one_of_each().data)
+    seal_step(step.folder, RUN, 0)
+    (step.folder / SEAL).unlink()
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"the data of .*000 are missing"):
+            _ = StoredStep(tmp_path, 0, {"state": "complete"}).series
+        shutil.rmtree(step.folder, ignore_errors=True)
 
 
 def test_a_seal_of_another_format_is_refused(tmp_path: Path) -> None:

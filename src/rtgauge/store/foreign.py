@@ -322,10 +322,11 @@ def _steps(steps: list[Any], run: Path) -> None:
 
 
 def _step(step: StoredStep, kept: _Kept) -> None:
-    folder = step.folder
+    folder, name = step.folder, f"step {step.number}"
     if not folder.exists():
+        if step.document.get("state") == "complete":
+            raise _Wrong(f"{name} is complete, but its data are missing")
         return
-    name = f"step {step.number}"
     there = {path.name for path in folder.iterdir()}
     if not {RECORDS, SEAL} <= there:
         raise _Wrong(f"{name} is not sealed")

@@ -14,6 +14,7 @@ import itertools
 import os
 import struct
 import sys
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -323,6 +324,12 @@ def _repeated(data: NDArray[np.uint8], length: int, most: int) -> int:
 # --- writing --------------------------------------------------------------------------------------
 
 
+def _checksum(packed: bytes) -> int:
+    """The CRC-32 of a page as it lies in the file, as a signed number."""
+    crc = zlib.crc32(packed)
+    return crc - (crc >> 31 << 32)
+
+
 class ParquetWriter:
     """Writes a file of samples, a row group at a time; complete once it is closed.
 
@@ -362,7 +369,9 @@ class ParquetWriter:
                 data = delta_encoded(page)
             packed = zstd.compress(data, self._level)
             header = {1: len(page), 2: encoding, 3: _RLE, 4: _RLE}
-            head = _struct({1: _DATA_PAGE, 2: len(data), 3: len(packed), 5: header})
+            head = _struct(
+                {1: _DATA_PAGE, 2: len(data), 3: len(packed), 4: _checksum(packed), 5: header}
+            )
             self._file.write(head)
             self._file.write(packed)
             self._at += len(head) + len(packed)
@@ -424,6 +433,8 @@ class _Page:
     unpacked: int
     count: int
     encoding: int
+    checksum: int | None
+    """None in files of older versions, and of others."""
 
 
 def check_apart(chunks: Sequence[Chunk]) -> None:
@@ -536,6 +547,8 @@ class ParquetReader:
         filled = 0
         for page in self._pages(self._chunks[group][at]):
             data = os.pread(self._file, page.packed, page.start)
+            if page.checksum not in (None, _checksum(data)):
+                raise ValueError("a page does not have the checksum in its header")
             numbers = _decoded(data, page, self._chunks[group][at].packed, dtype)
             if filled + len(numbers) > len(found):
                 raise ValueError("its pages hold more samples than its row groups")
@@ -570,7 +583,7 @@ class ParquetReader:
             count, encoding = about.get(1, -1), about.get(2, -1)
             if not 0 < count <= GROUP_ROWS_LIMIT or at + packed > chunk.stop:
                 raise ValueError("a page extends beyond its column")
-            yield _Page(at, packed, unpacked, count, encoding)
+            yield _Page(at, packed, unpacked, count, encoding, fields.get(4))
             at += packed
 
 

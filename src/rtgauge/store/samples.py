@@ -28,7 +28,7 @@ from rtgauge.store.scan import (
     scan_stream,
     spans_of,
 )
-from rtgauge.store.seal import RECORDS, STREAM, Seal, parquet_name, read_seal
+from rtgauge.store.seal import RECORDS, STREAM, Seal, parquet_name, read_seal, trailer_state
 from rtgauge.stream import (
     Ambience,
     Clock,
@@ -55,6 +55,7 @@ __all__ = ["CAUSES", "IMPORTED", "LastingRecords", "StoredRun", "StoredSeries", 
 CAUSES: Final = "causes.json"
 IMPORTED: Final = "imported"
 """Name of the empty file that marks the folder of a run from a bundle."""
+_DAMAGED: Final = "restore the run from a copy, or delete it"
 
 
 class StoredSeries:
@@ -145,10 +146,17 @@ class StoredSeries:
                 rows += size
                 yield [reader.read(group, column)[:stop] for column in columns]
         if rows != self.count and self._step.sealed:
-            raise StoreError(
-                f"{path} has {rows} samples, but {self.count} were sealed",
-                "restore the run from a copy, or delete it",
-            )
+            raise StoreError(f"{path} has {rows} samples, but {self.count} were sealed", _DAMAGED)
+
+
+def _sealed_records(path: Path, seal: Seal) -> StepScan:
+    """The records of a sealed step. StoreError unless they are those that were sealed."""
+    scan = scan_stream(path, sealed=True)
+    whole = not scan.end.dropped_bytes and scan.end.complete == seal.end.complete
+    same = trailer_state(scan.trailer) == seal.trailer
+    if not (whole and same and list(scan.series) == [one.series for one in seal.series]):
+        raise StoreError(f"{path} differs from what was sealed", _DAMAGED)
+    return scan
 
 
 @contextmanager
@@ -158,8 +166,7 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except (OSError, KeyError, ValueError) as error:
         raise StoreError(
-            f"cannot read the samples in {path}: {str(error).splitlines()[0]}",
-            "restore the run from a copy, or delete it",
+            f"cannot read the samples in {path}: {str(error).splitlines()[0]}", _DAMAGED
         ) from error
 
 
@@ -227,13 +234,13 @@ class StoredStep:
 
     @cached_property
     def _scan(self) -> StepScan:
-        if self.sealed:
-            scan = scan_stream(self.folder / RECORDS, sealed=True)
-        elif (self.folder / STREAM).exists():
-            scan = scan_stream(self.folder / STREAM)
-        else:
-            scan = StepScan(end=StreamEnd(False, 0, 0, 0, "the step was not carried out", False))
-        return scan
+        if self._seal is not None:
+            return _sealed_records(self.folder / RECORDS, self._seal)
+        if (self.folder / STREAM).exists():
+            return scan_stream(self.folder / STREAM)
+        if self.document.get("state") == "complete":
+            raise StoreError(f"the data of {self.folder} are missing", _DAMAGED)
+        return StepScan(end=StreamEnd(False, 0, 0, 0, "the step was not carried out", False))
 
     @property
     def header(self) -> Header | None:
