@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -408,6 +409,23 @@ def test_user_and_port_in_the_name(board: Sshd, script: Script) -> None:
     script("exit 0")
     with opened(f"//{user()}@127.0.0.1:{board.port}") as target:
         assert target.name == f"ssh://{user()}@127.0.0.1:{board.port}"
+
+
+@pytest.mark.parametrize("name", ["a b", 'a"b', "a\nb", "a%hb", "${HOME}", "ä" * 40])
+def test_an_odd_folder_for_temporary_files_here(
+    board: Sshd,
+    script: Script,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    script('echo "$1"')
+    odd = tmp_path_factory.mktemp("odd") / name
+    odd.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(odd))
+    with opened() as target:
+        assert target.environment() == b"environment\n"
+    assert list(odd.iterdir()) == []
 
 
 def test_a_board_with_nothing_but_busybox(

@@ -56,6 +56,8 @@ LAST_WORDS_S: Final = 1.0
 """Time to read what ssh wrote before its end. A program that it started may keep the pipe open."""
 #: The path of a socket has 108 bytes, of which ssh uses 17.
 SOCKET_PATH_MAX: Final = 80
+# Blanks, quotes and ${NAME} have a meaning in an option of ssh.
+_PLAIN: Final = re.compile(r"[\w/.%@+-]+")
 #: The exit code of ssh for its own failures, which no agent uses.
 SSH_FAILED: Final = 255
 CANNOT_EXECUTE: Final = (126, 127)
@@ -262,7 +264,8 @@ class Connection:
             )
         self._ssh = ssh
         self._private = Path(tempfile.mkdtemp(prefix="rtgauge-ssh-"))
-        if len(str(self._private)) > SOCKET_PATH_MAX:
+        path = str(self._private)
+        if len(os.fsencode(path)) > SOCKET_PATH_MAX or not _PLAIN.fullmatch(path):
             self._private.rmdir()
             self._private = Path(tempfile.mkdtemp(prefix="rtgauge-ssh-", dir="/tmp"))
         self._errors = Messages()
