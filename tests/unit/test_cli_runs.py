@@ -84,6 +84,20 @@ def test_a_run_is_known_by_its_number(rtgauge: Run) -> None:
     assert rtgauge("report", "#1", "-o", "r.json", "--json").json()["runs"] == [ids[0]]
 
 
+def test_a_number_that_is_also_a_label_deletes_nothing(rtgauge: Run) -> None:
+    measure(rtgauge, "--label", "board")
+    measure(rtgauge, "--label", "1")
+    shown = rtgauge("show", "1", "--json").json()["runs"]
+    assert [run["label"] for run in shown] == ["1"]
+    refused = rtgauge("delete", "1", "--yes")
+    assert refused.code == 2
+    assert "'1' is run #1, and also the label of another run" in refused.err
+    assert listed(rtgauge) == ["#2", "#1"]
+    measure(rtgauge, "--label", "3")  # the run that the number means has that label itself
+    assert rtgauge("delete", "#1", "3", "--yes").code == 0
+    assert listed(rtgauge) == ["#2"]
+
+
 def test_numbers_survive_the_index_and_damage(tmp_path: Path) -> None:
     ids = [new_run_id() for _ in range(4)]
     assert numbers.numbered(tmp_path, ids[:2]) == {ids[0]: 1, ids[1]: 2}

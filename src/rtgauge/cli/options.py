@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -106,10 +107,19 @@ def find_run(store: Store, name: str) -> StoredRun:
 
 
 def find_id(store: Store, name: str) -> str:
-    """The id of the run that ``name`` means, which need not be readable."""
-    if name != "last":
-        return store.find(name)
+    """The id of the run that ``name`` means, which need not be readable. Raises UsageError if it is
+    also the label of another run, which is what it means to commands that take labels."""
     rows = store.runs()
+    if name != "last":
+        found = store.find(name)
+        if any(row.label == name and row.id != found for row in rows):
+            number = next(row.number for row in rows if row.id == found)
+            raise UsageError(
+                f"'{name}' is run #{number}, and also the label of another run",
+                f"write '#{number}' for the run. `rtgauge runs --label {shlex.quote(name)}` lists "
+                "the runs with that label",
+            )
+        return found
     if not rows:
         raise UsageError(
             "there are no runs in the store yet", "measure something: rtgauge run timer --for 10s"
