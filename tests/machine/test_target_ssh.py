@@ -20,7 +20,7 @@ import pytest
 from rtgauge.engine.watch import Limits
 from rtgauge.errors import ExitCode, TargetError, UsageError
 from rtgauge.target import open_target, ssh
-from rtgauge.target.base import lost_of
+from rtgauge.target.base import last_words, lost_of
 from rtgauge.target.ssh import SshAgent, SshTarget, agent_for, connection, parse
 from rtgauge.target.ssh.connection import KEEPER
 from sshd import PATIENCE_S, Sshd, key, missing, user
@@ -275,6 +275,34 @@ def test_a_lost_connection_is_made_anew_for_the_next_run(board: Sshd, script: Sc
         assert lost_of(target) == ""
         until(lambda: len(board.left()) == 1)
     until(lambda: board.left() == [])
+
+
+def test_each_run_records_its_own_reconnections(board: Sshd, script: Script) -> None:
+    script('echo "$1"')
+    with opened() as target:
+        target.environment()
+        target.returned(3.0)
+        assert (target.connection["reconnected"], target.connection["away_s"]) == ("1", "3.0")
+        target.environment()
+        assert not {"reconnected", "away_s"} & target.connection.keys()
+        target.returned(1.0)
+        assert (target.connection["reconnected"], target.connection["away_s"]) == ("1", "1.0")
+
+
+def test_the_message_of_an_agent_follows_warnings_of_sudo(board: Sshd, script: Script) -> None:
+    script("""
+        echo "sudo: unable to resolve host board: Name or service not known" >&2
+        echo "rtgauge-agent: the file is missing" >&2
+        echo "remedy: write it" >&2
+        exit 1
+    """)
+    with opened() as target:
+        with pytest.raises(TargetError, match=r"ended with code 1 on ssh://board: the file is mis"):
+            target.environment()
+        with contextlib.closing(target.start(["run"])) as agent:
+            assert everything(agent) == b""
+            assert agent.wait(PATIENCE_S) == 1
+            assert last_words(agent.messages()) == ("the file is missing", "write it")
 
 
 def test_a_board_that_stays_away_from_several_runs(board: Sshd, script: Script) -> None:

@@ -19,7 +19,14 @@ from rtgauge.errors import ExitCode, StreamError, TargetError
 from rtgauge.store import RunFolder, load_failure
 from rtgauge.stream import StreamReader, Trailer
 from rtgauge.target import RunningAgent, Target
-from rtgauge.target.base import Detached, Emulated, Restoring, pace_of, taken_s
+from rtgauge.target.base import (
+    Detached,
+    Emulated,
+    Restoring,
+    last_words,
+    pace_of,
+    taken_s,
+)
 
 __all__ = ["Ended", "Limits", "StepProgress", "Stopping", "Watch"]
 
@@ -356,12 +363,8 @@ class Watch:
 
     def _said(self) -> tuple[str, str]:
         """The agent's last words on stderr: what went wrong, and the remedy below it."""
-        lines = [line.strip() for line in self._agent.messages().splitlines() if line.strip()]
-        if not lines:
-            return "", ""
-        message = lines[0].removeprefix("rtgauge-agent: ")
-        remedy = lines[1] if len(lines) > 1 else ""
-        return message[:400], remedy.removeprefix("remedy: ")[:400]
+        message, remedy = last_words(self._agent.messages())
+        return message[:400], remedy[:400]
 
     def _judge(self, code: int | None, broken: str) -> Ended:  # noqa: PLR0911
         if code is None:

@@ -38,12 +38,14 @@ __all__ = [
     "Restoring",
     "RunningAgent",
     "Target",
+    "last_words",
     "lost_of",
     "pace_of",
     "say",
     "taken_s",
 ]
 
+_AGENT: Final = "rtgauge-agent: "
 #: An emulated step may take this many times longer than alone, on a crowded machine.
 CROWDED: Final = 10.0
 
@@ -318,6 +320,15 @@ def pace_of(target: Target) -> Pace:
 def lost_of(target: Target) -> str:
     """Why a target cannot be reached any more; empty while it can."""
     return target.lost if isinstance(target, Reconnecting) else ""
+
+
+def last_words(messages: str) -> tuple[str, str]:
+    """What went wrong by an agent's messages, and the remedy below it; empty if they do not say.
+    sudo and the board's loader write warnings of their own before it."""
+    lines = [line.strip() for line in messages.splitlines() if line.strip()]
+    own = [at for at, line in enumerate(lines) if line.startswith(_AGENT)]
+    message, remedy = (*lines[own[0] if own else 0 :], "", "")[:2]
+    return message.removeprefix(_AGENT), remedy.removeprefix("remedy: ")
 
 
 def taken_s(agent: RunningAgent, elapsed_s: float) -> float:

@@ -30,6 +30,7 @@ from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.lab.linked import elf_of
+from rtgauge.target.base import last_words
 
 __all__ = ["LocalAgent", "LocalTarget", "find_agent", "fitting", "put_back"]
 
@@ -266,10 +267,10 @@ class LocalTarget:
             finally:
                 process.kill()
         if process.returncode != 0:
-            lines = said.decode(errors="replace").strip().splitlines()
+            message, _ = last_words(said.decode(errors="replace"))
             raise TargetError(
                 f"the agent's '{arguments[0]}' ended with code {process.returncode}"
-                + (f": {lines[0]}" if lines else ""),
+                + (f": {message}" if message else ""),
                 remedy,
             )
         return answer

@@ -32,7 +32,7 @@ from rtgauge.errors import TargetError
 from rtgauge.facts import printable
 from rtgauge.lab.linked import elf_of
 from rtgauge.lab.programs import static_agent
-from rtgauge.target.base import say
+from rtgauge.target.base import last_words, say
 from rtgauge.target.local import fitting, put_back
 from rtgauge.target.ssh.agent import HOLD_MORE_S, RETRY_S, Over, Return, SshAgent
 from rtgauge.target.ssh.connection import (
@@ -237,6 +237,8 @@ class SshTarget:
         """Header and environment of the board, which begin a run. A lost connection of the previous
         run is replaced first."""
         self._returns, self._away_s = 0, 0.0
+        for name in ("reconnected", "away_s"):
+            self.connection.pop(name, None)
         if self.lost:
             connection = self._connect()
             with self._lock:
@@ -385,9 +387,10 @@ class SshTarget:
         words = shlex.join([*raised, f"{self._folder}/agent", command, *words_after])
         answer = self._connection.ask(f"{words}; exit $?")
         if answer.code:
+            message, _ = last_words(answer.err.decode(errors="replace"))
             raise TargetError(
                 f"the agent's '{command}' ended with code {answer.code} on {self.name}"
-                + (f": {answer.said}" if answer.said else ""),
+                + (f": {message}" if message else ""),
                 "check whether programs can be started there",
             )
         return answer.out
