@@ -75,7 +75,10 @@ def test_a_resumed_evaluation_runs_no_program_without_consent(
     import_changed(run, change)
     words = ("evaluate", "--target", "fake", "-o", "two.json", "--resume")
     by_itself = rtgauge(*words)
-    assert by_itself.code == 2 and "on this target's machine and not imported" in by_itself.err
+    assert (
+        by_itself.code == 2
+        and "on this target's machine with this kernel and not imported" in by_itself.err
+    )
     dry = rtgauge(*words, run, "--dry-run")
     assert dry.code == 0 and ", load command (command: 'touch x')" in dry.out
     refused = rtgauge(*words, run)
@@ -137,11 +140,33 @@ def interrupted() -> dict[str, Any]:
     return {"id": "0199", "plan": plan, "steps": [{"state": "complete"}, {}]}
 
 
-def test_an_evaluation_of_another_machine_is_not_resumed(
-    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, import_changed: Callable[..., None]
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (
+            {"host": "elsewhere"},
+            "was measured on another machine (elsewhere, Fake Processor, x86_64). Target 'fake' is",
+        ),
+        (
+            {"kernel": {"release": "5.10.0-other"}},
+            "was measured with another kernel (5.10.0-other, #1 SMP PREEMPT_RT Fake). Target "
+            "'fake' has 6.12.0-fake-rt, #1 SMP PREEMPT_RT Fake",
+        ),
+        ({"kernel": {"version": "#2 SMP PREEMPT_DYNAMIC"}}, "was measured with another kernel"),
+    ],
+)
+def test_an_evaluation_of_another_system_is_not_resumed(
+    rtgauge: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    import_changed: Callable[..., None],
+    changes: dict[str, Any],
+    why: str,
 ) -> None:
     def change(document: dict[str, Any]) -> None:
-        document["environment"]["host"] = "elsewhere"
+        environment = document["environment"]
+        for name, value in changes.items():
+            old = environment[name]
+            environment[name] = {**old, **value} if isinstance(value, dict) else value
 
     run = _interrupt(rtgauge, monkeypatch)
     with Store.open() as store:
@@ -151,12 +176,12 @@ def test_an_evaluation_of_another_machine_is_not_resumed(
     change(document)
     path.write_text(json.dumps(document))
     words = ("evaluate", "--target", "fake", "-o", "two.json", "--resume")
-    assert "on this target's machine and not imported" in rtgauge(*words).err
+    assert "on this target's machine with this kernel and not imported" in rtgauge(*words).err
     path.write_bytes(own)
     import_changed(run, change)
     refused = rtgauge(*words, run)
     assert refused.code == 2
-    assert "was measured on another machine (elsewhere, Fake Processor, x86_64)" in refused.err
+    assert why in refused.err
 
 
 @pytest.mark.slow

@@ -67,6 +67,10 @@ _OF_EVALUATION: Final = (
 )  # fmt: skip
 
 
+#: Number of parts of ``_system`` that tell machines apart.
+_MACHINE: Final = 3
+
+
 def _completed(
     _ctx: click.Context, words: Sequence[str], catalogue: Catalogue
 ) -> tuple[click.Command, list[str], list[str]]:
@@ -227,13 +231,13 @@ def _resumed(
     name: str, place: str | None, catalogue: Catalogue, target: Target
 ) -> tuple[Plan, list[str]]:
     """What an evaluation lacks, and the ids of its runs. ``name``: a run. Empty for the last
-    evaluation of the target that was measured on the same machine and not imported. Raises
-    UsageError."""
+    evaluation of the target that was measured on the same machine with the same kernel, and not
+    imported. Raises UsageError."""
     from rtgauge.audit import environment_document
     from rtgauge.engine.environment import read_facts
 
     _, facts, settings = read_facts(target.environment())
-    here = _machine(environment_document(facts, settings))
+    here = _system(environment_document(facts, settings))
     with open_store(place) as store:
         wanted = find_id(store, name) if name else ""
         rows = [row for row in store.runs() if row.state != "unreadable"]
@@ -264,7 +268,7 @@ def _resumed(
         )
     raise UsageError(
         f"nothing can be resumed: the store has no evaluation of {target.name} that was measured on"
-        " this target's machine and not imported",
+        " this target's machine with this kernel and not imported",
         "leave --resume out. To complete an imported evaluation, name its run",
     )
 
@@ -273,35 +277,40 @@ def _is_evaluation(run: StoredRun) -> bool:
     return (run.document.get("plan") or {}).get("name") == EVALUATION
 
 
-def _machine(environment: Mapping[str, Any]) -> tuple[str, ...]:
-    """What tells machines apart: name, processor, architecture."""
+def _system(environment: Mapping[str, Any]) -> tuple[str, ...]:
+    """What tells systems apart: name, processor and architecture of the machine (``_MACHINE``),
+    release and build of the kernel."""
     kernel, cpu = environment.get("kernel") or {}, environment.get("cpu") or {}
-    return tuple(
-        str(one or "unknown")
-        for one in (environment.get("host"), cpu.get("model"), kernel.get("machine"))
-    )
+    of_machine = (environment.get("host"), cpu.get("model"), kernel.get("machine"))
+    of_kernel = (kernel.get("release"), kernel.get("version"))
+    return tuple(str(one or "unknown") for one in (*of_machine, *of_kernel))
 
 
 def _is_of(run: StoredRun, target: Target, here: tuple[str, ...]) -> bool:
-    """Whether the run was measured on that machine under the target's name."""
-    there = _machine(run.document.get("environment") or {})
+    """Whether the run was measured on that system under the target's name."""
+    there = _system(run.document.get("environment") or {})
     return run.document.get("target") == target.name and there == here
 
 
 def _check_here(run: StoredRun, target: Target, here: tuple[str, ...]) -> None:
-    """Raise UsageError unless the run was measured on that machine under the target's name."""
+    """Raise UsageError unless the run was measured on that system under the target's name."""
     other = str(run.document.get("target"))
     if other != target.name:
         raise UsageError(
             f"run {run.id[:13]} is an evaluation of target '{other}'", f"add --target {other}"
         )
-    if not _is_of(run, target, here):
-        there = ", ".join(_machine(run.document.get("environment") or {}))
-        raise UsageError(
-            f"run {run.id[:13]} was measured on another machine ({there}). Target '{other}' is "
-            f"{', '.join(here)}",
-            "resume it on that machine, or begin a new evaluation without --resume",
-        )
+    if _is_of(run, target, here):
+        return
+    there = _system(run.document.get("environment") or {})
+    same = there[:_MACHINE] == here[:_MACHINE]
+    parts = slice(_MACHINE, None) if same else slice(_MACHINE)
+    raise UsageError(
+        f"run {run.id[:13]} was measured {'with another kernel' if same else 'on another machine'} "
+        f"({', '.join(there[parts])}). Target '{other}' {'has' if same else 'is'} "
+        f"{', '.join(here[parts])}",
+        f"resume it {'with that kernel' if same else 'on that machine'}, or begin a new evaluation "
+        "without --resume",
+    )
 
 
 def _announce(plan: Plan, catalogue: Catalogue, target: str) -> None:
