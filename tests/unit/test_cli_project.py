@@ -96,7 +96,17 @@ def test_an_evaluation_takes_target_and_budget_of_the_project(rtgauge: Run) -> N
         ("prepare = 'yes'", "key 'prepare': 'yes' is not true or false", ""),
         ("[report]\ntitel = 'x'", "unknown key 'report.titel'", "'title'"),
         ("[report]\nmeta = { a = 1 }", "key 'report.meta.a'", "quote it"),
-        ("load = 'list:program=/tmp/x'", "a project file cannot start programs", "plan"),
+        ("load = 'list:program=/tmp/x'", "a project file cannot run '/tmp/x'", "plan"),
+        (
+            "load = 'sched,disk:path=/etc'",
+            "a project file cannot use the file '/etc'",
+            "name the file on the command line, or in a plan",
+        ),
+        (
+            "load = 'net:peer=192.0.2.1/9'",
+            "a project file cannot connect to the address '192.0.2.1/9'",
+            "name the address on",
+        ),
         ("load_cmd = 'reboot'", "unknown key 'load_cmd'", ""),
         ("budget = ", "is not TOML", "correct it"),
         ("x" * 70_000, "has more than 65536 bytes", ""),

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from rtgauge.errors import RtgaugeError, UsageError, nearest
 from rtgauge.home import expanded
+from rtgauge.options import reaches
 
 __all__ = ["FILE", "Project", "project"]
 
@@ -112,10 +113,10 @@ def _read(path: Path) -> Project:
         report["meta"] = [f"{name}={value}" for name, value in report["meta"].items()]
     if "logo" in report:
         report["logo"] = str(path.parent / report["logo"])
-    if "program=" in document.get("load", ""):
+    for one in reaches({"load": document.get("load", "")}):
         raise UsageError(
-            f"{path}, key 'load': a project file cannot start programs",
-            "name the program on the command line, or in a plan",
+            f"{path}, key 'load': a project file cannot {one.verb} {one.text}",
+            f"name the {one.what or 'program'} on the command line, or in a plan",
         )
     store = document.get("store")
     if store is not None and "://" not in store:
