@@ -154,6 +154,18 @@ def test_nothing_is_lost_by_waiting_first(script: Script) -> None:
         assert agent.messages() == "done\n"
 
 
+def test_a_flood_while_waiting_for_the_end(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "PENDING_MAX", 1 << 20)
+    script("exec head -c 30000000 /dev/zero")
+    with contextlib.closing(LocalTarget().start([])) as agent:
+        assert agent.wait(3.0) is None
+        assert len(agent._pending) < 2 << 20
+        size = 0
+        while piece := agent.read(5.0):
+            size += len(piece)
+        assert (size, agent.wait(5.0)) == (30_000_000, 0)
+
+
 def test_the_arguments_and_the_session(script: Script) -> None:
     script('echo "$*"; cut -d" " -f6 /proc/self/stat')
     with running("timer", "--for", "1s") as agent:

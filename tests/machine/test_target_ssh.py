@@ -173,6 +173,21 @@ def test_a_stream_a_stop_and_what_was_said(board: Sshd, script: Script) -> None:
             assert agent.messages() == "one\n"
 
 
+def test_the_end_of_an_agent_that_says_much(board: Sshd, script: Script) -> None:
+    script("""
+        head -c 200000 /dev/zero | tr '\\0' '\\n' >&2
+        echo "rtgauge-agent: ended 3" >&2
+        while read -r order && [ "$order" != end ]; do :; done
+        exit 1
+    """)
+    with (
+        contextlib.closing(SshTarget("//board")) as target,
+        contextlib.closing(target.start(["run"])) as agent,
+    ):
+        assert everything(agent) == b""
+        assert agent.wait(PATIENCE_S) == 3
+
+
 def test_bytes_come_as_they_were_sent(board: Sshd, script: Script) -> None:
     script('cat "$0" "$0"; cat "$0" >&2')
     with opened() as target, contextlib.closing(target.start(["run"])) as agent:

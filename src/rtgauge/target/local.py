@@ -40,6 +40,10 @@ POLL_S: Final = 0.1
 PIPE_BYTES: Final = 1024 * 1024
 # Size of a read that the C library reuses. Larger ones let memory grow over hours.
 READ_BYTES: Final = 64 * 1024
+# Bytes of the stream that are kept while waiting for the agent's end. It waits if it sends more.
+PENDING_MAX: Final = 64 * 1024 * 1024
+# The last bytes on stderr, which are kept in addition to the first ones.
+LAST_BYTES: Final = 4096
 QUERY_TIMEOUT_S: Final = 30.0
 # A catalogue has some 100 KiB, an environment a tenth of that.
 ANSWER_MAX: Final = 4 * 1024 * 1024
@@ -288,6 +292,7 @@ class LocalAgent:
         """Read from this process and write to it from now on."""
         self._process = process
         self._messages = bytearray()
+        self._last = b""
         self._stdin = cast(IO[bytes], process.stdin)
         self._stdout = cast(IO[bytes], process.stdout)
         self._stderr = cast(IO[bytes], process.stderr)
@@ -335,6 +340,7 @@ class LocalAgent:
                 data = piece
             else:
                 self._messages += piece[: MESSAGES_MAX - len(self._messages)]
+                self._last = (self._last + piece)[-LAST_BYTES:]
         return data
 
     def stop(self) -> None:
@@ -380,7 +386,7 @@ class LocalAgent:
             left = deadline - time.monotonic()
             if left <= 0:
                 return None
-            if self._selector.get_map():
+            if self._selector.get_map() and len(self._pending) < PENDING_MAX:
                 self._pending += self._take(min(left, 0.05)) or b""
             else:
                 time.sleep(min(left, 0.01))

@@ -231,7 +231,7 @@ class SshAgent(LocalAgent):
         if new and (not piece or now - self._confirmed_at >= CONFIRM_S):
             self._tell(f"got {self._came}\n")
             self._confirmed, self._confirmed_at = self._came, now
-        said = _ENDED.search(self._messages)
+        said = _ENDED.search(self._last)
         if said is not None and self._code is None:
             self._code = int(said[1])
             self._ended = True
