@@ -12,7 +12,7 @@
 
 #include "methods/handover.h"
 
-#define SIGNAL_ORDER "queued real-time signals come by number, those of one in the order sent"
+#define SIGNAL_ORDER "queued signals come by number, those of one number in the order sent"
 #define SIGNAL_REMEDY "send signals of different numbers"
 #define SIGNAL_SENT 4
 

@@ -62,7 +62,7 @@ static const struct measurement_entry rules_tables[] = {
 #define RULES_LOWER "a new thread of lower priority waits"
 #define RULES_EQUAL "a new thread of equal priority goes to the tail"
 #define RULES_HIGHER "a new thread of higher priority runs at once"
-#define RULES_YIELD "a yield lets all others of the priority run"
+#define RULES_YIELD "a yield lets all others of the same priority run"
 
 static const struct measurement_entry rules_verdicts[] = {
 	{ RULES_LOWER, "until its creator ends" },

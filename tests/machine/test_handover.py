@@ -183,7 +183,7 @@ def test_other_orders_are_told(agent: str, tmp_path: Path, name: str) -> None:
     [
         ("mq-posix", "messages come by priority, those of one priority in the order sent"),
         ("mq-sysv", "messages come by type, those of one type in the order sent"),
-        ("signal", "queued real-time signals come by number, those of one in the order sent"),
+        ("signal", "queued signals come by number, those of one number in the order sent"),
     ],
 )
 def test_the_order_of_messages(agent: str, tmp_path: Path, name: str, rule: str) -> None:

@@ -33,7 +33,7 @@ RULES = [
     "a new thread of lower priority waits",
     "a new thread of equal priority goes to the tail",
     "a new thread of higher priority runs at once",
-    "a yield lets all others of the priority run",
+    "a yield lets all others of the same priority run",
 ]
 
 
