@@ -224,7 +224,7 @@ def delayed(random: np.random.Generator, period: float, dithered: bool) -> Line 
 
 def told(found: float, period: float) -> bool:
     """Whether a period is, to 0.1 %, among those that the report gives on a grid without dither:
-    that found, its two aliases, and the whole parts and multiples of the three."""
+    that found, its two aliases, and the whole fractions and multiples of the three."""
     given = np.array([found, *aliases(found, GRID_NS)])[:, None]
     times = np.arange(1, MOST_PARTS)
     every = np.concatenate((given * times, given / times))

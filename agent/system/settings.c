@@ -567,7 +567,7 @@ static const char *unreachable(const struct settings *s)
 	if (geteuid() != 0)
 		return "permission denied: run as root";
 	if (s->mount_err == -EPERM || s->mount_err == -EACCES)
-		return "debugfs is not mounted and may not be (a container?): mount it";
+		return "debugfs is not mounted and may not be: mount it outside of this container";
 	if (s->mount_err)
 		return "debugfs is not mounted and cannot be: the kernel lacks CONFIG_DEBUG_FS";
 	return "not in debugfs: the kernel lacks CONFIG_SCHED_DEBUG";

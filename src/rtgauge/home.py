@@ -20,7 +20,12 @@ def expanded(path: str | Path) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError:
+        user = Path(path).parts[0][1:]
+        if user:
+            raise UsageError(
+                f"{path} is unknown: this machine has no user {user}", "name an existing folder"
+            ) from None
         raise UsageError(
             f"{path} is unknown: neither HOME nor /etc/passwd names a home folder",
-            "set it, as in HOME=/var/tmp rtgauge runs",
+            "set HOME, as in HOME=/var/tmp rtgauge runs",
         ) from None

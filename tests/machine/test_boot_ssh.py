@@ -125,7 +125,7 @@ def test_a_board_that_stays_away_is_named_with_the_lost_connection(
         with pytest.raises(TargetError, match="did not come back within 0 s") as caught:
             booter.boot(["a=1"], go_on)
         power.join(PATIENCE_S)
-    assert "and --boot-cmd ended with 255" in caught.value.message
+    assert "and --boot-cmd ended with code 255" in caught.value.message
 
 
 def test_a_command_that_only_logs_in_is_not_a_reboot(board: Sshd) -> None:

@@ -140,7 +140,7 @@ def test_a_recording_that_began_late(store: Store, tmp_path: Path) -> None:
         "inconclusive",
         True,
     )
-    assert any("187 samples, which are left out" in text for text in messages(run))
+    assert any("187 samples. These samples are left out" in text for text in messages(run))
 
 
 def test_pulses_shorter_than_their_samples_do_not_belong_to_them(

@@ -481,7 +481,7 @@ def test_advice_on_copies_failures_and_nothing_in_common() -> None:
     assert said[0] == (
         "5 runs of A and 5 runs of B repeat another run in every figure, as boots of one image "
         "with one seed do, and do not count. A study with --repeat N gives each repeat a seed of "
-        "its own, and lab:BOARD,seed=N names one."
+        "its own, and lab:BOARD,seed=N sets the seed of one board."
     )
     runs, quantities = study([[*BLOCKS, 150.0], [2 * v for v in (*BLOCKS, 150.0)]])
     quantities[0]["rows"][1]["runs"][3]["complete"] = False
@@ -499,8 +499,8 @@ def test_advice_on_copies_failures_and_nothing_in_common() -> None:
     )
     empty = {"sets": SETS, "quantities": [], "comparisons": [], "within": 0.1}
     assert advice(empty) == [
-        "No quantity was measured in the same way in two sets. Measure them with the same command, "
-        "on clocks of one kind."
+        "No quantity was measured in the same way in two sets. Measure all sets with the same "
+        "command, on targets with clocks of the same kind."
     ]
 
 

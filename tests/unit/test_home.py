@@ -54,3 +54,9 @@ def test_without_both_one_line_says_so(
         assert done.code == 2
         assert len(done.err.splitlines()) == 2, done.err
         assert "HOME=" in done.err
+
+
+def test_an_unknown_user_is_named() -> None:
+    with pytest.raises(UsageError, match="this machine has no user nobody-at-all") as caught:
+        expanded("~nobody-at-all/runs")
+    assert "HOME" not in caught.value.remedy

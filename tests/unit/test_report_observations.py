@@ -167,7 +167,7 @@ def test_the_true_period_is_among_those_told(sweep: bool) -> None:
         itself += periodic["period_ns"] == pytest.approx(true_ns, rel=1e-3)
         alike = [periodic["period_ns"], *periodic["aliases_ns"]]
         if not sweep:
-            assert "whole parts and multiples of all three" in text
+            assert "whole fractions and multiples of all three" in text
             alike += [one * k for one in alike for k in range(2, 80)]
             alike += [one / k for one in alike[:3] for k in range(2, 80)]
         told += any(one == pytest.approx(true_ns, rel=1e-3) for one in alike)

@@ -272,7 +272,7 @@ def test_a_disturbed_step_is_tried_once_more(store: Store) -> None:
     assert run.document["steps"][0]["first_try"] == {
         "state": "failed", "reason": reason, "remedy": "re-run on an idle machine"
     }  # fmt: skip
-    assert run.document["steps"][0]["reason"] == f"second try. The first failed: {reason}"
+    assert run.document["steps"][0]["reason"] == f"repeated, because the first try failed: {reason}"
     assert watcher.messages == [f"step 1 (timer): {reason}. Trying once more …"]
     assert [series.count for series in run.steps[0].series] == [4000, 4000]  # of one try
     (document,) = model.build([run])["runs"]
@@ -297,7 +297,7 @@ def test_a_step_is_not_tried_three_times(store: Store) -> None:
     outcome = carry_out(store, "fake:disturbed=2")
     assert outcome.state == "failed"
     step = store.get(outcome.id).document["steps"][0]
-    assert "in the second try. The first: a thread" in step["reason"]
+    assert "(second try). The first try failed: a thread" in step["reason"]
     assert step["first_try"]["state"] == "failed"
 
 

@@ -108,7 +108,7 @@ def test_a_target_that_cannot_reach_the_host_is_refused(catalogue: Catalogue) ->
     with contextlib.ExitStack() as stack:
         with pytest.raises(TargetError, match="fake cannot reach this host over a network"):
             with_sink(stack, step, catalogue, FakeTarget(""))
-        with pytest.raises(TargetError, match=r"192\.0\.2\.1, where no sink can listen") as raised:
+        with pytest.raises(TargetError, match=r"192\.0\.2\.1, but rtgauge cannot") as raised:
             with_sink(stack, step, catalogue, Behind())
     assert "peer=ADDRESS/PORT" in raised.value.remedy
 

@@ -130,7 +130,7 @@ def check_clock(name: str, case: Case) -> Finding:
         "note",
         current,
         "a counter of this board that this check does not know. clock-cost measures its cost",
-        "see the result of clock-cost: a clock that costs more than 1 µs is slow",
+        "run the measurement clock-cost: a clock whose reading takes more than 1 µs is slow",
     )
 
 

@@ -55,7 +55,7 @@ def _core(name: str, config: Options) -> Result:
     under = f" on {pipeline(config)}" if pipeline(config) else ""
     for option, core in (("XENOMAI", f"Xenomai {version}".strip()), ("EVL", "EVL")):
         if config.on(option):
-            return finding(name, "ok", core + under, "real-time tasks run before Linux"), {}
+            return finding(name, "ok", core + under, "tasks of the core preempt Linux"), {}
     changes = {"XENOMAI": "y"} if "XENOMAI" in config.options else {}
     return finding(
         name,

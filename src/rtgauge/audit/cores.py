@@ -33,7 +33,7 @@ def _state(name: str, case: Case) -> Finding:
     facts = case.facts
     version, state = _cobalt(facts), facts.text(f"{_PARAMETERS}state")
     if facts.integer("/dev/evl/control") == 1:
-        return finding(name, "ok", "EVL", "real-time tasks run before Linux")
+        return finding(name, "ok", "EVL", "tasks of the core preempt Linux")
     if not version:
         asked = facts.parameter("xenomai.state")
         remedy: str | Shell = Shell("dmesg | grep -i xenomai # why the core did not start")
@@ -44,7 +44,7 @@ def _state(name: str, case: Case) -> Finding:
     if state == "stopped":
         why = "it was stopped at boot (xenomai.state). Until it is started, it refuses tasks"
         return finding(name, "warning", f"Cobalt {version}, stopped", why, Shell("corectl --start"))
-    return finding(name, "ok", f"Cobalt {version}", "real-time tasks run before Linux")
+    return finding(name, "ok", f"Cobalt {version}", "tasks of the core preempt Linux")
 
 
 def _group(name: str, case: Case) -> Finding:

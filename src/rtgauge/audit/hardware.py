@@ -43,7 +43,7 @@ def check_mitigations(name: str, case: Case) -> Finding:
     if not active:
         open_ = sum(text.startswith("Vulnerable") for text in flaws.values())
         none = f"{len(flaws)} known flaws, none in this processor"
-        found = f"off, {open_} flaws open" if open_ else none
+        found = f"off, flaws not mitigated: {open_}" if open_ else none
         return finding(name, "ok", found, "kernel entries have no extra cost")
     more = f" and {len(active) - 3} more" if len(active) > 3 else ""
     return finding(

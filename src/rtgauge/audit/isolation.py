@@ -168,7 +168,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
     gaps: list[tuple[str, str]] = []
     rest = online - isolated
     if not rest:
-        faults.append(("no CPU left for the rest of the system", "leave one out of isolcpus"))
+        faults.append(("no CPU left for the rest of the system", "leave one CPU out of isolcpus"))
     if full_asked and not full:
         faults.append(("nohz_full without effect", "boot a kernel built with CONFIG_NO_HZ_FULL=y"))
     if nocbs and facts.config("RCU_NOCB_CPU") == "n":

@@ -88,5 +88,5 @@ def check_preemption(name: str, case: Case) -> Finding:
     if state.model == "unknown" and state.dynamic:
         error = facts.error("/sys/kernel/debug/sched/preempt") or facts.error("agent.debugfs")
         reason = f" ({error})" if error else ""
-        why = f"debugfs, which has the mode, could not be read{reason}. In any mode {why}"
+        why = f"the mode is in debugfs, which could not be read{reason}. In any mode {why}"
     return finding(name, "warning", state.found, why, remedy)

@@ -147,7 +147,7 @@ def _step(marked: Marked) -> tuple[StoredStep, str]:
     if not there:
         raise UsageError(
             f"run {run.id[:13]} has no step that was measured with --mark",
-            "name the run whose line was recorded with --of",
+            "use --of to name the run whose line was recorded",
         )
     shown = ", ".join(str(step.number + 1) for step in there)
     chosen = [step for step in there if marked.step in (None, step.number + 1)]
@@ -237,7 +237,7 @@ def _choose(there: Sequence[StoredSeries], names: Sequence[str], pulses: int) ->
             f"the recording has {numbers.count(pulses)} pulses, and "
             + ("several combinations" if fitting else "no combination")
             + " of the step's series could have as many samples",
-            f"name the series that were marked with --series. The step has: {listed}",
+            f"use --series to name the series that were marked. The step has: {listed}",
         )
     chosen = names or fitting[0]
     return [_own(one) for one in there if one.info.name in chosen and one.count]
@@ -268,7 +268,7 @@ def _shift(pulse: Floats, sample: Int64, error: float) -> tuple[int, float]:
     if many > all_:
         raise UsageError(
             f"the recording has {numbers.count(many)} pulses for {numbers.count(all_)} samples",
-            "record this run alone, and name all series that were marked with --series. Some "
+            "record this run alone, and use --series to name all series that were marked. Some "
             "measurements also mark what they drop",
         )
     if many == all_:
@@ -434,9 +434,9 @@ def _messages(found: _Found, lines: Lines, recording: Recording) -> Iterator[str
     if found.clock_ppm is not None and found.pulses > 2:
         way = "fast" if found.clock_ppm >= 0 else "slow"
         yield (
-            f"The analyser's clock is {abs(found.clock_ppm):.2f} ppm {way} against the target's, "
-            "which was removed. The latencies of the pulses are known up to a constant: their "
-            "difference from the samples has the median 0"
+            f"The analyser's clock is {abs(found.clock_ppm):.2f} ppm {way} against the target's. "
+            "This deviation was removed. The latencies of the pulses are known up to a constant: "
+            "their difference from the samples has the median 0"
         )
     else:
         yield ("The deviation of the analyser's clock (often 50 ppm: 0.05 ns in 1 µs) is not known")
@@ -446,7 +446,7 @@ def _messages(found: _Found, lines: Lines, recording: Recording) -> Iterator[str
         yield f"The capture was {recording.note}"
     if found.cut:
         lacking = numbers.count(found.cut)
-        yield f"The recording lacks the pulses of {lacking} samples, which are left out"
+        yield f"The recording lacks the pulses of {lacking} samples. These samples are left out"
 
 
 def _verdict(found: _Found, lines: Lines) -> tuple[str, str, str]:
@@ -460,7 +460,7 @@ def _verdict(found: _Found, lines: Lines) -> tuple[str, str, str]:
             return (
                 "fail",
                 f"{numbers.count(short)} of {pulses} pulses are shorter than their samples",
-                "name the series that were marked with --series, and check the sample rate",
+                "use --series to name the series that were marked, and check the sample rate",
             )
     if found.cut:
         return (

@@ -418,7 +418,7 @@ def _verdict(found: Found) -> tuple[str, str, str]:
         )
         evidence = (
             f"{len(missing)} of {events} events were not answered within {LONGEST} intervals "
-            f"(numbers {named}), and {late} others only after the next one came"
+            f"(numbers {named}), and {late} others only after the next event"
         )
         remedy = (
             "find out what delayed the answers: measure timer or irq-latency under the same load"

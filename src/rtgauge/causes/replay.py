@@ -202,7 +202,8 @@ def check(run: StoredRun) -> Mapping[str, str]:
         )
     if any(words[0] == "put" for words in orders):
         raise UsageError(
-            f"run {run.id} put files on its board, which are not kept", "measure without them"
+            f"run {run.id} cannot be replayed: it put files on its board, and they are not kept",
+            "measure again without these files",
         )
     return {str(name): str(value) for name, value in lab.items()}
 

@@ -131,7 +131,7 @@ def _duration(text: str) -> int:
     try:
         return parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"--above: {error}", "give a time with its unit, e.g. 50us") from None
+        raise UsageError(f"--above: {error}", "give a time with its unit, such as 50us") from None
 
 
 def _sample(text: str) -> tuple[str, int]:

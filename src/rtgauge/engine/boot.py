@@ -132,7 +132,7 @@ class Booter:
         if not command.returncode:
             return ""
         said = out.decode(errors="replace").strip()[-_SHOWN:]
-        text = f"--boot-cmd ended with {command.returncode}" + (f": {said}" if said else "")
+        text = f"--boot-cmd ended with code {command.returncode}" + (f": {said}" if said else "")
         if command.returncode == LOST:
             return f", and {text}"
-        raise TargetError(text, "try the command by itself")
+        raise TargetError(text, "run the command by hand to see why")

@@ -113,7 +113,13 @@ def lacking(
         yield text, remedy
     if module and (skipped := needs.count("module")):
         found, remedy = _MODULE.get(
-            module, (f"the kernel module rtgauge is denied ({os.strerror(module)})", "run as root")
+            module,
+            (
+                f"the kernel module rtgauge cannot be used ({os.strerror(module)})",
+                "run as root"
+                if module in (errno.EACCES, errno.EPERM)
+                else "load the module again: rtgauge module load",
+            ),
         )
         yield f"{found}. {skipped} of {plural(len(steps), 'step')} will be skipped", remedy
 

@@ -464,9 +464,9 @@ class Run:
         self._folder.write_document(self._document)
         second = once()
         if second.state == "complete":
-            why = f"second try. The first failed: {first.reason}"
+            why = f"repeated, because the first try failed: {first.reason}"
         elif second.state == "failed":
-            why = f"{second.reason}, in the second try. The first: {first.reason}"
+            why = f"{second.reason} (second try). The first try failed: {first.reason}"
         else:
             why = second.reason
         return replace(second, reason=why)

@@ -115,9 +115,9 @@ def with_sink(
         sink = stack.enter_context(contextlib.closing(Sink(address, senders)))
     except OSError as error:
         raise TargetError(
-            f"{target.name} sees this host as {address}, where no sink can listen: "
+            f"{target.name} sees this host as {address}, but rtgauge cannot listen there: "
             f"{error.strerror}",
-            "start a server there that discards what it receives, and pass peer=ADDRESS/PORT",
+            "start a server that discards what it receives, and pass peer=ADDRESS/PORT",
         ) from None
     for one in asked:
         changed = one.removesuffix(HOST) + sink.peer

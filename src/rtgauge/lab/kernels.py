@@ -235,7 +235,7 @@ def members(package: Path, root: Path, wanted: Callable[[str], bool]) -> None:
         process.stdout.close()
         process.stderr.close()
     if status:
-        last = said.splitlines()[-1] if said else f"dpkg-deb ended with {status}"
+        last = said.splitlines()[-1] if said else f"dpkg-deb ended with code {status}"
         raise TargetError(
             f"the package {package.name} could not be unpacked: {last}",
             "start again, which fetches it again",

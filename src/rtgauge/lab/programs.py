@@ -170,7 +170,7 @@ def _make(checkout: Path, stamp: Path, found: list[Path], wanted: Architecture, 
         ) from None
     if done.returncode:
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-        last = lines[-1] if lines else f"it ended with {done.returncode}"
+        last = lines[-1] if lines else f"the build ended with code {done.returncode}"
         raise TargetError(
             f"the programs for {wanted.name} could not be built: {last}",
             f"run '{SETUP} --lab {wanted.processor}' in {checkout} to see why",

@@ -76,7 +76,7 @@ _READ: Final[Mapping[str, Callable[[str], str | int | float]]] = {
 _REMEDIES: Final = {
     "load-cpu": "name the CPUs of the load as in 0-3,8",
     "load-cmd": "give one line, as for a shell",
-    "mark": "give it as gpio:CHIP:LINE, e.g. gpio:gpiochip0:17",
-    "budget": "give the latency allowed, e.g. 150us",
-    "rate": "give how often it may be exceeded, e.g. 1/h",
+    "mark": "give it as gpio:CHIP:LINE, such as gpio:gpiochip0:17",
+    "budget": "give the latency allowed, such as 150us",
+    "rate": "give how often it may be exceeded, such as 1/h",
 }

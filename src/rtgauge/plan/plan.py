@@ -279,7 +279,7 @@ def _check_budget(entry: Measurement, step: PlannedStep) -> None:
             raise UsageError(
                 f"measurement '{entry.name}': a rate is given without the budget that it belongs "
                 "to",
-                "give the latency allowed with --budget, e.g. --budget 150us",
+                "give the latency allowed with --budget, such as --budget 150us",
             )
         return
     if not any(one.unit == "ns" for one in entry.series):

@@ -606,7 +606,7 @@ class LabAgent:
         """Output of the agent on stderr, or the reason for the board's end."""
         if self._stopped:
             lost = "samples" if self._counted else "last samples"
-            return f"the emulated board was ended during the step, whose {lost} are lost"
+            return f"the emulated board was ended during the step. The step's {lost} are lost"
         if self._error is not None:
             return f"{self._error.message}\n{self._error.remedy}"
         if self._answer is None:

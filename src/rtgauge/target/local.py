@@ -94,11 +94,11 @@ def fitting(agent: Path, machine: str) -> Path:
     if elf is None:
         raise UsageError(
             f"--agent: {agent} is not a program for Linux",
-            "rtgauge agent --help says how one is built",
+            "build an agent for the target: rtgauge agent --help",
         )
     if not elf.runs_on(machine):
         raise UsageError(
-            f"--agent: {agent} is for {elf}, the machine is {machine}",
+            f"--agent: {agent} is for {elf}, but the target is {machine}",
             "build one for it: rtgauge agent --help",
         )
     return agent.absolute()

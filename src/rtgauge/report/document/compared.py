@@ -256,7 +256,7 @@ def advice(document: Document) -> list[str]:
         said.append(
             f"{numbers.join(copies)} repeat another run in every figure, as boots of one image "
             "with one seed do, and do not count. A study with --repeat N gives each repeat a seed "
-            "of its own, and lab:BOARD,seed=N names one"
+            "of its own, and lab:BOARD,seed=N sets the seed of one board"
         )
     said += _not_judged(document)
     if found and all(one["verdict"] == "not enough runs" for one in found):
@@ -278,8 +278,8 @@ def advice(document: Document) -> list[str]:
         )
     if not document["quantities"]:
         said.append(
-            "No quantity was measured in the same way in two sets. Measure them with the same "
-            "command, on clocks of one kind"
+            "No quantity was measured in the same way in two sets. Measure all sets with the same "
+            "command, on targets with clocks of the same kind"
         )
     return [f"{text}." for text in said]
 

@@ -216,8 +216,8 @@ def captions(data: Mapping[str, Any], shared: bool) -> list[dict[str, Any]]:
             "title": "Waveforms superimposed" + (", enlarged" if at else ""),
             "caption": "The recorded voltages of both lines, each event at 0. The colour is how "
             "often a line passed there. Look for slow or ringing edges and for levels that are not "
-            "reached: the kernel does not cause the delays of these. Some of very many "
-            "events are left out, but never the fastest and the slowest."
+            "reached: the kernel does not cause the delays of these. If there are very "
+            "many events, some are left out, but never the fastest and the slowest."
             if not at
             else "The same over the time in which nearly all answers came.",
         }

@@ -440,9 +440,9 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         interval_ns = quantity.series[members[0]]["interval_ns"]
         alike = stats.aliases(comb.period_ns, interval_ns)
         text += (
-            f" To samples every {_ns(interval_ns)}, other periods can look the same, such as "
-            f"{' and '.join(map(_ns, alike))}, and whole parts and multiples of all three. Re-run "
-            "with --dither to tell them apart."
+            f" Samples every {_ns(interval_ns)} cannot distinguish this period from others, "
+            f"such as {' and '.join(map(_ns, alike))}, or from whole fractions and multiples "
+            "of all three. Re-run with --dither to tell them apart."
         )
     others = {quantity.series[at]["cpu"] for _, some in found for at in some} - cpus
     if others:
@@ -655,8 +655,9 @@ RULES: Final = (
     ),
     Rule(
         "second line",
-        "The largest samples, separate from the rest, recur at regular times. Samples at random, "
-        "in clusters or on a time grid do so in fewer than one search in a hundred. The report "
+        "The largest samples, separate from the rest, recur at regular times. Samples without "
+        "a rhythm (at random times, in clusters or on a time grid) seem to do so in fewer than one "
+        "search in a hundred. The report "
         "gives the period with its 95 % interval, the share of the largest samples that it "
         "explains, what is known to have this period, and lines at whole multiples of the "
         "distance.",
@@ -673,8 +674,8 @@ RULES: Final = (
         "A label has at least three values, all whole numbers. The whole interval of the slope of "
         "the medians (Theil and Sen) is above zero, and the total growth is more than "
         f"{GROWN * 100:g} %. From six values on it is a 95 % interval. With fewer values it covers "
-        "all pairs, and medians that differ by chance rise one time in n!. A drift of the system "
-        "during the measurement looks like growth.",
+        "all pairs, and n medians that differ by chance all rise with probability 1/n!. A drift of "
+        "the system during the measurement looks like growth.",
         _grows,
     ),
     Rule(

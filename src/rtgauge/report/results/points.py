@@ -125,7 +125,7 @@ def _of_the_evaluator(run: Run, favour: str) -> list[Point]:
     """The points of the evaluator for or against the system."""
     kind = "pass" if favour == "for" else "warn"
     return [
-        Point(kind, one["text"], "said by the evaluator")
+        Point(kind, one["text"], "stated by the evaluator")
         for one in run["points"]
         if one["favour"] == favour
     ]

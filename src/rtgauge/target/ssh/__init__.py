@@ -77,7 +77,7 @@ def unfit(address: str, destination: Collection[str]) -> str:
     if found.is_unspecified or found.is_multicast or found.is_reserved:
         return "not the address of one host"
     if found.is_loopback and not any(map(_is_loopback, destination)):
-        return "loopback, though the board is elsewhere"
+        return "a loopback address, although the board is another machine"
     return ""
 
 
@@ -204,7 +204,7 @@ class SshTarget:
             before = time.monotonic()
             put = self._connection.ask(_PUT, path, data=data[offset : offset + size])
             if put.code:
-                return put.said or f"cat ended with {put.code}"
+                return put.said or f"cat ended with code {put.code}"
             offset += size
             now = time.monotonic()
             if now - before < 1.0:

@@ -311,8 +311,8 @@ class Connection:
         if lines and told[0]:
             raise TargetError(
                 f"the login shell on {self.name} writes '{lines[0][:60]}' before any command",
-                "use a shell that runs commands, and remove what its start-up files print with"
-                "out a terminal: it would damage the samples",
+                "use a shell that runs commands, and remove the output that its start-up files "
+                "print without a terminal. This output would damage the samples",
             )
         if self._key_has_changed():
             raise TargetError(
