@@ -295,10 +295,12 @@ def test_a_lost_connection_is_made_anew_for_the_next_run(board: Sshd, script: Sc
 def test_each_run_records_its_own_reconnections(board: Sshd, script: Script) -> None:
     script('echo "$1"')
     with opened() as target:
-        target.environment()
+        target.begin_repeat(0)
         target.returned(3.0)
         assert (target.connection["reconnected"], target.connection["away_s"]) == ("1", "3.0")
         target.environment()
+        assert target.connection["reconnected"] == "1"
+        target.begin_repeat(1)
         assert not {"reconnected", "away_s"} & target.connection.keys()
         target.returned(1.0)
         assert (target.connection["reconnected"], target.connection["away_s"]) == ("1", "1.0")

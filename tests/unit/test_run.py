@@ -22,7 +22,7 @@ import rtgauge.engine.run
 import rtgauge.engine.watch
 from rtgauge import report
 from rtgauge.catalogue import Catalogue
-from rtgauge.engine.environment import lacking
+from rtgauge.engine.environment import lacking, read_facts
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.run import RunOutcome
 from rtgauge.engine.study import execute, schedule
@@ -33,7 +33,7 @@ from rtgauge.report.render import terminal
 from rtgauge.report.results import model
 from rtgauge.report.results.points import negative_points
 from rtgauge.store import Store
-from rtgauge.store.folder import StreamFile
+from rtgauge.store.folder import ENVIRONMENT, StreamFile
 from rtgauge.target import open_target
 from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget
 from rtgauge.text import plain
@@ -237,6 +237,24 @@ def test_a_step_waits_for_another_agent(store: Store) -> None:
     assert (first["state"], first["reason"]) == ("complete", "waited 6 s for another agent")
     assert "first_try" not in first
     assert len(watcher.steps) == 2
+
+
+def test_the_settings_of_another_agent_are_not_those_of_the_run(store: Store) -> None:
+    class Shared(FakeTarget):
+        """Another agent changes a setting until the first step waits for it."""
+
+        def _facts(self) -> dict[str, str | int | None]:
+            facts = super()._facts()
+            return (
+                {**facts, "/proc/sys/kernel/timer_migration": "0"} if self._left["busy"] else facts
+            )
+
+    (outcome,) = execute(timer(), [Shared("busy=1")], store)
+    run = store.get(outcome.id)
+    found = {one["check"]: one["found"] for one in run.document["findings"]}
+    assert found["timer-migration"] == "on"
+    _, facts, _ = read_facts((run.path / ENVIRONMENT).read_bytes())
+    assert facts["/proc/sys/kernel/timer_migration"] == "1"
 
 
 def test_after_two_minutes_no_step_waits(store: Store) -> None:

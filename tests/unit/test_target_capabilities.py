@@ -79,7 +79,7 @@ def typed(local: LocalTarget, lab: LabTarget, ssh: SshTarget, fake: FakeTarget) 
     _previewable: Previewable = lab
     _adaptable: Adaptable = lab
     _bootable: Bootable = lab
-    _repeating: Repeating = lab
+    _repeating: tuple[Repeating, ...] = (lab, ssh)
     _replayable: Replayable = lab
     _disturbable: Disturbable = lab
     _wired: LabWired = lab

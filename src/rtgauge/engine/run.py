@@ -448,9 +448,20 @@ class Run:
             ended = once()
         if ended.cause == BUSY:
             return Ended("skipped", "the run was stopped before this step")
+        self._look_again()
         if ended.state == "complete":
             ended.reason = f"waited {plain(duration(waited))} for another agent"
         return ended
+
+    def _look_again(self) -> None:
+        """Read the environment again after another agent has ended: until now, the record has that
+        agent's settings."""
+        if lost_of(self._target):
+            return
+        with contextlib.suppress(TargetError):
+            environment = self._target.environment()
+            _, self._facts, _ = read_facts(environment)
+            self._folder.save_environment(environment)
 
     def _again(self, index: int, first: Ended, once: Callable[[], Ended]) -> Ended:
         """The second try of a step that the machine disturbed. Its data replace the first's."""

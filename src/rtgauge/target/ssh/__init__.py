@@ -233,12 +233,15 @@ class SshTarget:
             self._catalogue = self._ask_agent("describe", []).decode(errors="replace")
         return self._catalogue
 
-    def environment(self) -> bytes:
-        """Header and environment of the board, which begin a run. A lost connection of the previous
-        run is replaced first."""
+    def begin_repeat(self, _repeat: int) -> None:
+        """Count the reconnections of each run by itself."""
         self._returns, self._away_s = 0, 0.0
         for name in ("reconnected", "away_s"):
             self.connection.pop(name, None)
+
+    def environment(self) -> bytes:
+        """Header and environment of the board. A lost connection of the previous run is replaced
+        first."""
         if self.lost:
             connection = self._connect()
             with self._lock:
