@@ -73,6 +73,16 @@ def test_out_and_in_again(store: Store, other: Store, tmp_path: Path) -> None:
     assert os.listdir(other.path) == [RUN]
 
 
+@pytest.mark.parametrize("name", [SERIES, "steps/000/records.cbor", "steps/000/seal.json"])
+def test_a_damaged_run_is_not_exported(store: Store, tmp_path: Path, name: str) -> None:
+    run = store.get(bundles.carry_out(store))
+    (run.path / name).write_bytes((run.path / name).read_bytes()[:-9])
+    with pytest.raises(StoreError) as refused:
+        export_run(store.get(RUN), tmp_path / "a.rtgauge")
+    assert "restore" in refused.value.remedy
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".rtgauge"] == []
+
+
 def test_its_bytes_depend_on_the_run_alone(store: Store, other: Store, tmp_path: Path) -> None:
     run = store.get(bundles.carry_out(store))
     export_run(run, tmp_path / "a.rtgauge")

@@ -110,7 +110,8 @@ def test_a_stored_run_with_such_texts_leaves_the_store_usable(rtgauge: Run) -> N
     for suffix in suffixes[:-1]:
         assert "fstand" in Path(f"report.{suffix}").read_text(encoding="utf-8")
     assert rtgauge("compare", good, bad).code in (0, 2)
-    assert rtgauge("export", bad, "run.rtgauge").code == 0
+    refused = rtgauge("export", bad, "run.rtgauge")
+    assert refused.code == 1 and "run.json contains text that is not UTF-8" in refused.err
     assert rtgauge("delete", bad, "--yes").code == 0
     with Store.open() as store:
         assert bad not in [row.id for row in store.runs()]

@@ -128,7 +128,7 @@ def header(name: str, size: int) -> bytes:
 def export_run(run: StoredRun, path: Path) -> Bundle:
     """Pack a run that has ended into the file ``path``, which appears complete or not at all.
 
-    StoreError when the run has not ended, or something cannot be read or written.
+    StoreError when the run has not ended, is damaged, or something cannot be read or written.
     """
     document = run.document
     if document.get("state") == "running":
@@ -139,6 +139,7 @@ def export_run(run: StoredRun, path: Path) -> Bundle:
                 f"step {step.number + 1} of run {run.id} could not be sealed",
                 "free some space in the store, and see what `rtgauge show` says of the run",
             )
+    check_run(run.path, run.id, lambda why: _damaged(run.id, why))
     bundle = _inventory(run.path, run.id, document)
     with store_errors("write", path):
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -155,6 +156,12 @@ def export_run(run: StoredRun, path: Path) -> Bundle:
                 os.unlink(name)
             raise
     return bundle
+
+
+def _damaged(run: str, why: str) -> NoReturn:
+    raise StoreError(
+        f"run {run} is damaged: {_one_line(why)}", "restore the run from a copy, or delete it"
+    )
 
 
 def _inventory(path: Path, run: str, document: dict[str, Any]) -> Bundle:
