@@ -512,6 +512,29 @@ def test_an_error_beside_another_run_leaves_that_one_complete(store: Store) -> N
     assert {row.state for row in store.runs()} == {"complete"}
 
 
+@pytest.mark.parametrize("after", [0, 2])
+def test_a_study_that_loses_its_target_names_the_runs_that_are_kept(
+    store: Store, after: int
+) -> None:
+    class Leaving(FakeTarget):
+        left = after
+
+        def environment(self) -> bytes:
+            if not self.left:
+                raise TargetError("the board went away", "look for it")
+            self.left -= 1
+            return super().environment()
+
+    with pytest.raises(TargetError, match="the board went away") as caught:
+        execute(replace(timer(), repeat=3), [Leaving()], store)
+    rows = store.runs()
+    assert [row.state for row in rows] == ["complete"] * after
+    remedy = "look for it"
+    if after:
+        remedy += f". 2 runs of the study can be reported: rtgauge report {rows[0].study[:18]}"
+    assert caught.value.remedy == remedy
+
+
 def test_a_plan_that_does_not_fit_is_refused_before_anything_is_started(store: Store) -> None:
     wrong = timer(cpu="0,7")
     with pytest.raises(UsageError, match=r"option 'cpu': target 'fake' has no CPU 7") as caught:

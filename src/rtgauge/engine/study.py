@@ -19,11 +19,12 @@ from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import LogHosts, paired
 from rtgauge.engine.run import Progress, Run, RunOutcome
 from rtgauge.engine.watch import Limits
-from rtgauge.errors import UsageError
+from rtgauge.errors import TargetError, UsageError
 from rtgauge.plan import Plan, check_texts
 from rtgauge.store import Store, new_run_id
 from rtgauge.target import Target, open_target
 from rtgauge.target.base import Adaptable, Disturbable, Reconnecting, Repeating
+from rtgauge.text import plain, plural
 from rtgauge.units import parse_cpus
 
 __all__ = ["Interruption", "disturb_words", "execute", "schedule", "settle"]
@@ -163,7 +164,7 @@ def _execute(
             run.order = {"seed": seed, "place": place % len(targets)}
         return run.carry_out(study, repeat, place + 1, len(turns), interruption)
 
-    with interruption.handling():
+    with _naming(study, store), interruption.handling():
         if min(at_once, len(prepared)) > 1:
             return _at_once(at_once, turns, carry_out, interruption, [
                 watcher.of_target(target.name) for target in targets
@@ -174,6 +175,22 @@ def _execute(
             if interruption.asked:
                 break
     return [outcomes[turn] for turn in sorted(outcomes)]
+
+
+@contextlib.contextmanager
+def _naming(study: str, store: Store) -> Iterator[None]:
+    """Let the error of a target that ends a study name the runs that are kept."""
+    try:
+        yield
+    except TargetError as error:
+        kept = sum(row.study == study for row in store.runs()) if study else 0
+        if not kept:
+            raise
+        raise TargetError(
+            error.message,
+            f"{error.remedy}. {plain(plural(kept, 'run'))} of the study can be reported: "
+            f"rtgauge report {study[:18]}",
+        ) from error
 
 
 def _at_once(
