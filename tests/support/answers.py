@@ -33,6 +33,14 @@ def latency(top_us: int, count: int = 10_000, cpu: int = 0, **more: Any) -> made
     return made.FakeSeries(made.info(cpu, cpu, **more), np.arange(count, dtype=np.int64), values)
 
 
+def held_up(count: int = 10_000, gone: int = 49) -> made.FakeSeries:
+    """Samples of 5 us. After the middle one the thread was held up once it had its time stamp."""
+    index = np.arange(count, dtype=np.int64)
+    index[count // 2 :] += gone
+    gaps = ((count // 2 - 1, gone),)
+    return made.FakeSeries(made.info(), index, np.full(count, 5000, np.int32), gaps=gaps)
+
+
 def timers(idle_us: int, loaded_us: int, count: int = 10_000, **more: Any) -> made.FakeRun:
     """Timer latency idle and under load."""
     steps = [

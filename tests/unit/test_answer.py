@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import report_runs as made
-from answers import budgeted, built, interrupted_run, latency, mixed_steps, text, timers
+from answers import budgeted, built, held_up, interrupted_run, latency, mixed_steps, text, timers
 from rtgauge import stream
 from rtgauge.lab.machine import MODES
 from rtgauge.report.document.answer import (
@@ -116,14 +116,6 @@ def test_a_maximum_far_below_the_budget_needs_no_cause() -> None:
 
     assert cause(150) == "The data do not show what caused the maximum."
     assert not cause(1000)
-
-
-def held_up(count: int = 10_000, gone: int = 49) -> made.FakeSeries:
-    """Samples of 5 us. After the middle one the thread was held up once it had its time stamp."""
-    index = np.arange(count, dtype=np.int64)
-    index[count // 2 :] += gone
-    gaps = ((count // 2 - 1, gone),)
-    return made.FakeSeries(made.info(), index, np.full(count, 5000, np.int32), gaps=gaps)
 
 
 def test_missed_periods_that_exceed_a_budget_are_not_called_never_exceeded() -> None:

@@ -130,7 +130,14 @@ def test_a_quantity_stands_against_its_number(page: Page) -> None:
 
 def test_what_has_no_number_stands_against_none() -> None:
     def one(label: str) -> dict[str, Any]:
-        return {"labels": {"n": label}, "cpu": 0, "min": 1, "max": 9, "percentiles": {}}
+        return {
+            "labels": {"n": label},
+            "cpu": 0,
+            "min": 1,
+            "max": 9,
+            "max_at_least": None,
+            "percentiles": {},
+        }
 
     assert pictures.against([one("1"), one("2"), one("many")]) is None
     assert pictures.against([one("1"), one("2")]) is None

@@ -280,7 +280,7 @@ def _set_table(
         "div": numbers.divisor(unit),
         "quantity": first["name"],
         "file": f"{first['measurement']}-{first['name']}-{name}",
-        "max": [row["figures"]["max"] for _, _, row, _ in lines],
+        **pictures.maxima([row["figures"]["max"] for _, _, row, _ in lines]),
         "budget": None,
         "events": [],
         "compare": True,
@@ -317,10 +317,7 @@ def _set_table(
                 "letter": one["letter"],
                 "swatch": f"{at} {number}",
                 "max": numbers.shown(
-                    max(
-                        (row["figures"]["max"] for *_, row, _ in lines if row["set"] == at),
-                        default=None,
-                    ),
+                    highest(row["figures"]["max"] for *_, row, _ in lines if row["set"] == at),
                     unit,
                 ).full,
             }
@@ -427,7 +424,7 @@ def _across(
             "div": numbers.divisor(unit),
             "quantity": table.name,
             "file": f"{table.measurement}-{table.name}-{name}",
-            "max": [rows[at].max for at in drawn],
+            **pictures.maxima([rows[at].max for at in drawn]),
             "budget": None,
             "events": [],
             "compare": True,

@@ -45,7 +45,7 @@ from rtgauge.report.document.evidence import evidence_blocks
 from rtgauge.report.document.next_steps import after_comparison
 from rtgauge.report.document.sides import sides
 from rtgauge.report.document.tables import Cell, Grid, Row, column, counter
-from rtgauge.report.pictures.distribution import Curve, distribution
+from rtgauge.report.pictures.distribution import distribution, merged, selected
 from rtgauge.report.pictures.ratios import ROWS, Ratio, ratios
 from rtgauge.report.results.labels import capital, target_name, waits_for_answers
 from rtgauge.report.results.model import Analysis
@@ -178,15 +178,17 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
 
 def _figure(compared: Compared, at: int) -> Figure | None:
     document, quantity = compared.document, compared.document["quantities"][at]
-    curves = [
-        Curve(_name(document, row), counts)
-        for row, counts in zip(quantity["rows"], compared.tables[at], strict=True)
-    ]
+    curves, left = selected(
+        [
+            merged(_name(document, row), [counts], [row["figures"]["max"]])
+            for row, counts in zip(quantity["rows"], compared.tables[at], strict=True)
+        ]
+    )
     svg = distribution(curves, quantity["unit"], quantity["name"])
     if not svg:
         return None
     caption = "Both axes are logarithmic. Compare where most samples are, and where whole tails "
-    caption += "separate. The last points are single samples."
+    caption += f"separate. The last points are single samples.{left}"
     return Figure(svg, capital(where(quantity)), caption, f"{conclusion(document)}.")
 
 

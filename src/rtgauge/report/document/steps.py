@@ -439,7 +439,7 @@ def _pictures(
         "div": numbers.divisor(unit),
         "quantity": series[0]["name"],
         "file": f"{step['measurement']}-{series[0]['name']}-step-{step_number(step)}",
-        "max": [one["max"] for one in series],
+        **pictures.maxima([peak(one) for one in series]),
         "budget": step["budget"]["budget_ns"] if step["budget"] and unit == "ns" else None,
         "events": [[event["time_s"], event["text"]] for event in step["events"]],
         **picture,

@@ -34,7 +34,13 @@ from rtgauge.report.document.contexts import contexts_blocks
 from rtgauge.report.document.evidence import evidence_blocks
 from rtgauge.report.document.tables import Cell, Grid, Named, Row, background_table, counter
 from rtgauge.report.pictures import sketch
-from rtgauge.report.pictures.distribution import CURVES, Curve, distribution, load_hues
+from rtgauge.report.pictures.distribution import (
+    CURVES,
+    Curve,
+    distribution,
+    load_hues,
+    merged,
+)
 from rtgauge.report.pictures.drawing import HALF
 from rtgauge.report.pictures.folded import folded, folded_said
 from rtgauge.report.results.commands import sentence
@@ -70,7 +76,6 @@ from rtgauge.report.results.points import Point, negative_points, positive_point
 from rtgauge.report.results.published import place_text
 from rtgauge.report.results.ratings import rating_text
 from rtgauge.report.sets.compare import Compared
-from rtgauge.stats import Counts
 
 __all__ = [
     "chapter_sections",
@@ -472,8 +477,7 @@ def _pictures(analysis: Analysis, number: int, steps: Sequence[Model]) -> Iterat
         left -= 1
         curves = _curves(analysis, number, members)
         svg = distribution(curves, "ns", name, width=HALF)
-        said = "; ".join(f"{one.name}: max {numbers.shown(one.counts.max, 'ns').full}"
-                         for one in curves if one.counts.count)  # fmt: skip
+        said = "; ".join(f"{one.name}: {one.top_text('ns')}" for one in curves if one.counts.count)
         if svg:
             caption = "Both axes are logarithmic. The ring marks the maximum."
             yield Figure(svg, f"{measurement}: {name}", caption, f"{capital(said)}.")
@@ -496,7 +500,14 @@ def _curves(analysis: Analysis, number: int, members: Sequence[int]) -> list[Cur
     figures, places = analysis.figures[number], analysis.places[number]
     hues = load_hues(loads) if names is loads else {}
     return [
-        Curve(name, Counts.merged([figures[places[at]].counts for at in some]), hue=hues.get(name))
+        replace(
+            merged(
+                name,
+                [figures[places[at]].counts for at in some],
+                [peak(run["series"][at]) for at in some],
+            ),
+            hue=hues.get(name),
+        )
         for name, some in by_name.items()
     ]
 

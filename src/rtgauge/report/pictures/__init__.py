@@ -26,9 +26,11 @@ from numpy.typing import NDArray
 from rtgauge.report.pictures.drawing import CROWD
 from rtgauge.report.pictures.strips import POINTS
 from rtgauge.report.results.gather import HEAT_COLUMNS, HEAT_ROWS, Figures, Heat
+from rtgauge.report.results.labels import peak
 from rtgauge.report.results.window import REACH, Window
 from rtgauge.stats import Counts, bucket_high, bucket_low, bucket_of
 from rtgauge.stats.counts import SUB_BITS
+from rtgauge.text import AtLeast
 
 __all__ = ["APART", "Budget", "against", "edges_of", "overlay", "picture"]
 
@@ -299,6 +301,7 @@ def against(series: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     def figure(name: str) -> list[list[int | None]]:
         return [[one["percentiles"].get(name) for _, _, one in points] for points in rows.values()]
 
+    tops = [[peak(one) for _, _, one in points] for points in rows.values()]
     return {
         "label": label,
         "lines": list(rows),
@@ -306,7 +309,8 @@ def against(series: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         "low": [[one["min"] for _, _, one in points] for points in rows.values()],
         "middle": figure("50"),
         "tail": figure("99"),
-        "high": [[one["max"] for _, _, one in points] for points in rows.values()],
+        "high": tops,
+        "at_least": [[isinstance(top, AtLeast) for top in row] for row in tops],
     }
 
 
@@ -327,6 +331,11 @@ def _windows(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | Non
         "begin": [one and _cut(one.begin, 0, first) for one in shown],
         "loops": all(one.around is None or one.around.loop for one in figures),
     }
+
+
+def maxima(tops: Sequence[int | None]) -> dict[str, Any]:
+    """The maxima of the series of a quantity, and which of them are lower limits."""
+    return {"max": tops, "at_least": [isinstance(top, AtLeast) for top in tops]}
 
 
 def overlay(tables: Sequence[Counts], budget: Budget) -> dict[str, Any]:

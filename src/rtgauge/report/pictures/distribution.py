@@ -26,9 +26,10 @@ from rtgauge.report.pictures.drawing import (
     pt,
     text_width,
 )  # fmt: skip
+from rtgauge.report.results.labels import highest
 from rtgauge.stats import Counts
 
-__all__ = ["CURVES", "FAR", "Curve", "distribution", "load_hues"]
+__all__ = ["CURVES", "FAR", "Curve", "distribution", "load_hues", "merged", "selected"]
 
 WIDTH: Final = 330.0
 HEIGHT: Final = 190.0
@@ -51,6 +52,38 @@ class Curve:
     at_least: int | None = None
     hue: int | None = None
 
+    @property
+    def top(self) -> int | None:
+        """The maximum, or its lower limit."""
+        return self.counts.max if self.at_least is None else numbers.AtLeast(self.at_least)
+
+    def top_text(self, unit: str, budget: int | None = None) -> str:
+        """The maximum in words, next to a budget."""
+        return f"max {_shown(self.top, unit, budget)}"
+
+
+def _shown(top: int | None, unit: str, budget: int | None) -> str:
+    if unit == "ns" and top is not None:
+        return numbers.beside(top, budget)
+    return numbers.shown(top, unit).full
+
+
+def merged(name: str, tables: Sequence[Counts], tops: Iterable[int | None]) -> Curve:
+    """All samples of some series as one distribution. ``tops``: their maxima, or lower limits."""
+    top = highest(tops)
+    at_least = int(top) if isinstance(top, numbers.AtLeast) else None
+    return Curve(name, Counts.merged(tables), at_least)
+
+
+def selected(curves: Sequence[Curve]) -> tuple[list[Curve], str]:
+    """The curves with samples for which a figure has room: that of the idle system, then those with
+    the highest maxima. With a sentence for the caption that names the others, if there are any."""
+    filled = [curve for curve in curves if curve.counts.count]
+    order = sorted(filled, key=lambda curve: (curve.name != "idle", -(curve.top or 0)))
+    left = [curve.name for curve in filled if curve in order[CURVES:]]
+    said = f" Not drawn, because their maxima are lower: {numbers.join(left)}." if left else ""
+    return [curve for curve in filled if curve.name not in left], said
+
 
 def load_hues(loads: Iterable[str]) -> dict[str, int]:
     """The hue of each load: the same one for the idle system in every figure, then those of
@@ -66,9 +99,9 @@ def distribution(
     budget: int | None = None,
     width: float = WIDTH,
 ) -> str:
-    """The figure of up to ``CURVES`` distributions as SVG; values and ``budget`` are in ``unit``.
-    Empty without a sample."""
-    drawn = [curve for curve in curves if curve.counts.count][:CURVES]
+    """The figure of the distributions that have samples as SVG; values and ``budget`` are in
+    ``unit``. ``selected`` chooses from many. Empty without a sample."""
+    drawn = [curve for curve in curves if curve.counts.count]
     if not drawn:
         return ""
     divisor = numbers.divisor(unit)
@@ -77,7 +110,7 @@ def distribution(
     hues = [COLOURS[at if curve.hue is None else curve.hue] for at, curve in enumerate(drawn)]
     x = [float(edge) / divisor for edge in edges]
     most = max(10, *(int(row.max()) for row in rows))
-    tops = [max(float(curve.counts.max or 0), float(curve.at_least or 0)) for curve in drawn]
+    tops = [float(curve.top or 0) for curve in drawn]
     begin, end = x[0], max(x[-1], max(tops) / divisor)
     # A bin of equal samples would be as wide as the figure: each distribution is a line instead.
     lines = all(len(curve.counts.values) == 1 for curve in drawn)
@@ -113,7 +146,7 @@ def distribution(
         plot.upright(budget / divisor, text, FAIL, "4 2")
     highest = [] if lines else np.max(rows, axis=0)
     heights = [(edge, int(count)) for edge, count in zip(x, highest, strict=False)]
-    _maximum(plot, drawn, tops, unit, heights, mark)
+    _maximum(plot, drawn, unit, heights, (budget, mark))
     _legend(plot, drawn, hues, columns)
     plot.frame()
     return classed(plot.svg())
@@ -127,25 +160,24 @@ def _binned(counts: Counts, edges: np.ndarray) -> np.ndarray:
 def _maximum(
     plot: Plot,
     drawn: Sequence[Curve],
-    tops: Sequence[float],
     unit: str,
     heights: Sequence[tuple[float, int]],
-    mark: float | None,
+    limit: tuple[int | None, float | None],
 ) -> None:
     """A ring at the largest sample of all, and its value, above the outlines and next to the line
     of the budget. ``heights``: the start of each bin and its largest count; empty if the samples of
-    each distribution are equal. ``mark``: the place of the budget, if it is in the figure."""
+    each distribution are equal. ``limit``: the budget, and its place if it is in the figure."""
     lines = not heights
-    at = max(range(len(drawn)), key=lambda at: tops[at])
-    value = tops[at] / numbers.divisor(unit)
+    budget, mark = limit
+    at = max(range(len(drawn)), key=lambda at: drawn[at].top or 0)
+    value = (drawn[at].top or 0) / numbers.divisor(unit)
     x, y = plot.px(value), plot.py(float(drawn[at].counts.count) if lines else 1.0)
     plot.path(marker(0, x, y, 3.4), INK, 1.0)
-    limit = drawn[at].at_least
-    shown = numbers.shown(int(tops[at]) if limit is None else numbers.AtLeast(limit), unit).full
+    top = highest(curve.top for curve in drawn)
     word = "max"
-    if lines and len(drawn) == 1 and limit is None:
+    if lines and len(drawn) == 1 and drawn[at].at_least is None:
         word = f"all {numbers.plural(drawn[at].counts.count, 'sample')}"
-    text = f"{word} {shown}"
+    text = f"{word} {_shown(top, unit, budget)}"
     wide = text_width(text) * 1.25  # it is bold
     left = x + 6 + wide > plot.right
     if mark is not None and x < mark < x + 9 + wide:

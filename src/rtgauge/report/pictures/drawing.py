@@ -403,6 +403,8 @@ class Quantity:
         tops = [-math.inf if value is None else float(value) for value in data["max"]]
         self.worst = tops.index(max(tops)) if tops else 0
         self.top = max(tops, default=-math.inf)
+        self.at_least: Sequence[bool] = data["at_least"]
+        """For each series: whether its maximum is a lower limit, and no sample."""
         self.budget = None if data["budget"] is None else data["budget"] / self.divisor
         self.compare = bool(data.get("compare"))
         self.hues: Sequence[int] | None = data.get("hues")
@@ -428,9 +430,11 @@ class Quantity:
         quantity = str(self.data["quantity"])
         return f"{quantity} ({self.unit})" if self.unit else quantity
 
-    def shown(self, value: float) -> str:
-        """A value, already in the unit that is shown, as text with that unit."""
+    def shown(self, value: float, limit: bool = False) -> str:
+        """A value, already in the unit that is shown, as text with that unit. ``limit``: it is a
+        lower limit."""
         text = numbers.shown(value * self.divisor, self.data["raw_unit"]).text
+        text = f"≥{GAP}{text}" if limit else text
         return f"{text}{GAP}{self.unit}" if self.unit else text
 
     def ordered(self) -> list[int]:
@@ -452,8 +456,9 @@ class Quantity:
         if self.compare:
             return
         if math.isfinite(self.top):
-            top = self.top / self.divisor
-            plot.upright(top, f"max {self.shown(top)}", INK, "1.5 2")
+            top, limit = self.top / self.divisor, any(self.at_least)
+            beyond = f"{GAP}→" if limit and top > plot.x.high else ""
+            plot.upright(top, f"max {self.shown(top, limit)}{beyond}", INK, "1.5 2")
         if self.budget is not None and plot.x.low <= self.budget <= plot.x.high:
             plot.upright(self.budget, "budget", FAIL, "5 3", 1)
         if self.mark is not None and plot.x.low <= self.mark[0] <= plot.x.high:

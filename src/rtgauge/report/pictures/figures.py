@@ -239,7 +239,8 @@ def _largest(plot: Plot, quantity: Quantity, middles: Sequence[float]) -> None:
     x, y = plot.px(middles[-at]), plot.py(value)
     plot.path(marker(0, x, y, 3.2), INK, 0.9)
     name = f", {cut(quantity.labels[-whose], 30)}" if quantity.number > 1 else ""
-    text = fit(f"max {quantity.shown(value)}{name}", (plot.right - plot.left) * 0.45)
+    word = "largest sample" if any(quantity.at_least) else "max"
+    text = fit(f"{word} {quantity.shown(value)}{name}", (plot.right - plot.left) * 0.45)
     left = x > (plot.left + plot.right) / 2
     plot.label(x + (-6 if left else 6), max(y + 2.5, plot.top + 6), text, INK,
                "end" if left else "start")  # fmt: skip

@@ -4,15 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rtgauge import text as numbers
 from rtgauge.report.document.answer.data import Data, Model
 from rtgauge.report.document.blocks import Figure
-from rtgauge.report.pictures.distribution import CURVES, FAR, Curve, distribution, load_hues
-from rtgauge.report.results.labels import capital, highest, load_text, peak
+from rtgauge.report.pictures.distribution import (
+    FAR,
+    distribution,
+    load_hues,
+    merged,
+    selected,
+)
+from rtgauge.report.results.labels import capital, load_text, peak
 from rtgauge.report.results.model import Analysis
-from rtgauge.stats import Counts
 
 __all__ = ["answer_figure"]
 
@@ -34,31 +40,33 @@ def answer_figure(analysis: Analysis, number: int) -> Figure | None:
     by_load: dict[str, list[tuple[int, Any]]] = {}
     for place, one in same:
         by_load.setdefault(load_text(data.step(one)["load"]), []).append((place, one))
-    # idle first, then the loads with the highest maxima
-    order = sorted(
-        by_load,
-        key=lambda name: (name != "idle", -(highest(peak(one) for _, one in by_load[name]) or 0)),
+    figures, places = analysis.figures[number], analysis.places[number]
+    curves, left = selected(
+        [
+            merged(
+                name,
+                [figures[places[place]].counts for place, _ in members],
+                [peak(one) for _, one in members],
+            )
+            for name, members in sorted(by_load.items(), key=lambda item: item[0] != "idle")
+        ]
     )
-    left = order[CURVES:]
-    by_load = {name: one for name, one in by_load.items() if name not in left}
-    hues = load_hues(by_load)
-    curves = [
-        Curve(name, *_merged(analysis, number, members), hue=hues[name])
-        for name, members in sorted(by_load.items(), key=lambda item: item[0] != "idle")
-    ]
+    hues = load_hues([curve.name for curve in curves])
+    curves = [replace(curve, hue=hues[curve.name]) for curve in curves]
     budgets = {step["budget"]["budget_ns"] for _, one in same if (step := data.step(one))["budget"]}
     budget = min(budgets, default=None)
     svg = distribution(curves, top["unit"], top["name"], budget)
     if not svg:
         return None
     cpus = len({one["cpu"] for _, one in same})
-    text = "; ".join(_curve_text(name, members) for name, members in by_load.items())
+    text = "; ".join(
+        f"{curve.name}: {_samples(by_load[curve.name])}, {curve.top_text('ns', budget)}"
+        for curve in curves
+    )
     caption = f"How often each {top['name']} occurred"
     caption += f", {cpus} CPUs merged" if cpus > 1 else ""
     caption += ". Both axes are logarithmic, so a single late sample is visible. The ring marks "
-    caption += "the maximum."
-    if left:
-        caption += f" Not drawn, because their maxima are lower: {numbers.join(left)}."
+    caption += "the maximum." + left
     if budget is not None:
         text += f". Budget {numbers.microseconds(budget)}"
         if budget > FAR * (peak(top) or 0):
@@ -66,17 +74,5 @@ def answer_figure(analysis: Analysis, number: int) -> Figure | None:
     return Figure(svg, f"Distribution of the {top['name']}", caption, f"{capital(text)}.")
 
 
-def _merged(
-    analysis: Analysis, number: int, members: Sequence[tuple[int, Model]]
-) -> tuple[Counts, int | None]:
-    """All samples of some series, and their maximum if it is a lower limit."""
-    figures, places = analysis.figures[number], analysis.places[number]
-    counts = Counts.merged([figures[places[place]].counts for place, _ in members])
-    top = highest(peak(one) for _, one in members)
-    return counts, int(top) if isinstance(top, numbers.AtLeast) else None
-
-
-def _curve_text(name: str, members: Sequence[tuple[int, Model]]) -> str:
-    total = sum(one["count"] for _, one in members)
-    top = highest(peak(one) for _, one in members)
-    return f"{name}: {numbers.count(total)} samples, max {numbers.shown(top, 'ns').full}"
+def _samples(members: Sequence[tuple[int, Model]]) -> str:
+    return numbers.plural(sum(one["count"] for _, one in members), "sample")

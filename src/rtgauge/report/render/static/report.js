@@ -231,6 +231,7 @@ class Group {
 	/* The worst series last, so that it is drawn above the others. */
 	ordered() { return this.visible().sort((a, b) => (a === this.worst) - (b === this.worst) || a - b); }
 	value(v) { return v === null || v === undefined ? null : v / this.data.div; }
+	atLeast(limit) { return limit ? "≥" + NARROW : ""; }
 	label(x) { return this.unit ? x + " (" + this.unit + ")" : x; }
 	legend() {
 		const box = this.box.querySelector(".legend");
@@ -332,7 +333,11 @@ class Group {
 		const vis = this.visible();
 		if (!vis.length || this.data.compare) return;
 		const highest = Math.max(...vis.map(i => this.data.max[i] === null ? -Infinity : this.data.max[i]));
-		if (Number.isFinite(highest)) vline(u, this.value(highest), "max " + this.show(this.value(highest)), css("--ink"), [2, 3], 0);
+		if (Number.isFinite(highest)) {
+			/* A lower limit of the maximum may be beyond all samples. */
+			const top = this.value(highest), limit = vis.some(i => this.data.at_least[i]), end = u.data[0][u.data[0].length - 1], beyond = limit && top > end;
+			vline(u, beyond ? end : top, `max ${this.atLeast(limit)}${this.show(top)}${beyond ? NARROW + "→" : ""}`, css("--ink"), [2, 3], 0);
+		}
 		if (this.data.budget !== null) vline(u, this.value(this.data.budget), "budget", css("--fail"), [6, 4], 1);
 		if (this.data.mark) vline(u, this.value(this.data.mark[0]), this.data.mark[1], css("--accent"), [1, 3], 2);
 	}
@@ -343,7 +348,7 @@ class Group {
 		const a = this.data.against, n = a.lines.length;
 		const x = [...new Set(a.x.flat())].sort((p, q) => p - q), place = new Map(x.map((v, k) => [v, k]));
 		const row = (i, key) => { const out = new Array(x.length).fill(null); a.x[i].forEach((v, k) => { const at = place.get(v), was = out[at], now = this.value(a[key][i][k]); out[at] = was === null ? now : key === "low" ? Math.min(was, now) : Math.max(was, now); }); return out; };
-		const data = [x], series = [{}], bands = [], highs = [];
+		const data = [x], series = [{}], bands = [], highs = [], limits = [];
 		let lo = Infinity, hi = -Infinity;
 		a.lines.forEach((_, i) => {
 			const low = row(i, "low"), middle = row(i, "middle"), high = row(i, "high"), tail = row(i, "tail").map((v, k) => v === null ? high[k] : v);
@@ -353,6 +358,7 @@ class Group {
 			series.push({ stroke: colour(i, n), width: 1.6, spanGaps: true, points: { show: true, size: 5, fill: colour(i, n) } }, none, none);
 			bands.push({ series: [at + 1, at + 2], fill: colour(i, n, n > 4 ? 0.06 : 0.13) });
 			highs.push(high);
+			limits.push(x.map(v => a.x[i].some((at, k) => at === v && a.at_least[i][k])));
 		});
 		if (!Number.isFinite(lo)) return null;
 		const { kind, scale } = spread(lo, hi, this.linear.against);
@@ -381,7 +387,7 @@ class Group {
 				c.restore();
 				if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail"));
 			}] },
-			tell: (u, idx) => `${a.label} ${x[idx]}: ` + a.lines.map((text, i) => [text, data[1 + 3 * i][idx], highs[i][idx]]).filter(p => p[2] !== null).slice(0, 3).map(([text, m, h]) => `${text ? text + " " : ""}median ${this.show(m)}, max ${this.show(h)}${NARROW}${this.unit}`).join(" · "),
+			tell: (u, idx) => `${a.label} ${x[idx]}: ` + a.lines.map((text, i) => [text, data[1 + 3 * i][idx], highs[i][idx], limits[i][idx]]).filter(p => p[2] !== null).slice(0, 3).map(([text, m, h, limit]) => `${text ? text + " " : ""}median ${this.show(m)}, max ${this.atLeast(limit)}${this.show(h)}${NARROW}${this.unit}`).join(" · "),
 		});
 	}
 	ccdf(figure) {
@@ -610,7 +616,7 @@ class Group {
 				focus: { alpha: 1 },
 			},
 			hooks: { drawAxes: [u => this.cells(u, cells, low, high, hue)], draw: [u => { if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail")); }] },
-			tell: (u, idx) => `${this.data.labels[idx]}: max ${this.show(tops[idx])}${NARROW}${this.unit}, ${group(String(this.data.ccdf.total[idx]))} samples`,
+			tell: (u, idx) => `${this.data.labels[idx]}: max ${this.atLeast(this.data.at_least[idx])}${this.show(tops[idx])}${NARROW}${this.unit}, ${group(String(this.data.ccdf.total[idx]))} samples`,
 		});
 	}
 	/* All answers laid over each other: cells are where edges of the answering line are; the lines
@@ -693,7 +699,7 @@ class Group {
 					for (const [value, name] of marks) {
 						const v = value / div;
 						if (v < u.scales.x.min || v > u.scales.x.max) continue;
-						const px = X(v), words = `${name} ${text(value)}`;
+						const px = X(v), words = `${name === "max" && this.data.at_least[i] ? "last answer" : name} ${text(value)}`;
 						c.strokeStyle = warm; c.lineWidth = r; c.setLineDash([3 * r, 3 * r]);
 						c.beginPath(); c.moveTo(px, y1 - 6 * r); c.lineTo(px, y0 + 6 * r); c.stroke();
 						c.font = `600 ${11 * r}px ${css("--sans")}`;
@@ -884,8 +890,8 @@ class Group {
 			});
 		} else if (kind === "against") {
 			const a = d.against;
-			rows.push(["series", a.label, `min (${unit})`, `median (${unit})`, `99 % (${unit})`, `max (${unit})`]);
-			a.lines.forEach((text, i) => a.x[i].forEach((v, k) => rows.push([text, v, a.low[i][k], a.middle[i][k], a.tail[i][k], a.high[i][k]])));
+			rows.push(["series", a.label, `min (${unit})`, `median (${unit})`, `99 % (${unit})`, `max (${unit})`, "max is a lower limit"]);
+			a.lines.forEach((text, i) => a.x[i].forEach((v, k) => rows.push([text, v, a.low[i][k], a.middle[i][k], a.tail[i][k], a.high[i][k], a.at_least[i][k] ? "yes" : "no"])));
 		} else if (kind === "around" || kind === "begin") {
 			rows.push(["series", "sample", "due (ns)", `${d.quantity} (${unit})`]);
 			this.window[kind].forEach((w, i) => { if (w) w.due_ns.forEach((due, k) => rows.push([d.labels[i], w.index[k], due, w.value[k]])); });

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maxima in pictures, their legends and texts: a lower limit where events were not answered or
+missed periods were later than all samples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import report_runs as made
+from answers import held_up, latency
+from rtgauge.report.document.blocks import Figure, Section
+from rtgauge.report.document.conclusion import comparison_section
+from rtgauge.report.document.summary import chapter_sections
+from rtgauge.report.document.views import views
+from rtgauge.report.pictures.drawing import FULL, Quantity
+from rtgauge.report.pictures.figures import KINDS
+from rtgauge.report.results import model
+from rtgauge.report.sets import compare
+from rtgauge.report.sets.compare import RunSet
+from rtgauge.text import plain
+
+LATE = "max >= 48 000 us"
+
+
+def data_of(run: Any) -> dict[str, Any]:
+    """What the pictures of the only quantity of a run are drawn from."""
+    data: dict[str, Any]
+    (data,) = views(model.analyse([run])).shared.data.values()
+    return data
+
+
+def drawn(data: dict[str, Any], kind: str) -> str:
+    plot = KINDS[kind](Quantity(data), FULL, 150.0)
+    assert plot is not None
+    return plain(plot.svg())
+
+
+def figure_of(section: Section) -> Figure:
+    return next(one for one in section.blocks if isinstance(one, Figure) and "samples" in one.svg)
+
+
+def test_pictures_of_chapters_and_steps_show_the_lower_limit_of_a_maximum() -> None:
+    run: Any = made.run([made.step(0, [held_up()])], findings=[])
+    (section,) = chapter_sections(model.analyse([run]), 0)
+    figure = figure_of(section)
+    assert LATE in plain(figure.text)
+    assert LATE in plain(figure.svg)
+    data = data_of(run)
+    assert (data["max"], data["at_least"]) == ([48_000_000], [True])
+    assert LATE in drawn(data, "histogram")
+    assert LATE in drawn(data, "ccdf")
+    assert "largest sample 5.00 us" in drawn(data, "time")
+    assert "max 5" not in drawn(data, "time")
+
+
+def test_a_maximum_that_is_a_sample_is_named_so() -> None:
+    data = data_of(made.run([made.step(0, [latency(57)])], findings=[]))
+    assert (data["max"], data["at_least"]) == ([57_000], [False])
+    assert all("max 57.0 us" in drawn(data, kind) for kind in ("histogram", "ccdf", "time"))
+
+
+def test_the_last_answer_is_not_called_the_maximum_beside_unanswered_events() -> None:
+    def said(gaps: tuple[tuple[int, int], ...]) -> str:
+        series = replace(latency(57, 400, name="response"), gaps=gaps)
+        return drawn(data_of(made.run([made.step(0, [series])], findings=[])), "persistence")
+
+    assert "max 57.0 us" in said(())
+    missing = said(((399, 1),))
+    assert "last answer 57.0 us" in missing
+    assert "max" not in missing
+
+
+def test_values_against_an_option_show_the_lower_limit_of_a_maximum() -> None:
+    series = [
+        replace(held_up(), info=made.info(at, labels={"waiters": str(at)})) for at in (1, 2, 3)
+    ]
+    over = data_of(made.run([made.step(0, series)], findings=[]))["against"]
+    assert over["high"] == [[48_000_000] * 3]
+    assert over["at_least"] == [[True] * 3]
+
+
+def five(loaded: made.FakeSeries) -> Figure:
+    """The picture of a comparison of five systems, the last one with that series."""
+    runs: list[Any] = []
+    for number in range(5):
+        series = loaded if number == 4 else latency(20 + number)
+        runs.append(
+            made.run(
+                [made.step(0, [series])],
+                id=f"0192f0c4-6d1e-7aaa-8000-00000000000{number}",
+                target=f"board{number}",
+                boot_id=f"boot{number}",
+                findings=[],
+            )
+        )
+    analysis = model.analyse(runs)
+    sets = [RunSet(f"board{at}", (at,)) for at in range(5)]
+    return figure_of(comparison_section(compare.compare(analysis, sets), analysis))
+
+
+@pytest.mark.parametrize(
+    ("loaded", "top"), [(latency(90), "max 90.0 us"), (held_up(), LATE)], ids=["late", "held up"]
+)
+def test_of_five_systems_the_one_with_the_maximum_is_drawn(
+    loaded: made.FakeSeries, top: str
+) -> None:
+    figure = five(loaded)
+    said = plain(figure.svg)
+    assert top in said
+    assert "E (board4)" in said
+    assert "A (board0)" not in said
+    assert "Not drawn, because their maxima are lower: A (board0)." in plain(figure.caption)
