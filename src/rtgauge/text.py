@@ -157,6 +157,8 @@ def duration(seconds: float | None, *, up: bool = False, coarse: bool = False) -
     if math.isinf(seconds):
         return "for ever"
     seconds = max(seconds, 0.0)
+    if up and 0 < seconds < 10:  # to three digits, and whole microseconds
+        seconds = float(_rounded(seconds, ROUND_CEILING, least=-6))
     if coarse and seconds < 10:
         return f"{seconds:.1f}{GAP}s"
     if not coarse and 0 < seconds < 1:
@@ -172,6 +174,13 @@ def duration(seconds: float | None, *, up: bool = False, coarse: bool = False) -
                 first, rest = first + 1, 0
             return f"{first}{GAP}{unit}" + (f" {rest}{GAP}{smaller}" if rest and smaller else "")
     return f"0{GAP}s"
+
+
+def _rounded(value: float, how: str, least: int | None = None) -> Decimal:
+    """A positive number with three significant digits, none below ten to the power of ``least``."""
+    exact = Decimal(repr(float(value)))
+    digits = exact.adjusted() - 2
+    return exact.quantize(Decimal(1).scaleb(digits if least is None else max(digits, least)), how)
 
 
 def time(ns: float) -> str:
@@ -255,9 +264,7 @@ def per_hour(events: float, *, down: bool = False) -> str:
         return "any number an hour"
     if events == 0:
         return "0 an hour"
-    exact = Decimal(repr(float(events)))
-    digits = Decimal(1).scaleb(exact.adjusted() - 2)
-    rounded = exact.quantize(digits, rounding=ROUND_FLOOR if down else ROUND_CEILING)
+    rounded = _rounded(events, ROUND_FLOOR if down else ROUND_CEILING)
     whole, point, part = f"{rounded.normalize():f}".partition(".")
     return f"{grouped(whole)}{point}{part} an hour"
 
