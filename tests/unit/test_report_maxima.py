@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import report_runs as made
-from answers import held_up, latency
-from rtgauge.report.document.blocks import Figure, Section
+from answers import held_up, latency, text
+from rtgauge.report.document.answer import answer_figure
+from rtgauge.report.document.blocks import Bullets, Figure, Section
 from rtgauge.report.document.conclusion import comparison_section
+from rtgauge.report.document.sides import sides
 from rtgauge.report.document.summary import chapter_sections
 from rtgauge.report.document.views import views
 from rtgauge.report.pictures.drawing import FULL, Quantity
@@ -80,6 +82,41 @@ def test_values_against_an_option_show_the_lower_limit_of_a_maximum() -> None:
     over = data_of(made.run([made.step(0, series)], findings=[]))["against"]
     assert over["high"] == [[48_000_000] * 3]
     assert over["at_least"] == [[True] * 3]
+
+
+def test_a_maximum_is_told_from_the_budget_that_it_rounds_to() -> None:
+    series = latency(150)
+    series.value[5000] += 1
+    run: Any = made.run([made.step(0, [series], budget_ns=150_000)], findings=[])
+    figure = answer_figure(model.analyse([run]), 0)
+    assert figure is not None
+    assert "max 150.001 us" in plain(figure.svg)
+    assert "max 150.001 us. Budget 150 us" in plain(figure.text)
+
+
+def test_a_side_of_a_comparison_shows_no_time_of_a_lower_limit() -> None:
+    """The run with the highest maximum is that with the latest missed period."""
+    steps = [[latency(20)], [latency(57)], [held_up()], [latency(90)]]
+    runs: list[Any] = []
+    for number, series in enumerate(steps):
+        target = f"board{number > 1:d}"
+        runs.append(
+            made.run(
+                [made.step(0, series)],
+                id=f"0192f0c4-6d1e-7aaa-8000-00000000000{number}",
+                target=target,
+                boot_id=f"boot{number}",
+                findings=[],
+            )
+        )
+    analysis = model.analyse(runs)
+    sets = [RunSet("board0", (0, 1)), RunSet("board1", (2, 3))]
+    document = compare.compare(analysis, sets).document
+    (bullets, *_) = sides(document, document["quantities"][0], analysis.model["runs"])
+    assert isinstance(bullets, Bullets)
+    first, second = (text(said) for said, _ in bullets.items)
+    assert first.endswith("57.0 us (run 2, CPU 0, 5 s into the step)")
+    assert second.endswith(">= 48 000 us (run 3, CPU 0)")
 
 
 def five(loaded: made.FakeSeries) -> Figure:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.document.answer import ACTIONS, BOARD, Action, answer_of, on_hardware
 from rtgauge.report.results.again import step_command, wiring
-from rtgauge.report.results.labels import made_of_a_file
+from rtgauge.report.results.labels import made_of_a_file, peak
 from rtgauge.report.sets.decide import WITHIN
 
 __all__ = ["after_comparison", "worst_set"]
@@ -109,7 +109,7 @@ def _of(quantity: Model, run: Model) -> list[Any]:
 
 def _maximum(quantity: Model, run: Model) -> float:
     steps = {step["step"] for step in _of(quantity, run)}
-    return max((one["max"] or 0 for one in run["series"] if one["step"] in steps), default=0)
+    return max((peak(one) or 0 for one in run["series"] if one["step"] in steps), default=0)
 
 
 def _core(quantity: Model, runs: Sequence[Model]) -> str:

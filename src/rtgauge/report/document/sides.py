@@ -16,7 +16,7 @@ from rtgauge.report.document.answer import OBSERVED, Answer, State, answer_of, w
 from rtgauge.report.document.blocks import Block, Bullets, Line, Paragraph, Span, line, plain_line
 from rtgauge.report.document.cycles import SHARE, Cycle, shortest
 from rtgauge.report.document.next_steps import worst_set
-from rtgauge.report.results.labels import capital
+from rtgauge.report.results.labels import capital, peak, worst
 from rtgauge.report.sets.compare import set_facts
 
 __all__ = ["sides"]
@@ -55,14 +55,14 @@ def sides(document: Model, quantity: Model, runs: Sequence[Model]) -> list[Block
     if meaning := _load(quantity, runs):
         said += f" Load {quantity['load']['name']} ({meaning})."
     found.append(Paragraph(line(said.strip())))
-    worst = worst_set(document, quantity)
+    place = worst_set(document, quantity)
     top = max(
-        (by_id[run] for run in document["sets"][worst]["runs"] if run in by_id),
+        (by_id[run] for run in document["sets"][place]["runs"] if run in by_id),
         key=lambda member: _top(quantity, member[0])[0],
         default=None,
     )
     if top is not None and top[1].cause:
-        letter = document["sets"][worst]["letter"]
+        letter = document["sets"][place]["letter"]
         cause = plain_line(top[1].cause)
         found.append(Paragraph(line(f"{letter}: {cause[0].lower()}{cause[1:]}")))
     return found
@@ -94,7 +94,9 @@ def _side(
     place = _top(quantity, run)[1]
     where = [] if place is None else [
         f"run {places[run['id']]}" if len(members) > 1 else "",
-        f"CPU {place['cpu']}" if place["cpu"] >= 0 else "", when_text(run, place)
+        f"CPU {place['cpu']}" if place["cpu"] >= 0 else "",
+        # a lower limit is not that sample, and has no time
+        when_text(run, place) if place["max_at_least"] is None else "",
     ]  # fmt: skip
     said = ", ".join(filter(None, where))
     good = _good_enough([answer for _, answer in members])
@@ -108,9 +110,9 @@ def _side(
 def _good_enough(answers: Sequence[Answer]) -> str:
     """The weakest of some answers, and the number of runs that have it. Without a budget: the
     cycles for which the system is too late, and those that the data support."""
-    worst = min(answers, key=lambda answer: (_ORDER.index(answer.state), -len(_late(answer))))
-    if worst.cycles:
-        late, least = _late(worst), shortest(worst.cycles)
+    weakest = min(answers, key=lambda answer: (_ORDER.index(answer.state), -len(_late(answer))))
+    if weakest.cycles:
+        late, least = _late(weakest), shortest(weakest.cycles)
         said = ""
         if late:
             longest = numbers.time(late[-1].interval_ns)
@@ -120,16 +122,16 @@ def _good_enough(answers: Sequence[Answer]) -> str:
         if least is not None:
             supported = f"the data support cycles of {numbers.time(least.interval_ns)} and longer"
             return f"{said}; {supported}" if late else capital(supported)
-        open_ = next((one for one in worst.cycles if one.state == "not proven"), None)
+        open_ = next((one for one in weakest.cycles if one.state == "not proven"), None)
         if open_ is None:
             return said
         return said + (
             f"{'; longer ones are not' if late else 'Low enough for every cycle, but none is'} "
             f"proven ({open_.text})"
         )
-    many = Counter(answer.title for answer in answers)[worst.title]
+    many = Counter(answer.title for answer in answers)[weakest.title]
     share = "" if many == len(answers) else f" in {many} of {len(answers)} runs"
-    return capital(worst.title) + share
+    return capital(weakest.title) + share
 
 
 def _late(answer: Answer) -> list[Cycle]:
@@ -138,7 +140,8 @@ def _late(answer: Answer) -> list[Cycle]:
 
 
 def _top(quantity: Model, run: Model) -> tuple[float, Any]:
-    """The highest maximum of a quantity in a run, and its series; None without one."""
+    """The highest maximum of a quantity in a run, or its lower limit, and its series; None without
+    one."""
     steps = {
         step["step"]
         for step in run["steps"]
@@ -150,7 +153,6 @@ def _top(quantity: Model, run: Model) -> tuple[float, Any]:
         for one in run["series"]
         if one["step"] in steps
         and (one["name"], one["context"]) == (quantity["name"], quantity["context"])
-        and one["max"] is not None
     ]
-    top = max(found, key=lambda one: one["max"], default=None)
-    return (0.0, None) if top is None else (float(top["max"]), top)
+    at = worst(found)
+    return (0.0, None) if at is None else (float(peak(found[at]) or 0), found[at])
