@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -35,6 +36,8 @@ __all__ = [
 
 Document = Mapping[str, Any]
 
+_CLOSEST: Final = 6
+"""Maximum number of decimals that tell a ratio from 1: a smaller difference is that of rounding."""
 _HEADS: Final = {"min": "min", "50": "median", "max": "max"}
 
 
@@ -47,10 +50,15 @@ def figures_of(quantity: Document) -> list[tuple[str, str]]:
 
 
 def ratio(value: float | None) -> str:
-    """A multiple with two decimals at most: ``×4.70``, ``×12.3``, ``×123``; a dash for None."""
+    """A multiple with two decimals at most: ``×4.70``, ``×12.3``, ``×123``; a dash for None. Below
+    0.1, and close to 1, as many decimals as tell it from 0 and 1: ``×0.00340``, ``×0.997``."""
     if value is None:
         return "–"
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
+    if 0 < value < 0.1:
+        digits = 2 - math.floor(math.log10(value))
+    if round(value, digits) == 1 != round(value, _CLOSEST):
+        digits = next(n for n in range(digits, _CLOSEST + 1) if round(value, n) != 1)
     return f"×{value:.{digits}f}"
 
 

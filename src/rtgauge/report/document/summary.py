@@ -7,12 +7,14 @@ sections above its folded steps.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.document.answer import answer_figure, answer_of, answer_section, tests_of
+from rtgauge.report.document.answer.data import limitation
 from rtgauge.report.document.blocks import (
     Block,
     Bullets,
@@ -346,14 +348,14 @@ def _tests(tests: Sequence[Model], step: Model) -> Cell:
         return Cell("step failed", cls="bad")
     if not tests:
         return Cell("–")
-    known = sum(test["known_limitation"] is not None for test in tests)
-    failed = sum(test["result"] == "fail" for test in tests) - known
-    if failed:
-        return Cell(f"{failed} of {len(tests)} failed", cls="bad")
-    passed = sum(test["result"] == "pass" for test in tests)
-    if known:
-        return Cell(f"{passed} passed, {numbers.plural(known, 'known limitation')}")
-    return Cell(f"{passed} passed" if passed == len(tests) else f"{passed} of {len(tests)} passed")
+    many = Counter(str(test["result"]) for test in tests)
+    known = sum(map(limitation, tests))
+    others = [numbers.plural(known, "known limitation")] if known else []
+    others += [f"{many[how]} {how}" for how in ("inconclusive", "skipped") if many[how]]
+    if failed := many["fail"] - known:
+        return Cell(", ".join([f"{failed} of {len(tests)} failed", *others]), cls="bad")
+    of = "" if many["pass"] + known == len(tests) else f" of {len(tests)}"
+    return Cell(", ".join([f"{many['pass']}{of} passed", *others]))
 
 
 def _chapters(run: Model) -> dict[str, list[Any]]:

@@ -94,9 +94,11 @@ def _interval(one: Document, name: str, unit: str) -> str:
         return ""
     if ends[0] is None and ends[1] is None:
         return NO_INTERVAL
+    if ends[0] == ends[1]:
+        return f"±{numbers.GAP}0"
     low, high = (numbers.shown(end, unit).text for end in ends)
     if low == high:
-        return f"±{numbers.GAP}0"
+        low, high = (numbers.exact(end / numbers.divisor(unit)) for end in ends)
     return f"{low if ends[0] is not None else '?'} to {high if ends[1] is not None else '?'}"
 
 

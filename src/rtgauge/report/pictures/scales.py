@@ -25,6 +25,9 @@ __all__ = [
     "values",
 ]
 
+DIGITS: Final = 12
+"""Significant digits of a place on an axis: those of a double, without what is left of
+computing it."""
 _RAISED: Final = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 
@@ -126,13 +129,13 @@ def _even(low: float, high: float, room: float) -> list[float]:
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= raw * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [_rounded(number * step, 12) for number in range(first, last + 1)]
+    return [_rounded(number * step, DIGITS) for number in range(first, last + 1)]
 
 
 def tick(value: float) -> str:
-    """The text of a value at an axis, without needless digits."""
+    """The text of a value at an axis, with all its digits."""
     size = abs(value)
-    text = f"{size:.6f}".rstrip("0").rstrip(".") if size >= 1 or size == 0 else f"{size:.3g}"
+    text = f"{size:.6f}".rstrip("0").rstrip(".") if size >= 1 or size == 0 else f"{size:.{DIGITS}g}"
     whole, _, rest = text.partition(".")
     if "e" not in whole:
         whole = grouped(whole)

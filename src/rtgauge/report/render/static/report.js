@@ -63,10 +63,8 @@ const show = (v, whole = false) => {
 	return (v < 0 ? MINUS : "") + group(w) + (f ? "." + f : "");
 };
 const tick = v => {
-	const a = Math.abs(v);
-	const t = a >= 1 || a === 0 ? group(String(+a.toPrecision(6)).split(".")[0]) + (a % 1 ? "." + String(+a.toPrecision(6)).split(".")[1] : "")
-		: String(+a.toPrecision(3));
-	return (v < 0 ? MINUS : "") + t;
+	const [w, f] = String(+Math.abs(v).toPrecision(12)).split(".");
+	return (v < 0 ? MINUS : "") + group(w) + (f ? "." + f : "");
 };
 const SUP = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const power = v => {
@@ -94,7 +92,7 @@ const logSplits = (lo, hi, room) => {
 	if (out.length < 2 && hi > lo) {   /* less than one step of the scale: evenly spaced ones */
 		const step = 10 ** Math.floor(Math.log10((hi - lo) / 2));
 		const even = [];
-		for (let v = Math.ceil(lo / step) * step; v <= hi; v += step) even.push(+v.toPrecision(6));
+		for (let v = Math.ceil(lo / step) * step; v <= hi; v += step) even.push(+v.toPrecision(12));
 		const skip = Math.max(1, Math.ceil(even.length / room));
 		return even.filter((_, i) => i % skip === 0);
 	}

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounded figures agree with the verdict, the limit or the figure next to them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import report_runs as made
+from answers import built, latency
+from rtgauge.report.document.blocks import Table
+from rtgauge.report.document.compared import ratio
+from rtgauge.report.document.summary import summary
+from rtgauge.report.document.tables import Grid, figures_table
+from rtgauge.report.pictures import scales
+from rtgauge.report.results import model
+from rtgauge.stream import Verdict
+from rtgauge.text import plain
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"), (0.0, "×0.00"), (0.0034, "×0.00340"), (1e-9, "×0.00000000100"),
+        (0.0996, "×0.0996"), (0.1, "×0.10"), (0.9973, "×0.997"), (0.99996, "×0.99996"),
+        (1.0, "×1.00"), (1.0000000002, "×1.00"), (1.0004, "×1.0004"), (4.7, "×4.70"),
+        (12.34, "×12.3"), (123.4, "×123"),
+    ],
+)  # fmt: skip
+def test_a_ratio_is_told_from_none_and_from_one(value: float | None, text: str) -> None:
+    assert ratio(value) == text
+
+
+def interval_of(low: int, high: int) -> str:
+    one: dict[str, Any] = built(made.run([made.step(0, [latency(90)])], findings=[]))["series"][0]
+    one["percentile_ci"] = {"50": [low, high]}
+    grid: Grid = figures_table([one], ["x"], [""], "ns")
+    (cell,) = [cell for cell in grid.rows[0].cells if cell.note]
+    return plain(cell.note)
+
+
+@pytest.mark.parametrize(
+    ("ends", "text"),
+    [
+        ((5000, 5000), "+-0"),
+        ((150_001, 150_400), "150.001 to 150.4"),
+        ((5000, 6000), "5.00 to 6.00"),
+    ],
+)
+def test_only_an_interval_without_width_is_zero(ends: tuple[int, int], text: str) -> None:
+    assert interval_of(*ends).replace(" 0", "0") == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.1234, 0.1236), (0.01, 0.0100004), (5.00001, 5.00002), (-0.5, 0.5)]
+)
+def test_every_tick_has_a_label_of_its_own(low: float, high: float) -> None:
+    scale = scales.Scale("linear", low, high)
+    labels = [scales.tick(value) for value in scale.ticks(5)]
+    assert len(labels) > 2
+    assert len(set(labels)) == len(labels)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+def test_the_page_labels_ticks_as_paper_does() -> None:
+    script = Path(scales.__file__).parents[1] / "render/static/report.js"
+    text = script.read_text("utf-8")
+    part = text[text.index("const NARROW") : text.index("const SUP")]
+    values = [0.0, 0.3, 0.12341, -0.5, 1.0, 1.5, 1_234_567.8, 12_345.0, 0.1 + 0.2]
+    done = subprocess.run(
+        ["node", "-e", f"{part}\nconsole.log({values!r}.map(tick).join('|'))"],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.strip().split("|") == [scales.tick(value) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("results", "text"),
+    [
+        (("pass", "pass"), "2 passed"),
+        (("pass", "known"), "1 passed, 1 known limitation"),
+        (("pass", "known", "inconclusive"), "1 of 3 passed, 1 known limitation, 1 inconclusive"),
+        (("fail", "inconclusive", "pass"), "1 of 3 failed, 1 inconclusive"),
+        (("pass", "skipped"), "1 of 2 passed, 1 skipped"),
+    ],
+)
+def test_the_summary_counts_tests_of_every_result(results: tuple[str, ...], text: str) -> None:
+    analysis = model.analyse([_tested(results)])
+    for test, result in zip(analysis.model["runs"][0]["tests"], results, strict=True):
+        test["known_limitation"] = "of this C library" if result == "known" else None
+    tables = [block.grid for block in summary(analysis, 0)[0].blocks if isinstance(block, Table)]
+    (grid,) = [grid for grid in tables if grid.title == "Figures"]
+    assert plain(grid.rows[0].cells[-1].text) == text
+
+
+def _tested(results: tuple[str, ...]) -> Any:
+    verdicts = [
+        Verdict(at, f"rule {at}", "fail" if result == "known" else result, "seen", "")
+        for at, result in enumerate(results)
+    ]
+    return made.run([made.step(0, [latency(90)], verdicts=verdicts)], findings=[])
