@@ -789,3 +789,36 @@ def test_the_clock_of_an_emulated_board_is_not_the_time_of_day() -> None:
     assert text(answer_of(run).worst).endswith("00:00:06.449 UTC)")
     run["environment"]["lab"] = {"mode": "counted", "meaning": ""}
     assert text(answer_of(run).worst).endswith("5 s into the step)")
+
+
+@pytest.mark.parametrize(
+    ("loads", "only", "cycle"),
+    [
+        (("unknown",), "under an unknown load", "measured under an unknown load"),
+        (("idle", "unknown"), "while idle and under an unknown load", "not measured under load"),
+        (("unknown", "sched"), "under load and under an unknown load", "not measured while idle"),
+        (("idle",), "while idle", "not measured under load"),
+    ],
+)
+def test_data_under_an_unknown_load_are_not_called_loaded(
+    loads: tuple[str, ...], only: str, cycle: str
+) -> None:
+    steps = [made.step(at, [latency(9)], load=load) for at, load in enumerate(loads)]
+    answer = answer_of(built(made.run(steps, findings=[])))
+    assert answer.scope == f"Only timer was measured, and only {only}."
+    assert {one.text for one in answer.cycles if one.state == "not proven"} == {cycle}
+    titles = [action.text for action in answer.actions]
+    assert ("Measure under load" in titles) is ("sched" not in loads)
+
+
+def test_an_unknown_load_is_not_named_as_the_cause() -> None:
+    steps = [made.step(0, [latency(9)]), made.step(1, [latency(90)], load="unknown")]
+    answer = answer_of(built(made.run(steps, findings=[])))
+    assert "depends on the load" not in text(answer.cause)
+
+
+def test_the_load_of_a_verdict_is_named_if_unknown() -> None:
+    step = made.step(
+        0, [latency(9, 200_000)], budget_ns=150_000, load="unknown", rate_per_hour=100.0
+    )
+    assert answer_of(built(made.run([step], findings=[]))).title.endswith(", under an unknown load")

@@ -138,6 +138,7 @@ def test_a_maximum_has_a_place_among_published_ones_of_its_quantity_and_load() -
     assert 0 < lower < len(known)
     assert _places(series, load="sched") == [(0, lower, len(known), known[0])]
     assert _places(series) == []  # idle: not published
+    assert _places(series, load="unknown") == []
     assert _places([_series(0, [91_000], policy="other", priority=0, **CLOCK)], load="sched") == []
     assert _places([_series(0, [91_000], name="drift", **CLOCK)], load="sched") == []
     assert _places([_series(0, [91_000], context="kernel")], load="sched")[0][2] == 3

@@ -83,7 +83,8 @@ def conclusion(document: Model) -> str:
     share = quantity["tail"] if name == "tail" else "50"
     rows = [row for row in quantity["rows"] if row["figures"][name] is not None]
     load = quantity["load"]["name"]
-    what = "While idle" if load == "idle" else f"Under load {load.partition(':')[0]}"
+    known = {"idle": "While idle", "unknown": "Under an unknown load"}
+    what = known.get(load) or f"Under load {load.partition(':')[0]}"
     what += f", {share}{numbers.GAP}% of the {quantity['measurement']}'s {quantity['name']} samples"
     answers = waits_for_answers(quantity["name"], quantity["unit"])
     if any(row["missed"] for row in rows) and not answers:

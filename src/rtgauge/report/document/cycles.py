@@ -44,9 +44,10 @@ class Cycle:
     text: str
 
 
-def cycles(idle: Sequence[Mapping[str, Any]], loaded: Sequence[Mapping[str, Any]]) -> list[Cycle]:
-    """The common cycles, judged by the series of the results model that have due times."""
-    return [_cycle(interval, idle, loaded) for interval in CYCLES_NS]
+def cycles(series: Sequence[Mapping[str, Any]], lacking: str) -> list[Cycle]:
+    """The common cycles, judged by the series of the results model that have due times.
+    ``lacking``: why these support no cycle, if they were not measured both idle and under load."""
+    return [_cycle(interval, series, lacking) for interval in CYCLES_NS]
 
 
 def shortest(found: Sequence[Cycle]) -> Cycle | None:
@@ -68,12 +69,9 @@ def _attributed(one: Mapping[str, Any]) -> bool:
     return longest is not None and top is not None and top > longest
 
 
-def _cycle(
-    interval_ns: int, idle: Sequence[Mapping[str, Any]], loaded: Sequence[Mapping[str, Any]]
-) -> Cycle:
+def _cycle(interval_ns: int, series: Sequence[Mapping[str, Any]], lacking: str) -> Cycle:
     allowed = interval_ns // SHARE
     limit = numbers.microseconds(allowed)
-    series = [*idle, *loaded]
     top = highest(peak(one) for one in series)
     if top is None:
         return Cycle(interval_ns, "not proven", "no sample")
@@ -82,9 +80,8 @@ def _cycle(
         return Cycle(interval_ns, "exceeded", f"max {maximum}, above {limit}")
     if flaw := _flaw(series):
         return Cycle(interval_ns, "not proven", flaw)
-    if not idle or not loaded:
-        without = "under load" if idle else "while idle"
-        return Cycle(interval_ns, "not proven", f"not measured {without}")
+    if lacking:
+        return Cycle(interval_ns, "not proven", lacking)
     bounds = [one["bound"] for one in series]
     if max(one["probability"] for one in bounds) > DEFAULT_PROBABILITY:
         return Cycle(interval_ns, "not proven", "too few samples")

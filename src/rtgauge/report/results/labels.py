@@ -357,6 +357,11 @@ def added_text(load: Mapping[str, Any]) -> str:
     return f"{name} “{text}”"
 
 
+def under_load(step: Mapping[str, Any]) -> bool:
+    """Whether a step ran under load. That of imported data may be unknown."""
+    return step["load"]["name"] not in ("idle", "unknown")
+
+
 def load_text(load: Mapping[str, Any]) -> str:
     """The load of a step, as it follows the name of the measurement: ``idle``, ``load sched``."""
     return "idle" if load["name"] == "idle" else f"load {added_text(load)}"

@@ -67,11 +67,13 @@ def places(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, An
 
     They are compared with rows of the same series, context and label or method: those under load if
     the step had a load, else the idle ones. A published maximum known only by a lower bound
-    (``max_bound``) counts if that bound is already larger. Series without real-time priority, with
-    unanswered events or with missed periods later than all samples have no place. Among series that
-    differ only in their CPU, the one with the highest maximum has a place.
+    (``max_bound``) counts if that bound is already larger. Series under an unknown load, without
+    real-time priority, with unanswered events or with missed periods later than all samples have no
+    place. Among series that differ only in their CPU, the one with the highest maximum has a place.
     """
     if _altered(step) or run["environment"].get("lab") or step["state"] == "failed":
+        return []
+    if step["load"]["name"] == "unknown":
         return []
     alike: dict[tuple[Any, ...], list[int]] = {}
     for place, one in enumerate(run["series"]):

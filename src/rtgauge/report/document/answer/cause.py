@@ -17,6 +17,7 @@ from rtgauge.report.results.labels import (
     made_of_a_file,
     ordinary_policies,
     peak,
+    under_load,
     waits_for_answers,
     worst,
 )
@@ -95,7 +96,7 @@ def _likely(data: Data) -> tuple[Line, str]:
         text = f"Likely cause: something periodic. {_sentence(by_rule['second line'])}"
         return line(text), again if step["parameters"].get("dither") == "no" else stop
     other = _maximum(data.idle)
-    if data.step(one)["load"]["name"] != "idle" and other and (peak(one) or 0) >= 3 * other:
+    if under_load(step) and other and (peak(one) or 0) >= 3 * other:
         text = (
             f"The maximum depends on the load: while idle it is {numbers.shown(other, 'ns').full}"
         )

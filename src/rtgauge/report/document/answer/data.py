@@ -16,6 +16,7 @@ from rtgauge.report.results.labels import (
     is_response,
     ordinary_policies,
     peak,
+    under_load,
     waits_for_answers,
     worst,
 )
@@ -115,7 +116,7 @@ class Data:
 
     @functools.cached_property
     def loaded(self) -> list[Any]:
-        return [one for one in self.best if self.step(one)["load"]["name"] != "idle"]
+        return [one for one in self.best if under_load(self.step(one))]
 
     @functools.cached_property
     def idle(self) -> list[Any]:
@@ -128,8 +129,15 @@ class Data:
         sound = [one for one in self.proper if self.step(one)["state"] != "failed"]
         if not sound or any(step["budget"] for step in self.measured):
             return ()
-        idle = [one for one in sound if self.step(one)["load"]["name"] == "idle"]
-        return tuple(cycles(idle, [one for one in sound if one not in idle]))
+        names = {self.step(one)["load"]["name"] for one in sound}
+        loaded = any(under_load(self.step(one)) for one in sound)
+        if loaded and "idle" in names:
+            lacking = ""
+        elif loaded or "idle" in names:
+            lacking = f"not measured {'while idle' if loaded else 'under load'}"
+        else:
+            lacking = "measured under an unknown load"
+        return tuple(cycles(sound, lacking))
 
     def step(self, one: Model) -> Any:
         return self.steps[one["step"]]

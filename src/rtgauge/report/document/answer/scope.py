@@ -142,7 +142,11 @@ def scope_of(data: Data) -> str:
     names = list(dict.fromkeys(step["measurement"] for step in own or data.measured))
     text = f"Only {numbers.join(names)} {'was' if len(names) == 1 else 'were'} measured"
     if data.best and not (data.idle and data.loaded):
-        text += f", and only {'under load' if data.loaded else 'while idle'}"
+        known = {"while idle": data.idle, "under load": data.loaded}
+        said = [words for words, series in known.items() if series]
+        if len(data.idle) + len(data.loaded) < len(data.best):
+            said.append("under an unknown load")
+        text += f", and only {numbers.join(said)}"
     return f"{text}.{_unraised(data)}"
 
 

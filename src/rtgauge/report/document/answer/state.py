@@ -118,8 +118,9 @@ def _judged(data: Data) -> _Found | None:
             what = f"{step_name(run, step)}, {load_text(step['load'])}, took {top} without a budget"
             title = f"Not proven{here} for {data.budgets(judged)}: {what}"
             return State.UNPROVEN, "warn", title
-        while_idle = all(step["load"]["name"] == "idle" for step in judged)
-        where = ", while idle" if while_idle else ""
+        loads = {str(step["load"]["name"]) for step in judged}
+        known = {"idle": ", while idle", "unknown": ", under an unknown load"}
+        where = known.get(loads.pop(), "") if len(loads) == 1 else ""
         title = f"Fit{here} for {data.budgets(judged)}{_allowed(judged)}{where}"
         return State.FIT, "pass", title
     return None
