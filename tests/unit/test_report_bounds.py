@@ -16,6 +16,7 @@ from scipy.stats import beta, gamma
 
 import report_runs as made
 import streams
+from answers import held_up
 from rtgauge import text as numbers
 from rtgauge.report import Source
 from rtgauge.report.document.blocks import plain_line
@@ -256,6 +257,14 @@ def test_the_longest_wait_for_an_answer_is_that_of_all_cpus() -> None:
     waits = [one["max_at_least"] for one in document["runs"][0]["series"]]
     assert waits == [MS - 300, MS - 100, MS - 200]
     assert [one["max_at_least"] for one in document["bounds"]] == [MS - 100]
+
+
+def test_a_lower_limit_is_not_below_the_largest_sample() -> None:
+    late = np.full(COUNT, 5000, np.int32)
+    late[1000] = 90 * MS
+    other = made.FakeSeries(made.info(1, 1), np.arange(COUNT, dtype=np.int64), late)
+    (entry,) = built(made.run([made.step(0, [held_up(COUNT), other])]))["bounds"]
+    assert (entry["max"], entry["max_at_least"]) == (90 * MS, 90 * MS)
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -391,7 +391,7 @@ def _calibration(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Render
             continue
         unit = series[at]["unit"]
         medians = [one["percentiles"]["50"] for one in series if "50" in one["percentiles"]]
-        words = f"{safe(series[0]['name'])} max {numbers.shown(series[at]['max'], unit).full}"
+        words = f"{safe(series[0]['name'])} max {numbers.shown(peak(series[at]), unit).full}"
         if medians:
             words += ", median up to " if len(medians) > 1 else ", median "
             words += numbers.shown(max(medians), unit).full

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from rtgauge import stats
 from rtgauge import text as numbers
-from rtgauge.report.results.labels import LENGTHS
+from rtgauge.report.results.labels import LENGTHS, highest, peak
 from rtgauge.stats.bound import rate_bound
 
 __all__ = ["BOOT_PART", "Held", "Member", "bounds", "fingerprint", "verdict_on"]
@@ -250,6 +250,7 @@ def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> 
     effective = sum(min(member.effective for member, _ in some) for some in by_run.values())
     per_hour = rate_bound(duration_s, confidence, open_) if timed else math.inf
     over = sum(boots.values())
+    top = highest(peak(one) for one in series)
     return {
         "target": run["target"],
         "label": run["label"],
@@ -267,9 +268,7 @@ def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> 
         "effective_samples": effective,
         "duration_s": duration_s,
         "max": max((one["max"] for one in series if one["max"] is not None), default=None),
-        "max_at_least": max(
-            (one["max_at_least"] for one in series if one["max_at_least"] is not None), default=None
-        ),
+        "max_at_least": int(top) if isinstance(top, numbers.AtLeast) else None,
         "confidence": confidence,
         "next_sample": stats.exceedance_bound(effective + unseen, confidence, open_),
         "next_hour": -math.expm1(-per_hour) if timed and duration_s > 0 else None,
