@@ -13,7 +13,7 @@ import pytest
 
 from rtgauge.cli import main
 from rtgauge.report.document.blocks import Figure, Table
-from rtgauge.report.document.contexts import contexts_blocks
+from rtgauge.report.document.contexts import BARS, contexts_blocks
 from rtgauge.target import fake
 
 CHECKS: Final = ("smokey", "clock-warps", "core-switches")
@@ -211,6 +211,13 @@ def test_configurations_are_rows_and_bars() -> None:
     _, figure, _ = contexts_blocks(model)
     assert isinstance(figure, Figure)
     assert "logarithmic" not in figure.caption
+
+
+def test_bars_that_are_not_drawn_are_counted() -> None:
+    runs = [run(f"board {at}", series=[series(1, "user", [1000, 2000])]) for at in range(BARS + 2)]
+    _, figure, _ = contexts_blocks({"runs": runs})
+    assert isinstance(figure, Figure)
+    assert f"The first {BARS} of {BARS + 2} are shown." in figure.caption
 
 
 def test_missing_context_has_a_row_and_a_reason() -> None:

@@ -49,7 +49,7 @@ def contexts_blocks(model: Model) -> list[Block]:
     measured = [one for one in lines if one.most is not None]
     if not lines:
         return []
-    figures = [_figure(measured[:BARS])] if measured else []
+    figures = [_figure(measured[:BARS], len(measured))] if measured else []
     return [Heading(TITLE), *figures, Table(_grid(lines))]
 
 
@@ -137,8 +137,9 @@ def _grid(lines: Sequence[_Line]) -> Grid:
     return Grid(TITLE, heads, rows, caption)
 
 
-def _figure(lines: Sequence[_Line]) -> Figure:
-    """A bar from min to max for each line, with a mark at the mean."""
+def _figure(lines: Sequence[_Line], of: int) -> Figure:
+    """A bar from min to max for each line, with a mark at the mean. ``of``: the number of lines of
+    the table."""
     rows = [
         Range(
             one.context,
@@ -160,4 +161,6 @@ def _figure(lines: Sequence[_Line]) -> Figure:
     caption = "Each bar reaches from min to max. Its mark is the mean."
     if min(one.least or 0 for one in lines) > 0:
         caption += " The axis is logarithmic."
+    if of > len(lines):
+        caption += f" The first {len(lines)} of {of} are shown."
     return Figure(ranges(rows), "From min to max", caption, f"Min / mean / max: {said}.")
