@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,16 @@ import pytest
 
 import report_runs as made
 from answers import built, latency
-from rtgauge.report.document.blocks import Table
-from rtgauge.report.document.compared import ratio
+from rtgauge.report.document.blocks import Paragraph, Table, plain_line
+from rtgauge.report.document.compared import ratio, verdict_cells
+from rtgauge.report.document.conclusion import comparison_section
 from rtgauge.report.document.summary import summary
 from rtgauge.report.document.tables import Grid, figures_table
+from rtgauge.report.document.views import views
 from rtgauge.report.pictures import scales
 from rtgauge.report.results import model
+from rtgauge.report.sets import compare
+from rtgauge.report.sets.compare import RunSet
 from rtgauge.stream import Verdict
 from rtgauge.text import plain
 
@@ -33,6 +38,65 @@ from rtgauge.text import plain
 )  # fmt: skip
 def test_a_ratio_is_told_from_none_and_from_one(value: float | None, text: str) -> None:
     assert ratio(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.0996, "×1.0996"),
+        (1.1, "×1.10"),
+        (1.1004, "×1.1004"),
+        (1.02, "×1.02"),
+        (0.9999, "×0.9999"),
+    ],
+)
+def test_the_end_of_an_interval_is_told_from_the_margin(value: float, text: str) -> None:
+    assert ratio(value, 1.1) == text
+
+
+def decided(**more: Any) -> str:
+    row = {"set": 0, "count": 1000, "runs": []}
+    quantity = {"unit": "ns", "tail": "99.9", "rows": [row, {**row, "set": 1}]}
+    one = {
+        "quantity": 0, "set": 1, "statistic": "50", "ratio": 1.05, "interval": [1.0, 1.1004],
+        "p_adjusted": 0.2, "beyond": False, "verdict": "not decided", "needed": None,
+        "runs": [6, 6], "matched": True, **more,
+    }  # fmt: skip
+    document = {"sets": [{"letter": "A"}, {"letter": "B"}], "within": 0.1, "quantities": [quantity]}
+    return plain(" ".join(verdict_cells(document, one)))
+
+
+def test_figures_of_a_verdict_do_not_contradict_it() -> None:
+    assert "[1.00, 1.1004]" in decided()
+    assert "p 0.2, 6 blocks: not decided" in decided()
+    assert "p 0.0504, 6 blocks: not decided" in decided(p_adjusted=0.0504)
+    assert "p 0.0496, 6 blocks: B is worse" in decided(p_adjusted=0.0496, verdict="worse")
+    assert "p 0.05, 6 blocks: B is worse" in decided(p_adjusted=0.05, verdict="worse")
+
+
+def test_a_comparison_counts_the_quantities_without_a_table() -> None:
+    series = [latency(20, labels={"method": f"m{at}"}) for at in range(8)]
+    series = [replace(one, info=replace(one.info, series=at)) for at, one in enumerate(series)]
+    runs: list[Any] = [
+        made.run(
+            [made.step(0, series)], id=f"0192f0c4-6d1e-7aaa-8000-00000000000{number}",
+            target=f"board{number}", boot_id=f"boot{number}", findings=[],
+        )
+        for number in range(2)
+    ]  # fmt: skip
+    analysis = model.analyse(runs)
+    found = compare.compare(analysis, [RunSet(f"board{at}", (at,)) for at in range(2)])
+    blocks = comparison_section(found, analysis).blocks
+    assert len(found.document["quantities"]) == 8
+    said = [plain_line(one.text) for one in blocks if isinstance(one, Paragraph)]
+    assert "The JSON document has 2 more quantities." in said
+
+
+def test_a_summary_counts_the_maxima_that_it_leaves_out() -> None:
+    steps = [made.step(at, [latency(20)], load=f"load{at}") for at in range(10)]
+    run: Any = made.run(steps, findings=[])
+    (part,) = views(model.analyse([run])).runs
+    assert (len(part["cards"]), part["cards_left"]) == (8, 2)
 
 
 def interval_of(low: int, high: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.results.cases import Case, Group, RunCases, plain
 from rtgauge.report.sets.compare import FIGURES, method_text, row_name, where
-from rtgauge.report.sets.decide import Uneven, uneven
+from rtgauge.report.sets.decide import LEVEL, Uneven, uneven
 
 __all__ = [
     "advice",
@@ -49,17 +49,21 @@ def figures_of(quantity: Document) -> list[tuple[str, str]]:
     return [(name, heads[name]) for name in FIGURES if name in heads]
 
 
-def ratio(value: float | None) -> str:
+def ratio(value: float | None, limit: float = 1.0) -> str:
     """A multiple with two decimals at most: ``×4.70``, ``×12.3``, ``×123``; a dash for None. Below
-    0.1, and close to 1, as many decimals as tell it from 0 and 1: ``×0.00340``, ``×0.997``."""
+    0.1, and close to 1 or to ``limit``, as many decimals as tell it from these: ``×0.00340``,
+    ``×0.997``."""
     if value is None:
         return "–"
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
     if 0 < value < 0.1:
         digits = 2 - math.floor(math.log10(value))
-    if round(value, digits) == 1 != round(value, _CLOSEST):
-        digits = next(n for n in range(digits, _CLOSEST + 1) if round(value, n) != 1)
-    return f"×{value:.{digits}f}"
+    apart = {
+        n
+        for n in range(digits, _CLOSEST + 1)
+        if all(round(value, n) != round(one, n) for one in (1.0, limit))
+    }
+    return f"×{value:.{min(apart, default=digits)}f}"
 
 
 def shown_ratios(document: Document, quantity: Document, row: Document) -> dict[str, float | None]:
@@ -176,13 +180,20 @@ def verdict_cells(document: Document, one: Document) -> list[str]:
         evidence = f"{one['runs'][0]} and {numbers.plural(one['runs'][1], 'run')}"
     share = interval = ""
     if one["interval"] is not None:
-        low, high = (ratio(value).removeprefix("×") for value in one["interval"])
+        margin = 1 + document["within"]
+        low, high = (ratio(value, margin).removeprefix("×") for value in one["interval"])
         share, interval = ratio(one["ratio"]), f"[{low}, {high}]"
-        evidence = f"p {one['p_adjusted']:.2g}, {evidence}"
+        evidence = f"p {_probability(one['p_adjusted'])}, {evidence}"
     return [
         f"{second}/{first}", statistic_text(quantity, one["statistic"]), share, interval,
         f"{evidence}: {verdict_text(document, one)}",
     ]  # fmt: skip
+
+
+def _probability(p: float) -> str:
+    """A p-value with two significant digits, or as many as tell it from the level of a test."""
+    digits = (n for n in range(2, _CLOSEST + 1) if float(f"{p:.{n}g}") != LEVEL)
+    return f"{p:.{next(digits, 2)}g}"
 
 
 def decision_text(document: Document, one: Document) -> str:

@@ -226,7 +226,13 @@ def _quantities(document: Model) -> list[Block]:
     """The tables of the first quantities, the loaded ones first."""
     ordered = sorted(document["quantities"], key=rank)
     tables = [_quantity(document, one) for one in ordered[:TABLES]]
-    return [Table(replace(one, caption="") if at else one) for at, one in enumerate(tables)]
+    found: list[Block] = [
+        Table(replace(one, caption="") if at else one) for at, one in enumerate(tables)
+    ]
+    if (left := len(ordered) - len(tables)) > 0:
+        text = f"The JSON document has {numbers.plural(left, 'more quantity', 'more quantities')}."
+        found.append(Paragraph(line(Span(text, "dim"))))
+    return found
 
 
 def _work(document: Model) -> list[Block]:

@@ -200,7 +200,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         ),
         Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
     ]
-    answer = answer_of(run)
+    answer, cards = answer_of(run), _cards(run, views)
     return {
         "prefix": prefix,
         "title": f"{target_name(run)}{': ' + run['label'] if run['label'] else ''}",
@@ -210,7 +210,8 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
             "title": answer.title,
             "text": " ".join(filter(None, (plain_line(answer.sure), answer.audit))),
         },
-        "cards": _cards(run, views),
+        "cards": cards[:CARD_LIMIT],
+        "cards_left": max(len(cards) - CARD_LIMIT, 0),
         "facts": facts,
         "positive": positive_points(run),
         "negative": negative_points(run),
@@ -432,7 +433,7 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                     "tags": tags(run, view["step"]["step"], set(group["places"])),
                 }
             )
-    return cards[:CARD_LIMIT]
+    return cards
 
 
 def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from rtgauge.report.results.bounds import fingerprint
 
 __all__ = [
     "CONTEXTS",
+    "LEVEL",
     "STATISTICS",
     "WITHIN",
     "Uneven",
