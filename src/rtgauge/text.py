@@ -94,10 +94,21 @@ def grouped(digits: str) -> str:
     return GAP.join([digits[:head], *(digits[i : i + 3] for i in range(head, len(digits), 3))])
 
 
-def shown(value: float | None, unit: str) -> Shown:
-    """A value of ``unit`` as it is shown; an en dash where there is none."""
+def shown(value: float | None, unit: str, limit: float | None = None) -> Shown:
+    """A value of ``unit`` as it is shown; an en dash where there is none. ``limit``: a value
+    next to it. The value is shown exactly if both are rounded to the same text."""
     if value is None:
         return Shown("–", "", "")
+    found = _rounded_to_shown(value, unit)
+    if limit is None or value == limit or isinstance(value, AtLeast):
+        return found
+    if found != _rounded_to_shown(limit, unit):
+        return found
+    whole, _, decimals = _exact(Decimal(repr(value)) / divisor(unit)).partition(".")
+    return Shown(whole, decimals, found.unit)
+
+
+def _rounded_to_shown(value: float, unit: str) -> Shown:
     name = unit_name(unit)
     if unit == "ns" and -5 < value < 0:  # the error of a calibration
         return Shown("0", "00", name)
@@ -120,9 +131,7 @@ def shown(value: float | None, unit: str) -> Shown:
 
 def beside(value: float, limit: float | None) -> str:
     """A time in ns next to a limit: exactly if it is rounded to the limit otherwise."""
-    text = shown(value, "ns").full
-    alike = limit is not None and value != limit and text == shown(limit, "ns").full
-    return microseconds(int(value)) if alike and not isinstance(value, AtLeast) else text
+    return shown(value, "ns", limit).full
 
 
 def count(number: float | None) -> str:

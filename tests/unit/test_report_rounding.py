@@ -16,10 +16,11 @@ from answers import built, latency
 from rtgauge.report.document.blocks import Paragraph, Table, plain_line
 from rtgauge.report.document.compared import ratio, verdict_cells
 from rtgauge.report.document.conclusion import comparison_section
-from rtgauge.report.document.summary import summary
+from rtgauge.report.document.summary import short, summary
 from rtgauge.report.document.tables import Grid, figures_table
 from rtgauge.report.document.views import views
 from rtgauge.report.pictures import scales
+from rtgauge.report.render import markdown, terminal
 from rtgauge.report.results import model
 from rtgauge.report.sets import compare
 from rtgauge.report.sets.compare import RunSet
@@ -97,6 +98,21 @@ def test_a_summary_counts_the_maxima_that_it_leaves_out() -> None:
     run: Any = made.run(steps, findings=[])
     (part,) = views(model.analyse([run])).runs
     assert (len(part["cards"]), part["cards_left"]) == (8, 2)
+
+
+def test_maxima_in_every_format_are_told_from_the_budget() -> None:
+    series = latency(150)
+    series.value[5000] += 1
+    run: Any = made.run([made.step(0, [series], budget_ns=150_000)], findings=[])
+    analysis = model.analyse([run])
+    said = plain(markdown.render(short(analysis)))
+    rows = [line for line in said.splitlines() if line.startswith("|") and " 150" in line]
+    assert len(rows) == 3  # of the figures, the bounds and the chapter
+    assert all("150.001" in line for line in rows)
+    (part,) = views(analysis).runs
+    assert "150.001" in terminal.text(analysis.model, 100).split("latency (")[1]
+    (group,) = part["steps"][0]["groups"]
+    assert "150.001" in [cell.text for cell in group["table"].rows[0].cells]
 
 
 def interval_of(low: int, high: int) -> str:

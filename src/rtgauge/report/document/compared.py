@@ -100,7 +100,10 @@ def rows(document: Document, quantity: Document) -> Iterator[tuple[list[str], bo
     """Each row of a quantity: its cells, and whether these are ratios to the first set."""
     unit = quantity["unit"]
     names = [name for name, _ in figures_of(quantity)]
-    columns = [_in_line([row["figures"][name] for row in quantity["rows"]], unit) for name in names]
+    limit = quantity["budget"]
+    columns = [
+        _in_line([row["figures"][name] for row in quantity["rows"]], unit, limit) for name in names
+    ]
     for at, row in enumerate(quantity["rows"]):
         letter = document["sets"][row["set"]]["letter"]
         cells = [letter, numbers.count(row["count"])]
@@ -113,9 +116,9 @@ def rows(document: Document, quantity: Document) -> Iterator[tuple[list[str], bo
             yield [f"{letter}/{first}", "", *shares, "", ""], True
 
 
-def _in_line(values: Sequence[float | None], unit: str) -> list[str]:
-    """Figures of one column with aligned decimal points."""
-    figures = [numbers.shown(value, unit) for value in values]
+def _in_line(values: Sequence[float | None], unit: str, limit: int | None) -> list[str]:
+    """Figures of one column with aligned decimal points, none of them rounded to a budget."""
+    figures = [numbers.shown(value, unit, limit) for value in values]
     most = max((len(one.decimals) for one in figures), default=0)
     return [
         one.text + " " * (most - len(one.decimals) + (1 if most and not one.decimals else 0))

@@ -254,7 +254,10 @@ def _quantity(document: Model, quantity: Model) -> Grid:
     names = figures_of(quantity)
     unit = quantity["unit"]
     columns = {
-        name: column([row["figures"][name] for row in quantity["rows"]], unit) for name, _ in names
+        name: column(
+            [row["figures"][name] for row in quantity["rows"]], unit, limit=quantity["budget"]
+        )
+        for name, _ in names
     }
     rows = []
     for at, row in enumerate(quantity["rows"]):

@@ -88,7 +88,8 @@ def _cells(one: Model, composed: bool) -> list[Cell]:
     if one["copies"]:
         evidence += f", {numbers.plural(one['copies'], 'copy', 'copies')} not counted"
     top = one["max"] if one["max_at_least"] is None else numbers.AtLeast(one["max_at_least"])
-    cells = [Cell(evidence), Cell(numbers.shown(top, "ns").full, cls="peak")]
+    budget = min((verdict["budget_ns"] for verdict in one["verdicts"]), default=None)
+    cells = [Cell(evidence), Cell(numbers.shown(top, "ns", budget).full, cls="peak")]
     sample = one["next_sample"]
     cells.append(Cell("–" if sample >= 0.5 else numbers.probability(sample)))
     cells += [Cell(_claim(one["next_hour"])), Cell(_claim(one["next_boot"]))]

@@ -35,6 +35,7 @@ from rtgauge.report.pictures.strips import strips
 from rtgauge.report.results.labels import (
     RESULTS,
     added_text,
+    budget_of,
     capital,
     claim,
     group_series,
@@ -357,7 +358,8 @@ def _group(
     if series[0]["context"]:
         title += f" in {series[0]['context']} context"
     swatches = [f"{at} {len(series)}" if len(series) > 1 else "" for at in range(len(series))]
-    table = figures_table(series, labels, swatches, unit)
+    budget = budget_of(step, unit)
+    table = figures_table(series, labels, swatches, unit, budget=budget)
     everything, listed = None, list(range(len(series)))
     detailed = listed
     if len(series) > ROW_LIMIT:
@@ -371,6 +373,7 @@ def _group(
             [swatches[at] for at in listed],
             unit,
             _most(len(listed), len(series)),
+            budget,
         )
         table = figures_table(
             [series[at] for at in order],
@@ -378,6 +381,7 @@ def _group(
             [swatches[at] for at in order],
             unit,
             _most(WORST_ROWS, len(series)),
+            budget,
         )
     views = _pictures(analysis, number, step, members, labels, name, shared, first)
     return {
@@ -440,7 +444,7 @@ def _pictures(
         "quantity": series[0]["name"],
         "file": f"{step['measurement']}-{series[0]['name']}-step-{step_number(step)}",
         **pictures.maxima([peak(one) for one in series]),
-        "budget": step["budget"]["budget_ns"] if step["budget"] and unit == "ns" else None,
+        "budget": budget_of(step, unit),
         "events": [[event["time_s"], event["text"]] for event in step["events"]],
         **picture,
         "against": pictures.against(series),

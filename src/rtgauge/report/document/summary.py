@@ -50,6 +50,7 @@ from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
     Level,
     added_text,
+    budget_of,
     capital,
     carried_out,
     compiler_text,
@@ -322,7 +323,7 @@ def _figures(run: Model) -> Grid:
             found = principal(run["series"], _places(run, step))
             series = [run["series"][at] for at in found[0]] if found else []
             name = step_name(run, step) + (f": {series[0]['name']}" if series else "")
-            cells = [Cell(chapter), Cell(load_text(step["load"])), *_median_and_max(series)]
+            cells = [Cell(chapter), Cell(load_text(step["load"])), *_median_and_max(series, step)]
             rows.append(Row(name, [*cells, _tests(tests, step)]))
     title = "Figures"
     heads = ["Step", "Chapter", "Load", "Median", "Max", "Tests"]
@@ -331,7 +332,7 @@ def _figures(run: Model) -> Grid:
     return Grid(title, heads, rows, caption, title)
 
 
-def _median_and_max(series: Sequence[Model]) -> list[Cell]:
+def _median_and_max(series: Sequence[Model], step: Model) -> list[Cell]:
     if not series:
         return [Cell("–"), Cell("–")]
     unit = series[0]["unit"]
@@ -340,7 +341,7 @@ def _median_and_max(series: Sequence[Model]) -> list[Cell]:
     high = numbers.shown(max(medians, default=None), unit)
     span = high.full if low.text == high.text else f"{low.text} to {high.full}"
     top = highest(peak(one) for one in series)
-    return [Cell(span), Cell(numbers.shown(top, unit).full, cls="peak")]
+    return [Cell(span), Cell(numbers.shown(top, unit, budget_of(step, unit)).full, cls="peak")]
 
 
 def _tests(tests: Sequence[Model], step: Model) -> Cell:
@@ -429,29 +430,30 @@ def _meanings(analysis: Analysis, number: int, steps: Sequence[Model]) -> tuple[
 def _quantities(run: Model, steps: Sequence[Model]) -> Grid | None:
     """A row for each quantity of each step; its series are merged."""
     names: list[str] = []
-    found: list[list[Any]] = []
+    found: list[tuple[Model, list[Any]]] = []
     for step in steps:
         places = _places(run, step)
         for members in group_series(run["series"], places):
             load = "" if step["load"]["name"] == "idle" else f", {load_text(step['load'])}"
             quantity = quantity_name(run["series"], members, places)
             names.append(f"{step_name(run, step)}: {quantity}{load}")
-            found.append([run["series"][at] for at in members])
+            found.append((step, [run["series"][at] for at in members]))
     if not found:
         return None
-    drawn = [added([one["histogram"] for one in series]) for series in found]
+    drawn = [added([one["histogram"] for one in series]) for _, series in found]
     rows = []
-    for name, series, histogram in zip(names, found, drawn, strict=True):
+    for name, (step, series), histogram in zip(names, found, drawn, strict=True):
         unit = series[0]["unit"]
         tail = tail_percentile([one["percentiles"] for one in series])
         high = [one["percentiles"][tail] for one in series if tail in one["percentiles"]]
         cells = [Cell(numbers.count(sum(one["count"] for one in series)))]
         low = [one["min"] for one in series if one["min"] is not None]
         cells.append(Cell(numbers.shown(min(low, default=None), unit).full))
-        cells.append(_median_and_max(series)[0])
+        median, top = _median_and_max(series, step)
+        cells.append(median)
         share = f"{tail}{numbers.GAP}%" if tail and tail != "99.9" else ""
         cells.append(Cell(numbers.shown(max(high, default=None), unit).full, note=share))
-        cells.append(_median_and_max(series)[1])
+        cells.append(top)
         cells.append(counter(sum(one["missed"] for one in series)))
         shape = sketch.blocks(histogram, sketch.extent([histogram])).replace(" ", "\u00a0")
         cells.append(Cell(shape, cls="spark"))

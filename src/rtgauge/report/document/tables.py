@@ -108,11 +108,18 @@ def counter(number: int) -> Cell:
 
 
 def column(
-    values: Sequence[Any], unit: str, notes: Sequence[str] | None = None, cls: str = ""
+    values: Sequence[Any],
+    unit: str,
+    notes: Sequence[str] | None = None,
+    cls: str = "",
+    limit: int | None = None,
 ) -> list[Cell]:
     """A column of figures (``values`` in ``unit``) with aligned decimal points. Texts stay as they
-    are. ``notes``: a note for each figure; ``cls``: the class of each cell."""
-    figures = [None if isinstance(value, str) else numbers.shown(value, unit) for value in values]
+    are. ``notes``: a note for each figure. ``cls``: the class of each cell. ``limit``: the budget.
+    No figure is rounded to it."""
+    figures = [
+        None if isinstance(value, str) else numbers.shown(value, unit, limit) for value in values
+    ]
     most = max((len(f.decimals) for f in figures if f is not None), default=0)
     cells = []
     for at, (value, figure) in enumerate(zip(values, figures, strict=True)):
@@ -151,9 +158,10 @@ def figures_table(
     swatches: Sequence[str],
     unit: str,
     which: str = "",
+    budget: int | None = None,
 ) -> Grid:
-    """A row of figures for each series, whose values are in ``unit``. ``which``: the words of the
-    caption for a table of part of the series."""
+    """A row of figures for each series, whose values and ``budget`` are in ``unit``. ``which``: the
+    words of the caption for a table of part of the series."""
     names = _percentiles(series)
     columns: list[tuple[str, list[Cell]]] = [
         ("Samples", [Cell(numbers.count(one["count"])) for one in series]),
@@ -176,7 +184,7 @@ def figures_table(
     if tail:
         head = f"Corrected {_percentile_head(tail)}"
         columns.append((head, column([table.get(tail) for table in corrected], unit)))
-    columns.append(("Max", column([peak(one) for one in series], unit, cls="peak")))
+    columns.append(("Max", column([peak(one) for one in series], unit, cls="peak", limit=budget)))
     if any(one["interval_ns"] > 0 or one["missed"] for one in series):
         columns.append(("Missed", [counter(one["missed"]) for one in series]))
     columns.append(("Lost", [counter(one["lost"]) for one in series]))

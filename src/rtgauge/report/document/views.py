@@ -26,6 +26,7 @@ from rtgauge.report.results.labels import (
     Level,
     added_text,
     apart,
+    budget_of,
     capital,
     carried_out,
     chapters,
@@ -343,7 +344,7 @@ def _row(run: Document, view: Mapping[str, Any]) -> StepRow:
         state=step["state"],
         quantity=title if len(groups) > 1 else "",
         median=numbers.shown(top["percentiles"].get("50"), top["unit"]).full if top else "–",
-        max=numbers.shown(peak(top), top["unit"]).full if top else "–",
+        max=_maximum(step, top).full if top else "–",
         missed=f"{numbers.count(missed)} missed" if missed else "",
         path=path,
         peak=mark,
@@ -378,6 +379,11 @@ def _item(item: object) -> str:
     return _text(item)
 
 
+def _maximum(step: Document, one: Document) -> numbers.Shown:
+    """The maximum of a series, not rounded to the budget of its step."""
+    return numbers.shown(peak(one), one["unit"], budget_of(step, one["unit"]))
+
+
 def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     cards = []
     for view in views:
@@ -389,7 +395,7 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
             if at is None:
                 continue
             top = members[at]
-            figure = numbers.shown(peak(top), top["unit"])
+            figure = _maximum(view["step"], top)
             many = len(members) > 1
             if chapters(run) and not top["interval_ns"]:
                 continue  # in an evaluation only quantities with a due time; the overview has all
@@ -449,7 +455,7 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
         assert at is not None
         spreads = [one["spread"] for one in members if one["spread"] is not None]
         cells.append(Cell(numbers.shown(max(spreads, default=None), "").text))
-        cells.append(Cell(numbers.shown(peak(members[at]), unit).full, cls="peak"))
+        cells.append(Cell(_maximum(step, members[at]).full, cls="peak"))
     else:
         cells += [Cell("–"), Cell("–"), Cell("–")]
     cells += [counter(sum(one[key] for one in members)) for key in ("missed", "lost")]

@@ -59,13 +59,7 @@ class Curve:
 
     def top_text(self, unit: str, budget: int | None = None) -> str:
         """The maximum in words, next to a budget."""
-        return f"max {_shown(self.top, unit, budget)}"
-
-
-def _shown(top: int | None, unit: str, budget: int | None) -> str:
-    if unit == "ns" and top is not None:
-        return numbers.beside(top, budget)
-    return numbers.shown(top, unit).full
+        return f"max {numbers.shown(self.top, unit, budget).full}"
 
 
 def merged(name: str, tables: Sequence[Counts], tops: Iterable[int | None]) -> Curve:
@@ -177,7 +171,7 @@ def _maximum(
     word = "max"
     if lines and len(drawn) == 1 and drawn[at].at_least is None:
         word = f"all {numbers.plural(drawn[at].counts.count, 'sample')}"
-    text = f"{word} {_shown(top, unit, budget)}"
+    text = f"{word} {numbers.shown(top, unit, budget).full}"
     wide = text_width(text) * 1.25  # it is bold
     left = x + 6 + wide > plot.right
     if mark is not None and x < mark < x + 9 + wide:

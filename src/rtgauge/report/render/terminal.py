@@ -38,6 +38,7 @@ from rtgauge.report.render.console import HOLD, indented, printed, safe
 from rtgauge.report.results.labels import (
     KNOWN,
     RESULTS,
+    budget_of,
     capital,
     carried_out,
     chapters,
@@ -306,7 +307,8 @@ def _row(run: Mapping[str, Any], step: Mapping[str, Any]) -> _Row:
         top = run["series"][found[1]]
         quantity = safe(top["name"])
         median = safe(numbers.shown(top["percentiles"].get("50"), top["unit"]).full)
-        most = safe(numbers.shown(peak(top), top["unit"]).full)
+        budget = budget_of(step, top["unit"])
+        most = safe(numbers.shown(peak(top), top["unit"], budget).full)
     tags = Text()
     results = [one["result"] for one in judged(run, step["step"])]
     for result in ("fail", "inconclusive", KNOWN, "pass", "skipped"):
@@ -442,7 +444,8 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableTyp
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
         labels = series_labels(series)
-        parts.append(_table(series, labels, quantity_name(run["series"], members, places)))
+        name = quantity_name(run["series"], members, places)
+        parts.append(_table(series, labels, name, budget_of(step, series[0]["unit"])))
     if words := ordinary(run, step):
         parts.append(indented(Text(f"{words[0].upper()}{words[1:]}.", _STYLES["error"])))
     for observation in step["observations"]:
@@ -496,7 +499,9 @@ def _verdicts(
     return lines
 
 
-def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], quantity: str) -> _Figures:
+def _table(
+    series: Sequence[Mapping[str, Any]], labels: Sequence[str], quantity: str, budget: int | None
+) -> _Figures:
     unit = series[0]["unit"]
     shown_unit = safe(numbers.unit_name(unit))
     name = safe(quantity) + (f" ({shown_unit})" if shown_unit else "")
@@ -517,7 +522,7 @@ def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], quantity:
         if key:
             values = [corrected[at].get(key) for at in order]
             columns.append((f"{key} % corr.", _aligned(values, unit)))
-    columns.append(("max", _aligned([peak(series[at]) for at in order], unit)))
+    columns.append(("max", _aligned([peak(series[at]) for at in order], unit, budget)))
     columns.append(("samples", [numbers.count(series[at]["count"]) for at in order]))
     on_grid = any(one["interval_ns"] > 0 for one in series)
     for key in ("missed", "lost"):
@@ -601,9 +606,9 @@ class _Figures:
         return Group(*lines)
 
 
-def _aligned(values: Sequence[float | None], unit: str) -> list[str]:
-    """Figures of one column with aligned decimal points."""
-    figures = [numbers.shown(value, unit) for value in values]
+def _aligned(values: Sequence[float | None], unit: str, limit: int | None = None) -> list[str]:
+    """Figures of one column with aligned decimal points, none of them rounded to ``limit``."""
+    figures = [numbers.shown(value, unit, limit) for value in values]
     most = max((len(figure.decimals) for figure in figures), default=0)
     return [
         figure.text

@@ -421,6 +421,11 @@ def above(one: Mapping[str, Any], limit: int) -> bool:
     return top is not None and top > limit
 
 
+def budget_of(step: Mapping[str, Any], unit: str) -> int | None:
+    """The budget of the series of a step in their unit; None without one."""
+    return int(step["budget"]["budget_ns"]) if step["budget"] and unit == "ns" else None
+
+
 def highest(values: Iterable[int | None]) -> int | None:
     """The highest of several maxima; a lower limit if one of them is a lower limit."""
     known = [value for value in values if value is not None]

@@ -12,6 +12,7 @@ from rtgauge.report.document.answer.state import exceeds, undisturbed
 from rtgauge.report.document.blocks import Line, Span, line
 from rtgauge.report.results.again import lasting_command
 from rtgauge.report.results.labels import (
+    budget_of,
     capital,
     load_text,
     ordinary_policies,
@@ -34,10 +35,8 @@ def maximum_of(data: Data) -> Line:
     one = data.top
     if one is None:
         return ()
-    step, top = data.step(one), peak(one)
-    shown = numbers.shown(top, one["unit"]).full
-    if step["budget"] and top is not None and one["unit"] == "ns":
-        shown = numbers.beside(top, step["budget"]["budget_ns"])
+    step = data.step(one)
+    shown = numbers.shown(peak(one), one["unit"], budget_of(step, one["unit"])).full
     figure = Span(shown, strong=True)
     where = [_place(data, one), load_text(step["load"])]
     if policies := ordinary_policies(data.run, step):
