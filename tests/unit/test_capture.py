@@ -390,6 +390,75 @@ def test_oscilloscopes(store: Store, tmp_path: Path, text: str, event: str, answ
     assert list(found.values()) == pytest.approx([7000] * 8, abs=20)
 
 
+@pytest.mark.parametrize(
+    ("head", "parts"),
+    [
+        ("Time (ms),A,B\n", 1e3),
+        ("Time [us],A,B\n", 1e6),
+        ("Timestamp (µs),A,B\n", 1e6),
+        ("in ms,A,B\n", 1e3),
+        ("time_ns,A,B\n", 1e9),
+        ("Milliseconds,A,B\n", 1e3),
+        ("Time,A,B\n(ms),(V),(V)\n\n", 1e3),
+        ("Time,A,B\n(us),(V),(mV)\n\n", 1e6),
+        ("Source,A,B\nMicrosecond,Volt,Volt\n", 1e6),
+    ],
+)
+def test_times_in_other_units_than_seconds(
+    store: Store, tmp_path: Path, head: str, parts: float
+) -> None:
+    path = tmp_path / "scope.csv"
+    rows: list[tuple[float, ...]] = [(at * parts, a, b) for at, a, b in timed_rows(1e-6)]
+    path.write_text(head + table(rows, "{:.9g}"), encoding="utf-8")
+    found = delays_of(store, path, Wanted(event="A", answer="B"))
+    assert list(found.values()) == pytest.approx([7000] * 8, abs=20)
+
+
+@pytest.mark.parametrize("head", ["Time (s),A (V),B (mV)\n", "in s,A in V,B in mV\n"])
+def test_voltages_in_millivolts(store: Store, tmp_path: Path, head: str) -> None:
+    path = tmp_path / "scope.csv"
+    rows: list[tuple[float, ...]] = [(at, a, 1e3 * b) for at, a, b in timed_rows(1e-6)]
+    path.write_text(head + table(rows))
+    names = head.strip().split(",")
+    wanted = Wanted(event=names[1], answer=names[2], threshold=1.0)
+    assert len(delays_of(store, path, wanted)) == 8
+    made = import_capture(store, path, replace(wanted, threshold=None))
+    document = store.get(made.run).document
+    said = document["environment"]["capture"]["threshold"].split(",")
+    assert [float(one.split()[0]) for one in said] == pytest.approx([1.65, 1.66], abs=0.05)
+
+
+@needs_sigrok
+@pytest.mark.parametrize("label", ["units", "channel", "off"])
+@pytest.mark.parametrize("rate", ["20 kHz", "1 MHz", "24 MHz", "2 GHz"])
+def test_sigroks_csv_with_times(store: Store, tmp_path: Path, rate: str, label: str) -> None:
+    """Its times are whole numbers of ms, µs, ns or ps, rounded down for one sample; without
+    duplicates only the rows remain that changed."""
+    events = [3000 + 2000 * k for k in range(8)]
+    delays = [30 + 3 * k for k in range(8)]
+    lines = samples(events, [at + d for at, d in zip(events, delays, strict=True)], 20_000)
+    made = session(
+        tmp_path / "a.sr",
+        lines,
+        metadata="[global]\nsigrok version=0.5.2\n\n[device 1]\ncapturefile=logic-1\n"
+        f"total probes=2\nsamplerate={rate}\nprobe1=D0\nprobe2=D1\nunitsize=1\n",
+    )
+    per_ns = 1e9 / float(sessions.parse_rate(rate))
+    for options in ("time=true", "time=true:dedup=true", "trigger=true"):
+        path = tmp_path / "a.csv"
+        written = subprocess.run(
+            ["sigrok-cli", "-i", made, "-O", f"csv:label={label}:{options}"],
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
+        path.write_bytes(written.stdout)
+        if label == "off" and "trigger" in options:
+            continue  # nothing in the file tells the trigger from a time
+        found = delays_of(store, path, Wanted(event="D0", answer="D1"))
+        assert list(found.values()) == pytest.approx([d * per_ns for d in delays], abs=2), options
+
+
 def test_a_row_for_each_change(store: Store, tmp_path: Path) -> None:
     """Digital channels as Saleae's Logic exports them."""
     path = tmp_path / "digital.csv"

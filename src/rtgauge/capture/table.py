@@ -37,6 +37,21 @@ _TIME: Final = re.compile(
     r"(?:time|second|seconds|t|x|x-axis|source|timestamp)\b.*|in s\b.*|.*\[s\]|.*\(s\)|.* in s",
     re.IGNORECASE,
 )
+_SECONDS: Final = r"(?:([munpµμ]?)s(?:ec)?|(milli|micro|nano|pico)?seconds?)"
+_IN_SECONDS: Final = re.compile(
+    rf"(?:.*[\[(]\s*{_SECONDS}\s*[\])].*|(?:.* )?in {_SECONDS}|t(?:ime)?[_/ -]+{_SECONDS}"
+    r"|()(milli|micro|nano|pico)seconds?)",
+    re.IGNORECASE,
+)
+_UNIT: Final = re.compile(
+    rf"(?:{_SECONDS}|[nuµμmk]?(?:v|volts?|a)(?: [ad]c)?|logic|analog|sequence|)", re.IGNORECASE
+)
+_IN_VOLTS: Final = re.compile(r"(?:.*[\[(_ ])?([nuµμmk])V(?:olts?)?(?: [AD]C)?[\])]?")
+_PARTS: Final = {
+    "k": 1e-3, "m": 1e3, "u": 1e6, "µ": 1e6, "μ": 1e6, "n": 1e9, "p": 1e12,
+    "milli": 1e3, "micro": 1e6, "nano": 1e9, "pico": 1e12,
+}  # fmt: skip
+"""Number of units in 1 s or 1 V, by the prefix of the unit."""
 _INTERVAL: Final = re.compile(
     r"(?:sample|sampling)[ _]?(?:interval|period)|increment|tinc|x[ _-]?increment|delta[ _]?t"
     r"|horizontal[ _]interval|x[ _]?inc",
@@ -105,8 +120,12 @@ def _names(preamble: Sequence[str], first: str, layout: _Layout) -> list[str]:
         plain = not any(_NUMBER.fullmatch(field) for field in fields)
         if some and not _units(fields) and (plain or _TIME.fullmatch(fields[0])):
             chosen = fields
-    if comment and len(comment[0]) in (layout.columns, layout.columns - 1):
-        chosen = [""] * (layout.columns - len(comment[0])) + comment[0]
+    if comment and 0 <= layout.columns - len(comment[0]) <= 2:
+        # sigrok adds a column with the times, and one with the trigger as the last
+        head = rows[-1] if rows and len(rows[-1]) == layout.columns else [""] * layout.columns
+        last = head[-1:] if head[-1] == "Trigger" else []
+        more = layout.columns - len(comment[0]) - len(last)
+        chosen = [*([head[0] or "Time"] * max(more, 0)), *comment[0], *last]
     fields = (chosen or [])[: layout.columns] + [""] * layout.columns
     names: list[str] = []
     taken: set[str] = set()
@@ -119,8 +138,24 @@ def _names(preamble: Sequence[str], first: str, layout: _Layout) -> list[str]:
 
 def _units(row: Sequence[str]) -> bool:
     """Whether a line holds units, or what kind a column is, and no names."""
-    words = {"", "s", "v", "volt", "volts", "second", "seconds", "a", "logic", "analog", "sequence"}
-    return all(field.strip("()[]").casefold() in words for field in row)
+    return all(_UNIT.fullmatch(field.strip("()[]")) for field in row)
+
+
+def _parts(
+    preamble: Sequence[str], names: Sequence[str], timed: int | None, layout: _Layout
+) -> list[float]:
+    """Number of units of each column in 1 s (the times) or 1 V. Units are part of the name, or in a
+    line of units below it."""
+    rows = [_fields(line, layout.separator) for line in preamble]
+    below = [row for row in rows if len(row) > 1 and _units(row)]
+    found = []
+    for at, name in enumerate(names):
+        unit = next((f"({row[at].strip('()[]')})" for row in below if row[at : at + 1] > [""]), "")
+        pattern = _IN_SECONDS if at == timed else _IN_VOLTS
+        read = pattern.fullmatch(name) or pattern.fullmatch(unit)
+        prefix = next(filter(None, read.groups()), "") if read else ""
+        found.append(_PARTS[prefix.lower()] if prefix else 1.0)
+    return found
 
 
 def _stated(preamble: Sequence[str], layout: _Layout, wanted: re.Pattern[str]) -> Fraction | None:
@@ -163,7 +198,8 @@ def read_table(path: Path, head: bytes, folder: Path, samplerate: Fraction | Non
         refuse("it contains no rows of numbers")
     preamble = lines[: layout.skip]
     names = _names(preamble, lines[layout.skip], layout)
-    timed = 0 if _TIME.fullmatch(names[0]) else None
+    timed = 0 if _TIME.fullmatch(names[0]) or _IN_SECONDS.fullmatch(names[0]) else None
+    parts = _parts(preamble, names, timed, layout)
     interval = _stated(preamble, layout, _INTERVAL)
     stated = _stated(preamble, layout, _RATE)
     rate = samplerate or (1 / interval if interval else stated)
@@ -173,17 +209,20 @@ def read_table(path: Path, head: bytes, folder: Path, samplerate: Fraction | Non
         wanted = [names.index(event), names.index(answer)]
         # Rigol's counts rows in the first column: then the preamble says how far they are apart.
         if timed is None or (re.fullmatch(r"x", names[0], re.IGNORECASE) and interval):
-            waves = _columns(path, layout, wanted, folder)
+            waves = _columns(path, layout, wanted, parts, folder)
             if rate is None:
                 refuse(
                     "it contains neither times nor a sample rate",
                     "add --samplerate, such as 24MHz",
                 )
             return of_voltages([wave.array() for wave in waves], rate, levels)
-        columns = _columns(path, layout, [timed, *wanted], folder)
+        columns = _columns(path, layout, [timed, *wanted], parts, folder)
         time, first, second = (one.array() for one in columns)
-        return _timed(time, [first, second], samplerate, levels)
+        return _timed(time, [first, second], samplerate, rate, levels)
 
+    sigrok = any("libsigrok" in line for line in preamble)
+    if sigrok and timed == 0 and stated:
+        parts[0] = _ticks(stated)
     instrument = next(
         (
             text
@@ -197,22 +236,31 @@ def read_table(path: Path, head: bytes, folder: Path, samplerate: Fraction | Non
             )
             and (text := found[1].strip())
         ),
-        "sigrok" if any("libsigrok" in line for line in preamble) else "",
+        "sigrok" if sigrok else "",
     )
     return Recording("CSV", instrument, tuple(channels), rate, "", read)
 
 
-def _columns(path: Path, layout: _Layout, wanted: Sequence[int], folder: Path) -> list[Floats]:
-    """The columns as numbers, the first as 64-bit ones (it may be the time). Rows of another width
-    are skipped; what is empty is not a number."""
+def _ticks(rate: Fraction) -> float:
+    """Units of sigrok's times in 1 s: each sample is a whole number of them after the one before,
+    rounded down."""
+    unit = next((one for one in (10**3, 10**6, 10**9) if rate <= one), 10**12)
+    return float(unit // rate * rate)
+
+
+def _columns(
+    path: Path, layout: _Layout, wanted: Sequence[int], parts: Sequence[float], folder: Path
+) -> list[Floats]:
+    """The columns in s and V, the first as 64-bit numbers (it may be the time). ``parts``: units of
+    each column in 1 s or 1 V. Rows of another width are skipped; what is empty is not a number."""
     stores = [
         Floats(folder, np.float64 if at == 0 and len(wanted) == 3 else np.float32)
         for at in range(len(wanted))
     ]
     for rows in _rows(path, layout):
         numbers = _parsed(rows, layout.separator, wanted)
-        for store, column in zip(stores, numbers.T, strict=True):
-            store.add(column)
+        for store, column, at in zip(stores, numbers.T, wanted, strict=True):
+            store.add(column / parts[at])
     return stores
 
 
@@ -260,9 +308,11 @@ def _timed(
     time: NDArray[np.float64],
     waves: Sequence[NDArray[np.floating]],
     samplerate: Fraction | None,
+    stated: Fraction | None,
     levels: Levels,
 ) -> Lines:
-    """Lines with the time of each row: evenly apart, or a row wherever a line changed."""
+    """Lines with the time of each row: evenly apart, or a row wherever a line changed.
+    ``samplerate``: as given by the user. ``stated``: the same, or as the file states it."""
     many = len(time)
     if many < 2:
         refuse("it has too few rows")
@@ -303,4 +353,5 @@ def _timed(
         high = np.asarray(wave) > threshold
         moved = np.flatnonzero(high[1:] != high[:-1]) + 1
         edges.append(Edges(at[moved], high[moved]))
-    return Lines(edges[0], edges[1], Fraction(10**9), round(float(at[-1])), 1.0)
+    error = max(1.0, float(10**9 / stated)) if stated else 1.0
+    return Lines(edges[0], edges[1], Fraction(10**9), round(float(at[-1])), error)
