@@ -497,6 +497,23 @@ def test_a_row_for_each_change_of_regular_events(
     assert "--samplerate" in error.value.remedy
 
 
+def test_rows_for_changes_that_lie_nearly_evenly_are_not_samples(
+    store: Store, tmp_path: Path
+) -> None:
+    """Answers a quarter of a period after the events, with jitter."""
+    path = tmp_path / "quarter.csv"
+    random = np.random.default_rng(1)
+    delays = random.uniform(400_000, 600_000, 40).round()
+    rows = ["Time [s],E,A", "0.000000000,0,0"]
+    for k, delay in enumerate(delays.tolist()):
+        at, level = 1e-3 * (k + 1), (k + 1) % 2
+        rows += [f"{at:.9f},{level},{1 - level}", f"{at + delay / 1e9:.9f},{level},{level}"]
+    path.write_text("\n".join(rows) + "\n")
+    found = delays_of(store, path, Wanted(event="E", answer="A"))
+    assert list(found.values()) == pytest.approx(delays.tolist()[: len(found)], abs=1)
+    assert len(found) >= 39
+
+
 @pytest.mark.parametrize(
     ("load", "says"),
     [("unknown", "load unknown"), ("doload", "under load doload"), ("idle", "idle")],

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rtgauge.capture.analogue import CHUNK, Floats, levels_of, of_voltages
+from rtgauge.capture.analogue import CHUNK, Floats, levels_of, limits, of_voltages
 from rtgauge.capture.edges import Edges
 from rtgauge.capture.recording import (
     CLOCK,
@@ -334,7 +334,7 @@ def _timed(
         due = time[0] + step * np.arange(start, start + len(piece))
         even = even and bool((np.abs(piece - due) <= 2 * step).all())
         even = even and not bool(((apart > 0) & (apart < 0.45 * step)).any())
-    if even:
+    if even and not _changes(waves):
         rate = samplerate or Fraction(1 / step).limit_denominator(10**6)
         near = Fraction(round(rate))
         # Printed times are rounded: what is within 1e-7 of a whole number is that.
@@ -355,3 +355,20 @@ def _timed(
         edges.append(Edges(at[moved], high[moved]))
     error = max(1.0, float(10**9 / stated)) if stated else 1.0
     return Lines(edges[0], edges[1], Fraction(10**9), round(float(at[-1])), error)
+
+
+def _changes(waves: Sequence[NDArray[np.floating]]) -> bool:
+    """Whether two digital lines change in most rows: samples would be too few for such lines, so
+    these are rows for the changes."""
+    changed = 0
+    ends = [limits(wave) for wave in waves]
+    for start in range(0, len(waves[0]), CHUNK):
+        pieces = [np.asarray(wave[max(start - 1, 0) : start + CHUNK]) for wave in waves]
+        if not all(
+            ((one == low) | (one == high)).all()
+            for one, (low, high) in zip(pieces, ends, strict=True)
+        ):
+            return False
+        moved = [one[1:] != one[:-1] for one in pieces]
+        changed += int(np.count_nonzero(moved[0] | moved[1]))
+    return 2 * changed > len(waves[0])
