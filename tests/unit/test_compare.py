@@ -689,8 +689,7 @@ def test_a_gate_that_proves_nothing(rtgauge: Run, two: str) -> None:
 def gate_of(
     verdicts: list[dict[str, Any]],
     change: Callable[[dict[str, Any]], object] = lambda _: None,
-    *,
-    named: bool = False,
+    words: str = "",
 ) -> int:
     """The exit code for comparisons of one quantity with these verdicts."""
     comparison = {
@@ -700,7 +699,7 @@ def gate_of(
     document = copy.deepcopy(compared_study().document)
     change(document)
     comparisons = [{**comparison, **one} for one in verdicts]
-    return _gate({**document, "comparisons": comparisons}, named=named)
+    return _gate({**document, "comparisons": comparisons}, words)
 
 
 def test_the_exit_code_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
@@ -739,8 +738,30 @@ def test_a_gate_without_the_primary_figures(capsys: pytest.CaptureFixture[str]) 
     capsys.readouterr()
     assert gate_of([primary], absent("sched")) == 77
     assert "timer: latency, load sched, is not in B (not measured" in capsys.readouterr().err
-    assert gate_of([primary], absent("sched"), named=True) == 0
+    assert gate_of([primary], absent("sched"), "timer user idle") == 0
     assert gate_of([primary], absent("idle")) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lacks", "code"), [(None, 0), (0, 77), (2, 77)])
+def test_a_gate_judges_the_primary_figure_of_each_set(
+    capsys: pytest.CaptureFixture[str], lacks: int | None, code: int
+) -> None:
+    """Three targets, of which one lacks the step under load."""
+    runs = []
+    for repeat in range(10):
+        for at in range(3):
+            one = kernel_run(3 * repeat + at, f"lab:{at}", "6.1-rt")
+            one.document["repeat"] = repeat
+            if at == lacks:
+                one.steps, one.document["steps"] = one.steps[:1], one.document["steps"][:1]
+            runs.append(one)
+    document = compared(runs).document
+    assert {one["set"] for one in document["comparisons"]} == {1, 2}
+    assert _gate(document) == _gate(document, "timer user sched") == code
+    said = capsys.readouterr().err
+    letter = "" if lacks is None else "ABC"[lacks]
+    assert (f"load sched, is not in {letter}" in said) == (lacks is not None)
 
 
 @pytest.mark.parametrize(

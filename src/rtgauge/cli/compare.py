@@ -102,7 +102,7 @@ def compare(
         for path in output:
             write(source, path)
             say(f"the report is in {path}")
-    return _gate(document, named=bool(primary)) if gate else ExitCode.DONE
+    return _gate(document, primary) if gate else ExitCode.DONE
 
 
 def _margin(text: str) -> float:
@@ -118,8 +118,9 @@ def _margin(text: str) -> float:
     return share
 
 
-def _gate(document: Mapping[str, Any], *, named: bool = False) -> ExitCode:
-    """What a gate ends with, said in a line on stderr. ``named``: the primary quantity was."""
+def _gate(document: Mapping[str, Any], words: str = "") -> ExitCode:
+    """What a gate ends with, said in a line on stderr. ``words``: the name of the primary quantity,
+    empty for the default."""
     from rtgauge.report.document.compared import decision_text, is_worse
 
     found = document["comparisons"]
@@ -135,7 +136,7 @@ def _gate(document: Mapping[str, Any], *, named: bool = False) -> ExitCode:
     unproven = [one for one in primary if one["interval"] is None or _unknown(document, one)]
     for one in unproven:
         say(f"gate: nothing is proven: {decision_text(document, one)}")
-    lacking = [] if named or not primary else _lacking(document, primary[0])
+    lacking = _lacking(document, words, primary[0] if primary else None)
     for text in lacking:
         say(f"gate: nothing is proven: {text}. --primary names another quantity")
     if unproven or lacking:
@@ -152,11 +153,24 @@ def _unknown(document: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
     return unknown(one["statistic"], *(row for row in rows if row["set"] in (0, one["set"]))) > 0
 
 
-def _lacking(document: Mapping[str, Any], one: Mapping[str, Any]) -> list[str]:
-    """The quantities that would be primary if each set had them, with the sets that lack them."""
-    from rtgauge.report.sets.decide import outranked
+def _lacking(document: Mapping[str, Any], words: str, one: Mapping[str, Any] | None) -> list[str]:
+    """The primary quantity, if a set lacks it, and those that would be primary if each set had
+    them. ``one``: a comparison of the primary quantity, None without any."""
+    from rtgauge.report.sets.decide import decisive, named, outranked
 
-    found = outranked(document["quantities"][one["quantity"]], document["absent"])
+    quantities = document["quantities"]
+    if one is not None:
+        place = one["quantity"]
+    else:
+        place = named(quantities, words)[0] if words else decisive(quantities)
+    quantity = quantities[place]
+    there = {row["set"] for row in quantity["rows"]}
+    without = [number for number in range(len(document["sets"])) if number not in there]
+    lacked = {**quantity, "sets": without, "reason": "not measured like this there"}
+    found = [
+        *([lacked] if without else []),
+        *([] if words else outranked(quantity, document["absent"])),
+    ]
     return [
         f"{each['measurement']}: {each['name']}, load {each['load']['name']}, is not in "
         + ", ".join(document["sets"][number]["letter"] for number in each["sets"])
