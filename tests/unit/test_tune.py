@@ -120,7 +120,9 @@ def test_the_argument_that_helps_comes_first_and_is_confirmed(
     first = found["factors"][0]
     assert (first["name"], first["verdict"]) == ("fast=1", "helps")
     assert first["ratio"] < 0.01
-    assert set(verdicts(found).values()) == {"helps", "equivalent"}
+    assert verdicts(found) == {
+        "fast=1": "helps", "a=1": "equivalent", "b=1": "equivalent", "stat_interval": "ignored"
+    }  # fmt: skip
     assert found["confirmation"]["verdict"] == "better"
     assert found["confirmation"]["on"] == ["fast=1"]
     assert found["confirmation"]["blocks"] == 6
@@ -300,6 +302,15 @@ def test_an_argument_that_the_kernel_ignores_is_said(rtgauge: Run, board: type[B
     found = tuned(rtgauge, "fast=1", "foo=1")
     row = next(one for one in found["factors"] if one["name"] == "foo=1")
     assert row["verdict"] == "ignored" and "foo=1" in row["reason"]
+
+
+@pytest.mark.slow
+def test_what_was_not_in_effect_is_said(rtgauge: Run, board: type[Board]) -> None:
+    """The fake has no settings."""
+    found = tuned(rtgauge, "stat_interval", "priority=90")
+    assert verdicts(found) == {"stat_interval": "ignored", "priority=90": "equivalent"}
+    row = next(one for one in found["factors"] if one["name"] == "stat_interval")
+    assert row["reason"] == "the target has no such setting, or already has this value"
 
 
 @pytest.mark.slow

@@ -53,6 +53,62 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     return result
 
 
+def setting(before: str = "1", reason: str = "") -> Row:
+    return {"asked": "120", "effective": "120", "before": before, "reason": reason}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "runs", "verdict", "reason"),
+    [
+        ("setting", "stat_interval", [({}, 80)] * 4, "ignored", "has no such setting"),
+        ("setting", "stat_interval", [({"s": setting()}, 80)] * 4, "equivalent", ""),
+        ("setting", "stat_interval", [({"s": setting("120")}, 80)] * 4, "ignored", "already has"),
+        (
+            "setting",
+            "stat_interval",
+            [({"s": setting(reason="permission denied: run as root")}, 80)] * 4,
+            "ignored",
+            "s: permission denied: run as root",
+        ),
+        (
+            "setting",
+            "stat_interval",
+            [({"s": setting()}, 80)] * 3 + [({}, 80)],
+            "not decided",
+            "in effect in 3 of 4 runs",
+        ),
+        ("priority", "95", [({}, 95)] * 4, "equivalent", ""),
+        ("priority", "95", [({}, 0)] * 4, "ignored", "did not get this priority"),
+    ],
+)
+def test_a_factor_that_was_not_in_effect_is_not_judged(
+    kind: str, value: str, runs: list[tuple[Row, int]], verdict: str, reason: str
+) -> None:
+    always = {"rt_runtime": setting()}
+    present: list[Row] = [
+        {"id": f"off{at}", "environment": {"settings": always}, "series": [{"priority": 80}]}
+        for at in range(4)
+    ]
+    tried: list[Row] = [
+        {
+            "id": f"on{at}",
+            "environment": {"settings": {**always, **settings}},
+            "series": [{"priority": None}, {"priority": priority}],
+        }
+        for at, (settings, priority) in enumerate(runs)
+    ]
+    factor = {"verdict": "equivalent", "reason": ""}
+    sets._unapplied(
+        factor,
+        {"kind": kind, "values": [value]},
+        [*present, *tried],
+        {f"on{at}" for at in range(4)},
+        {f"off{at}" for at in range(4)},
+    )
+    assert factor["verdict"] == verdict
+    assert reason in factor["reason"] and bool(reason) == bool(factor["reason"])
+
+
 def verdict(found: dict[str, Any]) -> str:
     return str(found["factors"][0]["verdict"])
 

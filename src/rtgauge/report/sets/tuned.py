@@ -67,12 +67,12 @@ def tuned(record: Mapping[str, Any], analysis: Analysis) -> Document:
     factors = _factors(record, screened, names)
     _undecide(factors, [row for row in rows if row["phase"] == "screen"], names)
     for factor in factors:
-        factor["permanent"] = _permanent(
-            next(one for one in record["tried"] if one["name"] == factor["name"]),
-            analysis,
-            {row["run"] for row in screened if names.index(factor["name"]) in row["on"]},
-            {row["run"] for row in screened if names.index(factor["name"]) not in row["on"]},
-        )
+        place = names.index(factor["name"])
+        one = record["tried"][place]
+        on = {row["run"] for row in screened if place in row["on"]}
+        off = {row["run"] for row in screened if place not in row["on"]}
+        _unapplied(factor, one, analysis.model["runs"], on, off)
+        factor["permanent"] = _permanent(one, analysis, on, off)
     factors.sort(key=lambda one: (_ORDER.index(one["verdict"]), one["ratio"] or math.inf))
     return {
         **record,
@@ -211,6 +211,53 @@ def _undecide(factors: Sequence[Document], rows: Sequence[Document], names: Sequ
         else:
             continue
         factor["verdict"] = "not decided"
+
+
+def _unapplied(
+    factor: Document,
+    tried: Mapping[str, Any],
+    runs: Sequence[Mapping[str, Any]],
+    on: set[str],
+    off: set[str],
+) -> None:
+    """Withdraw the verdict on a setting or a priority that was not in effect in runs with it."""
+    if tried["kind"] == "kernel" or factor["verdict"] in ("fails", "not estimable"):
+        return
+    without = [run for run in runs if run["id"] in off]
+    runs = [run for run in runs if run["id"] in on]
+    if tried["kind"] == "priority":
+        wanted = tried["values"][0]
+        had = [any(str(one["priority"]) == wanted for one in run["series"]) for run in runs]
+        reason = "the measuring threads did not get this priority"
+    else:
+        always = {name for run in without for name in run["environment"]["settings"]}
+        own = [
+            {
+                name: one
+                for name, one in run["environment"]["settings"].items()
+                if name not in always
+            }
+            for run in runs
+        ]
+        had = [any(_changed(one) for one in settings.values()) for settings in own]
+        refused = [f"{name}: {one['reason']}" for settings in own
+                   for name, one in sorted(settings.items()) if one["reason"]]  # fmt: skip
+        reason = "the target has no such setting, or already has this value"
+        reason = refused[0] if refused else reason
+    if had and not any(had):
+        factor["verdict"], factor["reason"] = "ignored", reason
+    elif not all(had) and factor["verdict"] == "equivalent":
+        factor["verdict"] = "not decided"
+        factor["reason"] = f"it was in effect in {sum(had)} of {numbers.plural(len(had), 'run')}"
+
+
+def _changed(setting: Mapping[str, Any]) -> bool:
+    """Whether a setting was changed to the value asked for."""
+    return (
+        setting["asked"] is not None
+        and not setting["reason"]
+        and setting["before"] != setting["asked"]
+    )
 
 
 def _effect(effect: Effect | None, adjusted: float | None) -> Document:
