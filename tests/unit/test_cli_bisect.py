@@ -33,6 +33,9 @@ BASE = ("run", "timer", "--for", "1s", "--exit", "bisect")
         (["--target", "fake:fails", "--budget", "10ms"], 125, "the run is failed"),
         (["--target", "fake:cut", "--budget", "10ms"], 125, "cannot be judged (exit code 125)"),
         (["--target", "fake:unprivileged", "--budget", "10ms"], 125, "real-time priority"),
+        (["--target", "fake:disturbed=2,late", "--budget", "10ms"], 125, "the run is failed"),
+        (["--target", "fake:fails", "--budget", "1us"], 125, "the run is failed"),
+        (["--target", "fake:unprivileged,late", "--budget", "10ms"], 125, "real-time priority"),
         (["--target", "fake", "--budget", "10ms", "--rate", "1/h"], 125, "10 000 µs never"),
         (["--target", "fake"], 128, "the bisection ends (exit code 128): nothing was judged"),
         (["--target", "lab:none", "--budget", "1us"], 128, "correct the command"),
@@ -113,6 +116,14 @@ def test_what_is_judged(rtgauge: Run, capsys: pytest.CaptureFixture[str]) -> Non
     assert failed is BisectCode.BAD
     assert code(tests("pass", "skipped")) is BisectCode.GOOD
     assert code(tests("pass", "fail")) is BisectCode.BAD
+
+    def without_priority(run: dict[str, Any]) -> None:
+        tests("pass", "fail")(run)
+        run["steps"][0]["parameters"]["priority"] = "95"
+        for one in run["series"]:
+            one.update(policy="other", labels={})
+
+    assert code(without_priority) is BisectCode.UNTESTABLE
     assert code(tests("pass", "inconclusive")) is BisectCode.UNTESTABLE
     assert code(tests("fail", known_limitation="known")) is BisectCode.STOP
     assert code(tests("skipped")) is BisectCode.STOP

@@ -52,19 +52,20 @@ def judge(
     """For runs that came to an end: their results and, of each, its state and the reason for it.
     ``stopped``: the user stopped them.
 
-    Bad: a budget was exceeded, or a test failed that is not a known limitation. Good: everything
-    that was asked for was measured, and nothing exceeded its budget. A run that is too short to
-    prove its budget is good. Anything else that is not decided cannot be judged.
+    Bad: a budget was exceeded, or a test failed that is not a known limitation, in a step that did
+    not fail and that had the real-time priority asked for. Good: everything that was asked for was
+    measured, and nothing exceeded its budget. A run that is too short to prove its budget is good.
+    Anything else that is not decided cannot be judged.
     """
     if stopped:
         return _told(BisectCode.INTERRUPTED, "")
     runs = document["runs"]
     verdicts = [(run, one) for run in runs for one in run["verdicts"]]
-    tests = [one for run in runs for one in run["tests"] if one["known_limitation"] is None]
-    failed = [one["evidence"] for _, one in verdicts if one["result"] == "fail"]
-    failed += [one["evidence"] for one in tests if one["result"] == "fail"]
-    if failed:
-        return _told(BisectCode.BAD, failed[0])
+    tests = [(run, one) for run in runs for one in run["tests"] if one["known_limitation"] is None]
+    failed = [(run, one) for run, one in [*verdicts, *tests] if one["result"] == "fail"]
+    bad = [one["evidence"] for run, one in failed if _as_asked(run, one["step"])]
+    if bad:
+        return _told(BisectCode.BAD, bad[0])
     for state, reason in states:
         if state != "complete":
             return _told(BisectCode.UNTESTABLE, f"the run is {state}: {reason}")
@@ -75,12 +76,21 @@ def judge(
     for run, verdict in verdicts:
         if verdict["result"] != "pass" and not _within(run, verdict):
             return _told(BisectCode.UNTESTABLE, verdict["evidence"])
-    undecided = [one["evidence"] for one in tests if one["result"] == "inconclusive"]
+    undecided = [one["evidence"] for _, one in tests if one["result"] in ("inconclusive", "fail")]
     if undecided:
         return _told(BisectCode.UNTESTABLE, undecided[0])
-    if not verdicts and all(one["result"] != "pass" for one in tests):
+    if not verdicts and all(one["result"] != "pass" for _, one in tests):
         return _told(BisectCode.STOP, "nothing was judged. Add --budget, such as --budget 60us")
     return _told(BisectCode.GOOD, "")
+
+
+def _as_asked(run: Mapping[str, Any], number: int) -> bool:
+    """Whether a step did not fail, and had the real-time priority asked for. Otherwise its failures
+    may be those of the machine or of the user's rights, not of the commit."""
+    from rtgauge.report.results.labels import ordinary
+
+    step = next(step for step in run["steps"] if step["step"] == number)
+    return step["state"] != "failed" and not ordinary(run, step)
 
 
 def _within(run: Mapping[str, Any], verdict: Mapping[str, Any]) -> bool:
