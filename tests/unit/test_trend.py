@@ -99,6 +99,32 @@ def test_a_change_is_dated_sized_and_explained() -> None:
     assert "run #21" in markdown.render(trend_document(document)).replace("\\#", "#")
 
 
+def test_another_kernel_long_before_a_change_is_not_what_changed_there() -> None:
+    """The kernel changes at run 11, the latency at run 32. Two boards take turns."""
+
+    def environment(at: int) -> dict[str, Any]:
+        return {**_kernel("6.1.0" if at < 10 else "6.12.0"), "serial": "AB"[at % 2]}
+
+    runs = [
+        _run(at, 5000.0 if at < 31 else 6000.0, environment=environment(at)) for at in range(45)
+    ]
+    document = _trend(runs)
+    (change,) = document["series"][0]["changes"]
+    assert change["at"] == 31
+    assert change["differences"] == []
+    assert "The recorded environment did not change there." in _text(document)
+
+
+def test_the_kernels_next_to_a_change_are_named() -> None:
+    """Another kernel for each run."""
+    runs = [
+        _run(at, 5000.0 if at < 15 else 6000.0, environment=_kernel(f"6.{at}")) for at in range(30)
+    ]
+    (change,) = _trend(runs)["series"][0]["changes"]
+    (kernel,) = change["differences"]
+    assert kernel["values"] == ["6.11 / 6.12 / 6.13 / 6.14", "6.15 / 6.16 / 6.17 / 6.18"]
+
+
 @pytest.mark.slow
 def test_a_change_for_the_better_and_none() -> None:
     document = _trend([_run(at, 6000.0 if at < 15 else 5000.0) for at in range(30)])

@@ -732,7 +732,7 @@ def _differences(runs: Sequence[Run], sets: Sequence[RunSet]) -> list[Document]:
     repeating: tuple[str, ...] = ()
     for name in names:
         texts = [list(dict.fromkeys(each.get(name, "") for each in one)) for one in facts]
-        alike = all(text == texts[0] for text in texts) or _nearly(name, texts)
+        alike = all(set(text) == set(texts[0]) for text in texts) or _nearly(name, texts)
         if not alike and not _repeats(name, repeating):
             repeating += dict(_REPEATING).get(name, ())
             found.append(

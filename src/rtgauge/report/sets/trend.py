@@ -23,7 +23,7 @@ from rtgauge.report.results import schemas
 from rtgauge.report.results.model import Analysis, Document
 from rtgauge.report.sets.compare import RunSet, changed, quantities, refusal
 from rtgauge.report.sets.decide import STATISTICS, decisive, uneven
-from rtgauge.stats.changes import FEWEST
+from rtgauge.stats.changes import FEWEST, LEAST
 
 __all__ = ["LEVEL", "Trended", "trend", "validate"]
 
@@ -266,8 +266,9 @@ def _change(
         shown = [math.exp(one) for one in shown]
     known = math.isfinite(size.low)
     runs = analysis.model["runs"]
-    before = RunSet("before", tuple(at[begin:middle]))
-    after = RunSet("after", tuple(at[middle:end]))
+    # What differs between the segments, but changed at another run, is not what changed here.
+    whole = {one["name"] for one in changed(runs, *_sides(at[begin:middle], at[middle:end]))}
+    near = _sides(at[max(begin, middle - LEAST) : middle], at[middle : min(end, middle + LEAST)])
     return {
         "at": middle,
         "run": told[middle]["run"],
@@ -277,8 +278,12 @@ def _change(
         "difference": None if positive else shown[0],
         "interval": shown[1:] if known else None,
         "direction": "worse" if way > 0 else "better",
-        "differences": changed(runs, before, after),
+        "differences": [one for one in changed(runs, *near) if one["name"] in whole],
     }
+
+
+def _sides(before: Sequence[int], after: Sequence[int]) -> tuple[RunSet, RunSet]:
+    return RunSet("before", tuple(before)), RunSet("after", tuple(after))
 
 
 validate = functools.partial(schemas.validate, "rtgauge.report.sets", "trend.schema.json")
