@@ -742,6 +742,14 @@ def test_a_gate_without_the_primary_figures(capsys: pytest.CaptureFixture[str]) 
     assert gate_of([primary], absent("idle")) == 0
 
 
+def test_the_order_of_the_runs_is_no_difference_of_the_environments() -> None:
+    runs = study()
+    for one, board in zip(runs, ("first", "second", "first", "second"), strict=True):
+        one.document["environment"]["board"] = board
+    names = {one["name"] for one in compared(runs).document["differences"]}
+    assert names == {"kernel", "real-time model"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("lacks", "code"), [(None, 0), (0, 77), (2, 77)])
 def test_a_gate_judges_the_primary_figure_of_each_set(
