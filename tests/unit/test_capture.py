@@ -497,6 +497,18 @@ def test_a_row_for_each_change_of_regular_events(
     assert "--samplerate" in error.value.remedy
 
 
+def test_times_that_are_coarser_than_the_rows_are_refused(store: Store, tmp_path: Path) -> None:
+    """Times in steps of 10 µs of samples 1 µs apart, as of few printed digits."""
+    path = tmp_path / "coarse.csv"
+    path.write_text("Time (s),A,B\n" + table(timed_rows(1e-6), "{:.5f}"))
+    wanted = Wanted(event="A", answer="B")
+    with pytest.raises(UsageError, match="rows have the same time as the row before") as error:
+        import_capture(store, path, wanted)
+    assert "--samplerate" in error.value.remedy
+    found = delays_of(store, path, replace(wanted, samplerate=sessions.parse_rate("1MHz")))
+    assert list(found.values()) == pytest.approx([7000] * 8, abs=20)
+
+
 def test_rows_for_changes_that_lie_nearly_evenly_are_not_samples(
     store: Store, tmp_path: Path
 ) -> None:

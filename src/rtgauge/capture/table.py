@@ -324,13 +324,14 @@ def _timed(
         refuse(f"its times span {length:.3g} s in {many} rows", CLOCK)
     # Regular events give rows that keep to a grid in the long run, an answer close behind each.
     # Times that are rounded in print are a step apart, the same, or what they are rounded to.
-    even, last = True, -math.inf
+    even, last, same = True, -math.inf, 0
     for start in range(0, many, CHUNK):
         piece = np.asarray(time[start : start + CHUNK])
         apart = np.diff(piece)
         if not np.isfinite(piece).all() or piece[0] < last or bool((apart < 0).any()):
             refuse("its times do not increase")
         last = float(piece[-1])
+        same += int(np.count_nonzero(apart == 0))
         due = time[0] + step * np.arange(start, start + len(piece))
         even = even and bool((np.abs(piece - due) <= 2 * step).all())
         even = even and not bool(((apart > 0) & (apart < 0.45 * step)).any())
@@ -341,6 +342,13 @@ def _timed(
         if near and abs(rate - near) <= near * Fraction(1, 10**7):
             rate = near
         return of_voltages(waves, rate, levels)
+    if same > many // 2 + 1 and not _changes(waves):
+        if samplerate:
+            return of_voltages(waves, samplerate, levels)
+        refuse(
+            f"{same} of its {many} rows have the same time as the row before",
+            "save its times with more digits, or give the true rate with --samplerate",
+        )
     if samplerate:
         refuse("the times of its rows are not evenly spaced", "leave out --samplerate")
     if many > EDGE_LIMIT:
