@@ -24,6 +24,7 @@ import report_runs as made
 from rtgauge import report, stats, stream
 from rtgauge import text as numbers
 from rtgauge.errors import RtgaugeError, UsageError
+from rtgauge.facts import printable
 from rtgauge.report import pictures
 from rtgauge.report.document import steps, views
 from rtgauge.report.document.answer import answer_of
@@ -130,78 +131,74 @@ def test_the_policy_admits_the_own_scripts_and_style_alone(example: tuple[Page, 
     assert set(rules["style-src"].split()) == sources(page.blocks["style"])
 
 
-def hostile_run() -> made.FakeRun:
-    info = made.info(
-        name=HOSTILE, labels={HOSTILE: HOSTILE}, unit=HOSTILE, policy=HOSTILE, context="user"
-    )
+def hostile_run(evil: str = HOSTILE) -> made.FakeRun:
+    info = made.info(name=evil, labels={evil: evil}, unit=evil, policy=evil, context="user")
     values = np.arange(1, 400, dtype=np.int32)
     series = made.FakeSeries(info, np.arange(399), values)
     twin = made.FakeSeries(
-        made.info(1, 1, name=HOSTILE, labels={HOSTILE: "other"}, unit=HOSTILE),
+        made.info(1, 1, name=evil, labels={evil: "other"}, unit=evil),
         np.arange(399),
         values,
     )
     events = [
-        stream.Event(0, "message", 10**9, None, {"text": HOSTILE}),
-        stream.Event(0, "load", 10**9, None, {"load": HOSTILE, "message": HOSTILE}),
+        stream.Event(0, "message", 10**9, None, {"text": evil}),
+        stream.Event(0, "load", 10**9, None, {"load": evil, "message": evil}),
     ]
-    table = stream.Table(0, HOSTILE, (stream.Column(HOSTILE, HOSTILE),), ((HOSTILE,),))
+    table = stream.Table(0, evil, (stream.Column(evil, evil),), ((evil,),))
     step = made.step(
         0,
         [series, twin],
-        HOSTILE,
-        load=HOSTILE,
-        reason=HOSTILE,
-        remedy=HOSTILE,
+        evil,
+        load=evil,
+        reason=evil,
+        remedy=evil,
         told=events,
         tables=[table],
-        verdicts=[stream.Verdict(0, HOSTILE, "fail", HOSTILE, HOSTILE)],
-        settings=[stream.Setting(0, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE)],
-        work=[stream.Work(0, HOSTILE, HOSTILE, 5, 0, 10**9)],
-        end=stream.StreamEnd(False, 1, 1, 1, HOSTILE, False),
+        verdicts=[stream.Verdict(0, evil, "fail", evil, evil)],
+        settings=[stream.Setting(0, evil, evil, evil, evil, evil)],
+        work=[stream.Work(0, evil, evil, 5, 0, 10**9)],
+        end=stream.StreamEnd(False, 1, 1, 1, evil, False),
     )
-    findings = [
-        {"check": HOSTILE, "found": HOSTILE, "level": "error", "why": HOSTILE, "remedy": HOSTILE}
-    ]
+    findings = [{"check": evil, "found": evil, "level": "error", "why": evil, "remedy": evil}]
     environment = {
-        "kernel": {HOSTILE: HOSTILE, "release": HOSTILE},
-        "cpu": {"model": HOSTILE},
-        "libc": HOSTILE,
+        "kernel": {evil: evil, "release": evil},
+        "cpu": {"model": evil},
+        "libc": evil,
         "realtime": "none",
         "settings": {},
     }
     catalogue = {
         "measurements": [
             {
-                "name": HOSTILE,
-                "summary": HOSTILE,
-                "code": HOSTILE,
+                "name": evil,
+                "summary": evil,
+                "code": evil,
                 "role": "measurement",
                 "series": [
                     {
-                        "name": HOSTILE,
-                        "meaning": HOSTILE,
-                        "from": HOSTILE,
-                        "to": HOSTILE,
-                        "stages": [HOSTILE],
+                        "name": evil,
+                        "meaning": evil,
+                        "from": evil,
+                        "to": evil,
+                        "stages": [evil],
                     }
                 ],
-                "tables": [{"name": HOSTILE, "meaning": HOSTILE}],
+                "tables": [{"name": evil, "meaning": evil}],
             }
         ]
     }
     return made.run(
         [step],
-        target=HOSTILE,
-        label=HOSTILE,
-        study=HOSTILE,
+        target=evil,
+        label=evil,
+        study=evil,
         findings=findings,
         environment=environment,
         catalogue=catalogue,
         state="failed",
-        reason=HOSTILE,
-        id=HOSTILE,
-        boot_id=HOSTILE,
+        reason=evil,
+        id=evil,
+        boot_id=evil,
     )
 
 
@@ -216,12 +213,22 @@ def test_hostile_text_stays_text(example: tuple[Page, str]) -> None:
     assert "<!--" not in text
 
 
+def test_text_of_a_target_neither_reverses_nor_hides_the_figures_beside_it() -> None:
+    evil = "a\u202eb\u2066c\u200bd\x1b\x7f"
+    page, text = page_of(hostile_run(evil))
+    shown = json.dumps(page.data, ensure_ascii=False)
+    for where in (text, shown):
+        assert "a\ufffdb\ufffdc\ufffdd\ufffd\ufffd" in where
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2066]", where)
+    assert inflated(html.deflated("\\u202e \U0001f600 \n")) == "\\u202e \U0001f600 \n"
+
+
 @pytest.mark.slow
 @given(st.text())
 def test_embedded_data_reads_back_and_ends_nothing(text: str) -> None:
     shown = html.deflated({"key": text})
     assert re.fullmatch("[A-Za-z0-9+/=]+", shown)
-    assert inflated(shown) == {"key": text}
+    assert inflated(shown) == {"key": printable(text)}
 
 
 def test_the_figures_are_in_the_page(example: tuple[Page, str]) -> None:

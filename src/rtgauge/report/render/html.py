@@ -4,7 +4,8 @@
 Step 11 of the path of a sample, the last. What ``document`` made of the results model becomes a
 page and embedded data; static/report.js draws that data with uPlot. The page fetches nothing: a
 content security policy forbids it and admits only the page's own two scripts and style, by hash.
-Text from a target is escaped by the template, in the data by ``deflated``.
+Text from a target is escaped by the template, in the data by ``deflated``; both put a mark in place
+of characters that would hide or reverse other text, figures included.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import jinja2
 from markupsafe import Markup
 
 from rtgauge import __version__
+from rtgauge.facts import printable
 from rtgauge.report.document.answer import answer_figure, answer_of, answer_section
 from rtgauge.report.document.blocks import Block, Document, Section, Table
 from rtgauge.report.document.conclusion import comparison_section, runs_section
@@ -47,7 +49,16 @@ UPLOT: Final = "1.6.32"
 def deflated(data: object) -> str:
     """JSON in zlib's format as base64, which cannot end the script element that holds it."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    text = _ESCAPED.sub(_printable, text)
     return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
+
+
+_ESCAPED: Final = re.compile(r"(?:\\u[0-9a-f]{4})+|\\.|\x7f")
+
+
+def _printable(found: re.Match[str]) -> str:
+    """Characters of JSON with a mark for each that would hide or reverse others."""
+    return json.dumps(printable(json.loads(f'"{found[0]}"')))[1:-1]
 
 
 def differences(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,6 +201,11 @@ def _hash(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
+def _shown(value: object) -> object:
+    """A value of the template. Markup and numbers are unchanged."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def _unbroken(text: str) -> str:
     """Text whose ranges of numbers, such as ``CPUs 0-3``, stay on one line."""
     return re.sub(r"(?<=\d)-(?=\d)", "\u2011", text)
@@ -206,6 +222,7 @@ def _template(name: str = "report.html.j2") -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True,
         loader=jinja2.PackageLoader("rtgauge.report.render"),
+        finalize=_shown,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
