@@ -861,6 +861,102 @@ def test_the_controls_work(
     assert "+" * 20 in page.text and "-" * 20 not in page.text
 
 
+ACTING = """<script>
+const drawn = [], put = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+    drawn.push(text); put.call(this, text, ...at);
+};
+const one = kind => document.querySelector(`figure[data-kind=${kind}]`);
+const shown = (kind, part) => {
+    const over = one(kind).querySelector(".u-over"), box = over.getBoundingClientRect();
+    for (const what of ["mouseenter", "mousemove"])
+        over.dispatchEvent(new MouseEvent(what, { bubbles: true,
+            clientX: box.left + part * box.width, clientY: box.top + 0.5 * box.height }));
+    return one(kind).querySelector(".readout").textContent;
+};
+const press = (kind, ...keys) => {
+    for (const key of keys) one(kind).querySelector(".uplot")
+        .dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    return later();
+};
+const later = () => new Promise(done => setTimeout(done, 300));  // uPlot draws and resizes later
+const act = async () => {
+    await later();
+    document.title = `said: ${JSON.stringify(await ACTS)} .`;
+};
+addEventListener("load", () => new MutationObserver((_, self) => { self.disconnect(); act(); })
+    .observe(document.getElementById("selfcheck"), { childList: true }));
+</script>"""
+
+
+def said(browser: str, scratch: Path, run: made.FakeRun, acts: str) -> Any:
+    """What an expression gives in the page of a run, all of whose pictures are drawn. It can call
+    ``shown`` (the readout of a kind of picture, its cursor at a part of its width), await ``press``
+    (keys), and read ``drawn``, the texts in the pictures."""
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(run))
+    text = text.replace("<body", ACTING.replace("ACTS", acts) + "<body", 1)
+    file = scratch / "report.html"
+    file.write_text(text)
+    page, console = drawn(browser, file, scratch)
+    assert "pictures: ok" in page.text and console == ""
+    found = re.search(r"said: (.*?) \.", " ".join(page.words).replace("\u202f", " "), re.S)
+    assert found, page.text[:200]
+    return json.loads(found[1])
+
+
+def series_of(values: list[int], at: int = 0, **more: Any) -> made.FakeSeries:
+    return made.FakeSeries(
+        made.info(at, **{"cpu": at, **more}), np.arange(len(values)), np.array(values, np.int32)
+    )
+
+
+@pytest.mark.slow
+def test_a_readout_is_that_of_the_bin_below_the_cursor(browser: str, tmp_path: Path) -> None:
+    """With its ends told apart. The readout of the right half of a bin was that of the next one."""
+    run = made.run([made.step(0, [series_of([5000] * 900 + [5001] * 70 + [5002] * 30)])])
+    acts = "[0.05, 0.3, 0.36, 0.64, 0.69, 0.9].map(part => shown('histogram', part))"
+    first, second, third = (
+        f"{low} to {high} µs: {count} samples"
+        for low, high, count in (
+            ("5", "5.001", 900), ("5.001", "5.002", 70), ("5.002", "5.003", 30),
+        )
+    )  # fmt: skip
+    assert said(browser, tmp_path, run, acts) == [first, first, second, second, third, third]
+
+
+@pytest.mark.slow
+def test_a_readout_names_whose_periods_were_missed(browser: str, tmp_path: Path) -> None:
+    values = np.full(1000, 5000, np.int32)
+    index, late, gaps = made.with_stalls(values, {500: 400}, made.MS)
+    other = made.FakeSeries(made.info(1, 1), index, late, gaps=gaps)
+    run = made.run([made.step(0, [series_of([4000] * 1000), other])])
+    found = said(browser, tmp_path, run, "[...Array(40).keys()].map(k => shown('time', k / 40))")
+    missed = [one for one in found if "missed" in one]
+    assert missed and all("CPU 0" in one and "missed by other series" in one for one in missed)
+
+
+@pytest.mark.slow
+def test_the_pictures_round_as_the_tables_do(browser: str, tmp_path: Path) -> None:
+    """A maximum of 100.5 µs was 100 in the table and 101 in the picture."""
+    values = [-5, -4, 0, 1, 999, 1115, 1125, 1135, 1725, 2675, 9995, 9996, 12_250, 12_350, 12_345]
+    values += [99_950, 99_949, 100_500, 101_500, 101_501, 1_000_500, 2**31 - 1, 2**40 + 500]
+    source = report_script()
+    numbers_of = source[source.index("/* --- numbers --- */") : source.index("const SUP")]
+    acts = f"(() => {{ {numbers_of} return {values}.map(v => show(v / 1000)); }})()"
+    run = made.run([made.step(0, [series_of([100_500, 12_250, -4])])])
+    found = said(browser, tmp_path, run, acts)
+    for value, text in zip(values, found, strict=True):
+        if not -5 < value < 0:
+            assert text == numbers.shown(value, "ns").text.replace("\u202f", " "), value
+    found = said(browser, tmp_path, run, "[...drawn, shown('begin', 0.99)]")
+    assert "max 100" in found and "max 101" not in found
+    assert found[-1].endswith(": 0.00 µs")
+
+
+def report_script() -> str:
+    return (Path(html.__file__).parent / "static" / "report.js").read_text()
+
+
 @pytest.mark.parametrize("lack", ["function", "data"])
 @pytest.mark.slow
 def test_pictures_that_cannot_be_decompressed(browser: str, tmp_path: Path, lack: str) -> None:

@@ -59,8 +59,24 @@ const show = (v, whole = false) => {
 	if (v === null || v === undefined) return "–";
 	const a = Math.abs(v);
 	const d = whole && Number.isInteger(v) ? 0 : a >= 100 || a === 0 ? 0 : a >= 10 ? 1 : a >= 1 ? 2 : 3;
-	const [w, f] = a.toFixed(d).split(".");
+	let text = a.toFixed(d);
+	/* Half to even, as in the tables: only such a number of halves is exact in binary. */
+	if (a * 2 ** (d + 1) % 2 === 1 && "13579".includes(text.slice(-1))) text = (a - 0.5 / 10 ** d).toFixed(d);
+	const [w, f] = text.split(".");
 	return (v < 0 ? MINUS : "") + group(w) + (f ? "." + f : "");
+};
+/* Both ends of a bin, with more digits where they look the same. */
+const between = (from, to, shown) => {
+	const ends = [from, to].map(shown);
+	return (ends[0] === ends[1] ? [from, to].map(v => (v < 0 ? MINUS : "") + group(String(+Math.abs(v).toFixed(3)))) : ends).join(" to ");
+};
+/* The bin of the cursor. uPlot gives the nearest value. */
+const binAt = (u, edges, nearest) => {
+	const v = u.posToVal(u.cursor.left, "x");
+	let k = nearest;
+	while (k > 0 && v < edges[k]) k--;
+	while (k + 2 < edges.length && v >= edges[k + 1]) k++;
+	return k;
 };
 const tick = v => {
 	const [w, f] = String(+Math.abs(v).toPrecision(12)).split(".");
@@ -202,7 +218,8 @@ class Group {
 		this.linear = {};
 		this.chosen = null;
 		this.unit = data.unit;
-		this.show = v => show(v, data.div === 1);
+		/* As in the tables, the error of a calibration is 0. */
+		this.show = v => data.raw_unit === "ns" && v < 0 && v > -0.005 ? "0.00" : show(v, data.div === 1);
 		this.charts = [];
 		const top = data.max.map(v => v === null ? -Infinity : v);
 		this.worst = top.indexOf(Math.max(...top));
@@ -321,9 +338,9 @@ class Group {
 			},
 			hooks: { draw: [u => this.lines(u)] },
 			tell: (u, idx) => {
-				const k = Math.min(idx, edges.length - 2), f = u.focused ? vis[u.focused - 1] : vis[0];
+				const k = binAt(u, x, Math.min(idx, edges.length - 2)), f = u.focused ? vis[u.focused - 1] : vis[0];
 				if (f === undefined) return "";
-				return `${this.show(x[k])} to ${this.show(x[k + 1])}${NARROW}${this.unit}: ${group(String(counts[f][k]))} samples` + (this.n > 1 ? `, ${this.data.labels[f]}` : "");
+				return `${between(x[k], x[k + 1], this.show)}${NARROW}${this.unit}: ${group(String(counts[f][k]))} samples` + (this.n > 1 ? `, ${this.data.labels[f]}` : "");
 			},
 		});
 	}
@@ -507,8 +524,11 @@ class Group {
 					parts.push(`${below}max ${this.show(this.value(t.high[i][idx]))}${NARROW}${this.unit}`);
 				}
 				for (const k of ["missed", "lost"]) {
-					const sum = marks.filter(q => q[0] === idx && q[2] === k).reduce((a, q) => a + q[3], 0);
-					if (sum) parts.push(`${group(String(sum))} ${k}`);
+					const there = marks.filter(q => q[0] === idx && q[2] === k), named = i !== null && i !== undefined;
+					for (const [own, text] of [[true, ""], [false, " by other series"]]) {
+						const sum = there.filter(q => (!named || q[1] === i) === own).reduce((a, q) => a + q[3], 0);
+						if (sum) parts.push(`${group(String(sum))} ${k}${text}`);
+					}
 				}
 				for (const [at, text] of this.data.events) if (Math.abs(at - x[idx]) <= t.bin_ns / 1e9) parts.push(text);
 				return parts.join(" · ");
@@ -581,7 +601,7 @@ class Group {
 				const parts = [];
 				if (u.cursor.top >= 0) {
 					const column = Math.floor((u.posToVal(u.cursor.left, "x") * 1e9 - h.start_ns) / h.bin_ns), row = this.row(u.posToVal(u.cursor.top, "y") * this.data.div);
-					if (column >= 0 && column < h.columns && row >= 0) parts.push(`${this.show(this.value(h.low[row]))} to ${this.show(this.value(h.high[row] + 1))}${NARROW}${this.unit}: ${group(String(sums[column * rows + row]))} samples`);
+					if (column >= 0 && column < h.columns && row >= 0) parts.push(`${between(this.value(h.low[row]), this.value(h.high[row] + 1), this.show)}${NARROW}${this.unit}: ${group(String(sums[column * rows + row]))} samples`);
 				}
 				return [seconds(x[idx]), ...parts, `max ${this.show(line[idx])}${NARROW}${this.unit}`].join(" · ");
 			},
@@ -714,7 +734,10 @@ class Group {
 				});
 				c.restore();
 			}] },
-			tell: (u, idx) => `${this.show(edges[idx])} to ${this.show(edges[idx + 1])}${NARROW}${this.unit}: ` + vis.slice(0, 4).map(i => `${many ? this.data.labels[i] + " " : ""}${group(String(d.rising[i][idx] + d.falling[i][idx]))} answers`).join(" · "),
+			tell: (u, idx) => {
+				const k = binAt(u, edges, idx);
+				return `${between(edges[k], edges[k + 1], this.show)}${NARROW}${this.unit}: ` + vis.slice(0, 4).map(i => `${many ? this.data.labels[i] + " " : ""}${group(String(d.rising[i][k] + d.falling[i][k]))} answers`).join(" · ");
+			},
 		});
 	}
 	/* The waveforms of an analogue capture: two fields of cells, the event's line above. */
