@@ -957,6 +957,31 @@ def report_script() -> str:
     return (Path(html.__file__).parent / "static" / "report.js").read_text()
 
 
+@pytest.mark.slow
+def test_an_axis_across_zero_keeps_its_numbers(browser: str, tmp_path: Path) -> None:
+    """Below 1 µs the axis had the number 0 alone, and none once enlarged."""
+    run = made.run([made.step(0, [series_of(list(range(900)))])])
+    acts = "(drawn.splice(0), press('histogram', '+', '+').then(() => drawn))"
+    before = said(browser, tmp_path, run, "drawn")
+    assert {"0", "0.2", "0.4", "0.6", "0.8"} <= set(before)
+    assert len(set(said(browser, tmp_path, run, acts)) & {"0.35", "0.4", "0.45", "0.5"}) >= 2
+
+
+@pytest.mark.slow
+def test_a_picture_against_a_number_is_enlarged(browser: str, tmp_path: Path) -> None:
+    series = [
+        series_of([3000 + at * 100] * 50, at, cpu=0, labels={"waiters": str(2**at)})
+        for at in range(6)
+    ]
+    acts = (
+        "(async () => [shown('against', 0), await press('against', '+', '+'), "
+        "shown('against', 0.01)])()"
+    )
+    run = made.run([made.step(0, [*series])])
+    first, _, enlarged = said(browser, tmp_path, run, acts)
+    assert first.startswith("waiters 1:") and enlarged.startswith("waiters 4:"), enlarged
+
+
 @pytest.mark.parametrize("lack", ["function", "data"])
 @pytest.mark.slow
 def test_pictures_that_cannot_be_decompressed(browser: str, tmp_path: Path, lack: str) -> None:

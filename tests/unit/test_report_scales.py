@@ -30,3 +30,13 @@ def test_every_axis_has_room_and_holds_its_values(axis: object) -> None:
 def test_negative_values_lie_on_their_axis() -> None:
     found = scales.spread(-100.0, -90.0)
     assert (found.low, found.high) == (-105.0, 0.0)
+
+
+def test_an_axis_across_zero_keeps_its_numbers() -> None:
+    """Between -1 and 1 it had the number 0 alone."""
+    for low, high in ((0.0, 0.9), (-0.9, 0.0), (-0.4, 0.3), (0.0, 1.0)):
+        found = scales.values(low, high)
+        ticks = found.ticks(6)
+        assert 0.0 in ticks and 3 <= len(ticks) <= 8
+        assert all(found.low <= tick <= found.high for tick in ticks)
+    assert scales.values(-30.0, 90.0).ticks(6) == [-10.0, -1.0, 0.0, 1.0, 10.0, 100.0]

@@ -55,7 +55,9 @@ class Scale:
         if self.kind == "asinh":
             above = _logarithmic(1, self.high, room / 2) if self.high > 1 else []
             below = _logarithmic(1, -self.low, room / 2) if self.low < -1 else []
-            return [*(-value for value in reversed(below)), 0.0, *above]
+            found = [*(-value for value in reversed(below)), 0.0, *above]
+            found = [value for value in found if self.low <= value <= self.high]
+            return found if len(found) > 2 else _even(self.low, self.high, room)
         return _even(self.low, self.high, room)
 
 

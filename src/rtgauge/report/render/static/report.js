@@ -105,14 +105,15 @@ const logSplits = (lo, hi, room) => {
 			if (v >= lo * 0.999 && v <= hi * 1.001) out.push(+v.toPrecision(1));
 		}
 	}
-	if (out.length < 2 && hi > lo) {   /* less than one step of the scale: evenly spaced ones */
-		const step = 10 ** Math.floor(Math.log10((hi - lo) / 2));
-		const even = [];
-		for (let v = Math.ceil(lo / step) * step; v <= hi; v += step) even.push(+v.toPrecision(12));
-		const skip = Math.max(1, Math.ceil(even.length / room));
-		return even.filter((_, i) => i % skip === 0);
-	}
-	return out;
+	return out.length < 2 && hi > lo ? evenSplits(lo, hi, room) : out;
+};
+/* Evenly spaced ticks, where there is less than one step of the scale. */
+const evenSplits = (lo, hi, room) => {
+	const step = 10 ** Math.floor(Math.log10((hi - lo) / 2));
+	const even = [];
+	for (let v = Math.ceil(lo / step) * step; v <= hi; v += step) even.push(+v.toPrecision(12));
+	const skip = Math.max(1, Math.ceil(even.length / room));
+	return even.filter((_, i) => i % skip === 0);
 };
 
 const axisBase = () => ({ stroke: css("--soft"), font: "11px " + css("--sans"), labelFont: "11px " + css("--sans"), labelGap: 2,
@@ -133,7 +134,8 @@ const valueAxis = (kind, label, x) => Object.assign(axisBase(), {
 	splits: kind === "log" ? (u, i, lo, hi) => logSplits(lo, hi, x ? u.bbox.width / devicePixelRatio / 52 : u.bbox.height / devicePixelRatio / 34)
 		: kind === "asinh" ? (u, i, lo, hi) => {
 			const pos = hi > 1 ? logSplits(1, hi, 3.2) : [], neg = lo < -1 ? logSplits(1, -lo, 3.2).map(v => -v).reverse() : [];
-			return [...neg, 0, ...pos];
+			const all = [...neg, 0, ...pos].filter(v => v >= lo && v <= hi);
+			return all.length < 3 ? evenSplits(lo, hi, 6) : all;
 		} : undefined,
 	values: (u, splits) => splits.map(v => v === null ? "" : tick(v)),
 	filter: (u, splits) => splits,
@@ -385,7 +387,7 @@ class Group {
 			data,
 			options: {
 				bands,
-				scales: { x: Object.assign({ time: false, range: wide ? [x[0] * 0.85, x[x.length - 1] * 1.18] : (u, p, q) => { const room = (q - p) * 0.04 || 0.5; return p === null ? [0, 1] : [p - room, q + room]; } }, wide ? { distr: 3, log: 10 } : {}), y: scale },
+				scales: { x: Object.assign({ time: false, range: wide ? (u, p, q) => p === null || p <= x[0] && q >= x[x.length - 1] ? [x[0] * 0.85, x[x.length - 1] * 1.18] : [p, q] : (u, p, q) => { const room = (q - p) * 0.04 || 0.5; return p === null ? [0, 1] : [p - room, q + room]; } }, wide ? { distr: 3, log: 10 } : {}), y: scale },
 				axes: [Object.assign(axisBase(), { label: a.label, size: 34, splits: () => x, filter: (u, s) => s, values: (u, s) => { let last = -Infinity; return s.map(v => { const px = u.valToPos(v, "x"); if (px - last < 26) return ""; last = px; return tick(v); }); } }), valueAxis(kind, this.label(this.data.quantity), false)],
 				series,
 				focus: { alpha: 1 },
