@@ -982,6 +982,41 @@ def test_a_picture_against_a_number_is_enlarged(browser: str, tmp_path: Path) ->
     assert first.startswith("waiters 1:") and enlarged.startswith("waiters 4:"), enlarged
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["evaluation", "long"])
+@pytest.mark.parametrize("wide", [688, 400, 1280])
+def test_no_part_is_wider_than_the_paper_or_the_screen(
+    browser: str, tmp_path: Path, wide: int, which: str
+) -> None:
+    """688 pixels are the width of the text on A4, all steps open. A browser prints the whole page
+    smaller if one table is wider: text of 9.5 points had 6.3, and pictures were flattened."""
+    names = [
+        series_of(list(range(5000, 5400)), at, labels={"method": "m" * 250 + str(at)})
+        for at in range(3)
+    ]
+    long = made.run([made.step(0, [*names], load="L" * 250)], label="W" * 250, target="t" * 250)
+    runs = {"evaluation": made.evaluation(4, 3000), "long": long}
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(runs[which]))
+    text = text.replace("<details", "<details open")
+    if wide == 688:
+        text = text.replace("@media screen", "@media print").replace(
+            "@media print {", "@media all {"
+        )
+    inner = text.replace("&", "&amp;").replace('"', "&quot;")
+    file = tmp_path / "frame.html"
+    file.write_text(
+        "<!doctype html><title>-</title><script>addEventListener('load', () => setTimeout(() => {"
+        "const page = document.querySelector('iframe').contentDocument;"
+        "document.title = `wide: ${page.documentElement.scrollWidth} of ${page.body.clientWidth} `"
+        "+ page.querySelectorAll('canvas').length; }, 500));</script>"
+        f'<iframe srcdoc="{inner}" width="{wide}" height="860" frameborder="0"></iframe>'
+    )
+    page, _ = drawn(browser, file, tmp_path, "")
+    found = re.search(r"wide: (\d+) of (\d+) (\d+)", page.text)
+    assert found and int(found[3]) > 3, page.text[:200]
+    assert int(found[1]) <= int(found[2])
+
+
 @pytest.mark.parametrize("lack", ["function", "data"])
 @pytest.mark.slow
 def test_pictures_that_cannot_be_decompressed(browser: str, tmp_path: Path, lack: str) -> None:
