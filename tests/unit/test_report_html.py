@@ -29,6 +29,7 @@ from rtgauge.report import pictures
 from rtgauge.report.document import steps, views
 from rtgauge.report.document.answer import answer_of
 from rtgauge.report.document.cover import Cover
+from rtgauge.report.pictures import scales
 from rtgauge.report.render import html
 from rtgauge.report.results import model
 from rtgauge.report.results.window import Peak
@@ -980,6 +981,17 @@ def test_a_picture_against_a_number_is_enlarged(browser: str, tmp_path: Path) ->
     run = made.run([made.step(0, [*series])])
     first, _, enlarged = said(browser, tmp_path, run, acts)
     assert first.startswith("waiters 1:") and enlarged.startswith("waiters 4:"), enlarged
+
+
+@pytest.mark.slow
+def test_counts_on_an_axis_are_powers_of_ten_as_on_paper(browser: str, tmp_path: Path) -> None:
+    """They were written out from 10 000, on top of the name of the axis."""
+    run = made.run([made.step(0, [series_of([5000] * 20_000 + [6000])])])
+    found = said(browser, tmp_path, run, "drawn")
+    assert {scales.power(10.0**at) for at in range(-4, 5)} <= {
+        one.replace(" ", numbers.GAP) for one in found
+    }
+    assert "10000" not in found
 
 
 @pytest.mark.slow

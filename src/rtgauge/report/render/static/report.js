@@ -86,7 +86,7 @@ const SUP = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const power = v => {
 	const e = Math.round(Math.log10(v));
 	if (e >= 0 && e <= 3) return group(String(10 ** e));
-	if (e >= -2) return String(+(10 ** e).toPrecision(1));
+	if (e >= -2 && e < 0) return String(+(10 ** e).toPrecision(1));
 	return "10" + (e < 0 ? "⁻" : "") + String(Math.abs(e)).split("").map(d => SUP[d]).join("");
 };
 const seconds = v => v >= 7200 ? (v / 3600).toFixed(2) + NARROW + "h" : v >= 600 ? (v / 60).toFixed(1) + NARROW + "min" : show(v) + NARROW + "s";
