@@ -451,3 +451,9 @@ def test_nothing_was_measured() -> None:
     assert markdown.render(short(model.analyse([]))).startswith("# Real-time evaluation")
     assert "the board was lost" in junit.render(model.build(runs))
     assert cases_of(model.build(runs)["runs"][1]).groups[0].cases[1].why == "no sample was taken"
+
+
+def test_a_bare_address_of_a_target_is_not_a_link_on_a_forge() -> None:
+    """As GitHub's Markdown makes links of ``http://a`` and ``www.a`` without any mark."""
+    shown = markdown.escape("see HTTPS://evil.example/x, www.evil.example, at 10:00 a.m.")
+    assert shown == r"see HTTPS\://evil.example/x, www\.evil.example, at 10:00 a.m."

@@ -33,7 +33,10 @@ from rtgauge.report.results.cases import plain
 
 __all__ = ["escape", "render"]
 
-_MARKS = re.compile(r"[\\`*\[\]<>|~$]|(?<!\w)_|_(?!\w)|&(?=[#\w])|!(?=\[)")
+# The last two begin a bare address, of which a forge makes a link.
+_MARKS = re.compile(
+    r"[\\`*\[\]<>|~$]|(?<!\w)_|_(?!\w)|&(?=[#\w])|!(?=\[)|:(?=//)|(?<=www)\.", re.IGNORECASE
+)
 _LINE_START = re.compile(r"^([#+=-]|\d+[.)])")
 _NUMBER = re.compile(r"[−≥–\d\s.,]*\d[\d\s.,]*( ?\S{1,4})?( \(.*\))?|–|")
 
