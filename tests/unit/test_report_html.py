@@ -890,11 +890,13 @@ addEventListener("load", () => new MutationObserver((_, self) => { self.disconne
 </script>"""
 
 
-def said(browser: str, scratch: Path, run: made.FakeRun, acts: str) -> Any:
-    """What an expression gives in the page of a run, all of whose pictures are drawn. It can call
+def said(browser: str, scratch: Path, acts: str, *runs: made.FakeRun) -> Any:
+    """What an expression gives in the page of runs, all of whose pictures are drawn. It can call
     ``shown`` (the readout of a kind of picture, its cursor at a part of its width), await ``press``
     (keys), and read ``drawn``, the texts in the pictures."""
-    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(run))
+    source = report.Source(runs)  # type: ignore[arg-type]
+    text = html.render(source.analysis, source.comparison)
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", text)
     text = text.replace("<body", ACTING.replace("ACTS", acts) + "<body", 1)
     file = scratch / "report.html"
     file.write_text(text)
@@ -922,7 +924,7 @@ def test_a_readout_is_that_of_the_bin_below_the_cursor(browser: str, tmp_path: P
             ("5", "5.001", 900), ("5.001", "5.002", 70), ("5.002", "5.003", 30),
         )
     )  # fmt: skip
-    assert said(browser, tmp_path, run, acts) == [first, first, second, second, third, third]
+    assert said(browser, tmp_path, acts, run) == [first, first, second, second, third, third]
 
 
 @pytest.mark.slow
@@ -931,7 +933,7 @@ def test_a_readout_names_whose_periods_were_missed(browser: str, tmp_path: Path)
     index, late, gaps = made.with_stalls(values, {500: 400}, made.MS)
     other = made.FakeSeries(made.info(1, 1), index, late, gaps=gaps)
     run = made.run([made.step(0, [series_of([4000] * 1000), other])])
-    found = said(browser, tmp_path, run, "[...Array(40).keys()].map(k => shown('time', k / 40))")
+    found = said(browser, tmp_path, "[...Array(40).keys()].map(k => shown('time', k / 40))", run)
     missed = [one for one in found if "missed" in one]
     assert missed and all("CPU 0" in one and "missed by other series" in one for one in missed)
 
@@ -945,11 +947,11 @@ def test_the_pictures_round_as_the_tables_do(browser: str, tmp_path: Path) -> No
     numbers_of = source[source.index("/* --- numbers --- */") : source.index("const SUP")]
     acts = f"(() => {{ {numbers_of} return {values}.map(v => show(v / 1000)); }})()"
     run = made.run([made.step(0, [series_of([100_500, 12_250, -4])])])
-    found = said(browser, tmp_path, run, acts)
+    found = said(browser, tmp_path, acts, run)
     for value, text in zip(values, found, strict=True):
         if not -5 < value < 0:
             assert text == numbers.shown(value, "ns").text.replace("\u202f", " "), value
-    found = said(browser, tmp_path, run, "[...drawn, shown('begin', 0.99)]")
+    found = said(browser, tmp_path, "[...drawn, shown('begin', 0.99)]", run)
     assert "max 100" in found and "max 101" not in found
     assert found[-1].endswith(": 0.00 µs")
 
@@ -963,9 +965,9 @@ def test_an_axis_across_zero_keeps_its_numbers(browser: str, tmp_path: Path) -> 
     """Below 1 µs the axis had the number 0 alone, and none once enlarged."""
     run = made.run([made.step(0, [series_of(list(range(900)))])])
     acts = "(drawn.splice(0), press('histogram', '+', '+').then(() => drawn))"
-    before = said(browser, tmp_path, run, "drawn")
+    before = said(browser, tmp_path, "drawn", run)
     assert {"0", "0.2", "0.4", "0.6", "0.8"} <= set(before)
-    assert len(set(said(browser, tmp_path, run, acts)) & {"0.35", "0.4", "0.45", "0.5"}) >= 2
+    assert len(set(said(browser, tmp_path, acts, run)) & {"0.35", "0.4", "0.45", "0.5"}) >= 2
 
 
 @pytest.mark.slow
@@ -979,7 +981,7 @@ def test_a_picture_against_a_number_is_enlarged(browser: str, tmp_path: Path) ->
         "shown('against', 0.01)])()"
     )
     run = made.run([made.step(0, [*series])])
-    first, _, enlarged = said(browser, tmp_path, run, acts)
+    first, _, enlarged = said(browser, tmp_path, acts, run)
     assert first.startswith("waiters 1:") and enlarged.startswith("waiters 4:"), enlarged
 
 
@@ -987,11 +989,31 @@ def test_a_picture_against_a_number_is_enlarged(browser: str, tmp_path: Path) ->
 def test_counts_on_an_axis_are_powers_of_ten_as_on_paper(browser: str, tmp_path: Path) -> None:
     """They were written out from 10 000, on top of the name of the axis."""
     run = made.run([made.step(0, [series_of([5000] * 20_000 + [6000])])])
-    found = said(browser, tmp_path, run, "drawn")
+    found = said(browser, tmp_path, "drawn", run)
     assert {scales.power(10.0**at) for at in range(-4, 5)} <= {
         one.replace(" ", numbers.GAP) for one in found
     }
     assert "10000" not in found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [3, 9])
+def test_a_system_has_one_colour_in_tables_and_pictures(
+    browser: str, tmp_path: Path, number: int
+) -> None:
+    """With nine, those of the pictures were others, and the first and the last had the same."""
+    runs = [
+        made.run(
+            [made.step(0, [series_of(list(range(5000 + at, 5300 + at)))])],
+            target=f"board-{at}", id=f"0192f0c4-6d1e-7aaa-8000-00000000000{at}", boot_id=f"b{at}",
+        )
+        for at in range(number)
+    ]  # fmt: skip
+    acts = """["legend button .swatch", "ends .swatch"].map(which =>
+        [...document.querySelectorAll(".quantity ." + which)].map(one =>
+        getComputedStyle(one)[which[0] === "l" ? "borderTopColor" : "backgroundColor"]))"""
+    drawn_, listed = said(browser, tmp_path, acts, *runs)
+    assert drawn_ == listed and len(set(listed)) == number
 
 
 @pytest.mark.slow

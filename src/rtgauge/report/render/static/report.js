@@ -237,7 +237,7 @@ class Group {
 		this.draw();
 	}
 	/* Several lines of a set of runs share a colour and differ in their dashes. */
-	tone(i, alpha) { return this.data.hues ? colour(this.data.hues[i] % 8, Math.min(this.data.hued, 8), alpha) : colour(i, this.n, alpha); }
+	tone(i, alpha) { return this.data.hues ? colour(this.data.hues[i], this.data.hued, alpha) : colour(i, this.n, alpha); }
 	dash(i) { return this.data.dashes ? DASHES[this.data.dashes[i] % DASHES.length] : undefined; }
 	swatch(s, i) {
 		if (!this.data.dashes) { s.style.background = this.tone(i); return; }
