@@ -659,6 +659,16 @@ def test_series_are_told_apart_without_colour() -> None:
     assert len(shapes) == drawing.CROWD
 
 
+def test_each_of_sixteen_systems_has_a_marker_of_its_own() -> None:
+    """The ninth had colour and marker of the first."""
+    sets = list(range(16))
+    data = {"labels": [f"{at} user" for at in sets], "max": sets, "hues": sets, "dashes": [0] * 16}
+    shown = drawing.key({**data, "div": 1, "unit": "", "budget": None, "at_least": [False] * 16})
+    assert shown is not None
+    paths = re.findall(r'<path d="M[\d.]+ [\d.]+([^"]*)"([^>]*)/>', shown)
+    assert len({one for one in paths if not one[0].startswith("h14")}) == 16
+
+
 def test_scales() -> None:
     log = scales.values(1.0, 1000.0)
     assert log.kind == "log" and math.isclose(log.at(math.sqrt(1000)), 0.5)

@@ -369,10 +369,11 @@ def marker(at: int, x: float, y: float, size: float) -> str:
 
 
 def put_marker(canvas: Canvas, at: int, x: float, y: float, size: float = 2.2) -> None:
-    """The marker of a series: four shapes, which are hollow from the fifth series on."""
-    hollow = at >= 4
+    """The marker of a series: four shapes, which are hollow for the last four of the colours. From
+    the ninth series on, a colour has another shape."""
+    hollow = at % len(COLOURS) >= 4
     canvas.path(
-        marker(at, x, y, size),
+        marker(at + at // len(COLOURS), x, y, size),
         COLOURS[at % len(COLOURS)],
         0.9,
         fill="#ffffff" if hollow else COLOURS[at % len(COLOURS)],
@@ -419,7 +420,7 @@ class Quantity:
 
     def hue(self, at: int) -> int:
         """The number of the colour and of the marker of a line."""
-        return (at if self.hues is None else self.hues[at]) % len(COLOURS)
+        return at if self.hues is None else self.hues[at]
 
     def dash(self, at: int) -> dict[str, str]:
         """What tells the line from others of its colour, as attributes of its path."""
@@ -448,7 +449,7 @@ class Quantity:
 
     def line(self, at: int) -> tuple[str, float]:
         """Colour and width of the line of a series."""
-        return (INK, 1.2) if self.crowd else (COLOURS[self.hue(at)], 1.0)
+        return (INK, 1.2) if self.crowd else (COLOURS[self.hue(at) % len(COLOURS)], 1.0)
 
     def lines_of(self, plot: Plot) -> None:
         """The largest value, the budget and the second line of the quantity, on the axis of values
@@ -482,7 +483,7 @@ def key(data: Data) -> str | None:
     for at, label in enumerate(quantity.labels):
         words = fit(cut(label, 48), FULL - 30)
         wide = 24 + text_width(words) * 0.9
-        colour = COLOURS[quantity.hue(at)]
+        colour, _ = quantity.line(at)
         if x > 2 and x + wide > FULL:
             x, y = 2.0, y + 12
         canvas.path(f"M{pt(x)} {pt(y - 2.5)}h14", colour, 1.0, **quantity.dash(at))
