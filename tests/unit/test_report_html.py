@@ -1017,6 +1017,19 @@ def test_a_system_has_one_colour_in_tables_and_pictures(
 
 
 @pytest.mark.slow
+def test_the_browsers_own_keys_are_left_to_it(browser: str, tmp_path: Path) -> None:
+    """Text could not be enlarged with Ctrl + while a picture had the focus."""
+    acts = """[{}, { ctrlKey: true }, { metaKey: true }, { altKey: true }].map(held => {
+        const event = new KeyboardEvent("keydown",
+            { key: "+", bubbles: true, cancelable: true, ...held });
+        one("time").querySelector(".uplot").dispatchEvent(event);
+        return event.defaultPrevented;
+    })"""
+    run = made.run([made.step(0, [series_of(list(range(5000, 5300)))])])
+    assert said(browser, tmp_path, acts, run) == [True, False, False, False]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["evaluation", "long"])
 @pytest.mark.parametrize("wide", [688, 400, 1280])
 def test_no_part_is_wider_than_the_paper_or_the_screen(

@@ -156,6 +156,7 @@ const countAxis = label => Object.assign(axisBase(), {
 /* Zoom by keyboard, as by drag and double-click. */
 const keys = (u, box) => {
 	box.addEventListener("keydown", e => {
+		if (e.ctrlKey || e.metaKey || e.altKey) return;   /* the browser's own zoom and history */
 		const s = u.scales.x, log = s.distr === 3;
 		const f = log ? Math.log : v => v, g = log ? Math.exp : v => v;
 		const lo = f(s.min), hi = f(s.max), w = hi - lo;
