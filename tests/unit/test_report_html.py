@@ -1030,6 +1030,23 @@ def test_the_browsers_own_keys_are_left_to_it(browser: str, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+def test_only_a_logarithmic_axis_is_offered_a_linear_scale(browser: str, tmp_path: Path) -> None:
+    """On a linear one the button changed nothing but its own text."""
+    acts = """(() => {
+        const found = [...one("time").querySelectorAll(".tools button")].at(-1);
+        const state = () => found.getClientRects().length ? found.textContent : "";
+        const before = state();
+        found.click();
+        return [before, state()];
+    })()"""
+    wide = made.run([made.step(0, [series_of([3000, 90_000] * 500)])])
+    assert said(browser, tmp_path, acts, wide) == ["Linear scale", "Logarithmic scale"]
+    flat = made.run([made.step(0, [series_of([3000, 4000] * 500)])])
+    before, _ = said(browser, tmp_path, acts, flat)
+    assert before == ""
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["evaluation", "long"])
 @pytest.mark.parametrize("wide", [688, 400, 1280])
 def test_no_part_is_wider_than_the_paper_or_the_screen(

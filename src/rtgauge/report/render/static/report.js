@@ -278,8 +278,11 @@ class Group {
 		this.charts = [];
 		if (this.buttons) this.buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(this.on[i])));
 		for (const figure of this.box.querySelectorAll("figure[data-kind]")) {
+			figure.querySelector(".readout").textContent = "";
 			const u = this[figure.dataset.kind](figure);
 			if (u) { this.charts.push(u); keys(u, u.root); }
+			/* An axis that is linear anyway has no other scale. */
+			if (figure.scales) figure.scales.hidden = !this.linear[figure.dataset.kind] && !(u && u.scales.y.distr === 3);
 		}
 	}
 	resize() { if (!printing) for (const u of this.charts) { const p = u.root.parentNode; if (p.clientWidth) u.setSize({ width: p.clientWidth, height: p.clientHeight }); } }
@@ -876,7 +879,9 @@ class Group {
 			const b = el("button", "", "Linear scale");
 			b.type = "button";
 			b.addEventListener("click", () => { this.linear[kind] = !this.linear[kind]; b.textContent = this.linear[kind] ? "Logarithmic scale" : "Linear scale"; this.draw(); });
-			box.append(" · ", b);
+			figure.scales = el("span");
+			figure.scales.append(" · ", b);
+			box.append(figure.scales);
 		}
 		if (kind === "around" && this.n > 1) {
 			const choice = el("select");
