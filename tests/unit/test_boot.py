@@ -122,7 +122,7 @@ def test_a_target_that_cannot_be_asked_before_must_still_reboot(state: Path) -> 
 
 
 def test_a_command_that_fails_is_quoted(state: Path) -> None:
-    with pytest.raises(TargetError, match="ended with 3: no such board"):
+    with pytest.raises(TargetError, match="ended with code 3: no such board"):
         booter("f() { echo no such board >&2; exit 3; }; f").boot(["a=1"], go_on)
 
 

@@ -306,9 +306,9 @@ def test_the_report_tells_of_waits_and_second_tries(
     path = tmp_path / f"report.{suffix}"
     report.write([store.get(outcome.id)], path)
     words = " ".join(html.unescape(plain(path.read_text("utf-8"))).split())
-    first = "The first failed: a thread of the measurement did not end within a second."
+    first = "the first try failed: a thread of the measurement did not end within a second."
     assert "clock-cost (step 2): Waited 6 s for another agent." in words
-    assert f"timer (step 1): Second try. {first}" in words
+    assert f"timer (step 1): Repeated, because {first}" in words
 
 
 def test_a_step_is_not_tried_three_times(store: Store) -> None:

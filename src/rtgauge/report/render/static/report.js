@@ -379,7 +379,7 @@ class Group {
 			series.push({ stroke: colour(i, n), width: 1.6, spanGaps: true, points: { show: true, size: 5, fill: colour(i, n) } }, none, none);
 			bands.push({ series: [at + 1, at + 2], fill: colour(i, n, n > 4 ? 0.06 : 0.13) });
 			highs.push(high);
-			limits.push(x.map(v => a.x[i].some((at, k) => at === v && a.at_least[i][k])));
+			limits.push(x.map(v => a.x[i].some((one, k) => one === v && a.at_least[i][k])));
 		});
 		if (!Number.isFinite(lo)) return null;
 		const { kind, scale } = spread(lo, hi, this.linear.against);
@@ -933,7 +933,7 @@ class Group {
 			c.x.forEach((v, k) => rows.push([v, ...c.reached.map(r => k < r.length ? r[k] : 0), ...extra.map(i => k < c.corrected[i].length ? c.corrected[i][k] : 0)]));
 		} else {
 			const t = d.time;
-			const between = t.floor ? [] : [["min", t.low], ["median", t.middle]], figures = [...between, ["max", t.high]];
+			const lower = t.floor ? [] : [["min", t.low], ["median", t.middle]], figures = [...lower, ["max", t.high]];
 			rows.push(["from (ns)", ...(t.floor ? [`min of all (${unit})`] : []), ...d.labels.flatMap(l => [...figures.map(([name]) => `${l}: ${name} (${unit})`), `${l}: missed`, `${l}: lost`])]);
 			const at = new Map(t.marks.map(m => [`${m[0]} ${m[1]} ${m[2]}`, m[3]]));
 			const number = Math.max(...t.high.map(r => r.length));
