@@ -1234,3 +1234,12 @@ def test_a_late_wakeup_at_a_time_of_the_rhythm_is_not_part_of_it(own: bool, name
     assert line is not None
     assert line.comb.period_ns == pytest.approx(20e6, rel=1e-3)
     assert line.worst_ns == pytest.approx(named, rel=1e-9)
+
+
+@pytest.mark.parametrize(("part", "reached"), [(0.0075, 100.0), (0.0125, 10.0)])
+def test_one_sample_in_a_hundredth_of_the_period_is_not_there_by_chance(
+    part: float, reached: float
+) -> None:
+    comb = rhythm.Comb(10.0, 5.0, 10 * part, 2, 0.5, 0.5, 20.0, 0.1)
+    times, excess = np.array([35.0, 65.0]), np.array([100.0, 10.0])
+    assert patterns._reach(times, excess, comb, woken=False) == reached
