@@ -331,7 +331,7 @@ static void tick_cost_pass(struct tick_cost_state *state, enum tick_cost_turn tu
 	syscall(SYS_futex, &state->turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* Sleep while it is the turn of @of. False: ENSEMBLE_PATIENCE_NS are over, or the step ends. */
+/* Sleep while it is the turn of @of. False: ENSEMBLE_PATIENCE_NS have passed, or the step ends. */
 static bool tick_cost_wait(struct tick_cost_state *state, enum tick_cost_turn of)
 {
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;

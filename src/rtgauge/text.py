@@ -95,8 +95,8 @@ def grouped(digits: str) -> str:
 
 
 def shown(value: float | None, unit: str, limit: float | None = None) -> Shown:
-    """A value of ``unit`` as it is shown; an en dash where there is none. ``limit``: a value
-    next to it. The value is shown exactly if both are rounded to the same text."""
+    """A value of ``unit`` as reports print it, or an en dash for None. ``limit``: a value printed
+    next to it. If rounding gives both the same text, the value is printed with all its digits."""
     if value is None:
         return Shown("–", "", "")
     found = _rounded_to_shown(value, unit)
