@@ -890,11 +890,11 @@ addEventListener("load", () => new MutationObserver((_, self) => { self.disconne
 </script>"""
 
 
-def said(browser: str, scratch: Path, acts: str, *runs: made.FakeRun) -> Any:
+def said(browser: str, scratch: Path, acts: str, *runs: Any) -> Any:
     """What an expression gives in the page of runs, all of whose pictures are drawn. It can call
     ``shown`` (the readout of a kind of picture, its cursor at a part of its width), await ``press``
     (keys), and read ``drawn``, the texts in the pictures."""
-    source = report.Source(runs)  # type: ignore[arg-type]
+    source = report.Source(runs)
     text = html.render(source.analysis, source.comparison)
     text = re.sub(r"<meta http-equiv=[^>]*>", "", text)
     text = text.replace("<body", ACTING.replace("ACTS", acts) + "<body", 1)

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import re
 import shlex
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,10 +135,10 @@ def test_every_format_shows_the_same_quantity_of_a_step() -> None:
     series.insert(0, dataclasses.replace(series[0], info=made.info(3, name="none"),
                                          index=np.array([], np.int64), due=None,
                                          value=np.array([], np.int32)))  # fmt: skip
-    run = made.run([made.step(0, series, "tick-period"), *made.evaluation(1, 100).steps[1:2]])
+    run: Any = made.run([made.step(0, series, "tick-period"), *made.evaluation(1, 100).steps[1:2]])
     entries = [one | {"chapter": "Clock tick"} for one in made.CATALOGUE["measurements"]]
     run.document["catalogue"] = made.CATALOGUE | {"measurements": entries}
-    analysis = model.analyse([run])  # type: ignore[list-item]
+    analysis = model.analyse([run])
     steps = [view["row"] for view in views(analysis).runs[0]["steps"]]
     (step,) = [row for row in steps if row.name == "tick-period"]
     assert (step.quantity, plain(step.max)) == ("Gap in user context", "50.0 us")
