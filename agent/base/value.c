@@ -166,7 +166,7 @@ const char *value_reason(int err)
 			      "container" :
 			      "permission denied: run as root";
 	case EROFS:
-		return "mounted read-only here: run outside the container";
+		return "mounted read-only here: mount it read-write";
 	case ENOENT:
 	case ENODEV:
 		return "this kernel does not have it";

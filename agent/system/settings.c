@@ -566,11 +566,20 @@ static const char *unreachable(const struct settings *s)
 {
 	if (geteuid() != 0)
 		return "permission denied: run as root";
-	if (s->mount_err == -EPERM || s->mount_err == -EACCES)
-		return "debugfs is not mounted and may not be: mount it outside of this container";
-	if (s->mount_err)
+	switch (-s->mount_err) {
+	case 0:
+	case EBUSY: /* it is mounted there */
+		return "not in debugfs: the kernel lacks CONFIG_SCHED_DEBUG";
+	case EPERM:
+	case EACCES:
+		return "debugfs is not mounted, and this process is not permitted to mount it: "
+		       "mount it at " DEBUGFS " before the run";
+	case ENODEV:
+	case ENOENT:
 		return "debugfs is not mounted and cannot be: the kernel lacks CONFIG_DEBUG_FS";
-	return "not in debugfs: the kernel lacks CONFIG_SCHED_DEBUG";
+	default:
+		return value_reason(s->mount_err);
+	}
 }
 
 static int stop_fair_servers(struct settings *s, struct message *msg)

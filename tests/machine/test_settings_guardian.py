@@ -808,6 +808,34 @@ def test_fair_servers(bench: Bench, tmp_path: Path, who: str) -> None:
     bench.check_clean(holder)
 
 
+@pytest.mark.skipif(not IS_ROOT, reason="only root gets as far as debugfs")
+@pytest.mark.skipif(kernel_version() < (6, 12), reason="Linux has a fair server from 6.12 on")
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (
+            'umount "$0" 2>&-; exec setpriv --bounding-set -sys_admin "$@"',
+            "debugfs is not mounted, and this process is not permitted to mount it: "
+            "mount it at /sys/kernel/debug before the run",
+        ),
+        (
+            'mount -t debugfs none "$0"; mount --bind "$0/sched" "$0" && exec "$@"',
+            "not in debugfs: the kernel lacks CONFIG_SCHED_DEBUG",
+        ),
+    ],
+    ids=["forbidden", "mounted"],
+)
+def test_why_fair_servers_cannot_be_reached(bench: Bench, script: str, reason: str) -> None:
+    prefix = ["unshare", "-m", "sh", "-c", script, "/sys/kernel/debug"]
+    holder = bench.hold("prepare", command=[*prefix, str(bench.driver)])
+    records = holder.read_until("ready")["ready"]
+    found = {record["name"]: record["reason"] for record in records}
+    assert found["/sys/kernel/debug/sched/fair_server/cpu*/runtime"] == reason
+    holder.tell("close")
+    holder.wait()
+    bench.check_clean(holder)
+
+
 class FakeTree:
     """Plain files in the place of those of /proc and /sys that ``--prepare`` changes, bound over
     the true ones in a mount namespace: four CPUs, two of them with one frequency."""
