@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `cache`: strides through more memory than the caches hold, on each CPU of the load, so
+ * The load `cache`: accesses to more memory than the caches hold, on each CPU of the load, so
  * that a task that runs in between finds none of its data in them. It can also read like the
  * program calibrator, where each word contains the next address (docs/reference/loads.md).
  */
@@ -26,9 +26,9 @@
 
 static const struct option_info cache_options[] = {
 	{ "size", OPTION_SIZE, "0", 0, 1LL << 40, NULL,
-	  "size of the memory; 0: four times the last cache, at least 32MiB, at most half of the free memory" },
+	  "size of the memory; 0: four times the largest cache, at least 32MiB, at most half of the free memory" },
 	{ "pattern", OPTION_ENUM, "stride", 0, 0, "stride chase",
-	  "stride: each line is changed in turn; chase: dependent reads over growing ranges" },
+	  "stride: changes of all lines, each 65 lines after the one before; chase: dependent reads over ranges that grow to the size, at strides of 64 to 1024 bytes" },
 	START_PER_CPU("1"),
 	{ 0 },
 };
@@ -130,14 +130,14 @@ static int cache_run(struct load_worker *worker, const struct option_set *option
 			   (chases ? MAP_PRIVATE : MAP_SHARED) | MAP_ANONYMOUS, -1, 0);
 	if (cache.lines == MAP_FAILED || cache.count <= STRIDE || (chases && size < RANGE_MIN))
 		return message_set(msg, -ENOMEM, "give another size",
-				   "cannot stride through %zu bytes", size);
+				   "cannot use a memory of %zu bytes", size);
 	return start_on_each(worker, option_number(options, "per-cpu"), chases ? chase : stride,
 			     &cache, msg);
 }
 
 const struct load load_cache = {
 	.name = "cache",
-	.summary = "strides through more memory than the caches hold",
+	.summary = "accesses to more memory than the caches hold",
 	.unit = "lines",
 	.options = cache_options,
 	.run = cache_run,
