@@ -80,7 +80,7 @@ int option_parse_duration(const char *text, int64_t *ns);
 int option_parse_integer(const char *text, int64_t *number);
 int option_parse_size(const char *text, int64_t *bytes);
 
-/* The shortest exact notation of a duration, e.g. "1.5ms", into @buf (32 bytes are enough). */
+/* The shortest exact notation of a duration, such as "1.5ms", into @buf (32 bytes are enough). */
 const char *option_format_duration(int64_t ns, char *buf, size_t size);
 
 /* The nearest of @names (separated by single spaces) to @name, or NULL if none is near. */

@@ -9,9 +9,9 @@
 #define RTGAUGE_VERSION "0.1.0"
 #endif
 
-/* The C library the agent runs on, e.g. "glibc 2.36", "musl". */
+/* The C library the agent runs on, such as "glibc 2.36" or "musl". */
 const char *version_libc(void);
-/* The compiler that built it, e.g. "gcc 12.2.0", with the options of `rtgauge agent --cflags`. */
+/* The compiler that built it, such as "gcc 12.2.0", with the options of `rtgauge agent --cflags`. */
 const char *version_compiler(void);
 
 #endif

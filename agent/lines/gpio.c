@@ -234,7 +234,7 @@ static int gpio_parse_mark(struct line *line, struct message *why)
 
 	if (line_split(line->text, 1, chip, words))
 		return message_set(why, -EINVAL,
-				   "give it as gpio:CHIP:LINE, e.g. gpio:gpiochip0:17",
+				   "use the form gpio:CHIP:LINE, such as gpio:gpiochip0:17",
 				   "'%.80s' does not name a chip and one of its lines", line->text);
 	fd = gpio_find(chip, line->pins.path, &info);
 	if (fd < 0)
@@ -263,7 +263,7 @@ static int gpio_parse(struct line *line, struct message *why)
 		count = 2;
 		if (line_split(line->text, 2, chip, words))
 			return message_set(why, -EINVAL,
-					   "give it as CHIP:OUTPUT:INPUT, e.g. gpiochip0:0:1",
+					   "use the form CHIP:OUTPUT:INPUT, such as gpiochip0:0:1",
 					   "'%s:%.80s' does not name a chip and two of its lines",
 					   line->kind->name, line->text);
 		fd = gpio_find(chip, line->pins.path, &info);

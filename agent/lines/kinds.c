@@ -52,7 +52,7 @@ int line_parse(struct line *line, const char *text, struct line_how how, struct 
 	*line = (struct line){ .how = how };
 	if (how.marks && (!text[size] || row->kind != &line_gpio))
 		return message_set(why, -EINVAL,
-				   "use the form gpio:CHIP:LINE, e.g. gpio:gpiochip0:17",
+				   "use the form gpio:CHIP:LINE, such as gpio:gpiochip0:17",
 				   "'%.80s' is not a GPIO line", text);
 	if (!text[size] || !row->kind)
 		return line_unknown(text, why);

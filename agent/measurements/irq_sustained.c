@@ -224,10 +224,11 @@ static void irq_sustained_judge_period(struct step *step, const struct sustain *
 	}
 	if (tried->silent)
 		snprintf(evidence, sizeof(evidence),
-			 "at %lld ns the handler was not called for seconds",
+			 "with a period of %lld ns, the handler was not called for seconds",
 			 (long long)tried->period_ns);
 	else
-		snprintf(evidence, sizeof(evidence), "at %lld ns %lld of %lld interrupts were lost",
+		snprintf(evidence, sizeof(evidence),
+			 "with a period of %lld ns, %lld of %lld interrupts were lost",
 			 (long long)tried->period_ns, (long long)tried->lost,
 			 (long long)tried->generated);
 	if (!tried->silent && tried->generated < tried->count)
@@ -254,7 +255,8 @@ static int irq_sustained_finish(struct step *step)
 		return 0;
 	}
 	if (last >= 0 && state->shortest_ns[last]) {
-		snprintf(evidence, sizeof(evidence), "at %lld ns none of %lld interrupts was lost",
+		snprintf(evidence, sizeof(evidence),
+			 "with a period of %lld ns, none of %lld interrupts was lost",
 			 (long long)state->shortest_ns[last], (long long)state->counts[last]);
 		step_verdict(step, IRQ_SUSTAINED_FOUND, "pass", evidence, "");
 		return 0;

@@ -18,7 +18,7 @@ struct settings;
 
 /* Result of one setting, passed to the recorder as soon as it is known. */
 struct setting_record {
-	const char *name; /* path of the file, or e.g. "cpu_dma_latency" */
+	const char *name; /* path of the file, or a word such as "cpu_dma_latency" */
 	const char *asked;
 	const char *before;    /* NULL if it could not be read */
 	const char *effective; /* read back; NULL if it could not be */
