@@ -432,7 +432,7 @@ static const char tree[] =
 	/* the processor, interrupts, memory */
 	"cpuinfo^,irq/{default_smp_affinity,*/{smp_affinity_list!+,effective_affinity_list!+}},"
 	"meminfo|MemTotal:|MemAvailable:|Swap|HugePages_Total:|Hugepagesize:,swaps,stat|cpu,"
-	"device-tree/{model,compatible,hypervisor/compatible},"
+	"device-tree/{model,compatible,serial-number!,hypervisor/compatible},"
 	/* containers, and what the agent may */
 	"1/{comm,cgroup},"
 	"self/{ns/{pid>,user>},"

@@ -516,6 +516,7 @@ static void fill_hostile(const char *root)
 	put_file(root, "/sys/kernel/realtime", "\n", 1);
 	put_file(root, "/proc/cpuinfo", "", 0);
 	put_file(root, "/proc/device-tree/compatible", compatible, sizeof(compatible));
+	put_file(root, "/proc/device-tree/serial-number", "10000000abcdef01", 17);
 	/* 59999 bytes, then a character of three bytes across the limit */
 	memset(big, 'x', sizeof(big));
 	memcpy(big + FACT_MAX - 1, "\xe2\x82\xac", 3);
@@ -556,6 +557,7 @@ static bool look_at_hostile(void)
 	       EXPECT(is_text(&facts, "/proc/cpuinfo", "")) &&
 	       EXPECT(is_text(&facts, "/proc/device-tree/compatible",
 			      "vendor,board\nvendor,soc")) &&
+	       EXPECT(is_text(&facts, "/proc/device-tree/serial-number", "10000000abcdef01")) &&
 	       EXPECT((fact = find(&facts, "/sys/class/dmi/id/product_name")) &&
 		      fact->type == FACT_TEXT && fact->size == FACT_MAX - 1) &&
 	       EXPECT(is_integer(&facts, "/sys/class/dmi/id/product_name.cut", FACT_MAX - 1)) &&
