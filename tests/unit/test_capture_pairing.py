@@ -151,6 +151,16 @@ def test_delays_that_jitter_over_a_window_are_ambiguous_in_mid_run() -> None:
     assert found.ambiguous == found.answered > 0
 
 
+def test_delays_that_jitter_about_an_interval_are_ambiguous_in_mid_run() -> None:
+    """Those of three intervals look like those of one."""
+    for seed in range(40):
+        rng = random.Random(seed)
+        delays = [3000 + rng.uniform(-50, 50) for _ in range(EVENTS)]
+        one = board(delays.__getitem__, True, messages=True, whole=False)
+        found = one.found()
+        assert found.ambiguous == found.answered > 90, seed
+
+
 @EITHER
 @pytest.mark.parametrize("ms", [1, 3, 13, 23, 37])
 def test_dropped_answers_shift_no_other(both: bool, ms: int) -> None:

@@ -300,7 +300,7 @@ def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recor
     if best.crossing:
         other = _Windows(events, answers, expected, recorded, windows.gap())
         match, certain = _decide(other, recorded.longest)
-        if (match.cost, _width(other, match)) < (best.cost, _width(windows, best)):
+        if (match.cost, _width(other, match)) <= (best.cost, _width(windows, best)):
             windows, best, sure = other, match, certain
     if not best.crossing or _width(windows, best) <= _NARROW * windows.step:
         return _answers(windows, best, sure)
