@@ -161,6 +161,18 @@ def test_delays_that_jitter_about_an_interval_are_ambiguous_in_mid_run() -> None
         assert found.ambiguous == found.answered > 90, seed
 
 
+def test_the_last_answer_of_a_recording_belongs_to_the_event_before_the_last() -> None:
+    """It comes after the last event, and has the wrong level for that one."""
+
+    def shake(k: int) -> float:
+        return -450.0 if k >= 150 else 0.0
+
+    one = board(constant(600.0), True, messages=True, whole=False, shake=shake)
+    found = one.found(longest=STEP)
+    assert right(one, found)
+    assert (found.cut, found.late, found.double, found.before) == (1, 1, 0, 1)
+
+
 @EITHER
 @pytest.mark.parametrize("ms", [1, 3, 13, 23, 37])
 def test_dropped_answers_shift_no_other(both: bool, ms: int) -> None:

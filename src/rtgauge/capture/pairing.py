@@ -155,7 +155,7 @@ class _Windows:
         owner = np.full(len(self.count), -1, np.int64)
         owner[shift:] = self.event[: len(owner) - shift]
         wanted = owner >= 0
-        flying = wanted & (self.count == 0) & (self.end > self.length)
+        flying = wanted & (self._fitting(owner) == 0) & (self.end > self.length)
         # Answers to events before the recording.
         first = self.place[0] + shift
         old = np.zeros(len(self.count), np.bool_)
@@ -194,6 +194,15 @@ class _Windows:
         cost = lost + double, allowed - early + int(np.count_nonzero(flying))
         crossing = bool(np.count_nonzero(closed) > _FEW * len(self.events))
         return _Match(kept_events, kept_answers, before, flew, cost, near, crossing)
+
+    def _fitting(self, owner: Counts) -> Counts:
+        """Number of answers in each window that have the level for its event."""
+        if self.expected is None:
+            return self.count
+        event = owner[self.window]
+        fits = (self.window >= 0) & (event >= 0)
+        fits &= self.answers.level == self.expected[event]
+        return np.bincount(self.window[fits], minlength=len(self.count)).astype(np.int64)
 
     def gap(self) -> float:
         """The lead with which the fewest answers lie near the border of two windows."""
