@@ -371,7 +371,7 @@ def test_any_edges(
         levels = dict(zip(second.at.tolist(), second.level.tolist(), strict=True))
         assert [levels[one] for one in at.tolist()] == first.level[there].tolist()
     assert found.late <= found.answered
-    assert 0 <= found.ambiguous <= len(events)
+    assert 0 <= found.ambiguous <= found.answered
     assert 0 <= found.ambiguous_late <= min(found.late, found.ambiguous)
     assert 0.0 <= found.ambiguous_max <= np.nanmax(found.delay, initial=0.0)
     assert 0 <= found.cut < len(events)

@@ -72,7 +72,7 @@ class Answers:
     """What became of the events. ``delay[k]``: samples from event k to its answer, or NaN without
     one. Every edge of the answering line is an answer, or ``double`` (it answers nothing), or
     came ``before`` (it answers an event before the recording). ``late``: answers that came after
-    the next event. ``ambiguous``: events whose answers may belong to other events.
+    the next event. ``ambiguous``: answered events whose answers may belong to other events.
     ``ambiguous_late``: those of them that are late. ``ambiguous_max``: their longest delay.
     ``cut``: last events whose answers may have come after the recording."""
 
@@ -102,7 +102,7 @@ class _Match:
     """Number of events and answers left over, and of those whose counterpart is taken to lie
     outside the recording."""
     doubtful: Levels
-    """Events near the ends whose pairs an answer outside the recording would change."""
+    """Events near the ends whose answers an answer outside the recording would change."""
     crossing: bool = False
     """Whether many windows have no answer, and others nearby too many."""
 
@@ -412,7 +412,9 @@ def _answers(windows: _Windows, match: _Match, sure: bool) -> Answers:
     double = len(answers) - len(match.answer) - match.before
     landed = np.flatnonzero(~match.flying)
     cut = len(events) - 1 - int(landed[-1]) if len(landed) else 0
-    unclear = match.doubtful | _beside_lost(windows, match, delay) if sure else ~np.isnan(delay)
+    unclear = ~np.isnan(delay)
+    if sure:
+        unclear &= match.doubtful | _beside_lost(windows, match, delay)
     return Answers(
         delay,
         len(late),
