@@ -249,6 +249,17 @@ def test_an_event_whose_answer_the_capture_does_not_reach_is_left_out(
     assert any("left out" in event["text"] for event in run["steps"][0]["events"])
 
 
+def test_an_edge_after_the_longest_delay_answers_nothing(store: Store, tmp_path: Path) -> None:
+    path = session(tmp_path / "a.sr", regular(20, 1000, {7: 400}))
+    run = imported(store, path, replace(LINES, longest_ns=300_000))
+    told = answers(run)
+    assert (told["answered"], told["unanswered"], told["double"]) == (19, 1, 1)
+    assert run["series"][0]["max"] < 300_000
+    assert (
+        "1 of 20 events were not answered within 300us (numbers 7)" in run["tests"][0]["evidence"]
+    )
+
+
 def test_one_kind_of_edge_alone(store: Store, tmp_path: Path) -> None:
     """The board toggles its line at each rising edge."""
     events = [100 + k * 500 for k in range(20)]

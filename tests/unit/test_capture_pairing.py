@@ -380,4 +380,31 @@ def test_any_edges(
 
 def test_how_far_it_looks() -> None:
     one = board(lambda _: (LONGEST + 5.0) * STEP, False)
-    assert not np.nanmax(one.found().delay, initial=0.0) > (LONGEST + 1) * STEP
+    assert not np.nanmax(one.found().delay, initial=0.0) > LONGEST * STEP
+
+
+@pytest.mark.parametrize(
+    ("delay", "longest", "answered"),
+    [
+        (LONGEST * STEP, None, 1),
+        (LONGEST * STEP + 1, None, 0),
+        (1500, 1500, 1),
+        (1501, 1500, 0),
+        (300, 299, 0),
+    ],
+)
+def test_an_edge_after_the_longest_delay_answers_nothing(
+    delay: float, longest: float | None, answered: int
+) -> None:
+    """That of one event in a pause, and of one that stalls among quick answers."""
+    asked, given, _ = edges_of([20.0 * STEP], [20.0 * STEP + delay])
+    found = pair(asked, given, None, Recorded(60.0 * STEP, STEP, longest))
+    assert (found.answered, found.double, found.ambiguous) == (answered, 1 - answered, 0)
+    one = board(
+        lambda at: float(delay) if at == 150 else 30.0,
+        False,
+        shake=lambda at: 30 * STEP * (at > 150),
+    )
+    found = one.found(longest)
+    assert (found.answered, found.double) == (EVENTS - 1 + answered, 1 - answered)
+    assert np.isnan(found.delay[150]) == (not answered)

@@ -20,6 +20,7 @@ events or answers, the edges alone do not show which are left over, and the answ
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,7 +34,8 @@ __all__ = ["LONGEST", "Answers", "Recorded", "pair"]
 Counts = NDArray[np.int64]
 
 LONGEST: Final = 10
-"""Number of intervals after which an edge no longer counts as the answer to an event."""
+"""Number of intervals after which an edge no longer counts as the answer to an event, unless the
+user gives a shorter time."""
 _LATER: Final = 2
 """How many fewer leftovers than no shift a shift needs to be certain. An event lost at the
 beginning and a double edge at the end look like a shift."""
@@ -60,7 +62,8 @@ _NARROW: Final = 1 / 8
 @dataclass(frozen=True)
 class Recorded:
     """The recording, in samples: its ``length``, and the ``interval`` from event to event.
-    ``longest``: the longest delay possible, given by the user; None if not known."""
+    ``longest``: the longest delay possible, given by the user; None if not known. A later edge
+    answers nothing."""
 
     length: float
     interval: float
@@ -121,6 +124,7 @@ class _Windows:
         """``lead``: time from the beginning of a window to its event."""
         self.events, self.answers, self.expected, self.lead = events, answers, expected, lead
         self.length = recorded.length
+        self.limit = min(recorded.longest or math.inf, LONGEST * recorded.interval)
         self.step = step = recorded.interval
         more = LONGEST + 1
         spaces = np.diff(events.at, append=events.at[-1:] + (more + 1) * step)
@@ -168,8 +172,8 @@ class _Windows:
             owner[wanted & ~flying], self._order(owner, wanted & ~flying, missing[~closed])
         )
         kept_answers = self._kept(owner, old, surplus, excess[surplus] - used, used)
-        causal = self.answers.at[kept_answers] >= self.events.at[kept_events]
-        kept_events, kept_answers = kept_events[causal], kept_answers[causal]
+        possible = self._possible(self.answers.at[kept_answers] - self.events.at[kept_events])
+        kept_events, kept_answers = kept_events[possible], kept_answers[possible]
         if self.expected is not None:
             good = self.answers.level[kept_answers] == self.expected[kept_events]
             kept_events, kept_answers = kept_events[good], kept_answers[good]
@@ -217,7 +221,7 @@ class _Windows:
         if self.in_mid_run or len(self.answers) != len(self.events):
             return None
         delays = self.answers.at - self.events.at
-        if delays.min() < 0 or delays.max() > LONGEST * self.step:
+        if not self._possible(delays).all():
             return None
         if self.expected is not None and not np.array_equal(self.answers.level, self.expected):
             return None
@@ -228,6 +232,11 @@ class _Windows:
     def delays(self, match: _Match) -> Positions:
         delays: Positions = self.answers.at[match.answer] - self.events.at[match.event]
         return delays
+
+    def _possible(self, delays: Positions) -> Levels:
+        """Whether an edge that comes so long after an event can answer it."""
+        found: Levels = (delays >= 0) & (delays <= self.limit)
+        return found
 
     def _back(self, first: int, shift: int) -> Positions:
         """Times of the events that the first windows would have had, from the first window on."""
@@ -305,10 +314,10 @@ def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recor
     ``expected``: the level that the answer to each event has; None: any edge answers.
     """
     windows = _Windows(events, answers, expected, recorded)
-    best, sure = _decide(windows, recorded.longest)
+    best, sure = _decide(windows)
     if best.crossing:
         other = _Windows(events, answers, expected, recorded, windows.gap())
-        match, certain = _decide(other, recorded.longest)
+        match, certain = _decide(other)
         if (match.cost, _width(other, match)) <= (best.cost, _width(windows, best)):
             windows, best, sure = other, match, certain
     if not best.crossing or _width(windows, best) <= _NARROW * windows.step:
@@ -322,7 +331,7 @@ def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recor
     return _answers(windows, best, sure and not best.cost[0] and not windows.in_mid_run)
 
 
-def _decide(windows: _Windows, longest: float | None) -> tuple[_Match, bool]:
+def _decide(windows: _Windows) -> tuple[_Match, bool]:
     """The pairs of the best shift, and whether no other shift can be right."""
     costs = [windows.match(shift).cost for shift in range(LONGEST)]
     # A shift that moves answers outside the recording hides its leftovers, so count them, too.
@@ -337,7 +346,7 @@ def _decide(windows: _Windows, longest: float | None) -> tuple[_Match, bool]:
     sure, settled = True, costs[shift][0] == fewest
     for other in rivals:
         match = windows.match(other)
-        if _same(best, match) or _too_long(windows, match, longest):
+        if _same(best, match):
             continue
         one, two = (_spread(windows.delays(each)) for each in (best, match))
         few = min(len(best.event), len(match.event)) < _ENOUGH
@@ -354,11 +363,6 @@ def _decide(windows: _Windows, longest: float | None) -> tuple[_Match, bool]:
 
 def _same(one: _Match, two: _Match) -> bool:
     return np.array_equal(one.event, two.event) and np.array_equal(one.answer, two.answer)
-
-
-def _too_long(windows: _Windows, match: _Match, longest: float | None) -> bool:
-    delays = windows.delays(match)
-    return longest is not None and bool(len(delays)) and float(delays.max()) > longest
 
 
 def _spread(delays: Positions) -> float:

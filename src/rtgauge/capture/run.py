@@ -168,6 +168,8 @@ class Found:
     """Number of last events left out, because the capture may end before their answers."""
     scale: float
     """Length of a sample in ns."""
+    within: str = f"{LONGEST} intervals"
+    """Time after which an edge no longer counts as an answer."""
 
 
 def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
@@ -263,7 +265,10 @@ def find(lines: Lines, wanted: Wanted) -> Found:
     scale = float(per_ns)
     grid = np.arange(len(events), dtype=np.float64) * interval_ns
     offset = np.rint((events.at - events.at[0]) * scale - grid).astype(np.int64)
-    return Found(events, result, expected, result.delay * scale, interval_ns, offset, cut, scale)
+    found = Found(events, result, expected, result.delay * scale, interval_ns, offset, cut, scale)
+    if wanted.longest_ns and longest and longest < LONGEST * interval:
+        return replace(found, within=format_duration(wanted.longest_ns))
+    return found
 
 
 # --- the stream ----------------------------------------------------------------------------------
@@ -417,7 +422,7 @@ def _verdict(found: Found) -> tuple[str, str, str]:
             ", …" if len(missing) > TOLD else ""
         )
         evidence = (
-            f"{len(missing)} of {events} events were not answered within {LONGEST} intervals "
+            f"{len(missing)} of {events} events were not answered within {found.within} "
             f"(numbers {named}), and {late} others only after the next event"
         )
         remedy = (
