@@ -260,6 +260,26 @@ def test_an_edge_after_the_longest_delay_answers_nothing(store: Store, tmp_path:
     )
 
 
+@pytest.mark.parametrize("number", [1, 8])
+def test_pulses_without_width_are_two_events_at_the_same_time(
+    store: Store, tmp_path: Path, number: int
+) -> None:
+    """As of a logger whose clock is coarser than the pulses: half of the spaces are 0."""
+    path = tmp_path / "pulses.csv"
+    rows = ["0.000,0,0"]
+    for k in range(number):
+        at = 1 + k
+        rows += [f"{at}.000,1,0", f"{at}.000,0,0", f"{at}.020,0,1", f"{at}.030,0,0"]
+    path.write_text("\n".join(["Time [s],D0,D1", *rows, f"{number + 20}.000,0,0"]) + "\n")
+    wanted = [replace(LINES, interval_ns=10**9), LINES]
+    for one in wanted[: 2 if number > 1 else 1]:
+        assert list(delays_of(store, path, one).values()) == [20_000_000, 30_000_000] * number
+    if number == 1:
+        with pytest.raises(UsageError, match="all events have the same time") as error:
+            import_capture(store, path, LINES)
+        assert "--interval" in error.value.remedy
+
+
 def test_one_kind_of_edge_alone(store: Store, tmp_path: Path) -> None:
     """The board toggles its line at each rising edge."""
     events = [100 + k * 500 for k in range(20)]

@@ -242,8 +242,11 @@ def find(lines: Lines, wanted: Wanted) -> Found:
     spaces = np.diff(events.at)
     interval_ns = wanted.interval_ns
     if interval_ns is None:
-        if not len(spaces):
-            raise UsageError("the capture has a single event", "add --interval, such as 30ms")
+        if not spaces.any():
+            alone = "all events have the same time" if len(spaces) else "it has a single event"
+            raise UsageError(
+                f"the capture has no interval: {alone}", "add --interval, such as 30ms"
+            )
         interval_ns = round((float(events.at[-1]) - float(events.at[0])) / len(spaces) * per_ns)
     interval_ns = max(interval_ns, 1)
     if interval_ns * len(events) > TIME_LIMIT:
@@ -254,7 +257,8 @@ def find(lines: Lines, wanted: Wanted) -> Found:
 
     expected = events.level == (kind == "same") if kind in ("same", "inverted") else None
     longest = wanted.longest_ns and float(wanted.longest_ns / per_ns)
-    # A few pauses move the mean, but not the median.
+    # A few pauses move the mean, but not the median. Two edges can have the same time.
+    spaces = spaces[spaces > 0]
     interval = float(np.median(spaces)) if len(spaces) else float(interval_ns / per_ns)
     result = pair(events, answers, expected, Recorded(float(lines.length), interval, longest))
     cut = result.cut
