@@ -280,6 +280,21 @@ def test_pulses_without_width_are_two_events_at_the_same_time(
         assert "--interval" in error.value.remedy
 
 
+@pytest.mark.parametrize(("length", "answered"), [(130, None), (1200, 0), (130, 1)])
+def test_a_capture_that_ends_before_any_answer_is_refused(
+    store: Store, tmp_path: Path, length: int, answered: int | None
+) -> None:
+    events = [100]
+    path = session(tmp_path / "a.sr", samples(events, [120] if answered else [], length))
+    wanted = replace(LINES, interval_ns=1_000_000)
+    if answered is None:
+        with pytest.raises(UsageError, match="ends before the answers") as error:
+            import_capture(store, path, wanted)
+        assert "record until" in error.value.remedy
+    else:
+        assert answers(imported(store, path, wanted))["answered"] == answered
+
+
 def test_one_kind_of_edge_alone(store: Store, tmp_path: Path) -> None:
     """The board toggles its line at each rising edge."""
     events = [100 + k * 500 for k in range(20)]

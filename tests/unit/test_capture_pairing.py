@@ -306,6 +306,34 @@ def test_late_answers_away_from_the_ends_are_certain() -> None:
     assert found.ambiguous_max == 300.0
 
 
+def test_few_events_and_pauses_of_any_length() -> None:
+    """Each event has an answer, in order. Those that belong to another event are marked."""
+    told = 0
+    for seed in range(100):
+        rng = random.Random(seed)
+        number, pause = rng.randint(1, 10), rng.choice((0, 0, 2, 9, 10, 11, 12, 40, 1000)) * STEP
+        before = rng.randint(0, number)
+        low, width = rng.uniform(0, 6000), rng.choice((0, 100, 900, 3000))
+        events = np.array([20.0 + k for k in range(number)]) * STEP
+        events[before:] += pause
+        delays = np.array([low + rng.uniform(0, width) for _ in range(number)])
+        order = np.arange(number, dtype=np.float64)
+        answers = np.maximum.accumulate(events + delays - order) + order
+        truth = answers - events
+        levels = np.arange(number) % 2 == 0
+        found = pair(
+            Edges(events, levels),
+            Edges(answers, levels),
+            levels if seed % 2 else None,
+            Recorded(float(events[-1]) + 40 * STEP, STEP),
+        )
+        exact = bool(np.isclose(truth, found.delay, rtol=0, atol=1e-6).all())
+        assert exact or found.ambiguous, seed
+        assert (found.cut, found.before) == (0, 0)
+        told += exact and not found.ambiguous
+    assert told >= 95
+
+
 def test_edges_that_answer_nothing() -> None:
     one = board(lambda _: 300.0, False)
     extra = Edges(np.array([50 * STEP + 700.0, 90 * STEP + 800.0]), np.array([True, False]))
@@ -374,7 +402,7 @@ def test_any_edges(
     assert 0 <= found.ambiguous <= found.answered
     assert 0 <= found.ambiguous_late <= min(found.late, found.ambiguous)
     assert 0.0 <= found.ambiguous_max <= np.nanmax(found.delay, initial=0.0)
-    assert 0 <= found.cut < len(events)
+    assert 0 <= found.cut <= len(events)
     assert np.isnan(found.delay[len(events) - found.cut :]).all()
 
 

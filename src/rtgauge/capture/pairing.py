@@ -415,7 +415,7 @@ def _answers(windows: _Windows, match: _Match, sure: bool) -> Answers:
     late = match.event[answers.at[match.answer] >= after[match.event]]
     double = len(answers) - len(match.answer) - match.before
     landed = np.flatnonzero(~match.flying)
-    cut = len(events) - 1 - int(landed[-1]) if len(landed) else 0
+    cut = len(events) - 1 - (int(landed[-1]) if len(landed) else -1)
     unclear = ~np.isnan(delay)
     if sure:
         unclear &= match.doubtful | _beside_lost(windows, match, delay)

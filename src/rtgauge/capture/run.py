@@ -262,6 +262,11 @@ def find(lines: Lines, wanted: Wanted) -> Found:
     interval = float(np.median(spaces)) if len(spaces) else float(interval_ns / per_ns)
     result = pair(events, answers, expected, Recorded(float(lines.length), interval, longest))
     cut = result.cut
+    if cut == len(events):
+        raise UsageError(
+            "the capture ends before the answers to its events were due",
+            "record until at least one interval after the last event",
+        )
     if cut:
         events = Edges(events.at[:-cut], events.level[:-cut])
         expected = None if expected is None else expected[:-cut]
