@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from rtgauge import report
 from rtgauge.capture import Wanted, convert, import_capture, is_capture, recording
 from rtgauge.capture import session as sessions
 from rtgauge.capture.edges import Edges
+from rtgauge.capture.files import open_recording
 from rtgauge.capture.pairing import Answers
+from rtgauge.capture.recording import Levels
 from rtgauge.capture.run import Found, _verdict
 from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.report.results.model import build, validate
@@ -614,6 +617,56 @@ def test_again(store: Store, tmp_path: Path) -> None:
     assert (again.run, again.new, again.events) == (first.run, False, first.events)
     assert import_capture(store, path, Wanted(event="D1", answer="D0")).new
     assert len(store.runs()) == 2
+
+
+def ini(
+    unit: int, bits: Sequence[int], more: str = "samplerate=1 MHz", base: str = "logic-1"
+) -> str:
+    probes = "".join(f"probe{bit}=N{bit}\n" for bit in bits)
+    return f"[device 1]\ncapturefile={base}\n{more}\nunitsize={unit}\n{probes}"
+
+
+def test_sessions_of_any_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples of several bytes, in parts in any order, read in pieces of any size."""
+    for seed in range(60):
+        rng = random.Random(seed)
+        monkeypatch.setattr(sessions, "CHUNK", rng.choice((1, 2, 3, 7, 64, 1 << 20)))
+        unit, number = rng.choice((1, 2, 3, 8)), rng.choice((1, 2, 3, 60))
+        base = rng.choice(("logic-1", "a.b", "logic-1-1"))
+        levels = np.random.default_rng(seed).random((number, 8 * unit)) < rng.choice((0.1, 0.5))
+        data = np.packbits(levels, axis=1, bitorder="little").tobytes()
+        step = unit * rng.randint(1, 40)
+        parts = [(f"{base}-{k // step + 1}", data[k : k + step]) for k in range(0, len(data), step)]
+        bits = rng.sample(range(1, 8 * unit + 1), 2)
+        path = session(
+            tmp_path / "a.sr",
+            metadata=ini(unit, bits, base=base),
+            parts=dict(rng.sample(parts, len(parts))),
+        )
+        with open_recording(path) as opened:
+            assert opened.channels == (f"N{bits[0]}", f"N{bits[1]}")
+            lines = opened.lines(*opened.channels, Levels())
+        assert lines.length == number
+        for bit, edges in zip(bits, (lines.event, lines.answer), strict=True):
+            line = levels[:, bit - 1].tolist()
+            changes = [(k, line[k]) for k in range(1, number) if line[k] != line[k - 1]]
+            assert list(zip(edges.at.tolist(), edges.level.tolist(), strict=True)) == changes, seed
+
+
+def test_a_session_without_a_rate(store: Store, tmp_path: Path) -> None:
+    """sigrok-cli writes 0 Hz if it does not know the rate."""
+    path = session(tmp_path / "a.sr", regular(20, 1000), metadata=ini(1, (1, 2), "samplerate=0 Hz"))
+    wanted = Wanted(event="N1", answer="N2")
+    with pytest.raises(UsageError, match="does not contain a sample rate"):
+        import_capture(store, path, wanted)
+    run = imported(store, path, replace(wanted, samplerate=sessions.parse_rate("2MHz")))
+    assert run["series"][0]["min"] == 15_000
+
+
+def test_the_rate_of_the_user_replaces_that_of_a_session(store: Store, tmp_path: Path) -> None:
+    path = session(tmp_path / "a.sr", regular(20, 1000))
+    run = imported(store, path, replace(LINES, samplerate=sessions.parse_rate("2MHz")))
+    assert run["series"][0]["min"] == 15_000
 
 
 def hostile(tmp_path: Path) -> dict[str, bytes]:

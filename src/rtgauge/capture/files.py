@@ -52,7 +52,7 @@ def is_capture(path: Path) -> bool:
 
 @contextlib.contextmanager
 def open_recording(path: Path, samplerate: Fraction | None = None) -> Iterator[Recording]:
-    """Open a capture; ``samplerate`` where the file does not say. UsageError for another file."""
+    """Open a capture. ``samplerate``: replaces that of the file. UsageError for another file."""
     with (
         tempfile.TemporaryDirectory(prefix="rtgauge-capture.") as name,
         opened(path) as file,

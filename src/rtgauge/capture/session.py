@@ -39,6 +39,9 @@ CHANNEL_LIMIT: Final = 1024
 NAME_LIMIT: Final = 200
 CHUNK: Final = 1 << 20
 
+UNKNOWN: Final = "0 Hz"
+"""What sigrok-cli writes if it does not know the sample rate."""
+
 _UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
@@ -80,7 +83,8 @@ def read_session(
     most: int,
     note: str = "",
 ) -> Recording:
-    """A session of sigrok. OverflowError when its lines have more than ``most`` edges."""
+    """A session of sigrok. ``samplerate``: replaces that of the file. OverflowError when its lines
+    have more than ``most`` edges."""
     _directory(file)
     archive = zipfile.ZipFile(file)
     names = set(archive.namelist())
@@ -99,7 +103,8 @@ def read_session(
     device = ini[devices[0]]
     version_text = ini.get("global", "sigrok version", fallback="")
     try:
-        rate = parse_rate(device["samplerate"]) if "samplerate" in device else samplerate
+        stated = device.get("samplerate", UNKNOWN)
+        rate = None if stated.strip() == UNKNOWN else parse_rate(stated)
         unit = int(device.get("unitsize", "1"))
         logic: dict[str, int] = {}
         analogue: dict[str, int] = {}
@@ -114,6 +119,7 @@ def read_session(
         refuse("its description is wrong: a channel has too long a name")
     if any(not 1 <= bit <= 8 * unit for bit in logic.values()):
         refuse("its description is wrong: a channel lies outside of the samples")
+    rate = samplerate or rate
     source = _Session(archive, device.get("capturefile", "logic-1"), unit, logic, analogue, folder)
 
     def lines(event: str, answer: str, levels: Levels) -> Lines:
