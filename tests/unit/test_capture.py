@@ -669,6 +669,17 @@ def test_the_rate_of_the_user_replaces_that_of_a_session(store: Store, tmp_path:
     assert run["series"][0]["min"] == 15_000
 
 
+@pytest.mark.parametrize("kept", [(), (2,), (1, 3)])
+def test_a_session_without_all_of_its_parts(
+    store: Store, tmp_path: Path, kept: tuple[int, ...]
+) -> None:
+    """The samples after the gap would have wrong times."""
+    parts = {f"logic-1-{number}": regular(20, 1000).tobytes() for number in kept}
+    path = session(tmp_path / "a.sr", parts=parts)
+    with pytest.raises(UsageError, match=r"its part 'logic-1(-1|-2)' is missing"):
+        import_capture(store, path, LINES)
+
+
 def hostile(tmp_path: Path) -> dict[str, bytes]:
     good = session(tmp_path / "good.sr", regular(20, 1000)).read_bytes()
 

@@ -166,6 +166,9 @@ class _Session:
         for name in names:
             if found := re.fullmatch(re.escape(base) + r"(?:-(\d{1,9}))?", name):
                 numbered[int(found[1] or 0)] = name
+        whole = {0} if 0 in numbered else set(range(1, max(numbered, default=1) + 1))
+        if missing := whole - set(numbered):
+            refuse(f"its part '{base}-{min(missing)}' is missing", "save it again")
         for _, name in sorted(numbered.items()):
             info = self._archive.getinfo(name)
             if info.flag_bits & 1:
