@@ -33,6 +33,7 @@ from rtgauge.report.document.compared import (
     figures_of,
     left_out,
     marks,
+    rate_texts,
     ratio,
     shown_decisions,
     shown_ratios,
@@ -52,7 +53,6 @@ from rtgauge.report.results.model import Analysis
 from rtgauge.report.sets.compare import Compared, where
 from rtgauge.report.sets.decide import decisive as primary_of
 from rtgauge.report.sets.decide import main_statistic, rank
-from rtgauge.report.sets.work import rate_texts
 
 __all__ = ["comparison_section", "conclusion", "decisive", "runs_section"]
 

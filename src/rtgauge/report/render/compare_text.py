@@ -25,6 +25,7 @@ from rtgauge.report.document.compared import (
     left_out,
     marks,
     methods,
+    rate_texts,
     rows,
     shown_decisions,
     told_apart,
@@ -34,7 +35,6 @@ from rtgauge.report.document.conclusion import conclusion
 from rtgauge.report.render import console
 from rtgauge.report.render.console import printed
 from rtgauge.report.sets.compare import row_name, set_facts, where
-from rtgauge.report.sets.work import rate_texts
 
 __all__ = ["lines", "terminal"]
 

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work rates of loads, set by set: what a kernel's real-time model costs in throughput.
 
-A rate is the work of a load in a step divided by the time of the step. The rate of a set is the
-mean over its runs, next to the lowest and the highest of them. Nothing is proven by it.
+A rate is the work of a load in a step divided by the time of the step. The rate of a run is the
+mean over its steps with the same measurement and load, and the rate of a set the mean over its
+runs. Nothing is proven by it.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from rtgauge import text as numbers
+__all__ = ["work_rates"]
 
-__all__ = ["rate_texts", "work_rates"]
+Key: TypeAlias = tuple[str, str, str, str]
+"""A load in steps of a run: measurement, load of the steps, name of the load that worked, unit."""
 
 
 def work_rates(
@@ -25,16 +27,12 @@ def work_rates(
     ``rates``: work per second of each run, set by set. ``means``: of each set, None without a rate.
     ``ratios``: to the mean of the first set, None for that one.
     """
-    found: dict[tuple[str, str, str, str], list[list[float]]] = {}
+    found: dict[Key, list[list[float]]] = {}
     for at, places in enumerate(sets):
-        for run in (runs[place] for place in places):
-            for step in run["steps"]:
-                for load in step["load"]["loads"]:
-                    if step["state"] != "complete" or load["work_rate"] is None:
-                        continue
-                    key = (step["measurement"], step["load"]["name"], load["name"], load["unit"])
-                    rates = found.setdefault(key, [[] for _ in sets])
-                    rates[at].append(load["work_rate"])
+        for place in places:
+            for key, steps in _of_run(runs[place]).items():
+                rates = found.setdefault(key, [[] for _ in sets])
+                rates[at].append(statistics.fmean(steps))
     rows = []
     for (measurement, name, load, unit), rates in found.items():
         if sum(1 for one in rates if one) < 2:
@@ -51,20 +49,12 @@ def work_rates(
     return rows
 
 
-def rate_texts(row: Mapping[str, Any], letters: Sequence[str]) -> list[str]:
-    """The rates of a row as texts, a set each: ``A 98 900 KiB/s``, ``B 92 000 KiB/s (0.93; 3 runs:
-    91 800 to 92 400)``."""
-    texts = []
-    for letter, rates, mean, ratio in zip(
-        letters, row["rates"], row["means"], row["ratios"], strict=True
-    ):
-        if mean is None:
-            continue
-        more = [] if ratio is None else [f"×{numbers.GAP}{ratio:.3f}"]
-        if len(rates) > 1:
-            ends = [numbers.rate(end, row["unit"]) for end in (min(rates), max(rates))]
-            said = "all alike" if ends[0] == ends[1] else " to ".join(ends)
-            more.append(f"{len(rates)} runs, {said}")
-        text = f"{letter} {numbers.rate(mean, row['unit'])}"
-        texts.append(text + (f" ({', '.join(more)})" if more else ""))
-    return texts
+def _of_run(run: Mapping[str, Any]) -> dict[Key, list[float]]:
+    """The rates of each load, step by step."""
+    found: dict[Key, list[float]] = {}
+    for step in run["steps"]:
+        for load in step["load"]["loads"]:
+            if step["state"] == "complete" and load["work_rate"] is not None:
+                key = (step["measurement"], step["load"]["name"], load["name"], load["unit"])
+                found.setdefault(key, []).append(load["work_rate"])
+    return found
