@@ -20,8 +20,9 @@ from rtgauge.errors import UsageError
 from rtgauge.plan import PlannedStep
 from rtgauge.plan.choice import remaining
 from rtgauge.store import Store
-from rtgauge.target.fake import CATALOGUE
+from rtgauge.target.fake import CATALOGUE, FakeTarget
 
+SERIAL = "/proc/device-tree/serial-number"
 Run = Callable[..., Result]
 
 
@@ -182,6 +183,35 @@ def test_an_evaluation_of_another_system_is_not_resumed(
     refused = rtgauge(*words, run)
     assert refused.code == 2
     assert why in refused.err
+
+
+def test_boards_of_one_image_are_told_apart_by_their_serial_number(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = FakeTarget._facts
+
+    def is_board(serial: str | None) -> None:
+        monkeypatch.setattr(FakeTarget, "_facts", lambda self: {**facts(self), SERIAL: serial})
+
+    is_board("1000aaaa")
+    run = _interrupt(rtgauge, monkeypatch)
+    words = ("evaluate", "--target", "fake", "-o", "two.json", "--dry-run", "--resume")
+    with Store.open() as store:
+        assert "1000aaaa" not in (store.path / run / "run.json").read_text()
+    assert rtgauge(*words).code == 0
+    is_board(None)  # such as an agent of an earlier version
+    assert rtgauge(*words).code == 0
+    is_board("1000bbbb")
+    assert "on this target's machine with this kernel and not imported" in rtgauge(*words).err
+    refused = rtgauge(*words, run)
+    assert refused.code == 2
+    assert (
+        "on another machine (fake, Fake Processor, x86_64, serial number 1000aaaa). Target 'fake' "
+        "is fake, Fake Processor, x86_64, serial number 1000bbbb" in refused.err
+    )
+    with Store.open() as store:
+        (store.path / run / "environment.cbor").write_bytes(b"damaged")
+    assert rtgauge(*words).code == 0
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ from rtgauge.cli.selection import members
 from rtgauge.cli.values import runs, values
 from rtgauge.cli.words import named_agent, named_targets
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
+from rtgauge.facts import Facts, one_line
 from rtgauge.options import EVALUATION_OPTIONS
 from rtgauge.plan import (
     EVALUATION,
@@ -68,7 +69,8 @@ _OF_EVALUATION: Final = (
 
 
 #: Number of parts of ``_system`` that tell machines apart.
-_MACHINE: Final = 3
+_MACHINE: Final = 4
+_SERIAL: Final = "/proc/device-tree/serial-number"
 
 
 def _completed(
@@ -237,7 +239,7 @@ def _resumed(
     from rtgauge.engine.environment import read_facts
 
     _, facts, settings = read_facts(target.environment())
-    here = _system(environment_document(facts, settings))
+    here = _system(environment_document(facts, settings), facts)
     with open_store(place) as store:
         wanted = find_id(store, name) if name else ""
         rows = [row for row in store.runs() if row.state != "unreadable"]
@@ -277,19 +279,35 @@ def _is_evaluation(run: StoredRun) -> bool:
     return (run.document.get("plan") or {}).get("name") == EVALUATION
 
 
-def _system(environment: Mapping[str, Any]) -> tuple[str, ...]:
-    """What tells systems apart: name, processor and architecture of the machine (``_MACHINE``),
-    release and build of the kernel."""
+def _system(environment: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """What tells systems apart: name, processor, architecture and serial number of the machine
+    (``_MACHINE``), release and build of the kernel. An unknown serial number is empty."""
     kernel, cpu = environment.get("kernel") or {}, environment.get("cpu") or {}
-    of_machine = (environment.get("host"), cpu.get("model"), kernel.get("machine"))
-    of_kernel = (kernel.get("release"), kernel.get("version"))
-    return tuple(str(one or "unknown") for one in (*of_machine, *of_kernel))
+    serial = one_line(Facts(facts).text(_SERIAL) or "")
+    host, model, machine, release, build = (
+        str(one or "unknown")
+        for one in (
+            environment.get("host"),
+            cpu.get("model"),
+            kernel.get("machine"),
+            kernel.get("release"),
+            kernel.get("version"),
+        )
+    )
+    return host, model, machine, f"serial number {serial}" if serial else "", release, build
+
+
+def _system_of(run: StoredRun) -> tuple[str, ...]:
+    return _system(run.document.get("environment") or {}, run.facts)
+
+
+def _alike(there: Sequence[str], here: Sequence[str]) -> bool:
+    return all(one == other or not (one and other) for one, other in zip(there, here, strict=True))
 
 
 def _is_of(run: StoredRun, target: Target, here: tuple[str, ...]) -> bool:
     """Whether the run was measured on that system under the target's name."""
-    there = _system(run.document.get("environment") or {})
-    return run.document.get("target") == target.name and there == here
+    return run.document.get("target") == target.name and _alike(_system_of(run), here)
 
 
 def _check_here(run: StoredRun, target: Target, here: tuple[str, ...]) -> None:
@@ -301,13 +319,13 @@ def _check_here(run: StoredRun, target: Target, here: tuple[str, ...]) -> None:
         )
     if _is_of(run, target, here):
         return
-    there = _system(run.document.get("environment") or {})
-    same = there[:_MACHINE] == here[:_MACHINE]
+    there = _system_of(run)
+    same = _alike(there[:_MACHINE], here[:_MACHINE])
     parts = slice(_MACHINE, None) if same else slice(_MACHINE)
     raise UsageError(
         f"run {run.id[:13]} was measured {'with another kernel' if same else 'on another machine'} "
-        f"({', '.join(there[parts])}). Target '{other}' {'has' if same else 'is'} "
-        f"{', '.join(here[parts])}",
+        f"({', '.join(filter(None, there[parts]))}). Target '{other}' {'has' if same else 'is'} "
+        f"{', '.join(filter(None, here[parts]))}",
         f"resume it {'with that kernel' if same else 'on that machine'}, or begin a new evaluation "
         "without --resume",
     )

@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from rtgauge.errors import StoreError
+from rtgauge.errors import StoreError, StreamError
 from rtgauge.store.files import read_json, write_json
-from rtgauge.store.folder import step_path
+from rtgauge.store.folder import ENVIRONMENT, step_path
 from rtgauge.store.parquet import COLUMNS, ParquetReader, Whole
 from rtgauge.store.scan import (
     Chunk,
@@ -32,6 +32,7 @@ from rtgauge.store.seal import RECORDS, STREAM, Seal, parquet_name, read_seal, t
 from rtgauge.stream import (
     Ambience,
     Clock,
+    Environment,
     Event,
     Fact,
     Header,
@@ -354,6 +355,19 @@ class StoredRun:
     def imported(self) -> bool:
         """Whether the run came from a bundle."""
         return (self.path / IMPORTED).exists()
+
+    @property
+    def facts(self) -> dict[str, Fact]:
+        """What was known about the target when the run began; nothing where that is damaged."""
+        try:
+            records = StreamReader().feed((self.path / ENVIRONMENT).read_bytes())
+        except (OSError, StreamError):
+            return {}
+        facts: dict[str, Fact] = {}
+        for record in records:
+            if isinstance(record, Environment):
+                facts.update(record.facts)
+        return facts
 
     @property
     def causes(self) -> dict[str, Any]:
