@@ -34,6 +34,7 @@ from rtgauge.report.results import model
 from rtgauge.report.results.points import negative_points
 from rtgauge.store import Store
 from rtgauge.store.folder import ENVIRONMENT, StreamFile
+from rtgauge.stream import StreamWriter
 from rtgauge.target import open_target
 from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget
 from rtgauge.text import plain
@@ -255,6 +256,39 @@ def test_the_settings_of_another_agent_are_not_those_of_the_run(store: Store) ->
     assert found["timer-migration"] == "on"
     _, facts, _ = read_facts((run.path / ENVIRONMENT).read_bytes())
     assert facts["/proc/sys/kernel/timer_migration"] == "1"
+
+
+@pytest.mark.parametrize("fault", ["unready", "skipped", "killed"])
+def test_the_settings_of_a_step_without_results_are_not_those_of_the_run(
+    store: Store, fault: str
+) -> None:
+    class Changing(FakeTarget):
+        """The first step that measures fails, and its agent had changed another setting."""
+
+        broken = False
+
+        def start(self, arguments: Sequence[str]) -> FakeAgent:
+            agent = super().start(arguments)
+            if not self.broken and arguments[1] == "timer":
+                self.broken = True
+                agent._faults[fault] = ""
+                agent._setting, agent._writer = "/sys/of/the/first", StreamWriter()
+                agent._blocks = agent._produce()
+                agent._due, agent._next = next(agent._blocks)
+                if fault == "killed":
+                    agent._blocks, agent._code = iter(()), -signal.SIGKILL
+            return agent
+
+    given = {"for": "1s"}
+    (outcome,) = execute(plan(("timer", given), ("timer", given)), [Changing()], store)
+    run = store.get(outcome.id)
+    states = [one["state"] for one in run.document["steps"]]
+    assert states[0] != "complete" and states[1] == "complete"
+    assert [one.name for one in run.steps[0].settings] == ["/sys/of/the/first"]
+    taken = {"/proc/sys/kernel/sched_rt_runtime_us"}
+    assert set(run.document["environment"]["settings"]) == taken
+    (document,) = model.build([run])["runs"]
+    assert set(document["environment"]["settings"]) == taken
 
 
 def test_after_two_minutes_no_step_waits(store: Store) -> None:

@@ -25,6 +25,7 @@ from rtgauge.stream import (
     Samples,
     SeriesInfo,
     Setting,
+    Table,
     Trailer,
     Verdict,
     Work,
@@ -182,10 +183,18 @@ class LiveStep:
     # what each load does: its unit, and its work per second in the newest span of time
     work: dict[str, tuple[str, float]] = field(default_factory=dict)
     died: Event | None = None
+    tables: int = 0
     # results of its tests: how many there are of each
     tests: Counter[str] = field(default_factory=Counter)
     # when the step's time began, on the clock of ``elapsed_s``: the loads come up before that
     _began_s: float | None = None
+
+    @property
+    def has_results(self) -> bool:
+        """Whether anything was measured."""
+        return bool(self.tables or self.tests) or any(
+            one.count or one.missed or one.lost for one in self.series.values()
+        )
 
     @property
     def expected_s(self) -> float | None:
@@ -230,14 +239,20 @@ class LiveStep:
             case Setting():
                 if len(self.settings) < SETTINGS_MAX:
                     self.settings.append(record)
-            case Verdict():
-                self.tests[record.result] += 1
+            case Table() | Verdict():
+                self._result(record)
             case Event():
                 self._event(record)
             case Header():
                 self.header = record
             case Trailer():
                 self.trailer = record
+
+    def _result(self, record: Table | Verdict) -> None:
+        if isinstance(record, Table):
+            self.tables += 1
+        else:
+            self.tests[record.result] += 1
 
     def _block(self, record: Samples) -> None:
         live = self.series.get(record.series)

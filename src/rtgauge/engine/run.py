@@ -572,7 +572,7 @@ class Run:
                 self._folder.seal(index)
             except StreamError as error:  # such as a newer version: it stays as it came
                 ended = Ended("failed", error.message, error.remedy)
-        if not _is_log_host(live.step):
+        if live.has_results and not _is_log_host(live.step):
             self._settings += live.settings
         self._document["environment"] = self._environment()
         entry = self._note(index, ended, self._clock.monotonic() - began)

@@ -571,6 +571,7 @@ class FakeAgent:
         self._stopped = False
         self._code: int | None = None
         self._messages = ""
+        self._setting = "/proc/sys/kernel/sched_rt_runtime_us"
         self._writer = StreamWriter()
         self._blocks = self._produce()
         self._due, self._next = next(self._blocks)
@@ -657,7 +658,7 @@ class FakeAgent:
             measurement=request.measurement.name, parameters=parameters, load=request.load, **more,
         )  # fmt: skip
         setting = {
-            "name": "/proc/sys/kernel/sched_rt_runtime_us",
+            "name": self._setting,
             "asked": "-1",
             "before": "950000",
             "effective": "-1" if privileged else "950000",

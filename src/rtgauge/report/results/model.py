@@ -358,12 +358,19 @@ def _known(state: object) -> str:
     return state if isinstance(state, str) and state in _STATES else "failed"
 
 
+def _has_results(step: StoredStep) -> bool:
+    """Whether anything was measured."""
+    return bool(step.tables or step.verdicts) or any(
+        one.totals.count or one.totals.missed or one.totals.lost for one in step.series
+    )
+
+
 def _environment(run: StoredRun) -> Document:
-    """The environment as the run recorded it, with the settings of all its steps."""
+    """The environment as the run recorded it, with the settings of all steps with results."""
     recorded = dict(run.document.get("environment") or {})
     settings: dict[str, Document] = dict(recorded.get("settings") or {})
     for step in run.steps:
-        for setting in step.settings:
+        for setting in step.settings if _has_results(step) else ():
             known = settings.get(setting.name)
             if known is not None and not setting.reason and setting.effective == setting.asked:
                 continue  # a later setting must not hide an earlier one that had no effect
