@@ -39,6 +39,10 @@ OPEN_S: Final = 60.0
 CONNECT_S: Final = 30
 # Timeout for a link without any byte. One with 300 bytes per second still delivers some.
 STALL_S: Final = 30.0
+#: Timeout for a whole exchange with a board, however steadily its bytes arrive. Each byte prolongs
+#: it, by the time that it takes over a link of this rate: about a third of that of 9600 baud.
+EXCHANGE_S: Final = 600.0
+BYTES_PER_S: Final = 300
 CLOSE_S: Final = 10.0
 # ssh asks at the end of each interval without a byte, and gives up one interval after the last
 # question. That is after 16 s, before the timeout of the host for a silent agent.
@@ -137,6 +141,10 @@ class _Stalled(Exception):
     """No bytes in either direction."""
 
 
+class _Trickling(Exception):
+    """Too few bytes for the time. The argument: their number."""
+
+
 def _write(descriptor: int, data: bytes) -> int:
     """Number of bytes that were written; all of them if the reader has ended, which says why."""
     try:
@@ -145,11 +153,20 @@ def _write(descriptor: int, data: bytes) -> int:
         return len(data)
 
 
+def _check_time(silent_s: float, total_s: float, size: int) -> None:
+    """Raise _Stalled or _Trickling if an exchange of ``size`` bytes takes too long."""
+    if silent_s > STALL_S:
+        raise _Stalled
+    if total_s > EXCHANGE_S + size / BYTES_PER_S:
+        raise _Trickling(size)
+
+
 def _talk(process: subprocess.Popen[bytes], data: bytes = b"", patience: str = "") -> Answer:
     """Write the input of a process, read its output, and wait for its end.
 
     ``patience`` is printed once if that takes long. Raises _Stalled after ``STALL_S`` without a
-    byte, OverflowError if the answer is too long. The process is killed then.
+    byte, _Trickling after ``EXCHANGE_S`` and the time of the bytes, OverflowError if the answer is
+    too long. The process is killed then.
     """
     stdin, stdout, stderr = (
         cast(IO[bytes], stream) for stream in (process.stdin, process.stdout, process.stderr)
@@ -173,8 +190,7 @@ def _talk(process: subprocess.Popen[bytes], data: bytes = b"", patience: str = "
                     patience = ""
                 if ready:
                     moved = now
-                elif now - moved > STALL_S:
-                    raise _Stalled
+                _check_time(now - moved, now - begun, offset + len(out))
                 for key, _ in ready:
                     if key.fileobj is stdin:
                         offset += _write(key.fd, data[offset : offset + READ_BYTES])
@@ -445,6 +461,12 @@ class Connection:
         except _Stalled:
             raise TargetError(
                 f"{self.name} sent nothing for {STALL_S:.0f} s",
+                "check the target and the network",
+            ) from None
+        except _Trickling as error:
+            raise TargetError(
+                f"the command on {self.name} has not ended after more than "
+                f"{EXCHANGE_S / 60:.0f} min, in which {error.args[0]} bytes were transferred",
                 "check the target and the network",
             ) from None
         except OverflowError:

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long an exchange with a board over ssh may take."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from rtgauge.errors import TargetError
+from rtgauge.target.ssh import connection
+from rtgauge.target.ssh.connection import Connection, parse
+
+
+@pytest.fixture
+def board(monkeypatch: pytest.MonkeyPatch) -> Connection:
+    """A connection whose scripts run here."""
+
+    def begin(_: Connection, command: str) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(["sh", "-c", command], stdin=pipe, stdout=pipe, stderr=pipe)
+
+    monkeypatch.setattr(Connection, "_open", lambda _: None)
+    monkeypatch.setattr(Connection, "begin", begin)
+    monkeypatch.setattr(connection, "EXCHANGE_S", 0.2)
+    return Connection(parse("//board"), "ssh:board")
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_an_answer_that_trickles_is_given_up(board: Connection, stream: str) -> None:
+    with pytest.raises(TargetError, match="on ssh:board has not ended after more than"):
+        board.ask(f"while :; do printf x >&{stream}; sleep 0.05; done")
+
+
+def test_bytes_prolong_an_exchange(board: Connection) -> None:
+    slow = "sleep 0.6; printf x"
+    assert board.ask(f"head -c 90000 /dev/zero; {slow}").out == bytes(90000) + b"x"
+    assert board.ask(f"cat >/dev/null; {slow}", data=bytes(90000)).out == b"x"
+
+
+def test_a_slow_serial_line_is_fast_enough() -> None:
+    catalogue, baud = 1 << 20, 9600
+    assert catalogue * 10 / baud < connection.EXCHANGE_S + catalogue / connection.BYTES_PER_S
