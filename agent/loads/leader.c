@@ -207,6 +207,8 @@ static int keep_phase(struct load_worker *worker, pid_t pid, int64_t until_ns, s
 		if (now_ns >= until_ns && !starts)
 			return 0;
 		err = watch_phase(pid, starts ? LOAD_POLL_NS : until_ns - now_ns, msg);
+		if (starts)
+			late_ns += load_stalled_ns(now_ns);
 	}
 	return err;
 }

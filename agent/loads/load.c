@@ -98,18 +98,23 @@ static int trim_shared(struct load_worker *worker, struct message *msg)
 	return worker->seen ? 0 : load_out_of_memory(msg);
 }
 
-static int wait_ready(struct load_worker *worker, int64_t until_ns, struct message *msg)
+/* Until @worker is ready, at most until @until_ns, which standstills move. */
+static int wait_ready(const struct load_set *set, struct load_worker *worker, int64_t *until_ns,
+		      struct message *msg)
 {
 	siginfo_t info;
 
 	while (!atomic_load_acquire(&worker->shared->ready)) {
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
 		if (has_ended(worker, &info))
 			return report_end(worker, &info, msg);
-		if (clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+		if (now_ns > *until_ns)
 			return message_set(msg, -ETIMEDOUT, "reduce the load",
 					   "load %s was not ready after %lld s", worker->label,
-					   (long long)(LOAD_READY_NS / NSEC_PER_SEC));
+					   (long long)(set->ready_ns / NSEC_PER_SEC));
 		load_sleep_ns(LOAD_POLL_NS);
+		*until_ns += load_stalled_ns(now_ns);
 	}
 	return trim_shared(worker, msg);
 }
@@ -173,7 +178,7 @@ static int refuse_all_absent(const struct load_set *set, struct message *msg)
 int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*forked)(void *arg),
 		   void (*started)(void *arg, pid_t pgid), void *arg, struct message *msg)
 {
-	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + LOAD_READY_NS;
+	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + set->ready_ns;
 	int64_t origin_ns;
 	int err;
 
@@ -194,7 +199,7 @@ int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*fork
 		err = start_worker(&set->workers[i], forked, started, arg, msg);
 	}
 	for (size_t i = 0; i < set->count && !err; i++)
-		err = wait_ready(&set->workers[i], until_ns, msg);
+		err = wait_ready(set, &set->workers[i], &until_ns, msg);
 	if (!err)
 		err = refuse_all_absent(set, msg);
 	if (err) {

@@ -242,6 +242,7 @@ int load_set_parse(struct load_set **result, const char *text, const struct load
 		return err;
 	}
 	choose_labels(set);
+	set->ready_ns = LOAD_READY_NS;
 	*result = set;
 	return 0;
 }

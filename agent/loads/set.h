@@ -19,6 +19,7 @@
 #define LOAD_READY_NS (30 * NSEC_PER_SEC) /* boards of 100 MHz, and emulated ones, fork slowly */
 #define LOAD_STOP_NS (5 * NSEC_PER_SEC)
 #define LOAD_POLL_NS NSEC_PER_MSEC
+#define LOAD_STALL_NS (100 * NSEC_PER_MSEC) /* the most that one poll counts of a wait */
 #define LOAD_CHILDREN_MAX 256
 #define LOAD_MORE_PROCESSES "raise the limit of processes (ulimit -u)"
 
@@ -61,6 +62,7 @@ struct load_worker {
 struct load_set {
 	struct load_worker *workers;
 	size_t count;
+	int64_t ready_ns; /* what all loads together may take until they are ready */
 	struct cpulist cpus;
 	int was_subreaper;
 	pid_t others
@@ -79,6 +81,14 @@ void load_die_with(pid_t parent);
  * The error that it stands for. */
 int load_describe_end(const struct load_worker *worker, const siginfo_t *info, struct message *msg);
 void load_sleep_ns(int64_t ns);
+/* After a poll from @from_ns on: the time in which the caller stood still, together with the machine
+ * (a virtual machine that its host suspends), or alone. A wait for a load is longer by it. */
+static inline int64_t load_stalled_ns(int64_t from_ns)
+{
+	int64_t stalled_ns = clock_now_ns(CLOCK_MONOTONIC) - from_ns - LOAD_STALL_NS;
+
+	return stalled_ns > 0 ? stalled_ns : 0;
+}
 /* The children of the caller, as /proc has them: how many, @room at most. */
 int load_find_children(pid_t *pids, int room);
 /* Kill the children of the caller, but not @others. How many there were; some may be left. */

@@ -26,6 +26,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "loads/set.h"
 #include "tap.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -209,6 +210,17 @@ static int run_stuck(struct load_worker *worker, const struct option_set *option
 	return load_watch(msg);
 }
 
+/* One that is ready when it is told to be. */
+static int run_late(struct load_worker *worker, const struct option_set *options,
+		    struct message *msg)
+{
+	(void)options;
+	atomic_store_release(&board->done, 1);
+	wait_for(&board->go);
+	load_ready(worker);
+	return load_watch(msg);
+}
+
 static bool exists(pid_t pid)
 {
 	return pid && !kill(pid, 0);
@@ -332,6 +344,7 @@ static const struct load deserter = {
 	"deserter", "", "steps", no_options, run_deserter, NULL, false
 };
 static const struct load stuck = { "stuck", "", "steps", no_options, run_stuck, NULL, false };
+static const struct load late = { "late", "", "steps", no_options, run_late, NULL, false };
 static const struct load phases = { "phases", "", "starts", no_options, run_phases, NULL, false };
 static const struct load mixed = {
 	.name = "mixed",
@@ -341,7 +354,7 @@ static struct load observed; /* sched's options, filled in by main */
 
 static const struct load *const loads[] = { &counting, &failing,    &leaving,  &family,	  &orphan,
 					    &state,    &load_sched, &load_cpu, &observed, &deserter,
-					    &stuck,    &phases,	    &mixed,    NULL };
+					    &stuck,    &phases,	    &mixed,    &late,	  NULL };
 
 /* ---- parsing ---- */
 
@@ -1119,6 +1132,44 @@ static void test_killed_start(const char *text)
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+static int start_late(const char *text, struct message *msg)
+{
+	struct load_set *set;
+	int err = load_set_parse(&set, text, loads, msg);
+
+	if (err)
+		return err;
+	set->ready_ns = NSEC_PER_SEC;
+	err = load_set_start(set, NULL, NULL, NULL, NULL, msg);
+	load_set_free(set);
+	return err;
+}
+
+/* A load that is not ready in time, and an agent that stands still while it waits, as all does in a
+ * virtual machine that its host suspends. */
+static void test_late(void)
+{
+	struct message msg = { 0 };
+	int status = -1;
+	pid_t agent;
+
+	board->go = 0;
+	tap_check(&tap, start_late("late", &msg) == -ETIMEDOUT, "a load may be late");
+	check_message(&msg, "load late was not ready after 1 s");
+	board->done = 0;
+	agent = fork();
+	if (!agent)
+		_exit(-start_late("late", &msg));
+	wait_for(&board->done);
+	kill(agent, SIGSTOP);
+	sleep_ms(1500);
+	kill(agent, SIGCONT);
+	sleep_ms(100);
+	atomic_store_release(&board->go, 1);
+	waitpid(agent, &status, 0);
+	tap_check(&tap, !status, "an agent that stood still waits on");
+}
+
 /* An agent that is killed with -9: its loads die with it. Their processes come to this one, which
  * waits for them; what stays alive ends in the watchdog. */
 static void test_killed_agent(void)
@@ -1395,6 +1446,7 @@ int main(void)
 	test_command("(setsid sh -c 'while :; do :; done' &); exec sleep 7777");
 	test_resting_command();
 	test_nice();
+	test_late();
 	test_killed_start("stuck");
 	test_killed_start("stuck:restart=1h");
 	test_killed_agent();

@@ -430,12 +430,15 @@ static void test_peer(void)
 static void test_killed_agent(void)
 {
 	char text[256] = "";
-	uint32_t *go =
-		mmap(NULL, sizeof(*go), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct {
+		uint32_t go;
+		struct message msg;
+	} *said = mmap(NULL, sizeof(*said), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		       0);
 	int reaped = 0;
 	pid_t agent;
 
-	if (go == MAP_FAILED)
+	if (said == MAP_FAILED)
 		return (void)tap_check(&tap, false, "out of memory");
 	for (size_t i = 0; i < COUNT(works); i++) {
 		size_t used = strlen(text);
@@ -448,25 +451,20 @@ static void test_killed_agent(void)
 	agent = fork();
 	if (!agent) {
 		struct seen seen;
-		struct message msg;
-		struct load_set *set = start(text, NULL, &seen, &msg);
 
-		if (!set)
-			printf("# %s\n", msg.text);
-		fflush(stdout);
-		atomic_store_release(go, set ? 2 : 1);
+		atomic_store_release(&said->go, start(text, NULL, &seen, &said->msg) ? 2 : 1);
 		for (;;)
 			pause();
 	}
-	while (!atomic_load_acquire(go))
+	while (!atomic_load_acquire(&said->go))
 		sleep_ms(1);
-	tap_check(&tap, *go == 2, "an agent started %s", text);
+	tap_check(&tap, said->go == 2, "an agent started %s %s", text, said->msg.text);
 	kill(agent, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0)
 		reaped++;
 	tap_check(&tap, errno == ECHILD && reaped > 1, "killed, it takes all of them along");
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
-	munmap(go, sizeof(*go));
+	munmap(said, sizeof(*said));
 }
 
 int main(int argc, char **argv)
