@@ -337,9 +337,12 @@ static bool tick_cost_wait(struct tick_cost_state *state, enum tick_cost_turn of
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
 
 	while (atomic_load_acquire(&state->turn) == of) {
-		if (step_stopped(state->ensemble.step) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+		if (step_stopped(state->ensemble.step) || now_ns > until_ns)
 			return false;
-		ensemble_sleep_on(&state->turn, of, ENSEMBLE_PATIENCE_NS / 4);
+		ensemble_sleep_on(&state->turn, of, ENSEMBLE_PART_NS);
+		until_ns += ensemble_stalled(&state->ensemble, now_ns, ENSEMBLE_PART_NS);
 	}
 	return true;
 }

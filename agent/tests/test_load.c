@@ -210,7 +210,7 @@ static int run_stuck(struct load_worker *worker, const struct option_set *option
 	return load_watch(msg);
 }
 
-/* One that is ready when it is told to be. */
+/* One that is ready once board->go is set. */
 static int run_late(struct load_worker *worker, const struct option_set *options,
 		    struct message *msg)
 {
