@@ -69,6 +69,7 @@ def decided(**more: Any) -> str:
 
 def test_figures_of_a_verdict_do_not_contradict_it() -> None:
     assert "[1.00, 1.1004]" in decided()
+    assert "[0.9089, 1.02]" in decided(interval=[0.9089, 1.02])
     assert "p 0.2, 6 blocks: not decided" in decided()
     assert "p 0.0504, 6 blocks: not decided" in decided(p_adjusted=0.0504)
     assert "p 0.0496, 6 blocks: B is worse" in decided(p_adjusted=0.0496, verdict="worse")

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from rtgauge.engine.tune import confirmation, screening
+from rtgauge.report.document import tuned
+from rtgauge.report.render import markdown
 from rtgauge.report.results import model
 from rtgauge.report.sets import tuned as sets
+from rtgauge.text import plain
 
 Row = dict[str, Any]
 
@@ -147,3 +150,51 @@ def test_a_confirmation_without_pairs(judged: Callable[..., dict[str, Any]]) -> 
     found = judged(lambda row, _: "lost" if row["on"] else "complete")
     assert found["confirmation"]["verdict"] == "not decided"
     assert found["confirmation"]["blocks"] == 0
+
+
+def factor(low: float, high: float, p: float, verdict: str) -> Row:
+    return {
+        "name": "a=1", "kind": "kernel", "ratio": 1.0, "interval": [low, high], "p_adjusted": p,
+        "verdict": verdict, "reason": "", "permanent": [],
+    }  # fmt: skip
+
+
+def shown(*factors: Row, interactions: Sequence[Row] = ()) -> str:
+    quantity = {"percentile": None}
+    design = {"kind": "full", "size": 2, "seed": 1}
+    found = tuned.document({
+        "state": "complete", "target": "local", "study": "s", "quantity": quantity,
+        "design": design, "tried": [], "configurations": [], "factors": factors,
+        "interactions": interactions, "confirmation": None,
+    })  # fmt: skip
+    return plain(markdown.render(found)).replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(0.95, 1.0996, "[0.95, 1.0996]"), (0.9089, 1.1004, "[0.9089, 1.1004]")],
+)
+def test_ends_of_intervals_are_told_from_the_margin(low: float, high: float, text: str) -> None:
+    page = shown(factor(low, high, 0.0504, "not decided"))
+    assert text in page
+    assert "0.0504" in page
+
+
+def test_no_suspected_interaction_is_left_out() -> None:
+    """Values of a full design of four factors, in which all six pairs interact."""
+    names = list("abcd")
+    scatter = random.Random(1)
+    rows: list[Row] = [
+        {"on": [at for at in range(4) if number >> at & 1], "block": block, "value_ns": 0.0}
+        for block in range(6)
+        for number in range(16)
+    ]
+    for row in rows:
+        pairs = math.comb(len(row["on"]), 2)
+        row["value_ns"] = math.exp(10 + 0.3 * pairs + scatter.gauss(0, 0.01))
+    found = sets._interactions({"design": {"kind": "full"}}, rows, names)
+    assert len(found) == 6
+    page = shown(interactions=found)
+    assert page.count("Suspected interaction: ") == 3
+    for one in found:
+        assert " with ".join(one["factors"]) in page

@@ -21,10 +21,12 @@ __all__ = [
     "decision_text",
     "explained",
     "figures_of",
+    "interval_text",
     "is_worse",
     "left_out",
     "marks",
     "methods",
+    "probability",
     "rate_texts",
     "ratio",
     "rows",
@@ -50,9 +52,9 @@ def figures_of(quantity: Document) -> list[tuple[str, str]]:
     return [(name, heads[name]) for name in FIGURES if name in heads]
 
 
-def ratio(value: float | None, limit: float = 1.0) -> str:
+def ratio(value: float | None, *limits: float) -> str:
     """A multiple with two decimals at most: ``×4.70``, ``×12.3``, ``×123``; a dash for None. Below
-    0.1, and close to 1 or to ``limit``, as many decimals as tell it from these: ``×0.00340``,
+    0.1, and close to 1 or to a limit, as many decimals as tell it from these: ``×0.00340``,
     ``×0.997``."""
     if value is None:
         return "–"
@@ -62,9 +64,16 @@ def ratio(value: float | None, limit: float = 1.0) -> str:
     apart = {
         n
         for n in range(digits, _CLOSEST + 1)
-        if all(round(value, n) != round(one, n) for one in (1.0, limit))
+        if all(round(value, n) != round(one, n) for one in (1.0, *limits))
     }
     return f"×{value:.{min(apart, default=digits)}f}"
+
+
+def interval_text(interval: Sequence[float], within: float) -> str:
+    """The ends of the interval of a ratio, with the digits that tell them from the margin."""
+    margin = 1 + within
+    low, high = (ratio(value, margin, 1 / margin).removeprefix("×") for value in interval)
+    return f"[{low}, {high}]"
 
 
 def rate_texts(row: Mapping[str, Any], letters: Sequence[str]) -> list[str]:
@@ -203,17 +212,16 @@ def verdict_cells(document: Document, one: Document) -> list[str]:
         evidence = f"{one['runs'][0]} and {numbers.plural(one['runs'][1], 'run')}"
     share = interval = ""
     if one["interval"] is not None:
-        margin = 1 + document["within"]
-        low, high = (ratio(value, margin).removeprefix("×") for value in one["interval"])
-        share, interval = ratio(one["ratio"]), f"[{low}, {high}]"
-        evidence = f"p {_probability(one['p_adjusted'])}, {evidence}"
+        interval = interval_text(one["interval"], document["within"])
+        share = ratio(one["ratio"])
+        evidence = f"p {probability(one['p_adjusted'])}, {evidence}"
     return [
         f"{second}/{first}", statistic_text(quantity, one["statistic"]), share, interval,
         f"{evidence}: {verdict_text(document, one)}",
     ]  # fmt: skip
 
 
-def _probability(p: float) -> str:
+def probability(p: float) -> str:
     """A p-value with two significant digits, or as many as tell it from the level of a test."""
     digits = (n for n in range(2, _CLOSEST + 1) if float(f"{p:.{n}g}") != LEVEL)
     return f"{p:.{next(digits, 2)}g}"

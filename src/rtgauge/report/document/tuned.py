@@ -21,7 +21,7 @@ from rtgauge.report.document.blocks import (
     Tone,
     line,
 )
-from rtgauge.report.document.compared import ratio
+from rtgauge.report.document.compared import interval_text, probability, ratio
 from rtgauge.report.document.tables import Cell, Grid, Named, Row
 from rtgauge.report.results.labels import load_text
 from rtgauge.report.sets.decide import WITHIN
@@ -30,6 +30,8 @@ __all__ = ["answer", "document", "plan_sections", "quantity_text", "shown_first"
 
 Model = Mapping[str, Any]
 
+SUSPECTED: Final = 3
+"""Maximum number of interactions that are described."""
 _PRESENT: Final = "present"
 
 
@@ -71,10 +73,7 @@ def _share(one: Model) -> str:
 
 
 def _interval(one: Model) -> str:
-    if one["interval"] is None:
-        return ""
-    low, high = (ratio(value).removeprefix("×") for value in one["interval"])
-    return f"[{low}, {high}]"
+    return "" if one["interval"] is None else interval_text(one["interval"], WITHIN)
 
 
 def plan_sections(tune: Model) -> tuple[Section, ...]:
@@ -118,7 +117,9 @@ def _answer(tune: Model) -> Iterator[Block]:
         facts = (
             Named("Present", numbers.shown(one["present_ns"], "ns").full),
             Named("Best", numbers.shown(one["best_ns"], "ns").full, " + ".join(one["on"])),
-            Named("Best/present", _share(one), f"p {one['p']:.2g}, {one['blocks']} blocks"),
+            Named(
+                "Best/present", _share(one), f"p {probability(one['p'])}, {one['blocks']} blocks"
+            ),
         )
         below = (Facts(facts),)
     yield Callout(tone, text, below)
@@ -127,7 +128,7 @@ def _answer(tune: Model) -> Iterator[Block]:
 def _factors(tune: Model) -> Iterator[Block]:
     rows = []
     for one in tune["factors"]:
-        p = "" if one["p_adjusted"] is None else f"{one['p_adjusted']:.2g}"
+        p = "" if one["p_adjusted"] is None else probability(one["p_adjusted"])
         share = "" if one["ratio"] is None else ratio(one["ratio"])
         cells = [share, _interval(one), p, one["verdict"]]
         rows.append(Row(one["name"], [Cell(text) for text in cells]))
@@ -146,16 +147,19 @@ def _factors(tune: Model) -> Iterator[Block]:
     ]
     if reasons:
         yield Bullets(tuple(reasons))
-    for one in tune["interactions"]:
+    for one in tune["interactions"][:SUSPECTED]:
         first, second = one["factors"]
         shared = " Other pairs share this pattern in the design." if one["aliased"] else ""
         yield Paragraph(
             line(
                 f"Suspected interaction: {first} with {second}. With the other factor on, the "
                 f"ratio of each is {ratio(one['ratio'])} {_interval(one)} the ratio with it off, "
-                f"p {one['p_adjusted']:.2g}.{shared}"
+                f"p {probability(one['p_adjusted'])}.{shared}"
             )
         )
+    if more := tune["interactions"][SUSPECTED:]:
+        pairs = "; ".join(" with ".join(one["factors"]) for one in more)
+        yield Paragraph(line(f"More suspected interactions, with figures in the JSON: {pairs}."))
 
 
 def _permanent(tune: Model) -> Iterator[Block]:

@@ -25,15 +25,13 @@ from rtgauge.report.results.model import Analysis
 from rtgauge.report.sets.decide import LEVEL, WITHIN, rank
 from rtgauge.stats import Counts, Effect
 
-__all__ = ["SUSPECTED", "helpful", "judged", "tuned", "validate"]
+__all__ = ["helpful", "judged", "tuned", "validate"]
 
 Document: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[int, str, str, str, str]
 """A quantity of a run: step, measurement, name, context, labels."""
 
 TAIL_MAX: Final = 99.9
-SUSPECTED: Final = 3
-"""Maximum number of interactions that are named."""
 
 _ORDER: Final = ("helps", "hurts", "not decided", "equivalent", "ignored", "fails", "not estimable")
 
@@ -319,7 +317,7 @@ def _interactions(
             **_effect(effect, p),
             "aliased": not whole,
         }
-        for p, _, first, second, effect in sure[:SUSPECTED]
+        for p, _, first, second, effect in sure
     ]
 
 
