@@ -6,12 +6,14 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rtgauge.engine.tune import confirmation, screening
 from rtgauge.report.document import tuned
+from rtgauge.report.document.views import _head
 from rtgauge.report.render import markdown
 from rtgauge.report.results import model
 from rtgauge.report.sets import tuned as sets
@@ -198,3 +200,18 @@ def test_no_suspected_interaction_is_left_out() -> None:
     assert page.count("Suspected interaction: ") == 3
     for one in found:
         assert " with ".join(one["factors"]) in page
+
+
+@pytest.mark.parametrize(("number", "more"), [(2, ""), (4, ""), (6, "; 2 more kernels")])
+def test_the_head_of_a_report_names_four_kernels(number: int, more: str) -> None:
+    kernels = [f"6.{at}.0" for at in range(number)]
+    runs: list[Row] = [
+        {
+            "environment": {"kernel": {"release": one}}, "target": "local", "steps": [],
+            "duration_s": None,
+        }
+        for one in kernels
+    ]  # fmt: skip
+    analysis = SimpleNamespace(model={"runs": runs}, runs=[])
+    subtitle = _head(analysis, False)["subtitle"]  # type: ignore[arg-type]
+    assert subtitle.endswith("; ".join(f"Linux {one}" for one in kernels[:4]) + more)

@@ -55,6 +55,8 @@ from rtgauge.report.sets.compare import Compared
 
 __all__ = ["Chapter", "StepRow", "Views", "views"]
 
+KERNELS: Final = 4
+"""Maximum number of kernels that the head names."""
 CARD_LIMIT: Final = 8
 
 
@@ -124,7 +126,9 @@ def _head(analysis: Analysis, compared: bool) -> dict[str, str]:
     environment = first.get("environment", {})
     if len(runs) > 1:
         kernels = dict.fromkeys(_kernel(run["environment"])[0] or "unknown kernel" for run in runs)
-        labels = [runs_text(runs), *([] if compared else list(kernels)[:4])]
+        named = [] if compared else list(kernels)[:KERNELS]
+        more = 0 if compared else len(kernels) - len(named)
+        labels = [runs_text(runs), *named, *([f"{more} more kernels"] if more else [])]
         environment = {}
     subtitle = [text for text in (_kernel(environment)[0], _cpu(environment)[0]) if text]
     agent = next(
@@ -132,9 +136,7 @@ def _head(analysis: Analysis, compared: bool) -> dict[str, str]:
     )
     return {
         "title": _title(analysis.model, compared),
-        "subtitle": "; ".join([*labels[:3], ", ".join(subtitle)])
-        if subtitle
-        else "; ".join(labels),
+        "subtitle": "; ".join([*labels, ", ".join(subtitle)]) if subtitle else "; ".join(labels),
         "when": f"{when} UTC" if when else "",
         "agent": agent,
     }
