@@ -605,6 +605,30 @@ def test_columns_without_time_need_a_rate(store: Store, tmp_path: Path) -> None:
     assert set(delays_of(store, path, wanted).values()) == {3500}
 
 
+@pytest.mark.parametrize(
+    ("head", "us"),
+    [
+        ("Sample Interval,2.0E-6", 2), ("Sample Interval (us),2", 2), ("sample period (µs):,2", 2),
+        ("Sample Interval [ms],0.002", 2), ("Sampling Period in ns,2000", 2),
+        ("# sample interval (us): 2", 2), ("Sample Interval,us,2", 2), ("Sample Interval,2,us", 2),
+        ("Sample Interval (microseconds),2", 2), ("Sample Interval (s),2 us", 2),
+        ("Sample Interval,Points\n2us,10", 2), ("Increment (us),Start\n2,0", 2),
+        ("t0 = -1e-3, tInc = 2e-06", 2), ("Sample Rate,500000", 2), ("Sample Rate (kHz),500", 2),
+        ("Sampling Frequency [MHz]: 0.5", 2), ("Sample Rate,0.5,MSa/s", 2),
+        ("Sample Interval (ms),2", 2000), ("Sample Interval (points),2e-6", 2),
+    ],
+)  # fmt: skip
+def test_the_unit_of_a_stated_interval_or_rate(
+    store: Store, tmp_path: Path, head: str, us: int
+) -> None:
+    """In a file without times, the delays are as many intervals."""
+    path = tmp_path / "a.csv"
+    rows = table([tuple(row) for row in scope_rows().tolist()], "{:.2f}")
+    path.write_text(f"{head}\nCH1,CH2\n{rows}", encoding="utf-8")
+    found = delays_of(store, path, Wanted(event="CH1", answer="CH2"))
+    assert set(found.values()) == {7000 * us}
+
+
 # --- files from anybody --------------------------------------------------------------------------
 
 

@@ -58,6 +58,13 @@ _INTERVAL: Final = re.compile(
     re.IGNORECASE,
 )
 _RATE: Final = re.compile(r"(?:sample|sampling)[ _]?(?:rate|frequency)|samplerate", re.IGNORECASE)
+_PREFIX: Final = "(?:[pnuµμmkKMG]|[Pp]ico|[Nn]ano|[Mm]icro|[Mm]illi)"
+_BASE: Final = "(?:[sS]|[sS]ec|[sS]econds?|Hz|hz|HZ|Sa/s|S/s|sps)"
+_POWERS: Final = {
+    "p": -12, "n": -9, "u": -6, "µ": -6, "μ": -6, "m": -3, "k": 3, "K": 3, "M": 6, "G": 9,
+    "pico": -12, "nano": -9, "micro": -6, "milli": -3,
+    "Pico": -12, "Nano": -9, "Micro": -6, "Milli": -3,
+}  # fmt: skip
 _SEPARATORS: Final = (",", ";", "\t")
 PIECE: Final = 1 << 22
 """Bytes of a file that are read at once. No row is longer."""
@@ -160,34 +167,43 @@ def _parts(
 
 def _stated(preamble: Sequence[str], layout: _Layout, wanted: re.Pattern[str]) -> Fraction | None:
     """The number next to, behind or below a word of the preamble."""
-    rows = [re.split(r"[,;\t:]", line.strip().lstrip(";# ")) for line in preamble]
+    rows = [re.split(r"[,;\t:=]", line.strip().lstrip(";# ")) for line in preamble]
     columns = [_fields(line, layout.separator) for line in preamble]
     for at, row in enumerate(rows):
         for place, field in enumerate(row):
             if not wanted.match(field.strip().strip('"')):
                 continue
             cells = [part.strip().strip('"') for part in row[place + 1 :]]
-            for text in cells:
-                if (found := _quantity(text)) is not None:
+            for number, text in enumerate(cells):
+                beside = [*cells[number - 1 : number], *cells[number + 1 : number + 2]]
+                if (found := _quantity(text, _unit_of(field), *beside)) is not None:
                     return found
             cells = columns[at]
             column = next((c for c, cell in enumerate(cells) if wanted.match(cell)), -1)
             if column >= 0 and at + 1 < len(columns) and column < len(columns[at + 1]):
-                return _quantity(columns[at + 1][column])
+                return _quantity(columns[at + 1][column], _unit_of(cells[column]))
     return None
 
 
-def _quantity(text: str) -> Fraction | None:
-    """A positive number, with its unit where it has one, in s or Hz."""
+def _unit_of(name: str) -> str:
+    """The unit in the name of a quantity: ``(us)``, ``[MHz]`` or ``in ns``; else empty."""
+    found = re.search(r"[\[(]\s*([^\[\]()]*?)\s*[\])]|\bin (\S+)", name)
+    return (found[1] or found[2] or "") if found else ""
+
+
+def _quantity(text: str, *units: str) -> Fraction | None:
+    """A positive number in s or Hz, with its unit where it has one, else with the first of
+    ``units`` that is one."""
     found = re.fullmatch(
-        r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*"
-        r"(p|n|u|µ|m|k|K|M|G)?(?:s|S|Hz|hz|HZ|Sa/s|sps|Second|seconds)?",
-        text,
+        rf"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{{1,3}})?)\s*({_PREFIX}?)({_BASE}?)", text
     )
     if not found or len(found[1]) > 40:
         return None
-    scale = {"p": -12, "n": -9, "u": -6, "µ": -6, "m": -3, "k": 3, "K": 3, "M": 6, "G": 9}
-    value = Fraction(found[1]) * Fraction(10) ** scale.get(found[2] or "", 0)
+    prefix = found[2]
+    if not prefix and not found[3]:
+        read = (re.fullmatch(f"({_PREFIX}?){_BASE}", unit) for unit in units)
+        prefix = next((one[1] for one in read if one), "")
+    value = Fraction(found[1]) * Fraction(10) ** _POWERS.get(prefix, 0)
     return value if 0 < value < 10**15 else None
 
 
