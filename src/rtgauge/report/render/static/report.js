@@ -55,6 +55,8 @@ const ramped = most => {
 /* --- numbers --- */
 const NARROW = "\u202f", MINUS = "\u2212";
 const group = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, NARROW);
+/* The first texts of a list, and how many it has more. */
+const few = (list, most) => [...list.slice(0, most), ...(list.length > most ? [`${list.length - most} more`] : [])].join(" · ");
 const show = (v, whole = false) => {
 	if (v === null || v === undefined) return "–";
 	const a = Math.abs(v);
@@ -408,7 +410,7 @@ class Group {
 				c.restore();
 				if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail"));
 			}] },
-			tell: (u, idx) => `${a.label} ${x[idx]}: ` + a.lines.map((text, i) => [text, data[1 + 3 * i][idx], highs[i][idx], limits[i][idx]]).filter(p => p[2] !== null).slice(0, 3).map(([text, m, h, limit]) => `${text ? text + " " : ""}median ${this.show(m)}, max ${this.atLeast(limit)}${this.show(h)}${NARROW}${this.unit}`).join(" · "),
+			tell: (u, idx) => `${a.label} ${x[idx]}: ` + few(a.lines.map((text, i) => [text, data[1 + 3 * i][idx], highs[i][idx], limits[i][idx]]).filter(p => p[2] !== null).map(([text, m, h, limit]) => `${text ? text + " " : ""}median ${this.show(m)}, max ${this.atLeast(limit)}${this.show(h)}${NARROW}${this.unit}`), 3),
 		});
 	}
 	ccdf(figure) {
@@ -742,7 +744,7 @@ class Group {
 			}] },
 			tell: (u, idx) => {
 				const k = binAt(u, edges, idx);
-				return `${between(edges[k], edges[k + 1], this.show)}${NARROW}${this.unit}: ` + vis.slice(0, 4).map(i => `${many ? this.data.labels[i] + " " : ""}${group(String(d.rising[i][k] + d.falling[i][k]))} answers`).join(" · ");
+				return `${between(edges[k], edges[k + 1], this.show)}${NARROW}${this.unit}: ` + few(vis.map(i => `${many ? this.data.labels[i] + " " : ""}${group(String(d.rising[i][k] + d.falling[i][k]))} answers`), 4);
 			},
 		});
 	}
