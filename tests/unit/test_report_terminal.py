@@ -125,6 +125,33 @@ def test_a_calibration_asked_for_alone_has_its_table() -> None:
     assert "cost (µs)" in summary(alone)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "text"),
+    [
+        (None, None, "max 0.120 us, median"),
+        (5_000_000, None, "max >= 5 000 us, median"),
+        (None, 5_000_000, "max >= 5 000 us, median"),
+        (120, None, "max >= 0.120 us, median"),
+    ],
+)
+def test_the_maximum_of_a_calibration_can_be_a_lower_limit(
+    first: int | None, second: int | None, text: str
+) -> None:
+    document = model.build([made.evaluation(2, 3000)])  # type: ignore[list-item]
+    (run,) = document["runs"]
+    (number,) = [one["step"] for one in run["steps"] if one["role"] == "calibration"]
+    one = next(one for one in run["series"] if one["step"] == number)
+    one["max"], one["max_at_least"] = 120, first
+    place = run["series"].index(one)
+    run["series"].insert(place + 1, {**one, "max": 110, "max_at_least": second, "cpu": 7})
+    line = next(
+        line
+        for line in numbers.plain(terminal.text(document, 100)).splitlines()
+        if "calibration: " in line
+    )
+    assert text in line
+
+
 def test_an_old_terminal() -> None:
     text = summary(made.evaluation(1, 3000), encoding="ascii")
     assert text.isascii() and "latency (us)" in text and "?" not in text
