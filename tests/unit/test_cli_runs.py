@@ -15,10 +15,12 @@ import pytest
 from conftest import Result
 from rtgauge.cli import brief
 from rtgauge.cli.main import COMMANDS, _has_store, cli
+from rtgauge.errors import TargetError
 from rtgauge.report.document import answer
 from rtgauge.report.results.again import _WITHOUT_STORE, with_store
 from rtgauge.store import Store, numbers
 from rtgauge.store.identity import new_run_id
+from rtgauge.target.fake import FakeTarget
 
 Run = Callable[..., Result]
 QUICK = ("--target", "fake", "--for", "1s")
@@ -302,3 +304,30 @@ def test_commands_without_a_store_are_known() -> None:
     context = click.Context(cli)
     for name in COMMANDS:
         assert _has_store(context, name) == (name not in _WITHOUT_STORE)
+
+
+def test_a_study_that_loses_a_target_is_reported_and_fails(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = FakeTarget.environment
+    answered: list[str] = []
+
+    def once(self: FakeTarget) -> bytes:
+        if self.name in answered:
+            raise TargetError("the board went away", "look for it")
+        answered.extend([self.name] if self.name != "fake" else [])
+        return environment(self)
+
+    monkeypatch.setattr(FakeTarget, "environment", once)
+    words = ("run", "timer", "--for", "1s", "--repeat", "3", "--target", "fake")
+    done = rtgauge(*words, "--target", "fake:late", "-o", "x.html", "-o", "x.md", "-o", "x.xml")
+    assert done.code == 1, done.err
+    assert "fake:late: the board went away. The study continues without this target" in done.err
+    assert "failed: the board went away\n" in done.err and "look for it" in done.err
+    # its environment is not known, and does not count
+    assert "6.12.0-fake-rt, PREEMPT_RT; 2 runs, 1 boot; failed" in done.out
+    assert "environments differ" not in done.out
+    for name in ("x.html", "x.md", "x.xml"):
+        assert "the board went away" in Path(name).read_text()
+    states = [run["state"] for run in rtgauge("runs", "--json").json()["runs"]]
+    assert sorted(states) == ["complete"] * 4 + ["failed"]

@@ -541,9 +541,56 @@ def test_an_error_beside_another_run_leaves_that_one_complete(store: Store) -> N
         def environment(self) -> bytes:
             raise TargetError("the board went away")
 
-    with pytest.raises(TargetError, match="went away"):
-        execute(replace(timer(), repeat=2), [open_target("fake"), Broken()], store, at_once=2)
-    assert {row.state for row in store.runs()} == {"complete"}
+    outcomes = execute(
+        replace(timer(), repeat=2), [open_target("fake"), Broken()], store, at_once=2
+    )
+    assert [(one.target, one.state) for one in outcomes] == [
+        ("fake", "complete"), ("broken", "failed"), ("fake", "complete")
+    ]  # fmt: skip
+
+
+def test_a_study_goes_on_without_a_target_that_is_lost(store: Store) -> None:
+    class Leaving(FakeTarget):
+        left = 1
+
+        def environment(self) -> bytes:
+            if not self.left:
+                raise TargetError("the board went away", "look for it")
+            self.left -= 1
+            return super().environment()
+
+    watcher = Watcher()
+    targets = [open_target("fake"), Leaving("late")]
+    outcomes = execute(replace(timer(), repeat=3), targets, store, watcher)
+    assert [(one.target, one.state) for one in outcomes] == [
+        ("fake", "complete"), ("fake:late", "complete"),
+        ("fake", "complete"), ("fake:late", "failed"),
+        ("fake", "complete"),
+    ]  # fmt: skip
+    lost = outcomes[3]
+    assert (lost.reason, lost.remedy) == ("the board went away", "look for it")
+    assert lost.exit_code == ExitCode.FAILED
+    assert watcher.messages == [
+        "fake:late: the board went away. The study continues without this target"
+    ]
+    run = store.get(lost.id)
+    assert (run.document["state"], run.document["repeat"]) == ("failed", 1)
+    assert run.document["study"] == store.get(outcomes[0].id).document["study"]
+    assert {(one["state"], one["reason"]) for one in run.document["steps"]} == {
+        ("skipped", "the target could not be reached: the board went away")
+    }
+    document = model.build([store.get(one.id) for one in outcomes])
+    model.validate(document)
+    assert document["runs"][3]["reason"] == "the board went away"
+
+
+def test_a_study_ends_when_all_its_targets_are_lost(store: Store) -> None:
+    class Gone(FakeTarget):
+        def environment(self) -> bytes:
+            raise TargetError("the board went away", "look for it")
+
+    outcomes = execute(replace(timer(), repeat=3), [Gone("late"), Gone("overloaded")], store)
+    assert [one.state for one in outcomes] == ["failed", "failed"]
 
 
 @pytest.mark.parametrize("after", [0, 2])

@@ -37,7 +37,7 @@ from rtgauge.plan import (
     expected_ns,
 )
 from rtgauge.store import Store, new_run_id
-from rtgauge.stream import Header, Setting
+from rtgauge.stream import Setting
 from rtgauge.target import Target
 from rtgauge.target.base import Emulated, Linked, Reconnecting, Replayable, lost_of
 from rtgauge.text import bandwidth, duration, plain
@@ -155,6 +155,9 @@ class Run:
         self._clock = target.clock
         self._wrong_usage = False
         self.disturb_words: Sequence[str] = ()
+        #: Whether the study has other targets. Then a target that cannot be reached fails its run.
+        self.has_others = False
+        self.lost_target = False
         self.order: Mapping[str, int] = {}  # the run's place among those of its repeat
         self._settings: list[Setting] = []
         self._in_pairs: set[int] = set()  # log hosts' steps: carried out with the one before
@@ -171,19 +174,57 @@ class Run:
         total: int,
         interruption: Stopping,
     ) -> RunOutcome:
-        """The whole run, from the environment to the sealed samples."""
-        environment = self._target.environment()
-        header, self._facts, self._settings = read_facts(environment)
+        """The whole run, from the environment to the sealed samples. Raises TargetError if the
+        target cannot be reached, and the study has no others."""
+        try:
+            environment = self._target.environment()
+            header, self._facts, self._settings = read_facts(environment)
+        except TargetError as error:
+            if not self.has_others:
+                raise
+            return self._without_target(study, repeat, number, total, error)
         measured = replace(self._plan, steps=tuple(_own(self._plan.steps)))
         calibrations = calibration_steps(measured, self._catalogue)
         steps = [*self._plan.steps, *calibrations]
         require_cpus(_own(steps), self._facts, self._target.name)
-        self._document = self._first_document(study, repeat, header, steps)
+        self._document = self._first_document(study, repeat, header.boot_id, steps)
         began = self._clock.monotonic()
         with self._store.create(self._document) as self._folder:
             self._progress.run_started(self._document, number, total)
             self._tell_beforehand()
             return self._in_folder(environment, steps, began, interruption)
+
+    def _without_target(
+        self, study: str, repeat: int, number: int, total: int, error: TargetError
+    ) -> RunOutcome:
+        """Record a run whose target cannot be reached."""
+        self.lost_target = True
+        self._facts = {}
+        self._document = self._first_document(study, repeat, "", self._plan.steps)
+        self._document["findings"] = []
+        for step in self._document["steps"]:
+            step.update(
+                reason=f"the target could not be reached: {error.message}", remedy=error.remedy
+            )
+        with self._store.create(self._document) as self._folder:
+            self._progress.run_started(self._document, number, total)
+            self._document.update(state="failed", reason=error.message, remedy=error.remedy)
+            self._folder.write_document(self._document)
+            self._store.update(self._folder)
+        return self._outcome(stopped=False)
+
+    def _outcome(self, *, stopped: bool) -> RunOutcome:
+        outcome = RunOutcome(
+            self._document["id"],
+            self._target.name,
+            self._document["state"],
+            self._document["reason"],
+            self._document["remedy"],
+            self._exit_code(),
+            stopped,
+        )
+        self._progress.run_ended(outcome)
+        return outcome
 
     def _tell_beforehand(self) -> None:
         """Say what will be missing, and how to get it, before anything is measured."""
@@ -237,17 +278,7 @@ class Run:
             )) from error  # fmt: skip
         except RtgaugeError as error:
             raise self._broken_store(began, error) from error
-        outcome = RunOutcome(
-            self._document["id"],
-            self._target.name,
-            self._document["state"],
-            self._document["reason"],
-            self._document["remedy"],
-            self._exit_code(),
-            interruption.asked,
-        )
-        self._progress.run_ended(outcome)
-        return outcome
+        return self._outcome(stopped=interruption.asked)
 
     def _expected_s(self, step: PlannedStep) -> float:
         """Seconds that a step should measure; 0 for a board whose log host determines the time."""
@@ -284,7 +315,7 @@ class Run:
         return why
 
     def _first_document(
-        self, study: str, repeat: int, header: Header, steps: Sequence[PlannedStep]
+        self, study: str, repeat: int, boot_id: str, steps: Sequence[PlannedStep]
     ) -> dict[str, Any]:
         self._cpus = _cpus_measured(_own(steps))
         return {
@@ -296,7 +327,7 @@ class Run:
             "repeat": repeat,
             **({"order": dict(self.order)} if self.order else {}),
             "target": self._target.name,
-            "boot_id": header.boot_id,
+            "boot_id": boot_id,
             "started": self._clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "duration_s": 0.0,
             "state": "running",

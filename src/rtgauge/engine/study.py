@@ -110,9 +110,10 @@ def execute(
     ``reconnect_s``: seconds for which a lost connection is retried; None: the targets' default.
 
     Returns the outcome of each run that began, by repeat and then in the order of the targets.
-    After an interrupted run no other begins. Raises UsageError if the plan does not fit a target
-    (nothing was started then), TargetError if one cannot be reached, StoreError if the store cannot
-    be written (what came so far is kept).
+    After an interrupted run no other begins. A target that can no longer be reached fails its run,
+    and the study continues without it. Raises UsageError if the plan does not fit a target (nothing
+    was started then), TargetError if one cannot be reached at the beginning, or the only one later,
+    StoreError if the store cannot be written (what came so far is kept).
     """
     watcher = progress or _Quiet()
     check_texts(plan)
@@ -152,17 +153,28 @@ def _execute(
     turns = schedule(len(prepared), plan.repeat, seed)
     study = plan.study or (new_run_id() if len(turns) > 1 else "")
     interruption = Interruption()
+    lost: set[int] = set()  # targets that could not be reached any more
 
-    def carry_out(place: int, watcher: Progress) -> RunOutcome:
+    def carry_out(place: int, watcher: Progress) -> RunOutcome | None:
         repeat, number = turns[place]
         target = targets[number]
+        if number in lost:
+            return None
         if isinstance(target, Repeating):
             target.begin_repeat(repeat)
         run = Run(*prepared[number], hosts, store, watcher, limits)
         run.disturb_words = words[target.name]
         if len(targets) > 1:
             run.order = {"seed": seed, "place": place % len(targets)}
-        return run.carry_out(study, repeat, place + 1, len(turns), interruption)
+            run.has_others = True
+        outcome = run.carry_out(study, repeat, place + 1, len(turns), interruption)
+        if run.lost_target:
+            lost.add(number)
+            if len(lost) < len(targets):
+                watcher.message(
+                    f"{target.name}: {outcome.reason}. The study continues without this target"
+                )
+        return outcome
 
     with _naming(study, store), interruption.handling():
         if min(at_once, len(prepared)) > 1:
@@ -171,7 +183,8 @@ def _execute(
             ])  # fmt: skip
         outcomes: dict[tuple[int, int], RunOutcome] = {}
         for place, turn in enumerate(turns):
-            outcomes[turn] = carry_out(place, watcher)
+            if (outcome := carry_out(place, watcher)) is not None:
+                outcomes[turn] = outcome
             if interruption.asked:
                 break
     return [outcomes[turn] for turn in sorted(outcomes)]
@@ -196,14 +209,14 @@ def _naming(study: str, store: Store) -> Iterator[None]:
 def _at_once(
     most: int,
     turns: Sequence[tuple[int, int]],
-    carry_out: Callable[[int, Progress], RunOutcome],
+    carry_out: Callable[[int, Progress], RunOutcome | None],
     interruption: Interruption,
     watchers: Sequence[Progress],
 ) -> list[RunOutcome]:
     """The runs of a study, up to ``most`` at a time, one on each target. The first error is raised
     when the other runs have ended."""
     waiting = list(range(len(turns)))
-    running: dict[Future[RunOutcome], int] = {}
+    running: dict[Future[RunOutcome | None], int] = {}
     outcomes: dict[tuple[int, int], RunOutcome] = {}
     errors: list[BaseException] = []
     with ThreadPoolExecutor(most, "run") as pool:
@@ -220,10 +233,10 @@ def _at_once(
             for done in wait(running, POLL_S, FIRST_COMPLETED).done:
                 place = running.pop(done)
                 error = done.exception()
-                if error is None:
-                    outcomes[turns[place]] = done.result()
-                else:
+                if error is not None:
                     errors.append(error)
+                elif (outcome := done.result()) is not None:
+                    outcomes[turns[place]] = outcome
     if errors:
         raise errors[0]
     return [outcomes[turn] for turn in sorted(outcomes)]

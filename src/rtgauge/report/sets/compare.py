@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from rtgauge import stats
@@ -175,7 +175,7 @@ def refusal(runs: Sequence[Run], sets: Sequence[RunSet]) -> UsageError | None:
     """Why these sets must not be compared; None if they may be. Different kernels must not be
     compared if the emulated lab measured one of them in real time, where the load of the host
     determines latencies."""
-    kernels = [{_kernel(runs[place]) for place in one.places} for one in sets]
+    kernels = [{_kernel(runs[place]) for place in _reached(runs, one).places} for one in sets]
     if all(one == kernels[0] for one in kernels):
         return None
     plain = [runs[place] for one in sets for place in one.places if _mode(runs[place]) == "plain"]
@@ -325,7 +325,13 @@ def compare(analysis: Analysis, sets: Sequence[RunSet], claims: Claims = Claims(
         "apart": apart,
         "absent": absent,
         "work": work_rates(runs, [one.places for one in sets]),
-        "published_work": published_cost([run["environment"]["realtime"] for run in runs]),
+        "published_work": published_cost(
+            [
+                runs[place]["environment"]["realtime"]
+                for one in sets
+                for place in _reached(runs, one).places
+            ]
+        ),
         "within": claims.within,
         "comparisons": decisions(runs, quantities, claims.within, primary),
     }
@@ -672,8 +678,15 @@ def _each(runs: Sequence[Run], one: RunSet, take: Any) -> list[str]:
     return list(dict.fromkeys(printable(str(take(runs[place]))) for place in one.places))
 
 
+def _reached(runs: Sequence[Run], one: RunSet) -> RunSet:
+    """The set without the runs whose target could not be reached, unless these are all."""
+    places = [place for place in one.places if runs[place]["boot_id"] or runs[place]["series"]]
+    return replace(one, places=tuple(places)) if places else one
+
+
 def _set(runs: Sequence[Run], one: RunSet, at: int) -> Document:
-    boots = {_boot(runs[place]) for place in one.places}
+    reached = _reached(runs, one)
+    boots = {_boot(runs[place]) for place in reached.places}
     modes = [mode for mode in _each(runs, one, _mode) if mode]
     states = [state for state in _each(runs, one, lambda run: run["state"]) if state != "complete"]
     return {
@@ -682,8 +695,8 @@ def _set(runs: Sequence[Run], one: RunSet, at: int) -> Document:
         "runs": [runs[place]["id"] for place in one.places],
         "boots": len(boots),
         "targets": _each(runs, one, lambda run: run["target"]),
-        "kernels": _each(runs, one, lambda run: _kernel(run)[0]),
-        "realtime": _each(runs, one, lambda run: realtime_text(run["environment"])),
+        "kernels": _each(runs, reached, lambda run: _kernel(run)[0]),
+        "realtime": _each(runs, reached, lambda run: realtime_text(run["environment"])),
         "emulated": modes,
         "states": states,
     }
@@ -726,7 +739,7 @@ def _facts(run: Run) -> dict[str, str]:
 
 def _differences(runs: Sequence[Run], sets: Sequence[RunSet]) -> list[Document]:
     """The differences of the environments of the sets, the kernel first; a text for each set."""
-    facts = [[_facts(runs[place]) for place in one.places] for one in sets]
+    facts = [[_facts(runs[place]) for place in _reached(runs, one).places] for one in sets]
     names = dict.fromkeys(name for one in facts for each in one for name in each)
     found: list[Document] = []
     repeating: tuple[str, ...] = ()
