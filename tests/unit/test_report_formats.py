@@ -457,3 +457,14 @@ def test_a_bare_address_of_a_target_is_not_a_link_on_a_forge() -> None:
     """As GitHub's Markdown makes links of ``http://a`` and ``www.a`` without any mark."""
     shown = markdown.escape("see HTTPS://evil.example/x, www.evil.example, at 10:00 a.m.")
     assert shown == r"see HTTPS\://evil.example/x, www\.evil.example, at 10:00 a.m."
+
+
+def test_a_mail_address_of_a_target_is_not_a_link_on_a_forge() -> None:
+    """A backslash does not prevent this link, as a trial of GitHub's own library showed."""
+    shown = markdown.escape(
+        "mailto:a.b+c@d-e.f.org, _@x.y, ssh://root@board, fifo @ 1.5 ms, xmpp:@x.y"
+    )
+    assert shown == (
+        r"mailto:a.b+c<!-- -->@d-e.f.org, \_<!-- -->@x.y, ssh\://root@board, fifo @ 1.5 ms, "
+        r"xmpp:<!-- -->@x.y"
+    )

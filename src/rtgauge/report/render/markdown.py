@@ -33,9 +33,11 @@ from rtgauge.report.results.cases import plain
 
 __all__ = ["escape", "render"]
 
-# The last two begin a bare address, of which a forge makes a link.
+# The last three are in a bare address, of which a forge makes a link.
 _MARKS = re.compile(
-    r"[\\`*\[\]<>|~$]|(?<!\w)_|_(?!\w)|&(?=[#\w])|!(?=\[)|:(?=//)|(?<=www)\.", re.IGNORECASE
+    r"[\\`*\[\]<>|~$]|(?<!\w)_|_(?!\w)|&(?=[#\w])|!(?=\[)|:(?=//)|(?<=www)\."
+    r"|(?<=[\w.+:-])@(?=[\w.-]*\.[\w-])",
+    re.IGNORECASE,
 )
 _LINE_START = re.compile(r"^([#+=-]|\d+[.)])")
 _NUMBER = re.compile(r"[−≥–\d\s.,]*\d[\d\s.,]*( ?\S{1,4})?( \(.*\))?|–|")
@@ -43,7 +45,10 @@ _NUMBER = re.compile(r"[−≥–\d\s.,]*\d[\d\s.,]*( ?\S{1,4})?( \(.*\))?|–|"
 
 def escape(value: object) -> str:
     """Text escaped so that it is shown literally within a line."""
-    return _MARKS.sub(lambda found: "\\" + found[0], plain(value))
+    # GitHub's Markdown finds mail addresses after it has removed backslashes
+    return _MARKS.sub(
+        lambda found: "<!-- -->@" if found[0] == "@" else "\\" + found[0], plain(value)
+    )
 
 
 def escape_start(value: object) -> str:
