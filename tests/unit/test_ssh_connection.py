@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from rtgauge.cli import module
 from rtgauge.errors import TargetError
 from rtgauge.target.ssh import connection
 from rtgauge.target.ssh.connection import Connection, parse
@@ -36,6 +37,18 @@ def test_bytes_prolong_an_exchange(board: Connection) -> None:
     slow = "sleep 0.6; printf x"
     assert board.ask(f"head -c 90000 /dev/zero; {slow}").out == bytes(90000) + b"x"
     assert board.ask(f"cat >/dev/null; {slow}", data=bytes(90000)).out == b"x"
+
+
+def test_a_module_may_be_built_in_silence(
+    board: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler's output goes into a file on the board."""
+    begin, build = board.begin, "sleep 1.5; printf x"
+    monkeypatch.setattr(connection, "STALL_S", 0.2)
+    with pytest.raises(TargetError, match="sent nothing"):
+        board.ask(build)
+    monkeypatch.setattr(Connection, "begin", lambda *_: begin(build))
+    assert module._carry_out("ssh://board", ["build"], b"")[:2] == (0, "x")
 
 
 def test_a_slow_serial_line_is_fast_enough() -> None:

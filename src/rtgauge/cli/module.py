@@ -231,7 +231,9 @@ def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str
 
         connection = Connection(parse(detail), target)
         try:
-            answer = connection.ask(_SCRIPT, *arguments, data=data, patience="building …")
+            answer = connection.ask(
+                _SCRIPT, *arguments, data=data, patience="building …", work_s=TIMEOUT_S
+            )
         finally:
             connection.close()
         return answer.code, answer.out.decode(errors="replace"), answer.said

@@ -153,20 +153,23 @@ def _write(descriptor: int, data: bytes) -> int:
         return len(data)
 
 
-def _check_time(silent_s: float, total_s: float, size: int) -> None:
+def _check_time(silent_s: float, total_s: float, size: int, work_s: float) -> None:
     """Raise _Stalled or _Trickling if an exchange of ``size`` bytes takes too long."""
-    if silent_s > STALL_S:
+    if silent_s > max(STALL_S, work_s):
         raise _Stalled
-    if total_s > EXCHANGE_S + size / BYTES_PER_S:
+    if total_s > EXCHANGE_S + work_s + size / BYTES_PER_S:
         raise _Trickling(size)
 
 
-def _talk(process: subprocess.Popen[bytes], data: bytes = b"", patience: str = "") -> Answer:
+def _talk(
+    process: subprocess.Popen[bytes], data: bytes = b"", patience: str = "", work_s: float = 0.0
+) -> Answer:
     """Write the input of a process, read its output, and wait for its end.
 
-    ``patience`` is printed once if that takes long. Raises _Stalled after ``STALL_S`` without a
-    byte, _Trickling after ``EXCHANGE_S`` and the time of the bytes, OverflowError if the answer is
-    too long. The process is killed then.
+    ``patience`` is printed once if that takes long. ``work_s``: seconds for which the process may
+    work without a byte. Raises _Stalled after them or ``STALL_S`` without a byte, _Trickling after
+    them, ``EXCHANGE_S`` and the time of the bytes, OverflowError if the answer is too long. The
+    process is killed then.
     """
     stdin, stdout, stderr = (
         cast(IO[bytes], stream) for stream in (process.stdin, process.stdout, process.stderr)
@@ -190,7 +193,7 @@ def _talk(process: subprocess.Popen[bytes], data: bytes = b"", patience: str = "
                     patience = ""
                 if ready:
                     moved = now
-                _check_time(now - moved, now - begun, offset + len(out))
+                _check_time(now - moved, now - begun, offset + len(out), work_s)
                 for key, _ in ready:
                     if key.fileobj is stdin:
                         offset += _write(key.fd, data[offset : offset + READ_BYTES])
@@ -454,19 +457,28 @@ class Connection:
             return frozenset()
         return frozenset(str(address[0]) for *_, address in known)
 
-    def ask(self, text: str, *arguments: str, data: bytes = b"", patience: str = "") -> Answer:
-        """Run a script for sh there to its end. Raises TargetError if the connection fails."""
+    def ask(
+        self,
+        text: str,
+        *arguments: str,
+        data: bytes = b"",
+        patience: str = "",
+        work_s: float = 0.0,
+    ) -> Answer:
+        """Run a script for sh there to its end. ``work_s``: seconds for which it may work without a
+        byte of output. Raises TargetError if the connection fails."""
         try:
-            answer = _talk(self.begin(script(text, *arguments)), data, patience)
+            answer = _talk(self.begin(script(text, *arguments)), data, patience, work_s)
         except _Stalled:
             raise TargetError(
-                f"{self.name} sent nothing for {STALL_S:.0f} s",
+                f"{self.name} sent nothing for {max(STALL_S, work_s):.0f} s",
                 "check the target and the network",
             ) from None
         except _Trickling as error:
             raise TargetError(
                 f"the command on {self.name} has not ended after more than "
-                f"{EXCHANGE_S / 60:.0f} min, in which {error.args[0]} bytes were transferred",
+                f"{(EXCHANGE_S + work_s) / 60:.0f} min, in which {error.args[0]} bytes were "
+                "transferred",
                 "check the target and the network",
             ) from None
         except OverflowError:
