@@ -78,8 +78,8 @@ fuzz: # Damaged and hostile input
 		PYTHONPATH=src $(PYTHON_HERE) $$program --executions $(FUZZ_EXECUTIONS) --jobs 2 \
 			$(FUZZ_OPTIONS); done
 
-# Mutation testing: are there tests that notice when a line is wrong? A sample takes some minutes,
-# all mutants some hours: MUTANTS_OPTIONS="". The result is build/mutants.json.
+# Mutation testing: are there tests that notice when a line is wrong? A sample takes a few minutes,
+# all mutants a few hours: MUTANTS_OPTIONS="". The result is build/mutants.json.
 MUTANTS_OPTIONS = --sample 400 --seed $(shell date +%Y%m%d)
 mutants: # Mutation tests of statistics and stream reader
 	@tools/setup.sh --test

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw the pictures of docs/gallery.md, from runs of emulated boards.
 
-    tools/gallery.py            measure in the lab (some minutes), and draw
+    tools/gallery.py            measure in the lab (a few minutes), and draw
     tools/gallery.py STORE      draw from a store that an earlier call left in build/gallery
 
 The boards count instructions, so two calls with the same kernels draw the same pictures.

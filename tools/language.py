@@ -109,6 +109,10 @@ RULES: Final = (
         "retried, rebuilt, restarted",
     ),
     Rule(r"\b[Ll]ikewise\b", "'also', 'the same'"),
+    Rule(
+        r"\bsome (?:[num\u00b5]?s|(?:nano|micro|milli)?seconds|minutes|hours|days|[kMG]Hz)\b",
+        "'a few'",
+    ),
     Rule(r"\b[Bb]esides\b", "'also', 'in addition'"),
     Rule(r"\b[Bb]eside\b", "'next to', 'with', 'in addition to'"),
     Rule(r"\b[Mm]eanwhile\b", "'during the run', 'while ...'"),

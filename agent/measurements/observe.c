@@ -644,7 +644,7 @@ static int observe_end_recording(struct observe *state)
 	return observe_put(state, "tracing_on", "0");
 }
 
-/* Reads until the buffer is empty or the observation over; at most for some seconds, because the drain
+/* Reads until the buffer is empty or the observation over; at most for a few seconds, because the drain
  * has other duties. */
 static bool observe_read(struct step *step, struct observe *state)
 {

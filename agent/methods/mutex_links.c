@@ -189,7 +189,7 @@ static void links_case(struct mutex_links *state, struct mutex_links_case *c)
 {
 	struct mutex_links_scene *scene = &state->scene;
 	struct ensemble *e = &state->ensemble;
-	/* the more links, the longer one takes: a loop is some ms */
+	/* the more links, the longer one takes: a loop is a few ms */
 	int loop = MUTEX_LINKS_LOOP / c->links > 10 ? MUTEX_LINKS_LOOP / c->links : 10;
 	bool going = links_start(state, c);
 

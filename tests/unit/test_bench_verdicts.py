@@ -32,7 +32,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @functools.cache
 def result_of(number: int, hours: float) -> str:
-    """The result for a number of episodes in some hours, of which one an hour is allowed."""
+    """The result for a number of episodes in a few hours, of which one an hour is allowed."""
     return verdict(
         150_000,
         number,

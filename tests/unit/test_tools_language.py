@@ -24,6 +24,7 @@ FOUND = [
     "The image is made again.",
     "The agent is asked anew.",
     "Between steps it is done likewise.",
+    "after some ms, some µs,\nsome minutes",
     "The figures, and besides the tables.",
     "The median stands beside it.",
     "The other one waits meanwhile.",
@@ -51,6 +52,7 @@ FOUND = [
 ]
 ALLOWED = [
     "There is no limit.",
+    "at some second of the run, with some samples",
     "It is no longer needed, and no more than 3 are.",
     "So far, 3 of 4 have ended.",
     "Of course it ends.",

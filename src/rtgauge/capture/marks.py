@@ -372,7 +372,7 @@ def _records(
 
 
 def _samples(writer: StreamWriter, tally: Tally, time: Int64, value: Int64) -> Iterator[bytes]:
-    """Blocks without a grid: the samples of some ms have one time."""
+    """Blocks without a grid: the samples of a few ms have one time."""
     start = 0
     while start < len(time):
         end = int(np.searchsorted(time[start:], time[start] + LOOP_NS, side="right")) + start

@@ -46,7 +46,7 @@ SAMPLES_MAX: Final = 400
 # After the beginning of the last test loop, the time in which its operations are looked for.
 _LAST: Final = 250_000_000
 _SHIFTED: Final = (
-    "The replay's clock is known only to within some µs, because no sample in user context was "
+    "The replay's clock is known only to within a few µs, because no sample in user context was "
     "taken at about that time. All segments may be shifted by as much. Add user context to the run."
 )
 _ANOTHER: Final = (

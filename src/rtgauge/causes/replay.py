@@ -158,7 +158,7 @@ class Guest:
 
     def knows(self, clock: int) -> bool:
         """Whether the recorder's time of a moment of the guest's clock comes from reads of the
-        counter about then. If not, it is off by up to some µs."""
+        counter about then. If not, it is off by up to a few µs."""
         place = int(np.searchsorted(self.stamps, clock))
         near = self.stamps[max(place - 1, 0) : place + 1]
         return bool((np.abs(near - clock) <= ABOUT_NS).any())

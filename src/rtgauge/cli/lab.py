@@ -317,7 +317,7 @@ def config(machine: str) -> None:
 def prune(days: float | None, as_json: bool) -> None:
     """Remove unused images, modules and kernels from the lab's cache.
 
-    Removes images and modules that were not used for some days, kernels that a newer one replaced,
+    Removes images and modules that were not used for a few days, kernels that a newer one replaced,
     and copies of your kernels. What is removed is rebuilt when it is needed. The kernels of the
     lab's own boards stay.
     """

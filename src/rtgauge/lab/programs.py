@@ -151,7 +151,7 @@ def _made(checkout: Path, stamp: Path, found: list[Path]) -> bool:
 def _make(checkout: Path, stamp: Path, found: list[Path], wanted: Architecture, say: Say) -> None:
     if _made(checkout, stamp, found):
         return
-    say(f"building the programs for {wanted.name} (once, takes some minutes)")
+    say(f"building the programs for {wanted.name} (once, takes a few minutes)")
     try:
         done = subprocess.run(
             [checkout / SETUP, "--lab", wanted.processor],

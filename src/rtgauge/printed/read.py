@@ -217,7 +217,7 @@ class _Reader:
         if not one.ended and not one.seconds:
             refuse(
                 f"line {one.line}: latency printed no figures",
-                "let it run for some seconds, and end it with -T or Ctrl-C",
+                "let it run for a few seconds, and end it with -T or Ctrl-C",
             )
         if not one.ended and one.cells:
             refuse(f"line {one.line}: the histogram is truncated: its line RTS is missing")
@@ -225,7 +225,7 @@ class _Reader:
             if not figures.min - 1 <= figures.mean <= figures.max + 1:
                 refuse(
                     f"line {one.line}: minimum, mean and maximum contradict each other",
-                    "let latency run for some seconds at least, and save its whole output",
+                    "let latency run for a few seconds at least, and save its whole output",
                 )
 
     # latency
