@@ -205,7 +205,7 @@ def outcome(store: Store, file: Path, data: bytes, thorough: bool) -> str:
     except RtgaugeError as error:
         assert error.message.isprintable() and error.remedy, ascii(error.message)
         assert not os.listdir(store.path), "something was left behind"
-        message = error.message.removeprefix(f"{file} is refused: ")
+        message = error.message.removeprefix(f"{file} cannot be imported: ")
         return plain(message)
     assert new and os.listdir(store.path) == [bundle.run]
     if thorough:

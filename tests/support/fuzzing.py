@@ -135,7 +135,7 @@ def _read(store: Store, imported: Import) -> str:
     except RtgaugeError as error:
         assert error.message.isprintable(), ascii(error.message)
         assert error.remedy
-        return plain(re.sub(r"^the (capture|file) is refused: ", "", error.message))
+        return plain(re.sub(r"^the (capture|file) cannot be imported: ", "", error.message))
     return "accepted"
 
 

@@ -290,7 +290,7 @@ CASES = [
         "sleep-states",
         "warning",
         {CPU + "cpu{0-3}/cpuidle/state2/disable": "0"},
-        why="rtgauge prevents them while it measures",
+        why="rtgauge prevents such states while it measures",
     ),
     Case(
         "sleep-states",

@@ -142,7 +142,7 @@ def test_unanswered_late_and_double(store: Store, tmp_path: Path) -> None:
     assert (verdict["rule"], verdict["result"]) == ("every-event-answered", "fail")
     assert "2 of 12 events" in verdict["evidence"]
     assert "numbers 8, 9" in verdict["evidence"]
-    assert "1 others only after the next" in verdict["evidence"]
+    assert "1 more only after the next one" in verdict["evidence"]
 
 
 @pytest.mark.parametrize("edge", ["both", "rising"])

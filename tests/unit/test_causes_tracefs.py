@@ -386,7 +386,7 @@ def test_explain_knows_the_usual_time_as_the_report_does(tmp_path: Path) -> None
     (shown,) = found.causes
     (reported,) = kept_of(step).causes(step, {0: 7000})
     assert replace(shown, remedies=()) == reported
-    assert "nobody" in shown.blame
+    assert "nothing:" in shown.blame
     assert shown.unseen == ""
 
 
@@ -402,7 +402,7 @@ def test_the_median_is_that_of_the_report(tmp_path: Path) -> None:
         assert found is not None
         (reported,) = model.build([run])["runs"][0]["causes"]
         assert [plain(one) for one in found.causes] == [reported]
-        assert ("nobody" in reported["blame"]) == (median == 60_000)
+        assert ("nothing:" in reported["blame"]) == (median == 60_000)
 
 
 def test_a_report_has_the_blame_and_remedies_of_the_command(

@@ -66,7 +66,7 @@ QUICK = ("--target", "fake", "--for", "1s")
         (["run", "timer", *QUICK, "--load-cmd", " "], "'load-cmd': a command is a single line", ""),
         (
             ["run", "timer", *QUICK, "--disturb", "kthread:200us:7.301ms"],
-            "target 'fake' is not a machine of the lab",
+            "target 'fake' is not a board of the lab",
             "--allow-disturb",
         ),
         (["run", "timer", *QUICK, "--method", "nanosleep,nanosleep"], "named twice", ""),

@@ -49,7 +49,7 @@ def test_filters_of_the_list(rtgauge: Run) -> None:
     # the clock of the fake begins in 2024
     assert listed(rtgauge, "--since", "2023-12-30") == ["#3", "#2", "#1"]
     none = rtgauge("runs", "--since", "2025-01-01")
-    assert (none.code, none.err) == (0, "no run in the store fits these options\n")
+    assert (none.code, none.err) == (0, "no run in the store matches these options\n")
     assert rtgauge("runs", "--since", "7d").out == ""
     short = rtgauge("runs", "-n", "1")
     assert [line.split()[0] for line in short.out.splitlines()] == ["RUN", "#3"]

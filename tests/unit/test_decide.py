@@ -499,7 +499,7 @@ def test_advice_on_copies_failures_and_nothing_in_common() -> None:
     )
     empty = {"sets": SETS, "quantities": [], "comparisons": [], "within": 0.1}
     assert advice(empty) == [
-        "No quantity was measured in the same way in two sets. Measure all sets with the same "
+        "No quantity was measured in the same way on two systems. Measure all of them with the same "
         "command, on targets with clocks of the same kind."
     ]
 
@@ -574,7 +574,7 @@ def test_other_clocks_have_nothing_in_common() -> None:
     for one in runs[1::2]:
         one.document["environment"]["lab"] = {"mode": "counted", "board": "stock"}
     text = shown(runs)
-    assert "Verdicts No quantity was measured in the same way in two sets" in text
+    assert "Verdicts No quantity was measured in the same way on two systems" in text
     assert "clock time against instructions as time" in text
 
 

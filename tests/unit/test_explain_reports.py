@@ -93,19 +93,19 @@ def test_each_owner_of_a_lock_is_blamed_for_its_own_part() -> None:
     assert "60.500     waiting for a lock      in get, held by load/sched" in text
 
 
-def test_an_ordinary_sample_blames_nobody() -> None:
+def test_an_ordinary_sample_blames_nothing() -> None:
     found = cause(segment("interrupt", 5_000, "apic_timer_interrupt"), latency_ns=9_000)
-    assert advised(found, 8_000, STOCK).blame.startswith("nobody")
+    assert advised(found, 8_000, STOCK).blame.startswith("nothing:")
     assert not advised(found, 8_000, STOCK).remedies
     # as a board of the lab had it: a handler's time varies by more than it takes
     found = cause(segment("interrupt", 2_447, "apic_timer_interrupt"), latency_ns=2_447)
-    assert advised(found, 1_011, STOCK).blame.startswith("nobody")
+    assert advised(found, 1_011, STOCK).blame.startswith("nothing:")
     # an operation of a test loop waits for no interrupt
     handler = replace(segment("interrupt", 2_660, "apic_timer_interrupt"), begin_ns=27)
     loop = (segment("operation", 27, "x"), handler, segment("operation", 55, "x"))
     found = replace(found, segments=loop, latency_ns=2_742)
     assert advised(found, 82, STOCK).blame.startswith("an interrupt handler ran")
-    assert advised(found, 1_371, STOCK).blame.startswith("nobody")
+    assert advised(found, 1_371, STOCK).blame.startswith("nothing:")
     # most of it was not seen
     found = cause(segment("switch", 4_000, "x"), latency_ns=190_000)
     assert advised(found, 8_000, STOCK).blame.startswith("not seen: 186.000 of 190.000 µs")
@@ -177,9 +177,9 @@ def test_what_the_worst_samples_have_in_common_is_counted() -> None:
     both = [replace(one, series=series, index=index) for series in (2, 3) for index in (0, 1)]
     assert common(both)[0] == "the 2 worst of each of 2 series in user context:"
     assert common(both[1:])[0] == "3 samples of 2 series in user context:"
-    usual = [replace(one, blame=f"nobody: an ordinary sample. The median is {n}") for n in (1, 2)]
+    usual = [replace(one, blame=f"nothing: an ordinary sample. The median is {n}") for n in (1, 2)]
     assert [row.split(None, 1) for row in common(usual)[1:]] == [
-        ["2", "nobody: an ordinary sample"]
+        ["2", "nothing: an ordinary sample"]
     ]
 
 
@@ -293,7 +293,7 @@ def test_a_report_tells_series_of_one_context_apart_as_the_command_does() -> Non
         ]
     )
     usual = [
-        replace(BLAMED, series=number, blame=f"nobody: an ordinary sample. The median is {number}")
+        replace(BLAMED, series=number, blame=f"nothing: an ordinary sample. The median is {number}")
         for number in (0, 1)
     ]
     run.causes = json.loads(json.dumps(document_of(run.id, usual)))
@@ -303,7 +303,7 @@ def test_a_report_tells_series_of_one_context_apart_as_the_command_does() -> Non
     text = "".join(markdown.render(Document("x", "", (section,))))
     assert "threads 2, user context" in text
     assert "threads 8, user context" in text
-    assert "2 of 2 in user context: nobody: an ordinary sample\n" in text
+    assert "2 of 2 in user context: nothing: an ordinary sample\n" in text
 
 
 def test_the_worst_sample_of_each_series_is_printed(

@@ -686,7 +686,7 @@ def test_without_a_build_folder_or_modules_there_are_none_of_ours(
     files.config(without)
     words = ["--kernel", str(files.kernel), "--build", str(files.build)]
     said = rtgauge("lab", "add", "built", *words).out
-    assert "and so no interrupt and kernel contexts" in said
+    assert "so it has no interrupt and no kernel context" in said
     assert "set CONFIG_MODULES=y and build the kernel again" in said
     assert "lab add with --build" not in said
     files.config(without + "CONFIG_XENOMAI=y\nCONFIG_XENO_DRIVERS_TIMERBENCH=y\n")

@@ -145,7 +145,7 @@ def test_the_compiler_of_an_sdk(tmp_path: Path) -> None:
 def test_an_sdk_without_a_compiler(tmp_path: Path, text: str) -> None:
     script = tmp_path / "environment-setup"
     script.write_text(text + "\n", encoding="utf-8")
-    with pytest.raises(TargetError, match="names no compiler"):
+    with pytest.raises(TargetError, match="does not set a compiler"):
         of_sdk(script)
     with pytest.raises(UsageError, match="no file"):
         of_sdk(tmp_path / "missing")

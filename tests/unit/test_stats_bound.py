@@ -354,8 +354,8 @@ def test_sentences_of_an_operation() -> None:
     sure = "with 95 % confidence"
     enough = verdict(150_000, 0, 10_000, None)
     assert plain(enough.evidence) == (
-        f"150 us never exceeded in 10 000 samples: at most 1 in 3 338 exceeds it {sure}, "
-        f"not more than 1 in 1 000"
+        f"150 us never exceeded in 10 000 samples: at most 1 in 3 338 exceeds it {sure} "
+        f"(required: at most 1 in 1 000)"
     )
     few = verdict(150_000, 0, 300, None, unknown=2)
     assert plain(few.evidence) == (

@@ -266,7 +266,7 @@ def test_lost_records_are_counted() -> None:
     reader.feed(stream.trailer().data)
     end = reader.finish()
     assert (end.complete, end.lost_records, end.dropped_bytes) == (True, 7, 0)
-    assert end.reason == "7 records were lost on the way"
+    assert end.reason == "records lost on the way: 7"
     sealed = StreamReader(sealed=True)
     sealed.feed(stream.data)
     assert (sealed.finish().lost_records, sealed.finish().reason) == (0, "")

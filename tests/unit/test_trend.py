@@ -92,7 +92,7 @@ def test_a_change_is_dated_sized_and_explained() -> None:
     assert [one["value"] for one in median["values"]] == medians
     text = _text(document)
     flat = re.sub(r"\s+", " ", text)
-    assert re.search(r"(is|are) worse since run #21 \(2026-11-01 20:00\): ×1[.](19|2)", flat)
+    assert re.search(r"ha(s|ve) been worse since run #21 \(2026-11-01 20:00\): ×1[.](19|2)", flat)
     assert "kernel: 6.1.0 → 6.12.0" in text
     web = html.page(trend_document(document))
     assert web.count("<svg") >= 2 and "<script" not in web and "#21" in web

@@ -90,7 +90,7 @@ def check_clock(name: str, case: Case) -> Finding:
             "note",
             current,
             "the TSC, before the kernel has refined its frequency: times may be wrong by up to 1 %",
-            f"measure again when {path} contains tsc",
+            f"measure again when {path} is no longer tsc-early",
         )
     if current in ("jiffies", "refined-jiffies"):
         return finding(
@@ -204,9 +204,9 @@ def check_clock_watchdog(name: str, case: Case) -> Finding:
     # watchdog leaves out TSCs with TSC_ADJUST on one or two nodes
     facts = case.facts
     why = (
-        "twice a second, a timer on one CPU after another compares the TSC with the HPET. If"
-        " that timer is late, the kernel may fall back to the HPET, and a time stamp then takes"
-        " 1 µs or more"
+        "twice a second, a timer on one CPU after another compares the TSC with the HPET or the"
+        " ACPI timer. If the comparison is late, the kernel may fall back to that clock, and a time"
+        " stamp then takes 1 µs or more"
     )
     remedy = "boot with tsc=nowatchdog if the TSC is known to be stable"
     current = facts.text(CLOCK + "current_clocksource")

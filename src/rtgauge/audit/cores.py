@@ -89,7 +89,7 @@ def _faults(name: str, case: Case) -> Finding:
     sums = {trap: sum(map(int, counts.split())) for counts, trap in rows}
     found = ", ".join(f"{number} {trap.lower()}" for trap, number in sums.items() if number)
     if not found:
-        return finding(name, "ok", "none since boot", "no task of the core was stopped by one")
+        return finding(name, "ok", "none since boot", "no task of the core has faulted")
     return finding(name, "warning", found, why, remedy)
 
 
@@ -112,8 +112,8 @@ def _smi(name: str, case: Case) -> Finding:
             name, "ok", "workaround enabled", "the core stops the chipset from raising SMIs"
         )
     remedy = (
-        "boot with xenomai.smi=enabled, if latencies have rare peaks and the kernel's log says "
-        "SMI-enabled chipset found. Fans and thermal protection may depend on SMIs: watch them"
+        "boot with xenomai.smi=enabled, if latencies have rare peaks and the kernel's log contains "
+        "'SMI-enabled chipset found'. Fans and thermal protection may depend on SMIs: watch them"
     )
     if state is None:
         return unknown(name, "the parameter smi could not be read", why, remedy)

@@ -283,7 +283,7 @@ def check_packets(name: str, case: Case) -> Finding:
     # networking/scaling: RPS hands received packets to other CPUs by an interrupt; XPS chooses the
     # queue that a CPU sends through. Only the first queue is checked.
     facts = case.facts
-    why = "a CPU that RPS hands packets to processes them in a soft interrupt"
+    why = "with RPS, these CPUs process packets of other CPUs in a soft interrupt"
     if facts.text(_RPS) is None:
         if facts.absent(_RPS):
             return finding(name, "ok", "no interface", "no packets arrive")

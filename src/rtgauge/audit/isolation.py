@@ -62,7 +62,7 @@ def check_isolation(name: str, case: Case) -> Finding:
             name,
             "note",
             ", ".join([found, *(gap for gap, _ in gaps)]),
-            "the remaining work still interrupts the task from time to time",
+            "work that remains there may interrupt the task from time to time",
             "; ".join(remedy for _, remedy in gaps),
         )
     extra = ". A load affects these CPUs only through shared resources" if case.load_running else ""
@@ -73,7 +73,7 @@ def _isolation_gaps(facts: Facts, measured: frozenset[int]) -> list[tuple[str, s
     gaps: list[tuple[str, str]] = []
     affinity = read_mask(facts.text("/proc/irq/default_smp_affinity") or "-")
     if affinity is None:
-        gaps.append(("where interrupts go is unknown", "cat /proc/irq/default_smp_affinity"))
+        gaps.append(("the default affinity is unknown", "cat /proc/irq/default_smp_affinity"))
     elif affinity & measured:
         online = online_cpus(facts) or measured
         others = format_cpus(online - measured)

@@ -356,7 +356,7 @@ def _isolation(name: str, config: KernelConfig) -> _Result:
 
 def _huge_pages(name: str, config: KernelConfig) -> _Result:
     if not config.on("TRANSPARENT_HUGEPAGE_ALWAYS") or config.realtime:
-        return _fine(name, "not for every program", "only for programs that ask for them")
+        return _fine(name, "not for every program", "no program gets them without asking")
     changes = {"TRANSPARENT_HUGEPAGE_MADVISE": "y", "TRANSPARENT_HUGEPAGE_ALWAYS": "n"}
     why = "assembling huge pages stops a process while memory is copied or cleared"
     return finding(name, "warning", "always", why, shown(changes)), changes
@@ -377,7 +377,8 @@ def _explaining(name: str, config: KernelConfig) -> _Result:
         changes.pop("OSNOISE_TRACER", None)
         changes.pop("TIMERLAT_TRACER", None)
     if not changes:
-        return _fine(name, "timerlat, osnoise and hwlat", "what delays a task can be found")
+        tracers = "timerlat, osnoise and hwlat" if config.on("OSNOISE_TRACER") else "hwlat"
+        return _fine(name, tracers, "what delays a task can be found")
     why = "only these tracers show what delayed a task. They cost nothing until used"
     return finding(name, "note", "without " + ", ".join(changes), why, shown(changes)), changes
 

@@ -21,7 +21,7 @@ def check_virtualisation(name: str, case: Case) -> Finding:
     stolen = "steal time unknown" if share is None else f"steal time {_percent(share)} since boot"
     why = "the host may take the CPU away at any moment, which no setting in the guest prevents"
     remedy = (
-        "measure on the machine itself, or give each virtual CPU a host CPU of its own"
+        "measure on the physical machine, or give each virtual CPU a host CPU of its own"
         " (virsh vcpupin) and a real-time priority there"
     )
     if kind:
@@ -64,7 +64,7 @@ def check_thermal(name: str, case: Case) -> Finding:
     packages = _counts(case, "package_throttle_count")
     counts = [*cores.values(), *packages.values()]
     if any(count > 0 for count in counts):
-        return finding(name, "warning", f"slowed down {max(counts)} times since boot", why, remedy)
+        return finding(name, "warning", f"slow-downs since boot: {max(counts)}", why, remedy)
     if case.covers(cores):
         return finding(name, "ok", "never slowed down since boot", "it has not overheated")
     if hypervisor(case.facts):

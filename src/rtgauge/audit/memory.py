@@ -24,7 +24,7 @@ def check_swap(name: str, case: Case) -> Finding:
     if total is None and (swaps is None or not swaps.startswith("Filename")):
         if case.facts.absent("/proc/swaps") and "MemTotal" in memory:
             return finding(name, "ok", "none, and no support for it", "memory stays where it is")
-        return unknown(name, "neither /proc/swaps nor /proc/meminfo says", why, "cat /proc/swaps")
+        return unknown(name, "not known from /proc/swaps and /proc/meminfo", why, "cat /proc/swaps")
     areas = [line.split()[0] for line in (swaps or "").splitlines()[1:] if line.strip()]
     if not areas and not total:
         return finding(name, "ok", "none", "memory is not written to a disk")
@@ -62,7 +62,7 @@ def check_huge_pages(name: str, case: Case) -> Finding:
         return finding(name, "ok", found, "only for programs that ask for them")
     if mode == "always":
         return finding(name, "warning", found, why, remedy)
-    return unknown(name, f"{_THP} says {text}", why, remedy)
+    return unknown(name, f"{_THP} contains {text}", why, remedy)
 
 
 def check_numa(name: str, case: Case) -> Finding:

@@ -217,7 +217,7 @@ def check_sleep(name: str, case: Case) -> Finding:
     if case.recorded:
         why += "; the run could not hold /dev/cpu_dma_latency"
     elif facts.integer("agent.dma_latency") == 0:
-        why += "; rtgauge prevents them while it measures, but an application must do so itself"
+        why += "; rtgauge prevents such states while it measures, but an application must, too"
     return finding(name, "warning", f"deepest: {deepest[0]}", why, remedy)
 
 

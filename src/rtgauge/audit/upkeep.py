@@ -81,7 +81,7 @@ def check_timer_migration(name: str, case: Case) -> Finding:
             name,
             "ok",
             "on, away from the measured CPUs",
-            "timers leave CPUs without a tick",
+            "timers move away from CPUs without a tick",
         )
     return finding(name, "note", "on", why, remedy)
 

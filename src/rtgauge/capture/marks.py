@@ -429,7 +429,7 @@ def _messages(found: _Found, lines: Lines, recording: Recording) -> Iterator[str
     error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
     yield (
         f"Sampled at {rate}: each pulse is accurate to ±{error}. Means of many pulses are more "
-        "accurate: see the table accuracy"
+        "accurate: see the table 'accuracy'"
     )
     if found.clock_ppm is not None and found.pulses > 2:
         way = "fast" if found.clock_ppm >= 0 else "slow"

@@ -129,7 +129,7 @@ class Recording:
 
 
 def refuse(why: str, remedy: str = REMEDY) -> NoReturn:
-    raise UsageError(f"the capture is refused: {why}", remedy)
+    raise UsageError(f"the capture cannot be imported: {why}", remedy)
 
 
 def check_rate(rate: Fraction | float) -> None:

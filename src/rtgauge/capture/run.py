@@ -378,8 +378,8 @@ def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> 
         yield f"The capture ends before the last answers were due: the last {events} left out"
     if found.answers.before:
         yield (
-            f"{found.answers.before} edges of the answering line came before the first event or "
-            "answer events before the capture"
+            f"edges of the answering line without an event in the capture: "
+            f"{found.answers.before}. They came before the first event, or answer earlier ones"
         )
     if found.answers.ambiguous:
         yield (
@@ -432,7 +432,7 @@ def _verdict(found: Found) -> tuple[str, str, str]:
         )
         evidence = (
             f"{len(missing)} of {events} events were not answered within {found.within} "
-            f"(numbers {named}), and {late} others only after the next event"
+            f"(numbers {named})" + (f", and {late} more only after the next one" if late else "")
         )
         remedy = (
             "find out what delayed the answers: measure timer or irq-latency under the same load"

@@ -32,7 +32,7 @@ def blame(
     loop = any(one.kind == "operation" for one in segments)
     if ordinary(latency_ns, median_ns, 0 if loop else NEAR_NS):
         median = microseconds(int(median_ns))
-        return f"nobody: an ordinary sample. The median of the series is {median}", None
+        return f"nothing: an ordinary sample. The median of the series is {median}", None
     main = main_segment(segments)
     if main is None:
         return "", None

@@ -222,7 +222,7 @@ def _nothing(
     if above_ns is not None:
         return (
             f"no sample of the run is above {microseconds(above_ns)}",
-            f"the largest is {microseconds(largest)}",
+            f"use a limit below the max, {microseconds(largest)}",
         )
     contexts = ", ".join(dict.fromkeys(each.context for each in candidates))
     context, index = sample or ("", 0)
@@ -456,7 +456,7 @@ def traced(
     if not wanted:
         names = ", ".join(f"{one.context}:{one.index}" for one in causes)
         raise UsageError(
-            "the run kept no trace of such a sample", f"it kept that of {names} (CONTEXT:INDEX)"
+            "the run kept no trace of such a sample", f"name one of those traced: {names}"
         )
     losses = [words for _, found in kept for words in found.losses]
     return Explained(tuple(wanted), 0, 0.0, tuple(losses))

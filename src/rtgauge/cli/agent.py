@@ -47,7 +47,7 @@ __all__ = ["agent"]
 @click.option(
     "--cflags",
     metavar="OPTIONS",
-    help="Further options of the compiler, such as -mthumb. Reports name them.",
+    help="Further options for the compiler, such as -mthumb. Reports list them.",
 )
 @click.option(
     "-o",
@@ -89,7 +89,10 @@ def agent(
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)} exclude each other", "name one of them")
     if cc is not None and sysroot is None:
-        raise UsageError("--cc applies only with --sysroot", "omit --cc: --libc and --sdk name it")
+        raise UsageError(
+            "--cc applies only with --sysroot",
+            "add --sysroot, or omit --cc: --libc and --sdk set the compiler",
+        )
     if named:
         chain = _toolchain(arch, libc, sdk, sysroot, cc)
         chain = replace(chain, options=_words(cflags or "", "--cflags"))

@@ -16,7 +16,7 @@ from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, find_run, open_store, store_option
 from rtgauge.cli.output import print_json, say
 from rtgauge.errors import UsageError
-from rtgauge.text import plain, size
+from rtgauge.text import plain, plural, size
 
 if TYPE_CHECKING:
     from rtgauge.capture import Wanted
@@ -146,12 +146,12 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     metavar="lab:BOARD",
     help="The emulated board that printed the file, to compare it with runs of that board.",
 )
-@click.option("--board", default="", metavar="TEXT", help="Its board or processor.")
-@click.option("--kernel", default="", metavar="RELEASE", help="Its kernel.")
+@click.option("--board", default="", metavar="TEXT", help="The system's board or processor.")
+@click.option("--kernel", default="", metavar="RELEASE", help="The system's kernel.")
 @click.option(
     "--realtime",
     type=click.Choice(("preempt_rt", "full", "lazy", "voluntary", "none", "cobalt", "evl")),
-    help="The real-time model of its kernel.",
+    help="Real-time model of the system's kernel.",
 )
 @click.option(
     "--load",
@@ -234,7 +234,7 @@ def _import_capture(
         return
     where = "now in the store" if found.new else "already in the store, which is unchanged"
     say(f"run {found.run[:ID_SHOWN]} is {where}")
-    say(f"{found.events} events, {found.answered} answered")
+    say(f"{plain(plural(found.events, 'event'))}, {found.answered} answered")
 
 
 def _import_marks(file: Path, as_json: bool, place: str | None, options: Mapping[str, Any]) -> None:

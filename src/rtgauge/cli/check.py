@@ -55,7 +55,7 @@ _WIDTH_MAX = 100
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FRAGMENT",
-    help="With --config: the file for the options to change, for merge_config.sh.",
+    help="With --config: fragment to write for merge_config.sh, with the options to change.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 3 if there is a warning or an error.")
 @as_json
@@ -149,7 +149,7 @@ def _check_config(path: Path, output: Path | None, strict: bool, as_json: bool) 
         show(f"\n{audited.fragment.rstrip()}")
     place = str(output) if output is not None else "FRAGMENT"
     merge = f"scripts/kconfig/merge_config.sh -m .config {place} && make olddefconfig"
-    say(f"in the kernel's sources: {merge}")
+    say(f"run in the kernel's sources: {merge}")
     return _exit_code(audited.findings, strict)
 
 

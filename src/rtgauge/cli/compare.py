@@ -32,8 +32,8 @@ MARGIN_MAX: Final = 10.0
     type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
     metavar="FILE",
-    help="Report to write. The suffix selects the format: .html, .pdf and .md are whole reports, "
-    ".json, .xml (JUnit) and .tap (KTAP) are the comparison alone. Repeatable.",
+    help="Report to write. The suffix selects the format: .html, .pdf and .md are whole reports. "
+    "Files .json, .xml (JUnit) and .tap (KTAP) contain the comparison alone. Repeatable.",
 )
 @click.option(
     "--primary",
@@ -138,7 +138,7 @@ def _gate(document: Mapping[str, Any], words: str = "") -> ExitCode:
         say(f"gate: nothing is proven: {decision_text(document, one)}")
     lacking = _lacking(document, words, primary[0] if primary else None)
     for text in lacking:
-        say(f"gate: nothing is proven: {text}. --primary names another quantity")
+        say(f"gate: nothing is proven: {text}. Choose another quantity with --primary")
     if unproven or lacking:
         return ExitCode.SKIPPED
     say("gate: no set is proven to be worse by more than the margin")

@@ -267,7 +267,7 @@ def add(
 def _without_module(name: str, given: Given) -> str:
     """What a board lacks without rtgauge's module, and how to get it."""
     config = given.config or {}
-    lacks = "and so no interrupt and kernel contexts"
+    lacks = "so it has no interrupt and no kernel context"
     if config.get("XENOMAI") == config.get("XENO_DRIVERS_TIMERBENCH") == "y":
         lacks = "so Xenomai's driver timerbench measures the interrupt and kernel contexts"
     remedy = f"rtgauge lab remove {name}, then lab add with --build"

@@ -78,7 +78,7 @@ _FAULTS: Final[Mapping[int, tuple[str, str]]] = {
         "install the package linux-headers-{release} (Fedora: kernel-devel-{release}) there, or "
         "name their folder with --headers",
     ),
-    66: ("{target} has no make or no gcc to build the module with", "install make and gcc there"),
+    66: ("make or gcc is missing on {target}", "install make and gcc there"),
     67: (
         "the sources cannot be written to {folder} on {target}: {said}",
         "check space and permissions there",
@@ -94,7 +94,7 @@ _FAULTS: Final[Mapping[int, tuple[str, str]]] = {
     ),
     71: (
         "there is no folder on {target} to build the module in: HOME is not set",
-        "set HOME there, or log in as a user",
+        "set HOME there, or log in as a user with a home folder",
     ),
     72: (
         "Linux {release} on {target} does not support loadable modules",
@@ -105,8 +105,12 @@ _FAULTS: Final[Mapping[int, tuple[str, str]]] = {
         "end the measurement that uses it. Unloading needs root or 'sudo -n'",
     ),
 }
+_OTHER_FAULT: Final = (
+    "the script failed on {target}: {said}",
+    "check the shell of {target}, and run it again",
+)
 _NO_PARALLEL: Final = (
-    "  contexts of the kernel cannot answer on parallel ports: {said}\n"
+    "  kernel contexts cannot answer on parallel ports: {said}\n"
     "  unload the module, then load it again"
 )
 _DONE: Final = {
@@ -200,7 +204,7 @@ def _act(action: str, target: str, headers: str, as_json: bool) -> None:
     release, folder, lacks = [*out.splitlines(), "", "", ""][:3]
     told = {"target": target, "release": release, "folder": folder, "said": said or "no reason"}
     if code not in (0, AS_IT_WAS):
-        message, remedy = _FAULTS.get(code, ("the script failed on {target}: {said}", ""))
+        message, remedy = _FAULTS.get(code, _OTHER_FAULT)
         raise TargetError(message.format(**told), remedy.format(**told))
     changed = code == 0
     if as_json:
@@ -249,7 +253,7 @@ def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise TargetError(
-            f"the module was not built within {TIMEOUT_S:.0f} s",
+            f"'module {arguments[0]}' did not end within {TIMEOUT_S:.0f} s",
             "repeat it on a less busy machine",
         ) from None
     lines = done.stderr.decode(errors="replace").strip().splitlines()

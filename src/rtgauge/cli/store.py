@@ -116,7 +116,7 @@ def runs(
             _print_json(listed)
             return
         if not listed:
-            none = "no run in the store fits these options" if every else ""
+            none = "no run in the store matches these options" if every else ""
             say(none or "there are no runs in the store yet")
             return
         _print_runs(listed, [brief_of(store, row) for row in listed])

@@ -82,7 +82,7 @@ def trend(
         analysis, read, left_out = _analysed(store, wanted)
         left_out += [
             {"run": some, "reason": f"a trend contains the newest {MOST}",
-             "remedy": "judge them with `rtgauge compare`"}
+             "remedy": "compare them with `rtgauge compare`"}
             for some in older
         ]  # fmt: skip
         at = {row.id: number for number, row in enumerate(read)}

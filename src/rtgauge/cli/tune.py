@@ -85,7 +85,7 @@ def _options() -> dict[str, list[click.Option]]:
             ),
             TableOption(
                 "--boot-timeout",
-                text="how long to wait for the target after that command",
+                text="timeout for the target to return after --boot-cmd",
                 brackets=["default 10m"],
                 metavar="TIME",
                 default="10m",
@@ -442,7 +442,7 @@ class _Tune:
             file.write(result)
         self._show(result)
         if not whole:
-            say(f"interrupted: rtgauge tune --resume {self._record['study'][:18]} continues")
+            say(f"interrupted: rtgauge tune --resume {self._record['study'][:18]} continues it")
             return int(ExitCode.INTERRUPTED)
         measured_runs = any(row["state"] == "complete" for row in result["configurations"])
         return int(ExitCode.DONE if measured_runs else ExitCode.FAILED)

@@ -46,13 +46,13 @@ def check_booted(facts: dict[str, Fact], wanted: Sequence[str], others: Sequence
     for one in wanted:
         if one not in present:
             raise TargetError(
-                f"it booted without '{one}' in /proc/cmdline",
+                f"the target booted without '{one}' in /proc/cmdline",
                 "check what --boot-cmd does with its arguments",
             )
     for one in others:
         if one in present:
             raise TargetError(
-                f"it booted with '{one}' still in /proc/cmdline",
+                f"the target booted with '{one}' still in /proc/cmdline",
                 "let --boot-cmd replace the arguments that it added before",
             )
 
@@ -127,7 +127,7 @@ class Booter:
                 os.killpg(command.pid, signal.SIGKILL)
                 raise TargetError(
                     f"--boot-cmd did not end within {COMMAND_S:.0f} s",
-                    "let it return when the reboot has begun",
+                    "make the command return as soon as the reboot has begun",
                 ) from None
         if not command.returncode:
             return ""

@@ -306,7 +306,9 @@ def joined(board: Ended, timing: Ended | None, there: bool) -> tuple[Ended, Ende
         said = board.reason or "its agent ended on its own"
         timing = Ended("interrupted", f"the board ended during the step: {said}", board.remedy)
         if board.state == "complete":
-            board = Ended("interrupted", "the board's agent ended before the log host")
+            board = Ended(
+                "interrupted", "the board's agent ended before the log host", "run it again"
+            )
     elif timing.state == "skipped" and board.state in ("complete", "interrupted"):
         board = Ended("skipped", f"the log host cannot measure: {timing.reason}", timing.remedy)
     elif there and timing.state != "complete" and board.state in ("complete", "interrupted"):

@@ -619,7 +619,7 @@ class Run:
                     where = f"step {step['step'] + 1} ({step['measurement']}): "
                     return state, where + step["reason"], step["remedy"]
         if interruption.asked:
-            return "interrupted", "stopped from outside", ""
+            return "interrupted", "stopped by Ctrl-C or a signal", ""
         if self._lost.reason:
             return self._lost.state, self._lost.reason, self._lost.remedy
         asked = steps[: len(self._plan.steps)]

@@ -201,7 +201,8 @@ def _naming(study: str, store: Store) -> Iterator[None]:
             raise
         raise TargetError(
             error.message,
-            f"{error.remedy}. {plain(plural(kept, 'run'))} of the study can be reported: "
+            f"{error.remedy + '. ' if error.remedy else ''}"
+            f"{plain(plural(kept, 'run'))} of the study can be reported: "
             f"rtgauge report {study[:18]}",
         ) from error
 
@@ -265,7 +266,7 @@ def disturb_words(disturbs: Sequence[str], target: Target, *, allowed: bool) -> 
         return ["--disturb-module", target.disturb_module]
     if not allowed:
         raise UsageError(
-            f"target '{target.name}' is not a machine of the lab, so it is not disturbed "
+            f"target '{target.name}' is not a board of the lab, so it is not disturbed "
             "without your consent",
             "measure in the lab (--target lab:x86_64-rt), or consent with --allow-disturb",
         )

@@ -27,6 +27,7 @@ from rtgauge.target.base import (
     pace_of,
     taken_s,
 )
+from rtgauge.text import plain, plural
 
 __all__ = ["Ended", "Limits", "StepProgress", "Stopping", "Watch"]
 
@@ -178,7 +179,8 @@ class Watch:
         if failure is not None and ended.state in ("complete", "interrupted"):
             ended = Ended("failed", *failure)
         if ended.state == "complete" and end.lost_records:
-            ended.reason = f"{end.lost_records} records of the stream were lost on the way"
+            lost = plain(plural(end.lost_records, "record"))
+            ended.reason = f"lost on the way: {lost} of the stream"
         elif ended.state == "complete" and self._absences and not ended.reason:
             times = "once" if self._absences == 1 else f"{self._absences} times"
             ended.reason = (
@@ -241,7 +243,7 @@ class Watch:
             self._heard = now
             self._progress.message(
                 f"{name}: reconnected after {now - self._away_since:.0f} s. "
-                "The samples taken since then follow"
+                "The samples taken in between follow"
             )
             self._away_since = None
             self._absences += 1
@@ -354,11 +356,12 @@ class Watch:
         if number:
             self._progress.message(
                 f"{self._target.name}: the agent and its guardian were killed. "
-                f"rtgauge restored {number} settings that they had changed"
+                f"rtgauge restored {plain(plural(number, 'setting'))} changed by them"
             )
         if processes:
             self._progress.message(
-                f"{self._target.name}: killed {processes} processes that its loads had left running"
+                f"{self._target.name}: killed {plain(plural(processes, 'process', 'processes'))} "
+                "left running by the agent's loads"
             )
 
     def _said(self) -> tuple[str, str]:
@@ -381,11 +384,12 @@ class Watch:
             return _damaged(broken)
         if trailer is not None:
             if trailer.state == "complete" and code not in (0, ExitCode.OVER_BUDGET):
-                return Ended("failed", message or f"the agent ended with code {code}", remedy)
+                text = message or f"the agent ended with code {code}"
+                return Ended("failed", text, remedy or "see dmesg on the target for the reason")
             if trailer.state == "complete" and self._nothing_came(trailer):
                 return Ended(
                     "failed",
-                    "the step yielded no samples in its time",
+                    "the step ended without a sample",
                     "measure longer (--for), or find out why the target had nothing to measure",
                 )
             state = trailer.state if trailer.state in STATES else "failed"
@@ -423,7 +427,9 @@ class Watch:
             return Ended("interrupted", "the agent did not stop when asked, and was killed")
         if number in FROM_OUTSIDE:
             return Ended(
-                "interrupted", f"the agent was killed by another process ({name})", "run it again"
+                "interrupted",
+                f"the agent was killed from outside ({name})",
+                "see dmesg on the target (out of memory?), and run it again",
             )
         return Ended(
             "failed", f"the agent crashed ({name})", "report this, with the agent's version"

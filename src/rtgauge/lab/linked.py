@@ -213,7 +213,7 @@ def of_sdk(script: Path) -> Toolchain:
     if done.returncode or not found.get("CC", "").strip():
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise TargetError(
-            f"{script} names no compiler (CC)" + (f": {last[0]}" if last else ""),
+            f"{script} does not set a compiler (CC)" + (f": {last[0]}" if last else ""),
             "name the environment script of the SDK, which sets CC",
         )
     try:

@@ -40,9 +40,7 @@ def normalise_disturb(text: str) -> str:
         )
     kind = parts[0]
     if kind not in KINDS:
-        raise UsageError(
-            f"'disturb': there is no kind of disturbance '{kind}'", nearest(kind, KINDS)
-        )
+        raise UsageError(f"'disturb': unknown kind of disturbance '{kind}'", nearest(kind, KINDS))
     length = _duration("length", parts[1], _LENGTH)
     period = _duration("period", parts[2], _PERIOD)
     if period < 2 * length:

@@ -292,9 +292,9 @@ def _file_step(entry: Mapping[str, Any], where: str, catalogue: Catalogue) -> Pl
             if difflib.get_close_matches(key, ("measurement",), cutoff=0.6):
                 raise UsageError(f"{where}: unknown key '{key}'", nearest(key, ("measurement",)))
     if not isinstance(name, str):
-        problem = "is missing" if name is None else f"{_shown(name)} is not a string"
+        problem = " is missing" if name is None else f": {_shown(name)} is not a string"
         raise UsageError(
-            f"{where}: key 'measurement' {problem}", nearest("", catalogue.measurements)
+            f"{where}: key 'measurement'{problem}", nearest("", catalogue.measurements)
         )
     share = entry.get("share")
     if share is not None and not is_positive(share, SHARE_MAX):

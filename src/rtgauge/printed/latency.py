@@ -112,7 +112,7 @@ def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
         )
     if above or below:
         messages.append(
-            f"{plural(above + below, 'sample')} of the histogram outside of the printed minimum "
+            f"The histogram has {plural(above + below, 'sample')} outside of the printed minimum "
             "and maximum: latency counts the last, unfinished second only in its histogram"
         )
         high = (top + 1) * cell_ns - 1 if above else high

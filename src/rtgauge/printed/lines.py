@@ -37,7 +37,7 @@ class Text:
 
 def refuse(why: str, remedy: str = REMEDY) -> NoReturn:
     shown = "".join(one if one.isprintable() else " " for one in why)  # it may quote a line
-    raise UsageError(f"the file is refused: {shown}", remedy)
+    raise UsageError(f"the file cannot be imported: {shown}", remedy)
 
 
 def _read(path: Path, most: int) -> bytes:

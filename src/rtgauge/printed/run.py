@@ -33,6 +33,7 @@ from rtgauge.store.made import (
     write_run,
 )
 from rtgauge.stream import StreamWriter, Tally
+from rtgauge.text import plural
 from rtgauge.units import format_duration
 
 __all__ = ["CATALOGUE", "Imported", "Told", "import_printed"]
@@ -294,7 +295,7 @@ def _mode_switches(switches: int) -> tuple[str, str, str]:
         return "pass", "latency counted no switch to Linux that coincided with a maximum", ""
     return (
         "fail",
-        f"{switches} switches to Linux coincided with a maximum and may have caused it",
+        f"switches to Linux that coincided with a maximum, and may have caused it: {switches}",
         "find the call that left the core: latency -b stops there, and a kernel with "
         "CONFIG_XENO_OPT_DEBUG_TRACE_RELAX keeps its stack in /proc/xenomai/debug/relax",
     )
@@ -308,7 +309,7 @@ def _clocks(writer: StreamWriter, one: Clocks) -> Iterator[bytes]:
     ]
     yield writer.table("clocks", columns, *rows)
     warps = sum(row[3] for row in rows)
-    evidence = f"{warps} warps on {len(rows)} CPUs"
+    evidence = f"warps: {warps}, on {plural(len(rows), 'CPU')}"
     remedy = (
         "find out why the CPUs disagree: on x86, boot without tsc=reliable and look for 'TSC "
         "unstable' in the kernel's log"

@@ -335,7 +335,7 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
     elif bound <= DEFAULT_PROBABILITY:
         result, remedy = "pass", ""
         at_most = numbers.count(math.floor(1 / bound))
-        evidence = f"{text}: at most 1 in {at_most} exceeds it {sure}, not more than {claimed}"
+        evidence = f"{text}: at most 1 in {at_most} exceeds it {sure} (required: at most {claimed})"
     else:
         result = "inconclusive"
         needed = decisive

@@ -340,7 +340,7 @@ class _Reader:
         self._file = file
 
     def refuse(self, why: str, remedy: str = _AGAIN) -> NoReturn:
-        raise StoreError(f"{self._path} is refused: {_one_line(why)}", remedy)
+        raise StoreError(f"{self._path} cannot be imported: {_one_line(why)}", remedy)
 
     def manifest(self) -> Bundle:
         """The manifest, checked for all that can be known from it."""
@@ -405,7 +405,7 @@ class _Reader:
             self.refuse("it is not a bundle of a run", "name a file that `rtgauge export` wrote")
         version = document.get("version")
         if type(version) is not int or version < 1:
-            self.refuse("its manifest names no version")
+            self.refuse("its manifest does not have a valid version")
         if version > VERSION:
             self.refuse(
                 f"it has version {version}, but this rtgauge reads up to {VERSION}",
@@ -415,7 +415,7 @@ class _Reader:
             self.refuse("its manifest is of another run")
         files = document.get("files")
         if not isinstance(files, list) or len(files) > FILES_LIMIT:
-            self.refuse(f"its manifest lists no files, or more than {FILES_LIMIT}")
+            self.refuse(f"its manifest has no list of files, or more than {FILES_LIMIT}")
         bundle = Bundle(run, tuple(map(self._entry, files)))
         self._check_entries(bundle.entries)
         return bundle
@@ -431,7 +431,7 @@ class _Reader:
         if name.endswith((".json", ENVIRONMENT)) and size > JSON_LIMIT:
             self.refuse(f"{name} has {size} bytes, more than {JSON_LIMIT}")
         if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-            self.refuse(f"its manifest gives {name} no SHA-256")
+            self.refuse(f"its manifest has no valid SHA-256 of {name}")
         return Entry(name, size, sha256)
 
     def _check_entries(self, entries: Sequence[Entry]) -> None:

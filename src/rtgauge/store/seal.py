@@ -116,9 +116,7 @@ def seal_step(folder: Path, run: str, step: int) -> Seal:
     if not stream.exists():
         seal = read_seal(folder)
         if seal is None:
-            raise StoreError(
-                f"step {step + 1} of run {run} has no stream", "carry the step out again"
-            )
+            raise StoreError(f"step {step + 1} of run {run} has no stream", "start the run again")
         return seal
     _remove_leftovers(folder)
     histograms = _Histograms()

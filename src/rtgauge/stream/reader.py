@@ -198,7 +198,7 @@ class StreamReader:
         if self._complete and self._dropped:
             reason = f"{self._dropped} bytes follow the trailer"
         if self._lost:
-            lost = f"{self._lost} records were lost on the way"
+            lost = f"records lost on the way: {self._lost}"
             reason = f"{reason}; {lost}" if reason else lost
         return StreamEnd(
             self._complete, self._records, self._dropped, self._lost, reason, self._cut

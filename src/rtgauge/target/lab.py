@@ -90,7 +90,7 @@ class _Words:
     def __init__(self, detail: str) -> None:
         name, *words = detail.split(",")
         if not name:
-            raise UsageError("'lab:' names no board", "name one, such as lab:x86_64-rt")
+            raise UsageError("'lab:' does not name a board", "name one, such as lab:x86_64-rt")
         self.board: Board = lab_board(name)
         given: dict[str, str] = {}
         self.kernel: list[str] = []
@@ -460,7 +460,7 @@ class LabTarget:
         qemu = _version(found_program(machine.qemu, machine.qemu_package))
         if qemu != facts.get("QEMU"):
             raise TargetError(
-                f"the run was measured with another QEMU: {facts.get('QEMU')}. Here is {qemu}",
+                f"the run was measured with another QEMU: {facts.get('QEMU')}, not {qemu}",
                 "measure again, and explain that run",
             )
         image = stored_image(facts)
@@ -606,7 +606,7 @@ class LabAgent:
         """Output of the agent on stderr, or the reason for the board's end."""
         if self._stopped:
             lost = "samples" if self._counted else "last samples"
-            return f"the emulated board was ended during the step. The step's {lost} are lost"
+            return f"the emulated board was stopped during the step. Its {lost} are lost"
         if self._error is not None:
             return f"{self._error.message}\n{self._error.remedy}"
         if self._answer is None:

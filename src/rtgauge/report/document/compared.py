@@ -328,8 +328,8 @@ def advice(document: Document) -> list[str]:
         )
     if not document["quantities"]:
         said.append(
-            "No quantity was measured in the same way in two sets. Measure all sets with the same "
-            "command, on targets with clocks of the same kind"
+            "No quantity was measured in the same way on two systems. Measure all of them with the "
+            "same command, on targets with clocks of the same kind"
         )
     return [f"{text}." for text in said]
 

@@ -289,7 +289,7 @@ def _set_table(
     whose = numbers.join([f"{one['letter']} {one['name']}" for one in document["sets"]])
     heads = [head for _, head in shown_of.figures_of(first)]
     several = len(members) > 1
-    key = f"Colour: set ({whose})" + (". Dash pattern: context." if several else ".")
+    key = f"Colour: system ({whose})" + (". Dash pattern: context." if several else ".")
     views = [
         {
             "kind": "histogram",
@@ -303,7 +303,7 @@ def _set_table(
             "full": True,
             "title": "Share of samples at least this large",
             "caption": f"{key} Compare lines of one dash pattern: at which share do two colours "
-            "separate, and how far? Where they coincide, the sets behave alike. The last points "
+            "separate, and how far? Where they coincide, the systems behave alike. The last points "
             "are single samples.",
         },
     ]

@@ -41,8 +41,9 @@ def drawn_views(
         _view(
             "ccdf",
             "Share of samples at least this large",
-            "A steep end suggests an upper limit. A long flat tail means that a longer run will "
-            "show higher values." + (" Dashed: corrected for missed periods." if corrected else ""),
+            "A steep end suggests an upper limit. A long flat tail suggests that a longer run "
+            "will show higher values."
+            + (" Dashed: corrected for missed periods." if corrected else ""),
             full=False,
         ),
     ]

@@ -200,8 +200,8 @@ def extrapolation_section(model: Model) -> Section | None:
     if given:
         heads = ["Quantity", "Max", "Level", "95 %", "Clusters", "Threshold", "Shape"]
         rows = [Row(_name(model, one, found), _model_cells(one)) for one in given]
-        caption = "Each shape has its interval. Below it are the shapes above higher thresholds. "
-        caption += "Under the model, all are equal."
+        caption = "Each shape has its interval. Below it are the shapes for higher thresholds. "
+        caption += "Under the model, all shapes are equal."
         blocks.append(Table(Grid("Extrapolation", heads, rows, caption, "")))
     refused = [one for one in found if one["extrapolation"]["reasons"]]
     if refused:

@@ -88,7 +88,7 @@ def conclusion(document: Model) -> str:
         first = now[0]
         at = len(first["changes"]) - 1
         more = f", and {numbers.plural(len(now) - 1, 'other figure')}" if len(now) > 1 else ""
-        verb = "are" if more else "is"
+        verb = "have been" if more else "has been"
         return (
             f"{capital(series_name(document, first))}{more} {verb} worse since "
             f"{_run(first['changes'][at])}: {_size(first, at)}"

@@ -61,7 +61,7 @@ def answer(tune: Model) -> tuple[Tone, str]:
     if confirmed["verdict"] == "better":
         return "pass", f"{names} {verb}: {share}, confirmed in {confirmed['blocks']} fresh blocks"
     told = {"worse": "the confirmation shows the opposite"}.get(
-        confirmed["verdict"], f"the confirmation says {confirmed['verdict']}"
+        confirmed["verdict"], f"the confirmation is {confirmed['verdict']}"
     )
     return "warn", f"{names} {verb} in the design, but {told}: {share}"
 

@@ -390,11 +390,11 @@ def _around(quantity: Quantity, width: float, height: float) -> Plot | None:
     at, index, due, value = _samples_of(windows[whose])
     grid, loop = quantity.data["grid"], bool(quantity.data["window"].get("loops"))
     if grid:
-        x, below = [(d - due[at]) / 1e6 for d in due], "due, from when the largest was due (ms)"
+        x, below = [(d - due[at]) / 1e6 for d in due], "due time, relative to that of the max (ms)"
     elif loop:
         x, below = [(d - due[0]) / 1e3 for d in due], "time since the loop's first sample (µs)"
     else:
-        x, below = [float(i - index[at]) for i in index], "samples, from the largest"
+        x, below = [float(i - index[at]) for i in index], "samples since the max"
     y = [v / quantity.divisor for v in value]
     margin = (x[-1] - x[0]) * 0.02 or 0.5
     plot = Plot(
@@ -455,7 +455,7 @@ def _begin(quantity: Quantity, width: float, height: float) -> Plot | None:
     )
     plot.across(
         plot.x.ticks((plot.right - plot.left) / 40),
-        "due, since the step began (ms)" if grid else "sample",
+        "due time since the step began (ms)" if grid else "sample",
     )
     plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
     for at in there:

@@ -216,7 +216,7 @@ def captions(data: Mapping[str, Any], shared: bool) -> list[dict[str, Any]]:
             "title": "Waveforms superimposed" + (", enlarged" if at else ""),
             "caption": "The recorded voltages of both lines, each event at 0. The colour is how "
             "often a line passed there. Look for slow or ringing edges and for levels that are not "
-            "reached: the kernel does not cause the delays of these. If there are very "
+            "reached: the delays that these add do not come from the kernel. If there are very "
             "many events, some are left out, but never the fastest and the slowest."
             if not at
             else "The same over the time in which nearly all answers came.",
@@ -229,9 +229,9 @@ def captions(data: Mapping[str, Any], shared: bool) -> list[dict[str, Any]]:
                 "kind": "enlarged",
                 "full": True,
                 "title": "Most answers, enlarged",
-                "caption": "The same answers, for the time of nearly all of them. The right edge "
-                "has the number of answers beyond. Look for several separate edges: each is a path "
-                "that an answer can take.",
+                "caption": "The same answers, for the time of nearly all of them. The number at "
+                "the right edge is that of the answers beyond it. Look for several separate edges: "
+                "each is a path that an answer can take.",
             }
         )
     return views

@@ -641,7 +641,7 @@ def _told(step: StoredStep) -> list[Document]:
             continue
         fields = event.fields
         words = {
-            "setting": "{name} was changed from {expected} to {found} by something else",
+            "setting": "{name} was changed from {expected} to {found} during the measurement",
             "load": "load {load}: {message}",
             "threshold": "stopped: a sample of {value} exceeded the threshold",
             "message": "{text}",

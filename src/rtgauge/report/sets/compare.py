@@ -816,7 +816,7 @@ def note(document: Mapping[str, Any]) -> str:
         )
     if any(row["missed"] for one in document["quantities"] for row in one["rows"]):
         claim += " Percentiles and shares cover missed periods and events without an answer, too."
-    ratios = f" Ratios are relative to set {document['sets'][0]['letter']}. {claim}"
+    ratios = f" Ratios are relative to {document['sets'][0]['letter']}. {claim}"
     return (
         f"Compared data: {seen}.{ratios}"
         if compared

@@ -157,7 +157,7 @@ def named(quantities: Sequence[Mapping[str, Any]], words: str) -> tuple[int, str
     listed = "; ".join(text.strip() for text in said[:6]) + ("; …" if len(said) > 6 else "")
     raise UsageError(
         f"'{words}' matches {len(found) or 'none'} of the compared quantities",
-        f"name one of: {listed}" if listed else "the sets have no quantity in common",
+        f"name one of: {listed}" if listed else "the systems have no quantity in common",
     )
 
 

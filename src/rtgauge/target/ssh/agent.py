@@ -335,7 +335,7 @@ class SshAgent(LocalAgent):
         if code in CANNOT_EXECUTE:
             return (
                 f"the agent on {name} can no longer be started: {said.strip()}\n"
-                "check whether another program clears its folder for temporary files"
+                "check whether another program clears the folder for temporary files there"
             )
         return said
 

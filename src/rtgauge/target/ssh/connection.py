@@ -112,7 +112,7 @@ def parse(detail: str) -> Address:
             if password
             else f"'ssh:{detail}' is not an address of a target",
             "write ssh://user@host, ssh://host:port, or ssh://NAME of your ssh configuration"
-            + (". Let ssh use a key (ssh-copy-id)" if password else ""),
+            + (". Use a key (ssh-copy-id)" if password else ""),
         )
     port = int(match["port"] or 0)
     if match["port"] and not 0 < port < 1 << 16:

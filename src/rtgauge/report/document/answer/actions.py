@@ -157,7 +157,7 @@ def _again(data: Data, longer: str) -> Iterator[Action]:
     cut = [step for step in data.measured if step["state"] == "interrupted"]
     if is_evaluation(run):
         words = ["rtgauge", "evaluate", *target_words(run), "--resume", run["id"][:13]]
-        yield Action("Resume the evaluation", shlex.join(words), "measures the steps that are left")
+        yield Action("Resume the evaluation", shlex.join(words), "measures the remaining steps")
     elif longer:
         what = "for the budget" if data.verdicts else "to show rare events"
         gain = f"completes the measurement, long enough {what}"

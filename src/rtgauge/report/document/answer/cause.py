@@ -126,7 +126,7 @@ def _explained(run: Model, one: Model) -> str:
         # A sample of the same value may have another cause.
         at = one["max_at"]
         same = same and (at is None or cause["index"] == at["index"])
-        if same and not cause["blame"].startswith("nobody"):
+        if same and not cause["blame"].startswith(("nothing:", "nobody:")):
             return str(cause["blame"])
     return ""
 
