@@ -110,7 +110,8 @@ CASES = [
          run={CPU + "cpufreq/policy2/scaling_governor": "performance",
               CPU + "cpufreq/policy0/scaling_governor": None}),
     # thermal, smi
-    Case("thermal", "warning", {CPU + "cpu2/thermal_throttle/package_throttle_count": "3"}, "boot: 3"),
+    Case("thermal", "warning", {CPU + "cpu2/thermal_throttle/package_throttle_count": "3"},
+         "boot: 3"),
     Case("thermal", "note", {CPU + "cpu{0-3}/thermal_throttle/core_throttle_count": "?",
                              CPU + "cpu{0-3}/thermal_throttle/package_throttle_count": "?"},
          "unknown"),

@@ -499,8 +499,8 @@ def test_advice_on_copies_failures_and_nothing_in_common() -> None:
     )
     empty = {"sets": SETS, "quantities": [], "comparisons": [], "within": 0.1}
     assert advice(empty) == [
-        "No quantity was measured in the same way on two systems. Measure all of them with the same "
-        "command, on targets with clocks of the same kind."
+        "No quantity was measured in the same way on two systems. Measure all of them with the "
+        "same command, on targets with clocks of the same kind."
     ]
 
 
