@@ -123,6 +123,13 @@ def test_patched_kernels_of_old_call_it_otherwise(tmp_path: Path) -> None:
     assert levels(audited)["preemption"] == "ok"
 
 
+def test_kernels_before_timerlat_are_not_said_to_have_it(tmp_path: Path) -> None:
+    old = re.sub(r"CONFIG_(OSNOISE|TIMERLAT)_TRACER=y\n", "", RT).replace("6.12.48", "5.10.1")
+    for text, found in ((RT, "timerlat, osnoise and hwlat"), (old, "hwlat")):
+        audited = audit_config(parse(tmp_path, text))
+        assert [one.found for one in audited.findings if one.check == "tracers"] == [found]
+
+
 @pytest.mark.study(10)
 @pytest.mark.parametrize(
     ("check", "level", "line", "wanted"),

@@ -9,6 +9,7 @@ import subprocess
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -693,7 +694,7 @@ def test_the_rate_of_the_user_replaces_that_of_a_session(store: Store, tmp_path:
     assert run["series"][0]["min"] == 15_000
 
 
-@pytest.mark.parametrize("kept", [(), (2,), (1, 3)])
+@pytest.mark.parametrize("kept", [(), (2,), (1, 3), (1, 999_999_999)])
 def test_a_session_without_all_of_its_parts(
     store: Store, tmp_path: Path, kept: tuple[int, ...]
 ) -> None:
@@ -775,6 +776,14 @@ def test_vcd_without_sigrok(store: Store, tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(RtgaugeError, match="needs sigrok-cli") as error:
         import_capture(store, path, LINES)
     assert "apt install sigrok-cli" in error.value.remedy
+
+
+def test_a_vcd_file_has_no_sample_rate(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "a.vcd"
+    path.write_text("$timescale 1 us $end\n$var wire 1 ! D0 $end\n$enddefinitions $end\n#0 0!\n")
+    with pytest.raises(UsageError, match="contains times, not samples") as error:
+        import_capture(store, path, replace(LINES, samplerate=Fraction(24_000_000)))
+    assert error.value.remedy == "omit --samplerate"
 
 
 @needs_sigrok

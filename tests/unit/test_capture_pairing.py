@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -364,6 +364,24 @@ def test_far_edges_that_answer_nothing_replace_no_lost_answers(low: float, high:
     asked, given, recorded = edges_of(events, answers + strays)
     found = pair(asked, given, None, recorded)
     assert (found.answered, found.double, found.late, found.ambiguous) == (1995, 5, 0, 0)
+
+
+def test_a_far_edge_and_a_lost_answer_within_the_longest_delay() -> None:
+    events = [20.0 * STEP + k * STEP for k in range(100)]
+    answers = [at + 30.0 for k, at in enumerate(events) if k != 10]
+    asked, given, recorded = edges_of(events, [*answers, events[15] + 400.0])
+    found = pair(asked, given, None, replace(recorded, longest=100.0))
+    assert np.flatnonzero(np.isnan(found.delay)).tolist() == [10]
+    assert (found.double, found.late, found.ambiguous, found.cut) == (1, 0, 0, 0)
+
+
+def test_an_event_is_cut_off_only_if_its_answer_can_still_come() -> None:
+    events = [20.0 * STEP + k * STEP for k in range(100)]
+    asked, given, recorded = edges_of(events, [at + 30.0 for at in events[:-1]])
+    for longest, cut in ((400.0, 0), (600.0, 1)):
+        ends = replace(recorded, length=events[-1] + 500.0, longest=longest)
+        found = pair(asked, given, None, ends)
+        assert (found.answered, found.cut) == (99, cut)
 
 
 def test_an_edge_that_answers_nothing_before_a_lost_answer() -> None:

@@ -52,7 +52,8 @@ def is_capture(path: Path) -> bool:
 
 @contextlib.contextmanager
 def open_recording(path: Path, samplerate: Fraction | None = None) -> Iterator[Recording]:
-    """Open a capture. ``samplerate``: replaces that of the file. UsageError for another file."""
+    """Open a capture. ``samplerate``: replaces that of the file. UsageError for another file, and
+    for a file of times with a sample rate."""
     with (
         tempfile.TemporaryDirectory(prefix="rtgauge-capture.") as name,
         opened(path) as file,
@@ -69,6 +70,8 @@ def open_recording(path: Path, samplerate: Fraction | None = None) -> Iterator[R
                 yield read_table(path, head, folder, samplerate)
             elif kind == "bundle" or not head:
                 refuse("it is not a capture")
+            elif kind == "vcd" and samplerate:
+                refuse("it contains times, not samples", "omit --samplerate")
             else:
                 made, note = converted(path, file, head, kind, folder)
                 with open(made, "rb") as session:

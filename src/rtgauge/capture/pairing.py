@@ -159,7 +159,9 @@ class _Windows:
         owner = np.full(len(self.count), -1, np.int64)
         owner[shift:] = self.event[: len(owner) - shift]
         wanted = owner >= 0
+        due = np.where(wanted, self.events.at[owner], math.inf) + self.limit
         flying = wanted & (self._fitting(owner) == 0) & (self.end > self.length)
+        flying &= due > self.length
         # Answers to events before the recording.
         first = self.place[0] + shift
         old = np.zeros(len(self.count), np.bool_)
@@ -168,12 +170,25 @@ class _Windows:
         missing = np.flatnonzero(excess < 0)
         surplus = np.flatnonzero(excess > 0)
         closed, used = _closed(missing, surplus, excess[surplus], LONGEST - shift, shift)
-        kept_events = np.delete(
-            owner[wanted & ~flying], self._order(owner, wanted & ~flying, missing[~closed])
-        )
-        kept_answers = self._kept(owner, old, surplus, excess[surplus] - used, used)
-        possible = self._possible(self.answers.at[kept_answers] - self.events.at[kept_events])
-        kept_events, kept_answers = kept_events[possible], kept_answers[possible]
+
+        def kept() -> tuple[Counts, Counts]:
+            events = np.delete(
+                owner[wanted & ~flying], self._order(owner, wanted & ~flying, missing[~closed])
+            )
+            answers = self._kept(owner, old, surplus, excess[surplus] - used, used)
+            possible = self._possible(self.answers.at[answers] - self.events.at[events])
+            return events[possible], answers[possible]
+
+        kept_events, kept_answers = kept()
+        if closed.any() and len(kept_answers) < len(self.answers):
+            # A stall that would need longer delays than possible is none.
+            stalled = closed, used
+            closed, used = np.zeros_like(closed), np.zeros_like(used)
+            events, answers = kept()
+            if len(events) > len(kept_events):
+                kept_events, kept_answers = events, answers
+            else:
+                closed, used = stalled
         if self.expected is not None:
             good = self.answers.level[kept_answers] == self.expected[kept_events]
             kept_events, kept_answers = kept_events[good], kept_answers[good]

@@ -166,9 +166,11 @@ class _Session:
         for name in names:
             if found := re.fullmatch(re.escape(base) + r"(?:-(\d{1,9}))?", name):
                 numbered[int(found[1] or 0)] = name
-        whole = {0} if 0 in numbered else set(range(1, max(numbered, default=1) + 1))
-        if missing := whole - set(numbered):
-            refuse(f"its part '{base}-{min(missing)}' is missing", "save it again")
+        # Parts have the numbers from 1 on, and none if there is only one.
+        in_order = range(1, max(len(numbered), 1) + 1)
+        gap = next((k for k in in_order if k not in numbered), 0)
+        if gap and 0 not in numbered:
+            refuse(f"its part '{base}-{gap}' is missing", "save it again")
         for _, name in sorted(numbered.items()):
             info = self._archive.getinfo(name)
             if info.flag_bits & 1:
