@@ -382,8 +382,8 @@ def test_a_board_that_does_not_hear_its_doorbell(lab: Callable[..., LabTarget]) 
     [
         ("lab:x86_64-rt,lines=outside,mode=counted", "lines=outside needs plain mode"),
         ("lab:arm64-rt,lines=doorbell,mode=counted", "lines=doorbell needs plain mode"),
-        ("lab", "names no board"),
-        ("lab:", "names no board"),
+        ("lab", "does not name a board"),
+        ("lab:", "does not name a board"),
         ("lab:x86-rt", "x86-rt"),
         ("lab:x86_64-rt,mode=fast", "no mode 'fast'"),
         ("lab:x86_64-rt,cpus=0", "cpus=0"),

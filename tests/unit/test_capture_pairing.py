@@ -375,6 +375,16 @@ def test_a_far_edge_and_a_lost_answer_within_the_longest_delay() -> None:
     assert (found.double, found.late, found.ambiguous, found.cut) == (1, 0, 0, 0)
 
 
+def test_a_true_stall_beside_one_that_is_impossible() -> None:
+    events = [20.0 * STEP + k * STEP for k in range(100)]
+    answers = [at + (1200.0 if k == 50 else 900.0) for k, at in enumerate(events) if k != 10]
+    for more, double in (([], 0), ([events[15] + 400.0], 1)):
+        asked, given, recorded = edges_of(events, answers + more)
+        found = pair(asked, given, None, replace(recorded, longest=1500.0))
+        assert np.flatnonzero(np.isnan(found.delay)).tolist() == [10]
+        assert (found.double, found.late, found.delay[50]) == (double, 1, 1200.0)
+
+
 def test_an_event_is_cut_off_only_if_its_answer_can_still_come() -> None:
     events = [20.0 * STEP + k * STEP for k in range(100)]
     asked, given, recorded = edges_of(events, [at + 30.0 for at in events[:-1]])

@@ -37,7 +37,7 @@ from rtgauge.report.pictures import drawing, figures
 from rtgauge.report.render import compare_text, html, markdown
 from rtgauge.report.results import model
 from rtgauge.report.sets import compare
-from rtgauge.report.sets.compare import RunSet
+from rtgauge.report.sets.compare import RunSet, refusal
 from rtgauge.store import RunRow
 from test_report_html import inflated
 
@@ -900,3 +900,25 @@ def test_other_cpus_of_task_and_load_are_told() -> None:
             step.document["run_options"] = {"load": "sched"} | ({"load-cpu": load} if load else {})
     found = {one["name"]: one["values"] for one in compared(runs).document["differences"]}
     assert (found["CPUs measured"], found["CPUs of the load"]) == (["3", "0-3"], ["0", "–"])
+
+
+def test_a_target_that_was_lost_is_of_no_kernel() -> None:
+    """Else one lost board of the plain lab would end the trend of its label."""
+
+    def run(number: int, known: bool) -> Any:
+        return {
+            "id": f"0000000{number}-0000-0000",
+            "boot_id": f"boot{number}" if known else "",
+            "series": [1] if known else [],
+            "environment": {
+                "kernel": {"release": "6.12.0"} if known else {},
+                "realtime": "preempt_rt" if known else "unknown",
+                "lab": {"mode": "plain"},
+            },
+        }
+
+    runs = [run(number, number != 2) for number in range(4)]
+    assert refusal(runs, [RunSet("nightly", (place,)) for place in range(4)]) is None
+    assert refusal(runs, [RunSet("A", (0, 1)), RunSet("B", (2,))]) is None
+    runs[3]["environment"]["kernel"]["release"] = "6.13.0"
+    assert refusal(runs, [RunSet("nightly", (place,)) for place in range(4)]) is not None

@@ -78,7 +78,7 @@ def test_a_resumed_evaluation_runs_no_program_without_consent(
     by_itself = rtgauge(*words)
     assert (
         by_itself.code == 2
-        and "on this machine and kernel (imported ones are not considered)" in by_itself.err
+        and "on its machine with its kernel (imported ones are not considered)" in by_itself.err
     )
     dry = rtgauge(*words, run, "--dry-run")
     assert dry.code == 0 and ", load command (command: 'touch x')" in dry.out
@@ -177,7 +177,9 @@ def test_an_evaluation_of_another_system_is_not_resumed(
     change(document)
     path.write_text(json.dumps(document))
     words = ("evaluate", "--target", "fake", "-o", "two.json", "--resume")
-    assert "on this machine and kernel (imported ones are not considered)" in rtgauge(*words).err
+    assert (
+        "on its machine with its kernel (imported ones are not considered)" in rtgauge(*words).err
+    )
     path.write_bytes(own)
     import_changed(run, change)
     refused = rtgauge(*words, run)
@@ -202,7 +204,9 @@ def test_boards_of_one_image_are_told_apart_by_their_serial_number(
     is_board(None)  # such as an agent of an earlier version
     assert rtgauge(*words).code == 0
     is_board("1000bbbb")
-    assert "on this machine and kernel (imported ones are not considered)" in rtgauge(*words).err
+    assert (
+        "on its machine with its kernel (imported ones are not considered)" in rtgauge(*words).err
+    )
     refused = rtgauge(*words, run)
     assert refused.code == 2
     assert (

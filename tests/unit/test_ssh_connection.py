@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 
 import pytest
 
@@ -54,3 +55,12 @@ def test_a_module_may_be_built_in_silence(
 def test_a_slow_serial_line_is_fast_enough() -> None:
     catalogue, baud = 1 << 20, 9600
     assert catalogue * 10 / baud < connection.EXCHANGE_S + catalogue / connection.BYTES_PER_S
+
+
+def test_a_standstill_uses_up_no_time(board: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after Ctrl-Z, and fg ten minutes later: the command ran on, and its answer is there."""
+    jumps = iter([0.0, 0.0, 0.0])
+    real = time.monotonic
+    monkeypatch.setattr(connection, "EXCHANGE_S", 600.0)
+    monkeypatch.setattr(connection.time, "monotonic", lambda: real() + next(jumps, 7000.0))
+    assert board.ask("sleep 0.2; printf x").out == b"x"

@@ -539,7 +539,7 @@ def test_a_command_boots_the_target_and_it_is_put_back(
     # a command that ignores its arguments
     script.write_text(f"#!/bin/sh\necho >{state}\n")
     result = rtgauge(*words("a=1"), "--boot-cmd", str(script))
-    assert "it booted without 'a=1' in /proc/cmdline" in result.err
+    assert "the target booted without 'a=1' in /proc/cmdline" in result.err
 
 
 @pytest.mark.parametrize("without", ["exit 1", "touch {state}; exit 0"])

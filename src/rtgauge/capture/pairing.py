@@ -169,26 +169,27 @@ class _Windows:
         excess = np.where(old, 0, self.count - (wanted & ~flying))
         missing = np.flatnonzero(excess < 0)
         surplus = np.flatnonzero(excess > 0)
-        closed, used = _closed(missing, surplus, excess[surplus], LONGEST - shift, shift)
+        closed, used, taken = _closed(missing, surplus, excess[surplus], LONGEST - shift, shift)
 
-        def kept() -> tuple[Counts, Counts]:
+        def kept() -> tuple[Counts, Counts, Counts]:
             events = np.delete(
                 owner[wanted & ~flying], self._order(owner, wanted & ~flying, missing[~closed])
             )
             answers = self._kept(owner, old, surplus, excess[surplus] - used, used)
             possible = self._possible(self.answers.at[answers] - self.events.at[events])
-            return events[possible], answers[possible]
+            return events[possible], answers[possible], self.window[answers[~possible]]
 
-        kept_events, kept_answers = kept()
-        if closed.any() and len(kept_answers) < len(self.answers):
-            # A stall that would need longer delays than possible is none.
-            stalled = closed, used
-            closed, used = np.zeros_like(closed), np.zeros_like(used)
-            events, answers = kept()
-            if len(events) > len(kept_events):
-                kept_events, kept_answers = events, answers
-            else:
-                closed, used = stalled
+        kept_events, kept_answers, wrong = kept()
+        if closed.any() and len(wrong):
+            # Answers in a stall are not later than possible.
+            wrong = np.unique(wrong)
+            stalled = np.flatnonzero(closed)
+            ends = np.sort([missing[stalled], surplus[taken[stalled]]], axis=0)
+            inside = np.searchsorted(wrong, ends[1], side="right")
+            opened = stalled[inside > np.searchsorted(wrong, ends[0])]
+            closed[opened] = False
+            np.subtract.at(used, taken[opened], 1)
+            kept_events, kept_answers, _ = kept()
         if self.expected is not None:
             good = self.answers.level[kept_answers] == self.expected[kept_events]
             kept_events, kept_answers = kept_events[good], kept_answers[good]
@@ -292,11 +293,12 @@ class _Windows:
 
 def _closed(
     missing: Counts, surplus: Counts, excess: Counts, reach: int, back: int
-) -> tuple[Levels, Counts]:
+) -> tuple[Levels, Counts, Counts]:
     """Which windows without an answer have it in another window, at most ``reach`` later or
     ``back`` earlier. Each takes the nearest one still open. Also returns how many of each surplus
-    are used."""
+    are used, and by each closed window which one."""
     closed = np.zeros(len(missing), np.bool_)
+    taken = np.full(len(missing), -1, np.int64)
     used = np.zeros(len(surplus), np.int64)
     tokens = sorted(
         [(window, -1, number) for number, window in enumerate(missing.tolist())]
@@ -314,13 +316,15 @@ def _closed(
         near = reach if sign > 0 else back
         if open_ and open_[-1][1] != sign and window - open_[-1][0] <= near:
             other = open_.pop()[2]
-            closed[other if sign > 0 else number] = True
-            used[number if sign > 0 else other] += 1
+            lacking, giving = (other, number) if sign > 0 else (number, other)
+            closed[lacking] = True
+            taken[lacking] = giving
+            used[giving] += 1
         else:
             if open_ and open_[-1][1] != sign:
                 open_.clear()
             open_.append(token)
-    return closed, used
+    return closed, used, taken
 
 
 def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recorded) -> Answers:

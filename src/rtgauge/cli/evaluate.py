@@ -270,7 +270,7 @@ def _resumed(
         )
     raise UsageError(
         f"nothing can be resumed: the store has no evaluation of {target.name} that was measured on"
-        " this machine and kernel (imported ones are not considered)",
+        " its machine with its kernel (imported ones are not considered)",
         "leave --resume out. To complete an imported evaluation, name its run",
     )
 

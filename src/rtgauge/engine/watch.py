@@ -426,11 +426,10 @@ class Watch:
         if self._killed:
             return Ended("interrupted", "the agent did not stop when asked, and was killed")
         if number in FROM_OUTSIDE:
-            return Ended(
-                "interrupted",
-                f"the agent was killed from outside ({name})",
-                "see dmesg on the target (out of memory?), and run it again",
-            )
+            remedy = "run it again"
+            if number == signal.SIGKILL:
+                remedy = f"see dmesg on the target (out of memory?), and {remedy}"
+            return Ended("interrupted", f"the agent was killed from outside ({name})", remedy)
         return Ended(
             "failed", f"the agent crashed ({name})", "report this, with the agent's version"
         )

@@ -128,7 +128,11 @@ def _head(analysis: Analysis, compared: bool) -> dict[str, str]:
         kernels = dict.fromkeys(_kernel(run["environment"])[0] or "unknown kernel" for run in runs)
         named = [] if compared else list(kernels)[:KERNELS]
         more = 0 if compared else len(kernels) - len(named)
-        labels = [runs_text(runs), *named, *([f"{more} more kernels"] if more else [])]
+        labels = [
+            runs_text(runs),
+            *named,
+            *([f"{more} more {'kernel' if more == 1 else 'kernels'}"] if more else []),
+        ]
         environment = {}
     subtitle = [text for text in (_kernel(environment)[0], _cpu(environment)[0]) if text]
     agent = next(

@@ -175,7 +175,8 @@ def refusal(runs: Sequence[Run], sets: Sequence[RunSet]) -> UsageError | None:
     """Why these sets must not be compared; None if they may be. Different kernels must not be
     compared if the emulated lab measured one of them in real time, where the load of the host
     determines latencies."""
-    kernels = [{_kernel(runs[place]) for place in _reached(runs, one).places} for one in sets]
+    kernels = [{_kernel(runs[place]) for place in _known(runs, one)} for one in sets]
+    kernels = [one for one in kernels if one]
     if all(one == kernels[0] for one in kernels):
         return None
     plain = [runs[place] for one in sets for place in one.places if _mode(runs[place]) == "plain"]
@@ -678,10 +679,15 @@ def _each(runs: Sequence[Run], one: RunSet, take: Any) -> list[str]:
     return list(dict.fromkeys(printable(str(take(runs[place]))) for place in one.places))
 
 
+def _known(runs: Sequence[Run], one: RunSet) -> tuple[int, ...]:
+    """The runs of the set whose targets were reached."""
+    return tuple(place for place in one.places if runs[place]["boot_id"] or runs[place]["series"])
+
+
 def _reached(runs: Sequence[Run], one: RunSet) -> RunSet:
     """The set without the runs whose target could not be reached, unless these are all."""
-    places = [place for place in one.places if runs[place]["boot_id"] or runs[place]["series"]]
-    return replace(one, places=tuple(places)) if places else one
+    places = _known(runs, one)
+    return replace(one, places=places) if places else one
 
 
 def _set(runs: Sequence[Run], one: RunSet, at: int) -> Document:

@@ -43,6 +43,8 @@ STALL_S: Final = 30.0
 #: it, by the time that it takes over a link of this rate: about a third of that of 9600 baud.
 EXCHANGE_S: Final = 600.0
 BYTES_PER_S: Final = 300
+#: The most that one look at the exchange counts of these times.
+TURN_MAX_S: Final = 1.0
 CLOSE_S: Final = 10.0
 # ssh asks at the end of each interval without a byte, and gives up one interval after the last
 # question. That is after 16 s, before the timeout of the host for a silent agent.
@@ -175,9 +177,9 @@ def _talk(
         cast(IO[bytes], stream) for stream in (process.stdin, process.stdout, process.stderr)
     )
     out, err = bytearray(), bytearray()
-    begun = moved = time.monotonic()
+    begun = turned = last = time.monotonic()
+    waited_s = silent_s = 0.0
     first: tuple[float, int] | None = None
-    last = begun
     offset = 0
     with process, selectors.DefaultSelector() as selector:
         try:
@@ -191,9 +193,11 @@ def _talk(
                 if patience and now - begun > PATIENCE_S:
                     say(patience)
                     patience = ""
-                if ready:
-                    moved = now
-                _check_time(now - moved, now - begun, offset + len(out), work_s)
+                # A standstill of this machine or process does not count.
+                turn_s, turned = min(now - turned, TURN_MAX_S), now
+                waited_s += turn_s
+                silent_s = 0.0 if ready else silent_s + turn_s
+                _check_time(silent_s, waited_s, offset + len(out), work_s)
                 for key, _ in ready:
                     if key.fileobj is stdin:
                         offset += _write(key.fd, data[offset : offset + READ_BYTES])
