@@ -62,5 +62,5 @@ def test_a_standstill_uses_up_no_time(board: Connection, monkeypatch: pytest.Mon
     jumps = iter([0.0, 0.0, 0.0])
     real = time.monotonic
     monkeypatch.setattr(connection, "EXCHANGE_S", 600.0)
-    monkeypatch.setattr(connection.time, "monotonic", lambda: real() + next(jumps, 7000.0))
+    monkeypatch.setattr(time, "monotonic", lambda: real() + next(jumps, 7000.0))
     assert board.ask("sleep 0.2; printf x").out == b"x"
