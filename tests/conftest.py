@@ -10,7 +10,8 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ SOURCES = Path(__file__).resolve().parent.parent / "src"
 UNIT = Path(__file__).resolve().parent / "unit"
 MEMORY = Path("/dev/shm")
 MEMORY_LEAST = 2 << 30  # bytes free
+RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -121,3 +123,18 @@ def spawn() -> Callable[..., subprocess.Popen[str]]:
         )
 
     return start
+
+
+@pytest.fixture(scope="session")
+def limited_real_time() -> Iterator[None]:
+    """Tests wait until a run has lifted the kernel's limit for real-time tasks. A killed run, or
+    the user, may have lifted it before."""
+    lifted = False
+    with suppress(OSError):
+        lifted = RT_RUNTIME.read_text() == "-1\n"
+        if lifted:
+            RT_RUNTIME.write_text("950000")
+    yield
+    with suppress(OSError):
+        if lifted:
+            RT_RUNTIME.write_text("-1")

@@ -20,6 +20,8 @@ from rtgauge.errors import TargetError
 from rtgauge.target.local import LocalTarget, put_back
 from test_settings_guardian import wait_until_gone
 
+pytestmark = pytest.mark.usefixtures("limited_real_time")
+
 RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
 TIMEOUT_S = 60
 

@@ -257,6 +257,7 @@ def test_kill_9_of_the_host(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     check_periods(result(rtgauge, run))
 
 
+@pytest.mark.usefixtures("limited_real_time")
 @pytest.mark.skipif(not _writable(RT_RUNTIME), reason=f"{RT_RUNTIME} cannot be changed here")
 def test_settings_of_a_board_whose_agent_and_guardian_were_killed(
     board: Sshd, spawn: Spawn
