@@ -262,8 +262,8 @@ def test_a_disk_that_fills_up_during_the_step(tmp_path: Path) -> None:
     inside = ["unshare", "--mount", "sh", "-c", script, "sh"]
     load = f"disk:size=4MiB:sync=64KiB:path={disk}"
     done = subprocess.run(
-        [*inside, *words(tmp_path / "stream.cbor", "--load", load, seconds="20s")],
-        capture_output=True, text=True, timeout=120, check=False,
+        [*inside, *words(tmp_path / "stream.cbor", "--load", load, seconds="120s")],
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     if done.returncode == 99:
         pytest.skip(f"a loop device cannot be mounted here: {done.stderr}")
