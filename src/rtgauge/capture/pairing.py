@@ -181,7 +181,7 @@ class _Windows:
 
         kept_events, kept_answers, wrong = kept()
         if closed.any() and len(wrong):
-            # Answers in a stall are not later than possible.
+            # Without the stalls in which an answer would be later than possible.
             wrong = np.unique(wrong)
             stalled = np.flatnonzero(closed)
             ends = np.sort([missing[stalled], surplus[taken[stalled]]], axis=0)
