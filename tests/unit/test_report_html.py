@@ -927,6 +927,45 @@ def test_a_readout_is_that_of_the_bin_below_the_cursor(browser: str, tmp_path: P
     assert said(browser, tmp_path, acts, run) == [first, first, second, second, third, third]
 
 
+def parts(shape: str, text: str) -> tuple[str, ...]:
+    found = re.fullmatch(shape, text)
+    assert found, text
+    return found.groups()
+
+
+@pytest.mark.slow
+def test_readouts_say_what_the_samples_are(browser: str, tmp_path: Path) -> None:
+    """Of each picture, counted from the samples. A bin with one sample had "1 samples"."""
+    values = [5000] * 900 + [6000] * 99 + [9000]
+    run = made.run([made.step(0, [series_of(values)])])
+    kinds = ("histogram", "ccdf", "time", "heat", "around", "begin")
+    acts = (
+        f"Object.fromEntries({list(kinds)}.map(kind => [kind, "
+        "[...Array(101).keys()].map(at => shown(kind, at / 100))]))"
+    )
+    found = said(browser, tmp_path, acts, run)
+    assert set(found["histogram"]) <= {
+        "5.00 to 6.00 µs: 900 samples", "6.00 to 7.00 µs: 99 samples", "7.00 to 8.00 µs: 0 samples",
+        "8.00 to 9.00 µs: 0 samples", "9.00 to 10.0 µs: 1 sample",
+    }  # fmt: skip
+    assert found["histogram"][-1] == "9.00 to 10.0 µs: 1 sample"
+    for text in found["ccdf"]:
+        low, count = parts(r"≥ (.*) µs: (.*) of 1 000", text)
+        assert int(count.replace(" ", "")) == sum(v >= float(low) * 1000 for v in values), text
+    for text in found["time"] + found["heat"]:
+        at, top = parts(r"(.*) s · .*max (.*) µs", text)
+        here = values[max(round(float(at) * 1000) - 6, 0) : round(float(at) * 1000) + 6]
+        assert float(top) * 1000 in here, text
+    for text in found["around"]:
+        shape = r"(.*) ms · due at (.*) ms · sample (.*): (.*) µs"
+        apart, due, at, value = parts(shape, text)
+        assert float(due) == int(at) == 999 + float(apart.replace("−", "-")), text
+        assert float(value) * 1000 == values[int(at)], text
+    for text in found["begin"]:
+        at, value = parts(r"due at (.*) ms: (.*) µs", text)
+        assert float(value) * 1000 == values[round(float(at))], text
+
+
 @pytest.mark.slow
 def test_a_readout_names_whose_periods_were_missed(browser: str, tmp_path: Path) -> None:
     values = np.full(1000, 5000, np.int32)

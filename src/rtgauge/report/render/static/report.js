@@ -55,6 +55,7 @@ const ramped = most => {
 /* --- numbers --- */
 const NARROW = "\u202f", MINUS = "\u2212";
 const group = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, NARROW);
+const amount = (n, thing) => `${group(String(n))} ${thing}${String(n) === "1" ? "" : "s"}`;
 /* The first texts of a list, and how many it has more. */
 const few = (list, most) => [...list.slice(0, most), ...(list.length > most ? [`${list.length - most} more`] : [])].join(" · ");
 const show = (v, whole = false) => {
@@ -348,7 +349,7 @@ class Group {
 			tell: (u, idx) => {
 				const k = binAt(u, x, Math.min(idx, edges.length - 2)), f = u.focused ? vis[u.focused - 1] : vis[0];
 				if (f === undefined) return "";
-				return `${between(x[k], x[k + 1], this.show)}${NARROW}${this.unit}: ${group(String(counts[f][k]))} samples` + (this.n > 1 ? `, ${this.data.labels[f]}` : "");
+				return `${between(x[k], x[k + 1], this.show)}${NARROW}${this.unit}: ${amount(counts[f][k], "sample")}` + (this.n > 1 ? `, ${this.data.labels[f]}` : "");
 			},
 		});
 	}
@@ -609,7 +610,7 @@ class Group {
 				const parts = [];
 				if (u.cursor.top >= 0) {
 					const column = Math.floor((u.posToVal(u.cursor.left, "x") * 1e9 - h.start_ns) / h.bin_ns), row = this.row(u.posToVal(u.cursor.top, "y") * this.data.div);
-					if (column >= 0 && column < h.columns && row >= 0) parts.push(`${between(this.value(h.low[row]), this.value(h.high[row] + 1), this.show)}${NARROW}${this.unit}: ${group(String(sums[column * rows + row]))} samples`);
+					if (column >= 0 && column < h.columns && row >= 0) parts.push(`${between(this.value(h.low[row]), this.value(h.high[row] + 1), this.show)}${NARROW}${this.unit}: ${amount(sums[column * rows + row], "sample")}`);
 				}
 				return [seconds(x[idx]), ...parts, `max ${this.show(line[idx])}${NARROW}${this.unit}`].join(" · ");
 			},
@@ -642,7 +643,7 @@ class Group {
 				focus: { alpha: 1 },
 			},
 			hooks: { drawAxes: [u => this.cells(u, cells, low, high, hue)], draw: [u => { if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail")); }] },
-			tell: (u, idx) => `${this.data.labels[idx]}: max ${this.atLeast(this.data.at_least[idx])}${this.show(tops[idx])}${NARROW}${this.unit}, ${group(String(this.data.ccdf.total[idx]))} samples`,
+			tell: (u, idx) => `${this.data.labels[idx]}: max ${this.atLeast(this.data.at_least[idx])}${this.show(tops[idx])}${NARROW}${this.unit}, ${amount(this.data.ccdf.total[idx], "sample")}`,
 		});
 	}
 	/* All answers laid over each other: cells are where edges of the answering line are; the lines
@@ -719,7 +720,7 @@ class Group {
 				c.save();
 				vis.forEach((i, row) => {
 					const [y0, y1] = level(row).map(Y), middle = (y0 + y1) / 2;
-					if (many) say(`${this.data.labels[i]}: ${group(String(p.count[i]))} answers`, b.left + 4 * r, y1 - 11 * r, "left", css("--ink"), true);
+					if (many) say(`${this.data.labels[i]}: ${amount(p.count[i], "answer")}`, b.left + 4 * r, y1 - 11 * r, "left", css("--ink"), true);
 					const marks = [[p.min[i], "min"], [p.max[i], "max"]].filter(m => m[0] !== null);
 					let last = null;
 					for (const [value, name] of marks) {
@@ -744,7 +745,7 @@ class Group {
 			}] },
 			tell: (u, idx) => {
 				const k = binAt(u, edges, idx);
-				return `${between(edges[k], edges[k + 1], this.show)}${NARROW}${this.unit}: ` + few(vis.map(i => `${many ? this.data.labels[i] + " " : ""}${group(String(d.rising[i][k] + d.falling[i][k]))} answers`), 4);
+				return `${between(edges[k], edges[k + 1], this.show)}${NARROW}${this.unit}: ` + few(vis.map(i => `${many ? this.data.labels[i] + " " : ""}${amount(d.rising[i][k] + d.falling[i][k], "answer")}`), 4);
 			},
 		});
 	}
