@@ -584,6 +584,24 @@ def test_a_study_goes_on_without_a_target_that_is_lost(store: Store) -> None:
     assert document["runs"][3]["reason"] == "the board went away"
 
 
+def test_a_study_does_not_promise_to_go_on_when_nothing_follows(store: Store) -> None:
+    class Leaving(FakeTarget):
+        left = 1
+
+        def environment(self) -> bytes:
+            if not self.left:
+                raise TargetError("the board went away", "look for it")
+            self.left -= 1
+            return super().environment()
+
+    watcher = Watcher()
+    targets = [open_target("fake"), Leaving("late")]
+    seed = next(seed for seed in range(100) if schedule(2, 2, seed)[-1] == (1, 1))
+    outcomes = execute(replace(timer(), repeat=2, order_seed=seed), targets, store, watcher)
+    assert (outcomes[3].state, outcomes[3].reason) == ("failed", "the board went away")
+    assert watcher.messages == []
+
+
 def test_a_study_ends_when_all_its_targets_are_lost(store: Store) -> None:
     class Gone(FakeTarget):
         def environment(self) -> bytes:

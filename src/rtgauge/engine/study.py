@@ -170,7 +170,8 @@ def _execute(
         outcome = run.carry_out(study, repeat, place + 1, len(turns), interruption)
         if run.lost_target:
             lost.add(number)
-            if len(lost) < len(targets):
+            goes_on = any(other not in lost for _, other in turns[place + 1 :])
+            if goes_on and not interruption.asked:
                 watcher.message(
                     f"{target.name}: {outcome.reason}. The study continues without this target"
                 )
