@@ -331,3 +331,29 @@ def test_a_study_that_loses_a_target_is_reported_and_fails(
         assert "the board went away" in Path(name).read_text()
     states = [run["state"] for run in rtgauge("runs", "--json").json()["runs"]]
     assert sorted(states) == ["complete"] * 4 + ["failed"]
+
+
+def test_a_target_that_was_never_reached_is_not_a_system_of_its_own(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its unknown environment differed in 32 facts, and the advice was the same command again."""
+    environment = FakeTarget.environment
+
+    def gone(self: FakeTarget) -> bytes:
+        if self.name != "fake":
+            raise TargetError("the board went away", "look for it")
+        return environment(self)
+
+    monkeypatch.setattr(FakeTarget, "environment", gone)
+    words = ("run", "timer", "--for", "1s", "--target", "fake", "--target", "fake:late")
+    done = rtgauge(*words, "-o", "x.html", "-o", "x.md")
+    assert done.code == 1, done.err
+    assert "Nothing can be compared: the target of B could not be reached." in done.out
+    assert f"the target could not be reached{'; '}1 run" in done.out
+    assert "Measure B again when the target can be reached." in done.out
+    assert "unknown" not in done.out and "same command" not in done.out
+    ids = [run["id"] for run in rtgauge("runs", "--json").json()["runs"]]
+    found = rtgauge("compare", *sorted(ids, reverse=True), "--json").json()
+    assert found["differences"] == []
+    assert sorted(one["boots"] for one in found["sets"]) == [0, 1]
+    assert "each 0 s" not in Path("x.md").read_text()

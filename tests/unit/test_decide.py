@@ -439,8 +439,8 @@ def test_the_primary_quantity_in_words() -> None:
 
 
 SETS: list[dict[str, Any]] = [
-    {"letter": "A", "name": "a", "runs": [], "states": []},
-    {"letter": "B", "name": "b", "runs": [], "states": []},
+    {"letter": "A", "name": "a", "runs": [], "boots": 1, "states": []},
+    {"letter": "B", "name": "b", "runs": [], "boots": 1, "states": []},
 ]
 
 

@@ -935,7 +935,7 @@ def parts(shape: str, text: str) -> tuple[str, ...]:
 
 @pytest.mark.slow
 def test_readouts_say_what_the_samples_are(browser: str, tmp_path: Path) -> None:
-    """Of each picture, counted from the samples. A bin with one sample had "1 samples"."""
+    """Each picture is checked against its samples. A single sample was called "1 samples"."""
     values = [5000] * 900 + [6000] * 99 + [9000]
     run = made.run([made.step(0, [series_of(values)])])
     kinds = ("histogram", "ccdf", "time", "heat", "around", "begin")

@@ -63,7 +63,11 @@ def decided(**more: Any) -> str:
         "p_adjusted": 0.2, "beyond": False, "verdict": "not decided", "needed": None,
         "runs": [6, 6], "matched": True, **more,
     }  # fmt: skip
-    document = {"sets": [{"letter": "A"}, {"letter": "B"}], "within": 0.1, "quantities": [quantity]}
+    document = {
+        "sets": [{"letter": "A", "boots": 1}, {"letter": "B", "boots": 1}],
+        "within": 0.1,
+        "quantities": [quantity],
+    }
     return plain(" ".join(verdict_cells(document, one)))
 
 

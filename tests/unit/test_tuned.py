@@ -208,7 +208,7 @@ def test_the_head_of_a_report_names_four_kernels(number: int, more: str) -> None
     runs: list[Row] = [
         {
             "environment": {"kernel": {"release": one}}, "target": "local", "steps": [],
-            "duration_s": None,
+            "duration_s": None, "boot_id": "", "series": [],
         }
         for one in kernels
     ]  # fmt: skip

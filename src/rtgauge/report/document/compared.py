@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.results.cases import Case, Group, RunCases, plain
-from rtgauge.report.sets.compare import FIGURES, method_text, row_name, where
+from rtgauge.report.sets.compare import FIGURES, method_text, row_name, unreached, where
 from rtgauge.report.sets.decide import LEVEL, Uneven, uneven
 
 __all__ = [
@@ -326,7 +326,9 @@ def advice(document: Document) -> list[str]:
             "Where an interval has no width, all blocks have the same ratio: the values are as "
             "coarse as the clock, or constant"
         )
-    if not document["quantities"]:
+    if lost := unreached(document):
+        said.append(f"Measure {lost} again when the target can be reached")
+    if not document["quantities"] and sum(one["boots"] > 0 for one in document["sets"]) > 1:
         said.append(
             "No quantity was measured in the same way on two systems. Measure all of them with the "
             "same command, on targets with clocks of the same kind"

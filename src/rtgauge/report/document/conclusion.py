@@ -50,7 +50,7 @@ from rtgauge.report.pictures.distribution import distribution, merged, selected
 from rtgauge.report.pictures.ratios import ROWS, Ratio, ratios
 from rtgauge.report.results.labels import capital, target_name, waits_for_answers
 from rtgauge.report.results.model import Analysis
-from rtgauge.report.sets.compare import Compared, where
+from rtgauge.report.sets.compare import Compared, unreached, where
 from rtgauge.report.sets.decide import decisive as primary_of
 from rtgauge.report.sets.decide import main_statistic, rank
 
@@ -76,6 +76,8 @@ def decisive(document: Model) -> int | None:
 def conclusion(document: Model) -> str:
     """The comparison in one sentence."""
     at = decisive(document)
+    if at is None and (lost := unreached(document)):
+        return f"Nothing can be compared: the target of {lost} could not be reached"
     if at is None:
         return "Nothing can be compared: no quantity was measured in the same way on two systems"
     quantity = document["quantities"][at]

@@ -41,6 +41,7 @@ from rtgauge.report.results.labels import (
     ordinary_policies,
     peak,
     principal,
+    reached,
     realtime_text,
     runs_text,
     steps_text,
@@ -125,7 +126,8 @@ def _head(analysis: Analysis, compared: bool) -> dict[str, str]:
     labels = [run["label"] for run in runs if run.get("label")]
     environment = first.get("environment", {})
     if len(runs) > 1:
-        kernels = dict.fromkeys(_kernel(run["environment"])[0] or "unknown kernel" for run in runs)
+        known = [run for run in runs if reached(run)] or runs
+        kernels = dict.fromkeys(_kernel(run["environment"])[0] or "unknown kernel" for run in known)
         named = [] if compared else list(kernels)[:KERNELS]
         more = 0 if compared else len(kernels) - len(named)
         labels = [

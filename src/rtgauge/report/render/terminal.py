@@ -51,6 +51,7 @@ from rtgauge.report.results.labels import (
     peak,
     principal,
     quantity_name,
+    reached,
     realtime_text,
     representative,
     series_labels,
@@ -182,6 +183,8 @@ def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[Ren
         realtime_text(environment),
         numbers.duration(run["duration_s"]),
     ]
+    if not reached(run):
+        facts = ["the target could not be reached"]
     title = safe(target_name(run)) + (f" · {safe(run['label'])}" if run["label"] else "")
     parts: list[RenderableType] = [
         _line((title, "bold"), (f"  {safe(', '.join(fact for fact in facts if fact))}", "dim")),

@@ -42,6 +42,7 @@ __all__ = [
     "peak",
     "principal",
     "quantity_name",
+    "reached",
     "realtime_text",
     "representative",
     "runs_text",
@@ -163,6 +164,12 @@ def made_of_a_file(run: Mapping[str, Any]) -> bool:
     return str(run["target"]).startswith(("capture:", "printed:"))
 
 
+def reached(run: Mapping[str, Any]) -> bool:
+    """Whether the target of a run answered, so that its environment is known."""
+    kernel = run["environment"].get("kernel") or {}
+    return bool(run["boot_id"] or run["series"] or kernel.get("release"))
+
+
 def realtime_text(environment: Mapping[str, Any]) -> str:
     """The preemption model of the kernel in words. With a real-time core also what was measured,
     except for results that the core's own programs printed."""
@@ -259,7 +266,7 @@ def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
     steps = [step for run in runs for step in run["steps"] if step["role"] == "measurement"]
     names = list(dict.fromkeys(step["measurement"] for step in steps))
     text = f"{len(runs)} runs" + (f" of {numbers.join(names)}" if 1 <= len(names) <= 2 else "")
-    lengths = [run["duration_s"] for run in runs if run["duration_s"] is not None]
+    lengths = [run["duration_s"] for run in runs if run["duration_s"] is not None and reached(run)]
     if not lengths:
         return text
     ends = dict.fromkeys(map(numbers.duration, (min(lengths), max(lengths))))

@@ -28,6 +28,7 @@ from rtgauge.report.results.labels import (
     load_text,
     ordinary_policies,
     peak,
+    reached,
     realtime_text,
     target_name,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "row_name",
     "set_facts",
     "sets_by_target",
+    "unreached",
     "validate",
     "where",
 ]
@@ -66,6 +68,7 @@ FIGURES: Final = ("min", "50", "tail", "max")
 the quantity names."""
 
 TAIL_MAX: Final = 99.9
+UNKNOWN: Final = "unknown"
 
 _DISTURBING: Final = ("steal-time", "smi", "frequency-change")
 # Options for length and placement, and those that the series itself records.
@@ -168,7 +171,7 @@ def _boot(run: Run) -> tuple[str, str]:
 
 def _kernel(run: Run) -> tuple[str, str]:
     kernel = run["environment"].get("kernel") or {}
-    return str(kernel.get("release") or "unknown"), str(run["environment"]["realtime"])
+    return str(kernel.get("release") or UNKNOWN), str(run["environment"]["realtime"])
 
 
 def refusal(runs: Sequence[Run], sets: Sequence[RunSet]) -> UsageError | None:
@@ -327,11 +330,7 @@ def compare(analysis: Analysis, sets: Sequence[RunSet], claims: Claims = Claims(
         "absent": absent,
         "work": work_rates(runs, [one.places for one in sets]),
         "published_work": published_cost(
-            [
-                runs[place]["environment"]["realtime"]
-                for one in sets
-                for place in _reached(runs, one).places
-            ]
+            [runs[place]["environment"]["realtime"] for one in sets for place in _known(runs, one)]
         ),
         "within": claims.within,
         "comparisons": decisions(runs, quantities, claims.within, primary),
@@ -681,18 +680,12 @@ def _each(runs: Sequence[Run], one: RunSet, take: Any) -> list[str]:
 
 def _known(runs: Sequence[Run], one: RunSet) -> tuple[int, ...]:
     """The runs of the set whose targets were reached."""
-    return tuple(place for place in one.places if runs[place]["boot_id"] or runs[place]["series"])
-
-
-def _reached(runs: Sequence[Run], one: RunSet) -> RunSet:
-    """The set without the runs whose target could not be reached, unless these are all."""
-    places = _known(runs, one)
-    return replace(one, places=places) if places else one
+    return tuple(place for place in one.places if reached(runs[place]))
 
 
 def _set(runs: Sequence[Run], one: RunSet, at: int) -> Document:
-    reached = _reached(runs, one)
-    boots = {_boot(runs[place]) for place in reached.places}
+    known = replace(one, places=_known(runs, one))
+    boots = {_boot(runs[place]) for place in known.places}
     modes = [mode for mode in _each(runs, one, _mode) if mode]
     states = [state for state in _each(runs, one, lambda run: run["state"]) if state != "complete"]
     return {
@@ -701,8 +694,8 @@ def _set(runs: Sequence[Run], one: RunSet, at: int) -> Document:
         "runs": [runs[place]["id"] for place in one.places],
         "boots": len(boots),
         "targets": _each(runs, one, lambda run: run["target"]),
-        "kernels": _each(runs, reached, lambda run: _kernel(run)[0]),
-        "realtime": _each(runs, reached, lambda run: realtime_text(run["environment"])),
+        "kernels": _each(runs, known, lambda run: _kernel(run)[0]),
+        "realtime": _each(runs, known, lambda run: realtime_text(run["environment"])),
         "emulated": modes,
         "states": states,
     }
@@ -744,18 +737,23 @@ def _facts(run: Run) -> dict[str, str]:
 
 
 def _differences(runs: Sequence[Run], sets: Sequence[RunSet]) -> list[Document]:
-    """The differences of the environments of the sets, the kernel first; a text for each set."""
-    facts = [[_facts(runs[place]) for place in _reached(runs, one).places] for one in sets]
+    """The differences of the environments of the sets, the kernel first; a text for each set.
+    A set whose targets could not be reached differs in nothing: its environment is not known."""
+    facts = [[_facts(runs[place]) for place in _known(runs, one)] for one in sets]
     names = dict.fromkeys(name for one in facts for each in one for name in each)
     found: list[Document] = []
     repeating: tuple[str, ...] = ()
     for name in names:
         texts = [list(dict.fromkeys(each.get(name, "") for each in one)) for one in facts]
-        alike = all(set(text) == set(texts[0]) for text in texts) or _nearly(name, texts)
+        known = [set(text) for text in texts if text]
+        alike = all(text == known[0] for text in known) or _nearly(name, texts)
         if not alike and not _repeats(name, repeating):
             repeating += dict(_REPEATING).get(name, ())
             found.append(
-                {"name": name, "values": [_shortened(" / ".join(t) or "–") for t in texts]}
+                {
+                    "name": name,
+                    "values": [_shortened(" / ".join(t) or "–") if t else UNKNOWN for t in texts],
+                }
             )
     return found
 
@@ -796,7 +794,7 @@ def note(document: Mapping[str, Any]) -> str:
     seen = "; ".join(
         f"{one['letter']}: "
         + (f"{_plural(samples[at], 'sample')}, " if compared else "")
-        + f"{_plural(len(one['runs']), 'run')}, {_plural(one['boots'], 'boot')}"
+        + _evidence(one)
         for at, one in enumerate(document["sets"])
     )
     modes = {mode for one in document["sets"] for mode in one["emulated"]}
@@ -864,12 +862,20 @@ def method_text(quantity: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, words))
 
 
+def _evidence(one: Mapping[str, Any]) -> str:
+    runs = _plural(len(one["runs"]), "run")
+    return f"{runs}, {_plural(one['boots'], 'boot')}" if one["boots"] else runs
+
+
+def unreached(document: Mapping[str, Any]) -> str:
+    """The letters of the sets whose targets could not be reached, as words; empty if none."""
+    return numbers.join([one["letter"] for one in document["sets"] if not one["boots"]])
+
+
 def set_facts(one: Mapping[str, Any]) -> str:
     """A set in a line: its kernels, runs and boots, emulation, and states other than complete."""
-    words = [
-        " / ".join(one["kernels"]) + ", " + " / ".join(one["realtime"]),
-        f"{_plural(len(one['runs']), 'run')}, {_plural(one['boots'], 'boot')}",
-    ]
+    system = " / ".join(one["kernels"]) + ", " + " / ".join(one["realtime"])
+    words = [system if one["boots"] else "the target could not be reached", _evidence(one)]
     words += [f"emulated, {mode} mode" for mode in one["emulated"]]
     words += one["states"]
     return "; ".join(words)
