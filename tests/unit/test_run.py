@@ -199,7 +199,7 @@ def test_what_cannot_be_measured_is_told_before_the_first_step(store: Store) -> 
         "fake:unprivileged: real-time priority is not permitted. Latencies are those of an "
         "ordinary task"
     )
-    assert remedy.startswith("  printf '%s - rtprio 99")
+    assert remedy.startswith("  allow the user real-time priority, and log in again: printf '%s")
     assert remedy.endswith("/90-rtgauge.conf")
     assert module.endswith("the kernel module rtgauge is not loaded. 1 of 2 steps will be skipped")
     assert load.startswith("  build and load it: rtgauge module load")

@@ -205,7 +205,13 @@ def test_several_runs_say_what_was_measured_and_for_how_long(
     lengths: tuple[float | None, ...], text: str
 ) -> None:
     step = {"step": 0, "role": "measurement", "measurement": "timer", "chapter": ""}
-    runs = [{"steps": [step], "series": [], "duration_s": length} for length in lengths]
+    runs: list[dict[str, object]] = [
+        {"steps": [step], "series": [], "duration_s": length, "boot_id": "b"} for length in lengths
+    ]
+    # a target that was not reached: its run has no length
+    lost = {"steps": [step], "series": [], "duration_s": 0.0, "boot_id": "", "environment": {}}
+    more = runs_text([*runs, lost]).replace("\u202f", " ")
+    assert more == text.replace("2 runs", "3 runs")
     assert runs_text(runs).replace("\u202f", " ") == text
 
 

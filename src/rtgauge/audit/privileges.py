@@ -36,10 +36,11 @@ def _fifo_remedy(facts: Facts) -> str | Shell:
             "give root the capability CAP_SYS_NICE; in a container:"
             " docker run --cap-add SYS_NICE --cap-add IPC_LOCK --ulimit rtprio=99"
         )
-    return Shell(
+    command = (
         "printf '%s - rtprio 99\\n%s - memlock unlimited\\n' $USER $USER | sudo tee "
         "/etc/security/limits.d/90-rtgauge.conf"
     )
+    return Shell(command, f"allow the user real-time priority, and log in again: {command}")
 
 
 def _memory_lock(case: Case) -> str | None:

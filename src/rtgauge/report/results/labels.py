@@ -166,8 +166,9 @@ def made_of_a_file(run: Mapping[str, Any]) -> bool:
 
 def reached(run: Mapping[str, Any]) -> bool:
     """Whether the target of a run answered, so that its environment is known."""
-    kernel = run["environment"].get("kernel") or {}
-    return bool(run["boot_id"] or run["series"] or kernel.get("release"))
+    if run["boot_id"] or run["series"]:
+        return True
+    return bool((run["environment"].get("kernel") or {}).get("release"))
 
 
 def realtime_text(environment: Mapping[str, Any]) -> str:

@@ -168,7 +168,7 @@ def _again(data: Data, longer: str) -> Iterator[Action]:
 
 def _privileged(data: Data, found: Sequence[Model]) -> Iterator[Action]:
     """What gives the agent real-time priority. ``found``: the finding on privileges, if any."""
-    remedy = sentence(found[0]["remedy"], found[0]["command"]) if found else ""
+    remedy = found[0]["remedy"] if found and not found[0]["command"] else ""
     text = capital(remedy) or "Measure again as root"
     yield Action(text, raised_command(data), "shows the latency of a real-time task")
     if found and found[0]["command"]:
