@@ -4,12 +4,14 @@ and what it says where something is missing."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conftest import Result
+from rtgauge.cli import module
 
 Run = Callable[..., Result]
 
@@ -61,6 +63,31 @@ def test_the_module_is_built_once_loaded_and_unloaded(rtgauge: Run, headers: Pat
     assert rtgauge("module", "load", *given).err == "local: the module rtgauge is loaded\n"
     assert "loaded already" in rtgauge("module", "load", *given).err
     assert rtgauge("module", "unload").err == "local: the module rtgauge is unloaded\n"
+
+
+@pytest.mark.parametrize(("action", "program"), [("build", "make"), ("unload", "rmmod")])
+def test_a_program_that_does_not_end_is_ended(
+    rtgauge: Run, headers: Path, monkeypatch: pytest.MonkeyPatch, action: str, program: str
+) -> None:
+    """With its children, which kept the output open. Unloading had the time limit of a build."""
+    assert module.TIMEOUTS_S["unload"] < module.TIMEOUTS_S["build"]
+    monkeypatch.setitem(module.TIMEOUTS_S, action, 3.0)
+    given = ("--headers", str(headers)) if action == "build" else ()
+    if action == "unload":
+        assert rtgauge("module", "load", "--headers", str(headers)).code == 0
+    (headers.parent / "programs" / program).write_text(
+        f"#!/bin/sh\necho $$ > {headers}/pid\nsleep 600\n"
+    )
+    done = rtgauge("module", action, *given)
+    assert done.code == 1
+    assert f"'module {action}' did not end within 3 s" in done.err
+    pid = int((headers / "pid").read_text())
+    for _ in range(1000):
+        state = Path(f"/proc/{pid}/stat")
+        if not state.exists() or ") Z " in state.read_text():
+            return
+        time.sleep(0.01)
+    pytest.fail(f"{program} continues")
 
 
 def test_parallel_ports_have_a_module_of_their_own(

@@ -7,8 +7,11 @@ the headers of its own kernel, and root, or ``sudo -n``, loads it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
+import os
+import signal
 import subprocess
 import tarfile
 from collections.abc import Callable, Mapping
@@ -25,7 +28,7 @@ from rtgauge.errors import TargetError, UsageError, nearest
 __all__ = ["module"]
 
 COMMANDS: Final = ("build", "load", "unload")
-TIMEOUT_S: Final = 1800.0
+TIMEOUTS_S: Final = {"build": 1800.0, "load": 1800.0, "unload": 60.0}
 AS_IT_WAS: Final = 64
 
 # Arguments: what to do, the digest of sources and headers, a folder with headers or nothing.
@@ -229,14 +232,16 @@ def _packed(sources: Mapping[str, bytes]) -> bytes:
 
 def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str, str]:
     """Exit code, output, and first message of the script on the target."""
+    timeout_s = TIMEOUTS_S[arguments[0]]
     kind, _, detail = target.partition(":")
     if kind == "ssh":
         from rtgauge.target.ssh.connection import Connection, parse
 
         connection = Connection(parse(detail), target)
         try:
+            patience = "unloading …" if arguments[0] == "unload" else "building …"
             answer = connection.ask(
-                _SCRIPT, *arguments, data=data, patience="building …", work_s=TIMEOUT_S
+                _SCRIPT, *arguments, data=data, patience=patience, work_s=timeout_s
             )
         finally:
             connection.close()
@@ -246,15 +251,20 @@ def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str
             f"target '{target}' cannot be given the module",
             "boards of the lab have it. Name local or ssh://HOST",
         )
-    try:
-        done = subprocess.run(
-            ["sh", "-c", _SCRIPT, "rtgauge", *arguments],
-            input=data, capture_output=True, timeout=TIMEOUT_S, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise TargetError(
-            f"'module {arguments[0]}' did not end within {TIMEOUT_S:.0f} s",
-            "repeat it on a less busy machine",
-        ) from None
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return done.returncode, done.stdout.decode(errors="replace"), lines[0] if lines else ""
+    with subprocess.Popen(
+        ["sh", "-c", _SCRIPT, "rtgauge", *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
+    ) as process:  # fmt: skip
+        try:
+            out, err = process.communicate(data, timeout_s)
+        except BaseException as error:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with the programs of the script
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            raise TargetError(
+                f"'module {arguments[0]}' did not end within {timeout_s:.0f} s",
+                "repeat it on a less busy machine",
+            ) from None
+    lines = err.decode(errors="replace").strip().splitlines()
+    return process.returncode, out.decode(errors="replace"), lines[0] if lines else ""
