@@ -276,6 +276,26 @@ def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:
     assert "It was not kept.\n" in "".join(markdown.render(Document("x", "", (section,))))
 
 
+def test_the_table_of_a_report_says_where_functions_and_callers_are_left_out() -> None:
+    functions = tuple((f"f{at}", 1000 * (9 - at)) for at in range(5))
+    long = segment("operation", 60_000, "f0", functions=functions, stack=tuple("abcdefgh"))
+    few = replace(long, length_ns=50_000, functions=functions[:3])
+    short = [segment("interrupt", 100 + at, f"handler_{at}") for at in range(15)]
+
+    def shown(*segments: Segment) -> str:
+        length_ns = sum(one.length_ns for one in segments)
+        found = replace(cause(*segments, latency_ns=length_ns), blame="x")
+        (section,) = causes_sections(explained_run(found))
+        return "".join(markdown.render(Document("x", "", (section,)))).replace("\\<", "<")
+
+    text = shown(long, few, *short)
+    assert "f0 9.000, f1 8.000, f2 7.000 …" in text
+    assert text.count("f0 9.000, f1 8.000, f2 7.000") == text.count("7.000 …") + 1 == 2
+    assert "(a < b < c < d < e < … < h)" in text
+    assert "1 shorter segment" in text and "1 shorter segments" not in text
+    assert "(a < b < c < d < e < f)" in shown(replace(long, stack=tuple("abcdef")))
+
+
 def test_a_report_tells_series_of_one_context_apart_as_the_command_does() -> None:
     """Such as those of thread-switch: a series for each number of threads."""
     labels = ({"threads": "2"}, {"threads": "8"})

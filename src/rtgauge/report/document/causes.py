@@ -103,7 +103,7 @@ def _table(cause: Model) -> Grid:
     rows = [_row(segments[at], stack=at == longest[0]) for at in sorted(longest)]
     left = [one["length_ns"] for at, one in enumerate(segments) if at not in longest]
     if left:
-        text = f"{len(left)} shorter segments"
+        text = numbers.plural(len(left), "shorter segment")
         rows.append(Row("…", [Cell(f"{sum(left) / 1000:.3f}"), Cell(text, cls="words"), _text("")]))
     if cause["rest_ns"]:
         rows.append(
@@ -117,10 +117,14 @@ def _row(segment: Model, *, stack: bool) -> Row:
     task = segment["owner"] or segment["task"]
     rank = f" ({task['policy']} {task['priority']})" if task and task["priority"] else ""
     held = "held by " if segment["owner"] else ""
-    functions = ", ".join(
-        f"{name} {ns / 1000:.3f}" for name, ns in segment["functions"][:FUNCTIONS]
-    )
-    callers = " < ".join(segment["stack"][:STACK]) if stack else ""
+    spent = segment["functions"]
+    functions = ", ".join(f"{name} {ns / 1000:.3f}" for name, ns in spent[:FUNCTIONS])
+    if len(spent) > FUNCTIONS:
+        functions += " …"
+    names = list(segment["stack"])
+    if len(names) > STACK:
+        names = [*names[: STACK - 1], "…", names[-1]]
+    callers = " < ".join(names) if stack else ""
     return Row(
         CLASSES[segment["kind"]],
         [
