@@ -30,6 +30,7 @@ from rtgauge.capture.run import Found, _verdict
 from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.report.results.model import build, validate
 from rtgauge.store import Store
+from rtgauge.store.made import READER
 
 needs_sigrok = pytest.mark.skipif(
     shutil.which("sigrok-cli") is None, reason="sigrok-cli is not installed"
@@ -633,7 +634,7 @@ def test_the_unit_of_a_stated_interval_or_rate(
 # --- files from anybody --------------------------------------------------------------------------
 
 
-def test_again(store: Store, tmp_path: Path) -> None:
+def test_again(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = session(tmp_path / "a.sr", regular(20, 1000))
     first = import_capture(store, path, LINES)
     assert first.new
@@ -642,6 +643,10 @@ def test_again(store: Store, tmp_path: Path) -> None:
     assert (again.run, again.new, again.events) == (first.run, False, first.events)
     assert import_capture(store, path, Wanted(event="D1", answer="D0")).new
     assert len(store.runs()) == 2
+    # a reader that may find other samples in it
+    monkeypatch.setattr("rtgauge.store.made.READER", READER + 1)
+    assert import_capture(store, path, LINES).new
+    assert not import_capture(store, path, LINES).new
 
 
 def ini(

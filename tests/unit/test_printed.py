@@ -23,7 +23,7 @@ from rtgauge.errors import UsageError
 from rtgauge.printed import Told, import_printed, is_printed
 from rtgauge.report.results.model import build, validate
 from rtgauge.store import Store
-from rtgauge.store.made import Subject
+from rtgauge.store.made import READER, Subject
 from rtgauge.text import plural
 
 Command = Callable[..., Result]
@@ -334,7 +334,9 @@ def test_the_output_of_irqbench(store: Store, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_same_file_is_imported_once(rtgauge: Command, tmp_path: Path) -> None:
+def test_the_same_file_is_imported_once(
+    rtgauge: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "latency.txt"
     path.write_text(xenomai.latency(made(1)))
     words = ("import", str(path), "--name", "panda", "--kernel", "3.4.6", "--load", "xeno-test")
@@ -347,6 +349,8 @@ def test_the_same_file_is_imported_once(rtgauge: Command, tmp_path: Path) -> Non
     shown = rtgauge("show", first["run"]).out
     assert "printed:panda" in shown
     assert "rtgauge run" not in shown  # no command repeats a file
+    monkeypatch.setattr("rtgauge.store.made.READER", READER + 1)
+    assert rtgauge(*words, "--json").json()["new"]
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ from rtgauge.store.made import (
     FACTS,
     LATEST_S,
     Subject,
+    asked_of,
     find_import,
     import_header,
     run_document,
@@ -132,9 +133,10 @@ def import_marks(store: Store, path: Path, marked: Marked, wanted: Wanted) -> Im
 
 
 def _asked(marked: Marked, step: StoredStep, wanted: Wanted) -> str:
-    parts = ("mark", marked.channel, marked.run.id, step.number, ",".join(marked.series) or "-",
-             wanted.threshold, wanted.hysteresis, wanted.samplerate)  # fmt: skip
-    return " ".join("-" if part is None else str(part) for part in parts)
+    return asked_of(
+        "mark", marked.channel, marked.run.id, step.number, ",".join(marked.series),
+        wanted.threshold, wanted.hysteresis, wanted.samplerate,
+    )  # fmt: skip
 
 
 def _step(marked: Marked) -> tuple[StoredStep, str]:

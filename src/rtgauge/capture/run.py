@@ -33,6 +33,7 @@ from rtgauge.store.made import (
     FACTS,
     LATEST_S,
     Subject,
+    asked_of,
     find_import,
     import_header,
     run_document,
@@ -208,10 +209,11 @@ def digest_of(path: Path) -> str:
 
 def _asked(wanted: Wanted) -> str:
     """Parameters of reading the capture, as text that two imports share."""
-    parts = (wanted.event, wanted.answer, wanted.edge, wanted.answer_edge, wanted.threshold,
-             wanted.hysteresis, wanted.samplerate, wanted.interval_ns, wanted.context,
-             wanted.longest_ns)  # fmt: skip
-    return " ".join("-" if part in (None, "") else str(part) for part in parts)
+    return asked_of(
+        wanted.event, wanted.answer, wanted.edge, wanted.answer_edge, wanted.threshold,
+        wanted.hysteresis, wanted.samplerate, wanted.interval_ns, wanted.context,
+        wanted.longest_ns,
+    )  # fmt: skip
 
 
 def _is_there(store: Store, digest: str, asked: str) -> Imported | None:

@@ -26,6 +26,7 @@ from rtgauge.store.made import (
     FACTS,
     LATEST_S,
     Subject,
+    asked_of,
     find_import,
     import_header,
     run_document,
@@ -151,7 +152,7 @@ def import_printed(store: Store, path: Path, told: Told) -> Imported:
     then."""
     text = read_text(path)
     board = " ".join(told.tested.lab.get(key, "") for key in ("board", "mode")).rstrip()
-    asked = " ".join(filter(None, (f"{told.cell_ns or '-'} {told.version or '-'}", board)))
+    asked = asked_of(told.cell_ns or None, told.version, board)
     same = find_import(store, "printed", text.sha256, asked)
     if same is not None:
         return Imported(same[0], False, tuple(str(same[1].get("results") or "").split(", ")))

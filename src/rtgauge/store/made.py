@@ -20,7 +20,9 @@ from rtgauge.stream import StreamWriter
 __all__ = [
     "FACTS",
     "LATEST_S",
+    "READER",
     "Subject",
+    "asked_of",
     "find_import",
     "import_header",
     "run_document",
@@ -31,6 +33,9 @@ __all__ = [
 FACTS: Final = {"agent.version": __version__}
 LATEST_S: Final = float(2**33)
 """The latest file time that is accepted, in 2242: clocks of a stream are 64-bit ns."""
+READER: Final = 2
+"""The version of the readers of captures and printed results. A change after which a file gives
+other samples increases it: the file is then imported again, as a run of its own."""
 _NS: Final = 10**9
 
 
@@ -46,9 +51,16 @@ class Subject:
     """Board and mode, if it is an emulated board: the meaning of its time."""
 
 
+def asked_of(*options: object) -> str:
+    """Options of an import and the version of the readers, as text that equal imports share."""
+    words = ["-" if one in (None, "") else str(one) for one in options]
+    return " ".join([f"reader={READER}", *words])
+
+
 def find_import(store: Store, kind: str, digest: str, asked: str) -> tuple[str, Any] | None:
-    """The run in the store that was made of the same file with the same options, and what it knows
-    of the file. ``kind``: the key of that in the environment, and the beginning of the target."""
+    """The run in the store that was made of the same file with the same options by readers of this
+    version, and what it knows of the file. ``kind``: the key of that in the environment, and the
+    beginning of the target. ``asked``: a text made by ``asked_of``."""
     for row in store.runs():
         if row.target.startswith(f"{kind}:") and row.state in ("complete", "interrupted"):
             environment = store.get(row.id).document.get("environment") or {}
