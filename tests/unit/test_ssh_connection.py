@@ -52,6 +52,15 @@ def test_a_module_may_be_built_in_silence(
     assert module._carry_out("ssh://board", ["build"], b"")[:2] == (0, "x")
 
 
+def test_a_command_that_does_not_end_after_its_output(
+    board: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error named the time of a build instead of the time of silence."""
+    monkeypatch.setattr(connection, "STALL_S", 2.0)
+    with pytest.raises(TargetError, match="sent nothing for 2 s"):
+        board.ask("exec >&- 2>&-; exec sleep 60", work_s=1800)
+
+
 def test_a_slow_serial_line_is_fast_enough() -> None:
     catalogue, baud = 1 << 20, 9600
     assert catalogue * 10 / baud < connection.EXCHANGE_S + catalogue / connection.BYTES_PER_S

@@ -140,7 +140,7 @@ class Answer:
 
 
 class _Stalled(Exception):
-    """No bytes in either direction."""
+    """No bytes in either direction. The argument: for how many seconds."""
 
 
 class _Trickling(Exception):
@@ -158,7 +158,7 @@ def _write(descriptor: int, data: bytes) -> int:
 def _check_time(silent_s: float, total_s: float, size: int, work_s: float) -> None:
     """Raise _Stalled or _Trickling if an exchange of ``size`` bytes takes too long."""
     if silent_s > max(STALL_S, work_s):
-        raise _Stalled
+        raise _Stalled(max(STALL_S, work_s))
     if total_s > EXCHANGE_S + work_s + size / BYTES_PER_S:
         raise _Trickling(size)
 
@@ -215,7 +215,7 @@ def _talk(
                             raise OverflowError
             process.wait(STALL_S)
         except subprocess.TimeoutExpired:
-            raise _Stalled from None
+            raise _Stalled(STALL_S) from None
         finally:
             process.kill()
     rate = 0.0
@@ -473,9 +473,9 @@ class Connection:
         byte of output. Raises TargetError if the connection fails."""
         try:
             answer = _talk(self.begin(script(text, *arguments)), data, patience, work_s)
-        except _Stalled:
+        except _Stalled as error:
             raise TargetError(
-                f"{self.name} sent nothing for {max(STALL_S, work_s):.0f} s",
+                f"{self.name} sent nothing for {error.args[0]:.0f} s",
                 "check the target and the network",
             ) from None
         except _Trickling as error:
