@@ -459,6 +459,22 @@ def test_a_target_that_was_prepared_in_part_says_so() -> None:
     assert "2 of 2 settings" in point.text
 
 
+@pytest.mark.parametrize(("empty", "core"), [(False, "cobalt"), (True, None)])
+def test_the_core_is_that_of_a_step_with_results(empty: bool, core: str | None) -> None:
+    """An agent for Cobalt that measured nothing does not make the figures of Linux those of it."""
+    values = np.arange(4000, 4100, dtype=np.int32)
+    first = [] if empty else [made.FakeSeries(made.info(), np.arange(100), values)]
+    run: Any = made.run(
+        [
+            made.step(0, first, state="failed" if empty else "complete"),
+            made.step(1, [made.FakeSeries(made.info(), np.arange(100), values)]),
+        ]
+    )
+    run.steps[0].header = dataclasses.replace(run.steps[0].header, core="cobalt", core_revision=19)
+    found = model.build([run])["runs"][0]["environment"]["core"]
+    assert (found and found["name"]) == core
+
+
 def test_the_options_that_change_settings_are_known_from_the_description() -> None:
     def settings_by(catalogue: dict[str, Any], **given: Any) -> Any:
         simple = made.simple()

@@ -387,10 +387,11 @@ def _environment(run: StoredRun) -> Document:
     recorded["compiler"] = header.compiler if header is not None else ""
     recorded.setdefault("realtime", "unknown")
     recorded["settings"] = settings
+    measured = [step for step in run.steps if _has_results(step)] or run.steps
     recorded["core"] = next(
         (
             {"name": step.header.core, "revision": step.header.core_revision}
-            for step in run.steps
+            for step in measured
             if step.header is not None and step.header.core is not None
         ),
         None,
