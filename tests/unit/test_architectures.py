@@ -135,6 +135,7 @@ def test_the_path_of_one(installed: Path, rtgauge: Run) -> None:
     done = rtgauge("agent", "--arch", "armv5")
     assert (done.code, done.out) == (0, f"{installed}/rtgauge-agent-armv5te-musl\n")
     document = rtgauge("agent", "--arch", "aarch64", "--json").json()
+    assert (document["format"], document["version"]) == ("rtgauge-agent", 1)
     assert document["arch"] == "arm64"
     assert document["path"] == f"{installed}/rtgauge-agent-aarch64-musl"
     assert document["byte_order"] == "little"

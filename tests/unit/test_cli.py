@@ -15,6 +15,7 @@ import pytest
 
 from conftest import Result
 from rtgauge.catalogue import Catalogue
+from rtgauge.cli import output
 from rtgauge.cli.output import format_seconds
 from rtgauge.cli.progress import fitted
 from rtgauge.cli.run import _override
@@ -788,3 +789,12 @@ def test_events_that_a_target_does_not_answer(rtgauge: Run) -> None:
     assert "not fit \u2265 10 000 µs" in " ".join(rtgauge("runs").out.split())
     shown = rtgauge("show", rtgauge("runs", "--json").json()["runs"][0]["id"]).out
     assert "\u2265 10 000" in shown
+
+
+def test_the_reference_has_each_json_document() -> None:
+    folder = Path(output.__file__).parent
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text("utf-8")
+    sources = [path.read_text("utf-8") for path in folder.glob("*.py")]
+    names = {one for text in sources for one in re.findall(r'"format": "(rtgauge-[a-z-]+)"', text)}
+    assert len(names) > 8
+    assert not [one for one in sorted(names) if not re.search(rf'[`"]{one}[`"]', page)]

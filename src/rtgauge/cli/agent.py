@@ -9,7 +9,7 @@ import platform
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -22,6 +22,8 @@ from rtgauge.lab.linked import Toolchain, link, of_sdk, of_sysroot, of_zig
 from rtgauge.lab.programs import present, static_agent
 
 __all__ = ["agent"]
+
+HEAD: Final = {"format": "rtgauge-agent", "version": 1}
 
 
 @command()
@@ -100,7 +102,8 @@ def agent(
         say(f"building the agent with {chain.name} (half a minute)")
         made = link(chain, written)
         if as_json:
-            print_json({"path": str(written), "machine": str(made), "loader": made.loader})
+            about = {"path": str(written), "machine": str(made), "loader": made.loader}
+            print_json({**HEAD, **about})
         else:
             show(f"{written}: for {made}, loaded by {made.loader or 'the kernel alone (static)'}")
         return
@@ -113,7 +116,7 @@ def agent(
         wanted = architecture(arch)
         found = str(static_agent(wanted, say))
         if as_json:
-            print_json(_document(wanted, found))
+            print_json({**HEAD, **_document(wanted, found)})
         else:
             click.echo(found)
         return
