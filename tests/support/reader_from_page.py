@@ -339,6 +339,7 @@ EVENTS: dict[str, dict[str, Any]] = {
     "setting": {"name": text, "expected": text, "found": text},
     "threshold": {"series": natural, "index": natural, "value": integer},
     "load": {"load": text, "message": text},
+    "message": {"text": text},
 }
 
 

@@ -52,6 +52,7 @@ BODIES: list[tuple[int, dict[str, Any]]] = [
     ),
     (RecordType.EVENT, {"event": "setting", "time_ns": 5, "name": "", "expected": "", "found": ""}),
     (RecordType.EVENT, {"event": "load", "time_ns": 5, "load": "", "message": ""}),
+    (RecordType.EVENT, {"event": "message", "time_ns": 5, "text": ""}),
     (RecordType.CLOCK, streams.CLOCKS),
     (RecordType.WORK, {"load": "", "unit": "", "count": 5, "from_ns": 0, "to_ns": 9}),
     (RecordType.AMBIENCE, streams.ambience_body()),

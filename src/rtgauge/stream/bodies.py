@@ -195,6 +195,7 @@ _EVENT_KEYS: dict[str, dict[str, int | None]] = {
     "setting": {"name": None, "expected": None, "found": None},
     "threshold": {"series": 0, "index": 0, "value": INT64_MIN},
     "load": {"load": None, "message": None},
+    "message": {"text": None},
 }
 # The further keys of the parts of a trace: name → lowest value of an integer, or its type.
 _TRACE_KEYS: dict[str, dict[str, int | type]] = {
