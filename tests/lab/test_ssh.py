@@ -170,7 +170,7 @@ def test_the_boards_own_c_library(board: SshBoard, rtgauge: Run, library: str, l
     linked = rtgauge("agent", "--arch", "arm64", "--libc", library, "-o", "linked", "--json")
     assert linked.code == 0, linked.err
     assert loader in linked.json()["loader"]
-    words = ("--samples", "1000", "--json", "--store", "data", "--target", board.target)
+    words = ("--samples", "100", "--json", "--store", "data", "--target", board.target)
     done = rtgauge("run", "sem-contended", *words, "--agent", "linked")
     assert done.code == 0, done.err
     (run,) = done.json()["runs"]
