@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from conftest import Result
+from rtgauge.audit import Finding
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli import output
+from rtgauge.cli.check import _print
 from rtgauge.cli.output import format_seconds
 from rtgauge.cli.progress import fitted
 from rtgauge.cli.run import _override
@@ -789,6 +791,22 @@ def test_events_that_a_target_does_not_answer(rtgauge: Run) -> None:
     assert "not fit \u2265 10 000 µs" in " ".join(rtgauge("runs").out.split())
     shown = rtgauge("show", rtgauge("runs", "--json").json()["runs"][0]["id"]).out
     assert "\u2265 10 000" in shown
+
+
+def test_a_remedy_s_command_is_on_one_line_in_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line break between its quotes made a wrong file of limits."""
+    monkeypatch.setenv("COLUMNS", "60")
+    command = "printf '%s - rtprio 99\\n%s - memlock unlimited\\n' $USER | sudo tee /etc/x"
+    _print([
+        Finding("privileges", "none", "error", "why", f"allow it, and log in again: {command}",
+                command),
+        Finding("swap", "on", "warning", "why", command, command),
+    ])  # fmt: skip
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if command in line] == [f"       {command}", f"    -> {command}"]
+    assert "    -> allow it, and log in again" in lines
 
 
 def test_the_reference_has_each_json_document() -> None:

@@ -90,6 +90,19 @@ def test_a_program_that_does_not_end_is_ended(
     pytest.fail(f"{program} continues")
 
 
+def test_a_half_built_module_is_built_anew(
+    rtgauge: Run, headers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("--headers", str(headers))
+    monkeypatch.setenv("FAKE_BUILD", "no space left")
+    assert rtgauge("module", "build", *given).code == 1
+    monkeypatch.delenv("FAKE_BUILD")
+    (folder,) = (headers.parent / "cache" / "rtgauge" / "module").iterdir()
+    (folder / "rtgauge.ko").write_text("ha")
+    built = rtgauge("module", "build", "--json", *given).json()
+    assert built["changed"] and (folder / "rtgauge.ko").read_text() == "made\n"
+
+
 def test_parallel_ports_have_a_module_of_their_own(
     rtgauge: Run, headers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

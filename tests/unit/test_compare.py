@@ -30,6 +30,7 @@ from rtgauge.cli.selection import select, select_set
 from rtgauge.errors import UsageError
 from rtgauge.report import Source
 from rtgauge.report.document.blocks import Table
+from rtgauge.report.document.compared import advice
 from rtgauge.report.document.conclusion import comparison_section, conclusion
 from rtgauge.report.document.summary import short
 from rtgauge.report.document.views import views as views_of
@@ -908,6 +909,7 @@ def test_a_target_that_was_lost_is_of_no_kernel() -> None:
     def run(number: int, known: bool) -> Any:
         return {
             "id": f"0000000{number}-0000-0000",
+            "target": "lab:x86_64-rt,mode=plain",
             "boot_id": f"boot{number}" if known else "",
             "series": [1] if known else [],
             "environment": {
@@ -922,3 +924,38 @@ def test_a_target_that_was_lost_is_of_no_kernel() -> None:
     assert refusal(runs, [RunSet("A", (0, 1)), RunSet("B", (2,))]) is None
     runs[3]["environment"]["kernel"]["release"] = "6.13.0"
     assert refusal(runs, [RunSet("nightly", (place,)) for place in range(4)]) is not None
+    # two machines, and a board of the lab that was not reached
+    for number in (0, 3):
+        runs[number]["environment"]["lab"] = {}
+    assert refusal(runs, [RunSet("one", (place,)) for place in (0, 2, 3)]) is None
+
+
+@pytest.mark.parametrize(
+    ("boots", "said", "advised"),
+    [
+        ((1, 0), "the target of B could not be reached", "Measure B again when the target can"),
+        (
+            (0, 1, 0),
+            "the targets of A and C could not be",
+            "Measure A and C again when the targets",
+        ),
+        (
+            (1, 1, 0),
+            "no quantity was measured in the same way on two",
+            "Measure C again when the t",
+        ),
+    ],
+)
+def test_sets_that_were_not_reached_are_named(
+    boots: tuple[int, ...], said: str, advised: str
+) -> None:
+    sets = [
+        {"letter": compare.letter(at), "name": "x", "boots": number, "runs": ["r"], "states": []}
+        for at, number in enumerate(boots)
+    ]
+    document: dict[str, Any] = {
+        "sets": sets, "quantities": [], "comparisons": [], "differences": [], "within": 0.1,
+    }  # fmt: skip
+    assert said in conclusion(document)
+    assert any(one.startswith(advised) for one in advice(document))
+    assert any("same command" in one for one in advice(document)) == (sum(boots) > 1)

@@ -350,7 +350,9 @@ def test_the_same_file_is_imported_once(
     assert "printed:panda" in shown
     assert "rtgauge run" not in shown  # no command repeats a file
     monkeypatch.setattr("rtgauge.store.made.READER", READER + 1)
-    assert rtgauge(*words, "--json").json()["new"]
+    said = rtgauge(*words).err
+    assert f"as run {first['run'][:13]}. Remove it: rtgauge delete {first['run'][:13]}" in said
+    assert "an earlier version" not in rtgauge(*words).err
 
 
 @pytest.mark.slow

@@ -221,10 +221,12 @@ def _import_capture(
     options: Mapping[str, Any],
 ) -> None:
     from rtgauge.capture import import_capture
+    from rtgauge.store.made import earlier_import
 
     wanted = _wanted(options)
     with open_store(place) as store:
         found = import_capture(store, file, wanted)
+        earlier = earlier_import(store, found.run) if found.new else None
     if as_json:
         print_json({
             "format": "rtgauge-imported-capture", "version": 1, "run": found.run,
@@ -235,10 +237,12 @@ def _import_capture(
     where = "now in the store" if found.new else "already in the store, which is unchanged"
     say(f"run {found.run[:ID_SHOWN]} is {where}")
     say(f"{plain(plural(found.events, 'event'))}, {found.answered} answered")
+    _say_earlier(earlier, place)
 
 
 def _import_marks(file: Path, as_json: bool, place: str | None, options: Mapping[str, Any]) -> None:
     from rtgauge.capture import Marked, import_marks
+    from rtgauge.store.made import earlier_import
 
     if options["event"] or options["answer"]:
         raise UsageError(
@@ -252,6 +256,7 @@ def _import_marks(file: Path, as_json: bool, place: str | None, options: Mapping
         found = import_marks(
             store, file, Marked(options["mark"], run, options["step"], names), wanted
         )
+        earlier = earlier_import(store, found.run) if found.new else None
     if as_json:
         print_json({
             "format": "rtgauge-imported-marks", "version": 1, "run": found.run,
@@ -262,6 +267,7 @@ def _import_marks(file: Path, as_json: bool, place: str | None, options: Mapping
     where = "now in the store" if found.new else "already in the store, which is unchanged"
     say(f"run {found.run[:ID_SHOWN]} is {where}")
     say(f"{found.events} pulses for {found.answered} samples of run {run.id[:ID_SHOWN]}")
+    _say_earlier(earlier, place)
 
 
 def _import_printed(
@@ -271,7 +277,7 @@ def _import_printed(
     options: Mapping[str, Any],
 ) -> None:
     from rtgauge.printed import Told, import_printed
-    from rtgauge.store.made import Subject
+    from rtgauge.store.made import Subject, earlier_import
 
     tested = Subject(
         options["label"], options["board"], options["kernel"], options["realtime"] or "cobalt",
@@ -281,6 +287,7 @@ def _import_printed(
     told = Told(tested, options["name"], options["load"], cell_ns, options["xenomai"])
     with open_store(place) as store:
         found = import_printed(store, file, told)
+        earlier = earlier_import(store, found.run) if found.new else None
     if as_json:
         print_json({
             "format": "rtgauge-imported-results", "version": 1, "run": found.run,
@@ -290,6 +297,16 @@ def _import_printed(
     where = "now in the store" if found.new else "already in the store, which is unchanged"
     say(f"run {found.run[:ID_SHOWN]} is {where}")
     say(f"steps: {', '.join(found.results)}")
+    _say_earlier(earlier, place)
+
+
+def _say_earlier(run: str | None, place: str | None) -> None:
+    """Name the run that an earlier version made of the same file: both count as evidence."""
+    from rtgauge.report.results.again import with_store
+
+    if run is not None:
+        remove = with_store(f"rtgauge delete {run[:ID_SHOWN]}", place or "")
+        say(f"an earlier version imported this file as run {run[:ID_SHOWN]}. Remove it: {remove}")
 
 
 def _lab_board(target: str) -> dict[str, str]:

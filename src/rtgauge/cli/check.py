@@ -171,6 +171,8 @@ def _exit_code(findings: Sequence[Finding], strict: bool) -> int:
 
 def _print(findings: Sequence[Finding]) -> None:
     """The findings by level, each with its reason and, on a line of its own, its remedy."""
+    from rtgauge.report.results.commands import sentence
+
     columns = min(width(), _WIDTH_MAX)
     for level, heading in _GROUPS.items():
         members = [finding for finding in findings if finding.level == level]
@@ -181,7 +183,11 @@ def _print(findings: Sequence[Finding]) -> None:
             _show(f"{finding.check}: {finding.found}", columns, "  ", "    ")
             if level != "ok":
                 _show(finding.why, columns, "    ", "    ", dim=True)
-                _show(f"-> {finding.remedy}", columns, "    ", "       ")
+                remedy = sentence(finding.remedy, finding.command)
+                if remedy:
+                    _show(f"-> {remedy}", columns, "    ", "       ")
+                if finding.command:  # in one piece, so that it can be copied
+                    show(f"{'       ' if remedy else '    -> '}{finding.command}")
         show("")
     counts = {level: sum(f.level == level for f in findings) for level in _GROUPS}
     words = {"error": "errors", "warning": "warnings", "note": "notes", "ok": "ok"}

@@ -28,6 +28,7 @@ from rtgauge.errors import TargetError, UsageError, nearest
 __all__ = ["module"]
 
 COMMANDS: Final = ("build", "load", "unload")
+END_S: Final = 5.0
 TIMEOUTS_S: Final = {"build": 1800.0, "load": 1800.0, "unload": 60.0}
 AS_IT_WAS: Final = 64
 
@@ -45,18 +46,19 @@ raise=
 loaded() { grep -qs "^$1 " /proc/modules; }
 insert() { $raise insmod "$folder/$1.ko" || exit 69; }
 build() {
-	[ ! -f "$folder/rtgauge.ko" ] || return 0
+	[ ! -f "$folder/built" ] || return 0
 	[ -d "$headers" ] || exit 65
 	command -v make >/dev/null && command -v gcc >/dev/null || exit 66
 	mkdir -p "$folder" && tar -xf - -C "$folder" || exit 67
-	make -C "$headers" M="$folder" modules >"$folder/build.log" 2>&1 && return 0
+	make -C "$headers" M="$folder" modules >"$folder/build.log" 2>&1 &&
+		: >"$folder/built" && return 0
 	log=$folder/build.log
 	grep -m 1 -E 'error|undefined|ERROR' "$log" >&2 || tail -n 1 "$log" >&2
 	exit 68
 }
 [ "$1" = unload ] || ls /proc/modules >/dev/null 2>&1 || exit 72
 case $1 in
-build) [ ! -f "$folder/rtgauge.ko" ] || exit 64; build ;;
+build) [ ! -f "$folder/built" ] || exit 64; build ;;
 load)
 	code=64
 	loaded rtgauge || { build; insert rtgauge; code=0; }
@@ -258,13 +260,23 @@ def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str
         try:
             out, err = process.communicate(data, timeout_s)
         except BaseException as error:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # with the programs of the script
+            _end(process)
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             raise TargetError(
                 f"'module {arguments[0]}' did not end within {timeout_s:.0f} s",
-                "repeat it on a less busy machine",
+                "end the measurement that uses the module"
+                if arguments[0] == "unload"
+                else "repeat it on a less busy machine",
             ) from None
     lines = err.decode(errors="replace").strip().splitlines()
     return process.returncode, out.decode(errors="replace"), lines[0] if lines else ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the script and the programs that it started. make then removes what is half written."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=END_S)
+        os.killpg(process.pid, signal.SIGKILL)

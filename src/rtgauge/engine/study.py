@@ -154,6 +154,7 @@ def _execute(
     study = plan.study or (new_run_id() if len(turns) > 1 else "")
     interruption = Interruption()
     lost: set[int] = set()  # targets that could not be reached any more
+    ended: set[int] = set()  # places in the order
 
     def carry_out(place: int, watcher: Progress) -> RunOutcome | None:
         repeat, number = turns[place]
@@ -168,10 +169,11 @@ def _execute(
             run.order = {"seed": seed, "place": place % len(targets)}
             run.has_others = True
         outcome = run.carry_out(study, repeat, place + 1, len(turns), interruption)
+        ended.add(place)
         if run.lost_target:
             lost.add(number)
-            goes_on = any(other not in lost for _, other in turns[place + 1 :])
-            if goes_on and not interruption.asked:
+            others = (turn[1] for at, turn in enumerate(turns) if at not in ended)
+            if any(other not in lost for other in others) and not interruption.asked:
                 watcher.message(
                     f"{target.name}: {outcome.reason}. The study continues without this target"
                 )

@@ -23,6 +23,7 @@ __all__ = [
     "READER",
     "Subject",
     "asked_of",
+    "earlier_import",
     "find_import",
     "import_header",
     "run_document",
@@ -68,6 +69,28 @@ def find_import(store: Store, kind: str, digest: str, asked: str) -> tuple[str, 
             if known.get("sha256") == digest and known.get("asked") == asked:
                 return row.id, known
     return None
+
+
+def earlier_import(store: Store, run: str) -> str | None:
+    """The run that readers of an earlier version made of the same file as ``run``, with the same
+    options. None if there is none."""
+    facts = _file(store, run)
+    for row in store.runs() if facts else ():
+        same = row.id != run and row.target.startswith(("capture:", "printed:"))
+        if same and _file(store, row.id) == facts:
+            return row.id
+    return None
+
+
+def _file(store: Store, run: str) -> tuple[str, list[str]] | None:
+    """The digest of the file that a run was made of, and the options of the import."""
+    environment = store.get(run).document.get("environment") or {}
+    known = environment.get("capture") or environment.get("printed") or {}
+    words = str(known.get("asked") or "").split()
+    while words and words[-1] == "-":
+        words.pop()
+    options = [one for one in words if not one.startswith("reader=")]
+    return (str(known["sha256"]), options) if known.get("sha256") else None
 
 
 def import_header(

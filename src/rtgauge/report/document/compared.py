@@ -327,7 +327,8 @@ def advice(document: Document) -> list[str]:
             "coarse as the clock, or constant"
         )
     if lost := unreached(document):
-        said.append(f"Measure {lost} again when the target can be reached")
+        targets = "target" if lost in {one["letter"] for one in document["sets"]} else "targets"
+        said.append(f"Measure {lost} again when the {targets} can be reached")
     if not document["quantities"] and sum(one["boots"] > 0 for one in document["sets"]) > 1:
         said.append(
             "No quantity was measured in the same way on two systems. Measure all of them with the "

@@ -166,7 +166,7 @@ def made_of_a_file(run: Mapping[str, Any]) -> bool:
 
 def reached(run: Mapping[str, Any]) -> bool:
     """Whether the target of a run answered, so that its environment is known."""
-    if run["boot_id"] or run["series"]:
+    if run["boot_id"] or run["series"] or made_of_a_file(run):
         return True
     return bool((run["environment"].get("kernel") or {}).get("release"))
 

@@ -360,7 +360,8 @@ def _known(state: object) -> str:
 
 def _has_results(step: StoredStep) -> bool:
     """Whether anything was measured."""
-    return bool(step.tables or step.verdicts) or any(
+    tested = any(one.result != "skipped" for one in step.verdicts)
+    return bool(step.tables or tested) or any(
         one.totals.count or one.totals.missed or one.totals.lost for one in step.series
     )
 

@@ -182,7 +182,8 @@ def refusal(runs: Sequence[Run], sets: Sequence[RunSet]) -> UsageError | None:
     kernels = [one for one in kernels if one]
     if all(one == kernels[0] for one in kernels):
         return None
-    plain = [runs[place] for one in sets for place in one.places if _mode(runs[place]) == "plain"]
+    measured = [runs[place] for one in sets for place in _known(runs, one)]
+    plain = [run for run in measured if _mode(run) == "plain"]
     if not plain:
         return None
     return UsageError(
@@ -686,7 +687,7 @@ def _known(runs: Sequence[Run], one: RunSet) -> tuple[int, ...]:
 def _set(runs: Sequence[Run], one: RunSet, at: int) -> Document:
     known = replace(one, places=_known(runs, one))
     boots = {_boot(runs[place]) for place in known.places}
-    modes = [mode for mode in _each(runs, one, _mode) if mode]
+    modes = [mode for mode in _each(runs, known, _mode) if mode]
     states = [state for state in _each(runs, one, lambda run: run["state"]) if state != "complete"]
     return {
         "letter": letter(at),
