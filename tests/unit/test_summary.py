@@ -209,7 +209,7 @@ def test_several_runs_say_what_was_measured_and_for_how_long(
         {"steps": [step], "series": [], "duration_s": length, "boot_id": "b"} for length in lengths
     ]
     # a target that was not reached: its run has no length
-    lost = {"steps": [step], "series": [], "duration_s": 0.0, "boot_id": "", "environment": {}}
+    lost = {**runs[0], "duration_s": 0.0, "boot_id": "", "target": "ssh:board", "environment": {}}
     more = runs_text([*runs, lost]).replace("\u202f", " ")
     assert more == text.replace("2 runs", "3 runs")
     assert runs_text(runs).replace("\u202f", " ") == text

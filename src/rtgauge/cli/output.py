@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 LEVELS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
+_GAP_KEPT = "\ue000"
+_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)")
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -84,14 +86,16 @@ def _wrapped(line: str, columns: int) -> str:
     indent = " " * (len(line) - len(line.lstrip()))
     if len(line) <= columns:
         return line
+    # a line break between the quotes of a command would be part of its argument
+    whole = _QUOTED.sub(lambda found: found[0].replace(" ", _GAP_KEPT), line.strip())
     return textwrap.fill(
-        line.strip(),
+        whole,
         columns,
         initial_indent=indent,
         subsequent_indent=f"{indent}  ",
         break_on_hyphens=False,
         break_long_words=False,
-    )
+    ).replace(_GAP_KEPT, " ")
 
 
 def show(text: str, **style: Any) -> None:
