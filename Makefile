@@ -47,7 +47,7 @@ nightly: # Mutants, fuzzers, a kernel, kills and soak (hours, on a quiet machine
 
 lint: # The stages of quick that only read the sources
 	@tools/setup.sh --quick
-	@$(RUN_STAGES) tree ruff mypy clang-format oxlint shellcheck
+	@$(RUN_STAGES) tree language ruff mypy clang-format oxlint shellcheck
 
 format: # Format Python and C in place
 	@tools/setup.sh --quick
