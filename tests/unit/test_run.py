@@ -549,16 +549,21 @@ def test_an_error_beside_another_run_leaves_that_one_complete(store: Store) -> N
     ]  # fmt: skip
 
 
+class Leaving(FakeTarget):
+    """A board that goes away after ``left`` runs."""
+
+    def __init__(self, options: str = "", left: int = 1, remedy: str = "look for it") -> None:
+        super().__init__(options)
+        self.left, self.remedy = left, remedy
+
+    def environment(self) -> bytes:
+        if not self.left:
+            raise TargetError("the board went away", self.remedy)
+        self.left -= 1
+        return super().environment()
+
+
 def test_a_study_goes_on_without_a_target_that_is_lost(store: Store) -> None:
-    class Leaving(FakeTarget):
-        left = 1
-
-        def environment(self) -> bytes:
-            if not self.left:
-                raise TargetError("the board went away", "look for it")
-            self.left -= 1
-            return super().environment()
-
     watcher = Watcher()
     targets = [open_target("fake"), Leaving("late")]
     outcomes = execute(replace(timer(), repeat=3), targets, store, watcher)
@@ -585,15 +590,6 @@ def test_a_study_goes_on_without_a_target_that_is_lost(store: Store) -> None:
 
 
 def test_a_study_does_not_promise_to_go_on_when_nothing_follows(store: Store) -> None:
-    class Leaving(FakeTarget):
-        left = 1
-
-        def environment(self) -> bytes:
-            if not self.left:
-                raise TargetError("the board went away", "look for it")
-            self.left -= 1
-            return super().environment()
-
     watcher = Watcher()
     targets = [open_target("fake"), Leaving("late")]
     seed = next(seed for seed in range(100) if schedule(2, 2, seed)[-1] == (1, 1))
@@ -615,17 +611,8 @@ def test_a_study_ends_when_all_its_targets_are_lost(store: Store) -> None:
 def test_a_study_that_loses_its_target_names_the_runs_that_are_kept(
     store: Store, after: int, said: str
 ) -> None:
-    class Leaving(FakeTarget):
-        left = after
-
-        def environment(self) -> bytes:
-            if not self.left:
-                raise TargetError("the board went away", said)
-            self.left -= 1
-            return super().environment()
-
     with pytest.raises(TargetError, match="the board went away") as caught:
-        execute(replace(timer(), repeat=3), [Leaving()], store)
+        execute(replace(timer(), repeat=3), [Leaving("", after, said)], store)
     rows = store.runs()
     assert [row.state for row in rows] == ["complete"] * after
     remedy = [said] if said else []
