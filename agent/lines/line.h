@@ -36,7 +36,7 @@ struct line_how {
  * the kernel module has (serial-modem, parallel). */
 struct line_pins {
 	char path[64];	/* of the character device; "" where the chip is only found below /sys */
-	char label[64]; /* of the chip, as gpioinfo shows it; or the port's name */
+	char label[64]; /* of the chip, as gpiodetect shows it; or the port's name */
 	uint32_t output;
 	uint32_t input; /* not where the line marks */
 	uint32_t mark;

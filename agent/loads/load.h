@@ -57,7 +57,7 @@ pid_t load_fork(void);
 /* In a child of load_fork(), before it executes a foreign program: drop all rights that the caller
  * (caller.h) does not have, including supplementary groups. 0 or -errno; on an error do not execute the program. */
 int load_become_caller(pid_t parent);
-/* Call once when set up: the agent waits for it (10 s at most) before it starts to measure. */
+/* Call once when set up: the agent waits for it (30 s at most) before it starts to measure. */
 void load_ready(struct load_worker *worker);
 /* In place of load_ready(): it cannot work here, and the step continues without it. The reason is in the
  * message of run(). Never returns. */

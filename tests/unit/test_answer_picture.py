@@ -110,7 +110,7 @@ def test_what_changes_the_system_is_followed_by_a_measurement() -> None:
     """As a command of its own, which is not that of an action before it."""
     kernel = {"check": "preemption", "found": "voluntary", "level": "error", "why": "it waits"}
     kernel["remedy"] = (
-        "as a first step, boot with preempt=full; then apt install image-rt, and boot it"
+        "as a first step, boot with preempt=full; then boot another kernel: apt install image-rt"
     )
     server = {"check": "fair-server", "found": "up to 50 ms", "level": "error", "why": "others run"}
     kernel["command"] = "apt install image-rt"

@@ -156,7 +156,7 @@ CASES = [
         "preemption",
         "error",
         PROXMOX | {"uname.version": "#1 SMP PREEMPT_DYNAMIC Debian 6.1.1-1 (2023-01-07)"},
-        remedy="then apt install linux-image-rt-amd64",
+        remedy="with PREEMPT_RT, and boot it: apt install linux-image-rt-amd64",
     ),
     Case(
         "preemption",
@@ -167,7 +167,7 @@ CASES = [
             "/proc/version": "Linux version 6.1.0-1-amd64 (x@debian.org) (gcc-12 (Debian 12.2)) "
             "#1 SMP PREEMPT_DYNAMIC Debian 6.1.1-1 (2023-01-07)",
         },
-        remedy="then apt install linux-image-rt-amd64",
+        remedy="with PREEMPT_RT, and boot it: apt install linux-image-rt-amd64",
     ),
     Case(
         "preemption",

@@ -99,8 +99,10 @@ def test_a_half_built_module_is_built_anew(
     monkeypatch.delenv("FAKE_BUILD")
     (folder,) = (headers.parent / "cache" / "rtgauge" / "module").iterdir()
     (folder / "rtgauge.ko").write_text("ha")
+    (folder / "main.o").write_text("ha")  # make takes it for a newer one than main.c
     built = rtgauge("module", "build", "--json", *given).json()
     assert built["changed"] and (folder / "rtgauge.ko").read_text() == "made\n"
+    assert not (folder / "main.o").exists()
 
 
 def test_parallel_ports_have_a_module_of_their_own(

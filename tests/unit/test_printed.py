@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from rtgauge.errors import UsageError
 from rtgauge.printed import Told, import_printed, is_printed
 from rtgauge.report.results.model import build, validate
 from rtgauge.store import Store
-from rtgauge.store.made import READER, Subject
+from rtgauge.store.made import READER, Subject, earlier_import
 from rtgauge.text import plural
 
 Command = Callable[..., Result]
@@ -353,6 +354,25 @@ def test_the_same_file_is_imported_once(
     said = rtgauge(*words).err
     assert f"as run {first['run'][:13]}. Remove it: rtgauge delete {first['run'][:13]}" in said
     assert "an earlier version" not in rtgauge(*words).err
+    monkeypatch.setattr("rtgauge.store.made.READER", READER + 2)
+    told = rtgauge(*words, "--json").json()
+    assert told["new"] and told["earlier"] not in (None, told["run"])
+
+
+def test_an_import_that_was_killed_is_made_again(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counted as made, and its part of the file as the whole."""
+    path = tmp_path / "latency.txt"
+    path.write_text(xenomai.latency(made(1)))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("rtgauge.store.folder.RunFolder.seal", Mock(side_effect=KeyboardInterrupt))
+        import_printed(store, path, Told())
+    (killed,) = store.runs()
+    found = import_printed(store, path, Told())
+    assert found.new and found.run != killed.id
+    assert earlier_import(store, found.run) is None
+    assert not import_printed(store, path, Told()).new
 
 
 @pytest.mark.slow

@@ -27,6 +27,10 @@ _BOOT_FULL = (
 )
 
 
+def _install(command: str, first: str) -> Shell:
+    return Shell(command, f"{first}install a kernel with PREEMPT_RT, and boot it: {command}")
+
+
 def _rt_remedy(facts: Facts, first: str = "") -> str | Shell:
     """How to get a kernel with PREEMPT_RT. ``first``: what to do until then, with preempt=full."""
     # /proc/version also names the compiler: that of Proxmox's kernels is Debian's. Kernels for the
@@ -34,10 +38,9 @@ def _rt_remedy(facts: Facts, first: str = "") -> str | Shell:
     version = (facts.version or "").rpartition("#")[2]
     package = _RT_KERNELS.get(facts.machine)
     if "Debian" in version and "+rpt" not in version and package:
-        return Shell(f"apt install {package}", f"{first}apt install {package}, and boot it")
+        return _install(f"apt install {package}", first)
     if "Ubuntu" in version and facts.machine in ("x86_64", "aarch64"):
-        install = "pro enable realtime-kernel"
-        return Shell(install, f"{first}{install}, and boot it")
+        return _install("pro enable realtime-kernel", first)
     boot = f"{first}boot a kernel built with CONFIG_PREEMPT_RT=y (part of Linux from 6.12 on)"
     return Shell(_BOOT_FULL, boot) if first and re.search("Debian|Ubuntu", version) else boot
 

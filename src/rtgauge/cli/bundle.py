@@ -20,6 +20,8 @@ from rtgauge.text import plain, plural, size
 
 if TYPE_CHECKING:
     from rtgauge.capture import Wanted
+    from rtgauge.capture.run import Imported as Capture
+    from rtgauge.printed import Imported as Printed
     from rtgauge.store.bundle import Bundle
 
 __all__ = ["export", "import_"]
@@ -227,17 +229,9 @@ def _import_capture(
     with open_store(place) as store:
         found = import_capture(store, file, wanted)
         earlier = earlier_import(store, found.run) if found.new else None
-    if as_json:
-        print_json({
-            "format": "rtgauge-imported-capture", "version": 1, "run": found.run,
-            "new": found.new, "events": found.events, "answered": found.answered,
-            "path": str(file),
-        })  # fmt: skip
-        return
-    where = "now in the store" if found.new else "already in the store, which is unchanged"
-    say(f"run {found.run[:ID_SHOWN]} is {where}")
-    say(f"{plain(plural(found.events, 'event'))}, {found.answered} answered")
-    _say_earlier(earlier, place)
+    told = {"events": found.events, "answered": found.answered, "path": str(file)}
+    said = f"{plain(plural(found.events, 'event'))}, {found.answered} answered"
+    _say_imported("rtgauge-imported-capture", found, earlier, told, said, as_json, place)
 
 
 def _import_marks(file: Path, as_json: bool, place: str | None, options: Mapping[str, Any]) -> None:
@@ -257,17 +251,10 @@ def _import_marks(file: Path, as_json: bool, place: str | None, options: Mapping
             store, file, Marked(options["mark"], run, options["step"], names), wanted
         )
         earlier = earlier_import(store, found.run) if found.new else None
-    if as_json:
-        print_json({
-            "format": "rtgauge-imported-marks", "version": 1, "run": found.run,
-            "new": found.new, "of": run.id, "pulses": found.events,
-            "samples": found.answered, "path": str(file),
-        })  # fmt: skip
-        return
-    where = "now in the store" if found.new else "already in the store, which is unchanged"
-    say(f"run {found.run[:ID_SHOWN]} is {where}")
-    say(f"{found.events} pulses for {found.answered} samples of run {run.id[:ID_SHOWN]}")
-    _say_earlier(earlier, place)
+    told = {"of": run.id, "pulses": found.events, "samples": found.answered, "path": str(file)}
+    pulses, samples = plural(found.events, "pulse"), plural(found.answered, "sample")
+    said = plain(f"{pulses} for {samples} of run {run.id[:ID_SHOWN]}")
+    _say_imported("rtgauge-imported-marks", found, earlier, told, said, as_json, place)
 
 
 def _import_printed(
@@ -288,25 +275,35 @@ def _import_printed(
     with open_store(place) as store:
         found = import_printed(store, file, told)
         earlier = earlier_import(store, found.run) if found.new else None
+    results = {"results": list(found.results), "path": str(file)}
+    said = f"steps: {', '.join(found.results)}"
+    _say_imported("rtgauge-imported-results", found, earlier, results, said, as_json, place)
+
+
+def _say_imported(
+    kind: str,
+    found: Capture | Printed,
+    earlier: str | None,
+    told: Mapping[str, Any],
+    said: str,
+    as_json: bool,
+    place: str | None,
+) -> None:
+    """Print the run that was made of a file, as JSON ``told``, in words ``said``. ``earlier``: the
+    run that an earlier version made of the same file. Both count as evidence."""
+    from rtgauge.report.results.again import with_store
+
     if as_json:
-        print_json({
-            "format": "rtgauge-imported-results", "version": 1, "run": found.run,
-            "new": found.new, "results": list(found.results), "path": str(file),
-        })  # fmt: skip
+        head = {"format": kind, "version": 1, "run": found.run, "new": found.new}
+        print_json({**head, "earlier": earlier, **told})
         return
     where = "now in the store" if found.new else "already in the store, which is unchanged"
     say(f"run {found.run[:ID_SHOWN]} is {where}")
-    say(f"steps: {', '.join(found.results)}")
-    _say_earlier(earlier, place)
-
-
-def _say_earlier(run: str | None, place: str | None) -> None:
-    """Name the run that an earlier version made of the same file: both count as evidence."""
-    from rtgauge.report.results.again import with_store
-
-    if run is not None:
-        remove = with_store(f"rtgauge delete {run[:ID_SHOWN]}", place or "")
-        say(f"an earlier version imported this file as run {run[:ID_SHOWN]}. Remove it: {remove}")
+    say(said)
+    if earlier is not None:
+        same = f"an earlier version imported this file as run {earlier[:ID_SHOWN]}"
+        remove = with_store(f"rtgauge delete {earlier[:ID_SHOWN]}", place or "")
+        say(f"{same}. Remove it: {remove}")
 
 
 def _lab_board(target: str) -> dict[str, str]:

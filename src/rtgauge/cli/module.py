@@ -28,7 +28,6 @@ from rtgauge.errors import TargetError, UsageError, nearest
 __all__ = ["module"]
 
 COMMANDS: Final = ("build", "load", "unload")
-END_S: Final = 5.0
 TIMEOUTS_S: Final = {"build": 1800.0, "load": 1800.0, "unload": 60.0}
 AS_IT_WAS: Final = 64
 
@@ -49,6 +48,7 @@ build() {
 	[ ! -f "$folder/built" ] || return 0
 	[ -d "$headers" ] || exit 65
 	command -v make >/dev/null && command -v gcc >/dev/null || exit 66
+	rm -rf "$folder" # what an interrupted build left
 	mkdir -p "$folder" && tar -xf - -C "$folder" || exit 67
 	make -C "$headers" M="$folder" modules >"$folder/build.log" 2>&1 &&
 		: >"$folder/built" && return 0
@@ -260,7 +260,8 @@ def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str
         try:
             out, err = process.communicate(data, timeout_s)
         except BaseException as error:
-            _end(process)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # also what the script started
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             raise TargetError(
@@ -271,12 +272,3 @@ def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str
             ) from None
     lines = err.decode(errors="replace").strip().splitlines()
     return process.returncode, out.decode(errors="replace"), lines[0] if lines else ""
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the script and the programs that it started. make then removes what is half written."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=END_S)
-        os.killpg(process.pid, signal.SIGKILL)

@@ -7,7 +7,7 @@ seal, statistics and reports know no difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -62,35 +62,37 @@ def find_import(store: Store, kind: str, digest: str, asked: str) -> tuple[str, 
     """The run in the store that was made of the same file with the same options by readers of this
     version, and what it knows of the file. ``kind``: the key of that in the environment, and the
     beginning of the target. ``asked``: a text made by ``asked_of``."""
-    for row in store.runs():
-        if row.target.startswith(f"{kind}:") and row.state in ("complete", "interrupted"):
-            environment = store.get(row.id).document.get("environment") or {}
-            known = environment.get(kind) or {}
-            if known.get("sha256") == digest and known.get("asked") == asked:
-                return row.id, known
+    for run, known in _imports(store, kind):
+        if known.get("sha256") == digest and known.get("asked") == asked:
+            return run, known
     return None
 
 
 def earlier_import(store: Store, run: str) -> str | None:
-    """The run that readers of an earlier version made of the same file as ``run``, with the same
-    options. None if there is none."""
-    facts = _file(store, run)
-    for row in store.runs() if facts else ():
-        same = row.id != run and row.target.startswith(("capture:", "printed:"))
-        if same and _file(store, row.id) == facts:
-            return row.id
-    return None
+    """A run that readers of an earlier version made of the same file as ``run``, with the same
+    options; or None."""
+    files = {one: _file(known) for one, known in _imports(store, "capture", "printed")}
+    return next((one for one in files if one != run and files[one] == files.get(run)), None)
 
 
-def _file(store: Store, run: str) -> tuple[str, list[str]] | None:
+def _imports(store: Store, *kinds: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The runs that were made of files, and what each knows of its file, the newest first. Without
+    those whose import was killed: they contain a part of it."""
+    for row in store.runs():
+        kind = row.target.partition(":")[0]
+        if kind in kinds and row.state in ("complete", "interrupted"):
+            document = store.get(row.id).document
+            if not document.get("reason"):
+                yield row.id, (document.get("environment") or {}).get(kind) or {}
+
+
+def _file(known: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The digest of the file that a run was made of, and the options of the import."""
-    environment = store.get(run).document.get("environment") or {}
-    known = environment.get("capture") or environment.get("printed") or {}
     words = str(known.get("asked") or "").split()
     while words and words[-1] == "-":
         words.pop()
     options = [one for one in words if not one.startswith("reader=")]
-    return (str(known["sha256"]), options) if known.get("sha256") else None
+    return str(known.get("sha256")), options
 
 
 def import_header(

@@ -326,10 +326,11 @@ def advice(document: Document) -> list[str]:
             "Where an interval has no width, all blocks have the same ratio: the values are as "
             "coarse as the clock, or constant"
         )
-    if lost := unreached(document):
-        targets = "target" if lost in {one["letter"] for one in document["sets"]} else "targets"
-        said.append(f"Measure {lost} again when the {targets} can be reached")
-    if not document["quantities"] and sum(one["boots"] > 0 for one in document["sets"]) > 1:
+    lost = unreached(document)
+    if lost:
+        targets = "target" if len(lost) == 1 else "targets"
+        said.append(f"Measure {numbers.join(lost)} again when the {targets} can be reached")
+    if not document["quantities"] and len(document["sets"]) - len(lost) > 1:
         said.append(
             "No quantity was measured in the same way on two systems. Measure all of them with the "
             "same command, on targets with clocks of the same kind"

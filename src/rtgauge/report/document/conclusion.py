@@ -76,11 +76,12 @@ def decisive(document: Model) -> int | None:
 def conclusion(document: Model) -> str:
     """The comparison in one sentence."""
     at = decisive(document)
-    reached = sum(one["boots"] > 0 for one in document["sets"])
-    if at is None and reached < 2:
-        targets = "target" if len(document["sets"]) - reached == 1 else "targets"
-        lost = unreached(document)
-        return f"Nothing can be compared: the {targets} of {lost} could not be reached"
+    lost = unreached(document)
+    if at is None and len(document["sets"]) - len(lost) < 2:
+        targets = "target" if len(lost) == 1 else "targets"
+        return (
+            f"Nothing can be compared: the {targets} of {numbers.join(lost)} could not be reached"
+        )
     if at is None:
         return "Nothing can be compared: no quantity was measured in the same way on two systems"
     quantity = document["quantities"][at]

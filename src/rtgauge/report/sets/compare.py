@@ -868,9 +868,9 @@ def _evidence(one: Mapping[str, Any]) -> str:
     return f"{runs}, {_plural(one['boots'], 'boot')}" if one["boots"] else runs
 
 
-def unreached(document: Mapping[str, Any]) -> str:
-    """The letters of the sets whose targets could not be reached, as words; empty if none."""
-    return numbers.join([one["letter"] for one in document["sets"] if not one["boots"]])
+def unreached(document: Mapping[str, Any]) -> list[str]:
+    """The letters of the sets whose targets could not be reached."""
+    return [one["letter"] for one in document["sets"] if not one["boots"]]
 
 
 def set_facts(one: Mapping[str, Any]) -> str:
