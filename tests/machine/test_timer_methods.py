@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -29,6 +30,7 @@ CPUS = sorted(os.sched_getaffinity(0))
 GRID = ["clock_nanosleep", "timer", "itimer", "timerfd", "deadline"]
 METHODS = [*GRID, "nanosleep"]
 PROCESS = "rtgauge-measure"
+HOUR_NS = 3600 * 10**9
 
 
 def run_method(agent: str, tmp_path: Path, method: str, *words: str) -> tuple[int, Stream]:
@@ -158,6 +160,14 @@ def test_the_threshold_ends_the_step(agent: str, tmp_path: Path, method: str) ->
     assert number(event, "value") > 1
 
 
+def wait_until_begun(process: subprocess.Popen[bytes], output: Path) -> None:
+    give_up = time.monotonic() + 30
+    while process.poll() is None and not (output.exists() and output.stat().st_size > 1000):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    time.sleep(0.2)  # into the second wait, where there is one
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_stop_wakes_it(agent: str, tmp_path: Path, method: str) -> None:
     """Though the next period is an hour away."""
@@ -167,11 +177,7 @@ def test_a_stop_wakes_it(agent: str, tmp_path: Path, method: str) -> None:
          "--output", str(output)],
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    give_up = time.monotonic() + 30
-    while process.poll() is None and not (output.exists() and output.stat().st_size > 1000):
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
-    time.sleep(0.2)  # into the second wait, where there is one
+    wait_until_begun(process, output)
     process.send_signal(signal.SIGTERM)
     code = process.wait(timeout=30)
     if code == 77 and method == "deadline":
@@ -180,6 +186,36 @@ def test_a_stop_wakes_it(agent: str, tmp_path: Path, method: str) -> None:
     stream = read(output)
     assert stream.trailer is not None
     assert stream.trailer.state == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("method", "dither"), [("timer", "yes"), ("timer", "no"), ("itimer", "no")]
+)
+def test_a_signal_of_another_program_is_no_expiry(
+    agent: str, tmp_path: Path, method: str, dither: str
+) -> None:
+    """It was taken for one, and moved the grid by a period."""
+    output = tmp_path / "stream.cbor"
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--method", method, "--for", "0", "--interval", "1h",
+         "--dither", dither, "--output", str(output)],
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    wait_until_begun(process, output)
+    tgkill = ctypes.CDLL(None).tgkill
+    for one in children(process.pid) if method == "itimer" else [process.pid]:
+        tasks = [int(task.name) for task in Path(f"/proc/{one}/task").iterdir()]
+        for task in tasks if method == "itimer" else sorted(tasks)[1:]:
+            tgkill(one, task, signal.SIGALRM)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 4
+    stream = read(output)
+    assert stream.trailer is not None
+    for totals in stream.trailer.series:
+        assert totals.count <= 1 and totals.missed == 0
+    samples = [one for one in stream.records if isinstance(one, Samples)]
+    assert all(abs(value) < HOUR_NS // 4 for one in samples for value in one.values)
 
 
 @pytest.mark.parametrize("method", ["clock_nanosleep", "timer", "timerfd", "deadline"])

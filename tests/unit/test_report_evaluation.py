@@ -89,8 +89,8 @@ def test_steps_stand_in_chapters_without_a_score(page: Page) -> None:
     anchors = [a["id"] for _, a in page.tags if a.get("id")]
     parts = [one for one in anchors if one and re.fullmatch("chapter-[0-9]|step-[0-9]", one)]
     assert parts == [
-        "chapter-1", "step-0", "step-1", "chapter-2", "step-2", "step-3",
-        "chapter-3", "step-4", "step-5",
+        "chapter-1", "step-1", "step-2", "chapter-2", "step-3", "step-4",
+        "chapter-3", "step-5", "step-6",
     ]  # fmt: skip
     linked = {a["href"] for t, a in page.tags if t == "a" and a.get("href")}
     assert {f"#{one}" for one in parts} <= linked
@@ -119,7 +119,7 @@ def test_skipped_tests_are_counted_beside_those_that_passed() -> None:
 
 
 def test_a_quantity_stands_against_its_number(page: Page) -> None:
-    data = page.data["step-0-q0"]["against"]
+    data = page.data["step-1-q0"]["against"]
     assert (data["label"], data["lines"]) == ("threads", [""])
     assert data["x"] == [[2, 10, 128, 1000]]
     assert data["high"] == [[9002, 9010, 9128, 10_000]]
@@ -151,7 +151,7 @@ def test_what_has_no_number_stands_against_none() -> None:
 
 @pytest.mark.study(96)
 def test_the_loop_of_the_largest_is_shown_whole(page: Page) -> None:
-    window = page.data["step-0-q0"]["window"]
+    window = page.data["step-1-q0"]["window"]
     assert window["loops"] is True
     around = window["around"][3]
     assert around["at"] == 7  # 1007 = 20 loops of 50, and seven

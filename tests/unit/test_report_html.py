@@ -341,7 +341,7 @@ def test_every_counter_is_in_the_page() -> None:
     page, _ = page_of(simple.run)
     for words in ("7 123 samples lost", "52 records", "4 711 bytes", "cut inside a record"):
         assert words in page.text, words
-    marks = page.data["step-0-q0"]["time"]["marks"]
+    marks = page.data["step-1-q0"]["time"]["marks"]
     assert {kind for _, _, kind, _ in marks} == {"lost"}
     assert sum(number for _, _, _, number in marks) == 7123
 
@@ -351,7 +351,7 @@ def test_data_of_the_pictures_hold_every_sample() -> None:
     run = made.evaluation(3, 8000)
     page, _ = page_of(run)
     for number in (0, 1):
-        data = page.data[f"step-{number}-q0"]
+        data = page.data[f"step-{number + 1}-q0"]
         for place, series in enumerate(run.steps[number].series):
             values = series.value.astype(np.int64)
             histogram = data["histogram"]
@@ -372,7 +372,7 @@ def test_data_of_the_pictures_hold_every_sample() -> None:
                 assert time["low"][place][b] == inside.min()
                 exact = int(np.sort(inside)[(len(inside) + 1) // 2 - 1])
                 assert exact <= time["middle"][place][b] <= max(exact * 1.01, exact + 1)
-    missed = [m for m in page.data["step-1-q0"]["time"]["marks"] if m[2] == "missed"]
+    missed = [m for m in page.data["step-2-q0"]["time"]["marks"] if m[2] == "missed"]
     assert sum(m[3] for m in missed) == 61 and {m[1] for m in missed} == {1}
 
 
@@ -381,7 +381,7 @@ def test_data_of_the_pictures_hold_every_sample() -> None:
 def test_heat_maps_hold_every_sample(cpus: int, samples: int) -> None:
     run = made.evaluation(cpus, samples)
     page, _ = page_of(run)
-    data, series = page.data["step-1-q0"], run.steps[1].series
+    data, series = page.data["step-2-q0"], run.steps[1].series
     heat = data["heat"]
     maps = heat["maps"]
     shared = [[one] for one in series] if cpus <= pictures.APART else [series]
@@ -446,7 +446,7 @@ def test_windows_show_the_samples_around_the_largest(place: int, chunk_rows: int
     index = np.arange(2800, dtype=np.int64)
     index[place + 1 :] += 7  # periods missed
     series = made.FakeSeries(made.info(), index, values, chunk_rows=chunk_rows)
-    data = page_of(made.run([made.step(0, [series])]))[0].data["step-0-q0"]["window"]
+    data = page_of(made.run([made.step(0, [series])]))[0].data["step-1-q0"]["window"]
     (around,), (begin,) = data["around"], data["begin"]
     part = slice(max(place - 200, 0), place + 201)
     assert around["value"] == values[part].tolist()
@@ -582,14 +582,14 @@ def test_a_report_begins_with_the_answer_and_folds_its_steps(example: tuple[Page
     page, _ = example
     (run,) = model.analyse([made.evaluation(3, 8000)]).model["runs"]  # type: ignore[list-item]
     anchors = [a["id"] for _, a in page.tags if "id" in a]
-    order = ["answer", "summary", "steps", "step-0", "step-1", "step-2", "step-3", "findings"]
+    order = ["answer", "summary", "steps", "step-1", "step-2", "step-3", "step-4", "findings"]
     assert [anchor for anchor in anchors if anchor in order] == order
     assert not any(tag == "details" and "open" in a for tag, a in page.tags)
     assert page.text.index(answer_of(run).title.replace("\u202f", " ")) < page.text.index(
         "Strengths"
     )
     links = {a["href"] for tag, a in page.tags if tag == "a"}
-    assert {f"#step-{number}" for number in range(4)} <= links
+    assert {f"#step-{number}" for number in range(1, 5)} <= links
     assert {link[1:] for link in links if link} <= set(anchors)
 
 
@@ -714,14 +714,14 @@ def test_a_link_opens_its_step_and_only_its_pictures_are_drawn(
 ) -> None:
     file = tmp_path / "report.html"
     file.write_text(rendered(made.evaluation(2, 3000)))
-    whole = re.search(r'id="step-1".*?</details>\s*<details class="step"', file.read_text(), re.S)
+    whole = re.search(r'id="step-2".*?</details>\s*<details class="step"', file.read_text(), re.S)
     assert whole
     due = whole.group().count("data-kind=")
-    page, console = drawn(browser, file, tmp_path, "#step-1-q0")
+    page, console = drawn(browser, file, tmp_path, "#step-2-q0")
     assert "pictures: ok" in page.text and console == ""
     assert 0 < due == sum(tag == "canvas" for tag, _ in page.tags) < pictures_of(page)
     opened = [a.get("id") for tag, a in page.tags if tag == "details" and "open" in a]
-    assert opened == ["step-1"]
+    assert opened == ["step-2"]
     page, _ = drawn(browser, file, tmp_path, "")
     assert "pictures: ok" in page.text
     assert not any(tag == "canvas" for tag, _ in page.tags)
@@ -747,14 +747,14 @@ def test_steps_are_filtered_and_searched(browser: str, tmp_path: Path) -> None:
     act("[name=load]", one => { one.value = "sched"; });
     act("[name=load]", one => { one.value = ""; });
     act("[name=failed]", one => { one.checked = true; });
-    location.hash = "#step-3";
+    location.hash = "#step-4";
     setTimeout(() => { said.push(left()); document.title = said.join("|"); }, 100);
     </script></body>"""
     file = tmp_path / "report.html"
     file.write_text(text.replace("</body>", acts))
     page, console = drawn(browser, file, tmp_path, "")
     assert console == ""
-    assert "3|2|0123|1|0123|1|0123" in page.text
+    assert "4|3|1234|2|1234|2|1234" in page.text
 
 
 MEASURED = """<script>

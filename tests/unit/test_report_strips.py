@@ -128,7 +128,7 @@ def test_background_activity_is_a_table_and_no_measurement() -> None:
     assert "Frequency (MHz), CPU 1" in page and 'id="background"' in page
     assert page.count('class="step"') == before["html"].count('class="step"') > 0
     assert page.count("<figure") == before["html"].count("<figure")
-    assert 'id="step-4"' not in page
+    assert 'id="step-5"' not in page
     text = markdown.render(short(analysis))
     assert "| Frequency (MHz), CPU 1 | 801 |" in text
     text = terminal.text(analysis.model)

@@ -48,17 +48,20 @@ int timer_signal_prepare(struct worker *worker)
 	return timer_create(CLOCK_MONOTONIC, &event, &t->timer) ? -errno : 0;
 }
 
-/* Wait for the signal, then read the clock; false: the run is to stop. */
+/* Wait for the timer's signal, then read the clock; false: the run is to stop. The codes of signals
+ * that programs send are 0 and below, but for that of POSIX timers. */
 static inline bool timer_signal_take(const struct timer_thread *t, const struct step *step,
 				     siginfo_t *info, struct timespec *now)
 {
-	int got;
+	bool expired;
 
 	do {
-		got = sigwaitinfo(&t->signals, info);
+		int got = sigwaitinfo(&t->signals, info);
+
 		clock_gettime(CLOCK_MONOTONIC, now);
-	} while (got != SIGALRM && !step_stopped(step));
-	return got == SIGALRM;
+		expired = got == SIGALRM && (info->si_code > 0 || info->si_code == SI_TIMER);
+	} while (!expired && !step_stopped(step));
+	return expired;
 }
 
 /* --- a POSIX timer --- */

@@ -75,7 +75,7 @@ class RowTable:
 
 
 def _anchor(many: bool, row: quantities.Row) -> str:
-    return f"{f'r{row.run + 1}-' if many else ''}step-{row.step}"
+    return f"{f'r{row.run + 1}-' if many else ''}step-{row.step + 1}"
 
 
 def _lines(

@@ -117,8 +117,8 @@ def _windows(loops: bool, grid: bool) -> list[dict[str, Any]]:
     if loops:
         title = "Test loop of the maximum"
         caption = (
-            "Every sample of that loop at its approximate time. Look for a rhythm, and for what "
-            "precedes the maximum."
+            "The samples of that loop, of a long one those around the maximum, at their "
+            "approximate times. Look for a rhythm, and for what precedes the maximum."
         )
     elif grid:
         title = "Samples around the maximum"

@@ -88,7 +88,7 @@ def step_view(
     """What the template shows of a step of run ``number``. Adds the data of its pictures to
     ``shared``. ``definition``: its measurement in the catalogue; ``prefix``: of its anchors."""
     run = analysis.model["runs"][number]
-    anchor = f"{prefix}step-{step['step']}"
+    anchor = f"{prefix}step-{step_number(step)}"
     places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
     groups = [
         _group(
