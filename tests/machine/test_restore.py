@@ -141,4 +141,4 @@ def test_a_target_whose_settings_cannot_be_looked_at(
     monkeypatch.setenv("RTGAUGE_AGENT", str(script))
     result = rtgauge("run", "timer", "--for", "1s")
     assert result.code == 4
-    assert "Run 'rtgauge-agent restore' there" in result.err
+    assert "The next run there that changes settings restores them" in result.err

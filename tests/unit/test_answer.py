@@ -671,7 +671,7 @@ def test_an_interrupted_response_says_how_many_events_it_lacks() -> None:
     step.header.parameters["samples"] = stream.Parameter("1500", "1500")  # type: ignore[union-attr,index]
     said = plain(answer_of(built(made.run([step], state="interrupted"))).scope)
     assert said.endswith(
-        "3 of 1 003 events had no answer. The run ended before the other 497 of 1 500."
+        "3 of 1 003 events had no answer. The run ended before the remaining 497 of 1 500 events."
     )
 
 

@@ -149,7 +149,8 @@ def test_a_step_without_a_budget_that_exceeds_it_is_not_fit(top_us: int, fit: bo
     if not fit:
         assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
         assert plain(answer.title) == (
-            "Not proven for the budget of 150 us: timer, load sched, took 300 us and has no budget"
+            "Not proven for the budget of 150 us: timer, load sched, reached 300 us and has no "
+            "budget"
         )
         assert "--load sched --budget 150us" in answer.actions[0].command
 

@@ -260,9 +260,7 @@ def test_an_edge_after_the_longest_delay_answers_nothing(store: Store, tmp_path:
     told = answers(run)
     assert (told["answered"], told["unanswered"], told["double"]) == (19, 1, 1)
     assert run["series"][0]["max"] < 300_000
-    assert (
-        "1 of 20 events were not answered within 300us (numbers 7)" in run["tests"][0]["evidence"]
-    )
+    assert "1 of 20 events was not answered within 300us (number 7)" in run["tests"][0]["evidence"]
 
 
 @pytest.mark.parametrize("number", [1, 8])

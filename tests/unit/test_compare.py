@@ -396,7 +396,7 @@ def test_sets_of_which_every_step_was_skipped_say_why() -> None:
     text = " ".join(compare_text.terminal(document).split())
     assert "Nothing can be compared" in text
     assert "0 samples" not in text and "Maxima" not in text
-    assert "B: 1 run, 1 boot. None of them is compared." in " ".join(text.split())
+    assert "B: 1 run, 1 boot. No quantity is compared." in " ".join(text.split())
     assert "timer, idle: not in A: skipped: lab:rt lacks it" in text
     assert "timer, load sched: not in A and B: skipped: no real-time priority" in text
 
@@ -681,7 +681,7 @@ def test_a_gate_that_proves_nothing(rtgauge: Run, two: str) -> None:
     gate = rtgauge("compare", two, "--gate", "-o", "gate.xml", "-o", "gate.tap")
     assert gate.code == 77
     assert "too few runs to prove anything" in gate.err
-    assert "repeat another run" in " ".join(gate.out.split())
+    assert "Each repeats another run" in " ".join(gate.out.split())
     assert rtgauge("compare", two).code == 0
     assert "<skipped" in Path("gate.xml").read_text()
     assert "# SKIP not enough runs" in Path("gate.tap").read_text()

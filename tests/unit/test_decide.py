@@ -479,8 +479,8 @@ def test_advice_on_copies_failures_and_nothing_in_common() -> None:
     document = of(*study([[100.0] * 6, [200.0] * 6]))
     said = advice(document)
     assert said[0] == (
-        "5 runs of A and 5 runs of B repeat another run in every figure, as boots of one image "
-        "with one seed do, and do not count. A study with --repeat N gives each repeat a seed of "
+        "Not counted: 5 runs of A and 5 runs of B. Each repeats another run in every figure, as "
+        "boots of one image with one seed do. A study with --repeat N gives each repeat a seed of "
         "its own, and lab:BOARD,seed=N sets the seed of one board."
     )
     runs, quantities = study([[*BLOCKS, 150.0], [2 * v for v in (*BLOCKS, 150.0)]])

@@ -31,7 +31,20 @@ from rtgauge.report.results.labels import core_text, realtime_text
 )
 def test_words(realtime: str, core: object, model: str, said: str) -> None:
     environment = {"realtime": realtime, "core": core}
-    assert (realtime_text(environment), core_text(environment)) == (model, said)
+    run = {"environment": environment, "steps": []}
+    assert (realtime_text(environment), core_text(run)) == (model, said)
+
+
+def test_steps_of_two_cores_in_one_run() -> None:
+    """All of them counted as those of the core."""
+    step = {"core": "linux", "role": "measurement", "state": "complete"}
+    own = {**step, "core": "cobalt"}
+    others = [{**step, "state": "skipped"}, {**step, "role": "calibration"}, {**step, "core": None}]
+    run = {"environment": {"core": {"name": "cobalt", "revision": 19}}}
+    assert core_text({**run, "steps": [own, own, *others]}).startswith("tasks of the core cobalt, ")
+    assert core_text({**run, "steps": [own, step, own, *others]}) == (
+        "tasks of the core cobalt in 2 of 3 steps, interface revision 19"
+    )
 
 
 def test_printed_results_of_a_core_are_not_those_of_linux() -> None:
@@ -40,7 +53,7 @@ def test_printed_results_of_a_core_are_not_those_of_linux() -> None:
 
 
 def test_older_document_names_no_core() -> None:
-    assert core_text({"realtime": "cobalt"}) == ""
+    assert core_text({"environment": {"realtime": "cobalt"}, "steps": []}) == ""
 
 
 @pytest.mark.slow

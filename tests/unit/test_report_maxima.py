@@ -71,7 +71,7 @@ def test_the_last_answer_is_not_called_the_maximum_beside_unanswered_events() ->
 
     assert "max 57.0 us" in said(())
     missing = said(((399, 1),))
-    assert "last answer 57.0 us" in missing
+    assert "slowest answer 57.0 us" in missing
     assert "max" not in missing
 
 

@@ -525,7 +525,7 @@ def test_the_items_that_a_list_leaves_out_are_counted_once() -> None:
     cut = short(listed("many words " * 90, 4), *FILLER).text
     shown = cut.count("item ")
     assert 0 < shown < 12
-    assert f"{12 - shown + 4} more are in the complete report" in cut
+    assert f"{12 - shown + 4} more in the complete report" in cut
     assert "And 4 more" not in cut
 
 

@@ -180,7 +180,7 @@ def test_most_events_without_an_answer() -> None:
     (one,) = only(made.run([log_host(answers(set(range(100, 600))))]))["series"]
     assert one["percentiles"] == {}
     text = labels.claim([one], ["CPU 0"]).replace(GAP, " ")
-    assert "at most 86 % of further events has no answer, or takes longer than 300 µs" in text
+    assert "at most 86 % of further events have no answer, or take longer than 300 µs" in text
 
 
 def test_an_event_without_any_answer_has_a_maximum() -> None:

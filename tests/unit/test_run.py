@@ -202,23 +202,23 @@ def test_what_cannot_be_measured_is_told_before_the_first_step(store: Store) -> 
     assert remedy.startswith("  allow the user real-time priority, and log in again: printf '%s")
     assert remedy.endswith("/90-rtgauge.conf")
     assert module.endswith("the kernel module rtgauge is not loaded. 1 of 2 steps will be skipped")
-    assert load.startswith("  build and load it: rtgauge module load")
+    assert load == "  build and load it: rtgauge module load --target fake:unprivileged"
 
 
 def test_priority_0_asks_for_no_right() -> None:
     (step,) = timer().steps
     facts = {"agent.fifo": 1}
     findings = [{"check": "privileges", "remedy": "run as root"}]
-    ((text, remedy),) = lacking([step], KNOWN, facts, findings)
+    ((text, remedy),) = lacking([step], KNOWN, facts, findings, "local")
     assert (text[:37], remedy) == ("real-time priority is not permitted. ", "run as root")
     step = replace(step, parameters={**step.parameters, "priority": "0"})
-    assert list(lacking([step], KNOWN, facts, findings)) == []
-    assert list(lacking([step], KNOWN, {}, findings)) == []
+    assert list(lacking([step], KNOWN, facts, findings, "local")) == []
+    assert list(lacking([step], KNOWN, {}, findings, "local")) == []
 
 
 def test_a_kernel_without_loadable_modules_is_not_told_to_load_one() -> None:
     (step,) = plan(("telescope", {})).steps
-    ((text, remedy),) = lacking([step], KNOWN, {"agent.module": errno.EOPNOTSUPP}, [])
+    ((text, remedy),) = lacking([step], KNOWN, {"agent.module": errno.EOPNOTSUPP}, [], "local")
     assert text == (
         "the kernel cannot load the module rtgauge: it does not support loadable modules. "
         "1 of 1 step will be skipped"

@@ -387,7 +387,7 @@ def test_sentences_over_time() -> None:
     unsure = verdict(150_000, 0, 1000, HOUR)
     assert plain(unsure.evidence) == (
         "150 us never exceeded in 1 000 samples over 1 h: at most 3 episodes an hour "
-        "with 95 % confidence; allowed: never (proof: less than 1 an hour)"
+        "with 95 % confidence; allowed: never (a pass shows fewer than 1 an hour)"
     )
     failed = verdict(150_000, 90, 10**7, HOUR, rate_per_hour=1.0, episodes=(20, 30))
     assert plain(failed.evidence).startswith("150 us exceeded in 20 to 30 episodes (90 of 10")

@@ -137,7 +137,7 @@ def check_clock(name: str, case: Case) -> Finding:
 def check_tick(name: str, case: Case) -> Finding:
     # timers/no_hz; kernel/Kconfig.hz
     facts = case.facts
-    why = "the tick interrupts a busy CPU this often, for microseconds each time"
+    why = "each tick interrupts a busy CPU for microseconds"
     tick = facts.integer("agent.clock_getres_coarse_ns")
     built = read_integer(facts.config("HZ"))
     rate = round(1e9 / tick) if tick is not None and 0 < tick <= 1_000_000_000 else built

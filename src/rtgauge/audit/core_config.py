@@ -164,7 +164,7 @@ def _counters(name: str, config: Options) -> Result:
     changes = {"XENO_OPT_STATS": "y"}
     why = (
         "the core counts neither mode switches nor page faults of its tasks, so the test "
-        "*stays out-of-band* is inconclusive"
+        "'stays out-of-band' is inconclusive"
     )
     return finding(name, "warning", "without XENO_OPT_STATS", why, shown(changes)), changes
 

@@ -61,13 +61,13 @@ def _group(name: str, case: Case) -> Finding:
     if group < 0:
         return finding(name, "warning", "only root may use the core", why, remedy)
     why = "its members may use the core, which gives them all privileges that the core needs"
-    inside = Shell(f"id # is {group} in it?")
+    inside = Shell(f"id # must list group {group}")
     return finding(name, "note", f"group {group} may use the core", why, inside)
 
 
 def _gravity(name: str, case: Case) -> Finding:
     text = case.text(_CLOCK) or ""
-    why = "this shortens latencies, which can become negative: the core programs timers early"
+    why = "gravity shortens latencies, which can become negative: the core programs timers early"
     remedy = Shell(f"echo '0i 0k 0u' > {_CLOCK} # to compare with other systems")
     found = dict(re.findall(r"\b(irq|kernel|user)=(\d{1,9})\b", text))
     if not found:

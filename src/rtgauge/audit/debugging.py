@@ -52,7 +52,7 @@ _PARAMETERS = {
 
 def check_debugging(name: str, case: Case) -> Finding:
     facts = case.facts
-    why = "such debugging slows down frequent kernel operations, some of them several-fold"
+    why = "debugging options slow down frequent kernel operations, some of them several-fold"
     states = {option: facts.config(option) for option in DEBUGGING}
     asked = {
         parameter: value

@@ -32,7 +32,7 @@ _SPLIT = "/proc/sys/kernel/split_lock_mitigate"
 
 def check_mitigations(name: str, case: Case) -> Finding:
     # admin-guide/hw-vuln: most of them act on the entries into the kernel and on switches
-    why = "each slows kernel entries and process switches"
+    why = "each mitigation slows kernel entries and process switches"
     flaws = case.facts.lines(CPU + "vulnerabilities", "=")
     if not flaws:
         if case.facts.absent(CPU + "vulnerabilities"):

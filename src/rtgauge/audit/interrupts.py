@@ -176,14 +176,15 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
     above = sum(count for p, count in by_priority.items() if p >= case.priority)
     tie = case.priority in by_priority
     if above:
+        top, below = max(by_priority), max(case.priority - 1, 1)
+        higher = f"use a priority above {top} (--priority), or " if top < 99 else ""
         return finding(
             name,
             "warning",
             f"{found}; measured at {case.priority}" + (", a tie" if tie else ""),
             why,
-            f"use a priority above {max(by_priority)} (--priority), or chrt -f -p"
-            f" {max(case.priority - 1, 1)} PID for the threads that may wait. For a run:"
-            f" --irq-priority {max(case.priority - 1, 1)}",
+            f"{higher}chrt -f -p {below} PID for the threads that may wait. For a run:"
+            f" --irq-priority {below}",
         )
     return finding(
         name,
@@ -195,7 +196,7 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
 
 def check_tasks(name: str, case: Case) -> Finding:
     # sched(7): a task of a higher priority comes first, SCHED_DEADLINE before all of them
-    why = "they run before the measured tasks, or do not yield to them at the same priority"
+    why = "tasks of higher priority run first, and those of the same priority do not yield"
     listing = case.facts.text(_TASKS)
     if listing is None:
         return unknown(name, "no list of tasks", why, "ps -eLo class,rtprio,tid,comm")
@@ -246,7 +247,7 @@ def check_timer_threads(name: str, case: Case) -> Finding:
     facts = case.facts
     why = (
         "timers of timerfd, timer_create and setitimer (methods timerfd, timer and itimer) expire"
-        " in these threads, which wait for every task of higher priority"
+        " in threads of the kernel, which wait for every task of higher priority"
     )
     model = preemption(facts).model
     if model == "unknown":
@@ -283,7 +284,7 @@ def check_packets(name: str, case: Case) -> Finding:
     # networking/scaling: RPS hands received packets to other CPUs by an interrupt; XPS chooses the
     # queue that a CPU sends through. Only the first queue is checked.
     facts = case.facts
-    why = "with RPS, these CPUs process packets of other CPUs in a soft interrupt"
+    why = "with RPS, a CPU processes packets of other CPUs in a soft interrupt"
     if facts.text(_RPS) is None:
         if facts.absent(_RPS):
             return finding(name, "ok", "no interface", "no packets arrive")

@@ -80,7 +80,7 @@ def check_thermal(name: str, case: Case) -> Finding:
 def check_smi(name: str, case: Case) -> Finding:
     # trace/hwlat_detector: the firmware takes all CPUs, unseen by the kernel
     facts = case.facts
-    why = "while the firmware serves an SMI, no CPU does anything else, and no setting prevents it"
+    why = "during an SMI, no CPU does anything else, and no setting of the kernel prevents it"
     firmware = (
         "switch off the causes of SMIs in the firmware: legacy USB, power management, error"
         " logging. Find them with the kernel's hwlat tracer"

@@ -187,7 +187,7 @@ _HOLD = "let the application hold /dev/cpu_dma_latency open with the value 0, or
 
 def check_sleep(name: str, case: Case) -> Finding:
     facts = case.facts
-    why = "a sleeping CPU needs this time to wake up before it can run a task"
+    why = "a sleeping CPU needs time to wake up before it can run a task"
     boot = "processor.max_cstate=1 intel_idle.max_cstate=0" if facts.is_x86 else "cpuidle.off=1"
     remedy = _HOLD + boot
     held = read_integer(case.settings.get("cpu_dma_latency"))

@@ -83,7 +83,7 @@ def check_privileges(name: str, case: Case) -> Finding:
         missing(
             f"SCHED_FIFO up to priority {priority}",
             "kernel threads of higher priority come first",
-            "prlimit --pid $$ --rtprio=99",
+            "sudo prlimit --pid $$ --rtprio=99",
         )
     memory = _memory_lock(case)
     if memory == "":
@@ -92,13 +92,13 @@ def check_privileges(name: str, case: Case) -> Finding:
         missing(
             memory,
             "memory that cannot be locked is paged in during the measurement",
-            "prlimit --pid $$ --memlock=unlimited",
+            "sudo prlimit --pid $$ --memlock=unlimited",
         )
     if (facts.integer("agent.rlimit_rttime") or 0) > 0:
         missing(
             f"real-time CPU time up to {facts.integer('agent.rlimit_rttime')} µs",
             "a real-time task that runs for that long without a pause is killed",
-            "prlimit --pid $$ --rttime=unlimited",
+            "sudo prlimit --pid $$ --rttime=unlimited",
         )
     allowed = read_cpus(facts.lines("/proc/self/status").get("Cpus_allowed_list", "?"))
     forbidden = case.cpus - allowed if allowed is not None else frozenset[int]()

@@ -143,7 +143,7 @@ def check_fair_server(name: str, case: Case) -> Finding:
     if covered:
         return finding(name, "ok", text, fine)
     error = facts.per_cpu_error(_FAIR) or facts.error("agent.debugfs")
-    unread = "it exists only in debugfs, which could not be read" + (f" ({error})" if error else "")
+    unread = "its runtime is in debugfs, which could not be read" + (f" ({error})" if error else "")
     stopped = "real-time tasks may be stopped for a part of each period"
     return finding(name, "note", "unknown", f"{unread}; {stopped}", debugfs_remedy(facts))
 

@@ -91,7 +91,7 @@ def check_kernel_work(name: str, case: Case) -> Finding:
     # hurried grace period interrupts every CPU. admin-guide/sysctl/vm: stat_interval
     expedited = case.integer("/sys/kernel/rcu_expedited")
     mask = read_mask(case.text(_WORKQUEUES) or "-")
-    why = "work of the kernel that could run elsewhere takes time from the tasks of these CPUs"
+    why = "work of the kernel that could run elsewhere takes time from the measured tasks"
     apart = case.apart()
     rest = (online_cpus(case.facts) or frozenset()) - apart
     move = Shell(f"echo {_mask(rest)} > {_WORKQUEUES} # {PREPARE}") if apart else PREPARE
@@ -210,7 +210,7 @@ def check_rcu(name: str, case: Case) -> Finding:
 
 
 def check_services(name: str, case: Case) -> Finding:
-    why = "such services move interrupts and change frequencies while the application runs"
+    why = "services such as irqbalance or tuned move interrupts or change frequencies at any time"
     running = case.facts.text(_DAEMONS)
     if running is None:
         return unknown(name, "the list of programs could not be read", why, "ps -e -o comm")

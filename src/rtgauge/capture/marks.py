@@ -236,7 +236,7 @@ def _choose(there: Sequence[StoredSeries], names: Sequence[str], pulses: int) ->
         names = tuple(counts)
     if not names and len(fitting) != 1:
         raise UsageError(
-            f"the recording has {numbers.count(pulses)} pulses, and "
+            f"the recording has {numbers.plural(pulses, 'pulse')}, and "
             + ("several combinations" if fitting else "no combination")
             + " of the step's series could have as many samples",
             f"use --series to name the series that were marked. The step has: {listed}",
@@ -447,8 +447,9 @@ def _messages(found: _Found, lines: Lines, recording: Recording) -> Iterator[str
     if recording.note:
         yield f"The capture was {recording.note}"
     if found.cut:
-        lacking = numbers.count(found.cut)
-        yield f"The recording lacks the pulses of {lacking} samples. These samples are left out"
+        lacking = numbers.plural(found.cut, "sample")
+        these = "This sample is" if found.cut == 1 else "These samples are"
+        yield f"The recording has no pulse for {lacking}. {these} left out"
 
 
 def _verdict(found: _Found, lines: Lines) -> tuple[str, str, str]:
@@ -459,9 +460,10 @@ def _verdict(found: _Found, lines: Lines) -> tuple[str, str, str]:
             for compared in found.compared
         )
         if short:
+            how = "is shorter than its sample" if short == 1 else "are shorter than their samples"
             return (
                 "fail",
-                f"{numbers.count(short)} of {pulses} pulses are shorter than their samples",
+                f"{numbers.count(short)} of {pulses} pulses {how}",
                 "use --series to name the series that were marked, and check the sample rate",
             )
     if found.cut:

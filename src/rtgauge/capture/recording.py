@@ -114,7 +114,7 @@ class Recording:
         listed = ", ".join(self.channels[:20]) + (", …" if len(self.channels) > 20 else "")
         if name is None:
             raise UsageError(
-                f"this is a capture: which of its channels has the {option}s?",
+                f"the file is a capture, and no option names its channel with the {option}s",
                 f"add --{option} CHANNEL. The capture has: {listed}",
             )
         if name in self.channels:

@@ -237,7 +237,7 @@ def find(lines: Lines, wanted: Wanted) -> Found:
         answers = answers.only(kind == "rising")
     if not len(events):
         raise UsageError(
-            "the capture has no event: its line never changes that way",
+            "the capture has no event: no edge of its channel is of the chosen kind",
             "check the names of the channels, --edge and --threshold",
         )
     per_ns = NS / lines.rate
@@ -380,7 +380,7 @@ def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> 
         yield f"The capture ends before the last answers were due: the last {events} left out"
     if found.answers.before:
         yield (
-            f"edges of the answering line without an event in the capture: "
+            f"Edges of the answering line without an event in the capture: "
             f"{found.answers.before}. They came before the first event, or answer earlier ones"
         )
     if found.answers.ambiguous:
@@ -426,15 +426,17 @@ def _verdict(found: Found) -> tuple[str, str, str]:
     elif not len(missing) and not late:
         evidence, remedy = f"{events} events, each answered before the next", ""
     elif not len(missing):
-        evidence = f"{late} of {events} events were answered after the next one came"
+        verb = "was" if late == 1 else "were"
+        evidence = f"{late} of {events} events {verb} answered after the next one came"
         remedy = "find out what delayed the target, or raise events at a longer interval"
     else:
         named = ", ".join(map(str, missing[:TOLD].tolist())) + (
             ", …" if len(missing) > TOLD else ""
         )
         evidence = (
-            f"{len(missing)} of {events} events were not answered within {found.within} "
-            f"(numbers {named})" + (f", and {late} more only after the next one" if late else "")
+            f"{len(missing)} of {events} events {'was' if len(missing) == 1 else 'were'} "
+            f"not answered within {found.within} (number{'s' if len(missing) > 1 else ''} {named})"
+            + (f", and {late} more only after the next one" if late else "")
         )
         remedy = (
             "find out what delayed the answers: measure timer or irq-latency under the same load"

@@ -94,7 +94,7 @@ def read_session(
         refuse("it is an archive, but not a session of sigrok")
     version = _member(archive, "version", 64).strip()
     if version not in (b"1", b"2"):
-        refuse(f"it is of session format {version[:20]!r}; supported: 1 and 2")
+        refuse(f"it is of session format {version[:20].decode('ascii', 'replace')!r}, not 1 or 2")
     ini = configparser.ConfigParser(interpolation=None, strict=False)
     ini.read_string(_member(archive, "metadata", INI_LIMIT).decode("utf-8"))
     devices = [name for name in ini.sections() if name.startswith("device ")]

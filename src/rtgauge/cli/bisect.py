@@ -68,10 +68,12 @@ def judge(
         return _told(BisectCode.BAD, bad[0])
     for state, reason in states:
         if state != "complete":
-            return _told(BisectCode.UNTESTABLE, f"the run is {state}: {reason}")
+            verb = "failed" if state == "failed" else f"was {state}"
+            return _told(BisectCode.UNTESTABLE, f"the run {verb}: {reason}")
     for step in (step for run in runs for step in run["steps"]):
         if step["state"] != "complete":
-            reason = f"{step['measurement']} is {step['state']}: {step['reason']}"
+            state = "failed" if step["state"] == "failed" else f"was {step['state']}"
+            reason = f"{step['measurement']} {state}: {step['reason']}"
             return _told(BisectCode.UNTESTABLE, reason)
     for run, verdict in verdicts:
         if verdict["result"] != "pass" and not _within(run, verdict):

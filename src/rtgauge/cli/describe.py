@@ -212,7 +212,7 @@ def _details(
             (f"{s.name} ({s.unit})", " → ".join(s.stages) or s.meaning) for s in entry.series
         ]
         sections["Tables"] = [(table.name, table.meaning) for table in entry.tables]
-        sections["Verdicts"] = [(rule.rule, rule.meaning) for rule in entry.verdicts]
+        sections["Tests"] = [(rule.rule, rule.meaning) for rule in entry.verdicts]
         sections["The line of --mark"] = list(entry.mark.items())
     for title, rows in sections.items():
         if rows:

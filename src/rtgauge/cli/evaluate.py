@@ -205,7 +205,7 @@ def _step_options(catalogue: Catalogue) -> list[click.Option]:
             "--only", text="chapters or measurements to carry out, such as timer,mutexes", **some
         ),
         TableOption("--skip", text="chapters or measurements to leave out", **some),
-        TableOption("--dry-run", text="print the steps with their lengths only", is_flag=True),
+        TableOption("--dry-run", text="only print the steps with their lengths", is_flag=True),
         TableOption(
             "--resume",
             text="carry out the missing steps of the evaluation RUN (default: the last)",

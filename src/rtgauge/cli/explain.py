@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from rtgauge.cli.help import command
-from rtgauge.cli.options import as_json, find_run, open_store, store_option
+from rtgauge.cli.options import as_json, find_run, named_store, open_store, store_option
 from rtgauge.cli.output import encodable, print_json, say
 from rtgauge.errors import ExitCode, UsageError
 from rtgauge.facts import printable
@@ -165,7 +165,10 @@ def _print(run: StoredRun, explained: Explained, *, brief: bool) -> None:
             _show(line)
     if left := len(found) - len(shown):
         _show("")
-        _show(f"{plural(left, *2 * ('more series',))}: rtgauge explain {run.id[:13]} --worst 1")
+        from rtgauge.report.results.again import with_store
+
+        command = with_store(f"rtgauge explain {run.id[:13]} --worst 1", named_store())
+        _show(f"{plural(left, *2 * ('more series',))}: {command}")
     text = common(explained.causes)
     if text:
         _show("")

@@ -66,7 +66,7 @@ def lab() -> None:
 
 
 @lab.command("list", short_help="List the boards and what is missing.")
-@click.option(NEWEST, is_flag=True, help="Fetch newer kernels for the boards that have one.")
+@click.option(NEWEST, is_flag=True, help="Fetch newer versions of the kernels in the cache.")
 @as_json
 def list_boards(newest: bool, as_json: bool) -> None:
     """List the boards, the kernels in the cache, and what is missing."""
@@ -390,7 +390,7 @@ def shell(board: str) -> int:
     if not sys.stdin.isatty():
         raise UsageError(
             "a board's shell needs a terminal",
-            f"without one, run a program on it: rtgauge run … --target lab:{board}",
+            f"without one, measure on it: rtgauge run … --target lab:{board}",
         )
     words = target.shell_words()
     say("starting the board; 'exit' ends it, Ctrl-A X ends QEMU")

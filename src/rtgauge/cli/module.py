@@ -112,7 +112,7 @@ _FAULTS: Final[Mapping[int, tuple[str, str]]] = {
 }
 _OTHER_FAULT: Final = (
     "the script failed on {target}: {said}",
-    "check the shell of {target}, and run it again",
+    "check sh on {target}, and run the command again",
 )
 _NO_PARALLEL: Final = (
     "  kernel contexts cannot answer on parallel ports: {said}\n"
@@ -207,7 +207,12 @@ def _act(action: str, target: str, headers: str, as_json: bool) -> None:
     digest = hashlib.sha256(parts + headers.encode()).hexdigest()[:12]
     code, out, said = _carry_out(target, [action, digest, headers], _packed(sources))
     release, folder, lacks = [*out.splitlines(), "", "", ""][:3]
-    told = {"target": target, "release": release, "folder": folder, "said": said or "no reason"}
+    told = {
+        "target": target,
+        "release": release,
+        "folder": folder,
+        "said": said or "no reason given",
+    }
     if code not in (0, AS_IT_WAS):
         message, remedy = _FAULTS.get(code, _OTHER_FAULT)
         raise TargetError(message.format(**told), remedy.format(**told))
@@ -250,8 +255,8 @@ def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str
         return answer.code, answer.out.decode(errors="replace"), answer.said
     if target != "local":
         raise UsageError(
-            f"target '{target}' cannot be given the module",
-            "boards of the lab have it. Name local or ssh://HOST",
+            f"'rtgauge module' does not support target '{target}'",
+            "boards of the lab have it, your own with lab add --build. Name local or ssh://HOST",
         )
     with subprocess.Popen(
         ["sh", "-c", _SCRIPT, "rtgauge", *arguments],

@@ -57,7 +57,7 @@ _COLORS = {
 @command()
 @click.option("--target", metavar="T", help="Only runs on this target.")
 @click.option("--label", metavar="TEXT", help="Only runs whose label contains this.")
-@click.option("--state", type=click.Choice(STATES), help="Only runs that ended like this.")
+@click.option("--state", type=click.Choice(STATES), help="Only runs in this state.")
 @click.option(
     "--since",
     metavar="WHEN",

@@ -327,7 +327,7 @@ def _announce(
     confirm = f", and {more} for the confirmation" if more else ""
     say(
         f"tuning {target.name} with {' and '.join(map(describe_step, plan.steps))}: "
-        f"{runs} runs{confirm}, about {length}"
+        f"{runs} {'run' if runs == 1 else 'runs'}{confirm}, about {length}"
     )
     say(f"study {record['study']}, order seed {record['design']['seed']}")
 
@@ -409,7 +409,7 @@ class _Tune:
         figure = self._watchers.pop(row["number"]).figure
         said = f"failed: {row['reason']}" if row["state"] == "failed" else figure or "interrupted"
         if row["again"]:
-            said += " (measured again)"
+            said += " (to be measured again)"
         text = f"[{done}/{len(rows)}] {' + '.join(names) or 'present'}: {said}"
         if took and left:
             rest = sum(took) / len(took) * len(left) / _at_once(self._target)
@@ -442,7 +442,10 @@ class _Tune:
             file.write(result)
         self._show(result)
         if not whole:
-            say(f"interrupted: rtgauge tune --resume {self._record['study'][:18]} continues it")
+            from rtgauge.report.results.again import with_store
+
+            resume = f"rtgauge tune --resume {self._record['study'][:18]}"
+            say(f"interrupted: {with_store(resume, self._given['store'] or '')} continues it")
             return int(ExitCode.INTERRUPTED)
         measured_runs = any(row["state"] == "complete" for row in result["configurations"])
         return int(ExitCode.DONE if measured_runs else ExitCode.FAILED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -71,13 +72,14 @@ def check_cpus(plan: Plan, target: Target) -> None:
         require_cpus(plan.steps, facts, target.name)
 
 
+_LOAD: Final = "rtgauge module load"
 _NO_MODULES: Final = 95
 """The same number on each architecture (docs/formats/environment.md)."""
 #: By the fact agent.module: what was found, and the remedy.
 _MODULE: Final = {
     errno.ENOENT: (
         "the kernel module rtgauge is not loaded",
-        "build and load it: rtgauge module load",
+        f"build and load it: {_LOAD}",
     ),
     _NO_MODULES: (
         "the kernel cannot load the module rtgauge: it does not support loadable modules",
@@ -91,6 +93,7 @@ def lacking(
     catalogue: Catalogue,
     facts: Mapping[str, Any],
     findings: Sequence[Mapping[str, Any]],
+    target: str,
 ) -> Iterator[tuple[str, str]]:
     """What cannot be measured on the target, and the remedy, as far as that is known beforehand.
 
@@ -118,9 +121,11 @@ def lacking(
                 f"the kernel module rtgauge cannot be used ({os.strerror(module)})",
                 "run as root"
                 if module in (errno.EACCES, errno.EPERM)
-                else "load the module again: rtgauge module load",
+                else f"load the module again: {_LOAD}",
             ),
         )
+        if remedy.endswith(_LOAD) and target != "local":
+            remedy += f" --target {shlex.quote(target)}"
         yield f"{found}. {skipped} of {plural(len(steps), 'step')} will be skipped", remedy
 
 

@@ -229,9 +229,10 @@ class Run:
     def _tell_beforehand(self) -> None:
         """Say what will be missing, and how to get it, before anything is measured."""
         steps = _own(self._plan.steps)
-        found = lacking(steps, self._catalogue, self._facts, self._document["findings"])
+        findings, name = self._document["findings"], self._target.name
+        found = lacking(steps, self._catalogue, self._facts, findings, name)
         for text, remedy in found:
-            self._progress.message(f"{self._target.name}: {text}")
+            self._progress.message(f"{name}: {text}")
             if remedy:
                 self._progress.message(f"  {remedy}")
 
@@ -414,8 +415,8 @@ class Run:
         if carries >= needed * MARGIN:
             return ""
         return (
-            f"histograms only: the samples need {plain(bandwidth(needed))}, "
-            f"the link carries {plain(bandwidth(carries))}"
+            f"histograms only: the samples need {plain(bandwidth(needed * MARGIN))} "
+            f"with a reserve, the link carries {plain(bandwidth(carries))}"
         )
 
     def _step(self, index: int, step: PlannedStep, interruption: Stopping) -> Ended:

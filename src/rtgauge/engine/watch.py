@@ -350,7 +350,7 @@ class Watch:
         except TargetError as error:
             self._progress.message(
                 f"{self._target.name}: cannot tell whether the killed agent left settings "
-                f"changed ({error.message}). Run 'rtgauge-agent restore' there"
+                f"changed ({error.message}). The next run there that changes settings restores them"
             )
             return
         if number:

@@ -108,7 +108,7 @@ def _check_each(factors: Sequence[Factor], plan: Plan) -> None:
             raise UsageError(
                 f"'{other.name}' and '{factor.name}' exclude each other: both set "
                 f"{_key(value) if factor.kind == 'kernel' else factor.kind}",
-                "try each in a tune of its own, or add one to what is always set",
+                "try each in a tune of its own, or set one of them in every run",
             )
     for step in plan.steps:
         for factor in factors:

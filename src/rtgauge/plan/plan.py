@@ -285,7 +285,7 @@ def _check_budget(entry: Measurement, step: PlannedStep) -> None:
     if not any(one.unit == "ns" for one in entry.series):
         raise UsageError(
             f"measurement '{entry.name}' has no durations that a budget could apply to",
-            f"omit the budget. 'rtgauge describe {entry.name}' lists its own verdicts",
+            f"omit the budget. 'rtgauge describe {entry.name}' lists its tests",
         )
     if step.rate_per_hour is not None and not entry.has("interval"):
         raise UsageError(

@@ -106,14 +106,15 @@ def _document(path: Path) -> dict[str, Any]:
             f"plan {path} cannot be read: {error.strerror}", "check the path and its permissions"
         ) from None
     except UnicodeDecodeError:
-        raise UsageError(f"plan {path} is not UTF-8 text", "a plan is a TOML file") from None
+        raise UsageError(f"plan {path} is not UTF-8 text", "save it in UTF-8") from None
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: a number of thousands of digits
         if path.suffix != ".toml":
             raise UsageError(f"{path} is not a plan", _EXAMPLE) from None
         raise UsageError(
-            f"plan {path} is not TOML: {error}", f"correct the plan: {_EXAMPLE}"
+            f"plan {path} is not TOML: {error}",
+            "correct it. `rtgauge describe timer-quick` names an example",
         ) from None
 
 

@@ -113,7 +113,8 @@ def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
     if above or below:
         messages.append(
             f"The histogram has {plural(above + below, 'sample')} outside of the printed minimum "
-            "and maximum: latency counts the last, unfinished second only in its histogram"
+            "and maximum: latency counts the last, unfinished second only in its histogram. "
+            "The extremes are then those of its cells, not the printed ones"
         )
         high = (top + 1) * cell_ns - 1 if above else high
         low = min(cells) * cell_ns if below else low

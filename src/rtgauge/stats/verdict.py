@@ -256,7 +256,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
     text = seen.text(not hard)
     allowed_text = numbers.per_hour(allowed)
     if hard:
-        allowed_text = "never" + (f" (proof: less than {allowed_text})" if allowed else "")
+        allowed_text = "never" + (f" (a pass shows fewer than {allowed_text})" if allowed else "")
     sure = f"with {numbers.percent(confidence, 6)} confidence"
     what = "exceedance" if seen.dense else "episode"
     at_most = f"at most {_named(numbers.per_hour(bound), what)} {sure}"

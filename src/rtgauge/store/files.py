@@ -44,7 +44,7 @@ def store_error(doing: str, path: Path, error: OSError) -> StoreError:
     if error.errno in _FULL:
         remedy = "free some space there, or keep the runs elsewhere with --store"
     elif error.errno in _FORBIDDEN:
-        remedy = "make it writable for you, or keep the runs elsewhere with --store"
+        remedy = "make it readable and writable for you, or keep the runs elsewhere with --store"
     elif error.errno in (errno.EMFILE, errno.ENFILE):
         remedy = "raise the limit of open files (ulimit -n)"
     else:

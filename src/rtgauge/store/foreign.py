@@ -310,7 +310,7 @@ def _steps(steps: list[Any], run: Path) -> None:
         if any(value is not True and type(value) is not str for value in options):
             raise _Wrong("an option of a step is neither text nor true")
         if step["step"] in known:
-            raise _Wrong(f"step {step['step']} occurs twice in {DOCUMENT}")
+            raise _Wrong(f"step {step['step'] + 1} occurs twice in {DOCUMENT}")
         known.add(step["step"])
     folders = {step_path(run, number).name for number in known}
     for folder in (run / "steps").iterdir() if (run / "steps").is_dir() else ():
@@ -322,7 +322,7 @@ def _steps(steps: list[Any], run: Path) -> None:
 
 
 def _step(step: StoredStep, kept: _Kept) -> None:
-    folder, name = step.folder, f"step {step.number}"
+    folder, name = step.folder, f"step {step.number + 1}"
     if not folder.exists():
         if step.document.get("state") == "complete":
             raise _Wrong(f"{name} is complete, but its data are missing")

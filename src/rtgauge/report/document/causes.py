@@ -109,7 +109,7 @@ def _table(cause: Model) -> Grid:
         rows.append(
             Row("not explained", [Cell(f"{cause['rest_ns'] / 1000:.3f}"), *[_text("")] * 2])
         )
-    heads = ("Class", "Time (µs)", "Task", "Functions, and the stack")
+    heads = ("Class", "Time (µs)", "Task", "Functions (µs), and the stack")
     return Grid("Segments of the sample", heads, rows)
 
 

@@ -189,10 +189,12 @@ def verdict_text(document: Document, one: Document) -> str:
     if not one["needed"]:
         return words
     whose = "blocks" if one["matched"] else "runs of each"
+    single = "block" if one["matched"] else "run of each"
     if one["verdict"] == "not enough runs":
         return f"{words}, {one['needed']} {whose} needed"
     more = one["needed"] - min(one["runs"])
-    return f"{words}, about {more} more {whose} needed" if more > 0 else words
+    kind = single if more == 1 else whose
+    return f"{words}, about {more} more {kind} needed" if more > 0 else words
 
 
 def _uneven(document: Document, one: Document) -> Uneven | None:
@@ -304,8 +306,8 @@ def advice(document: Document) -> list[str]:
             copies.append(f"{numbers.plural(again, 'run')} of {letter}")
     if copies:
         said.append(
-            f"{numbers.join(copies)} repeat another run in every figure, as boots of one image "
-            "with one seed do, and do not count. A study with --repeat N gives each repeat a seed "
+            f"Not counted: {numbers.join(copies)}. Each repeats another run in every figure, as "
+            "boots of one image with one seed do. A study with --repeat N gives each repeat a seed "
             "of its own, and lab:BOARD,seed=N sets the seed of one board"
         )
     said += _not_judged(document)
@@ -313,8 +315,8 @@ def advice(document: Document) -> list[str]:
         needed = found[0]["needed"]
         runs = f"{needed} blocks" if found[0]["matched"] and needed else "6 blocks"
         said.append(
-            "Too few runs to decide: measure at least 4 runs with each --core, each with a "
-            "label of its own (rtgauge run … --core CORE --label NAME --repeat 4)"
+            "Too few runs to decide: measure at least 4 runs with each --core, with one label for "
+            "each core (rtgauge run … --core CORE --label NAME --repeat 4)"
             if _of_several_cores(document)
             else f"Too few runs to decide: measure {runs} as a study (rtgauge run … --repeat "
             f"{needed if found[0]['matched'] and needed else 6} with each --target), or at least 4 "

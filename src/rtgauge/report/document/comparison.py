@@ -109,7 +109,7 @@ def _lines(
 def _extremes(rows: Sequence[quantities.Row], unit: str) -> list[tuple[str, list[Cell]]]:
     return [
         ("Min", column([row.min for row in rows], unit)),
-        ("Average", column([row.mean for row in rows], unit)),
+        ("Mean", column([row.mean for row in rows], unit)),
     ]
 
 
@@ -302,8 +302,9 @@ def _set_table(
             "kind": "ccdf",
             "full": True,
             "title": "Share of samples at least this large",
-            "caption": f"{key} Compare lines of one dash pattern: at which share do two colours "
-            "separate, and how far? Where they coincide, the systems behave alike. The last points "
+            "caption": f"{key} Compare lines{' of one dash pattern' if several else ''}: at which "
+            "share do two colours separate, and how far? Where they coincide, these samples do not "
+            "tell the systems apart. The last points "
             "are single samples.",
         },
     ]

@@ -35,7 +35,8 @@ def drawn_views(
         _view(
             "histogram",
             "Number of samples per value",
-            "The body shows the usual case. Look at single samples far to the right: they decide.",
+            "The body shows the usual case. Look at single samples far to the right: the maximum "
+            "is among them.",
             full=False,
         ),
         _view(
@@ -123,12 +124,13 @@ def _windows(loops: bool, grid: bool) -> list[dict[str, Any]]:
     elif grid:
         title = "Samples around the maximum"
         caption = (
-            f"{before}at its due time. Look for what precedes it, how long it lasts, and for gaps, "
-            "where periods were missed."
+            f"{before}at its due time. Look for what precedes it, how long the values stay high, "
+            "and for gaps, where periods were missed."
         )
     else:
         title = "Samples around the maximum"
-        caption = f"{before}one after the other. Look for what precedes it, and how long it lasts."
+        caption = f"{before}one after the other. Look for what precedes it, and how long the "
+        caption += "values stay high."
     at = " at its due time" if grid else ""
     return [
         _view("around", title, caption, full=False),

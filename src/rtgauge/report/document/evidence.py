@@ -59,7 +59,7 @@ def bounds_grid(model: Model) -> Grid | None:
         return None
     shown = found[:ROWS]
     composed = any(one["composed"] for one in shown)
-    heads = ["Exceeding the max", "Evidence", "Max", "Sample", "Hour", "Boot"]
+    heads = ["Quantity", "Evidence", "Max", "Sample", "Hour", "Boot"]
     heads += ["Composed"] if composed else []
     rows = [Row(_name(model, one, shown), _cells(one, composed)) for one in shown]
     confidence = numbers.percent(shown[0]["confidence"])
@@ -73,7 +73,7 @@ def bounds_grid(model: Model) -> Grid | None:
     caption += f" A bound of {numbers.percent(BOOT_PART)} takes {needed} hours or {needed} boots."
     if composed:
         caption += (
-            " Composed: the sum of the maxima of all stages, which did not coincide (not a bound)."
+            " Composed: the sum of the maxima of all stages, as if they coincided (not a bound)."
         )
     if more := len(found) - len(shown):
         caption += f" {numbers.plural(more, 'more quantity', 'more quantities')} in the JSON."
@@ -173,11 +173,11 @@ def _lacking(one: Model, verdict: Model) -> str:
     if verdict["hours_lacking"]:
         words.append(numbers.duration(verdict["hours_lacking"] * 3600, up=True))
     if verdict["samples_lacking"]:
-        words.append(f"{numbers.count(verdict['samples_lacking'])} samples")
+        words.append(numbers.plural(verdict["samples_lacking"], "sample"))
     if verdict["boots_lacking"]:
         many = numbers.plural(verdict["boots_lacking"], "boot")
         words.append(f"{many} (for at most {numbers.percent(BOOT_PART)} of boots)")
-    return f" Still needed: {' and '.join(words)}." if words else ""
+    return f" Still needed: {numbers.join(words)}." if words else ""
 
 
 _MODEL: Final = (

@@ -47,7 +47,7 @@ def sides(document: Model, quantity: Model, runs: Sequence[Model]) -> list[Block
     answers = [answer for _, answer in by_id.values()]
     found: list[Block] = [Bullets(tuple(items))] if items else []
     counts = dict.fromkeys(numbers.count(row["count"]) for row in quantity["rows"])
-    said = f"{' and '.join(counts)} samples" + (" each" if len(counts) == 1 else "")
+    said = f"{numbers.join(list(counts))} samples" + (" each" if len(counts) == 1 else "")
     budgets = any(step["budget"] for run in runs for step in run["steps"])
     said += "" if budgets else ". No budget given"
     said += ". The observed maxima do not decide which system is better: each is a single sample. "

@@ -180,7 +180,7 @@ def cpu_text(environment: Model) -> tuple[str, str]:
     """Model and number of the processors; empty if unknown."""
     cpu = environment.get("cpu") or {}
     number = _first(cpu, "count", "online", "cpus")
-    note = f"{number} CPUs" if number.isdigit() and number != "1" else number
+    note = numbers.plural(int(number), "CPU") if number.isdecimal() else number
     return _first(cpu, "model", "name", "machine", "architecture"), note
 
 
@@ -198,7 +198,7 @@ def system_facts(run: Model) -> tuple[Named, ...]:
         *([Named("Board", emulated, environment["lab"].get("board") or "")] if emulated else []),
         *([Named("Connection", "SSH", link)] if link else []),
         Named("Kernel", kernel or "unknown", build),
-        Named("Real-time model", realtime_text(environment), core_text(environment)),
+        Named("Real-time model", realtime_text(environment), core_text(run)),
         Named("Processor", cpu or "unknown", cpus),
         Named("C library", environment["libc"] or "unknown", compiler_text(environment)),
         Named("Load", numbers.join(loads) or "idle", _commands(measured)),

@@ -252,7 +252,7 @@ def background_table(run: Document) -> Grid | None:
         "Background activity",
         ["Quantity", "Min", "Mean", "Max"],
         rows,
-        "During all steps of the run. It is also drawn over time, below the pictures of each step.",
+        "During all steps of the run. The HTML report also draws it over time, with each step.",
     )
 
 

@@ -152,8 +152,8 @@ def _factors(tune: Model) -> Iterator[Block]:
         shared = " Other pairs share this pattern in the design." if one["aliased"] else ""
         yield Paragraph(
             line(
-                f"Suspected interaction: {first} with {second}. With the other factor on, the "
-                f"ratio of each is {ratio(one['ratio'])} {_interval(one)} the ratio with it off, "
+                f"Suspected interaction: {first} with {second}. With the other factor on instead "
+                f"of off, the ratio of each changes by {ratio(one['ratio'])} {_interval(one)}, "
                 f"p {probability(one['p_adjusted'])}.{shared}"
             )
         )

@@ -166,7 +166,7 @@ def _kernel(environment: Mapping[str, Any]) -> tuple[str, str]:
 def _cpu(environment: Mapping[str, Any]) -> tuple[str, str]:
     cpu = environment.get("cpu") or {}
     number = _first(cpu, "count", "online", "cpus")
-    note = f"{number} CPUs" if number.isdigit() and number != "1" else number
+    note = numbers.plural(int(number), "CPU") if number.isdecimal() else number
     return _first(cpu, "model", "name", "machine", "architecture"), note
 
 
@@ -198,7 +198,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         *([Named("Board", emulated, environment["lab"].get("board") or "")] if emulated else []),
         *([Named("Connection", "SSH", link)] if link else []),
         Named("Kernel", kernel or "unknown", build),
-        Named("Real-time model", realtime_text(environment), core_text(environment)),
+        Named("Real-time model", realtime_text(environment), core_text(run)),
         Named("Processor", cpu or "unknown", cpus),
         Named("C library", environment["libc"] or "unknown", compiler_text(environment)),
         Named("Load", numbers.join(loads) or "idle"),
@@ -441,7 +441,7 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                     "number": figure.text,
                     "unit": figure.unit,
                     "where": "observed maximum"
-                    + (f", on {group['labels'][at]} of {len(members)} series" if many else ""),
+                    + (f" of {len(members)} series, on {group['labels'][at]}" if many else ""),
                     "more": more,
                     "missed": f"{numbers.count(missed)} missed" if missed else "",
                     "tags": tags(run, view["step"]["step"], set(group["places"])),
@@ -475,5 +475,5 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
         "state": step["state"],
         "cells": cells,
         "tags": tags(run, step["step"]),
-        "none": "no requirement" if step["state"] == "complete" else "–",
+        "none": "no budget" if step["state"] == "complete" else "–",
     }

@@ -556,7 +556,7 @@ def sequence(one: Sequenced) -> Drawn:
         canvas.text(38, y(at) + 2.4, event.time, text_anchor="end")
         words = f"{one.lanes[event.lane]} {event.what}"
         canvas.text(words_at, y(at) + 2.4, fit(words, width - words_at), fill=INK)
-    left = f" {one.left_out} more are in the appendix." if one.left_out else ""
+    left = f" The appendix has {one.left_out} more." if one.left_out else ""
     return Drawn(
         canvas.svg(),
         full,

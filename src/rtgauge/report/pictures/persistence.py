@@ -203,8 +203,8 @@ def captions(data: Mapping[str, Any], shared: bool) -> list[dict[str, Any]]:
             "caption": "As on an oscilloscope in infinite-persistence mode, triggered by the "
             "event: the event at 0 on top, all answers below. The colour is the number of answers "
             "on that path. " + kinds + "A narrow edge is a steady answer. A line to the right of "
-            "it, even a single one, is a late answer. The dashed lines are the first and the last "
-            "answer."
+            "it, even a single one, is a late answer. The dashed lines are the "
+            "fastest and the slowest answer."
             + (" The line without an edge is that of events without an answer." if missing else "")
             + (" All such pictures of this report have the same time base." if shared else ""),
         }

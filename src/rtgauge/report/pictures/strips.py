@@ -226,7 +226,8 @@ def _strip(
     return Strip(
         title,
         unit,
-        f"{caption} Min, median and max of {len(rows)}.",
+        f"{caption} Min, median and max of {len(rows)} "
+        f"{'CPUs' if labels[0].startswith('CPU ') else 'zones'}.",
         [name for name, _ in many],
         x,
         [[take(column) for column in columns] for _, take in many],

@@ -28,7 +28,7 @@ def trended(one: Mapping[str, Any]) -> str:
     wide = low > 0 and high > WIDE * low
     y = scales.values(low, high) if wide else scales.linear(low - room, high + room)
     plot = Plot(WIDTH, HEIGHT, scales.linear(0.5, len(values) + 0.5), y)
-    plot.across(plot.x.ticks(9), "run, in the order of time")
+    plot.across(plot.x.ticks(9), "run, in chronological order")
     unit = numbers.unit_name(one["unit"])
     plot.upwards(plot.y.ticks(7), f"value ({unit})" if unit else "value")
     for at, value in enumerate(values, 1):

@@ -52,7 +52,8 @@ def _table(cause: Cause) -> Iterator[str]:
     left = len(segments) - len(shown)
     if left:
         rest = sum(one.length_ns for one in segments) - sum(one.length_ns for one in shown)
-        yield f"{_microseconds(rest):>{_FIRST - 3}}     in {left} more segments"
+        named = "segment" if left == 1 else "segments"
+        yield f"{_microseconds(rest):>{_FIRST - 3}}     in {left} more {named}"
     if cause.rest_ns:
         yield f"{_microseconds(cause.rest_ns):>{_FIRST - 3}}     not explained"
 
@@ -143,7 +144,8 @@ def _which(causes: Sequence[Cause]) -> str:
         return f"the {len(causes)} worst"
     if len(set(series.values())) > 1:
         return f"{len(causes)} samples of {len(series)} series"
-    return f"the {len(causes) // len(series)} worst of each of {len(series)} series"
+    each = len(causes) // len(series)
+    return f"the {f'{each} ' if each > 1 else ''}worst of each of {len(series)} series"
 
 
 def common(causes: Sequence[Cause]) -> list[str]:

@@ -261,5 +261,5 @@ def _most(grid: Grid | None) -> dict[str, Any] | None:
         return table(grid)
     rows = grid.rows[:ROWS]
     left = numbers.count(len(grid.rows) - ROWS)
-    caption = f"{grid.caption} {left} more series are in the HTML report and in the results (JSON)."
+    caption = f"{grid.caption} The HTML report and the results (JSON) have {left} more series."
     return table(dataclasses.replace(grid, rows=rows, caption=caption.strip()))

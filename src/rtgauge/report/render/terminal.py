@@ -373,7 +373,7 @@ def _side_by_side(tables: Sequence[quantities.Table]) -> list[RenderableType]:
             ("time", [numbers.duration(row.duration_s) for row in rows]),
             ("samples", [numbers.count(row.count) for row in rows]),
             ("min", _aligned([row.min for row in rows], unit)),
-            ("average", _aligned([row.mean for row in rows], unit)),
+            ("mean", _aligned([row.mean for row in rows], unit)),
             ("max", _aligned([row.max for row in rows], unit)),
         ]
         if any(row.missed for row in rows):

@@ -122,7 +122,7 @@ def figures(one: Document) -> tuple[str, ...]:
         for name, value in shown.items()
         if value is not None
     )
-    counts = [f"{numbers.count(one['count'])} samples"]
+    counts = [numbers.plural(one["count"], "sample")]
     counts += [f"{numbers.count(one[key])} {key}" for key in ("missed", "lost") if one[key]]
     return tuple(plain(line) for line in (text, ", ".join(counts), bound_sentence(one)) if line)
 

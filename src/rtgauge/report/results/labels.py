@@ -180,12 +180,20 @@ def realtime_text(environment: Mapping[str, Any]) -> str:
     return text if "printed" in environment else f"{text}, measured on Linux"
 
 
-def core_text(environment: Mapping[str, Any]) -> str:
-    """The real-time core that measuring threads ran on; empty for Linux."""
-    core = environment.get("core")
+def core_text(run: Mapping[str, Any]) -> str:
+    """The real-time core that measuring threads ran on; empty for Linux. With the number of steps
+    if others measured threads of Linux."""
+    core = run["environment"].get("core")
     if not core:
         return ""
-    return f"tasks of the core {core['name']}, interface revision {core['revision']}"
+    measured = [
+        step["core"]
+        for step in run["steps"]
+        if step["core"] and step["role"] == "measurement" and step["state"] != "skipped"
+    ]
+    own, every = measured.count(core["name"]), numbers.plural(len(measured), "step")
+    steps = "" if own == len(measured) else f" in {own} of {every}"
+    return f"tasks of the core {core['name']}{steps}, interface revision {core['revision']}"
 
 
 def lab_text(environment: Mapping[str, Any]) -> str:
@@ -483,12 +491,13 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
     one = series[at]
     samples = sum(each["count"] for each in series)
     missing = sum(each["unanswered"] for each in series)
-    what = f"{numbers.count(samples)} samples"
+    what = numbers.plural(samples, "sample")
     if one["max_at_least"] is not None and not one["unanswered"]:
         skipped = sum(each["missed"] for each in series)
         what = f"{numbers.count(samples + skipped)} periods due ({numbers.count(skipped)} missed)"
     elif missing:
-        what = f"{numbers.count(samples + missing)} events ({numbers.count(missing)} not answered)"
+        of = numbers.plural(samples + missing, "event")
+        what = f"{of} ({numbers.count(missing)} not answered)"
     text = (
         f"The maximum of {what}"
         + (f" in {len(series)} series" if len(series) > 1 else "")
@@ -538,9 +547,9 @@ def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
         + ("of " if bound["probability"] >= 0.5 else "")
     )
     if one["unanswered"]:
-        text += f"further events{each} has no answer"
+        text += f"further events{each} have no answer"
         if one["max"] is not None:
-            text += f", or takes longer than {numbers.shown(one['max'], one['unit']).full}"
+            text += f", or take longer than {numbers.shown(one['max'], one['unit']).full}"
         text += ", if events are independent."
     else:
         text += f"further samples{each} exceeds this"

@@ -204,7 +204,7 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
         if stream["dropped_bytes"]:
             parts.append(_plural(stream["dropped_bytes"], "byte dropped", "bytes dropped"))
         if not stream["complete"]:
-            parts.append("it ends early")
+            parts.append("the end lost")
         points.append(
             Point(
                 "warn",

@@ -823,9 +823,7 @@ def note(document: Mapping[str, Any]) -> str:
         claim += " Percentiles and shares cover missed periods and events without an answer, too."
     ratios = f" Ratios are relative to {document['sets'][0]['letter']}. {claim}"
     return (
-        f"Compared data: {seen}.{ratios}"
-        if compared
-        else f"Data: {seen}. None of them is compared."
+        f"Compared data: {seen}.{ratios}" if compared else f"Data: {seen}. No quantity is compared."
     ) + "".join(emulated.get(mode, "") for mode in sorted(modes))
 
 

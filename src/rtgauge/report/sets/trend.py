@@ -197,7 +197,7 @@ def _judged(
     if unlike := uneven(name, quantity["rows"][0]):
         return _refused(
             told,
-            f"{unlike.text}, and a maximum depends on their number",
+            f"{unlike.text}, and a maximum depends on the number of samples",
             f"{unlike.remedy}, or give unlike runs another label",
         )
     scores = stats.normal_scores(values)

@@ -131,7 +131,11 @@ def _values(analysis: Analysis) -> _Values:
         value = gather.percentiles(figures, corrected=True).get(tail or "")
         run_id = str(runs[number]["id"])
         if value is None or value <= 0 or isinstance(value, numbers.AtLeast):
-            lost[run_id] = f"it has no {tail} % value: events had no answer, or samples were lost"
+            lost[run_id] = (
+                "some run has too few samples for a median"
+                if tail is None
+                else f"it has no {tail} % value: events had no answer, or samples were lost"
+            )
         else:
             values[run_id] = math.log(value)
     described[key]["percentile"] = tail

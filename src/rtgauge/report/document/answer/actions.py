@@ -77,7 +77,7 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
         command = step_command(run, data.step(data.top), {}, ["--prepare"])
         settings = numbers.plural(len(settable), "warning")
         yield Action(
-            f"Tune the system for the run ({settings})", command, "less delay, less spread"
+            f"Prepare the system for the run ({settings})", command, "less delay, less spread"
         )
     yield from _more_samples(data, longer)
     for finding in found:

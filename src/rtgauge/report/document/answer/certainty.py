@@ -93,7 +93,8 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     things = "events" if one["unanswered"] else things_of(one)
     total = sum(other["count"] + other["unanswered"] for other in same)
     bound = max((other["bound"] for other in same), key=lambda bound: bound["probability"])
-    text = f"Measured: {numbers.count(total)} {things} in "
+    counted = things.removesuffix("s") if total == 1 else things
+    text = f"Measured: {numbers.count(total)} {counted} in "
     text += f"{numbers.duration(_longest(same))}."
     if bound["probability"] < 0.5:
         part = "CPU" if all(other["cpu"] >= 0 for other in same) else "series"

@@ -87,8 +87,10 @@ def _not_of_the_core(data: Data) -> str:
     every = numbers.plural(len(data.measured) + len(data.apart), "step")
     text = f"The core {data.apart[0]['run_options']['core']} does not offer "
     text += f"{len(data.apart)} of {every} ({_names(data.run, data.apart)})."
-    if all(step["state"] == "complete" for step in data.asked):
-        text += f" All {len(data.measured)} others were measured."
+    if data.measured and all(step["state"] == "complete" for step in data.asked):
+        others = len(data.measured)
+        said = f"All {others} others were" if others > 1 else "The other one was"
+        text += f" {said} measured."
     return text
 
 
@@ -165,5 +167,5 @@ def _unraised(data: Data) -> str:
     lacking = int(asked) - raised if asked.isdecimal() else 0
     if lacking > 0:
         of = f"{numbers.count(lacking)} of {numbers.count(int(asked))}"
-        text += f" The run ended before the other {of}."
+        text += f" The run ended before the remaining {of} events."
     return text

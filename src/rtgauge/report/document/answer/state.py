@@ -116,7 +116,7 @@ def _judged(data: Data) -> _Found | None:
             step, limit = data.step(late), limit_of(late, judged)
             top = numbers.beside(peak(late) or 0, limit)
             what = f"{step_name(run, step)}, {load_text(step['load'])}, "
-            what += f"took {top} and has no budget"
+            what += f"reached {top} and has no budget"
             title = f"Not proven{here} for {data.budgets(judged)}: {what}"
             return State.UNPROVEN, "warn", title
         loads = {str(step["load"]["name"]) for step in judged}

@@ -726,7 +726,7 @@ class Group {
 					for (const [value, name] of marks) {
 						const v = value / div;
 						if (v < u.scales.x.min || v > u.scales.x.max) continue;
-						const px = X(v), words = `${name === "max" && this.data.at_least[i] ? "last answer" : name} ${text(value)}`;
+						const px = X(v), words = `${name === "max" && this.data.at_least[i] ? "slowest answer" : name} ${text(value)}`;
 						c.strokeStyle = warm; c.lineWidth = r; c.setLineDash([3 * r, 3 * r]);
 						c.beginPath(); c.moveTo(px, y1 - 6 * r); c.lineTo(px, y0 + 6 * r); c.stroke();
 						c.font = `600 ${11 * r}px ${css("--sans")}`;
@@ -1066,7 +1066,8 @@ for (const filter of document.querySelectorAll(".filter")) {
 			if (fits) number++;
 		}
 		for (const chapter of chapters) chapter.classList.toggle("hidden", !chapter.querySelector("details.step:not(.hidden)"));
-		told.textContent = number === steps.length ? `${number} steps` : `${number} of ${steps.length} steps`;
+		const all = amount(steps.length, "step");
+		told.textContent = number === steps.length ? all : `${number} of ${all}`;
 	};
 	filter.addEventListener("input", apply);
 	for (const b of filter.querySelectorAll("[data-fold]")) b.addEventListener("click", () => { fold(part, b.dataset.fold === "open"); });
