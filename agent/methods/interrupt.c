@@ -60,9 +60,10 @@ int interrupt_choose(struct step *step, struct interrupt *interrupt)
 	interrupt->periods = interrupt->samples = INT64_MAX;
 	if (gpio[0] &&
 	    events_parse_gpio(gpio, interrupt->chip, &interrupt->output, &interrupt->input))
-		return message_set(&step->msg, -EINVAL,
-				   "give the chip's label as gpiodetect shows it: 9030000.pl061:0:1",
-				   "'%s' is not CHIP:OUTPUT:INPUT, two lines of one chip", gpio);
+		return message_set(
+			&step->msg, -EINVAL,
+			"give the chip's label as gpiodetect shows it: 9030000.pl061:0:1",
+			"'%s' is not CHIP:OUTPUT:INPUT, two lines of one chip", gpio);
 	err = events_source(option_text(options, "source"), gpio, &interrupt->source, &why);
 	if (err)
 		return step_skip_for(step, &why);
