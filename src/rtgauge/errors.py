@@ -16,8 +16,10 @@ from __future__ import annotations
 import difflib
 import enum
 from collections.abc import Iterable
+from typing import Final
 
 __all__ = [
+    "NO_MODULE_REMEDY",
     "ExitCode",
     "RtgaugeError",
     "StoreError",
@@ -26,6 +28,10 @@ __all__ = [
     "UsageError",
     "nearest",
 ]
+
+
+NO_MODULE_REMEDY: Final = "remove the board, then repeat its 'rtgauge lab add' with --build"
+"""For a board of the lab, which always has the kernel module unless its user added it without."""
 
 
 class ExitCode(enum.IntEnum):

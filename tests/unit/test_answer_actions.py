@@ -12,6 +12,7 @@ import pytest
 import report_runs as made
 from answers import budgeted, built, interrupted_run, latency, mixed_steps, text, timers
 from rtgauge import stream
+from rtgauge.errors import NO_MODULE_REMEDY
 from rtgauge.report.document.answer import (
     State,
     answer_of,
@@ -312,6 +313,7 @@ def test_the_command_of_a_remedy_is_for_the_target(target: str, there: str) -> N
     assert found == (f"load it: {command}{there}", command + there)
     assert sentence(*found) == "load it"
     assert checked("look at it", command, target) == ("look at it", "")
+    assert checked(f"load it: {command}", command, "lab:mine") == (NO_MODULE_REMEDY, "")
     plain = "rtgauge lab remove mine"
     assert checked(plain, plain, target) == (plain, plain)
     assert checked(f"{command};reboot", f"{command};reboot", target)[1] == ""

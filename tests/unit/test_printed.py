@@ -585,7 +585,9 @@ def test_a_recorded_histogram_with_an_unfinished_second(store: Store, tmp_path: 
     series = series_of(run, "latency")
     assert (series["count"], series["min"], series["max"]) == (39_988, 595, 1199)
     assert table_of(run, "printed")[0]["max"] == 748
+    assert "Min and mean are as printed" in messages(run)
     assert "The histogram has 1 sample outside of the printed" in messages(run)
+    assert "Its outermost cells give max" in messages(run)
     with pytest.raises(UsageError) as refused:
         imported(store, tmp_path / "b.txt", text)
     assert "--cell" in refused.value.remedy

@@ -27,7 +27,7 @@ from rtgauge.engine.live import LiveStep
 from rtgauge.engine.run import RunOutcome
 from rtgauge.engine.study import execute, schedule
 from rtgauge.engine.watch import Limits
-from rtgauge.errors import ExitCode, StoreError, TargetError, UsageError
+from rtgauge.errors import NO_MODULE_REMEDY, ExitCode, StoreError, TargetError, UsageError
 from rtgauge.plan import Plan, planned_step
 from rtgauge.report.render import terminal
 from rtgauge.report.results import model
@@ -202,7 +202,7 @@ def test_what_cannot_be_measured_is_told_before_the_first_step(store: Store) -> 
     assert remedy.startswith("  allow the user real-time priority, and log in again: printf '%s")
     assert remedy.endswith("/90-rtgauge.conf")
     assert module.endswith("the kernel module rtgauge is not loaded. 1 of 2 steps will be skipped")
-    assert load == "  build and load it: rtgauge module load --target fake:unprivileged"
+    assert load == "  build and load it: rtgauge module load"
 
 
 def test_priority_0_asks_for_no_right() -> None:
@@ -224,6 +224,21 @@ def test_a_kernel_without_loadable_modules_is_not_told_to_load_one() -> None:
         "1 of 1 step will be skipped"
     )
     assert remedy == "boot a kernel that was built with CONFIG_MODULES=y"
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("local", "build and load it: rtgauge module load"),
+        ("ssh://root@b", "build and load it: rtgauge module load --target ssh://root@b"),
+        ("lab:mine", NO_MODULE_REMEDY),
+    ],
+)
+def test_the_module_is_loaded_on_the_target(target: str, said: str) -> None:
+    """The command was always that for this machine. 'module' does not support the lab's boards."""
+    (step,) = plan(("telescope", {})).steps
+    ((_, remedy),) = lacking([step], KNOWN, {"agent.module": errno.ENOENT}, [], target)
+    assert remedy == said
 
 
 def test_a_step_waits_for_another_agent(store: Store) -> None:

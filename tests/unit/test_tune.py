@@ -221,7 +221,7 @@ def test_the_result_says_what_was_measured_again(
 ) -> None:
     monkeypatch.setattr(board, "fails_at", 6)
     result = rtgauge(*words("a=1", "b=1"))
-    assert "failed: connection lost (measured again)" in result.err
+    assert "failed: connection lost (to be measured again)" in result.err
     assert "connection lost (measured again)" in " ".join(result.out.split())
 
 

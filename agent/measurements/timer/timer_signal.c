@@ -49,7 +49,7 @@ int timer_signal_prepare(struct worker *worker)
 }
 
 /* Wait for the timer's signal, then read the clock; false: the run is to stop. The codes of signals
- * that programs send are 0 and below, but for that of POSIX timers. */
+ * that programs send are 0 or negative, as is SI_TIMER, the code of POSIX timers. */
 static inline bool timer_signal_take(const struct timer_thread *t, const struct step *step,
 				     siginfo_t *info, struct timespec *now)
 {

@@ -453,7 +453,8 @@ def _messages(found: _Found, lines: Lines, recording: Recording) -> Iterator[str
 
 
 def _verdict(found: _Found, lines: Lines) -> tuple[str, str, str]:
-    pulses, samples = numbers.count(found.pulses), numbers.count(found.samples)
+    pulses, samples = numbers.count(found.pulses), numbers.plural(found.samples, "sample")
+    both = f"{numbers.plural(found.pulses, 'pulse')} for {samples}"
     if found.kind == "span":
         short = sum(
             int(np.count_nonzero(compared.difference < -error_ns(lines) - 1))
@@ -469,10 +470,10 @@ def _verdict(found: _Found, lines: Lines) -> tuple[str, str, str]:
     if found.cut:
         return (
             "inconclusive",
-            f"{pulses} pulses for {samples} samples",
+            both,
             "record from before the run until after its end",
         )
-    return "pass", f"{pulses} pulses for {samples} samples", ""
+    return "pass", both, ""
 
 
 # --- the run -------------------------------------------------------------------------------------

@@ -48,10 +48,12 @@ build() {
 	[ ! -f "$folder/built" ] || return 0
 	[ -d "$headers" ] || exit 65
 	command -v make >/dev/null && command -v gcc >/dev/null || exit 66
-	rm -rf "$folder" # what an interrupted build left
-	mkdir -p "$folder" && tar -xf - -C "$folder" || exit 67
-	make -C "$headers" M="$folder" modules >"$folder/build.log" 2>&1 &&
-		: >"$folder/built" && return 0
+	# in a folder of its own: another build may run, or may have been killed
+	new=$folder.$$
+	mkdir -p "$new" && tar -xf - -C "$new" || exit 67
+	make -C "$headers" M="$new" modules >"$new/build.log" 2>&1 && : >"$new/built"
+	rm -rf "$folder" && mv "$new" "$folder" || exit 67
+	[ ! -f "$folder/built" ] || return 0
 	log=$folder/build.log
 	grep -m 1 -E 'error|undefined|ERROR' "$log" >&2 || tail -n 1 "$log" >&2
 	exit 68

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from rtgauge.audit import environment_document
 from rtgauge.catalogue import Catalogue
-from rtgauge.errors import StreamError, TargetError, UsageError
+from rtgauge.errors import NO_MODULE_REMEDY, StreamError, TargetError, UsageError
 from rtgauge.facts import Facts
 from rtgauge.facts.interpret import online_cpus
 from rtgauge.plan import Plan, PlannedStep
@@ -124,8 +124,10 @@ def lacking(
                 else f"load the module again: {_LOAD}",
             ),
         )
-        if remedy.endswith(_LOAD) and target != "local":
+        if remedy.endswith(_LOAD) and target.startswith("ssh:"):
             remedy += f" --target {shlex.quote(target)}"
+        elif remedy.endswith(_LOAD) and target.startswith("lab:"):
+            remedy = NO_MODULE_REMEDY
         yield f"{found}. {skipped} of {plural(len(steps), 'step')} will be skipped", remedy
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from rtgauge.printed.lines import refuse
 from rtgauge.stats import bucket_of
 from rtgauge.stream import Tally
-from rtgauge.text import plain, plural, time
+from rtgauge.text import join, plain, plural, time
 
 __all__ = ["VALUE_LIMIT", "Figures", "Latency", "distribution"]
 
@@ -93,10 +93,6 @@ def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
     """
     figures, cells = found.figures, found.cells
     low, high, count = figures.min, figures.max, sum(cells.values())
-    messages = [
-        f"latency counted in cells of {time(cell_ns)}: percentiles and both ends of their "
-        f"intervals may be up to {time(cell_ns)} too high. Min, mean and max are as printed"
-    ]
     if count * found.period_ns > TIME_LIMIT:
         refuse(f"its histogram has {count} samples, which take longer than 18 years")
     if (max(cells) + 1) * cell_ns > VALUE_LIMIT:
@@ -110,11 +106,18 @@ def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
             f"printed minimum and maximum",
             _CELL,
         )
-    if above or below:
+    of_cells = [name for name, some in (("min", below), ("max", above)) if some]
+    printed = join([name for name in ("min", "mean", "max") if name not in of_cells])
+    messages = [
+        f"latency counted in cells of {time(cell_ns)}: percentiles and both ends of their "
+        f"intervals may be up to {time(cell_ns)} too high. {printed.capitalize()} "
+        f"{'is' if printed == 'mean' else 'are'} as printed"
+    ]
+    if of_cells:
         messages.append(
             f"The histogram has {plural(above + below, 'sample')} outside of the printed minimum "
             "and maximum: latency counts the last, unfinished second only in its histogram. "
-            "The extremes are then those of its cells, not the printed ones"
+            f"Its outermost cells give {join(of_cells)}"
         )
         high = (top + 1) * cell_ns - 1 if above else high
         low = min(cells) * cell_ns if below else low

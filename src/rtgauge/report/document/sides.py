@@ -46,8 +46,9 @@ def sides(document: Model, quantity: Model, runs: Sequence[Model]) -> list[Block
             items.append((_side(one, row, quantity, members, places), ()))
     answers = [answer for _, answer in by_id.values()]
     found: list[Block] = [Bullets(tuple(items))] if items else []
-    counts = dict.fromkeys(numbers.count(row["count"]) for row in quantity["rows"])
-    said = f"{numbers.join(list(counts))} samples" + (" each" if len(counts) == 1 else "")
+    counts = list(dict.fromkeys(numbers.count(row["count"]) for row in quantity["rows"]))
+    things = "sample" if counts == ["1"] else "samples"
+    said = f"{numbers.join(counts)} {things}" + (" each" if len(counts) == 1 else "")
     budgets = any(step["budget"] for run in runs for step in run["steps"])
     said += "" if budgets else ". No budget given"
     said += ". The observed maxima do not decide which system is better: each is a single sample. "

@@ -7,6 +7,8 @@ import re
 import shlex
 from typing import Final
 
+from rtgauge.errors import NO_MODULE_REMEDY
+
 __all__ = ["checked", "sentence"]
 
 _PREPARE: Final = "; for a run: rtgauge run --prepare does it"
@@ -52,6 +54,8 @@ def checked(remedy: str, command: str, target: str) -> tuple[str, str]:
         return remedy, command
     if target in ("", "local"):
         return remedy, command
+    if words[1] == "module" and target.startswith("lab:"):
+        return NO_MODULE_REMEDY, ""
     there = f"{command} --target {shlex.quote(target)}"
     return (remedy.removesuffix(command) + there if remedy.endswith(command) else remedy), there
 

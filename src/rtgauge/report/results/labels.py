@@ -547,9 +547,11 @@ def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
         + ("of " if bound["probability"] >= 0.5 else "")
     )
     if one["unanswered"]:
-        text += f"further events{each} have no answer"
+        many = bound["probability"] >= 0.5
+        text += f"further events{each} {'have' if many else 'has'} no answer"
         if one["max"] is not None:
-            text += f", or take longer than {numbers.shown(one['max'], one['unit']).full}"
+            top = numbers.shown(one["max"], one["unit"]).full
+            text += f", or {'take' if many else 'takes'} longer than {top}"
         text += ", if events are independent."
     else:
         text += f"further samples{each} exceeds this"
