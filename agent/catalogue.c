@@ -174,7 +174,7 @@ const struct load *const catalogue_loads[] = {
 /* clang-format off */
 const struct catalogue_run_option catalogue_run_options[] = {
 	{ { "load", OPTION_TEXT, "idle", 0, 0, "LOADS",
-	    "background load: NAME[:option=value...][,NAME...], a load or a profile" },
+	    "NAME[:option=value...][,NAME...]: loads or profiles that run on the target" },
 	  APPLIES_STEP, PLACE(loads), GROUP_TARGET, false, NULL },
 	{ { "load-cpu", OPTION_CPUS, "", 0, 0, NULL, "CPUs of the load" },
 	  APPLIES_STEP, PLACE(load_cpus), GROUP_TARGET, true, NULL },

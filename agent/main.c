@@ -294,7 +294,7 @@ static int main_restore(int argc, char **argv)
 	if (json)
 		printf("{\"put_back\": %d, \"killed\": %d}\n", undone, load_sweep(run_id));
 	else
-		printf("%d settings restored\n", undone);
+		printf("%d setting%s restored\n", undone, undone == 1 ? "" : "s");
 	return EXITCODE_DONE;
 }
 

@@ -322,9 +322,9 @@ static int refuse_unknown(const struct option_set *set, const char *name, struct
 	if (option_nearest(name, names, near, sizeof(near)))
 		snprintf(remedy, sizeof(remedy), "did you mean '%s'?", near);
 	else if (set->count)
-		snprintf(remedy, sizeof(remedy), "known are: %s", names);
+		snprintf(remedy, sizeof(remedy), "give one of: %s", names);
 	else
-		snprintf(remedy, sizeof(remedy), "there are no options here");
+		snprintf(remedy, sizeof(remedy), "omit it: there are no options here");
 	return message_set(msg, -EINVAL, remedy, "unknown option '%s'",
 			   shown(name, typed, sizeof(typed)));
 }
@@ -345,7 +345,10 @@ static int refuse_number(const struct option_info *info, const char *text, const
 	snprintf(remedy, sizeof(remedy), "give a value from %s to %s",
 		 format_number(info->type, info->min, min, sizeof(min)),
 		 format_number(info->type, info->max, max, sizeof(max)));
-	return message_set(msg, -EINVAL, limited(info) ? remedy : "give a smaller value",
+	return message_set(msg, -EINVAL,
+			   limited(info)  ? remedy :
+			   text[0] == '-' ? "give a larger value" :
+					    "give a smaller value",
 			   "%s %s is %s", info->name, shown(text, typed, sizeof(typed)), wrong);
 }
 

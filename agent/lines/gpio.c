@@ -177,15 +177,16 @@ static int gpio_parse_line(int chip, const struct gpiochip_info *chip_info, cons
 
 static int gpio_no_chip(const struct line *line, int err, const char *chip, struct message *why)
 {
-	char chips[200];
-	int count = gpio_list(chips, sizeof(chips));
+	char chips[240] = "give one of: ";
+	const size_t used = strlen(chips);
+	int count = gpio_list(chips + used, sizeof(chips) - used);
 
 	if (err == -ENOTUNIQ)
 		return message_set(why, -EINVAL, chips, "several GPIO chips have the name '%s'",
 				   chip);
 	if (err == -EACCES)
 		return message_set(why, err,
-				   "run it as root, or let this user use " GPIO_FOLDER "/gpiochip*",
+				   "run as root, or let this user use " GPIO_FOLDER "/gpiochip*",
 				   "this user may not open the GPIO chips of this machine");
 	if (!count)
 		return message_set(why, -ENODEV,
@@ -358,14 +359,14 @@ static void gpio_put_back(const struct gpio *gpio)
 static int gpio_refused(const struct line *line, int err, const char *what, uint32_t offset,
 			struct message *why)
 {
-	const char *remedy = "use lines that support it: gpioinfo lists them";
+	const char *remedy = "use another line: gpioinfo lists all lines";
 
 	if (err == -EBUSY)
 		remedy = "end the program that uses it, or use another line";
 	else if (line->how.debounce_ns)
 		remedy = "omit --debounce, or use another line";
 	else if (err == -EPERM || err == -EACCES)
-		remedy = "run it as root";
+		remedy = "run as root";
 	/* a missing feature of the chip is not a usage error */
 	return message_set(why, err == -EINVAL ? -EIO : err, remedy,
 			   "line %u of %s cannot be %s: %s", offset, line->pins.label, what,
@@ -424,7 +425,7 @@ static int gpio_open(struct line *line, struct message *why)
 	gpio->output = gpio->input = -1;
 	gpio->chip = open(line->pins.path, O_RDWR | O_CLOEXEC);
 	if (gpio->chip < 0)
-		return message_set(why, -errno, "run it as root", "cannot open %s: %s",
+		return message_set(why, -errno, "run as root", "cannot open %s: %s",
 				   line->pins.path, strerror(errno));
 	return gpio_take(line, gpio, why);
 }

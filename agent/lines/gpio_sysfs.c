@@ -138,7 +138,7 @@ static int sysfs_take(const struct line *line, struct sysfs_line *one, uint32_t 
 		return message_set(
 			why, err == -EINVAL ? -EIO : err,
 			err == -EBUSY ? "end the program that uses it, or use another line" :
-					"run it as root, or use another line",
+					"run as root, or use another line",
 			"the kernel's line %u (chip %s) %s: %s", number, line->pins.label,
 			err == -EBUSY ? "is in use" : "is not available", strerror(-err));
 	one->exported = true;
@@ -157,7 +157,7 @@ static int sysfs_take(const struct line *line, struct sysfs_line *one, uint32_t 
 	snprintf(entry, sizeof(entry), "gpio%u", number);
 	sysfs_path(path, line->pins.path, entry, "value");
 	one->fd = open(path, O_RDWR | O_CLOEXEC);
-	return one->fd < 0 ? message_set(why, -errno, "run it as root", "cannot open %s: %s", path,
+	return one->fd < 0 ? message_set(why, -errno, "run as root", "cannot open %s: %s", path,
 					 strerror(errno)) :
 			     0;
 }
@@ -175,7 +175,7 @@ static int sysfs_open(struct line *line, struct message *why)
 	sysfs->output.fd = sysfs->input.fd = -1;
 	if (line->how.bias != LINE_BIAS_AS_IS || line->how.debounce_ns)
 		return message_set(
-			why, -EIO, "omit them, or use Linux 5.10 or newer",
+			why, -EIO, "omit --bias and --debounce, or use Linux 5.10 or newer",
 			"the kernel's old GPIO interface does not support bias and debouncing");
 	err = sysfs_take(line, &sysfs->output, line->pins.output,
 			 line->how.active_low ? "high" : "low", why);

@@ -66,7 +66,7 @@ static int parallel_refused(const char *path, int err, struct message *why)
 	if (err == EBUSY || err == EAGAIN)
 		remedy = "end the program that uses it (fuser names it), or unload the driver lp";
 	else if (err == EACCES || err == EPERM)
-		remedy = "run it as root, or put this user into the group that owns the port";
+		remedy = "run as root, or put this user into the group that owns the port";
 	return message_set(why, err == EINVAL ? -EIO : -err, remedy,
 			   "cannot use the parallel port %s: %s", path, strerror(err));
 }

@@ -56,7 +56,7 @@ int serial_refused(const char *path, int err, struct message *why)
 	if (err == EBUSY)
 		remedy = "end the program that uses it (fuser names it)";
 	else if (err == EACCES || err == EPERM)
-		remedy = "run it as root, or put this user into the group that owns the port";
+		remedy = "run as root, or put this user into the group that owns the port";
 	return message_set(why, err == EINVAL ? -EIO : -err, remedy,
 			   "cannot use the serial port %s: %s", path, strerror(err));
 }

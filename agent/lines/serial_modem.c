@@ -215,7 +215,7 @@ static int modem_not_given(const char *path, int err, struct message *why)
 	if (err == EBUSY)
 		remedy = "end the program that uses it (fuser names it)";
 	else if (err == EPERM)
-		remedy = "run it as root";
+		remedy = "run as root";
 	return message_set(why, -err, remedy,
 			   "cannot give the serial port %s to the kernel module: %s", path,
 			   strerror(err));

@@ -28,7 +28,7 @@ static const struct option_info cache_options[] = {
 	{ "size", OPTION_SIZE, "0", 0, 1LL << 40, NULL,
 	  "size of the memory; 0: four times the largest cache, at least 32MiB, at most half of the free memory" },
 	{ "pattern", OPTION_ENUM, "stride", 0, 0, "stride chase",
-	  "stride: changes of all lines, each 65 lines after the one before; chase: dependent reads over ranges that grow to the size, at strides of 64 to 1024 bytes" },
+	  "stride: writes to all lines, each 65 lines after the one before; chase: dependent reads over ranges that grow to the size, at strides of 64 to 1024 bytes" },
 	START_PER_CPU("1"),
 	{ 0 },
 };

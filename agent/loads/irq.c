@@ -68,8 +68,7 @@ static int irq_run(struct load_worker *worker, const struct option_set *options,
 		int err = -errno;
 
 		return message_set(msg, err, "use Linux 4.16 or newer, with CONFIG_MEMBARRIER",
-				   "the kernel does not support memory barriers: %s",
-				   strerror(-err));
+				   "the kernel does not support membarrier(): %s", strerror(-err));
 	}
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);

@@ -162,7 +162,7 @@ static int net_reach(const char *peer, struct message *msg)
 	fd = net_connect(&address);
 	if (fd >= 0)
 		return fd;
-	return message_set(msg, fd, "start a server there that discards",
+	return message_set(msg, fd, "start a server there that discards what it receives",
 			   "cannot connect to %.60s: %s", peer, strerror(-fd));
 }
 

@@ -36,7 +36,7 @@ static int refuse_unknown(const char *name, const struct load *const *loads, str
 	if (option_nearest(name, names, near, sizeof(near)))
 		snprintf(remedy, sizeof(remedy), "did you mean '%s'?", near);
 	else
-		snprintf(remedy, sizeof(remedy), "known are: %s", names);
+		snprintf(remedy, sizeof(remedy), "give one of: %s", names);
 	return message_set(msg, -EINVAL, remedy, "unknown load '%.40s'", name);
 }
 
@@ -165,10 +165,15 @@ static int parse_profile(struct load_set *set, const struct load *profile, char 
 			}
 			free(copy);
 		}
-		if (!taken)
-			return message_set(msg, -EINVAL, profile->mix,
+		if (!taken) {
+			char remedy[sizeof(msg->remedy)];
+
+			snprintf(remedy, sizeof(remedy),
+				 "give the loads of the profile instead: %s", profile->mix);
+			return message_set(msg, -EINVAL, remedy,
 					   "no load of %s takes '%.40s' in addition to its options",
 					   profile->name, option);
+		}
 	}
 	for (size_t i = first; i < set->count && !err; i++)
 		err = check_schedule(&set->workers[i], msg);

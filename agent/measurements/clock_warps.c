@@ -241,11 +241,11 @@ static int warps_finish(struct step *step)
 		return 0; /* stopped before the second reading */
 	warps_table(step);
 	snprintf(evidence, sizeof(evidence),
-		 "%lld of %lld readings on %d CPUs are earlier than the previous one. "
+		 "%lld of %lld readings on %d CPU%s are earlier than the previous one. "
 		 "The smallest step is %lld ns, of %s on CPU %d after CPU %d",
 		 (long long)warps, (long long)readings, step->worker_count,
-		 (long long)worst->least_ns, warps_clock(step, which), cpu,
-		 step->workers[worst->before].cpu);
+		 step->worker_count == 1 ? "" : "s", (long long)worst->least_ns,
+		 warps_clock(step, which), cpu, step->workers[worst->before].cpu);
 	step_verdict(step, WARPS_RULE, warps ? "fail" : "pass", evidence, WARPS_REMEDY);
 	same = state->least_ahead_ns <= 0 && state->most_ahead_ns >= 0;
 	snprintf(evidence, sizeof(evidence),

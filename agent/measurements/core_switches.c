@@ -16,7 +16,7 @@
 #define SWITCHES_RULE "threads keep their registers across switches"
 #define SWITCHES_REMEDY                                                                       \
 	"report it to the authors of the kernel: a thread got the registers of another one. " \
-	"Memory or processor may be faulty"
+	"The memory or the processor may be faulty"
 
 /* A sleep, which is the switch: 30 to 161 us, so that the threads' orders vary. */
 #define SWITCHES_SLEEP_NS (30 * NSEC_PER_USEC)

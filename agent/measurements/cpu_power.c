@@ -574,7 +574,9 @@ static int cpu_power_finish(struct step *step)
 			 "the code to measure cannot be put into memory: %s",
 			 strerror(-state->error));
 		step_verdict(step, POWER_ALL_CODE, "skipped", state->refused ?: evidence,
-			     "allow memory to be executable, or do without this row");
+			     state->refused ?
+				     "do without this row" :
+				     "allow memory to be executable, or do without this row");
 	}
 	if (state->walk.bytes && (int64_t)state->walk.bytes < 2 * state->last_level) {
 		snprintf(evidence, sizeof(evidence),
@@ -609,7 +611,7 @@ const struct measurement cpu_power_measurement = {
 	.tables = cpu_power_tables,
 	.verdicts = cpu_power_verdicts,
 	.evaluate = cpu_power_evaluate,
-	.not_on_cobalt = "a task of the core cannot change the states of a CPU",
+	.not_on_cobalt = "it times the caches, which are the same for tasks of every core",
 	.state_size = sizeof(struct cpu_power_state),
 	.setup = cpu_power_setup,
 	.finish = cpu_power_finish,

@@ -56,7 +56,7 @@ static const struct option_info idle_options[] = {
 	ENSEMBLE_CPU,
 	ENSEMBLE_PRIORITY,
 	{ "pause", OPTION_DURATION, "12ms", NSEC_PER_MSEC, 10 * NSEC_PER_SEC, NULL,
-	  "minimum sleep before a wake-up, longer where a state is worth it only then" },
+	  "minimum sleep before a wake-up, longer for states with a longer residency" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
@@ -73,7 +73,7 @@ static const struct measurement_series idle_series[] = {
 static const struct measurement_entry idle_tables[] = {
 	{ "sleep states",
 	  "exit latency and residency that the kernel declares, entries of the CPU into the state "
-	  "and into others while it was measured, and mean latency beyond that of the first" },
+	  "and into others while it was measured, and mean latency beyond the first state's" },
 	{ NULL, NULL },
 };
 
@@ -292,7 +292,7 @@ static int idle_finish(struct step *step)
 		snprintf(evidence, sizeof(evidence), "%s: %lld entries for %lld wake-ups",
 			 rare->name, (long long)rare->entries, (long long)rare->samples);
 		step_verdict(step, IDLE_ENTERED, "inconclusive", evidence,
-			     "sleep longer (--pause), and keep interrupts and loads off this CPU");
+			     "raise --pause, and keep interrupts and loads off this CPU");
 	} else if (disabled) {
 		snprintf(evidence, sizeof(evidence), "%s is disabled", disabled->name);
 		step_verdict(step, IDLE_ENTERED, "skipped", evidence,

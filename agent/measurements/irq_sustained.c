@@ -262,8 +262,7 @@ static int irq_sustained_finish(struct step *step)
 		return 0;
 	}
 	snprintf(evidence, sizeof(evidence),
-		 "the search ended after %d tries without finding such a period",
-		 state->search.count);
+		 "the search ended without finding such a period (tries: %d)", state->search.count);
 	step_verdict(step, IRQ_SUSTAINED_FOUND, "inconclusive", evidence,
 		     "let it run to its end, with less load on the machine");
 	return 0;

@@ -21,7 +21,7 @@ static const struct option_info chain_options[] = {
 	ENSEMBLE_CPU,
 	ENSEMBLE_PRIORITY,
 	{ "depth", OPTION_INTEGER, "32", 1, MUTEX_LINKS_MAX, NULL,
-	  "longest chain: all powers of two up to it are measured" },
+	  "longest chain, measured together with all powers of two below it" },
 	{ "protocol", OPTION_ENUM, "inherit", 0, 0, "none inherit", "protocol of the mutexes" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };

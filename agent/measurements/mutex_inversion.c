@@ -70,7 +70,7 @@ static const struct option_info inversion_options[] = {
 	ENSEMBLE_PRIORITY,
 	ENSEMBLE_POLICY,
 	{ "protocol", OPTION_ENUMS, "inherit", 0, 0, MUTEX_PROTOCOL_VALUES,
-	  "protocol of the mutex: one verdict for each" },
+	  "protocol of the mutex: one test for each" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 

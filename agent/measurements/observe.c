@@ -980,14 +980,15 @@ static void observe_judge(struct step *step, const struct observe *state)
 	char text[200];
 
 	used = snprintf(text, sizeof(text),
-			"%lld of %lld switches that the kernel counted are missing in its trace",
+			"%lld of %lld switches that the kernel counted are missing from its trace",
 			(long long)state->unreported, (long long)state->switches);
 	if (uncompared)
 		snprintf(text + used, sizeof(text) - (size_t)used,
-			 "; %d threads that ended are not compared", uncompared);
+			 "; %d thread%s that ended %s not compared", uncompared,
+			 uncompared == 1 ? "" : "s", uncompared == 1 ? "is" : "are");
 	if (state->lost) {
 		snprintf(text, sizeof(text),
-			 "%lld events were lost because the kernel's buffer was full",
+			 "events lost because the kernel's buffer was full: %lld",
 			 (long long)state->lost);
 		remedy = "observe a process with fewer wake-ups, or on a machine with an idle CPU";
 	} else if (state->refused) {
@@ -1000,7 +1001,7 @@ static void observe_judge(struct step *step, const struct observe *state)
 		remedy = "observe it for a shorter time than it runs (--for)";
 	} else if (state->unknown) {
 		snprintf(text, sizeof(text),
-			 "the events of %lld threads that had ended were left out",
+			 "threads whose events were left out because they had ended: %lld",
 			 (long long)state->unknown);
 		remedy = "load the module rtgauge.ko, which records whose threads they are";
 	} else if (state->unreported) {
@@ -1036,8 +1037,8 @@ static int observe_finish(struct step *step)
 	}
 	if (state->unknown) {
 		snprintf(text, sizeof(text),
-			 "the events of %lld threads that had ended when they were read were left "
-			 "out",
+			 "threads whose events were left out because they had ended before the "
+			 "events were read: %lld",
 			 (long long)state->unknown);
 		observe_say(step, text);
 	}

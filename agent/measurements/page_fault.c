@@ -71,7 +71,7 @@ static const struct option_info fault_options[] = {
 	ENSEMBLE_CPU,
 	ENSEMBLE_PRIORITY,
 	{ "unlock", OPTION_FLAG, "no", 0, 0, NULL,
-	  "leave the memory of kind 'locked' unlocked, so that its verdict fails" },
+	  "leave the memory of kind 'locked' unlocked, so that its test fails" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
@@ -360,8 +360,8 @@ static void fault_verdict_locked(struct step *step, const struct fault_measured 
 			     "raise the limit of locked memory (ulimit -l)");
 		return;
 	}
-	snprintf(evidence, sizeof(evidence), "%lld accesses, %lld page faults",
-		 (long long)m->touches, (long long)m->faults);
+	snprintf(evidence, sizeof(evidence), "%lld accesses, %lld page fault%s",
+		 (long long)m->touches, (long long)m->faults, m->faults == 1 ? "" : "s");
 	step_verdict(step, FAULT_FREE, m->faults ? "fail" : "pass", evidence,
 		     m->faults ? "lock all memory: mlockall(MCL_CURRENT | MCL_FUTURE)" : "");
 }
@@ -382,7 +382,8 @@ static void fault_verdict_huge(struct step *step, const struct fault_state *stat
 			 "the kernel provided none of the %lld requested huge pages",
 			 (long long)m->others);
 	step_verdict(step, FAULT_ALL_MEASURED, "skipped", evidence,
-		     "see /sys/kernel/mm/transparent_hugepage/enabled, or free some memory");
+		     "write madvise to /sys/kernel/mm/transparent_hugepage/enabled, or free "
+		     "some memory");
 }
 
 static int fault_finish(struct step *step)

@@ -95,8 +95,8 @@ static const struct option_info robin_options[] = {
 
 static const struct measurement_series robin_series[] = {
 	{ "slice", "ns", "time in which a thread has the CPU",
-	  "first reading of the clock after another thread ran", "last one before another one runs",
-	  NULL },
+	  "first reading of the clock after another thread ran",
+	  "last reading before another thread runs", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -108,8 +108,8 @@ static const struct measurement_entry robin_tables[] = {
 
 static const struct measurement_entry robin_verdicts[] = {
 	{ ROBIN_FAIR, "each thread runs once a round, always in the same order, and "
-		      "each slice lies within a quarter and a tick of the median of the "
-		      "later rounds" },
+		      "no slice differs from the median of the later rounds by more than "
+		      "a quarter of it plus a tick" },
 	{ NULL, NULL },
 };
 

@@ -114,7 +114,7 @@ static const struct measurement_entry sem_tables[] = {
 };
 
 static const struct measurement_entry sem_verdicts[] = {
-	{ sem_rule, "each opened gate and each post gives the CPU to the waiter that is due" },
+	{ sem_rule, "each waiter that is let go or released by a post runs at once" },
 	{ NULL, NULL },
 };
 
@@ -147,7 +147,8 @@ static bool sem_keeper_broken(struct sem_state *state, uint32_t round, const cha
 			      int waiters)
 {
 	snprintf(state->broken, sizeof(state->broken),
-		 "round %u, %d waiters: the one %s did not run at once", round, waiters, what);
+		 "round %u, number of waiters %d: the waiter %s did not run at once", round,
+		 waiters, what);
 	return false;
 }
 
@@ -161,7 +162,7 @@ static bool sem_round(struct sem_state *state, int64_t (*taken_ns)[SEM_QUANTITIE
 		now_ns = mark_to_ns(&state->ensemble.step->mark);
 		if (atomic_load_acquire(&waiter->waits) != round ||
 		    atomic_load_acquire(&waiter->released) == round)
-			return sem_keeper_broken(state, round, "whose gate was opened", n);
+			return sem_keeper_broken(state, round, "that was let go", n);
 		taken_ns[n - 1][SEM_ACQUIRE] = now_ns - waiter->from_ns;
 	}
 	for (int n = state->count; n > 0; n--) {
@@ -414,7 +415,7 @@ static int sem_finish(struct step *step)
 
 	if (state->done)
 		sem_tables_put(state);
-	snprintf(evidence, sizeof(evidence), "%lld rounds of %d waiters%s%s%s",
+	snprintf(evidence, sizeof(evidence), "rounds: %lld, waiters: %d%s%s%s",
 		 (long long)state->done, state->count, state->broken[0] ? "; " : "", state->broken,
 		 moved ? "; " ENSEMBLE_DISTURBED : "");
 	if (moved)

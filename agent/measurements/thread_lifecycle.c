@@ -93,7 +93,7 @@ static const struct measurement_series lifecycle_series[] = {
 };
 
 static const struct measurement_entry lifecycle_verdicts[] = {
-	{ LIFECYCLE_RULE, "never before its deletion, or before its creator continues" },
+	{ LIFECYCLE_RULE, "before its creator continues, or not at all before it is deleted" },
 	{ NULL, NULL },
 };
 

@@ -257,8 +257,8 @@ static void tick_period_verdict(struct step *step, struct tick_period_state *sta
 	step_verdict(
 		step, TICK_PERIOD_RULE, result, evidence,
 		stops && points >= TICK_POINTS_MIN ?
-			"find what else runs on the CPU: the tick stops while one thread runs" :
-			"look longer (--for), on a quiet CPU");
+			"find out what else runs on the CPU: the tick stops while one thread runs" :
+			"measure longer (--for), on an idle CPU");
 }
 
 static int tick_period_finish(struct step *step)

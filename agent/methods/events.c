@@ -346,9 +346,8 @@ int64_t events_account(struct step *step, const struct events_session *s)
 		step->workers[s->worker].modes.faults = status.faults;
 	}
 	if (status.other_cpu) {
-		snprintf(text, sizeof(text),
-			 "%llu interrupts of CPU %u were handled on another CPU",
-			 (unsigned long long)status.other_cpu, s->setup.cpu);
+		snprintf(text, sizeof(text), "interrupts of CPU %u that another CPU handled: %llu",
+			 s->setup.cpu, (unsigned long long)status.other_cpu);
 		step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 	}
 	if (status.state == RTGAUGE_STATE_FAILED) {

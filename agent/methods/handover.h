@@ -148,7 +148,7 @@ struct handover {
 	{ "sleeps", "number of waits in which the waiter slept before it was woken" }
 #define HANDOVER_MESSAGES                                                                     \
 	{ "messages", OPTION_ENUM, "ranked", 0, 0, "ranked equal",                            \
-	  "priorities or types of the messages; equal: the verdict on their order fails" }
+	  "priorities or types of the messages; equal: the test of their order fails" }
 #define HANDOVER_ALL_MEASURED "every waiter asked for is measured"
 #define HANDOVER_VERDICT                                                                      \
 	{ HANDOVER_ALL_MEASURED, "the waiter on another CPU is skipped if there is a single CPU" }

@@ -151,7 +151,7 @@ void interrupt_remark(struct step *step, const struct interrupt *interrupt)
 		return;
 	snprintf(
 		text, sizeof(text),
-		"the interrupts came from %s, a timer of the kernel: a fallback without a device and a line of its own",
+		"the interrupts came from %s, a timer of the kernel: a fallback without a device or a line of its own",
 		interrupt->source.name);
 	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 }

@@ -278,17 +278,18 @@ void mutex_links_verdict(struct step *step, const char *rule, const struct mutex
 		/* a thread that waits for a page lets the middle one in once */
 		broken |= cases[i].between > cases[i].moved;
 		if (cases[i].between && !where[0] && count > 1)
-			snprintf(where, sizeof(where), ", first with %d", cases[i].links);
+			snprintf(where, sizeof(where), ", first in a chain of %d", cases[i].links);
 	}
 	used = snprintf(
 		text, sizeof(text),
-		"the middle thread was ready %lld times and ran %lld times before the high one had "
-		"the mutex%s; %lld times the owner ran before the mutex was wanted",
-		ready, between, where, early);
+		"the middle thread was ready %lld time%s and ran %lld time%s before the high one "
+		"had the mutex%s; the owner ran before the mutex was wanted %lld time%s",
+		ready, ready == 1 ? "" : "s", between, between == 1 ? "" : "s", where, early,
+		early == 1 ? "" : "s");
 	if (between && moved)
 		snprintf(text + used, sizeof(text) - (size_t)used,
-			 "; the threads had %lld page faults, because the kernel moved pages",
-			 moved);
+			 "; the threads had %lld page fault%s, because the kernel moved pages",
+			 moved, moved == 1 ? "" : "s");
 	if (broken)
 		step_verdict(
 			step, rule, "fail", text,

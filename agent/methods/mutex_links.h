@@ -69,12 +69,13 @@ struct mutex_links {
 #define MUTEX_LINKS_SERIES                                                                        \
 	{ "acquire",                                                                              \
 	  "ns",                                                                                   \
-	  "request by the high thread until the low owner runs",                                  \
+	  "time from the high thread's request until the low owner runs",                         \
 	  "before pthread_mutex_lock(), high",                                                    \
 	  "the owner's next instruction",                                                         \
 	  NULL },                                                                                 \
 	{                                                                                         \
-		"release", "ns", "release by the low owner until the high thread has it",         \
+		"release", "ns",                                                                  \
+			"time from the low owner's release until the high thread has the mutex",  \
 			"before pthread_mutex_unlock(), low", "after pthread_mutex_lock(), high", \
 			NULL                                                                      \
 	}

@@ -112,14 +112,17 @@ void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, 
 		order_not_tried(step, rounds->order.rule);
 		return;
 	}
+	if (!rounds->judged)
+		why = ""; /* it is about judged rounds */
 	used = snprintf(text, sizeof(text), "%s%s", why, why[0] ? " " : "");
 	if (rounds->repeated)
 		used += snprintf(text + used, sizeof(text) - (size_t)used,
 				 "(%d disturbed and repeated: %s) ", rounds->repeated,
 				 rounds->disturbed);
 	if (rounds->held || !rounds->judged)
-		snprintf(text + used, sizeof(text) - (size_t)used, "in %d round%s, the last",
-			 rounds->judged, rounds->judged == 1 ? "" : "s");
+		snprintf(text + used, sizeof(text) - (size_t)used, "in %d round%s%s",
+			 rounds->judged, rounds->judged == 1 ? "" : "s",
+			 decided ? ", the last" : "");
 	else
 		snprintf(text + used, sizeof(text) - (size_t)used, "in round %d", rounds->judged);
 	if (decided)

@@ -67,6 +67,6 @@ void order_not_tried(struct step *step, const char *rule);
 /* In finish(): the table `order` (rule, time, thread, event) of several verdicts. */
 void order_table(struct step *step, const struct order *const *orders, int count);
 #define ORDER_TABLE "order"
-#define ORDER_MEANING "what each thread did and when: the evidence of the verdicts"
+#define ORDER_MEANING "what each thread did and when: the evidence of the tests"
 
 #endif

@@ -266,9 +266,9 @@ void syscalls_put(struct ensemble *e, struct syscalls_pair *pairs, int count)
 		if (!calls || pairs[i].excepted)
 			continue;
 		snprintf(evidence, sizeof(evidence),
-			 "%s: %u system calls (%s) in %d acquisitions, %u in as many releases",
-			 pairs[i].kind, pairs[i].calls[SYSCALLS_ACQUIRE],
-			 syscalls_name(pairs[i].number, name, sizeof(name)), SYSCALLS_TIMES,
+			 "%s: system calls (%s): %u in %d acquisitions, %u in as many releases",
+			 pairs[i].kind, syscalls_name(pairs[i].number, name, sizeof(name)),
+			 pairs[i].calls[SYSCALLS_ACQUIRE], SYSCALLS_TIMES,
 			 pairs[i].calls[SYSCALLS_RELEASE]);
 		step_verdict(e->step, SYSCALLS_NONE, "fail", evidence,
 			     "use a C library that has atomic operations for this CPU");

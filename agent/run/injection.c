@@ -25,7 +25,7 @@ int injection_check(struct run *run)
 	if (geteuid() != 0)
 		return step_skip(&run->step,
 				 "--disturb loads a kernel module, which only root may do",
-				 "run it as root, or in the lab");
+				 "run as root, or in the lab");
 	return disturb_parse(&run->disturb, run->request->disturb, &run->step.msg);
 }
 
@@ -52,9 +52,9 @@ void injection_stop(struct run *run)
 		return;
 	if (!disturb_read(&counts)) {
 		snprintf(text, sizeof(text),
-			 "disturbed on purpose %lld times by %s (longest %lld ns, "
-			 "%lld periods without one)",
-			 (long long)counts.done, run->disturb.kind, (long long)counts.longest_ns,
+			 "disturbances on purpose by %s: %lld (longest %lld ns, "
+			 "periods without one: %lld)",
+			 run->disturb.kind, (long long)counts.done, (long long)counts.longest_ns,
 			 (long long)counts.late);
 		drain_message(run, run->step.duration_ns, text);
 		if (!counts.done && run->step.duration_ns > 2 * run->disturb.period_ns)

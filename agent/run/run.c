@@ -309,7 +309,7 @@ static void run_wait(struct run *run, int timeout_ms)
 		return;
 	run_asked(run);
 	if (stop_signal == SIGXCPU)
-		step_end(run, "failed", "a measuring thread ran for a second without sleeping",
+		step_end(run, "failed", "a measuring thread ran too long without sleeping",
 			 "use a longer interval or a lower priority");
 	else
 		step_end(run, "interrupted", "stopped by a signal", "");

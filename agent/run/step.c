@@ -48,7 +48,7 @@ int step_add_worker(struct step *step, void (*loop)(struct worker *worker), void
 	grown = shared_grow(step->workers, step->worker_count, sizeof(*grown));
 	if (!grown)
 		return message_set(&step->msg, -ENOMEM, "measure fewer CPUs or threads",
-				   "out of memory for %d threads", step->worker_count + 1);
+				   "out of memory for measuring thread %d", step->worker_count + 1);
 	step->workers = grown;
 	grown[step->worker_count] = (struct worker){
 		.step = step,

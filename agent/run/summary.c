@@ -73,10 +73,9 @@ void summary_print(const struct run *run)
 	if (run->step.memory_unlocked)
 		printf("memory is NOT locked: %s\n", strerror(run->step.memory_unlocked));
 	if (run->undone)
-		printf("%d settings that a killed agent had left changed were restored\n",
-		       run->undone);
+		printf("settings restored that a killed agent had left changed: %d\n", run->undone);
 	if (run->disturbed)
-		printf("%d settings changed while measuring\n", run->disturbed);
+		printf("settings found changed during the step: %d\n", run->disturbed);
 	printf("%-25s %3s %9s %9s %9s %9s %9s\n", "µs", "cpu", "min", "median", "99.9 %", "max",
 	       "samples");
 	for (int i = 0; i < run->step.series_count; i++)

@@ -276,8 +276,8 @@ int workers_start(struct run *run, void (*forked)(void *run))
 		message_set(
 			&run->step.msg, err,
 			"measure with fewer threads, or raise the limits (ulimit -u, ulimit -l)",
-			"cannot start %d measuring threads: %s", run->step.worker_count,
-			strerror(-err));
+			"cannot start %d measuring thread%s: %s", run->step.worker_count,
+			run->step.worker_count == 1 ? "" : "s", strerror(-err));
 	/* also those that were started before one that could not be */
 	if (!err || created)
 		err = workers_await(run, created) ?: err;

@@ -381,7 +381,7 @@ static const struct {
 	{ "cpu:per-cpu=x", "load cpu: per-cpu 'x' is not a whole number", NULL },
 	{ "mixxed", "unknown load 'mixxed'", "did you mean 'mixed'?" },
 	{ "mixed:groups=1", "no load of mixed takes 'groups=1' in addition to its options",
-	  "sched:groups=1:fds=1,counting" },
+	  "give the loads of the profile instead: sched:groups=1:fds=1,counting" },
 	{ "mixed:", "no load of mixed takes '' in addition to its options", NULL },
 	{ "mixed:size", "load sched: 'size' is not option=value", "write NAME:option=value" },
 	{ "mixed:size=0", "load sched: size 0 is below its minimum 1", NULL },
@@ -396,7 +396,7 @@ static const struct {
 	{ "cpu:cycle=9s:until=10s", "load cpu: cannot work from 0 until 10s", NULL },
 	{ "cpu:cycle=9s:from=2s:until=2s", "load cpu: cannot work from 2s until 2s", NULL },
 	{ "counting:a=1", "load counting: unknown option 'a'",
-	  "known are: restart cycle from until count rest" },
+	  "give one of: restart cycle from until count rest" },
 };
 
 static void test_parse(void)

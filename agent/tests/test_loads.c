@@ -91,11 +91,11 @@ static const struct {
 	  "give another size" },
 	{ "cache:size=1KiB", "load cache: cannot use a memory of 1024 bytes", "give another size" },
 	{ "fork:size=1KiB", "load fork: unknown option 'size'",
-	  "known are: per-cpu restart cycle from until count rest" },
+	  "give one of: per-cpu restart cycle from until count rest" },
 	{ "disk:path=/nowhere", "load disk: cannot write in /nowhere: No such file or directory",
 	  "reduce size, or set path to another folder" },
 	{ "irq:per-cpu=1", "load irq: unknown option 'per-cpu'",
-	  "known are: restart cycle from until count rest" },
+	  "give one of: restart cycle from until count rest" },
 	{ "walk:path=/dev/null", "load walk: cannot list /dev/null: Not a directory", NULL },
 };
 
@@ -405,7 +405,7 @@ static void test_peer(void)
 	snprintf(text, sizeof(text), "net:peer=127.0.0.1/%d", ntohs(address.sin_port));
 	snprintf(said, sizeof(said), "load net: cannot connect to %s: Connection refused",
 		 text + strlen("net:peer="));
-	test_refused(text, said, "start a server there that discards");
+	test_refused(text, said, "start a server there that discards what it receives");
 	listen(fd, 1);
 	set = start(text, NULL, &seen, &msg);
 	taken = set ? accept(fd, NULL, NULL) : -1;

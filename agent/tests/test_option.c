@@ -483,7 +483,7 @@ static const struct {
 	{ "cpu", "99999", "cpu 99999 is too large", NULL },
 	{ "gruops", "1", "unknown option 'gruops'", "did you mean 'groups'?" },
 	{ "zz", "1", "unknown option 'zz'",
-	  "known are: interval groups offset below size transport method dither label cpu" },
+	  "give one of: interval groups offset below size transport method dither label cpu" },
 };
 
 static void test_accepted(void)
@@ -582,7 +582,7 @@ static void test_sets(void)
 	memset(&msg, 0, sizeof(msg));
 	tap_check(&tap,
 		  option_set_parse(&set, "interval", "1ms", &msg) == -EINVAL &&
-			  !strcmp(msg.remedy, "there are no options here"),
+			  !strcmp(msg.remedy, "omit it: there are no options here"),
 		  "which knows no option");
 	option_set_free(&set);
 }

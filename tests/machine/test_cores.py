@@ -147,7 +147,7 @@ def test_switch_fails_test(tmp_path: Path, faults: int) -> None:
     assert code == 3
     failed = verdicts(stream)[RULE]
     assert failed.result == "fail"
-    assert f"1 switches to Linux and {faults} page faults" in failed.evidence
+    assert f"1 switch to Linux and {faults} page fault" in failed.evidence
     assert failed.remedy
     assert table_of(stream, "modes")[0] == {
         "thread": 0, "switches": 1, "faults": faults, "signal": 0, "syscall": 1, "fault": 0,
@@ -172,7 +172,7 @@ def test_reported_switch_fails_without_counters(tmp_path: Path) -> None:
     code, stream, _ = run(core, tmp_path, *TIMER, "--core", "cobalt")
     assert code == 3
     assert verdicts(stream)[RULE].result == "fail"
-    assert "1 switches to Linux" in verdicts(stream)[RULE].evidence
+    assert "1 switch to Linux" in verdicts(stream)[RULE].evidence
 
 
 def test_calls_that_nobody_counts_are_skipped(tmp_path: Path) -> None:

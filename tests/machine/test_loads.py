@@ -28,7 +28,7 @@ LOADS = {load["name"]: load for load in DESCRIBED["loads"]}
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "loads.md").read_text(encoding="utf-8")
 # what a machine may lack
 CANNOT_HERE = re.compile(
-    r"lies in memory|need at least two CPUs|does not support memory barriers|/var/tmp"
+    r"lies in memory|need at least two CPUs|does not support membarrier|/var/tmp"
 )
 
 

@@ -129,13 +129,13 @@ def judged_with_a_wait(
         for where, *expected in (
             (
                 ("mutex-contended --samples 300", "before pthread_mutex_lock", 100),
-                ("inconclusive", "ran 1 times before the high one had the mutex"),
-                ("fail", "ran 1 times before the high one had the mutex"),
+                ("inconclusive", "ran 1 time before the high one had the mutex"),
+                ("fail", "ran 1 time before the high one had the mutex"),
             ),
             (
                 ("mutex-chain --samples 300 --depth 2", "before pthread_mutex_lock", 100),
-                ("inconclusive", "ran 1 times before the high one had the mutex"),
-                ("fail", "ran 1 times before the high one had the mutex"),
+                ("inconclusive", "ran 1 time before the high one had the mutex"),
+                ("fail", "ran 1 time before the high one had the mutex"),
             ),
             (
                 ("sem-contended --samples 20 --waiters 5", "before sem_wait", 48),

@@ -147,7 +147,7 @@ def test_system_calls_of_a_lock_are_counted(
         assert "Operation not permitted" in calls.evidence
         return
     assert (code, calls.result) == (3, "fail")
-    assert "normal: 0 system calls (futex) in 100 acquisitions, 200 in" in calls.evidence
+    assert "normal: system calls (futex): 0 in 100 acquisitions, 200 in" in calls.evidence
     assert rows_of(stream, "system calls")[0] == ("normal", 0, 200, "futex")
 
 
@@ -360,7 +360,7 @@ def test_a_release_that_switches_twice_is_remarked(
     code, stream = measure(agent, tmp_path, "mutex-contended", "--samples", "500")
     assert code == 0
     (message,) = (text for text in messages(stream) if "high thread twice" in text)
-    assert "(inherit): in 1000 of 1000 rounds" in message
+    assert "(inherit): in 1000 per 1000 rounds" in message
 
 
 @needs_realtime
@@ -411,5 +411,5 @@ def test_a_chain_without_inheritance_fails(agent: str, tmp_path: Path) -> None:
     )
     assert code == 3
     assert results(stream) == {CHAIN: "fail"}
-    assert "first with 1;" in verdicts(stream)[CHAIN].evidence
+    assert "first in a chain of 1;" in verdicts(stream)[CHAIN].evidence
     assert [row[6] for row in rows_of(stream, "chain")] == [10, 10, 10]

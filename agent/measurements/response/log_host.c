@@ -498,7 +498,8 @@ static void log_host_verdict(struct step *step, const struct log_host *h)
 					 (long long)a->ambiguous);
 	if ((a->unanswered || a->late) && h->lost)
 		snprintf(evidence + used, sizeof(evidence) - used,
-			 "; the log host lost %lld edges itself", (long long)h->lost);
+			 "; the log host lost %lld edge%s itself", (long long)h->lost,
+			 h->lost == 1 ? "" : "s");
 	step_verdict(step, LOG_HOST_ANSWERED, log_host_result(h), evidence,
 		     log_host_remedy(a, remedy, sizeof(remedy)));
 }

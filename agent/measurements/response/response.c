@@ -192,7 +192,7 @@ static int response_check(struct step *step, const struct response *r)
 	if (!r->line.kind->loops &&
 	    (option_get(options, "interval")->given || option_get(options, "dither")->given))
 		return message_set(
-			&step->msg, -EINVAL, "give the interval to the log host",
+			&step->msg, -EINVAL, "give the interval to the log host, or omit both",
 			"events come from outside: --interval and --dither apply only to --line loopback");
 	if (r->line.kind->loops && r->delay_ns)
 		return message_set(&step->msg, -EINVAL, "leave --delay out",
@@ -259,7 +259,7 @@ static int response_start(struct step *step)
 
 	if (r->delayed[0]) {
 		snprintf(text, sizeof(text),
-			 "answers are delayed on purpose, by %s, so these are not results",
+			 "answers are delayed on purpose, by %s, so the samples are not results",
 			 r->delayed);
 		step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 	}

@@ -276,8 +276,8 @@ static int loopback_finish(struct step *step, struct response *r)
 			 "%lld of %lld events came back after the next was due", (long long)l->late,
 			 (long long)l->events);
 	else
-		snprintf(evidence, sizeof(evidence), "all of %lld events came back",
-			 (long long)l->events);
+		snprintf(evidence, sizeof(evidence), "%lld of %lld events came back",
+			 (long long)r->answered, (long long)l->events);
 	step_verdict(step, "every-event-answered",
 		     missed > 0 || l->late	? "fail" :
 		     l->events && !l->ambiguous ? "pass" :
@@ -286,22 +286,21 @@ static int loopback_finish(struct step *step, struct response *r)
 		     "check the wiring from the output to the input, and raise --interval");
 	if (l->ambiguous) {
 		snprintf(evidence, sizeof(evidence),
-			 "%lld events without a sample: the edge may belong to an earlier event",
-			 (long long)l->ambiguous);
+			 "%lld event%s without a sample: the edge may belong to an earlier event",
+			 (long long)l->ambiguous, l->ambiguous == 1 ? "" : "s");
 		step_message(step, step->duration_ns, evidence);
 	}
 	if (l->held_back) {
 		snprintf(evidence, sizeof(evidence),
-			 "%lld intervals without an event: the previous event had not come back",
-			 (long long)l->held_back);
+			 "%lld interval%s without an event: the previous event had not come back",
+			 (long long)l->held_back, l->held_back == 1 ? "" : "s");
 		step_message(step, step->duration_ns, evidence);
 	}
 	if (!l->held_up)
 		return 0;
-	snprintf(
-		evidence, sizeof(evidence),
-		"%lld times the events were held up by an interval or more, which delayed later events",
-		(long long)l->held_up);
+	snprintf(evidence, sizeof(evidence),
+		 "%lld event%s held up by an interval or more, which delayed later events",
+		 (long long)l->held_up, l->held_up == 1 ? "" : "s");
 	step_message(step, step->duration_ns, evidence);
 	return 0;
 }

@@ -411,8 +411,8 @@ static void module_finish_loopback(struct step *step, struct response *r, const 
 			 "%lld of %lld events did not come back in time", (long long)open,
 			 (long long)(came + open));
 	else
-		snprintf(evidence, sizeof(evidence), "all of %lld events came back",
-			 (long long)came);
+		snprintf(evidence, sizeof(evidence), "%lld of %lld events came back",
+			 (long long)came, (long long)came);
 	step_verdict(step, "every-event-answered",
 		     open > 0 ? "fail" :
 		     came     ? "pass" :
@@ -440,8 +440,9 @@ static int module_finish(struct step *step, struct response *r)
 		r->answered = r->seen;
 	if (!m->status.thread_missed)
 		return 0;
-	snprintf(text, sizeof(text), "%llu events came before the previous one was answered",
-		 (unsigned long long)m->status.thread_missed);
+	snprintf(text, sizeof(text), "%llu event%s came before the previous one was answered",
+		 (unsigned long long)m->status.thread_missed,
+		 m->status.thread_missed == 1 ? "" : "s");
 	step_message(step, step->duration_ns, text);
 	return 0;
 }

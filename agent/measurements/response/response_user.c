@@ -164,15 +164,14 @@ static int response_user_finish(struct step *step, struct response *r)
 
 	if (t->pauses) {
 		snprintf(text, sizeof(text),
-			 "events came faster than they can be answered: %lld pauses of 1 ms were "
-			 "made",
-			 (long long)t->pauses);
+			 "events came faster than they could be answered: %lld pause%s of 1 ms",
+			 (long long)t->pauses, t->pauses == 1 ? "" : "s");
 		step_message(step, step->duration_ns, text);
 	}
 	if (r->line.foreign) {
 		snprintf(text, sizeof(text),
-			 "%lld times something came on the line that was not an event",
-			 (long long)r->line.foreign);
+			 "%lld time%s something came on the line that was not an event",
+			 (long long)r->line.foreign, r->line.foreign == 1 ? "" : "s");
 		step_message(step, step->duration_ns, text);
 	}
 	return 0;

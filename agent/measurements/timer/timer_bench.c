@@ -224,8 +224,9 @@ static void bench_put(struct step *step, const struct bench_one *one, const stru
 	if (!beyond)
 		return;
 	snprintf(text, sizeof(text),
-		 "%s: %lld samples beyond the histogram, from %d ns on, count as the maximum",
-		 series->info.context, (long long)beyond, (BENCH_CELLS - 1) * BENCH_CELL_NS);
+		 "%s: %lld sample%s beyond the histogram, from %d ns on, counted as the maximum",
+		 series->info.context, (long long)beyond, beyond == 1 ? "" : "s",
+		 (BENCH_CELLS - 1) * BENCH_CELL_NS);
 	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 }
 
