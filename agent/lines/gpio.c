@@ -359,7 +359,7 @@ static void gpio_put_back(const struct gpio *gpio)
 static int gpio_refused(const struct line *line, int err, const char *what, uint32_t offset,
 			struct message *why)
 {
-	const char *remedy = "use another line: gpioinfo lists all lines";
+	const char *remedy = "use a line that supports it";
 
 	if (err == -EBUSY)
 		remedy = "end the program that uses it, or use another line";

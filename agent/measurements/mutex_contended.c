@@ -68,10 +68,11 @@ static void contended_remark(struct step *step, const struct mutex_links_case *c
 
 	if (times < CONTENDED_DOUBLE)
 		return;
-	snprintf(text, sizeof(text),
-		 "the release switches to the high thread twice (%s): in %d per 1000 rounds it "
-		 "ran, had to wait again, and ran once more before it had the mutex",
-		 c->value, times < 1000 ? times : 1000);
+	snprintf(
+		text, sizeof(text),
+		"the release switches to the high thread twice (%s): in %d of every 1000 rounds it "
+		"ran, had to wait again, and ran once more before it had the mutex",
+		c->value, times < 1000 ? times : 1000);
 	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 }
 

@@ -360,8 +360,9 @@ static void fault_verdict_locked(struct step *step, const struct fault_measured 
 			     "raise the limit of locked memory (ulimit -l)");
 		return;
 	}
-	snprintf(evidence, sizeof(evidence), "%lld accesses, %lld page fault%s",
-		 (long long)m->touches, (long long)m->faults, m->faults == 1 ? "" : "s");
+	snprintf(evidence, sizeof(evidence), "%lld access%s, %lld page fault%s",
+		 (long long)m->touches, m->touches == 1 ? "" : "es", (long long)m->faults,
+		 m->faults == 1 ? "" : "s");
 	step_verdict(step, FAULT_FREE, m->faults ? "fail" : "pass", evidence,
 		     m->faults ? "lock all memory: mlockall(MCL_CURRENT | MCL_FUTURE)" : "");
 }
@@ -369,21 +370,25 @@ static void fault_verdict_locked(struct step *step, const struct fault_measured 
 static void fault_verdict_huge(struct step *step, const struct fault_state *state)
 {
 	const struct fault_measured *m = &state->kinds[FAULT_HUGE];
+	const char *remedy =
+		"use a kernel with CONFIG_TRANSPARENT_HUGEPAGE, which excludes PREEMPT_RT";
 	char evidence[96] = "no transparent huge pages";
 
 	if (m->touches || (!m->others && !m->refused))
 		return;
-	if (m->refused == ENOMEM)
+	if (m->refused == ENOMEM) {
 		snprintf(evidence, sizeof(evidence),
 			 "%d huge pages of %lld MiB need too much memory", FAULT_LOOP_HUGE,
 			 (long long)(state->huge >> 20));
-	if (m->others)
+		remedy = "free some memory";
+	} else if (m->others) {
 		snprintf(evidence, sizeof(evidence),
 			 "the kernel provided none of the %lld requested huge pages",
 			 (long long)m->others);
-	step_verdict(step, FAULT_ALL_MEASURED, "skipped", evidence,
-		     "write madvise to /sys/kernel/mm/transparent_hugepage/enabled, or free "
-		     "some memory");
+		remedy = "write madvise to /sys/kernel/mm/transparent_hugepage/enabled, measure "
+			 "without --prepare, or free some memory";
+	}
+	step_verdict(step, FAULT_ALL_MEASURED, "skipped", evidence, remedy);
 }
 
 static int fault_finish(struct step *step)

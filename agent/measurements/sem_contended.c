@@ -114,7 +114,7 @@ static const struct measurement_entry sem_tables[] = {
 };
 
 static const struct measurement_entry sem_verdicts[] = {
-	{ sem_rule, "each waiter that is let go or released by a post runs at once" },
+	{ sem_rule, "each waiter runs at once when it is started, and when a post releases it" },
 	{ NULL, NULL },
 };
 
@@ -147,8 +147,7 @@ static bool sem_keeper_broken(struct sem_state *state, uint32_t round, const cha
 			      int waiters)
 {
 	snprintf(state->broken, sizeof(state->broken),
-		 "round %u, number of waiters %d: the waiter %s did not run at once", round,
-		 waiters, what);
+		 "round %u, number of waiters %d: the waiter %s at once", round, waiters, what);
 	return false;
 }
 
@@ -162,7 +161,7 @@ static bool sem_round(struct sem_state *state, int64_t (*taken_ns)[SEM_QUANTITIE
 		now_ns = mark_to_ns(&state->ensemble.step->mark);
 		if (atomic_load_acquire(&waiter->waits) != round ||
 		    atomic_load_acquire(&waiter->released) == round)
-			return sem_keeper_broken(state, round, "that was let go", n);
+			return sem_keeper_broken(state, round, "that was started did not wait", n);
 		taken_ns[n - 1][SEM_ACQUIRE] = now_ns - waiter->from_ns;
 	}
 	for (int n = state->count; n > 0; n--) {
@@ -171,7 +170,7 @@ static bool sem_round(struct sem_state *state, int64_t (*taken_ns)[SEM_QUANTITIE
 
 		sem_post(&state->sem);
 		if (atomic_load_acquire(&highest->released) != round)
-			return sem_keeper_broken(state, round, "to be released", n);
+			return sem_keeper_broken(state, round, "to be released did not run", n);
 		taken_ns[n - 1][SEM_RELEASE] = highest->to_ns - from_ns;
 	}
 	return true;

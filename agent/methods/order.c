@@ -11,6 +11,7 @@
 
 /* Room for what comes before the marks in the evidence, and for their text. */
 #define ORDER_TEXT 640
+#define ORDER_AGAIN "re-run on an idle machine, with more time (--for)"
 
 void order_mark(struct order *order, const char *thread, const char *what)
 {
@@ -112,14 +113,21 @@ void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, 
 		order_not_tried(step, rounds->order.rule);
 		return;
 	}
-	if (!rounds->judged)
-		why = ""; /* it is about judged rounds */
+	if (!rounds->judged) {
+		snprintf(text, sizeof(text), "no round was judged: %d %s disturbed (%s)",
+			 rounds->repeated, rounds->repeated == 1 ? "was" : "were",
+			 rounds->disturbed);
+		step_verdict(step, rounds->order.rule, "inconclusive", text, ORDER_AGAIN);
+		return;
+	}
+	if (!decided) /* it may be about a disturbed round */
+		why = "";
 	used = snprintf(text, sizeof(text), "%s%s", why, why[0] ? " " : "");
 	if (rounds->repeated)
 		used += snprintf(text + used, sizeof(text) - (size_t)used,
 				 "(%d disturbed and repeated: %s) ", rounds->repeated,
 				 rounds->disturbed);
-	if (rounds->held || !rounds->judged)
+	if (rounds->held)
 		snprintf(text + used, sizeof(text) - (size_t)used, "in %d round%s%s",
 			 rounds->judged, rounds->judged == 1 ? "" : "s",
 			 decided ? ", the last" : "");
@@ -128,8 +136,7 @@ void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, 
 	if (decided)
 		order_verdict(step, &rounds->order, rounds->held, text, remedy);
 	else
-		step_verdict(step, rounds->order.rule, "inconclusive", text,
-			     "re-run on an idle machine, with more time (--for)");
+		step_verdict(step, rounds->order.rule, "inconclusive", text, ORDER_AGAIN);
 }
 
 void order_not_tried(struct step *step, const char *rule)

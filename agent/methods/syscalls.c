@@ -266,10 +266,10 @@ void syscalls_put(struct ensemble *e, struct syscalls_pair *pairs, int count)
 		if (!calls || pairs[i].excepted)
 			continue;
 		snprintf(evidence, sizeof(evidence),
-			 "%s: system calls (%s): %u in %d acquisitions, %u in as many releases",
-			 pairs[i].kind, syscalls_name(pairs[i].number, name, sizeof(name)),
-			 pairs[i].calls[SYSCALLS_ACQUIRE], SYSCALLS_TIMES,
-			 pairs[i].calls[SYSCALLS_RELEASE]);
+			 "%s: system calls of %d acquisitions and as many releases (%s): %u and %u",
+			 pairs[i].kind, SYSCALLS_TIMES,
+			 syscalls_name(pairs[i].number, name, sizeof(name)),
+			 pairs[i].calls[SYSCALLS_ACQUIRE], pairs[i].calls[SYSCALLS_RELEASE]);
 		step_verdict(e->step, SYSCALLS_NONE, "fail", evidence,
 			     "use a C library that has atomic operations for this CPU");
 		return;

@@ -51,11 +51,11 @@ void injection_stop(struct run *run)
 	if (!run->request->disturb)
 		return;
 	if (!disturb_read(&counts)) {
-		snprintf(text, sizeof(text),
-			 "disturbances on purpose by %s: %lld (longest %lld ns, "
-			 "periods without one: %lld)",
-			 run->disturb.kind, (long long)counts.done, (long long)counts.longest_ns,
-			 (long long)counts.late);
+		snprintf(
+			text, sizeof(text),
+			"injected disturbances (%s): %lld (longest %lld ns, periods without one: %lld)",
+			run->disturb.kind, (long long)counts.done, (long long)counts.longest_ns,
+			(long long)counts.late);
 		drain_message(run, run->step.duration_ns, text);
 		if (!counts.done && run->step.duration_ns > 2 * run->disturb.period_ns)
 			step_end(run, "failed", "the disturbance never happened",

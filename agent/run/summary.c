@@ -73,7 +73,7 @@ void summary_print(const struct run *run)
 	if (run->step.memory_unlocked)
 		printf("memory is NOT locked: %s\n", strerror(run->step.memory_unlocked));
 	if (run->undone)
-		printf("settings restored that a killed agent had left changed: %d\n", run->undone);
+		printf("settings restored after a killed agent: %d\n", run->undone);
 	if (run->disturbed)
 		printf("settings found changed during the step: %d\n", run->disturbed);
 	printf("%-25s %3s %9s %9s %9s %9s %9s\n", "µs", "cpu", "min", "median", "99.9 %", "max",

@@ -465,6 +465,8 @@ static const struct {
 	{ "below", "-99999999999999999999", "below -99999999999999999999 is too small", NULL },
 	{ "offset", "99999999999999999999", "offset 99999999999999999999 is too large",
 	  "give a smaller value" },
+	{ "offset", "-99999999999999999999", "offset -99999999999999999999 is too small",
+	  "give a larger value" },
 	{ "size", "2MiB", "size 2MiB is above its maximum 1MiB", "give a value from 1 to 1MiB" },
 	{ "size", "2MB", "size '2MB' is not a size", NULL },
 	{ "transport", "pipes", "transport cannot be 'pipes'", "did you mean 'pipe'?" },

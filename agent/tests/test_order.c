@@ -123,6 +123,22 @@ static void test_evidence(void)
 	tap_check(&tap, good, "the evidence is whole: %s", said);
 }
 
+/* Of rounds that were held, a disturbed one may be the last, of which `why` speaks. */
+static void test_undecided(void)
+{
+	struct order_rounds rounds = {
+		.judged = 2, .held = true, .repeated = 1, .disturbed = "a page moved"
+	};
+
+	order_rounds_verdict(NULL, &rounds, "released 60 80", "");
+	tap_check(&tap, !strcmp(said, "(1 disturbed and repeated: a page moved) in 2 rounds"),
+		  "undecided: %s", said);
+	rounds.judged = 0;
+	order_rounds_verdict(NULL, &rounds, "released 60 80", "");
+	tap_check(&tap, !strcmp(said, "no round was judged: 1 was disturbed (a page moved)"),
+		  "not judged: %s", said);
+}
+
 static void test_many(void)
 {
 	static struct order order = { .rule = "a rule" };
@@ -207,6 +223,7 @@ int main(void)
 	test_comparison();
 	test_text();
 	test_evidence();
+	test_undecided();
 	test_many();
 	test_overtaken();
 	return tap_end(&tap);

@@ -122,7 +122,7 @@ class _Named:
 
 @dataclass(frozen=True)
 class Load(_Named):
-    """A background load of a target. ``unit``: the unit of its work."""
+    """A load that a target offers. ``unit``: the unit of its work."""
 
     unit: str = ""
 

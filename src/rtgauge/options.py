@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rtgauge.errors import nearest
 from rtgauge.units import (
     INT64_MAX,
     format_cpus,
@@ -106,7 +105,7 @@ class Option:
 
     def _enum(self, text: str) -> str:
         if text not in self.values:
-            raise ValueError(f"'{text}' is not one of its values: {nearest(text, self.values)}")
+            raise ValueError(f"'{text}' is not one of its values ({', '.join(self.values)})")
         return text
 
     def _enums(self, text: str) -> list[str]:

@@ -248,7 +248,7 @@ def test_smoke(booted: list[Booted], board: str, context: str) -> None:
 
 def _is_found(steps: Mapping[str, Step], board: str, kind: str, context: str) -> None:
     still, disturbed = (_complete(steps[name]) for name in ("undisturbed", kind))
-    done = re.search(rf"disturbances on purpose by {kind}: (\d+) ", "\n".join(disturbed.texts()))
+    done = re.search(rf"injected disturbances \({kind}\): (\d+) ", "\n".join(disturbed.texts()))
     assert done, disturbed.texts()
     hits = int(done[1]) * LENGTH_NS / INTERVAL_NS
     assert hits >= HITS_MIN

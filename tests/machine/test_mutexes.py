@@ -147,7 +147,8 @@ def test_system_calls_of_a_lock_are_counted(
         assert "Operation not permitted" in calls.evidence
         return
     assert (code, calls.result) == (3, "fail")
-    assert "normal: system calls (futex): 0 in 100 acquisitions, 200 in" in calls.evidence
+    said = "normal: system calls of 100 acquisitions and as many releases (futex): 0 and 200"
+    assert said in calls.evidence
     assert rows_of(stream, "system calls")[0] == ("normal", 0, 200, "futex")
 
 
@@ -360,7 +361,7 @@ def test_a_release_that_switches_twice_is_remarked(
     code, stream = measure(agent, tmp_path, "mutex-contended", "--samples", "500")
     assert code == 0
     (message,) = (text for text in messages(stream) if "high thread twice" in text)
-    assert "(inherit): in 1000 per 1000 rounds" in message
+    assert "(inherit): in 1000 of every 1000 rounds" in message
 
 
 @needs_realtime

@@ -41,7 +41,7 @@ def step(
 
 def booted(kind: str, maxima: Mapping[str, int], done: int = 281, **more: Any) -> list[Booted]:
     """A boot with the undisturbed step and one that was disturbed ``done`` times."""
-    text = f"disturbances on purpose by {kind}: {done} (longest 200014 ns, periods without one: 0)"
+    text = f"injected disturbances ({kind}): {done} (longest 200014 ns, periods without one: 0)"
     return [Booted({"undisturbed": step(QUIET), kind: step(maxima, text, **more)}, "")]
 
 

@@ -275,9 +275,13 @@ static int loopback_finish(struct step *step, struct response *r)
 		snprintf(evidence, sizeof(evidence),
 			 "%lld of %lld events came back after the next was due", (long long)l->late,
 			 (long long)l->events);
+	else if (l->ambiguous)
+		snprintf(evidence, sizeof(evidence),
+			 "%lld of %lld events came back, and %lld may have", (long long)r->answered,
+			 (long long)l->events, (long long)l->ambiguous);
 	else
-		snprintf(evidence, sizeof(evidence), "%lld of %lld events came back",
-			 (long long)r->answered, (long long)l->events);
+		snprintf(evidence, sizeof(evidence), "%lld event%s came back", (long long)l->events,
+			 l->events == 1 ? "" : "s");
 	step_verdict(step, "every-event-answered",
 		     missed > 0 || l->late	? "fail" :
 		     l->events && !l->ambiguous ? "pass" :

@@ -411,8 +411,8 @@ static void module_finish_loopback(struct step *step, struct response *r, const 
 			 "%lld of %lld events did not come back in time", (long long)open,
 			 (long long)(came + open));
 	else
-		snprintf(evidence, sizeof(evidence), "%lld of %lld events came back",
-			 (long long)came, (long long)came);
+		snprintf(evidence, sizeof(evidence), "%lld event%s came back in time",
+			 (long long)came, came == 1 ? "" : "s");
 	step_verdict(step, "every-event-answered",
 		     open > 0 ? "fail" :
 		     came     ? "pass" :

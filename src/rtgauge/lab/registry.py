@@ -82,7 +82,7 @@ def _read(name: str) -> Board:
             document = tomllib.loads(file.read(_FILE_MAX).decode())
         unknown = [key for key in document if key not in _KEYS]
         if unknown:
-            raise ValueError(f"unknown key '{unknown[0]}', {nearest(unknown[0], _KEYS)}")
+            raise ValueError(f"unknown key '{unknown[0]}'")
         return Board(name, MACHINES[_text(document, "machine")], "", False, _own(document))
     except (OSError, ValueError, KeyError, RecursionError) as error:
         reason = f"unknown machine {error}" if isinstance(error, KeyError) else str(error)
