@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -216,6 +217,33 @@ def test_a_signal_of_another_program_is_no_expiry(
         assert totals.count <= 1 and totals.missed == 0
     samples = [one for one in stream.records if isinstance(one, Samples)]
     assert all(abs(value) < HOUR_NS // 4 for one in samples for value in one.values)
+
+
+def test_a_signal_that_is_pending_at_an_expiry_costs_no_period(agent: str, tmp_path: Path) -> None:
+    """The kernel queues SIGALRM once: where another program's is pending, the timer's is dropped.
+    The next expiry was taken for this one, with a latency of a period more."""
+    output = tmp_path / "stream.cbor"
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--method", "itimer", "--cpu", "0", "--for", "6s",
+         "--interval", "1s", "--output", str(output)],
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    wait_until_begun(process, output)
+    (measuring,) = children(process.pid)
+    with contextlib.suppress(ProcessLookupError):
+        while process.poll() is None:
+            os.kill(measuring, signal.SIGSTOP)
+            os.kill(measuring, signal.SIGALRM)
+            time.sleep(0.3)
+            os.kill(measuring, signal.SIGCONT)
+            time.sleep(0.02)
+    assert process.wait(timeout=30) == 0
+    stream = read(output)
+    assert stream.trailer is not None
+    (totals,) = stream.trailer.series
+    assert (totals.count, totals.missed) == (6, 0)
+    values = [value for one in stream.records if isinstance(one, Samples) for value in one.values]
+    assert max(values) < 900_000_000
 
 
 @pytest.mark.parametrize("method", ["clock_nanosleep", "timer", "timerfd", "deadline"])

@@ -48,20 +48,32 @@ int timer_signal_prepare(struct worker *worker)
 	return timer_create(CLOCK_MONOTONIC, &event, &t->timer) ? -errno : 0;
 }
 
-/* Wait for the timer's signal, then read the clock; false: the run is to stop. The codes of signals
- * that programs send are 0 or negative, as is SI_TIMER, the code of POSIX timers. */
+/* Wait for a signal, then read the clock. Whether it is SIGALRM. */
+static inline bool timer_signal_next(const struct timer_thread *t, siginfo_t *info,
+				     struct timespec *now)
+{
+	int got = sigwaitinfo(&t->signals, info);
+
+	clock_gettime(CLOCK_MONOTONIC, now);
+	return got == SIGALRM;
+}
+
+/* The codes of signals that programs send are 0 or negative, as is SI_TIMER, the code of POSIX
+ * timers. */
+static inline bool timer_signal_of_timer(const siginfo_t *info)
+{
+	return info->si_code > 0 || info->si_code == SI_TIMER;
+}
+
+/* Wait for the timer's signal, then read the clock; false: the run is to stop. */
 static inline bool timer_signal_take(const struct timer_thread *t, const struct step *step,
 				     siginfo_t *info, struct timespec *now)
 {
-	bool expired;
-
 	do {
-		int got = sigwaitinfo(&t->signals, info);
-
-		clock_gettime(CLOCK_MONOTONIC, now);
-		expired = got == SIGALRM && (info->si_code > 0 || info->si_code == SI_TIMER);
-	} while (!expired && !step_stopped(step));
-	return expired;
+		if (timer_signal_next(t, info, now) && timer_signal_of_timer(info))
+			return true;
+	} while (!step_stopped(step));
+	return false;
 }
 
 /* --- a POSIX timer --- */
@@ -152,6 +164,22 @@ static void timer_itimer_start(const struct timer_thread *t, struct step *step)
 	}
 }
 
+/* Where the timer is set now, within a quarter of a period: the time left until it expires, and the
+ * clock before. 0: it has expired, and its signal was not taken. */
+static int64_t timer_itimer_left(const struct timer_thread *t, const struct step *step,
+				 int64_t *from_ns)
+{
+	struct itimerval left;
+	int64_t to_ns;
+
+	do {
+		*from_ns = clock_now_ns(CLOCK_MONOTONIC);
+		getitimer(ITIMER_REAL, &left);
+		to_ns = clock_now_ns(CLOCK_MONOTONIC);
+	} while (to_ns - *from_ns > t->interval_ns / 4 && !step_stopped(step));
+	return left.it_value.tv_sec * NSEC_PER_SEC + left.it_value.tv_usec * NSEC_PER_USEC;
+}
+
 /*
  * After a delay of more than a period: the grid points that have gone by until the signal was
  * taken, for that is when the kernel sets its timer to the first one in the future. Where the
@@ -161,20 +189,30 @@ static void timer_itimer_start(const struct timer_thread *t, struct step *step)
 static int64_t timer_itimer_passed(const struct timer_thread *t, const struct step *step,
 				   const struct timespec *due, int64_t late_ns, int64_t counted)
 {
-	int64_t from_ns, to_ns, left_ns;
-	struct itimerval left;
+	int64_t from_ns, left_ns;
 
 	if (late_ns < t->interval_ns)
 		return counted;
-	do {
-		from_ns = clock_now_ns(CLOCK_MONOTONIC);
-		getitimer(ITIMER_REAL, &left);
-		to_ns = clock_now_ns(CLOCK_MONOTONIC);
-	} while (to_ns - from_ns > t->interval_ns / 4 && !step_stopped(step));
-	left_ns = left.it_value.tv_sec * NSEC_PER_SEC + left.it_value.tv_usec * NSEC_PER_USEC;
+	left_ns = timer_itimer_left(t, step, &from_ns);
 	if (!left_ns)
 		return counted;
 	return (from_ns + left_ns - clock_to_ns(due) + t->interval_ns / 2) / t->interval_ns;
+}
+
+/*
+ * Whether the timer has expired although the signal is that of another program. The kernel keeps
+ * one SIGALRM: where another one is pending as the timer expires, the timer's is dropped, and the
+ * thread takes the other one in its place. That sets the timer to the next grid point.
+ */
+static bool timer_itimer_replaced(const struct timer_thread *t, const struct step *step,
+				  const struct timespec *due, const struct timespec *now)
+{
+	int64_t from_ns, left_ns;
+
+	if (clock_difference_ns(now, due) < 0)
+		return false;
+	left_ns = timer_itimer_left(t, step, &from_ns);
+	return left_ns && from_ns + left_ns - clock_to_ns(due) > t->interval_ns / 2;
 }
 
 static inline int64_t timer_itimer_wait(const struct timer_thread *t, const struct step *step,
@@ -182,8 +220,12 @@ static inline int64_t timer_itimer_wait(const struct timer_thread *t, const stru
 {
 	siginfo_t info;
 
-	(void)due;
-	return timer_signal_take(t, step, &info, now);
+	do {
+		if (timer_signal_next(t, &info, now) &&
+		    (timer_signal_of_timer(&info) || timer_itimer_replaced(t, step, due, now)))
+			return 1;
+	} while (!step_stopped(step));
+	return 0;
 }
 
 void timer_itimer_loop(struct worker *worker)
