@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -359,29 +360,43 @@ static void test_observing(int fd)
 	CHECK(count >= 3 && !lost_of(records, count), "the loss is reported once");
 }
 
+/* Sleeps that left the CPU: a host that stalls it may end one before. */
+static long slept(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_nvcsw;
+}
+
 /* A thread that moves from the last CPU to the first: its records are in two rings. */
 static void test_moving(int fd)
 {
-	static struct rtgauge_observed records[128];
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	bool ordered = true;
-	int count;
+	static struct rtgauge_observed records[512];
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN), expected = 0;
+	int count, unordered = 0;
+	char text[100];
 
 	ioctl(fd, RTGAUGE_TRACE_RECORD, 1);
 	for (long cpu = cpus - 1; cpu >= 0; cpu -= cpus > 1 ? cpus - 1 : 1) {
 		cpu_set_t one;
+		long before;
 
 		CPU_ZERO(&one);
 		CPU_SET((size_t)cpu, &one);
 		sched_setaffinity(0, sizeof(one), &one);
-		for (int i = 0; i < 5; i++)
+		before = slept();
+		for (int i = 0; i < 50 && slept() < before + 5; i++)
 			usleep(1000);
+		expected += 3 * 5; /* the switches from and to the task, and the waking between */
 	}
 	ioctl(fd, RTGAUGE_TRACE_RECORD, 0);
 	count = observed(fd, sizeof(records), records);
 	for (int i = 1; i < count; i++)
-		ordered = ordered && records[i].time_ns >= records[i - 1].time_ns;
-	CHECK(ordered && count >= (cpus > 1 ? 30 : 15), "records of two CPUs in order");
+		unordered += records[i].time_ns < records[i - 1].time_ns;
+	snprintf(text, sizeof(text), "%d records of two CPUs, at least %ld, %d out of order", count,
+		 expected, unordered);
+	CHECK(count >= expected && !unordered, text);
 }
 
 static void test_observe(void)
