@@ -283,8 +283,9 @@ void mutex_links_verdict(struct step *step, const char *rule, const struct mutex
 	used = snprintf(
 		text, sizeof(text),
 		"the middle thread was ready %lld time%s and ran %lld time%s before the high one "
-		"had the mutex%s; times the owner ran before the mutex was wanted: %lld",
-		ready, ready == 1 ? "" : "s", between, between == 1 ? "" : "s", where, early);
+		"had the mutex%s, and the owner ran %lld time%s before the mutex was wanted",
+		ready, ready == 1 ? "" : "s", between, between == 1 ? "" : "s", where, early,
+		early == 1 ? "" : "s");
 	if (between && moved)
 		snprintf(text + used, sizeof(text) - (size_t)used,
 			 "; the threads had %lld page fault%s, because the kernel moved pages",

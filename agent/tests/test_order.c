@@ -123,7 +123,7 @@ static void test_evidence(void)
 	tap_check(&tap, good, "the evidence is whole: %s", said);
 }
 
-/* Of rounds that were held, a disturbed one may be the last, of which `why` speaks. */
+/* `why` speaks of the last round, which may be a disturbed one. */
 static void test_undecided(void)
 {
 	struct order_rounds rounds = {
