@@ -412,5 +412,5 @@ def test_a_chain_without_inheritance_fails(agent: str, tmp_path: Path) -> None:
     )
     assert code == 3
     assert results(stream) == {CHAIN: "fail"}
-    assert "first in a chain of 1;" in verdicts(stream)[CHAIN].evidence
+    assert "first in a chain of 1, and the owner ran 0 times" in verdicts(stream)[CHAIN].evidence
     assert [row[6] for row in rows_of(stream, "chain")] == [10, 10, 10]
