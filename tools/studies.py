@@ -38,9 +38,9 @@ HEAD: Final = """\
 <!-- SPDX-License-Identifier: Apache-2.0 -->
 # Coverage of the published studies
 
-Written by `tools/studies.py` from the tests. *yes*: a test repeats the item. *partly*: a test
-repeats it except for what the last column names. *no*: no test repeats it. *outside*: the item
-needs what the last column names, which is not part of Linux.
+Written by `tools/studies.py` from `tests/studies.csv` and the tests. *yes*: a test repeats the
+item. *partly*: a test repeats it except for what the last column names. *no*: no test repeats it.
+*outside*: the item needs what the last column names, which is not part of Linux.
 """
 
 
