@@ -984,7 +984,7 @@ static void observe_judge(struct step *step, const struct observe *state)
 			(long long)state->unreported, (long long)state->switches);
 	if (uncompared)
 		snprintf(text + used, sizeof(text) - (size_t)used,
-			 "; %d thread%s that ended %s not compared", uncompared,
+			 "; %d thread%s %s not compared with the kernel's count", uncompared,
 			 uncompared == 1 ? "" : "s", uncompared == 1 ? "is" : "are");
 	if (state->lost) {
 		snprintf(text, sizeof(text),

@@ -24,7 +24,8 @@
 #define FAULT_AROUND (64 * 1024)
 #define FAULT_FREE "locked memory has no page faults"
 #define FAULT_ALL_MEASURED "every kind of memory is measured"
-#define FAULT_HUGE_SIZE "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
+#define FAULT_HUGE_SIZE "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size" /* since Linux 4.10 */
+#define FAULT_HUGE_USE "/sys/kernel/mm/transparent_hugepage/enabled"
 
 enum fault_kind_number {
 	FAULT_ANONYMOUS,
@@ -381,11 +382,15 @@ static void fault_verdict_huge(struct step *step, const struct fault_state *stat
 			 "%d huge pages of %lld MiB need too much memory", FAULT_LOOP_HUGE,
 			 (long long)(state->huge >> 20));
 		remedy = "free some memory";
+	} else if (m->refused && !access(FAULT_HUGE_USE, F_OK)) {
+		snprintf(evidence, sizeof(evidence),
+			 "the kernel does not give the size of its huge pages");
+		remedy = "use Linux 4.10 or newer";
 	} else if (m->others) {
 		snprintf(evidence, sizeof(evidence),
 			 "the kernel provided none of the %lld requested huge pages",
 			 (long long)m->others);
-		remedy = "write madvise to /sys/kernel/mm/transparent_hugepage/enabled, measure "
+		remedy = "write madvise to " FAULT_HUGE_USE ", measure "
 			 "without --prepare, or free some memory";
 	}
 	step_verdict(step, FAULT_ALL_MEASURED, "skipped", evidence, remedy);

@@ -120,23 +120,27 @@ void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, 
 		step_verdict(step, rounds->order.rule, "inconclusive", text, ORDER_AGAIN);
 		return;
 	}
-	if (!decided) /* it may be about a disturbed round */
-		why = "";
+	if (!decided) { /* `why` may be about a disturbed round */
+		used = snprintf(text, sizeof(text), "the order held in %d round%s of %d",
+				rounds->judged, rounds->judged == 1 ? "" : "s", ORDER_ROUNDS);
+		if (rounds->repeated)
+			snprintf(text + used, sizeof(text) - (size_t)used,
+				 ", and %d %s disturbed (%s)", rounds->repeated,
+				 rounds->repeated == 1 ? "was" : "were", rounds->disturbed);
+		step_verdict(step, rounds->order.rule, "inconclusive", text, ORDER_AGAIN);
+		return;
+	}
 	used = snprintf(text, sizeof(text), "%s%s", why, why[0] ? " " : "");
 	if (rounds->repeated)
 		used += snprintf(text + used, sizeof(text) - (size_t)used,
 				 "(%d disturbed and repeated: %s) ", rounds->repeated,
 				 rounds->disturbed);
 	if (rounds->held)
-		snprintf(text + used, sizeof(text) - (size_t)used, "in %d round%s%s",
-			 rounds->judged, rounds->judged == 1 ? "" : "s",
-			 decided ? ", the last" : "");
+		snprintf(text + used, sizeof(text) - (size_t)used, "in %d rounds, the last",
+			 rounds->judged);
 	else
 		snprintf(text + used, sizeof(text) - (size_t)used, "in round %d", rounds->judged);
-	if (decided)
-		order_verdict(step, &rounds->order, rounds->held, text, remedy);
-	else
-		step_verdict(step, rounds->order.rule, "inconclusive", text, ORDER_AGAIN);
+	order_verdict(step, &rounds->order, rounds->held, text, remedy);
 }
 
 void order_not_tried(struct step *step, const char *rule)

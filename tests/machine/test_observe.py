@@ -181,7 +181,7 @@ def _counted(stream: Stream) -> tuple[str, int, int]:
     lost = _verdict(stream)
     numbers = re.fullmatch(
         r"(\d+) of (\d+) switches that the kernel counted are missing from its trace"
-        r"(?:; \d+ threads? that ended (?:is|are) not compared)?",
+        r"(?:; \d+ threads? (?:is|are) not compared with the kernel's count)?",
         lost.evidence,
     )
     assert numbers is not None, lost.evidence

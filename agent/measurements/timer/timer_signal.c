@@ -164,65 +164,36 @@ static void timer_itimer_start(const struct timer_thread *t, struct step *step)
 	}
 }
 
-/* Where the timer is set now, within a quarter of a period: the time left until it expires, and the
- * clock before. 0: it has expired, and its signal was not taken. */
-static int64_t timer_itimer_left(const struct timer_thread *t, const struct step *step,
-				 int64_t *from_ns)
+/*
+ * Whether the timer has expired although the signal is that of another program. Of SIGALRM, the
+ * kernel keeps one for the process: where another one is pending as the timer expires, the timer's
+ * is dropped, and the thread takes the other one in its place. That sets the timer to the next grid
+ * point. The kernel gives 1 us for a timer that is due and has not expired yet, and 0 for one whose
+ * own signal is pending.
+ */
+static bool timer_itimer_replaced(const struct timer_thread *t, const struct timespec *due)
 {
+	int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC), left_ns;
 	struct itimerval left;
-	int64_t to_ns;
 
-	do {
-		*from_ns = clock_now_ns(CLOCK_MONOTONIC);
-		getitimer(ITIMER_REAL, &left);
-		to_ns = clock_now_ns(CLOCK_MONOTONIC);
-	} while (to_ns - *from_ns > t->interval_ns / 4 && !step_stopped(step));
-	return left.it_value.tv_sec * NSEC_PER_SEC + left.it_value.tv_usec * NSEC_PER_USEC;
+	getitimer(ITIMER_REAL, &left);
+	left_ns = left.it_value.tv_sec * NSEC_PER_SEC + left.it_value.tv_usec * NSEC_PER_USEC;
+	return left_ns > NSEC_PER_USEC && from_ns + left_ns - clock_to_ns(due) > t->interval_ns / 2;
 }
 
 /*
- * After a delay of more than a period: the grid points that have gone by until the signal was
- * taken, for that is when the kernel sets its timer to the first one in the future. Where the
- * timer is set now says which it was. If it has expired once more already, the thread was held up
- * after it had taken the signal: no point was skipped.
+ * A signal that is taken before the due time belongs to a grid point that has been counted: the
+ * thread was held up after it had taken the signal before, and the timer expired once more. The
+ * kernel's grid is never before the agent's.
  */
-static int64_t timer_itimer_passed(const struct timer_thread *t, const struct step *step,
-				   const struct timespec *due, int64_t late_ns, int64_t counted)
-{
-	int64_t from_ns, left_ns;
-
-	if (late_ns < t->interval_ns)
-		return counted;
-	left_ns = timer_itimer_left(t, step, &from_ns);
-	if (!left_ns)
-		return counted;
-	return (from_ns + left_ns - clock_to_ns(due) + t->interval_ns / 2) / t->interval_ns;
-}
-
-/*
- * Whether the timer has expired although the signal is that of another program. The kernel keeps
- * one SIGALRM: where another one is pending as the timer expires, the timer's is dropped, and the
- * thread takes the other one in its place. That sets the timer to the next grid point.
- */
-static bool timer_itimer_replaced(const struct timer_thread *t, const struct step *step,
-				  const struct timespec *due, const struct timespec *now)
-{
-	int64_t from_ns, left_ns;
-
-	if (clock_difference_ns(now, due) < 0)
-		return false;
-	left_ns = timer_itimer_left(t, step, &from_ns);
-	return left_ns && from_ns + left_ns - clock_to_ns(due) > t->interval_ns / 2;
-}
-
 static inline int64_t timer_itimer_wait(const struct timer_thread *t, const struct step *step,
 					const struct timespec *due, struct timespec *now)
 {
 	siginfo_t info;
 
 	do {
-		if (timer_signal_next(t, &info, now) &&
-		    (timer_signal_of_timer(&info) || timer_itimer_replaced(t, step, due, now)))
+		if (timer_signal_next(t, &info, now) && clock_difference_ns(now, due) >= 0 &&
+		    (timer_signal_of_timer(&info) || timer_itimer_replaced(t, due)))
 			return 1;
 	} while (!step_stopped(step));
 	return 0;
@@ -234,6 +205,6 @@ void timer_itimer_loop(struct worker *worker)
 	const struct itimerval none = { { 0 }, { 0 } };
 
 	timer_itimer_start(t, worker->step);
-	timer_grid(worker, timer_itimer_wait, timer_itimer_passed);
+	timer_grid(worker, timer_itimer_wait, timer_passed);
 	setitimer(ITIMER_REAL, &none, NULL);
 }
