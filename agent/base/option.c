@@ -322,7 +322,7 @@ static int refuse_unknown(const struct option_set *set, const char *name, struct
 	if (option_nearest(name, names, near, sizeof(near)))
 		snprintf(remedy, sizeof(remedy), "did you mean '%s'?", near);
 	else if (set->count)
-		snprintf(remedy, sizeof(remedy), "give one of: %s", names);
+		snprintf(remedy, sizeof(remedy), "choose from: %s", names);
 	else
 		snprintf(remedy, sizeof(remedy), "omit it: there are no options here");
 	return message_set(msg, -EINVAL, remedy, "unknown option '%s'",
@@ -388,7 +388,7 @@ static int refuse_value(const struct option_info *info, const char *text, size_t
 	if (option_nearest(one, info->values, near, sizeof(near)))
 		snprintf(remedy, sizeof(remedy), "did you mean '%s'?", near);
 	else
-		snprintf(remedy, sizeof(remedy), "give one of: %s", info->values);
+		snprintf(remedy, sizeof(remedy), "choose from: %s", info->values);
 	return message_set(msg, -EINVAL, remedy, "%s cannot be '%s'", info->name,
 			   shown(one, typed, sizeof(typed)));
 }

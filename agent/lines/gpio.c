@@ -177,7 +177,7 @@ static int gpio_parse_line(int chip, const struct gpiochip_info *chip_info, cons
 
 static int gpio_no_chip(const struct line *line, int err, const char *chip, struct message *why)
 {
-	char chips[240] = "give one of: ";
+	char chips[240] = "choose from: ";
 	const size_t used = strlen(chips);
 	int count = gpio_list(chips + used, sizeof(chips) - used);
 

@@ -36,7 +36,7 @@ static int refuse_unknown(const char *name, const struct load *const *loads, str
 	if (option_nearest(name, names, near, sizeof(near)))
 		snprintf(remedy, sizeof(remedy), "did you mean '%s'?", near);
 	else
-		snprintf(remedy, sizeof(remedy), "give one of: %s", names);
+		snprintf(remedy, sizeof(remedy), "choose from: %s", names);
 	return message_set(msg, -EINVAL, remedy, "unknown load '%.40s'", name);
 }
 

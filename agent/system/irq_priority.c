@@ -24,7 +24,8 @@
 struct rule {
 	char which[NAME_ROOM]; /* empty: all */
 	int priority;
-	bool used;
+	bool fitted;  /* there is a thread that it fits */
+	bool decided; /* and no rule before it does */
 };
 
 struct wishes {
@@ -173,13 +174,15 @@ static int find(struct wishes *wishes, struct rule *rules, int count)
 		text[sizeof(name) - 1] = '\0';
 		strcpy(name, text);
 		found++;
-		for (int i = 0; i < count; i++) {
+		schedule_name(tid, stat.started, name, path, sizeof(path));
+		for (int i = 0, decided = 0; i < count; i++) {
 			if (!fits(&rules[i], name))
 				continue;
-			rules[i].used = true;
-			schedule_name(tid, stat.started, name, path, sizeof(path));
+			rules[i].fitted = true;
+			if (decided++)
+				continue;
+			rules[i].decided = true;
 			add(wishes, path, rules[i].priority);
-			break;
 		}
 	}
 	if (dir)
@@ -191,17 +194,18 @@ static int find(struct wishes *wishes, struct rule *rules, int count)
 static int refuse(struct settings *settings, const struct rule *rule, bool threads,
 		  struct message *msg)
 {
+	const char *why = "no thread of an interrupt has this name or number";
 	char name[NAME_ROOM + 8], asked[16];
 
-	if (rule->used || (threads && !rule->which[0]))
+	if (rule->decided || (threads && !rule->which[0]))
 		return 0;
 	snprintf(name, sizeof(name), "irq/%.63s", rule->which[0] ? rule->which : "*");
 	snprintf(asked, sizeof(asked), "fifo %d", rule->priority);
-	return settings_refuse(settings, name, asked,
-			       threads ? "no thread of an interrupt has this name or number" :
-					 "no interrupt has a thread: boot with threadirqs, or a "
-					 "PREEMPT_RT kernel",
-			       msg);
+	if (rule->fitted)
+		why = "the parts before it set the priority of all its threads";
+	else if (!threads)
+		why = "no interrupt has a thread: boot with threadirqs, or a PREEMPT_RT kernel";
+	return settings_refuse(settings, name, asked, why, msg);
 }
 
 int irq_priority_apply(struct settings *settings, const char *list, struct message *msg)

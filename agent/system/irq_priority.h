@@ -13,8 +13,8 @@
 /* Whether @list can be read. 0, or -EINVAL with a message. */
 int irq_priority_check(const char *list, struct message *msg);
 
-/* Set the priorities of @list. A part of it that fits no thread is a setting that failed. 0 or
- * -errno, as settings_set_all(). */
+/* Set the priorities of @list. A part of it that fits no thread, or only threads that an earlier
+ * part fits, is a setting that failed. 0 or -errno, as settings_set_all(). */
 int irq_priority_apply(struct settings *settings, const char *list, struct message *msg);
 
 #endif

@@ -377,7 +377,7 @@ static const struct {
 	{ "sched:gruops=1", "load sched: unknown option 'gruops'", "did you mean 'groups'?" },
 	{ "sched:groups=0", "load sched: groups 0 is below its minimum 1", NULL },
 	{ "sched:transport=tcp", "load sched: transport cannot be 'tcp'",
-	  "give one of: socket pipe" },
+	  "choose from: socket pipe" },
 	{ "cpu:per-cpu=x", "load cpu: per-cpu 'x' is not a whole number", NULL },
 	{ "mixxed", "unknown load 'mixxed'", "did you mean 'mixed'?" },
 	{ "mixed:groups=1", "no load of mixed takes 'groups=1' in addition to its options",
@@ -396,7 +396,7 @@ static const struct {
 	{ "cpu:cycle=9s:until=10s", "load cpu: cannot work from 0 until 10s", NULL },
 	{ "cpu:cycle=9s:from=2s:until=2s", "load cpu: cannot work from 2s until 2s", NULL },
 	{ "counting:a=1", "load counting: unknown option 'a'",
-	  "give one of: restart cycle from until count rest" },
+	  "choose from: restart cycle from until count rest" },
 };
 
 static void test_parse(void)

@@ -91,11 +91,11 @@ static const struct {
 	  "give another size" },
 	{ "cache:size=1KiB", "load cache: cannot use a memory of 1024 bytes", "give another size" },
 	{ "fork:size=1KiB", "load fork: unknown option 'size'",
-	  "give one of: per-cpu restart cycle from until count rest" },
+	  "choose from: per-cpu restart cycle from until count rest" },
 	{ "disk:path=/nowhere", "load disk: cannot write in /nowhere: No such file or directory",
 	  "reduce size, or set path to another folder" },
 	{ "irq:per-cpu=1", "load irq: unknown option 'per-cpu'",
-	  "give one of: restart cycle from until count rest" },
+	  "choose from: restart cycle from until count rest" },
 	{ "walk:path=/dev/null", "load walk: cannot list /dev/null: Not a directory", NULL },
 };
 

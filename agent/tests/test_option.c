@@ -470,12 +470,12 @@ static const struct {
 	{ "size", "2MiB", "size 2MiB is above its maximum 1MiB", "give a value from 1 to 1MiB" },
 	{ "size", "2MB", "size '2MB' is not a size", NULL },
 	{ "transport", "pipes", "transport cannot be 'pipes'", "did you mean 'pipe'?" },
-	{ "transport", "pigeon", "transport cannot be 'pigeon'", "give one of: socket pipe" },
-	{ "transport", "", "transport cannot be ''", "give one of: socket pipe" },
+	{ "transport", "pigeon", "transport cannot be 'pigeon'", "choose from: socket pipe" },
+	{ "transport", "", "transport cannot be ''", "choose from: socket pipe" },
 	{ "transport", "socket pipe", "transport cannot be 'socket pipe'", NULL },
 	{ "method", "doze,napp", "method cannot be 'napp'", "did you mean 'nap'?" },
 	{ "method", "nap,doze,nap", "method has nap twice", "give it once" },
-	{ "method", "", "method cannot be ''", "give one of: nap doze nap-long" },
+	{ "method", "", "method cannot be ''", "choose from: nap doze nap-long" },
 	{ "method", "nap,", "method cannot be ''", NULL },
 	{ "method", ",nap", "method cannot be ''", NULL },
 	{ "method", "nap,,doze", "method cannot be ''", NULL },
@@ -485,7 +485,7 @@ static const struct {
 	{ "cpu", "99999", "cpu 99999 is too large", NULL },
 	{ "gruops", "1", "unknown option 'gruops'", "did you mean 'groups'?" },
 	{ "zz", "1", "unknown option 'zz'",
-	  "give one of: interval groups offset below size transport method dither label cpu" },
+	  "choose from: interval groups offset below size transport method dither label cpu" },
 };
 
 static void test_accepted(void)

@@ -80,4 +80,4 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean '{close[0]}'?"
-    return "give one of: " + ", ".join(names) if names else "there are none"
+    return "choose from: " + ", ".join(names) if names else "there are none"

@@ -167,7 +167,7 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         ("[plan]\ntarget = ['a']\n" + STEP, "unknown key 'target'", "'targets'"),
         ("[step]\nmeasurement = 'timer'", "'step' is not a list", "[[step]]"),
         ("step = [1]", "'step' is not a list", "[[step]]"),
-        ("[[step]]\nfor = '1s'", "step 1 of 1: key 'measurement' is missing", "give one of"),
+        ("[[step]]\nfor = '1s'", "step 1 of 1: key 'measurement' is missing", "choose from"),
         ("[[step]]\nmeasurement = 3", "step 1 of 1: key 'measurement'", ""),
         ("[[step]]\nmeasurement = 'tiemr'", "unknown measurement 'tiemr'", "'timer'"),
         (STEP + STEP + "intervall = '1ms'", "step 2 of 2, key 'intervall'", "'interval'"),

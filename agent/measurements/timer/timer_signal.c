@@ -165,9 +165,9 @@ static void timer_itimer_start(const struct timer_thread *t, struct step *step)
 }
 
 /*
- * Whether the timer has expired although the signal is that of another program. Of SIGALRM, the
- * kernel keeps one for the process: where another one is pending as the timer expires, the timer's
- * is dropped, and the thread takes the other one in its place. That sets the timer to the next grid
+ * Whether the timer has expired although the signal is that of another program. The kernel keeps
+ * one SIGALRM for the process: where another one is pending as the timer expires, the timer's is
+ * dropped, and the thread takes the other one in its place. That sets the timer to the next grid
  * point. The kernel gives 1 us for a timer that is due and has not expired yet, and 0 for one whose
  * own signal is pending.
  */

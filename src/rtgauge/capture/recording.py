@@ -124,7 +124,7 @@ class Recording:
             return folded[0]
         remedy = nearest(name, self.channels)
         if not remedy.startswith("did you mean"):
-            remedy = f"give one of: {listed}"
+            remedy = f"choose from: {listed}"
         raise UsageError(f"the capture has no channel '{name}'", remedy)
 
 
