@@ -377,6 +377,28 @@ def test_between_samples_and_with_noise(store: Store, tmp_path: Path) -> None:
     assert all((again[k] < found[k]) == (k % 2 == 0) for k in range(30))
 
 
+@pytest.mark.parametrize("form", ["session", "table"])
+def test_the_threshold_is_not_for_a_digital_line(store: Store, tmp_path: Path, form: str) -> None:
+    """Instruments for mixed signals record both kinds side by side."""
+    events = [1000 + 500 * k for k in range(30)]
+    first = np.zeros(17_000)
+    for at in events:
+        first[at:] = 1 - first[at:]
+    second = ramps([at + 40 for at in events], 17_000, 0.0, 5.0)
+    if form == "session":
+        path = analogue(tmp_path / "a.sr", first, second)
+    else:
+        path = tmp_path / "a.csv"
+        rows: list[tuple[float, ...]] = [
+            (k * 1e-6, a, b) for k, (a, b) in enumerate(zip(first, second, strict=True))
+        ]
+        path.write_text("Time (s),A0,A1\n" + table(rows, "{:.9g}"))
+    for threshold in (None, 2.5):
+        wanted = Wanted(event="A0", answer="A1", threshold=threshold)
+        found = delays_of(store, path, wanted)
+        assert list(found.values()) == pytest.approx([40_500] * 30, abs=20)
+
+
 # --- what oscilloscopes write --------------------------------------------------------------------
 
 

@@ -97,12 +97,17 @@ def of_voltages(
 
 def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float]:
     """Threshold and hysteresis: as asked, else the middle between the line's two states and a fifth
-    of their distance."""
+    of their distance. They are not asked of a line that has only the values 0 and 1: it is digital,
+    in a recording with an analogue one."""
     least, most = limits(wave)
     if not least <= most:
         refuse("the samples of a line are not numbers")
     if max(-least, most) > VOLTS:
         refuse(f"a line reaches {max(least, most, key=abs):.3g} V", "save it in volts")
+    if (least, most) == (0, 1) and all(
+        ((piece == 0) | (piece == 1) | ~np.isfinite(piece)).all() for piece in pieces(wave)
+    ):
+        return 0.5, 0.2
     finite_pieces = (piece[np.isfinite(piece)] for piece in pieces(wave))
     low, high = state_levels(finite_pieces, least, most)
     threshold = (low + high) / 2 if levels.threshold is None else levels.threshold
