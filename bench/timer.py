@@ -182,7 +182,12 @@ def main() -> int:
             check=True, timeout=TIMEOUT_S,
         )  # fmt: skip
         results = cases(folder, arguments.pairs)
-    facts = {"threads": len(CPUS), "priority": PRIORITY, "seconds": SECONDS}
+    facts = {
+        "peer": "cyclictest and jitterdebugger, bench/bare_loop.c",
+        "threads": len(CPUS),
+        "priority": PRIORITY,
+        "seconds": SECONDS,
+    }
     print(write_results("timer", facts, results).name)
     return 0 if all(case["held"] for case in results) else 1
 

@@ -97,8 +97,8 @@ def of_voltages(
 
 def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float]:
     """Threshold and hysteresis: as asked, else the middle between the line's two states and a fifth
-    of their distance. They are not asked of a line that has only the values 0 and 1: it is digital,
-    in a recording with an analogue one."""
+    of their distance. A line with only the values 0 and 1 is digital: what was asked does not
+    apply to it."""
     least, most = limits(wave)
     if not least <= most:
         refuse("the samples of a line are not numbers")
