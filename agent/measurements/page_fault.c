@@ -385,7 +385,7 @@ static void fault_verdict_huge(struct step *step, const struct fault_state *stat
 	} else if (m->refused && !access(FAULT_HUGE_USE, F_OK)) {
 		snprintf(evidence, sizeof(evidence),
 			 "the kernel does not give the size of its huge pages");
-		remedy = "use Linux 4.10 or newer";
+		remedy = "use a kernel with " FAULT_HUGE_SIZE " (Linux 4.10 and newer)";
 	} else if (m->others) {
 		snprintf(evidence, sizeof(evidence),
 			 "the kernel provided none of the %lld requested huge pages",

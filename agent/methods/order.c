@@ -121,7 +121,7 @@ void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, 
 		return;
 	}
 	if (!decided) { /* `why` may be about a disturbed round */
-		used = snprintf(text, sizeof(text), "the order held in %d round%s of %d",
+		used = snprintf(text, sizeof(text), "the order held in %d round%s (%d are needed)",
 				rounds->judged, rounds->judged == 1 ? "" : "s", ORDER_ROUNDS);
 		if (rounds->repeated)
 			snprintf(text + used, sizeof(text) - (size_t)used,

@@ -59,7 +59,8 @@ struct order_rounds {
 /* Record a round. Returns whether another one follows. @disturbed: what disturbed it, or NULL. */
 bool order_round(struct order_rounds *rounds, const struct order *now, bool held,
 		 const char *disturbed);
-/* In finish(): the verdict, with @why, the number of rounds and the order as its evidence. */
+/* In finish(): the verdict. Its evidence is @why, the number of rounds and the order; of an
+ * undecided one only the number. */
 void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, const char *why,
 			  const char *remedy);
 /* In finish(): @rule was not tried, as the step ended before; never silently. */

@@ -190,19 +190,16 @@ static int find(struct wishes *wishes, struct rule *rules, int count)
 	return found;
 }
 
-/* A rule for all that is left with none has done its part, if there are threads. */
 static int refuse(struct settings *settings, const struct rule *rule, bool threads,
 		  struct message *msg)
 {
 	const char *why = "no thread of an interrupt has this name or number";
 	char name[NAME_ROOM + 8], asked[16];
 
-	if (rule->decided || (threads && !rule->which[0]))
-		return 0;
 	snprintf(name, sizeof(name), "irq/%.63s", rule->which[0] ? rule->which : "*");
 	snprintf(asked, sizeof(asked), "fifo %d", rule->priority);
 	if (rule->fitted)
-		why = "the parts before it set the priority of all its threads";
+		why = "earlier parts match all of its threads";
 	else if (!threads)
 		why = "no interrupt has a thread: boot with threadirqs, or a PREEMPT_RT kernel";
 	return settings_refuse(settings, name, asked, why, msg);
@@ -213,13 +210,20 @@ int irq_priority_apply(struct settings *settings, const char *list, struct messa
 	struct rule rules[RULES_MAX];
 	struct wishes wishes = { 0 };
 	int count, threads, err = 0;
+	bool all = false;
 
 	count = read_rules(list, rules, msg);
 	if (count < 0)
 		return count;
 	threads = find(&wishes, rules, count);
-	for (int i = 0; !err && i < count; i++)
-		err = refuse(settings, &rules[i], threads > 0, msg);
+	for (int i = 0; !err && i < count; i++) {
+		/* the first rule for all others has done its part even if none is left */
+		bool done = rules[i].decided || (threads > 0 && !all && !rules[i].which[0]);
+
+		all |= !rules[i].which[0];
+		if (!done)
+			err = refuse(settings, &rules[i], threads > 0, msg);
+	}
 	if (wishes.failed)
 		err = message_set(msg, -ENOMEM, "", "out of memory");
 	if (!err)

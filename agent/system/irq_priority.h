@@ -14,7 +14,8 @@
 int irq_priority_check(const char *list, struct message *msg);
 
 /* Set the priorities of @list. A part of it that fits no thread, or only threads that an earlier
- * part fits, is a setting that failed. 0 or -errno, as settings_set_all(). */
+ * part fits, is a setting that failed, but for the first part for all others. 0 or -errno, as
+ * settings_set_all(). */
 int irq_priority_apply(struct settings *settings, const char *list, struct message *msg);
 
 #endif

@@ -20,24 +20,31 @@
 /* Number of tries to start the interval timer, to know its start as closely as possible. */
 #define TIMER_STARTS_TRIED 8
 #define TIMER_STARTS_MAX 200
+#define TIMER_LOOKS_MAX 3
 
 /* The signal that ends waits is waited for as well: sigwaitinfo() need not come back for one that
  * is handled (with musl it does not). */
-int timer_itimer_prepare(struct worker *worker)
+static int timer_signals_block(struct timer_thread *t)
 {
-	struct timer_thread *t = worker->state;
-
 	sigemptyset(&t->signals);
 	sigaddset(&t->signals, SIGALRM);
 	sigaddset(&t->signals, SIGNAL_WAKE);
 	return -pthread_sigmask(SIG_BLOCK, &t->signals, NULL);
 }
 
+/* A kernel without CONFIG_POSIX_TIMERS has no interval timer, and the thread would wait forever. */
+int timer_itimer_prepare(struct worker *worker)
+{
+	struct itimerval left;
+
+	return getitimer(ITIMER_REAL, &left) ? -errno : timer_signals_block(worker->state);
+}
+
 int timer_signal_prepare(struct worker *worker)
 {
 	struct timer_thread *t = worker->state;
 	struct sigevent event;
-	int err = timer_itimer_prepare(worker);
+	int err = timer_signals_block(t);
 
 	if (err)
 		return err;
@@ -130,6 +137,20 @@ static struct timeval timer_timeval(int64_t us)
 	return tv;
 }
 
+/* Stop it, and drop the signal of an expiry. */
+static void timer_itimer_clear(void)
+{
+	const struct itimerval none = { { 0 }, { 0 } };
+	const struct timespec at_once = { 0 };
+	sigset_t alarm;
+
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	setitimer(ITIMER_REAL, &none, NULL);
+	while (sigtimedwait(&alarm, NULL, &at_once) > 0)
+		continue;
+}
+
 /*
  * Start it so that it first expires at the due time: as it takes only a time from now on, the
  * kernel's grid begins between the two readings of the clock around the call, plus that time.
@@ -143,10 +164,12 @@ static void timer_itimer_start(const struct timer_thread *t, struct step *step)
 	int64_t best_ns = INT64_MAX;
 
 	for (int i = 0; i < TIMER_STARTS_MAX; i++) {
-		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC), took_ns;
-		int64_t us = (due_ns - from_ns) / 1000;
+		int64_t from_ns, took_ns, us;
 		struct itimerval start;
 
+		timer_itimer_clear();
+		from_ns = clock_now_ns(CLOCK_MONOTONIC);
+		us = (due_ns - from_ns) / 1000;
 		/* late already: then a little later */
 		if (us < 1)
 			us = 1;
@@ -165,26 +188,73 @@ static void timer_itimer_start(const struct timer_thread *t, struct step *step)
 }
 
 /*
+ * The time left until the timer expires, and the clock before and after. The kernel gives whole
+ * microseconds: 0 also for a timer whose signal is pending, 1 us also for one that is due and has
+ * not expired yet. Neither says where the timer is set.
+ */
+static int64_t timer_itimer_left(const struct timer_thread *t, int64_t *from_ns, int64_t *to_ns)
+{
+	struct itimerval left;
+	int looks = 0;
+
+	do {
+		*from_ns = clock_now_ns(CLOCK_MONOTONIC);
+		getitimer(ITIMER_REAL, &left);
+		*to_ns = clock_now_ns(CLOCK_MONOTONIC);
+	} while (*to_ns - *from_ns > t->interval_ns / 4 && ++looks < TIMER_LOOKS_MAX);
+	return left.it_value.tv_sec * NSEC_PER_SEC + left.it_value.tv_usec * NSEC_PER_USEC;
+}
+
+/*
+ * After a delay of a period or more, the thread continues at the first grid point after its clock
+ * reading. The kernel's grid is up to one setitimer() later: the timer may still wait for the point
+ * before, which then has not been missed.
+ */
+static int64_t timer_itimer_passed(const struct timer_thread *t, const struct step *step,
+				   const struct timespec *due, int64_t late_ns, int64_t counted)
+{
+	int64_t points = late_ns / t->interval_ns + 1, from_ns, to_ns, left_ns, next_ns;
+	sigset_t pending;
+	bool waits;
+
+	(void)step;
+	(void)counted;
+	if (points < 2)
+		return points;
+	next_ns = clock_to_ns(due) + points * t->interval_ns;
+	left_ns = timer_itimer_left(t, &from_ns, &to_ns);
+	if (left_ns <= NSEC_PER_USEC)
+		/* it expires now: for the point before, unless this one is as near */
+		waits = !sigpending(&pending) && !sigismember(&pending, SIGALRM) &&
+			next_ns > to_ns + 2 * NSEC_PER_USEC;
+	else
+		waits = to_ns + left_ns < next_ns - t->interval_ns / 2;
+	return points - waits;
+}
+
+/*
  * Whether the timer has expired although the signal is that of another program. The kernel keeps
  * one SIGALRM for the process: where another one is pending as the timer expires, the timer's is
  * dropped, and the thread takes the other one in its place. That sets the timer to the next grid
- * point. The kernel gives 1 us for a timer that is due and has not expired yet, and 0 for one whose
- * own signal is pending.
+ * point. This cannot be seen at intervals below the resolution of the kernel's timers, which it
+ * sets further ahead.
  */
 static bool timer_itimer_replaced(const struct timer_thread *t, const struct timespec *due)
 {
-	int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC), left_ns;
-	struct itimerval left;
+	int64_t from_ns, to_ns, left_ns;
+	struct timespec resolution;
 
-	getitimer(ITIMER_REAL, &left);
-	left_ns = left.it_value.tv_sec * NSEC_PER_SEC + left.it_value.tv_usec * NSEC_PER_USEC;
+	clock_getres(CLOCK_MONOTONIC, &resolution);
+	if (clock_to_ns(&resolution) > t->interval_ns)
+		return false;
+	left_ns = timer_itimer_left(t, &from_ns, &to_ns);
 	return left_ns > NSEC_PER_USEC && from_ns + left_ns - clock_to_ns(due) > t->interval_ns / 2;
 }
 
 /*
- * A signal that is taken before the due time belongs to a grid point that has been counted: the
- * thread was held up after it had taken the signal before, and the timer expired once more. The
- * kernel's grid is never before the agent's.
+ * A signal that is taken before the due time belongs to a grid point that has been counted, or to
+ * another program: the thread was held up after it had taken the signal before, and the timer
+ * expired once more. The kernel's grid is never before the agent's.
  */
 static inline int64_t timer_itimer_wait(const struct timer_thread *t, const struct step *step,
 					const struct timespec *due, struct timespec *now)
@@ -205,6 +275,6 @@ void timer_itimer_loop(struct worker *worker)
 	const struct itimerval none = { { 0 }, { 0 } };
 
 	timer_itimer_start(t, worker->step);
-	timer_grid(worker, timer_itimer_wait, timer_passed);
+	timer_grid(worker, timer_itimer_wait, timer_itimer_passed);
 	setitimer(ITIMER_REAL, &none, NULL);
 }
