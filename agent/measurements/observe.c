@@ -231,6 +231,15 @@ static struct observe_thread *observe_take(struct observe *state, struct observe
 	return thread;
 }
 
+/* Whether the thread was there when the observation began. */
+static bool observe_was_counted(const struct observe *state, pid_t tid)
+{
+	for (int i = 0; i < state->counts_used; i++)
+		if (state->counts[i].tid == tid)
+			return true;
+	return false;
+}
+
 static struct observe_thread *observe_find(struct observe *state, pid_t tid)
 {
 	char path[64];
@@ -245,8 +254,11 @@ static struct observe_thread *observe_find(struct observe *state, pid_t tid)
 	/* the module records no other process: a thread may have ended by now */
 	if (!state->module && access(path, F_OK)) {
 		snprintf(path, sizeof(path), "/proc/%d", (int)tid);
-		if (access(path, F_OK))
+		if (access(path, F_OK)) {
+			if (observe_was_counted(state, tid))
+				return observe_take(state, thread, tid);
 			other = &state->gone[(unsigned)tid % OBSERVE_OTHERS];
+		}
 		*other = tid;
 		return NULL;
 	}

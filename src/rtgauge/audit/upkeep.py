@@ -190,8 +190,6 @@ def check_rcu(name: str, case: Case) -> Finding:
     if normal is None:
         missing = f"{_NORMAL} could not be read{reason(case.facts.error(_NORMAL))}"
         return unknown(name, missing, why, remedy)
-    if not normal:
-        return finding(name, "note", "grace periods may be expedited", why, remedy)
     priority = read_integer(case.facts.parameter("rcutree.kthread_prio"))
     if priority is not None and priority >= case.priority > 0:
         return finding(
@@ -201,6 +199,8 @@ def check_rcu(name: str, case: Case) -> Finding:
             "callbacks, sometimes many, run before the measured tasks",
             f"boot with rcutree.kthread_prio={max(case.priority - 1, 1)}",
         )
+    if not normal:
+        return finding(name, "note", "grace periods may be expedited", why, remedy)
     more = f", RCU's threads at {priority}" if priority is not None else ""
     why = (
         "normal grace periods interrupt no CPU. A task that never sleeps must leave CPU time to "
