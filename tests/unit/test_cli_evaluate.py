@@ -104,7 +104,7 @@ def test_an_interrupted_evaluation_is_resumed_by_another_run_of_its_study(
     assert [run["id"] for run in study["runs"]] == [first["id"], second["id"]]
 
     asked = rtgauge(*words, "--resume")
-    assert asked.code == 2 and "is complete" in asked.err
+    assert asked.code == 2 and "has no step left to measure" in asked.err
     asked = rtgauge("evaluate", "--target", "fake:late", "--resume", first["id"])
     assert asked.code == 2 and "--target fake" in asked.err
 

@@ -215,7 +215,7 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (HOURS + STEP + "share = true", "key 'share': True is not", ""),
         (HOURS + STEP + "share = nan", "key 'share': nan is not", ""),
         (HOURS + "[[step]]\nmeasurement = 'clock-cost'\nshare = 1", "has no length", "'share'"),
-        ("[plan]\nhours = 0\n" + STEP, "[plan], key 'hours'", ""),
+        ("[plan]\nhours = 0\n" + STEP, "key 'hours': 0 is not a number above 0, up to 8784", ""),
         ("[plan]\nhours = nan\n" + STEP, "[plan], key 'hours'", ""),
         ("[plan]\nhours = '2'\n" + STEP, "[plan], key 'hours'", ""),
         ("[plan]\nhours = 8000\n" + STEP + "share = 1", "too large. The range is", ""),

@@ -52,7 +52,8 @@ def _known(text: str, known: set[str]) -> str:
     word = chapter_word(text)
     if word not in known:
         raise UsageError(
-            f"the evaluation has no measurement or chapter '{text.strip()}'", nearest(word, known)
+            f"no step to carry out belongs to the measurement or chapter '{text.strip()}'",
+            nearest(word, known),
         )
     return word
 
@@ -81,7 +82,9 @@ def remaining(catalogue: Catalogue, runs: Sequence[Mapping[str, Any]]) -> Plan:
     first = runs[0]
     left = [planned for planned in first["plan"]["steps"] if _key(planned) not in done]
     if not left:
-        raise UsageError(f"every step of run {first['id'][:13]} is complete", "leave --resume out")
+        raise UsageError(
+            f"run {first['id'][:13]} has no step left to measure", "leave --resume out"
+        )
     steps = tuple(_step(catalogue, planned) for planned in left)
     study = str(first.get("study") or first["id"])
     options = first["plan"].get("options") or {}

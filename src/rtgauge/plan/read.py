@@ -140,7 +140,8 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
     hours = head.get("hours")
     if hours is not None and not is_positive(hours, HOURS_MAX):
         raise UsageError(
-            f"{path}, [plan], key 'hours': {_shown(hours)} is not a number up to {HOURS_MAX:.0f}",
+            f"{path}, [plan], key 'hours': {_shown(hours)} is not a number above 0, up to "
+            f"{HOURS_MAX:.0f}",
             "write hours = 8, or hours = 0.5",
         )
     entries = document.get("step", [])
