@@ -83,6 +83,31 @@ def test_a_damaged_run_is_not_exported(store: Store, tmp_path: Path, name: str) 
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".rtgauge"] == []
 
 
+def test_a_run_of_a_newer_agent_is_not_called_damaged(
+    store: Store, other: Store, files: Files, tmp_path: Path
+) -> None:
+    run = store.get(bundles.carry_out(store, catalogue={"x": 1}))
+    (tmp_path / "x").write_bytes(_json("run.json", catalogue={"x": 1})(files))
+    for carry in (
+        lambda: export_run(run, tmp_path / "a.rtgauge"),
+        lambda: import_bundle(other, tmp_path / "x"),
+    ):
+        with pytest.raises(StoreError, match=f"^the catalogue of run {RUN} is of a newer") as found:
+            carry()
+        assert "use the newer rtgauge that wrote it" in found.value.remedy
+
+
+def test_a_run_beyond_the_limits_is_not_called_damaged(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = store.get(bundles.carry_out(store))
+    monkeypatch.setattr("rtgauge.store.foreign.STEP_LIMIT", 1)
+    said = f"^run {RUN} cannot be exported: it has 2 steps, more than 1$"
+    with pytest.raises(StoreError, match=said) as found:
+        export_run(run, tmp_path / "a.rtgauge")
+    assert "several runs" in found.value.remedy
+
+
 def test_its_bytes_depend_on_the_run_alone(store: Store, other: Store, tmp_path: Path) -> None:
     run = store.get(bundles.carry_out(store))
     export_run(run, tmp_path / "a.rtgauge")
@@ -175,13 +200,28 @@ def test_another_run_of_the_same_id(store: Store, other: Store, tmp_path: Path) 
 
 def test_a_file_that_cannot_be_written(store: Store, tmp_path: Path) -> None:
     run = store.get(bundles.carry_out(store))
-    with pytest.raises(StoreError, match="cannot write"):
+    with pytest.raises(StoreError, match="cannot write") as caught:
         export_run(run, tmp_path / "none" / "x")
+    assert caught.value.remedy == "name a file elsewhere: rtgauge export RUN FILE"
     (run.path / SERIES).chmod(0)
     if os.geteuid() != 0:
         with pytest.raises(StoreError, match="cannot read"):
             export_run(run, tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_a_bundle_whose_disk_fails(
+    store: Store, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(io.BytesIO):
+        def read(self, _size: int | None = -1) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    (tmp_path / "x").write_bytes(pack(files))
+    monkeypatch.setattr("rtgauge.store.bundle.open", lambda *_, **__: Failing(), raising=False)
+    with pytest.raises(StoreError, match=r"cannot read .*x: Input/output error") as caught:
+        import_bundle(store, tmp_path / "x")
+    assert caught.value.remedy == "check the disk and the path"
 
 
 def test_what_is_no_bundle(store: Store, tmp_path: Path) -> None:

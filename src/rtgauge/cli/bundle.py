@@ -40,8 +40,8 @@ ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
 def export(run: tuple[str, ...], force: bool, as_json: bool, place: str | None) -> None:
     """Pack a run, with all its samples, into one file.
 
-    RUN is its number, the beginning of its id, or 'last' (default). FILE needs a suffix.
-    The default is rtgauge-RUN.rtgauge. `rtgauge import FILE` imports it on any machine.
+    RUN is its number, the beginning of its id, or 'last' (default). Without RUN, FILE needs a
+    suffix. The default is rtgauge-RUN.rtgauge. `rtgauge import FILE` imports it on any machine.
 
     \b
     Examples:

@@ -139,9 +139,11 @@ def export_run(run: StoredRun, path: Path) -> Bundle:
                 f"step {step.number + 1} of run {run.id} could not be sealed",
                 "free some space in the store, and see what `rtgauge show` says of the run",
             )
-    check_run(run.path, run.id, lambda why: _damaged(run.id, why))
+    check_run(
+        run.path, run.id, lambda why: _damaged(run.id, why), lambda why: _too_large(run.id, why)
+    )
     bundle = _inventory(run.path, run.id, document)
-    with store_errors("write", path):
+    try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -155,12 +157,23 @@ def export_run(run: StoredRun, path: Path) -> Bundle:
             with suppress(OSError):
                 os.unlink(name)
             raise
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {path}: {error.strerror or error}",
+            "name a file elsewhere: rtgauge export RUN FILE",
+        ) from error
     return bundle
 
 
 def _damaged(run: str, why: str) -> NoReturn:
     raise StoreError(
         f"run {run} is damaged: {_one_line(why)}", "restore the run from a copy, or delete it"
+    )
+
+
+def _too_large(run: str, why: str) -> NoReturn:
+    raise StoreError(
+        f"run {run} cannot be exported: {why}", "measure in several runs that have fewer steps"
     )
 
 
@@ -466,7 +479,10 @@ class _Reader:
             try:
                 data = self._file.read(size)
             except OSError as error:
-                raise store_error("read", self._path, error) from error
+                raise StoreError(
+                    f"cannot read {self._path}: {error.strerror or error}",
+                    "check the disk and the path",
+                ) from error
             if not data:
                 self.refuse("it is truncated")
             parts.append(data)

@@ -146,17 +146,28 @@ class _Wrong(Exception):
     """A violated condition, in words."""
 
 
-def check_run(path: Path, run_id: str, refuse: Callable[[str], NoReturn]) -> None:
+class _TooLarge(_Wrong):
+    """A run that is whole, and larger than a run from elsewhere may be."""
+
+
+def check_run(
+    path: Path,
+    run_id: str,
+    refuse: Callable[[str], NoReturn],
+    too_large: Callable[[str], NoReturn] | None = None,
+) -> None:
     """Look at the folder ``path`` of the run ``run_id`` from elsewhere.
 
-    ``refuse`` is called with what is wrong; StoreError when it cannot be read or is of a newer
-    version.
+    ``refuse`` is called with what is wrong, and ``too_large``, if it is given, with the limit that
+    a whole run exceeds; StoreError when it cannot be read or is of a newer version.
     """
     try:
         document = _document(path / DOCUMENT, run_id)
         kept = _Kept()
         for step in StoredRun(path, document).steps:
             _step(step, kept)
+    except _TooLarge as error:
+        (too_large or refuse)(str(error))
     except (_Wrong, ValueError) as error:
         refuse(str(error).splitlines()[0] if str(error) else "it is damaged")
     except RtgaugeError:
@@ -265,7 +276,10 @@ def _document(path: Path, run_id: str) -> dict[str, Any]:
         try:
             Catalogue.from_document(document["catalogue"])
         except RtgaugeError as error:
-            raise _Wrong(f"its catalogue is of a newer agent, or damaged: {error}") from error
+            raise StoreError(
+                f"the catalogue of run {run_id} is of a newer agent, or damaged: {error}",
+                "use the newer rtgauge that wrote it, or get the run again",
+            ) from error
     _steps(document["steps"], path.parent)
     return document
 
@@ -293,7 +307,7 @@ def _environment(environment: Mapping[str, Any]) -> None:
 def _steps(steps: list[Any], run: Path) -> None:
     known: set[int] = set()
     if len(steps) > STEP_LIMIT:
-        raise _Wrong(f"it has {len(steps)} steps")
+        raise _TooLarge(f"it has {len(steps)} steps, more than {STEP_LIMIT}")
     for step in steps:
         _shape(step, _STEP, "a step", ("step",))
         _not_below_0(step, "a step", "step", "budget_ns", "rate_per_hour", "duration_s")
@@ -366,11 +380,11 @@ class _Kept:
         if isinstance(span.record, Ambience):
             self.sensors.update(span.record.temperature_mc)
             if len(self.sensors) > RUN_SENSORS_LIMIT:
-                raise _Wrong(f"it has more than {RUN_SENSORS_LIMIT} temperature sensors")
+                raise _TooLarge(f"it has more than {RUN_SENSORS_LIMIT} temperature sensors")
         if not isinstance(span.record, _PASSING):
             self.bytes += span.stop - span.start
             if self.bytes > KEPT_LIMIT:
-                raise _Wrong("it has too many records to be kept in memory")
+                raise _TooLarge("it has too many records to be kept in memory")
 
 
 def _seal_document(document: dict[str, Any], name: str) -> None:
