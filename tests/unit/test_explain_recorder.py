@@ -77,7 +77,7 @@ def test_a_qemu_without_plugins_is_refused(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho usage\n")
     with pytest.raises(TargetError, match="does not load plugins") as error:
         recorder.require_plugins(str(program))
-    assert "--enable-plugins" in error.value.remedy
+    assert "--enable-plugins, and measure again" in error.value.remedy
 
 
 LOADER = """
@@ -121,7 +121,7 @@ def test_a_qemu_that_lacks_what_the_recorder_needs_gets_a_remedy(
         machine: Any = types.SimpleNamespace(start=start, setup=types.SimpleNamespace(**SETUP))
         with pytest.raises(TargetError, match="qemu does not load the recorder") as error:
             _start(machine, recording)
-        assert "Debian's QEMU 7.2" in error.value.remedy
+        assert "Debian's QEMU 7.2, and measure again" in error.value.remedy
         # one that was loaded is not to blame
         struct.pack_into("<Q", recording._control, 32, 1)
         with pytest.raises(TargetError, match=r"^the emulated board x"):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import rtgauge
+from rtgauge.errors import UsageError
 from rtgauge.target import base
 from rtgauge.target.base import (
     Adaptable,
@@ -119,6 +120,13 @@ def test_a_target_has_the_capabilities_whose_members_it_has(
     target: Target, expected: set[str]
 ) -> None:
     assert {name for name, one in CAPABILITIES.items() if isinstance(target, one)} == expected
+
+
+@pytest.mark.parametrize("mode", ["", ",mode=counted"])
+def test_a_board_of_the_lab_is_not_offered_more_cpus_than_it_may_have(mode: str) -> None:
+    with pytest.raises(UsageError, match="cannot have a CPU 8") as caught:
+        LabTarget(f"x86_64-rt-6.1{mode}").settle(8, [])
+    assert caught.value.remedy == "name CPUs up to 7"
 
 
 def test_what_the_engine_asks_of_a_target_without_capabilities() -> None:

@@ -268,7 +268,8 @@ def _start(machine: Machine, recording: Recording) -> None:
         raise TargetError(
             f"{machine.setup.program} does not load the recorder, so nothing can be replayed: "
             f"{error.message}",
-            "use Debian's QEMU 7.2: another version may not export what the recorder needs",
+            "use Debian's QEMU 7.2, and measure again: another version may not export what the "
+            "recorder needs",
         ) from None
 
 

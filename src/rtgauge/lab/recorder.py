@@ -99,7 +99,8 @@ def require_plugins(program: str) -> None:
     if b"\n-plugin " not in asked.stdout:
         raise TargetError(
             f"{program} does not load plugins, so it cannot record a replay",
-            "use Debian's QEMU, or one that was configured with --enable-plugins",
+            "use Debian's QEMU, or one that was configured with --enable-plugins, and measure "
+            "again",
         )
 
 

@@ -226,15 +226,15 @@ class LabTarget:
         """
         plain = _PLAIN.format(count=max(2, highest_cpu + 1))
         if highest_cpu and self._mode.counted:
-            if self._words.mode is not None:
-                raise UsageError(
-                    f"target '{self.name}' has only CPU 0, because counted mode has one processor",
-                    f"use {plain} instead of mode=counted, or remove CPU {highest_cpu}",
-                )
             if highest_cpu >= CPUS_MAX:
                 raise UsageError(
                     f"target '{self.name}' cannot have a CPU {highest_cpu}",
                     f"name CPUs up to {CPUS_MAX - 1}",
+                )
+            if self._words.mode is not None:
+                raise UsageError(
+                    f"target '{self.name}' has only CPU 0, because counted mode has one processor",
+                    f"use {plain} instead of mode=counted, or remove CPU {highest_cpu}",
                 )
             self._use("plain", highest_cpu + 1)
         if others and not self._mode.counted:
@@ -243,7 +243,8 @@ class LabTarget:
                 "mode, where the latencies of this machine are part of the results",
                 "run each board by itself, because lines driven from outside need plain mode"
                 if self._words.outside
-                else "measure on CPU 0 only (counted mode), or run each board by itself",
+                else "measure on CPU 0 only, without mode=plain and cpus, or run each board by "
+                "itself",
             )
 
     def _use(self, mode: str, cpus: int) -> None:
