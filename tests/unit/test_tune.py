@@ -321,6 +321,17 @@ def test_where_nothing_helps_nothing_is_confirmed(rtgauge: Run, board: type[Boar
     assert len(board.boots) == 8
 
 
+def test_a_plan_that_disturbs_is_refused_outside_the_lab(rtgauge: Run, board: type[Board]) -> None:
+    step = "[[step]]\nmeasurement = 'timer'\nfor = '1s'\ndisturb = 'kthread:1ms:9ms'\n"
+    Path("plan.toml").write_text(step)
+    result = rtgauge("tune", "plan.toml", "--target", "fake", "--try", "a=1")
+    assert result.code == 2
+    assert "rtgauge tune does not disturb it" in result.err
+    assert "leave disturb out of the plan" in result.err
+    assert "--allow-disturb" not in result.err
+    assert board.boots == []
+
+
 def test_a_target_that_never_works_ends_the_tune(rtgauge: Run, board: type[Board]) -> None:
     alive, asked = board.environment, [0]
 

@@ -187,6 +187,7 @@ def _carry_out(
     factors = parse_factors(given["tried"], catalogue, plan)
     settle(plan, targets)
     _check_target(target, factors, given["boot_cmd"])
+    _check_disturbs(plan, target)
     if record is None:
         seed = order_seed(given)
         seed = secrets.randbelow(SEEDS) if seed is None else seed
@@ -237,6 +238,19 @@ def _check_target(target: Target, factors: Sequence[Factor], command: str) -> No
         raise UsageError(
             f"'{kernel[0]}' needs a reboot of {target.name}, and rtgauge does not know how",
             "give a command that does it with --boot-cmd",
+        )
+
+
+def _check_disturbs(plan: Plan, target: Target) -> None:
+    """Raise UsageError where the plan disturbs a target that needs the user's consent for that:
+    tune has no option to give it."""
+    from rtgauge.target.base import Disturbable
+
+    if any(step.text("disturb") for step in plan.steps) and not isinstance(target, Disturbable):
+        raise UsageError(
+            f"target '{target.name}' is not a board of the lab, so rtgauge tune does not disturb "
+            "it",
+            "tune it in the lab (--target lab:x86_64-rt), or leave disturb out of the plan",
         )
 
 
