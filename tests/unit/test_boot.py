@@ -69,8 +69,9 @@ def test_the_command_gets_the_arguments_and_the_target_comes_back(state: Path) -
 
 
 def test_a_target_that_was_not_rebooted_is_an_error(state: Path) -> None:
-    with pytest.raises(TargetError, match="has not rebooted since --boot-cmd"):
+    with pytest.raises(TargetError, match="has not rebooted since --boot-cmd") as caught:
         booter("true", 0.1).boot(["a=1"], go_on)
+    assert "check that --boot-cmd reboots it" in caught.value.remedy
 
 
 def test_each_target_that_does_not_answer_yet_is_closed(state: Path) -> None:
@@ -141,5 +142,7 @@ def test_the_arguments_are_verified() -> None:
 
 
 def test_it_waits_no_longer_when_it_is_stopped(state: Path) -> None:
-    with pytest.raises(TargetError, match="did not come back"):
+    said = "the wait for fake to return after --boot-cmd was stopped"
+    with pytest.raises(TargetError, match=said) as caught:
         booter("true", 600.0).boot(["a=1"], lambda: True)
+    assert caught.value.remedy == "check that it boots"

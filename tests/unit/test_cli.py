@@ -54,10 +54,10 @@ QUICK = ("--target", "fake", "--for", "1s")
         (["run", "timer", *QUICK, "--priority", "100"], "'priority': 100 is too large", ""),
         (["run", "timer", *QUICK, "--priority", "high"], "'high' is not a whole number", ""),
         (["run", "timer", *QUICK, "--cpu", "1-0"], "runs backwards", ""),
-        (["run", "timer", *QUICK, "--cpu", "9"], "target 'fake' has no CPU 9", "0-1"),
+        (["run", "timer", *QUICK, "--cpu", "9"], "target 'fake' has no online CPU 9", "0-1"),
         (
             ["run", "timer", *QUICK, "--load", "sched", "--load-cpu", "9"],
-            "target 'fake' has no CPU 9",
+            "target 'fake' has no online CPU 9",
             "0-1",
         ),
         (["run", "timer", *QUICK, "--method", "nanoslep"], "'nanoslep'", ""),
@@ -505,7 +505,7 @@ def test_check_of_some_cpus_and_a_priority(rtgauge: Run) -> None:
     levels = {one["check"]: one["level"] for one in rtgauge(*words).json()["findings"]}
     assert levels["interrupts"] == levels["interrupt-threads"] == "warning"
     none = rtgauge("check", "--target", "fake:cpus=2", "--cpu", "1-2")
-    assert none.code == 2 and "has no CPU 2" in none.err and "0-1" in none.err
+    assert none.code == 2 and "has no online CPU 2" in none.err and "0-1" in none.err
     wrong = rtgauge("check", "--target", "fake", "--cpu", "1-")
     assert wrong.code == 2
     assert "--cpu" in wrong.err
@@ -565,7 +565,7 @@ def test_a_cpu_that_is_not_there_is_refused_before_the_plan_is_told(
 ) -> None:
     refused = rtgauge("evaluate", "--target", "fake", option, "9", "-o", "x.html")
     assert refused.code == 2
-    assert "has no CPU 9" in refused.err
+    assert "has no online CPU 9" in refused.err
     assert "evaluating" not in refused.err
 
 
@@ -638,6 +638,20 @@ def test_a_report_that_cannot_be_written_costs_no_result(
     assert "latency (µs)" in done.out and "Report:" not in done.out
     assert "full/r.html: No space left on device" in done.err
     assert "the run is kept" in done.err and "rtgauge report last -o FILE.html" in done.err
+
+
+def test_a_report_that_cannot_be_made_keeps_its_remedy(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("rtgauge.report.writing.markdown.render", fails)
+    done = rtgauge("run", "timer", *QUICK, "-o", "r.md")
+    assert done.code == 1
+    assert "cannot make r.md from the run: KeyError in rtgauge" in done.err
+    assert "try another format, and report this fault" in done.err
+    assert "The run is kept" in done.err and "-o FILE" not in done.err
 
 
 @pytest.mark.parametrize("words", [["evaluate"], ["run", "timer", "-o", "r.html"]])

@@ -36,6 +36,7 @@ from rtgauge.store import Store
 from rtgauge.store.folder import ENVIRONMENT, StreamFile
 from rtgauge.stream import StreamWriter
 from rtgauge.target import open_target
+from rtgauge.target.base import Pace
 from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget
 from rtgauge.text import plain
 
@@ -597,7 +598,7 @@ def test_a_study_goes_on_without_a_target_that_is_lost(store: Store) -> None:
     assert (run.document["state"], run.document["repeat"]) == ("failed", 1)
     assert run.document["study"] == store.get(outcomes[0].id).document["study"]
     assert {(one["state"], one["reason"]) for one in run.document["steps"]} == {
-        ("skipped", "the target could not be reached: the board went away")
+        ("skipped", "the run could not begin: the board went away")
     }
     document = model.build([store.get(one.id) for one in outcomes])
     model.validate(document)
@@ -638,7 +639,9 @@ def test_a_study_that_loses_its_target_names_the_runs_that_are_kept(
 
 def test_a_plan_that_does_not_fit_is_refused_before_anything_is_started(store: Store) -> None:
     wrong = timer(cpu="0,7")
-    with pytest.raises(UsageError, match=r"option 'cpu': target 'fake' has no CPU 7") as caught:
+    with pytest.raises(
+        UsageError, match=r"option 'cpu': target 'fake' has no online CPU 7"
+    ) as caught:
         execute(wrong, [open_target("fake")], store)
     assert "0-1" in caught.value.remedy
     with pytest.raises(UsageError, match="'load-cpu'"):
@@ -731,6 +734,18 @@ def test_a_step_without_an_end_is_announced(store: Store, extent: dict[str, str]
     assert outcome.state == ("complete" if extent else "interrupted")
     said = "measures until you press Ctrl-C. To limit it, add --for 60s or --samples 1000"
     assert sum(said in message for message in watcher.messages) == (0 if extent else 1)
+
+
+def test_a_step_without_an_end_does_not_begin_where_it_cannot_be_stopped(store: Store) -> None:
+    class Counted(FakeTarget):
+        pace = Pace(scale=60.0, speaks=False)
+
+    watcher = Watcher()
+    (outcome,) = execute(plan(("response", {})), [Counted()], store, watcher)
+    assert (outcome.state, outcome.exit_code) == ("failed", ExitCode.USAGE)
+    assert "cannot be stopped without losing its samples" in outcome.reason
+    assert outcome.remedy == "add --for 60s or --samples 1000"
+    assert not any("until you press Ctrl-C" in message for message in watcher.messages)
 
 
 def test_a_signal_during_the_calibration_skips_what_was_asked_for(store: Store) -> None:

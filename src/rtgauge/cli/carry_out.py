@@ -164,6 +164,9 @@ def show_results(
             write(source, report)
         except RtgaugeError as error:
             kept = "run is" if len(stored) == 1 else f"{len(stored)} runs are"
+            if not isinstance(error.__cause__, OSError):  # another file does not help
+                remedy = f"{error.remedy}. The" if error.remedy else "the"
+                raise RtgaugeError(error.message, f"{remedy} {kept} kept") from error
             names = " ".join(["last"] if len(stored) == 1 else [one.id for one in stored])
             raise RtgaugeError(
                 error.message,

@@ -98,7 +98,7 @@ def check(
     online = online_cpus(Facts(facts))
     if online and (missing := sorted(set(cpus or ()) - online)):
         raise UsageError(
-            f"--cpu: target '{target}' has no CPU {missing[0]}",
+            f"--cpu: target '{target}' has no online CPU {missing[0]}",
             f"the CPUs online there are {format_cpus(online)}",
         )
     findings = audit(facts, cpus=cpus, priority=priority or DEFAULT_PRIORITY)

@@ -104,10 +104,16 @@ class Booter:
                 self.target.close()
                 why = error.message
             time.sleep(RETRY_S)
+        if stop():
+            raise TargetError(
+                f"the wait for {name} to return after --boot-cmd was stopped: {why}{lost}",
+                "check that it boots",
+            )
         raise TargetError(
             f"{name} did not come back within {self._patience_s:.0f} s after --boot-cmd: "
             f"{why}{lost}",
-            "look at its console, or allow more time with --boot-timeout",
+            "look at its console, check that --boot-cmd reboots it, or allow more time with "
+            "--boot-timeout",
         )
 
     def _run(self, arguments: Sequence[str]) -> str:

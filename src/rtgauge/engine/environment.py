@@ -59,7 +59,7 @@ def require_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target:
             if missing:
                 raise UsageError(
                     f"measurement '{step.measurement}', option '{name}': "
-                    f"target '{target}' has no CPU {missing[0]}",
+                    f"target '{target}' has no online CPU {missing[0]}",
                     f"its online CPUs are {format_cpus(present)}",
                 )
 
