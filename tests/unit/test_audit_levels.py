@@ -529,7 +529,11 @@ CASES = [
     Case(
         "fair-server",
         "note",
-        LOCKED_DOWN | {"/sys/kernel/security/lockdown": "[none] integrity confidentiality"},
+        LOCKED_DOWN
+        | {
+            "/sys/kernel/security/lockdown": "[none] integrity confidentiality",
+            "/boot/config-6.12.48-rt-amd64": "CONFIG_SCHED_DEBUG=y",
+        },
         remedy="mount -t debugfs",
     ),
     Case(
@@ -538,6 +542,13 @@ CASES = [
         LOCKED_DOWN
         | {"/sys/kernel/security/lockdown": None, "agent.debugfs.error": "No such device"},
         remedy="boot a kernel with CONFIG_DEBUG_FS=y",
+    ),
+    Case(
+        "fair-server",
+        "note",
+        LOCKED_DOWN
+        | {"/sys/kernel/security/lockdown": None, "/boot/config-6.12.48-rt-amd64": "CONFIG_SMP=y"},
+        remedy="boot a kernel with CONFIG_SCHED_DEBUG=y",
     ),
     # isolation
     Case("isolation", "ok", {}, "CPUs 2-3 isolated", cpus=(2, 3)),
@@ -691,7 +702,20 @@ CASES = [
         {"agent.dma_latency": 2, "/sys/devices/system/cpu/cpuidle/current_driver": None},
         "SCHED_FIFO, locked memory, settings",
     ),
-    Case("privileges", "note", {"agent.dma_latency": 2}, "sleep states"),
+    Case(
+        "privileges",
+        "note",
+        {"agent.dma_latency": 2},
+        "sleep states",
+        "create the device: mknod /dev/cpu_dma_latency c 10 MINOR",
+    ),
+    Case(
+        "privileges",
+        "note",
+        {"/proc/self/status": "CapEff:\t0000000000804000"},
+        "fair server",
+        "give root the capability CAP_SYS_ADMIN",
+    ),
     Case(
         "privileges",
         "note",

@@ -146,9 +146,11 @@ def _switch(name: str, config: Options) -> Result:
 
 
 def _drivers(name: str, config: Options) -> Result:
+    if config.on("EVL") or not config.on("XENOMAI"):
+        return finding(name, "ok", "not of Xenomai", "only Cobalt has these drivers"), {}
     wanted = ("XENO_DRIVERS_TIMERBENCH", "XENO_DRIVERS_SWITCHTEST")
     missing = [option for option in wanted if config.options.get(option, "n") == "n"]
-    if config.on("EVL") or not missing:
+    if not missing:
         return finding(name, "ok", "present", "the core's own tests can be run"), {}
     changes = dict.fromkeys(missing, "m")
     why = (
@@ -159,7 +161,9 @@ def _drivers(name: str, config: Options) -> Result:
 
 
 def _counters(name: str, config: Options) -> Result:
-    if config.on("EVL") or not config.on("XENOMAI") or config.on("XENO_OPT_STATS"):
+    if config.on("EVL") or not config.on("XENOMAI"):
+        return finding(name, "ok", "not of Xenomai", "only Cobalt has these counters"), {}
+    if config.on("XENO_OPT_STATS"):
         return finding(name, "ok", "present", "a task's switch to Linux can be detected"), {}
     changes = {"XENO_OPT_STATS": "y"}
     why = (

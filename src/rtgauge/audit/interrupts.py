@@ -159,7 +159,8 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
                 threads.append(task)
     threaded = preemption(facts).model == "preempt_rt" or facts.parameter("threadirqs") is not None
     if not threaded:
-        more = f", except {len(threads)} with their own threads" if threads else ""
+        own = "its own thread" if len(threads) == 1 else "their own threads"
+        more = f", except {len(threads)} with {own}" if threads else ""
         return finding(
             name,
             "note",

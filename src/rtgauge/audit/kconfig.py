@@ -21,6 +21,7 @@ from rtgauge.audit.core_config import CORE_CONFIG_CHECKS
 from rtgauge.audit.debugging import DEBUGGING, SLIGHT
 from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.facts.interpret import Model
+from rtgauge.text import plain, plural
 
 __all__ = ["CONFIG_CHECKS", "ConfigAudit", "KernelConfig", "audit_config", "read_config"]
 
@@ -403,7 +404,7 @@ def _unresolved(config: KernelConfig) -> Finding:
     return finding(
         "configuration",
         "warning",
-        f"{len(config.options)} options, not resolved: a defconfig or a fragment",
+        f"{plain(plural(len(config.options), 'option'))}, not resolved: a defconfig or a fragment",
         "an option that it does not name has the default of the kernel's sources. The checks below "
         "treat it as off, which may be wrong",
         "in the kernel's sources: make NAME_defconfig (or cp it to .config), make olddefconfig, "

@@ -215,7 +215,7 @@ def check_sleep(name: str, case: Case) -> Finding:
             return finding(name, "note", f"deepest: {deepest[0]}", _WHY_HALT, _HALT_REMEDY)
         return finding(name, "ok", f"deepest: {deepest[0]}", "waking takes almost no time")
     if case.recorded:
-        why += "; the run could not hold /dev/cpu_dma_latency"
+        why += "; the run did not hold /dev/cpu_dma_latency"
     elif facts.integer("agent.dma_latency") == 0:
         why += "; rtgauge prevents such states while it measures, but an application must, too"
     return finding(name, "warning", f"deepest: {deepest[0]}", why, remedy)

@@ -18,6 +18,25 @@ _MEMLOCK_ENOUGH = 64 << 20
 _IDLE_DRIVER = "/sys/devices/system/cpu/cpuidle/current_driver"
 
 
+def _settings_remedy(facts: Facts) -> str:
+    """What gives the agent the rights to change the settings of the system that are missing."""
+    if facts.integer("agent.uid"):
+        return "run as root"
+    if container(facts) != "":
+        return "give the container the capability SYS_ADMIN and the device /dev/cpu_dma_latency"
+    parts = []
+    if capable(facts, CAP_SYS_ADMIN) is False:
+        parts.append("give root the capability CAP_SYS_ADMIN")
+    latency = facts.integer("agent.dma_latency")
+    if latency == _ENOENT:
+        parts.append(
+            "create the device: mknod /dev/cpu_dma_latency c 10 MINOR (/proc/misc has MINOR)"
+        )
+    elif latency:
+        parts.append("permit root to write to /dev/cpu_dma_latency")
+    return "; ".join(parts)
+
+
 def _fifo_remedy(facts: Facts) -> str | Shell:
     group = facts.integer("agent.cgroup.cpu.rt_runtime_us")
     if group == 0:
@@ -136,9 +155,7 @@ def check_privileges(name: str, case: Case) -> Finding:
             "note",
             f"SCHED_FIFO, but no right to change: {', '.join(kept)}",
             "settings that harm real time stay as they are during the measurement",
-            "run as root"
-            if uid
-            else "give the container the capability SYS_ADMIN and the device /dev/cpu_dma_latency",
+            _settings_remedy(facts),
         )
     return finding(
         name, "ok", "SCHED_FIFO, locked memory, settings", "everything that a measurement needs"
