@@ -228,6 +228,13 @@ def test_a_failure_is_certain(
     assert bool(remedy) == (said != "pass")
 
 
+def test_a_single_event_has_no_next() -> None:
+    events = Edges(np.arange(1.0), np.ones(1, np.bool_))
+    answers = Answers(np.full(1, 0.5), 0, 0, 0, 0)
+    found = Found(events, answers, None, np.full(1, 0.5), 1, np.zeros(1, np.int64), 0, 1.0)
+    assert _verdict(found)[:2] == ("pass", "1 event, answered")
+
+
 @pytest.mark.parametrize("missing", [{0, 1}, {10, 11}, set(range(12)), {3}])
 def test_count_and_missed_are_the_events(store: Store, tmp_path: Path, missing: set[int]) -> None:
     """Also where the first or the last ones are unanswered, or all."""

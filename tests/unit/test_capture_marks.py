@@ -236,6 +236,10 @@ def test_what_does_not_fit(store: Store, tmp_path: Path) -> None:
     few = marked_run(store, {"acquire": own[:20]})
     assert "50 pulses for 20 samples" in refusal(store, path, Marked("D0", few))
     assert "could begin at several samples" in refusal(store, path, Marked("D0", flat))
+    pulses = np.arange(20, dtype=np.float64) * 1000 * US
+    apart = line(tmp_path / "p.sr", pulses + 700 * US, np.full(20, 30.0 * US))
+    one_less = marked_run(store, {"pulse": own[:19]}, kind="pulse", interval_ns=1000 * US)
+    assert "20 pulses for 19 samples" in refusal(store, apart, Marked("D0", one_less))
     timed = marked_run(store, {"acquire": own}, kind="pulse")
     assert "no times with which" in refusal(store, path, Marked("D0", timed))
 

@@ -263,13 +263,15 @@ def _place(time: Int64) -> Int64:
     return count - np.maximum.accumulate(np.where(fresh, count, 0))
 
 
-def _shift(pulse: Floats, sample: Int64, error: float) -> tuple[int, float]:
+def _shift(pulse: Floats, sample: Int64, error: float, more: int = 0) -> tuple[int, float]:
     """At which sample the recording begins, and the variance of what then differs. UsageError where
-    the recording is too long, or could begin at several."""
+    the recording is too long, or could begin at several. ``more``: pulses and samples that there
+    are beyond these numbers, one if these are differences."""
     many, all_ = len(pulse), len(sample)
     if many > all_:
         raise UsageError(
-            f"the recording has {numbers.count(many)} pulses for {numbers.count(all_)} samples",
+            f"the recording has {numbers.plural(many + more, 'pulse')} for "
+            f"{numbers.plural(all_ + more, 'sample')}",
             "record this run alone, and use --series to name all series that were marked. Some "
             "measurements also mark what they drop",
         )
@@ -290,8 +292,8 @@ def _shift(pulse: Floats, sample: Int64, error: float) -> tuple[int, float]:
     others = np.delete(left, best)
     if size < 8 or float(others.min()) < CLEAR * left[best]:
         raise UsageError(
-            f"the recording has {numbers.count(many)} of {numbers.count(all_)} pulses, and could "
-            "begin at several samples",
+            f"the recording has {numbers.count(many + more)} of {numbers.count(all_ + more)} "
+            "pulses, and could begin at several samples",
             "record from before the run until after its end",
         )
     return best, float(left[best])
@@ -323,7 +325,7 @@ def _find_rises(rise: Floats, there: Sequence[StoredSeries], lines: Lines) -> _F
     own = _own(there[0])
     order = np.argsort(own.time, kind="stable")
     time, value = own.time[order], own.value[order]
-    start, _ = _shift(np.diff(rise), np.diff(time), error_ns(lines))
+    start, _ = _shift(np.diff(rise), np.diff(time), error_ns(lines), more=1)
     time, value = time[start : start + len(rise)], value[start : start + len(rise)]
     slope, offset = 1.0, float(np.median(rise - time))
     middle = float(time.mean())

@@ -424,7 +424,8 @@ def _verdict(found: Found) -> tuple[str, str, str]:
             "longer interval, or give the longest possible delay with --longest"
         )
     elif not len(missing) and not late:
-        evidence, remedy = f"{events} events, each answered before the next", ""
+        answered = "answered" if events == 1 else "each answered before the next"
+        evidence, remedy = f"{numbers.plain(numbers.plural(events, 'event'))}, {answered}", ""
     elif not len(missing):
         verb = "was" if late == 1 else "were"
         evidence = f"{late} of {events} events {verb} answered after the next one came"
