@@ -318,7 +318,14 @@ def test_on_the_command_line(rtgauge: Run, tmp_path: Path) -> None:
     shown = rtgauge("check", "--config", str(config))
     assert shown.code == 0
     assert "\nCONFIG_PREEMPT_RT=y\n" in shown.out
-    assert "merge_config.sh" in shown.err
+    assert f"merge_config.sh -m {config} FRAGMENT && make" in shown.err
+    there = rtgauge("check", "--config", str(config), "-o", str(tmp_path / "with a blank"))
+    quoted = tmp_path / "with a blank"
+    assert f"merge_config.sh -m {config} '{quoted}' && make" in there.err
+    packed = tmp_path / "config.gz"
+    packed.write_bytes(gzip.compress(STOCK.encode()))
+    zipped = rtgauge("check", "--config", str(packed)).err
+    assert f"zcat {packed} > .config && scripts/kconfig/merge_config.sh -m .config" in zipped
     written = rtgauge("check", "--config", str(config), "-o", str(fragment), "--strict", "--json")
     assert written.code == 3
     document = written.json()
@@ -342,6 +349,8 @@ def test_a_defconfig_is_to_be_resolved_first(rtgauge: Run, tmp_path: Path) -> No
     first = audit_config(config).findings[0]
     assert (first.check, first.level) == ("configuration", "warning")
     assert "make olddefconfig" in first.remedy and "2 options" in first.found
+    (one, *_) = audit_config(KernelConfig({"SMP": "y"})).findings
+    assert one.found.startswith("1 option, not resolved")
     shown = rtgauge("check", "--config", str(tmp_path / "config"))
     assert shown.code == 0 and "make olddefconfig" in " ".join(shown.out.split())
     for text in (STOCK, 'CONFIG_CC_VERSION_TEXT="gcc 12"\nCONFIG_SMP=y\n'):

@@ -140,6 +140,9 @@ def test_the_module_is_of_use_without_that_for_parallel_ports(
     missing = rtgauge("module", "load", "--headers", str(tmp_path / "none"))
     assert missing.code == 0
     assert "loaded already" in missing.err
+    assert "local has no headers of its kernel, Linux 6.1.0-test" in missing.err
+    assert "install the package linux-headers-6.1.0-test" in missing.err
+    assert "unload the module" not in missing.err
 
 
 def test_load_builds_and_is_raised_with_sudo(

@@ -281,6 +281,8 @@ def test_the_command_on_few_damaged_and_failed_runs(rtgauge: Run) -> None:
     assert rtgauge("trend", "nightly", "--store", "data").code == 0
     wrong = rtgauge("trend", "nightly", "--store", "data", "-o", "t.pdf")
     assert wrong.code == 2 and ".html, .json, .md" in wrong.err
+    bare = rtgauge("trend", "nightly", "--store", "data", "-o", "out")
+    assert bare.code == 2 and "'out' has no suffix, which is not a format" in bare.err
     assert rtgauge("trend", "nightli", "--store", "data").code == 2
     assert rtgauge("trend", "--store", "data").code == 2
 

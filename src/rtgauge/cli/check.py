@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -147,9 +148,12 @@ def _check_config(path: Path, output: Path | None, strict: bool, as_json: bool) 
         return _exit_code(audited.findings, strict)
     if output is None:
         show(f"\n{audited.fragment.rstrip()}")
-    place = str(output) if output is not None else "FRAGMENT"
-    merge = f"scripts/kconfig/merge_config.sh -m .config {place} && make olddefconfig"
-    say(f"run in the kernel's sources: {merge}")
+    place = shlex.quote(str(output.absolute())) if output is not None else "FRAGMENT"
+    base, unpack = shlex.quote(str(path.absolute())), ""
+    if path.suffix == ".gz":  # the script reads plain text
+        base, unpack = ".config", f"zcat {base} > .config && "
+    merge = f"scripts/kconfig/merge_config.sh -m {base} {place} && make olddefconfig"
+    say(f"run in the kernel's sources: {unpack}{merge}")
     return _exit_code(audited.findings, strict)
 
 

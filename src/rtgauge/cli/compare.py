@@ -124,6 +124,9 @@ def _gate(document: Mapping[str, Any], words: str = "") -> ExitCode:
     from rtgauge.report.document.compared import decision_text, is_worse
 
     found = document["comparisons"]
+    if not found:
+        say("gate: nothing is compared: the sets have no measured times in common")
+        return ExitCode.SKIPPED
     worse = [one for one in found if is_worse(one)]
     for one in worse:
         say(f"gate: {decision_text(document, one)}")

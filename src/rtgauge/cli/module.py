@@ -32,8 +32,8 @@ TIMEOUTS_S: Final = {"build": 1800.0, "load": 1800.0, "unload": 60.0}
 AS_IT_WAS: Final = 64
 
 # Arguments: what to do, the digest of sources and headers, a folder with headers or nothing.
-# Input: the sources as tar. It prints the kernel's release, the folder of the module, and "parport"
-# if only the module for parallel ports could not be loaded.
+# Input: the sources as tar. It prints the kernel's release, the folder of the module, and
+# "parport CODE" if only the module for parallel ports could not be loaded.
 _SCRIPT: Final = """\
 release=$(uname -r)
 headers=${3:-/lib/modules/$release/build}
@@ -66,7 +66,8 @@ load)
 	loaded rtgauge || { build; insert rtgauge; code=0; }
 	# for the kernel's parallel ports, if it has them
 	if ls /sys/bus/parport >/dev/null 2>&1 && ! loaded rtgauge_parport; then
-		(build; [ ! -f "$folder/rtgauge_parport.ko" ] || insert rtgauge_parport) || echo parport
+		(build; [ ! -f "$folder/rtgauge_parport.ko" ] || insert rtgauge_parport) ||
+			echo "parport $?"
 		! loaded rtgauge_parport || code=0
 	fi
 	exit $code ;;
@@ -116,10 +117,8 @@ _OTHER_FAULT: Final = (
     "the script failed on {target}: {said}",
     "check sh on {target}, and run the command again",
 )
-_NO_PARALLEL: Final = (
-    "  kernel contexts cannot answer on parallel ports: {said}\n"
-    "  unload the module, then load it again"
-)
+_INSMOD: Final = 69
+_OF_ANOTHER_BUILD: Final = ("{said}", "unload the module, then load it again")
 _DONE: Final = {
     "build": "{target}: built {folder}/rtgauge.ko",
     "load": "{target}: the module rtgauge is loaded",
@@ -226,7 +225,16 @@ def _act(action: str, target: str, headers: str, as_json: bool) -> None:
     else:
         say((_DONE if changed else _AS_IT_WAS)[action].format(**told))
         if lacks:
-            say(_NO_PARALLEL.format(**told))
+            say(_no_parallel(lacks.removeprefix("parport ")).format(**told))
+
+
+def _no_parallel(code: str) -> str:
+    """The lines for a module for parallel ports that alone could not be loaded."""
+    number = int(code) if code.isdecimal() else 0
+    message, remedy = _FAULTS.get(number, _OTHER_FAULT)
+    if number == _INSMOD:  # what is loaded may be from another build
+        message, remedy = _OF_ANOTHER_BUILD
+    return f"  kernel contexts cannot answer on parallel ports: {message}\n  {remedy}"
 
 
 def _packed(sources: Mapping[str, bytes]) -> bytes:

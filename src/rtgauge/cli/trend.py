@@ -69,8 +69,10 @@ def trend(
 
     for path in output:
         if path.suffix.lower() not in SUFFIXES:
+            given = f"the suffix '{path.suffix}'" if path.suffix else "no suffix"
             raise UsageError(
-                f"a trend cannot be written as '{path.suffix}'", f"use one of {', '.join(SUFFIXES)}"
+                f"'{path.name}' has {given}, which is not a format of a trend",
+                f"use one of {', '.join(SUFFIXES)}",
             )
     with open_store(place) as store:
         rows = store.runs()
