@@ -133,10 +133,16 @@ def test_an_archive_holds_nothing_of_when_and_by_whom() -> None:
     assert stat.S_ISCHR(found["dev/c"][1])
 
 
-@pytest.mark.parametrize("path", ["/etc", "../etc", "a//b", "a/", "", "."])
+@pytest.mark.parametrize("path", ["/etc", "../etc", "a//b", "a/", "", ".", ".."])
 def test_paths_outside_the_root_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match="not a path"):
         initramfs.archive({path: initramfs.file(b"")})
+
+
+def test_names_below_the_root_may_begin_with_a_dot() -> None:
+    entries = {".profile": initramfs.file(b"x"), ".config/a": initramfs.file(b"y")}
+    archive = initramfs.archive(entries)
+    assert b".profile\0" in archive and b".config/a\0" in archive
 
 
 def test_a_file_is_no_folder() -> None:
@@ -622,7 +628,7 @@ def test_a_full_disk_is_told_before_anything_is_fetched(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(TargetError) as caught:
         images.image(BOARD)
-    assert "is full" in caught.value.message
+    assert "too little space" in caught.value.message
     assert cache.CACHE_VARIABLE in caught.value.remedy
     assert not world.asked("download")
 

@@ -21,9 +21,9 @@ from conftest import Result
 from rtgauge.cli.completion import complete
 from rtgauge.cli.main import cli
 from rtgauge.errors import RtgaugeError, TargetError
-from rtgauge.lab import cache, configured, images, own, programs, prune, registry
+from rtgauge.lab import cache, configured, images, modules, own, programs, prune, registry
 from rtgauge.lab.boards import MACHINES, Board, Own
-from rtgauge.lab.kernels import KERNEL_RECORD, KERNEL_VERSION
+from rtgauge.lab.kernels import KERNEL_RECORD, KERNEL_VERSION, Unpacked
 
 RELEASE = "6.6.30-mine"
 X86_64, AARCH64 = 62, 183
@@ -517,7 +517,7 @@ BAD: dict[str, tuple[Callable[[Files], object], str, str]] = {
     "wrong machine": (
         lambda files: files.kernel.write_bytes(image()),
         "{here}/linux/bzImage is a kernel for arm64, and the machine is x86_64",
-        "--machine arm64",
+        "rtgauge lab remove mine, then lab add with --machine arm64",
     ),
     "vmlinux without PVH": (
         lambda files: files.kernel.write_bytes(elf(more=b"")),
@@ -552,7 +552,7 @@ BAD: dict[str, tuple[Callable[[Files], object], str, str]] = {
     "no support for modules": (
         without("MODULES"),
         "its kernel does not load modules, but the board has --module",
-        "set CONFIG_MODULES=y",
+        "or rtgauge lab remove mine, then lab add without --module",
     ),
     "no module": (
         lambda files: files.module.unlink(),
@@ -647,6 +647,17 @@ def test_each_bad_input_is_one_line_with_its_remedy(files: Files, rtgauge: Run, 
     assert "Traceback" not in again.err
 
 
+def test_a_build_folder_that_make_would_split_is_to_be_renamed(files: Files) -> None:
+    """The cache's variable does not move it."""
+    build = files.build.with_name("linux-6.1#2")
+    files.build.rename(build)
+    unpacked = Unpacked(build, RELEASE, build, "", build, build, (), {})
+    made = modules.Recipe(MACHINES["x86_64"], unpacked, {})
+    with pytest.raises(TargetError, match="in a folder with this name") as caught:
+        made.build(cache.cache_folder(), print)
+    assert "rename the folder in which the kernel was built" in caught.value.remedy
+
+
 def test_an_overlay_that_does_not_fit_or_is_too_large(
     files: Files, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -664,10 +675,11 @@ def test_without_hpet_a_board_says_so_and_runs(files: Files, rtgauge: Run) -> No
     added = rtgauge(*files.words())
     assert added.code == 0
     assert "The kernel lacks CONFIG_HPET_TIMER (the interrupt source hpet" in added.out
+    assert "Lines for its .config: rtgauge lab config x86_64" in added.out
     said: list[str] = []
     images.image(registry.board("mine"), say=said.append)
     assert any(
-        "lacks CONFIG_HPET_TIMER. Their purposes: rtgauge lab config x86_64" in s for s in said
+        "lacks CONFIG_HPET_TIMER. What each is for: rtgauge lab config x86_64" in s for s in said
     )
     listed = rtgauge("lab", "list")
     assert "CONFIG_HPET_TIMER" in listed.out

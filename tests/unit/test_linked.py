@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from rtgauge.architectures import ARCHITECTURES
 from rtgauge.cli.agent import _toolchain
 from rtgauge.errors import TargetError, UsageError
-from rtgauge.lab.linked import COMPILE, LINK, Elf, elf_of, of_sdk, of_sysroot, of_zig
+from rtgauge.lab.linked import COMPILE, LINK, Elf, Toolchain, elf_of, of_sdk, of_sysroot, of_zig
 
 LOADER = b"/lib/ld-own.so.1\0"
 
@@ -39,6 +40,19 @@ def elf(*, machine: int, wide: bool, big: bool, loader: bytes = LOADER) -> bytes
         data += struct.pack(order + "8I", 1, 0, 0, 0, 0, 0, 0, 0)
         data += struct.pack(order + "8I", 3, at, 0, 0, len(loader), 0, 0, 0)
     return data + loader
+
+
+def test_the_remedy_is_one_of_the_way_that_was_chosen(tmp_path: Path) -> None:
+    """Only --sysroot permits --cc."""
+    chain = Toolchain((str(tmp_path / "gcc"),))
+    for remedy in (chain.remedy, "install the compiler again"):
+        with pytest.raises(TargetError, match="cannot be started") as caught:
+            replace(chain, remedy=remedy).ask("-dumpmachine")
+        assert caught.value.remedy == remedy
+    assert "--cc" in chain.remedy
+    script = tmp_path / "environment-setup"
+    script.write_text("export CC=gcc\n")
+    assert "--cc" not in of_sdk(script).remedy
 
 
 @pytest.mark.parametrize("wide", [False, True])

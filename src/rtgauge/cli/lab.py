@@ -254,6 +254,8 @@ def add(
         )
     for need in given.lacks:
         show(f"The kernel lacks {need.words}.")
+    if given.lacks:
+        show(f"Lines for its .config: rtgauge lab config {chosen.architecture}")
     if (given.config or {}).get("XENOMAI") == "y":
         command = f"rtgauge run timer --target lab:{name} --core"
         show(

@@ -97,12 +97,13 @@ def disk_full(folder: Path) -> TargetError:
     )
 
 
-def check_name(folder: Path) -> None:
+def check_name(
+    folder: Path, remedy: str = f"name another one in the environment variable {CACHE_VARIABLE}"
+) -> None:
     """TargetError where a kernel's build cannot work below this folder: make splits its name."""
     if re.search(r"[\s:$#%=]", str(folder)):
         raise TargetError(
-            f"a kernel cannot be built in a folder with this name: {str(folder)!r}",
-            f"name another one in the environment variable {CACHE_VARIABLE}",
+            f"a kernel cannot be built in a folder with this name: {str(folder)!r}", remedy
         )
 
 

@@ -116,8 +116,8 @@ def _own_image(cache: Path, board: Board, made: Programs, library: str, say: Say
     if given.lacks:
         missing = ", ".join(f"CONFIG_{need.symbol}" for need in given.lacks)
         say(
-            f"the kernel of board {board.name} lacks {missing}. Their purposes: rtgauge lab config "
-            f"{given.machine.architecture}"
+            f"the kernel of board {board.name} lacks {missing}. What each is for: "
+            f"rtgauge lab config {given.machine.architecture}"
         )
     known = _known(cache, board, unpacked, made, added)
     if known is not None:
@@ -269,7 +269,7 @@ def stored_image(facts: Mapping[str, str]) -> Image:
     for path, name in ((kernel, "kernel"), (archive, "initramfs")):
         digest = facts.get(f"{name} digest", "")
         if path is None or not path.is_file():
-            gone = "is not in the lab's cache any more"
+            gone = "is not in the lab's cache"
         elif digest_of(path) != digest:
             gone = f"in the lab's cache was changed ({path})"
         else:

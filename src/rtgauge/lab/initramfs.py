@@ -75,7 +75,8 @@ def archive(entries: Mapping[str, Entry]) -> bytes:
     """
     whole = dict(entries)
     for path in entries:
-        if not path or path != str(PurePosixPath(path)) or path.startswith(("/", "../", ".")):
+        inside = not path.startswith(("/", "../")) and path not in (".", "..")
+        if not path or path != str(PurePosixPath(path)) or not inside:
             raise ValueError(f"not a path below the root: {path!r}")
         for above in list(PurePosixPath(path).parents)[:-1]:
             whole.setdefault(str(above), folder())

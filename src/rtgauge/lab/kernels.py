@@ -238,7 +238,7 @@ def members(package: Path, root: Path, wanted: Callable[[str], bool]) -> None:
         last = said.splitlines()[-1] if said else f"dpkg-deb ended with code {status}"
         raise TargetError(
             f"the package {package.name} could not be unpacked: {last}",
-            "start again, which fetches it again",
+            f"start again. If that fails too, try it by hand: dpkg-deb --contents {package}",
         )
 
 

@@ -193,12 +193,13 @@ def _link(
 
 
 def _toolchain(root: Path, machine: Machine, library: str, compiler: str) -> Toolchain:
+    remedy = f"install the compiler {compiler} again"
     if library == "glibc":
-        return Toolchain((compiler, f"--sysroot={root}"))
+        return Toolchain((compiler, f"--sysroot={root}"), remedy=remedy)
     # gcc knows Debian's folders of glibc: those of musl are named one by one
     triplet = _triplet(machine, library)
     below = root / "usr" / "lib" / triplet
-    gcc = Toolchain((compiler,)).ask("-print-file-name=include")
+    gcc = Toolchain((compiler,), remedy=remedy).ask("-print-file-name=include")
     includes = (
         f"{root}/usr/include/{triplet}",
         f"{root}/usr/include",
@@ -220,6 +221,7 @@ def _toolchain(root: Path, machine: Machine, library: str, compiler: str) -> Too
             *("-lc", "-lgcc"),
             str(below / "crtn.o"),
         ),
+        remedy=remedy,
     )
 
 

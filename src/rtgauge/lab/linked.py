@@ -157,6 +157,8 @@ class Toolchain:
     link: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    remedy: str = "name another compiler with --cc"
+    """What helps against a compiler that does not work."""
 
     @property
     def name(self) -> str:
@@ -170,7 +172,7 @@ class Toolchain:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise TargetError(
                 f"the compiler {self.name} cannot be started: {error}",
-                "name another with --cc, or install it",
+                self.remedy,
             ) from None
 
     def run(self, words: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
@@ -228,6 +230,7 @@ def of_sdk(script: Path) -> Toolchain:
         (*words["CPPFLAGS"], *words["CFLAGS"]),
         words["LDFLAGS"],
         {"PATH": found.get("PATH", "")},
+        remedy="name the environment script of an SDK for Linux",
     )
 
 
@@ -302,7 +305,12 @@ def of_zig(wanted: Architecture, library: str) -> Toolchain:
         # the checked calls with 64-bit times are newer than the others
         weak = ("-U_FORTIFY_SOURCE",) if narrow else ()
     words = (sys.executable, "-m", "ziglang", "cc", "-target", system + abi)
-    return Toolchain((*words, f"-mcpu={wanted.cpu}"), weak, ("-dynamic",))
+    return Toolchain(
+        (*words, f"-mcpu={wanted.cpu}"),
+        weak,
+        ("-dynamic",),
+        remedy="install it again: python -m pip install --force-reinstall ziglang",
+    )
 
 
 def _sources() -> tuple[Path, Path]:
@@ -369,10 +377,7 @@ def link(chain: Toolchain, output: Path) -> Elf:
         _run(chain, [*chain.compile, *chain.options, *objects, *LINK, *chain.link, "-o", str(made)])
         found = elf_of(made)
         if found is None:
-            raise TargetError(
-                f"{chain.name} did not produce a program for Linux",
-                "name a compiler for Linux with --cc",
-            )
+            raise TargetError(f"{chain.name} did not produce a program for Linux", chain.remedy)
         try:
             output.unlink(missing_ok=True)
             output.write_bytes(made.read_bytes())
@@ -390,7 +395,7 @@ def _run(chain: Toolchain, words: Sequence[str]) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise TargetError(
             f"the compiler {chain.name} failed: {error}",
-            "name another with --cc, or run the same command on an idle machine",
+            f"{chain.remedy}, or run the same command on an idle machine",
         ) from None
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if "error" in line.lower()]

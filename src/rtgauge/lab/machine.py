@@ -298,6 +298,7 @@ class Machine:
         self.chip_path = ""  # of QEMU's object, where lines of a chip are outside
         self.doorbell: Doorbell | None = None
         self.orders: list[list[str]] = []  # all so far, for a replay
+        self.booting = False  # the kernel runs, and has not yet started the guest program
         self._turn = 0
         self._taken = 0
         self._said = b""
@@ -356,7 +357,9 @@ class Machine:
         self._selector = self._cleaner.enter_context(selectors.DefaultSelector())
         self._selector.register(self._pause, selectors.EVENT_READ)
         self._selector.register(self._pidfd, selectors.EVENT_READ)
+        self.booting = True
         answer = self._wait(self.limits.boot_cpu_s, self.limits.boot_s, "did not start")
+        self.booting = False
         magic, version = struct.unpack_from("<II", self._memory, _ANSWER_AT)
         if magic != GUEST_MAGIC or version != VERSION:
             raise self._failure(

@@ -70,7 +70,8 @@ class Recipe:
         """
         final = self.folder(cache)
         if not final.is_dir():
-            say(f"modules for Linux {self.unpacked.release}")
+            self._check(cache)
+            say(f"building the modules for Linux {self.unpacked.release}")
             with explained(cache), new_folder(final) as making:
                 self._build(making, final.parent / f"{self.digest[:16]}.log")
         used(final)
@@ -86,7 +87,6 @@ class Recipe:
             path = work / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        self._check()
         flags = f"-ffile-prefix-map={work}=kmod -ffile-prefix-map={self._sources()}=linux"
         words = [
             "make",
@@ -128,10 +128,17 @@ class Recipe:
         """Where all headers are, without what is found there through links."""
         return self.unpacked.headers.parent
 
-    def _check(self) -> None:
+    def _check(self, cache: Path) -> None:
         if shutil.which("make") is None:
             raise TargetError("there is no make to build modules with", _install("make"))
-        check_name(self.unpacked.headers)
+        if self.unpacked.headers.is_relative_to(cache):
+            check_name(self.unpacked.headers)
+        else:  # of a user's board
+            check_name(
+                self.unpacked.headers,
+                "rename the folder in which the kernel was built. Then remove the board, and add "
+                "it again",
+            )
 
 
 def recipe(machine: Machine, unpacked: Unpacked) -> Recipe | None:
@@ -154,7 +161,7 @@ def compiler_of(headers: Path) -> str:
     if "clang" in text:
         raise TargetError(
             f"rtgauge's modules cannot be built in {headers}: the kernel was built with clang",
-            "build the kernel with gcc, or add the board without --build",
+            "build the kernel with gcc, or remove the board and add it without --build",
         )
     found = re.search(r"\b(gcc-\d+)\b", text.split(" ")[0])
     return found[1] if found else "gcc"

@@ -44,6 +44,7 @@ from rtgauge.lab.kernels import (
     x86_payload,
 )
 from rtgauge.lab.packages import Apt
+from rtgauge.lab.registry import own_names
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -125,6 +126,12 @@ class _Trouble:
 
     def error(self, message: str, remedy: str) -> TargetError:
         return TargetError(f"board {self._name}: {message}", remedy)
+
+    def added_anew(self, how: str) -> str:
+        """The remedy to add the board in another way: one that the lab has is removed before."""
+        if self._name in own_names():
+            return f"rtgauge lab remove {self._name}, then lab add {how}"
+        return f"add the board {how}"
 
     def unread(self, what: str, path: Path, error: OSError) -> TargetError:
         return self.error(
@@ -218,7 +225,7 @@ def read(board: Board) -> Given:
         raise trouble.error(
             f"{own.kernel} is a kernel for {machine.architecture}, and the machine is "
             f"{board.machine.architecture}",
-            f"add the board with --machine {machine.architecture}",
+            trouble.added_anew(f"with --machine {machine.architecture}"),
         )
     if not starts:
         raise trouble.error(
@@ -253,7 +260,8 @@ def read(board: Board) -> Given:
     if own.modules and config is not None and not modular:
         raise trouble.error(
             "its kernel does not load modules, but the board has --module",
-            "set CONFIG_MODULES=y and build the kernel again, or add the board without --module",
+            "set CONFIG_MODULES=y and build the kernel again, or "
+            + trouble.added_anew("without --module"),
         )
     return Given(
         board,

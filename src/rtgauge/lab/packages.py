@@ -197,7 +197,7 @@ class Apt:
             age = None
         if age is not None and (not refresh or self._updated or 0 <= age < LISTS_AGE_S):
             return False
-        self.say("lists of Debian's packages")
+        self.say("fetching the lists of Debian's packages")
         done = self._run(["apt-get", "-q", "update"], UPDATE_TIMEOUT_S)
         if done.returncode:
             if age is not None:
@@ -267,11 +267,11 @@ class Apt:
             free = shutil.disk_usage(folder).free
         if free < needed:
             raise TargetError(
-                f"the disk that holds the lab's cache is full: {package.name} needs "
-                f"{needed >> 20} MiB, {free >> 20} are left ({folder})",
+                f"too little space for the lab's cache: {package.name} needs {needed >> 20} MiB, "
+                f"but {free >> 20} MiB are free ({folder})",
                 "make room, or name another folder in the environment variable RTGAUGE_LAB_CACHE",
             )
-        self.say(f"{package.name} {package.version}, {package.size / 1e6:.1f} MB")
+        self.say(f"fetching {package.name} {package.version}, {package.size / 1e6:.1f} MB")
         done = self._run(["apt-get", "-q", "download", package.wanted], DOWNLOAD_TIMEOUT_S, folder)
         with explained(folder):
             for path in folder.glob(f"{package.name}_*.deb"):
