@@ -13,7 +13,9 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -24,6 +26,7 @@ from rtgauge.errors import RtgaugeError, TargetError
 from rtgauge.lab import cache, configured, images, modules, own, programs, prune, registry
 from rtgauge.lab.boards import MACHINES, Board, Own
 from rtgauge.lab.kernels import KERNEL_RECORD, KERNEL_VERSION, Unpacked
+from rtgauge.target.lab import LabTarget
 
 RELEASE = "6.6.30-mine"
 X86_64, AARCH64 = 62, 183
@@ -791,3 +794,19 @@ def test_a_damaged_description_names_its_file(files: Files, rtgauge: Run, text: 
     assert "rtgauge lab remove mine" in caught.value.remedy
     assert str(path) in rtgauge("lab", "list", "--json").json()["boards"][-1]["missing"][0]
     assert rtgauge("lab", "remove", "mine").code == 0
+
+
+@pytest.mark.parametrize("booting", [True, False])
+@pytest.mark.parametrize("remedy", ["see the console", ""])
+def test_what_a_kernel_needs_is_named_where_it_did_not_boot(
+    files: Files, rtgauge: Run, remedy: str, booting: bool
+) -> None:
+    assert rtgauge(*files.words()).code == 0
+    target = LabTarget("mine")
+    machine = SimpleNamespace(booting=booting)
+    machine.start = Mock(side_effect=TargetError("it ended on its own", remedy))
+    with pytest.raises(TargetError) as caught:
+        target._boot(machine)  # type: ignore[arg-type]
+    needs = "'rtgauge lab config x86_64' lists what a kernel needs"
+    expected = [remedy, needs] if booting else [remedy]
+    assert caught.value.remedy == ". ".join(word for word in expected if word)

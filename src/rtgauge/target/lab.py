@@ -445,11 +445,12 @@ class LabTarget:
         try:
             return machine.start()
         except TargetError as error:
-            if self.board.own is None:
+            if self.board.own is None or not machine.booting:
                 raise
-            needs = f"rtgauge lab config {self.board.machine.architecture}"
+            command = f"rtgauge lab config {self.board.machine.architecture}"
+            needs = f"'{command}' lists what a kernel needs"
             raise TargetError(
-                error.message, f"{error.remedy}. '{needs}' lists what a kernel needs"
+                error.message, ". ".join(filter(None, (error.remedy, needs)))
             ) from None
 
     def setup_again(self, facts: Mapping[str, str]) -> Setup:
