@@ -334,7 +334,7 @@ HOST_OPTIONS: Final = (
     _flag(
         "no-progress",
         "command",
-        "show no live view, only a line for each step that has ended",
+        "show no live view, only lines for the steps",
         _RESULTS,
         rare=True,
     ),

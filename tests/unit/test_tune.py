@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -457,6 +458,18 @@ def test_a_record_from_before_retries_is_resumed(rtgauge: Run, board: type[Board
     assert states.count("failed") == 1 and set(states) == {"complete", "failed"}
     rows = result.json()["configurations"]
     assert sum(row.get("retry", False) for row in rows) == 1
+
+
+def test_a_damaged_record_can_be_deleted(rtgauge: Run, board: type[Board]) -> None:
+    with Store.open() as store:
+        folder = store.path.parent / "tunes" / "one"
+    folder.mkdir(parents=True)
+    (folder / "tune.json").write_text("{")
+    result = rtgauge("tune", "--resume")
+    assert result.code != 0
+    assert "tune one is damaged" in result.err and f"delete {folder}" in result.err
+    shutil.rmtree(folder)
+    assert "damaged" not in rtgauge("tune", "--resume").err
 
 
 def test_dry_run_prints_the_configurations_and_boots_nothing(

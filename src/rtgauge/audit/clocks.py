@@ -45,6 +45,7 @@ def check_timers(name: str, case: Case) -> Finding:
 
 
 #: Counters of the processor itself, read in some ten nanoseconds without leaving user space.
+_CONFIG = "rtgauge check --config FILE, with the configuration of this kernel"
 _FAST = {
     "tsc",
     "arch_sys_counter",
@@ -142,7 +143,7 @@ def check_tick(name: str, case: Case) -> Finding:
     built = read_integer(facts.config("HZ"))
     rate = round(1e9 / tick) if tick is not None and 0 < tick <= 1_000_000_000 else built
     if rate is None or rate <= 0:
-        return unknown(name, "the rate of the tick is not known", why, "zcat /proc/config.gz")
+        return unknown(name, "the rate of the tick is not known", why, _CONFIG)
     full = facts.cpus(CPU + "nohz_full") or frozenset()
     measured = case.cpus
     found = f"{rate} Hz"
@@ -179,7 +180,7 @@ def check_tick(name: str, case: Case) -> Finding:
             name,
             f"{found}, but the kernel's configuration could not be read",
             why,
-            "zcat /proc/config.gz",
+            _CONFIG,
         )
     return finding(name, "ok", found, "high-resolution timers do not wait for it")
 

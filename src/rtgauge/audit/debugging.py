@@ -89,7 +89,7 @@ def check_debugging(name: str, case: Case) -> Finding:
             name,
             f"the kernel's {missing} could not be read",
             why,
-            "zcat /proc/config.gz, or rtgauge check --config FILE",
+            "rtgauge check --config FILE, with the configuration of this kernel",
         )
     return finding(name, "ok", "no slow options", "no debugging option costs latency")
 

@@ -319,9 +319,9 @@ def config(machine: str) -> None:
 def prune(days: float | None, as_json: bool) -> None:
     """Remove unused images, modules and kernels from the lab's cache.
 
-    Removes images and modules that were not used for a few days, kernels that a newer one replaced,
-    and copies of your kernels. What is removed is rebuilt when it is needed. The kernels of the
-    lab's own boards stay.
+    Removes what was not used for 14 days: images, modules, kernels that a newer one replaced, and
+    copies of your kernels. The next start of a board makes its image again. A run whose kernel or
+    image no board has any more cannot be explained then. The kernels of the lab's own boards stay.
     """
     from rtgauge.lab.prune import DAYS, prune
 

@@ -2,7 +2,7 @@
 """Takes out of the lab's cache what is not used any more.
 
 That is what was made for an earlier kernel, agent or module, kernels that a newer one has taken the
-place of, and copies of users' kernels, once they were unused for a few days, and what was left
+place of, and copies of users' kernels, once they were unused for 14 days, and what was left
 of downloads. The kernels of the lab's own boards stay: they cost a download. Only what the lab has
 made is looked at, by its record or its name, and under the locks of those who make it.
 """

@@ -105,9 +105,11 @@ def write_json(path: Path, document: dict[str, Any]) -> None:
     write_file(path, _SURROGATES.sub("\ufffd", text).encode() + b"\n")
 
 
-def read_json(path: Path, what: str) -> dict[str, Any]:
-    """Read a JSON object; ``what`` names it in the error. U+FFFD replaces
-    half surrogate pairs, which earlier versions wrote."""
+def read_json(
+    path: Path, what: str, remedy: str = "restore it from a copy, or delete the run"
+) -> dict[str, Any]:
+    """Read a JSON object; ``what`` names it in the error, ``remedy`` is for a damaged one. U+FFFD
+    replaces half surrogate pairs, which earlier versions wrote."""
     try:
         data = path.read_bytes()
         document = json.loads(data.decode("utf-8", "replace"))
@@ -116,14 +118,9 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     except OSError as error:
         raise store_error(f"read {what},", path, error) from error
     except (ValueError, RecursionError) as error:
-        raise StoreError(
-            f"{what} is damaged: {path} is not JSON", "restore it from a copy, or delete the run"
-        ) from error
+        raise StoreError(f"{what} is damaged: {path} is not JSON", remedy) from error
     if not isinstance(document, dict):
-        raise StoreError(
-            f"{what} is damaged: {path} is not a JSON object",
-            "restore it from a copy, or delete the run",
-        )
+        raise StoreError(f"{what} is damaged: {path} is not a JSON object", remedy)
     return document
 
 

@@ -47,7 +47,9 @@ def _folder(store: Store) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    document = read_json(path, f"tune {path.parent.name}")
+    document = read_json(
+        path, f"tune {path.parent.name}", f"delete {path.parent}: the runs of the tune stay"
+    )
     if document.get("format") != FORMAT or document.get("version") != VERSION:
         raise StoreError(
             f"{path} is not a record of a tune of version {VERSION}",
