@@ -36,7 +36,6 @@ from rtgauge.store import Store
 from rtgauge.store.folder import ENVIRONMENT, StreamFile
 from rtgauge.stream import StreamWriter
 from rtgauge.target import open_target
-from rtgauge.target.base import Pace
 from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget
 from rtgauge.text import plain
 
@@ -734,18 +733,6 @@ def test_a_step_without_an_end_is_announced(store: Store, extent: dict[str, str]
     assert outcome.state == ("complete" if extent else "interrupted")
     said = "measures until you press Ctrl-C. To limit it, add --for 60s or --samples 1000"
     assert sum(said in message for message in watcher.messages) == (0 if extent else 1)
-
-
-def test_a_step_without_an_end_does_not_begin_where_it_cannot_be_stopped(store: Store) -> None:
-    class Counted(FakeTarget):
-        pace = Pace(scale=60.0, speaks=False)
-
-    watcher = Watcher()
-    (outcome,) = execute(plan(("response", {})), [Counted()], store, watcher)
-    assert (outcome.state, outcome.exit_code) == ("failed", ExitCode.USAGE)
-    assert "cannot be stopped without losing its samples" in outcome.reason
-    assert outcome.remedy == "add --for 60s or --samples 1000"
-    assert not any("until you press Ctrl-C" in message for message in watcher.messages)
 
 
 def test_a_signal_during_the_calibration_skips_what_was_asked_for(store: Store) -> None:

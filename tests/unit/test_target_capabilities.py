@@ -122,11 +122,11 @@ def test_a_target_has_the_capabilities_whose_members_it_has(
     assert {name for name, one in CAPABILITIES.items() if isinstance(target, one)} == expected
 
 
-@pytest.mark.parametrize("mode", ["", ",mode=counted"])
-def test_a_board_of_the_lab_is_not_offered_more_cpus_than_it_may_have(mode: str) -> None:
+@pytest.mark.parametrize(("mode", "more"), [("", ""), (",mode=counted", " without mode=counted")])
+def test_a_board_of_the_lab_is_not_offered_more_cpus_than_it_may_have(mode: str, more: str) -> None:
     with pytest.raises(UsageError, match="cannot have a CPU 8") as caught:
         LabTarget(f"x86_64-rt-6.1{mode}").settle(8, [])
-    assert caught.value.remedy == "name CPUs up to 7"
+    assert caught.value.remedy == f"name CPUs up to 7{more}"
 
 
 def test_what_the_engine_asks_of_a_target_without_capabilities() -> None:

@@ -44,8 +44,9 @@ def check_timers(name: str, case: Case) -> Finding:
     return finding(name, "error", f"resolution {time(resolution)}, one tick", why, remedy)
 
 
-#: Counters of the processor itself, read in some ten nanoseconds without leaving user space.
 _CONFIG = "rtgauge check --config FILE, with the configuration of this kernel"
+
+#: Counters of the processor itself, read in some ten nanoseconds without leaving user space.
 _FAST = {
     "tsc",
     "arch_sys_counter",

@@ -18,8 +18,9 @@ _MEMLOCK_ENOUGH = 64 << 20
 _IDLE_DRIVER = "/sys/devices/system/cpu/cpuidle/current_driver"
 
 
-def _settings_remedy(facts: Facts) -> str:
-    """What gives the agent the rights to change the settings of the system that are missing."""
+def _settings_remedy(facts: Facts, latency: int) -> str:
+    """What gives the agent the rights to change the settings of the system that are missing.
+    ``latency``: the error of opening /dev/cpu_dma_latency, 0 for none."""
     if facts.integer("agent.uid"):
         return "run as root"
     if container(facts) != "":
@@ -27,7 +28,6 @@ def _settings_remedy(facts: Facts) -> str:
     parts = []
     if capable(facts, CAP_SYS_ADMIN) is False:
         parts.append("give root the capability CAP_SYS_ADMIN")
-    latency = facts.integer("agent.dma_latency")
     if latency == _ENOENT:
         parts.append(
             "create the device: mknod /dev/cpu_dma_latency c 10 MINOR (/proc/misc has MINOR)"
@@ -155,7 +155,7 @@ def check_privileges(name: str, case: Case) -> Finding:
             "note",
             f"SCHED_FIFO, but no right to change: {', '.join(kept)}",
             "settings that harm real time stay as they are during the measurement",
-            _settings_remedy(facts),
+            _settings_remedy(facts, 0 if absent else latency or 0),
         )
     return finding(
         name, "ok", "SCHED_FIFO, locked memory, settings", "everything that a measurement needs"

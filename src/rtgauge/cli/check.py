@@ -118,6 +118,11 @@ def check(
     return _exit_code(findings, strict)
 
 
+def _is_packed(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
 def _check_config(path: Path, output: Path | None, strict: bool, as_json: bool) -> int:
     from rtgauge.audit.kconfig import audit_config, read_config
 
@@ -150,7 +155,7 @@ def _check_config(path: Path, output: Path | None, strict: bool, as_json: bool) 
         show(f"\n{audited.fragment.rstrip()}")
     place = shlex.quote(str(output.absolute())) if output is not None else "FRAGMENT"
     base, unpack = shlex.quote(str(path.absolute())), ""
-    if path.suffix == ".gz":  # the script reads plain text
+    if _is_packed(path):  # the script reads plain text
         base, unpack = ".config", f"zcat {base} > .config && "
     merge = f"scripts/kconfig/merge_config.sh -m {base} {place} && make olddefconfig"
     say(f"run in the kernel's sources: {unpack}{merge}")

@@ -125,7 +125,7 @@ def _gate(document: Mapping[str, Any], words: str = "") -> ExitCode:
 
     found = document["comparisons"]
     if not found:
-        say("gate: nothing is compared: the sets have no measured times in common")
+        say("gate: nothing is compared: no time of the first set was measured alike in another")
         return ExitCode.SKIPPED
     worse = [one for one in found if is_worse(one)]
     for one in worse:

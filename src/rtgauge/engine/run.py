@@ -39,7 +39,7 @@ from rtgauge.plan import (
 from rtgauge.store import Store, new_run_id
 from rtgauge.stream import Setting
 from rtgauge.target import Target
-from rtgauge.target.base import Emulated, Linked, Reconnecting, Replayable, lost_of, pace_of
+from rtgauge.target.base import Emulated, Linked, Reconnecting, Replayable, lost_of
 from rtgauge.text import bandwidth, duration, plain
 from rtgauge.units import parse_cpus
 
@@ -427,16 +427,6 @@ class Run:
             None if end is None else end / 1e9 for end in ends_ns(step, self._catalogue)
         )
         without_end = endless(step, self._catalogue)
-        if without_end and not pace_of(self._target).speaks:
-            ended = Ended(
-                "failed",
-                "the step has no end, and a board in counted mode cannot be stopped without losing "
-                "its samples",
-                "add --for 60s or --samples 1000",
-                wrong_usage=True,
-            )
-            self._note(index, ended)
-            return ended
         if without_end:
             self._progress.message(
                 f"step {index + 1} ({step.measurement}) measures until you press Ctrl-C. "

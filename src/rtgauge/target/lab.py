@@ -229,7 +229,8 @@ class LabTarget:
             if highest_cpu >= CPUS_MAX:
                 raise UsageError(
                     f"target '{self.name}' cannot have a CPU {highest_cpu}",
-                    f"name CPUs up to {CPUS_MAX - 1}",
+                    f"name CPUs up to {CPUS_MAX - 1}"
+                    + (" without mode=counted" if self._words.mode is not None else ""),
                 )
             if self._words.mode is not None:
                 raise UsageError(
