@@ -165,13 +165,24 @@ static size_t noise_room(int fd)
 	return 2 * size > NOISE_TEXT ? 2 * size : NOISE_TEXT;
 }
 
-static uint64_t noise_smi(const struct noise_cpu *c)
+/* SMIs so far. A reading that fails leaves the last count, and from then on SMIs are not counted. */
+static uint64_t noise_smi(struct noise_cpu *c)
 {
 	uint64_t count = 0;
+	ssize_t size;
 
-	if (c->smi_fd >= 0 && pread(c->smi_fd, &count, sizeof(count), c->smi_at) < 0)
-		return 0;
-	return c->smi_at ? (uint32_t)count : count;
+	if (c->smi_fd < 0)
+		return c->counts.smi;
+	/* a performance counter has no position: it refuses pread() */
+	size = c->smi_at ? pread(c->smi_fd, &count, sizeof(count), c->smi_at) :
+			   read(c->smi_fd, &count, sizeof(count));
+	if (size == sizeof(count))
+		return c->smi_at ? (uint32_t)count : count;
+	close(c->smi_fd);
+	c->smi_fd = -1;
+	c->smi_how = c->smi_at ? "not counted: a reading of MSR 0x34 failed" :
+				 "not counted: a reading of performance counter 0x2b failed";
+	return c->counts.smi;
 }
 
 static int64_t noise_switches(void)
@@ -342,6 +353,9 @@ static void noise_open_smi(struct noise_cpu *c)
 	if (noise_is_amd())
 		c->smi_fd = (int)syscall(SYS_perf_event_open, &attr, -1, c->cpu, -1,
 					 PERF_FLAG_FD_CLOEXEC);
+	/* closed if it gives no count */
+	if (c->smi_fd >= 0)
+		noise_smi(c);
 	if (c->smi_fd < 0)
 		c->smi_how = noise_is_amd() ?
 				     "not counted: no performance counter 0x2b (SMIs) here" :

@@ -62,6 +62,27 @@ static void test_kinds(struct tap *tap)
 		  "an SMI, and the interrupts that waited for its end: hardware");
 }
 
+/* A pipe refuses pread(), as a performance counter does. */
+static void test_smi(struct tap *tap)
+{
+	static struct noise_cpu c = { .smi_how = "performance counter 0x2b" };
+	static const uint64_t counts[] = { 7, 9 };
+	int ends[2];
+
+	if (pipe(ends) || write(ends[1], counts, sizeof(counts)) != sizeof(counts)) {
+		tap_check(tap, false, "a pipe");
+		return;
+	}
+	c.smi_fd = ends[0];
+	c.counts.smi = noise_smi(&c);
+	tap_check(tap, c.counts.smi == 7, "SMIs by a descriptor without a position");
+	c.counts.smi = noise_smi(&c);
+	tap_check(tap, c.counts.smi == 9 && c.smi_fd >= 0, "its next count");
+	close(ends[1]);
+	tap_check(tap, noise_smi(&c) == 9 && c.smi_fd < 0 && !strncmp(c.smi_how, "not counted", 11),
+		  "a failed reading is not a count, and no SMI: %s", c.smi_how);
+}
+
 /* A text of 200 KiB whose last line counts: more than the smallest room. */
 static void test_room(struct tap *tap)
 {
@@ -122,6 +143,7 @@ int main(void)
 
 	test_counts(&tap);
 	test_kinds(&tap);
+	test_smi(&tap);
 	test_room(&tap);
 	test_here(&tap);
 	return tap_end(&tap);
