@@ -57,6 +57,7 @@
 #define ensemble_join cobalt_ensemble_join
 #define ensemble_loop cobalt_ensemble_loop
 #define ensemble_move cobalt_ensemble_move
+#define ensemble_not_tried cobalt_ensemble_not_tried
 #define ensemble_open cobalt_ensemble_open
 #define ensemble_pause cobalt_ensemble_pause
 #define ensemble_post cobalt_ensemble_post

@@ -270,18 +270,18 @@ static void idle_table(struct step *step, const struct idle_exit *x)
 	step_table_end(step);
 }
 
-static int idle_finish(struct step *step)
+static void idle_verdict(struct step *step, const struct idle_exit *x)
 {
-	struct idle_exit *x = step->state;
-	const struct idle_state *rare = NULL, *disabled = NULL;
+	const struct idle_state *rare = NULL, *untried = NULL, *disabled = NULL;
 	char evidence[128];
 
-	idle_table(step, x);
 	for (int i = 0; i < x->count; i++) {
 		if (x->states[i].disabled)
 			disabled = &x->states[i];
 		else if (!rare && x->states[i].entries < (x->states[i].samples + 1) / 2)
 			rare = &x->states[i];
+		else if (!untried && !x->states[i].samples)
+			untried = &x->states[i];
 	}
 	if (rare && x->held_us >= 0) {
 		snprintf(evidence, sizeof(evidence),
@@ -293,6 +293,8 @@ static int idle_finish(struct step *step)
 			 rare->name, (long long)rare->entries, (long long)rare->samples);
 		step_verdict(step, IDLE_ENTERED, "inconclusive", evidence,
 			     "raise --pause, and keep interrupts and loads off this CPU");
+	} else if (untried) {
+		ensemble_not_tried(&x->ensemble, IDLE_ENTERED, untried->name);
 	} else if (disabled) {
 		snprintf(evidence, sizeof(evidence), "%s is disabled", disabled->name);
 		step_verdict(step, IDLE_ENTERED, "skipped", evidence,
@@ -301,6 +303,15 @@ static int idle_finish(struct step *step)
 		snprintf(evidence, sizeof(evidence), "%d states", x->count);
 		step_verdict(step, IDLE_ENTERED, "pass", evidence, "");
 	}
+}
+
+static int idle_finish(struct step *step)
+{
+	struct idle_exit *x = step->state;
+
+	idle_table(step, x);
+	if (!x->ensemble.error)
+		idle_verdict(step, x);
 	return x->ensemble.error;
 }
 

@@ -316,6 +316,16 @@ bool ensemble_fail(struct ensemble *e, int err, const char *what)
 	return false;
 }
 
+void ensemble_not_tried(const struct ensemble *e, const char *rule, const char *part)
+{
+	char evidence[128];
+
+	snprintf(evidence, sizeof(evidence), "%s was not tried: the step ended first", part);
+	/* an error has its own remedy */
+	step_verdict(e->step, rule, "inconclusive", evidence,
+		     e->error ? "" : "give the step more time (--for)");
+}
+
 uint32_t ensemble_slept(uint32_t *preempted)
 {
 	struct rusage usage = { .ru_nvcsw = 0 };

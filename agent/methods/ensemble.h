@@ -170,6 +170,9 @@ static inline int64_t ensemble_stalled(struct ensemble *e, int64_t from_ns, int6
 int ensemble_asleep(pid_t tid);
 /* End the step as failed: `return ensemble_fail(...)` in a function that gives bool. */
 bool ensemble_fail(struct ensemble *e, int err, const char *what);
+/* In finish(): @rule cannot be judged, because the step ended before @part, one of those that it is
+ * about. */
+void ensemble_not_tried(const struct ensemble *e, const char *rule, const char *part);
 
 /* --- in threads under test --- */
 

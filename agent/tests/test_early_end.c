@@ -10,15 +10,65 @@
 
 static int test_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
 		       void *arg);
+static void test_verdict(struct step *step, const char *rule, const char *result,
+			 const char *evidence, const char *remedy);
 
+#define step_verdict test_verdict
+#include "methods/ensemble.c"
+#include "measurements/idle_exit.c"
 #define pthread_create test_create
 #include "measurements/thread_lifecycle.c"
 #undef pthread_create
+#undef step_verdict
 
 #include "tap.h"
 
 static struct tap tap;
 static struct step step;
+static char judged[16], said[1024], advised[256];
+
+static void test_verdict(struct step *of, const char *rule, const char *result,
+			 const char *evidence, const char *remedy)
+{
+	(void)of;
+	(void)rule;
+	snprintf(judged, sizeof(judged), "%s", result);
+	snprintf(said, sizeof(said), "%s", evidence);
+	snprintf(advised, sizeof(advised), "%s", remedy);
+}
+
+/* @untried: it is named as what the step did not come to. */
+static void check_not_tried(const char *untried)
+{
+	tap_check(&tap,
+		  !strcmp(judged, "inconclusive") && strstr(said, untried) &&
+			  strstr(advised, "--for"),
+		  "%s: %s, %s", judged, said, advised);
+}
+
+/* --- idle-exit --- */
+
+static void test_idle_states(void)
+{
+	static struct idle_exit x = {
+		.ensemble.step = &step,
+		.held_us = -1,
+		.count = 3,
+		.states = { { .name = "POLL", .samples = 20, .entries = 20 },
+			    { .name = "C1", .disabled = true },
+			    { .name = "C6" } },
+	};
+
+	idle_verdict(&step, &x);
+	check_not_tried("C6");
+	x.states[2].samples = 20;
+	idle_verdict(&step, &x);
+	tap_check(&tap, strstr(said, "C6: 0 entries") != NULL, "tried, but not entered: %s", said);
+	x.states[2].entries = 10;
+	x.states[1] = x.states[0];
+	idle_verdict(&step, &x);
+	tap_check(&tap, !strcmp(judged, "pass"), "all entered");
+}
 
 /* --- thread-lifecycle --- */
 
@@ -55,6 +105,7 @@ static void test_slow_thread(void)
 
 int main(void)
 {
+	test_idle_states();
 	test_slow_thread();
 	return tap_end(&tap);
 }
