@@ -260,21 +260,41 @@ int mutex_links_double_switches(const struct mutex_links_case *c)
 	return more > 0 && c->samples && !c->stalled ? (int)(more * 1000 / c->samples) : 0;
 }
 
+/* The first case without a round, because the step ended before; NULL: all have rounds. */
+static const struct mutex_links_case *links_untried(const struct mutex_links_case *cases, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (!cases[i].refused && !cases[i].samples)
+			return &cases[i];
+	return NULL;
+}
+
+static void links_not_tried(const struct mutex_links *state, const char *rule,
+			    const struct mutex_links_case *untried, int count)
+{
+	char part[32] = "a request for the mutex";
+
+	if (count > 1)
+		snprintf(part, sizeof(part), "a chain of %d", untried->links);
+	ensemble_not_tried(&state->ensemble, rule, part);
+}
+
 void mutex_links_verdict(struct step *step, const char *rule, const struct mutex_links_case *cases,
 			 int count)
 {
-	long long samples = 0, ready = 0, between = 0, early = 0, moved = 0;
+	const struct mutex_links_case *untried = links_untried(cases, count);
+	long long ready = 0, between = 0, early = 0, moved = 0;
 	char text[320], where[64] = "";
-	bool stalled = false, broken = false;
+	bool stalled = false, broken = false, complete = true;
 	int used;
 
 	for (int i = 0; i < count; i++) {
-		samples += cases[i].samples;
 		ready += cases[i].ready;
 		between += cases[i].between;
 		early += cases[i].early;
 		moved += cases[i].moved;
 		stalled |= cases[i].stalled;
+		complete &= cases[i].ready == cases[i].samples;
 		/* a thread that waits for a page lets the middle one in once */
 		broken |= cases[i].between > cases[i].moved;
 		if (cases[i].between && !where[0] && count > 1)
@@ -300,7 +320,9 @@ void mutex_links_verdict(struct step *step, const char *rule, const struct mutex
 	else if (stalled)
 		step_verdict(step, rule, "inconclusive", "some rounds did not end within a second",
 			     "another task kept the CPU busy: re-run on an idle machine");
-	else if (early || !samples || ready != samples)
+	else if (untried)
+		links_not_tried(step->state, rule, untried, count);
+	else if (early || !complete)
 		step_verdict(step, rule, "inconclusive", text,
 			     "measure on a separate CPU, until all samples are taken");
 	else

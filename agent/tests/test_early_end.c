@@ -15,6 +15,7 @@ static void test_verdict(struct step *step, const char *rule, const char *result
 
 #define step_verdict test_verdict
 #include "methods/ensemble.c"
+#include "methods/mutex_links.c"
 #include "measurements/idle_exit.c"
 #define pthread_create test_create
 #include "measurements/thread_lifecycle.c"
@@ -103,9 +104,34 @@ static void test_slow_thread(void)
 	pthread_attr_destroy(&m->attr);
 }
 
+/* --- mutex-chain and mutex-contended --- */
+
+static void test_chains(void)
+{
+	static struct mutex_links links = {
+		.ensemble.step = &step,
+		.cases = { { .links = 1, .samples = 200, .ready = 200 },
+			   { .links = 2, .samples = 10, .ready = 10 },
+			   { .links = 4 } },
+	};
+
+	step.state = &links;
+	mutex_links_verdict(&step, "", links.cases, 3);
+	check_not_tried("a chain of 4 ");
+	mutex_links_verdict(&step, "", &links.cases[2], 1);
+	check_not_tried("a request for the mutex ");
+	mutex_links_verdict(&step, "", links.cases, 2);
+	tap_check(&tap, !strcmp(judged, "pass"), "all depths were tried");
+	links.cases[0].ready--;
+	links.cases[1].ready++;
+	mutex_links_verdict(&step, "", links.cases, 2);
+	tap_check(&tap, !strcmp(judged, "inconclusive"), "one too many does not make up for it");
+}
+
 int main(void)
 {
 	test_idle_states();
 	test_slow_thread();
+	test_chains();
 	return tap_end(&tap);
 }
