@@ -308,19 +308,23 @@ static int lifecycle_setup(struct step *step)
 	return err;
 }
 
-static int lifecycle_finish(struct step *step)
+/* Of all scenarios, as each has its own part in the rule. */
+static void lifecycle_verdict(struct step *step, const struct lifecycle_state *state)
 {
-	const struct lifecycle_state *state = step->state;
-	int64_t wrong = 0, done = 0, disturbed = 0;
-	char evidence[320];
+	int64_t wrong = 0, disturbed = 0;
+	char evidence[320], untried[32] = "";
+	bool judged = true;
 	size_t used = 0;
 
 	for (int i = 0; i < LIFECYCLE_KINDS; i++) {
 		const struct lifecycle_measured *m = &state->kinds[i];
 
 		wrong += m->wrong;
-		done += m->done;
 		disturbed += m->disturbed;
+		judged = judged && m->done > m->disturbed;
+		if (!m->done && !untried[0])
+			snprintf(untried, sizeof(untried), "the scenario %s",
+				 lifecycle_kinds[i].name);
 		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used,
 					 "%s%s: %lld threads, %lld at the wrong time",
 					 i ? "; " : "", lifecycle_kinds[i].name, (long long)m->done,
@@ -329,15 +333,24 @@ static int lifecycle_finish(struct step *step)
 	if (disturbed)
 		snprintf(evidence + used, sizeof(evidence) - used,
 			 "; %lld not judged: " ENSEMBLE_DISTURBED, (long long)disturbed);
-	step_verdict(
-		step, LIFECYCLE_RULE,
-		wrong		 ? "fail" :
-		done > disturbed ? "pass" :
-				   "inconclusive",
-		evidence,
-		wrong ? "measure with --policy fifo, as these times are not those of the scenarios" :
-		disturbed ? ENSEMBLE_DISTURBED_REMEDY :
-			    "");
+	if (wrong)
+		step_verdict(step, LIFECYCLE_RULE, "fail", evidence,
+			     "measure with --policy fifo, as these times are not those of the "
+			     "scenarios");
+	else if (untried[0])
+		ensemble_not_tried(&state->ensemble, LIFECYCLE_RULE, untried);
+	else if (judged)
+		step_verdict(step, LIFECYCLE_RULE, "pass", evidence, "");
+	else
+		step_verdict(step, LIFECYCLE_RULE, "inconclusive", evidence,
+			     ENSEMBLE_DISTURBED_REMEDY);
+}
+
+static int lifecycle_finish(struct step *step)
+{
+	const struct lifecycle_state *state = step->state;
+
+	lifecycle_verdict(step, state);
 	return state->ensemble.error;
 }
 

@@ -517,9 +517,24 @@ static int switch_setup(struct step *step)
 	return err;
 }
 
+/* The first number of threads that the step did not come to, or 0. */
+static int switch_untried(const struct switch_state *state)
+{
+	for (int i = 0; i < state->group_count; i++) {
+		const struct switch_group *group = &state->groups[i];
+		const struct switch_order *order = &state->orders[i];
+
+		if (!group->refused[0] && !group->halted && !order->halted && !order->judged &&
+		    !order->excused)
+			return group->known->threads;
+	}
+	return 0;
+}
+
 static void switch_verdict(struct step *step, const struct switch_state *state)
 {
-	char evidence[640] = "", waits[48], repeated[64];
+	int untried = switch_untried(state);
+	char evidence[640] = "", waits[48], repeated[64], group_name[32];
 	int64_t switches = 0, out_of_turn = 0;
 	bool blind = step->core->counts && !step->core->counts();
 	bool halted = false, judged = true, failed;
@@ -551,12 +566,15 @@ static void switch_verdict(struct step *step, const struct switch_state *state)
 	if (!used)
 		return;
 	failed = out_of_turn || halted;
+	snprintf(group_name, sizeof(group_name), "a group of %d threads", untried);
 	if (failed && blind)
 		step_verdict(step, SWITCH_IN_TURN, "inconclusive", evidence, CORE_COUNTS_REMEDY);
 	else if (failed)
 		step_verdict(step, SWITCH_IN_TURN, "fail", evidence,
 			     "measure with --policy fifo, as these times are not those "
 			     "of switches in turn");
+	else if (untried)
+		ensemble_not_tried(&state->ensemble, SWITCH_IN_TURN, group_name);
 	else if (switches && judged)
 		step_verdict(step, SWITCH_IN_TURN, "pass", evidence, "");
 	else

@@ -17,6 +17,7 @@ static void test_verdict(struct step *step, const char *rule, const char *result
 #include "methods/ensemble.c"
 #include "methods/mutex_links.c"
 #include "measurements/idle_exit.c"
+#include "measurements/thread_switch.c"
 #define pthread_create test_create
 #include "measurements/thread_lifecycle.c"
 #undef pthread_create
@@ -104,6 +105,22 @@ static void test_slow_thread(void)
 	pthread_attr_destroy(&m->attr);
 }
 
+static void test_scenarios(void)
+{
+	struct lifecycle_measured *kinds = lifecycle.kinds;
+
+	memset(kinds, 0, sizeof(lifecycle.kinds));
+	kinds[LIFECYCLE_NEVER].done = kinds[LIFECYCLE_TERMINATED].done = 100;
+	lifecycle_verdict(&step, &lifecycle);
+	check_not_tried("blocked");
+	kinds[LIFECYCLE_BLOCKED].done = kinds[LIFECYCLE_BLOCKED].disturbed = 1;
+	lifecycle_verdict(&step, &lifecycle);
+	tap_check(&tap, !strcmp(judged, "inconclusive"), "no thread of a scenario was judged");
+	kinds[LIFECYCLE_BLOCKED].done++;
+	lifecycle_verdict(&step, &lifecycle);
+	tap_check(&tap, !strcmp(judged, "pass"), "a thread of each scenario was judged");
+}
+
 /* --- mutex-chain and mutex-contended --- */
 
 static void test_chains(void)
@@ -128,10 +145,41 @@ static void test_chains(void)
 	tap_check(&tap, !strcmp(judged, "inconclusive"), "one too many does not make up for it");
 }
 
+/* --- thread-switch --- */
+
+static void test_groups(void)
+{
+	static struct switch_state state = { .ensemble.step = &step, .group_count = 3 };
+	static const struct core core = { .name = "linux" };
+	static struct series series[3];
+
+	step.core = &core;
+	step.series = series;
+	for (int i = 0; i < state.group_count; i++) {
+		state.groups[i].known = &switch_known[i];
+		state.groups[i].series = i;
+	}
+	series[0].histogram.count = 100;
+	state.orders[0].judged = 1;
+	snprintf(state.groups[1].refused, sizeof(state.groups[1].refused), "no memory");
+	switch_verdict(&step, &state);
+	check_not_tried("128 threads");
+	state.groups[0].out_of_turn = 1;
+	switch_verdict(&step, &state);
+	tap_check(&tap, !strcmp(judged, "fail"), "a failure stays one");
+	state.groups[0].out_of_turn = 0;
+	series[2].histogram.count = 100;
+	state.orders[2].judged = 1;
+	switch_verdict(&step, &state);
+	tap_check(&tap, !strcmp(judged, "pass"), "all that were not refused were tried");
+}
+
 int main(void)
 {
 	test_idle_states();
 	test_slow_thread();
+	test_scenarios();
 	test_chains();
+	test_groups();
 	return tap_end(&tap);
 }

@@ -484,6 +484,9 @@ def test_without_privilege_all_is_skipped(agent: str, tmp_path: Path, name: str)
         ("condvar", 2),
         ("mq-posix", 3),
         ("mutex-inversion --protocol none,inherit", 3),
+        ("mutex-chain", 1),
+        ("thread-switch", 1),
+        ("thread-lifecycle", 1),
     ],
 )
 def test_rules_that_were_not_tried_are_said(
