@@ -86,6 +86,7 @@
 #define handover_own_ipc cobalt_handover_own_ipc
 #define handover_pause cobalt_handover_pause
 #define handover_pid_lives cobalt_handover_pid_lives
+#define handover_refused cobalt_handover_refused
 #define handover_rest cobalt_handover_rest
 #define handover_setup cobalt_handover_setup
 #define handover_skip cobalt_handover_skip

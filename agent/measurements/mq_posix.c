@@ -95,9 +95,12 @@ static void mq_posix_order(struct handover *h)
 	rule->order.rule = MQ_ORDER;
 	rule->remedy = MQ_REMEDY;
 	if (handover_open(h)) {
-		for (int i = 0; i < MQ_MESSAGES; i++) {
+		for (int i = 0; i < MQ_MESSAGES && !rule->unknown; i++) {
 			message[0] = (char)i;
-			mq_send(o->queues[0], message, MQ_SIZE, ranked && i % 2 ? 9 : 1);
+			if (mq_send(o->queues[0], message, MQ_SIZE, ranked && i % 2 ? 9 : 1))
+				handover_refused(rule, "a message could not be sent", errno,
+						 "end programs that need much memory, and "
+						 "measure again");
 		}
 		for (int i = 0; i < MQ_MESSAGES; i++)
 			if (mq_timedreceive(o->queues[0], message, MQ_SIZE, NULL, &past) == MQ_SIZE)

@@ -97,10 +97,13 @@ static void mq_sysv_judge(struct handover *h)
 	rule->order.rule = MQ_ORDER;
 	rule->remedy = MQ_REMEDY;
 	if (mq_sysv_open(h)) {
-		for (int i = 0; i < MQ_MESSAGES; i++) {
+		for (int i = 0; i < MQ_MESSAGES && !rule->unknown; i++) {
 			message.type = ranked && i % 2 ? 1 : 2;
 			message.text[0] = (char)i;
-			msgsnd(o->queues[0], &message, MQ_TEXT, IPC_NOWAIT);
+			if (msgsnd(o->queues[0], &message, MQ_TEXT, IPC_NOWAIT))
+				handover_refused(rule, "a message could not be sent", errno,
+						 "raise kernel.msgmnb, or let another agent end "
+						 "first");
 		}
 		while (msgrcv(o->queues[0], &message, MQ_TEXT, -2, IPC_NOWAIT) == MQ_TEXT)
 			order_mark(&rule->order, names[message.text[0] % MQ_MESSAGES],

@@ -14,6 +14,9 @@
 
 #define SIGNAL_ORDER "queued signals come by number, those of one number in the order sent"
 #define SIGNAL_REMEDY "send signals of different numbers"
+#define SIGNAL_GRANT                                                                         \
+	"raise the limit of queued signals (ulimit -i), or end other programs of this user " \
+	"that have signals pending"
 #define SIGNAL_SENT 4
 
 struct signal_object {
@@ -29,20 +32,20 @@ struct signal_object {
 #ifdef ON_COBALT
 #define SIGNAL_KILL(pid, tid, number) syscall(COBALT_THREAD_KILL, tid, number)
 
-static void signal_queue_to(pid_t tid, const siginfo_t *info)
+static int signal_queue_to(pid_t tid, const siginfo_t *info)
 {
-	syscall(COBALT_SIGQUEUE, tid, info->si_signo, &info->si_value);
+	return syscall(COBALT_SIGQUEUE, tid, info->si_signo, &info->si_value) ? errno : 0;
 }
 #else
 #define SIGNAL_KILL(pid, tid, number) syscall(SYS_tgkill, pid, tid, number)
 
-static void signal_queue_to(pid_t tid, const siginfo_t *info)
+static int signal_queue_to(pid_t tid, const siginfo_t *info)
 {
 	siginfo_t from = *info;
 
 	from.si_pid = getpid();
 	from.si_uid = getuid();
-	syscall(SYS_rt_tgsigqueueinfo, from.si_pid, tid, from.si_signo, &from);
+	return syscall(SYS_rt_tgsigqueueinfo, from.si_pid, tid, from.si_signo, &from) ? errno : 0;
 }
 #endif
 
@@ -161,18 +164,21 @@ static void signal_judge(struct handover *h)
 	struct signal_object *o = h->object;
 	siginfo_t info = { .si_code = SI_QUEUE };
 	sigset_t set;
+	int sent, err = 0;
 
 	handover_open(h);
 	sigemptyset(&set);
 	rule->order.rule = SIGNAL_ORDER;
 	rule->remedy = SIGNAL_REMEDY;
-	for (int i = 0; i < SIGNAL_SENT; i++) {
-		info.si_signo = SIGRTMIN + (ranked && i % 2 ? 0 : 1);
-		info.si_value.sival_int = i;
+	for (sent = 0; sent < SIGNAL_SENT && !err; sent += !err) {
+		info.si_signo = SIGRTMIN + (ranked && sent % 2 ? 0 : 1);
+		info.si_value.sival_int = sent;
 		sigaddset(&set, info.si_signo);
-		signal_queue_to(o->to[HANDOVER_ALONE], &info);
+		err = signal_queue_to(o->to[HANDOVER_ALONE], &info);
 	}
-	for (int i = 0; i < SIGNAL_SENT; i++)
+	if (err)
+		handover_refused(rule, "a signal could not be queued", err, SIGNAL_GRANT);
+	for (int i = 0; i < sent; i++)
 		if (sigtimedwait(&set, &info, &patience) > 0)
 			order_mark(&rule->order, names[info.si_value.sival_int % SIGNAL_SENT],
 				   "is taken");

@@ -282,6 +282,13 @@ void handover_close(struct handover *h)
 	ensemble_resume(&h->ensemble);
 }
 
+void handover_refused(struct handover_rule *rule, const char *what, int err, const char *remedy)
+{
+	snprintf(rule->refused, sizeof(rule->refused), "%s: %s", what, strerror(err));
+	rule->unknown = rule->refused;
+	rule->grant = remedy;
+}
+
 static void handover_conduct(struct worker *worker)
 {
 	struct handover *h = worker->state;
@@ -362,8 +369,12 @@ bool handover_wake_in_turn(const struct handover_queue *queue)
 		struct handover_queued *queued;
 
 		if (*at == '.') {
-			queue->send(h->object, HANDOVER_THERE);
-			good = handover_woken(h, ++woken);
+			int err = queue->send(h->object, HANDOVER_THERE);
+
+			if (err)
+				handover_refused(rule, "a waiter could not be woken", err,
+						 "re-run on an idle machine");
+			good = !err && handover_woken(h, ++woken);
 			continue;
 		}
 		queued = &h->queued[*at - '0'];
@@ -635,8 +646,10 @@ int handover_finish(struct step *step)
 		orders[count++] = &rule->order;
 		if (rule->remedy && rule->unknown)
 			step_verdict(step, rule->order.rule, "inconclusive", rule->unknown,
-				     "let the step run to its end. If it did, mount /proc, and "
-				     "allow more open files (ulimit -n)");
+				     rule->grant ?:
+						   "let the step run to its end. If it did, "
+						   "mount /proc, and allow more open files "
+						   "(ulimit -n)");
 		else if (rule->remedy)
 			order_verdict(step, &rule->order, rule->held, rule->why ?: "",
 				      rule->remedy);

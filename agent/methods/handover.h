@@ -73,6 +73,8 @@ struct handover_rule {
 	bool held;
 	const char *why;
 	const char *unknown; /* why it cannot be judged, or NULL */
+	char refused[96];    /* the text of the above, where a call was refused … */
+	const char *grant;   /* … and what helps against it */
 	const char *remedy;  /* NULL: a note only, without a verdict */
 };
 
@@ -181,6 +183,8 @@ bool handover_fail(struct handover *h, const char *what, int err);
 /* The plan's open() and close(). */
 bool handover_open(struct handover *h);
 void handover_close(struct handover *h);
+/* The rule cannot be judged, because a call failed: "@what: error". @remedy: what helps. */
+void handover_refused(struct handover_rule *rule, const char *what, int err, const char *remedy);
 
 /*
  * Let threads wait and wake them, one by one. @script: a digit lets the waiter of that number wait

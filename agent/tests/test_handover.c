@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of handover.c and its measurements: calls that are refused. Prints TAP. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "methods/handover.h"
+#include "run/step.h"
+
+static long test_syscall(long number, ...);
+static int64_t test_number(const struct option_set *set, const char *name);
+
+#define option_number test_number
+#define syscall test_syscall
+#include "measurements/signal.c"
+#undef syscall
+#undef option_number
+
+#include "tap.h"
+
+static struct tap tap;
+static struct step step;
+static struct handover h = { .ensemble.step = &step };
+
+static int64_t test_number(const struct option_set *set, const char *name)
+{
+	(void)set;
+	(void)name;
+	return 0;
+}
+
+/* --- signal --- */
+
+static int queued, refused; /* calls that queue a signal, and the number of the refused one */
+
+static long test_syscall(long number, ...)
+{
+	int pid, tid, signo;
+	siginfo_t *info;
+	va_list ap;
+
+	if (number == SYS_gettid)
+		return syscall(SYS_gettid);
+	if (number != SYS_rt_tgsigqueueinfo)
+		abort();
+	if (++queued == refused) {
+		errno = EAGAIN;
+		return -1;
+	}
+	va_start(ap, number);
+	pid = va_arg(ap, int);
+	tid = va_arg(ap, int);
+	signo = va_arg(ap, int);
+	info = va_arg(ap, siginfo_t *);
+	va_end(ap);
+	return syscall(SYS_rt_tgsigqueueinfo, pid, tid, signo, info);
+}
+
+static void test_signals(void)
+{
+	const struct handover_rule *rule = &h.rules[0];
+	sigset_t set, pending;
+
+	sigemptyset(&set);
+	for (int i = 0; i < HANDOVER_WAYS; i++)
+		sigaddset(&set, SIGRTMIN + i);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	h.plan = &signal_plan;
+	h.object = h.memory;
+	signal_judge(&h);
+	tap_check(&tap, rule->held && !rule->unknown, "four signals come in order");
+	memset(h.rules, 0, sizeof(h.rules));
+	queued = 0;
+	refused = 3;
+	signal_judge(&h);
+	tap_check(&tap, rule->unknown && strstr(rule->grant, "ulimit -i"),
+		  "an order of fewer signals is not judged: %s", rule->unknown ?: "");
+	sigpending(&pending);
+	tap_check(&tap, !sigismember(&pending, SIGRTMIN) && !sigismember(&pending, SIGRTMIN + 1),
+		  "the others were taken");
+}
+
+int main(void)
+{
+	test_signals();
+	return tap_end(&tap);
+}
