@@ -83,7 +83,7 @@ int handover_next(struct handover *h, enum handover_role role)
 void handover_done(struct handover *h, enum handover_role role, int err)
 {
 	if (err)
-		h->error[role] = err;
+		atomic_store_release(&h->error[role], (uint32_t)err);
 	sem_post(&h->done);
 }
 
@@ -130,7 +130,16 @@ void handover_end(struct ensemble_thread *thread, enum handover_role role)
 
 bool handover_fail(struct handover *h, const char *what, int err)
 {
-	return ensemble_fail(&h->ensemble, -err, what);
+	struct ensemble *e = &h->ensemble;
+
+	if (err == ETIMEDOUT)
+		return ensemble_fail(e, -err, what);
+	if (!e->error)
+		e->error = message_set(&e->step->msg, -err,
+				       "raise the limits of this user (ulimit -a shows them), or "
+				       "let other agents end, and measure again",
+				       "%s: %s", what, strerror(err));
+	return false;
 }
 
 bool handover_skip(struct handover *h, const char *what, int err, const char *remedy)
@@ -157,18 +166,32 @@ static bool handover_came(struct handover *h, int64_t until_ns)
 	return false;
 }
 
-/* Both. */
+static bool handover_failed(struct handover *h)
+{
+	uint32_t sender = atomic_load_acquire(&h->error[HANDOVER_SENDER]);
+	uint32_t waiter = atomic_load_acquire(&h->error[HANDOVER_WAITER]);
+
+	if (sender)
+		handover_fail(h, "a call of the sender failed", (int)sender);
+	else if (waiter)
+		handover_fail(h, "a call of the waiter failed", (int)waiter);
+	return sender || waiter;
+}
+
+/* Both. If a call of one failed, the other one may wait for ever. */
 static bool handover_await(struct handover *h)
 {
 	int64_t until_ns =
 		clock_now_ns(CLOCK_MONOTONIC) + HANDOVER_PATIENCE_NS + h->rounds * h->interval_ns;
 
-	for (int i = 0; i < HANDOVER_ROLES; i++)
-		if (!handover_came(h, until_ns))
+	for (int i = 0; i < HANDOVER_ROLES; i++) {
+		bool came = handover_came(h, until_ns);
+
+		if (handover_failed(h))
+			return false;
+		if (!came)
 			return handover_fail(h, "a hand-over did not take place", ETIMEDOUT);
-	for (int i = 0; i < HANDOVER_ROLES; i++)
-		if (h->error[i])
-			return handover_fail(h, "a hand-over failed", h->error[i]);
+	}
 	return true;
 }
 

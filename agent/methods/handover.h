@@ -115,7 +115,7 @@ struct handover {
 	enum handover_place place;
 	bool own_ipc;
 	bool judged;
-	int error[HANDOVER_ROLES]; /* errno of a call that failed */
+	uint32_t error[HANDOVER_ROLES]; /* errno of a call that failed */
 	struct ensemble_thread threads[HANDOVER_ROLES];
 	struct handover_queued queued[HANDOVER_QUEUE];
 	uint32_t woken;				    /* of the waiters of a queue */
@@ -303,8 +303,8 @@ HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread, handov
 		for (int i = 0; i < rounds && !err; i++) {
 			handover_rest(h);
 			arm(object, HANDOVER_BACK);
-			err = send(object, HANDOVER_BACK);
-			err = wait(object, HANDOVER_THERE) ?: err;
+			/* without its turn the sender would not send */
+			err = send(object, HANDOVER_BACK) ?: wait(object, HANDOVER_THERE);
 			h->times[i].woke_ns = stamp(object);
 			mark_lower(mark);
 			take(object, HANDOVER_THERE);

@@ -15,6 +15,8 @@
 static long test_syscall(long number, ...);
 static int64_t test_number(const struct option_set *set, const char *name);
 
+#include "methods/handover.c"
+
 #define option_number test_number
 #define syscall test_syscall
 #include "measurements/signal.c"
@@ -32,6 +34,22 @@ static int64_t test_number(const struct option_set *set, const char *name)
 	(void)set;
 	(void)name;
 	return 0;
+}
+
+/* --- the conductor --- */
+
+/* The other side would never come, which is no reason to call the machine disturbed. */
+static void test_failed_call(void)
+{
+	sem_init(&h.done, 0, 0);
+	handover_done(&h, HANDOVER_SENDER, EAGAIN);
+	tap_check(&tap, !handover_await(&h) && h.ensemble.error == -EAGAIN,
+		  "the error of one side ends the wait: %s", step.msg.text);
+	h.error[HANDOVER_SENDER] = 0;
+	h.ensemble.error = 0;
+	for (int i = 0; i < HANDOVER_ROLES; i++)
+		handover_done(&h, (enum handover_role)i, 0);
+	tap_check(&tap, handover_await(&h) && !h.ensemble.error, "both came");
 }
 
 /* --- signal --- */
@@ -87,6 +105,7 @@ static void test_signals(void)
 
 int main(void)
 {
+	test_failed_call();
 	test_signals();
 	return tap_end(&tap);
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, rows_of, run, run_or_skip, verdicts, wait_until_measuring
+from agents import Stream, read, rows_of, run, run_or_skip, verdicts, wait_until_measuring
 
 CPUS = sorted(os.sched_getaffinity(0))
 PLACES = {
@@ -206,6 +206,21 @@ def test_no_room_for_posix_queues_is_skipped(agent: str, tmp_path: Path) -> None
     words = [agent, "run", "mq-posix", "--output", str(output)]
     done = subprocess.run(["prlimit", "--msgqueue=0", *words], timeout=60, check=False)
     assert done.returncode == 77
+
+
+def test_a_refused_call_is_the_reason(agent: str, tmp_path: Path) -> None:
+    """And not the time for which the other thread waits in vain."""
+    output = tmp_path / "stream.cbor"
+    words = [agent, "run", "signal", "--samples", "10", "--waiter", "higher"]
+    words += ["--cpu", str(CPUS[0]), "--output", str(output)]
+    done = subprocess.run(["prlimit", "--sigpending=0", *words], timeout=60, check=False)
+    if done.returncode == 77:
+        pytest.skip("no real-time priority")
+    stream = read(output)
+    assert stream.trailer is not None
+    assert stream.trailer.state == "failed"
+    assert stream.trailer.reason.startswith("a call of the waiter failed: ")
+    assert "ulimit" in stream.trailer.remedy
 
 
 # --- System V objects outlive a process ---
