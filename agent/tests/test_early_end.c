@@ -12,31 +12,61 @@ static int test_create(pthread_t *thread, const pthread_attr_t *attr, void *(*bo
 		       void *arg);
 static void test_verdict(struct step *step, const char *rule, const char *result,
 			 const char *evidence, const char *remedy);
+static struct cbor *test_table(struct step *step, const char *name,
+			       const struct step_column *columns, int column_count, int rows);
+static void test_table_end(struct step *step);
 
 #define step_verdict test_verdict
+#define step_table_begin test_table
+#define step_table_end test_table_end
 #include "methods/ensemble.c"
 #include "methods/mutex_links.c"
+#include "methods/order.c"
 #include "measurements/idle_exit.c"
+#include "measurements/sem_lock.c"
 #include "measurements/thread_switch.c"
 #define pthread_create test_create
 #include "measurements/thread_lifecycle.c"
 #undef pthread_create
 #undef step_verdict
+#undef step_table_begin
+#undef step_table_end
 
 #include "tap.h"
 
 static struct tap tap;
 static struct step step;
+static struct cbor cbor;
 static char judged[16], said[1024], advised[256];
+static char results[1024]; /* rule and result of all verdicts */
 
 static void test_verdict(struct step *of, const char *rule, const char *result,
 			 const char *evidence, const char *remedy)
 {
+	size_t used = strlen(results);
+
 	(void)of;
-	(void)rule;
+	snprintf(results + used, sizeof(results) - used, "%s: %s. ", rule, result);
 	snprintf(judged, sizeof(judged), "%s", result);
 	snprintf(said, sizeof(said), "%s", evidence);
 	snprintf(advised, sizeof(advised), "%s", remedy);
+}
+
+static struct cbor *test_table(struct step *of, const char *name, const struct step_column *columns,
+			       int column_count, int rows)
+{
+	(void)of;
+	(void)name;
+	(void)columns;
+	(void)column_count;
+	(void)rows;
+	return &cbor;
+}
+
+static void test_table_end(struct step *of)
+{
+	(void)of;
+	cbor_reset(&cbor);
 }
 
 /* @untried: it is named as what the step did not come to. */
@@ -174,6 +204,33 @@ static void test_groups(void)
 	tap_check(&tap, !strcmp(judged, "pass"), "all that were not refused were tried");
 }
 
+/* --- sem-lock --- */
+
+static void test_semaphore(void)
+{
+	static struct sem_state state = {
+		.rounds = { [SEM_BLOCKS] = { .order.rule = SEM_BLOCKS_RULE },
+			    [SEM_RESCHEDULES] = { .order.rule = SEM_RESCHEDULES_RULE } },
+	};
+	static const struct order none = { .rule = "" };
+
+	step.state = &state;
+	order_round(&state.rounds[SEM_BLOCKS], &none, false, NULL);
+	results[0] = '\0';
+	tap_check(&tap, !sem_finish(&step), "the step ends after its first rule");
+	tap_check(&tap,
+		  strstr(results, SEM_BLOCKS_RULE ": fail") &&
+			  strstr(results, SEM_INCREMENTS_RULE ": inconclusive") &&
+			  strstr(results, SEM_RESCHEDULES_RULE ": inconclusive") &&
+			  strstr(results, SEM_MAXIMUM_RULE ": inconclusive"),
+		  "which failed, and the others were not tried: %s", results);
+	state.ensemble.error = -ETIMEDOUT;
+	results[0] = '\0';
+	tap_check(&tap, sem_finish(&step) == -ETIMEDOUT, "an error is the step's");
+	tap_check(&tap, !strcmp(results, SEM_BLOCKS_RULE ": fail. "),
+		  "without verdicts on what was not tried: %s", results);
+}
+
 int main(void)
 {
 	test_idle_states();
@@ -181,5 +238,7 @@ int main(void)
 	test_scenarios();
 	test_chains();
 	test_groups();
+	test_semaphore();
+	cbor_free(&cbor);
 	return tap_end(&tap);
 }
