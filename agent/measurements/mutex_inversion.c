@@ -289,10 +289,15 @@ static void inversion_loop(struct worker *worker)
 
 		while (more && !inversion->refused && !inversion->high_refused &&
 		       !inversion->unmoved) {
+			uint32_t stalls = state->ensemble.stalls;
+
 			if (!ensemble_goes_on(&state->ensemble) ||
 			    !inversion_round(&state->ensemble, inversion))
 				return;
 			held = inversion_judge(inversion, &disturbed);
+			/* threads that were stopped continue in the order in which they are woken */
+			if (state->ensemble.stalls != stalls)
+				disturbed = ENSEMBLE_STALLED;
 			more = order_round(&inversion->rounds, &inversion->now, held, disturbed);
 		}
 	}

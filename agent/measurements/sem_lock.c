@@ -150,19 +150,29 @@ static bool sem_reschedules(const struct order *order)
 	return order_is(order, turns);
 }
 
+/* Threads that were stopped continue in the order in which the kernel wakes them. */
+static const char *sem_disturbed(const struct sem_state *state, uint32_t stalls)
+{
+	if (state->ensemble.stalls != stalls)
+		return ENSEMBLE_STALLED;
+	return ensemble_disturbed(&state->high) ? ENSEMBLE_DISTURBED : NULL;
+}
+
 /* Rounds until one does not hold, which is then the evidence. False: the step ends. */
 static bool sem_scenario(struct sem_state *state, enum sem_scenario scenario)
 {
 	bool more = true;
 
 	while (more) {
+		uint32_t stalls = state->ensemble.stalls;
+
 		if (!ensemble_goes_on(&state->ensemble) ||
 		    !sem_round(state, scenario == SEM_BLOCKS ? SEM_VALUE : 0))
 			return false;
 		more = order_round(&state->rounds[scenario], &state->now,
 				   scenario == SEM_BLOCKS ? sem_blocks(&state->now) :
 							    sem_reschedules(&state->now),
-				   ensemble_disturbed(&state->high) ? ENSEMBLE_DISTURBED : NULL);
+				   sem_disturbed(state, stalls));
 	}
 	return true;
 }

@@ -40,6 +40,7 @@ struct rules_state {
 	struct ensemble_thread others[RULES_OTHERS];
 	const struct rules_case *test; /* under way */
 	int started;		       /* of the others */
+	uint32_t stalls;	       /* of the ensemble, before the current round */
 	struct order now;	       /* of the current round */
 	struct order_rounds *rounds;   /* of each test */
 };
@@ -250,6 +251,7 @@ static bool rules_once(struct rules_state *state, const struct rules_case *test)
 	memset(&state->now, 0, sizeof(state->now));
 	state->test = test;
 	state->started = 0;
+	state->stalls = e->stalls;
 	state->creator = (struct ensemble_thread){
 		.ensemble = e,
 		.body = rules_creator,
@@ -265,10 +267,13 @@ static bool rules_once(struct rules_state *state, const struct rules_case *test)
 	return joined;
 }
 
+/* Threads that were stopped continue in the order in which the kernel wakes them. */
 static const char *rules_disturbed(const struct rules_state *state)
 {
 	bool disturbed = ensemble_disturbed(&state->creator);
 
+	if (state->ensemble.stalls != state->stalls)
+		return ENSEMBLE_STALLED;
 	for (int i = 0; i < state->started; i++)
 		disturbed = disturbed || ensemble_disturbed(&state->others[i]);
 	return disturbed ? ENSEMBLE_DISTURBED : NULL;

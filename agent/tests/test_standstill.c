@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of measurements of behaviour: a round in which the process stood still does not count. The
+ * threads are made up. Prints TAP. */
+#include <string.h>
+
+#include "methods/ensemble.h"
+#include "methods/order.h"
+
+static bool test_goes_on(struct ensemble *e);
+static bool test_start(struct ensemble_thread *thread);
+static bool test_join(struct ensemble_thread *thread);
+static bool test_await(struct ensemble *e, const uint32_t *word, uint32_t value);
+static bool test_await_posts(struct ensemble *e, uint32_t *word, uint32_t value);
+
+#define ensemble_goes_on test_goes_on
+#define ensemble_start test_start
+#define ensemble_join test_join
+#define ensemble_await test_await
+#define ensemble_await_posts test_await_posts
+#include "measurements/mutex_inversion.c"
+#include "measurements/sem_lock.c"
+#include "measurements/thread_rules.c"
+#undef ensemble_goes_on
+#undef ensemble_start
+#undef ensemble_join
+#undef ensemble_await
+#undef ensemble_await_posts
+
+#include "tap.h"
+
+static struct tap tap;
+static struct step step;
+
+/* What the threads of a round do, in turn: thread and act. */
+static const char *const (*events)[2];
+static const char *const (*good_events)[2];
+static struct order *now;
+static bool stands_still; /* in the first round */
+static bool done;	  /* the threads of this round */
+
+static bool test_goes_on(struct ensemble *e)
+{
+	(void)e;
+	done = false;
+	return true;
+}
+
+static bool test_start(struct ensemble_thread *thread)
+{
+	(void)thread;
+	return true;
+}
+
+static bool test_await(struct ensemble *e, const uint32_t *word, uint32_t value)
+{
+	(void)e;
+	(void)word;
+	(void)value;
+	return true;
+}
+
+static bool test_await_posts(struct ensemble *e, uint32_t *word, uint32_t value)
+{
+	return test_await(e, word, value);
+}
+
+/* The first thread that is joined stands for all. */
+static bool test_join(struct ensemble_thread *thread)
+{
+	if (done)
+		return true;
+	done = true;
+	for (int i = 0; events[i][0]; i++)
+		order_mark(now, events[i][0], events[i][1]);
+	events = good_events;
+	if (stands_still)
+		thread->ensemble->stalls++;
+	stands_still = false;
+	return true;
+}
+
+static void begin(struct order *order, const char *const (*first)[2],
+		  const char *const (*others)[2])
+{
+	now = order;
+	events = first;
+	good_events = others;
+	stands_still = true;
+}
+
+static void check(const struct order_rounds *rounds, const char *what)
+{
+	tap_check(&tap,
+		  rounds->held && rounds->judged == ORDER_ROUNDS && rounds->repeated == 1 &&
+			  !strcmp(rounds->disturbed, ENSEMBLE_STALLED),
+		  "%s: %d rounds hold, and %d with a standstill is repeated", what, rounds->judged,
+		  rounds->repeated);
+}
+
+/* clang-format off */
+#define END { NULL, NULL }
+
+static void test_rules(void)
+{
+	static const char *const wrong[][2] = {
+		{ "creator", "" }, { "first", "" }, { "creator", "" }, { "first", "" },
+		{ "second", "" }, { "second", "" }, { "low", "" }, END };
+	static const char *const right[][2] = {
+		{ "creator", "" }, { "first", "" }, { "first", "" }, { "second", "" },
+		{ "second", "" }, { "creator", "" }, { "low", "" }, END };
+	static struct rules_state state = { .ensemble.step = &step };
+	static struct order_rounds rounds;
+	const struct rules_case *yield = &rules_cases[RULES_CASES - 1];
+
+	begin(&state.now, wrong, right);
+	rules_carry_out(&state, yield, &rounds);
+	check(&rounds, yield->rule);
+}
+
+static void test_semaphore(void)
+{
+	static const char *const wrong[][2] = {
+		{ "high", "" }, { "low", "" }, { "low", "" }, { "high", "" }, END };
+	static const char *const right[][2] = {
+		{ "high", "" }, { "low", "" }, { "high", "" }, { "low", "" }, END };
+	static struct sem_state state = { .ensemble.step = &step,
+					  .high.ensemble = &state.ensemble,
+					  .low.ensemble = &state.ensemble };
+
+	begin(&state.now, wrong, right);
+	sem_scenario(&state, SEM_RESCHEDULES);
+	check(&state.rounds[SEM_RESCHEDULES], SEM_RESCHEDULES_RULE);
+}
+
+static void test_inversion(void)
+{
+	static const char *const wrong[][2] = {
+		{ "low", "has the mutex" }, { "high", INVERSION_WANTS }, { "middle", "runs" },
+		{ "low", "releases it" }, { "high", "has the mutex" }, END };
+	static const char *const right[][2] = {
+		{ "low", "has the mutex" }, { "high", INVERSION_WANTS }, { "low", "releases it" },
+		{ "high", "has the mutex" }, { "middle", "runs" }, END };
+	static struct inversion_state state = { .ensemble.step = &step, .count = 1 };
+	struct worker worker = { .state = &state };
+
+	begin(&state.inversions[0].now, wrong, right);
+	inversion_loop(&worker);
+	check(&state.inversions[0].rounds, "priority inversion");
+}
+/* clang-format on */
+
+int main(void)
+{
+	test_rules();
+	test_semaphore();
+	test_inversion();
+	return tap_end(&tap);
+}
