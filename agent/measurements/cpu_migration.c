@@ -131,7 +131,8 @@ static int migration_finish(struct step *step)
 {
 	struct migration_state *state = step->state;
 
-	cpupairs_verdict(step, &state->all);
+	if (!state->error)
+		cpupairs_verdict(step, &state->all);
 	return state->error;
 }
 

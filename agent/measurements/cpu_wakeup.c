@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <linux/futex.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,7 +28,8 @@ struct wakeup_bell {
 	uint32_t ready __attribute__((aligned(64))); /* for this ring the sleeper waits */
 	uint32_t loops;				     /* test loops that the sleeper has finished */
 	int64_t samples;
-	int64_t early; /* rung before it slept */
+	int64_t early;	 /* rung before it slept */
+	int64_t dropped; /* samples that were given up, because too many rings were early */
 };
 
 struct wakeup_state {
@@ -129,6 +131,7 @@ static void wakeup_sleep(struct wakeup_state *state, int number, int64_t count)
 		bell->samples++;
 		count--;
 	}
+	bell->dropped += count;
 	atomic_store_release(&bell->loops, bell->loops + 1);
 }
 
@@ -248,14 +251,31 @@ static void wakeup_table(struct step *step, const struct wakeup_state *state)
 	step_table_end(step);
 }
 
+static void wakeup_tell_dropped(struct step *step, const struct wakeup_state *state)
+{
+	int64_t dropped = 0;
+	char text[160];
+
+	for (int i = 0; i < state->all.count; i++)
+		dropped += state->bells[i].dropped;
+	snprintf(text, sizeof(text),
+		 "%lld sample%s not taken: the thread to wake was awake too often, see the table "
+		 "of pairs. Raise --pause.",
+		 (long long)dropped, dropped == 1 ? " was" : "s were");
+	if (dropped)
+		step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
+}
+
 static int wakeup_finish(struct step *step)
 {
 	struct wakeup_state *state = step->state;
 
 	wakeup_table(step, state);
-	cpupairs_verdict(step, &state->all);
-	if (!state->lost)
+	wakeup_tell_dropped(step, state);
+	if (!state->lost) {
+		cpupairs_verdict(step, &state->all);
 		return 0;
+	}
 	return message_set(&step->msg, -EIO, "check what else runs there at a higher priority",
 			   "the thread on %s did not run for 5 s",
 			   state->all.pairs[state->lost - 1].labels[1]);

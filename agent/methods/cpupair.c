@@ -74,14 +74,31 @@ int cpupairs_prepare(struct worker *worker)
 	return 0;
 }
 
+static void cpupairs_without_sample(struct step *step, const struct cpupairs *all)
+{
+	char evidence[64];
+	int without = 0;
+
+	for (int i = 0; i < all->count; i++) {
+		const struct series *series = &step->series[all->pairs[i].series];
+
+		without += !series->histogram.count && !series->lost;
+	}
+	snprintf(evidence, sizeof(evidence), "%d of %d pairs %s no sample", without, all->count,
+		 without == 1 ? "has" : "have");
+	if (without)
+		step_verdict(step, CPUPAIR_VERDICT, "inconclusive", evidence,
+			     "give the step more time (--for), or fewer pairs (--pairs)");
+}
+
 void cpupairs_verdict(struct step *step, const struct cpupairs *all)
 {
 	char evidence[64], remedy[64];
 
-	if (all->count == all->possible)
-		return;
 	snprintf(evidence, sizeof(evidence), "%d of %d pairs", all->count, all->possible);
 	snprintf(remedy, sizeof(remedy), "give --pairs %d, or fewer CPUs",
 		 all->possible < CPUPAIR_MAX ? all->possible : CPUPAIR_MAX);
-	step_verdict(step, CPUPAIR_VERDICT, "skipped", evidence, remedy);
+	if (all->count < all->possible)
+		step_verdict(step, CPUPAIR_VERDICT, "skipped", evidence, remedy);
+	cpupairs_without_sample(step, all);
 }

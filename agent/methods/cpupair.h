@@ -30,7 +30,8 @@
 			"maximum number of ordered pairs of CPUs, neighbours first"           \
 	}
 #define CPUPAIR_VERDICT "every pair of CPUs is measured"
-#define CPUPAIR_VERDICT_MEANING "skipped where there are more pairs than --pairs"
+#define CPUPAIR_VERDICT_MEANING \
+	"skipped where there are more pairs than --pairs, inconclusive where a pair has no sample"
 
 struct cpupair {
 	int from;
@@ -54,7 +55,7 @@ int cpupairs_series(struct step *step, struct cpupair *pair, const char *name, i
 		    int64_t samples);
 /* A worker's prepare(): its series are without the cost of a time stamp on its CPU. */
 int cpupairs_prepare(struct worker *worker);
-/* In finish(): say what was left out. */
+/* In finish() of a step without an error: say what was left out, and what the step did not come to. */
 void cpupairs_verdict(struct step *step, const struct cpupairs *all);
 
 #endif

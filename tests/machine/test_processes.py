@@ -151,6 +151,21 @@ def test_pairs_left_out_are_said(agent: str, tmp_path: Path, measurement: str) -
 
 
 @two_cpus
+@pytest.mark.parametrize("measurement", ["cpu-wakeup", "cpu-migration"])
+def test_pairs_that_the_step_did_not_come_to_are_said(
+    agent: str, tmp_path: Path, measurement: str
+) -> None:
+    words = ["--cpu", f"{CPUS[0]},{CPUS[-1]}", "--for", "1us"]
+    code, stream = run(agent, tmp_path, measurement, *words)
+    assert code == 0
+    assert min(stream.samples[info.series] for info in stream.series) == 0
+    verdict = verdicts(stream)[PAIRS]
+    assert verdict.result == "inconclusive"
+    assert verdict.evidence.endswith(" no sample")
+    assert "--for" in verdict.remedy
+
+
+@two_cpus
 def test_wake_ups_are_counted_apart_from_rings_that_came_too_early(
     agent: str, tmp_path: Path
 ) -> None:
