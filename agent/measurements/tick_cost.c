@@ -74,7 +74,7 @@ struct tick_cost_part {
 	/* a turn */
 	long switches;
 	int32_t begins_ns[TICK_COST_TURN]; /* since the turn began */
-	int32_t took_ns[TICK_COST_TURN];   /* less than 0: with a switch to another thread */
+	int64_t took_ns[TICK_COST_TURN];   /* less than 0: with a switch to another thread */
 	int32_t chunk[2 * TICK_COST_CHUNK];
 };
 
@@ -200,12 +200,10 @@ static int tick_cost_turn(const struct tick_cost_state *state, struct tick_cost_
 		tick_cost_work(state->work);
 		now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		took_ns = now_ns - last_ns;
-		if (took_ns > INT32_MAX)
-			took_ns = INT32_MAX;
-		part->took_ns[count] = (int32_t)took_ns;
+		part->took_ns[count] = took_ns;
 		if (took_ns > state->look_ns) {
 			if (tick_cost_switched(part))
-				part->took_ns[count] = (int32_t)-took_ns;
+				part->took_ns[count] = -took_ns;
 			now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		}
 		last_ns = now_ns;
@@ -223,15 +221,18 @@ static void tick_cost_chunk(struct tick_cost_part *part, const struct tick_span 
 	int32_t spread, median;
 	int64_t margin_ns;
 
-	for (int i = 0; i < count; i++)
-		part->chunk[i] = abs(part->took_ns[first + i]);
+	for (int i = 0; i < count; i++) {
+		int64_t took_ns = llabs(part->took_ns[first + i]);
+
+		part->chunk[i] = took_ns > INT32_MAX ? INT32_MAX : (int32_t)took_ns;
+	}
 	median = tick_median(part->chunk, count, &spread);
 	margin_ns = 4 * (int64_t)spread > TICK_COST_LEAST_NS ? 4 * (int64_t)spread :
 							       TICK_COST_LEAST_NS;
 	part->chunk_sum_ns += median;
 	part->chunks++;
 	for (int i = first; i < first + count; i++) {
-		int64_t above_ns = (int64_t)abs(part->took_ns[i]) - median;
+		int64_t above_ns = llabs(part->took_ns[i]) - median;
 
 		if (part->took_ns[i] > 0 && above_ns <= margin_ns) {
 			none->loops++;
@@ -242,7 +243,7 @@ static void tick_cost_chunk(struct tick_cost_part *part, const struct tick_span 
 		part->events[part->view.event_count++] = (struct tick_event){
 			.from_ns = span->from_ns + part->begins_ns[i],
 			.window_ns = median,
-			.away_ns = above_ns > 0 ? (int32_t)above_ns : 0,
+			.away_ns = above_ns > 0 ? above_ns : 0,
 			.tag = part->took_ns[i] < 0,
 		};
 	}
@@ -309,7 +310,7 @@ static bool tick_cost_take_turn(struct tick_cost_state *state, struct tick_cost_
 
 	series_time(loop, span->from_ns - step->start_ns);
 	for (int i = 0; i < count; i++)
-		series_put(loop, ensemble_net(&state->ensemble, abs(part->took_ns[i])));
+		series_put(loop, ensemble_net(&state->ensemble, llabs(part->took_ns[i])));
 	for (int first = 0; first < count; first = next) {
 		next = count - first < 2 * TICK_COST_CHUNK ? count : first + TICK_COST_CHUNK;
 		tick_cost_chunk(part, span, first, next - first);

@@ -90,7 +90,7 @@ static void tick_period_look(struct tick_period_state *state)
 		if (away_ns > state->gap_ns) {
 			state->events[view->event_count++] = (struct tick_event){
 				.from_ns = last_ns,
-				.away_ns = away_ns > INT32_MAX ? INT32_MAX : (int32_t)away_ns,
+				.away_ns = away_ns,
 				.point = -1,
 			};
 			if (last_ns - timed_ns >= TICK_PERIOD_TIMES_NS) {

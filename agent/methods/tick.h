@@ -22,8 +22,8 @@
 /* The CPU was away from a loop for away_ns; that began within window_ns after from_ns. */
 struct tick_event {
 	int64_t from_ns;
+	int64_t away_ns;
 	int32_t window_ns;
-	int32_t away_ns;
 	int tag;   /* the caller's own */
 	int point; /* the point of the grid that it is the tick of, or -1 */
 	int taken; /* by the grid found of this number, from 1; 0: by none */

@@ -72,7 +72,7 @@ static void world_add(struct world *w, int64_t at_ns, int64_t window_ns, int64_t
 	w->events[w->view.event_count++] = (struct tick_event){
 		.from_ns = at_ns - before_ns,
 		.window_ns = (int32_t)window_ns,
-		.away_ns = (int32_t)away_ns,
+		.away_ns = away_ns,
 		.tag = tag,
 	};
 }
@@ -326,6 +326,30 @@ static void test_stolen(struct tap *tap)
 	free(w);
 }
 
+/* In the last span the machine stands still for more than 2^31 ns. */
+static void test_standstill(struct tap *tap)
+{
+	struct world *w = world_new(9);
+	int64_t period_ns = tick_period_ns(250), from_ns;
+	struct tick_grid grid;
+
+	world_spans(w, 25);
+	world_ticks(w, period_ns, 2000, 0, 0, 1);
+	world_sort(w);
+	from_ns = w->spans[24].from_ns + 10 * NSEC_PER_MSEC;
+	while (w->events[w->view.event_count - 1].from_ns >= from_ns)
+		w->view.event_count--;
+	w->events[w->view.event_count++] =
+		(struct tick_event){ .from_ns = from_ns, .away_ns = 3 * NSEC_PER_SEC };
+	w->spans[24].to_ns = from_ns + 3 * NSEC_PER_SEC;
+	tick_lay(&grid, period_ns, &w->view, w->bins);
+	tap_check(tap,
+		  tick_is_grid(&grid) && grid.points <= 250 &&
+			  grid.points == brute_points(w, &grid),
+		  "points in a standstill of 3 s do not count: %d of %d", grid.hits, grid.points);
+	free(w);
+}
+
 /* A timer that is off by 57 ppm, as the PC's old one is at 250 Hz. */
 static void test_drift(struct tap *tap, int ppm)
 {
@@ -434,6 +458,7 @@ int main(void)
 	test_edges(&tap);
 	test_empty(&tap);
 	test_stolen(&tap);
+	test_standstill(&tap);
 	test_two_grids(&tap);
 	test_longest(&tap);
 	test_drift(&tap, 57);
