@@ -617,6 +617,13 @@ const char *option_text(const struct option_set *set, const char *name)
 	return option_get(set, name)->text;
 }
 
+size_t option_size(const struct option_set *set, const char *name)
+{
+	uint64_t size = (uint64_t)option_number(set, name);
+
+	return size > SIZE_MAX ? SIZE_MAX : (size_t)size;
+}
+
 int option_effective(struct option_set *set, const char *name, const char *text)
 {
 	struct option_value *value = find(set, name);

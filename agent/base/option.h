@@ -62,6 +62,9 @@ const struct option_value *option_get(const struct option_set *set, const char *
 bool option_known(const struct option_set *set, const char *name);
 int64_t option_number(const struct option_set *set, const char *name);
 const char *option_text(const struct option_set *set, const char *name);
+/* A size of memory. SIZE_MAX, which no allocation can have, if it is more than a process has
+ * addresses. */
+size_t option_size(const struct option_set *set, const char *name);
 
 /* Record what took effect where it is not what was asked for; "" where the option has no say. 0 or
  * -ENOMEM. */

@@ -118,7 +118,7 @@ static size_t choose_size(int cpu)
 static int cache_run(struct load_worker *worker, const struct option_set *options,
 		     struct message *msg)
 {
-	size_t size = (size_t)option_number(options, "size");
+	size_t size = option_size(options, "size");
 	bool chases = option_number(options, "pattern");
 	struct cache cache;
 

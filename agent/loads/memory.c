@@ -18,7 +18,7 @@ static const struct option_info memory_options[] = {
 
 static int touch(volatile uint32_t *pages, const void *options)
 {
-	size_t size = (size_t)option_number(options, "size");
+	size_t size = option_size(options, "size");
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
 	for (;;) {

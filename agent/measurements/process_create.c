@@ -202,7 +202,7 @@ static int process_add_series(struct process_state *state)
 /* Small pages, all of them there: each has its entry in the page tables that fork() copies. */
 static int process_take_memory(struct step *step, struct process_state *state)
 {
-	size_t size = (size_t)option_number(&step->options, "memory");
+	size_t size = option_size(&step->options, "memory");
 
 	if (!size)
 		return 0;

@@ -67,6 +67,31 @@ static void test_measurement(const struct measurement *m)
 		  "%s times a measurement that answers", m->name);
 }
 
+/* This test runs on machines with 32-bit addresses, too. */
+static void test_sizes(void)
+{
+	static const struct option_info table[] = {
+		{ "memory", OPTION_SIZE, "0", 0, 1LL << 40, NULL, "" },
+		{ NULL, 0, NULL, 0, 0, NULL, NULL },
+	};
+	static const char *const texts[] = { "4GiB", "5GiB" };
+	struct option_set set;
+	struct message msg = { 0 };
+
+	tap_check(&tap, !option_set_init(&set, table) && !option_size(&set, "memory"), "no memory");
+	for (int i = 0; i < 2; i++) {
+		uint64_t size = (uint64_t)(4 + i) << 30;
+
+		if (size > SIZE_MAX)
+			size = SIZE_MAX;
+		tap_check(&tap,
+			  !option_set_parse(&set, "memory", texts[i], &msg) &&
+				  option_size(&set, "memory") == size,
+			  "%s of memory, or the most", texts[i]);
+	}
+	option_set_free(&set);
+}
+
 int main(void)
 {
 	for (int i = 0; catalogue_run_options[i].info.name; i++)
@@ -74,5 +99,6 @@ int main(void)
 	for (int i = 0; catalogue_measurements[i]; i++)
 		test_measurement(catalogue_measurements[i]);
 	tap_check(&tap, !catalogue_run_option("nothing"), "an unknown run option is not found");
+	test_sizes();
 	return tap_end(&tap);
 }
