@@ -17,6 +17,7 @@
 
 /* Samples of a test loop. */
 #define WAKEUP_LOOP 100
+#define WAKEUP_LOOK_NS (20 * NSEC_PER_USEC)
 /* A turn that no test loop has: no thread gets another turn. */
 #define WAKEUP_OVER INT32_MAX
 /* A sleeper that is not back after so long does not come. */
@@ -25,6 +26,7 @@
 struct wakeup_bell {
 	uint32_t rung __attribute__((aligned(64)));  /* how often: the futex */
 	int64_t rung_ns;			     /* CLOCK_MONOTONIC just before */
+	uint32_t returned;			     /* the ring whose FUTEX_WAKE has */
 	uint32_t ready __attribute__((aligned(64))); /* for this ring the sleeper waits */
 	uint32_t loops;				     /* test loops that the sleeper has finished */
 	int64_t samples;
@@ -101,6 +103,20 @@ static bool wakeup_await_turn(struct wakeup_state *state, uint32_t mine)
 	}
 }
 
+/* After a ring that came too early: its FUTEX_WAKE may be held up, and would end the next sleep before
+ * the next ring does. False: the step ends. */
+static bool wakeup_await_return(const struct wakeup_state *state, const struct wakeup_bell *bell)
+{
+	const struct timespec look = clock_from_ns(WAKEUP_LOOK_NS);
+
+	while (atomic_load_acquire(&bell->returned) != atomic_load_acquire(&bell->rung)) {
+		if (step_stopped(state->step))
+			return false;
+		nanosleep(&look, NULL);
+	}
+	return true;
+}
+
 /* The one that is woken. */
 static void wakeup_sleep(struct wakeup_state *state, int number, int64_t count)
 {
@@ -122,9 +138,11 @@ static void wakeup_sleep(struct wakeup_state *state, int number, int64_t count)
 				return;
 		} while (atomic_load_acquire(&bell->rung) == rung);
 		mark_lower(&state->step->mark);
-		/* or already awake, because the wake-up of the previous ring came late */
+		/* or already awake, because something else woke it */
 		if (err || woken_ns < bell->rung_ns) {
 			bell->early++;
+			if (!wakeup_await_return(state, bell))
+				return;
 			continue;
 		}
 		series_put(series, woken_ns - bell->rung_ns - series->info.stamp_ns);
@@ -158,6 +176,7 @@ static void wakeup_ring(struct wakeup_state *state, int number, uint32_t loops)
 		bell->rung_ns = rung_ns = mark_from_ns(&state->step->mark);
 		atomic_store_release(&bell->rung, next);
 		wakeup_futex(&bell->rung, FUTEX_WAKE_PRIVATE, 1);
+		atomic_store_release(&bell->returned, next);
 	}
 }
 

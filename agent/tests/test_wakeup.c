@@ -11,12 +11,15 @@
 
 static int64_t test_now_ns(clockid_t id);
 static long test_syscall(long number, ...);
+static int test_nanosleep(const struct timespec *time, struct timespec *left);
 
 #define clock_now_ns test_now_ns
 #define syscall test_syscall
+#define nanosleep test_nanosleep
 #include "measurements/cpu_wakeup.c"
 #undef clock_now_ns
 #undef syscall
+#undef nanosleep
 
 static struct tap tap;
 static struct series series;
@@ -31,6 +34,7 @@ static int waits;
 static int ring_in;    /* the wait during which the bell is rung */
 static int ring_after; /* or the wait after whose return it is rung, once there is a stamp */
 static bool too_early; /* each ring comes before the wait */
+static int announced;  /* sleeps announced while the call of an early ring had not returned */
 
 static void ring(void)
 {
@@ -67,6 +71,16 @@ static long test_syscall(long number, ...)
 	return 0;
 }
 
+/* The ringer's call returns in that time. */
+static int test_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	(void)time;
+	(void)left;
+	announced += bell.ready > bell.rung;
+	bell.returned = bell.rung;
+	return 0;
+}
+
 static void sleeps(int in, int after)
 {
 	memset(&bell, 0, sizeof(bell));
@@ -96,6 +110,8 @@ int main(void)
 	tap_check(&tap, !bell.samples && bell.early == waits && bell.dropped == 1,
 		  "a sample that is given up is counted: %lld after %d rings",
 		  (long long)bell.dropped, waits);
+	tap_check(&tap, bell.returned == bell.rung && !announced,
+		  "no sleep is announced before the call of an early ring has returned");
 	series_free(&series);
 	return tap_end(&tap);
 }
