@@ -496,6 +496,27 @@ static void tick_cost_skipped(struct step *step, const struct tick_cost_part *pa
 		     "that ticks (not in nohz_full)");
 }
 
+/* It has seen ticks, but not in all of its loops. */
+static void tick_cost_cut_short(struct step *step, const struct tick_cost_part *part)
+{
+	const struct tick_cost_state *state = step->state;
+	char text[192];
+
+	snprintf(text, sizeof(text),
+		 "policy %s has %lld of %lld loops: %s. End what else runs on this CPU, and "
+		 "measure again.",
+		 part->policy, (long long)part->done, (long long)state->samples, part->refused);
+	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
+}
+
+static void tick_cost_tell(struct step *step, const struct tick_cost_part *part)
+{
+	if (!part->hits)
+		tick_cost_skipped(step, part);
+	else if (part->refused)
+		tick_cost_cut_short(step, part);
+}
+
 static int tick_cost_finish(struct step *step)
 {
 	static const struct step_column lines[] = {
@@ -529,8 +550,7 @@ static int tick_cost_finish(struct step *step)
 	}
 	step_table_end(step);
 	for (int i = 0; i < 2; i++)
-		if (!parts[i]->hits)
-			tick_cost_skipped(step, parts[i]);
+		tick_cost_tell(step, parts[i]);
 	return state->ensemble.error;
 }
 

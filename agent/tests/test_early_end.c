@@ -15,22 +15,26 @@ static void test_verdict(struct step *step, const char *rule, const char *result
 static struct cbor *test_table(struct step *step, const char *name,
 			       const struct step_column *columns, int column_count, int rows);
 static void test_table_end(struct step *step);
+static void test_message(struct step *step, int64_t now_ns, const char *text);
 
 #define step_verdict test_verdict
 #define step_table_begin test_table
 #define step_table_end test_table_end
+#define step_message test_message
 #include "methods/ensemble.c"
 #include "methods/mutex_links.c"
 #include "methods/order.c"
 #include "measurements/idle_exit.c"
 #include "measurements/sem_lock.c"
 #include "measurements/thread_switch.c"
+#include "measurements/tick_cost.c"
 #define pthread_create test_create
 #include "measurements/thread_lifecycle.c"
 #undef pthread_create
 #undef step_verdict
 #undef step_table_begin
 #undef step_table_end
+#undef step_message
 
 #include "tap.h"
 
@@ -67,6 +71,13 @@ static void test_table_end(struct step *of)
 {
 	(void)of;
 	cbor_reset(&cbor);
+}
+
+static void test_message(struct step *of, int64_t now_ns, const char *text)
+{
+	(void)of;
+	(void)now_ns;
+	snprintf(said, sizeof(said), "%s", text);
 }
 
 /* @untried: it is named as what the step did not come to. */
@@ -231,6 +242,26 @@ static void test_semaphore(void)
 		  "without verdicts on what was not tried: %s", results);
 }
 
+/* --- tick-cost --- */
+
+static void test_starved_part(void)
+{
+	static struct tick_cost_state state = { .samples = 1000 };
+	struct tick_cost_part *other = &state.other;
+
+	step.state = &state;
+	other->policy = "other";
+	other->done = 400;
+	other->hits = 3;
+	said[0] = judged[0] = '\0';
+	tick_cost_tell(&step, other);
+	tap_check(&tap, !said[0] && !judged[0], "a part that was not starved");
+	other->refused = "it had to wait too long for the CPU";
+	tick_cost_tell(&step, other);
+	tap_check(&tap, strstr(said, "400 of 1000") && strstr(said, other->refused) && !judged[0],
+		  "one that was starved after it had seen ticks: %s", said);
+}
+
 int main(void)
 {
 	test_idle_states();
@@ -239,6 +270,7 @@ int main(void)
 	test_chains();
 	test_groups();
 	test_semaphore();
+	test_starved_part();
 	cbor_free(&cbor);
 	return tap_end(&tap);
 }
