@@ -93,10 +93,16 @@ void handover_pause(const struct handover *h)
 		ensemble_spin(h->gap_ns);
 }
 
-void handover_rest(const struct handover *h)
+/* A rest is a switch, unless its time is over before the kernel would switch. */
+uint32_t handover_rest(const struct handover *h)
 {
-	if (h->interval_ns)
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &h->interval, NULL);
+	uint32_t switches;
+
+	if (!h->interval_ns)
+		return 0;
+	switches = handover_switches();
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &h->interval, NULL);
+	return handover_switches() - switches;
 }
 
 uint32_t handover_switches(void)
@@ -207,10 +213,8 @@ static void handover_put(struct handover *h)
 	for (int i = 0; i < h->rounds && send >= 0; i++)
 		series_put(&e->step->series[send],
 			   ensemble_net(e, h->times[i].sent_ns - h->times[i].from_ns));
-	/* one switch for each rest, and one for each wait in which it slept */
-	if (h->interval_ns)
-		sleeps -= h->rounds;
 	h->waits[h->kind][h->place] += h->rounds;
+	/* one switch for each wait in which it slept */
 	h->slept[h->kind][h->place] += sleeps < h->rounds ? sleeps : h->rounds;
 }
 

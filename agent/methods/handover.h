@@ -102,7 +102,7 @@ struct handover {
 	struct timespec interval;
 	int64_t gap_ns; /* the sender's pause, so that a waiter on another CPU is asleep */
 	int rounds;	/* of this test loop; 0: the threads are to end */
-	uint32_t wakes; /* of the waiter in this test loop: its voluntary switches */
+	uint32_t wakes; /* of the waiter in this test loop: its voluntary switches in waits */
 	sem_t go[HANDOVER_ROLES];
 	sem_t done;
 	unsigned char memory[HANDOVER_OBJECT] __attribute__((aligned(64))); /* the object */
@@ -235,8 +235,8 @@ int handover_next(struct handover *h, enum handover_role role);
 void handover_done(struct handover *h, enum handover_role role, int err);
 /* Before the sender sends. */
 void handover_pause(const struct handover *h);
-/* Before the waiter's turn ends. */
-void handover_rest(const struct handover *h);
+/* Before the waiter's turn ends. Gives the voluntary switches in that time. */
+uint32_t handover_rest(const struct handover *h);
 /* Voluntary context switches of the calling thread. */
 uint32_t handover_switches(void);
 void handover_begin(struct ensemble_thread *thread, enum handover_role role);
@@ -298,10 +298,10 @@ HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread, handov
 
 	handover_begin(thread, HANDOVER_WAITER);
 	while ((rounds = handover_next(h, HANDOVER_WAITER))) {
-		uint32_t switches = handover_switches();
+		uint32_t others = handover_switches();
 
 		for (int i = 0; i < rounds && !err; i++) {
-			handover_rest(h);
+			others += handover_rest(h);
 			arm(object, HANDOVER_BACK);
 			/* without its turn the sender would not send */
 			err = send(object, HANDOVER_BACK) ?: wait(object, HANDOVER_THERE);
@@ -309,7 +309,7 @@ HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread, handov
 			mark_lower(mark);
 			take(object, HANDOVER_THERE);
 		}
-		h->wakes = handover_switches() - switches;
+		h->wakes = handover_switches() - others;
 		handover_done(h, HANDOVER_WAITER, err);
 	}
 	handover_end(thread, HANDOVER_WAITER);

@@ -52,6 +52,30 @@ static void test_failed_call(void)
 	tap_check(&tap, handover_await(&h) && !h.ensemble.error, "both came");
 }
 
+/* With the shortest interval a rest may be over before the kernel switches. */
+static void test_sleeps(void)
+{
+	const struct series_info info = { .interval_ns = 0 };
+	static struct series series;
+
+	series_init(&series, 0, &info, 64);
+	step.series = &series;
+	h.send[0][HANDOVER_HIGHER] = -1;
+	h.rounds = 10;
+	h.interval_ns = 1;
+	h.wakes = 9;
+	handover_put(&h);
+	tap_check(&tap, h.waits[0][HANDOVER_HIGHER] == 10 && h.slept[0][HANDOVER_HIGHER] == 9,
+		  "waits in which it slept: %lld of %lld", (long long)h.slept[0][HANDOVER_HIGHER],
+		  (long long)h.waits[0][HANDOVER_HIGHER]);
+	h.interval_ns = 20 * NSEC_PER_MSEC;
+	h.interval = clock_from_ns(h.interval_ns);
+	tap_check(&tap, handover_rest(&h) == 1, "a long rest is a switch");
+	h.interval_ns = 0;
+	tap_check(&tap, !handover_rest(&h), "no rest is none");
+	series_free(&series);
+}
+
 /* --- signal --- */
 
 static int queued, refused; /* calls that queue a signal, and the number of the refused one */
@@ -106,6 +130,7 @@ static void test_signals(void)
 int main(void)
 {
 	test_failed_call();
+	test_sleeps();
 	test_signals();
 	return tap_end(&tap);
 }
