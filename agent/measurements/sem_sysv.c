@@ -43,7 +43,7 @@ static bool sem_sysv_used(int set)
 static bool sem_sysv_open(struct handover *h)
 {
 	struct sem_object *o = h->object;
-	int old;
+	int old, err;
 
 	handover_own_ipc(h);
 	old = semget(HANDOVER_IPC_KEY, 0, 0);
@@ -53,7 +53,8 @@ static bool sem_sysv_open(struct handover *h)
 	if (o->set < 0)
 		return handover_skip(h, "semget()", errno, HANDOVER_IPC_REMEDY);
 	/* from now on GETPID names this process */
-	return !sem_sysv_send(o, HANDOVER_THERE) && !sem_sysv_wait(o, HANDOVER_THERE);
+	err = sem_sysv_send(o, HANDOVER_THERE) ?: sem_sysv_wait(o, HANDOVER_THERE);
+	return !err || handover_fail(h, "semop()", err);
 }
 
 static void sem_sysv_close(struct handover *h)

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sem.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@
 
 static long test_syscall(long number, ...);
 static int64_t test_number(const struct option_set *set, const char *name);
+static int test_semget(key_t key, int count, int flags);
+static int test_semop(int set, struct sembuf *operations, size_t count);
 
 #include "methods/handover.c"
 
@@ -22,6 +25,11 @@ static int64_t test_number(const struct option_set *set, const char *name);
 #include "measurements/signal.c"
 #undef syscall
 #undef option_number
+#define semget test_semget
+#define semop test_semop
+#include "measurements/sem_sysv.c"
+#undef semget
+#undef semop
 
 #include "tap.h"
 
@@ -127,10 +135,43 @@ static void test_signals(void)
 		  "the others were taken");
 }
 
+/* --- sem-sysv --- */
+
+static int test_semget(key_t key, int count, int flags)
+{
+	(void)key;
+	(void)count;
+	if (flags)
+		return 1;
+	errno = ENOENT;
+	return -1;
+}
+
+/* Another agent, which found a set that no process had used yet, has removed it. */
+static int test_semop(int set, struct sembuf *operations, size_t count)
+{
+	(void)set;
+	(void)operations;
+	(void)count;
+	errno = EIDRM;
+	return -1;
+}
+
+static void test_removed_set(void)
+{
+	memset(&step.msg, 0, sizeof(step.msg));
+	h.ensemble.error = 0;
+	h.object = h.memory;
+	h.own_ipc = true; /* this process keeps its own */
+	tap_check(&tap, !sem_sysv_open(&h) && h.ensemble.error == -EIDRM,
+		  "a set that is removed ends the step: %s", step.msg.text);
+}
+
 int main(void)
 {
 	test_failed_call();
 	test_sleeps();
 	test_signals();
+	test_removed_set();
 	return tap_end(&tap);
 }
