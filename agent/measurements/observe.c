@@ -231,11 +231,12 @@ static struct observe_thread *observe_take(struct observe *state, struct observe
 	return thread;
 }
 
-/* Whether the thread was there when the observation began. */
+/* Whether the thread was there when the observation began. One that was first seen at its end has
+ * an ID that another process's thread may have had before. */
 static bool observe_was_counted(const struct observe *state, pid_t tid)
 {
 	for (int i = 0; i < state->counts_used; i++)
-		if (state->counts[i].tid == tid)
+		if (state->counts[i].tid == tid && state->counts[i].from_ns)
 			return true;
 	return false;
 }

@@ -134,14 +134,21 @@ static void test_ended_threads(struct tap *tap)
 	feed(WAKES, ended - 4);
 	create(self, ended - 4, CLONE_THREAD);
 	tap_check(tap, state.unknown == 1, "one whose events came before its creation is counted");
-	state.counts_used = 1;
-	state.counts[0] = (struct observe_count){ .tid = ended - 5, .first = 3, .last = -1 };
+	state.counts_used = 2;
+	state.counts[0] =
+		(struct observe_count){ .tid = ended - 5, .from_ns = 1, .first = 3, .last = -1 };
+	state.counts[1] = (struct observe_count){ .tid = ended - 6, .last = -1 };
 	feed(WAKES, ended - 5);
 	feed(RUNS, ended - 5);
 	tap_check(tap, state.taken == 2 && observe_row(&state, ended - 5)->tid,
 		  "one that was there at the beginning has its sample");
+	feed(WAKES, ended - 6);
+	feed(RUNS, ended - 6);
+	tap_check(tap, state.taken == 2 && !observe_row(&state, ended - 6)->tid,
+		  "but not one that was first counted at the end");
 	observe_compare_counts(&state);
-	tap_check(tap, observe_uncompared(&state) == 5, "and is not compared");
+	tap_check(tap, observe_uncompared(&state) == 5, "the first of them is not compared");
+	state.counts_used = 1;
 	feed("  7: task_newtask: pid=%d", 5);
 	feed("  12.000100: task_newtask: pid=5 clone_flags=%d", 10000);
 	tap_check(tap, state.count == 5, "incomplete lines are left out");
