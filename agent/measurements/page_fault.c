@@ -396,6 +396,24 @@ static void fault_verdict_huge(struct step *step, const struct fault_state *stat
 	step_verdict(step, FAULT_ALL_MEASURED, "skipped", evidence, remedy);
 }
 
+/* The first kind that the step did not come to. Locked memory has a test of its own. */
+static void fault_verdict_untried(const struct step *step, const struct fault_state *state)
+{
+	char part[48];
+
+	for (int kind = 0; kind < FAULT_LOCKED; kind++) {
+		const struct fault_measured *m = &state->kinds[kind];
+
+		if (m->touches || m->others || m->refused)
+			continue;
+		snprintf(part, sizeof(part), "memory of the kind %s", fault_kinds[kind].name);
+		ensemble_not_tried(&state->ensemble, FAULT_ALL_MEASURED, part);
+		break;
+	}
+	if (!state->kinds[FAULT_LOCKED].touches && !step->memory_unlocked)
+		ensemble_not_tried(&state->ensemble, FAULT_FREE, "locked memory");
+}
+
 static int fault_finish(struct step *step)
 {
 	struct fault_state *state = step->state;
@@ -405,6 +423,7 @@ static int fault_finish(struct step *step)
 	if (state->kinds[FAULT_LOCKED].touches || step->memory_unlocked)
 		fault_verdict_locked(step, &state->kinds[FAULT_LOCKED]);
 	fault_verdict_huge(step, state);
+	fault_verdict_untried(step, state);
 	if (state->kinds[FAULT_FILE].refused) {
 		snprintf(evidence, sizeof(evidence), "a file in memory cannot be created: %s",
 			 strerror(state->kinds[FAULT_FILE].refused));

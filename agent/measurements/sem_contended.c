@@ -422,6 +422,8 @@ static int sem_finish(struct step *step)
 	else if (state->done || state->broken[0])
 		step_verdict(step, sem_rule, state->broken[0] ? "fail" : "pass", evidence,
 			     state->broken[0] ? "use SCHED_FIFO, and one CPU" : "");
+	else
+		ensemble_not_tried(&state->ensemble, sem_rule, "a round");
 	return state->ensemble.error;
 }
 

@@ -25,6 +25,7 @@ static void test_message(struct step *step, int64_t now_ns, const char *text);
 #include "methods/mutex_links.c"
 #include "methods/order.c"
 #include "measurements/idle_exit.c"
+#include "measurements/page_fault.c"
 #include "measurements/sem_lock.c"
 #include "measurements/thread_switch.c"
 #include "measurements/tick_cost.c"
@@ -262,6 +263,27 @@ static void test_starved_part(void)
 		  "one that was starved after it had seen ticks: %s", said);
 }
 
+/* --- page-fault --- */
+
+static void test_memory(void)
+{
+	static struct fault_state state = { .ensemble.step = &step };
+
+	step.state = &state;
+	for (int kind = 0; kind < FAULT_KINDS; kind++)
+		state.kinds[kind].touches = kind != FAULT_COPY;
+	state.kinds[FAULT_HUGE] = (struct fault_measured){ .refused = ENOSYS };
+	fault_verdict_untried(&step, &state);
+	check_not_tried(fault_kinds[FAULT_COPY].name);
+	state.kinds[FAULT_COPY].touches = 1;
+	judged[0] = '\0';
+	fault_verdict_untried(&step, &state);
+	tap_check(&tap, !judged[0], "all kinds that are available were tried");
+	state.kinds[FAULT_LOCKED].touches = 0;
+	fault_verdict_untried(&step, &state);
+	check_not_tried("locked memory");
+}
+
 int main(void)
 {
 	test_idle_states();
@@ -271,6 +293,7 @@ int main(void)
 	test_groups();
 	test_semaphore();
 	test_starved_part();
+	test_memory();
 	cbor_free(&cbor);
 	return tap_end(&tap);
 }

@@ -487,6 +487,7 @@ def test_without_privilege_all_is_skipped(agent: str, tmp_path: Path, name: str)
         ("mutex-chain", 1),
         ("thread-switch", 1),
         ("thread-lifecycle", 1),
+        ("page-fault", 1),
     ],
 )
 def test_rules_that_were_not_tried_are_said(
