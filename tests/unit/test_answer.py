@@ -692,6 +692,22 @@ def test_the_load_is_named_as_the_cause() -> None:
 
 
 @pytest.mark.parametrize(
+    ("measurement", "more"),
+    [("idle-exit", {}), ("timer", {"context": "irq"}), ("timer", {"labels": {"method": "itimer"}})],
+)
+def test_the_idle_maximum_of_another_quantity_is_no_cause(
+    measurement: str, more: dict[str, Any]
+) -> None:
+    steps = [
+        made.step(0, [latency(10, **more)], measurement),
+        made.step(1, [latency(300)], load="sched"),
+    ]
+    answer = answer_of(built(made.run(steps, findings=[])))
+    assert "300 us" in text(answer.worst)
+    assert "depends on the load" not in text(answer.cause)
+
+
+@pytest.mark.parametrize(
     ("parameters", "seen", "command"),
     [
         ({"stop-above": "0"}, False, "--stop-above 60us"),

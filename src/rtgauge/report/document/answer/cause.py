@@ -29,6 +29,8 @@ FAR_BELOW: Final = 10
 """If every budget exceeds the maximum by more than this factor, its cause needs no search."""
 SAME: Final = 1.05
 """A second line that reaches up to the maximum, but for this factor, is its likely cause."""
+ALIKE: Final = ("measurement", "name", "context", "labels", "interval_ns")
+"""What the series of one quantity under different loads have in common."""
 UNKNOWN: Final = "The data do not show what caused the maximum."
 TRACE: Final = "rtgauge run timer --explain"
 
@@ -95,7 +97,7 @@ def _likely(data: Data) -> tuple[Line, str]:
         again = lasting_command(run, step, 119, {"dither": "yes"})
         text = f"Likely cause: something periodic. {_sentence(by_rule['second line'])}"
         return line(text), again if step["parameters"].get("dither") == "no" else stop
-    other = _maximum(data.idle)
+    other = _maximum([each for each in data.idle if all(each[key] == one[key] for key in ALIKE)])
     if under_load(step) and other and (peak(one) or 0) >= 3 * other:
         text = (
             f"The maximum depends on the load: while idle it is {numbers.shown(other, 'ns').full}"
