@@ -11,8 +11,10 @@ import pytest
 
 import report_runs as made
 from rtgauge import stats, stream
+from rtgauge.report.pictures.folded import folded_said
 from rtgauge.report.results import model
 from rtgauge.report.results.observations import RULES, About
+from rtgauge.text import plain
 
 US = 1000
 
@@ -327,3 +329,9 @@ def test_stolen_time_and_firmware_are_remarked() -> None:
 def test_rules_are_named_once() -> None:
     names = [rule.name for rule in RULES]
     assert len(set(names)) == len(names)
+
+
+def test_the_part_that_a_rhythm_explains_is_not_the_part_within_its_width() -> None:
+    said = plain(folded_said({"share": 0.9, "excursions": 303, "width_ns": 200_000}))
+    assert said.startswith("The rhythm explains 90 % of 303 excursions: those within 200 us of ")
+    assert said.endswith("less as many as lie there by chance.")
