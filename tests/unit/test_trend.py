@@ -225,7 +225,7 @@ def test_maxima_of_runs_of_other_lengths_are_refused() -> None:
         series = run.steps[0].series[0]
         series.index, series.value = series.index[:1500], series.value[:1500]
     found = {one["statistic"]: one for one in _trend(runs)["series"]}
-    assert found["max"]["verdict"] == "refused" and "different lengths" in found["max"]["reason"]
+    assert found["max"]["verdict"] == "refused" and "unequal numbers" in found["max"]["reason"]
     assert found["tail"]["verdict"] == found["50"]["verdict"] == "no change"
 
 

@@ -236,20 +236,21 @@ class Uneven:
     @property
     def why(self) -> str:
         """Why they differ."""
-        return "missed periods differ" if self.missed else "measured for different lengths"
+        return "missed periods differ" if self.missed else "unequal numbers of samples"
 
     @property
     def text(self) -> str:
-        """Why, and how much: ``measured for different lengths (900 to 1 000 samples a run)``."""
+        """Why, and how much: ``unequal numbers of samples (900 to 1 000 a run)``."""
         extent = f"{numbers.count(self.fewest)} to {numbers.count(self.most)}"
-        return f"{self.why} ({extent} {self.what} a run)"
+        what = "" if self.why.endswith(self.what) else f" {self.what}"
+        return f"{self.why} ({extent}{what} a run)"
 
     @property
     def remedy(self) -> str:
         """What makes the figures comparable."""
         if self.missed:
             return "find out why periods were missed (rtgauge show RUN), or use a longer --interval"
-        return "use equal lengths (--for)"
+        return "use equal lengths (--for or --samples) on equally many CPUs (--cpu)"
 
 
 def uneven(name: str, *rows: Mapping[str, Any]) -> Uneven | None:
