@@ -231,6 +231,18 @@ def test_a_single_run_claims_nothing_of_boots() -> None:
     assert "Bounds" in terminal.text(built(run(values(1))))
 
 
+def test_a_bound_takes_as_many_hours_as_boots_only_if_nothing_may_be_larger() -> None:
+    lossy = run(values(1), "b1")
+    lossy.steps[0].series[0].untold_losses = 3
+    for runs, said in (
+        ([run(values(1))], "takes 59 hours or 59 boots."),
+        ([lossy], "takes 93 boots."),
+        ([lossy, run(values(2), "b2", load="sched")], "takes 59 to 93 boots."),
+    ):
+        grid = bounds_grid(built(*runs))
+        assert grid is not None and said in grid.caption
+
+
 def test_a_run_of_half_a_second_bounds_the_next_hour() -> None:
     entry = only(run(values(1, 500)))
     rate = -np.log(0.05) / (0.5 / 3600)
@@ -445,6 +457,12 @@ def test_one_exceedance_of_one_boot_fails_them_all() -> None:
     assert (verdict["result"], verdict["boots_over"], verdict["hours_lacking"]) == ("fail", 1, None)
     (said,) = map(plain_line, verdict_lines(document))
     assert "1 of 2 boots exceeded it" in said
+    lossy = run(values(3), "b3", budget=100_000)
+    lossy.steps[0].series[0].untold_losses = 3
+    document = built(run(late, "b1", budget=100_000), lossy)
+    assert document["bounds"][0]["verdicts"][0]["boots_unknown"] == 1
+    (said,) = map(plain_line, verdict_lines(document))
+    assert "1 of 2 boots exceeded it. 1 more may have exceeded it, because" in said
     assert not verdict_lines(built(run(late, budget=100_000)))
 
 
@@ -454,6 +472,9 @@ def test_boots_with_samples_of_unknown_value_may_have_exceeded_it() -> None:
     runs = [lossy, run(values(2), "b1", budget=100_000), run(values(3), "b2", budget=100_000)]
     (verdict,) = built(*runs)["bounds"][0]["verdicts"]
     assert (verdict["boots_over"], verdict["boots_lacking"]) == (1, 91)
+    assert verdict["boots_unknown"] == 1
+    (said,) = map(plain_line, verdict_lines(built(*runs)))
+    assert "1 of 2 boots may have exceeded it, because values are unknown. Still needed:" in said
     assert beta.ppf(0.95, 2, 92) <= 0.05 < beta.ppf(0.95, 2, 91)
     assert verdict["next_boot"] == pytest.approx(beta.ppf(0.95, 2, 1))
 

@@ -378,7 +378,7 @@ def _verdicts(
 ) -> list[Document]:
     """A verdict for each requirement by all its evidence: that of the thread that decides."""
     found: dict[tuple[int, float | None], dict[tuple[int, int], Held]] = {}
-    over: dict[tuple[int, float | None], set[tuple[str, str]]] = {}
+    over: dict[tuple[int, float | None], dict[tuple[str, str], bool]] = {}
     for member in members:
         held = member.held
         if held is None:
@@ -388,9 +388,10 @@ def _verdicts(
         thread = one["cpu"], one["thread"]
         known = found.setdefault(key, {})
         known[thread] = held if thread not in known else known[thread].plus(held)
-        over.setdefault(key, set())
+        boots_over, boot = over.setdefault(key, {}), _boot(runs[member.run])
         if held.exceedances or held.unknown:
-            over[key].add(_boot(runs[member.run]))
+            certain = held.exceedances > held.uncertain
+            boots_over[boot] = boots_over.get(boot, False) or certain
     verdicts = []
     for key, threads in found.items():
         tried = [(held, held.judged(confidence)) for held in threads.values()]
@@ -405,6 +406,7 @@ def _verdicts(
                 "rate_per_hour": held.rate_per_hour,
                 **said,
                 "boots_over": number,
+                "boots_unknown": number - sum(over[key].values()),
                 "next_boot": stats.exceedance_bound(boots, confidence, number),
                 "boots_lacking": max(
                     stats.samples_needed(BOOT_PART, confidence, number) - boots, 0
