@@ -200,6 +200,15 @@ def test_no_cycle_is_supported_that_missed_periods_exceed() -> None:
     assert answer.state is State.UNFIT
 
 
+def test_no_cycle_is_supported_beside_missed_periods_of_unknown_delay() -> None:
+    """As with histograms alone, which do not show when the periods were due."""
+    document = built(timers(10, 18))
+    document["series"][1] |= {"missed": 3, "corrected": None}
+    answer = answer_of(document)
+    assert {one.state for one in answer.cycles} == {"exceeded", "not proven"}
+    assert "periods were missed, and it is not known how late they were" in answer.title
+
+
 def test_not_fit_for_a_budget() -> None:
     answer = budgeted(151, 10_000, None)
     assert (answer.state, answer.tone) == (State.UNFIT, "fail")

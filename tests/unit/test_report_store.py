@@ -129,7 +129,7 @@ def test_samples_that_are_in_the_histogram_alone(tmp_path: Path, seal: bool, tra
     text = (tmp_path / "x.html").read_text()
     assert "Every sample was kept" not in text
     assert "Some samples are in histograms only" in text
-    assert "2 periods were missed in 1 overrun." in text and "Their delays are unknown." in text
+    assert "2 periods were missed" in text and "Their delays are unknown." in text
     assert ("Every sample counts, some in histograms only" in text) == trailer
     assert latency["count"] == 3000
     assert (latency["max"], latency["min"]) == (7_654_321, int(values.min()))
