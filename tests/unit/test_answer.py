@@ -717,19 +717,23 @@ def test_the_idle_maximum_of_another_quantity_is_no_cause(
 
 
 @pytest.mark.parametrize(
-    ("parameters", "seen", "command"),
+    ("parameters", "asked", "name", "seen", "command"),
     [
-        ({"stop-above": "0"}, False, "--stop-above 60us"),
-        ({"stop-above": "0", "dither": "yes"}, True, "--stop-above 60us"),
-        ({"stop-above": "0", "dither": "no"}, True, "--dither yes"),
-        ({}, False, ""),
+        ({"stop-above": "0"}, "", "latency", False, "--stop-above 60us"),
+        ({"stop-above": "0", "dither": "yes"}, "", "latency", True, "--stop-above 60us"),
+        ({"stop-above": "0", "dither": "no"}, "no", "latency", True, "--dither yes"),
+        # The due times of itimer, of which a timer decides by itself, cannot be moved.
+        ({"stop-above": "0", "dither": "no"}, "auto", "latency", True, "--stop-above 60us"),
+        ({"stop-above": "0", "dither": "no"}, "", "response", True, "--dither yes"),
+        ({}, "", "latency", False, ""),
     ],
 )
 def test_the_command_that_finds_the_cause(
-    parameters: dict[str, str], seen: bool, command: str
+    parameters: dict[str, str], asked: str, name: str, seen: bool, command: str
 ) -> None:
-    run = built(made.run([made.step(0, [latency(67)])]))
+    run = built(made.run([made.step(0, [latency(67, name=name)])]))
     run["steps"][0]["parameters"] |= parameters
+    run["steps"][0]["asked"] |= {"dither": asked} if asked else {}
     run["steps"][0]["parameters"].setdefault("for", "10s")
     if not parameters:
         run["steps"][0]["parameters"].pop("stop-above", None)

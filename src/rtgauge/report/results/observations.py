@@ -442,7 +442,7 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         text += (
             f" Samples every {_ns(interval_ns)} cannot distinguish this period from others, "
             f"such as {' and '.join(map(_ns, alike))}, or from whole fractions and multiples "
-            "of all three. Re-run with --dither to tell them apart."
+            "of all three. --dither yes tells them apart, where the method supports it."
         )
     others = {quantity.series[at]["cpu"] for _, some in found for at in some} - cpus
     if others:

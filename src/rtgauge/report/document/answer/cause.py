@@ -96,7 +96,7 @@ def _likely(data: Data) -> tuple[Line, str]:
     if "second line" in by_rule:
         again = lasting_command(run, step, 119, {"dither": "yes"})
         text = f"Likely cause: something periodic. {_sentence(by_rule['second line'])}"
-        return line(text), again if step["parameters"].get("dither") == "no" else stop
+        return line(text), again if _without_dither(step, one) else stop
     other = _maximum([each for each in data.idle if all(each[key] == one[key] for key in ALIKE)])
     if under_load(step) and other and (peak(one) or 0) >= 3 * other:
         text = (
@@ -112,6 +112,14 @@ def _likely(data: Data) -> tuple[Line, str]:
         loaded = [word for name, text in kept.items() for word in (f"--{name}", text)]
         stop = f"{TRACE} {shlex.join([*target_words(run), *loaded])}".strip() + left_out
     return line(UNKNOWN), stop
+
+
+def _without_dither(step: Model, one: Model) -> bool:
+    """Whether dither was possible, but not asked for. A timer has it unless it is not possible, or
+    was asked not to."""
+    if step["asked"].get("dither") != "no" and not waits_for_answers(one["name"], one["unit"]):
+        return False
+    return bool(step["parameters"].get("dither") == "no")
 
 
 def _sentence(text: str) -> str:
