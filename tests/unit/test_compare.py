@@ -934,6 +934,37 @@ def test_a_target_that_was_lost_is_of_no_kernel() -> None:
 
 
 @pytest.mark.parametrize(
+    ("tails", "against", "said"),
+    [
+        ((None, None), 1, "samples: not known for any system"),
+        ((None, 9000), 1, "samples: known only for B (b)"),
+        ((9000, 18_000), 1, "B is worse, 95 % sure: under load sched"),
+        ((9000, 18_000, None), 1, "B is worse, 95 % sure: under load sched"),
+        ((9000, None, 18_000), 1, "C (c)"),
+        ((None, 9000, 18_000), 1, "C (c)"),
+    ],
+)
+def test_the_conclusion_is_about_the_systems_with_a_figure(
+    tails: tuple[int | None, ...], against: int, said: str
+) -> None:
+    """The verdict is about the first set and another one."""
+    rows = [{"set": at, "figures": {"tail": tail}, "missed": 0} for at, tail in enumerate(tails)]
+    quantity = {
+        "tail": "99", "rows": rows, "load": {"name": "sched"}, "measurement": "timer",
+        "name": "latency", "unit": "ns", "context": "user",
+    }  # fmt: skip
+    primary = {
+        "primary": True, "quantity": 0, "set": against, "statistic": "tail", "verdict": "worse",
+    }  # fmt: skip
+    sets = [{"letter": compare.letter(at), "name": "abc"[at], "boots": 1, "runs": ["r"],
+             "states": []} for at in range(len(tails))]  # fmt: skip
+    found = conclusion({"sets": sets, "quantities": [quantity], "comparisons": [primary]})
+    found = found.replace("\u202f", " ")
+    assert said in found
+    assert ("95 %" in found) is ("95 %" in said)
+
+
+@pytest.mark.parametrize(
     ("boots", "said", "advised"),
     [
         ((1, 0), "the target of B could not be reached", "Measure B again when the target can"),
