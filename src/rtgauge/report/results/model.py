@@ -645,7 +645,7 @@ def _told(step: StoredStep) -> list[Document]:
         words = {
             "setting": "{name} was changed from {expected} to {found} during the measurement",
             "load": "load {load}: {message}",
-            "threshold": "stopped: a sample of {value} exceeded the threshold",
+            "threshold": "stopped: a sample of {value} ns exceeded --stop-above",
             "message": "{text}",
         }[event.event]
         events.append(
