@@ -499,6 +499,13 @@ def test_advice_on_copies_failures_and_nothing_in_common() -> None:
         "B: 1 of 7 runs has no complete figure (failed) and does not count, nor does the rest of "
         "its block. Repeat that block."
     )
+    for at, each in enumerate(runs):
+        each.update(study="", repeat=at)
+    for missing, end in ((1, " does not count. Measure it"), (2, " do not count. Measure them")):
+        quantities[0]["rows"][1]["runs"][missing]["complete"] = missing == 1
+        document = {**of(runs, quantities), "sets": sets}
+        assert not document["comparisons"][0]["matched"]
+        assert advice(document)[0].endswith(f"no complete figure (failed) and{end} again.")
     empty = {"sets": SETS, "quantities": [], "comparisons": [], "within": 0.1}
     assert advice(empty) == [
         "No quantity was measured in the same way on two systems. Measure all of them with the "
