@@ -442,6 +442,18 @@ def test_a_series_that_gets_a_part_of_the_samples_asks_for_more() -> None:
     assert (enough["result"], enough["needed_samples"], enough["needed_s"]) == ("pass", None, None)
 
 
+def test_a_number_of_samples_does_not_end_a_longer_step() -> None:
+    series = made.FakeSeries(made.info(), np.arange(10_000), np.full(10_000, 5 * US, np.int32))
+    found = {}
+    for asked in ("10000", None):
+        limits = {"for": stream.Parameter(None, "0"), "samples": stream.Parameter(asked, "10000")}
+        header = dataclasses.replace(made.header(), parameters=limits)
+        step = made.step(0, [series], header=header, budget_ns=150 * US)
+        found[asked] = judged(step)["remedy"]
+    assert "longer without an exceedance (--samples 0 --for 3h)" in found["10000"]
+    assert "longer without an exceedance (--for 3h)" in found[None]
+
+
 def test_a_stored_rate_does_not_judge_operations() -> None:
     """Runs of earlier versions have one where none was given."""
     for slow in (0, 3):

@@ -866,10 +866,12 @@ def _budget_verdict(step: StoredStep, held: Held) -> Document:
     judged = held.judged(CONFIDENCE)
     remedy = judged.remedy
     samples = None
+    limit = {} if step.header is None else step.header.parameters
+    # Neither limit must end the step before the other one.
+    if judged.needed_s and "samples" in limit and limit["samples"].asked not in (None, "", "0"):
+        remedy = remedy.replace("(--for ", "(--samples 0 --for ")
     if judged.needed_samples is not None:
         samples = _more_samples(step, judged.count, judged.needed_samples)
-        limit = {} if step.header is None else step.header.parameters
-        # A time limit must not end the step earlier.
         endless = "for" not in limit or limit["for"].effective in ("", "0")
         words = f"--samples {samples}" + ("" if endless else " --for 0")
         remedy = remedy.replace(f"--samples {judged.needed_samples}", words)
