@@ -453,7 +453,7 @@ def test_an_injection() -> None:
     answer = answer_of(built(made.run([step])))
     assert answer.state is State.UNMEASURED
     assert "injection" in answer.title
-    assert "injection" in text(answer.cause)
+    assert text(answer.cause) == "Likely cause: the injection of this run."
 
 
 def test_events_without_an_answer() -> None:
@@ -465,6 +465,30 @@ def test_events_without_an_answer() -> None:
     assert answer.state is State.UNFIT
     assert text(answer.worst).startswith("Observed maximum >= 5 000 us")
     assert "3 of 1 003 events were not answered" in text(answer.worst)
+    del step.document["budget_ns"]
+    sure = text(answer_of(built(made.run([step]))).sure)
+    assert sure.endswith(
+        "A run of 3 h without one is needed to show that events without an answer are rarer than "
+        "1 an hour."
+    )
+
+
+def test_the_samples_of_handlers_are_not_those_of_tasks() -> None:
+    contexts = {"irq": 20, "user": 30, "kernel": 10}
+    every = [latency(top, 1000, context=context) for context, top in contexts.items()]
+    for at, one in enumerate(every):
+        one.info = replace(one.info, series=at)
+    series = every[:2]
+    step = made.step(0, series)
+    sure = text(answer_of(built(made.run([step]))).sure)
+    assert sure.startswith("Measured: 1 000 wake-ups in 1 s.")
+    assert " of each " not in sure
+    step.document["budget_ns"] = 150_000
+    sure = text(answer_of(built(made.run([step]))).sure)
+    assert sure.startswith("0 of 1 000 wake-ups above 150 us in 1 s.")
+    step.document["budget_ns"] = None
+    series.append(every[2])
+    assert " wake-ups of each series exceed" in text(answer_of(built(made.run([step]))).sure)
 
 
 def test_one_failed_step_among_many_is_not_the_headline() -> None:
@@ -555,6 +579,13 @@ def test_findings_are_one_line_that_contradicts_no_verdict() -> None:
         "Configuration audit: 1 error (preemption) and 2 warnings (cpufreq governor and "
         "virtualisation). The figures hold for this configuration: measure again after a change."
     )
+    seen = {"level": "warning", "found": "", "why": "", "remedy": "", "command": ""}
+    stolen = [{**seen, "check": "steal-time"}]
+    answer = answer_of(built(made.run([made.step(0, [latency(10)])], findings=stolen)))
+    assert answer.audit == "Findings: 1 warning (steal-time)."
+    stolen.append({**seen, "check": "governor"})
+    answer = answer_of(built(made.run([made.step(0, [latency(10)])], findings=stolen)))
+    assert answer.audit.startswith("Findings: 2 warnings (steal-time and governor). The figures")
 
 
 @pytest.mark.parametrize(
@@ -644,6 +675,8 @@ def test_an_evaluation_says_how_many_tests_passed() -> None:
     document["steps"][0]["state"] = "skipped"
     said = plain(answer_of(document).missing)
     assert said.endswith(" 1 of 2 tests passed, 1 inconclusive.")
+    skipped = {**document, "tests": [{**one, "result": "skipped"} for one in document["tests"]]}
+    assert plain(answer_of(skipped).missing).endswith(" 2 tests were skipped.")
     document["tests"][1].update(result="fail", known_limitation="the library's order")
     document["tests"] += [{**document["tests"][0], "result": "skipped"}] * 2
     said = plain(answer_of(document).missing)
@@ -682,6 +715,30 @@ def test_an_interrupted_response_says_how_many_events_it_lacks() -> None:
     assert said.endswith(
         "3 of 1 003 events had no answer. The run ended before the remaining 497 of 1 500 events."
     )
+
+
+@pytest.mark.parametrize(
+    ("counts", "lost", "gaps", "said"),
+    [
+        ((1000, 500), 0, 0, "All 1 500 events were answered."),
+        ((1,), 0, 0, "The one event was answered."),
+        ((1000, 500), 5, 0, "1 500 of 1 505 events have a sample."),
+        ((1000, 500), 0, 3, "3 of 1 503 events had no answer."),
+        ((1000,), 5, 3, "3 of 1 008 events had no answer. 1 000 of 1 008 events have a sample."),
+    ],
+)
+def test_events_of_all_loads_are_answered_only_if_none_is_lost(
+    counts: tuple[int, ...], lost: int, gaps: int, said: str
+) -> None:
+    """The step with the maximum has neither."""
+    series = [latency(20 - at, count, name="response") for at, count in enumerate(counts)]
+    series[-1].untold_losses, series[-1].gaps = lost, ((100, gaps),) if gaps else ()
+    loads = ("sched", "idle") if len(counts) > 1 else ("idle",)
+    steps = [
+        made.step(at, [one], "log-host", load=load)
+        for at, (one, load) in enumerate(zip(series, loads, strict=True))
+    ]
+    assert plain(answer_of(built(made.run(steps, findings=[]))).scope).endswith(f". {said}")
 
 
 @pytest.mark.parametrize("mode", ["counted", "plain"])

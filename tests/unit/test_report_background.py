@@ -158,7 +158,7 @@ def test_in_the_results_model() -> None:
     assert finding["level"] == "warning"
     texts = [point.text for point in negative_points(document)]
     assert any(text.startswith("steal-time: a hypervisor took 12 %") for text in texts)
-    limits = terminal.text(analysis.model).partition("Configuration audit: ")[2]
+    limits = terminal.text(analysis.model).partition("Findings: 1 error")[2]
     assert "steal-time" in limits.partition(".")[0]
     assert re.search(r"\| Frequency \(MHz\), CPU 0 +\| 2.000 \|", markdown.render(short(analysis)))
 

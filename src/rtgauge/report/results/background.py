@@ -18,12 +18,14 @@ from rtgauge import text as numbers
 if TYPE_CHECKING:
     from rtgauge.stream import Ambience
 
-__all__ = ["MEASUREMENT", "ROLE", "Extent", "Watched", "findings", "series"]
+__all__ = ["CHECKS", "MEASUREMENT", "ROLE", "Extent", "Watched", "findings", "series"]
 
 Document = dict[str, Any]
 
 MEASUREMENT: Final = "background"
 ROLE: Final = "background"
+CHECKS: Final = ("steal-time", "smi", "frequency-change", "temperature")
+"""The names of the findings. They are about the run, not about the configuration."""
 
 STEADY: Final = 0.9
 """A clock is steady if its slowest reading is at least this share of its fastest."""

@@ -73,7 +73,8 @@ def _likely(data: Data) -> tuple[Line, str]:
         text = f"Likely cause: {policies}. Without real-time priority, other tasks run first."
         return line(text), raised_command(data)
     if "disturbed" in by_rule:
-        return line("Cause: the injection of this run."), step_command(run, step, {"disturb": ""})
+        text = "Likely cause: the injection of this run."
+        return line(text), step_command(run, step, {"disturb": ""})
     stop = lasting_command(run, step, 3599, {"stop-above": f"{_limit_us(one):.15g}us"})
     if "stop-above" not in step["parameters"]:
         stop = ""
@@ -147,8 +148,8 @@ def _is_traced(step: Model) -> bool:
 
 
 def _limit_us(one: Model) -> float:
-    """Nine tenths of a maximum: the next occurrence of its cause exceeds that, the body does
-    not."""
+    """Nine tenths of the largest sample: the next occurrence of its cause exceeds that, the body
+    does not. At least 1 us."""
     return max(float(f"{(one['max'] or 0) * 0.0009:.2g}"), 1)
 
 
@@ -162,8 +163,10 @@ def hint_of(data: Data, command: str) -> str:
         return "shows what makes tasks of this system late"
     if "--stop-above" not in command:
         return ""
-    limit = numbers.shown(round(_limit_us(data.top) * 1000), "ns").full
-    return f"stops at the next wake-up later than {limit}, nine tenths of the maximum"
+    limit_us = _limit_us(data.top)
+    limit = numbers.shown(round(limit_us * 1000), "ns").full
+    part = ", nine tenths of the largest sample" if limit_us > 1 else ""
+    return f"stops at the next wake-up later than {limit}{part}"
 
 
 def _maximum(series: Sequence[Model]) -> int | None:
