@@ -270,6 +270,8 @@ def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:
         assert words in text.replace("\u202f", " ")
     assert "not explained" in text
     assert "2 of 2 in user context" in text
+    (section,) = causes_sections(explained_run(BLAMED, replace(other, blame="another")))
+    assert "in common" not in "".join(markdown.render(Document("x", "", (section,))))
     assert "--try preempt=full" in text
     assert not list(causes_sections(explained_run()))
     (section,) = causes_sections(explained_run(replace(BLAMED, unseen="It was not kept.")))
