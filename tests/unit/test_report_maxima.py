@@ -119,6 +119,22 @@ def test_a_side_of_a_comparison_shows_no_time_of_a_lower_limit() -> None:
     assert second.endswith(">= 48 000 us (run 3, CPU 0)")
 
 
+@pytest.mark.parametrize("other", [30, 90])
+def test_a_side_has_the_cause_of_its_own_quantity_alone(other: int) -> None:
+    """The answer of a run is about its highest maximum, of any measurement."""
+    runs: list[Any] = []
+    for number in range(2):
+        steps = [made.step(0, [latency(50 + number)])]
+        steps.append(made.step(1, [latency(other, name="wake")], "cpu-wakeup"))
+        name = f"0192f0c4-6d1e-7aaa-8000-00000000000{number}"
+        runs.append(made.run(steps, id=name, target=f"board{number}", boot_id=name, findings=[]))
+    analysis = model.analyse(runs)
+    document = compare.compare(analysis, [RunSet(f"board{at}", (at,)) for at in range(2)]).document
+    (quantity,) = [one for one in document["quantities"] if one["measurement"] == "timer"]
+    blocks = sides(document, quantity, analysis.model["runs"])
+    assert ("B: the data do not show what caused the maximum" in repr(blocks)) is (other == 30)
+
+
 def five(loaded: made.FakeSeries) -> Figure:
     """The picture of a comparison of five systems, the last one with that series."""
     runs: list[Any] = []
