@@ -14,9 +14,11 @@ from answers import held_up, latency, text
 from rtgauge.report.document.answer import answer_figure
 from rtgauge.report.document.blocks import Bullets, Figure, Section
 from rtgauge.report.document.conclusion import comparison_section
+from rtgauge.report.document.drawn import drawn_views
 from rtgauge.report.document.sides import sides
 from rtgauge.report.document.summary import chapter_sections
 from rtgauge.report.document.views import views
+from rtgauge.report.pictures import figures
 from rtgauge.report.pictures.drawing import FULL, Quantity
 from rtgauge.report.pictures.figures import KINDS
 from rtgauge.report.results import model
@@ -133,6 +135,26 @@ def test_a_side_has_the_cause_of_its_own_quantity_alone(other: int) -> None:
     (quantity,) = [one for one in document["quantities"] if one["measurement"] == "timer"]
     blocks = sides(document, quantity, analysis.model["runs"])
     assert ("B: the data do not show what caused the maximum" in repr(blocks)) is (other == 30)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("response", ("events without an answer", "events had no answer.")),
+        ("latency", ("periods missed", "periods were missed.")),
+    ],
+)
+def test_gaps_and_triangles_of_answers_are_events(name: str, words: tuple[str, str]) -> None:
+    series = latency(57, 400, name=name)
+    series.index[200:] += 3
+    series.gaps = ((199, 3),)
+    data = data_of(made.run([made.step(0, [series], "log-host")], findings=[]))
+    below = drawn_views(data, 1, [], grid=True, answers=name == "response")
+    said = {view["kind"]: view["caption"] for view in below}
+    assert said["time"].endswith(f" Triangles: {words[0]} (red).")
+    assert any(caption.endswith(f"and for gaps, where {words[1]}") for caption in said.values())
+    picture = figures.draw(data, {"kind": "time", "full": True, "caption": ""}, iter(()))
+    assert picture is not None and f" Triangles: {words[0]} (filled)." in picture.caption
 
 
 def five(loaded: made.FakeSeries) -> Figure:

@@ -480,8 +480,8 @@ def test_a_sleeping_task_without_a_grid_keeps_its_time() -> None:
 def test_the_bound_in_time_is_for_wake_ups_and_says_so() -> None:
     """A disturbance that is shorter than the interval is hit with a part of the chance alone."""
 
-    def said(name: str, interval_ns: int) -> str:
-        info = made.info(name=name, interval_ns=interval_ns)
+    def said(name: str, interval_ns: int, context: str = "user") -> str:
+        info = made.info(name=name, interval_ns=interval_ns, context=context)
         index = np.arange(10_000, dtype=np.int64)
         series = made.FakeSeries(info, index, np.full(10_000, 5000, np.int32))
         (one,) = only(made.run([made.step(0, [series])]))["series"]
@@ -491,5 +491,7 @@ def test_the_bound_in_time_is_for_wake_ups_and_says_so() -> None:
     assert "late wake-ups of this task that occur more often than once in" in said("latency", MS)
     assert shorter in said("latency", MS)
     assert "late answers that occur more often than once in" in said("response", MS)
+    assert "late answers that occur more often than once in" in said("response", MS, "irq")
+    assert "shows late interrupts that occur more often" in said("latency", MS, "irq")
     assert shorter not in said("response", MS)
     assert "more often" not in said("call", 0)

@@ -458,7 +458,8 @@ def _pictures(
         "strips": [one.data() for one in found],
         "grid": grid,
     }
-    views = drawn_views(picture, len(series), found, grid)
+    answered = waits_for_answers(series[0]["name"], unit)
+    views = drawn_views(picture, len(series), found, grid=grid, answers=answered)
     if (over := data["against"]) is not None:
         views.insert(0, against_view(over))
     if is_response(series[0]["name"], unit):

@@ -558,7 +558,8 @@ def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
         text += f". {grouped}" if (grouped := groups(one)) else ", if samples are independent."
     if bound["period_s"]:
         answers = waits_for_answers(one["name"], one["unit"])
-        what = "answers" if answers else "wake-ups of this task"
+        what = "interrupts" if one["context"] == "irq" else "wake-ups of this task"
+        what = "answers" if answers else what
         text += (
             f" The run shows late {what} that occur more often than once in "
             f"{numbers.duration(bound['period_s'])}."

@@ -91,8 +91,13 @@ def positive_points(run: Run) -> list[Point]:
         and not any(one["lost"] for one in run["series"])
         and all(s["complete"] and not s["lost_records"] and not s["dropped_bytes"] for s in streams)
     ):
-        whole = all(one["source"] == "samples" for one in run["series"])
-        kept = "was kept" if whole else "counts, some in histograms only"
+        watched = [step["step"] for step in run["steps"] if step["role"] == "background"]
+        series = [one for one in run["series"] if one["step"] not in watched]
+        kept = "counts, some in histograms only"
+        if all(one["source"] == "samples" for one in series):
+            kept = "was kept"
+        elif all(one["source"] == "histogram" and one["first"] is None for one in series):
+            kept = "counts, in histograms only"
         points.append(Point("pass", f"Every sample {kept}."))
     points += _of_the_evaluator(run, "for")
     preparation = prepared(run)
