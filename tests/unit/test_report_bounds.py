@@ -28,6 +28,7 @@ from rtgauge.report.results.bounds import Held, fingerprint, verdict_on
 from rtgauge.report.results.composed import composed
 from rtgauge.stats import exceedance_bound
 from rtgauge.stream import Histogram, Parameter
+from rtgauge.text import plain
 
 COUNT = 3000
 MS = made.MS
@@ -412,10 +413,17 @@ def test_the_claim_is_about_each_cpu() -> None:
 
 @pytest.mark.parametrize(("unanswered", "words"), [(1, "1 event was"), (2, "2 events were")])
 def test_a_verdict_names_the_events_without_an_answer(unanswered: int, words: str) -> None:
-    held = Held(100_000, 9.0, 0, 3600, 3600.0, 0, "events", (0, 0), 3600, unanswered, 10 * MS)
-    said = verdict_on(held, held.judged(0.95), "")
-    assert said["result"] == "pass"
-    assert f"; {words} not answered within 10\u202f000\u202fµs" in said["evidence"]
+    for low, waited in ((10 * MS, "10 000 us"), (9 * MS, "9 000 us to 10 000 us"),
+                        (0, "up to 10 000 us")):  # fmt: skip
+        waits = low, 10 * MS
+        held = Held(100_000, 9.0, 0, 3600, 3600.0, 0, "events", (0, 0), 3600, unanswered, waits)
+        said = verdict_on(held, held.judged(0.95), "")
+        assert said["result"] == "pass"
+        assert plain(said["evidence"]).endswith(f"; {words} not answered within {waited}")
+    late = Held(100_000, None, unanswered, 3600, 3600.0, 0, "events", None, 9, unanswered, waits)
+    judged = late.judged(0.95)
+    remedy = verdict_on(late, judged, judged.remedy)["remedy"]
+    assert remedy == "find out why events had no answer, or allow a rate (--rate 1/h)"
 
 
 def test_a_pass_with_an_uncertain_exceedance_is_a_pass() -> None:

@@ -855,10 +855,17 @@ def _held(
         episodes,
         stats.effective_of_maximum(counts.count, figures.clustering),
         0 if missing is None else missing.count,
-        None if missing is None else missing.max,
+        None if missing is None else _waits(missing),
         tuple(_doubts(step, stored)),
         _uncertain(step, stored, known, limit),
     )
+
+
+def _waits(missing: stats.Counts) -> tuple[int, int] | None:
+    """The shortest and the longest wait for an event without an answer; None without one."""
+    if missing.min is None or missing.max is None:
+        return None
+    return missing.min, missing.max
 
 
 def _budget_verdict(step: StoredStep, held: Held) -> Document:
