@@ -273,6 +273,7 @@ def test_clocks_and_switches(store: Store, tmp_path: Path) -> None:
         {"cpu": "0", "seconds": 2, "min": 31_000, "max": 32_000, "total": 63_000},
         {"cpu": "1", "seconds": 2, "min": 29_000, "max": 30_000, "total": 59_000},
     ]
+    assert run["tests"][0]["evidence"] == "warps: 4, on 1 of 2 CPUs"
     results = {test["rule"]: test["result"] for test in run["tests"]}
     assert results == {
         "no-clock-warps": "fail", "registers-kept": "pass", "no-maximum-by-mode-switch": "pass",
