@@ -203,6 +203,9 @@ def test_facts_that_fit_the_period_are_suspects(
     assert name in " ".join(about.suspects(comb))
     interrupts = stats.Comb(1e9 / 17.01, 0.0, 1e6, 40, 0.9, 0.9, 50.0, 100.0)
     assert about.suspects(interrupts) == ["the interrupts of CPU 3 (about 17 a second)"]
+    many = About({"kernel": {"hz": 250}}, known, {}, {3: 1234.0})
+    fast = stats.Comb(1e9 / 1234.1, 0.0, 1e4, 40, 0.9, 0.9, 50.0, 100.0)
+    assert many.suspects(fast) == ["the interrupts of CPU 3 (about 1\u202f230 a second)"]
 
 
 @pytest.mark.parametrize(

@@ -524,8 +524,10 @@ def groups(one: Mapping[str, Any]) -> str:
     found, bound = one["clustering"], one["bound"]
     if not found or not found["clustered"]:
         return ""
+    about = float(f"{found['group']:.2g}")
+    many = f"{about:g}" if about < 10 else numbers.count(about)
     return (
-        f"Large values come in groups of about {found['group']:.2g}, so the "
+        f"Large values come in groups of about {many}, so the "
         f"{numbers.count(bound['samples'])} samples count as "
         f"{numbers.count(bound['effective_samples'])} independent samples."
     )

@@ -92,7 +92,9 @@ class About:
         found = [name for name, rate in known if comb.near([rate])]
         for cpu, rate in self.interrupts.items():
             if rate > 0 and comb.near([rate], stats.SAME_RATE):  # a mean, not a clock's rate
-                found.append(f"the interrupts of CPU {cpu} (about {rate:.3g} a second)")
+                about = float(f"{rate:.3g}")
+                many = f"{about:g}" if about < 1000 else numbers.count(about)
+                found.append(f"the interrupts of CPU {cpu} (about {many} a second)")
         return found
 
     def _seconds(self, file: str) -> int:
@@ -494,15 +496,11 @@ def _two_groups(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         at = max(found, key=lambda at: found[at].high / max(found[at].low, 1))
         two, count = found[at], quantity.figures[at].counts.count
         text = (
-            f"two separate groups of samples: {_percent(two.above / count)} are "
+            f"two separate groups of samples: {numbers.percent(two.above / count)} are "
             f"about {_ns(two.high)}, the others about {_ns(two.low)}"
             f"{quantity.whose(at, list(found))}."
         )
         yield text, sorted(found)
-
-
-def _percent(part: float) -> str:
-    return f"{part * 100:.2g}{numbers.GAP}%"
 
 
 def _spread(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
@@ -752,7 +750,7 @@ def _background(watched: Collection[Ambience], cpus: set[int]) -> Iterator[tuple
             text = (
                 f"A hypervisor took {numbers.shown(stolen[cpu] / 1e6, 'ms').full} of "
                 f"{numbers.duration(span_ns / 1e9)} from CPU {cpu} "
-                f"({_percent(stolen[cpu] / span_ns)}). This may have delayed any sample."
+                f"({numbers.percent(stolen[cpu] / span_ns)}). This may have delayed any sample."
             )
             yield "stolen time", text
     smi = sum(record.smi or 0 for record in records[1:])
