@@ -940,6 +940,9 @@ def test_a_target_that_was_lost_is_of_no_kernel() -> None:
         ((None, 9000), 1, "samples: known only for B (b)"),
         ((9000, 18_000), 1, "B is worse, 95 % sure: under load sched"),
         ((9000, 18_000, None), 1, "B is worse, 95 % sure: under load sched"),
+        ((9000, 9800), 1, "B is worse, 95 % sure: under load sched"),  # within the margin of 10 %
+        ((9000, None, 9800), 1, "on C (c): about the same"),
+        ((9000, None, 9990), 1, "9.99 µs on C (c)"),
         ((9000, None, 18_000), 1, "C (c)"),
         ((None, 9000, 18_000), 1, "C (c)"),
     ],
@@ -958,7 +961,8 @@ def test_the_conclusion_is_about_the_systems_with_a_figure(
     }  # fmt: skip
     sets = [{"letter": compare.letter(at), "name": "abc"[at], "boots": 1, "runs": ["r"],
              "states": []} for at in range(len(tails))]  # fmt: skip
-    found = conclusion({"sets": sets, "quantities": [quantity], "comparisons": [primary]})
+    document = {"sets": sets, "quantities": [quantity], "comparisons": [primary], "within": 0.1}
+    found = conclusion(document)
     found = found.replace("\u202f", " ")
     assert said in found
     assert ("95 %" in found) is ("95 %" in said)

@@ -58,8 +58,6 @@ __all__ = ["comparison_section", "conclusion", "decisive", "runs_section"]
 
 Model = Mapping[str, Any]
 
-ALIKE: Final = 1.1
-"""Percentiles within this ratio of each other are called about the same."""
 TABLES: Final = 6
 """Maximum number of quantities with a table in a short report."""
 RUNS: Final = 4
@@ -109,15 +107,15 @@ def conclusion(document: Model) -> str:
     text = f"{what} stay within {numbers.join(said)}"
     if low <= 0:
         return text
-    if high < ALIKE * low:
-        return f"{text}: about the same"
     primary = next((one for one in document["comparisons"] if one["primary"]), None)
-    if primary is None or [row["set"] for row in rows] != [0, primary["set"]]:
-        return text
-    if primary["verdict"] in ("not decided", "not enough runs"):
-        return f"{text}: no difference is proven"
-    proven = _proven(document, primary)
-    return f"{proven}: {text[0].lower()}{text[1:]}" if proven else text
+    if primary is not None and [row["set"] for row in rows] != [0, primary["set"]]:
+        primary = None
+    if primary is not None and (proven := _proven(document, primary)):
+        return f"{proven}: {text[0].lower()}{text[1:]}"
+    if high < (1 + document["within"]) * low:
+        return f"{text}: about the same"
+    undecided = primary is not None and primary["verdict"] in ("not decided", "not enough runs")
+    return f"{text}: no difference is proven" if undecided else text
 
 
 def _proven(document: Model, primary: Model) -> str:

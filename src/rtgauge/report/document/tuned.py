@@ -140,8 +140,9 @@ def _factors(tune: Model) -> Iterator[Block]:
             "Factors",
             ("Factor", "on/off", "95 % interval", "p", "verdict"),
             rows,
-            caption=f"Ratio of {quantity_text(tune)} with the factor on to that with it off, over "
-            "all settings of the others. p is corrected for the number of factors (Holm). "
+            caption=f"Ratio of {quantity_text(tune)} with the factor on to that with it off, "
+            "averaged over the settings of the others. p is corrected for the number of factors "
+            "(Holm). "
             f"Equivalent: within {numbers.percent(WITHIN)}.",
         )
     )
