@@ -137,8 +137,9 @@ def _explained(run: Model, one: Model) -> str:
         # A sample of the same value may have another cause.
         at = one["max_at"]
         same = same and (at is None or cause["index"] == at["index"])
-        if same and not cause["blame"].startswith(("nothing:", "nobody:")):
-            return str(cause["blame"])
+        blame = str(cause["blame"])
+        if same and blame and not blame.startswith(("nothing:", "not seen:")):
+            return blame
     return ""
 
 
