@@ -229,6 +229,8 @@ def test_samples_of_a_failed_step_support_no_cycle() -> None:
     run = timers(10, 18)
     run.steps[1].document["state"] = "failed"
     answer = answer_of(built(run))
+    assert "18.0 us (CPU 0, load sched, of a step that failed, " in text(answer.worst)
+    assert answer.missing.startswith("Without a valid result: 1 of 2 steps (timer)")
     assert answer.state is State.UNPROVEN
     assert "not measured under load" in answer.title
 

@@ -385,7 +385,7 @@ def _not_measured(run: Model) -> Grid | None:
         shown = names[:6] + ([f"{len(names) - 6} more"] if len(names) > 6 else [])
         cells = [Cell(f"{len(steps)} {state}"), Cell(capital(reason)), Cell(capital(remedy))]
         rows.append(Row(", ".join(shown), cells))
-    title = "Steps without results"
+    title = "Steps without a valid result"
     return Grid(title, ["Measurements", "Steps", "Reason", "Remedy"], rows, "", title)
 
 

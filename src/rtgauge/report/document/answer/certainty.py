@@ -39,6 +39,8 @@ def maximum_of(data: Data) -> Line:
     shown = numbers.shown(peak(one), one["unit"], budget_of(step, one["unit"])).full
     figure = Span(shown, strong=True)
     where = [_place(data, one), load_text(step["load"])]
+    if step["state"] == "failed":
+        where.append("of a step that failed")
     if policies := ordinary_policies(data.run, step):
         where.append(policies)
     if one["max_at_least"] is None:
