@@ -875,6 +875,27 @@ def test_stalls_count_with_all_periods_that_they_delay() -> None:
     assert "samples and missed periods" in conclusion(found)
 
 
+@pytest.mark.parametrize(("budget_ns", "counts"), [(500_000, (40, 0)), (2_000_000, (0, 40))])
+def test_events_that_were_not_waited_for_as_long_as_the_budget_are_unknown(
+    budget_ns: int, counts: tuple[int, int]
+) -> None:
+    """Without a timeout, the wait ends with the interval of 1 ms."""
+    runs = []
+    for number, target in enumerate(("lab:a", "lab:b")):
+        index = np.arange(1000, dtype=np.int64)
+        index[500:] += 40
+        series = made.FakeSeries(
+            made.info(name="response"), index, index % 90 + 5000, gaps=((499, 40),)
+        )
+        step = made.step(0, [series], "log-host", budget_ns=budget_ns)
+        runs.append(made.run([step], id=f"0192f0c4-6d1e-7aaa-8000-{number:012}", target=target))
+    (quantity,) = compared(runs).document["quantities"]
+    for row in quantity["rows"]:
+        (one,) = row["runs"]
+        assert (one["over"], one["unknown"]) == counts
+        assert row["over"] == counts[0]
+
+
 def test_lost_samples_may_be_the_largest() -> None:
     """30 of 20 000 samples, more than a thousandth, have unknown values: so has the tail."""
     runs = [

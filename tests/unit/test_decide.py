@@ -413,6 +413,10 @@ def test_missed_periods_are_named_as_the_reason() -> None:
                          "--interval.")  # fmt: skip
     cases = comparison_cases(document, "").groups[0].cases
     assert sum("not decided, missed periods differ" in one.why for one in cases) == 1
+    quantities[0]["name"] = "response"
+    (said,) = [text for text in advice(of(runs, quantities)) if "differ" in text]
+    assert "unanswered events differ (900 to 1\u202f000 samples a run)" in said
+    assert said.endswith("Find out why events had no answer (rtgauge show RUN).")
     quantities[0]["rows"][1]["runs"][0]["missed"] = 40  # 940 of 1000: shorter, too
     (said,) = [text for text in advice(of(runs, quantities)) if "not judged" in text]
     assert "unequal numbers of samples (900 to 1\u202f000 a run)" in said

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.results.cases import Case, Group, RunCases, plain
+from rtgauge.report.results.labels import waits_for_answers
 from rtgauge.report.sets.compare import FIGURES, method_text, row_name, unreached, where
 from rtgauge.report.sets.decide import LEVEL, Uneven, uneven
 
@@ -201,8 +202,10 @@ def _uneven(document: Document, one: Document) -> Uneven | None:
     """The numbers of samples that keep a figure from being judged."""
     if one["verdict"] != "not decided":
         return None
-    rows = document["quantities"][one["quantity"]]["rows"]
-    return uneven(one["statistic"], *(row for row in rows if row["set"] in (0, one["set"])))
+    quantity = document["quantities"][one["quantity"]]
+    rows = [row for row in quantity["rows"] if row["set"] in (0, one["set"])]
+    answers = waits_for_answers(quantity["name"], quantity["unit"])
+    return uneven(one["statistic"], *rows, answers=answers)
 
 
 def verdict_cells(document: Document, one: Document) -> list[str]:
