@@ -813,6 +813,10 @@ def test_a_periodic_disturbance_is_the_cause_if_it_reaches_the_maximum(
     run["steps"][0]["observations"] = [said | {"reach": reach_us * 1000}]
     told = text(answer_of(run).cause)
     assert told.startswith("Likely cause: something periodic. Samples recur") is named
+    assert "looks alike" not in told
+    run["steps"][0]["observations"][0]["periodic"] = {"aliases_ns": [8_000_000]}
+    told = text(answer_of(run).cause)
+    assert ("every 7.30 ms, or at another period that looks alike." in told) is named
 
 
 def test_the_section_begins_with_the_answer() -> None:

@@ -143,6 +143,8 @@ def test_a_disturber_is_timed_explained_and_named(sweep: bool) -> None:
     assert len(periodic["fold"]) == 60 and sum(periodic["fold"][29:31]) > 230
     assert bool(periodic["aliases_ns"]) is ("--dither" in found["text"]) is not sweep
     assert "recur every 7.301" in found["text"]
+    (mark,) = model.analyse(cast(Any, [run])).marks[0].values()
+    assert mark.text.endswith(" or an alias") is not sweep
     assert ("This is the period of" in found["text"]) is sweep
 
 

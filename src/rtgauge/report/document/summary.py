@@ -555,4 +555,5 @@ def _folded(observation: Model) -> tuple[Block, ...]:
     period = numbers.shown(periodic["period_ns"], "ns").full
     caption = "The dashed line is the number expected without a rhythm."
     title = f"Excursions over the period of {period}"
+    title += ", or of an alias" if periodic["aliases_ns"] else ""
     return (Figure(folded(periodic), title, caption, folded_said(periodic)),)

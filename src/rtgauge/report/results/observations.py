@@ -205,6 +205,7 @@ def told(
             line, some = quantity.lines[0]
             middle = series[some[0]]["percentiles"].get("50") or series[some[0]]["mean"] or 0
             text = f"second line, every {_period(line)}"
+            text += " or an alias" if _hidden(quantity, some) else ""
             marks[members[0]] = Mark(round(middle + line.excess_ns), text)
     tables = [table for table in run["tables"] if table["step"] == step["step"]]
     found += [
@@ -425,7 +426,7 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         f"are about {_ns(line.excess_ns)} above the first line (at most {_ns(line.worst_ns)}) and "
         f"recur every {_period(line)}{error}. They explain "
         f"{round(comb.share * 100)}{numbers.GAP}% of the {numbers.count(comb.hits)} excursions "
-        f"of more than {_ns(line.least_ns)} above the median."
+        f"of at least {_ns(line.least_ns)} above the median."
     )
     if line.multiples:
         at = " and ".join(

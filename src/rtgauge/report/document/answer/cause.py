@@ -62,13 +62,13 @@ def _likely(data: Data) -> tuple[Line, str]:
         return (), ""
     run, step = data.run, data.step(one)
     place = run["series"].index(one)
-    by_rule: dict[str, str] = {}
+    by_rule: dict[str, Model] = {}
     above_median = (peak(one) or 0) - (one["percentiles"].get("50") or 0)
     for observation in step["observations"]:
         # Some are periodic, but not what made the maximum.
         reaches = SAME * observation.get("reach", above_median) >= above_median
         if reaches and (not observation["series"] or place in observation["series"]):
-            by_rule.setdefault(observation["rule"], observation["text"])
+            by_rule.setdefault(observation["rule"], observation)
     if policies := ordinary_policies(run, step):
         text = f"Likely cause: {policies}. Without real-time priority, other tasks run first."
         return line(text), raised_command(data)
@@ -91,9 +91,9 @@ def _likely(data: Data) -> tuple[Line, str]:
         ("management interrupts", "Possible cause: the firmware."),
     ):
         if rule in by_rule:
-            return line(f"{words} {by_rule[rule]}"), ""
+            return line(f"{words} {by_rule[rule]['text']}"), ""
     if one["first"] == peak(one) and "first sample" in by_rule:
-        return line(f"Likely cause: cold caches. {by_rule['first sample']}"), ""
+        return line(f"Likely cause: cold caches. {by_rule['first sample']['text']}"), ""
     if "second line" in by_rule:
         again = lasting_command(run, step, 119, {"dither": "yes"})
         text = f"Likely cause: something periodic. {_sentence(by_rule['second line'])}"
@@ -123,10 +123,12 @@ def _without_dither(step: Model, one: Model) -> bool:
     return bool(step["parameters"].get("dither") == "no")
 
 
-def _sentence(text: str) -> str:
-    """The first sentence of an observation. Its step has the others."""
-    first, _, _ = text.partition(". ")
-    return f"{first.rstrip('.')}."
+def _sentence(observation: Model) -> str:
+    """The first sentence of an observation, with its most important caveat. Its step has the
+    others."""
+    first, _, _ = observation["text"].partition(". ")
+    alike = (observation.get("periodic") or {}).get("aliases_ns")
+    return f"{first.rstrip('.')}{', or at another period that looks alike' if alike else ''}."
 
 
 def _explained(run: Model, one: Model) -> str:
