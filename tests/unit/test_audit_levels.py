@@ -716,6 +716,14 @@ CASES = [
         "fair server",
         "give root the capability CAP_SYS_ADMIN",
     ),
+    # a kernel without CONFIG_PID_NS
+    Case(
+        "privileges",
+        "note",
+        {"/proc/self/status": "CapEff:\t0000000000804000", "/proc/self/ns/pid": None},
+        "fair server",
+        "give root the capability CAP_SYS_ADMIN",
+    ),
     Case(
         "privileges",
         "note",
