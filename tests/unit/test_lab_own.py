@@ -505,7 +505,8 @@ BAD: dict[str, tuple[Callable[[Files], object], str, str]] = {
     "no kernel": (
         lambda files: files.kernel.unlink(),
         "its kernel cannot be read: {here}/linux/bzImage: No such file or directory",
-        "build it or correct its permissions",
+        "build it or correct its permissions, or rtgauge lab remove mine, then lab add with "
+        "another one",
     ),
     "a folder": (
         a_folder,
