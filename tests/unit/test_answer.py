@@ -200,7 +200,7 @@ def test_no_cycle_is_supported_that_missed_periods_exceed() -> None:
     assert answer.state is State.UNFIT
 
 
-def test_no_cycle_is_supported_beside_missed_periods_of_unknown_delay() -> None:
+def test_no_cycle_is_supported_next_to_missed_periods_of_unknown_delay() -> None:
     """As with histograms alone, which do not show when the periods were due."""
     document = built(timers(10, 18))
     document["series"][1] |= {"missed": 3, "corrected": None}
