@@ -200,6 +200,15 @@ def test_no_cycle_is_supported_that_missed_periods_exceed() -> None:
     assert answer.state is State.UNFIT
 
 
+def test_no_cycle_is_supported_next_to_missed_periods_of_unknown_delay() -> None:
+    """As with histograms alone, which do not show when the periods were due."""
+    document = built(timers(10, 18))
+    document["series"][1] |= {"missed": 3, "corrected": None}
+    answer = answer_of(document)
+    assert {one.state for one in answer.cycles} == {"exceeded", "not proven"}
+    assert "periods were missed, and it is not known how late they were" in answer.title
+
+
 def test_not_fit_for_a_budget() -> None:
     answer = budgeted(151, 10_000, None)
     assert (answer.state, answer.tone) == (State.UNFIT, "fail")
@@ -220,6 +229,8 @@ def test_samples_of_a_failed_step_support_no_cycle() -> None:
     run = timers(10, 18)
     run.steps[1].document["state"] = "failed"
     answer = answer_of(built(run))
+    assert "18.0 us (CPU 0, load sched, of a step that failed, " in text(answer.worst)
+    assert answer.missing.startswith("Without a valid result: 1 of 2 steps (timer)")
     assert answer.state is State.UNPROVEN
     assert "not measured under load" in answer.title
 
@@ -444,7 +455,7 @@ def test_an_injection() -> None:
     answer = answer_of(built(made.run([step])))
     assert answer.state is State.UNMEASURED
     assert "injection" in answer.title
-    assert "injection" in text(answer.cause)
+    assert text(answer.cause) == "Likely cause: the injection of this run."
 
 
 def test_events_without_an_answer() -> None:
@@ -456,6 +467,30 @@ def test_events_without_an_answer() -> None:
     assert answer.state is State.UNFIT
     assert text(answer.worst).startswith("Observed maximum >= 5 000 us")
     assert "3 of 1 003 events were not answered" in text(answer.worst)
+    del step.document["budget_ns"]
+    sure = text(answer_of(built(made.run([step]))).sure)
+    assert sure.endswith(
+        "A run of 3 h without one is needed to show that events without an answer are rarer than "
+        "1 an hour."
+    )
+
+
+def test_the_samples_of_handlers_are_not_those_of_tasks() -> None:
+    contexts = {"irq": 20, "user": 30, "kernel": 10}
+    every = [latency(top, 1000, context=context) for context, top in contexts.items()]
+    for at, one in enumerate(every):
+        one.info = replace(one.info, series=at)
+    series = every[:2]
+    step = made.step(0, series)
+    sure = text(answer_of(built(made.run([step]))).sure)
+    assert sure.startswith("Measured: 1 000 wake-ups in 1 s.")
+    assert " of each " not in sure
+    step.document["budget_ns"] = 150_000
+    sure = text(answer_of(built(made.run([step]))).sure)
+    assert sure.startswith("0 of 1 000 wake-ups above 150 us in 1 s.")
+    step.document["budget_ns"] = None
+    series.append(every[2])
+    assert " wake-ups of each series exceed" in text(answer_of(built(made.run([step]))).sure)
 
 
 def test_one_failed_step_among_many_is_not_the_headline() -> None:
@@ -546,6 +581,13 @@ def test_findings_are_one_line_that_contradicts_no_verdict() -> None:
         "Configuration audit: 1 error (preemption) and 2 warnings (cpufreq governor and "
         "virtualisation). The figures hold for this configuration: measure again after a change."
     )
+    seen = {"level": "warning", "found": "", "why": "", "remedy": "", "command": ""}
+    stolen = [{**seen, "check": "steal-time"}]
+    answer = answer_of(built(made.run([made.step(0, [latency(10)])], findings=stolen)))
+    assert answer.audit == "Findings: 1 warning (steal-time)."
+    stolen.append({**seen, "check": "governor"})
+    answer = answer_of(built(made.run([made.step(0, [latency(10)])], findings=stolen)))
+    assert answer.audit.startswith("Findings: 2 warnings (steal-time and governor). The figures")
 
 
 @pytest.mark.parametrize(
@@ -635,6 +677,8 @@ def test_an_evaluation_says_how_many_tests_passed() -> None:
     document["steps"][0]["state"] = "skipped"
     said = plain(answer_of(document).missing)
     assert said.endswith(" 1 of 2 tests passed, 1 inconclusive.")
+    skipped = {**document, "tests": [{**one, "result": "skipped"} for one in document["tests"]]}
+    assert plain(answer_of(skipped).missing).endswith(" 2 tests were skipped.")
     document["tests"][1].update(result="fail", known_limitation="the library's order")
     document["tests"] += [{**document["tests"][0], "result": "skipped"}] * 2
     said = plain(answer_of(document).missing)
@@ -675,6 +719,30 @@ def test_an_interrupted_response_says_how_many_events_it_lacks() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("counts", "lost", "gaps", "said"),
+    [
+        ((1000, 500), 0, 0, "All 1 500 events were answered."),
+        ((1,), 0, 0, "The one event was answered."),
+        ((1000, 500), 5, 0, "1 500 of 1 505 events have a sample."),
+        ((1000, 500), 0, 3, "3 of 1 503 events had no answer."),
+        ((1000,), 5, 3, "3 of 1 008 events had no answer. 1 000 of 1 008 events have a sample."),
+    ],
+)
+def test_events_of_all_loads_are_answered_only_if_none_is_lost(
+    counts: tuple[int, ...], lost: int, gaps: int, said: str
+) -> None:
+    """The step with the maximum has neither."""
+    series = [latency(20 - at, count, name="response") for at, count in enumerate(counts)]
+    series[-1].untold_losses, series[-1].gaps = lost, ((100, gaps),) if gaps else ()
+    loads = ("sched", "idle") if len(counts) > 1 else ("idle",)
+    steps = [
+        made.step(at, [one], "log-host", load=load)
+        for at, (one, load) in enumerate(zip(series, loads, strict=True))
+    ]
+    assert plain(answer_of(built(made.run(steps, findings=[]))).scope).endswith(f". {said}")
+
+
 @pytest.mark.parametrize("mode", ["counted", "plain"])
 def test_the_answer_of_an_emulated_board_names_it(mode: str) -> None:
     run = built(timers(10, 18))
@@ -692,19 +760,39 @@ def test_the_load_is_named_as_the_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "seen", "command"),
+    ("measurement", "more"),
+    [("idle-exit", {}), ("timer", {"context": "irq"}), ("timer", {"labels": {"method": "itimer"}})],
+)
+def test_the_idle_maximum_of_another_quantity_is_no_cause(
+    measurement: str, more: dict[str, Any]
+) -> None:
+    steps = [
+        made.step(0, [latency(10, **more)], measurement),
+        made.step(1, [latency(300)], load="sched"),
+    ]
+    answer = answer_of(built(made.run(steps, findings=[])))
+    assert "300 us" in text(answer.worst)
+    assert "depends on the load" not in text(answer.cause)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "asked", "name", "seen", "command"),
     [
-        ({"stop-above": "0"}, False, "--stop-above 60us"),
-        ({"stop-above": "0", "dither": "yes"}, True, "--stop-above 60us"),
-        ({"stop-above": "0", "dither": "no"}, True, "--dither yes"),
-        ({}, False, ""),
+        ({"stop-above": "0"}, "", "latency", False, "--stop-above 60us"),
+        ({"stop-above": "0", "dither": "yes"}, "", "latency", True, "--stop-above 60us"),
+        ({"stop-above": "0", "dither": "no"}, "no", "latency", True, "--dither yes"),
+        # The due times of itimer, of which a timer decides by itself, cannot be moved.
+        ({"stop-above": "0", "dither": "no"}, "auto", "latency", True, "--stop-above 60us"),
+        ({"stop-above": "0", "dither": "no"}, "", "response", True, "--dither yes"),
+        ({}, "", "latency", False, ""),
     ],
 )
 def test_the_command_that_finds_the_cause(
-    parameters: dict[str, str], seen: bool, command: str
+    parameters: dict[str, str], asked: str, name: str, seen: bool, command: str
 ) -> None:
-    run = built(made.run([made.step(0, [latency(67)])]))
+    run = built(made.run([made.step(0, [latency(67, name=name)])]))
     run["steps"][0]["parameters"] |= parameters
+    run["steps"][0]["asked"] |= {"dither": asked} if asked else {}
     run["steps"][0]["parameters"].setdefault("for", "10s")
     if not parameters:
         run["steps"][0]["parameters"].pop("stop-above", None)
@@ -725,6 +813,10 @@ def test_a_periodic_disturbance_is_the_cause_if_it_reaches_the_maximum(
     run["steps"][0]["observations"] = [said | {"reach": reach_us * 1000}]
     told = text(answer_of(run).cause)
     assert told.startswith("Likely cause: something periodic. Samples recur") is named
+    assert "looks alike" not in told
+    run["steps"][0]["observations"][0]["periodic"] = {"aliases_ns": [8_000_000]}
+    told = text(answer_of(run).cause)
+    assert ("every 7.30 ms, or at another period that looks alike." in told) is named
 
 
 def test_the_section_begins_with_the_answer() -> None:

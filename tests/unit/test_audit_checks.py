@@ -355,7 +355,11 @@ CASES = [
     Case("rcu", "warning", {CMDLINE: "rcutree.kthread_prio=90"},
          # language-ok: the audit's text
          "RCU's threads at 90; measured at 80", "rcutree.kthread_prio=79"),
-    Case("rcu", "warning", {RCU: "0", CMDLINE: "rcutree.kthread_prio=80"}, "RCU's threads at 80"),
+    Case("rcu", "warning", {RCU: "0", CMDLINE: "rcutree.kthread_prio=80"},
+         # language-ok: the audit's text
+         "RCU's threads at 80; measured at 80; grace periods may be expedited",
+         "rcupdate.rcu_normal_after_boot=1"),
+    Case("rcu", "warning", {RCU: None, CMDLINE: "rcutree.kthread_prio=90"}, "RCU's threads at 90"),
     Case("rcu", "ok", {CMDLINE: "rcutree.kthread_prio=11"}, "RCU's threads at 11"),
     Case("rcu", "note", {RCU: None}, "unknown"),
     Case("services", "ok", {}, "none known"),

@@ -153,6 +153,7 @@ def test_evl_and_a_pipeline_alone() -> None:
         "warning",
         "Dovetail without a core",
     )
+    assert (findings["core-debugging"].level, findings["core-debugging"].found) == ("ok", "no core")
 
 
 # --- configurations ------------------------------------------------------------------------------

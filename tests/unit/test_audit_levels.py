@@ -550,6 +550,18 @@ CASES = [
         | {"/sys/kernel/security/lockdown": None, "/boot/config-6.12.48-rt-amd64": "CONFIG_SMP=y"},
         remedy="boot a kernel with CONFIG_SCHED_DEBUG=y",
     ),
+    # from 6.15 on the option does not exist
+    Case(
+        "fair-server",
+        "note",
+        LOCKED_DOWN
+        | {
+            "uname.release": "6.15.0",
+            "/sys/kernel/security/lockdown": None,
+            "/boot/config-6.15.0": "CONFIG_SMP=y",
+        },
+        remedy="mount -t debugfs",
+    ),
     # isolation
     Case("isolation", "ok", {}, "CPUs 2-3 isolated", cpus=(2, 3)),
     Case("isolation", "ok", {}, "CPU 3 isolated", cpus=(3,), load=True),
@@ -713,6 +725,14 @@ CASES = [
         "privileges",
         "note",
         {"/proc/self/status": "CapEff:\t0000000000804000"},
+        "fair server",
+        "give root the capability CAP_SYS_ADMIN",
+    ),
+    # a kernel without CONFIG_PID_NS
+    Case(
+        "privileges",
+        "note",
+        {"/proc/self/status": "CapEff:\t0000000000804000", "/proc/self/ns/pid": None},
         "fair server",
         "give root the capability CAP_SYS_ADMIN",
     ),

@@ -30,7 +30,7 @@ from conftest import SOURCES, Result
 from rtgauge.errors import RtgaugeError, StoreError, UsageError
 from rtgauge.store import Store
 from rtgauge.store.bundle import Bundle, Entry, export_run, header, import_bundle
-from rtgauge.store.foreign import KEPT_LIMIT, _Kept, _Wrong
+from rtgauge.store.foreign import KEPT_LIMIT, RUN_SENSORS_LIMIT, _Kept, _TooLarge, _Wrong
 from rtgauge.store.parquet import ParquetReader, Thrift
 from rtgauge.stream import Ambience, Gaps, RecordType, Span, Verdict
 
@@ -106,6 +106,34 @@ def test_a_run_beyond_the_limits_is_not_called_damaged(
     with pytest.raises(StoreError, match=said) as found:
         export_run(run, tmp_path / "a.rtgauge")
     assert "several runs" in found.value.remedy
+    monkeypatch.undo()
+    for limit, said in (
+        ("foreign.JSON_LIMIT", "its run.json is too large"),
+        ("bundle.FILES_LIMIT", "it has [0-9]+ files, too many for a bundle"),
+        ("bundle.MANIFEST_LIMIT", "it has [0-9]+ files, too many for a bundle"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"rtgauge.store.{limit}", 1)
+            with pytest.raises(StoreError, match=f"^run {RUN} cannot be exported: {said}$"):
+                export_run(run, tmp_path / "a.rtgauge")
+
+
+def test_a_file_of_the_run_that_cannot_be_read_is_not_the_bundle(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = store.get(bundles.carry_out(store))
+    inventory = rtgauge.store.bundle._inventory
+
+    def gone(path: Path, *words: Any) -> Any:
+        found = inventory(path, *words)
+        (path / SERIES).unlink()
+        return found
+
+    monkeypatch.setattr("rtgauge.store.bundle._inventory", gone)
+    with pytest.raises(StoreError, match=f"cannot read .*{SERIES}") as caught:
+        export_run(run, tmp_path / "a.rtgauge")
+    assert "rtgauge export" not in caught.value.remedy
+    assert not (tmp_path / "a.rtgauge").exists()
 
 
 def test_its_bytes_depend_on_the_run_alone(store: Store, other: Store, tmp_path: Path) -> None:
@@ -755,3 +783,11 @@ def test_what_comes_every_second_is_no_reason_to_refuse() -> None:
     verdict = Verdict(1, "", "pass", "", "")
     with pytest.raises(_Wrong, match="too many"):
         kept(Span(verdict, RecordType.VERDICT, 1, 0, KEPT_LIMIT + 1))
+
+
+def test_fewer_steps_do_not_have_fewer_sensors() -> None:
+    sensors = {str(number): 0 for number in range(RUN_SENSORS_LIMIT + 1)}
+    record = Ambience(1, 0, (), (), (), (), None, sensors)
+    with pytest.raises(_TooLarge, match="temperature sensors") as found:
+        _Kept()(Span(record, RecordType.AMBIENCE, 1, 0, 9))
+    assert "steps" not in found.value.remedy

@@ -640,16 +640,17 @@ def test_a_report_that_cannot_be_written_costs_no_result(
     assert "the run is kept" in done.err and "rtgauge report last -o FILE.html" in done.err
 
 
+@pytest.mark.parametrize("fault", [KeyError("x"), OSError(28, "No space left on device")])
 def test_a_report_that_cannot_be_made_keeps_its_remedy(
-    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
     def fails(*_: object, **__: object) -> None:
-        raise KeyError("x")
+        raise fault
 
     monkeypatch.setattr("rtgauge.report.writing.markdown.render", fails)
     done = rtgauge("run", "timer", *QUICK, "-o", "r.md")
     assert done.code == 1
-    assert "cannot make r.md from the run: KeyError in rtgauge" in done.err
+    assert f"cannot make r.md from the run: {type(fault).__name__} in rtgauge" in done.err
     assert "try another format, and report this fault" in done.err
     assert "The run is kept" in done.err and "-o FILE" not in done.err
 

@@ -135,6 +135,10 @@ def test_the_module_is_of_use_without_that_for_parallel_ports(
     assert said[0] == "local: the module rtgauge is loaded already"
     assert "cannot answer on parallel ports: insmod: ERROR: Unknown symbol in module" in said[1]
     assert "unload the module" in said[2]
+    monkeypatch.setenv("FAKE_INSMOD", "Key was rejected by service")
+    said = rtgauge("module", "load", *given).err.splitlines()
+    assert "Key was rejected" in said[1] and "signed" in said[2] and "unload" not in said[2]
+    monkeypatch.setenv("FAKE_INSMOD", "Unknown symbol in module")
     told = rtgauge("module", "load", "--json", *given).json()
     assert (told["changed"], told["parallel_ports"]) == (False, False)
     missing = rtgauge("module", "load", "--headers", str(tmp_path / "none"))

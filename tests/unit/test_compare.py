@@ -875,6 +875,27 @@ def test_stalls_count_with_all_periods_that_they_delay() -> None:
     assert "samples and missed periods" in conclusion(found)
 
 
+@pytest.mark.parametrize(("budget_ns", "counts"), [(500_000, (40, 0)), (2_000_000, (0, 40))])
+def test_events_that_were_not_waited_for_as_long_as_the_budget_are_unknown(
+    budget_ns: int, counts: tuple[int, int]
+) -> None:
+    """Without a timeout, the wait ends with the interval of 1 ms."""
+    runs = []
+    for number, target in enumerate(("lab:a", "lab:b")):
+        index = np.arange(1000, dtype=np.int64)
+        index[500:] += 40
+        series = made.FakeSeries(
+            made.info(name="response"), index, index % 90 + 5000, gaps=((499, 40),)
+        )
+        step = made.step(0, [series], "log-host", budget_ns=budget_ns)
+        runs.append(made.run([step], id=f"0192f0c4-6d1e-7aaa-8000-{number:012}", target=target))
+    (quantity,) = compared(runs).document["quantities"]
+    for row in quantity["rows"]:
+        (one,) = row["runs"]
+        assert (one["over"], one["unknown"]) == counts
+        assert row["over"] == counts[0]
+
+
 def test_lost_samples_may_be_the_largest() -> None:
     """30 of 20 000 samples, more than a thousandth, have unknown values: so has the tail."""
     runs = [
@@ -931,6 +952,41 @@ def test_a_target_that_was_lost_is_of_no_kernel() -> None:
     for number in (0, 3):
         runs[number]["environment"]["lab"] = {}
     assert refusal(runs, [RunSet("one", (place,)) for place in (0, 2, 3)]) is None
+
+
+@pytest.mark.parametrize(
+    ("tails", "against", "said"),
+    [
+        ((None, None), 1, "samples: not known for any system"),
+        ((None, 9000), 1, "samples: known only for B (b)"),
+        ((9000, 18_000), 1, "B is worse, 95 % sure: under load sched"),
+        ((9000, 18_000, None), 1, "B is worse, 95 % sure: under load sched"),
+        ((9000, 9800), 1, "B is worse, 95 % sure: under load sched"),  # within the margin of 10 %
+        ((9000, None, 9800), 1, "on C (c): about the same"),
+        ((9000, None, 9990), 1, "9.99 µs on C (c)"),
+        ((9000, None, 18_000), 1, "C (c)"),
+        ((None, 9000, 18_000), 1, "C (c)"),
+    ],
+)
+def test_the_conclusion_is_about_the_systems_with_a_figure(
+    tails: tuple[int | None, ...], against: int, said: str
+) -> None:
+    """The verdict is about the first set and another one."""
+    rows = [{"set": at, "figures": {"tail": tail}, "missed": 0} for at, tail in enumerate(tails)]
+    quantity = {
+        "tail": "99", "rows": rows, "load": {"name": "sched"}, "measurement": "timer",
+        "name": "latency", "unit": "ns", "context": "user",
+    }  # fmt: skip
+    primary = {
+        "primary": True, "quantity": 0, "set": against, "statistic": "tail", "verdict": "worse",
+    }  # fmt: skip
+    sets = [{"letter": compare.letter(at), "name": "abc"[at], "boots": 1, "runs": ["r"],
+             "states": []} for at in range(len(tails))]  # fmt: skip
+    document = {"sets": sets, "quantities": [quantity], "comparisons": [primary], "within": 0.1}
+    found = conclusion(document)
+    found = found.replace("\u202f", " ")
+    assert said in found
+    assert ("95 %" in found) is ("95 %" in said)
 
 
 @pytest.mark.parametrize(

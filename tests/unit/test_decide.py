@@ -389,14 +389,16 @@ def test_runs_of_other_lengths_have_no_comparable_maximum_or_rate(count: int, ju
         assert (found[name]["verdict"] == "worse") is found[name]["beyond"] is judged
         assert (found[name]["interval"] is not None) is judged
     document = of(runs, quantities)
-    said = [text for text in advice(document) if "different lengths" in text]
+    said = [text for text in advice(document) if "unequal numbers" in text]
     assert len(said) == (0 if judged else 1)
     if not judged:
-        assert "max of each run and 1 more: measured for different lengths" in said[0]
-        assert "(1\u202f000 to 1\u202f051" in said[0]
-        assert said[0].endswith("Use equal lengths (--for).")
+        assert "max of each run and 1 more: unequal numbers of samples" in said[0]
+        assert "(1\u202f000 to 1\u202f051 a run)" in said[0]
+        assert said[0].endswith(
+            "Use equal lengths (--for or --samples) on equally many CPUs (--cpu)."
+        )
         cases = comparison_cases(document, "").groups[0].cases
-        assert sum("measured for different lengths" in one.why for one in cases) == 2
+        assert sum("unequal numbers of samples" in one.why for one in cases) == 2
 
 
 def test_missed_periods_are_named_as_the_reason() -> None:
@@ -411,9 +413,13 @@ def test_missed_periods_are_named_as_the_reason() -> None:
                          "--interval.")  # fmt: skip
     cases = comparison_cases(document, "").groups[0].cases
     assert sum("not decided, missed periods differ" in one.why for one in cases) == 1
+    quantities[0]["name"] = "response"
+    (said,) = [text for text in advice(of(runs, quantities)) if "differ" in text]
+    assert "unanswered events differ (900 to 1\u202f000 samples a run)" in said
+    assert said.endswith("Find out why events had no answer (rtgauge show RUN).")
     quantities[0]["rows"][1]["runs"][0]["missed"] = 40  # 940 of 1000: shorter, too
-    (said,) = [text for text in advice(of(runs, quantities)) if "samples a run" in text]
-    assert "measured for different lengths" in said
+    (said,) = [text for text in advice(of(runs, quantities)) if "not judged" in text]
+    assert "unequal numbers of samples (900 to 1\u202f000 a run)" in said
 
 
 def test_the_primary_quantity_in_words() -> None:
@@ -497,6 +503,13 @@ def test_advice_on_copies_failures_and_nothing_in_common() -> None:
         "B: 1 of 7 runs has no complete figure (failed) and does not count, nor does the rest of "
         "its block. Repeat that block."
     )
+    for at, each in enumerate(runs):
+        each.update(study="", repeat=at)
+    for missing, end in ((1, " does not count. Measure it"), (2, " do not count. Measure them")):
+        quantities[0]["rows"][1]["runs"][missing]["complete"] = missing == 1
+        document = {**of(runs, quantities), "sets": sets}
+        assert not document["comparisons"][0]["matched"]
+        assert advice(document)[0].endswith(f"no complete figure (failed) and{end} again.")
     empty = {"sets": SETS, "quantities": [], "comparisons": [], "within": 0.1}
     assert advice(empty) == [
         "No quantity was measured in the same way on two systems. Measure all of them with the "

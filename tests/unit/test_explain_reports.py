@@ -15,7 +15,7 @@ import report_runs as made
 from explained import MEASURED, ORDINARY, TIMERS, Run, cause, segment, stored_run
 from rtgauge.causes import CLASSES, Cause, Remedy, Segment, Task, document_of
 from rtgauge.causes.advice import advised
-from rtgauge.causes.blame import main_segment
+from rtgauge.causes.blame import main_segment, reason
 from rtgauge.causes.explain import Explained, keep
 from rtgauge.causes.remedies import REMEDIES, System, remedies
 from rtgauge.report.document.answer import answer_of
@@ -174,6 +174,8 @@ def test_what_the_worst_samples_have_in_common_is_counted() -> None:
     assert text[0] == "the 3 worst in user context:"
     assert text[1].split(None, 1) == ["2", "task a was not preempted: f"]
     assert common([one]) == []
+    unseen = [replace(one, blame=f"not seen: {n}.000 of 9.500 µs is not explained") for n in (8, 9)]
+    assert common(unseen)[1].split(None, 1) == ["2", reason(unseen[0].blame)]
     both = [replace(one, series=series, index=index) for series in (2, 3) for index in (0, 1)]
     assert common(both)[0] == "the 2 worst of each of 2 series in user context:"
     assert common(both[1:])[0] == "3 samples of 2 series in user context:"
@@ -233,6 +235,9 @@ def test_the_answer_names_the_cause_or_the_command_that_finds_it() -> None:
         ((replace(top, index=50),), f"rtgauge explain {run.id[:13]}"),
         ((replace(top, series=1),), f"rtgauge explain {run.id[:13]}"),
         ((replace(top, index=50, blame="another"), top), "Cause: task load/sched was"),
+        # neither names a cause
+        ((replace(top, blame="not seen: 9.000 of 9.500 µs is not explained"),), run.id[:13]),
+        ((replace(top, blame=""),), run.id[:13]),
     ):
         run.causes = json.loads(json.dumps(document_of(run.id, causes)))
         answer = answer_of(model.build([run])["runs"][0])
@@ -270,6 +275,10 @@ def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:
         assert words in text.replace("\u202f", " ")
     assert "not explained" in text
     assert "2 of 2 in user context" in text
+    (section,) = causes_sections(explained_run(replace(BLAMED, blame="")))
+    assert "Blame:" not in "".join(markdown.render(Document("x", "", (section,))))
+    (section,) = causes_sections(explained_run(BLAMED, replace(other, blame="another")))
+    assert "in common" not in "".join(markdown.render(Document("x", "", (section,))))
     assert "--try preempt=full" in text
     assert not list(causes_sections(explained_run()))
     (section,) = causes_sections(explained_run(replace(BLAMED, unseen="It was not kept.")))

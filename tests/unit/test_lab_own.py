@@ -26,6 +26,7 @@ from rtgauge.errors import RtgaugeError, TargetError
 from rtgauge.lab import cache, configured, images, modules, own, programs, prune, registry
 from rtgauge.lab.boards import MACHINES, Board, Own
 from rtgauge.lab.kernels import KERNEL_RECORD, KERNEL_VERSION, Unpacked
+from rtgauge.lab.machine import Machine
 from rtgauge.target.lab import LabTarget
 
 RELEASE = "6.6.30-mine"
@@ -505,7 +506,8 @@ BAD: dict[str, tuple[Callable[[Files], object], str, str]] = {
     "no kernel": (
         lambda files: files.kernel.unlink(),
         "its kernel cannot be read: {here}/linux/bzImage: No such file or directory",
-        "build it or correct its permissions",
+        "build it or correct its permissions, or rtgauge lab remove mine, then lab add with "
+        "another one",
     ),
     "a folder": (
         a_folder,
@@ -794,6 +796,25 @@ def test_a_damaged_description_names_its_file(files: Files, rtgauge: Run, text: 
     assert "rtgauge lab remove mine" in caught.value.remedy
     assert str(path) in rtgauge("lab", "list", "--json").json()["boards"][-1]["missing"][0]
     assert rtgauge("lab", "remove", "mine").code == 0
+
+
+@pytest.mark.parametrize(
+    ("log", "console", "booting"),
+    [("", "", True), ("qemu: no such device", "", False), ("qemu: terminated", "Linux", True)],
+)
+def test_a_failure_of_qemu_is_not_one_of_the_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, console: str, booting: bool
+) -> None:
+    machine = Machine(SimpleNamespace(name="mine"))  # type: ignore[arg-type]
+    for name, text in (("qemu.log", log), ("console", console)):
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(machine, "_folder", tmp_path, raising=False)
+    monkeypatch.setattr(machine, "_selector_says", lambda _: None)
+    monkeypatch.setattr(machine, "_keep_console", lambda: tmp_path / "kept")
+    machine.booting = True
+    with pytest.raises(TargetError, match="it ended on its own"):
+        machine.answer(0)
+    assert machine.booting is booting
 
 
 @pytest.mark.parametrize("booting", [True, False])

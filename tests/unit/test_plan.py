@@ -7,6 +7,7 @@ import copy
 import json
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rtgauge.errors import TargetError, UsageError
 from rtgauge.plan import (
     Plan,
     calibration_steps,
+    describe_step,
     evaluation_plan,
     expected_ns,
     plan_summary,
@@ -617,3 +619,10 @@ def test_points_and_notes_of_the_evaluator(catalogue: Catalogue) -> None:
 def test_a_point_or_note_that_is_none(text: str, message: str, catalogue: Catalogue) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         read_plan(write(text), catalogue)
+
+
+def test_a_step_in_words_has_its_mark() -> None:
+    step = planned_step(Catalogue.from_document(dict(CATALOGUE)), "timer", {})
+    marked = replace(step, run={**step.run, "mark": "gpio:gpiochip0:17"})
+    assert describe_step(marked).endswith(", mark gpio:gpiochip0:17")
+    assert ", mark" not in describe_step(step)

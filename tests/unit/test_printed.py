@@ -22,6 +22,7 @@ import xenomai
 from conftest import Result
 from rtgauge.errors import UsageError
 from rtgauge.printed import Told, import_printed, is_printed
+from rtgauge.report.document.steps import _observations
 from rtgauge.report.results.model import build, validate
 from rtgauge.store import Store
 from rtgauge.store.made import READER, Subject, earlier_import
@@ -171,6 +172,9 @@ def test_overruns_and_mode_switches_are_counted(store: Store, tmp_path: Path) ->
     run = imported(store, tmp_path / "a.txt", text)
     series = series_of(run, "latency")
     assert (series["missed"], series["corrected"]) == (5, None)
+    said = {point.text: point.note for point in _observations(run, run["steps"][0])}
+    assert said["5 periods were missed."].endswith("Their delays are unknown.")
+    assert not any("histograms only" in text for text in said)
     (row,) = table_of(run, "printed")
     assert (row["overruns"], row["mode switches"]) == (5, 2)
     (test,) = [one for one in run["tests"] if one["rule"] == "no-maximum-by-mode-switch"]
@@ -269,6 +273,7 @@ def test_clocks_and_switches(store: Store, tmp_path: Path) -> None:
         {"cpu": "0", "seconds": 2, "min": 31_000, "max": 32_000, "total": 63_000},
         {"cpu": "1", "seconds": 2, "min": 29_000, "max": 30_000, "total": 59_000},
     ]
+    assert run["tests"][0]["evidence"] == "warps: 4, on 1 of 2 CPUs"
     results = {test["rule"]: test["result"] for test in run["tests"]}
     assert results == {
         "no-clock-warps": "fail", "registers-kept": "pass", "no-maximum-by-mode-switch": "pass",

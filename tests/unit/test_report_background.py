@@ -114,15 +114,17 @@ def test_what_disturbed_is_found() -> None:
     quiet = seen(record(0), record(1))
     stolen = seen(record(0), record(1), record(11, steal_ns=(0, S // 10)))
     assert found(quiet, stolen) == {
-        "steal-time": "a hypervisor took 0.91 % of the time of CPU 1 in timer (step 2), "
-        "up to 1 % between two readings"
+        "steal-time": "a hypervisor took 0.91\u202f% of the time of CPU 1 in timer (step 2), "
+        "up to 1\u202f% between two readings"
     }
+    nearly = seen(record(0), record(1, steal_ns=(997 * S // 1000, 0)))
+    assert "took 100\u202f% of the time of CPU 0" in found(nearly)["steal-time"]
     assert found(quiet, stolen, cpus=(0,)) == {}
     # booked late: more than the time since the reading before
     late = seen(record(0), record(1, steal_ns=(S // 2, 0)), record(2, steal_ns=(3 * S, 0)))
     assert found(late) == {
-        "steal-time": "a hypervisor took 75 % of the time of CPU 0 in timer (step 1), "
-        "up to 100 % between two readings"
+        "steal-time": "a hypervisor took 75\u202f% of the time of CPU 0 in timer (step 1), "
+        "up to 100\u202f% between two readings"
     }
     assert found(seen(record(0), record(1, smi=2)), seen(record(0), record(1, smi=1))) == {
         "smi": "2 system management interrupts in timer (step 1), and in 1 other step"
@@ -157,8 +159,8 @@ def test_in_the_results_model() -> None:
     (finding,) = [one for one in document["findings"] if one["check"] == "steal-time"]
     assert finding["level"] == "warning"
     texts = [point.text for point in negative_points(document)]
-    assert any(text.startswith("steal-time: a hypervisor took 12 %") for text in texts)
-    limits = terminal.text(analysis.model).partition("Configuration audit: ")[2]
+    assert any(text.startswith("steal-time: a hypervisor took 12\u202f%") for text in texts)
+    limits = terminal.text(analysis.model).partition("Findings: 1 error")[2]
     assert "steal-time" in limits.partition(".")[0]
     assert re.search(r"\| Frequency \(MHz\), CPU 0 +\| 2.000 \|", markdown.render(short(analysis)))
 

@@ -28,6 +28,7 @@ from rtgauge.report.results.bounds import Held, fingerprint, verdict_on
 from rtgauge.report.results.composed import composed
 from rtgauge.stats import exceedance_bound
 from rtgauge.stream import Histogram, Parameter
+from rtgauge.text import plain
 
 COUNT = 3000
 MS = made.MS
@@ -231,6 +232,18 @@ def test_a_single_run_claims_nothing_of_boots() -> None:
     assert "Bounds" in terminal.text(built(run(values(1))))
 
 
+def test_a_bound_takes_as_many_hours_as_boots_only_if_nothing_may_be_larger() -> None:
+    lossy = run(values(1), "b1")
+    lossy.steps[0].series[0].untold_losses = 3
+    for runs, said in (
+        ([run(values(1))], "takes 59 hours or 59 boots."),
+        ([lossy], "takes 93 boots."),
+        ([lossy, run(values(2), "b2", load="sched")], "takes 59 to 93 boots."),
+    ):
+        grid = bounds_grid(built(*runs))
+        assert grid is not None and said in grid.caption
+
+
 def test_a_run_of_half_a_second_bounds_the_next_hour() -> None:
     entry = only(run(values(1, 500)))
     rate = -np.log(0.05) / (0.5 / 3600)
@@ -400,10 +413,17 @@ def test_the_claim_is_about_each_cpu() -> None:
 
 @pytest.mark.parametrize(("unanswered", "words"), [(1, "1 event was"), (2, "2 events were")])
 def test_a_verdict_names_the_events_without_an_answer(unanswered: int, words: str) -> None:
-    held = Held(100_000, 9.0, 0, 3600, 3600.0, 0, "events", (0, 0), 3600, unanswered, 10 * MS)
-    said = verdict_on(held, held.judged(0.95), "")
-    assert said["result"] == "pass"
-    assert f"; {words} not answered within 10\u202f000\u202fµs" in said["evidence"]
+    for low, waited in ((10 * MS, "10 000 us"), (9 * MS, "9 000 us to 10 000 us"),
+                        (0, "up to 10 000 us")):  # fmt: skip
+        waits = low, 10 * MS
+        held = Held(100_000, 9.0, 0, 3600, 3600.0, 0, "events", (0, 0), 3600, unanswered, waits)
+        said = verdict_on(held, held.judged(0.95), "")
+        assert said["result"] == "pass"
+        assert plain(said["evidence"]).endswith(f"; {words} not answered within {waited}")
+    late = Held(100_000, None, unanswered, 3600, 3600.0, 0, "events", None, 9, unanswered, waits)
+    judged = late.judged(0.95)
+    remedy = verdict_on(late, judged, judged.remedy)["remedy"]
+    assert remedy == "find out why events had no answer, or allow a rate (--rate 1/h)"
 
 
 def test_a_pass_with_an_uncertain_exceedance_is_a_pass() -> None:
@@ -445,6 +465,12 @@ def test_one_exceedance_of_one_boot_fails_them_all() -> None:
     assert (verdict["result"], verdict["boots_over"], verdict["hours_lacking"]) == ("fail", 1, None)
     (said,) = map(plain_line, verdict_lines(document))
     assert "1 of 2 boots exceeded it" in said
+    lossy = run(values(3), "b3", budget=100_000)
+    lossy.steps[0].series[0].untold_losses = 3
+    document = built(run(late, "b1", budget=100_000), lossy)
+    assert document["bounds"][0]["verdicts"][0]["boots_unknown"] == 1
+    (said,) = map(plain_line, verdict_lines(document))
+    assert "1 of 2 boots exceeded it. 1 more may have exceeded it, because" in said
     assert not verdict_lines(built(run(late, budget=100_000)))
 
 
@@ -454,6 +480,9 @@ def test_boots_with_samples_of_unknown_value_may_have_exceeded_it() -> None:
     runs = [lossy, run(values(2), "b1", budget=100_000), run(values(3), "b2", budget=100_000)]
     (verdict,) = built(*runs)["bounds"][0]["verdicts"]
     assert (verdict["boots_over"], verdict["boots_lacking"]) == (1, 91)
+    assert verdict["boots_unknown"] == 1
+    (said,) = map(plain_line, verdict_lines(built(*runs)))
+    assert "1 of 2 boots may have exceeded it, because values are unknown. Still needed:" in said
     assert beta.ppf(0.95, 2, 92) <= 0.05 < beta.ppf(0.95, 2, 91)
     assert verdict["next_boot"] == pytest.approx(beta.ppf(0.95, 2, 1))
 

@@ -14,9 +14,11 @@ from answers import held_up, latency, text
 from rtgauge.report.document.answer import answer_figure
 from rtgauge.report.document.blocks import Bullets, Figure, Section
 from rtgauge.report.document.conclusion import comparison_section
+from rtgauge.report.document.drawn import drawn_views
 from rtgauge.report.document.sides import sides
 from rtgauge.report.document.summary import chapter_sections
 from rtgauge.report.document.views import views
+from rtgauge.report.pictures import figures
 from rtgauge.report.pictures.drawing import FULL, Quantity
 from rtgauge.report.pictures.figures import KINDS
 from rtgauge.report.results import model
@@ -117,6 +119,42 @@ def test_a_side_of_a_comparison_shows_no_time_of_a_lower_limit() -> None:
     first, second = (text(said) for said, _ in bullets.items)
     assert first.endswith("57.0 us (run 2, CPU 0, 5 s into the step)")
     assert second.endswith(">= 48 000 us (run 3, CPU 0)")
+
+
+@pytest.mark.parametrize("other", [30, 90])
+def test_a_side_has_the_cause_of_its_own_quantity_alone(other: int) -> None:
+    """The answer of a run is about its highest maximum, of any measurement."""
+    runs: list[Any] = []
+    for number in range(2):
+        steps = [made.step(0, [latency(50 + number)])]
+        steps.append(made.step(1, [latency(other, name="wake")], "cpu-wakeup"))
+        name = f"0192f0c4-6d1e-7aaa-8000-00000000000{number}"
+        runs.append(made.run(steps, id=name, target=f"board{number}", boot_id=name, findings=[]))
+    analysis = model.analyse(runs)
+    document = compare.compare(analysis, [RunSet(f"board{at}", (at,)) for at in range(2)]).document
+    (quantity,) = [one for one in document["quantities"] if one["measurement"] == "timer"]
+    blocks = sides(document, quantity, analysis.model["runs"])
+    assert ("B: the data do not show what caused the maximum" in repr(blocks)) is (other == 30)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("response", ("events without an answer", "events had no answer.")),
+        ("latency", ("periods missed", "periods were missed.")),
+    ],
+)
+def test_gaps_and_triangles_of_answers_are_events(name: str, words: tuple[str, str]) -> None:
+    series = latency(57, 400, name=name)
+    series.index[200:] += 3
+    series.gaps = ((199, 3),)
+    data = data_of(made.run([made.step(0, [series], "log-host")], findings=[]))
+    below = drawn_views(data, 1, [], grid=True, answers=name == "response")
+    said = {view["kind"]: view["caption"] for view in below}
+    assert said["time"].endswith(f" Triangles: {words[0]} (red).")
+    assert any(caption.endswith(f"and for gaps, where {words[1]}") for caption in said.values())
+    picture = figures.draw(data, {"kind": "time", "full": True, "caption": ""}, iter(()))
+    assert picture is not None and f" Triangles: {words[0]} (filled)." in picture.caption
 
 
 def five(loaded: made.FakeSeries) -> Figure:

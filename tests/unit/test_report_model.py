@@ -379,16 +379,16 @@ def test_exceedances_that_are_not_certain_count_as_unknown() -> None:
     assert dataclasses.replace(held, uncertain=9).certain().episodes == (0, 0)
     assert dataclasses.replace(held, episodes=None).certain().episodes is None
     assert held.plus(dataclasses.replace(held, uncertain=1)).uncertain == 3
-    other = Held(100, 5.0, 1, 7, 0.5, 3, "events", (1, 9), 5, 2, 70, (("a", "b"),), 1)
+    other = Held(100, 5.0, 1, 7, 0.5, 3, "events", (1, 9), 5, 2, (60, 70), (("a", "b"),), 1)
     assert held.plus(other) == Held(
-        100, 5.0, 10, 57, 60.5, 5, "events", (4, 13), 55, 2, 70, (("a", "b"),), 3
+        100, 5.0, 10, 57, 60.5, 5, "events", (4, 13), 55, 2, (60, 70), (("a", "b"),), 3
     )
     for one, two in ((held, other), (other, held)):
         bare = dataclasses.replace(one, episodes=None, duration_s=None, waited=None)
         for both in (bare.plus(two), two.plus(bare)):
             assert (both.episodes, both.duration_s, both.waited) == (None, None, two.waited)
     assert held.plus(dataclasses.replace(other, counted="periods due")).counted == "samples"
-    assert other.plus(dataclasses.replace(other, waited=71)).waited == 71
+    assert other.plus(dataclasses.replace(other, waited=(65, 71))).waited == (60, 71)
     every = Held(100, 5.0, 9, 50, 60.0, 0, "events", (9, 9), 50, uncertain=1)
     assert every.certain().episodes == (8, 8)
 
@@ -814,3 +814,10 @@ def test_the_maximum_has_its_time() -> None:
     series.lost = ((2000, 3, 120_000),)
     (one,) = only(made.run([made.step(0, [series])]))["series"]
     assert (one["max"], one["max_at"]) == (120_000, None)
+
+
+def test_the_sample_that_ended_a_step_has_its_unit() -> None:
+    step = made.step(0, [made.FakeSeries(made.info(), np.arange(9), np.full(9, 5000, np.int32))])
+    step.told = [stream.Event(0, "threshold", 10**9, 0, {"index": 8, "value": 187_654})]
+    (event,) = only(made.run([step]))["steps"][0]["events"]
+    assert event["text"] == "stopped: a sample of 187654 ns exceeded --stop-above"

@@ -11,8 +11,10 @@ import pytest
 
 import report_runs as made
 from rtgauge import stats, stream
+from rtgauge.report.pictures.folded import folded_said
 from rtgauge.report.results import model
 from rtgauge.report.results.observations import RULES, About
+from rtgauge.text import plain
 
 US = 1000
 
@@ -141,6 +143,8 @@ def test_a_disturber_is_timed_explained_and_named(sweep: bool) -> None:
     assert len(periodic["fold"]) == 60 and sum(periodic["fold"][29:31]) > 230
     assert bool(periodic["aliases_ns"]) is ("--dither" in found["text"]) is not sweep
     assert "recur every 7.301" in found["text"]
+    (mark,) = model.analyse(cast(Any, [run])).marks[0].values()
+    assert mark.text.endswith(" or an alias") is not sweep
     assert ("This is the period of" in found["text"]) is sweep
 
 
@@ -201,6 +205,9 @@ def test_facts_that_fit_the_period_are_suspects(
     assert name in " ".join(about.suspects(comb))
     interrupts = stats.Comb(1e9 / 17.01, 0.0, 1e6, 40, 0.9, 0.9, 50.0, 100.0)
     assert about.suspects(interrupts) == ["the interrupts of CPU 3 (about 17 a second)"]
+    many = About({"kernel": {"hz": 250}}, known, {}, {3: 1234.0})
+    fast = stats.Comb(1e9 / 1234.1, 0.0, 1e4, 40, 0.9, 0.9, 50.0, 100.0)
+    assert many.suspects(fast) == ["the interrupts of CPU 3 (about 1\u202f230 a second)"]
 
 
 @pytest.mark.parametrize(
@@ -327,3 +334,9 @@ def test_stolen_time_and_firmware_are_remarked() -> None:
 def test_rules_are_named_once() -> None:
     names = [rule.name for rule in RULES]
     assert len(set(names)) == len(names)
+
+
+def test_the_part_that_a_rhythm_explains_is_not_the_part_within_its_width() -> None:
+    said = plain(folded_said({"share": 0.9, "excursions": 303, "width_ns": 200_000}))
+    assert said.startswith("The rhythm explains 90 % of 303 excursions: those within 200 us of ")
+    assert said.endswith("less as many as lie there by chance.")

@@ -99,7 +99,7 @@ def test_pages_contents_and_bookmarks(example: Paper) -> None:
     assert "Answer" in example.pages[0]
     contents = " ".join(example.pages[1].split())
     chapters = (
-        "What was tested", "Summary", "Overview of the steps", "What was not measured",
+        "What was tested", "Summary", "Overview of the steps", "Steps without a valid result",
         "Findings about the system", "Settings asked for and in effect",
         "Appendix: environment", "Appendix: more tables", "Appendix: method",
     )  # fmt: skip
@@ -250,7 +250,7 @@ def test_nothing_was_measured() -> None:
     skipped = made.step(0, [], state="skipped", reason="no right", remedy="be root", header=None,
                         end=None, duration_s=None)  # fmt: skip
     read = paper(made.run([skipped], state="skipped", environment={**made.ENVIRONMENT}))
-    assert "What was not measured" in read.text and "no right" in read.text
+    assert "Steps without a valid result" in read.text and "no right" in read.text
     assert paper().info["Pages"]
     within(paper(pages.odd_run()))
 

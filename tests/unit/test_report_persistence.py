@@ -184,7 +184,7 @@ def test_what_is_not_answered_is_not_corrected(tmp_path: Path) -> None:
     run = found.model["runs"][0]
     assert run["series"][0]["missed"] == 2
     page = html.render(found)
-    assert "2 events were without an answer" in page and "corrected figures contain" not in page
+    assert "2 events had no answer in time" in page and "corrected figures contain" not in page
     said = [point.text for point in negative_points(run)]
     assert any(text.endswith("2 of 4 events without an answer.") for text in said), said
 

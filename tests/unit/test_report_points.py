@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import report_runs as made
+from answers import built, latency
 from rtgauge.report.results import model
 from rtgauge.report.results.labels import step_number
 from rtgauge.report.results.points import negative_points, positive_points
@@ -103,3 +104,16 @@ def test_a_reason_that_several_steps_share_is_said_once() -> None:
     for step in others:
         assert f"(step {step_number(step)})" in said[1].text
     assert said[1].text.endswith("were skipped: it takes two CPUs")
+
+
+@pytest.mark.parametrize("interval_ns", [0, made.MS])
+def test_an_event_with_two_samples_is_counted_once(interval_ns: int) -> None:
+    """A response has the delay of the answer, and that of the wake-up before it."""
+    answers = latency(20, 1000, name="response")
+    woken = latency(9, 1000, cpu=1, name="wake-up", interval_ns=interval_ns)
+    step = made.step(0, [answers, woken], "response")
+    assert "None of 1 000 periods was missed." in positive(built(made.run([step])))
+    answers.gaps = ((100, 3),)
+    run = built(made.run([made.step(0, [answers, woken], "response")]))
+    said = [plain(point.text) for point in negative_points(run)]
+    assert any(text.endswith("3 of 1 003 events without an answer.") for text in said), said

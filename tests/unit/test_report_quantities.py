@@ -215,13 +215,19 @@ def test_the_command_of_a_row_is_one_that_can_be_given() -> None:
     """A label may be less than its option, and a flag has no value."""
     lines = {"line": "gpio:chip:1:2"}
     step = {"measurement": "log-host", "asked": lines, "parameters": {**lines, "edge": "both"}}
-    step["run_options"] = {"load": "doload"}
+    step |= {"step": 0, "budget": None, "run_options": {"load": "doload"}}
     labels = {"line": "gpio", "edge": "both"}
-    text = quantities.command({"environment": {}, "target": "local"}, step, labels)
+    run = {"environment": {}, "target": "local", "plan": None, "imported": False}
+    text = quantities.command(run, step, labels)
     assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --load doload"
     kept = {**step, "run_options": {"keep-settings": True}}
-    text = quantities.command({"environment": {}, "target": "local"}, kept, labels)
+    text = quantities.command(run, kept, labels)
     assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --keep-settings"
+    board = {**run, "target": "ssh://root@board"}
+    judged = {**kept, "budget": {"budget_ns": 150_000, "rate_per_hour": None}}
+    text = quantities.command(board, judged, labels)
+    assert text.startswith("rtgauge run log-host --target ssh://root@board --line gpio:chip:1:2 ")
+    assert text.endswith(" --edge both --budget 150us --keep-settings")
 
 
 def test_the_command_of_a_row_has_the_options_that_the_step_was_given() -> None:

@@ -25,7 +25,7 @@ from rtgauge.report.results import model
 from rtgauge.report.sets import compare
 from rtgauge.report.sets.compare import RunSet
 from rtgauge.stream import Verdict
-from rtgauge.text import plain
+from rtgauge.text import plain, probability
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,18 @@ def test_a_summary_counts_the_maxima_that_it_leaves_out() -> None:
     run: Any = made.run(steps, findings=[])
     (part,) = views(model.analyse([run])).runs
     assert (len(part["cards"]), part["cards_left"]) == (8, 2)
+
+
+def test_a_card_has_the_weakest_claim_of_its_series() -> None:
+    """The series with the highest maximum has the most samples, and so the best claim."""
+    run: Any = made.run([made.step(0, [latency(20, 8000), latency(9, 1000, 1)])], findings=[])
+    analysis = model.analyse([run])
+    (card,) = views(analysis).runs[0]["cards"]
+    bounds = [one["bound"]["probability"] for one in analysis.model["runs"][0]["series"]]
+    assert bounds[1] > bounds[0]
+    said = plain(card["more"])
+    assert said.startswith("9 000 wake-ups in 8 s. 95 % sure: at most ")
+    assert f"at most {plain(probability(bounds[1]))} further wake-ups of each series" in said
 
 
 def test_maxima_in_every_format_are_told_from_the_budget() -> None:

@@ -14,6 +14,7 @@ import report_runs as made
 import streams
 from rtgauge import report, stats
 from rtgauge.report.results import model
+from rtgauge.report.results.points import positive_points
 from rtgauge.store import Store, StoredRun, new_run_id
 from rtgauge.stream import RecordType, StreamWriter, Tally
 
@@ -128,7 +129,12 @@ def test_samples_that_are_in_the_histogram_alone(tmp_path: Path, seal: bool, tra
     report.write([run], tmp_path / "x.html")
     text = (tmp_path / "x.html").read_text()
     assert "Every sample was kept" not in text
+    assert "Some samples are in histograms only" in text
+    assert "2 periods were missed" in text and "Their delays are unknown." in text
     assert ("Every sample counts, some in histograms only" in text) == trailer
+    alone = {**built["runs"][0], "series": [{**latency, "first": None}]}  # --histogram-only
+    said = [point.text for point in positive_points(alone)]
+    assert ("Every sample counts, in histograms only." in said) == trailer
     assert latency["count"] == 3000
     assert (latency["max"], latency["min"]) == (7_654_321, int(values.min()))
     assert (latency["missed"], latency["lost"]) == (2, 0)

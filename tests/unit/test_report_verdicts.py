@@ -442,6 +442,18 @@ def test_a_series_that_gets_a_part_of_the_samples_asks_for_more() -> None:
     assert (enough["result"], enough["needed_samples"], enough["needed_s"]) == ("pass", None, None)
 
 
+def test_a_number_of_samples_does_not_end_a_longer_step() -> None:
+    series = made.FakeSeries(made.info(), np.arange(10_000), np.full(10_000, 5 * US, np.int32))
+    found = {}
+    for asked in ("10000", None):
+        limits = {"for": stream.Parameter(None, "0"), "samples": stream.Parameter(asked, "10000")}
+        header = dataclasses.replace(made.header(), parameters=limits)
+        step = made.step(0, [series], header=header, budget_ns=150 * US)
+        found[asked] = judged(step)["remedy"]
+    assert "longer without an exceedance (--samples 0 --for 3h)" in found["10000"]
+    assert "longer without an exceedance (--for 3h)" in found[None]
+
+
 def test_a_stored_rate_does_not_judge_operations() -> None:
     """Runs of earlier versions have one where none was given."""
     for slow in (0, 3):
@@ -468,8 +480,8 @@ def test_a_sleeping_task_without_a_grid_keeps_its_time() -> None:
 def test_the_bound_in_time_is_for_wake_ups_and_says_so() -> None:
     """A disturbance that is shorter than the interval is hit with a part of the chance alone."""
 
-    def said(name: str, interval_ns: int) -> str:
-        info = made.info(name=name, interval_ns=interval_ns)
+    def said(name: str, interval_ns: int, context: str = "user") -> str:
+        info = made.info(name=name, interval_ns=interval_ns, context=context)
         index = np.arange(10_000, dtype=np.int64)
         series = made.FakeSeries(info, index, np.full(10_000, 5000, np.int32))
         (one,) = only(made.run([made.step(0, [series])]))["series"]
@@ -479,5 +491,7 @@ def test_the_bound_in_time_is_for_wake_ups_and_says_so() -> None:
     assert "late wake-ups of this task that occur more often than once in" in said("latency", MS)
     assert shorter in said("latency", MS)
     assert "late answers that occur more often than once in" in said("response", MS)
+    assert "late answers that occur more often than once in" in said("response", MS, "irq")
+    assert "shows late interrupts that occur more often" in said("latency", MS, "irq")
     assert shorter not in said("response", MS)
     assert "more often" not in said("call", 0)

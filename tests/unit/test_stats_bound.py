@@ -305,7 +305,25 @@ def test_inconclusive_says_how_long_to_run() -> None:
     assert plain(found.remedy) == "run 2 h 59 min longer without an exceedance (--for 3h)"
     one = verdict(12_500, 1, 10**6, 2 * HOUR, rate_per_hour=1.0)
     assert "without another exceedance" in one.remedy
+    doubtful = verdict(150_000, 0, 60_000, 60.0, unknown=3)
+    assert "longer without an exceedance" in doubtful.remedy
     assert "12.5 us exceeded in 1 episode" in plain(one.evidence)
+
+
+def test_one_sample_is_one() -> None:
+    one = plain(verdict(100_000, 0, 1, 0.001, counted="wake-ups").evidence)
+    assert one.startswith("100 us never exceeded in 1 wake-up over 1 ms")
+    due = verdict(100_000, 1, 1, 1.0, rate_per_hour=9.0, counted="periods due", episodes=(1, 1))
+    assert "(1 of 1 period due)" in due.evidence
+    assert "in 2 periods due" in verdict(100_000, 0, 2, 1.0, counted="periods due").evidence
+
+
+def test_a_failure_of_which_only_a_histogram_is_known_has_no_times() -> None:
+    for rate in (None, 1.0):
+        for episodes, words in (((50, 50), "look at the times of"), (None, "with all samples")):
+            found = verdict(10**5, 50, 10**6, HOUR, rate_per_hour=rate, episodes=episodes)
+            assert found.result == ("fail" if episodes or not rate else "inconclusive")
+            assert (words in found.remedy) == (found.result == "fail")
 
 
 def test_without_samples_nothing_passes() -> None:

@@ -254,6 +254,9 @@ def test_the_report_says_that_large_values_come_in_groups() -> None:
         said = labels.bound_sentence(one)
         assert "Large values come in groups of about" in said
         assert "if samples are independent" not in said
+        groups = {**one["clustering"], "group": 123.4}
+        said = labels.bound_sentence({**one, "clustering": groups})
+        assert "in groups of about 120, so the" in said
     one["percentile_ci"]["50"] = [None, None]
     table = tables.figures_table([one], ["all"], [""], "ns")
     assert tables.NO_INTERVAL in str(table)

@@ -280,6 +280,9 @@ def test_what_follows_the_trailer_is_dropped() -> None:
     end = reader.finish()
     assert (end.complete, end.dropped_bytes) == (True, 5)
     assert end.reason == "5 bytes follow the trailer"
+    reader = StreamReader()
+    reader.feed(data + b"a")
+    assert reader.finish().reason == "1 byte follows the trailer"
 
 
 def test_sequence_must_grow() -> None:

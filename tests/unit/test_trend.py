@@ -93,6 +93,10 @@ def test_a_change_is_dated_sized_and_explained() -> None:
     text = _text(document)
     flat = re.sub(r"\s+", " ", text)
     assert re.search(r"ha(s|ve) been worse since run #21 \(2026-11-01 20:00\): ×1[.](19|2)", flat)
+    others = len(worse(document)) - 1
+    said = conclusion(document)
+    # The run and the size are those of the first figure.
+    assert f", and {others} other figure" in said.partition(": ×1.")[2] or not others
     assert "kernel: 6.1.0 → 6.12.0" in text
     web = html.page(trend_document(document))
     assert web.count("<svg") >= 2 and "<script" not in web and "#21" in web
@@ -225,7 +229,7 @@ def test_maxima_of_runs_of_other_lengths_are_refused() -> None:
         series = run.steps[0].series[0]
         series.index, series.value = series.index[:1500], series.value[:1500]
     found = {one["statistic"]: one for one in _trend(runs)["series"]}
-    assert found["max"]["verdict"] == "refused" and "different lengths" in found["max"]["reason"]
+    assert found["max"]["verdict"] == "refused" and "unequal numbers" in found["max"]["reason"]
     assert found["tail"]["verdict"] == found["50"]["verdict"] == "no change"
 
 

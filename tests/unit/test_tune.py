@@ -513,6 +513,7 @@ def test_settings_that_every_run_has_are_not_tried(rtgauge: Run, board: type[Boa
     for option in ("--prepare", "--keep-settings"):
         result = rtgauge(*words("governor"), option)
         assert result.code == 2 and f"cannot be tried with {option}" in result.err
+        assert ("rtgauge.toml" in result.err) is (option == "--prepare")
     result = rtgauge(*words("priority=95"), "--priority", "95")
     assert result.code == 2 and "is already the setting of 'timer' in every run" in result.err
 

@@ -154,6 +154,26 @@ def test_a_confirmation_without_pairs(judged: Callable[..., dict[str, Any]]) -> 
     assert found["confirmation"]["blocks"] == 0
 
 
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        ("worse", "the confirmation shows the opposite: "),
+        ("equivalent", "the confirmation shows a difference of at most 10 %: "),
+        ("not decided", "the confirmation does not decide it: "),
+        ("not enough runs", "the confirmation has too few runs: no figures"),
+    ],
+)
+def test_a_confirmation_that_confirms_nothing(verdict: str, said: str) -> None:
+    none = verdict == "not enough runs"
+    confirmed = {"verdict": verdict, "blocks": 0, "interval": None, "ratio": None if none else 1.0}
+    tune = {
+        "state": "complete", "confirmation": confirmed,
+        "factors": [factor(0.7, 0.8, 0.01, "helps")],
+    }  # fmt: skip
+    tone, text = tuned.answer(tune)
+    assert tone == "warn" and said in plain(text)
+
+
 def factor(low: float, high: float, p: float, verdict: str) -> Row:
     return {
         "name": "a=1", "kind": "kernel", "ratio": 1.0, "interval": [low, high], "p_adjusted": p,
@@ -178,6 +198,7 @@ def shown(*factors: Row, interactions: Sequence[Row] = ()) -> str:
 )
 def test_ends_of_intervals_are_told_from_the_margin(low: float, high: float, text: str) -> None:
     page = shown(factor(low, high, 0.0504, "not decided"))
+    assert ". All combinations of 0 factors" in page
     assert text in page
     assert "0.0504" in page
 

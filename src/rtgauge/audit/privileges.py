@@ -23,7 +23,7 @@ def _settings_remedy(facts: Facts, latency: int) -> str:
     ``latency``: the error of opening /dev/cpu_dma_latency, 0 for none."""
     if facts.integer("agent.uid"):
         return "run as root"
-    if container(facts) != "":
+    if container(facts):
         return "give the container the capability SYS_ADMIN and the device /dev/cpu_dma_latency"
     parts = []
     if capable(facts, CAP_SYS_ADMIN) is False:
@@ -144,7 +144,7 @@ def check_privileges(name: str, case: Case) -> Finding:
         )
     kept: list[str] = []
     # outside of a container, both are missing from a kernel without CONFIG_CPU_IDLE
-    absent = latency == _ENOENT and facts.absent(_IDLE_DRIVER) and container(facts) == ""
+    absent = latency == _ENOENT and facts.absent(_IDLE_DRIVER) and not container(facts)
     if latency and not absent:
         kept.append("sleep states")
     if uid != 0 or admin is False:

@@ -67,7 +67,8 @@ def debugfs_remedy(facts: Facts) -> str:
     if facts.error("agent.debugfs") == _UNKNOWN_TO_THE_KERNEL:
         return "boot a kernel with CONFIG_DEBUG_FS=y"
     # from 6.15 on ("sched/debug: Remove CONFIG_SCHED_DEBUG") these files need no option
-    if facts.config("SCHED_DEBUG") == "n" and (facts.release or (0, 0)) < (6, 15):
+    needed = facts.release is not None and facts.release < (6, 15)
+    if needed and facts.config("SCHED_DEBUG") == "n":
         return "boot a kernel with CONFIG_SCHED_DEBUG=y"
     return "mount -t debugfs none /sys/kernel/debug, then check again"
 

@@ -187,18 +187,18 @@ def check_rcu(name: str, case: Case) -> Finding:
     why = "an expedited grace period interrupts every CPU, whichever requests it"
     remedy = Shell(f"echo 1 > {_NORMAL} # or boot with rcupdate.rcu_normal_after_boot=1; {PREPARE}")
     normal = case.integer(_NORMAL)
+    priority = read_integer(case.facts.parameter("rcutree.kthread_prio"))
+    if priority is not None and priority >= case.priority > 0:
+        found = f"RCU's threads at {priority}; measured at {case.priority}"
+        late = "callbacks, sometimes many, run before the measured tasks"
+        lower = f"boot with rcutree.kthread_prio={max(case.priority - 1, 1)}"
+        if normal == 0:
+            found, late = f"{found}; grace periods may be expedited", f"{late}; {why}"
+            lower += " rcupdate.rcu_normal_after_boot=1"
+        return finding(name, "warning", found, late, lower)
     if normal is None:
         missing = f"{_NORMAL} could not be read{reason(case.facts.error(_NORMAL))}"
         return unknown(name, missing, why, remedy)
-    priority = read_integer(case.facts.parameter("rcutree.kthread_prio"))
-    if priority is not None and priority >= case.priority > 0:
-        return finding(
-            name,
-            "warning",
-            f"RCU's threads at {priority}; measured at {case.priority}",
-            "callbacks, sometimes many, run before the measured tasks",
-            f"boot with rcutree.kthread_prio={max(case.priority - 1, 1)}",
-        )
     if not normal:
         return finding(name, "note", "grace periods may be expedited", why, remedy)
     more = f", RCU's threads at {priority}" if priority is not None else ""

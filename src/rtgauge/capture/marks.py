@@ -263,18 +263,22 @@ def _place(time: Int64) -> Int64:
     return count - np.maximum.accumulate(np.where(fresh, count, 0))
 
 
+def _too_many(pulses: int, samples: int) -> UsageError:
+    return UsageError(
+        f"the recording has {numbers.plural(pulses, 'pulse')} for "
+        f"{numbers.plural(samples, 'sample')}",
+        "record this run alone, and use --series to name all series that were marked. Some "
+        "measurements also mark what they drop",
+    )
+
+
 def _shift(pulse: Floats, sample: Int64, error: float, more: int = 0) -> tuple[int, float]:
     """At which sample the recording begins, and the variance of what then differs. UsageError where
     the recording is too long, or could begin at several. ``more``: pulses and samples that there
     are beyond these numbers, one if these are differences."""
     many, all_ = len(pulse), len(sample)
     if many > all_:
-        raise UsageError(
-            f"the recording has {numbers.plural(many + more, 'pulse')} for "
-            f"{numbers.plural(all_ + more, 'sample')}",
-            "record this run alone, and use --series to name all series that were marked. Some "
-            "measurements also mark what they drop",
-        )
+        raise _too_many(many, all_)
     if many == all_:
         return 0, float(np.var(pulse - sample))
     probe = pulse[:PROBE]
@@ -325,6 +329,14 @@ def _find_rises(rise: Floats, there: Sequence[StoredSeries], lines: Lines) -> _F
     own = _own(there[0])
     order = np.argsort(own.time, kind="stable")
     time, value = own.time[order], own.value[order]
+    if len(rise) > len(time):  # the differences of none are as many as those of one
+        raise _too_many(len(rise), len(time))
+    if len(rise) < 2:
+        raise UsageError(
+            f"the recording has 1 pulse for {numbers.plural(len(time), 'sample')}, and could begin "
+            "at any of them",
+            "record from before the run until after its end",
+        )
     start, _ = _shift(np.diff(rise), np.diff(time), error_ns(lines), more=1)
     time, value = time[start : start + len(rise)], value[start : start + len(rise)]
     slope, offset = 1.0, float(np.median(rise - time))

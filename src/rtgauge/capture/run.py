@@ -415,29 +415,31 @@ def _verdict(found: Found) -> tuple[str, str, str]:
     """Result, evidence and remedy."""
     missing = np.flatnonzero(np.isnan(found.delay))
     events, late = len(found.events), found.answers.late
+    every = numbers.plain(numbers.plural(events, "event"))
+    some, lost = (numbers.plain(numbers.count(one)) for one in (late, len(missing)))
     # Late ones that are ambiguous may be quick answers to other events.
     unclear = bool(found.answers.ambiguous) and late == found.answers.ambiguous_late
     if not len(missing) and unclear:
-        evidence = f"{events} events, each answered either before the next one or after it"
+        evidence = f"{every}, each answered either before the next one or after it"
         remedy = (
             "record from before the first event until after the last answer, raise events at a "
             "longer interval, or give the longest possible delay with --longest"
         )
     elif not len(missing) and not late:
         answered = "answered" if events == 1 else "each answered before the next"
-        evidence, remedy = f"{numbers.plain(numbers.plural(events, 'event'))}, {answered}", ""
+        evidence, remedy = f"{every}, {answered}", ""
     elif not len(missing):
         verb = "was" if late == 1 else "were"
-        evidence = f"{late} of {events} events {verb} answered after the next one came"
+        evidence = f"{some} of {every} {verb} answered after the next one came"
         remedy = "find out what delayed the target, or raise events at a longer interval"
     else:
         named = ", ".join(map(str, missing[:TOLD].tolist())) + (
             ", …" if len(missing) > TOLD else ""
         )
         evidence = (
-            f"{len(missing)} of {events} events {'was' if len(missing) == 1 else 'were'} "
+            f"{lost} of {every} {'was' if len(missing) == 1 else 'were'} "
             f"not answered within {found.within} (number{'s' if len(missing) > 1 else ''} {named})"
-            + (f", and {late} more only after the next one" if late else "")
+            + (f", and {some} more only after the next one" if late else "")
         )
         remedy = (
             "find out what delayed the answers: measure timer or irq-latency under the same load"

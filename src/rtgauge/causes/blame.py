@@ -107,6 +107,8 @@ def _sentence(main: Segment) -> str:
 
 def reason(text: str) -> str:
     """A blame without the figures of its sample and series."""
+    if text.startswith("not seen:"):
+        return "not seen: most of the time is not explained"
     return text.rpartition(" (")[0] or text.partition(". ")[0]
 
 

@@ -145,6 +145,7 @@ def show_results(
     """
     from rtgauge.report import Source, write
     from rtgauge.report.results.again import with_store
+    from rtgauge.report.writing import UnwritableError
 
     stored = [store.get(one) for one in (*before, *(outcome.id for outcome in outcomes))]
     source = Source(stored, cover=cover, full=full)
@@ -164,7 +165,7 @@ def show_results(
             write(source, report)
         except RtgaugeError as error:
             kept = "run is" if len(stored) == 1 else f"{len(stored)} runs are"
-            if not isinstance(error.__cause__, OSError):  # another file does not help
+            if not isinstance(error, UnwritableError):  # another file does not help
                 remedy = f"{error.remedy}. The" if error.remedy else "the"
                 raise RtgaugeError(error.message, f"{remedy} {kept} kept") from error
             names = " ".join(["last"] if len(stored) == 1 else [one.id for one in stored])

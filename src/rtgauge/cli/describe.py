@@ -136,8 +136,7 @@ def describe_plan(
         head = f"  {length.rjust(widest)}  "
         kind = "calibration: " if step.role == "calibration" else ""
         program = f" (command: '{plain(step.load_command)}')" if step.load_command else ""
-        mark = f", mark {plain(step.text('mark'))}" if step.text("mark") else ""
-        wrapped(f"{kind}{describe_step(step)}{mark}{program}", len(head), head)
+        wrapped(f"{kind}{describe_step(step)}{program}", len(head), head)
     if "?" in shown:
         show(
             f"  {'?'.rjust(widest)}  the options give no length: a few seconds are assumed for each"

@@ -118,7 +118,9 @@ _OTHER_FAULT: Final = (
     "check sh on {target}, and run the command again",
 )
 _INSMOD: Final = 69
-_OF_ANOTHER_BUILD: Final = ("{said}", "unload the module, then load it again")
+_OTHER_SYMBOLS: Final = ("Unknown symbol", "disagrees about version", "Invalid module format")
+"""Why insmod does not load a module next to one of another build."""
+_OF_ANOTHER_BUILD: Final = "unload the module, then load it again"
 _DONE: Final = {
     "build": "{target}: built {folder}/rtgauge.ko",
     "load": "{target}: the module rtgauge is loaded",
@@ -225,15 +227,17 @@ def _act(action: str, target: str, headers: str, as_json: bool) -> None:
     else:
         say((_DONE if changed else _AS_IT_WAS)[action].format(**told))
         if lacks:
-            say(_no_parallel(lacks.removeprefix("parport ")).format(**told))
+            again = not changed and any(words in said for words in _OTHER_SYMBOLS)
+            say(_no_parallel(lacks.removeprefix("parport "), again).format(**told))
 
 
-def _no_parallel(code: str) -> str:
-    """The lines for a module for parallel ports that alone could not be loaded."""
+def _no_parallel(code: str, again: bool) -> str:
+    """The lines for a module for parallel ports that alone could not be loaded. ``again``: the
+    module rtgauge is of another build."""
     number = int(code) if code.isdecimal() else 0
     message, remedy = _FAULTS.get(number, _OTHER_FAULT)
-    if number == _INSMOD:  # what is loaded may be from another build
-        message, remedy = _OF_ANOTHER_BUILD
+    if number == _INSMOD:
+        message, remedy = "{said}", _OF_ANOTHER_BUILD if again else remedy
     return f"  kernel contexts cannot answer on parallel ports: {message}\n  {remedy}"
 
 

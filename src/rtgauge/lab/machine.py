@@ -298,7 +298,7 @@ class Machine:
         self.chip_path = ""  # of QEMU's object, where lines of a chip are outside
         self.doorbell: Doorbell | None = None
         self.orders: list[list[str]] = []  # all so far, for a replay
-        self.booting = False  # the kernel runs, and has not yet started the guest program
+        self.booting = False  # the guest program has not yet started, and QEMU did not fail
         self._turn = 0
         self._taken = 0
         self._said = b""
@@ -542,8 +542,17 @@ class Machine:
         """
         said = self._selector_says(timeout)
         if said is None:
-            raise self._failure("it ended on its own" + self._last_words())
+            words = self._last_words()
+            if words and not self._has_printed():  # QEMU failed, before any kernel ran
+                self.booting = False
+            raise self._failure("it ended on its own" + words)
         return self._read_answer() if said else None
+
+    def _has_printed(self) -> bool:
+        """Whether anything is on the board's console."""
+        with contextlib.suppress(OSError, AttributeError):
+            return (self._folder / "console").stat().st_size > 0
+        return False
 
     def _last_words(self) -> str:
         """QEMU's error message, in brackets."""

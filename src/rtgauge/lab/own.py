@@ -136,8 +136,7 @@ class _Trouble:
     def unread(self, what: str, path: Path, error: OSError) -> TargetError:
         return self.error(
             f"{what} cannot be read: {error.filename or path}: {error.strerror}",
-            "build it or correct its permissions. To name another one: "
-            f"rtgauge lab remove {self._name}, then lab add",
+            f"build it or correct its permissions, or {self.added_anew('with another one')}",
         )
 
 

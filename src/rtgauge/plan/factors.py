@@ -122,7 +122,8 @@ def _check_step(factor: Factor, step: PlannedStep) -> None:
                 raise UsageError(
                     f"'{factor.name}' cannot be tried with --{option}, which determines that "
                     "setting in every run",
-                    f"leave out --{option}, also in the plan and in rtgauge.toml",
+                    f"leave out --{option}, also in the plan"
+                    + (" and in rtgauge.toml" if option == "prepare" else ""),
                 )
     if factor.kind == "priority" and step.parameters.get(_PRIORITY) == factor.values[0]:
         raise UsageError(

@@ -316,6 +316,8 @@ def describe_step(step: PlannedStep) -> str:
         text += ", idle"
     if disturb := step.text("disturb"):
         text += f", disturbed by {disturb}"
+    if mark := step.text("mark"):
+        text += f", mark {mark}"
     if step.budget_ns is not None:
         text += f", budget {format_duration(step.budget_ns)}"
     return text

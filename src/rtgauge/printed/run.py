@@ -309,8 +309,8 @@ def _clocks(writer: StreamWriter, one: Clocks) -> Iterator[bytes]:
         for cpu, (offset, drift, warps, largest) in sorted(one.rows.items())
     ]
     yield writer.table("clocks", columns, *rows)
-    warps = sum(row[3] for row in rows)
-    evidence = f"warps: {warps}, on {plural(len(rows), 'CPU')}"
+    warps, bad = sum(row[3] for row in rows), sum(row[3] > 0 for row in rows)
+    evidence = f"warps: {warps}, on {bad} of {plural(len(rows), 'CPU')}"
     remedy = (
         "find out why the CPUs disagree: on x86, boot without tsc=reliable and look for 'TSC "
         "unstable' in the kernel's log"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "Source",
+    "UnwritableError",
     "faults_as_errors",
     "format_of",
     "write",
@@ -164,6 +165,10 @@ def format_of(path: Path) -> str:
     return suffix
 
 
+class UnwritableError(RtgaugeError):
+    """A file cannot be written where it was to be."""
+
+
 @contextlib.contextmanager
 def faults_as_errors(name: str) -> Iterator[None]:
     """Turn an exception of a renderer into an RtgaugeError of one line: a run that was accepted may
@@ -239,7 +244,7 @@ def _write(made: bytes, path: Path, what: str = "report") -> None:
                 os.unlink(name)
             raise
     except OSError as error:
-        raise RtgaugeError(
+        raise UnwritableError(
             f"cannot write the {what} to {path}: {error.strerror or error}",
             "name another file with -o FILE",
         ) from error

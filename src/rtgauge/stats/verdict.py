@@ -91,8 +91,10 @@ def _times(number: int) -> str:
     return "once" if number == 1 else f"{numbers.count(number)} times"
 
 
-def _remedy_of_failure(budget: str, hard: bool) -> str:
+def _remedy_of_failure(budget: str, hard: bool, timed: bool) -> str:
     cause = f"look at the times of the samples above {budget} to find the cause"
+    if not timed:
+        cause = f"measure with all samples, not histograms alone, to see when they exceed {budget}"
     if hard:
         return f"{cause}, or allow a rate (--rate 1/h)"
     return cause
@@ -120,6 +122,8 @@ class _Seen:
     effective: int
     dense: bool
     """More than one period in ``NEAR`` exceeds: episodes cannot be told apart."""
+    timed: bool
+    """The times of the exceedances are known, as far as their samples were not lost."""
 
     @property
     def budget(self) -> str:
@@ -128,7 +132,8 @@ class _Seen:
     def text(self, by_episodes: bool) -> str:
         """The observation in words."""
         low, high = self.episodes
-        many = f"{numbers.count(self.count)} {self.counted}"
+        one = self.counted.replace("periods", "period").removesuffix("s")
+        many = numbers.plural(self.count, one, self.counted)
         over = "" if self.duration_s is None else f" over {numbers.duration(self.duration_s)}"
         if not self.exceedances:
             seen = f"{self.budget} never exceeded in {many}{over}"
@@ -232,6 +237,7 @@ def verdict(  # noqa: PLR0913
         (low, high),
         count if effective is None else effective,
         dense,
+        episodes is not None or not exceedances,
     )
     if duration_s is None:
         return _per_operation(seen, rate_per_hour)
@@ -269,7 +275,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         if not hard:
             at_least = _named(numbers.per_hour(lower, down=True), what)
             evidence = f"{text}: at least {at_least} {sure}; allowed: {allowed_text}"
-        remedy = _remedy_of_failure(seen.budget, hard)
+        remedy = _remedy_of_failure(seen.budget, hard, seen.timed)
     elif seen.count == 0:
         result, needed = "inconclusive", _needed_s(allowed, 0.0, confidence, 0)
         evidence, remedy = _NOTHING
@@ -285,7 +291,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
             doubt = "no run can show that something never happens"
             remedy = f"{doubt}: allow a rate (--rate 1/h)"
         else:
-            again = "another exceedance" if suspected else "an exceedance"
+            again = "another exceedance" if seen.exceedances else "an exceedance"
             remedy = (
                 f"run {numbers.duration(needed, up=True)} longer without {again} "
                 f"(--for {_option(duration_s + needed)})"

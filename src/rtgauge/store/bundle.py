@@ -35,7 +35,7 @@ from rtgauge.store.files import (
     write_file,
 )
 from rtgauge.store.folder import DOCUMENT, ENVIRONMENT, step_path
-from rtgauge.store.foreign import JSON_LIMIT, check_run
+from rtgauge.store.foreign import FEWER_STEPS, JSON_LIMIT, check_run
 from rtgauge.store.identity import is_run_id
 from rtgauge.store.samples import IMPORTED, StoredRun
 from rtgauge.store.seal import DROPPED, RECORDS, SEAL
@@ -140,9 +140,14 @@ def export_run(run: StoredRun, path: Path) -> Bundle:
                 "free some space in the store, and see what `rtgauge show` says of the run",
             )
     check_run(
-        run.path, run.id, lambda why: _damaged(run.id, why), lambda why: _too_large(run.id, why)
+        run.path,
+        run.id,
+        lambda why: _damaged(run.id, why),
+        lambda why, remedy: _too_large(run.id, why, remedy),
     )
     bundle = _inventory(run.path, run.id, document)
+    if len(bundle.entries) > FILES_LIMIT or len(bundle.manifest) > MANIFEST_LIMIT:
+        _too_large(run.id, f"it has {len(bundle.entries)} files, too many for a bundle")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
@@ -171,10 +176,8 @@ def _damaged(run: str, why: str) -> NoReturn:
     )
 
 
-def _too_large(run: str, why: str) -> NoReturn:
-    raise StoreError(
-        f"run {run} cannot be exported: {why}", "measure in several runs that have fewer steps"
-    )
+def _too_large(run: str, why: str, remedy: str = FEWER_STEPS) -> NoReturn:
+    raise StoreError(f"run {run} cannot be exported: {why}", remedy)
 
 
 def _inventory(path: Path, run: str, document: dict[str, Any]) -> Bundle:
@@ -206,6 +209,14 @@ def _belongs(name: str) -> bool:
     return step is None or step == f"{int(step):03d}"
 
 
+def _read(path: Path, size: int) -> Iterator[bytes]:
+    """The first bytes of a file in the store, as many as it has. Raises StoreError."""
+    with store_errors("read", path), open(path, "rb", buffering=0) as source:
+        while data := source.read(min(size, CHUNK)):
+            size -= len(data)
+            yield data
+
+
 def _pack(path: Path, bundle: Bundle, file: BinaryIO) -> None:
     manifest = bundle.manifest
     file.write(header(f"{bundle.run}/{MANIFEST}", len(manifest)))
@@ -213,11 +224,10 @@ def _pack(path: Path, bundle: Bundle, file: BinaryIO) -> None:
     for entry in bundle.entries:
         file.write(header(f"{bundle.run}/{entry.name}", entry.size))
         digest, left = hashlib.sha256(), entry.size
-        with open(path / entry.name, "rb", buffering=0) as source:
-            while data := source.read(min(left, CHUNK)):
-                digest.update(data)
-                file.write(data)
-                left -= len(data)
+        for data in _read(path / entry.name, left):
+            digest.update(data)
+            file.write(data)
+            left -= len(data)
         if left or digest.hexdigest() != entry.sha256:
             raise StoreError(
                 f"{path / entry.name} changed while it was exported", "export the run again"

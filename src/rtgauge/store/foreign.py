@@ -50,7 +50,7 @@ from rtgauge.stream import (
     wrong_totals,
 )
 
-__all__ = ["JSON_LIMIT", "check_run"]
+__all__ = ["FEWER_STEPS", "JSON_LIMIT", "check_run"]
 
 JSON_LIMIT = 1 << 25
 """The most bytes of run.json or of a seal."""
@@ -140,6 +140,8 @@ _SEALED: Mapping[str, tuple[type, ...]] = {
 _REALTIME = ("preempt_rt", "full", "lazy", "voluntary", "none", "cobalt", "evl", "unknown")
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _INDEXED = ("label", "study", "target", "started")
+FEWER_STEPS = "measure in several runs that have fewer steps"
+"""The remedy for a run that is too large."""
 
 
 class _Wrong(Exception):
@@ -149,17 +151,21 @@ class _Wrong(Exception):
 class _TooLarge(_Wrong):
     """A run that is whole, and larger than a run from elsewhere may be."""
 
+    def __init__(self, why: str, remedy: str = FEWER_STEPS) -> None:
+        super().__init__(why)
+        self.remedy = remedy
+
 
 def check_run(
     path: Path,
     run_id: str,
     refuse: Callable[[str], NoReturn],
-    too_large: Callable[[str], NoReturn] | None = None,
+    too_large: Callable[[str, str], NoReturn] | None = None,
 ) -> None:
     """Look at the folder ``path`` of the run ``run_id`` from elsewhere.
 
     ``refuse`` is called with what is wrong, and ``too_large``, if it is given, with the limit that
-    a whole run exceeds; StoreError when it cannot be read or is of a newer version.
+    a whole run exceeds, and a remedy; StoreError when it cannot be read or is of a newer version.
     """
     try:
         document = _document(path / DOCUMENT, run_id)
@@ -167,7 +173,9 @@ def check_run(
         for step in StoredRun(path, document).steps:
             _step(step, kept)
     except _TooLarge as error:
-        (too_large or refuse)(str(error))
+        if too_large is not None:
+            too_large(str(error), error.remedy)
+        refuse(str(error))
     except (_Wrong, ValueError) as error:
         refuse(str(error).splitlines()[0] if str(error) else "it is damaged")
     except RtgaugeError:
@@ -183,7 +191,7 @@ def _load(path: Path) -> dict[str, Any]:
     """A JSON object, of plain values that can be written and stored again."""
     name = path.name
     if path.stat().st_size > JSON_LIMIT:
-        raise _Wrong(f"its {name} is too large")
+        raise _TooLarge(f"its {name} is too large")
     try:
         document = json.loads(path.read_bytes().decode("utf-8"), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
@@ -380,7 +388,10 @@ class _Kept:
         if isinstance(span.record, Ambience):
             self.sensors.update(span.record.temperature_mc)
             if len(self.sensors) > RUN_SENSORS_LIMIT:
-                raise _TooLarge(f"it has more than {RUN_SENSORS_LIMIT} temperature sensors")
+                raise _TooLarge(
+                    f"it has more than {RUN_SENSORS_LIMIT} temperature sensors",
+                    "keep it in this store",
+                )
         if not isinstance(span.record, _PASSING):
             self.bytes += span.stop - span.start
             if self.bytes > KEPT_LIMIT:

@@ -196,7 +196,8 @@ class StreamReader:
                 self._reason = "the stream is empty"
         reason = self._reason
         if self._complete and self._dropped:
-            reason = f"{self._dropped} bytes follow the trailer"
+            bytes_ = "1 byte follows" if self._dropped == 1 else f"{self._dropped} bytes follow"
+            reason = f"{bytes_} the trailer"
         if self._lost:
             lost = f"records lost on the way: {self._lost}"
             reason = f"{reason}; {lost}" if reason else lost

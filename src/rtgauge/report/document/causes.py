@@ -73,7 +73,8 @@ def _cause(run: Model, cause: Model, *, table: bool) -> Iterator[Block]:
     context = f", {cause['context']} context" if cause["context"] else ""
     sample = f"sample {numbers.count(cause['index'])}: {_time(cause['latency_ns'])}"
     yield Heading(f"{name}{_series(run, cause)}{context}, {sample}")
-    yield Paragraph(line(Span("Blame: ", strong=True), cause["blame"] + "."))
+    if cause["blame"]:
+        yield Paragraph(line(Span("Blame: ", strong=True), cause["blame"] + "."))
     caption = f"From {SOURCES[cause['source']]}."
     if cause["cost"]["added_ns"]:
         caption += f" Cost: {cause['cost']['text']}."
@@ -144,9 +145,9 @@ def _common(causes: Sequence[Model]) -> list[tuple[Any, tuple[Block, ...]]]:
     found: list[tuple[Any, tuple[Block, ...]]] = []
     for context in dict.fromkeys(one["context"] for one in causes):
         mine = [one["blame"] for one in causes if one["context"] == context]
-        if len(mine) < 2:
-            continue
         words, number = Counter(map(reason, mine)).most_common(1)[0]
+        if not words or number < 2:
+            continue
         named = f" in {context} context" if context else ""
         found.append((line(f"{number} of {len(mine)}{named}: {words}"), ()))
     return found

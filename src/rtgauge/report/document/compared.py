@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.results.cases import Case, Group, RunCases, plain
+from rtgauge.report.results.labels import waits_for_answers
 from rtgauge.report.sets.compare import FIGURES, method_text, row_name, unreached, where
 from rtgauge.report.sets.decide import LEVEL, Uneven, uneven
 
@@ -201,8 +202,10 @@ def _uneven(document: Document, one: Document) -> Uneven | None:
     """The numbers of samples that keep a figure from being judged."""
     if one["verdict"] != "not decided":
         return None
-    rows = document["quantities"][one["quantity"]]["rows"]
-    return uneven(one["statistic"], *(row for row in rows if row["set"] in (0, one["set"])))
+    quantity = document["quantities"][one["quantity"]]
+    rows = [row for row in quantity["rows"] if row["set"] in (0, one["set"])]
+    answers = waits_for_answers(quantity["name"], quantity["unit"])
+    return uneven(one["statistic"], *rows, answers=answers)
 
 
 def verdict_cells(document: Document, one: Document) -> list[str]:
@@ -290,16 +293,7 @@ def advice(document: Document) -> list[str]:
     for at, one in enumerate(document["sets"]):
         letter = one["letter"]
         if missing := _incomplete(document, at):
-            states = numbers.join(one["states"]) or "not complete"
-            said.append(
-                f"{letter}: {missing} of {numbers.plural(len(one['runs']), 'run')} "
-                f"{'has' if missing == 1 else 'have'} no complete figure ({states}) and "
-                + (
-                    "does not count, nor does the rest of its block. Repeat that block"
-                    if missing == 1
-                    else "do not count, nor does the rest of their blocks. Repeat those blocks"
-                )
-            )
+            said.append(_uncounted(document, at, missing))
         place = 0 if at == 0 else 1
         again = max((c["copies"][place] for c in found if at in (0, c["set"])), default=0)
         if again:
@@ -322,11 +316,12 @@ def advice(document: Document) -> list[str]:
             f"{needed if found[0]['matched'] and needed else 6} with each --target), or at least 4 "
             "runs under each label"
         )
-    if any(one["interval"] is not None and one["interval"][0] == one["interval"][1]
-           for one in found):  # fmt: skip
+    narrow = [one for one in found if one["interval"] and one["interval"][0] == one["interval"][1]]
+    if narrow:
+        same = "blocks have the same ratio" if narrow[0]["matched"] else "ratios are the same"
         said.append(
-            "Where an interval has no width, all blocks have the same ratio: the values are as "
-            "coarse as the clock, or constant"
+            f"Where an interval has no width, all {same}: the values are as coarse as the clock, "
+            "or constant"
         )
     lost = unreached(document)
     if lost:
@@ -338,6 +333,22 @@ def advice(document: Document) -> list[str]:
             "same command, on targets with clocks of the same kind"
         )
     return [f"{text}." for text in said]
+
+
+def _uncounted(document: Document, at: int, missing: int) -> str:
+    """The runs of a set that do not count. In a study, their blocks do not count either."""
+    one, several = document["sets"][at], missing > 1
+    text = (
+        f"{one['letter']}: {missing} of {numbers.plural(len(one['runs']), 'run')} "
+        f"{'have' if several else 'has'} no complete figure "
+        f"({numbers.join(one['states']) or 'not complete'}) and {'do' if several else 'does'} not "
+        "count"
+    )
+    primary = [each for each in document["comparisons"] if each["primary"]]
+    if any(each["matched"] for each in primary if at in (0, each["set"])):
+        which = ("their blocks", "those blocks") if several else ("its block", "that block")
+        return f"{text}, nor does the rest of {which[0]}. Repeat {which[1]}"
+    return f"{text}. Measure {'them' if several else 'it'} again"
 
 
 def _of_several_cores(document: Document) -> bool:

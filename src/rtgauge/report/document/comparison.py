@@ -444,7 +444,7 @@ def _across(
                 "full": False,
                 "title": "Share of samples at least this large",
                 "caption": "Compare whole tails, not their ends. Where two lines separate and stay "
-                "separate, the systems differ. The last points are single samples.",
+                "separate, the steps differ. The last points are single samples.",
             },
         ]
         if is_response(table.name, unit):

@@ -58,8 +58,6 @@ __all__ = ["comparison_section", "conclusion", "decisive", "runs_section"]
 
 Model = Mapping[str, Any]
 
-ALIKE: Final = 1.1
-"""Percentiles within this ratio of each other are called about the same."""
 TABLES: Final = 6
 """Maximum number of quantities with a table in a short report."""
 RUNS: Final = 4
@@ -98,7 +96,8 @@ def conclusion(document: Model) -> str:
     if quantity["context"] not in ("", "user"):
         what += f" in {quantity['context']} context"
     if len(rows) < 2:
-        return f"{what}: only one system has enough samples"
+        known = f"known only for {_name(document, rows[0])}" if rows else "not known for any system"
+        return f"{what}: {known}"
     said = [
         f"{numbers.shown(row['figures'][name], quantity['unit']).full} on {_name(document, row)}"
         for row in rows
@@ -108,33 +107,25 @@ def conclusion(document: Model) -> str:
     text = f"{what} stay within {numbers.join(said)}"
     if low <= 0:
         return text
-    if high < ALIKE * low:
+    primary = next((one for one in document["comparisons"] if one["primary"]), None)
+    if primary is not None and [row["set"] for row in rows] != [0, primary["set"]]:
+        primary = None
+    if primary is not None and (proven := _proven(document, primary)):
+        return f"{proven}: {text[0].lower()}{text[1:]}"
+    if high < (1 + document["within"]) * low:
         return f"{text}: about the same"
-    if len(rows) > 2:
-        return text
-    proven = _proven(document, document["sets"][rows[1]["set"]]["letter"])
-    return f"{proven}: {text[0].lower()}{text[1:]}" if proven else f"{text}{_open(document)}"
+    undecided = primary is not None and primary["verdict"] in ("not decided", "not enough runs")
+    return f"{text}: no difference is proven" if undecided else text
 
 
-def _proven(document: Model, second: str) -> str:
+def _proven(document: Model, primary: Model) -> str:
     """What the runs prove of the quantity that the conclusion is about; empty if nothing."""
-    primary = _primary(document)
-    if primary is None or primary["verdict"] not in ("better", "worse"):
+    if primary["verdict"] not in ("better", "worse"):
         return ""
     if primary["statistic"] != main_statistic(document["quantities"][primary["quantity"]]):
         return ""
-    return f"{second} is {primary['verdict']}, 95{numbers.GAP}% sure"
-
-
-def _open(document: Model) -> str:
-    """The end of a conclusion whose comparison is not decided; empty for others."""
-    primary = _primary(document)
-    undecided = primary is not None and primary["verdict"] in ("not decided", "not enough runs")
-    return ": no difference is proven" if undecided else ""
-
-
-def _primary(document: Model) -> Model | None:
-    return next((one for one in document["comparisons"] if one["primary"]), None)
+    letter = document["sets"][primary["set"]]["letter"]
+    return f"{letter} is {primary['verdict']}, 95{numbers.GAP}% sure"
 
 
 def _name(document: Model, row: Model) -> str:

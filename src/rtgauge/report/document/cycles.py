@@ -110,4 +110,7 @@ def _flaw(series: Sequence[Mapping[str, Any]]) -> str:
         return doubts[0]
     if any(one["unanswered"] for one in series):
         return "some events had no answer"
-    return "samples were lost" if any(one["lost"] for one in series) else ""
+    if any(one["lost"] for one in series):
+        return "samples were lost"
+    late = any(one["missed"] and one["corrected"] is None for one in series)
+    return "periods were missed, and it is not known how late they were" if late else ""

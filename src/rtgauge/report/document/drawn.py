@@ -25,11 +25,16 @@ def against_view(over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def drawn_views(
-    picture: Mapping[str, Any], series: int, below: Sequence[Strip], grid: bool
+    picture: Mapping[str, Any],
+    series: int,
+    below: Sequence[Strip],
+    *,
+    grid: bool,
+    answers: bool = False,
 ) -> list[dict[str, Any]]:
     """The pictures of a quantity in the order of the page. ``picture``: their data, ``series``:
     number of series, ``below``: strips below the picture over time, ``grid``: whether the samples
-    have due times."""
+    have due times, ``answers``: whether they are answers to events."""
     corrected = any(row is not None for row in picture["ccdf"]["corrected"])
     views = [
         _view(
@@ -49,7 +54,8 @@ def drawn_views(
         ),
     ]
     if picture["time"] is not None:
-        views.append(_view("time", "Values over time", _over_time(picture["time"], series)))
+        caption = _over_time(picture["time"], series, answers)
+        views.append(_view("time", "Values over time", caption))
     for at, one in enumerate(below):
         # Consecutive loads have the same caption.
         caption = "" if at and below[at - 1].caption == one.caption else one.caption
@@ -75,7 +81,7 @@ def drawn_views(
             )
         )
     if picture["window"] is not None:
-        views += _windows(bool(picture["window"]["loops"]), grid)
+        views += _windows(bool(picture["window"]["loops"]), grid, answers)
     return views
 
 
@@ -86,7 +92,7 @@ def _view(kind: str, title: str, caption: str, full: bool = True) -> dict[str, A
     return {"kind": kind, "full": full, "title": title, "caption": caption}
 
 
-def _over_time(time: Mapping[str, Any], series: int) -> str:
+def _over_time(time: Mapping[str, Any], series: int, answers: bool) -> str:
     """The caption of the values over time."""
     look = "Look for steps, slopes and peaks at regular intervals."
     if series <= 2:
@@ -106,13 +112,14 @@ def _over_time(time: Mapping[str, Any], series: int) -> str:
             f"band reaches down to the min{whose}. {look}"
         )
     kinds = {kind for _, _, kind, _ in time["marks"]}
-    words = {"missed": "periods missed (red)", "lost": "samples lost (amber)"}
+    missed = "events without an answer" if answers else "periods missed"
+    words = {"missed": f"{missed} (red)", "lost": "samples lost (amber)"}
     if marks := [text for kind, text in words.items() if kind in kinds]:
         caption += f" Triangles: {numbers.join(marks)}."
     return caption
 
 
-def _windows(loops: bool, grid: bool) -> list[dict[str, Any]]:
+def _windows(loops: bool, grid: bool, answers: bool) -> list[dict[str, Any]]:
     """The single samples around the maximum, and the first ones."""
     before = "Every sample before and after the maximum, "
     if loops:
@@ -125,7 +132,7 @@ def _windows(loops: bool, grid: bool) -> list[dict[str, Any]]:
         title = "Samples around the maximum"
         caption = (
             f"{before}at its due time. Look for what precedes it, how long the values stay high, "
-            "and for gaps, where periods were missed."
+            f"and for gaps, where {'events had no answer' if answers else 'periods were missed'}."
         )
     else:
         title = "Samples around the maximum"

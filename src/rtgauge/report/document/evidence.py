@@ -22,6 +22,7 @@ from rtgauge.report.document.blocks import (
 from rtgauge.report.document.tables import Cell, Grid, Row
 from rtgauge.report.results.bounds import BOOT_PART
 from rtgauge.report.results.labels import capital
+from rtgauge.stats import samples_needed
 
 __all__ = ["bounds_grid", "evidence_blocks", "extrapolation_section", "verdict_lines"]
 
@@ -67,10 +68,9 @@ def bounds_grid(model: Model) -> Grid | None:
         f"{confidence} sure: the chance that a further sample of each CPU, a further hour, or an "
         "equal run after another boot exceeds the maximum is at most this."
     )
-    needed = max(one["boots_needed"] for one in shown)
     if any(_claim(one["next_hour"]) == "–" or _claim(one["next_boot"]) == "–" for one in shown):
         caption += " –: too little evidence for a claim."
-    caption += f" A bound of {numbers.percent(BOOT_PART)} takes {needed} hours or {needed} boots."
+    caption += f" A bound of {numbers.percent(BOOT_PART)} takes {_needed(shown)}."
     if composed:
         caption += (
             " Composed: the sum of the maxima of all stages, as if they coincided (not a bound)."
@@ -80,6 +80,16 @@ def bounds_grid(model: Model) -> Grid | None:
     loads = list(dict.fromkeys(one["load"] for one in shown))
     title = f"Bounds, {numbers.join([_load(load) for load in loads])}"
     return Grid("Bounds", heads, rows, caption, title)
+
+
+def _needed(shown: Sequence[Model]) -> str:
+    """The boots that a bound takes. If no value is known or suspected to be larger than a maximum,
+    as many hours."""
+    least = min(one["boots_needed"] for one in shown)
+    most = max(one["boots_needed"] for one in shown)
+    if most == samples_needed(BOOT_PART, shown[0]["confidence"]):
+        return f"{most} hours or {most} boots"
+    return f"{most} boots" if least == most else f"{least} to {most} boots"
 
 
 def _cells(one: Model, composed: bool) -> list[Cell]:
@@ -165,10 +175,14 @@ def verdict_lines(model: Model) -> list[Line]:
 
 
 def _lacking(one: Model, verdict: Model) -> str:
-    """The hours, samples and boots still needed, or the number of boots that exceeded the
-    budget."""
-    if verdict["boots_over"]:
-        return f" {verdict['boots_over']} of {numbers.plural(one['boots'], 'boot')} exceeded it."
+    """The hours, samples and boots still needed, or the number of boots that exceeded the budget.
+    With the number of boots that may have."""
+    boots, unknown = numbers.plural(one["boots"], "boot"), verdict["boots_unknown"]
+    over = verdict["boots_over"] - unknown
+    doubt = " may have exceeded it, because values are unknown."
+    if over:
+        return f" {over} of {boots} exceeded it." + (f" {unknown} more{doubt}" if unknown else "")
+    text = f" {unknown} of {boots}{doubt}" if unknown else ""
     words = []
     if verdict["hours_lacking"]:
         words.append(numbers.duration(verdict["hours_lacking"] * 3600, up=True))
@@ -177,7 +191,7 @@ def _lacking(one: Model, verdict: Model) -> str:
     if verdict["boots_lacking"]:
         many = numbers.plural(verdict["boots_lacking"], "boot")
         words.append(f"{many} (for at most {numbers.percent(BOOT_PART)} of boots)")
-    return f" Still needed: {numbers.join(words)}." if words else ""
+    return text + (f" Still needed: {numbers.join(words)}." if words else "")
 
 
 _MODEL: Final = (

@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.document.answer import ACTIONS, BOARD, Action, answer_of, on_hardware
+from rtgauge.report.document.answer.data import Data
 from rtgauge.report.results.again import step_command, wiring
 from rtgauge.report.results.labels import made_of_a_file, peak
 from rtgauge.report.sets.decide import WITHIN
 
-__all__ = ["after_comparison", "worst_set"]
+__all__ = ["after_comparison", "is_about", "worst_set"]
 
 Model = Mapping[str, Any]
 
@@ -62,7 +63,7 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
     worst = worst_set(document, quantity)
     run = max(sets[worst], key=lambda run: _maximum(quantity, run))
     answer = answer_of(run)
-    if answer.cause_command:
+    if answer.cause_command and is_about(quantity, run):
         text = f"Find the cause on {document['sets'][worst]['letter']}"
         yield Action(text, answer.cause_command, answer.cause_hint)
     if any(one["emulated"] for one in document["sets"]):
@@ -105,6 +106,17 @@ def _of(quantity: Model, run: Model) -> list[Any]:
         and (step["measurement"], step["load"]["name"])
         == (quantity["measurement"], quantity["load"]["name"])
     ]
+
+
+def is_about(quantity: Model, run: Model) -> bool:
+    """Whether the maximum in the answer of a run, and so its cause, is one of that quantity."""
+    top = Data(run).top
+    steps = [step["step"] for step in _of(quantity, run)]
+    return (
+        top is not None
+        and top["step"] in steps
+        and all(top[key] == quantity[key] for key in ("name", "context"))
+    )
 
 
 def _maximum(quantity: Model, run: Model) -> float:

@@ -15,7 +15,7 @@ from rtgauge import text as numbers
 from rtgauge.report.document.answer import OBSERVED, Answer, State, answer_of, when_text
 from rtgauge.report.document.blocks import Block, Bullets, Line, Paragraph, Span, line, plain_line
 from rtgauge.report.document.cycles import SHARE, Cycle, shortest
-from rtgauge.report.document.next_steps import worst_set
+from rtgauge.report.document.next_steps import is_about, worst_set
 from rtgauge.report.results.labels import capital, peak, worst
 from rtgauge.report.sets.compare import set_facts
 
@@ -62,7 +62,7 @@ def sides(document: Model, quantity: Model, runs: Sequence[Model]) -> list[Block
         key=lambda member: _top(quantity, member[0])[0],
         default=None,
     )
-    if top is not None and top[1].cause:
+    if top is not None and top[1].cause and is_about(quantity, top[0]):
         letter = document["sets"][place]["letter"]
         cause = plain_line(top[1].cause)
         found.append(Paragraph(line(f"{letter}: {cause[0].lower()}{cause[1:]}")))

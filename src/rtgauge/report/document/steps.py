@@ -270,29 +270,35 @@ def _observations(run: Document, step: Document) -> list[Point]:
         observations.append(
             Point(
                 "warn",
-                f"{'1 event was' if count == 1 else f'{numbers.count(count)} events were'} without "
-                "an answer when the next was due.",
+                f"{numbers.plural(count, 'event')} had no answer in time.",
                 "The delay of these answers is unknown. They are counted, without a figure.",
             )
         )
     if periods:
         count = sum(one["missed"] for one in periods)
         overruns = sum(one["overruns"] for one in periods)
+        where = f" in {numbers.plural(overruns, 'overrun')}" if overruns else ""
+        delays = "The corrected figures contain their delays."
+        if any(one["corrected"] is None for one in periods):
+            delays = "Their delays are unknown."
         observations.append(
             Point(
                 "warn",
                 f"{'1 period was' if count == 1 else f'{numbers.count(count)} periods were'} "
-                f"missed in {numbers.count(overruns)} overrun{'' if overruns == 1 else 's'}.",
-                "Missed periods have no samples. The corrected figures contain their delays.",
+                f"missed{where}.",
+                f"Missed periods have no samples. {delays}",
             )
         )
     observations += [Point("note", one["text"]) for one in step["observations"]]
-    if any(one["source"] == "histogram" for one in members):
+    kept = [one for one in members if one["source"] == "histogram"]
+    if kept and "printed" not in run["environment"]:
+        # of a series that is in its histogram as a whole, the first sample is not known
+        whole = len(kept) == len(members) and all(one["first"] is None for one in kept)
         observations.append(
             Point(
                 "note",
-                "The agent sent histograms only: values other than min and max are rounded up by "
-                "at most 1/128.",
+                f"{'The' if whole else 'Some'} samples are in histograms only: values other than "
+                "min and max are rounded up by at most 1/128.",
             )
         )
     return observations
@@ -452,7 +458,8 @@ def _pictures(
         "strips": [one.data() for one in found],
         "grid": grid,
     }
-    views = drawn_views(picture, len(series), found, grid)
+    answered = waits_for_answers(series[0]["name"], unit)
+    views = drawn_views(picture, len(series), found, grid=grid, answers=answered)
     if (over := data["against"]) is not None:
         views.insert(0, against_view(over))
     if is_response(series[0]["name"], unit):

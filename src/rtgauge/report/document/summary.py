@@ -385,7 +385,7 @@ def _not_measured(run: Model) -> Grid | None:
         shown = names[:6] + ([f"{len(names) - 6} more"] if len(names) > 6 else [])
         cells = [Cell(f"{len(steps)} {state}"), Cell(capital(reason)), Cell(capital(remedy))]
         rows.append(Row(", ".join(shown), cells))
-    title = "Steps without results"
+    title = "Steps without a valid result"
     return Grid(title, ["Measurements", "Steps", "Reason", "Remedy"], rows, "", title)
 
 
@@ -555,4 +555,5 @@ def _folded(observation: Model) -> tuple[Block, ...]:
     period = numbers.shown(periodic["period_ns"], "ns").full
     caption = "The dashed line is the number expected without a rhythm."
     title = f"Excursions over the period of {period}"
+    title += ", or of an alias" if periodic["aliases_ns"] else ""
     return (Figure(folded(periodic), title, caption, folded_said(periodic)),)

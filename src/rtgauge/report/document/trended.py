@@ -87,12 +87,15 @@ def conclusion(document: Model) -> str:
     if now:
         first = now[0]
         at = len(first["changes"]) - 1
-        more = f", and {numbers.plural(len(now) - 1, 'other figure')}" if len(now) > 1 else ""
-        verb = "have been" if more else "has been"
-        return (
-            f"{capital(series_name(document, first))}{more} {verb} worse since "
+        others = len(now) - 1
+        text = (
+            f"{capital(series_name(document, first))} has been worse since "
             f"{_run(first['changes'][at])}: {_size(first, at)}"
         )
+        if others:
+            verb = "is" if others == 1 else "are"
+            text += f", and {numbers.plural(others, 'other figure')} {verb} worse, too"
+        return text
     judged = [one for one in document["series"] if one["verdict"] != "refused"]
     if not judged:
         return "Nothing can be judged"

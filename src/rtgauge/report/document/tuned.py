@@ -23,7 +23,7 @@ from rtgauge.report.document.blocks import (
 )
 from rtgauge.report.document.compared import interval_text, probability, ratio
 from rtgauge.report.document.tables import Cell, Grid, Named, Row
-from rtgauge.report.results.labels import load_text
+from rtgauge.report.results.labels import capital, load_text
 from rtgauge.report.sets.decide import WITHIN
 
 __all__ = ["answer", "document", "plan_sections", "quantity_text", "shown_first"]
@@ -60,10 +60,13 @@ def answer(tune: Model) -> tuple[Tone, str]:
     share = _share(confirmed)
     if confirmed["verdict"] == "better":
         return "pass", f"{names} {verb}: {share}, confirmed in {confirmed['blocks']} fresh blocks"
-    told = {"worse": "the confirmation shows the opposite"}.get(
-        confirmed["verdict"], f"the confirmation is {confirmed['verdict']}"
-    )
-    return "warn", f"{names} {verb} in the design, but {told}: {share}"
+    said = {
+        "worse": "shows the opposite",
+        "equivalent": f"shows a difference of at most {numbers.percent(WITHIN)}",
+        "not decided": "does not decide it",
+        "not enough runs": "has too few runs",
+    }[confirmed["verdict"]]
+    return "warn", f"{names} {verb} in the design, but the confirmation {said}: {share}"
 
 
 def _share(one: Model) -> str:
@@ -92,7 +95,7 @@ def document(tune: Model) -> Document:
     done = sum(row["state"] == "complete" for row in tune["configurations"])
     return Document(
         f"Tune of {tune['target']}",
-        f"{quantity_text(tune)}. {kind}, {numbers.plural(done, 'run')}, "
+        f"{quantity_text(tune)}. {capital(kind)}, {numbers.plural(done, 'run')}, "
         f"order seed {design['seed']}, study {tune['study']}",
         (
             Section("Answer", "answer", tuple(_answer(tune))),
@@ -137,8 +140,9 @@ def _factors(tune: Model) -> Iterator[Block]:
             "Factors",
             ("Factor", "on/off", "95 % interval", "p", "verdict"),
             rows,
-            caption=f"Ratio of {quantity_text(tune)} with the factor on to that with it off, over "
-            "all settings of the others. p is corrected for the number of factors (Holm). "
+            caption=f"Ratio of {quantity_text(tune)} with the factor on to that with it off, "
+            "averaged over the settings of the others. p is corrected for the number of factors "
+            "(Holm). "
             f"Equivalent: within {numbers.percent(WITHIN)}.",
         )
     )

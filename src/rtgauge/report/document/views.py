@@ -408,19 +408,20 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
             if chapters(run) and not top["interval_ns"]:
                 continue  # in an evaluation only quantities with a due time; the overview has all
             missed = sum(one["missed"] for one in members)
-            bound = top["bound"]
-            things = "events" if top["unanswered"] else things_of(top)
-            counted = things if bound["samples"] != 1 else things.removesuffix("s")
-            more = (
-                f"{numbers.count(bound['samples'])} {counted} in "
-                f"{numbers.duration(bound['duration_s'])}"
-            )
+            unanswered = any(one["unanswered"] for one in members)
+            bounds = [one["bound"] for one in members if one["bound"]["samples"]]
+            bound = max(bounds, key=lambda one: float(one["probability"]), default=top["bound"])
+            total = sum(one["samples"] for one in bounds)
+            things = "events" if unanswered else things_of(top)
+            counted = things if total != 1 else things.removesuffix("s")
+            longest = max((one["duration_s"] for one in bounds), default=bound["duration_s"])
+            more = f"{numbers.count(total)} {counted} in {numbers.duration(longest)}"
             if bound["probability"] < 0.5:
                 more += (
                     f". {numbers.percent(bound['confidence'])} sure: at most "
                     f"{numbers.probability(bound['probability'])} further {things}"
                     f"{' of each series' if many else ''} exceeds this"
-                    f"{' or has no answer' if top['unanswered'] else ''}."
+                    f"{' or has no answer' if unanswered else ''}."
                 )
             else:
                 more += f". Too few for a statement about further {things}."

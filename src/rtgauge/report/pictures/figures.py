@@ -48,6 +48,7 @@ from rtgauge.report.pictures.drawing import (
     text_width,
 )
 from rtgauge.report.pictures.scales import Scale
+from rtgauge.report.results.labels import waits_for_answers
 from rtgauge.report.results.sequences import Sequenced
 
 __all__ = ["KINDS", "draw", "sequence"]
@@ -651,6 +652,8 @@ def _caption(quantity: Quantity, view: Mapping[str, Any]) -> str:
     look = "Look for steps, slopes and peaks at regular intervals."
     if kind == "time":
         marks = {mark[2] for mark in quantity.data["time"]["marks"]}
+        answers = waits_for_answers(quantity.data["quantity"], quantity.data["raw_unit"])
+        missed = "events without an answer" if answers else "periods missed"
         if quantity.number == 1:
             caption = (
                 "The line is the max of each bin, the dotted line its median, and the band reaches "
@@ -668,7 +671,7 @@ def _caption(quantity: Quantity, view: Mapping[str, Any]) -> str:
         found = [
             text
             for mark, text in (
-                ("missed", "periods missed (filled)"),
+                ("missed", f"{missed} (filled)"),
                 ("lost", "samples lost (hollow)"),
             )
             if mark in marks

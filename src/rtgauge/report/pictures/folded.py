@@ -40,9 +40,9 @@ def folded(periodic: Mapping[str, Any]) -> str:
 
 def folded_said(periodic: Mapping[str, Any]) -> str:
     """Its content in a sentence."""
-    inside = f"{round(periodic['share'] * 100)}{numbers.GAP}%"
+    many = numbers.plural(periodic["excursions"], "excursion")
     return (
-        f"{inside} of {numbers.plural(periodic['excursions'], 'excursion')} lie within "
-        f"{numbers.shown(periodic['width_ns'], 'ns').full} of each period, more than chance "
-        "explains."
+        f"The rhythm explains {round(periodic['share'] * 100)}{numbers.GAP}% of {many}: those "
+        f"within {numbers.shown(periodic['width_ns'], 'ns').full} of each period, less as "
+        "many as lie there by chance."
     )

@@ -18,12 +18,14 @@ from rtgauge import text as numbers
 if TYPE_CHECKING:
     from rtgauge.stream import Ambience
 
-__all__ = ["MEASUREMENT", "ROLE", "Extent", "Watched", "findings", "series"]
+__all__ = ["CHECKS", "MEASUREMENT", "ROLE", "Extent", "Watched", "findings", "series"]
 
 Document = dict[str, Any]
 
 MEASUREMENT: Final = "background"
 ROLE: Final = "background"
+CHECKS: Final = ("steal-time", "smi", "frequency-change", "temperature")
+"""The names of the findings. They are about the run, not about the configuration."""
 
 STEADY: Final = 0.9
 """A clock is steady if its slowest reading is at least this share of its fastest."""
@@ -275,8 +277,8 @@ def _steal(steps: _Steps) -> Document | None:
     share, where, cpu, most = max(worst)
     return {
         "check": "steal-time",
-        "found": f"a hypervisor took {_percent(share)} of the time of CPU {cpu} in {where}, "
-        f"up to {_percent(most / SECOND_NS)} between two readings" + _others(len(worst)),
+        "found": f"a hypervisor took {numbers.percent(share)} of the time of CPU {cpu} in {where}, "
+        f"up to {numbers.percent(most / SECOND_NS)} between two readings" + _others(len(worst)),
         "level": "warning",
         "why": "while the hypervisor runs something else, the measured task does not run: such "
         "latencies come from the hypervisor, not from this system",
@@ -348,7 +350,3 @@ def _heat(steps: _Steps) -> Document | None:
         "longer",
         "remedy": "improve the cooling, and measure again",
     }
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %"

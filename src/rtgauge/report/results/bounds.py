@@ -35,9 +35,9 @@ _VALUES: Final = 5
 class Held:
     """A series held against a budget, as ``stats.verdict`` takes it. Those of several runs add up.
 
-    ``doubts``: why the measurement is not the one asked for, with remedies. ``waited``: the longest
-    wait for an event without an answer. ``uncertain``: the exceedances whose samples may be answers
-    to other events.
+    ``doubts``: why the measurement is not the one asked for, with remedies. ``waited``: the
+    shortest and the longest wait for an event without an answer, 0 if not known. ``uncertain``: the
+    exceedances whose samples may be answers to other events.
     """
 
     budget_ns: int
@@ -50,7 +50,7 @@ class Held:
     episodes: tuple[int, int] | None
     effective: int
     unanswered: int = 0
-    waited: int | None = None
+    waited: tuple[int, int] | None = None
     doubts: tuple[tuple[str, str], ...] = ()
     uncertain: int = 0
 
@@ -72,7 +72,7 @@ class Held:
             else (both[0][0] + both[1][0], both[0][1] + both[1][1]),
             self.effective + other.effective,
             self.unanswered + other.unanswered,
-            max(waits, default=None),
+            (min(one for one, _ in waits), max(one for _, one in waits)) if waits else None,
             self.doubts or other.doubts,
             self.uncertain + other.uncertain,
         )
@@ -116,10 +116,16 @@ def verdict_on(held: Held, judged: stats.BudgetVerdict, remedy: str) -> Document
     if result == "fail" and held.uncertain:
         sure = held.certain().judged(judged.confidence).result
         result = "fail" if sure == "fail" else "inconclusive"
+    if held.unanswered and held.exceedances == held.unanswered and result == "fail":
+        _, mark, allow = remedy.partition(", or allow")
+        remedy = f"find out why events had no answer{mark}{allow}"
     if held.waited is not None:
-        waited = numbers.microseconds(held.waited)
-        number = f"{held.unanswered} events were" if held.unanswered > 1 else "1 event was"
-        evidence = f"{evidence}; {number} not answered within {waited}"
+        low, high = (numbers.microseconds(wait) for wait in held.waited)
+        waited = f"up to {high}" if held.waited[0] <= 0 else f"{low} to {high}"
+        waited = high if low == high else waited
+        verb = "was" if held.unanswered == 1 else "were"
+        evidence += f"; {numbers.plural(held.unanswered, 'event')} {verb} not answered within "
+        evidence += waited
     for doubt, help_ in held.doubts:
         result = "inconclusive" if result == "pass" else result
         evidence, remedy = f"{evidence}; but {doubt}", help_
@@ -378,7 +384,7 @@ def _verdicts(
 ) -> list[Document]:
     """A verdict for each requirement by all its evidence: that of the thread that decides."""
     found: dict[tuple[int, float | None], dict[tuple[int, int], Held]] = {}
-    over: dict[tuple[int, float | None], set[tuple[str, str]]] = {}
+    over: dict[tuple[int, float | None], dict[tuple[str, str], bool]] = {}
     for member in members:
         held = member.held
         if held is None:
@@ -388,9 +394,10 @@ def _verdicts(
         thread = one["cpu"], one["thread"]
         known = found.setdefault(key, {})
         known[thread] = held if thread not in known else known[thread].plus(held)
-        over.setdefault(key, set())
+        boots_over, boot = over.setdefault(key, {}), _boot(runs[member.run])
         if held.exceedances or held.unknown:
-            over[key].add(_boot(runs[member.run]))
+            certain = held.exceedances > held.uncertain
+            boots_over[boot] = boots_over.get(boot, False) or certain
     verdicts = []
     for key, threads in found.items():
         tried = [(held, held.judged(confidence)) for held in threads.values()]
@@ -405,6 +412,7 @@ def _verdicts(
                 "rate_per_hour": held.rate_per_hour,
                 **said,
                 "boots_over": number,
+                "boots_unknown": number - sum(over[key].values()),
                 "next_boot": stats.exceedance_bound(boots, confidence, number),
                 "boots_lacking": max(
                     stats.samples_needed(BOOT_PART, confidence, number) - boots, 0

@@ -524,8 +524,10 @@ def groups(one: Mapping[str, Any]) -> str:
     found, bound = one["clustering"], one["bound"]
     if not found or not found["clustered"]:
         return ""
+    about = float(f"{found['group']:.2g}")
+    many = f"{about:g}" if about < 10 else numbers.count(about)
     return (
-        f"Large values come in groups of about {found['group']:.2g}, so the "
+        f"Large values come in groups of about {many}, so the "
         f"{numbers.count(bound['samples'])} samples count as "
         f"{numbers.count(bound['effective_samples'])} independent samples."
     )
@@ -558,7 +560,8 @@ def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
         text += f". {grouped}" if (grouped := groups(one)) else ", if samples are independent."
     if bound["period_s"]:
         answers = waits_for_answers(one["name"], one["unit"])
-        what = "answers" if answers else "wake-ups of this task"
+        what = "interrupts" if one["context"] == "irq" else "wake-ups of this task"
+        what = "answers" if answers else what
         text += (
             f" The run shows late {what} that occur more often than once in "
             f"{numbers.duration(bound['period_s'])}."

@@ -645,7 +645,7 @@ def _told(step: StoredStep) -> list[Document]:
         words = {
             "setting": "{name} was changed from {expected} to {found} during the measurement",
             "load": "load {load}: {message}",
-            "threshold": "stopped: a sample of {value} exceeded the threshold",
+            "threshold": "stopped: a sample of {value} ns exceeded --stop-above",
             "message": "{text}",
         }[event.event]
         events.append(
@@ -855,10 +855,17 @@ def _held(
         episodes,
         stats.effective_of_maximum(counts.count, figures.clustering),
         0 if missing is None else missing.count,
-        None if missing is None else missing.max,
+        None if missing is None else _waits(missing),
         tuple(_doubts(step, stored)),
         _uncertain(step, stored, known, limit),
     )
+
+
+def _waits(missing: stats.Counts) -> tuple[int, int] | None:
+    """The shortest and the longest wait for an event without an answer; None without one."""
+    if missing.min is None or missing.max is None:
+        return None
+    return missing.min, missing.max
 
 
 def _budget_verdict(step: StoredStep, held: Held) -> Document:
@@ -866,10 +873,12 @@ def _budget_verdict(step: StoredStep, held: Held) -> Document:
     judged = held.judged(CONFIDENCE)
     remedy = judged.remedy
     samples = None
+    limit = {} if step.header is None else step.header.parameters
+    # Neither limit must end the step before the other one.
+    if judged.needed_s and "samples" in limit and limit["samples"].asked not in (None, "", "0"):
+        remedy = remedy.replace("(--for ", "(--samples 0 --for ")
     if judged.needed_samples is not None:
         samples = _more_samples(step, judged.count, judged.needed_samples)
-        limit = {} if step.header is None else step.header.parameters
-        # A time limit must not end the step earlier.
         endless = "for" not in limit or limit["for"].effective in ("", "0")
         words = f"--samples {samples}" + ("" if endless else " --for 0")
         remedy = remedy.replace(f"--samples {judged.needed_samples}", words)

@@ -92,7 +92,9 @@ class About:
         found = [name for name, rate in known if comb.near([rate])]
         for cpu, rate in self.interrupts.items():
             if rate > 0 and comb.near([rate], stats.SAME_RATE):  # a mean, not a clock's rate
-                found.append(f"the interrupts of CPU {cpu} (about {rate:.3g} a second)")
+                about = float(f"{rate:.3g}")
+                many = f"{about:g}" if about < 1000 else numbers.count(about)
+                found.append(f"the interrupts of CPU {cpu} (about {many} a second)")
         return found
 
     def _seconds(self, file: str) -> int:
@@ -203,6 +205,7 @@ def told(
             line, some = quantity.lines[0]
             middle = series[some[0]]["percentiles"].get("50") or series[some[0]]["mean"] or 0
             text = f"second line, every {_period(line)}"
+            text += " or an alias" if _hidden(quantity, some) else ""
             marks[members[0]] = Mark(round(middle + line.excess_ns), text)
     tables = [table for table in run["tables"] if table["step"] == step["step"]]
     found += [
@@ -423,7 +426,7 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         f"are about {_ns(line.excess_ns)} above the first line (at most {_ns(line.worst_ns)}) and "
         f"recur every {_period(line)}{error}. They explain "
         f"{round(comb.share * 100)}{numbers.GAP}% of the {numbers.count(comb.hits)} excursions "
-        f"of more than {_ns(line.least_ns)} above the median."
+        f"of at least {_ns(line.least_ns)} above the median."
     )
     if line.multiples:
         at = " and ".join(
@@ -442,7 +445,7 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         text += (
             f" Samples every {_ns(interval_ns)} cannot distinguish this period from others, "
             f"such as {' and '.join(map(_ns, alike))}, or from whole fractions and multiples "
-            "of all three. Re-run with --dither to tell them apart."
+            "of all three. --dither yes tells them apart, where the method supports it."
         )
     others = {quantity.series[at]["cpu"] for _, some in found for at in some} - cpus
     if others:
@@ -494,15 +497,11 @@ def _two_groups(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         at = max(found, key=lambda at: found[at].high / max(found[at].low, 1))
         two, count = found[at], quantity.figures[at].counts.count
         text = (
-            f"two separate groups of samples: {_percent(two.above / count)} are "
+            f"two separate groups of samples: {numbers.percent(two.above / count)} are "
             f"about {_ns(two.high)}, the others about {_ns(two.low)}"
             f"{quantity.whose(at, list(found))}."
         )
         yield text, sorted(found)
-
-
-def _percent(part: float) -> str:
-    return f"{part * 100:.2g}{numbers.GAP}%"
 
 
 def _spread(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
@@ -752,7 +751,7 @@ def _background(watched: Collection[Ambience], cpus: set[int]) -> Iterator[tuple
             text = (
                 f"A hypervisor took {numbers.shown(stolen[cpu] / 1e6, 'ms').full} of "
                 f"{numbers.duration(span_ns / 1e9)} from CPU {cpu} "
-                f"({_percent(stolen[cpu] / span_ns)}). This may have delayed any sample."
+                f"({numbers.percent(stolen[cpu] / span_ns)}). This may have delayed any sample."
             )
             yield "stolen time", text
     smi = sum(record.smi or 0 for record in records[1:])

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -75,7 +75,12 @@ def positive_points(run: Run) -> list[Point]:
             for observation in step["observations"]
             if observation["rule"] == "steady"
         ]
-    grid = [one for one in run["series"] if one["interval_ns"] > 0 and one["count"]]
+    grid = [
+        one
+        for step in run["steps"]
+        for one in _on_a_grid([one for one in run["series"] if one["step"] == step["step"]])
+        if one["count"]
+    ]
     if grid and not any(one["missed"] for one in grid):
         due = sum(one["count"] for one in grid)
         points.append(Point("pass", f"None of {numbers.count(due)} periods was missed."))
@@ -86,8 +91,13 @@ def positive_points(run: Run) -> list[Point]:
         and not any(one["lost"] for one in run["series"])
         and all(s["complete"] and not s["lost_records"] and not s["dropped_bytes"] for s in streams)
     ):
-        whole = all(one["source"] == "samples" for one in run["series"])
-        kept = "was kept" if whole else "counts, some in histograms only"
+        watched = [step["step"] for step in run["steps"] if step["role"] == "background"]
+        series = [one for one in run["series"] if one["step"] not in watched]
+        kept = "counts, some in histograms only"
+        if all(one["source"] == "samples" for one in series):
+            kept = "was kept"
+        elif all(one["source"] == "histogram" and one["first"] is None for one in series):
+            kept = "counts, in histograms only"
         points.append(Point("pass", f"Every sample {kept}."))
     points += _of_the_evaluator(run, "for")
     preparation = prepared(run)
@@ -100,6 +110,15 @@ def positive_points(run: Run) -> list[Point]:
             )
         )
     return points
+
+
+def _on_a_grid(members: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The series of a step with a sample for each period: for each event, only that of the answer,
+    unless periods of others were missed."""
+    grid = [one for one in members if one["interval_ns"] > 0 or one["missed"]]
+    answers = [one for one in grid if waits_for_answers(one["name"], one["unit"])]
+    others = any(one["missed"] for one in grid if one not in answers)
+    return grid if others or not answers else answers
 
 
 def _kept_budgets(run: Run) -> list[Point]:
@@ -168,8 +187,9 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
     missed, lost = (sum(one[key] for one in members) for key in ("missed", "lost"))
     stream = step["stream"]
     if missed:
-        due = missed + sum(one["count"] for one in members)
-        answers = all(waits_for_answers(o["name"], o["unit"]) for o in members if o["missed"])
+        grid = _on_a_grid(members)
+        due = missed + sum(one["count"] for one in grid)
+        answers = all(waits_for_answers(one["name"], one["unit"]) for one in grid)
         text = (
             f"{numbers.count(missed)} of {_plural(due, 'event', 'events')} without an answer"
             if answers

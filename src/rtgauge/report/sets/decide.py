@@ -232,37 +232,47 @@ class Uneven:
     missed: bool
     what: str
     """What is counted: ``samples``, for a rate with the missed periods."""
+    answers: bool = False
+    """Whether missed periods are events without an answer."""
 
     @property
     def why(self) -> str:
         """Why they differ."""
-        return "missed periods differ" if self.missed else "measured for different lengths"
+        if not self.missed:
+            return "unequal numbers of samples"
+        return "unanswered events differ" if self.answers else "missed periods differ"
 
     @property
     def text(self) -> str:
-        """Why, and how much: ``measured for different lengths (900 to 1 000 samples a run)``."""
+        """Why, and how much: ``unequal numbers of samples (900 to 1 000 a run)``."""
         extent = f"{numbers.count(self.fewest)} to {numbers.count(self.most)}"
-        return f"{self.why} ({extent} {self.what} a run)"
+        what = "" if self.why.endswith(self.what) else f" {self.what}"
+        return f"{self.why} ({extent}{what} a run)"
 
     @property
     def remedy(self) -> str:
         """What makes the figures comparable."""
+        if self.missed and self.answers:
+            return "find out why events had no answer (rtgauge show RUN)"
         if self.missed:
             return "find out why periods were missed (rtgauge show RUN), or use a longer --interval"
-        return "use equal lengths (--for)"
+        return "use equal lengths (--for or --samples) on equally many CPUs (--cpu)"
 
 
-def uneven(name: str, *rows: Mapping[str, Any]) -> Uneven | None:
+def uneven(name: str, *rows: Mapping[str, Any], answers: bool = False) -> Uneven | None:
     """How the numbers of samples of the complete runs of these rows differ, if they differ too much
-    for the statistic ``name``; else None."""
+    for the statistic ``name``; else None. ``answers``: whether a missed period is an event without
+    an answer."""
     runs = [one for row in rows for one in row["runs"] if one["complete"]]
     due = [one["count"] + one["missed"] for one in runs]
     # a rate is the share of all that were due
     counts = due if name == "rate" else [one["count"] for one in runs]
     if name not in ("max", "rate") or _even(counts):
         return None
-    what = "samples and missed periods" if name == "rate" else "samples"
-    return Uneven(min(counts), max(counts), _even(due), what)
+    what = "samples"
+    if name == "rate":
+        what = "events" if answers else "samples and missed periods"
+    return Uneven(min(counts), max(counts), _even(due), what, answers)
 
 
 def unknown(name: str, *rows: Mapping[str, Any]) -> int:

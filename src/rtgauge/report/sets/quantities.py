@@ -9,12 +9,12 @@ nothing about the next run.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from rtgauge import text as numbers
+from rtgauge.report.results.again import step_command
 from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
     LENGTHS,
@@ -23,7 +23,6 @@ from rtgauge.report.results.labels import (
     highest,
     is_response,
     load_text,
-    made_of_a_file,
     peak,
     target_name,
 )
@@ -80,9 +79,6 @@ def run_name(run: Document, number: int) -> str:
 def command(run: Document, step: Document, labels: Mapping[str, str]) -> str:
     """The command line that carries out one row of a step. For an option with several values it
     contains the one that the row's labels name. Empty for a run made of a file."""
-    if made_of_a_file(run):
-        return ""
-    words = ["rtgauge", "run", str(step["measurement"])]
     asked = dict(step.get("asked") or {})
     options = {**step["parameters"], **asked}
     # A label may hold only part of an option, such as the kind of a line.
@@ -93,13 +89,7 @@ def command(run: Document, step: Document, labels: Mapping[str, str]) -> str:
             if key in options and value in str(options[key]).split(",")
         }
     )
-    for name, value in asked.items():
-        words += [f"--{name}", str(value)]
-    for name, value in step["run_options"].items():
-        words += [f"--{name}", *([] if value is True else [str(value)])]
-    if "disturb" in step["run_options"] and "lab" not in run["environment"]:
-        words.append("--allow-disturb")
-    return shlex.join(words)
+    return step_command(run, {**step, "asked": asked}, {})
 
 
 def within(model: Document, number: int) -> list[Table]:

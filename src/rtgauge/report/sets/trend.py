@@ -20,6 +20,7 @@ from typing import Any, Final
 from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.report.results import schemas
+from rtgauge.report.results.labels import waits_for_answers
 from rtgauge.report.results.model import Analysis, Document
 from rtgauge.report.sets.compare import RunSet, changed, quantities, refusal
 from rtgauge.report.sets.decide import STATISTICS, decisive, uneven
@@ -191,10 +192,11 @@ def _judged(
         return _refused(
             told,
             f"this figure is unknown for {numbers.plural(lost, 'run')}: events had no answer, "
-            "samples were lost, or periods were missed",
+            "samples were lost or too few, or periods were missed",
             "look at another figure, or find out why: rtgauge show RUN",
         )
-    if unlike := uneven(name, quantity["rows"][0]):
+    answers = waits_for_answers(quantity["name"], quantity["unit"])
+    if unlike := uneven(name, quantity["rows"][0], answers=answers):
         return _refused(
             told,
             f"{unlike.text}, and a maximum depends on the number of samples",

@@ -29,6 +29,8 @@ FAR_BELOW: Final = 10
 """If every budget exceeds the maximum by more than this factor, its cause needs no search."""
 SAME: Final = 1.05
 """A second line that reaches up to the maximum, but for this factor, is its likely cause."""
+ALIKE: Final = ("measurement", "name", "context", "labels", "interval_ns")
+"""What the series of one quantity under different loads have in common."""
 UNKNOWN: Final = "The data do not show what caused the maximum."
 TRACE: Final = "rtgauge run timer --explain"
 
@@ -60,18 +62,19 @@ def _likely(data: Data) -> tuple[Line, str]:
         return (), ""
     run, step = data.run, data.step(one)
     place = run["series"].index(one)
-    by_rule: dict[str, str] = {}
+    by_rule: dict[str, Model] = {}
     above_median = (peak(one) or 0) - (one["percentiles"].get("50") or 0)
     for observation in step["observations"]:
         # Some are periodic, but not what made the maximum.
         reaches = SAME * observation.get("reach", above_median) >= above_median
         if reaches and (not observation["series"] or place in observation["series"]):
-            by_rule.setdefault(observation["rule"], observation["text"])
+            by_rule.setdefault(observation["rule"], observation)
     if policies := ordinary_policies(run, step):
         text = f"Likely cause: {policies}. Without real-time priority, other tasks run first."
         return line(text), raised_command(data)
     if "disturbed" in by_rule:
-        return line("Cause: the injection of this run."), step_command(run, step, {"disturb": ""})
+        text = "Likely cause: the injection of this run."
+        return line(text), step_command(run, step, {"disturb": ""})
     stop = lasting_command(run, step, 3599, {"stop-above": f"{_limit_us(one):.15g}us"})
     if "stop-above" not in step["parameters"]:
         stop = ""
@@ -88,14 +91,14 @@ def _likely(data: Data) -> tuple[Line, str]:
         ("management interrupts", "Possible cause: the firmware."),
     ):
         if rule in by_rule:
-            return line(f"{words} {by_rule[rule]}"), ""
+            return line(f"{words} {by_rule[rule]['text']}"), ""
     if one["first"] == peak(one) and "first sample" in by_rule:
-        return line(f"Likely cause: cold caches. {by_rule['first sample']}"), ""
+        return line(f"Likely cause: cold caches. {by_rule['first sample']['text']}"), ""
     if "second line" in by_rule:
         again = lasting_command(run, step, 119, {"dither": "yes"})
         text = f"Likely cause: something periodic. {_sentence(by_rule['second line'])}"
-        return line(text), again if step["parameters"].get("dither") == "no" else stop
-    other = _maximum(data.idle)
+        return line(text), again if _without_dither(step, one) else stop
+    other = _maximum([each for each in data.idle if all(each[key] == one[key] for key in ALIKE)])
     if under_load(step) and other and (peak(one) or 0) >= 3 * other:
         text = (
             f"The maximum depends on the load: while idle it is {numbers.shown(other, 'ns').full}"
@@ -112,10 +115,20 @@ def _likely(data: Data) -> tuple[Line, str]:
     return line(UNKNOWN), stop
 
 
-def _sentence(text: str) -> str:
-    """The first sentence of an observation. Its step has the others."""
-    first, _, _ = text.partition(". ")
-    return f"{first.rstrip('.')}."
+def _without_dither(step: Model, one: Model) -> bool:
+    """Whether dither was possible, but not asked for. A timer has it unless it is not possible, or
+    was asked not to."""
+    if step["asked"].get("dither") != "no" and not waits_for_answers(one["name"], one["unit"]):
+        return False
+    return bool(step["parameters"].get("dither") == "no")
+
+
+def _sentence(observation: Model) -> str:
+    """The first sentence of an observation, with its most important caveat. Its step has the
+    others."""
+    first, _, _ = observation["text"].partition(". ")
+    alike = (observation.get("periodic") or {}).get("aliases_ns")
+    return f"{first.rstrip('.')}{', or at another period that looks alike' if alike else ''}."
 
 
 def _explained(run: Model, one: Model) -> str:
@@ -126,8 +139,9 @@ def _explained(run: Model, one: Model) -> str:
         # A sample of the same value may have another cause.
         at = one["max_at"]
         same = same and (at is None or cause["index"] == at["index"])
-        if same and not cause["blame"].startswith(("nothing:", "nobody:")):
-            return str(cause["blame"])
+        blame = str(cause["blame"])
+        if same and blame and not blame.startswith(("nothing:", "not seen:")):
+            return blame
     return ""
 
 
@@ -137,8 +151,8 @@ def _is_traced(step: Model) -> bool:
 
 
 def _limit_us(one: Model) -> float:
-    """Nine tenths of a maximum: the next occurrence of its cause exceeds that, the body does
-    not."""
+    """Nine tenths of the largest sample: the next occurrence of its cause exceeds that, the body
+    does not. At least 1 us."""
     return max(float(f"{(one['max'] or 0) * 0.0009:.2g}"), 1)
 
 
@@ -152,8 +166,10 @@ def hint_of(data: Data, command: str) -> str:
         return "shows what makes tasks of this system late"
     if "--stop-above" not in command:
         return ""
-    limit = numbers.shown(round(_limit_us(data.top) * 1000), "ns").full
-    return f"stops at the next wake-up later than {limit}, nine tenths of the maximum"
+    limit_us = _limit_us(data.top)
+    limit = numbers.shown(round(limit_us * 1000), "ns").full
+    part = ", nine tenths of the largest sample" if limit_us > 1 else ""
+    return f"stops at the next wake-up later than {limit}{part}"
 
 
 def _maximum(series: Sequence[Model]) -> int | None:

@@ -39,6 +39,8 @@ def maximum_of(data: Data) -> Line:
     shown = numbers.shown(peak(one), one["unit"], budget_of(step, one["unit"])).full
     figure = Span(shown, strong=True)
     where = [_place(data, one), load_text(step["load"])]
+    if step["state"] == "failed":
+        where.append("of a step that failed")
     if policies := ordinary_policies(data.run, step):
         where.append(policies)
     if one["max_at_least"] is None:
@@ -89,7 +91,11 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     one = data.top
     if one is None:
         return (), ""
-    same = [other for other in data.best if other["step"] == one["step"]]
+    same = [
+        other
+        for other in data.best
+        if other["step"] == one["step"] and things_of(other) == things_of(one)
+    ]
     things = "events" if one["unanswered"] else things_of(one)
     total = sum(other["count"] + other["unanswered"] for other in same)
     bound = max((other["bound"] for other in same), key=lambda bound: bound["probability"])
@@ -97,7 +103,8 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     text = f"Measured: {numbers.count(total)} {counted} in "
     text += f"{numbers.duration(_longest(same))}."
     if bound["probability"] < 0.5:
-        part = "CPU" if all(other["cpu"] >= 0 for other in same) else "series"
+        cpus = {other["cpu"] for other in same if other["cpu"] >= 0}
+        part = "CPU" if len(cpus) == len(same) else "series"
         each, one_part = (f" of each {part}", f" of one {part}") if len(same) > 1 else ("", "")
         text += (
             f" {numbers.percent(bound['confidence'])} sure: fewer than "
@@ -117,9 +124,11 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     needed = duration_needed_s(DEFAULT_RATE_PER_HOUR, bound["confidence"])
     if bound["duration_s"] >= needed or not data.proper:  # no length mends the latter
         return line(text), ""
-    what = "events without an answer" if one["unanswered"] else f"{things} above the maximum"
-    text += f" A run of {numbers.duration(needed, up=True)} is needed to show that {what} are "
-    text += f"rarer than {numbers.per_hour(DEFAULT_RATE_PER_HOUR)}."
+    what, without = f"{things} above the maximum", ""
+    if one["unanswered"]:
+        what, without = "events without an answer", " without one"
+    text += f" A run of {numbers.duration(needed, up=True)}{without} is needed to show that {what} "
+    text += f"are rarer than {numbers.per_hour(DEFAULT_RATE_PER_HOUR)}."
     return line(text), lasting_command(data.run, data.step(one), needed, {})
 
 
@@ -167,8 +176,9 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
     if unbounded or exceeds(data, verdict) or verdict.get("unknown"):
         return line(f"{text}{others} {capital(verdict['remedy'])}."), verdict["command"]
     rate, needed = step["budget"]["rate_per_hour"], verdict["needed_s"]
-    measured = [data.run["series"][other["series"]] for other in same if not exceeds(data, other)]
     things = things_of(one)
+    kept = [data.run["series"][other["series"]] for other in same if not exceeds(data, other)]
+    measured = [each for each in kept if things_of(each) == things]
     total = sum(other["count"] for other in measured)
     text = (
         f"0 of {numbers.count(total)} {things} above "

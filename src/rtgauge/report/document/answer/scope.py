@@ -10,6 +10,7 @@ from typing import Final
 from rtgauge import text as numbers
 from rtgauge.report.document.answer.data import Data, Model, State, limitation
 from rtgauge.report.results.again import times_answers
+from rtgauge.report.results.background import CHECKS
 from rtgauge.report.results.labels import (
     capital,
     chapters,
@@ -38,7 +39,8 @@ def board_text(run: Model) -> str:
 
 
 def audit_of(run: Model, state: State) -> str:
-    """One line on what the audit of the configuration found; empty if it found nothing."""
+    """One line on what the audit of the configuration found, and what the background activity
+    showed; empty without either."""
     levels = ("error", "warning")
     found, room = [], NAMES
     for level in levels:
@@ -51,8 +53,10 @@ def audit_of(run: Model, state: State) -> str:
         found += [numbers.plural(len(names), level) + among] if names else []
     if not found:
         return ""
-    text = f"Configuration audit: {numbers.join(found)}."
-    if state is State.UNMEASURED:
+    of_the_run = [f["check"] in CHECKS for f in run["findings"] if f["level"] in levels]
+    head = "Findings" if any(of_the_run) else "Configuration audit"
+    text = f"{head}: {numbers.join(found)}."
+    if state is State.UNMEASURED or all(of_the_run):
         return text
     return f"{text} The figures hold for this configuration: measure again after a change."
 
@@ -70,6 +74,9 @@ def _tests(data: Data) -> str:
         return ""
     many = Counter(str(test["result"]) for test in data.tests)
     known = sum(map(limitation, data.tests))
+    if many["skipped"] == many.total():
+        verb = "was" if many.total() == 1 else "were"
+        return f"{numbers.plural(many.total(), 'test')} {verb} skipped."
     judged = numbers.plural(many.total() - many["skipped"], "test")
     others = (
         (many["fail"] - known, "failed"),
@@ -99,7 +106,9 @@ def _without_results(data: Data) -> str:
     if not broken:
         return ""
     every = data.measured if all(step in data.measured for step in broken) else data.asked
-    text = f"Not measured: {len(broken)} of {steps_text(every)} ({_names(data.run, broken)})"
+    some = {one["step"] for one in data.run["series"]} & {step["step"] for step in broken}
+    head = "Without a valid result" if some else "Not measured"
+    text = f"{head}: {len(broken)} of {steps_text(every)} ({_names(data.run, broken)})"
     reasons = Counter(step["reason"].rstrip(".") for step in broken if step["reason"])
     if not reasons:
         return f"{text}."
@@ -153,18 +162,25 @@ def scope_of(data: Data) -> str:
 
 
 def _unraised(data: Data) -> str:
-    """How many events an interrupted step lacks, and how many had no answer; empty for others."""
+    """How many events had no answer or have no sample, and how many an interrupted step lacks;
+    empty for others."""
     one = data.top
     if one is None or not waits_for_answers(one["name"], one["unit"]):
         return ""
-    raised = one["count"] + one["unanswered"]
+    answers = [each for each in data.best if waits_for_answers(each["name"], each["unit"])]
+    unanswered = sum(each["unanswered"] for each in answers)
+    lost = sum(each["lost"] for each in answers)
+    raised = sum(each["count"] for each in answers) + unanswered
+    every = numbers.plural(raised, "event")
+    text = ""
+    if unanswered:
+        text = f" {numbers.count(unanswered)} of {every} had no answer."
+    if lost:
+        text += f" {numbers.count(raised - unanswered - lost)} of {every} have a sample."
+    if not text:
+        text = f" All {every} were answered." if raised > 1 else " The one event was answered."
     asked = data.step(one)["parameters"].get("samples", "")
-    text = f" All {numbers.count(raised)} events were answered."
-    if one["unanswered"]:
-        text = (
-            f" {numbers.count(one['unanswered'])} of {numbers.count(raised)} events had no answer."
-        )
-    lacking = int(asked) - raised if asked.isdecimal() else 0
+    lacking = int(asked) - one["count"] - one["unanswered"] if asked.isdecimal() else 0
     if lacking > 0:
         of = f"{numbers.count(lacking)} of {numbers.count(int(asked))}"
         text += f" The run ended before the remaining {of} events."
