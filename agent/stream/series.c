@@ -103,7 +103,9 @@ static void series_store(struct series *s, int64_t value)
 	uint32_t head;
 
 	if (!series_make_room(s, &head)) {
-		if (!s->lost_open || value > s->lost_open_max)
+		/* of a run with a sample of unknown value the largest stays unknown */
+		if (!s->lost_open ||
+		    (s->lost_open_max != SERIES_UNKNOWN && value > s->lost_open_max))
 			s->lost_open_max = value;
 		s->lost_open++;
 		return;
@@ -140,8 +142,7 @@ void series_lost(struct series *s, int64_t count)
 {
 	uint32_t head;
 
-	if (!s->lost_open)
-		s->lost_open_max = SERIES_UNKNOWN;
+	s->lost_open_max = SERIES_UNKNOWN;
 	s->lost_open += count;
 	if (series_make_room(s, &head))
 		atomic_store_release(&s->head, head);

@@ -217,6 +217,34 @@ static void test_loss_at_the_end(struct tap *tap)
 	series_free(&s);
 }
 
+/* What is lost without a value and what is lost with one make up a run without a maximum. */
+static void test_loss_unknown(struct tap *tap)
+{
+	for (int known_first = 0; known_first < 2; known_first++) {
+		static struct seen seen;
+		struct series_sink sink = seen_sink(&seen);
+		struct series s;
+
+		series_init(&s, 0, &grid_info, 1024);
+		while (!s.lost_open)
+			series_put(&s, 100);
+		if (known_first) {
+			series_lost(&s, 2);
+		} else {
+			s.lost_open = 0;
+			series_lost(&s, 2);
+			series_put(&s, 100);
+		}
+		series_drain(&s, &sink);
+		series_flush(&s);
+		series_drain(&s, &sink);
+		tap_check(tap, s.lost == 3 && seen.lost_max == SERIES_UNKNOWN,
+			  "a run of three lost samples has no maximum, the one with a value %s",
+			  known_first ? "first" : "last");
+		series_free(&s);
+	}
+}
+
 /*
  * Every entry at every place of the ring, its end and that of the counters included, with every
  * room that may be left: an escape is never cut, nor put over what was not taken out yet.
@@ -553,6 +581,7 @@ int main(void)
 	test_times(&tap);
 	test_time_after_loss(&tap);
 	test_loss_at_the_end(&tap);
+	test_loss_unknown(&tap);
 	test_threads(&tap);
 	test_buckets(&tap);
 	test_percentiles(&tap);
