@@ -255,12 +255,14 @@ static struct power_area power_map(size_t bytes)
 	return area;
 }
 
-/* Twice the last level, as far as there is memory, and, where the run's memory is locked, leave to
- * lock it; each page has memory of its own. */
+/* Twice the last level, at least POWER_WALK_MIN, as far as there is memory, and, where the run's memory
+ * is locked, leave to lock it; each page has memory of its own. */
 static bool power_map_walk(struct cpu_power_state *state)
 {
 	int64_t bytes = 2 * state->last_level, most = value_memory_available() / 4;
 
+	if (bytes < POWER_WALK_MIN)
+		bytes = POWER_WALK_MIN;
 	if (most && bytes > most)
 		bytes = most;
 	if (bytes > POWER_WALK_MAX)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of ensemble.c: durations without the cost of a stamp, and sleeps as long as requested. Prints
- * TAP. */
+/* Tests of ensemble.c: durations without the cost of a stamp, and sleeps as long as requested; of
+ * cpu_power.c: the walk. Prints TAP. */
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "measurements/cpu_power.c"
 #include "methods/ensemble.h"
 #include "tap.h"
 
@@ -33,9 +34,21 @@ static void test_sleeps(void)
 	tap_check(&tap, true, "not at all while the word is another");
 }
 
+/* A walk that is longer than necessary evicts a small cache as well. */
+static void test_walk(void)
+{
+	static struct step step;
+	static struct cpu_power_state state = { .ensemble.step = &step, .last_level = 32 * 1024 };
+
+	tap_check(&tap, power_map_walk(&state) && state.walk.bytes >= POWER_WALK_MIN / 2,
+		  "a walk for a last level of 32 KiB: %lld bytes", (long long)state.walk.bytes);
+	power_unmap(&state.walk);
+}
+
 int main(void)
 {
 	test_net();
 	test_sleeps();
+	test_walk();
 	return tap_end(&tap);
 }
