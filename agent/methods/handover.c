@@ -159,16 +159,18 @@ bool handover_skip(struct handover *h, const char *what, int err, const char *re
 }
 
 /* One thread has come to the end of its test loop. The semaphore's only clock can be set: the wait
- * is repeated until the time is up by one that cannot. */
-static bool handover_came(struct handover *h, int64_t until_ns)
+ * is repeated until the time is up by one that cannot. A standstill moves the limit. */
+static bool handover_came(struct handover *h, int64_t *until_ns)
 {
-	while (clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
+	do {
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		struct timespec until =
 			clock_from_ns(clock_now_ns(CLOCK_REALTIME) + ENSEMBLE_PATIENCE_NS);
 
 		if (!sem_timedwait(&h->done, &until))
 			return true;
-	}
+		*until_ns += ensemble_stalled(&h->ensemble, now_ns, ENSEMBLE_PATIENCE_NS);
+	} while (clock_now_ns(CLOCK_MONOTONIC) < *until_ns);
 	return false;
 }
 
@@ -191,7 +193,7 @@ static bool handover_await(struct handover *h)
 		clock_now_ns(CLOCK_MONOTONIC) + HANDOVER_PATIENCE_NS + h->rounds * h->interval_ns;
 
 	for (int i = 0; i < HANDOVER_ROLES; i++) {
-		bool came = handover_came(h, until_ns);
+		bool came = handover_came(h, &until_ns);
 
 		if (handover_failed(h))
 			return false;
@@ -363,23 +365,24 @@ static bool handover_asleep(struct handover *h, const struct handover_queued *qu
 	ensemble_release(&h->ensemble);
 	while (!asleep && clock_now_ns(CLOCK_MONOTONIC) < until_ns &&
 	       !step_stopped(h->ensemble.step)) {
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		pid_t tid = (pid_t)atomic_load_acquire(&queued->tid);
 
 		nanosleep(&look, NULL);
 		if (tid)
 			asleep = ensemble_asleep(tid);
+		until_ns += ensemble_stalled(&h->ensemble, now_ns, HANDOVER_LOOK_NS);
 	}
 	return asleep > 0;
 }
 
 static bool handover_woken(struct handover *h, uint32_t count)
 {
-	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + HANDOVER_PATIENCE_NS;
-
-	while (!ensemble_await(&h->ensemble, &h->woken, count))
-		if (step_stopped(h->ensemble.step) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
-			return false;
-	return true;
+	/* each of these waits lasts ENSEMBLE_PATIENCE_NS, apart from standstills */
+	for (int64_t i = 0; i < HANDOVER_PATIENCE_NS / ENSEMBLE_PATIENCE_NS; i++)
+		if (ensemble_await(&h->ensemble, &h->woken, count))
+			return true;
+	return false;
 }
 
 bool handover_wake_in_turn(const struct handover_queue *queue)

@@ -10,6 +10,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
+static int64_t test_now_ns(clockid_t id);
+
+#define clock_now_ns test_now_ns
 #include "methods/handover.h"
 #include "run/step.h"
 
@@ -17,8 +22,12 @@ static long test_syscall(long number, ...);
 static int64_t test_number(const struct option_set *set, const char *name);
 static int test_semget(key_t key, int count, int flags);
 static int test_semop(int set, struct sembuf *operations, size_t count);
+static int test_timedwait(sem_t *sem, const struct timespec *until);
 
+#define sem_timedwait test_timedwait
 #include "methods/handover.c"
+#undef sem_timedwait
+#undef clock_now_ns
 
 #define option_number test_number
 #define syscall test_syscall
@@ -58,6 +67,35 @@ static void test_failed_call(void)
 	for (int i = 0; i < HANDOVER_ROLES; i++)
 		handover_done(&h, (enum handover_role)i, 0);
 	tap_check(&tap, handover_await(&h) && !h.ensemble.error, "both came");
+}
+
+static int64_t stood_ns; /* so long has nothing run */
+static bool stands_still;
+
+static int64_t test_now_ns(clockid_t id)
+{
+	return clock_now_ns(id) + stood_ns;
+}
+
+static int test_timedwait(sem_t *sem, const struct timespec *until)
+{
+	if (stands_still) {
+		stands_still = false;
+		stood_ns += 10 * NSEC_PER_SEC;
+		errno = ETIMEDOUT;
+		return -1;
+	}
+	return sem_timedwait(sem, until);
+}
+
+/* The clocks have gone on while the process was stopped; the others come at once after that. */
+static void test_standstill(void)
+{
+	stands_still = true;
+	for (int i = 0; i < HANDOVER_ROLES; i++)
+		handover_done(&h, (enum handover_role)i, 0);
+	tap_check(&tap, handover_await(&h) && !h.ensemble.error && h.ensemble.stalls == 1,
+		  "a standstill does not end the wait");
 }
 
 /* With the shortest interval a rest may be over before the kernel switches. */
@@ -170,6 +208,7 @@ static void test_removed_set(void)
 int main(void)
 {
 	test_failed_call();
+	test_standstill();
 	test_sleeps();
 	test_signals();
 	test_removed_set();
