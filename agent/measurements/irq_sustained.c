@@ -69,6 +69,17 @@ struct irq_sustained {
 	int64_t shortest_ns[SUSTAIN_PHASES_MAX];
 };
 
+/* Again after a standstill, whose signal ends the call. */
+static int irq_sustained_ask(const struct irq_sustained *state, struct rtgauge_sustain *sustain)
+{
+	int err;
+
+	do {
+		err = ioctl(state->fd, RTGAUGE_SUSTAIN, sustain) ? errno : 0;
+	} while (err == EINTR && !step_stopped(state->step));
+	return err;
+}
+
 static bool irq_sustained_attempt(void *arg, struct sustain_try *attempt)
 {
 	struct irq_sustained *state = arg;
@@ -88,10 +99,10 @@ static bool irq_sustained_attempt(void *arg, struct sustain_try *attempt)
 	}
 	if (step_stopped(state->step))
 		return false;
-	if (ioctl(state->fd, RTGAUGE_SUSTAIN, &sustain)) {
-		state->error = errno;
+	state->error = irq_sustained_ask(state, &sustain);
+	if (state->error) {
 		/* so fast that none came through for seconds: not a usable period */
-		if (errno != ETIME)
+		if (state->error != ETIME)
 			return false;
 		state->error = 0;
 		attempt->silent = true;

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of sustain.c: the search over machines made up, whose limit is known; and of the notation of
- * two lines of a GPIO chip. Prints TAP. */
+/* Tests of sustain.c and irq_sustained.c: the search over machines made up, whose limit is known, and a
+ * try that a signal ends; and of the notation of two lines of a GPIO chip. Prints TAP. */
+#include <errno.h>
 #include <string.h>
 
 #include "methods/events.h"
 #include "methods/sustain.h"
+
+static int test_ioctl(int fd, unsigned long request, void *arg);
+
+#define ioctl test_ioctl
+#include "measurements/irq_sustained.c"
+#undef ioctl
+
 #include "tap.h"
 
 #define SHORTEST 2000
@@ -188,6 +196,44 @@ static void test_gpio(struct tap *tap)
 	tap_check(tap, refused, "what is not two lines of a chip is refused");
 }
 
+static int interrupted; /* so many calls are ended by a signal */
+static int stop_in;	/* the call during which the step is stopped; 0: none */
+static int calls;
+static struct step step;
+
+static int test_ioctl(int fd, unsigned long request, void *arg)
+{
+	struct rtgauge_sustain *sustain = arg;
+
+	(void)fd;
+	(void)request;
+	if (++calls == stop_in)
+		step.stop = STEP_STOP;
+	if (calls <= interrupted) {
+		errno = EINTR;
+		return -1;
+	}
+	sustain->generated = sustain->count;
+	return 0;
+}
+
+/* SIGCONT ends the call, too. */
+static void test_standstill(struct tap *tap)
+{
+	struct irq_sustained state = { .step = &step };
+	struct sustain_try try = { .count = 1000, .period_ns = SHORTEST };
+
+	interrupted = 2;
+	tap_check(tap,
+		  irq_sustained_attempt(&state, &try) && !state.error && calls == 3 &&
+			  try.generated == 1000,
+		  "a try that a standstill ended is repeated");
+	calls = 0;
+	stop_in = 1;
+	tap_check(tap, !irq_sustained_attempt(&state, &try) && calls == 1,
+		  "one that a stop ended is not");
+}
+
 int main(void)
 {
 	struct tap tap = { 0 };
@@ -197,5 +243,6 @@ int main(void)
 	test_ends(&tap);
 	test_phases(&tap);
 	test_gpio(&tap);
+	test_standstill(&tap);
 	return tap_end(&tap);
 }
