@@ -61,6 +61,7 @@ int main(void)
 {
 	tap_check(&tap, events(3, 0, 3) == 3, "all events come back");
 	tap_check(&tap, events(3, 0, 2) == 3, "the last one never comes back: waited for");
+	tap_check(&tap, !loopback.held_back, "which holds no other event back");
 	tap_check(&tap, events(9, 3, 3) == 3, "stopped after an answer");
 	tap_check(&tap, events(9, 3, 2) == 2, "stopped before the answer: not known");
 	tap_check(&tap, events(9, 1, 0) == 0, "stopped before the first answer");

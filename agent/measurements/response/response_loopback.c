@@ -105,7 +105,7 @@ static void loopback_raise_loop(struct worker *worker)
 	struct step *step = worker->step;
 	int64_t grid_ns = step->start_ns + step->series[l->series].info.first_due_ns;
 	int64_t end_ns = r->for_ns == INT64_MAX ? INT64_MAX : grid_ns + r->for_ns;
-	int64_t index = 0;
+	int64_t index = 0, held_back;
 
 	if (r->line.how.edge == LINE_FALLING)
 		loopback_drive(l, 1);
@@ -126,8 +126,11 @@ static void loopback_raise_loop(struct worker *worker)
 		if (!loopback_raise(step, l, index, grid_ns + offset_ns))
 			break;
 	}
+	held_back = l->held_back;
 	if (step_sleep_until(step, grid_ns + r->interval_ns))
 		loopback_await(step, l, index, &grid_ns, 0);
+	/* the wait for the last event holds no other one back */
+	l->held_back = held_back;
 	/* raised, but the loop ended before its outcome was known */
 	if (index && step_stopped(step) && atomic_load_acquire(&l->came) != (uint32_t)index)
 		index--;
