@@ -16,12 +16,16 @@ static struct series series[1];
 static int raised;
 static int stop_at; /* the event after which the run is stopped from outside; 0: never */
 static int answers; /* the first so many events come back */
+static bool fails;  /* the line, from its first drive on */
+static enum line_edge edge;
 
 static int drive(struct line *line, int level)
 {
 	(void)line;
 	(void)level;
 	raised++;
+	if (fails)
+		return -EIO;
 	if (raised <= answers)
 		atomic_store_release(&loopback.came, (uint32_t)raised);
 	if (raised == stop_at)
@@ -29,7 +33,15 @@ static int drive(struct line *line, int level)
 	return 0;
 }
 
-static const struct line_kind kind = { .name = "made-up", .drive = drive };
+static int wait_for_edge(struct line *line, int64_t until_ns, struct line_event *event)
+{
+	(void)line;
+	(void)until_ns;
+	(void)event;
+	return -ENODEV;
+}
+
+static const struct line_kind kind = { .name = "made-up", .wait = wait_for_edge, .drive = drive };
 
 /* Events of those raised that are accounted for. */
 static int64_t events(int samples, int stop, int back)
@@ -39,7 +51,7 @@ static int64_t events(int samples, int stop, int back)
 	memset(&run, 0, sizeof(run));
 	memset(&loopback, 0, sizeof(loopback));
 	response = (struct response){
-		.line = { .kind = &kind },
+		.line = { .kind = &kind, .how.edge = edge },
 		.samples = samples,
 		.for_ns = INT64_MAX,
 		.interval_ns = NSEC_PER_MSEC,
@@ -57,6 +69,21 @@ static int64_t events(int samples, int stop, int back)
 	return loopback.events;
 }
 
+/* The two threads end each other. */
+static void test_failing_line(void)
+{
+	struct worker worker = { .step = step, .state = &loopback };
+
+	fails = true;
+	edge = LINE_FALLING;
+	tap_check(&tap, !events(9, 0, 9) && raised == 1 && loopback.error == EIO,
+		  "a line that cannot be driven to rest: no event is raised");
+	memset(&run, 0, sizeof(run));
+	loopback_wait_loop(&worker);
+	tap_check(&tap, response.error == ENODEV && step_stopped(step),
+		  "a line that cannot be waited on ends the step");
+}
+
 int main(void)
 {
 	tap_check(&tap, events(3, 0, 3) == 3, "all events come back");
@@ -65,5 +92,6 @@ int main(void)
 	tap_check(&tap, events(9, 3, 3) == 3, "stopped after an answer");
 	tap_check(&tap, events(9, 3, 2) == 2, "stopped before the answer: not known");
 	tap_check(&tap, events(9, 1, 0) == 0, "stopped before the first answer");
+	test_failing_line();
 	return tap_end(&tap);
 }

@@ -106,10 +106,10 @@ static void loopback_raise_loop(struct worker *worker)
 	int64_t grid_ns = step->start_ns + step->series[l->series].info.first_due_ns;
 	int64_t end_ns = r->for_ns == INT64_MAX ? INT64_MAX : grid_ns + r->for_ns;
 	int64_t index = 0, held_back;
+	bool ready = r->line.how.edge != LINE_FALLING || loopback_drive(l, 1);
 
-	if (r->line.how.edge == LINE_FALLING)
-		loopback_drive(l, 1);
-	for (; index < r->samples && grid_ns < end_ns; index++, grid_ns += r->interval_ns) {
+	for (; ready && index < r->samples && grid_ns < end_ns;
+	     index++, grid_ns += r->interval_ns) {
 		int64_t offset_ns = r->dither ? grid_offset_ns(index, r->interval_ns) : 0;
 		int64_t late_ns = clock_now_ns(CLOCK_MONOTONIC) - grid_ns - r->interval_ns;
 
@@ -192,6 +192,8 @@ static void loopback_wait_loop(struct worker *worker)
 		if (got < 0) {
 			r->error = -got;
 			r->failing = "waited on";
+			/* no event can come back any more */
+			atomic_store_release(&step->stop, STEP_STOP);
 			return;
 		}
 		r->seen++;
