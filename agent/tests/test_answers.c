@@ -2,12 +2,13 @@
 /*
  * Tests of answers.c against a made-up responder whose every answer is known: whatever it delays,
  * drops, merges or doubles, no sample may be another number than the delay of its event. Time is a
- * number here. Prints TAP.
+ * number here. And of the stamps of log_host.c. Prints TAP.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "measurements/response/log_host.c"
 #include "methods/answers.h"
 #include "tap.h"
 
@@ -297,6 +298,46 @@ static void test_timeout(struct tap *tap)
 		  "an answer after the timeout is late, and a sample");
 }
 
+static void log_host_hears(struct log_host *h, bool mark, int level, int64_t at_ns)
+{
+	const struct line_event event = { .stamp_ns = at_ns, .level = level, .mark = mark };
+
+	log_host_answer(h, &event);
+}
+
+/* One event with one edge, whose own edge of MARK may be lost: its sample. */
+static int64_t log_host_sample_ns(struct log_host *h, bool marked)
+{
+	const struct series_info info = { .interval_ns = INTERVAL };
+	struct series series;
+	struct step step = { .series = &series };
+	int64_t sample_ns;
+
+	series_init(&series, 0, &info, 64);
+	*h = (struct log_host){ .line.pins.marked = true };
+	answers_begin(&h->answers, INTERVAL, 0, false);
+	answers_raise(&h->answers, 100 * MS, 1);
+	if (marked)
+		log_host_hears(h, true, 1, 101 * MS);
+	log_host_hears(h, false, 1, 103 * MS);
+	answers_put_back(&h->answers, 105 * MS);
+	log_host_hears(h, true, 0, 106 * MS);
+	log_host_close_event(&step, h, 110 * MS);
+	sample_ns = series.ring[0];
+	series_free(&series);
+	return sample_ns;
+}
+
+static void test_marks(struct tap *tap)
+{
+	struct log_host h;
+
+	tap_check(tap, log_host_sample_ns(&h, true) == 2 * MS && !h.unmarked,
+		  "an event that MARK stamped");
+	tap_check(tap, log_host_sample_ns(&h, false) == 3 * MS && h.unmarked == 1,
+		  "the line's return to rest does not stamp the event");
+}
+
 int main(void)
 {
 	struct tap tap = { 0 };
@@ -307,5 +348,6 @@ int main(void)
 	test_longer_than_the_timeout(&tap);
 	test_doubles(&tap);
 	test_mirrors(&tap);
+	test_marks(&tap);
 	return tap_end(&tap);
 }

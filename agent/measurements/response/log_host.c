@@ -107,6 +107,12 @@ struct log_host {
 
 /* --- the measuring loop --- */
 
+/* Whether an edge of MARK at @at_ns is the open event, not the line's return to rest after it. */
+static bool log_host_marks(const struct answers *a, int64_t at_ns)
+{
+	return at_ns >= a->raised_ns && (!a->back_ns || at_ns < a->back_ns);
+}
+
 static void log_host_answer(struct log_host *h, const struct line_event *event)
 {
 	int64_t answer_ns = event->stamp_ns ? event->stamp_ns : event->seen_ns;
@@ -118,7 +124,7 @@ static void log_host_answer(struct log_host *h, const struct line_event *event)
 	}
 	h->lost += event->lost;
 	if (event->mark) {
-		if (answer_ns >= h->answers.raised_ns && !h->mark_ns)
+		if (!h->mark_ns && log_host_marks(&h->answers, answer_ns))
 			h->mark_ns = answer_ns;
 	} else {
 		answers_edge(&h->answers, answer_ns, event->level);
