@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of the end of response_loopback.c, on a line that is made up here. Prints TAP. */
+/* Tests of the end of response_loopback.c, on a line that is made up here, and of the verdict of
+ * response_module.c. Prints TAP. */
+#include "run/step.h"
+
+static void test_verdict(struct step *step, const char *rule, const char *result,
+			 const char *evidence, const char *remedy);
+
 #include "measurements/response/response_loopback.c"
+#define step_verdict test_verdict
+#include "measurements/response/response_module.c"
+#undef step_verdict
 
 #include <string.h>
 
@@ -13,6 +22,7 @@ static struct step *const step = &run.step;
 static struct response response;
 static struct loopback loopback;
 static struct series series[1];
+static char judged[16], said[160];
 static int raised;
 static int stop_at; /* the event after which the run is stopped from outside; 0: never */
 static int answers; /* the first so many events come back */
@@ -84,6 +94,38 @@ static void test_failing_line(void)
 		  "a line that cannot be waited on ends the step");
 }
 
+static void test_verdict(struct step *of, const char *rule, const char *result,
+			 const char *evidence, const char *remedy)
+{
+	(void)of;
+	(void)rule;
+	(void)remedy;
+	snprintf(judged, sizeof(judged), "%s", result);
+	snprintf(said, sizeof(said), "%s", evidence);
+}
+
+/* Of ten events in a context of the kernel, so many have a sample, no record, or are passed over. */
+static const char *judge_module(int64_t came, uint64_t lost, uint64_t missed)
+{
+	struct module module = {
+		.session.grid[MODULE_RESPONSE].count = came,
+		.status = { .events = 10 - missed, .lost = lost, .missed = missed },
+		.ended = true,
+	};
+	struct response r = { .line = { .kind = &line_loopback }, .state = &module };
+
+	module_finish(step, &r);
+	return judged;
+}
+
+static void test_module(void)
+{
+	tap_check(&tap, !strcmp(judge_module(10, 0, 0), "pass"), "the module: %s", said);
+	tap_check(&tap, !strcmp(judge_module(9, 0, 1), "fail"), "the module: %s", said);
+	tap_check(&tap, !strcmp(judge_module(7, 2, 0), "fail"), "the module: %s", said);
+	tap_check(&tap, !strcmp(judge_module(8, 2, 0), "inconclusive"), "the module: %s", said);
+}
+
 int main(void)
 {
 	tap_check(&tap, events(3, 0, 3) == 3, "all events come back");
@@ -93,5 +135,6 @@ int main(void)
 	tap_check(&tap, events(9, 3, 2) == 2, "stopped before the answer: not known");
 	tap_check(&tap, events(9, 1, 0) == 0, "stopped before the first answer");
 	test_failing_line();
+	test_module();
 	return tap_end(&tap);
 }
