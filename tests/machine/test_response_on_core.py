@@ -163,14 +163,18 @@ def test_edge_of_one_direction_toggles(tmp_path: Path, edge: str) -> None:
     assert {one.labels["edge"] for one in stream.series} == {edge}
 
 
-def test_lost_and_repeated_edges_are_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("context", ["user", "kernel", "irq"])
+def test_lost_and_repeated_edges_are_counted(tmp_path: Path, context: str) -> None:
     edges = [Edge(1), Edge(1), Edge(0, lost=3), Edge(1), Edge(1, lost=2)]
     module = FakeModule(tmp_path, edges)
-    words = ("--context", "user", "--samples", str(len(edges)))
+    words = ("--context", context, "--samples", str(len(edges)))
     code, stream, _ = run(core_with(module), *ANSWER, *words)
     assert code == 0
     assert table_of(stream, "events") == [events(5, 5, lost=5, repeated=2)]
-    assert module.driven == [1, 1, 0, 1, 1]
+    assert stream.trailer is not None
+    assert {(one.count, one.lost) for one in stream.trailer.series} == {(10, 5)}
+    if context == "user":
+        assert module.driven == [1, 1, 0, 1, 1]
 
 
 def test_delayed_answer_sleeps_on_the_core(tmp_path: Path) -> None:

@@ -235,6 +235,10 @@ class FakeModule:
             sum(one.lost for one in self.edges[: self._next]), 0, 0, 0, 0, self.switches, 0,
         ))  # fmt: skip
 
+    def _index(self) -> int:
+        """Number of the next edge; those that are lost have numbers, too."""
+        return self._next + sum(one.lost for one in self.edges[: self._next + 1])
+
     def _repeated(self) -> int:
         return sum(bool(self._flags(place) & _REPEATED) for place in range(self._next))
 
@@ -261,7 +265,7 @@ class FakeModule:
             return
         thread = bool(self.setup and self.setup.contexts == _KERNEL)
         os.write(self._ring, _RECORD.pack(
-            self._next, 0, 0, now_ns, now_ns + ENTRY_TO_END_NS, 0,
+            self._index(), 0, 0, now_ns, now_ns + ENTRY_TO_END_NS, 0,
             now_ns + ENTRY_TO_THREAD_NS if thread else 0, 0, self._flags(self._next),
         ))  # fmt: skip
         self._next += 1
@@ -338,10 +342,9 @@ class FakeModule:
         raise Later(time.monotonic_ns() + _GAP_NS, lambda: self._give(call, edge))
 
     def _give(self, call: Call, edge: Edge) -> int:
-        index = self._next + sum(one.lost for one in self.edges[: self._next + 1])
         entry_ns = time.monotonic_ns()
         flags = self._flags(self._next)
-        poke(call.tid, call.arguments[2], _EDGE.pack(index, entry_ns, flags, edge.lost))
+        poke(call.tid, call.arguments[2], _EDGE.pack(self._index(), entry_ns, flags, edge.lost))
         self._next += 1
         return 0
 

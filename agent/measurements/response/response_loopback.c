@@ -198,6 +198,8 @@ static void loopback_wait_loop(struct worker *worker)
 		}
 		r->seen++;
 		r->lost += event.lost;
+		if (event.lost && l->wake >= 0)
+			series_lost(&step->series[l->wake], event.lost);
 		index = loopback_event(l, event.level);
 		if (index < 0) {
 			r->repeated++;

@@ -37,8 +37,10 @@ struct module {
 	int wake;	  /* numbers of the series; -1: not measured */
 	int answer;
 	int64_t block_ns;
+	int64_t lost;		      /* events without a record, in the series so far */
 	struct rtgauge_status status; /* at the end */
 	bool ended;
+	struct step *step;
 };
 
 /* The handler defers the answer. */
@@ -132,12 +134,25 @@ static uint32_t module_flags(const struct response *r, bool sleeps)
 	       (r->delay_every && sleeps ? RTGAUGE_SETUP_DELAY_SLEEP : 0U);
 }
 
+/* So many events in all have no record: the module's ring was full. */
+static void module_lost(struct step *step, struct module *m, int64_t lost)
+{
+	if (lost <= m->lost)
+		return;
+	if (m->wake >= 0)
+		series_lost(&step->series[m->wake], lost - m->lost);
+	series_lost(&step->series[m->answer], lost - m->lost);
+	m->lost = lost;
+}
+
 static void module_record(struct step *step, struct events_session *s,
 			  const struct rtgauge_record *record)
 {
 	struct module *m = s->state;
 	int64_t entry_ns = (int64_t)record->entry_ns;
 
+	module_lost(step, m, m->lost + (int64_t)record->index - s->next);
+	s->next = (int64_t)record->index + 1;
 	/* the session ended before it was answered */
 	if (!record->end_ns)
 		return;
@@ -358,6 +373,7 @@ static int module_setup(struct step *step, struct response *r)
 	if (!m)
 		return -ENOMEM;
 	r->state = m;
+	m->step = step;
 	m->response = r;
 	m->context = events_context(r->context);
 	m->sleeps = m->context == RTGAUGE_CONTEXT_KERNEL;
@@ -397,6 +413,9 @@ static void module_stop(struct response *r)
 	if (m->session.fd >= 0)
 		m->ended = !ioctl(m->session.fd, RTGAUGE_STOP) &&
 			   !ioctl(m->session.fd, RTGAUGE_STATUS, &m->status);
+	/* those after the last record, before the rings are emptied for the last time */
+	if (m->ended && !r->line.kind->loops)
+		module_lost(m->step, m, (int64_t)m->status.lost);
 }
 
 static void module_finish_loopback(struct step *step, struct response *r, const struct module *m)

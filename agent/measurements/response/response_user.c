@@ -81,6 +81,11 @@ static inline __attribute__((always_inline)) void response_answer(struct worker 
 				series_time(wake, block_ns - step->start_ns);
 			series_time(answer, block_ns - step->start_ns);
 		}
+		if (__builtin_expect(event.lost, 0)) {
+			if (stamped)
+				series_lost(wake, event.lost);
+			series_lost(answer, event.lost);
+		}
 		if (stamped) {
 			series_put(wake, event.seen_ns - event.stamp_ns);
 			series_put(answer, after_ns - event.stamp_ns);
