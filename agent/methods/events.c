@@ -310,6 +310,7 @@ static void events_record(struct step *step, struct events_session *s,
 	if (index > s->next + record->missed)
 		s->lost += index - s->next - record->missed;
 	s->next = index + 1;
+	s->cut = record->flags & RTGAUGE_RECORD_CUT;
 	for (int i = 0; i < EVENTS_GRIDS; i++) {
 		int64_t value;
 
@@ -335,7 +336,7 @@ static const char *events_failure(uint32_t failure)
 	}
 }
 
-int64_t events_account(struct step *step, const struct events_session *s)
+struct rtgauge_status events_account(struct step *step, const struct events_session *s)
 {
 	struct rtgauge_status status = { 0 };
 	char text[160];
@@ -360,16 +361,25 @@ int64_t events_account(struct step *step, const struct events_session *s)
 				"or its handler took half of that time" :
 				"run again, and leave the CPUs and the module unchanged");
 	}
-	return (int64_t)status.lost;
+	return status;
+}
+
+/* The points before it have no further sample: each was handled as an event, or passed over. */
+static int64_t events_next(const struct events_session *s, const struct rtgauge_status *status)
+{
+	/* the thread may have been on its way to the last event when the session was stopped */
+	if (s->cut && (int64_t)status->lost == s->lost)
+		return s->next - 1;
+	return (int64_t)(status->events + status->missed);
 }
 
 static void events_ended(struct step *step, struct events_session *s, int err)
 {
-	int64_t lost = events_account(step, s);
+	struct rtgauge_status status = events_account(step, s);
 	char text[128];
 
 	for (int i = 0; i < EVENTS_GRIDS; i++)
-		grid_end(step, &s->grid[i], lost);
+		grid_end(step, &s->grid[i], events_next(s, &status), (int64_t)status.lost);
 	if (err) {
 		snprintf(text, sizeof(text), "the records of CPU %u cannot be read: %s",
 			 s->setup.cpu, strerror(-err));

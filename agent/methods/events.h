@@ -36,6 +36,7 @@ struct events_session {
 	struct grid grid[EVENTS_GRIDS];
 	int64_t next; /* index after the last record */
 	int64_t lost; /* found the module's ring full */
+	bool cut;     /* the session ended before the thread ran for the last record */
 	bool stopped;
 };
 
@@ -70,8 +71,8 @@ int events_start(struct step *step, struct events_session *s, int64_t first_due_
 /* In collect(): the records of all of them, into their series. */
 void events_collect(struct step *step, struct events_session *s, int count);
 /* At the end: what became of it, to the stream where it was not as asked for; a session that failed
- * fails the run. How many events found the ring full. */
-int64_t events_account(struct step *step, const struct events_session *s);
+ * fails the run. Its last status. */
+struct rtgauge_status events_account(struct step *step, const struct events_session *s);
 void events_close(struct events_session *s);
 
 /* A thread in user space sleeps until the next event of a session. False: no event will follow. */

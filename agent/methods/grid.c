@@ -25,29 +25,46 @@ static void grid_begin(struct step *step, struct grid *grid, int64_t index, int6
 	grid->begun = true;
 }
 
-void grid_put(struct step *step, struct grid *grid, int64_t index, int64_t lost, int64_t value)
+/* The offsets of all points before @next. */
+static void grid_offsets(struct step *step, const struct grid *grid, int64_t next)
+{
+	for (int64_t i = grid->next; grid->dither >= 0 && i < next; i++) {
+		series_put(&step->series[grid->dither], grid_offset_ns(i, grid->interval_ns));
+		if (!grid->own && (i - grid->next) % GRID_DRAIN_EVERY == GRID_DRAIN_EVERY - 1)
+			step_drain(step);
+	}
+}
+
+/* The points before @next have no sample. */
+static void grid_skip(struct step *step, const struct grid *grid, int64_t next, int64_t lost)
 {
 	struct series *series = &step->series[grid->series];
-	int64_t gap, gone;
+	int64_t gap = next - grid->next, gone = lost - grid->lost;
 
-	/* the sample that exceeded the stop threshold is the last of its series */
-	if (atomic_load_acquire(&step->threshold_hit) && step->threshold_series == grid->series)
-		return;
-	if (!grid->begun)
-		grid_begin(step, grid, index, lost);
-	gap = index - grid->next;
-	gone = lost - grid->lost;
 	if (gone > gap)
 		gone = gap;
 	if (gone > 0)
 		series_lost(series, gone);
 	if (gap > gone)
 		series_missed(series, gap - gone);
-	for (int64_t i = grid->next; grid->dither >= 0 && i <= index; i++) {
-		series_put(&step->series[grid->dither], grid_offset_ns(i, grid->interval_ns));
-		if (!grid->own && (i - grid->next) % GRID_DRAIN_EVERY == GRID_DRAIN_EVERY - 1)
-			step_drain(step);
-	}
+}
+
+/* The sample that exceeded the stop threshold is the last of its series. */
+static bool grid_is_over(const struct step *step, const struct grid *grid)
+{
+	return atomic_load_acquire(&step->threshold_hit) && step->threshold_series == grid->series;
+}
+
+void grid_put(struct step *step, struct grid *grid, int64_t index, int64_t lost, int64_t value)
+{
+	struct series *series = &step->series[grid->series];
+
+	if (grid_is_over(step, grid))
+		return;
+	if (!grid->begun)
+		grid_begin(step, grid, index, lost);
+	grid_skip(step, grid, index, lost);
+	grid_offsets(step, grid, index + 1);
 	series_put(series, value);
 	grid->next = index + 1;
 	grid->lost = lost;
@@ -56,9 +73,19 @@ void grid_put(struct step *step, struct grid *grid, int64_t index, int64_t lost,
 		step_threshold(step, series, value);
 }
 
-void grid_end(struct step *step, struct grid *grid, int64_t lost)
+void grid_end(struct step *step, struct grid *grid, int64_t next, int64_t lost)
 {
-	if (grid->series >= 0 && lost > grid->lost)
-		series_lost(&step->series[grid->series], lost - grid->lost);
+	if (grid->series < 0 || grid_is_over(step, grid))
+		return;
+	if (!grid->begun) {
+		if (lost)
+			series_lost(&step->series[grid->series], lost);
+		return;
+	}
+	if (next <= grid->next)
+		return;
+	grid_skip(step, grid, next, lost);
+	grid_offsets(step, grid, next);
+	grid->next = next;
 	grid->lost = lost;
 }

@@ -34,7 +34,10 @@ struct grid {
  * begins. The rings may be drained on the way, unless a measuring thread puts it.
  */
 void grid_put(struct step *step, struct grid *grid, int64_t index, int64_t lost, int64_t value);
-/* At the end: what was lost after the last sample. */
-void grid_end(struct step *step, struct grid *grid, int64_t lost);
+/*
+ * At the end, when the points before @next are known to have no further sample: those after the last
+ * sample were lost or missed. Without any sample, only those lost count.
+ */
+void grid_end(struct step *step, struct grid *grid, int64_t next, int64_t lost);
 
 #endif

@@ -78,19 +78,23 @@ int main(void)
 	grid_put(step, &grid, 12, 2, 100); /* 9 to 11 missed */
 	grid_put(step, &grid, 20, 7, 100); /* 5 of 13 to 19 lost, 2 missed */
 	grid_put(step, &grid, 21, 9, 100); /* more said to be lost than there is room for */
-	grid_end(step, &grid, 12);
+	grid_end(step, &grid, 27, 12);	   /* 3 lost and 2 missed after the last sample */
 	series_drain(&series[0], &sink);
 	tap_check(&tap, seen.samples == 5 && grid.count == 5, "every sample is there");
-	tap_check(&tap, seen.missed == 5, "points without a sample are missed");
+	tap_check(&tap, seen.missed == 7, "points without a sample are missed");
 	tap_check(&tap, seen.lost == 8 && seen.unknown == 8, "or lost, of an unknown size");
 	sink.arg = &offsets;
 	series_drain(&series[1], &sink);
-	tap_check(&tap, offsets.samples == 15, "every point has its offset, missed ones too");
-	grid_put(step, &grid, 22, 12, 901);
+	tap_check(&tap, offsets.samples == 20, "every point has its offset, missed ones too");
+	grid_put(step, &grid, 27, 12, 901);
 	tap_check(&tap,
 		  step_stopped(step) && step->threshold_value == 901 && !step->threshold_series,
 		  "what is above the limit ends the run");
-	grid_put(step, &grid, 23, 12, 100);
-	tap_check(&tap, grid.count == 6, "and is the last sample of its series");
+	grid_put(step, &grid, 28, 12, 100);
+	grid_end(step, &grid, 40, 12);
+	seen.missed = 0;
+	sink.arg = &seen;
+	series_drain(&series[0], &sink);
+	tap_check(&tap, grid.count == 6 && !seen.missed, "and is the last sample of its series");
 	return tap_end(&tap);
 }
