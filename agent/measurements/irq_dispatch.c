@@ -111,7 +111,7 @@ static void irq_dispatch_loop(struct worker *worker)
 
 		irq_dispatch_sleep(step, due_ns, interval_ns);
 		if (step_stopped(step))
-			return;
+			break;
 		/* what came while it slept interrupted somebody else */
 		seen = atomic_load_acquire(&c->page->sequence);
 		if (seen && (int64_t)c->page->index >= index) {
@@ -132,8 +132,10 @@ static void irq_dispatch_loop(struct worker *worker)
 		grid_put(step, &c->dispatch, index, 0, now_ns - stamp_ns);
 		samples--;
 		if (c->dispatch.next > index + 1 && step_starved(step, now_ns))
-			return;
+			break;
 	}
+	if (samples > 0)
+		grid_end(step, &c->dispatch, events_passed(step, &c->session), 0);
 }
 
 static int irq_dispatch_add(struct step *step, void *state, int cpu)

@@ -84,6 +84,7 @@ static void irq_to_thread_loop(struct worker *worker)
 	struct irq_to_thread_cpu *c = worker->state;
 	struct step *step = worker->step;
 	struct rtgauge_wait wait = { 0 };
+	int64_t next;
 
 	while (!step_stopped(step) && events_wait(step, c->session.fd, &wait)) {
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
@@ -95,8 +96,11 @@ static void irq_to_thread_loop(struct worker *worker)
 		grid_put(step, &grid[HANDLER], (int64_t)wait.index, 0,
 			 now_ns - (int64_t)wait.entry_ns);
 		if (late && step_starved(step, now_ns))
-			return;
+			break;
 	}
+	next = events_passed(step, &c->session);
+	grid_end(step, &c->session.grid[WAKE], next, 0);
+	grid_end(step, &c->session.grid[HANDLER], next, 0);
 }
 
 /* --- contexts of the kernel --- */

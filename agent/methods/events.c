@@ -373,6 +373,16 @@ static int64_t events_next(const struct events_session *s, const struct rtgauge_
 	return (int64_t)(status->events + status->missed);
 }
 
+int64_t events_passed(const struct step *step, const struct events_session *s)
+{
+	struct rtgauge_status status = { 0 };
+
+	if (ioctl(s->fd, RTGAUGE_STATUS, &status))
+		return 0;
+	/* the last event may have come when the thread was told to end */
+	return (int64_t)(status.events + status.missed) - (step_stopped(step) ? 1 : 0);
+}
+
 static void events_ended(struct step *step, struct events_session *s, int err)
 {
 	struct rtgauge_status status = events_account(step, s);

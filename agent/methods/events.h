@@ -86,6 +86,9 @@ static inline bool events_wait(const struct step *step, int fd, struct rtgauge_w
 	return false;
 }
 
+/* When such a thread ends: the points before it have no further sample (grid_end()). 0: not known. */
+int64_t events_passed(const struct step *step, const struct events_session *s);
+
 /* Room for records: for so many seconds, within the module's limit. */
 uint32_t events_room(int64_t interval_ns);
 

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of grid.c: every grid point is accounted for, as a sample, missed or lost. Prints TAP. */
+/* Tests of grid.c, and of the end of events.c: every grid point is accounted for, as a sample, missed or
+ * lost. Prints TAP. */
+#include <stdarg.h>
 #include <stdlib.h>
 
-#include "methods/grid.h"
+static int test_ioctl(int fd, unsigned long request, ...);
+
+#include "methods/events.h"
+#define ioctl test_ioctl
+#include "methods/events.c"
+#undef ioctl
+
 #include "run/run.h"
 #include "tap.h"
 
@@ -47,6 +55,40 @@ static void on_wide(void *arg, struct series *s, int64_t index, int64_t value)
 	(void)s;
 	(void)index;
 	(void)value;
+}
+
+static struct rtgauge_status module; /* of the module's session */
+
+static int test_ioctl(int fd, unsigned long request, ...)
+{
+	va_list ap;
+
+	(void)fd;
+	if (request != RTGAUGE_STATUS)
+		abort();
+	va_start(ap, request);
+	*va_arg(ap, struct rtgauge_status *) = module;
+	va_end(ap);
+	return 0;
+}
+
+/* Which points of a session of the module are known to have no further sample at its end. */
+static void test_end(struct tap *tap, struct step *step)
+{
+	struct events_session s = { .next = 10, .lost = 2 };
+
+	module = (struct rtgauge_status){ .events = 10, .missed = 4, .lost = 2 };
+	tap_check(tap, events_next(&s, &module) == 14, "the handler passed over the last four");
+	s.cut = true;
+	tap_check(tap, events_next(&s, &module) == 9,
+		  "the thread may have been on its way to the last event");
+	module.events = 13;
+	module.lost = 5;
+	tap_check(tap, events_next(&s, &module) == 17, "not if the ring became full after that");
+	step->stop = STEP_GOES_ON;
+	tap_check(tap, events_passed(step, &s) == 17, "a thread of user space saw the end");
+	step->stop = STEP_STOP;
+	tap_check(tap, events_passed(step, &s) == 16, "or was told to end on its way");
 }
 
 int main(void)
@@ -96,5 +138,6 @@ int main(void)
 	sink.arg = &seen;
 	series_drain(&series[0], &sink);
 	tap_check(&tap, grid.count == 6 && !seen.missed, "and is the last sample of its series");
+	test_end(&tap, step);
 	return tap_end(&tap);
 }

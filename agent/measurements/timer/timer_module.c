@@ -63,14 +63,15 @@ static void timer_module_loop(struct worker *worker)
 		int64_t now_ns;
 
 		if (!events_wait(step, session->fd, &wait))
-			return;
+			break;
 		now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		wait.seen_ns = (uint64_t)now_ns;
 		late = (int64_t)wait.index > t->grid.next || latency->lost_open;
 		grid_put(step, &t->grid, (int64_t)wait.index, 0, now_ns - (int64_t)wait.due_ns);
 		if (late && step_starved(step, now_ns))
-			return;
+			break;
 	}
+	grid_end(step, &t->grid, events_passed(step, session), 0);
 }
 
 /* --- the frame's functions --- */
