@@ -187,6 +187,25 @@ static int irq_dispatch_start(struct step *step)
 	return interrupt_start(step, step->state, irq_dispatch_due);
 }
 
+/* The thread of a session's CPU reads the stamps of other CPUs, too, but they do not interrupt it. */
+static int irq_dispatch_account(struct step *step, const struct interrupt *interrupt)
+{
+	int err = 0;
+
+	for (int i = 0; i < interrupt->count; i++) {
+		const struct events_session *s = interrupt_session(interrupt, i);
+		struct rtgauge_status status = events_account(step, s);
+
+		if (!err && status.other_cpu)
+			err = message_set(
+				&step->msg, -EIO,
+				"stop irqbalance, or choose the CPU that handles the interrupt (--cpu)",
+				"another CPU handled %llu of the interrupts of CPU %u, so they did not interrupt the thread there",
+				(unsigned long long)status.other_cpu, s->setup.cpu);
+	}
+	return err;
+}
+
 static int irq_dispatch_finish(struct step *step)
 {
 	static const struct step_column columns[] = { { "cpu", "" }, { "loop", "ns" } };
@@ -200,7 +219,7 @@ static int irq_dispatch_finish(struct step *step)
 		cbor_int(c, cpus[i].loop_ns == INT64_MAX ? 0 : cpus[i].loop_ns);
 	}
 	step_table_end(step);
-	return interrupt_finish(step, interrupt);
+	return irq_dispatch_account(step, interrupt);
 }
 
 static void irq_dispatch_cleanup(struct step *step)

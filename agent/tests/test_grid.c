@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of grid.c, and of the end of events.c: every grid point is accounted for, as a sample, missed or
- * lost. Prints TAP. */
+/* Tests of grid.c, and of the end of events.c and irq_dispatch.c: every grid point is accounted for, as
+ * a sample, missed or lost. Prints TAP. */
 #include <stdarg.h>
 #include <stdlib.h>
 
-static int test_ioctl(int fd, unsigned long request, ...);
-
 #include "methods/events.h"
+
+static int test_ioctl(int fd, unsigned long request, ...);
+static void test_message(struct step *step, int64_t now_ns, const char *text);
+
 #define ioctl test_ioctl
+#define step_message test_message
 #include "methods/events.c"
 #undef ioctl
+#undef step_message
+#include "measurements/irq_dispatch.c"
 
 #include "run/run.h"
 #include "tap.h"
@@ -91,6 +96,27 @@ static void test_end(struct tap *tap, struct step *step)
 	tap_check(tap, events_passed(step, &s) == 16, "or was told to end on its way");
 }
 
+static void test_message(struct step *step, int64_t now_ns, const char *text)
+{
+	(void)step;
+	(void)now_ns;
+	(void)text;
+}
+
+/* A handler on another CPU interrupts no thread of this one. */
+static void test_dispatch(struct tap *tap, struct step *step)
+{
+	struct irq_dispatch_cpu cpu = { .session.setup.cpu = 1 };
+	const struct interrupt interrupt = { .states = (char *)&cpu,
+					     .size = sizeof(cpu),
+					     .count = 1 };
+
+	module = (struct rtgauge_status){ .events = 10 };
+	tap_check(tap, !irq_dispatch_account(step, &interrupt), "interrupts of the own CPU");
+	module.other_cpu = 3;
+	tap_check(tap, irq_dispatch_account(step, &interrupt) == -EIO, "not: %s", step->msg.text);
+}
+
 int main(void)
 {
 	const struct series_info info = {
@@ -139,5 +165,6 @@ int main(void)
 	series_drain(&series[0], &sink);
 	tap_check(&tap, grid.count == 6 && !seen.missed, "and is the last sample of its series");
 	test_end(&tap, step);
+	test_dispatch(&tap, step);
 	return tap_end(&tap);
 }
