@@ -89,7 +89,19 @@ FAULTS = {
     "is stopped by a V": """
         int sem_post(sem_t *sem) {
             static int posts;
-            if (++posts == 11) { kill(getpid(), SIGINT); usleep(600000); }
+            if (++posts == 6) { kill(getpid(), SIGINT); usleep(600000); }
+            return real_post(sem);
+        }
+    """,
+    "is stopped by a V after the first rule": """
+        static int after;
+        int sem_init(sem_t *sem, int shared, unsigned int start) {
+            int (*init)(sem_t *, int, unsigned int) = dlsym(RTLD_NEXT, "sem_init");
+            after = start == 0;
+            return init(sem, shared, start);
+        }
+        int sem_post(sem_t *sem) {
+            if (after) { after = 0; kill(getpid(), SIGINT); usleep(600000); }
             return real_post(sem);
         }
     """,
@@ -228,6 +240,15 @@ def test_a_stop_within_a_round_is_no_fault(
     assert code == 4
     assert list(verdicts(stream)) == BEHAVIOUR[name]
     assert {verdict.result for verdict in verdicts(stream).values()} == {"inconclusive"}
+
+
+@pytest.mark.parametrize("fault", ["is stopped by a V after the first rule"], indirect=True)
+def test_a_rule_that_held_before_a_stop_passes(agent: str, tmp_path: Path, fault: str) -> None:
+    code, stream = measure(agent, tmp_path, "sem-lock")
+    assert code == 4
+    results = {rule: verdict.result for rule, verdict in verdicts(stream).items()}
+    undecided = dict.fromkeys((INCREMENTS, RESCHEDULES, MAXIMUM), "inconclusive")
+    assert results == {BLOCKS: "pass", **undecided}
 
 
 def test_order_says_who_came_and_who_was_released(agent: str, tmp_path: Path) -> None:
