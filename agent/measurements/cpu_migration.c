@@ -132,7 +132,7 @@ static int migration_finish(struct step *step)
 	struct migration_state *state = step->state;
 
 	if (!state->error)
-		cpupairs_verdict(step, &state->all);
+		cpupairs_verdict(step, &state->all, CPUPAIR_LONGER);
 	return state->error;
 }
 

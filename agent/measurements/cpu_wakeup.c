@@ -285,6 +285,15 @@ static void wakeup_tell_dropped(struct step *step, const struct wakeup_state *st
 		step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 }
 
+/* For a pair without a sample: all of its calls were early, or the step ended before. */
+static const char *wakeup_remedy(const struct step *step, const struct wakeup_state *state)
+{
+	for (int i = 0; i < state->all.count; i++)
+		if (state->bells[i].dropped && !cpupairs_sampled(step, &state->all.pairs[i]))
+			return "raise --pause";
+	return CPUPAIR_LONGER;
+}
+
 static int wakeup_finish(struct step *step)
 {
 	struct wakeup_state *state = step->state;
@@ -292,7 +301,7 @@ static int wakeup_finish(struct step *step)
 	wakeup_table(step, state);
 	wakeup_tell_dropped(step, state);
 	if (!state->lost) {
-		cpupairs_verdict(step, &state->all);
+		cpupairs_verdict(step, &state->all, wakeup_remedy(step, state));
 		return 0;
 	}
 	return message_set(&step->msg, -EIO, "check what else runs there at a higher priority",

@@ -74,31 +74,38 @@ int cpupairs_prepare(struct worker *worker)
 	return 0;
 }
 
-static void cpupairs_without_sample(struct step *step, const struct cpupairs *all)
+bool cpupairs_sampled(const struct step *step, const struct cpupair *pair)
 {
-	char evidence[64];
-	int without = 0;
+	const struct series *series = &step->series[pair->series];
 
-	for (int i = 0; i < all->count; i++) {
-		const struct series *series = &step->series[all->pairs[i].series];
-
-		without += !series->histogram.count && !series->lost;
-	}
-	snprintf(evidence, sizeof(evidence), "%d of %d pairs %s no sample", without, all->count,
-		 without == 1 ? "has" : "have");
-	if (without)
-		step_verdict(step, CPUPAIR_VERDICT, "inconclusive", evidence,
-			     "give the step more time (--for), or fewer pairs (--pairs)");
+	return series->histogram.count || series->lost;
 }
 
-void cpupairs_verdict(struct step *step, const struct cpupairs *all)
+static void cpupairs_without_sample(struct step *step, const struct cpupairs *all, int without,
+				    const char *remedy)
 {
-	char evidence[64], remedy[64];
+	char evidence[96], possible[32] = "";
 
-	snprintf(evidence, sizeof(evidence), "%d of %d pairs", all->count, all->possible);
-	snprintf(remedy, sizeof(remedy), "give --pairs %d, or fewer CPUs",
-		 all->possible < CPUPAIR_MAX ? all->possible : CPUPAIR_MAX);
 	if (all->count < all->possible)
-		step_verdict(step, CPUPAIR_VERDICT, "skipped", evidence, remedy);
-	cpupairs_without_sample(step, all);
+		snprintf(possible, sizeof(possible), ", %d are possible", all->possible);
+	snprintf(evidence, sizeof(evidence), "%d of %d pairs %s no sample%s", without, all->count,
+		 without == 1 ? "has" : "have", possible);
+	step_verdict(step, CPUPAIR_VERDICT, "inconclusive", evidence, remedy);
+}
+
+void cpupairs_verdict(struct step *step, const struct cpupairs *all, const char *remedy)
+{
+	char evidence[64], more[64];
+	int without = 0;
+
+	for (int i = 0; i < all->count; i++)
+		without += !cpupairs_sampled(step, &all->pairs[i]);
+	if (without) {
+		cpupairs_without_sample(step, all, without, remedy);
+	} else if (all->count < all->possible) {
+		snprintf(evidence, sizeof(evidence), "%d of %d pairs", all->count, all->possible);
+		snprintf(more, sizeof(more), "give --pairs %d, or fewer CPUs",
+			 all->possible < CPUPAIR_MAX ? all->possible : CPUPAIR_MAX);
+		step_verdict(step, CPUPAIR_VERDICT, "skipped", evidence, more);
+	}
 }

@@ -55,7 +55,10 @@ int cpupairs_series(struct step *step, struct cpupair *pair, const char *name, i
 		    int64_t samples);
 /* A worker's prepare(): its series are without the cost of a time stamp on its CPU. */
 int cpupairs_prepare(struct worker *worker);
-/* In finish() of a step without an error: say what was left out, and what the step did not come to. */
-void cpupairs_verdict(struct step *step, const struct cpupairs *all);
+bool cpupairs_sampled(const struct step *step, const struct cpupair *pair);
+#define CPUPAIR_LONGER "let the step run longer (--for), or measure fewer pairs (--pairs)"
+/* In finish() of a step without an error: say what the step did not come to, or else what was left
+ * out. @remedy: what helps if a pair has no sample. */
+void cpupairs_verdict(struct step *step, const struct cpupairs *all, const char *remedy);
 
 #endif

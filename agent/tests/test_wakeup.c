@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests of cpu_wakeup.c: which returns of the sleeper's call are samples, with a made-up clock and
- * made-up calls. Prints TAP. */
+ * made-up calls; and of cpupair.c: what is said of pairs without one. Prints TAP. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,7 +13,12 @@
 static int64_t test_now_ns(clockid_t id);
 static long test_syscall(long number, ...);
 static int test_nanosleep(const struct timespec *time, struct timespec *left);
+static void test_verdict(struct step *step, const char *rule, const char *result,
+			 const char *evidence, const char *remedy);
 
+#define step_verdict test_verdict
+#include "methods/cpupair.c"
+#undef step_verdict
 #define clock_now_ns test_now_ns
 #define syscall test_syscall
 #define nanosleep test_nanosleep
@@ -81,6 +87,50 @@ static int test_nanosleep(const struct timespec *time, struct timespec *left)
 	return 0;
 }
 
+static int verdicts;
+static char judged[16], said[128], advised[128];
+
+static void test_verdict(struct step *of, const char *rule, const char *result,
+			 const char *evidence, const char *remedy)
+{
+	(void)of;
+	(void)rule;
+	verdicts++;
+	snprintf(judged, sizeof(judged), "%s", result);
+	snprintf(said, sizeof(said), "%s", evidence);
+	snprintf(advised, sizeof(advised), "%s", remedy);
+}
+
+/* What is wrong with the pairs, in one verdict. */
+static void judge(void)
+{
+	verdicts = 0;
+	judged[0] = said[0] = advised[0] = '\0';
+	cpupairs_verdict(&step, &state.all, wakeup_remedy(&step, &state));
+}
+
+static void test_verdicts(void)
+{
+	state.all.possible = 2;
+	series.histogram.count = 0;
+	bell.dropped = 1;
+	judge();
+	tap_check(&tap,
+		  verdicts == 1 && !strcmp(judged, "inconclusive") &&
+			  !strcmp(said, "1 of 1 pairs has no sample, 2 are possible"),
+		  "a pair without a sample, and one that is left out: %s", said);
+	tap_check(&tap, strstr(advised, "--pause") != NULL, "all calls were early: %s", advised);
+	bell.dropped = 0;
+	judge();
+	tap_check(&tap, strstr(advised, "--for") != NULL, "the step ended before: %s", advised);
+	series.histogram.count = 1;
+	judge();
+	tap_check(&tap, verdicts == 1 && !strcmp(judged, "skipped"), "one is left out: %s", said);
+	state.all.possible = 1;
+	judge();
+	tap_check(&tap, !verdicts, "all are measured");
+}
+
 static void sleeps(int in, int after)
 {
 	memset(&bell, 0, sizeof(bell));
@@ -112,6 +162,7 @@ int main(void)
 		  (long long)bell.dropped, waits);
 	tap_check(&tap, bell.returned == bell.rung && !announced,
 		  "no sleep is announced before the call of an early ring has returned");
+	test_verdicts();
 	series_free(&series);
 	return tap_end(&tap);
 }
