@@ -387,7 +387,7 @@ static int inversion_finish(struct step *step)
 		struct inversion *inversion = &state->inversions[i];
 
 		orders[i] = &inversion->rounds.order;
-		if (!state->ensemble.error || inversion->rounds.judged)
+		if (!state->ensemble.error || order_decided(&inversion->rounds))
 			inversion_verdict(step, inversion);
 	}
 	order_table(step, orders, state->count);

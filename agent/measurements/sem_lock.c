@@ -267,7 +267,7 @@ static void sem_judge_rounds(struct step *step, enum sem_scenario scenario, cons
 {
 	const struct sem_state *state = step->state;
 
-	if (state->rounds[scenario].judged || !state->ensemble.error)
+	if (!state->ensemble.error || order_decided(&state->rounds[scenario]))
 		order_rounds_verdict(step, &state->rounds[scenario], "", remedy);
 }
 
@@ -292,9 +292,11 @@ static int sem_finish(struct step *step)
 	sem_judge_rounds(step, SEM_RESCHEDULES,
 			 "give the waiting threads a real-time policy and a higher priority");
 #ifdef ON_COBALT
-	step_verdict(step, SEM_MAXIMUM_RULE, "skipped",
-		     "Xenomai's library counts without the core, and does not check the maximum",
-		     "give --core linux");
+	if (!state->ensemble.error)
+		step_verdict(step, SEM_MAXIMUM_RULE, "skipped",
+			     "Xenomai's library counts without the core, and does not check the "
+			     "maximum",
+			     "give --core linux");
 #else
 	sem_judge(step, SEM_MAXIMUM_RULE, state->limited, state->limits);
 #endif

@@ -301,12 +301,12 @@ static int sem_finish(struct step *step)
 		struct order_rounds *rounds = &state->rounds[i];
 
 		rounds->order.rule = sem_verdicts[i].name;
-		if (state->ensemble.error && !rounds->judged)
-			break;
 		if (rounds->judged)
 			orders[count++] = &rounds->order;
-		order_rounds_verdict(step, rounds, state->why[i],
-				     "give each waiter a real-time policy and its own priority");
+		if (!state->ensemble.error || order_decided(rounds))
+			order_rounds_verdict(
+				step, rounds, state->why[i],
+				"give each waiter a real-time policy and its own priority");
 	}
 	if (count)
 		order_table(step, orders, count);

@@ -320,10 +320,10 @@ void ensemble_not_tried(const struct ensemble *e, const char *rule, const char *
 {
 	char evidence[128];
 
+	if (e->error)
+		return;
 	snprintf(evidence, sizeof(evidence), "%s was not tried: the step ended first", part);
-	/* an error has its own remedy */
-	step_verdict(e->step, rule, "inconclusive", evidence,
-		     e->error ? "" : "give the step more time (--for)");
+	step_verdict(e->step, rule, "inconclusive", evidence, "give the step more time (--for)");
 }
 
 uint32_t ensemble_slept(uint32_t *preempted)

@@ -171,7 +171,7 @@ int ensemble_asleep(pid_t tid);
 /* End the step as failed: `return ensemble_fail(...)` in a function that gives bool. */
 bool ensemble_fail(struct ensemble *e, int err, const char *what);
 /* In finish(): @rule cannot be judged, because the step ended before @part, one of those that it is
- * about. */
+ * about. Says nothing if the step failed: its error says it all. */
 void ensemble_not_tried(const struct ensemble *e, const char *rule, const char *part);
 
 /* --- in threads under test --- */

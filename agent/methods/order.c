@@ -102,10 +102,14 @@ bool order_round(struct order_rounds *rounds, const struct order *now, bool held
 	return held && rounds->judged < ORDER_ROUNDS;
 }
 
+bool order_decided(const struct order_rounds *rounds)
+{
+	return rounds->judged == ORDER_ROUNDS || (rounds->judged && !rounds->held);
+}
+
 void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, const char *why,
 			  const char *remedy)
 {
-	bool decided = rounds->judged == ORDER_ROUNDS || (rounds->judged && !rounds->held);
 	char text[ORDER_TEXT]; /* more than the longest text */
 	int used;
 
@@ -120,7 +124,7 @@ void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, 
 		step_verdict(step, rounds->order.rule, "inconclusive", text, ORDER_AGAIN);
 		return;
 	}
-	if (!decided) { /* `why` may be about a disturbed round */
+	if (!order_decided(rounds)) { /* `why` may be about a disturbed round */
 		used = snprintf(text, sizeof(text), "the order held in %d round%s (%d are needed)",
 				rounds->judged, rounds->judged == 1 ? "" : "s", ORDER_ROUNDS);
 		if (rounds->repeated)

@@ -59,6 +59,8 @@ struct order_rounds {
 /* Record a round. Returns whether another one follows. @disturbed: what disturbed it, or NULL. */
 bool order_round(struct order_rounds *rounds, const struct order *now, bool held,
 		 const char *disturbed);
+/* Whether the rule holds or not: there were enough rounds. A failed step says nothing about others. */
+bool order_decided(const struct order_rounds *rounds);
 /* In finish(): the verdict. Its evidence is @why, the number of rounds and the order; of an
  * undecided one only the number. */
 void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, const char *why,

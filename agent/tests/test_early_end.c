@@ -42,7 +42,7 @@ static void test_message(struct step *step, int64_t now_ns, const char *text);
 static struct tap tap;
 static struct step step;
 static struct cbor cbor;
-static char judged[16], said[1024], advised[256];
+static char judged[16], said[2048], advised[256];
 static char results[1024]; /* rule and result of all verdicts */
 
 static void test_verdict(struct step *of, const char *rule, const char *result,
@@ -210,6 +210,11 @@ static void test_groups(void)
 	switch_verdict(&step, &state);
 	tap_check(&tap, !strcmp(judged, "fail"), "a failure stays one");
 	state.groups[0].out_of_turn = 0;
+	state.ensemble.error = -ETIMEDOUT;
+	results[0] = '\0';
+	switch_verdict(&step, &state);
+	tap_check(&tap, !results[0], "a failed step says nothing of what was not tried");
+	state.ensemble.error = 0;
 	series[2].histogram.count = 100;
 	state.orders[2].judged = 1;
 	switch_verdict(&step, &state);
@@ -241,6 +246,11 @@ static void test_semaphore(void)
 	tap_check(&tap, sem_finish(&step) == -ETIMEDOUT, "an error is the step's");
 	tap_check(&tap, !strcmp(results, SEM_BLOCKS_RULE ": fail. "),
 		  "without verdicts on what was not tried: %s", results);
+	state.rounds[SEM_BLOCKS] = (struct order_rounds){ .order.rule = SEM_BLOCKS_RULE };
+	order_round(&state.rounds[SEM_BLOCKS], &none, true, NULL);
+	results[0] = '\0';
+	sem_finish(&step);
+	tap_check(&tap, !results[0], "or on a rule that held in too few rounds: %s", results);
 }
 
 /* --- tick-cost --- */
