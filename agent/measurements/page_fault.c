@@ -368,7 +368,8 @@ static void fault_verdict_locked(struct step *step, const struct fault_measured 
 		     m->faults ? "lock all memory: mlockall(MCL_CURRENT | MCL_FUTURE)" : "");
 }
 
-static void fault_verdict_huge(struct step *step, const struct fault_state *state)
+/* Whether huge pages were left out, and this was said. */
+static bool fault_huge_skipped(struct step *step, const struct fault_state *state)
 {
 	const struct fault_measured *m = &state->kinds[FAULT_HUGE];
 	const char *remedy =
@@ -376,7 +377,7 @@ static void fault_verdict_huge(struct step *step, const struct fault_state *stat
 	char evidence[96] = "no transparent huge pages";
 
 	if (m->touches || (!m->others && !m->refused))
-		return;
+		return false;
 	if (m->refused == ENOMEM) {
 		snprintf(evidence, sizeof(evidence),
 			 "%d huge pages of %lld MiB need too much memory", FAULT_LOOP_HUGE,
@@ -394,10 +395,25 @@ static void fault_verdict_huge(struct step *step, const struct fault_state *stat
 			 "without --prepare, or free some memory";
 	}
 	step_verdict(step, FAULT_ALL_MEASURED, "skipped", evidence, remedy);
+	return true;
 }
 
-/* The first kind that the step did not come to. Locked memory has a test of its own. */
-static void fault_verdict_untried(const struct step *step, const struct fault_state *state)
+static void fault_verdict_file(struct step *step, const struct fault_state *state)
+{
+	int refused = state->kinds[FAULT_FILE].refused;
+	char evidence[96];
+
+	if (!refused)
+		return;
+	snprintf(evidence, sizeof(evidence), "a file in memory cannot be created: %s",
+		 strerror(refused));
+	step_verdict(step, FAULT_ALL_MEASURED, "skipped", evidence,
+		     "a file in memory needs memfd_create() and 4 MiB");
+}
+
+/* The first kind that the step did not come to, or else one that is not available. Locked memory has
+ * a test of its own. */
+static void fault_verdict_all(struct step *step, const struct fault_state *state)
 {
 	char part[48];
 
@@ -408,28 +424,22 @@ static void fault_verdict_untried(const struct step *step, const struct fault_st
 			continue;
 		snprintf(part, sizeof(part), "memory of the kind %s", fault_kinds[kind].name);
 		ensemble_not_tried(&state->ensemble, FAULT_ALL_MEASURED, part);
-		break;
+		return;
 	}
-	if (!state->kinds[FAULT_LOCKED].touches && !step->memory_unlocked)
-		ensemble_not_tried(&state->ensemble, FAULT_FREE, "locked memory");
+	if (!fault_huge_skipped(step, state))
+		fault_verdict_file(step, state);
 }
 
 static int fault_finish(struct step *step)
 {
 	struct fault_state *state = step->state;
-	char evidence[96];
 
 	fault_table(step, state);
 	if (state->kinds[FAULT_LOCKED].touches || step->memory_unlocked)
 		fault_verdict_locked(step, &state->kinds[FAULT_LOCKED]);
-	fault_verdict_huge(step, state);
-	fault_verdict_untried(step, state);
-	if (state->kinds[FAULT_FILE].refused) {
-		snprintf(evidence, sizeof(evidence), "a file in memory cannot be created: %s",
-			 strerror(state->kinds[FAULT_FILE].refused));
-		step_verdict(step, FAULT_ALL_MEASURED, "skipped", evidence,
-			     "a file in memory needs memfd_create() and 4 MiB");
-	}
+	else
+		ensemble_not_tried(&state->ensemble, FAULT_FREE, "locked memory");
+	fault_verdict_all(step, state);
 	return state->ensemble.error;
 }
 

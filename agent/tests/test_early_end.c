@@ -275,6 +275,14 @@ static void test_starved_part(void)
 
 /* --- page-fault --- */
 
+/* One verdict of each rule. */
+static void check_memory(const char *expected)
+{
+	results[0] = '\0';
+	fault_finish(&step);
+	tap_check(&tap, !strcmp(results, expected), "%s", results);
+}
+
 static void test_memory(void)
 {
 	static struct fault_state state = { .ensemble.step = &step };
@@ -283,14 +291,18 @@ static void test_memory(void)
 	for (int kind = 0; kind < FAULT_KINDS; kind++)
 		state.kinds[kind].touches = kind != FAULT_COPY;
 	state.kinds[FAULT_HUGE] = (struct fault_measured){ .refused = ENOSYS };
-	fault_verdict_untried(&step, &state);
+	check_memory(FAULT_FREE ": pass. " FAULT_ALL_MEASURED ": inconclusive. ");
 	check_not_tried(fault_kinds[FAULT_COPY].name);
-	state.kinds[FAULT_COPY].touches = 1;
-	judged[0] = '\0';
-	fault_verdict_untried(&step, &state);
-	tap_check(&tap, !judged[0], "all kinds that are available were tried");
+	state.kinds[FAULT_COPY] = state.kinds[FAULT_FILE] =
+		(struct fault_measured){ .refused = ENOSPC };
+	check_memory(FAULT_FREE ": pass. " FAULT_ALL_MEASURED ": skipped. ");
+	state.kinds[FAULT_HUGE] = (struct fault_measured){ .touches = 1 };
+	check_memory(FAULT_FREE ": pass. " FAULT_ALL_MEASURED ": skipped. ");
+	tap_check(&tap, strstr(said, "a file in memory") != NULL, "which is a file: %s", said);
+	state.kinds[FAULT_COPY] = state.kinds[FAULT_FILE] = state.kinds[FAULT_HUGE];
+	check_memory(FAULT_FREE ": pass. ");
 	state.kinds[FAULT_LOCKED].touches = 0;
-	fault_verdict_untried(&step, &state);
+	check_memory(FAULT_FREE ": inconclusive. ");
 	check_not_tried("locked memory");
 }
 
