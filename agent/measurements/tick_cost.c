@@ -511,9 +511,11 @@ static void tick_cost_cut_short(struct step *step, const struct tick_cost_part *
 
 static void tick_cost_tell(struct step *step, const struct tick_cost_part *part)
 {
+	const struct tick_cost_state *state = step->state;
+
 	if (!part->hits)
 		tick_cost_skipped(step, part);
-	else if (part->refused)
+	else if (part->refused && part->done < state->samples)
 		tick_cost_cut_short(step, part);
 }
 

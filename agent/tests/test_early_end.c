@@ -271,6 +271,10 @@ static void test_starved_part(void)
 	tick_cost_tell(&step, other);
 	tap_check(&tap, strstr(said, "400 of 1000") && strstr(said, other->refused) && !judged[0],
 		  "one that was starved after it had seen ticks: %s", said);
+	other->done = 1000;
+	said[0] = '\0';
+	tick_cost_tell(&step, other);
+	tap_check(&tap, !said[0] && !judged[0], "one that came to its end nevertheless");
 }
 
 /* --- page-fault --- */
