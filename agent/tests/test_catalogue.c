@@ -67,7 +67,7 @@ static void test_measurement(const struct measurement *m)
 		  "%s times a measurement that answers", m->name);
 }
 
-/* This test runs on machines with 32-bit addresses, too. */
+/* Can fail on machines with 32-bit addresses only. */
 static void test_sizes(void)
 {
 	static const struct option_info table[] = {

@@ -116,7 +116,7 @@ static void test_sleeps(void)
 		  (long long)h.waits[0][HANDOVER_HIGHER]);
 	h.interval_ns = 20 * NSEC_PER_MSEC;
 	h.interval = clock_from_ns(h.interval_ns);
-	tap_check(&tap, handover_rest(&h) == 1, "a long rest is a switch");
+	tap_check(&tap, handover_rest(&h) >= 1, "a long rest is a switch, or more");
 	h.interval_ns = 0;
 	tap_check(&tap, !handover_rest(&h), "no rest is none");
 	series_free(&series);

@@ -140,10 +140,6 @@ def test_a_pulse_for_each_sample(
         expected = sum(n for name, where, n in infos if name in names and where == context)
     # On a busy machine the emulated one misses periods, of which there are no samples.
     assert expected >= 40
-    if words.startswith("thread-lifecycle"):
-        # What a busy machine did not come to the end of in its time is marked, and no sample.
-        assert len(levels) // 2 - expected in range(0, expected, 2)
-        expected = len(levels) // 2
     assert levels == [1, 0] * expected, (len(levels), expected)
     page = json.dumps(model.build([run]))
     assert f"marked on 'gpio:{CHIP}:{LINE}': a write to the line took" in page
