@@ -121,7 +121,9 @@ void handover_begin(struct ensemble_thread *thread, enum handover_role role)
 		err = ensemble_move(thread, h->other_cpu);
 	if (h->plan->begin)
 		h->plan->begin(h, role);
-	handover_done(h, role, -err);
+	if (err)
+		atomic_store_release(&h->unmoved, (uint32_t)-err);
+	handover_done(h, role, 0);
 }
 
 void handover_end(struct ensemble_thread *thread, enum handover_role role)
@@ -134,6 +136,15 @@ void handover_end(struct ensemble_thread *thread, enum handover_role role)
 
 /* --- the conductor --- */
 
+/* What helps when a call was refused. An object that was removed is not found, or invalid. */
+static const char *handover_remedy(int err)
+{
+	if (err == EIDRM || err == EINVAL)
+		return "let other agents end, and measure again";
+	return "raise the limits of this user (ulimit -a shows them), or let other agents end, and "
+	       "measure again";
+}
+
 bool handover_fail(struct handover *h, const char *what, int err)
 {
 	struct ensemble *e = &h->ensemble;
@@ -141,10 +152,8 @@ bool handover_fail(struct handover *h, const char *what, int err)
 	if (err == ETIMEDOUT)
 		return ensemble_fail(e, -err, what);
 	if (!e->error)
-		e->error = message_set(&e->step->msg, -err,
-				       "raise the limits of this user (ulimit -a shows them), or "
-				       "let other agents end, and measure again",
-				       "%s: %s", what, strerror(err));
+		e->error = message_set(&e->step->msg, -err, handover_remedy(err), "%s: %s", what,
+				       strerror(err));
 	return false;
 }
 
@@ -176,14 +185,21 @@ static bool handover_came(struct handover *h, int64_t *until_ns)
 
 static bool handover_failed(struct handover *h)
 {
+	struct ensemble *e = &h->ensemble;
 	uint32_t sender = atomic_load_acquire(&h->error[HANDOVER_SENDER]);
 	uint32_t waiter = atomic_load_acquire(&h->error[HANDOVER_WAITER]);
+	uint32_t unmoved = atomic_load_acquire(&h->unmoved);
 
-	if (sender)
+	if (unmoved && !e->error)
+		e->error = message_set(&e->step->msg, -(int)unmoved,
+				       "keep the CPUs online, and in the cpuset of the caller",
+				       "cannot move the waiter to CPU %d: %s", h->other_cpu,
+				       strerror((int)unmoved));
+	else if (sender)
 		handover_fail(h, "a call of the sender failed", (int)sender);
 	else if (waiter)
 		handover_fail(h, "a call of the waiter failed", (int)waiter);
-	return sender || waiter;
+	return sender || waiter || unmoved;
 }
 
 /* Both. If a call of one failed, the other one may wait for ever. */
@@ -403,7 +419,7 @@ bool handover_wake_in_turn(const struct handover_queue *queue)
 
 			if (err)
 				handover_refused(rule, "a waiter could not be woken", err,
-						 "re-run on an idle machine");
+						 handover_remedy(err));
 			good = !err && handover_woken(h, ++woken);
 			continue;
 		}
@@ -419,8 +435,10 @@ bool handover_wake_in_turn(const struct handover_queue *queue)
 		good = ensemble_start(&queued->thread) && handover_asleep(h, queued);
 		rule->unknown = good ? NULL : "a waiter was not seen to sleep";
 	}
-	if (!good && step_stopped(e->step))
+	if (!good && step_stopped(e->step)) {
 		rule->unknown = "the step was stopped";
+		rule->grant = NULL;
+	}
 	/* release the remaining waiters */
 	for (int i = 0; i < HANDOVER_QUEUE; i++)
 		if (!good)

@@ -116,6 +116,7 @@ struct handover {
 	bool own_ipc;
 	bool judged;
 	uint32_t error[HANDOVER_ROLES]; /* errno of a call that failed */
+	uint32_t unmoved;		/* errno: the waiter may not run on the other CPU */
 	struct ensemble_thread threads[HANDOVER_ROLES];
 	struct handover_queued queued[HANDOVER_QUEUE];
 	uint32_t woken;				    /* of the waiters of a queue */

@@ -64,6 +64,16 @@ static void test_failed_call(void)
 		  "the error of one side ends the wait: %s", step.msg.text);
 	h.error[HANDOVER_SENDER] = 0;
 	h.ensemble.error = 0;
+	memset(&step.msg, 0, sizeof(step.msg));
+	h.unmoved = EINVAL;
+	h.other_cpu = 3;
+	handover_done(&h, HANDOVER_WAITER, 0);
+	tap_check(&tap,
+		  !handover_await(&h) && strstr(step.msg.text, "CPU 3") &&
+			  strstr(step.msg.remedy, "online"),
+		  "so does a waiter that is not on its CPU: %s", step.msg.text);
+	h.unmoved = 0;
+	h.ensemble.error = 0;
 	for (int i = 0; i < HANDOVER_ROLES; i++)
 		handover_done(&h, (enum handover_role)i, 0);
 	tap_check(&tap, handover_await(&h) && !h.ensemble.error, "both came");
@@ -173,6 +183,33 @@ static void test_signals(void)
 		  "the others were taken");
 }
 
+/* --- waiters that are woken in turn --- */
+
+static int refuse(void *object, enum handover_way way)
+{
+	(void)object;
+	(void)way;
+	return ENOMEM;
+}
+
+static void test_refused_wake_up(void)
+{
+	static struct handover_rule rule;
+	const struct handover_queue queue = {
+		.h = &h, .rule = &rule, .send = refuse, .script = "."
+	};
+
+	h.ensemble.error = 0;
+	handover_wake_in_turn(&queue);
+	tap_check(&tap, rule.unknown && strstr(rule.grant, "limits"), "a refused wake-up: %s, %s",
+		  rule.unknown ?: "", rule.grant ?: "");
+	step.stop = STEP_STOP;
+	handover_wake_in_turn(&queue);
+	tap_check(&tap, rule.unknown && strstr(rule.unknown, "stopped") && !rule.grant,
+		  "a step that was stopped: %s", rule.unknown ?: "");
+	step.stop = 0;
+}
+
 /* --- sem-sysv --- */
 
 static int test_semget(key_t key, int count, int flags)
@@ -203,6 +240,7 @@ static void test_removed_set(void)
 	h.own_ipc = true; /* this process keeps its own */
 	tap_check(&tap, !sem_sysv_open(&h) && h.ensemble.error == -EIDRM,
 		  "a set that is removed ends the step: %s", step.msg.text);
+	tap_check(&tap, !strstr(step.msg.remedy, "ulimit"), "no limit helps: %s", step.msg.remedy);
 }
 
 int main(void)
@@ -211,6 +249,7 @@ int main(void)
 	test_standstill();
 	test_sleeps();
 	test_signals();
+	test_refused_wake_up();
 	test_removed_set();
 	return tap_end(&tap);
 }
