@@ -26,6 +26,8 @@
 /* On a CPU that others keep with a higher priority for a while, a hand-over takes as long. */
 #define HANDOVER_PATIENCE_NS (4 * ENSEMBLE_PATIENCE_NS)
 #define HANDOVER_LOOK_NS (50 * NSEC_PER_USEC)
+/* A sleep of so long begins with a switch. */
+#define HANDOVER_SWITCH_NS (50 * NSEC_PER_USEC)
 
 const char *const handover_contexts[] = { "user", NULL };
 
@@ -93,16 +95,18 @@ void handover_pause(const struct handover *h)
 		ensemble_spin(h->gap_ns);
 }
 
-/* A rest is a switch, unless its time is over before the kernel would switch. */
+/* A rest is a switch, unless its time may be over before the kernel would switch. Then the switches
+ * are counted, with calls that make the kernel's code and data warmer for the hand-over. */
 uint32_t handover_rest(const struct handover *h)
 {
+	bool counted = h->interval_ns < HANDOVER_SWITCH_NS;
 	uint32_t switches;
 
 	if (!h->interval_ns)
 		return 0;
-	switches = handover_switches();
+	switches = counted ? handover_switches() : 0;
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &h->interval, NULL);
-	return handover_switches() - switches;
+	return counted ? handover_switches() - switches : 1;
 }
 
 uint32_t handover_switches(void)
@@ -224,7 +228,8 @@ static void handover_put(struct handover *h)
 	struct ensemble *e = &h->ensemble;
 	struct series *wake = &e->step->series[h->wake[h->kind][h->place]];
 	int send = h->send[h->kind][h->place];
-	int64_t sleeps = h->wakes;
+	/* one switch for each wait in which it slept; a rest without one is one less */
+	int64_t sleeps = (int32_t)h->wakes > 0 ? h->wakes : 0;
 
 	for (int i = 0; i < h->rounds; i++)
 		series_put(wake, ensemble_net(e, h->times[i].woke_ns - h->times[i].from_ns));
@@ -232,7 +237,6 @@ static void handover_put(struct handover *h)
 		series_put(&e->step->series[send],
 			   ensemble_net(e, h->times[i].sent_ns - h->times[i].from_ns));
 	h->waits[h->kind][h->place] += h->rounds;
-	/* one switch for each wait in which it slept */
 	h->slept[h->kind][h->place] += sleeps < h->rounds ? sleeps : h->rounds;
 }
 
