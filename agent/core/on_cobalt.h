@@ -48,6 +48,7 @@
 
 #define ensemble_asleep cobalt_ensemble_asleep
 #define ensemble_await cobalt_ensemble_await
+#define ensemble_await_below cobalt_ensemble_await_below
 #define ensemble_await_posts cobalt_ensemble_await_posts
 #define ensemble_change_priority cobalt_ensemble_change_priority
 #define ensemble_disturbed cobalt_ensemble_disturbed

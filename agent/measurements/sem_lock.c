@@ -95,7 +95,7 @@ static void sem_low_body(struct ensemble_thread *thread)
 {
 	struct sem_state *state = thread->state;
 
-	if (ensemble_await(thread->ensemble, &state->at_zero, 1)) {
+	if (ensemble_await_below(thread->ensemble, &state->at_zero, 1)) {
 		order_mark(&state->now, thread->name, "V");
 		sem_post(&state->sem);
 		/* language-ok: name in streams */

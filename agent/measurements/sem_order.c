@@ -95,7 +95,7 @@ static bool sem_keep(struct sem_state *state, const struct ensemble_thread *thre
 
 	for (uint32_t i = 0; i < count; i++) {
 		ensemble_open(&state->waiters[state->arrivals[i]].gate);
-		if (!ensemble_await(e, &state->arrived, i + 1))
+		if (!ensemble_await_below(e, &state->arrived, i + 1))
 			return false;
 		if (e->policy == SCHED_OTHER)
 			nanosleep(&moment, NULL);
@@ -105,7 +105,7 @@ static bool sem_keep(struct sem_state *state, const struct ensemble_thread *thre
 		if (atomic_load_acquire(&state->released) != i)
 			return false;
 		sem_post(&state->sem);
-		if (!ensemble_await(e, &state->released, i + 1))
+		if (!ensemble_await_below(e, &state->released, i + 1))
 			return false;
 	}
 	return true;

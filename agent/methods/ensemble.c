@@ -448,7 +448,7 @@ bool ensemble_join(struct ensemble_thread *thread)
 	return false;
 }
 
-bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value)
+static bool ensemble_look(struct ensemble *e, const uint32_t *word, uint32_t value, bool conductor)
 {
 	const struct timespec look = clock_from_ns(ENSEMBLE_LOOK_NS);
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
@@ -460,9 +460,20 @@ bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value)
 		if (step_stopped(e->step) || now_ns > until_ns)
 			return false;
 		nanosleep(&look, NULL);
-		until_ns += ensemble_stalled(e, now_ns, ENSEMBLE_LOOK_NS);
+		until_ns += conductor ? ensemble_stalled(e, now_ns, ENSEMBLE_LOOK_NS) :
+					ensemble_late(now_ns, ENSEMBLE_LOOK_NS);
 	}
 	return true;
+}
+
+bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value)
+{
+	return ensemble_look(e, word, value, true);
+}
+
+bool ensemble_await_below(struct ensemble *e, const uint32_t *word, uint32_t value)
+{
+	return ensemble_look(e, word, value, false);
 }
 
 #ifdef ON_COBALT

@@ -155,15 +155,21 @@ bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value);
 /* The same for a word that ensemble_post() counts up: without polling it, which would disturb
  * what is timed. */
 bool ensemble_await_posts(struct ensemble *e, uint32_t *word, uint32_t value);
-/* After a wait from @from_ns that was to last @asked_ns at most: the time in which nothing ran. It does not
- * count as patience. */
-static inline int64_t ensemble_stalled(struct ensemble *e, int64_t from_ns, int64_t asked_ns)
+/* After a wait from @from_ns that was to last @asked_ns at most: the time in which this thread did not
+ * run, if it was long. It does not count as patience. */
+static inline int64_t ensemble_late(int64_t from_ns, int64_t asked_ns)
 {
 	int64_t late_ns = clock_now_ns(CLOCK_MONOTONIC) - from_ns - asked_ns;
 
-	if (late_ns <= ENSEMBLE_STALL_NS)
-		return 0;
-	atomic_add_release(&e->stalls, 1);
+	return late_ns > ENSEMBLE_STALL_NS ? late_ns : 0;
+}
+/* The same in the conductor: nothing ran in that time. */
+static inline int64_t ensemble_stalled(struct ensemble *e, int64_t from_ns, int64_t asked_ns)
+{
+	int64_t late_ns = ensemble_late(from_ns, asked_ns);
+
+	if (late_ns)
+		atomic_add_release(&e->stalls, 1);
 	return late_ns;
 }
 /* Whether the thread waits for something; -errno: that cannot be found out. */
@@ -176,6 +182,8 @@ void ensemble_not_tried(const struct ensemble *e, const char *rule, const char *
 
 /* --- in threads under test --- */
 
+/* As ensemble_await(). That others keep this thread from the CPU is not a standstill. */
+bool ensemble_await_below(struct ensemble *e, const uint32_t *word, uint32_t value);
 /* Move the calling thread to @cpu, which is not the ensemble's. 0 or -errno. */
 int ensemble_move(struct ensemble_thread *thread, int cpu);
 /* How often the calling thread has waited for something, and how often it was preempted (@preempted,

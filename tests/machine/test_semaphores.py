@@ -108,6 +108,19 @@ FAULTS = {
     "polls": """
         int sem_wait(sem_t *sem) { while (sem_trywait(sem)) usleep(100); return 0; }
     """,
+    "spins": """
+        int sem_wait(sem_t *sem) {
+            struct timespec from, now;
+            clock_gettime(CLOCK_MONOTONIC, &from);
+            while (sem_trywait(sem)) {
+                clock_gettime(CLOCK_MONOTONIC, &now);
+                if ((now.tv_sec - from.tv_sec) * 1000 + now.tv_nsec / 1000000
+                    - from.tv_nsec / 1000000 > 300)
+                    usleep(100);
+            }
+            return 0;
+        }
+    """,
     "releases the last one first": """
         struct place { uint32_t free; struct place *below; };
         static struct place *top;
@@ -144,6 +157,7 @@ FAULT_HEAD = """
 #include <signal.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 static int (*post)(sem_t *);
 __attribute__((constructor)) static void find(void) { post = dlsym(RTLD_NEXT, "sem_post"); }
@@ -202,6 +216,7 @@ def test_without_priorities_rules_fail(
         ("adds two", {INCREMENTS, MAXIMUM}),
         ("has no maximum", {MAXIMUM}),
         ("polls", {RESCHEDULES}),
+        ("spins", {RESCHEDULES}),
     ],
     indirect=["fault"],
 )
