@@ -167,17 +167,22 @@ static int tick_points_between(const struct tick_grid *grid, int64_t from_ns, in
  * that is due then cannot be distinguished from what took the CPU. */
 static int tick_points(const struct tick_grid *grid, const struct tick_view *view)
 {
-	int points = 0;
+	int points = 0, span = 0;
 
 	for (int i = 0; i < view->span_count; i++)
 		points += tick_points_between(grid, view->spans[i].from_ns + grid->tolerance_ns,
 					      view->spans[i].to_ns - grid->tolerance_ns);
 	for (int i = 0; i < view->event_count; i++) {
 		const struct tick_event *event = &view->events[i];
+		int64_t until_ns = event->from_ns + event->away_ns, end_ns;
 
+		while (span < view->span_count - 1 && event->from_ns >= view->spans[span].to_ns)
+			span++;
+		/* those after it are not among the span's */
+		end_ns = view->spans[span].to_ns - grid->tolerance_ns;
 		points -= tick_points_between(
 			grid, event->from_ns + event->window_ns + grid->tolerance_ns,
-			event->from_ns + event->away_ns);
+			until_ns < end_ns ? until_ns : end_ns);
 	}
 	return points;
 }

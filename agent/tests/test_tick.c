@@ -326,11 +326,11 @@ static void test_stolen(struct tap *tap)
 	free(w);
 }
 
-/* In the last span the machine stands still for more than 2^31 ns. */
+/* In the last span the machine stands still for more than 2^31 ns, until just after a point. */
 static void test_standstill(struct tap *tap)
 {
 	struct world *w = world_new(9);
-	int64_t period_ns = tick_period_ns(250), from_ns;
+	int64_t period_ns = tick_period_ns(250), from_ns, first_ns, until_ns;
 	struct tick_grid grid;
 
 	world_spans(w, 25);
@@ -339,9 +339,12 @@ static void test_standstill(struct tap *tap)
 	from_ns = w->spans[24].from_ns + 10 * NSEC_PER_MSEC;
 	while (w->events[w->view.event_count - 1].from_ns >= from_ns)
 		w->view.event_count--;
+	first_ns = w->start_ns + w->phase_ns;
+	until_ns = from_ns + 3 * NSEC_PER_SEC;
+	until_ns += 10 * NSEC_PER_USEC - (until_ns - first_ns) % period_ns;
 	w->events[w->view.event_count++] =
-		(struct tick_event){ .from_ns = from_ns, .away_ns = 3 * NSEC_PER_SEC };
-	w->spans[24].to_ns = from_ns + 3 * NSEC_PER_SEC;
+		(struct tick_event){ .from_ns = from_ns, .away_ns = until_ns - from_ns };
+	w->spans[24].to_ns = until_ns;
 	tick_lay(&grid, period_ns, &w->view, w->bins);
 	tap_check(tap,
 		  tick_is_grid(&grid) && grid.points <= 250 &&
