@@ -368,7 +368,7 @@ static void fault_verdict_locked(struct step *step, const struct fault_measured 
 		     m->faults ? "lock all memory: mlockall(MCL_CURRENT | MCL_FUTURE)" : "");
 }
 
-/* Whether huge pages were left out, and this was said. */
+/* Reports huge pages that were left out. False: they were not. */
 static bool fault_huge_skipped(struct step *step, const struct fault_state *state)
 {
 	const struct fault_measured *m = &state->kinds[FAULT_HUGE];

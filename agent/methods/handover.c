@@ -228,7 +228,7 @@ static void handover_put(struct handover *h)
 	struct ensemble *e = &h->ensemble;
 	struct series *wake = &e->step->series[h->wake[h->kind][h->place]];
 	int send = h->send[h->kind][h->place];
-	/* one switch for each wait in which it slept; a rest without one is one less */
+	/* one switch for each wait in which it slept, less those that rests did not have */
 	int64_t sleeps = (int32_t)h->wakes > 0 ? h->wakes : 0;
 
 	for (int i = 0; i < h->rounds; i++)

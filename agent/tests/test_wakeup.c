@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests of cpu_wakeup.c: which returns of the sleeper's call are samples, with a made-up clock and
- * made-up calls; and of cpupair.c: what is said of pairs without one. Prints TAP. */
+ * made-up calls; and of cpupair.c: the verdict on pairs without one. Prints TAP. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
