@@ -13,7 +13,13 @@ import pytest
 
 from rtgauge import text as numbers
 from rtgauge.errors import UsageError
-from rtgauge.report.document.compared import advice, comparison_cases, decided, decision_text
+from rtgauge.report.document.compared import (
+    advice,
+    comparison_cases,
+    decided,
+    decision_text,
+    verdict_text,
+)
 from rtgauge.report.sets import compare as comparing
 from rtgauge.report.sets.decide import decisions, decisive, named
 from rtgauge.stats import holm, paired_shift, shift
@@ -367,6 +373,27 @@ def test_a_run_with_samples_of_unknown_value_has_no_rate() -> None:
         each |= {"missed": 5000, "unknown": 5001}
     found = rate(runs, quantities)
     assert (found["verdict"], found["interval"]) == ("not enough runs", None)
+
+
+@pytest.mark.parametrize("short", [6, 1])
+def test_events_that_were_not_waited_for_are_the_reason(short: int) -> None:
+    """More runs would not decide: the waits have to be longer."""
+    runs, quantities = with_rates([20, 30, 25, 40, 35, 28], [40, 61, 50, 82, 72, 55])
+    for each in quantities[0]["rows"][1]["runs"][:short]:
+        each["short_waits"] = 2
+    found = rate(runs, quantities)
+    assert (found["verdict"], found["needed"]) == ("not decided", None)
+    document = {**of(runs, quantities), "comparisons": [found]}
+    assert not any("Too few runs" in text for text in advice(document))
+    (said,) = [text for text in advice(document) if "judged" in text]
+    assert said.endswith(
+        ": not judged, because events were not waited for as long as the budget "
+        f"({2 * short} events). Use a --timeout above the budget."
+    )
+    assert "not decided, events were not waited" in verdict_text(document, found)
+    for each in quantities[0]["rows"][1]["runs"][:short]:
+        each["complete"] = False  # such a run does not count
+    assert not any("waited for" in text for text in advice(of(runs, quantities)))
 
 
 def test_a_budget_that_nobody_exceeds_gives_no_rate() -> None:
