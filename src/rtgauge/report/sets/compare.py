@@ -46,6 +46,7 @@ __all__ = [
     "changed",
     "compare",
     "in_order",
+    "is_one_of",
     "letter",
     "method_text",
     "note",
@@ -261,6 +262,18 @@ def _method(run: Run, step: Mapping[str, Any], one: Mapping[str, Any], known: se
     ]
     facts.append(("clock", _CLOCKS.get(_mode(run), "time")))
     return tuple(facts)
+
+
+def is_one_of(quantity: Mapping[str, Any], run: Run, one: Mapping[str, Any]) -> bool:
+    """Whether a series of a run is one of a quantity, as far as the series and its load tell:
+    a step may have several, which differ in their labels or interval."""
+    step = _steps(run).get(one["step"])
+    if step is None or step["load"]["name"] != quantity["load"]["name"]:
+        return False
+    facts = dict(_method(run, step, one, set()))
+    return all(one[key] == quantity[key] for key in ("measurement", "name", "context")) and all(
+        quantity["method"].get(name, "") == value for name, value in facts.items()
+    )
 
 
 Grouped: TypeAlias = dict[_Base, dict[Method, dict[int, list[_Member]]]]
