@@ -858,6 +858,7 @@ def _held(
         None if missing is None else _waits(missing),
         tuple(_doubts(step, stored)),
         _uncertain(step, stored, known, limit),
+        late,
     )
 
 
