@@ -38,7 +38,7 @@ class Held:
     ``doubts``: why the measurement is not the one asked for, with remedies. ``waited``: the
     shortest and the longest wait for an event without an answer, 0 if not known. ``uncertain``: the
     exceedances whose samples may be answers to other events. ``late``: the exceedances that are
-    events without an answer.
+    events without an answer. ``exact``: whether the samples were kept, not only a histogram.
     """
 
     budget_ns: int
@@ -55,6 +55,7 @@ class Held:
     doubts: tuple[tuple[str, str], ...] = ()
     uncertain: int = 0
     late: int = 0
+    exact: bool = True
 
     def plus(self, other: Held) -> Held:
         """Both together: times, samples and episodes add up."""
@@ -78,6 +79,7 @@ class Held:
             self.doubts or other.doubts,
             self.uncertain + other.uncertain,
             self.late + other.late,
+            self.exact and other.exact,
         )
 
     def certain(self) -> Held:
@@ -108,6 +110,7 @@ class Held:
             counted=self.counted,
             episodes=self.episodes,
             effective=self.effective,
+            exact=self.exact,
         )
 
 

@@ -859,6 +859,7 @@ def _held(
         tuple(_doubts(step, stored)),
         _uncertain(step, stored, known, limit),
         late,
+        figures.counts.exact,
     )
 
 
