@@ -508,6 +508,15 @@ def of(runs: list[Any], quantities: list[Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def test_the_advice_on_intervals_without_width_holds_for_all_of_them() -> None:
+    document = of(*study([BLOCKS, [2 * value for value in BLOCKS]]))
+    for one in document["comparisons"]:
+        one |= {"interval": [2.0, 2.0], "matched": True}
+    assert any("all blocks have the same ratio" in text for text in advice(document))
+    document["comparisons"][-1]["matched"] = False
+    assert any("all ratios are the same" in text for text in advice(document))
+
+
 def test_advice_on_copies_failures_and_nothing_in_common() -> None:
     document = of(*study([[100.0] * 6, [200.0] * 6]))
     said = advice(document)

@@ -333,7 +333,8 @@ def advice(document: Document) -> list[str]:
         )
     narrow = [one for one in found if one["interval"] and one["interval"][0] == one["interval"][1]]
     if narrow:
-        same = "blocks have the same ratio" if narrow[0]["matched"] else "ratios are the same"
+        matched = all(one["matched"] for one in narrow)
+        same = "blocks have the same ratio" if matched else "ratios are the same"
         said.append(
             f"Where an interval has no width, all {same}: the values are as coarse as the clock, "
             "or constant"
