@@ -806,10 +806,10 @@ def test_the_command_that_finds_the_cause(
 @pytest.mark.parametrize(
     ("asked", "count", "interval_ns", "command"),
     [
-        ("no", 10_000, made.MS, "--for 2min"),
-        ("no", 10_000, 500 * made.MS, "--for 9min"),
-        ("auto", 500, 10 * made.MS, "--for 2min"),  # short runs have no dither
-        ("", 500, 10 * made.MS, "--for 2min"),
+        ("no", 10_000, made.MS, "--for 2m"),
+        ("no", 10_000, 500 * made.MS, "--for 9m"),
+        ("auto", 500, 10 * made.MS, "--for 2m"),  # short runs have no dither
+        ("", 500, 10 * made.MS, "--for 2m"),
         ("auto", 1000, 10 * made.MS, "--stop-above 60us"),
     ],
 )

@@ -822,7 +822,8 @@ def test_a_failure_of_qemu_is_not_one_of_the_kernel(
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(machine, "_folder", tmp_path, raising=False)
     monkeypatch.setattr(machine, "_selector_says", lambda _: None)
-    monkeypatch.setattr(machine, "_process", SimpleNamespace(poll=lambda: status))
+    process = SimpleNamespace(poll=lambda: status, kill=lambda: None, wait=lambda _: None)
+    monkeypatch.setattr(machine, "_process", process)
     monkeypatch.setattr(machine, "_keep_console", lambda: tmp_path / "kept")
     machine.booting = True
     with pytest.raises(TargetError, match="it ended on its own"):
