@@ -116,7 +116,7 @@ def conclusion(document: Model) -> str:
     ]
     proven = list(filter(None, (_proven(document, one) for one in judged)))
     pair = len(rows) == 2 and len(judged) == 1
-    if proven:  # of several pairs, the sentence names none
+    if proven:  # a sentence about several pairs names none of them
         return f"{proven[0]}: {text[0].lower()}{text[1:]}" if pair else text
     if high < (1 + document["within"]) * low:
         return f"{text}: about the same"

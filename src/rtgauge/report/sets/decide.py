@@ -290,7 +290,7 @@ def short_waits(name: str, *rows: Mapping[str, Any]) -> int:
     """The number of events of the complete runs of these rows that keep the statistic ``name`` from
     being known: they had no answer, and were not waited for as long as the budget."""
     runs = [one for row in rows for one in row["runs"] if one["complete"]]
-    return sum(one.get("short_waits", 0) for one in runs) if name == "rate" else 0
+    return sum(int(one.get("short_waits", 0)) for one in runs) if name == "rate" else 0
 
 
 def _even(counts: Sequence[int]) -> bool:
