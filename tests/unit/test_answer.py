@@ -780,7 +780,6 @@ def test_the_idle_maximum_of_another_quantity_is_no_cause(
     [
         ({"stop-above": "0"}, "", "latency", False, "--stop-above 60us"),
         ({"stop-above": "0", "dither": "yes"}, "", "latency", True, "--stop-above 60us"),
-        ({"stop-above": "0", "dither": "no"}, "no", "latency", True, "--dither yes"),
         # The due times of itimer, of which a timer decides by itself, cannot be moved.
         ({"stop-above": "0", "dither": "no"}, "auto", "latency", True, "--stop-above 60us"),
         ({"stop-above": "0", "dither": "no"}, "", "response", True, "--dither yes"),
@@ -802,6 +801,33 @@ def test_the_command_that_finds_the_cause(
         ]
     told = answer_of(run).cause_command
     assert command in told and bool(command) is bool(told)
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "interval_ns", "command"),
+    [
+        ("no", 10_000, made.MS, "--for 2m"),
+        ("no", 10_000, 500 * made.MS, "--for 9m"),
+        ("auto", 500, 10 * made.MS, "--for 2m"),  # short runs have no dither
+        ("", 500, 10 * made.MS, "--for 2m"),
+        ("auto", 1000, 10 * made.MS, "--stop-above 60us"),
+    ],
+)
+def test_a_timer_decides_whether_its_due_times_can_be_moved(
+    asked: str, count: int, interval_ns: int, command: str
+) -> None:
+    """The agent refuses `--dither yes` for methods such as itimer, but never its default."""
+    series = latency(67, count, interval_ns=interval_ns)
+    run = built(made.run([made.step(0, [series])]))
+    (step,) = run["steps"]
+    step["parameters"] |= {"stop-above": "0", "dither": "no", "for": "10s"}
+    step["asked"] |= {"dither": asked} if asked else {}
+    step["observations"] = [
+        {"rule": "second line", "text": "Recurs.", "series": [0], "reach": 60_000}
+    ]
+    told = answer_of(run).cause_command
+    assert command in told
+    assert "--dither" not in told or "--stop-above" in told
 
 
 @pytest.mark.parametrize(("reach_us", "named"), [(60, True), (20, False)])

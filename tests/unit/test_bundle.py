@@ -30,8 +30,10 @@ from conftest import SOURCES, Result
 from rtgauge.errors import RtgaugeError, StoreError, UsageError
 from rtgauge.store import Store
 from rtgauge.store.bundle import Bundle, Entry, export_run, header, import_bundle
-from rtgauge.store.foreign import KEPT_LIMIT, RUN_SENSORS_LIMIT, _Kept, _TooLarge, _Wrong
+from rtgauge.store.folder import DOCUMENT
+from rtgauge.store.foreign import KEPT_LIMIT, RUN_SENSORS_LIMIT, _Kept, _load, _TooLarge, _Wrong
 from rtgauge.store.parquet import ParquetReader, Thrift
+from rtgauge.store.seal import SEAL
 from rtgauge.stream import Ambience, Gaps, RecordType, Span, Verdict
 
 Files = dict[str, bytes]
@@ -116,6 +118,18 @@ def test_a_run_beyond_the_limits_is_not_called_damaged(
             patch.setattr(f"rtgauge.store.{limit}", 1)
             with pytest.raises(StoreError, match=f"^run {RUN} cannot be exported: {said}$"):
                 export_run(run, tmp_path / "a.rtgauge")
+
+
+@pytest.mark.parametrize(("name", "remedy"), [(DOCUMENT, "several runs"), (SEAL, "in this store")])
+def test_the_remedy_for_a_large_file_makes_it_smaller_or_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, remedy: str
+) -> None:
+    """A step has one seal, however many steps there are."""
+    monkeypatch.setattr("rtgauge.store.foreign.JSON_LIMIT", 1)
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(_TooLarge, match=f"its {name} is too large") as found:
+        _load(tmp_path / name)
+    assert remedy in found.value.remedy
 
 
 def test_a_file_of_the_run_that_cannot_be_read_is_not_the_bundle(

@@ -242,6 +242,8 @@ def test_what_does_not_fit(store: Store, tmp_path: Path) -> None:
     assert "20 pulses for 19 samples" in refusal(store, apart, Marked("D0", one_less))
     single = line(tmp_path / "s.sr", pulses[:1] + 700 * US, np.full(1, 30.0 * US))
     assert "1 pulse for 19 samples" in refusal(store, single, Marked("D0", one_less))
+    one_sample = marked_run(store, {"pulse": own[:1]}, kind="pulse", interval_ns=1000 * US)
+    assert "by a single pulse" in refusal(store, single, Marked("D0", one_sample))
     timed = marked_run(store, {"acquire": own}, kind="pulse")
     assert "no times with which" in refusal(store, path, Marked("D0", timed))
 

@@ -23,7 +23,8 @@ PROGRAMS = {
     'test -f "$folder/Kbuild" || exit 3\n'
     'test -z "$FAKE_BUILD" || { echo "CC main.o"; echo "main.c:7: error: $FAKE_BUILD"; exit 2; }\n'
     'echo made > "$folder/rtgauge.ko"; echo made > "$folder/rtgauge_parport.ko"',
-    "insmod": 'test -z "$FAKE_INSMOD" || { echo "insmod: ERROR: $FAKE_INSMOD" >&2; exit 1; }\n'
+    "insmod": 'case $1 in *$FAKE_INSMOD_OF.ko) test -z "$FAKE_INSMOD" ||\n'
+    '{ echo "insmod: ERROR: $FAKE_INSMOD" >&2; exit 1; } ;; esac\n'
     'test -f "$1" && echo "$(basename "$1" .ko) 16384 0" >> "$FAKE_LOADED"',
     "rmmod": 'sed -i "/^$1 /d" "$FAKE_LOADED"',
     "sudo": 'shift; echo "$@" >> "$FAKE_LOADED.sudo"; exec "$@"',
@@ -147,6 +148,12 @@ def test_the_module_is_of_use_without_that_for_parallel_ports(
     assert "local has no headers of its kernel, Linux 6.1.0-test" in missing.err
     assert "install the package linux-headers-6.1.0-test" in missing.err
     assert "unload the module" not in missing.err
+    assert rtgauge("module", "unload").code == 0
+    monkeypatch.setenv("FAKE_INSMOD_OF", "_parport")
+    said = rtgauge("module", "load", *given).err.splitlines()
+    assert said[0] == "local: the module rtgauge is loaded"
+    assert "Unknown symbol in module" in said[1]
+    assert "dmesg" in said[2] and "signed" not in said[2]
 
 
 def test_load_builds_and_is_raised_with_sudo(

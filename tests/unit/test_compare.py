@@ -875,9 +875,9 @@ def test_stalls_count_with_all_periods_that_they_delay() -> None:
     assert "samples and missed periods" in conclusion(found)
 
 
-@pytest.mark.parametrize(("budget_ns", "counts"), [(500_000, (40, 0)), (2_000_000, (0, 40))])
-def test_events_that_were_not_waited_for_as_long_as_the_budget_are_unknown(
-    budget_ns: int, counts: tuple[int, int]
+@pytest.mark.parametrize(("budget_ns", "short"), [(500_000, 0), (2_000_000, 40)])
+def test_events_that_were_not_waited_for_as_long_as_the_budget_are_counted(
+    budget_ns: int, short: int
 ) -> None:
     """Without a timeout, the wait ends with the interval of 1 ms."""
     runs = []
@@ -892,8 +892,8 @@ def test_events_that_were_not_waited_for_as_long_as_the_budget_are_unknown(
     (quantity,) = compared(runs).document["quantities"]
     for row in quantity["rows"]:
         (one,) = row["runs"]
-        assert (one["over"], one["unknown"]) == counts
-        assert row["over"] == counts[0]
+        assert (one["over"], one["unknown"], one["short_waits"]) == (40, 0, short)
+        assert row["over"] == 40
 
 
 def test_lost_samples_may_be_the_largest() -> None:
@@ -954,38 +954,45 @@ def test_a_target_that_was_lost_is_of_no_kernel() -> None:
     assert refusal(runs, [RunSet("one", (place,)) for place in (0, 2, 3)]) is None
 
 
+FEW = "not enough runs"
+
+
 @pytest.mark.parametrize(
-    ("tails", "against", "said"),
+    ("tails", "verdicts", "said"),
     [
-        ((None, None), 1, "samples: not known for any system"),
-        ((None, 9000), 1, "samples: known only for B (b)"),
-        ((9000, 18_000), 1, "B is worse, 95 % sure: under load sched"),
-        ((9000, 18_000, None), 1, "B is worse, 95 % sure: under load sched"),
-        ((9000, 9800), 1, "B is worse, 95 % sure: under load sched"),  # within the margin of 10 %
-        ((9000, None, 9800), 1, "on C (c): about the same"),
-        ((9000, None, 9990), 1, "9.99 µs on C (c)"),
-        ((9000, None, 18_000), 1, "C (c)"),
-        ((None, 9000, 18_000), 1, "C (c)"),
+        ((None, None), ["worse"], "samples: not known for any system"),
+        ((None, 9000), ["worse"], "samples: known only for B (b)"),
+        ((9000, 18_000), ["worse"], "B is worse, 95 % sure: under load sched"),
+        ((9000, 18_000, None), ["worse", FEW], "B is worse, 95 % sure: under load sched"),
+        ((9000, 9800), ["worse"], "B is worse, 95 % sure: under load sched"),  # within the margin
+        ((9000, None, 9800), [FEW, "worse"], "C is worse, 95 % sure: under load sched"),
+        ((9000, None, 18_000), [FEW, "worse"], "C is worse, 95 % sure: under load sched"),
+        ((9000, None, 9800), [FEW, FEW], "on C (c): about the same"),
+        ((9000, None, 9990), [FEW, "not decided"], "9.99 µs on C (c): no difference is proven"),
+        ((9000, 9810, 9800), ["not decided", "equivalent"], "on C (c): about the same"),
+        ((9000, 9810, 9800), ["worse", "not decided"], " µs on C (c)"),
+        ((9000, 9810, 9800), ["not decided", "worse"], " µs on C (c)"),
+        ((None, 9000, 18_000), ["worse", "worse"], " µs on C (c)"),
     ],
 )
 def test_the_conclusion_is_about_the_systems_with_a_figure(
-    tails: tuple[int | None, ...], against: int, said: str
+    tails: tuple[int | None, ...], verdicts: list[str], said: str
 ) -> None:
-    """The verdict is about the first set and another one."""
+    """The verdicts are about the first set and another one."""
     rows = [{"set": at, "figures": {"tail": tail}, "missed": 0} for at, tail in enumerate(tails)]
     quantity = {
         "tail": "99", "rows": rows, "load": {"name": "sched"}, "measurement": "timer",
         "name": "latency", "unit": "ns", "context": "user",
     }  # fmt: skip
-    primary = {
-        "primary": True, "quantity": 0, "set": against, "statistic": "tail", "verdict": "worse",
-    }  # fmt: skip
+    primary = [
+        {"primary": True, "quantity": 0, "set": at, "statistic": "tail", "verdict": verdict}
+        for at, verdict in enumerate(verdicts, 1)
+    ]
     sets = [{"letter": compare.letter(at), "name": "abc"[at], "boots": 1, "runs": ["r"],
              "states": []} for at in range(len(tails))]  # fmt: skip
-    document = {"sets": sets, "quantities": [quantity], "comparisons": [primary], "within": 0.1}
-    found = conclusion(document)
-    found = found.replace("\u202f", " ")
-    assert said in found
+    document = {"sets": sets, "quantities": [quantity], "comparisons": primary, "within": 0.1}
+    found = conclusion(document).replace("\u202f", " ")
+    assert found.startswith(said) if "95 %" in said else found.endswith(said)
     assert ("95 %" in found) is ("95 %" in said)
 
 

@@ -13,7 +13,13 @@ import pytest
 
 from rtgauge import text as numbers
 from rtgauge.errors import UsageError
-from rtgauge.report.document.compared import advice, comparison_cases, decided, decision_text
+from rtgauge.report.document.compared import (
+    advice,
+    comparison_cases,
+    decided,
+    decision_text,
+    verdict_text,
+)
 from rtgauge.report.sets import compare as comparing
 from rtgauge.report.sets.decide import decisions, decisive, named
 from rtgauge.stats import holm, paired_shift, shift
@@ -369,6 +375,27 @@ def test_a_run_with_samples_of_unknown_value_has_no_rate() -> None:
     assert (found["verdict"], found["interval"]) == ("not enough runs", None)
 
 
+@pytest.mark.parametrize("short", [6, 1])
+def test_events_that_were_not_waited_for_are_the_reason(short: int) -> None:
+    """More runs would not decide: the waits have to be longer."""
+    runs, quantities = with_rates([20, 30, 25, 40, 35, 28], [40, 61, 50, 82, 72, 55])
+    for each in quantities[0]["rows"][1]["runs"][:short]:
+        each["short_waits"] = 2
+    found = rate(runs, quantities)
+    assert (found["verdict"], found["needed"]) == ("not decided", None)
+    document = {**of(runs, quantities), "comparisons": [found]}
+    assert not any("Too few runs" in text for text in advice(document))
+    (said,) = [text for text in advice(document) if "judged" in text]
+    assert said.endswith(
+        ": not judged, because events were not waited for as long as the budget "
+        f"({2 * short} events). Use a --timeout above the budget."
+    )
+    assert "not decided, events were not waited" in verdict_text(document, found)
+    for each in quantities[0]["rows"][1]["runs"][:short]:
+        each["complete"] = False  # such a run does not count
+    assert not any("waited for" in text for text in advice(of(runs, quantities)))
+
+
 def test_a_budget_that_nobody_exceeds_gives_no_rate() -> None:
     runs, quantities = with_rates([0] * 6, [0] * 6)
     assert {one["statistic"] for one in decisions(runs, quantities)} == {"tail", "50", "max"}
@@ -479,6 +506,15 @@ def of(runs: list[Any], quantities: list[Any]) -> dict[str, Any]:
         "sets": SETS, "quantities": quantities, "comparisons": decisions(runs, quantities),
         "within": 0.1,
     }  # fmt: skip
+
+
+def test_the_advice_on_intervals_without_width_holds_for_all_of_them() -> None:
+    document = of(*study([BLOCKS, [2 * value for value in BLOCKS]]))
+    for one in document["comparisons"]:
+        one |= {"interval": [2.0, 2.0], "matched": True}
+    assert any("all blocks have the same ratio" in text for text in advice(document))
+    document["comparisons"][-1]["matched"] = False
+    assert any("all ratios are the same" in text for text in advice(document))
 
 
 def test_advice_on_copies_failures_and_nothing_in_common() -> None:

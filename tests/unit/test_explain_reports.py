@@ -174,6 +174,9 @@ def test_what_the_worst_samples_have_in_common_is_counted() -> None:
     assert text[0] == "the 3 worst in user context:"
     assert text[1].split(None, 1) == ["2", "task a was not preempted: f"]
     assert common([one]) == []
+    bare = replace(one, blame="")
+    assert common([bare, bare]) == []
+    assert [row.split()[0] for row in common([bare, bare, bare, one, two])[1:]] == ["2"]
     unseen = [replace(one, blame=f"not seen: {n}.000 of 9.500 µs is not explained") for n in (8, 9)]
     assert common(unseen)[1].split(None, 1) == ["2", reason(unseen[0].blame)]
     both = [replace(one, series=series, index=index) for series in (2, 3) for index in (0, 1)]
@@ -279,6 +282,9 @@ def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:
     assert "Blame:" not in "".join(markdown.render(Document("x", "", (section,))))
     (section,) = causes_sections(explained_run(BLAMED, replace(other, blame="another")))
     assert "in common" not in "".join(markdown.render(Document("x", "", (section,))))
+    bare = [replace(BLAMED, index=at, blame="") for at in (5, 6, 7)]
+    (section,) = causes_sections(explained_run(BLAMED, other, *bare))
+    assert "2 of 5 in user context" in "".join(markdown.render(Document("x", "", (section,))))
     assert "--try preempt=full" in text
     assert not list(causes_sections(explained_run()))
     (section,) = causes_sections(explained_run(replace(BLAMED, unseen="It was not kept.")))

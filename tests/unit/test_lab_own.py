@@ -799,17 +799,31 @@ def test_a_damaged_description_names_its_file(files: Files, rtgauge: Run, text: 
 
 
 @pytest.mark.parametrize(
-    ("log", "console", "booting"),
-    [("", "", True), ("qemu: no such device", "", False), ("qemu: terminated", "Linux", True)],
+    ("status", "log", "console", "booting"),
+    [
+        (0, "", "", True),
+        (0, "qemu: warning: no such feature", "", True),  # a reset before its console
+        (1, "qemu: no such device", "", False),
+        (-6, "", "", False),
+        (1, "qemu: terminated", "Linux", True),
+        (None, "", "", True),
+    ],
 )
 def test_a_failure_of_qemu_is_not_one_of_the_kernel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, console: str, booting: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int | None,
+    log: str,
+    console: str,
+    booting: bool,
 ) -> None:
     machine = Machine(SimpleNamespace(name="mine"))  # type: ignore[arg-type]
     for name, text in (("qemu.log", log), ("console", console)):
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(machine, "_folder", tmp_path, raising=False)
     monkeypatch.setattr(machine, "_selector_says", lambda _: None)
+    process = SimpleNamespace(poll=lambda: status, kill=lambda: None, wait=lambda _: None)
+    monkeypatch.setattr(machine, "_process", process)
     monkeypatch.setattr(machine, "_keep_console", lambda: tmp_path / "kept")
     machine.booting = True
     with pytest.raises(TargetError, match="it ended on its own"):

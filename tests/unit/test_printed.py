@@ -174,6 +174,9 @@ def test_overruns_and_mode_switches_are_counted(store: Store, tmp_path: Path) ->
     assert (series["missed"], series["corrected"]) == (5, None)
     said = {point.text: point.note for point in _observations(run, run["steps"][0])}
     assert said["5 periods were missed."].endswith("Their delays are unknown.")
+    both = {**run, "series": [series, {**series, "missed": 1, "corrected": {}}]}
+    said_of_both = {one.text: one.note for one in _observations(both, run["steps"][0])}
+    assert said_of_both["6 periods were missed."].endswith("contain the delays of some.")
     assert not any("histograms only" in text for text in said)
     (row,) = table_of(run, "printed")
     assert (row["overruns"], row["mode switches"]) == (5, 2)

@@ -157,6 +157,33 @@ def test_gaps_and_triangles_of_answers_are_events(name: str, words: tuple[str, s
     assert picture is not None and f" Triangles: {words[0]} (filled)." in picture.caption
 
 
+@pytest.mark.parametrize(
+    "more", [{"labels": {"method": "itimer"}}, {"labels": {"method": "x"}, "interval_ns": 500_000}]
+)
+def test_a_side_has_nothing_of_another_series_of_its_step(more: dict[str, Any]) -> None:
+    """Series of one step may differ in their method or in their interval."""
+    runs: list[Any] = []
+    for number in range(3):
+        own = latency(50 + number, labels={"method": "x"})
+        other = latency(99 - 9 * number, cpu=1, **more)
+        name = f"0192f0c4-6d1e-7aaa-8000-00000000000{number}"
+        target = f"board{number > 0:d}"
+        step = made.step(0, [own, other])
+        runs.append(made.run([step], id=name, target=target, boot_id=name, findings=[]))
+    analysis = model.analyse(runs)
+    sets = [RunSet("board0", (0,)), RunSet("board1", (1, 2))]
+    document = compare.compare(analysis, sets).document
+    (quantity,) = [
+        one
+        for one in document["quantities"]
+        if one["method"]["method"] == "x" and one["method"]["interval"].startswith("1")
+    ]
+    (bullets, *blocks) = sides(document, quantity, analysis.model["runs"])
+    assert isinstance(bullets, Bullets)
+    assert "52.0 us (run 3, CPU 0" in text(bullets.items[1][0])
+    assert "do not show what caused" not in repr(blocks)
+
+
 def five(loaded: made.FakeSeries) -> Figure:
     """The picture of a comparison of five systems, the last one with that series."""
     runs: list[Any] = []

@@ -379,6 +379,9 @@ def test_exceedances_that_are_not_certain_count_as_unknown() -> None:
     assert dataclasses.replace(held, uncertain=9).certain().episodes == (0, 0)
     assert dataclasses.replace(held, episodes=None).certain().episodes is None
     assert held.plus(dataclasses.replace(held, uncertain=1)).uncertain == 3
+    assert held.exact and not held.plus(dataclasses.replace(held, exact=False)).exact
+    late = dataclasses.replace(held, late=2)
+    assert (held.late, late.plus(dataclasses.replace(held, late=1)).late) == (0, 3)
     other = Held(100, 5.0, 1, 7, 0.5, 3, "events", (1, 9), 5, 2, (60, 70), (("a", "b"),), 1)
     assert held.plus(other) == Held(
         100, 5.0, 10, 57, 60.5, 5, "events", (4, 13), 55, 2, (60, 70), (("a", "b"),), 3

@@ -112,8 +112,26 @@ def test_an_event_with_two_samples_is_counted_once(interval_ns: int) -> None:
     answers = latency(20, 1000, name="response")
     woken = latency(9, 1000, cpu=1, name="wake-up", interval_ns=interval_ns)
     step = made.step(0, [answers, woken], "response")
-    assert "None of 1 000 periods was missed." in positive(built(made.run([step])))
+    assert "All 1 000 events were answered." in positive(built(made.run([step])))
     answers.gaps = ((100, 3),)
     run = built(made.run([made.step(0, [answers, woken], "response")]))
     said = [plain(point.text) for point in negative_points(run)]
     assert any(text.endswith("3 of 1 003 events without an answer.") for text in said), said
+
+
+def test_a_step_of_which_all_events_had_no_answer_is_not_left_out() -> None:
+    steps = [
+        made.step(number, [latency(20, count, name="response")], "response")
+        for number, count in enumerate((1000, 1000))
+    ]
+    run = built(made.run(steps))
+    run["series"][1] |= {"count": 0, "missed": 1000, "unanswered": 1000}
+    said = positive(run)
+    assert not any("answered" in text or "periods" in text for text in said)
+
+
+def test_a_run_with_background_series_alone_kept_no_sample() -> None:
+    run = built(made.run([made.step(0, [latency(20)])]))
+    assert "Every sample was kept." in positive(run)
+    run["steps"][0]["role"] = "background"
+    assert not any(text.startswith("Every sample") for text in positive(run))

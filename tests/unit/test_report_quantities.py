@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import report_runs as made
 from rtgauge import stats, stream
 from rtgauge.report.document.blocks import Table
+from rtgauge.report.document.comparison import _parts
 from rtgauge.report.document.summary import short
 from rtgauge.report.document.views import views
 from rtgauge.report.pictures import sketch
@@ -228,6 +229,32 @@ def test_the_command_of_a_row_is_one_that_can_be_given() -> None:
     text = quantities.command(board, judged, labels)
     assert text.startswith("rtgauge run log-host --target ssh://root@board --line gpio:chip:1:2 ")
     assert text.endswith(" --edge both --budget 150us --keep-settings")
+
+
+def test_the_command_of_a_row_of_a_board_has_its_label() -> None:
+    """A board and its log host have one command, that of the board."""
+    asked = {"line": "gpio:chip:1:2", "context": "irq,user"}
+    board: dict[str, Any] = {
+        "step": 0,
+        "measurement": "response",
+        "asked": asked,
+        "parameters": asked,
+    }
+    board |= {"budget": None, "run_options": {}}
+    host = {**board, "step": 1, "measurement": "log-host", "asked": {"interval": "2ms"}}
+    run: dict[str, Any] = {"environment": {}, "target": "local", "imported": False}
+    run["steps"] = [board, host]
+    run["plan"] = {"steps": [{"parameters": {}}, {"parameters": {"answered-by": "user"}}]}
+    text = quantities.command(run, board, {"context": "irq"})
+    assert "--context irq" in text and "irq,user" not in text
+    assert "--interval 2ms" in text and "--context irq,user" in quantities.command(run, host, {})
+
+
+def test_the_comment_of_a_command_can_be_wrapped() -> None:
+    comment = "# without --load-cmd of the imported run: read and add what you trust"
+    parts = _parts(f"rtgauge run timer --interval 1ms --title 'a # b' --for 5s {comment}")
+    command = ["rtgauge run timer", "--interval 1ms", "--title 'a # b'", "--for 5s"]
+    assert parts == [*command, *comment.split()]
 
 
 def test_the_command_of_a_row_has_the_options_that_the_step_was_given() -> None:

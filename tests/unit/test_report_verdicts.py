@@ -129,6 +129,7 @@ def test_a_dithered_event_is_waited_for_until_the_next_one() -> None:
     assert "exceeded 2 times" in judged(log_host(series, budget_ns=3 * MS))["evidence"]
     found = judged(log_host(series, budget_ns=4 * MS))
     assert "exceeded once" in found["evidence"] and "1 more of unknown" in found["evidence"]
+    assert found["remedy"].startswith("find out why events had no answer")
 
 
 @pytest.mark.study(17)

@@ -191,11 +191,15 @@ def check_rcu(name: str, case: Case) -> Finding:
     if priority is not None and priority >= case.priority > 0:
         found = f"RCU's threads at {priority}; measured at {case.priority}"
         late = "callbacks, sometimes many, run before the measured tasks"
-        lower = f"boot with rcutree.kthread_prio={max(case.priority - 1, 1)}"
+        below = max(case.priority - 1, 1)
+        boot = [f"rcutree.kthread_prio={below}"] if below < priority else []
         if normal == 0:
             found, late = f"{found}; grace periods may be expedited", f"{late}; {why}"
-            lower += " rcupdate.rcu_normal_after_boot=1"
-        return finding(name, "warning", found, late, lower)
+            boot.append("rcupdate.rcu_normal_after_boot=1")
+        parts = [f"boot with {' '.join(boot)}"] if boot else []
+        if case.priority == below:  # there is no lower priority for RCU's threads
+            parts.append("measure at a priority above 1 (--priority)")
+        return finding(name, "warning", found, late, "; ".join(parts))
     if normal is None:
         missing = f"{_NORMAL} could not be read{reason(case.facts.error(_NORMAL))}"
         return unknown(name, missing, why, remedy)

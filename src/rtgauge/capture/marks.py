@@ -331,6 +331,11 @@ def _find_rises(rise: Floats, there: Sequence[StoredSeries], lines: Lines) -> _F
     time, value = own.time[order], own.value[order]
     if len(rise) > len(time):  # the differences of none are as many as those of one
         raise _too_many(len(rise), len(time))
+    if len(time) == 1:
+        raise UsageError(
+            "the clock of the recording cannot be compared with that of the run by a single pulse",
+            "measure more samples (--samples)",
+        )
     if len(rise) < 2:
         raise UsageError(
             f"the recording has 1 pulse for {numbers.plural(len(time), 'sample')}, and could begin "

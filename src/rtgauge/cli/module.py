@@ -121,6 +121,7 @@ _INSMOD: Final = 69
 _OTHER_SYMBOLS: Final = ("Unknown symbol", "disagrees about version", "Invalid module format")
 """Why insmod does not load a module next to one of another build."""
 _OF_ANOTHER_BUILD: Final = "unload the module, then load it again"
+_LOG_OF_THE_KERNEL: Final = "the kernel's log there (dmesg) names the symbol or the version"
 _DONE: Final = {
     "build": "{target}: built {folder}/rtgauge.ko",
     "load": "{target}: the module rtgauge is loaded",
@@ -227,17 +228,18 @@ def _act(action: str, target: str, headers: str, as_json: bool) -> None:
     else:
         say((_DONE if changed else _AS_IT_WAS)[action].format(**told))
         if lacks:
-            again = not changed and any(words in said for words in _OTHER_SYMBOLS)
-            say(_no_parallel(lacks.removeprefix("parport "), again).format(**told))
+            unlike = any(words in said for words in _OTHER_SYMBOLS)
+            symbols = (_LOG_OF_THE_KERNEL if changed else _OF_ANOTHER_BUILD) if unlike else ""
+            say(_no_parallel(lacks.removeprefix("parport "), symbols).format(**told))
 
 
-def _no_parallel(code: str, again: bool) -> str:
-    """The lines for a module for parallel ports that alone could not be loaded. ``again``: the
-    module rtgauge is of another build."""
+def _no_parallel(code: str, symbols: str) -> str:
+    """The lines for a module for parallel ports that alone could not be loaded. ``symbols``: the
+    remedy where it does not match the module rtgauge or the kernel, else empty."""
     number = int(code) if code.isdecimal() else 0
     message, remedy = _FAULTS.get(number, _OTHER_FAULT)
     if number == _INSMOD:
-        message, remedy = "{said}", _OF_ANOTHER_BUILD if again else remedy
+        message, remedy = "{said}", symbols or remedy
     return f"  kernel contexts cannot answer on parallel ports: {message}\n  {remedy}"
 
 

@@ -542,11 +542,14 @@ class Machine:
         """
         said = self._selector_says(timeout)
         if said is None:
-            words = self._last_words()
-            if words and not self._has_printed():  # QEMU failed, before any kernel ran
+            if self._has_failed() and not self._has_printed():  # before any kernel ran
                 self.booting = False
-            raise self._failure("it ended on its own" + words)
+            raise self._failure("it ended on its own" + self._last_words())
         return self._read_answer() if said else None
+
+    def _has_failed(self) -> bool:
+        """Whether QEMU ended with an error, not because the kernel reset the board."""
+        return self._process is not None and bool(self._process.poll())
 
     def _has_printed(self) -> bool:
         """Whether anything is on the board's console."""

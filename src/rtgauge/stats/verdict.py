@@ -94,10 +94,19 @@ def _times(number: int) -> str:
 def _remedy_of_failure(budget: str, hard: bool, timed: bool) -> str:
     cause = f"look at the times of the samples above {budget} to find the cause"
     if not timed:
-        cause = f"measure with all samples, not histograms alone, to see when they exceed {budget}"
+        cause = _with_samples(budget)
     if hard:
         return f"{cause}, or allow a rate (--rate 1/h)"
     return cause
+
+
+def _with_samples(budget: str) -> str:
+    """The remedy where only histograms are known: the agent withheld samples, or a slow link could
+    not carry them."""
+    return (
+        f"find the samples above {budget} in a run that keeps them: without --histogram-only, at "
+        "a longer --interval or on fewer CPUs"
+    )
 
 
 def _needed_s(rate: float, duration_s: float, confidence: float, exceedances: int) -> float | None:
@@ -124,6 +133,8 @@ class _Seen:
     """More than one period in ``NEAR`` exceeds: episodes cannot be told apart."""
     timed: bool
     """The times of the exceedances are known, as far as their samples were not lost."""
+    exact: bool
+    """The samples were kept, not only a histogram of them."""
 
     @property
     def budget(self) -> str:
@@ -201,6 +212,7 @@ def verdict(  # noqa: PLR0913
     counted: str = "samples",
     episodes: tuple[int, int] | None = None,
     effective: int | None = None,
+    exact: bool = True,
 ) -> BudgetVerdict:
     """Judges a series by the samples of its corrected distribution that exceed the budget.
 
@@ -212,8 +224,8 @@ def verdict(  # noqa: PLR0913
     not known: a pass then counts each exceedance, a failure counts one episode. If more than one
     period in ``NEAR`` exceeds, the upper limit is the number of exceedances, and so is the lower
     one if more than half of the periods exceed. ``effective``: the effective number of
-    samples for verdicts per operation; ``count`` if not given. ValueError
-    for negative numbers.
+    samples for verdicts per operation; ``count`` if not given. ``exact``: whether the samples were
+    kept, not only a histogram of them. ValueError for negative numbers.
     """
     if min(exceedances, count, unknown) < 0 or exceedances > count:
         raise ValueError("exceedances lie between 0 and the number of samples")
@@ -238,6 +250,7 @@ def verdict(  # noqa: PLR0913
         count if effective is None else effective,
         dense,
         episodes is not None or not exceedances,
+        exact,
     )
     if duration_s is None:
         return _per_operation(seen, rate_per_hour)
@@ -334,6 +347,7 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
         result = "fail"
         evidence = f"{text}; allowed: never"
         remedy = f"look at the samples above {seen.budget} to find the cause"
+        remedy = remedy if seen.exact else _with_samples(seen.budget)
     elif seen.count == 0:
         result, needed = "inconclusive", samples_needed(DEFAULT_PROBABILITY, seen.confidence)
         evidence, remedy = _NOTHING

@@ -142,6 +142,8 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _INDEXED = ("label", "study", "target", "started")
 FEWER_STEPS = "measure in several runs that have fewer steps"
 """The remedy for a run that is too large."""
+_KEEP_IT = "keep it in this store"
+"""The remedy where fewer steps do not make it smaller."""
 
 
 class _Wrong(Exception):
@@ -191,7 +193,7 @@ def _load(path: Path) -> dict[str, Any]:
     """A JSON object, of plain values that can be written and stored again."""
     name = path.name
     if path.stat().st_size > JSON_LIMIT:
-        raise _TooLarge(f"its {name} is too large")
+        raise _TooLarge(f"its {name} is too large", FEWER_STEPS if name == DOCUMENT else _KEEP_IT)
     try:
         document = json.loads(path.read_bytes().decode("utf-8"), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
@@ -390,7 +392,7 @@ class _Kept:
             if len(self.sensors) > RUN_SENSORS_LIMIT:
                 raise _TooLarge(
                     f"it has more than {RUN_SENSORS_LIMIT} temperature sensors",
-                    "keep it in this store",
+                    _KEEP_IT,
                 )
         if not isinstance(span.record, _PASSING):
             self.bytes += span.stop - span.start

@@ -145,8 +145,9 @@ def _common(causes: Sequence[Model]) -> list[tuple[Any, tuple[Block, ...]]]:
     found: list[tuple[Any, tuple[Block, ...]]] = []
     for context in dict.fromkeys(one["context"] for one in causes):
         mine = [one["blame"] for one in causes if one["context"] == context]
-        words, number = Counter(map(reason, mine)).most_common(1)[0]
-        if not words or number < 2:
+        reasons = Counter(filter(None, map(reason, mine)))
+        words, number = next(iter(reasons.most_common(1)), ("", 0))
+        if number < 2:
             continue
         named = f" in {context} context" if context else ""
         found.append((line(f"{number} of {len(mine)}{named}: {words}"), ()))

@@ -12,7 +12,7 @@ from rtgauge import text as numbers
 from rtgauge.report.results.cases import Case, Group, RunCases, plain
 from rtgauge.report.results.labels import waits_for_answers
 from rtgauge.report.sets.compare import FIGURES, method_text, row_name, unreached, where
-from rtgauge.report.sets.decide import LEVEL, Uneven, uneven
+from rtgauge.report.sets.decide import LEVEL, Uneven, short_waits, uneven
 
 __all__ = [
     "advice",
@@ -42,6 +42,7 @@ Document = Mapping[str, Any]
 
 _CLOSEST: Final = 6
 """Maximum number of decimals that tell a ratio from 1: a smaller difference is that of rounding."""
+_SHORT: Final = "events were not waited for as long as the budget"
 _HEADS: Final = {"min": "min", "50": "median", "max": "max"}
 
 
@@ -187,6 +188,8 @@ def verdict_text(document: Document, one: Document) -> str:
         words += f", by more than the {margin} margin"
     if unlike := _uneven(document, one):
         words += f", {unlike.why}"
+    elif _short_waits(document, one):
+        words += f", {_SHORT}"
     if not one["needed"]:
         return words
     whose = "blocks" if one["matched"] else "runs of each"
@@ -203,9 +206,21 @@ def _uneven(document: Document, one: Document) -> Uneven | None:
     if one["verdict"] != "not decided":
         return None
     quantity = document["quantities"][one["quantity"]]
-    rows = [row for row in quantity["rows"] if row["set"] in (0, one["set"])]
     answers = waits_for_answers(quantity["name"], quantity["unit"])
-    return uneven(one["statistic"], *rows, answers=answers)
+    return uneven(one["statistic"], *_rows(document, one), answers=answers)
+
+
+def _short_waits(document: Document, one: Document) -> int:
+    """The number of events whose answers were not waited for long enough to judge a figure."""
+    if one["verdict"] != "not decided":
+        return 0
+    return short_waits(one["statistic"], *_rows(document, one))
+
+
+def _rows(document: Document, one: Document) -> list[Document]:
+    """The rows of the two sets of a comparison."""
+    quantity = document["quantities"][one["quantity"]]
+    return [row for row in quantity["rows"] if row["set"] in (0, one["set"])]
 
 
 def verdict_cells(document: Document, one: Document) -> list[str]:
@@ -318,7 +333,8 @@ def advice(document: Document) -> list[str]:
         )
     narrow = [one for one in found if one["interval"] and one["interval"][0] == one["interval"][1]]
     if narrow:
-        same = "blocks have the same ratio" if narrow[0]["matched"] else "ratios are the same"
+        matched = all(one["matched"] for one in narrow)
+        same = "blocks have the same ratio" if matched else "ratios are the same"
         said.append(
             f"Where an interval has no width, all {same}: the values are as coarse as the clock, "
             "or constant"
@@ -358,18 +374,26 @@ def _of_several_cores(document: Document) -> bool:
 
 
 def _not_judged(document: Document) -> list[str]:
-    """The figures that are not judged because the runs have unequal numbers of samples, in one
-    sentence."""
+    """The figures that are not judged because the runs have unequal numbers of samples, or because
+    waits for answers were short, each kind in one sentence."""
+    said = []
     found = [(one, unlike) for one in document["comparisons"] if (unlike := _uneven(document, one))]
-    if not found:
-        return []
-    one, unlike = found[0]
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    remedy = unlike.remedy[0].upper() + unlike.remedy[1:]
-    return [
-        f"{_title(document, one)}{more}: {unlike.text}, so not judged, because maxima and shares "
-        f"over a budget depend on the number of samples. {remedy}"
-    ]
+    if found:
+        one, unlike = found[0]
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        remedy = unlike.remedy[0].upper() + unlike.remedy[1:]
+        said.append(
+            f"{_title(document, one)}{more}: {unlike.text}, so not judged, because maxima and "
+            f"shares over a budget depend on the number of samples. {remedy}"
+        )
+    if short := [one for one in document["comparisons"] if _short_waits(document, one)]:
+        more = f" and {len(short) - 1} more" if len(short) > 1 else ""
+        number = numbers.plural(_short_waits(document, short[0]), "event")
+        said.append(
+            f"{_title(document, short[0])}{more}: not judged, because {_SHORT} ({number}). Use a "
+            "--timeout above the budget"
+        )
+    return said
 
 
 def _incomplete(document: Document, at: int) -> int:

@@ -78,6 +78,13 @@ def _anchor(many: bool, row: quantities.Row) -> str:
     return f"{f'r{row.run + 1}-' if many else ''}step-{row.step + 1}"
 
 
+def _parts(command: str) -> list[str]:
+    """The parts of a command between which its line may end: before options, and between the words
+    of the comment for options that were left out."""
+    words, mark, comment = command.partition(" # without --")
+    return [*re.split(r" (?=--)", words), *f"{mark}{comment}".split()]
+
+
 def _lines(
     analysis: Analysis,
     table: quantities.Table,
@@ -93,7 +100,7 @@ def _lines(
             Line(
                 anchor=_anchor(many, row),
                 name=row.what,
-                command=re.split(r" (?=--)", row.command),
+                command=_parts(row.command),
                 cells=[cells[at] for _, cells in columns],
                 path=drawn,
                 peak=None if row.max is None else peak,

@@ -96,8 +96,8 @@ def conclusion(document: Model) -> str:
     if quantity["context"] not in ("", "user"):
         what += f" in {quantity['context']} context"
     if len(rows) < 2:
-        known = f"known only for {_name(document, rows[0])}" if rows else "not known for any system"
-        return f"{what}: {known}"
+        only = f"known only for {_name(document, rows[0])}" if rows else "not known for any system"
+        return f"{what}: {only}"
     said = [
         f"{numbers.shown(row['figures'][name], quantity['unit']).full} on {_name(document, row)}"
         for row in rows
@@ -107,14 +107,20 @@ def conclusion(document: Model) -> str:
     text = f"{what} stay within {numbers.join(said)}"
     if low <= 0:
         return text
-    primary = next((one for one in document["comparisons"] if one["primary"]), None)
-    if primary is not None and [row["set"] for row in rows] != [0, primary["set"]]:
-        primary = None
-    if primary is not None and (proven := _proven(document, primary)):
-        return f"{proven}: {text[0].lower()}{text[1:]}"
+    there = [row["set"] for row in rows]
+    # the verdicts are about the first set and another one
+    judged = [
+        one
+        for one in document["comparisons"]
+        if one["primary"] and 0 in there and one["set"] in there
+    ]
+    proven = list(filter(None, (_proven(document, one) for one in judged)))
+    pair = len(rows) == 2 and len(judged) == 1
+    if proven:  # a sentence about several pairs names none of them
+        return f"{proven[0]}: {text[0].lower()}{text[1:]}" if pair else text
     if high < (1 + document["within"]) * low:
         return f"{text}: about the same"
-    undecided = primary is not None and primary["verdict"] in ("not decided", "not enough runs")
+    undecided = pair and judged[0]["verdict"] in ("not decided", "not enough runs")
     return f"{text}: no difference is proven" if undecided else text
 
 

@@ -177,9 +177,9 @@ def verdict_lines(model: Model) -> list[Line]:
 def _lacking(one: Model, verdict: Model) -> str:
     """The hours, samples and boots still needed, or the number of boots that exceeded the budget.
     With the number of boots that may have."""
-    boots, unknown = numbers.plural(one["boots"], "boot"), verdict["boots_unknown"]
+    boots, unknown = numbers.plural(one["boots"], "boot"), verdict.get("boots_unknown", 0)
     over = verdict["boots_over"] - unknown
-    doubt = " may have exceeded it, because values are unknown."
+    doubt = " may have exceeded it, because values are unknown or may belong to other events."
     if over:
         return f" {over} of {boots} exceeded it." + (f" {unknown} more{doubt}" if unknown else "")
     text = f" {unknown} of {boots}{doubt}" if unknown else ""

@@ -18,6 +18,7 @@ from rtgauge.report.document.answer import ACTIONS, BOARD, Action, answer_of, on
 from rtgauge.report.document.answer.data import Data
 from rtgauge.report.results.again import step_command, wiring
 from rtgauge.report.results.labels import made_of_a_file, peak
+from rtgauge.report.sets.compare import is_one_of
 from rtgauge.report.sets.decide import WITHIN
 
 __all__ = ["after_comparison", "is_about", "worst_set"]
@@ -111,17 +112,12 @@ def _of(quantity: Model, run: Model) -> list[Any]:
 def is_about(quantity: Model, run: Model) -> bool:
     """Whether the maximum in the answer of a run, and so its cause, is one of that quantity."""
     top = Data(run).top
-    steps = [step["step"] for step in _of(quantity, run)]
-    return (
-        top is not None
-        and top["step"] in steps
-        and all(top[key] == quantity[key] for key in ("name", "context"))
-    )
+    return top is not None and is_one_of(quantity, run, top)
 
 
 def _maximum(quantity: Model, run: Model) -> float:
-    steps = {step["step"] for step in _of(quantity, run)}
-    return max((peak(one) or 0 for one in run["series"] if one["step"] in steps), default=0)
+    found = [one for one in run["series"] if is_one_of(quantity, run, one)]
+    return max((peak(one) or 0 for one in found), default=0)
 
 
 def _core(quantity: Model, runs: Sequence[Model]) -> str:

@@ -17,7 +17,7 @@ from rtgauge.report.document.blocks import Block, Bullets, Line, Paragraph, Span
 from rtgauge.report.document.cycles import SHARE, Cycle, shortest
 from rtgauge.report.document.next_steps import is_about, worst_set
 from rtgauge.report.results.labels import capital, peak, worst
-from rtgauge.report.sets.compare import set_facts
+from rtgauge.report.sets.compare import is_one_of, set_facts
 
 __all__ = ["sides"]
 
@@ -143,17 +143,6 @@ def _late(answer: Answer) -> list[Cycle]:
 def _top(quantity: Model, run: Model) -> tuple[float, Any]:
     """The highest maximum of a quantity in a run, or its lower limit, and its series; None without
     one."""
-    steps = {
-        step["step"]
-        for step in run["steps"]
-        if (step["measurement"], step["load"]["name"])
-        == (quantity["measurement"], quantity["load"]["name"])
-    }
-    found = [
-        one
-        for one in run["series"]
-        if one["step"] in steps
-        and (one["name"], one["context"]) == (quantity["name"], quantity["context"])
-    ]
+    found = [one for one in run["series"] if is_one_of(quantity, run, one)]
     at = worst(found)
     return (0.0, None) if at is None else (float(peak(found[at]) or 0), found[at])

@@ -279,8 +279,10 @@ def _observations(run: Document, step: Document) -> list[Point]:
         overruns = sum(one["overruns"] for one in periods)
         where = f" in {numbers.plural(overruns, 'overrun')}" if overruns else ""
         delays = "The corrected figures contain their delays."
-        if any(one["corrected"] is None for one in periods):
+        if unknown := sum(one["corrected"] is None for one in periods):
             delays = "Their delays are unknown."
+            if unknown < len(periods):
+                delays = "The corrected figures contain the delays of some."
         observations.append(
             Point(
                 "warn",

@@ -133,7 +133,7 @@ def summary(analysis: Analysis, number: int, prefix: str = "") -> tuple[Section,
             rows = tuple(_point(point) for point in points[:MANY])
             blocks += [Heading(name), Bullets(rows, left_out=len(points) - len(rows))]
     if lacking := _not_measured(run):
-        blocks += [Heading("Not measured"), Table(lacking)]
+        blocks += [Heading(lacking.label), Table(lacking)]
     return (
         Section("Summary", f"{prefix}summary", tuple(blocks), page=True),
         *causes_sections(run, prefix),
@@ -385,8 +385,8 @@ def _not_measured(run: Model) -> Grid | None:
         shown = names[:6] + ([f"{len(names) - 6} more"] if len(names) > 6 else [])
         cells = [Cell(f"{len(steps)} {state}"), Cell(capital(reason)), Cell(capital(remedy))]
         rows.append(Row(", ".join(shown), cells))
-    title = "Steps without a valid result"
-    return Grid(title, ["Measurements", "Steps", "Reason", "Remedy"], rows, "", title)
+    heads = ["Measurements", "Steps", "Reason", "Remedy"]
+    return Grid("Steps without a valid result", heads, rows)
 
 
 def _point(point: Point) -> tuple[Line, tuple[Block, ...]]:

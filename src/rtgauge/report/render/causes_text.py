@@ -156,7 +156,9 @@ def common(causes: Sequence[Cause]) -> list[str]:
         mine = [one for one in causes if one.context == context]
         if len(mine) < 2:
             continue
-        reasons = Counter(reason(one.blame) for one in mine)
+        reasons = Counter(filter(None, (reason(one.blame) for one in mine)))
+        if not reasons:
+            continue
         named = f" in {context} context" if context else ""
         found.append(f"{_which(mine)}{named}:")
         for words, number in reasons.most_common(3):

@@ -150,12 +150,13 @@ def _words(command: str) -> list[str] | None:
 
 def _of_the_board(run: Model, step: Model) -> Model:
     """The steps of a board and of its log host as the one step that a command names: the board's,
-    with the events and the budget of its log host. Any other step is returned unchanged."""
+    with the events and the budget of its log host. Any other step is returned unchanged. ``step``
+    may be a changed copy of the run's."""
     planned = (run["plan"] or {}).get("steps")
     if not isinstance(planned, list):
         return step
-    steps = {one["step"]: one for one in run["steps"]}
     at = step["step"]
+    steps = {one["step"]: one for one in run["steps"]} | {at: step}
     host = at if times_answers(planned, at) else at + 1
     if not times_answers(planned, host) or host - 1 not in steps or host not in steps:
         return step

@@ -37,7 +37,8 @@ class Held:
 
     ``doubts``: why the measurement is not the one asked for, with remedies. ``waited``: the
     shortest and the longest wait for an event without an answer, 0 if not known. ``uncertain``: the
-    exceedances whose samples may be answers to other events.
+    exceedances whose samples may be answers to other events. ``late``: the exceedances that are
+    events without an answer. ``exact``: whether the samples were kept, not only a histogram.
     """
 
     budget_ns: int
@@ -53,6 +54,8 @@ class Held:
     waited: tuple[int, int] | None = None
     doubts: tuple[tuple[str, str], ...] = ()
     uncertain: int = 0
+    late: int = 0
+    exact: bool = True
 
     def plus(self, other: Held) -> Held:
         """Both together: times, samples and episodes add up."""
@@ -75,6 +78,8 @@ class Held:
             (min(one for one, _ in waits), max(one for _, one in waits)) if waits else None,
             self.doubts or other.doubts,
             self.uncertain + other.uncertain,
+            self.late + other.late,
+            self.exact and other.exact,
         )
 
     def certain(self) -> Held:
@@ -105,6 +110,7 @@ class Held:
             counted=self.counted,
             episodes=self.episodes,
             effective=self.effective,
+            exact=self.exact,
         )
 
 
@@ -116,20 +122,27 @@ def verdict_on(held: Held, judged: stats.BudgetVerdict, remedy: str) -> Document
     if result == "fail" and held.uncertain:
         sure = held.certain().judged(judged.confidence).result
         result = "fail" if sure == "fail" else "inconclusive"
-    if held.unanswered and held.exceedances == held.unanswered and result == "fail":
+    if result == "fail" and held.exceedances == held.late:  # no sample is above the budget
         _, mark, allow = remedy.partition(", or allow")
         remedy = f"find out why events had no answer{mark}{allow}"
     if held.waited is not None:
-        low, high = (numbers.microseconds(wait) for wait in held.waited)
-        waited = f"up to {high}" if held.waited[0] <= 0 else f"{low} to {high}"
-        waited = high if low == high else waited
         verb = "was" if held.unanswered == 1 else "were"
-        evidence += f"; {numbers.plural(held.unanswered, 'event')} {verb} not answered within "
-        evidence += waited
+        evidence += f"; {numbers.plural(held.unanswered, 'event')} {verb} not answered"
+        evidence += _within(*held.waited)
     for doubt, help_ in held.doubts:
         result = "inconclusive" if result == "pass" else result
         evidence, remedy = f"{evidence}; but {doubt}", help_
     return {"result": result, "evidence": evidence, "remedy": remedy}
+
+
+def _within(shortest: int, longest: int) -> str:
+    """How long the events without an answer were waited for; empty if that is not known."""
+    if longest <= 0:
+        return ""
+    low, high = numbers.microseconds(shortest), numbers.microseconds(longest)
+    if shortest <= 0:
+        return f" within a wait of at most {high}"
+    return f" within {high}" if low == high else f" within {low} to {high}"
 
 
 @dataclass(frozen=True)

@@ -858,6 +858,8 @@ def _held(
         None if missing is None else _waits(missing),
         tuple(_doubts(step, stored)),
         _uncertain(step, stored, known, limit),
+        late,
+        figures.counts.exact,
     )
 
 

@@ -79,20 +79,21 @@ def positive_points(run: Run) -> list[Point]:
         one
         for step in run["steps"]
         for one in _on_a_grid([one for one in run["series"] if one["step"] == step["step"]])
-        if one["count"]
     ]
-    if grid and not any(one["missed"] for one in grid):
-        due = sum(one["count"] for one in grid)
-        points.append(Point("pass", f"None of {numbers.count(due)} periods was missed."))
+    due = sum(one["count"] for one in grid)
+    if due and not any(one["missed"] for one in grid):
+        answers = all(waits_for_answers(one["name"], one["unit"]) for one in grid if one["count"])
+        said = f"None of {numbers.count(due)} periods was missed."
+        points.append(Point("pass", _answered(due) if answers else said))
+    watched = [step["step"] for step in run["steps"] if step["role"] == "background"]
+    series = [one for one in run["series"] if one["step"] not in watched]
     streams = [step["stream"] for step in run["steps"] if step["stream"] is not None]
     if (
-        run["series"]
+        series
         and streams
         and not any(one["lost"] for one in run["series"])
         and all(s["complete"] and not s["lost_records"] and not s["dropped_bytes"] for s in streams)
     ):
-        watched = [step["step"] for step in run["steps"] if step["role"] == "background"]
-        series = [one for one in run["series"] if one["step"] not in watched]
         kept = "counts, some in histograms only"
         if all(one["source"] == "samples" for one in series):
             kept = "was kept"
@@ -110,6 +111,12 @@ def positive_points(run: Run) -> list[Point]:
             )
         )
     return points
+
+
+def _answered(events: int) -> str:
+    if events == 1:
+        return "The only event was answered."
+    return f"All {numbers.count(events)} events were answered."
 
 
 def _on_a_grid(members: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -46,6 +46,7 @@ __all__ = [
     "changed",
     "compare",
     "in_order",
+    "is_one_of",
     "letter",
     "method_text",
     "note",
@@ -263,6 +264,18 @@ def _method(run: Run, step: Mapping[str, Any], one: Mapping[str, Any], known: se
     return tuple(facts)
 
 
+def is_one_of(quantity: Mapping[str, Any], run: Run, one: Mapping[str, Any]) -> bool:
+    """Whether a series of a run is one of a quantity, as far as the series and its load tell:
+    a step may have several, which differ in their labels or interval."""
+    step = _steps(run).get(one["step"])
+    if step is None or step["load"]["name"] != quantity["load"]["name"]:
+        return False
+    facts = dict(_method(run, step, one, set()))
+    return all(one[key] == quantity[key] for key in ("measurement", "name", "context")) and all(
+        quantity["method"].get(name, "") == value for name, value in facts.items()
+    )
+
+
 Grouped: TypeAlias = dict[_Base, dict[Method, dict[int, list[_Member]]]]
 
 
@@ -473,24 +486,21 @@ def _budget(analysis: Analysis, members: Sequence[_Member]) -> int | None:
 
 
 def _over(analysis: Analysis, members: Sequence[_Member], budget: int | None) -> int | None:
-    """The number of samples and missed periods over the budget, and of events that were waited for
-    as long as the budget, without an answer."""
+    """The number of samples and missed periods over the budget, and of events without an answer."""
     if budget is None:
         return None
-    figures = [analysis.figures[run][analysis.places[run][at]] for run, at in members]
-    over = sum(one.all_due.exceeding(budget) for one in figures)
-    return over + sum(one.unanswered.exceeding(budget - 1) for one in figures if one.unanswered)
+    series = [analysis.model["runs"][run]["series"][at] for run, at in members]
+    tables = [analysis.figures[run][analysis.places[run][at]].all_due for run, at in members]
+    return sum(one.exceeding(budget) for one in tables) + sum(int(s["unanswered"]) for s in series)
 
 
-def _unknown(analysis: Analysis, members: Sequence[_Member], budget: int | None) -> int:
-    """The number of samples and missed periods of unknown value. With a budget, also the number of
-    events without an answer that were not waited for as long."""
-    figures = [analysis.figures[run][analysis.places[run][at]] for run, at in members]
-    unknown = sum(one.unseen for one in figures)
+def _short_waits(analysis: Analysis, members: Sequence[_Member], budget: int | None) -> int:
+    """The number of events without an answer that were not waited for as long as the budget."""
     if budget is None:
-        return unknown
+        return 0
+    figures = [analysis.figures[run][analysis.places[run][at]] for run, at in members]
     open_ = [one.unanswered for one in figures if one.unanswered]
-    return unknown + sum(one.count - one.exceeding(budget - 1) for one in open_)
+    return sum(one.count - one.exceeding(budget - 1) for one in open_)
 
 
 def _row(
@@ -513,7 +523,10 @@ def _row(
                 "figures": _figures(analysis, own, tail),
                 "over": _over(analysis, own, budget),
                 "missed": sum(one["missed"] for one in mine),
-                "unknown": _unknown(analysis, own, budget),
+                "unknown": sum(
+                    analysis.figures[at][analysis.places[at][one]].unseen for at, one in own
+                ),
+                "short_waits": _short_waits(analysis, own, budget),
                 "complete": _complete(runs[run], mine),
             }
         )

@@ -33,6 +33,7 @@ __all__ = [
     "named",
     "outranked",
     "rank",
+    "short_waits",
     "uneven",
     "unknown",
 ]
@@ -71,6 +72,8 @@ class _Evidence:
     """Whether the counts behind the figures are too small to show that two sets are equivalent."""
     uneven: bool = False
     """Whether the figure depends on the lengths of the runs, which differ."""
+    short: bool = False
+    """Whether waits for answers ended before the budget: more runs alike would decide nothing."""
 
     def shift(self, by: float = 0.0) -> stats.Shift:
         """The shift, less ``by``."""
@@ -283,6 +286,13 @@ def unknown(name: str, *rows: Mapping[str, Any]) -> int:
     return sum(_value(one, name) is None for one in runs)
 
 
+def short_waits(name: str, *rows: Mapping[str, Any]) -> int:
+    """The number of events of the complete runs of these rows that keep the statistic ``name`` from
+    being known: they had no answer, and were not waited for as long as the budget."""
+    runs = [one for row in rows for one in row["runs"] if one["complete"]]
+    return sum(int(one.get("short_waits", 0)) for one in runs) if name == "rate" else 0
+
+
 def _even(counts: Sequence[int]) -> bool:
     return not counts or max(counts) <= LENGTH * min(counts)
 
@@ -291,7 +301,7 @@ def _value(run: Mapping[str, Any], name: str) -> float | None:
     """The logarithm of a run's figure; None without one. For a rate, half a sample is added
     to those over the budget, so that a run without any has a value. With samples of unknown value
     there is no rate."""
-    if name == "rate" and run.get("unknown"):
+    if name == "rate" and (run.get("unknown") or run.get("short_waits")):
         return None
     if name == "rate":
         return math.log((run["over"] + 0.5) / (run["count"] + run["missed"]))
@@ -317,6 +327,7 @@ def _evidence(
     dropped = unknown(name, first, second) > 0
     coarse = name == "rate" and any(one["over"] < COUNTED for runs in whole for one in runs)
     unlike = uneven(name, first, second) is not None
+    short = short_waits(name, first, second) > 0
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
         seen = set()
@@ -341,6 +352,7 @@ def _evidence(
                 copies=(again, again),
                 coarse=coarse,
                 uneven=unlike,
+                short=short,
             )
     values = []
     for side in sides:
@@ -355,6 +367,7 @@ def _evidence(
         copies=left_out,
         coarse=coarse,
         uneven=unlike,
+        short=short,
     )
 
 
@@ -379,6 +392,7 @@ def _judge(family: Sequence[tuple[Document, _Evidence]], within: float) -> None:
         if few or many or evidence.uneven:
             document.update(ratio=None, interval=None, p=None, p_adjusted=None, needed=None)
             document["beyond"] = False
+            few = few and not evidence.short
             document["verdict"] = "not enough runs" if few else "not decided"
         else:
             judged.append((document, evidence, evidence.shift()))

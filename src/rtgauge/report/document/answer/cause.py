@@ -29,6 +29,8 @@ FAR_BELOW: Final = 10
 """If every budget exceeds the maximum by more than this factor, its cause needs no search."""
 SAME: Final = 1.05
 """A second line that reaches up to the maximum, but for this factor, is its likely cause."""
+DITHERED: Final = 1000
+"""Number of periods from which on a timer has dither by default."""
 ALIKE: Final = ("measurement", "name", "context", "labels", "interval_ns")
 """What the series of one quantity under different loads have in common."""
 UNKNOWN: Final = "The data do not show what caused the maximum."
@@ -95,9 +97,8 @@ def _likely(data: Data) -> tuple[Line, str]:
     if one["first"] == peak(one) and "first sample" in by_rule:
         return line(f"Likely cause: cold caches. {by_rule['first sample']['text']}"), ""
     if "second line" in by_rule:
-        again = lasting_command(run, step, 119, {"dither": "yes"})
         text = f"Likely cause: something periodic. {_sentence(by_rule['second line'])}"
-        return line(text), again if _without_dither(step, one) else stop
+        return line(text), stop if (again := _with_dither(run, step, one)) is None else again
     other = _maximum([each for each in data.idle if all(each[key] == one[key] for key in ALIKE)])
     if under_load(step) and other and (peak(one) or 0) >= 3 * other:
         text = (
@@ -115,12 +116,17 @@ def _likely(data: Data) -> tuple[Line, str]:
     return line(UNKNOWN), stop
 
 
-def _without_dither(step: Model, one: Model) -> bool:
-    """Whether dither was possible, but not asked for. A timer has it unless it is not possible, or
-    was asked not to."""
-    if step["asked"].get("dither") != "no" and not waits_for_answers(one["name"], one["unit"]):
-        return False
-    return bool(step["parameters"].get("dither") == "no")
+def _with_dither(run: Model, step: Model, one: Model) -> str | None:
+    """The command that repeats a step with dither; None if it had dither, or cannot have it. By
+    default, a timer has dither in all but short runs, if that is possible."""
+    if step["parameters"].get("dither") != "no":
+        return None
+    if waits_for_answers(one["name"], one["unit"]):
+        return lasting_command(run, step, 119, {"dither": "yes"})
+    if step["asked"].get("dither") != "no" and one["count"] + one["missed"] >= DITHERED:
+        return None
+    seconds = max(119, DITHERED * one["interval_ns"] / 1e9)
+    return lasting_command(run, step, seconds, {"dither": ""})
 
 
 def _sentence(observation: Model) -> str:
