@@ -308,7 +308,7 @@ static int lifecycle_setup(struct step *step)
 	return err;
 }
 
-/* Of all scenarios, as each has its own part in the rule. */
+/* Takes all scenarios: each one has its own part in the rule. */
 static void lifecycle_verdict(struct step *step, const struct lifecycle_state *state)
 {
 	int64_t wrong = 0, disturbed = 0;

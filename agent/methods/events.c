@@ -379,7 +379,7 @@ int64_t events_passed(const struct step *step, const struct events_session *s)
 
 	if (ioctl(s->fd, RTGAUGE_STATUS, &status))
 		return 0;
-	/* the last event may have come when the thread was told to end */
+	/* the last event may be later than the end of the step */
 	return (int64_t)(status.events + status.missed) - (step_stopped(step) ? 1 : 0);
 }
 

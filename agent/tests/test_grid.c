@@ -93,7 +93,7 @@ static void test_end(struct tap *tap, struct step *step)
 	step->stop = STEP_GOES_ON;
 	tap_check(tap, events_passed(step, &s) == 17, "a thread of user space saw the end");
 	step->stop = STEP_STOP;
-	tap_check(tap, events_passed(step, &s) == 16, "or was told to end on its way");
+	tap_check(tap, events_passed(step, &s) == 16, "or the step ended before");
 }
 
 static void test_message(struct step *step, int64_t now_ns, const char *text)

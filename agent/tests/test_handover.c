@@ -55,7 +55,7 @@ static int64_t test_number(const struct option_set *set, const char *name)
 
 /* --- the conductor --- */
 
-/* The other side would never come, which is no reason to call the machine disturbed. */
+/* The other side never comes. The reason is the call, not a disturbed machine. */
 static void test_failed_call(void)
 {
 	sem_init(&h.done, 0, 0);
@@ -131,7 +131,7 @@ static void test_sleeps(void)
 	h.interval = clock_from_ns(h.interval_ns);
 	tap_check(&tap, handover_rest(&h) == 1, "a long rest is a switch");
 	h.interval_ns = 0;
-	tap_check(&tap, !handover_rest(&h), "no rest is none");
+	tap_check(&tap, !handover_rest(&h), "a rest of length 0 does not switch");
 	series_free(&series);
 }
 

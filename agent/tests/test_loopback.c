@@ -104,8 +104,8 @@ static void test_verdict(struct step *of, const char *rule, const char *result,
 	snprintf(said, sizeof(said), "%s", evidence);
 }
 
-/* Of ten events in a context of the kernel, so many have a sample, no record, or are passed over, and the
- * last one may be cut off. */
+/* Ten events in a context of the kernel: @came have a sample, @lost no record, @missed are passed over.
+ * @cut: the last one is cut off. */
 static const char *judge_module(int64_t came, uint64_t lost, uint64_t missed, bool cut)
 {
 	struct module module = {

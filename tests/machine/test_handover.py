@@ -89,7 +89,7 @@ def test_the_waiter_sleeps_before_it_is_woken(agent: str, tmp_path: Path, name: 
 
 @pytest.mark.parametrize("interval", ["0", "1ns"])
 def test_without_a_rest(agent: str, tmp_path: Path, interval: str) -> None:
-    """Of a nanosecond, the kernel may not switch to another thread."""
+    """A rest of one nanosecond may end without a switch to another thread."""
     words = ("--interval", interval, "--samples", "1000", "--waiter", "equal")
     _, stream = measure(agent, tmp_path, "eventfd", *words)
     ((place, kind, waits, slept),) = rows_of(stream, "sleeps")
@@ -211,7 +211,7 @@ def test_no_room_for_posix_queues_is_skipped(agent: str, tmp_path: Path) -> None
 
 
 def test_a_refused_call_is_the_reason(agent: str, tmp_path: Path) -> None:
-    """And not the time for which the other thread waits in vain."""
+    """The reason is not the time for which the other thread waits without a result."""
     output = tmp_path / "stream.cbor"
     words = [agent, "run", "signal", "--samples", "10", "--waiter", "higher"]
     words += ["--cpu", str(CPUS[0]), "--output", str(output)]

@@ -215,10 +215,14 @@ def test_the_command_of_a_row_has_what_its_plan_says() -> None:
 def test_the_command_of_a_row_is_one_that_can_be_given() -> None:
     """A label may be less than its option, and a flag has no value."""
     lines = {"line": "gpio:chip:1:2"}
-    step = {"measurement": "log-host", "asked": lines, "parameters": {**lines, "edge": "both"}}
+    step: dict[str, Any] = {
+        "measurement": "log-host",
+        "asked": lines,
+        "parameters": {**lines, "edge": "both"},
+    }
     step |= {"step": 0, "budget": None, "run_options": {"load": "doload"}}
     labels = {"line": "gpio", "edge": "both"}
-    run = {"environment": {}, "target": "local", "plan": None, "imported": False}
+    run: dict[str, Any] = {"environment": {}, "target": "local", "plan": None, "imported": False}
     text = quantities.command(run, step, labels)
     assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --load doload"
     kept = {**step, "run_options": {"keep-settings": True}}

@@ -134,7 +134,7 @@ static uint32_t module_flags(const struct response *r, bool sleeps)
 	       (r->delay_every && sleeps ? RTGAUGE_SETUP_DELAY_SLEEP : 0U);
 }
 
-/* So many events in all have no record: the module's ring was full. */
+/* @lost: events without a record in all, because the module's ring was full. */
 static void module_lost(struct step *step, struct module *m, int64_t lost)
 {
 	if (lost <= m->lost)
