@@ -695,7 +695,7 @@ def test_an_operation_has_samples(interval_ns: int, said: str) -> None:
 
 
 def test_chapters_without_any_step_are_named_in_place_of_their_steps() -> None:
-    document = built(timers(10, 18))
+    document = built(made.run([made.step(0, [latency(10)])]))
     first = document["steps"][0]
     places = [("threads", name) for name in "abcd"] + [("mutexes", name) for name in "efg"]
     document["steps"] = [first] + [

@@ -428,7 +428,7 @@ SYSTEMS: dict[str, tuple[FactSet, str, dict[str, str]]] = {
             "isolation": "note",
             "smt": "ok",
             "virtualisation": "ok",
-            "privileges": "note",
+            "privileges": "ok",
         }
         | NEVER_LOOKED
         | {

@@ -368,7 +368,7 @@ def test_series_of_one_name_are_told_apart_and_those_left_out_are_named(
         changed = replace(series.info, name="switch", context="user", labels=threads)
         series.info = changed if series.info.companion is None else series.info
     monkeypatch.setattr("rtgauge.cli.explain.find_run", lambda *_: stored)
-    one = cause(segment("switch", 95_000, "__schedule"))
+    one = replace(cause(segment("switch", 95_000, "__schedule")), blame="a cause")
     other = replace(one, series=0, latency_ns=500, segments=(), rest_ns=500)
     found = Explained((one, replace(one, index=7), other), 6, 1.0)
     monkeypatch.setattr("rtgauge.causes.explain.explain", lambda *_, **__: found)

@@ -57,7 +57,7 @@ def test_the_end_of_an_interval_is_told_from_the_margin(value: float, text: str)
 
 def decided(**more: Any) -> str:
     row = {"set": 0, "count": 1000, "runs": []}
-    quantity = {"unit": "ns", "tail": "99.9", "rows": [row, {**row, "set": 1}]}
+    quantity = {"name": "timer", "unit": "ns", "tail": "99.9", "rows": [row, {**row, "set": 1}]}
     one = {
         "quantity": 0, "set": 1, "statistic": "50", "ratio": 1.05, "interval": [1.0, 1.1004],
         "p_adjusted": 0.2, "beyond": False, "verdict": "not decided", "needed": None,
