@@ -46,6 +46,15 @@ struct gpio {
 
 /* --- what there is --- */
 
+/* An entry of the folder is a chip, or a link to one that @chip names by this path. Some systems have
+ * links to chips under the names that these had before. */
+static bool gpio_is_chip(const struct dirent *entry, const char *chip)
+{
+	return !strncmp(entry->d_name, "gpiochip", 8) && strlen(entry->d_name) <= 24 &&
+	       (entry->d_type != DT_LNK || (!strncmp(chip, GPIO_FOLDER "/", sizeof(GPIO_FOLDER)) &&
+					    !strcmp(chip + sizeof(GPIO_FOLDER), entry->d_name)));
+}
+
 /* All chips' names, with their labels, for a message. Their number. */
 static int gpio_list(char *text, size_t size)
 {
@@ -60,7 +69,7 @@ static int gpio_list(char *text, size_t size)
 		char path[64];
 		int fd;
 
-		if (strncmp(entry->d_name, "gpiochip", 8) || strlen(entry->d_name) > 24)
+		if (!gpio_is_chip(entry, ""))
 			continue;
 		count++;
 		snprintf(path, sizeof(path), GPIO_FOLDER "/%.24s", entry->d_name);
@@ -109,7 +118,7 @@ static int gpio_find(const char *chip, char path[64], struct gpiochip_info *info
 		char here[64];
 		int fd;
 
-		if (strncmp(entry->d_name, "gpiochip", 8) || strlen(entry->d_name) > 24)
+		if (!gpio_is_chip(entry, chip))
 			continue;
 		snprintf(here, sizeof(here), GPIO_FOLDER "/%.24s", entry->d_name);
 		fd = gpio_open_if(here, chip, &one);

@@ -333,10 +333,15 @@ HANDOVER_TEMPLATE bool handover_alone_loop(struct handover *h, handover_act *arm
 		from_ns = mark_from_ns(mark);
 		err = send(object, HANDOVER_ALONE);
 		sent_ns = mark_to_ns(mark);
+		/* without its turn the wait would not end */
+		if (err)
+			break;
 		series_put(series, ensemble_net(&h->ensemble, sent_ns - from_ns));
-		err = wait(object, HANDOVER_ALONE) ?: err;
+		err = wait(object, HANDOVER_ALONE);
 		take(object, HANDOVER_ALONE);
 	}
+	if (err)
+		return handover_fail(h, "a call when no thread waits", err);
 	BATCH_TIME(&h->batches[h->kind], h->ensemble.stamp_ps, HANDOVER_LOOP,
 		   arm(object, HANDOVER_ALONE);
 		   err = send(object, HANDOVER_ALONE)	      ?:

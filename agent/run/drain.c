@@ -58,7 +58,8 @@ void drain_message(struct run *run, int64_t now_ns, const char *text)
 	drain_event_end(run);
 }
 
-bool drain_withholds(const struct run *run)
+/* Samples are kept from the stream: the run was asked for that, or its spool has little room left. */
+static bool drain_withholds(const struct run *run)
 {
 	const struct spool_state *spooled = run->request->spooled;
 
@@ -529,10 +530,11 @@ static void drain_histogram(struct run *run, const struct series *s)
 	stream_end(&run->stream, STREAM_HISTOGRAM);
 }
 
-void drain_histograms(struct run *run)
+void drain_histograms(struct run *run, bool companions)
 {
 	for (int i = 0; i < run->step.series_count; i++)
-		if (run->step.series[i].histogram.count)
+		if (run->step.series[i].histogram.count &&
+		    (companions || run->step.series[i].info.companion < 0))
 			drain_histogram(run, &run->step.series[i]);
 }
 
@@ -566,6 +568,8 @@ void drain_trailer(struct run *run, int64_t duration_ns)
 		int64_t interval_ns = s->info.interval_ns;
 		/* for a grid without any period, one before its first, so that 0 periods are due */
 		int64_t last_ns = s->info.first_due_ns + (s->next_index - 1) * interval_ns;
+		/* a series without a grid begins with its first sample, which may be lost */
+		bool begun = interval_ns || s->histogram.count;
 
 		cbor_map(c, 7);
 		cbor_put_int(c, "series", i);
@@ -573,7 +577,7 @@ void drain_trailer(struct run *run, int64_t duration_ns)
 		cbor_put_int(c, "missed", s->missed);
 		cbor_put_int(c, "lost", s->lost);
 		cbor_put_int(c, "overruns", s->overruns);
-		cbor_put_int(c, "first_due_ns", s->info.first_due_ns);
+		cbor_put_int(c, "first_due_ns", begun ? s->info.first_due_ns : s->last_time_ns);
 		cbor_put_int(c, "last_due_ns", interval_ns ? last_ns : s->last_time_ns);
 	}
 	cbor_put_int(c, "cpu_ns",

@@ -14,11 +14,8 @@ void drain_header(struct run *run);
 void drain_begin(struct run *run);
 /* Take all samples out of the rings, and pass them on; a new maximum gets its event. */
 void drain_samples(struct run *run, int64_t now_ns);
-/* Whether samples are kept from the stream: the run was asked for that, or its spool has little
- * room left. */
-bool drain_withholds(const struct run *run);
-/* A snapshot of every histogram. */
-void drain_histograms(struct run *run);
+/* A snapshot of every histogram, or of those that are not @companions of others. */
+void drain_histograms(struct run *run, bool companions);
 void drain_clock(struct run *run);
 void drain_trailer(struct run *run, int64_t duration_ns);
 

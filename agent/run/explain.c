@@ -122,7 +122,7 @@ static void explain_text(struct run *run, const char *file, int number, const ch
 {
 	struct tracing *tracing = &run->explain.tracing;
 	int size = tracing_read(tracing, file, number, "\nprint fmt:");
-	struct message msg;
+	struct message msg = { 0 };
 	struct cbor *c;
 
 	if (!size || size == -ENOENT)

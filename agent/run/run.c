@@ -698,7 +698,7 @@ out:
 		step_end(run, err == STEP_SKIPPED ? "skipped" : "failed", run->step.msg.text,
 			 run->step.msg.remedy);
 	step_end(run, "complete", "", "");
-	drain_histograms(run);
+	drain_histograms(run, true);
 	explain_close(run);
 	run_put_back(run);
 	run_close_stream(run);

@@ -144,8 +144,8 @@ void watch_duties(struct watch *watch, struct run *run, int64_t now_ns)
 		watch_background(run, now_ns, false);
 	if (watch_is_due(&watch->clock_ns, now_ns, WATCH_CLOCK_NS))
 		drain_clock(run);
-	if (drain_withholds(run) ||
+	if (run->request->histogram_only ||
 	    watch_is_due(&watch->snapshot_ns, now_ns,
 			 detailed ? WATCH_CLOCK_NS : WATCH_COARSE_SNAPSHOT_NS))
-		drain_histograms(run);
+		drain_histograms(run, false);
 }

@@ -75,13 +75,14 @@ static bool runtime_folder(char *path, size_t size)
 int journal_folder(struct message *msg)
 {
 	const char *path = getenv("RTGAUGE_STATE");
+	struct message first = { 0 };
 	char own[PATH_MAX];
 	int fd;
 
 	if (path && path[0])
 		return open_folder(path, msg);
 	if (geteuid() == 0) {
-		fd = open_folder("/run/rtgauge", msg);
+		fd = open_folder("/run/rtgauge", &first);
 		if (fd >= 0)
 			return fd;
 	} else if (runtime_folder(own, sizeof(own))) {

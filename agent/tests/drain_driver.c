@@ -8,6 +8,7 @@
  *	m COUNT		periods missed
  *	l COUNT		samples lost
  *	d 0		the draining thread comes by
+ *	t 0		the step ends: the trailer
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ int main(int argc, char **argv)
 	run.request = &request;
 	run.step.series = &series;
 	run.step.series_count = 1;
+	run.end_state = "complete";
 	if (stream_init(&run.stream, STDOUT_FILENO) || series_init(&series, 0, &info, ROOM))
 		return 1;
 	run.stream.records = FIRST_RECORD;
@@ -49,6 +51,8 @@ int main(int argc, char **argv)
 			series_missed(&series, number);
 		else if (what == 'l')
 			series_lost(&series, number);
+		else if (what == 't')
+			drain_trailer(&run, 0);
 		else
 			drain_samples(&run, 0);
 	}

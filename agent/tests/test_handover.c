@@ -79,6 +79,39 @@ static void test_failed_call(void)
 	tap_check(&tap, handover_await(&h) && !h.ensemble.error, "both came");
 }
 
+static int refused(void *object, enum handover_way way)
+{
+	(void)object;
+	(void)way;
+	return -EAGAIN;
+}
+
+static int endless(void *object, enum handover_way way)
+{
+	(void)object;
+	(void)way;
+	tap_check(&tap, false, "a wait for what was not sent");
+	return 0;
+}
+
+/* The conductor does not wait for what it could not send. */
+static void test_failed_send(void)
+{
+	const struct series_info info = { .interval_ns = 0 };
+	static struct series series;
+
+	series_init(&series, 0, &info, 64);
+	step.series = &series;
+	h.rounds = 10;
+	tap_check(&tap,
+		  !handover_alone_loop(&h, handover_nothing, refused, endless, handover_nothing) &&
+			  h.ensemble.error == -EAGAIN && !series.next_index,
+		  "a refused call of the conductor ends the step, without a sample");
+	h.ensemble.error = 0;
+	memset(&step.msg, 0, sizeof(step.msg));
+	series_free(&series);
+}
+
 static int64_t stood_ns; /* so long has nothing run */
 static bool stands_still;
 
@@ -249,6 +282,7 @@ static void test_removed_set(void)
 int main(void)
 {
 	test_failed_call();
+	test_failed_send();
 	test_standstill();
 	test_sleeps();
 	test_signals();

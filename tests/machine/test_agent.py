@@ -19,6 +19,7 @@ import tempfile
 import termios
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,7 @@ from agents import (
     wait_until_measuring,
 )
 from rtgauge.stream import (
+    Histogram,
     Samples,
     Setting,
     Table,
@@ -323,12 +325,18 @@ def test_a_cpu_that_goes_offline_is_named(agent: str, tmp_path: Path) -> None:
 
 
 def test_histograms_alone_count_the_same(agent: str, tmp_path: Path) -> None:
-    code, stream = run(agent, tmp_path, "timer", "--for", "500ms", "--histogram-only")
+    words = ("timer", "--for", "3500ms", "--dither", "yes", "--histogram-only")
+    code, stream = run(agent, tmp_path, *words)
     assert code == 0
     assert not stream.samples
     assert stream.trailer is not None
-    for totals in stream.trailer.series:
-        assert totals.count + totals.missed == 500
+    snapshots = Counter(one.series for one in stream.records if isinstance(one, Histogram))
+    for info, totals in zip(stream.series, stream.trailer.series, strict=True):
+        if info.companion is None:
+            assert totals.count + totals.missed == 3500
+            assert snapshots[info.series] > 1
+        else:
+            assert snapshots[info.series] == 1
 
 
 @pytest.mark.study(65, lacks="taking it off each sample")

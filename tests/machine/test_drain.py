@@ -17,7 +17,7 @@ import pytest
 
 from drivers import TIMEOUT_S, compile_driver
 from rtgauge.store.scan import missed_of
-from rtgauge.stream import Event, Gaps, Record, Samples, StreamReader
+from rtgauge.stream import Event, Gaps, Record, Samples, StreamReader, Trailer
 from streams import Builder
 
 SOURCES: Final = (
@@ -184,6 +184,16 @@ def test_without_samples_the_gaps_are_the_same(driver: Path, seed: int) -> None:
     assert samples_in(records, INTERVAL_NS) == {}
     assert runs(missed_in(records)) == runs(happened.missed)
     assert events(records, "lost", "count") == happened.lost
+
+
+def test_the_trailer_of_a_series_of_which_all_samples_were_lost(driver: Path) -> None:
+    """A series without a grid, of which the first sample would have had the first time."""
+    happened = Happened(["l 3", "d 0", "t 0"], {}, [], [(0, 3)])
+    (trailer,) = (
+        one for one in drained(driver, happened, "samples", 0) if isinstance(one, Trailer)
+    )
+    (totals,) = trailer.series
+    assert (totals.count, totals.lost, totals.last_due_ns - totals.first_due_ns) == (3, 3, 0)
 
 
 @pytest.mark.parametrize("most", range(6))

@@ -705,6 +705,9 @@ def test_chapters_without_any_step_are_named_in_place_of_their_steps() -> None:
     ]
     said = plain(answer_of(document).missing)
     assert said == "Not measured: 6 of 8 steps (all 4 steps of threads, e and g)."
+    # declared, but without a sample
+    document["series"].append({**document["series"][0], "step": 1, "count": 0})
+    assert plain(answer_of(document).missing) == said
 
 
 def test_an_interrupted_response_says_how_many_events_it_lacks() -> None:

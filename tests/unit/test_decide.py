@@ -388,7 +388,8 @@ def test_events_that_were_not_waited_for_are_the_reason(short: int) -> None:
     (said,) = [text for text in advice(document) if "judged" in text]
     assert said.endswith(
         ": not judged, because events were not waited for as long as the budget "
-        f"({2 * short} events). Use a --timeout above the budget."
+        f"({2 * short} events). Use a --timeout and an --interval above "
+        "the budget."
     )
     assert "not decided, events were not waited" in verdict_text(document, found)
     for each in quantities[0]["rows"][1]["runs"][:short]:

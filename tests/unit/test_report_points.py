@@ -9,6 +9,7 @@ import pytest
 
 import report_runs as made
 from answers import built, latency
+from rtgauge.report.document.steps import _observations
 from rtgauge.report.results import model
 from rtgauge.report.results.labels import step_number
 from rtgauge.report.results.points import negative_points, positive_points
@@ -117,6 +118,28 @@ def test_an_event_with_two_samples_is_counted_once(interval_ns: int) -> None:
     run = built(made.run([made.step(0, [answers, woken], "response")]))
     said = [plain(point.text) for point in negative_points(run)]
     assert any(text.endswith("3 of 1 003 events without an answer.") for text in said), said
+    if interval_ns:  # the wake-up belongs to the record that the event lacks
+        woken.gaps = ((100, 3),)
+        run = built(made.run([made.step(0, [answers, woken], "response")]))
+        again = [plain(point.text) for point in negative_points(run)]
+        assert [text for text in again if "without" in text or "missed" in text] == [
+            text for text in said if "without" in text or "missed" in text
+        ]
+        seen = " ".join(plain(point.text) for point in _observations(run, run["steps"][0]))
+        assert "periods were missed" not in seen
+
+
+def test_ambiguous_answers_are_not_called_answered() -> None:
+    run = built(made.run([made.step(0, [latency(20, 1000, name="response")], "response")]))
+    assert "All 1 000 events were answered." in positive(run)
+    run["series"][0]["lost"] = 3
+    assert not any("answered" in text or "periods" in text for text in positive(run))
+
+
+def test_a_run_without_a_sample_kept_none() -> None:
+    run = built(made.run([made.step(0, [latency(20)])]))
+    run["series"][0] |= {"count": 0, "missed": 1000}
+    assert not any(text.startswith("Every sample") for text in positive(run))
 
 
 def test_a_step_of_which_all_events_had_no_answer_is_not_left_out() -> None:

@@ -473,6 +473,9 @@ def test_a_sleeping_task_without_a_grid_keeps_its_time() -> None:
     series.info = made.info(interval_ns=0, labels={"method": "nanosleep"})
     one = only(made.run([made.step(0, [series])]))["series"][0]
     assert one["bound"]["period_s"] == pytest.approx(5 / -math.log(0.05), rel=0.01)
+    step = made.step(0, [series], budget_ns=int(series.value.max()) - 1)
+    (verdict,) = only(made.run([step]))["verdicts"]
+    assert verdict["result"] == "fail" and verdict["remedy"].startswith("look at the times of")
 
 
 # --- what the bound of a run applies to -----------------------------------------------------------

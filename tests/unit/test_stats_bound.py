@@ -321,7 +321,9 @@ def test_one_sample_is_one() -> None:
 def test_a_failure_of_which_only_a_histogram_is_known_has_no_times() -> None:
     for rate in (None, 1.0):
         for episodes, words in (((50, 50), "look at the times of"), (None, "that keeps them")):
-            found = verdict(10**5, 50, 10**6, HOUR, rate_per_hour=rate, episodes=episodes)
+            found = verdict(
+                10**5, 50, 10**6, HOUR, rate_per_hour=rate, episodes=episodes, exact=bool(episodes)
+            )
             assert found.result == ("fail" if episodes or not rate else "inconclusive")
             assert (words in found.remedy) == (found.result == "fail")
     for exact, words in ((True, "look at the samples above"), (False, "without --histogram-only")):

@@ -249,7 +249,7 @@ def verdict(  # noqa: PLR0913
         (low, high),
         count if effective is None else effective,
         dense,
-        episodes is not None or not exceedances,
+        episodes is not None or exact or not exceedances,
         exact,
     )
     if duration_s is None:

@@ -391,7 +391,7 @@ def _not_judged(document: Document) -> list[str]:
         number = numbers.plural(_short_waits(document, short[0]), "event")
         said.append(
             f"{_title(document, short[0])}{more}: not judged, because {_SHORT} ({number}). Use a "
-            "--timeout above the budget"
+            "--timeout and an --interval above the budget"
         )
     return said
 

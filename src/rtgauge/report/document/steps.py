@@ -49,7 +49,7 @@ from rtgauge.report.results.labels import (
     work_text,
 )
 from rtgauge.report.results.model import Analysis, Document
-from rtgauge.report.results.points import Point
+from rtgauge.report.results.points import Point, on_a_grid
 from rtgauge.report.results.published import place_text
 from rtgauge.report.results.sequences import is_sequence, sequences
 
@@ -262,7 +262,7 @@ def _observations(run: Document, step: Document) -> list[Point]:
         kind = "note" if event["event"] in ("message", "threshold") else "warn"
         observations.append(Point(kind, event["text"], f"at {numbers.duration(event['time_s'])}"))
     members = [one for one in run["series"] if one["step"] == step["step"]]
-    missed = [one for one in members if one["missed"]]
+    missed = [one for one in on_a_grid(members) if one["missed"]]
     answers = [one for one in missed if waits_for_answers(one["name"], one["unit"])]
     periods = [one for one in missed if one not in answers]
     if answers:

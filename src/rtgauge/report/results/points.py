@@ -78,15 +78,17 @@ def positive_points(run: Run) -> list[Point]:
     grid = [
         one
         for step in run["steps"]
-        for one in _on_a_grid([one for one in run["series"] if one["step"] == step["step"]])
+        for one in on_a_grid([one for one in run["series"] if one["step"] == step["step"]])
     ]
     due = sum(one["count"] for one in grid)
     if due and not any(one["missed"] for one in grid):
         answers = all(waits_for_answers(one["name"], one["unit"]) for one in grid if one["count"])
-        said = f"None of {numbers.count(due)} periods was missed."
-        points.append(Point("pass", _answered(due) if answers else said))
+        if not answers:
+            points.append(Point("pass", f"None of {numbers.count(due)} periods was missed."))
+        elif not any(one["lost"] for one in grid):  # such as ambiguous answers
+            points.append(Point("pass", _answered(due)))
     watched = [step["step"] for step in run["steps"] if step["role"] == "background"]
-    series = [one for one in run["series"] if one["step"] not in watched]
+    series = [one for one in run["series"] if one["step"] not in watched and one["count"]]
     streams = [step["stream"] for step in run["steps"] if step["stream"] is not None]
     if (
         series
@@ -119,13 +121,13 @@ def _answered(events: int) -> str:
     return f"All {numbers.count(events)} events were answered."
 
 
-def _on_a_grid(members: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def on_a_grid(members: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The series of a step with a sample for each period: for each event, only that of the answer,
-    unless periods of others were missed."""
+    unless more periods of others were missed. An event without an answer may lack both."""
     grid = [one for one in members if one["interval_ns"] > 0 or one["missed"]]
     answers = [one for one in grid if waits_for_answers(one["name"], one["unit"])]
-    others = any(one["missed"] for one in grid if one not in answers)
-    return grid if others or not answers else answers
+    every, unanswered = (sum(one["missed"] for one in some) for some in (grid, answers))
+    return answers if answers and every <= 2 * unanswered else grid
 
 
 def _kept_budgets(run: Run) -> list[Point]:
@@ -191,10 +193,10 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
         shows = "'rtgauge explain' shows where the time of the largest samples went"
         points.append(Point("warn", f"{text}. {shows}. {capital(UNTRACED)}."))
     members = [one for one in run["series"] if one["step"] == step["step"]]
-    missed, lost = (sum(one[key] for one in members) for key in ("missed", "lost"))
+    grid = on_a_grid(members)
+    missed, lost = sum(one["missed"] for one in grid), sum(one["lost"] for one in members)
     stream = step["stream"]
     if missed:
-        grid = _on_a_grid(members)
         due = missed + sum(one["count"] for one in grid)
         answers = all(waits_for_answers(one["name"], one["unit"]) for one in grid)
         text = (

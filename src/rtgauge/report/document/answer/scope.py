@@ -106,7 +106,8 @@ def _without_results(data: Data) -> str:
     if not broken:
         return ""
     every = data.measured if all(step in data.measured for step in broken) else data.asked
-    some = {one["step"] for one in data.run["series"]} & {step["step"] for step in broken}
+    measured = {one["step"] for one in data.run["series"] if one["count"]}
+    some = measured & {step["step"] for step in broken}
     head = "Without a valid result" if some else "Not measured"
     text = f"{head}: {len(broken)} of {steps_text(every)} ({_names(data.run, broken)})"
     reasons = Counter(step["reason"].rstrip(".") for step in broken if step["reason"])
