@@ -278,10 +278,16 @@ static int gpio_parse(struct line *line, struct message *why)
 					   line->kind->name, line->text);
 		fd = gpio_find(chip, line->pins.path, &info);
 	}
-	if (fd < 0 || !gpio_is_version_2(fd)) {
-		if (fd >= 0)
-			close(fd);
-		return gpio_no_chip(line, fd < 0 ? fd : -ENOENT, chip, why);
+	if (fd < 0)
+		return gpio_no_chip(line, fd, chip, why);
+	if (!gpio_is_version_2(fd)) {
+		close(fd);
+		return message_set(
+			why, -EINVAL,
+			"give the chip's label, or its folder in /sys/class/gpio, and the "
+			"numbers of its lines",
+			"the interface of this kernel (before Linux 5.10) does not find '%s:%.80s'",
+			line->kind->name, line->text);
 	}
 	snprintf(line->pins.label, sizeof(line->pins.label), "%s", info.label);
 	err = gpio_parse_lines(line, fd, &info, words, count, why);

@@ -128,17 +128,22 @@ static int sysfs_export(const struct line *line, struct sysfs_line *one, const c
 static int sysfs_take(const struct line *line, struct sysfs_line *one, uint32_t number,
 		      const char *direction, struct message *why)
 {
-	char path[SYSFS_PATH], entry[32];
+	char path[SYSFS_PATH], entry[32], remedy[80] = "run as root, or use another line";
 	int err;
 
 	one->number = number;
 	one->fd = -1;
 	err = sysfs_export(line, one, "export");
+	snprintf(entry, sizeof(entry), "gpio%u", number);
+	sysfs_path(path, line->pins.path, entry, "");
+	if (err == -EBUSY && !access(path, F_OK))
+		snprintf(remedy, sizeof(remedy), "give it back: echo %u > %.40s/unexport", number,
+			 line->pins.path);
+	else if (err == -EBUSY)
+		strcpy(remedy, "end the program that uses it, or use another line");
 	if (err)
 		return message_set(
-			why, err == -EINVAL ? -EIO : err,
-			err == -EBUSY ? "end the program that uses it, or use another line" :
-					"run as root, or use another line",
+			why, err == -EINVAL ? -EIO : err, remedy,
 			"the kernel's line %u (chip %s) %s: %s", number, line->pins.label,
 			err == -EBUSY ? "is in use" : "is not available", strerror(-err));
 	one->exported = true;

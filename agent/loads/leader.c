@@ -106,6 +106,8 @@ static int leave_priorities(struct shared *shared)
 	return syscall(SYS_sched_getscheduler, 0) > 0 ? -EPERM : 0;
 }
 
+#define LATE_PHASES 10
+
 static int refuse_late(struct message *msg)
 {
 	return message_set(msg, -ETIMEDOUT, "reduce the load", "it was not ready after %lld s",
@@ -192,11 +194,13 @@ static int watch_phase(pid_t pid, int64_t ns, struct message *msg)
 	}
 }
 
-/* Until @until_ns, and until what was started is ready. */
+/* Until @until_ns, and until what was started is ready. A load that is not ready before the ends of
+ * LATE_PHASES in turn does not work at all. @until_ns 0: its end is not a time. */
 static int keep_phase(struct load_worker *worker, pid_t pid, int64_t until_ns, struct message *msg)
 {
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 	int64_t late_ns = now_ns + LOAD_READY_NS;
+	bool late = false;
 	int err = 0;
 
 	for (; !err; now_ns = clock_now_ns(CLOCK_MONOTONIC)) {
@@ -204,8 +208,15 @@ static int keep_phase(struct load_worker *worker, pid_t pid, int64_t until_ns, s
 
 		if (starts && now_ns > late_ns)
 			return refuse_late(msg);
-		if (now_ns >= until_ns && !starts)
-			return 0;
+		late |= starts && until_ns && now_ns >= until_ns;
+		if (now_ns >= until_ns && !starts) {
+			worker->late_phases = late ? worker->late_phases + 1 : 0;
+			if (worker->late_phases < LATE_PHASES)
+				return 0;
+			return message_set(msg, -ETIMEDOUT, "give it longer phases",
+					   "%d phases in turn were over before it was ready",
+					   LATE_PHASES);
+		}
 		err = watch_phase(pid, starts ? LOAD_POLL_NS : until_ns - now_ns, msg);
 		if (starts)
 			late_ns += load_stalled_ns(now_ns);

@@ -57,6 +57,7 @@ struct load_worker {
 	uint64_t unreported;
 	int64_t worked_ns;
 	unsigned int idle_checks;
+	int late_phases; /* of the leader: the last ones, all over before the load was ready */
 };
 
 struct load_set {

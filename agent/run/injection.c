@@ -56,7 +56,7 @@ void injection_stop(struct run *run)
 			"injected disturbances (%s): %lld (longest %lld ns, periods without one: %lld)",
 			run->disturb.kind, (long long)counts.done, (long long)counts.longest_ns,
 			(long long)counts.late);
-		drain_message(run, run->step.duration_ns, text);
+		drain_message(run, run_now_ns(run), text);
 		if (!counts.done && run->step.duration_ns > 2 * run->disturb.period_ns)
 			step_end(run, "failed", "the disturbance never happened",
 				 "leave CPU time for it: use a lighter load or fewer threads");
@@ -66,6 +66,6 @@ void injection_stop(struct run *run)
 		return;
 	snprintf(text, sizeof(text), "cannot remove the module " DISTURB_MODULE ": %s",
 		 strerror(-err));
-	drain_message(run, run->step.duration_ns, text);
+	drain_message(run, run_now_ns(run), text);
 	step_end(run, "failed", text, "remove it yourself: rmmod " DISTURB_MODULE);
 }

@@ -164,7 +164,7 @@ static void run_stop_loads(struct run *run)
 		return;
 	err = load_set_stop(run->loads);
 	if (err)
-		drain_message(run, run->step.duration_ns, "cannot end all processes of the load");
+		drain_message(run, run_now_ns(run), "cannot end all processes of the load");
 	for (int i = 0; run->step.settings && i < run->group_count; i++)
 		settings_release_group(run->step.settings, run->groups[i]);
 }
@@ -183,7 +183,7 @@ static void run_put_back(struct run *run)
 	if (note)
 		drain_message(run, 0, note->text);
 	if (settings_put_back(run->step.settings, &msg))
-		drain_message(run, run->step.duration_ns, msg.text);
+		drain_message(run, run_now_ns(run), msg.text);
 	settings_close(run->step.settings);
 }
 
@@ -573,7 +573,7 @@ static int run_close_mark(struct run *run, int err)
 	int failed = mark_close(run, note, &msg);
 
 	if (note[0])
-		drain_message(run, run->step.duration_ns, note);
+		drain_message(run, run_now_ns(run), note);
 	if (err || !failed)
 		return err;
 	run->step.msg = msg;

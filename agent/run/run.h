@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "base/clock.h"
 #include "run/explain.h"
 #include "run/step.h"
 #include "stream/stream.h"
@@ -104,6 +105,12 @@ struct run {
 static inline struct run *run_of(struct step *step)
 {
 	return (struct run *)step;
+}
+
+/* The time of an event that happens now, since the start of the step. */
+static inline int64_t run_now_ns(const struct run *run)
+{
+	return clock_now_ns(CLOCK_MONOTONIC) - run->step.start_ns;
 }
 
 /* Whether people are to see a summary: the stream does not go to stdout. */

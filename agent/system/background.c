@@ -247,8 +247,10 @@ static void background_read_interrupts(struct background *background)
 			background->columns[columns++] =
 				background_find(background, strtol(word + 3, NULL, 10));
 	} while (!words.line_ended);
-	for (int i = 0; i < background->count; i++)
-		background->cpus[i].interrupts = 0;
+	/* a CPU that is offline has no column, and keeps its number */
+	for (int i = 0; i < columns; i++)
+		if (background->columns[i] >= 0)
+			background->cpus[background->columns[i]].interrupts = 0;
 	while (background_word(&words, word, sizeof(word))) {
 		bool each = strcmp(word, "ERR:") && strcmp(word, "MIS:");
 

@@ -194,12 +194,14 @@ static int refuse(struct settings *settings, const struct rule *rule, bool threa
 		  struct message *msg)
 {
 	const char *why = "no thread of an interrupt has this name or number";
-	char name[NAME_ROOM + 8], asked[16];
+	char name[NAME_ROOM + 8], asked[16], comm[VALUE_MAX];
 
 	snprintf(name, sizeof(name), "irq/%.63s", rule->which[0] ? rule->which : "*");
 	snprintf(asked, sizeof(asked), "fifo %d", rule->priority);
 	if (rule->fitted)
 		why = "earlier parts match all of its threads";
+	else if (!threads && (value_get("/proc/2/comm", comm, NULL) || strcmp(comm, "kthreadd")))
+		why = "a container does not show the threads of the kernel: start it with --pid=host";
 	else if (!threads)
 		why = "no interrupt has a thread: boot with threadirqs, or a PREEMPT_RT kernel";
 	return settings_refuse(settings, name, asked, why, msg);

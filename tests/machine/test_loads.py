@@ -109,6 +109,18 @@ def test_load_dies_with_a_killed_agent(name: str, tmp_path: Path) -> None:
     assert process.returncode == -signal.SIGKILL, said
 
 
+def test_a_load_that_is_never_ready_before_its_restart_ends_the_step(tmp_path: Path) -> None:
+    """40 processes cannot be started in a microsecond."""
+    output = tmp_path / "stream.cbor"
+    words = run_words("sched:restart=1us", output, "0")
+    done = subprocess.run(words, timeout=120, check=False, capture_output=True)
+    *_, trailer = read_stream(output)
+    assert isinstance(trailer, Trailer)
+    assert (done.returncode, trailer.state) == (4, "failed")
+    assert "10 phases in turn were over before it was ready" in trailer.reason
+    assert trailer.remedy == "give it longer phases"
+
+
 @pytest.mark.parametrize("name", LOADS)
 def test_page_has_each_load_with_its_options_and_defaults(name: str) -> None:
     section = re.search(rf"^## {name}\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL)
