@@ -73,12 +73,9 @@ static inline void compat_vm_keep_read_only(struct vm_area_struct *vma)
 }
 
 /* Arguments of probes of the tracepoint sched_switch. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 19, 0)
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 18, 0)
 #define COMPAT_SWITCH_ARGUMENTS \
 	bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state
-#elif LINUX_VERSION_CODE >= KERNEL_VERSION(5, 18, 0)
-#define COMPAT_SWITCH_ARGUMENTS \
-	bool preempt, unsigned int prev_state, struct task_struct *prev, struct task_struct *next
 #else
 #define COMPAT_SWITCH_ARGUMENTS bool preempt, struct task_struct *prev, struct task_struct *next
 #endif
@@ -201,16 +198,17 @@ static inline unsigned int compat_gpio_lines(const char *label)
 
 /*
  * Whether reading and driving a line are the functions of gpio-mmio, whatever the driver. They take
- * no lock, or one that is raw from 5.15 on. The kernel does not export them, so they are recognised
- * by their names, if it was built with names. From 6.16 on the functions are elsewhere.
+ * no lock, or one that is raw from 5.18 and 5.15.92 on. The kernel does not export them, so they are
+ * recognised by their names, if it was built with names. From 6.16 on the functions are elsewhere.
  */
-#if IS_ENABLED(CONFIG_GPIO_GENERIC) && LINUX_VERSION_CODE >= KERNEL_VERSION(5, 15, 0) && \
-	LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+#if IS_ENABLED(CONFIG_GPIO_GENERIC) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
 static inline bool compat_gpio_is_generic(const struct gpio_chip *chip)
 {
 	char names[4][16];
 	unsigned int i;
 
+	if (!__builtin_types_compatible_p(typeof(chip->bgpio_lock), raw_spinlock_t))
+		return false;
 	scnprintf(names[0], sizeof(names[0]), "%ps", chip->get);
 	scnprintf(names[1], sizeof(names[1]), "%ps", chip->set);
 	scnprintf(names[2], sizeof(names[2]), "%ps", chip->read_reg);

@@ -17,6 +17,7 @@
 #include <linux/timekeeping.h>
 #include <linux/tracepoint.h>
 #include <linux/vmalloc.h>
+#include <trace/events/sched.h>
 
 #include "compat.h"
 #include "trace.h"
@@ -95,6 +96,9 @@ static int observe_attach(void)
 	unsigned int i;
 	int err;
 
+	/* at build time: the arguments are those of this kernel */
+	check_trace_callback_type_sched_switch(observe_switch);
+	check_trace_callback_type_sched_waking(observe_waking);
 	for_each_kernel_tracepoint(observe_find, NULL);
 	for (i = 0; i < ARRAY_SIZE(observe_points); i++) {
 		if (!observe_points[i].point)

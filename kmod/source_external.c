@@ -24,8 +24,9 @@
 struct source_external {
 	struct lines lines;
 	struct edges edges;
-	bool late; /* the level is read after the handler, for which the chip is not fit */
-	u32 armed; /* edges are events */
+	bool late;    /* the level is read after the handler, for which the chip is not fit */
+	u32 armed;    /* edges are events */
+	bool drowned; /* by edges before that */
 };
 
 /* --- at an edge --- */
@@ -60,6 +61,16 @@ static void source_external_disarm(struct session *s)
 		disable_irq_nosync(x->lines.irq);
 }
 
+/* An edge that is no event. Even so, there may not be too many. */
+static irqreturn_t source_external_strays(struct session *s, struct source_external *x)
+{
+	if (++s->stray > x->edges.edges_max && !x->drowned) {
+		WRITE_ONCE(x->drowned, true);
+		source_external_disarm(s);
+	}
+	return IRQ_HANDLED;
+}
+
 /* The handler that answers. */
 static irqreturn_t source_external_answers(int irq, void *data)
 {
@@ -67,10 +78,8 @@ static irqreturn_t source_external_answers(int irq, void *data)
 	u64 entry_ns = session_now(s);
 	struct source_external *x = s->device;
 
-	if (unlikely(!shared_get(&x->armed))) {
-		s->stray++;
-		return IRQ_HANDLED;
-	}
+	if (unlikely(!shared_get(&x->armed)))
+		return source_external_strays(s, x);
 	edges_reply(s, &x->edges, entry_ns, source_external_level(x), source_external_drive,
 		    source_external_disarm);
 	return IRQ_HANDLED;
@@ -83,10 +92,8 @@ static irqreturn_t source_external_defers(int irq, void *data)
 	u64 entry_ns = session_now(s);
 	struct source_external *x = s->device;
 
-	if (unlikely(!shared_get(&x->armed))) {
-		s->stray++;
-		return IRQ_HANDLED;
-	}
+	if (unlikely(!shared_get(&x->armed)))
+		return source_external_strays(s, x);
 	edges_defer(s, &x->edges, entry_ns, x->late ? 0 : source_external_level(x),
 		    source_external_disarm);
 	return session_handled(s);
@@ -190,6 +197,10 @@ static int source_external_start(struct session *s)
 
 	enable_irq(x->lines.irq);
 	usleep_range(SOURCE_EXTERNAL_SETTLE_US, 2 * SOURCE_EXTERNAL_SETTLE_US);
+	if (READ_ONCE(x->drowned)) {
+		session_broken(s, RTGAUGE_FAILURE_STORM);
+		return 0;
+	}
 	source_external_drive(s, edges_begin(&x->edges, source_external_read(x)));
 	shared_set(&x->armed, true);
 	return 0;

@@ -128,7 +128,8 @@ static void source_gpio_stop(struct session *s)
 	struct source_gpio *gpio = s->device;
 
 	raiser_stop(&gpio->raiser);
-	synchronize_irq(gpio->lines.irq);
+	/* waits for a handler, and lets none begin for an interrupt that is on its way */
+	disable_irq(gpio->lines.irq);
 	gpiod_set_raw_value(gpio->lines.output, 0);
 }
 

@@ -13,6 +13,8 @@
 
 #if IS_ENABLED(CONFIG_PCI_MSI)
 
+#include <linux/delay.h>
+#include <linux/interrupt.h>
 #include <linux/io.h>
 #include <linux/pci.h>
 #include <linux/slab.h>
@@ -120,6 +122,18 @@ static int source_pci_find(struct rtgauge_source *info)
 	return 0;
 }
 
+/*
+ * Without remapping of interrupts, x86 moves one to another CPU while it is handled: so there has to
+ * be one before those that count. The handler takes it for none of the session's.
+ */
+static void source_pci_move(struct source_pci *pci, struct session *s)
+{
+	writel(1, pci->base + pci->kind->raise);
+	usleep_range(1000, 2000);
+	synchronize_irq(pci->irq);
+	s->stray = 0;
+}
+
 /* Takes the device, its interrupt last. Once it has the region, no driver can take it. */
 static int source_pci_connect(struct source_pci *pci, struct session *s)
 {
@@ -148,7 +162,10 @@ static int source_pci_connect(struct source_pci *pci, struct session *s)
 		return err;
 	pci->irq = irq;
 	s->irq = irq;
-	return compat_irq_set_affinity(irq, cpumask_of(s->cpu));
+	err = compat_irq_set_affinity(irq, cpumask_of(s->cpu));
+	if (!err)
+		source_pci_move(pci, s);
+	return err;
 }
 
 static void source_pci_close(struct session *s)
@@ -212,7 +229,8 @@ static void source_pci_stop(struct session *s)
 	struct source_pci *pci = s->device;
 
 	raiser_stop(&pci->raiser);
-	synchronize_irq(pci->irq);
+	/* waits for a handler, and lets none begin for an interrupt that is on its way */
+	disable_irq(pci->irq);
 }
 
 const struct source source_pci = {

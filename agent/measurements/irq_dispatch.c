@@ -108,6 +108,7 @@ static void irq_dispatch_loop(struct worker *worker)
 	for (int64_t index = 0; index < c->interrupt->periods && samples > 0; index++) {
 		int64_t due_ns = first_ns + index * interval_ns, now_ns, event, stamp_ns;
 		uint32_t seen, sequence;
+		bool late;
 
 		irq_dispatch_sleep(step, due_ns, interval_ns);
 		if (step_stopped(step))
@@ -129,9 +130,10 @@ static void irq_dispatch_loop(struct worker *worker)
 		if (atomic_load_acquire(&c->page->sequence) != sequence || now_ns < stamp_ns)
 			continue;
 		index = event;
+		late = event > c->dispatch.next;
 		grid_put(step, &c->dispatch, index, 0, now_ns - stamp_ns);
 		samples--;
-		if (c->dispatch.next > index + 1 && step_starved(step, now_ns))
+		if (late && step_starved(step, now_ns))
 			break;
 	}
 	if (samples > 0)

@@ -76,7 +76,7 @@ static int irq_latency_add(struct step *step, void *state, int cpu)
 	for (int i = 0; i < EVENTS_GRIDS; i++)
 		step->series[s->grid[i].series].info.labels[1] =
 			(struct series_label){ "thread", "running" };
-	return interrupt_add_filler(step, cpu, &step->workers[s->worker]);
+	return interrupt_add_filler(step, cpu, s->worker);
 }
 
 static int irq_latency_setup(struct step *step)

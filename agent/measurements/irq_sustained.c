@@ -160,6 +160,11 @@ static int irq_sustained_setup(struct step *step)
 			 state->interrupt.source.name);
 		return step_skip(step, text, "use a source with a timer of its own: hpet");
 	}
+	if (!state->interrupt.source.sustain_min_ns) {
+		snprintf(text, sizeof(text), "the free timers of the source %s are not periodic",
+			 state->interrupt.source.name);
+		return step_skip(step, text, "use the kernel's timer: --source hrtimer");
+	}
 	state->fd = events_open(&why);
 	if (state->fd < 0)
 		return step_skip_for(step, &why);

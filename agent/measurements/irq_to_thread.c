@@ -165,7 +165,7 @@ static int irq_to_thread_add(struct step *step, void *state, int cpu)
 				       (int)option_number(&step->options, "priority"));
 	if (err)
 		return err;
-	err = interrupt_add_filler(step, cpu, &step->workers[c->worker]);
+	err = interrupt_add_filler(step, cpu, c->worker);
 	if (err)
 		return err;
 	err = interrupt_add_series(step, interrupt, "wake-to-thread", context, cpu, c->worker,

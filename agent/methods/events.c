@@ -332,7 +332,21 @@ static const char *events_failure(uint32_t failure)
 	case RTGAUGE_FAILURE_STORM:
 		return "the line's edges did not stop, so its interrupt was switched off";
 	default:
-		return "its source failed";
+		return "its line or port does not respond";
+	}
+}
+
+static const char *events_failure_remedy(uint32_t failure)
+{
+	switch (failure) {
+	case RTGAUGE_FAILURE_CPU_OFFLINE:
+	case RTGAUGE_FAILURE_UNLOAD:
+		return "run again, and leave the CPUs and the module unchanged";
+	case RTGAUGE_FAILURE_STORM:
+		return "check what drives the line: it had more than 2000 edges in 100 ms, or its handler "
+		       "took half of that time";
+	default:
+		return "check the line or the port of the source, and run again";
 	}
 }
 
@@ -354,12 +368,7 @@ struct rtgauge_status events_account(struct step *step, const struct events_sess
 	if (status.state == RTGAUGE_STATE_FAILED) {
 		snprintf(text, sizeof(text), "the kernel module gave up on CPU %u: %s",
 			 s->setup.cpu, events_failure(status.failure));
-		step_fail(
-			step, text,
-			status.failure == RTGAUGE_FAILURE_STORM ?
-				"check what drives the line: it had more than 2000 edges in 100 ms, "
-				"or its handler took half of that time" :
-				"run again, and leave the CPUs and the module unchanged");
+		step_fail(step, text, events_failure_remedy(status.failure));
 	}
 	return status;
 }

@@ -41,7 +41,8 @@ static int interrupt_choose_cpus(struct step *step, struct interrupt *interrupt)
 	char text[16];
 	int first;
 
-	if (err || !(interrupt->source.flags & RTGAUGE_SOURCE_EXCLUSIVE))
+	if (err ||
+	    !(interrupt->source.flags & (RTGAUGE_SOURCE_EXCLUSIVE | RTGAUGE_SOURCE_LINES)))
 		return err;
 	first = cpulist_next(&interrupt->cpus, 0);
 	memset(&interrupt->cpus, 0, sizeof(interrupt->cpus));
@@ -127,15 +128,16 @@ int interrupt_add_series(struct step *step, const struct interrupt *interrupt, c
 
 static void interrupt_fill(struct worker *worker)
 {
-	const struct worker *until = worker->state;
+	/* the table of workers may have grown since it was added */
+	const struct worker *until = &worker->step->workers[(intptr_t)worker->state];
 
 	while (!step_stopped(worker->step) && !atomic_load_acquire(&until->done))
 		;
 }
 
-int interrupt_add_filler(struct step *step, int cpu, struct worker *until)
+int interrupt_add_filler(struct step *step, int cpu, int until)
 {
-	int filler = step_add_worker(step, interrupt_fill, until, cpu, 0);
+	int filler = step_add_worker(step, interrupt_fill, (void *)(intptr_t)until, cpu, 0);
 
 	if (filler < 0)
 		return filler;

@@ -64,8 +64,8 @@ int interrupt_add_series(struct step *step, const struct interrupt *interrupt, c
 /* In start(), once (interrupt_start() does it): to the stream that the source is but a fallback, if
  * it is. */
 void interrupt_remark(struct step *step, const struct interrupt *interrupt);
-/* A thread on @cpu that the interrupts interrupt: it uses the CPU, as SCHED_OTHER, until *@until, a
- * worker that was added before, has ended. 0 or -errno with the step's message. */
-int interrupt_add_filler(struct step *step, int cpu, struct worker *until);
+/* A thread on @cpu that the interrupts interrupt: it uses the CPU, as SCHED_OTHER, until the worker
+ * with the number @until, which was added before, has ended. 0 or -errno with the step's message. */
+int interrupt_add_filler(struct step *step, int cpu, int until);
 
 #endif

@@ -81,8 +81,10 @@ void explain_open(struct run *run, const struct cpulist *cpus)
 	if (!err)
 		return;
 	tracing_fail(&explain->tracing, &explain->lost, err, strerror(-err),
-		     "use a kernel with CONFIG_EVENT_TRACING",
-		     "the kernel has no scheduler events");
+		     err == -ENOMEM ? "free some memory, or measure fewer CPUs" :
+				      "use a kernel with CONFIG_EVENT_TRACING",
+		     err == -ENOMEM ? "the trace cannot be started" :
+				      "the kernel has no scheduler events");
 	tracing_close(&explain->tracing);
 }
 

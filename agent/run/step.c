@@ -87,7 +87,7 @@ void step_foreign_done(struct step *step, int number)
 int step_cpus(struct step *step, struct cpulist *cpus)
 {
 	struct cpulist online, allowed;
-	char buf[256];
+	char buf[256], list[4096];
 	int err;
 
 	err = cpulist_online(&online);
@@ -114,7 +114,7 @@ int step_cpus(struct step *step, struct cpulist *cpus)
 	if (!cpulist_count(cpus))
 		return message_set(&step->msg, -EINVAL, "give a list such as 0-3,8, or all",
 				   "the list of CPUs is empty");
-	return option_effective(&step->options, "cpu", cpulist_format(cpus, buf, sizeof(buf)));
+	return option_effective(&step->options, "cpu", cpulist_format(cpus, list, sizeof(list)));
 }
 
 void *step_alloc(struct step *step, size_t count, size_t size)

@@ -235,7 +235,8 @@ static uint32_t series_drain_escape(struct series *s, uint32_t tail, const struc
 		return 4;
 	case ESCAPE_LOST:
 		max = series_value64(s, tail + 4);
-		if (!s->lost || max > s->lost_max)
+		if (!s->lost || max == SERIES_UNKNOWN ||
+		    (s->lost_max != SERIES_UNKNOWN && max > s->lost_max))
 			s->lost_max = max;
 		s->lost += value;
 		sink->lost(sink->arg, s, s->next_index, value, max);

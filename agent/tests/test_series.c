@@ -245,6 +245,32 @@ static void test_loss_unknown(struct tap *tap)
 	}
 }
 
+/* Nor has the series, whichever run was first. */
+static void test_losses_unknown(struct tap *tap)
+{
+	for (int known_first = 0; known_first < 2; known_first++) {
+		static struct seen seen;
+		struct series_sink sink = seen_sink(&seen);
+		struct series s;
+
+		series_init(&s, 0, &grid_info, 1024);
+		for (int i = 0; i < 2; i++) {
+			if (i == known_first)
+				series_lost(&s, 2);
+			while (i != known_first && !s.lost_open)
+				series_put(&s, 100);
+			series_flush(&s);
+			series_drain(&s, &sink);
+			series_put(&s, 1);
+			series_drain(&s, &sink);
+		}
+		tap_check(tap, s.lost == 3 && s.lost_max == SERIES_UNKNOWN,
+			  "the maximum of lost samples is unknown, the run with one %s",
+			  known_first ? "first" : "last");
+		series_free(&s);
+	}
+}
+
 /*
  * Every entry at every place of the ring, its end and that of the counters included, with every
  * room that may be left: an escape is never cut, nor put over what was not taken out yet.
@@ -582,6 +608,7 @@ int main(void)
 	test_time_after_loss(&tap);
 	test_loss_at_the_end(&tap);
 	test_loss_unknown(&tap);
+	test_losses_unknown(&tap);
 	test_threads(&tap);
 	test_buckets(&tap);
 	test_percentiles(&tap);

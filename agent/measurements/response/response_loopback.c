@@ -271,8 +271,9 @@ static int loopback_finish(struct step *step, struct response *r)
 	if (l->error) {
 		r->error = l->error;
 		r->failing = "driven";
-		return 0;
 	}
+	if (r->error)
+		return 0;
 	if (missed > 0)
 		snprintf(
 			evidence, sizeof(evidence),
