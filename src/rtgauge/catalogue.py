@@ -291,7 +291,9 @@ class Catalogue:
         Raises TargetError for anything but a catalogue, and for an agent that is too old.
         """
         try:
-            document = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+            document = json.loads(
+                text, parse_constant=_no_number, parse_float=_finite, parse_int=_int64
+            )
             json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair cannot be
         except (ValueError, RecursionError) as error:
             raise TargetError(
@@ -358,6 +360,14 @@ def _no_number(text: str) -> NoReturn:
 def _finite(text: str) -> float:
     value = float(text)
     return value if math.isfinite(value) else _no_number(text)
+
+
+def _int64(text: str) -> int:
+    # others cannot be exported with the run
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{text[:40]} has more than 64 bits")
+    return value
 
 
 _T = TypeVar("_T", bound=_Named | Profile)

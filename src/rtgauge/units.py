@@ -170,7 +170,7 @@ def format_cpus(cpus: Iterable[int]) -> str:
 
 def parse_rate(text: str) -> float:
     """Events per hour of ``1/h``, ``0.5/day``, ``2/10m``. A bare ``0`` is never."""
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:/\s*(\S+))?\s*", text)
+    match = re.fullmatch(r"\s*([0-9]{1,19}(?:\.[0-9]{1,18})?)\s*(?:/\s*(\S+))?\s*", text)
     if match is None:
         raise ValueError(f"'{text}' is not a rate, such as 1/h or 2/d")
     count, per = Fraction(match[1]), match[2]

@@ -116,7 +116,14 @@ def test_load_commands_that_left_their_group_end_with_everybody_who_could_end_th
 
 
 @pytest.mark.parametrize(
-    "answer", [b"", b"3 settings restored\n", b"[]", b'{"put_back": 1, "killed": null}']
+    "answer",
+    [
+        b"",
+        b"3 settings restored\n",
+        b"[]",
+        b'{"put_back": 1, "killed": null}',
+        b'{"put_back": 1e999, "killed": 0}',
+    ],
 )
 def test_an_agent_that_does_not_say_how_many(answer: bytes) -> None:
     with pytest.raises(TargetError, match="did not report what it restored"):

@@ -222,7 +222,8 @@ def test_the_agent_is_raised_by_sudo_where_that_asks_nothing(
     raise_words = local._raise_words
     script('echo "$RAISED"; [ "$1" = run ] || exit 0; exec sleep 60')
     monkeypatch.setattr(local, "_raise_words", raise_words)
-    fake_sudo(monkeypatch, '[ "$1" = -n ] || exit 1\nshift; RAISED=yes exec "$@"\n')
+    fake_sudo(monkeypatch, '[ "$1" = -n ] || exit 1\nshift; [ "$1" != -k ] || shift\n'
+              'RAISED=yes exec "$@"\n')  # fmt: skip
     target = LocalTarget()
     assert target.environment() == b"yes\n"
     assert target.describe() == "\n"
@@ -243,6 +244,18 @@ def test_without_rights_it_runs_without(script: Script, monkeypatch: pytest.Monk
     assert LocalTarget().environment() == b"plain\n"
 
 
+def test_a_password_given_before_in_this_terminal_does_not_count(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sudo keeps it for the terminal's session alone, which agents do not belong to."""
+    raise_words = local._raise_words
+    script('echo "plain"')
+    monkeypatch.setattr(local, "_raise_words", raise_words)
+    known = f"sid=$(cut -d' ' -f6 /proc/$$/stat); [ $sid = {os.getsid(0)} ] || exit 1\n"
+    fake_sudo(monkeypatch, f'shift; {known}[ "$1" != -k ] || exit 1; exec "$@"\n')
+    assert LocalTarget().environment() == b"plain\n"
+
+
 def test_sudo_that_allows_the_agent_alone(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with `user ALL=(root) NOPASSWD: AGENT` in sudoers: any other command is refused."""
     raise_words = local._raise_words
@@ -251,7 +264,8 @@ def test_sudo_that_allows_the_agent_alone(script: Script, monkeypatch: pytest.Mo
     allowed = os.environ["RTGAUGE_AGENT"]
     fake_sudo(
         monkeypatch,
-        f'[ "$1 $2" = "-n {allowed}" ] || exit 1\nshift; RAISED=yes exec "$@"\n',
+        f'[ "$1" = -n ] || exit 1\nshift; [ "$1" != -k ] || shift\n[ "$1" = {allowed} ] || exit 1\n'
+        'RAISED=yes exec "$@"\n',
     )
     target = LocalTarget()
     assert target.environment() == b"yes\n"

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from rtgauge import text
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.link import MARGIN, needed_bytes_per_s
+from rtgauge.engine.live import LiveStep
 from rtgauge.engine.run import RunOutcome
 from rtgauge.engine.study import execute
 from rtgauge.errors import ExitCode
@@ -144,3 +147,86 @@ def test_a_run_that_lost_its_connection_between_two_steps_is_not_complete(
     assert document["state"] == "interrupted"
     assert "connection was lost" in outcome.reason
     assert outcome.remedy
+
+
+class Behind(FakeAgent):
+    """Its samples are kept where it is, and arrive for half a minute after it was told to end."""
+
+    away = ""
+    killed = False
+    until: float | None = None
+
+    def read(self, timeout: float) -> bytes | None:
+        if self.until is not None and self._clock.monotonic() > self.until:
+            super().stop()
+        return super().read(timeout)
+
+    def stop(self) -> None:
+        self.until = self._clock.monotonic() + 30
+
+    def kill(self) -> None:
+        type(self).killed |= self._code is None and not self._stopped
+        super().kill()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_still_arrives_after_a_stop_is_waited_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    class Silent(Behind):
+        def read(self, timeout: float) -> bytes | None:
+            data = super().read(timeout)
+            return data if self.until is None or not data else None
+
+    class Stopping(Watcher):
+        def act(self, live: LiveStep) -> None:
+            if live.has_results and self.signs == 20:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    agent = Behind if kept else Silent
+    monkeypatch.setattr(Behind, "killed", False)
+    monkeypatch.setattr("rtgauge.target.fake.FakeAgent", agent)
+    step = planned_step(KNOWN, "timer", {"for": "1h", "interval": "10ms", "cpu": "0"})
+    (outcome,) = execute(Plan("test", (step,)), [Linked("", 1e9)], store, Stopping())
+    assert outcome.state == "interrupted"
+    assert agent.killed is not kept
+
+
+def test_an_order_to_end_waits_for_the_connection(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log host ends while its board cannot be reached for a minute."""
+    killed = []
+
+    class Away(FakeAgent):
+        back: float | None = None
+
+        @property
+        def away(self) -> str:
+            gone = self.back is not None and self._clock.monotonic() < self.back
+            return "no answer" if gone else ""
+
+        def read(self, timeout: float) -> bytes | None:
+            if self.away:
+                self._clock.sleep(timeout)
+                return None
+            if self.back is not None:
+                super().stop()
+            return super().read(timeout)
+
+        def stop(self) -> None:
+            if self._request.measurement.name != "response":
+                super().stop()
+            elif self.back is None:
+                self.back = self._clock.monotonic() + 60
+
+        def kill(self) -> None:
+            if self._code is None:
+                killed.append(self._request.measurement.name)
+            super().kill()
+
+    monkeypatch.setattr("rtgauge.target.fake.FakeAgent", Away)
+    given = {"line": "gpio:a:1:2", "log-host": "fake", "log-line": "gpio:b:3:4", "for": "5s"}
+    step = planned_step(KNOWN, "response", given)
+    (outcome,) = execute(Plan("test", (step,)), [Linked("", 1e9)], store, Watcher())
+    assert (outcome.state, killed) == ("complete", [])

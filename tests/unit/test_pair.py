@@ -16,9 +16,10 @@ import pytest
 from conftest import Result
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.live import LiveStep
-from rtgauge.engine.pair import LogHosts, paired
+from rtgauge.engine.pair import LogHosts, joined, paired
 from rtgauge.engine.run import RunOutcome
 from rtgauge.engine.study import execute
+from rtgauge.engine.watch import NOTHING, Ended
 from rtgauge.errors import ExitCode, UsageError
 from rtgauge.plan import Plan, PlannedStep, planned_step, read_plan
 from rtgauge.report.render import html
@@ -176,6 +177,18 @@ def test_how_a_pair_ends(
         begun = "exit" not in one["reason"] and one["state"] in ("interrupted", "complete")
         if begun and step.series:  # what came is kept on both sides
             assert any(series.totals.count for series in step.series)
+
+
+@pytest.mark.parametrize(
+    ("timing", "state"), [("failed", "interrupted"), ("interrupted", "interrupted"),
+                          ("skipped", "skipped"), ("complete", "failed")],
+)  # fmt: skip
+def test_a_board_without_an_event_ends_as_its_log_host_did(timing: str, state: str) -> None:
+    """It was stopped before the first one, so it is not the one that failed."""
+    board = Ended("failed", "the step ended without a sample", "measure longer", cause=NOTHING)
+    found, _ = joined(board, Ended(timing, "no such line", "name another"), True)
+    assert found.state == state
+    assert ("no such line" in found.reason) is (timing != "complete")
 
 
 def test_a_log_host_that_cannot_be_reached(store: Store) -> None:

@@ -146,6 +146,19 @@ def test_shares_add_up_to_the_hours(catalogue: Catalogue) -> None:
     assert sum(lengths) == 8 * 3600 * 10**9 and max(lengths) - min(lengths) <= 10**9
 
 
+def test_a_short_step_has_its_own_share(catalogue: Catalogue) -> None:
+    """What rounding to seconds takes from long steps is not for steps below ten seconds."""
+    text = "[plan]\nhours = 1\n" + STEP + "share = 10.6\n" + STEP + "share = 0.3\n"
+    plan = scaled(read_plan(write(text), catalogue), 10.9 / 3600, catalogue)
+    assert [step.parameters["for"] for step in plan.steps] == ["11s", "300ms"]
+
+
+def test_many_targets_take_no_time(catalogue: Catalogue) -> None:
+    """A plan may come from others."""
+    names = [f"a{number}" for number in range(300_000)]
+    assert len(plan_targets(write(f"[plan]\ntargets = {names}\n" + STEP))) == len(names)
+
+
 def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
     assert read_plan(write('[[step]]\nmeasurement = "timer"'), catalogue).name == "plan"
 

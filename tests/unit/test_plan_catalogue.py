@@ -212,7 +212,7 @@ def test_numbers_of_options() -> None:
     assert Option("a", "duration", "1s").number("2us") == 2000
 
 
-@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", '"\\ud800"'])
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", '"\\ud800"', str(2**63)])
 def test_what_json_cannot_hold_is_no_description(value: str) -> None:
     """It goes into run.json and out with --json as it came."""
     text = json.dumps(document())[:-1] + f', "extra": {value}}}'

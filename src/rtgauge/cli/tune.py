@@ -505,12 +505,15 @@ class _Tune:
         patience = parse_duration(self._given["boot_timeout"]) / 1e9
         reconnect = reconnect_s(self._given)
 
-        def reopen(name: str) -> Target:
-            target = open_target(name, self._given["agent"])
+        def patient(target: Target) -> Target:
             if reconnect is not None and isinstance(target, Reconnecting):
                 target.reconnect_s = reconnect
             return target
 
+        def reopen(name: str) -> Target:
+            return patient(open_target(name, self._given["agent"]))
+
+        patient(self._target)
         more = [reopen(self._target.name) for _ in range(_at_once(self._target) - 1)]
         for one in more:
             settle(self._plan, [one])

@@ -71,6 +71,7 @@ class Booter:
         self._command = command
         self._patience_s = patience_s
         self._reopen = reopen
+        self._booting = False  # a wait was stopped, so it may still be down
 
     def boot(self, arguments: Sequence[str], stop: Callable[[], bool]) -> None:
         """Boot with these arguments. ``stop``: whether to wait no longer for the target.
@@ -81,13 +82,7 @@ class Booter:
             self.target.boot_with(arguments)
             return
         name = self.target.name
-        boot_id = ""
-        try:
-            boot_id = read_facts(self.target.environment())[0].boot_id
-        except RtgaugeError:  # the boot before this one has failed, or the connection
-            pass
-        finally:
-            self.target.close()
+        boot_id = self._boot_id(stop)
         began = time.monotonic()
         lost = self._run(arguments)
         until = time.monotonic() + self._patience_s
@@ -98,6 +93,7 @@ class Booter:
                 header, _, _ = read_facts(self.target.environment())
                 up_s = header.clock.boottime_ns / 1e9
                 if header.boot_id != boot_id if boot_id else up_s < time.monotonic() - began:
+                    self._booting = False
                     return
                 self.target.close()
             except TargetError as error:
@@ -105,6 +101,7 @@ class Booter:
                 why = error.message
             time.sleep(RETRY_S)
         if stop():
+            self._booting = True
             raise TargetError(
                 f"the wait for {name} to return after --boot-cmd was stopped: {why}{lost}",
                 "check that it boots",
@@ -115,6 +112,21 @@ class Booter:
             "look at its console, check that --boot-cmd reboots it, or allow more time with "
             "--boot-timeout",
         )
+
+    def _boot_id(self, stop: Callable[[], bool]) -> str:
+        """The present boot; empty if the target does not answer. The boot whose wait was stopped is
+        waited for first, because a command cannot reach the target before."""
+        until = time.monotonic() + self._patience_s
+        while True:
+            try:
+                return read_facts(self.target.environment())[0].boot_id
+            except RtgaugeError:  # the boot before this one has failed, or the connection
+                if not self._booting or stop() or time.monotonic() > until:
+                    return ""
+            finally:
+                self.target.close()
+            time.sleep(RETRY_S)
+            self.target = self._reopen(self.target.name)
 
     def _run(self, arguments: Sequence[str]) -> str:
         """Call the command, which Ctrl-C does not reach. Returns what it says of a lost connection,

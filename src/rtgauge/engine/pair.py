@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.live import LiveStep
-from rtgauge.engine.watch import Ended, StepProgress, Stopping
+from rtgauge.engine.watch import NOTHING, Ended, StepProgress, Stopping
 from rtgauge.errors import UsageError
 from rtgauge.plan import Plan, PlannedStep, planned_step
 from rtgauge.target import Target, open_target
@@ -299,6 +299,7 @@ class Together:
 def joined(board: Ended, timing: Ended | None, there: bool) -> tuple[Ended, Ended]:
     """How both sides of a pair ended, given the end of the other. ``there``: the board answered to
     the end."""
+    stopped = board.state in ("complete", "interrupted") or board.cause == NOTHING
     if timing is None:
         said = board.reason or "it ended on its own"
         return board, Ended("skipped", f"the board was not ready to answer: {said}", board.remedy)
@@ -309,8 +310,8 @@ def joined(board: Ended, timing: Ended | None, there: bool) -> tuple[Ended, Ende
             board = Ended(
                 "interrupted", "the board's agent ended before the log host", "run it again"
             )
-    elif timing.state == "skipped" and board.state in ("complete", "interrupted"):
+    elif timing.state == "skipped" and stopped:
         board = Ended("skipped", f"the log host cannot measure: {timing.reason}", timing.remedy)
-    elif there and timing.state != "complete" and board.state in ("complete", "interrupted"):
+    elif there and timing.state != "complete" and stopped:
         board = Ended("interrupted", f"the log host ended: {timing.reason}", timing.remedy)
     return board, timing

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, Final
 
 from rtgauge.catalogue import Catalogue
+from rtgauge.engine.environment import check_cpus
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import LogHosts, paired
 from rtgauge.engine.run import Progress, Run, RunOutcome
@@ -145,6 +146,9 @@ def _execute(
 ) -> list[RunOutcome]:
     plan = replace(plan, targets=tuple(target.name for target in targets))
     prepared = [_prepare(plan, target, hosts) for target in targets]
+    for target in targets if len(targets) > 1 else ():
+        if not isinstance(target, Adaptable):  # a board of the lab has the CPUs that it is given
+            check_cpus(plan, target)
     disturbs = [step.text("disturb") for step in plan.steps]
     words = {
         target.name: disturb_words(disturbs, target, allowed=allow_disturb) for target in targets

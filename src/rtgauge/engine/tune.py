@@ -221,6 +221,8 @@ class Tuner:
         watcher = self._observer.begins(row)
         began = time.monotonic()
         try:
+            if isinstance(booter.target, Repeating):
+                booter.target.begin_repeat(row["block"])
             self._boot(booter, on)
             outcome = self._run(booter.target, row, on, watcher)
             reason, remedy = outcome.reason, outcome.remedy
@@ -277,8 +279,6 @@ class Tuner:
         names = " + ".join(factor.name for factor in on) or "present"
         plan = replace(plan, label=f"{self._document['label']}: {names}")
         disturbed = [step.text("disturb") for step in plan.steps]
-        if isinstance(target, Repeating):
-            target.begin_repeat(row["block"])
         with contextlib.closing(LogHosts(open_target)) as hosts:
             prepared = paired(plan, target, hosts)
             run = Run(prepared, target, catalogue, hosts, self._store, watcher, Limits())

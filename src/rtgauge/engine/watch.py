@@ -29,13 +29,15 @@ from rtgauge.target.base import (
 )
 from rtgauge.text import plain, plural
 
-__all__ = ["Ended", "Limits", "StepProgress", "Stopping", "Watch"]
+__all__ = ["NOTHING", "Ended", "Limits", "StepProgress", "Stopping", "Watch"]
 
 POLL_S: Final = 0.2
 FEED_BYTES: Final = 1 << 16
 MUCH_BYTES: Final = 1 << 23
 # Limit on the bytes that are kept after damage in a stream, for an analysis.
 DAMAGED_BYTES: Final = 1 << 26
+NOTHING: Final = "nothing"
+"""The cause of a failed step that ended in order, without a sample."""
 STATES: Final = ("complete", "interrupted", "failed", "skipped")
 # Signals that end an agent from outside. Others mean that it crashed.
 FROM_OUTSIDE: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -49,7 +51,8 @@ class Limits:
     loads start. A step may take a tenth more than its time, plus ``overtime_s``. ``calibration_s``
     is the time of a calibration without a known duration, ``unknown_s`` that of any such step on a
     target whose stream arrives only at the step's end. ``busy_s`` is how long a step waits for
-    another agent that measures on the target.
+    another agent that measures on the target. ``drain_s`` is how long samples may take to arrive
+    that were kept on the target, for example while it could not be reached.
     """
 
     first_s: float = 45.0
@@ -60,6 +63,7 @@ class Limits:
     stop_s: float = 10.0
     kill_s: float = 10.0
     busy_s: float = 120.0
+    drain_s: float = 600.0
 
 
 class Stopping(Protocol):
@@ -124,10 +128,11 @@ class Watch:
         self._progress = progress
         self._reader = StreamReader()
         self._cleaner = contextlib.ExitStack()
-        self._began = self._heard = self._looked = 0.0
+        self._began = self._heard = self._looked = self._moved = 0.0
         self._away_since: float | None = None
         self._away_s = 0.0
         self._absences = 0
+        self._returned_at = 0.0
         self._ended = False
         self._stopped_at: float | None = None
         self._killed = False
@@ -153,7 +158,7 @@ class Watch:
         self._write = stream.write
         self._stored = self._cleaner.enter_context(stream.path.open("rb", buffering=0))
         self._cleaner.push(self._leave)
-        self._began = self._heard = self._looked = self._clock.monotonic()
+        self._began = self._heard = self._looked = self._moved = self._clock.monotonic()
 
     def _leave(self, kind: object, _error: object, _trace: object) -> None:
         """The agent ends before its stream is closed, whatever happened."""
@@ -208,7 +213,7 @@ class Watch:
         if data == b"":
             return False
         if data:
-            self._heard = now
+            self._heard = self._moved = now
             self._write(data)
             self._written += len(data)
         if not data or now - self._looked >= POLL_S:
@@ -221,12 +226,28 @@ class Watch:
         limit *= max(self._pace.scale, 1.0)
         if self._pace.speaks and now - self._heard > limit:
             self._host_stops(f"the agent sent nothing for {limit:.0f} s")
-        if self._overtime(taken_s(self._agent, now - self._began) - self._away_s):
+        late = self._overtime(taken_s(self._agent, now - self._began) - self._away_s)
+        if late and not self._follows(now):
             self._host_stops("the agent did not end in time")
-        if self._stopped_at is not None and now - self._stopped_at > self._limits.stop_s:
+        if self._stopped_at is None:
+            return True
+        if self._away_since is not None and not self._interruption.asked:
+            self._stopped_at = now  # the order waits for the connection, which has its own limit
+        since = self._stopped_at
+        if isinstance(self._agent, Detached) and not self._killed:
+            since = max(since, min(self._moved, since + self._limits.drain_s))
+        if now - since > self._limits.stop_s:
             self._kill()
-            return now - self._stopped_at <= self._limits.stop_s + self._limits.kill_s
+            return now - since <= self._limits.stop_s + self._limits.kill_s
         return True
+
+    def _follows(self, now: float) -> bool:
+        """Whether samples from the time without a connection still arrive."""
+        return (
+            self._absences > 0
+            and now - self._moved < POLL_S
+            and now - self._returned_at < self._limits.drain_s
+        )
 
     def _look_for_the_connection(self, now: float) -> None:
         """An agent that cannot be reached continues: neither its silence nor its time counts."""
@@ -246,6 +267,7 @@ class Watch:
                 "The samples taken in between follow"
             )
             self._away_since = None
+            self._returned_at = now
             self._absences += 1
 
     def _feed(self) -> bool:
@@ -391,6 +413,7 @@ class Watch:
                     "failed",
                     "the step ended without a sample",
                     "measure longer (--for), or find out why the target had nothing to measure",
+                    cause=NOTHING,
                 )
             state = trailer.state if trailer.state in STATES else "failed"
             usage = code == ExitCode.USAGE

@@ -31,6 +31,8 @@ GUESS_NS: Final = 2 * 10**9
 HOURS_MAX: Final = 24.0 * 366
 SHARE_MAX: Final = 1e9
 _HOUR_MS: Final = 3_600_000
+_SHORT_MS: Final = 10_000
+"""Below it, lengths are rounded to whole milliseconds, otherwise to seconds."""
 
 
 def is_positive(value: object, limit: float) -> bool:
@@ -54,9 +56,12 @@ def scaled(plan: Plan, hours: float, catalogue: Catalogue) -> Plan:
         if step.share is None:
             steps.append(step)
             continue
-        exact = hours * step.share / total * _HOUR_MS + left
-        milliseconds = _rounded(exact)
-        left = exact - milliseconds
+        exact = hours * step.share / total * _HOUR_MS
+        if exact < _SHORT_MS:
+            milliseconds = round(exact)
+        else:
+            milliseconds = max(round((exact + left) / 1000) * 1000, 0)
+            left += exact - milliseconds
         length = format_duration(milliseconds * 10**6)
         if milliseconds == 0:
             raise UsageError(
@@ -67,12 +72,6 @@ def scaled(plan: Plan, hours: float, catalogue: Catalogue) -> Plan:
         lasting = {**step.parameters, "for": entry.normalise("for", length)}
         steps.append(replace(step, parameters=MappingProxyType(lasting)))
     return replace(plan, steps=tuple(steps), hours=hours)
-
-
-def _rounded(milliseconds: float) -> int:
-    """A length in whole seconds, a short one in whole milliseconds."""
-    unit = 1000 if milliseconds >= 10_000 else 1
-    return max(round(milliseconds / unit) * unit, 0)
 
 
 def lasts(entry: Measurement, parameters: Mapping[str, str]) -> bool:

@@ -7,6 +7,7 @@ import difflib
 import os
 import stat
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -73,8 +74,8 @@ def _targets(head: Mapping[str, Any], path: Path) -> tuple[str, ...]:
             'write targets = ["lab:x86_64-rt", "lab:x86_64-stock"]',
         )
     stripped = [name.strip() for name in names]
-    for name in stripped:
-        if stripped.count(name) > 1:
+    for name, times in Counter(stripped).items():
+        if times > 1:
             raise UsageError(
                 f"{path}, [plan], key 'targets': '{name}' is named twice",
                 "raise 'repeat' to measure it more often",
@@ -184,6 +185,7 @@ def _ratings(document: Mapping[str, Any], path: Path) -> tuple[Rating, ...]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UsageError(f"{path}: 'rating' is not a list of tables", "write each as [[rating]]")
     ratings: list[Rating] = []
+    subjects: set[str] = set()
     for number, entry in enumerate(entries, 1):
         where = f"{path}, rating {number} of {len(entries)}"
         _known_keys(entry, _RATING_KEYS, where)
@@ -200,7 +202,7 @@ def _ratings(document: Mapping[str, Any], path: Path) -> tuple[Rating, ...]:
                 f"{where}: the subject is longer than {SUBJECT_LETTERS_MAX} letters",
                 "shorten it, and write the details in the reason",
             )
-        if subject in [rating.subject for rating in ratings]:
+        if subject in subjects:
             raise UsageError(f"{where}: '{subject}' is rated twice", "leave one of the ratings out")
         value = entry.get("rating")
         rated = type(value) in (int, float) and 0 <= value <= RATING_MAX  # false for nan
@@ -211,6 +213,7 @@ def _ratings(document: Mapping[str, Any], path: Path) -> tuple[Rating, ...]:
                 f'write rating = 8, or rating = "{NOT_APPLICABLE}"',
             )
         ratings.append(Rating(subject, value, reason))
+        subjects.add(subject)
     return tuple(ratings)
 
 

@@ -351,7 +351,8 @@ def _new_folder(runs: Path, run: str) -> Iterator[Path]:
     try:
         yield new
     finally:
-        shutil.rmtree(new, ignore_errors=True)
+        if lock.holds(new):  # else it has its place, and this may be another process's
+            shutil.rmtree(new, ignore_errors=True)
         lock.release()
 
 

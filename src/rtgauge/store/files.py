@@ -167,14 +167,17 @@ class FolderLock:
             os.close(descriptor)
             return None
         lock = cls(descriptor)
-        try:
-            same = os.path.samestat(os.fstat(descriptor), os.stat(path))
-        except OSError:
-            same = False
-        if not same:
+        if not lock.holds(path):
             lock.release()
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         return lock
+
+    def holds(self, path: Path) -> bool:
+        """Whether this folder is still the locked one."""
+        try:
+            return self._file is not None and os.path.samestat(os.fstat(self._file), os.stat(path))
+        except OSError:
+            return False
 
     def release(self) -> None:
         if self._file is not None:

@@ -144,6 +144,8 @@ class Index:
         if url.get_backend_name() == "sqlite":
             event.listen(engine, "connect", _connected)
             event.listen(engine, "begin", _begin)
+        elif url.get_backend_name() == "postgresql":
+            event.listen(engine, "begin", _alone)
         try:
             with engine.begin() as connection:
                 self._migrate(connection)
@@ -308,3 +310,12 @@ def _connected(connection: Any, _record: Any) -> None:
 
 def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+_LOCK = 7239571042
+"""The number of the lock in PostgreSQL; any other would do."""
+
+
+def _alone(connection: sa.Connection) -> None:
+    # One transaction at a time, as with SQLite: otherwise two processes insert the same run.
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")

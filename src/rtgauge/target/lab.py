@@ -193,6 +193,7 @@ class LabTarget:
         self._cpus = self._words.cpus
         self._limits = limits
         self._machine: Machine | None = None
+        self._measured = False
         self._facts: dict[str, str] = {}
 
     @property
@@ -258,10 +259,10 @@ class LabTarget:
         self._mode, self._cpus = MODES[mode], cpus
 
     def begin_repeat(self, repeat: int) -> None:
-        """Boot again for each repeat of a study, in counted mode with a seed of its own. A seed in
-        the target's name holds for all repeats."""
+        """Boot again for each repeat of a study, and for each run of a tune, in counted mode with
+        the seed of the repeat. A seed in the target's name holds for all repeats."""
         seed = self._words.seed or repeat + 1
-        if self._mode.counted and repeat and self._machine is not None:
+        if self._mode.counted and (repeat or self._measured) and self._machine is not None:
             self.close()
         self._seed = seed
 
@@ -315,6 +316,7 @@ class LabTarget:
     def start(self, arguments: Sequence[str]) -> LabAgent:
         """Start the agent on the board. Raises TargetError if the board has ended."""
         machine = self._started()
+        self._measured = True
         machine.begin([AGENT, *arguments, "--output", "-"])
         return LabAgent(machine, counted=self._mode.counted)
 
@@ -323,6 +325,7 @@ class LabTarget:
         if self._machine is not None:
             self._machine.close()
             self._machine = None
+            self._measured = False
 
     # --- more than a target has ---
 

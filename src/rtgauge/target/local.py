@@ -115,15 +115,17 @@ def _auxv() -> bytes:
 def _raise_words(agent: Path) -> list[str]:
     """The words before the agent's command that make it run as root; none if it cannot.
 
-    The agent itself is tried, so sudoers need to allow no other command.
+    The agent itself is tried, so sudoers need to allow no other command. A password that was
+    given before (-k) does not count: agents have no terminal, for which sudo keeps it.
     """
     if os.geteuid() == 0 or shutil.which("sudo") is None:
         return []
     try:
         asked = subprocess.run(
-            ["sudo", "-n", str(agent), "version"],
+            ["sudo", "-n", "-k", str(agent), "version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            start_new_session=True,
             timeout=SUDO_TIMEOUT_S,
             check=False,
         )
@@ -156,7 +158,7 @@ def put_back(answer: bytes) -> tuple[int, int]:
     try:
         found = json.loads(answer)
         return int(found["put_back"]), int(found["killed"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ArithmeticError, ValueError, KeyError, TypeError, RecursionError):
         raise TargetError(
             "the agent's 'restore' did not report what it restored",
             "use the agent of this version of rtgauge",
@@ -269,7 +271,8 @@ class LocalTarget:
                     remedy,
                 ) from None
             finally:
-                process.kill()
+                with contextlib.suppress(PermissionError):  # sudo, which ends with the agent
+                    process.kill()
         if process.returncode != 0:
             message, _ = last_words(said.decode(errors="replace"))
             raise TargetError(

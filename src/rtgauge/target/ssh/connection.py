@@ -20,6 +20,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -86,6 +87,29 @@ KEEPER: Final = " ".join(
 )
 
 
+@contextlib.contextmanager
+def _local_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TargetError(
+            f"ssh cannot be started: {error.strerror}",
+            "check the memory, the processes and the free space of this machine",
+        ) from None
+
+
+def _ssh_started(words: Sequence[str]) -> subprocess.Popen[bytes]:
+    with _local_errors():
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
+        )
+
+
 @dataclass(frozen=True)
 class Address:
     """The address for ``ssh``. The user's configuration supplies what is empty."""
@@ -107,7 +131,9 @@ def parse(detail: str) -> Address:
         r"(?::(?P<port>[0-9]{1,5}))?/?",
         detail,
     )
-    if match is None or (match["user"] or "").startswith("-"):
+    # ssh passes names on to shells: those of ProxyCommand, Match exec and LocalCommand
+    unsafe = re.search(r"""['`"$\\;&<>|(){}]""", detail)
+    if match is None or unsafe or (match["user"] or "").startswith("-"):
         password = re.match(r"//[^@/]*:[^@/]*@", detail)
         raise UsageError(
             "the address of a target cannot contain a password"
@@ -286,11 +312,12 @@ class Connection:
                 "install OpenSSH's client (Debian: openssh-client)",
             )
         self._ssh = ssh
-        self._private = Path(tempfile.mkdtemp(prefix="rtgauge-ssh-"))
-        path = str(self._private)
-        if len(os.fsencode(path)) > SOCKET_PATH_MAX or not _PLAIN.fullmatch(path):
-            self._private.rmdir()
-            self._private = Path(tempfile.mkdtemp(prefix="rtgauge-ssh-", dir="/tmp"))
+        with _local_errors():
+            self._private = Path(tempfile.mkdtemp(prefix="rtgauge-ssh-"))
+            path = str(self._private)
+            if len(os.fsencode(path)) > SOCKET_PATH_MAX or not _PLAIN.fullmatch(path):
+                self._private.rmdir()
+                self._private = Path(tempfile.mkdtemp(prefix="rtgauge-ssh-", dir="/tmp"))
         self._errors = Messages()
         self._keeper: subprocess.Popen[bytes] | None = None
         self.who = self.folders = ""
@@ -314,14 +341,7 @@ class Connection:
             "-o", f"ConnectTimeout={CONNECT_S}",
             "-o", f"ServerAliveInterval={ALIVE_S}", "-o", f"ServerAliveCountMax={ALIVE_COUNT}",
         )  # fmt: skip
-        self._keeper = subprocess.Popen(
-            [*words, script(KEEPER, self.token)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            bufsize=0,
-        )
+        self._keeper = _ssh_started([*words, script(KEEPER, self.token)])
         self._errors.follow(cast(IO[bytes], self._keeper.stderr))
         told = self._first_words(self._keeper).split(READY + "\n")
         if len(told) == TOLD and not told[0]:
@@ -432,14 +452,7 @@ class Connection:
         words = self._words(
             "-o", "LogLevel=ERROR", "-o", "ControlMaster=no", "-o", "ProxyCommand=exec false"
         )
-        return subprocess.Popen(
-            [*words, command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            bufsize=0,
-        )
+        return _ssh_started([*words, command])
 
     def destination(self) -> frozenset[str]:
         """The IPv4 addresses that ``ssh`` connects to by its configuration; empty if others connect
