@@ -280,10 +280,11 @@ static int main_restore(int argc, char **argv)
 	bool json = argc && !strcmp(argv[0], "--json");
 	const char *run_id = argc == 3 && json && !strcmp(argv[1], "--run") ? argv[2] : "";
 	struct message msg = { 0 };
-	int undone;
+	int undone, killed;
 
 	if (argc && !(json && (argc == 1 || run_id[0])))
 		return main_usage_error("restore takes --json [--run ID]", "");
+	killed = load_sweep(run_id);
 	undone = settings_undo(&msg);
 	if (undone < 0) {
 		main_error(&msg);
@@ -292,7 +293,7 @@ static int main_restore(int argc, char **argv)
 	if (msg.text[0])
 		main_error(&msg);
 	if (json)
-		printf("{\"put_back\": %d, \"killed\": %d}\n", undone, load_sweep(run_id));
+		printf("{\"put_back\": %d, \"killed\": %d}\n", undone, killed);
 	else
 		printf("%d setting%s restored\n", undone, undone == 1 ? "" : "s");
 	return EXITCODE_DONE;

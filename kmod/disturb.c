@@ -225,7 +225,11 @@ static bool waiting; /* the tasklet was asked for and has not begun; on its CPU 
 static void disturb_tasklet(struct tasklet_struct *unused)
 {
 	WRITE_ONCE(waiting, false);
-	busy_wait();
+	/* moved there, because its CPU went away */
+	if (raw_smp_processor_id() == cpu)
+		busy_wait();
+	else
+		count_late(1);
 }
 
 static DECLARE_TASKLET(tasklet, disturb_tasklet);

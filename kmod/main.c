@@ -180,6 +180,7 @@ out_traces:
 out_device:
 	misc_deregister(&rtgauge_device);
 out_sessions:
+	sessions_end();
 	sessions_exit();
 	return err;
 }
@@ -187,8 +188,9 @@ out_sessions:
 static void __exit rtgauge_exit(void)
 {
 	core_cobalt_exit();
-	traces_exit();
 	misc_deregister(&rtgauge_device);
+	sessions_end();
+	traces_exit();
 	sessions_exit();
 	serial_exit();
 }

@@ -742,6 +742,8 @@ int session_setup(struct session *s, struct rtgauge_setup *setup)
 	s->periods = setup->periods ? setup->periods : U64_MAX;
 	s->mask = room - 1;
 	s->keep = setup->room;
+	s->ending = false;
+	reinit_completion(&s->met);
 	err = session_claim(s, setup);
 	if (err)
 		goto out_unlock;
@@ -1189,7 +1191,7 @@ int sessions_init(void)
 }
 
 /* With no new ones. Files are open only if the removal is forced: they are waited for. */
-void sessions_exit(void)
+void sessions_end(void)
 {
 	struct session *s;
 
@@ -1198,6 +1200,10 @@ void sessions_exit(void)
 	list_for_each_entry(s, &sessions_all, all)
 		session_fail(s, RTGAUGE_FAILURE_UNLOAD);
 	mutex_unlock(&sessions_lock);
+}
+
+void sessions_exit(void)
+{
 	wait_event(sessions_gone, list_empty_careful(&sessions_all));
 	/* the last one's close() returns */
 	mutex_lock(&sessions_lock);

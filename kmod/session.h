@@ -186,6 +186,9 @@ int session_mmap(struct session *s, struct vm_area_struct *vma);
 void sessions_lose(const struct source *source, const void *device);
 
 int sessions_init(void);
+/* All sessions fail: the module is being removed. */
+void sessions_end(void);
+/* Waits until they are closed. */
 void sessions_exit(void);
 
 #endif

@@ -207,8 +207,9 @@ int serial_init(void)
 /* Only a forced removal finds ports with the discipline. It waits until they are closed. */
 void serial_exit(void)
 {
-	compat_unregister_discipline(&serial_discipline);
+	/* up to Linux 5.13 a discipline that a port has is not unregistered */
 	wait_event(serial_gone, list_empty_careful(&serial_ports));
+	compat_unregister_discipline(&serial_discipline);
 }
 
 /* --- taking the lines --- */

@@ -90,6 +90,18 @@ int cpulist_allowed(struct cpulist *list)
 	return 0;
 }
 
+bool cpulist_may_use(int cpu)
+{
+	struct cpulist before, one = { 0 }, now = { 0 };
+
+	cpulist_add(&one, cpu);
+	if (cpulist_allowed(&before) || cpulist_apply(&one, 0))
+		return false;
+	cpulist_allowed(&now);
+	cpulist_apply(&before, 0);
+	return cpulist_has(&now, cpu);
+}
+
 bool cpulist_has(const struct cpulist *list, int cpu)
 {
 	if (cpu < 0 || cpu >= CPULIST_MAX)

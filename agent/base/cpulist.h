@@ -18,6 +18,9 @@ int cpulist_parse(struct cpulist *list, const char *text);
 /* The CPUs that are online now / that this process may run on. 0 or -errno. */
 int cpulist_online(struct cpulist *list);
 int cpulist_allowed(struct cpulist *list);
+/* Whether this thread may move to a CPU, also to one that is not in its affinity: with isolcpus=, every
+ * process begins on the other CPUs. */
+bool cpulist_may_use(int cpu);
 bool cpulist_has(const struct cpulist *list, int cpu);
 void cpulist_add(struct cpulist *list, int cpu);
 void cpulist_remove(struct cpulist *list, int cpu);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "lines/gpio_sysfs.h"
 #include "lines/line.h"
 
 #define GPIO_FOLDER "/dev"
@@ -233,6 +234,29 @@ static int gpio_parse_lines(struct line *line, int chip, const struct gpiochip_i
 		return message_set(why, -EINVAL, "name the output first, then the input, then MARK",
 				   "'%s:%.80s' names one line twice", line->kind->name, line->text);
 	return 0;
+}
+
+bool gpio_has_version_2(void)
+{
+	DIR *folder = opendir(GPIO_FOLDER);
+	struct dirent *entry;
+	bool has = false;
+
+	while (folder && !has && (entry = readdir(folder))) {
+		char path[64];
+		int fd;
+
+		if (!gpio_is_chip(entry, ""))
+			continue;
+		snprintf(path, sizeof(path), GPIO_FOLDER "/%.24s", entry->d_name);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		has = fd < 0 ? errno == EACCES || errno == EPERM : gpio_is_version_2(fd);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (folder)
+		closedir(folder);
+	return has;
 }
 
 /* CHIP:LINE */

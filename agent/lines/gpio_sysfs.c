@@ -44,7 +44,8 @@ static int sysfs_number(const char *root, const char *entry, const char *name, i
 	return value_get(path, value, NULL) ?: option_parse_integer(value, number);
 }
 
-/* The chip called @chip by its label or its name there: the number of its first line, and how many. */
+/* The one chip called @chip by its label or its name there: the number of its first line, and how
+ * many. */
 static int sysfs_find(const char *root, const char *chip, char label[64], int64_t *base,
 		      int64_t *lines)
 {
@@ -52,7 +53,7 @@ static int sysfs_find(const char *root, const char *chip, char label[64], int64_
 	struct dirent *entry;
 	int err = -ENOENT;
 
-	while (folder && err && (entry = readdir(folder))) {
+	while (folder && err != -ENOTUNIQ && (entry = readdir(folder))) {
 		char path[SYSFS_PATH], value[VALUE_MAX];
 
 		if (strncmp(entry->d_name, "gpiochip", 8))
@@ -61,6 +62,10 @@ static int sysfs_find(const char *root, const char *chip, char label[64], int64_
 		if (value_get(path, value, NULL) ||
 		    (strcmp(value, chip) && strcmp(entry->d_name, chip)))
 			continue;
+		if (!err) {
+			err = -ENOTUNIQ;
+			continue;
+		}
 		snprintf(label, 64, "%.63s", value);
 		if (!sysfs_number(root, entry->d_name, "base", base) &&
 		    !sysfs_number(root, entry->d_name, "ngpio", lines))
@@ -91,6 +96,8 @@ int gpio_sysfs_parse(struct line *line, const char *root)
 static int sysfs_parse(struct line *line, struct message *why)
 {
 	(void)why;
+	if (gpio_has_version_2())
+		return -ENOENT;
 	return gpio_sysfs_parse(line, GPIO_SYSFS);
 }
 

@@ -321,6 +321,7 @@ void __attribute__((noreturn))
 load_lead(struct load_worker *worker, pid_t agent, void (*forked)(void *arg), void *arg)
 {
 	struct message *msg = &worker->shared->msg;
+	struct cpulist given;
 	char name[16];
 	int err;
 
@@ -343,6 +344,9 @@ load_lead(struct load_worker *worker, pid_t agent, void (*forked)(void *arg), vo
 	snprintf(name, sizeof(name), "load/%s", worker->load->name);
 	prctl(PR_SET_NAME, name);
 	err = cpulist_apply(worker->cpus, 0);
+	/* a cpuset takes others away without an error */
+	if (!err && (cpulist_allowed(&given) || memcmp(&given, worker->cpus, sizeof(given))))
+		err = -EINVAL;
 	if (err)
 		message_set(msg, err, "give other CPUs with --load-cpu",
 			    "cannot run on the CPUs of the load: %s", strerror(-err));

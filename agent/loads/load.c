@@ -244,7 +244,8 @@ static int check_worker(struct load_worker *worker, int64_t now_ns, uint64_t cou
 	worker->idle_checks++;
 	if (now_ns - worker->worked_ns < STALL_NS || worker->idle_checks < STALL_CHECKS)
 		return 0;
-	return message_set(msg, -EIO, "give it a CPU with free time (--load-cpu)",
+	return message_set(msg, -EIO,
+			   worker->load->stalled ?: "give it a CPU with free time (--load-cpu)",
 			   "load %s has made no progress for %lld s", worker->label,
 			   (long long)((now_ns - worker->worked_ns) / NSEC_PER_SEC));
 }

@@ -35,6 +35,7 @@ struct load {
 	 * profile goes to each load that has it and is not given it here. */
 	const char *mix;
 	bool rests; /* a phase without work is not a stall */
+	const char *stalled; /* the remedy for one; NULL: a CPU with free time */
 };
 
 /* `--load-cmd`; it is not in the table of loads. */

@@ -191,4 +191,5 @@ const struct load load_net = {
 	.unit = "KiB",
 	.options = net_options,
 	.run = net_run,
+	.stalled = "check the connection to its peer, or give it a CPU with free time (--load-cpu)",
 };

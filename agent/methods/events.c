@@ -178,6 +178,8 @@ static const char *events_refusal(const struct rtgauge_setup *setup, int err)
 		return "there is no such parallel port, or the module rtgauge_parport is not loaded";
 	if (err == -EBUSY)
 		return setup->gpio_chip[0] ? "a line is in use" : "the source is in use";
+	if (err == -ENODEV && setup->source == RTGAUGE_SOURCE_GPIO)
+		return "there is no such chip or line, or the input is not wired to the output";
 	if (err == -ENODEV)
 		return "there is no such source, chip or line";
 	if (err == -ENXIO)
@@ -192,6 +194,8 @@ static const char *events_refusal(const struct rtgauge_setup *setup, int err)
 		return "the port drives RTS by itself (RS-485)";
 	if (setup->source == RTGAUGE_SOURCE_PARALLEL)
 		return "the driver of the port cannot drive its lines in an interrupt handler";
+	if (setup->kind == RTGAUGE_KIND_IRQ_DISPATCH)
+		return "the chip can sleep, or its driver is not known to be safe in an interrupt handler, or the line raises no interrupt";
 	if (setup->kind != RTGAUGE_KIND_RESPONSE)
 		return "the chip can sleep, or the line raises no interrupt";
 	if (setup->flags & RTGAUGE_SETUP_COBALT)
@@ -209,6 +213,8 @@ static const char *events_remedy(const struct rtgauge_setup *setup, int err)
 		       "(fuser names it)";
 	if (setup->source == RTGAUGE_SOURCE_PARALLEL && err == -ENODEV)
 		return "load the driver of the port (modprobe parport_pc), then the module: " EVENTS_LOAD;
+	if (setup->source == RTGAUGE_SOURCE_GPIO && err == -ENODEV)
+		return "wire the output to the input, or name other lines";
 	if (setup->kind != RTGAUGE_KIND_RESPONSE)
 		return "choose another source, line or CPU";
 	return setup->flags & RTGAUGE_SETUP_COBALT ?

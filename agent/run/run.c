@@ -289,6 +289,17 @@ static void run_drained(struct run *run, int64_t now_ns)
 	atomic_store_release(&run->drained_ms, (uint32_t)(now_ns / NSEC_PER_MSEC));
 }
 
+/* SIGXCPU also comes from the limit on the CPU time of the whole process, which is inherited. */
+static bool run_used_its_time(void)
+{
+	struct rlimit limit;
+	struct rusage used;
+
+	return !getrlimit(RLIMIT_CPU, &limit) && limit.rlim_cur != RLIM_INFINITY &&
+	       !getrusage(RUSAGE_SELF, &used) &&
+	       (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec + 1) >= limit.rlim_cur;
+}
+
 /* Wait for the host, for a worker to end, for a signal, or until the time is up. */
 static void run_wait(struct run *run, int timeout_ms)
 {
@@ -308,7 +319,10 @@ static void run_wait(struct run *run, int timeout_ms)
 	if (!stop_signal)
 		return;
 	run_asked(run);
-	if (stop_signal == SIGXCPU)
+	if (stop_signal == SIGXCPU && run_used_its_time())
+		step_end(run, "failed", "the agent has used the CPU time that it may have",
+			 "raise the limit: ulimit -t unlimited");
+	else if (stop_signal == SIGXCPU)
 		step_end(run, "failed", "a measuring thread ran too long without sleeping",
 			 "use a longer interval or a lower priority");
 	else

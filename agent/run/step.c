@@ -104,7 +104,7 @@ int step_cpus(struct step *step, struct cpulist *cpus)
 			return message_set(&step->msg, -EINVAL, "use CPUs that are online",
 					   "CPU %d is not online (online: %s)", cpu,
 					   cpulist_format(&online, buf, sizeof(buf)));
-		if (!cpulist_has(&allowed, cpu))
+		if (!cpulist_has(&allowed, cpu) && !cpulist_may_use(cpu))
 			return message_set(
 				&step->msg, -EINVAL,
 				"use allowed CPUs, or change the affinity or cpuset of the caller",

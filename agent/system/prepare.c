@@ -105,15 +105,21 @@ static void add_table(struct prepare *p)
  * The preference first, the governor second: restored in reverse order, the governor that takes
  * any preference is back before the preference is.
  */
-static void add_policy(struct prepare *p, const char *policy)
+static int add_policy(struct prepare *p, const char *policy, struct message *msg)
 {
-	char path[PREPARE_PATH];
+	char path[PREPARE_PATH], value[VALUE_MAX];
 
+	snprintf(path, sizeof(path), POLICIES "%.30s/scaling_governor", policy);
+	/* its frequency would be lost, and does not change while it is measured */
+	if (!value_get(path, value, NULL) && !strcmp(value, "userspace"))
+		return settings_refuse(p->settings, path, "performance",
+				       "the governor userspace keeps the frequency fixed", msg);
 	snprintf(path, sizeof(path), POLICIES "%.30s/energy_performance_preference", policy);
 	if (!access(path, F_OK))
 		add(p, path, "performance");
 	snprintf(path, sizeof(path), POLICIES "%.30s/scaling_governor", policy);
 	add(p, path, "performance");
+	return 0;
 }
 
 /* Several CPUs can share a policy: it is named by the link of each to it. */
@@ -123,9 +129,9 @@ static int add_governors(struct prepare *p, struct message *msg)
 	char path[PREPARE_PATH], policy[PREPARE_PATH];
 	const char *name;
 	ssize_t size;
-	int cpu, number, found = 0;
+	int cpu, number, found = 0, err = 0;
 
-	for (cpu = cpulist_next(p->measured, 0); cpu >= 0;
+	for (cpu = cpulist_next(p->measured, 0); cpu >= 0 && !err;
 	     cpu = cpulist_next(p->measured, cpu + 1)) {
 		snprintf(path, sizeof(path), CPU_FOLDER "cpu%d/cpufreq", cpu);
 		size = readlink(path, policy, sizeof(policy) - 1);
@@ -138,10 +144,10 @@ static int add_governors(struct prepare *p, struct message *msg)
 		number = (int)strtol(name + 7, NULL, 10);
 		found++;
 		if (!cpulist_has(&done, number))
-			add_policy(p, name + 1);
+			err = add_policy(p, name + 1, msg);
 		cpulist_add(&done, number);
 	}
-	return found ? 0 :
+	return found ? err :
 		       settings_refuse(
 			       p->settings, CPU_FOLDER "cpu*/cpufreq/scaling_governor",
 			       "performance",

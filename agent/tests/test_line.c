@@ -552,6 +552,11 @@ static void test_gpio_sysfs(struct tap *tap)
 	other.text = "new.chip:2:1";
 	tap_check(tap, good && gpio_sysfs_parse(&other, root) == -ENOENT,
 		  "sysfs: what is not there is not found");
+	snprintf(path, sizeof(path), "%s/gpiochip488", root);
+	mkdir(path, 0700);
+	put(root, "gpiochip488/label", "old.chip\n");
+	tap_check(tap, gpio_sysfs_parse(&line, root) == -ENOENT,
+		  "sysfs: of two chips with one label, none is taken");
 	snprintf(command, sizeof(command), "rm -r %s", root);
 	if (system(command))
 		perror(command);

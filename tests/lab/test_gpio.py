@@ -150,7 +150,8 @@ def test_two_boots_are_equal_bit_for_bit(booted: list[Booted], board: str, name:
 def test_lines_without_a_wire_are_refused(booted: list[Booted], board: str, name: str) -> None:
     step = booted[0].steps[name]
     assert (step.code, step.trailer.state) == (77, "skipped"), (board, step.said)
-    assert "no such source, chip or line" in step.trailer.reason
+    assert "the input is not wired to the output" in step.trailer.reason
+    assert step.trailer.remedy == "wire the output to the input, or name other lines"
 
 
 @pytest.mark.parametrize(

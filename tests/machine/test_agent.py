@@ -327,6 +327,23 @@ def test_a_cpu_that_goes_offline_is_named(agent: str, tmp_path: Path) -> None:
     assert stream.trailer.reason == f"CPU {cpus[0]} went offline during the step"
 
 
+def test_a_cpu_of_which_the_caller_only_stays_away_can_be_measured(
+    agent: str, tmp_path: Path
+) -> None:
+    """As with isolcpus=: every process begins on the other CPUs, and may move there."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) == 1:
+        pytest.skip("this test needs two CPUs")
+    output = tmp_path / "stream.cbor"
+    done = subprocess.run(
+        [agent, "run", "timer", "--for", "200ms", "--cpu", str(cpus[1]), "--output", str(output)],
+        preexec_fn=lambda: os.sched_setaffinity(0, {cpus[0]}),  # noqa: PLW1509
+        check=False,
+    )
+    assert done.returncode == 0
+    assert {info.cpu for info in read(output).series} == {cpus[1]}
+
+
 def test_histograms_alone_count_the_same(agent: str, tmp_path: Path) -> None:
     words = ("timer", "--for", "3500ms", "--dither", "yes", "--histogram-only")
     code, stream = run(agent, tmp_path, *words)
