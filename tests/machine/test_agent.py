@@ -337,7 +337,7 @@ def test_a_cpu_of_which_the_caller_only_stays_away_can_be_measured(
     output = tmp_path / "stream.cbor"
     done = subprocess.run(
         [agent, "run", "timer", "--for", "200ms", "--cpu", str(cpus[1]), "--output", str(output)],
-        preexec_fn=lambda: os.sched_setaffinity(0, {cpus[0]}),  # noqa: PLW1509
+        preexec_fn=lambda: os.sched_setaffinity(0, {cpus[0]}),
         check=False,
     )
     assert done.returncode == 0
@@ -582,7 +582,7 @@ def test_signals_that_the_caller_blocked_or_ignored(agent: str, tmp_path: Path) 
 
     process = subprocess.Popen(
         [agent, "run", "timer", "--for", "0", "--interval", "1h", "--output", str(output)],
-        preexec_fn=prepare,  # noqa: PLW1509
+        preexec_fn=prepare,
     )
     give_up = time.monotonic() + 30
     while not output.exists() or output.stat().st_size < 1000:

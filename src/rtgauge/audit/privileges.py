@@ -5,7 +5,13 @@ from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, Shell, cpus_text, finding, unknown
 from rtgauge.facts import Facts
-from rtgauge.facts.interpret import CAP_IPC_LOCK, CAP_SYS_ADMIN, capable, container
+from rtgauge.facts.interpret import (
+    CAP_IPC_LOCK,
+    CAP_SYS_ADMIN,
+    capable,
+    container,
+    isolated_cpus,
+)
 from rtgauge.units import format_cpus, read_cpus
 
 __all__ = ["check_privileges"]
@@ -120,7 +126,9 @@ def check_privileges(name: str, case: Case) -> Finding:
             "sudo prlimit --pid $$ --rttime=unlimited",
         )
     allowed = read_cpus(facts.lines("/proc/self/status").get("Cpus_allowed_list", "?"))
-    forbidden = case.cpus - allowed if allowed is not None else frozenset[int]()
+    # every process begins on the CPUs that are not isolated, and may move to the others
+    isolated = isolated_cpus(facts) or frozenset[int]()
+    forbidden = case.cpus - allowed - isolated if allowed is not None else frozenset[int]()
     if forbidden:
         missing(
             f"{cpus_text(forbidden)} not allowed",

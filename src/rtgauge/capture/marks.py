@@ -242,7 +242,10 @@ def _choose(there: Sequence[StoredSeries], names: Sequence[str], pulses: int) ->
             f"use --series to name the series that were marked. The step has: {listed}",
         )
     chosen = names or fitting[0]
-    return [_own(one) for one in there if one.info.name in chosen and one.count]
+    found = [_own(one) for one in there if one.info.name in chosen and one.count]
+    if not found:
+        raise _too_many(pulses, 0)
+    return found
 
 
 def _orders(own: Sequence[_Own]) -> Iterator[NDArray[np.intp]]:

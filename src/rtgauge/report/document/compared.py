@@ -320,15 +320,16 @@ def advice(document: Document) -> list[str]:
             "of its own, and lab:BOARD,seed=N sets the seed of one board"
         )
     said += _not_judged(document)
-    if found and all(one["verdict"] == "not enough runs" for one in found):
-        needed = found[0]["needed"]
-        runs = f"{needed} blocks" if found[0]["matched"] and needed else "6 blocks"
+    judged = [one for one in found if not (_uneven(document, one) or _short_waits(document, one))]
+    if judged and all(one["verdict"] == "not enough runs" for one in judged):
+        needed = judged[0]["needed"]
+        runs = f"{needed} blocks" if judged[0]["matched"] and needed else "6 blocks"
         said.append(
             "Too few runs to decide: measure at least 4 runs with each --core, with one label for "
             "each core (rtgauge run … --core CORE --label NAME --repeat 4)"
             if _of_several_cores(document)
             else f"Too few runs to decide: measure {runs} as a study (rtgauge run … --repeat "
-            f"{needed if found[0]['matched'] and needed else 6} with each --target), or at least 4 "
+            f"{needed if judged[0]['matched'] and needed else 6} with each --target), or at least 4 "
             "runs under each label"
         )
     narrow = [one for one in found if one["interval"] and one["interval"][0] == one["interval"][1]]

@@ -211,7 +211,7 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
             f"{_plural(lost, 'event', 'events')} without a sample, because the answers are "
             "ambiguous or were lost"
             if responses
-            else f"{_plural(lost, 'sample', 'samples')} lost after they were taken"
+            else f"{_plural(lost, 'sample', 'samples')} lost"
         )
         points.append(Point("warn", f"{where}: {text}."))
     changed = [one["text"] for one in step["events"] if one["event"] == "setting"]
