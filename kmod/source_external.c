@@ -61,7 +61,7 @@ static void source_external_disarm(struct session *s)
 		disable_irq_nosync(x->lines.irq);
 }
 
-/* An edge that is no event. Even so, there may not be too many. */
+/* An edge before those that count. Too many of them turn the input off, too. */
 static irqreturn_t source_external_strays(struct session *s, struct source_external *x)
 {
 	if (++s->stray > x->edges.edges_max && !x->drowned) {

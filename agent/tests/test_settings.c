@@ -342,7 +342,7 @@ static void test_undo(int state)
 	unlinkat(state, "journal-4194305-1", 0);
 }
 
-/* Root takes the folder in /tmp if /run is read-only. This is no error, and leaves no message. */
+/* Root takes the folder in /tmp if /run is read-only. That leaves no message. */
 static void test_second_folder(void)
 {
 	const char *what = "root takes the second folder without a message";

@@ -582,7 +582,7 @@ def test_signals_that_the_caller_blocked_or_ignored(agent: str, tmp_path: Path) 
 
     process = subprocess.Popen(
         [agent, "run", "timer", "--for", "0", "--interval", "1h", "--output", str(output)],
-        preexec_fn=prepare,
+        preexec_fn=prepare,  # noqa: PLW1509
     )
     give_up = time.monotonic() + 30
     while not output.exists() or output.stat().st_size < 1000:

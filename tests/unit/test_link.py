@@ -150,7 +150,7 @@ def test_a_run_that_lost_its_connection_between_two_steps_is_not_complete(
 
 
 class Behind(FakeAgent):
-    """Its samples are kept where it is, and arrive for half a minute after it was told to end."""
+    """Its samples are kept where it is, and arrive for half a minute after the order to end."""
 
     away = ""
     killed = False

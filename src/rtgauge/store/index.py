@@ -313,7 +313,7 @@ def _begin(connection: sa.Connection) -> None:
 
 
 _LOCK = 7239571042
-"""The number of the lock in PostgreSQL; any other would do."""
+"""The number of the lock in PostgreSQL, chosen at random."""
 
 
 def _alone(connection: sa.Connection) -> None:

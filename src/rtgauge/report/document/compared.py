@@ -322,15 +322,14 @@ def advice(document: Document) -> list[str]:
     said += _not_judged(document)
     judged = [one for one in found if not (_uneven(document, one) or _short_waits(document, one))]
     if judged and all(one["verdict"] == "not enough runs" for one in judged):
-        needed = judged[0]["needed"]
-        runs = f"{needed} blocks" if judged[0]["matched"] and needed else "6 blocks"
+        needed = judged[0]["needed"] if judged[0]["matched"] else 0
+        runs = f"{needed or 6} blocks"
         said.append(
             "Too few runs to decide: measure at least 4 runs with each --core, with one label for "
             "each core (rtgauge run … --core CORE --label NAME --repeat 4)"
             if _of_several_cores(document)
             else f"Too few runs to decide: measure {runs} as a study (rtgauge run … --repeat "
-            f"{needed if judged[0]['matched'] and needed else 6} with each --target), or at least 4 "
-            "runs under each label"
+            f"{needed or 6} with each --target), or at least 4 runs under each label"
         )
     narrow = [one for one in found if one["interval"] and one["interval"][0] == one["interval"][1]]
     if narrow:
