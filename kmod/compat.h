@@ -80,17 +80,21 @@ static inline void compat_vm_keep_read_only(struct vm_area_struct *vma)
 #define COMPAT_SWITCH_ARGUMENTS bool preempt, struct task_struct *prev, struct task_struct *next
 #endif
 
+/* The state in which @prev left its CPU. Without the argument it may have been woken since. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 18, 0)
+#define COMPAT_SWITCH_STATE prev_state
+#elif LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
+#define COMPAT_SWITCH_STATE READ_ONCE(prev->__state)
+#else
+#define COMPAT_SWITCH_STATE ((unsigned int)READ_ONCE(prev->state))
+#endif
+
 /*
  * The states in which a task waits, as tracefs reports them: also for a lock that sleeps on
  * PREEMPT_RT, and 0x80 for one that waits for work (TASK_IDLE).
  */
-static inline unsigned int compat_task_state(struct task_struct *task)
+static inline unsigned int compat_task_state(unsigned int state)
 {
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
-	unsigned int state = READ_ONCE(task->__state);
-#else
-	unsigned int state = READ_ONCE(task->state);
-#endif
 #ifdef TASK_RTLOCK_WAIT
 	if (state & TASK_RTLOCK_WAIT)
 		return TASK_UNINTERRUPTIBLE;

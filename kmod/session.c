@@ -56,7 +56,8 @@ static void session_follow(struct session *s, u64 now_ns)
 	for (; position != head; position++) {
 		struct rtgauge_record *record = &s->ring[position & s->mask];
 
-		if (record->due_ns <= s->thread_seen_ns || (taken && record->due_ns <= now_ns)) {
+		if (record->raised_ns <= s->thread_seen_ns ||
+		    (taken && record->raised_ns <= now_ns)) {
 			record->flags |= RTGAUGE_RECORD_THREAD_MISSED;
 			s->thread_missed++;
 		} else if (!taken) {
@@ -852,7 +853,7 @@ static int session_find(struct session *s, u64 seen_ns, u32 *position)
 	u32 state = shared_get(&s->state);
 	u32 head = shared_get(&s->head);
 
-	while (*position != head && s->ring[*position & s->mask].due_ns <= seen_ns)
+	while (*position != head && s->ring[*position & s->mask].raised_ns <= seen_ns)
 		++*position;
 	shared_set(&s->user_position, *position);
 	if (*position != head)

@@ -287,6 +287,11 @@ static int source_serial_start(struct session *s)
 	u32 level;
 
 	compat_port_lock(port, &flags);
+	/* a port that is being closed may have no clock */
+	if (!tty_port_initialized(&port->state->port)) {
+		compat_port_unlock(port, flags);
+		return -ENODEV;
+	}
 	/* a driver need not watch the lines of a port that is local (CLOCAL) */
 	if (port->ops->enable_ms)
 		port->ops->enable_ms(port);

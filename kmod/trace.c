@@ -244,7 +244,7 @@ static void trace_switch(void *data, COMPAT_SWITCH_ARGUMENTS)
 	if (!record)
 		goto out;
 	place.cpu->depth = 0; /* of no handler: an exit was not seen */
-	record->task.prev_state = preempt ? 0 : compat_task_state(prev);
+	record->task.prev_state = preempt ? 0 : compat_task_state(COMPAT_SWITCH_STATE);
 	record->task.prev_prio = prev->prio;
 	record->task.prev_pid = prev->pid;
 	record->task.next_pid = next->pid;
