@@ -247,6 +247,8 @@ static void background_read_interrupts(struct background *background)
 			background->columns[columns++] =
 				background_find(background, strtol(word + 3, NULL, 10));
 	} while (!words.line_ended);
+	/* containers may have an empty file there */
+	background->interrupts_known = columns > 0;
 	/* a CPU that is offline has no column, and keeps its number */
 	for (int i = 0; i < columns; i++)
 		if (background->columns[i] >= 0)
@@ -400,7 +402,12 @@ void background_put(const struct background *background, int64_t time_ns, struct
 	cbor_put_int(c, "time_ns", time_ns);
 	background_put_each(background, c, "cpus", background_cpu);
 	background_put_each(background, c, "frequency_khz", background_frequency);
-	background_put_each(background, c, "interrupts", background_interrupts);
+	if (background->interrupts_known) {
+		background_put_each(background, c, "interrupts", background_interrupts);
+	} else {
+		cbor_text(c, "interrupts");
+		cbor_null(c);
+	}
 	background_put_each(background, c, "steal_ns", background_steal);
 	cbor_text(c, "smi");
 	if (background->smi == BACKGROUND_UNKNOWN)

@@ -42,6 +42,7 @@ struct background {
 	bool zones_quiet; /* cheap to read: also read while measuring */
 	int stat_fd;
 	int interrupts_fd;
+	bool interrupts_known;
 	int64_t tick_ns;
 	int readings;
 	int64_t smi;	   /* since the reading before, BACKGROUND_UNKNOWN */

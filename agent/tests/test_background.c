@@ -77,6 +77,15 @@ static void test_files(struct tap *tap)
 	tap_check(tap, cpus[0].interrupts == 46 && cpus[0].interrupts_before == 51,
 		  "a second reading remembers the first");
 	tap_check(tap, cpus[0].steal_ticks == 11, "a line that ends with the steal time");
+	rewrite(background.interrupts_fd, "  CPU0\n 0: 50\n");
+	background_read(&background, true);
+	rewrite(background.interrupts_fd, "  CPU0 CPU2\n 0: 60 9\n");
+	background_read(&background, true);
+	tap_check(tap, cpus[1].interrupts - cpus[1].interrupts_before == 4,
+		  "a CPU that was offline has no burst of interrupts");
+	rewrite(background.interrupts_fd, "");
+	background_read(&background, true);
+	tap_check(tap, !background.interrupts_known, "an empty file has no numbers");
 	background_close(&background);
 }
 

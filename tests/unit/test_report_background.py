@@ -102,6 +102,13 @@ def test_the_first_reading_is_only_the_reference() -> None:
     assert rows["interrupts", 0]["rest"] == {"min": None, "mean": None, "max": None}
 
 
+def test_interrupts_that_are_not_known_are_not_none() -> None:
+    watched = seen(record(1, interrupts=()), record(2, interrupts=()))
+    assert watched.interrupts_per_s is None
+    names = {one["name"] for one in background.series(watched, 1, 0.95)}
+    assert "interrupts" not in names and "steal" in names
+
+
 def test_a_quiet_run_has_no_findings() -> None:
     assert found(seen(*(record(at) for at in range(9)))) == {}
     slightly = seen(record(0), record(1, frequency_khz=(1_900_000, None)))

@@ -641,6 +641,13 @@ def test_ambience_that_is_wrong(body: dict[str, Any], reason: str) -> None:
     assert reason in reason_of(stream.data)
 
 
+def test_ambience_may_lack_interrupts() -> None:
+    """Containers may hide /proc/interrupts."""
+    stream = Builder().add(RecordType.AMBIENCE, streams.ambience_body(interrupts=None))
+    (*_, found) = StreamReader().feed(stream.data)
+    assert isinstance(found, Ambience) and found.interrupts == () and len(found.steal_ns) == 2
+
+
 def test_ambience_needs_all_its_keys() -> None:
     for key in streams.ambience_body():
         body = {name: value for name, value in streams.ambience_body().items() if name != key}

@@ -465,7 +465,9 @@ def _ambience(sequence: int, body: Body, _series: DeclaredSeries) -> Ambience:
         time_ns=body.time("time_ns", 0),
         cpus=cpus,
         frequency_khz=tuple(cast("list[int | None]", frequency)),
-        interrupts=_counts(body, "interrupts", len(cpus)),
+        interrupts=()
+        if body.pairs.get("interrupts", 0) is None
+        else _counts(body, "interrupts", len(cpus)),
         steal_ns=_counts(body, "steal_ns", len(cpus)),
         smi=body.count_or_null("smi"),
         temperature_mc=MappingProxyType(cast("dict[str, int]", temperature)),

@@ -159,7 +159,7 @@ class Watched:
         self.seconds += seconds
         steal = stolen_ns(record, span_ns)
         for name, counts in (("interrupts", record.interrupts), ("steal", steal)):
-            for cpu, number in zip(record.cpus, counts, strict=True):
+            for cpu, number in zip(record.cpus, counts, strict=False):
                 rate = round(number * SECOND_NS / span_ns)
                 self._extent(name, cpu).add(rate, seconds, number)
         for cpu, stolen in zip(record.cpus, steal, strict=True):
