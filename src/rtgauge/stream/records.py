@@ -241,8 +241,8 @@ class Ambience:
     """Background activity at ``time_ns``, and what was counted since the record before (nothing in
     the first one).
 
-    The tuples have one item for each of ``cpus``; ``interrupts`` has none if they are not known.
-    None: not available. ``temperature_mc``: zone to thousandths of a degree Celsius.
+    The tuples have one item for each of ``cpus``. None: not available. ``interrupts`` is empty if
+    they were not counted. ``temperature_mc``: zone to thousandths of a degree Celsius.
     """
 
     sequence: int
