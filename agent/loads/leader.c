@@ -212,7 +212,8 @@ static int keep_phase(struct load_worker *worker, pid_t pid, int64_t until_ns, s
 			return refuse_late(msg);
 		late |= starts && until_ns && now_ns >= until_ns;
 		if (now_ns >= until_ns && !starts) {
-			worker->late_phases = late ? worker->late_phases + 1 : 0;
+			if (pid)
+				worker->late_phases = late ? worker->late_phases + 1 : 0;
 			if (worker->late_phases < LATE_PHASES)
 				return 0;
 			return message_set(msg, -ETIMEDOUT, "give it longer phases",

@@ -79,11 +79,11 @@ static void test_failed_call(void)
 	tap_check(&tap, handover_await(&h) && !h.ensemble.error, "both came");
 }
 
-static int refused(void *object, enum handover_way way)
+static int unsent(void *object, enum handover_way way)
 {
 	(void)object;
 	(void)way;
-	return -EAGAIN;
+	return EAGAIN;
 }
 
 static int endless(void *object, enum handover_way way)
@@ -104,8 +104,8 @@ static void test_failed_send(void)
 	step.series = &series;
 	h.rounds = 10;
 	tap_check(&tap,
-		  !handover_alone_loop(&h, handover_nothing, refused, endless, handover_nothing) &&
-			  h.ensemble.error == -EAGAIN && !series.next_index,
+		  !handover_alone_loop(&h, handover_nothing, unsent, endless, handover_nothing) &&
+			  h.ensemble.error == -EAGAIN && series.head == series.tail,
 		  "a refused call of the conductor ends the step, without a sample");
 	h.ensemble.error = 0;
 	memset(&step.msg, 0, sizeof(step.msg));

@@ -257,11 +257,23 @@ def test_gaps_are_counted_by_their_cause(agent: str, tmp_path: Path) -> None:
         assert isinstance(row["SMIs"], int) == counted
 
 
+def wait_until_it_runs(pid: int) -> None:
+    """Until the shell has used some CPU time: on a crowded machine that may take long."""
+    until = time.monotonic() + 60
+    while True:
+        name, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+        if name.endswith("(sh") and int(rest.split()[11]) > 2:
+            return
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
 def test_another_thread_is_a_gap_of_its_own_kind(agent: str, tmp_path: Path) -> None:
     """Where two share a CPU, each is away while the other one runs."""
     words = ["noise", "--for", "600ms", "--cpu", LAST_CPU, "--priority", "0"]
     busy = subprocess.Popen(["taskset", "-c", LAST_CPU, "sh", "-c", "while :; do :; done"])
     try:
+        wait_until_it_runs(busy.pid)
         code, stream = run(agent, tmp_path, *words)
     finally:
         busy.kill()

@@ -7,6 +7,7 @@ arguments and reboots it. It gets the arguments as its own, and none for the pre
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -126,7 +127,8 @@ class Booter:
             finally:
                 self.target.close()
             time.sleep(RETRY_S)
-            self.target = self._reopen(self.target.name)
+            with contextlib.suppress(RtgaugeError):  # then it is asked in vain once more
+                self.target = self._reopen(self.target.name)
 
     def _run(self, arguments: Sequence[str]) -> str:
         """Call the command, which Ctrl-C does not reach. Returns what it says of a lost connection,

@@ -132,7 +132,10 @@ def parse(detail: str) -> Address:
         detail,
     )
     # ssh passes names on to shells: those of ProxyCommand, Match exec and LocalCommand
-    unsafe = re.search(r"""['`"$\\;&<>|(){}]""", detail)
+    unsafe = match is not None and (
+        re.search(r"""['`"$\\;&<>|(){}]""", match["host"])
+        or re.search(r"""['`";&<>|(){}]|\\$""", match["user"] or "")
+    )
     if match is None or unsafe or (match["user"] or "").startswith("-"):
         password = re.match(r"//[^@/]*:[^@/]*@", detail)
         raise UsageError(
