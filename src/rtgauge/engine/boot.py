@@ -127,7 +127,7 @@ class Booter:
             finally:
                 self.target.close()
             time.sleep(RETRY_S)
-            with contextlib.suppress(RtgaugeError):  # then it is asked in vain once more
+            with contextlib.suppress(RtgaugeError):  # then asking it fails once more
                 self.target = self._reopen(self.target.name)
 
     def _run(self, arguments: Sequence[str]) -> str:
