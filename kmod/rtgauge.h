@@ -242,9 +242,9 @@ struct rtgauge_start {
 
 /*
  * RTGAUGE_WAIT: the calling thread sleeps until an event; with RTGAUGE_CONTEXT_USER, after
- * RTGAUGE_SETUP (it may wait already before RTGAUGE_START). It gets the oldest event due after
+ * RTGAUGE_SETUP (it may wait already before RTGAUGE_START). It gets the oldest event raised after
  * seen_ns, so that a thread that was late passes its last own stamp and takes up the grid again
- * where clock_nanosleep() would have: events due until then are missed for it.
+ * where clock_nanosleep() would have: events raised until then are missed for it.
  * Returns at once if there is one already. The thread takes its own stamp: its next action.
  * EINTR a signal; EBUSY another thread waits, or not set up; EINVAL without RTGAUGE_CONTEXT_USER,
  * or with RTGAUGE_KIND_RESPONSE; ENODATA the session has ended, and there is no more; EIO it has

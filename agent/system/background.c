@@ -238,6 +238,8 @@ static void background_read_interrupts(struct background *background)
 	char word[24];
 	int columns = 0;
 
+	/* containers may have an empty file there */
+	background->interrupts_known = false;
 	if (words.fd < 0 || lseek(words.fd, 0, SEEK_SET))
 		return;
 	do {
@@ -247,7 +249,6 @@ static void background_read_interrupts(struct background *background)
 			background->columns[columns++] =
 				background_find(background, strtol(word + 3, NULL, 10));
 	} while (!words.line_ended);
-	/* containers may have an empty file there */
 	background->interrupts_known = columns > 0;
 	/* a CPU that is offline has no column, and keeps its number */
 	for (int i = 0; i < columns; i++)

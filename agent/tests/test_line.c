@@ -555,6 +555,8 @@ static void test_gpio_sysfs(struct tap *tap)
 	snprintf(path, sizeof(path), "%s/gpiochip488", root);
 	mkdir(path, 0700);
 	put(root, "gpiochip488/label", "old.chip\n");
+	put(root, "gpiochip488/base", "488\n");
+	put(root, "gpiochip488/ngpio", "8\n");
 	tap_check(tap, gpio_sysfs_parse(&line, root) == -ENOENT,
 		  "sysfs: of two chips with one label, none is taken");
 	snprintf(command, sizeof(command), "rm -r %s", root);

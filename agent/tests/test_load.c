@@ -332,20 +332,25 @@ static int run_observed_sched(struct load_worker *worker, const struct option_se
 }
 
 static const struct option_info no_options[] = { { 0 } };
-static const struct load counting = {
-	"counting", "", "steps", no_options, run_counting, NULL, false
+static const struct load counting = { "counting",   "",	  "steps", no_options,
+				      run_counting, NULL, false,   NULL };
+static const struct load failing = { "failing",	  "",	"steps", no_options,
+				     run_failing, NULL, false,	 NULL };
+static const struct load leaving = { "leaving",	  "",	"steps", no_options,
+				     run_leaving, NULL, false,	 NULL };
+static const struct load family = {
+	"family", "", "steps", no_options, run_family, NULL, false, NULL
 };
-static const struct load failing = { "failing", "", "steps", no_options, run_failing, NULL, false };
-static const struct load leaving = { "leaving", "", "steps", no_options, run_leaving, NULL, false };
-static const struct load family = { "family", "", "steps", no_options, run_family, NULL, false };
-static const struct load orphan = { "orphan", "", "steps", no_options, run_orphan, NULL, false };
-static const struct load state = { "state", "", "steps", no_options, run_state, NULL, false };
-static const struct load deserter = {
-	"deserter", "", "steps", no_options, run_deserter, NULL, false
+static const struct load orphan = {
+	"orphan", "", "steps", no_options, run_orphan, NULL, false, NULL
 };
-static const struct load stuck = { "stuck", "", "steps", no_options, run_stuck, NULL, false };
-static const struct load late = { "late", "", "steps", no_options, run_late, NULL, false };
-static const struct load phases = { "phases", "", "starts", no_options, run_phases, NULL, false };
+static const struct load state = { "state", "", "steps", no_options, run_state, NULL, false, NULL };
+static const struct load deserter = { "deserter",   "",	  "steps", no_options,
+				      run_deserter, NULL, false,   NULL };
+static const struct load stuck = { "stuck", "", "steps", no_options, run_stuck, NULL, false, NULL };
+static const struct load late = { "late", "", "steps", no_options, run_late, NULL, false, NULL };
+static const struct load phases = { "phases",	"",   "starts", no_options,
+				    run_phases, NULL, false,	NULL };
 static const struct load mixed = {
 	.name = "mixed",
 	.mix = "sched:groups=1:fds=1,counting",

@@ -324,7 +324,7 @@ SHAPES: dict[int, dict[str, Any]] = {
         "time_ns": natural_time,
         "cpus": array_of(count),
         "frequency_khz": array_of(count_or_null),
-        "interrupts": array_of(count),
+        "interrupts": lambda value: value is None or array_of(count)(value),
         "steal_ns": array_of(count),
         "smi": count_or_null,
         "temperature_mc": map_of(temperature),
@@ -534,7 +534,7 @@ class Reader:
         if kind == TABLE and any(len(row) != len(found["columns"]) for row in found["rows"]):
             raise Wrong("rows of another length")
         if kind == AMBIENCE and any(
-            len(found[key]) != len(found["cpus"])
+            found[key] is not None and len(found[key]) != len(found["cpus"])
             for key in ("frequency_khz", "interrupts", "steal_ns")
         ):
             raise Wrong("not one value for each CPU")

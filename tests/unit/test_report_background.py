@@ -103,7 +103,7 @@ def test_the_first_reading_is_only_the_reference() -> None:
 
 
 def test_interrupts_that_are_not_known_are_not_none() -> None:
-    watched = seen(record(1, interrupts=()), record(2, interrupts=()))
+    watched = seen(record(1, interrupts=None), record(2, interrupts=None))
     assert watched.interrupts_per_s is None
     names = {one["name"] for one in background.series(watched, 1, 0.95)}
     assert "interrupts" not in names and "steal" in names

@@ -24,9 +24,8 @@ from rtgauge.units import read_integer
 __all__ = ["check_energy_preference", "check_frequency", "check_sleep", "check_turbo"]
 
 
-_SET_GOVERNOR = Shell(
-    f"echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor # {PREPARE}"
-)
+_ALL_PERFORMANCE = "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
+_SET_GOVERNOR = Shell(f"{_ALL_PERFORMANCE} # {PREPARE}")
 
 
 def _governors(case: Case) -> tuple[dict[int, str], bool]:
@@ -66,7 +65,7 @@ def check_frequency(name: str, case: Case) -> Finding:
                 "note",
                 start + by_value(governors),
                 "the frequency is whatever a program has set, and that program may change it",
-                _SET_GOVERNOR,
+                Shell(_ALL_PERFORMANCE),
             )
         drivers = case.values(CPU + "cpu#/cpufreq/scaling_driver")
         lowest = [

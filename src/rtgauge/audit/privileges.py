@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, Shell, cpus_text, finding, unknown
-from rtgauge.facts import Facts
+from rtgauge.facts import CPU, Facts
 from rtgauge.facts.interpret import (
     CAP_IPC_LOCK,
     CAP_SYS_ADMIN,
     capable,
     container,
-    isolated_cpus,
+    online_cpus,
 )
 from rtgauge.units import format_cpus, read_cpus
 
@@ -126,9 +126,11 @@ def check_privileges(name: str, case: Case) -> Finding:
             "sudo prlimit --pid $$ --rttime=unlimited",
         )
     allowed = read_cpus(facts.lines("/proc/self/status").get("Cpus_allowed_list", "?"))
-    # every process begins on the CPUs that are not isolated, and may move to the others
-    isolated = isolated_cpus(facts) or frozenset[int]()
-    forbidden = case.cpus - allowed - isolated if allowed is not None else frozenset[int]()
+    forbidden = case.cpus - allowed if allowed is not None else frozenset[int]()
+    isolated = facts.cpus(CPU + "isolated") or frozenset[int]()
+    if allowed is not None and allowed == (online_cpus(facts) or frozenset()) - isolated:
+        # with isolcpus= every process begins on the other CPUs, and may move there
+        forbidden -= isolated
     if forbidden:
         missing(
             f"{cpus_text(forbidden)} not allowed",

@@ -465,7 +465,7 @@ def _ambience(sequence: int, body: Body, _series: DeclaredSeries) -> Ambience:
         time_ns=body.time("time_ns", 0),
         cpus=cpus,
         frequency_khz=tuple(cast("list[int | None]", frequency)),
-        interrupts=()
+        interrupts=None
         if body.pairs.get("interrupts", 0) is None
         else _counts(body, "interrupts", len(cpus)),
         steal_ns=_counts(body, "steal_ns", len(cpus)),

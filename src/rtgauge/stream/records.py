@@ -241,15 +241,15 @@ class Ambience:
     """Background activity at ``time_ns``, and what was counted since the record before (nothing in
     the first one).
 
-    The tuples have one item for each of ``cpus``. None: not available. ``interrupts`` is empty if
-    they were not counted. ``temperature_mc``: zone to thousandths of a degree Celsius.
+    The tuples have one item for each of ``cpus``. None: not available. ``temperature_mc``:
+    zone to thousandths of a degree Celsius.
     """
 
     sequence: int
     time_ns: int
     cpus: tuple[int, ...]
     frequency_khz: tuple[int | None, ...]
-    interrupts: tuple[int, ...]
+    interrupts: tuple[int, ...] | None
     steal_ns: tuple[int, ...]
     smi: int | None
     temperature_mc: Mapping[str, int]

@@ -116,7 +116,7 @@ def _raise_words(agent: Path) -> list[str]:
     """The words before the agent's command that make it run as root; none if it cannot.
 
     The agent itself is tried, so sudoers need to allow no other command. A password that was
-    given before (-k) does not count: agents have no terminal, for which sudo keeps it.
+    given before (-k) does not count: it expires, and agents may have no terminal to share it.
     """
     if os.geteuid() == 0 or shutil.which("sudo") is None:
         return []

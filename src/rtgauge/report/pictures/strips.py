@@ -112,7 +112,7 @@ class _Group:
             if khz is not None:
                 self.frequency_khz[cpu] = min(khz, self.frequency_khz.get(cpu, khz))
         for counted, sums in (
-            (record.interrupts, self.interrupts),
+            (record.interrupts or (), self.interrupts),
             (stolen_ns(record, span_ns), self.steal_ns),
         ):
             for cpu, number in zip(record.cpus, counted, strict=False):
@@ -139,7 +139,7 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
     groups = _groups(records, points)
     if not groups:
         return []
-    cpus = sorted({cpu for group in groups for cpu in group.interrupts})
+    cpus = sorted({cpu for group in groups for cpu in group.steal_ns})
     x = [group.end_s for group in groups]
 
     def rate(counts: Callable[[_Group], Mapping[int, int]], scale: float) -> list[list[Value]]:

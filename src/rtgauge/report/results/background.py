@@ -158,7 +158,7 @@ class Watched:
         seconds = span_ns / SECOND_NS
         self.seconds += seconds
         steal = stolen_ns(record, span_ns)
-        for name, counts in (("interrupts", record.interrupts), ("steal", steal)):
+        for name, counts in (("interrupts", record.interrupts or ()), ("steal", steal)):
             for cpu, number in zip(record.cpus, counts, strict=False):
                 rate = round(number * SECOND_NS / span_ns)
                 self._extent(name, cpu).add(rate, seconds, number)

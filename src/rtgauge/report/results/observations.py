@@ -238,7 +238,7 @@ def _interrupts(watched: Collection[Ambience]) -> dict[int, float]:
     span_ns = records[-1].time_ns - records[0].time_ns if records else 0
     total: dict[int, int] = {}
     for record in records[1:]:
-        for cpu, number in zip(record.cpus, record.interrupts, strict=False):
+        for cpu, number in zip(record.cpus, record.interrupts or (), strict=False):
             total[cpu] = total.get(cpu, 0) + number
     return {cpu: number * 1e9 / span_ns for cpu, number in total.items()} if span_ns > 0 else {}
 
