@@ -200,6 +200,13 @@ CASES = [
          "isolcpus=managed_irq,domain,1-3"),
     Case("boot-parameters", "warning", {CPU + "nohz_full": ""}, "nohz_full without effect",
          "CONFIG_NO_HZ_FULL"),
+    # a kernel without NO_HZ_FULL has no such file
+    *(Case("boot-parameters", "warning", {CMDLINE: "isolcpus=2-3 nohz_full=2-3",
+                                          CPU + "nohz_full": None, CONFIG: config},
+           "nohz_full without effect; RCU callbacks on CPUs 2-3", "CONFIG_NO_HZ_FULL")
+      for config in (BUILT.replace("CONFIG_NO_HZ_FULL=y", ""), None)),
+    Case("boot-parameters", "ok", {CMDLINE: "isolcpus=2-3 nohz_full=2-3", CPU + "nohz_full": None,
+                                   CONFIG: None, "uname.release": "4.1.15"}, why="never sleeps"),
     Case("boot-parameters", "warning", {CONFIG: BUILT.replace("CONFIG_RCU_NOCB_CPU=y", "")},
          "rcu_nocbs without effect"),
     Case("boot-parameters", "note", {CMDLINE: "isolcpus=2-3", CPU + "nohz_full": ""},

@@ -140,6 +140,14 @@ def _asked(facts: Facts, parameter: str) -> frozenset[int] | None:
     return there if value == "all" else read_cpus(",".join(items).replace("N", last))
 
 
+def _lacks_no_hz_full(facts: Facts) -> bool:
+    option, release = facts.config("NO_HZ_FULL"), facts.release
+    if option is not None or release is None:
+        return option == "n"
+    # drivers/base/cpu.c: from 4.2 on, each kernel with the option has this file
+    return release >= (4, 2) and facts.absent(CPU + "nohz_full")
+
+
 def check_boot_parameters(name: str, case: Case) -> Finding:
     """Whether isolcpus, nohz_full, rcu_nocbs and irqaffinity fit each other, and took effect.
 
@@ -155,7 +163,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
     full_asked, nocbs = _asked(facts, "nohz_full"), _asked(facts, "rcu_nocbs")
     full = facts.cpus(CPU + "nohz_full")
     if full is None:
-        full = full_asked or frozenset()
+        full = frozenset() if _lacks_no_hz_full(facts) else full_asked or frozenset()
     # kernel/rcu/tree_nocb.h: CPUs of nohz_full are offloaded, too
     offloaded = (nocbs or frozenset()) | full
     if facts.config("RCU_NOCB_CPU_DEFAULT_ALL") == "y" and nocbs is None:
