@@ -577,6 +577,12 @@ CASES = [
     Case(
         "isolation",
         "note",
+        {CPU + "isolated": "", "/boot/config-6.12.48-rt-amd64": "CONFIG_SMP=y"},
+        remedy="isolcpus=managed_irq,domain,3 irqaffinity=0-2",  # without RCU_NOCB_CPU
+    ),
+    Case(
+        "isolation",
+        "note",
         {"/proc/irq/default_smp_affinity": "f"},
         "new interrupts",
         "irqaffinity=0-1",

@@ -14,8 +14,9 @@ __all__ = ["check_boot_parameters", "check_isolation", "check_smt"]
 def _isolation_parameters(case: Case, online: frozenset[int]) -> str:
     wanted = case.cpus if case.chosen and case.cpus < online else frozenset({max(online)})
     cpus, others = format_cpus(wanted), format_cpus(online - wanted)
+    offload = "" if case.facts.config("RCU_NOCB_CPU") == "n" else f" rcu_nocbs={cpus}"
     return (
-        f"boot with isolcpus=managed_irq,domain,{cpus} rcu_nocbs={cpus} irqaffinity={others}."
+        f"boot with isolcpus=managed_irq,domain,{cpus}{offload} irqaffinity={others}."
         f" The scheduler places no threads there, so pin each one by hand (taskset -c {cpus},"
         " pthread_setaffinity_np)"
     )
@@ -211,13 +212,10 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
         )
     missing_nocbs = (isolated & online) - offloaded
     if missing_nocbs:
-        text = format_cpus(missing_nocbs | (nocbs or frozenset()))
-        gaps.append(
-            (
-                f"RCU callbacks on {cpus_text(missing_nocbs)}",
-                f"boot with rcu_nocbs={text}",
-            )
-        )
+        remedy = f"boot with rcu_nocbs={format_cpus(missing_nocbs | (nocbs or frozenset()))}"
+        if facts.config("RCU_NOCB_CPU") == "n":
+            remedy += " and a kernel built with CONFIG_RCU_NOCB_CPU=y"
+        gaps.append((f"RCU callbacks on {cpus_text(missing_nocbs)}", remedy))
     found = ", ".join(f"{p}={facts.parameter(p)}" for p in given)
     found = found or f"{cpus_text(isolated)} isolated"
     problems = faults + gaps
