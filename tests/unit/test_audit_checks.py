@@ -182,6 +182,8 @@ CASES = [
     Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3"}, "9 (acpi), 124 (eth0) on CPUs 2-3",
          "irqaffinity=0-1"),
     Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3"}, "CPUs 2-3", "managed_irq,domain,2-3"),
+    Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3", "uname.release": "5.4.61-rt37"},
+         "CPUs 2-3", "(IRQBALANCE_BANNED_CPULIST); for a run"),
     Case("interrupts", "warning", {}, "0 (timer), 124 (eth0) on CPU 0", "echo 1-3", cpus=(0,)),
     Case("interrupts", "ok", {EFFECTIVE: "9=2\n124=3"}, "during the run: none",
          run={"/proc/irq/{9,124}/smp_affinity_list": "0-1"}),
@@ -198,6 +200,8 @@ CASES = [
          "no parameter isolates"),
     Case("boot-parameters", "warning", {CPU + "nohz_full": "1-3"}, "CPU 1 without a tick",
          "isolcpus=managed_irq,domain,1-3"),
+    Case("boot-parameters", "warning", {CPU + "nohz_full": "1-3", "uname.release": "5.4.61-rt37"},
+         "CPU 1 without a tick", "boot with isolcpus=1-3: a second task"),
     Case("boot-parameters", "warning", {CPU + "nohz_full": ""}, "nohz_full without effect",
          "CONFIG_NO_HZ_FULL"),
     # a kernel without NO_HZ_FULL has no such file

@@ -583,6 +583,12 @@ CASES = [
     Case(
         "isolation",
         "note",
+        {CPU + "isolated": "", "uname.release": "5.4.61-rt37"},
+        remedy="boot with isolcpus=3 rcu_nocbs=3",  # managed_irq is of 5.6
+    ),
+    Case(
+        "isolation",
+        "note",
         {"/proc/irq/default_smp_affinity": "f"},
         "new interrupts",
         "irqaffinity=0-1",

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from rtgauge.audit.case import PREPARE, Case, Finding, Shell, cpus_text, finding, unknown
+from rtgauge.audit.isolation import isolcpus
 from rtgauge.facts.interpret import online_cpus, preemption
 from rtgauge.units import format_cpus, read_cpus, read_integer, read_mask
 
@@ -90,14 +91,19 @@ def check_interrupts(name: str, case: Case) -> Finding:
     words = [f"{n} ({handlers[str(n)]})" if handlers.get(str(n)) else str(n) for n in sorted(here)]
     more = f" and {len(words) - 3} more" if len(words) > 3 else ""
     rest = format_cpus(online - apart)
+    parameter = isolcpus(case.facts, apart)
+    managed = (
+        f"; for interrupts that the kernel places itself, boot with {parameter}"
+        if "managed_irq" in parameter
+        else ""
+    )
     return finding(
         name,
         "warning",
         f"{start}{', '.join(words[:3])}{more} on {cpus_text(apart)}",
         why,
         f"echo {rest} > /proc/irq/NUMBER/smp_affinity_list, boot with irqaffinity={rest}, and keep"
-        " irqbalance off these CPUs (IRQBALANCE_BANNED_CPULIST); for interrupts that the kernel"
-        f" places itself, boot with isolcpus=managed_irq,domain,{format_cpus(apart)}; {PREPARE}",
+        f" irqbalance off these CPUs (IRQBALANCE_BANNED_CPULIST){managed}; {PREPARE}",
     )
 
 

@@ -8,7 +8,13 @@ from rtgauge.facts import CPU, Facts
 from rtgauge.facts.interpret import hypervisor, isolated_cpus, online_cpus
 from rtgauge.units import format_cpus, read_cpus, read_mask
 
-__all__ = ["check_boot_parameters", "check_isolation", "check_smt"]
+__all__ = ["check_boot_parameters", "check_isolation", "check_smt", "isolcpus"]
+
+
+def isolcpus(facts: Facts, cpus: frozenset[int]) -> str:
+    """The kernel parameter. Before 5.6, a kernel ignores a list with the flag managed_irq."""
+    old = facts.release is not None and facts.release < (5, 6)
+    return f"isolcpus={'' if old else 'managed_irq,domain,'}{format_cpus(cpus)}"
 
 
 def _isolation_parameters(case: Case, online: frozenset[int]) -> str:
@@ -16,7 +22,7 @@ def _isolation_parameters(case: Case, online: frozenset[int]) -> str:
     cpus, others = format_cpus(wanted), format_cpus(online - wanted)
     offload = "" if case.facts.config("RCU_NOCB_CPU") == "n" else f" rcu_nocbs={cpus}"
     return (
-        f"boot with isolcpus=managed_irq,domain,{cpus}{offload} irqaffinity={others}."
+        f"boot with {isolcpus(case.facts, wanted)}{offload} irqaffinity={others}."
         f" The scheduler places no threads there, so pin each one by hand (taskset -c {cpus},"
         " pthread_setaffinity_np)"
     )
@@ -189,8 +195,8 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
         faults.append(
             (
                 f"{cpus_text(full - isolated)} without a tick, but not isolated",
-                f"boot with isolcpus=managed_irq,domain,{format_cpus(full | isolated)}: a second"
-                f" task on {text} restarts the tick",
+                f"boot with {isolcpus(facts, full | isolated)}: a second task on {text} restarts"
+                " the tick",
             )
         )
     if irqs and irqs & isolated and rest:
