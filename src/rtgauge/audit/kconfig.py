@@ -255,7 +255,9 @@ def _clock(name: str, config: KernelConfig) -> _Result:
         return _fine(
             name, "timer counters of the AT91", "a high-resolution clock and one-shot timers"
         )
-    if config.on("OMAP_32K_TIMER"):
+    # from 3.10 on, OMAP_32K_TIMER selects no timer on OMAP2 and later: it only decides HZ
+    board = config.on("ARCH_OMAP2PLUS") and (config.version is None or config.version >= (3, 10))
+    if config.on("OMAP_32K_TIMER") and not board:
         changes = {"OMAP_32K_TIMER": "n"}
         why = "the 32 kHz clock advances in steps of 31 µs, which limits time stamps and timers"
         return finding(name, "warning", "OMAP's 32 kHz timer", why, shown(changes)), changes
