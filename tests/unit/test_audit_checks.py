@@ -242,6 +242,8 @@ CASES = [
     Case("watchdogs", "note", {"uname.release": "3.18.71", KERNEL + "soft_watchdog": None,
                                KERNEL + "nmi_watchdog": None, KERNEL + "watchdog": "1"}, "soft"),
     Case("watchdogs", "note", {KERNEL + "nmi_watchdog": "1"}, "hard lockup (NMI)", "nowatchdog"),
+    Case("watchdogs", "ok", {KERNEL + "nmi_watchdog": "1"}, "detector on, away", cpus=(2, 3)),
+    Case("watchdogs", "note", {KERNEL + "nmi_watchdog": "1"}, "detector on", cpus=(1, 2)),
     Case("watchdogs", "note", {KERNEL + "soft_watchdog": "1", KERNEL + "watchdog": "1"}, "soft"),
     Case("watchdogs", "ok", {KERNEL + "soft_watchdog": "1", KERNEL + "watchdog": "1"},
          "during the run: off", run={KERNEL + "soft_watchdog": "0"}),

@@ -45,6 +45,14 @@ def check_watchdogs(name: str, case: Case) -> Finding:
     found = case.prefix(soft, hard)
     if on:
         many = "detectors" if len(on) > 1 else "detector"
+        full = case.facts.cpus(CPU + "nohz_full")
+        if full and case.cpus and case.cpus <= full:
+            return finding(
+                name,
+                "ok",
+                f"{found}{' and '.join(on)} {many} on, away from the measured CPUs",
+                "by default, the kernel runs no detector on CPUs without a tick",
+            )
         return finding(name, "note", f"{found}{' and '.join(on)} {many} on", why, remedy)
     if case.facts.config("LOCKUP_DETECTOR") == "n" or both == 0:
         return finding(name, "ok", f"{found}off", "no lockup detector runs")
