@@ -235,7 +235,10 @@ CASES = [
     Case("kernel-work", "note", {WORKQUEUES: "ffffffff,ffffffff", CPU + "online": "0-63"},
          "on CPU 1", "echo ffffffff,fffffffd >", cpus=(1,)),
     Case("kernel-work", "warning", {"/sys/kernel/rcu_expedited": "1"}, "expedited", "rcu_normal"),
-    Case("kernel-work", "note", {"/sys/kernel/rcu_expedited": None}, "unknown"),
+    Case("kernel-work", "note", {"/sys/kernel/rcu_expedited": None,
+                                 "/sys/kernel/rcu_expedited.error": "Permission denied"},
+         "unknown"),
+    Case("kernel-work", "ok", {"/sys/kernel/rcu_expedited": None}, "kept on"),  # TINY_RCU
     Case("kernel-work", "note", {WORKQUEUES: None}, "unknown"),
     # watchdogs
     # until 4.2 there was one switch
@@ -382,6 +385,8 @@ CASES = [
          remedy="kthread_prio=1; measure at a priority above 1", priority=1),
     Case("rcu", "ok", {CMDLINE: "rcutree.kthread_prio=11"}, "RCU's threads at 11"),
     Case("rcu", "note", {RCU: None}, "unknown"),
+    Case("rcu", "ok", {RCU: None, **SINGLE}, "a single CPU"),  # TINY_RCU
+    Case("rcu", "note", {RCU: None, RCU + ".error": "Permission denied", **SINGLE}, "unknown"),
     Case("services", "ok", {}, "none known"),
     Case("services", "note", {DAEMONS: "irqbalance"}, "irqbalance", "disable --now irqbalance"),
     Case("services", "note", {DAEMONS: "tuned", PROFILE: "powersave"}, "tuned (powersave)",

@@ -22,6 +22,8 @@ _KERNEL = "/proc/sys/kernel/"
 _MIGRATION = _KERNEL + "timer_migration"
 _WORKQUEUES = "/sys/devices/virtual/workqueue/cpumask"
 _FEATURES = "/sys/kernel/debug/sched/features"
+_EXPEDITED = "/sys/kernel/rcu_expedited"
+_NORMAL = "/sys/kernel/rcu_normal"
 
 
 def check_watchdogs(name: str, case: Case) -> Finding:
@@ -97,7 +99,9 @@ def check_timer_migration(name: str, case: Case) -> Finding:
 def check_kernel_work(name: str, case: Case) -> Finding:
     # core-api/workqueue: cpumask of unbound work queues. RCU/Design/Expedited-Grace-Periods: a
     # hurried grace period interrupts every CPU. admin-guide/sysctl/vm: stat_interval
-    expedited = case.integer("/sys/kernel/rcu_expedited")
+    expedited = case.integer(_EXPEDITED)
+    if expedited is None and case.facts.absent(_EXPEDITED):
+        expedited = 0  # TINY_RCU: kernels for a single CPU have no such grace periods
     mask = read_mask(case.text(_WORKQUEUES) or "-")
     why = "work of the kernel that could run elsewhere takes time from the measured tasks"
     apart = case.apart()
@@ -110,12 +114,10 @@ def check_kernel_work(name: str, case: Case) -> Finding:
             "warning",
             f"{found}RCU's grace periods are expedited (rcu_expedited)",
             "each interrupts every CPU",
-            Shell(
-                f"echo 0 > /sys/kernel/rcu_expedited; echo 1 > /sys/kernel/rcu_normal # {PREPARE}"
-            ),
+            Shell(f"echo 0 > {_EXPEDITED}; echo 1 > {_NORMAL} # {PREPARE}"),
         )
     if mask is None or expedited is None:
-        missing = _WORKQUEUES if mask is None else "/sys/kernel/rcu_expedited"
+        missing = _WORKQUEUES if mask is None else _EXPEDITED
         return unknown(name, f"{missing} could not be read", why, f"cat {missing}")
     if not apart:
         return finding(
@@ -183,7 +185,6 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
     )
 
 
-_NORMAL = "/sys/kernel/rcu_normal"
 _DAEMONS = "agent.daemons"
 _PROFILE = "/etc/tuned/active_profile"
 #: Profiles of tuned that keep the processor awake and at full speed.
@@ -208,6 +209,8 @@ def check_rcu(name: str, case: Case) -> Finding:
         if case.priority == below:  # there is no lower priority for RCU's threads
             parts.append("measure at a priority above 1 (--priority)")
         return finding(name, "warning", found, late, "; ".join(parts))
+    if normal is None and case.facts.absent(_NORMAL) and len(online_cpus(case.facts) or ()) == 1:
+        return finding(name, "ok", "a single CPU", "there is no other CPU to interrupt")
     if normal is None:
         missing = f"{_NORMAL} could not be read{reason(case.facts.error(_NORMAL))}"
         return unknown(name, missing, why, remedy)
