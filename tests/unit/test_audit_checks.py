@@ -87,6 +87,8 @@ CASES = [
          "unknown", "root", "Permission denied"),
     Case("tracing", "ok", {TRACING + "current_tracer": None, CONFIG: "CONFIG_SMP=y"}, "not in"),
     # tick
+    Case("tick", "ok", {CONFIG: "CONFIG_HZ=250\nCONFIG_NO_HZ=y"}, "250 Hz, off on idle CPUs"),
+    Case("tick", "ok", {CONFIG: "CONFIG_HZ=250"}, "250 Hz, always on"),  # before 3.10
     Case("tick", "ok", {}, "250 Hz, off on idle CPUs"),
     Case("tick", "note", {"agent.clock_getres_coarse_ns": 1000000}, "1000 Hz", "HZ=250"),
     Case("tick", "ok", {"agent.clock_getres_coarse_ns": 1000000}, "CPUs 2-3", cpus=(2, 3)),

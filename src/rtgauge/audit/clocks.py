@@ -153,9 +153,12 @@ def check_tick(name: str, case: Case) -> Finding:
         ("HZ_PERIODIC", "always on"),
         ("NO_HZ_FULL", "off on idle CPUs"),
         ("NO_HZ_IDLE", "off on idle CPUs"),
+        ("NO_HZ", "off on idle CPUs"),  # the only one of these options before 3.10
     ):
         if mode is None and facts.config(option) == "y":
             mode = words
+    if mode is None and facts.options is not None:
+        mode = "always on"
     if facts.parameter("nohz") == "off":
         mode = "always on (nohz=off)"
     if mode is not None:
