@@ -470,6 +470,14 @@ def test_the_agent_collects_the_options_that_are_looked_at() -> None:
         assert any(option.startswith(word) for word in words), option
 
 
+def test_no_thread_gets_a_priority_that_ties() -> None:
+    """Below priority 1 there is none, so only the measurement's priority can change."""
+    for listing, above in (("1 50 2 irq/9-acpi", 50), ("1 99 2 irq/9-acpi", 98)):
+        found = find(RT_PC | {TASKS: listing}, "interrupt-threads", priority=1)
+        assert found.level == "warning"
+        assert found.remedy == f"use a priority above {above} (--priority)"
+
+
 def test_only_what_applies_is_advised() -> None:
     """Every CPU measured, or a single one: no advice to isolate all of them."""
     for cpus in (None, (0, 1, 2, 3)):

@@ -183,15 +183,21 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
     above = sum(count for p, count in by_priority.items() if p >= case.priority)
     tie = case.priority in by_priority
     if above:
-        top, below = max(by_priority), max(case.priority - 1, 1)
-        higher = f"use a priority above {top} (--priority), or " if top < 99 else ""
+        top, below = max(by_priority), case.priority - 1
+        parts = []
+        if top < 99 or below < 1:
+            parts.append(f"use a priority above {min(top, 98)} (--priority)")
+        if below >= 1:
+            parts.append(
+                f"chrt -f -p {below} PID for the threads that may wait. For a run:"
+                f" --irq-priority {below}"
+            )
         return finding(
             name,
             "warning",
             f"{found}; measured at {case.priority}" + (", a tie" if tie else ""),
             why,
-            f"{higher}chrt -f -p {below} PID for the threads that may wait. For a run:"
-            f" --irq-priority {below}",
+            ", or ".join(parts),
         )
     return finding(
         name,
