@@ -206,7 +206,7 @@ def check_skew(name: str, case: Case) -> Finding:
 
 def check_clock_watchdog(name: str, case: Case) -> Finding:
     # kernel/time/clocksource.c; arch/x86/kernel/tsc.c, check_system_tsc_reliable: from 5.17 on, the
-    # watchdog leaves out TSCs with TSC_ADJUST on one or two nodes
+    # watchdog leaves out TSCs with TSC_ADJUST on one or two nodes, from 6.6 on on up to four
     facts = case.facts
     why = (
         "twice a second, a timer on one CPU after another compares the TSC with the HPET or the"
@@ -230,8 +230,9 @@ def check_clock_watchdog(name: str, case: Case) -> Finding:
         return unknown(name, f"{missing} could not be read", why, remedy)
     trusted = {"constant_tsc", "nonstop_tsc", "tsc_adjust"} <= set(flags)
     single = facts.absent("/sys/devices/system/node/online")  # a kernel without NUMA
+    most = 4 if facts.release >= (6, 6) else 2
     if "tsc_reliable" in flags or (
-        trusted and facts.release >= (5, 17) and (single or (nodes and len(nodes) <= 2))
+        trusted and facts.release >= (5, 17) and (single or (nodes and len(nodes) <= most))
     ):
         return finding(name, "ok", "off for this TSC", "the kernel trusts it")
     return finding(name, "note", "the TSC is watched", why, remedy)
