@@ -316,6 +316,9 @@ CASES = [
          "1 active: a", "mitigations=off", "slows"),
     Case("mitigations", "ok", {FLAWS: "a=Vulnerable\nb=Not affected"},
          "off, flaws not mitigated: 1"),
+    # arm64 cannot switch this one off
+    Case("mitigations", "ok", {FLAWS: "spectre_v1=Mitigation: __user pointer sanitization",
+                               CMDLINE: "mitigations=off"}, "1 active: spectre_v1"),
     Case("mitigations", "ok", {FLAWS: None}, "not in this kernel"),
     Case("mitigations", "note", {FLAWS: None, FLAWS + ".error": "Permission denied"}, "unknown"),
     Case("split-locks", "ok", {}, "not detected"),
