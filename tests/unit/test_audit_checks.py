@@ -344,7 +344,8 @@ CASES = [
     Case("error-polling", "ok", {}, "none"),
     Case("error-polling", "note", {MCE: "300"}, "every 300 s", "echo 0 | tee"),
     Case("error-polling", "ok", {MCE: "300", CMDLINE: "mce=ignore_ce"}, "none"),
-    Case("error-polling", "note", {EDAC: 1, EDAC_POLL: "1000"}, "EDAC every 1000 ms", "echo 0 >"),
+    Case("error-polling", "note", {EDAC: 1, EDAC_POLL: "1000"},
+         "EDAC every 1000 ms, if its driver polls", "echo 0 >"),
     Case("error-polling", "ok", {EDAC_POLL: "1000"}, "none"),  # no memory controller it knows
     Case("error-polling", "note", {MCE: None, MCE + ".error": "Permission denied"}, "unknown",
          why="Permission denied"),

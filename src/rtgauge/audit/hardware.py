@@ -111,9 +111,10 @@ def check_iommu(name: str, case: Case) -> Finding:
 
 
 def check_error_polling(name: str, case: Case) -> Finding:
-    # arch/x86/kernel/cpu/mce/core.c: a timer on each CPU; drivers/edac/edac_mc.c: a work queue
+    # arch/x86/kernel/cpu/mce/core.c: a timer on each CPU; drivers/edac/edac_mc.c: a work queue, if
+    # the driver has a routine edac_check, which no file shows
     facts = case.facts
-    why = "a timer on each CPU reads error registers, and EDAC polls the memory controller"
+    why = "a timer on each CPU reads error registers, and EDAC may poll the memory controller"
     interval, poll = case.integer(_MCE), case.integer(_EDAC_POLL)
     memory = case.integer(_EDAC)
     if (interval is None and not facts.absent(_MCE)) or (
@@ -127,7 +128,7 @@ def check_error_polling(name: str, case: Case) -> Finding:
         found.append(f"machine checks every {interval} s")
         remedies.append(f"echo 0 | tee {_MCE.replace('check0', 'check*')}")
     if poll and memory:
-        found.append(f"EDAC every {poll} ms")
+        found.append(f"EDAC every {poll} ms, if its driver polls")
         remedies.append(f"echo 0 > {_EDAC_POLL}")
     if not found:
         return finding(name, "ok", "none", "no timer polls for errors")
