@@ -257,7 +257,7 @@ CASES = [
     Case("watchdogs", "note", {KERNEL + "soft_watchdog": None, KERNEL + "watchdog": "1",
                                KERNEL + "soft_watchdog.error": "Permission denied"}, "unknown"),
     # memory
-    Case("swap", "note", {"/proc/swaps": SWAPS}, "/dev/zram0", "mlockall"),
+    Case("swap", "note", {"/proc/swaps": SWAPS}, "/dev/zram0", "zram-generator", "unpacked"),
     Case("swap", "warning", {}, "1024 MiB in use", base="laptop"),
     Case("swap", "ok", {"/proc/swaps": None, "/proc/meminfo": "MemTotal: 64 kB"}, "no supp"),
     Case("swap", "note", {"/proc/swaps": None, "/proc/meminfo": None}, "unknown"),
