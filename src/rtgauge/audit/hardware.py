@@ -157,7 +157,7 @@ def check_device_power(name: str, case: Case) -> Finding:
         found.append(f"PCI Express links: {chosen[1]}")
         remedies.append(f"echo performance > {_ASPM}")
     if usb is not None and usb >= 0:
-        found.append(f"USB devices suspended after {usb} s")
+        found.append(f"USB: suspended after {usb} s where power/control is auto")
         remedies.append(
             "for f in /sys/bus/usb/devices/*/power/control; do echo on > $f; done"
             " # and boot with usbcore.autosuspend=-1"
