@@ -22,6 +22,7 @@ CMDLINE = "/proc/cmdline"
 KSM = "/sys/kernel/mm/ksm/run"
 WORKQUEUES = "/sys/devices/virtual/workqueue/cpumask"
 FEATURES = "/sys/kernel/debug/sched/features"
+EARLY_FEATURES = "/sys/kernel/debug/sched_features"
 TASKS = "agent.realtime_tasks"
 NO_TURBO, BOOST = CPU + "intel_pstate/no_turbo", CPU + "cpufreq/boost"
 EPP = CPU + "cpu{0-3}/cpufreq/energy_performance_preference"
@@ -148,6 +149,14 @@ CASES = [
     Case("scheduler-features", "note", {FEATURES: "RT_RUNTIME_SHARE", RUNTIME: "950000"}, "SHARE"),
     Case("scheduler-features", "note", {FEATURES: None, FEATURES + ".error": "Permission denied"},
          "unknown", why="Permission denied"),
+    Case("scheduler-features", "note", {FEATURES: None, EARLY_FEATURES: "NO_RT_PUSH_IPI"},
+         "NO_RT_PUSH_IPI", "echo $f > /sys/kernel/debug/sched_features"),
+    Case("scheduler-features", "note", {FEATURES: None, EARLY_FEATURES: None, **with_config(
+        "CONFIG_SCHED_DEBUG=y")}, "unknown", "boot a newer kernel"),
+    Case("scheduler-features", "note", {FEATURES: None, CONFIG: None}, "unknown",
+         "CONFIG_SCHED_DEBUG=y"),
+    Case("scheduler-features", "note", {FEATURES: None, "agent.debugfs": None, **with_config(
+        "CONFIG_SCHED_DEBUG=y")}, "unknown", "mount -t debugfs"),
     # real-time-tasks, interrupt-threads
     Case("real-time-tasks", "ok", {}, "control (70)"),
     Case("real-time-tasks", "ok", {TASKS: "1 99 2 0 migration/0\n1 70 9 0-3 a\n1 60 9 0-3 b"},

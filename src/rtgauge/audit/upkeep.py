@@ -22,6 +22,7 @@ _KERNEL = "/proc/sys/kernel/"
 _MIGRATION = _KERNEL + "timer_migration"
 _WORKQUEUES = "/sys/devices/virtual/workqueue/cpumask"
 _FEATURES = "/sys/kernel/debug/sched/features"
+_EARLY_FEATURES = "/sys/kernel/debug/sched_features"  # before 5.13
 _EXPEDITED = "/sys/kernel/rcu_expedited"
 _NORMAL = "/sys/kernel/rcu_normal"
 
@@ -153,12 +154,13 @@ _UNWANTED = {
 
 def check_scheduler_features(name: str, case: Case) -> Finding:
     why = "they decide how the scheduler finds the next real-time task"
-    text = case.facts.text(_FEATURES)
+    path = _EARLY_FEATURES if case.facts.text(_FEATURES) is None else _FEATURES
+    text = case.facts.text(path)
     if text is None:
         error = case.facts.error(_FEATURES) or case.facts.error("agent.debugfs")
         return unknown(
             name,
-            f"the switches exist only in debugfs, which could not be read{reason(error)}",
+            f"the switches are in debugfs, and could not be read{reason(error)}",
             why,
             debugfs_remedy(case.facts),
         )
@@ -178,7 +180,7 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
             "note",
             ", ".join(bad),
             "; ".join(bad.values()),
-            Shell(f"for f in {switch}; do echo $f > {_FEATURES}; done"),
+            Shell(f"for f in {switch}; do echo $f > {path}; done"),
         )
     return finding(
         name, "ok", f"{len(words)} switches, none of them harmful", "suitable for real time"
