@@ -254,8 +254,10 @@ CASES = [
     # watchdogs
     # until 4.2 there was one switch
     Case("watchdogs", "note", {"uname.release": "3.18.71", KERNEL + "soft_watchdog": None,
-                               KERNEL + "nmi_watchdog": None, KERNEL + "watchdog": "1"}, "soft"),
-    Case("watchdogs", "note", {KERNEL + "nmi_watchdog": "1"}, "hard lockup (NMI)", "nowatchdog"),
+                               KERNEL + "nmi_watchdog": None, KERNEL + "watchdog": "1"}, "soft",
+         "sysctl -w kernel.watchdog=0 #"),
+    Case("watchdogs", "note", {KERNEL + "nmi_watchdog": "1"}, "hard lockup (NMI)",
+         "sysctl -w kernel.nmi_watchdog=0 # or boot with nowatchdog"),
     Case("watchdogs", "ok", {KERNEL + "nmi_watchdog": "1"}, "detector on, away", cpus=(2, 3)),
     Case("watchdogs", "note", {KERNEL + "nmi_watchdog": "1"}, "detector on", cpus=(1, 2)),
     Case("watchdogs", "note", {KERNEL + "soft_watchdog": "1", KERNEL + "watchdog": "1"}, "soft"),

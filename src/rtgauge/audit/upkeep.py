@@ -31,19 +31,19 @@ def check_watchdogs(name: str, case: Case) -> Finding:
     # admin-guide/lockup-watchdogs: a timer every few seconds wakes a thread of the highest class;
     # the hard lockup detector is a performance counter's interrupt that cannot be masked
     why = "each wakes on every CPU every few seconds, above every real-time priority"
-    remedy = Shell(
-        "sysctl -w kernel.soft_watchdog=0 kernel.nmi_watchdog=0 # or boot with nowatchdog;"
-        f" {PREPARE}"
-    )
     soft, hard = _KERNEL + "soft_watchdog", _KERNEL + "nmi_watchdog"
     both = case.integer(_KERNEL + "watchdog")
     states = {
         "soft lockup": case.integer(soft),
         "hard lockup (NMI)": case.integer(hard),
     }
+    switches = [file for file in (soft, hard) if case.integer(file) != 0] or [soft, hard]
     release = case.facts.release
     if both and case.facts.absent(soft) and (release is None or release < (4, 3)):
         states["soft lockup"] = both  # until 4.2 the one switch was for both kinds
+        switches = [_KERNEL + "watchdog"]
+    off = " ".join(f"kernel.{file.removeprefix(_KERNEL)}=0" for file in switches)
+    remedy = Shell(f"sysctl -w {off} # or boot with nowatchdog; {PREPARE}")
     on = [which for which, state in states.items() if state]
     found = case.prefix(soft, hard)
     if on:
