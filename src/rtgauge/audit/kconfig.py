@@ -261,15 +261,18 @@ def _clock(name: str, config: KernelConfig) -> _Result:
         changes = {"OMAP_32K_TIMER": "n"}
         why = "the 32 kHz clock advances in steps of 31 µs, which limits time stamps and timers"
         return finding(name, "warning", "OMAP's 32 kHz timer", why, shown(changes)), changes
-    known = ("X86", "ARM64", "ARM_ARCH_TIMER", "RISCV", "PPC", "S390", "LOONGARCH")
+    known = ("X86", "ARM64", "RISCV", "PPC", "S390", "LOONGARCH")
     if config.architecture in ("x86", "arm64", "riscv", "powerpc", "s390", "loongarch") or (
         config.on(*known)
     ):
         return _fine(name, "the processor's own counter", "it is part of the architecture")
+    found = "a board timer that rtgauge does not know"
+    if config.on("ARM_ARCH_TIMER"):
+        found = "the processor's own counter, or a board timer on Cortex-A5, A8 and A9"
     return finding(
         name,
         "note",
-        "a board timer that rtgauge does not know",
+        found,
         "some have a coarse clock, or no one-shot mode, so that timers wait for the tick",
         "boot the kernel, and see the checks timers and clock-source of rtgauge check",
     ), {}
