@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import captures
+from rtgauge.capture import table as captured
 from rtgauge.capture.analogue import levels_of
+from rtgauge.capture.files import open_recording
 from rtgauge.capture.recording import Levels
 from rtgauge.errors import UsageError
 from rtgauge.store import Store
@@ -237,6 +239,19 @@ def test_a_lower_limit_of_memory_does_not_end_the_conversion(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_a_head_that_names_the_interval_thousands_of_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fields behind each name that are looked at are few."""
+    looked: list[str] = []
+    monkeypatch.setattr(captured, "_quantity", lambda text, *_: looked.append(text))
+    path = tmp_path / "a.csv"
+    path.write_text("tinc," * 10_000 + "\n1,0\n2,0\n")
+    with open_recording(path):
+        pass
+    assert 0 < len(looked) <= 10_000 * captured.BESIDE + 1
+
+
 def test_the_channels_of_a_wide_table_are_not_all_listed(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     path.write_text(("0," * 30000 + "0\n") * 2)

@@ -66,6 +66,8 @@ _POWERS: Final = {
     "Pico": -12, "Nano": -9, "Micro": -6, "Milli": -3,
 }  # fmt: skip
 _SEPARATORS: Final = (",", ";", "\t")
+BESIDE: Final = 8
+"""Number of fields behind a word in which its number is looked for."""
 PIECE: Final = 1 << 22
 """Bytes of a file that are read at once. No row is longer."""
 
@@ -173,15 +175,15 @@ def _stated(preamble: Sequence[str], layout: _Layout, wanted: re.Pattern[str]) -
         for place, field in enumerate(row):
             if not wanted.match(field.strip().strip('"')):
                 continue
-            cells = [part.strip().strip('"') for part in row[place + 1 :]]
+            cells = [part.strip().strip('"') for part in row[place + 1 : place + 1 + BESIDE]]
             for number, text in enumerate(cells):
                 beside = [*cells[number - 1 : number], *cells[number + 1 : number + 2]]
                 if (found := _quantity(text, _unit_of(field), *beside)) is not None:
                     return found
-            cells = columns[at]
-            column = next((c for c, cell in enumerate(cells) if wanted.match(cell)), -1)
-            if column >= 0 and at + 1 < len(columns) and column < len(columns[at + 1]):
-                return _quantity(columns[at + 1][column], _unit_of(cells[column]))
+        cells = columns[at]
+        column = next((c for c, cell in enumerate(cells) if wanted.match(cell)), -1)
+        if column >= 0 and at + 1 < len(columns) and column < len(columns[at + 1]):
+            return _quantity(columns[at + 1][column], _unit_of(cells[column]))
     return None
 
 
