@@ -24,20 +24,25 @@ VOLTS: Final = 1e9
 
 
 class Floats:
-    """Numbers that are collected in a file, and read from there."""
+    """Numbers that are collected in a file, and read from there. They take at most half of the free
+    space."""
 
     def __init__(self, folder: Path, kind: type[np.floating[Any]] = np.float32) -> None:
         self._kind = kind
         descriptor, self._path = tempfile.mkstemp(dir=folder)
         os.close(descriptor)
         self._many = 0
+        self._least = max(ROOM, self._free() // 2)
+
+    def _free(self) -> int:
+        found = os.statvfs(self._path)
+        return found.f_bavail * found.f_frsize
 
     def add(self, values: NDArray[np.floating]) -> None:
         self._many += len(values)
-        if self._many >> 22 != (self._many - len(values)) >> 22:
-            free = os.statvfs(self._path)
-            if free.f_bavail * free.f_frsize < ROOM:
-                raise OSError("the disk for temporary files is full")
+        often = self._many >> 22 != (self._many - len(values)) >> 22
+        if often and self._free() < self._least:
+            raise OSError("its lines need more than half of the space for temporary files")
         with open(self._path, "ab", buffering=0) as file, np.errstate(over="ignore"):
             view = memoryview(np.ascontiguousarray(values, self._kind).tobytes())
             while view:
