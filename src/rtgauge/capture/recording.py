@@ -40,7 +40,8 @@ SAMPLE_LIMIT: Final = 1 << 34
 """Maximum number of samples that are read of a line: 3 h at 1.5 MHz."""
 EDGE_LIMIT: Final = 40_000_000
 EDGES_ALWAYS: Final = 1 << 20
-"""Number of edges that are read however small the file is. Each takes about 90 bytes of memory."""
+"""Number of edges that are read however small the file is. Reading each takes about 90 bytes of
+memory."""
 RATE_MIN: Final = Fraction(1, 1000)
 RATE_MAX: Final = Fraction(10**12)
 """Samples in a second: from one in 1000 s to four times as many as oscilloscopes take."""
