@@ -384,6 +384,15 @@ def test_between_samples_and_with_noise(store: Store, tmp_path: Path) -> None:
     assert all((again[k] < found[k]) == (k % 2 == 0) for k in range(30))
 
 
+def test_a_threshold_close_to_a_state(store: Store, tmp_path: Path) -> None:
+    """The hysteresis does not reach beyond the state."""
+    events = [1000 + 500 * k for k in range(30)]
+    first, second = (ramps([at + d for at in events], 17_000, 0.0, 5.0) for d in (0, 40))
+    path = analogue(tmp_path / "a.sr", first, second)
+    found = delays_of(store, path, Wanted(event="A0", answer="A1", threshold=0.4))
+    assert list(found.values()) == pytest.approx([40_000] * 30, abs=20)
+
+
 @pytest.mark.parametrize("form", ["session", "table"])
 def test_the_threshold_is_not_for_a_digital_line(store: Store, tmp_path: Path, form: str) -> None:
     """Instruments for mixed signals record both kinds side by side."""

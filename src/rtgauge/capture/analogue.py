@@ -101,9 +101,9 @@ def of_voltages(
 
 
 def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float]:
-    """Threshold and hysteresis: as asked, else the middle between the line's two states and a fifth
-    of their distance. A line with only the values 0 and 1 is digital: what was asked does not
-    apply to it."""
+    """Threshold and hysteresis: as asked, else the middle between the line's two states, and a
+    fifth of their distance, or less if the threshold is close to a state. A line with only the
+    values 0 and 1 is digital: what was asked does not apply to it."""
     least, most = limits(wave)
     if not least <= most:
         refuse("the samples of a line are not numbers")
@@ -116,5 +116,7 @@ def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float]
     finite_pieces = (piece[np.isfinite(piece)] for piece in pieces(wave))
     low, high = state_levels(finite_pieces, least, most)
     threshold = (low + high) / 2 if levels.threshold is None else levels.threshold
-    hysteresis = (high - low) / 5 if levels.hysteresis is None else levels.hysteresis
+    # Both limits lie between the states, also if the threshold is close to one.
+    near = max(min(threshold - low, high - threshold), 0.0)
+    hysteresis = min((high - low) / 5, near) if levels.hysteresis is None else levels.hysteresis
     return threshold, hysteresis
