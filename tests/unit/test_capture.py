@@ -20,6 +20,7 @@ import captures
 from captures import RATE, analogue, regular, samples, session
 from conftest import Result
 from rtgauge import report
+from rtgauge import text as numbers
 from rtgauge.capture import Wanted, convert, import_capture, is_capture, recording
 from rtgauge.capture import session as sessions
 from rtgauge.capture.edges import Edges
@@ -382,6 +383,28 @@ def test_between_samples_and_with_noise(store: Store, tmp_path: Path) -> None:
     again = delays_of(store, path, asked)
     # At 1 V of 3.3 V and of 0.2 to 5 V: a rising edge is answered sooner, a falling one later.
     assert all((again[k] < found[k]) == (k % 2 == 0) for k in range(30))
+
+
+@pytest.mark.parametrize("edges", ["analogue", "digital", "both"])
+def test_fast_edges_are_within_the_error(store: Store, tmp_path: Path, edges: str) -> None:
+    """Steps between two samples, inverted answers, and a threshold away from the middle."""
+    part = np.random.default_rng(8).uniform(0.001, 0.999, (2, 200))
+    at = np.array([[1000.0], [1040.0]]) + 100 * np.arange(200) + part
+    high = (1.0 if edges == "digital" else 3.3, 3.3 if edges == "analogue" else 1.0)
+    first, second = (
+        np.where(np.searchsorted(one, np.arange(22_000), side="right") % 2 == up, volt, 0.0)
+        for one, up, volt in zip(at, (1, 0), high, strict=True)
+    )
+    path = analogue(tmp_path / "a.sr", first, second)
+    wanted = Wanted(event="A0", answer="A1", threshold=0.4, answer_edge="inverted")
+    found = delays_of(store, path, wanted)
+    truth = (at[1] - at[0]) * 1000
+    wrong = np.abs(np.array([found[k] for k in range(200)]) - truth).max()
+    capture = imported(store, path, wanted)["environment"]["capture"]
+    error = {"analogue": 2000, "digital": 1000, "both": 1500}[edges]
+    assert error / 2 < wrong <= error + 1
+    assert capture["sampling_error"] == f"±{numbers.plain(numbers.time(error))}"
+    assert ("threshold" in capture) == (edges != "digital")
 
 
 def test_a_threshold_close_to_a_state(store: Store, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from captures import analogue
 from conftest import Result
 from marked import LOOP, US, line, marked_run
 from rtgauge.capture import Marked, Wanted, import_marks, marks
@@ -107,6 +108,22 @@ def test_means_are_as_accurate_as_they_are_said_to_be(store: Store, tmp_path: Pa
         error = 2 * US / (6 * len(own)) ** 0.5
         within += bool(abs(float(np.mean(pulse - widths))) <= error)
     assert within >= 13
+
+
+def test_means_of_an_analogue_line_are_as_wrong_as_its_pulses(store: Store, tmp_path: Path) -> None:
+    """A threshold away from the middle makes all pulses too long."""
+    draw = np.random.default_rng(9)
+    own = samples(draw, 300)
+    source = marked_run(store, {"acquire": own})
+    widths = own + WRITE + draw.uniform(0, 3 * US, len(own))
+    rises = 500 * US + np.cumsum(widths + draw.uniform(5 * US, 90 * US, len(own))) - widths
+    edges = np.sort(np.concatenate((rises, rises + widths))) / US
+    wave = 3.3 * (np.searchsorted(edges, np.arange(edges[-1] + 100), side="right") % 2)
+    path = analogue(tmp_path / "a.sr", wave, wave)
+    found = import_marks(store, path, Marked("A0", source), Wanted(threshold=0.4))
+    _, mean, _, error = rows_of(results(store, found.run))["acquire", "mean"]
+    assert error == 2 * US
+    assert 2 * US / (6 * len(own)) ** 0.5 < mean - widths.mean() <= error
 
 
 def test_series_one_after_the_other(store: Store, tmp_path: Path) -> None:

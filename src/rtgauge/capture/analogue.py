@@ -77,9 +77,11 @@ def of_voltages(
     length = min(len(wave) for wave in waves)
     if length < 2:
         refuse("a line has no samples")
-    edges, thresholds, widths = [], [], []
+    edges, thresholds, widths, error = [], [], [], 0.0
     for wave in waves:
-        threshold, hysteresis = levels_of(wave[:length], levels)
+        threshold, hysteresis, digital = levels_of(wave[:length], levels)
+        # Either edge lies anywhere between two samples. That of a digital line is put midway.
+        error += 0.5 if digital else 1.0
         schmitt = Schmitt(threshold, hysteresis)
         for piece in pieces(wave[:length]):
             schmitt.feed(piece)
@@ -93,17 +95,17 @@ def of_voltages(
         edges[1],
         rate,
         length,
-        1.0,
-        (thresholds[0], thresholds[1]),
-        (widths[0], widths[1]),
+        error,
+        (thresholds[0], thresholds[1]) if error > 1 else None,
+        (widths[0], widths[1]) if error > 1 else None,
         Waves(waves[0][:length], waves[1][:length]),
     )
 
 
-def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float]:
+def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float, bool]:
     """Threshold and hysteresis: as asked, else the middle between the line's two states, and a
     fifth of their distance, or less if the threshold is close to a state. A line with only the
-    values 0 and 1 is digital: what was asked does not apply to it."""
+    values 0 and 1 is digital (True): what was asked does not apply to it."""
     least, most = limits(wave)
     if not least <= most:
         refuse("the samples of a line are not numbers")
@@ -112,11 +114,11 @@ def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float]
     if (least, most) == (0, 1) and all(
         ((piece == 0) | (piece == 1) | ~np.isfinite(piece)).all() for piece in pieces(wave)
     ):
-        return 0.5, 0.2
+        return 0.5, 0.2, True
     finite_pieces = (piece[np.isfinite(piece)] for piece in pieces(wave))
     low, high = state_levels(finite_pieces, least, most)
     threshold = (low + high) / 2 if levels.threshold is None else levels.threshold
     # Both limits lie between the states, also if the threshold is close to one.
     near = max(min(threshold - low, high - threshold), 0.0)
     hysteresis = min((high - low) / 5, near) if levels.hysteresis is None else levels.hysteresis
-    return threshold, hysteresis
+    return threshold, hysteresis, False

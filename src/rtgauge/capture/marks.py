@@ -420,12 +420,13 @@ def _figures(values: NDArray[Any]) -> dict[str, float]:
 def _errors(count: int, lines: Lines) -> dict[str, float]:
     """By how much a figure of the pulses can be wrong because the line was sampled. A time between
     two edges is wrong by a difference of two uniform errors, whose standard deviation is the
-    longest error by the root of 6: 95 % of means are within twice that by the root of the count."""
+    longest error by the root of 6: 95 % of means are within twice that by the root of the count.
+    The errors of an analogue line depend on its threshold, so they may not average out."""
     longest = error_ns(lines)
-    return {
-        **dict.fromkeys(FIGURES, longest),
-        "mean": min(longest, 2 * longest / (6 * count) ** 0.5),
-    }
+    errors = dict.fromkeys(FIGURES, longest)
+    if lines.threshold is None:
+        errors["mean"] = min(longest, 2 * longest / (6 * count) ** 0.5)
+    return errors
 
 
 def _accuracy(writer: StreamWriter, found: _Found, lines: Lines, several: bool) -> bytes:
@@ -448,9 +449,10 @@ def _accuracy(writer: StreamWriter, found: _Found, lines: Lines, several: bool) 
 
 def _messages(found: _Found, lines: Lines, recording: Recording) -> Iterator[str]:
     error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
+    means = ". Means of many pulses are more accurate: see the table 'accuracy'"
     yield (
-        f"Sampled at {rate}: each pulse is accurate to ±{error}. Means of many pulses are more "
-        "accurate: see the table 'accuracy'"
+        f"Sampled at {rate}: each pulse is accurate to ±{error}"
+        f"{means if lines.threshold is None else ''}"
     )
     if found.clock_ppm is not None and found.pulses > 2:
         way = "fast" if found.clock_ppm >= 0 else "slow"

@@ -69,8 +69,8 @@ class Waves:
 class Lines:
     """The two lines of a capture. ``rate``: samples in a second, the unit of the positions.
 
-    ``error``: number of samples by which a position can be wrong. Analogue lines have ``threshold``
-    and ``hysteresis`` in V, of event and answer, and ``waves``.
+    ``error``: number of samples by which the time between two edges can be wrong. Analogue lines
+    have ``threshold`` and ``hysteresis`` in V, of event and answer, and ``waves``.
     """
 
     event: Edges

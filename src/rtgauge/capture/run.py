@@ -357,13 +357,13 @@ def _samples(writer: StreamWriter, due: Int64, value: Int64, found: Found) -> It
 
 
 def error_ns(lines: Lines) -> float:
-    """By how much a value can be wrong because the lines were sampled: both edges to one sample."""
+    """By how much a value can be wrong because the lines were sampled."""
     return float(lines.error * NS / lines.rate)
 
 
 def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> Iterator[str]:
     error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
-    if lines.waves is None:
+    if lines.threshold is None:
         yield (
             f"Sampled at {rate}: each value is accurate to ±{error}. This does not "
             "shift means, and shifts min and max by at most as much"

@@ -375,7 +375,7 @@ def _timed(
     origin = float(time[0])
     at = (np.asarray(time) - origin) * 1e9
     for wave in waves:
-        threshold, _ = levels_of(wave, levels)
+        threshold, _, _ = levels_of(wave, levels)
         high = np.asarray(wave) > threshold
         moved = np.flatnonzero(high[1:] != high[:-1]) + 1
         edges.append(Edges(at[moved], high[moved]))
