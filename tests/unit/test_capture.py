@@ -577,8 +577,18 @@ def test_a_row_for_each_change(store: Store, tmp_path: Path) -> None:
         at, level = 0.01 * (k + 1), (k + 1) % 2
         rows += [f"{at:.9f},{level},{1 - level}", f"{at + 40e-6 + k * 1e-6:.9f},{level},{level}"]
     path.write_text("\n".join([*rows, "0.300000000,0,0"]) + "\n")
-    found = delays_of(store, path, Wanted(event="Channel 0", answer="Channel 1"))
-    assert found == {k: 40_000 + 1000 * k for k in range(20)}
+    wanted = Wanted(event="Channel 0", answer="Channel 1")
+    for rate, error in ((None, "unknown"), ("24 MHz", "±41.7 ns")):
+        given = replace(wanted, samplerate=sessions.parse_rate(rate) if rate else None)
+        found = delays_of(store, path, given)
+        assert found == {k: 40_000 + 1000 * k for k in range(20)}
+        run = imported(store, path, given)
+        capture = run["environment"]["capture"]
+        assert capture["samplerate"] == (rate or "unknown")
+        assert capture["sampling_error"] == error
+        said = " ".join(event["text"] for event in run["steps"][0]["events"])
+        assert ("--samplerate" in said) == (rate is None)
+        assert ("Sampled at 24 MHz" in said.replace(numbers.GAP, " ")) == (rate is not None)
 
 
 @pytest.mark.parametrize(
@@ -602,9 +612,7 @@ def test_a_row_for_each_change_of_regular_events(
     # without an earlier row, the first change is not seen as one
     first = 0 if "0.000000000" in head else 1
     assert list(found.values()) == pytest.approx(delays[first:], abs=1)
-    with pytest.raises(UsageError, match="not evenly spaced") as error:
-        import_capture(store, path, replace(wanted, samplerate=sessions.parse_rate("1GHz")))
-    assert "--samplerate" in error.value.remedy
+    assert delays_of(store, path, replace(wanted, samplerate=sessions.parse_rate("1GHz"))) == found
 
 
 def test_times_that_are_coarser_than_the_rows_are_refused(store: Store, tmp_path: Path) -> None:
@@ -842,12 +850,22 @@ def test_vcd_without_sigrok(store: Store, tmp_path: Path, monkeypatch: pytest.Mo
     assert "apt install sigrok-cli" in error.value.remedy
 
 
-def test_a_vcd_file_has_no_sample_rate(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "a.vcd"
-    path.write_text("$timescale 1 us $end\n$var wire 1 ! D0 $end\n$enddefinitions $end\n#0 0!\n")
-    with pytest.raises(UsageError, match="contains times, not samples") as error:
-        import_capture(store, path, replace(LINES, samplerate=Fraction(24_000_000)))
-    assert error.value.remedy == "omit --samplerate"
+@needs_sigrok
+def test_the_sample_rate_of_a_vcd_file_is_how_exact_its_times_are(
+    store: Store, tmp_path: Path
+) -> None:
+    """sigrok notes it in a comment. Other programs do not."""
+    made, path = session(tmp_path / "a.sr", regular(20, 1000)), tmp_path / "a.vcd"
+    subprocess.run(["sigrok-cli", "-i", made, "-O", "vcd", "-o", path], check=True, timeout=60)
+    delays, text = delays_of(store, made), path.read_text()
+    assert "Acquisition" in text
+    bare = text.replace("Acquisition", "Something")
+    for content, rate, error in ((text, None, "±1 us"), (bare, None, "unknown"),
+                                 (bare, Fraction(24_000_000), "±41.7 ns")):  # fmt: skip
+        path.write_text(content)
+        wanted = replace(LINES, samplerate=rate)
+        assert delays_of(store, path, wanted) == delays
+        assert imported(store, path, wanted)["environment"]["capture"]["sampling_error"] == error
 
 
 @needs_sigrok

@@ -261,6 +261,9 @@ def test_what_does_not_fit(store: Store, tmp_path: Path) -> None:
     assert "1 pulse for 19 samples" in refusal(store, single, Marked("D0", one_less))
     one_sample = marked_run(store, {"pulse": own[:1]}, kind="pulse", interval_ns=1000 * US)
     assert "by a single pulse" in refusal(store, single, Marked("D0", one_sample))
+    changes = tmp_path / "c.csv"
+    changes.write_text("Time [s],D0\n0,0\n0.001,1\n0.00102,0\n0.003,1\n0.00302,0\n")
+    assert "not contain the instrument's sample rate" in refusal(store, changes, Marked("D0", one))
     timed = marked_run(store, {"acquire": own}, kind="pulse")
     assert "no times with which" in refusal(store, path, Marked("D0", timed))
 

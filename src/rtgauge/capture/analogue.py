@@ -96,6 +96,7 @@ def of_voltages(
         rate,
         length,
         error,
+        rate,
         (thresholds[0], thresholds[1]) if error > 1 else None,
         (widths[0], widths[1]) if error > 1 else None,
         Waves(waves[0][:length], waves[1][:length]),

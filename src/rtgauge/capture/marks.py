@@ -24,8 +24,8 @@ from rtgauge import __version__
 from rtgauge import text as numbers
 from rtgauge.capture.edges import Edges
 from rtgauge.capture.files import open_recording
-from rtgauge.capture.recording import Levels, Lines, Recording
-from rtgauge.capture.run import BLOCK, NS, Imported, Wanted, digest_of, error_ns
+from rtgauge.capture.recording import Levels, Lines, Recording, refuse
+from rtgauge.capture.run import BLOCK, NS, Imported, Wanted, digest_of, error_ns, sampling
 from rtgauge.errors import UsageError
 from rtgauge.store import Store, StoredRun, StoredSeries, StoredStep, new_run_id
 from rtgauge.store.made import (
@@ -122,6 +122,8 @@ def import_marks(store: Store, path: Path, marked: Marked, wanted: Wanted) -> Im
     with open_recording(path, wanted.samplerate) as recording:
         channel = recording.choose(marked.channel, "mark")
         lines = recording.lines(channel, channel, Levels(wanted.threshold, wanted.hysteresis))
+        if lines.samplerate is None:
+            refuse("it does not contain the instrument's sample rate", "add --samplerate: 24MHz")
         found = _find(lines, step, kind, marked.series)
         run = new_run_id()
         when = min(max(os.stat(path).st_mtime, 0.0), LATEST_S)
@@ -448,7 +450,7 @@ def _accuracy(writer: StreamWriter, found: _Found, lines: Lines, several: bool) 
 
 
 def _messages(found: _Found, lines: Lines, recording: Recording) -> Iterator[str]:
-    error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
+    error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.samplerate or 0))
     means = ". Means of many pulses are more accurate: see the table 'accuracy'"
     yield (
         f"Sampled at {rate}: each pulse is accurate to ±{error}"
@@ -514,12 +516,11 @@ def _about(
         "sha256": digest,
         "format": recording.format,
         "instrument": recording.instrument or "unknown",
-        "samplerate": numbers.plain(numbers.frequency(float(lines.rate))),
         "samples": str(lines.length),
         "channels": ", ".join(recording.channels[:32]),
         "mark": channel,
         "of": run.id,
-        "sampling_error": f"±{numbers.plain(numbers.time(error_ns(lines)))}",
+        **sampling(lines),
         "asked": asked,
     }
 
@@ -540,7 +541,7 @@ def _document(
     parameters = {
         "of": measurement,
         "channel": about["mark"],
-        "sampling-error": numbers.plain(numbers.time(error_ns(lines))).replace(" ", ""),
+        "sampling-error": about["sampling_error"].lstrip("±").replace(" ", ""),
     }
     duration_s = round(float(lines.length / lines.rate), 3)
     load = str(step.document.get("load") or "")

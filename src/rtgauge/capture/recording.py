@@ -69,8 +69,9 @@ class Waves:
 class Lines:
     """The two lines of a capture. ``rate``: samples in a second, the unit of the positions.
 
-    ``error``: number of samples by which the time between two edges can be wrong. Analogue lines
-    have ``threshold`` and ``hysteresis`` in V, of event and answer, and ``waves``.
+    ``error``: number of samples by which the time between two edges can be wrong. ``samplerate``:
+    that of the instrument, which a file of times may not contain (None). Analogue lines have
+    ``threshold`` and ``hysteresis`` in V, of event and answer, and ``waves``.
     """
 
     event: Edges
@@ -78,6 +79,7 @@ class Lines:
     rate: Fraction
     length: int
     error: float
+    samplerate: Fraction | None
     threshold: tuple[float, float] | None = None
     hysteresis: tuple[float, float] | None = None
     waves: Waves | None = None

@@ -54,6 +54,7 @@ __all__ = [
     "digest_of",
     "error_ns",
     "import_capture",
+    "sampling",
 ]
 
 Int64 = NDArray[np.int64]
@@ -361,9 +362,22 @@ def error_ns(lines: Lines) -> float:
     return float(lines.error * NS / lines.rate)
 
 
+def sampling(lines: Lines) -> dict[str, str]:
+    """Rate and error of the instrument, for the environment."""
+    if lines.samplerate is None:
+        return {"samplerate": "unknown", "sampling_error": "unknown"}
+    rate, error = numbers.frequency(float(lines.samplerate)), numbers.time(error_ns(lines))
+    return {"samplerate": numbers.plain(rate), "sampling_error": f"±{numbers.plain(error)}"}
+
+
 def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> Iterator[str]:
-    error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
-    if lines.threshold is None:
+    error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.samplerate or 0))
+    if lines.samplerate is None:
+        yield (
+            "The file contains times, but not the sample rate of the instrument. Each value is "
+            "accurate to ± one sample interval, which --samplerate gives"
+        )
+    elif lines.threshold is None:
         yield (
             f"Sampled at {rate}: each value is accurate to ±{error}. This does not "
             "shift means, and shifts min and max by at most as much"
@@ -475,12 +489,11 @@ def _about(
         "sha256": digest,
         "format": recording.format,
         "instrument": recording.instrument or "unknown",
-        "samplerate": numbers.plain(numbers.frequency(float(lines.rate))),
         "samples": str(lines.length),
         "channels": ", ".join(recording.channels[:32]),
         "event": channels[0],
         "answer": channels[1],
-        "sampling_error": f"±{numbers.plain(numbers.time(error_ns(lines)))}",
+        **sampling(lines),
         "asked": asked,
     }
     for name, pair_ in (("threshold", lines.threshold), ("hysteresis", lines.hysteresis)):
@@ -499,7 +512,7 @@ def _parameters(
         "answer-edge": wanted.answer_edge or ("same" if wanted.edge == "both" else "any"),
         "first-edge": "rising" if found.events.level[0] else "falling",
         "interval": format_duration(found.interval_ns),
-        "sampling-error": numbers.plain(numbers.time(error_ns(lines))).replace(" ", ""),
+        "sampling-error": sampling(lines)["sampling_error"].lstrip("±").replace(" ", ""),
     }
     if wanted.context:
         parameters["answered-by"] = wanted.context

@@ -330,7 +330,8 @@ def _timed(
     levels: Levels,
 ) -> Lines:
     """Lines with the time of each row: evenly apart, or a row wherever a line changed.
-    ``samplerate``: as given by the user. ``stated``: the same, or as the file states it."""
+    ``samplerate``: as given by the user. ``stated``: the same, or as the file states it. Between
+    changes it does not matter, but how exact the times are."""
     many = len(time)
     if many < 2:
         refuse("it has too few rows")
@@ -367,8 +368,6 @@ def _timed(
             f"{same} of its {many} rows have the same time as the row before",
             "save its times with more digits, or give the true rate with --samplerate",
         )
-    if samplerate:
-        refuse("the times of its rows are not evenly spaced", "leave out --samplerate")
     if many > EDGE_LIMIT:
         raise OverflowError
     edges = []
@@ -380,7 +379,7 @@ def _timed(
         moved = np.flatnonzero(high[1:] != high[:-1]) + 1
         edges.append(Edges(at[moved], high[moved]))
     error = max(1.0, float(10**9 / stated)) if stated else 1.0
-    return Lines(edges[0], edges[1], Fraction(10**9), round(float(at[-1])), error)
+    return Lines(edges[0], edges[1], Fraction(10**9), round(float(at[-1])), error, stated)
 
 
 def _changes(waves: Sequence[NDArray[np.floating]]) -> bool:
