@@ -615,6 +615,33 @@ def test_a_row_for_each_change_of_regular_events(
     assert delays_of(store, path, replace(wanted, samplerate=sessions.parse_rate("1GHz"))) == found
 
 
+@pytest.mark.parametrize("asked", [None, 0.5])
+def test_segments_of_samples(store: Store, tmp_path: Path, asked: float | None) -> None:
+    """20 segments of 1000 samples, 100 ns apart, with slow edges and noise."""
+    draw = np.random.default_rng(20)
+    rows: list[tuple[float, ...]] = []
+    delays = []
+    for k in range(20):
+        at = np.arange(1000)
+        one, two = 300 + draw.uniform(), 500 + draw.uniform(0, 100)
+        delays.append((two - one) * 100)
+        lines = [3.3 * np.clip((at - middle) / 20 + 0.5, 0, 1) for middle in (one, two)]
+        if k % 2:
+            lines = [3.3 - line for line in lines]
+        noisy = [line + draw.normal(0, 0.02, 1000) for line in lines]
+        rows += zip((0.03 * k + at * 1e-7).tolist(), *(one.tolist() for one in noisy), strict=True)
+    path = tmp_path / "segments.csv"
+    path.write_text("x-axis,1,2\nsecond,Volt,Volt\n" + table(rows, "{:.10g}"))
+    wanted = Wanted(event="1", answer="2", hysteresis=asked, interval_ns=30_000_000)
+    found = delays_of(store, path, wanted)
+    assert list(found.values()) == pytest.approx(delays, abs=100)
+    run = imported(store, path, wanted)
+    assert answers(run)["double"] == 0
+    capture = run["environment"]["capture"]
+    assert (capture["samplerate"], capture["sampling_error"]) == ("10 MHz", "±200 ns")
+    assert capture["threshold"]
+
+
 def test_times_that_are_coarser_than_the_rows_are_refused(store: Store, tmp_path: Path) -> None:
     """Times in steps of 10 µs of samples 1 µs apart, as of few printed digits."""
     path = tmp_path / "coarse.csv"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rtgauge.capture.edges import Schmitt, state_levels
 from rtgauge.capture.recording import EDGE_LIMIT, ROOM, Levels, Lines, Waves, refuse
 
-__all__ = ["CHUNK", "Floats", "levels_of", "limits", "of_voltages"]
+__all__ = ["CHUNK", "Floats", "levels_of", "limits", "of_voltages", "pieces"]
 
 CHUNK: Final = 1 << 18
 VOLTS: Final = 1e9
