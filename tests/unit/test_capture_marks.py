@@ -204,6 +204,26 @@ def test_rises_are_wake_ups(store: Store, tmp_path: Path, dither: bool, ppm: flo
     assert abs(number - abs(ppm)) < 1 and f"ppm {way}" in said
 
 
+@pytest.mark.parametrize(
+    ("kind", "lost"), [("pulse", 3), ("pulse", 700), ("pulse", 995), ("span", 200), ("span", 700)]
+)
+def test_a_pulse_that_the_recording_lacks(
+    store: Store, tmp_path: Path, kind: str, lost: int
+) -> None:
+    """All later pulses would belong to the sample before."""
+    draw = np.random.default_rng(12)
+    count, interval_ns = 1000, 1000 * US
+    own = draw.integers(4 * US, 90 * US, count).astype(np.int64)
+    grid = interval_ns if kind == "pulse" else 0
+    source = marked_run(store, {"latency": own}, interval_ns=grid, kind=kind)
+    rises = 7777 * US + np.arange(count) * interval_ns + (own if grid else 0.0)
+    widths = np.full(count, 5.0 * US) if grid else own + WRITE + 0.0
+    path = line(tmp_path / "m.sr", np.delete(rises, lost), np.delete(widths, lost))
+    said = refusal(store, path, Marked("D0", source))
+    assert said.startswith("the recording has 999 of 1")
+    assert ("does not show one in its middle" in said) == (lost > 256)
+
+
 def test_an_offset_belongs_to_the_sample_of_its_index() -> None:
     """Records of the offsets may be lost, and then those after them have another place."""
 

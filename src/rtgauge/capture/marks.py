@@ -51,6 +51,8 @@ LOOP_NS: Final = 10_000_000
 """Longest time of samples that share a block of the stream."""
 PROBE: Final = 256
 """Number of pulses by which the place of a shorter recording is found."""
+STRETCH: Final = 64
+"""Number of pulses that show whether they belong to the samples before or after theirs."""
 CLEAR: Final = 4.0
 """How many times more the samples elsewhere must differ from the pulses, in variance."""
 FIGURES: Final = ("min", "median", "mean", "max")
@@ -302,7 +304,36 @@ def _shift(pulse: Floats, sample: Int64, error: float, more: int = 0) -> tuple[i
             "pulses, and could begin at several samples",
             "record from before the run until after its end",
         )
+    for other in (best - 1, best + 1):
+        if 0 <= other <= all_ - many:
+            here, there = (_spreads(pulse - sample[at : at + many]) for at in (best, other))
+            if (here > CLEAR * np.maximum(there, error**2 / 6)).any():
+                raise _one_less(many + more, all_ + more)
     return best, float(left[best])
+
+
+def _spreads(difference: Floats) -> Floats:
+    """The variances of stretches."""
+    size = min(len(difference), STRETCH)
+    whole = difference[: len(difference) // size * size].reshape(-1, size)
+    return np.append(np.var(whole, axis=1), np.var(difference[-size:]))
+
+
+def _steps(apart: Floats, most: float) -> bool:
+    """Whether the differences change for good. A single late pulse does not count."""
+    for k in np.flatnonzero(np.abs(np.diff(apart)) > most).tolist():
+        before, after = apart[max(k - 4, 0) : k + 1], apart[k + 1 : k + 6]
+        if abs(float(np.median(after) - np.median(before))) > most:
+            return True
+    return False
+
+
+def _one_less(pulses: int, samples: int) -> UsageError:
+    return UsageError(
+        f"the recording has {numbers.count(pulses)} of {numbers.count(samples)} pulses, and does "
+        "not show one in its middle",
+        "record at a higher sample rate, without a filter for glitches",
+    )
 
 
 def _find_widths(rise: Floats, width: Floats, own: Sequence[_Own], lines: Lines) -> _Found:
@@ -345,7 +376,10 @@ def _find_rises(rise: Floats, there: Sequence[StoredSeries], lines: Lines) -> _F
             "record from before the run until after its end",
         )
     start, _ = _shift(np.diff(rise), np.diff(time), error_ns(lines), more=1)
-    time, value = time[start : start + len(rise)], value[start : start + len(rise)]
+    recorded = slice(start, start + len(rise))
+    if _steps(rise - time[recorded], own.stored.info.interval_ns / 2):
+        raise _one_less(len(rise), len(time))
+    time, value = time[recorded], value[recorded]
     slope, offset = 1.0, float(np.median(rise - time))
     middle = float(time.mean())
     if len(rise) > 2:
