@@ -160,6 +160,25 @@ def test_a_recording_that_began_late(store: Store, tmp_path: Path) -> None:
     assert any("187 samples. These samples are left out" in text for text in messages(run))
 
 
+@pytest.mark.parametrize("alternating", [True, False])
+def test_a_recording_of_two_series_that_began_late(
+    store: Store, tmp_path: Path, alternating: bool
+) -> None:
+    draw = np.random.default_rng(13)
+    two = np.stack((samples(draw, 200), samples(draw, 200, 300)))
+    source = marked_run(store, {"acquire": two[0], "release": two[1]})
+    loops = two.reshape(2, -1, LOOP)
+    order = two.T.ravel() if alternating else loops.transpose(1, 0, 2).ravel()
+    path, _ = spans(tmp_path / "m.sr", order[57:], draw)
+    wanted = Marked("D0", source, series=("acquire", "release"))
+    found = import_marks(store, path, wanted, Wanted())
+    assert found.events == 343
+    seen = values_of(store, found.run)
+    assert np.concatenate([seen["difference", name] for name in ("acquire", "release")]).max() <= (
+        WRITE + 4 * US
+    )
+
+
 def test_pulses_shorter_than_their_samples_do_not_belong_to_them(
     store: Store, tmp_path: Path
 ) -> None:

@@ -341,7 +341,14 @@ def _find_widths(rise: Floats, width: Floats, own: Sequence[_Own], lines: Lines)
     time = np.concatenate([one.time for one in own])
     series = np.concatenate([np.full(len(one.time), k) for k, one in enumerate(own)])
     error = error_ns(lines)
-    tried = [(*_shift(width, value[order], error), order) for order in _orders(own)]
+    tried, refused = [], None
+    for order in _orders(own):
+        try:
+            tried.append((*_shift(width, value[order], error), order))
+        except UsageError as reason:  # at most one order is right
+            refused = refused or reason
+    if refused and not tried:
+        raise refused
     start, _, order = min(tried, key=lambda one: one[1])
     kept = order[start : start + len(width)]
     compared = []
