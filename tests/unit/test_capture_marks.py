@@ -8,6 +8,7 @@ analyser saw is known: each pulse is its sample and a write to the line.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -221,6 +222,22 @@ def test_rises_are_wake_ups(store: Store, tmp_path: Path, dither: bool, ppm: flo
     (said,) = [text for text in messages(run) if "clock is" in text]
     number = float(said.partition("clock is ")[2].split()[0])
     assert abs(number - abs(ppm)) < 1 and f"ppm {way}" in said
+
+
+def test_rises_of_another_run(store: Store, tmp_path: Path) -> None:
+    draw = np.random.default_rng(14)
+    own, other = draw.integers(4 * US, 54 * US, (2, 500)).astype(np.int64)
+    source = marked_run(store, {"latency": own}, interval_ns=1000 * US, kind="pulse")
+    for latencies, result in ((own, "pass"), (other, "inconclusive")):
+        rises = 7777.0 * US + np.arange(500) * 1000 * US + latencies
+        path = line(tmp_path / f"{result}.sr", rises, np.full(500, 5.0 * US))
+        found = import_marks(store, path, Marked("D0", source), Wanted())
+        (test,) = results(store, found.run)["tests"]
+        assert test["result"] == result
+        assert ("do not follow" in test["evidence"]) == (result != "pass")
+    twice = Wanted(samplerate=Fraction(2_000_000))
+    with pytest.raises(UsageError, match="at another rate"):
+        import_marks(store, path, Marked("D0", source), twice)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,12 @@ PROBE: Final = 256
 STRETCH: Final = 64
 """Number of pulses that show whether they belong to the samples before or after theirs."""
 CLEAR: Final = 4.0
-"""How many times more the samples elsewhere must differ from the pulses, in variance."""
+"""How many times more the samples elsewhere must differ from the pulses, in variance. The number of
+standard errors by which wake-ups and their samples must correlate."""
+ENOUGH: Final = 32
+"""Number of samples whose correlation with their pulses is meaningful."""
+CLOCK_OFF: Final = 1e-3
+"""The deviation of a clock that no analyser exceeds."""
 FIGURES: Final = ("min", "median", "mean", "max")
 
 
@@ -341,7 +346,8 @@ def _find_widths(rise: Floats, width: Floats, own: Sequence[_Own], lines: Lines)
     time = np.concatenate([one.time for one in own])
     series = np.concatenate([np.full(len(one.time), k) for k, one in enumerate(own)])
     error = error_ns(lines)
-    tried, refused = [], None
+    tried: list[tuple[int, float, NDArray[np.intp]]] = []
+    refused: UsageError | None = None
     for order in _orders(own):
         try:
             tried.append((*_shift(width, value[order], error), order))
@@ -383,10 +389,16 @@ def _find_rises(rise: Floats, there: Sequence[StoredSeries], lines: Lines) -> _F
             "record from before the run until after its end",
         )
     start, _ = _shift(np.diff(rise), np.diff(time), error_ns(lines), more=1)
-    recorded = slice(start, start + len(rise))
-    if _steps(rise - time[recorded], own.stored.info.interval_ns / 2):
-        raise _one_less(len(rise), len(time))
-    time, value = time[recorded], value[recorded]
+    samples = len(time)
+    time, value = time[start : start + len(rise)], value[start : start + len(rise)]
+    lasted = float(time[-1] - time[0])
+    if abs(float(rise[-1] - rise[0]) - lasted) > max(CLOCK_OFF, 2 / len(rise)) * lasted:
+        raise UsageError(
+            "the pulses of the recording come at another rate than the samples of the run",
+            "give the true rate with --samplerate, or name the run with --of",
+        )
+    if _steps(rise - time, own.stored.info.interval_ns / 2):
+        raise _one_less(len(rise), samples)
     slope, offset = 1.0, float(np.median(rise - time))
     middle = float(time.mean())
     if len(rise) > 2:
@@ -531,6 +543,12 @@ def _verdict(found: _Found, lines: Lines) -> tuple[str, str, str]:
                 f"{numbers.count(short)} of {pulses} pulses {how}",
                 "use --series to name the series that were marked, and check the sample rate",
             )
+    elif not all(_follow(compared, error_ns(lines)) for compared in found.compared):
+        return (
+            "inconclusive",
+            f"{both}, but they do not follow the samples",
+            "use --of to name the run whose line was recorded",
+        )
     if found.cut:
         return (
             "inconclusive",
@@ -538,6 +556,14 @@ def _verdict(found: _Found, lines: Lines) -> tuple[str, str, str]:
             "record from before the run until after its end",
         )
     return "pass", both, ""
+
+
+def _follow(compared: _Compared, error: float) -> bool:
+    """Whether longer latencies of the pulses are those of the samples, as far as can be seen."""
+    sample, many = compared.sample.astype(np.float64), len(compared.sample)
+    if many < ENOUGH or float(np.std(sample)) <= error:
+        return True
+    return float(np.corrcoef(sample, compared.pulse)[0, 1]) * many**0.5 > CLEAR
 
 
 # --- the run -------------------------------------------------------------------------------------
