@@ -725,6 +725,18 @@ def test_the_unit_of_a_stated_interval_or_rate(
     assert set(found.values()) == {7000 * us}
 
 
+@pytest.mark.parametrize(
+    ("head", "instrument"),
+    [("Model,MSO44", "MSO44"), ("Model Number,SDS1104X-E", "SDS1104X-E"),
+     ("#Device Name: Discovery2", "Discovery2")],
+)  # fmt: skip
+def test_the_instrument_of_a_table(tmp_path: Path, head: str, instrument: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{head}\n" + "Time (s),A,B\n" + table(timed_rows(1e-6)))
+    with open_recording(path) as found:
+        assert found.instrument == instrument
+
+
 # --- files from anybody --------------------------------------------------------------------------
 
 

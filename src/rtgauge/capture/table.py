@@ -247,7 +247,8 @@ def read_table(path: Path, head: bytes, folder: Path, samplerate: Fraction | Non
             for line in preamble
             if (
                 found := re.match(
-                    r"\W*(?:model|instrument|scope|device)\w*\W+([\w .+-]{2,60})",
+                    r"\W*(?:model|instrument|scope|device)\w*(?: (?:name|number))?"
+                    r"\W+([\w .+-]{2,60})",
                     line,
                     re.IGNORECASE,
                 )
