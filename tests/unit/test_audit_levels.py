@@ -584,6 +584,12 @@ CASES = [
     Case(
         "isolation",
         "note",
+        {CPU + "isolated": "2-3,6-7"},  # 6-7 are second threads, offline by nosmt
+        remedy="(--cpu 2-3)",
+    ),
+    Case(
+        "isolation",
+        "note",
         {CPU + "isolated": "", "uname.release": "5.4.61-rt37"},
         remedy="boot with isolcpus=3 rcu_nocbs=3",  # managed_irq is of 5.6
     ),

@@ -57,7 +57,7 @@ def check_isolation(name: str, case: Case) -> Finding:
             "warning" if case.chosen else "note",
             f"{cpus_text(isolated)} isolated; measured: {cpus_text(shared)} not isolated",
             why,
-            f"measure on the isolated ones (--cpu {format_cpus(isolated)})"
+            f"measure on the isolated ones (--cpu {format_cpus(isolated & online)})"
             if isolated & online
             else remedy,
         )
