@@ -160,6 +160,16 @@ def test_each_check(tmp_path: Path, check: str, level: str, line: str, wanted: s
     assert found.remedy
 
 
+def test_old_kernels_get_no_options_that_came_later(tmp_path: Path) -> None:
+    text = RT.replace("6.12.48", "4.4.300")
+    for option in ("CPU_ISOLATION", "OSNOISE_TRACER", "TIMERLAT_TRACER", "HWLAT_TRACER"):
+        text = text.replace(f"CONFIG_{option}=y\n", "")
+    audited = audit_config(parse(tmp_path, text))
+    assert {check: levels(audited)[check] for check in ("isolation", "tracers")} == {
+        "isolation": "ok", "tracers": "ok",
+    }  # fmt: skip
+
+
 AT91 = (
     RT.replace("Linux/x86 6.12.48", "Linux/arm 3.0.10")
     .replace("CONFIG_ARCH_SUPPORTS_RT=y\n", "")

@@ -347,6 +347,8 @@ def _isolation(name: str, config: KernelConfig) -> _Result:
     if not config.on("SMP"):
         return _fine(name, "a single CPU", "it cannot be isolated")
     changes = {option: "y" for option in wanted if not config.on(option)}
+    if config.version is not None and config.version < (4, 15):
+        changes.pop("CPU_ISOLATION", None)
     if "RCU_NOCB_CPU" in changes and not config.on("NO_HZ_FULL", "RCU_EXPERT"):
         changes["RCU_EXPERT"] = "y"  # otherwise Kconfig does not offer it
     if not changes:
@@ -382,8 +384,11 @@ def _explaining(name: str, config: KernelConfig) -> _Result:
     if config.version is not None and config.version < (5, 14):
         changes.pop("OSNOISE_TRACER", None)
         changes.pop("TIMERLAT_TRACER", None)
+    if config.version is not None and config.version < (4, 9):
+        changes.pop("HWLAT_TRACER", None)
     if not changes:
         tracers = "timerlat, osnoise and hwlat" if config.on("OSNOISE_TRACER") else "hwlat"
+        tracers = tracers if config.on("HWLAT_TRACER") else "function tracer"
         return _fine(name, tracers, "what delays a task can be found")
     why = "only these tracers show what delayed a task. They cost nothing until used"
     return finding(name, "note", "without " + ", ".join(changes), why, shown(changes)), changes
