@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import shutil
 import subprocess
@@ -825,12 +826,22 @@ def hostile(tmp_path: Path) -> dict[str, bytes]:
     listed = bytearray(good)
     end = listed.rfind(b"PK\x05\x06")
     listed[end + 10 : end + 12] = b"\xff\xff"
+    encrypted = bytearray(good)  # all parts, in their own heads and in the directory
+    for at, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = -1
+        while (place := good.find(at, place + 1)) >= 0:
+            encrypted[place + flags] |= 1
+    packed = io.BytesIO(good)
+    with zipfile.ZipFile(packed, "a", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("logic-1-2", bytes(1000))
     damaged = bytearray(good)
     damaged[len(good) // 3] ^= 0x55
     return {
         "cut": good[: len(good) // 2],
         "damaged": bytes(damaged),
         "many parts": bytes(listed),
+        "encrypted": bytes(encrypted),
+        "packed": packed.getvalue(),
         "no session": made(metadata="[global]\n"),
         "newer": made(version=b"9"),
         "not ini": made(metadata="[device 1\nx"),

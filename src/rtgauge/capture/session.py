@@ -143,8 +143,17 @@ def read_session(
     return Recording(kind, instrument, (*logic, *analogue), rate, note, lines)
 
 
+def _opened(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    info = archive.getinfo(name)
+    if info.flag_bits & 1:
+        refuse("its parts are encrypted")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        refuse("its parts are compressed by a method that sigrok does not use", "save it again")
+    return archive.open(info)
+
+
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    with archive.open(name) as member:
+    with _opened(archive, name) as member:
         data = member.read(most + 1)
     if len(data) > most:
         refuse(f"its part '{name}' is too large")
@@ -180,10 +189,7 @@ class _Session:
         if gap and 0 not in numbered:
             refuse(f"its part '{base}-{gap}' is missing", "save it again")
         for _, name in sorted(numbered.items()):
-            info = self._archive.getinfo(name)
-            if info.flag_bits & 1:
-                refuse("its parts are encrypted")
-            with self._archive.open(info) as member:
+            with _opened(self._archive, name) as member:
                 while data := member.read(CHUNK):
                     yield data
 
