@@ -307,6 +307,20 @@ def test_a_capture_that_ends_before_any_answer_is_refused(
         assert answers(imported(store, path, wanted))["answered"] == answered
 
 
+@pytest.mark.parametrize("idle", [0, 1])
+def test_both_edges_of_short_pulses(store: Store, tmp_path: Path, idle: int) -> None:
+    """1 ms and 29 ms from edge to edge. One answer takes 12 ms."""
+    events = [200_000 + 30_000 * (k // 2) + 1000 * (k % 2) for k in range(200)]
+    answers_at = [at + (12_000 if k == 101 else 200) for k, at in enumerate(events)]
+    lines = samples(events, answers_at, events[-1] + 200_000, idle)
+    run = imported(store, session(tmp_path / "a.sr", lines))
+    assert answers(run) == {
+        "raised": 200, "answered": 200, "unanswered": 0, "late": 0, "double": 0, "lost": 0,
+        "ambiguous": 0,
+    }  # fmt: skip
+    assert run["series"][0]["max"] == 12_000_000
+
+
 def test_one_kind_of_edge_alone(store: Store, tmp_path: Path) -> None:
     """The board toggles its line at each rising edge."""
     events = [100 + k * 500 for k in range(20)]

@@ -260,7 +260,10 @@ def find(lines: Lines, wanted: Wanted) -> Found:
 
     expected = events.level == (kind == "same") if kind in ("same", "inverted") else None
     longest = wanted.longest_ns and float(wanted.longest_ns / per_ns)
-    # A few pauses move the mean, but not the median. Two edges can have the same time.
+    # A few pauses move the mean, but not the median. Two edges can have the same time. The edges of
+    # pulses alternate between two spaces, so both together count.
+    if wanted.edge == "both" and len(events) > 2:
+        spaces = (events.at[2:] - events.at[:-2]) / 2
     spaces = spaces[spaces > 0]
     interval = float(np.median(spaces)) if len(spaces) else float(interval_ns / per_ns)
     result = pair(events, answers, expected, Recorded(float(lines.length), interval, longest))
