@@ -263,6 +263,16 @@ def test_an_event_whose_answer_the_capture_does_not_reach_is_left_out(
     assert any("left out" in event["text"] for event in run["steps"][0]["events"])
 
 
+def test_events_that_were_open_when_the_capture_ended(store: Store, tmp_path: Path) -> None:
+    """Their answers had fewer than ten intervals to come."""
+    events = [12_000 + 1000 * k for k in range(100)]
+    answers_at = [at + 50 + k % 20 for k, at in enumerate(events[:96])]
+    lines = samples(events, answers_at, events[-1] + 300)
+    (verdict,) = imported(store, session(tmp_path / "a.sr", lines))["tests"]
+    assert verdict["result"] == "fail"
+    assert "not answered within 10 intervals or before the capture ended" in verdict["evidence"]
+
+
 def test_an_edge_after_the_longest_delay_answers_nothing(store: Store, tmp_path: Path) -> None:
     path = session(tmp_path / "a.sr", regular(20, 1000, {7: 400}))
     run = imported(store, path, replace(LINES, longest_ns=300_000))

@@ -171,7 +171,7 @@ class Found:
     scale: float
     """Length of a sample in ns."""
     within: str = f"{LONGEST} intervals"
-    """Time after which an edge no longer counts as an answer."""
+    """Time in which the unanswered events had no answer."""
 
 
 def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
@@ -281,9 +281,13 @@ def find(lines: Lines, wanted: Wanted) -> Found:
     grid = np.arange(len(events), dtype=np.float64) * interval_ns
     offset = np.rint((events.at - events.at[0]) * scale - grid).astype(np.int64)
     found = Found(events, result, expected, result.delay * scale, interval_ns, offset, cut, scale)
-    if wanted.longest_ns and longest and longest < LONGEST * interval:
-        return replace(found, within=format_duration(wanted.longest_ns))
-    return found
+    within, most = found.within, LONGEST * interval
+    if wanted.longest_ns and longest and longest < most:
+        within, most = format_duration(wanted.longest_ns), longest
+    unanswered = events.at[np.isnan(result.delay)]
+    if len(unanswered) and float(unanswered[-1]) + most > lines.length:
+        within += " or before the capture ended"
+    return replace(found, within=within)
 
 
 # --- the stream ----------------------------------------------------------------------------------
