@@ -98,8 +98,11 @@ CASES = [
     Case("tick", "note", {CONFIG: None}, "unknown", why="250 Hz"),
     Case("tick", "note", {CONFIG: None, "agent.clock_getres_coarse_ns": None}, "unknown"),
     # timer-migration
-    Case("timer-migration", "note", {KERNEL + "timer_migration": "1"}, "on", "--prepare"),
+    Case("timer-migration", "note", {KERNEL + "timer_migration": "1", CPU + "nohz_full": ""}, "on",
+         "--prepare"),
     Case("timer-migration", "ok", {KERNEL + "timer_migration": "1"}, "away", cpus=(2,)),
+    Case("timer-migration", "note", {KERNEL + "timer_migration": "1"}, "on", "alone (--cpu 2)",
+         cpus=(1, 2)),
     Case("timer-migration", "ok", {KERNEL + "timer_migration": "1", **SINGLE}, "single"),
     Case("timer-migration", "ok", {KERNEL + "timer_migration": "1"}, "during the run: off",
          run={KERNEL + "timer_migration": "0"}),

@@ -7,7 +7,7 @@ from rtgauge.audit.case import PREPARE, Case, Finding, Shell, cpus_text, finding
 from rtgauge.audit.throttling import RT_PERIOD, RT_RUNTIME, debugfs_remedy
 from rtgauge.facts import CPU, one_line
 from rtgauge.facts.interpret import online_cpus
-from rtgauge.units import read_integer, read_mask
+from rtgauge.units import format_cpus, read_integer, read_mask
 
 __all__ = [
     "check_kernel_work",
@@ -94,6 +94,10 @@ def check_timer_migration(name: str, case: Case) -> Finding:
             "on, away from the measured CPUs",
             "timers move away from CPUs without a tick",
         )
+    if full and case.cpus & full:  # --prepare changes nothing there
+        why = "timers leave the CPUs without a tick and may expire on the other measured CPUs"
+        aside = f"measure on CPUs without a tick alone (--cpu {format_cpus(case.cpus & full)})"
+        return finding(name, "note", "on", why, aside)
     return finding(name, "note", "on", why, remedy)
 
 
