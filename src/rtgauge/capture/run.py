@@ -386,8 +386,8 @@ def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> 
         )
     elif lines.threshold is None:
         yield (
-            f"Sampled at {rate}: each value is accurate to ±{error}. This does not "
-            "shift means, and shifts min and max by at most as much"
+            f"Sampled at {rate}: each value is accurate to ±{error}. This shifts min and max by at "
+            "most as much, and means only if the events are synchronous with the instrument's clock"
         )
     else:
         yield (
