@@ -120,7 +120,7 @@ def check_kernel_work(name: str, case: Case) -> Finding:
             "warning",
             f"{found}RCU's grace periods are expedited (rcu_expedited)",
             "each interrupts every CPU",
-            Shell(f"echo 1 > {_NORMAL} # {PREPARE}"),
+            Shell(f"echo 0 > {_EXPEDITED}; echo 1 > {_NORMAL} # {PREPARE}"),
         )
     if mask is None or expedited is None:
         missing = _WORKQUEUES if mask is None else _EXPEDITED
