@@ -130,7 +130,10 @@ def import_marks(store: Store, path: Path, marked: Marked, wanted: Wanted) -> Im
         channel = recording.choose(marked.channel, "mark")
         lines = recording.lines(channel, channel, Levels(wanted.threshold, wanted.hysteresis))
         if lines.samplerate is None:
-            refuse("it does not contain the instrument's sample rate", "add --samplerate: 24MHz")
+            refuse(
+                "it does not contain the instrument's sample rate",
+                "add --samplerate, such as 24MHz",
+            )
         found = _find(lines, step, kind, marked.series)
         run = new_run_id()
         when = min(max(os.stat(path).st_mtime, 0.0), LATEST_S)

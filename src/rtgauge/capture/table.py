@@ -331,8 +331,8 @@ def _timed(
     levels: Levels,
 ) -> Lines:
     """Lines with the time of each row: evenly apart, also in segments, or where a line changed.
-    ``samplerate``: as given by the user. ``stated``: the same, or as the file states it. Between
-    changes it does not matter, but how exact the times are."""
+    ``samplerate``: as given by the user. ``stated``: the same, or as the file states it. If
+    the rows are changes, it only says how exact their times are."""
     many = len(time)
     if many < 2:
         refuse("it has too few rows")
