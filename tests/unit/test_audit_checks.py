@@ -22,6 +22,7 @@ CMDLINE = "/proc/cmdline"
 KSM = "/sys/kernel/mm/ksm/run"
 WORKQUEUES = "/sys/devices/virtual/workqueue/cpumask"
 FEATURES = "/sys/kernel/debug/sched/features"
+EARLY_FEATURES = "/sys/kernel/debug/sched_features"
 TASKS = "agent.realtime_tasks"
 NO_TURBO, BOOST = CPU + "intel_pstate/no_turbo", CPU + "cpufreq/boost"
 EPP = CPU + "cpu{0-3}/cpufreq/energy_performance_preference"
@@ -87,6 +88,8 @@ CASES = [
          "unknown", "root", "Permission denied"),
     Case("tracing", "ok", {TRACING + "current_tracer": None, CONFIG: "CONFIG_SMP=y"}, "not in"),
     # tick
+    Case("tick", "ok", {CONFIG: "CONFIG_HZ=250\nCONFIG_NO_HZ=y"}, "250 Hz, off on idle CPUs"),
+    Case("tick", "ok", {CONFIG: "CONFIG_HZ=250"}, "250 Hz, always on"),  # before 3.10
     Case("tick", "ok", {}, "250 Hz, off on idle CPUs"),
     Case("tick", "note", {"agent.clock_getres_coarse_ns": 1000000}, "1000 Hz", "HZ=250"),
     Case("tick", "ok", {"agent.clock_getres_coarse_ns": 1000000}, "CPUs 2-3", cpus=(2, 3)),
@@ -95,8 +98,11 @@ CASES = [
     Case("tick", "note", {CONFIG: None}, "unknown", why="250 Hz"),
     Case("tick", "note", {CONFIG: None, "agent.clock_getres_coarse_ns": None}, "unknown"),
     # timer-migration
-    Case("timer-migration", "note", {KERNEL + "timer_migration": "1"}, "on", "--prepare"),
+    Case("timer-migration", "note", {KERNEL + "timer_migration": "1", CPU + "nohz_full": ""}, "on",
+         "--prepare"),
     Case("timer-migration", "ok", {KERNEL + "timer_migration": "1"}, "away", cpus=(2,)),
+    Case("timer-migration", "note", {KERNEL + "timer_migration": "1"}, "on", "alone (--cpu 2)",
+         cpus=(1, 2)),
     Case("timer-migration", "ok", {KERNEL + "timer_migration": "1", **SINGLE}, "single"),
     Case("timer-migration", "ok", {KERNEL + "timer_migration": "1"}, "during the run: off",
          run={KERNEL + "timer_migration": "0"}),
@@ -146,6 +152,14 @@ CASES = [
     Case("scheduler-features", "note", {FEATURES: "RT_RUNTIME_SHARE", RUNTIME: "950000"}, "SHARE"),
     Case("scheduler-features", "note", {FEATURES: None, FEATURES + ".error": "Permission denied"},
          "unknown", why="Permission denied"),
+    Case("scheduler-features", "note", {FEATURES: None, EARLY_FEATURES: "NO_RT_PUSH_IPI"},
+         "NO_RT_PUSH_IPI", "echo $f > /sys/kernel/debug/sched_features"),
+    Case("scheduler-features", "note", {FEATURES: None, EARLY_FEATURES: None, **with_config(
+        "CONFIG_SCHED_DEBUG=y")}, "unknown", "boot a newer kernel"),
+    Case("scheduler-features", "note", {FEATURES: None, CONFIG: None}, "unknown",
+         "CONFIG_SCHED_DEBUG=y"),
+    Case("scheduler-features", "note", {FEATURES: None, "agent.debugfs": None, **with_config(
+        "CONFIG_SCHED_DEBUG=y")}, "unknown", "mount -t debugfs"),
     # real-time-tasks, interrupt-threads
     Case("real-time-tasks", "ok", {}, "control (70)"),
     Case("real-time-tasks", "ok", {TASKS: "1 99 2 0 migration/0\n1 70 9 0-3 a\n1 60 9 0-3 b"},
@@ -182,6 +196,8 @@ CASES = [
     Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3"}, "9 (acpi), 124 (eth0) on CPUs 2-3",
          "irqaffinity=0-1"),
     Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3"}, "CPUs 2-3", "managed_irq,domain,2-3"),
+    Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3", "uname.release": "5.4.61-rt37"},
+         "CPUs 2-3", "(IRQBALANCE_BANNED_CPULIST); for a run"),
     Case("interrupts", "warning", {}, "0 (timer), 124 (eth0) on CPU 0", "echo 1-3", cpus=(0,)),
     Case("interrupts", "ok", {EFFECTIVE: "9=2\n124=3"}, "during the run: none",
          run={"/proc/irq/{9,124}/smp_affinity_list": "0-1"}),
@@ -198,12 +214,24 @@ CASES = [
          "no parameter isolates"),
     Case("boot-parameters", "warning", {CPU + "nohz_full": "1-3"}, "CPU 1 without a tick",
          "isolcpus=managed_irq,domain,1-3"),
+    Case("boot-parameters", "warning", {CPU + "nohz_full": "1-3", "uname.release": "5.4.61-rt37"},
+         "CPU 1 without a tick", "boot with isolcpus=1-3: a second task"),
     Case("boot-parameters", "warning", {CPU + "nohz_full": ""}, "nohz_full without effect",
          "CONFIG_NO_HZ_FULL"),
+    # a kernel without NO_HZ_FULL has no such file
+    *(Case("boot-parameters", "warning", {CMDLINE: "isolcpus=2-3 nohz_full=2-3",
+                                          CPU + "nohz_full": None, CONFIG: config},
+           "nohz_full without effect; RCU callbacks on CPUs 2-3", "CONFIG_NO_HZ_FULL")
+      for config in (BUILT.replace("CONFIG_NO_HZ_FULL=y", ""), None)),
+    Case("boot-parameters", "ok", {CMDLINE: "isolcpus=2-3 nohz_full=2-3", CPU + "nohz_full": None,
+                                   CONFIG: None, "uname.release": "4.1.15"}, why="never sleeps"),
     Case("boot-parameters", "warning", {CONFIG: BUILT.replace("CONFIG_RCU_NOCB_CPU=y", "")},
          "rcu_nocbs without effect"),
     Case("boot-parameters", "note", {CMDLINE: "isolcpus=2-3", CPU + "nohz_full": ""},
          "RCU callbacks on CPUs 2-3", "rcu_nocbs=2-3"),
+    Case("boot-parameters", "note", {CMDLINE: "isolcpus=2-3", CPU + "nohz_full": "",
+                                     CONFIG: BUILT.replace("CONFIG_RCU_NOCB_CPU=y", "")},
+         "RCU callbacks", "boot with rcu_nocbs=2-3 and a kernel built with CONFIG_RCU_NOCB_CPU=y"),
     Case("boot-parameters", "ok", {CMDLINE: "isolcpus=2-3 rcu_nocbs=all", CPU + "nohz_full": ""}),
     Case("boot-parameters", "warning", {CMDLINE: "isolcpus=2-3 rcu_nocbs=2-3 irqaffinity=0-2"},
          "irqaffinity sends interrupts to CPU 2", "irqaffinity=0-1"),
@@ -220,14 +248,23 @@ CASES = [
     Case("kernel-work", "ok", {WORKQUEUES: "f"}, "during the run", run={WORKQUEUES: "00000003"}),
     Case("kernel-work", "note", {WORKQUEUES: "ffffffff,ffffffff", CPU + "online": "0-63"},
          "on CPU 1", "echo ffffffff,fffffffd >", cpus=(1,)),
-    Case("kernel-work", "warning", {"/sys/kernel/rcu_expedited": "1"}, "expedited", "rcu_normal"),
-    Case("kernel-work", "note", {"/sys/kernel/rcu_expedited": None}, "unknown"),
+    Case("kernel-work", "warning", {"/sys/kernel/rcu_expedited": "1", RCU: "0"}, "expedited",
+         "echo 1 > /sys/kernel/rcu_normal"),
+    Case("kernel-work", "ok", {"/sys/kernel/rcu_expedited": "1", RCU: "0"}, run={RCU: "1"}),
+    Case("kernel-work", "note", {"/sys/kernel/rcu_expedited": None,
+                                 "/sys/kernel/rcu_expedited.error": "Permission denied"},
+         "unknown"),
+    Case("kernel-work", "ok", {"/sys/kernel/rcu_expedited": None}, "kept on"),  # TINY_RCU
     Case("kernel-work", "note", {WORKQUEUES: None}, "unknown"),
     # watchdogs
     # until 4.2 there was one switch
     Case("watchdogs", "note", {"uname.release": "3.18.71", KERNEL + "soft_watchdog": None,
-                               KERNEL + "nmi_watchdog": None, KERNEL + "watchdog": "1"}, "soft"),
-    Case("watchdogs", "note", {KERNEL + "nmi_watchdog": "1"}, "hard lockup (NMI)", "nowatchdog"),
+                               KERNEL + "nmi_watchdog": None, KERNEL + "watchdog": "1"}, "soft",
+         "sysctl -w kernel.watchdog=0 #"),
+    Case("watchdogs", "note", {KERNEL + "nmi_watchdog": "1"}, "hard lockup (NMI)",
+         "sysctl -w kernel.nmi_watchdog=0 # or boot with nowatchdog"),
+    Case("watchdogs", "ok", {KERNEL + "nmi_watchdog": "1"}, "detector on, away", cpus=(2, 3)),
+    Case("watchdogs", "note", {KERNEL + "nmi_watchdog": "1"}, "detector on", cpus=(1, 2)),
     Case("watchdogs", "note", {KERNEL + "soft_watchdog": "1", KERNEL + "watchdog": "1"}, "soft"),
     Case("watchdogs", "ok", {KERNEL + "soft_watchdog": "1", KERNEL + "watchdog": "1"},
          "during the run: off", run={KERNEL + "soft_watchdog": "0"}),
@@ -236,7 +273,7 @@ CASES = [
     Case("watchdogs", "note", {KERNEL + "soft_watchdog": None, KERNEL + "watchdog": "1",
                                KERNEL + "soft_watchdog.error": "Permission denied"}, "unknown"),
     # memory
-    Case("swap", "note", {"/proc/swaps": SWAPS}, "/dev/zram0", "mlockall"),
+    Case("swap", "note", {"/proc/swaps": SWAPS}, "/dev/zram0", "zram-generator", "unpacked"),
     Case("swap", "warning", {}, "1024 MiB in use", base="laptop"),
     Case("swap", "ok", {"/proc/swaps": None, "/proc/meminfo": "MemTotal: 64 kB"}, "no supp"),
     Case("swap", "note", {"/proc/swaps": None, "/proc/meminfo": None}, "unknown"),
@@ -277,7 +314,10 @@ CASES = [
     Case("clock-watchdog", "ok", {}, "tsc=nowatchdog"),
     Case("clock-watchdog", "note", {CMDLINE: "quiet"}, "watched", "tsc=nowatchdog", "HPET"),
     Case("clock-watchdog", "ok", {CMDLINE: "quiet", CPUINFO: ADJUSTED}, "off for this TSC"),
-    Case("clock-watchdog", "note", {CMDLINE: "quiet", CPUINFO: ADJUSTED, NODES: "0-3"}, "watched"),
+    Case("clock-watchdog", "ok", {CMDLINE: "quiet", CPUINFO: ADJUSTED, NODES: "0-3"}, "off for"),
+    Case("clock-watchdog", "note", {CMDLINE: "quiet", CPUINFO: ADJUSTED, NODES: "0-4"}, "watched"),
+    Case("clock-watchdog", "note", {CMDLINE: "quiet", CPUINFO: ADJUSTED, NODES: "0-3",
+                                    "uname.release": "6.1.0"}, "watched"),
     Case("clock-watchdog", "note", {CMDLINE: "quiet", CPUINFO: ADJUSTED, "uname.release": "5.10.1"},
          "watched"),
     Case("clock-watchdog", "ok", {CMDLINE: "quiet", CLOCKSOURCE: "hpet"}, "hpet is not"),
@@ -292,6 +332,9 @@ CASES = [
          "1 active: a", "mitigations=off", "slows"),
     Case("mitigations", "ok", {FLAWS: "a=Vulnerable\nb=Not affected"},
          "off, flaws not mitigated: 1"),
+    # arm64 cannot switch this one off
+    Case("mitigations", "ok", {FLAWS: "spectre_v1=Mitigation: __user pointer sanitization",
+                               CMDLINE: "mitigations=off"}, "1 active: spectre_v1"),
     Case("mitigations", "ok", {FLAWS: None}, "not in this kernel"),
     Case("mitigations", "note", {FLAWS: None, FLAWS + ".error": "Permission denied"}, "unknown"),
     Case("split-locks", "ok", {}, "not detected"),
@@ -301,13 +344,24 @@ CASES = [
                                KERNEL + "split_lock_mitigate": "0"}, "not slowed"),
     Case("split-locks", "ok", {CPUINFO: "flags : split_lock_detect",
                                CMDLINE: "split_lock_detect=off"}, "split_lock_detect=off"),
-    Case("split-locks", "note", {CPUINFO: "flags : split_lock_detect"}, "unknown"),
+    # kernels without the switch
+    Case("split-locks", "note", {CPUINFO: "flags : split_lock_detect", "uname.release": "6.1.0"},
+         "slowed down", "boot with split_lock_detect=off"),
+    Case("split-locks", "ok", {CPUINFO: "flags : split_lock_detect", "uname.release": "5.10.0"},
+         "not slowed"),
+    Case("split-locks", "note", {CPUINFO: "flags : split_lock_detect", "uname.release": "5.15.0",
+                                 CMDLINE: "split_lock_detect=ratelimit:1"}, "slowed down"),
+    Case("split-locks", "note", {CPUINFO: "flags : split_lock_detect",
+                                 KERNEL + "split_lock_mitigate.error": "Permission denied"},
+         "unknown"),
+    Case("split-locks", "note", {CPUINFO: "flags : split_lock_detect", CMDLINE: None}, "unknown"),
     Case("split-locks", "note", {CPUINFO: None}, "unknown"),
     Case("split-locks", "ok", {CPUINFO: None, "uname.machine": "riscv64"}, "not on this arch"),
     Case("error-polling", "ok", {}, "none"),
     Case("error-polling", "note", {MCE: "300"}, "every 300 s", "echo 0 | tee"),
     Case("error-polling", "ok", {MCE: "300", CMDLINE: "mce=ignore_ce"}, "none"),
-    Case("error-polling", "note", {EDAC: 1, EDAC_POLL: "1000"}, "EDAC every 1000 ms", "echo 0 >"),
+    Case("error-polling", "note", {EDAC: 1, EDAC_POLL: "1000"},
+         "EDAC every 1000 ms, if its driver polls", "echo 0 >"),
     Case("error-polling", "ok", {EDAC_POLL: "1000"}, "none"),  # no memory controller it knows
     Case("error-polling", "note", {MCE: None, MCE + ".error": "Permission denied"}, "unknown",
          why="Permission denied"),
@@ -315,7 +369,8 @@ CASES = [
     Case("device-power", "note", {ASPM: "[default] performance powersave"}, "links: default",
          "echo performance >"),
     Case("device-power", "ok", {ASPM: "[default] performance", CMDLINE: "pcie_aspm=off"}, "no dev"),
-    Case("device-power", "note", {USB: "2"}, "after 2 s", "usbcore.autosuspend=-1"),
+    Case("device-power", "note", {USB: "2"}, "after 2 s where power/control is auto",
+         "usbcore.autosuspend=-1"),
     Case("device-power", "ok", {ASPM: None, USB: None}, "no device"),
     Case("device-power", "note", {ASPM: "?"}, "unknown"),
     Case("device-power", "note", {USB: None, USB + ".error": "Permission denied"}, "unknown"),
@@ -366,6 +421,8 @@ CASES = [
          remedy="kthread_prio=1; measure at a priority above 1", priority=1),
     Case("rcu", "ok", {CMDLINE: "rcutree.kthread_prio=11"}, "RCU's threads at 11"),
     Case("rcu", "note", {RCU: None}, "unknown"),
+    Case("rcu", "ok", {RCU: None, **SINGLE}, "a single CPU"),  # TINY_RCU
+    Case("rcu", "note", {RCU: None, RCU + ".error": "Permission denied", **SINGLE}, "unknown"),
     Case("services", "ok", {}, "none known"),
     Case("services", "note", {DAEMONS: "irqbalance"}, "irqbalance", "disable --now irqbalance"),
     Case("services", "note", {DAEMONS: "tuned", PROFILE: "powersave"}, "tuned (powersave)",
@@ -445,6 +502,14 @@ def test_the_agent_collects_the_options_that_are_looked_at() -> None:
     assert len(looked_at) > 30
     for option in looked_at:
         assert any(option.startswith(word) for word in words), option
+
+
+def test_no_thread_gets_a_priority_that_ties() -> None:
+    """Below priority 1 there is none, so only the measurement's priority can change."""
+    for listing, above in (("1 50 2 irq/9-acpi", 50), ("1 99 2 irq/9-acpi", 98)):
+        found = find(RT_PC | {TASKS: listing}, "interrupt-threads", priority=1)
+        assert found.level == "warning"
+        assert found.remedy == f"use a priority above {above} (--priority)"
 
 
 def test_only_what_applies_is_advised() -> None:

@@ -160,6 +160,16 @@ def test_each_check(tmp_path: Path, check: str, level: str, line: str, wanted: s
     assert found.remedy
 
 
+def test_old_kernels_get_no_options_that_came_later(tmp_path: Path) -> None:
+    text = RT.replace("6.12.48", "4.4.300")
+    for option in ("CPU_ISOLATION", "OSNOISE_TRACER", "TIMERLAT_TRACER", "HWLAT_TRACER"):
+        text = text.replace(f"CONFIG_{option}=y\n", "")
+    audited = audit_config(parse(tmp_path, text))
+    assert {check: levels(audited)[check] for check in ("isolation", "tracers")} == {
+        "isolation": "ok", "tracers": "ok",
+    }  # fmt: skip
+
+
 AT91 = (
     RT.replace("Linux/x86 6.12.48", "Linux/arm 3.0.10")
     .replace("CONFIG_ARCH_SUPPORTS_RT=y\n", "")
@@ -177,8 +187,13 @@ AT91 = (
         (AT91 + "CONFIG_MICROCHIP_PIT64B=y\n", "ok", set()),
         (AT91.replace("AT91", "OMAP2PLUS") + "CONFIG_OMAP_32K_TIMER=y\n", "warning",
          {"# CONFIG_OMAP_32K_TIMER is not set"}),
+        # one kernel for many boards: OMAP_32K_TIMER selects no timer from 3.10 on
+        (AT91.replace("AT91", "OMAP2PLUS").replace("3.0.10", "5.10.0")
+         + "CONFIG_OMAP_32K_TIMER=y\nCONFIG_ARM_ARCH_TIMER=y\n", "note", set()),
+        (AT91.replace("AT91", "OMAP16XX").replace("3.0.10", "5.10.0")
+         + "CONFIG_OMAP_32K_TIMER=y\n", "warning", {"# CONFIG_OMAP_32K_TIMER is not set"}),
         (AT91.replace("AT91", "PXA"), "note", set()),
-        (AT91.replace("AT91", "VIRT") + "CONFIG_ARM_ARCH_TIMER=y\n", "ok", set()),
+        (AT91.replace("AT91", "VIRT") + "CONFIG_ARM_ARCH_TIMER=y\n", "note", set()),
     ],
 )  # fmt: skip
 def test_clock_sources_of_boards(tmp_path: Path, text: str, level: str, wanted: set[str]) -> None:

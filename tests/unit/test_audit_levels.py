@@ -206,6 +206,7 @@ CASES = [
         "clock-source",
         "ok",
         {CLOCK + "current_clocksource": "arch_sys_counter", "uname.machine": "aarch64"},
+        why="A few cores need a system call",
     ),
     Case("clock-source", "note", {CLOCK + "current_clocksource": ""}, "unknown"),
     # frequency
@@ -573,6 +574,24 @@ CASES = [
         {CPU + "isolated": ""},
         remedy="rcu_nocbs=1 irqaffinity=0,2-3. The scheduler",
         cpus=(1,),
+    ),
+    Case(
+        "isolation",
+        "note",
+        {CPU + "isolated": "", "/boot/config-6.12.48-rt-amd64": "CONFIG_SMP=y"},
+        remedy="isolcpus=managed_irq,domain,3 irqaffinity=0-2",  # without RCU_NOCB_CPU
+    ),
+    Case(
+        "isolation",
+        "note",
+        {CPU + "isolated": "2-3,6-7"},  # 6-7 are second threads, offline by nosmt
+        remedy="(--cpu 2-3)",
+    ),
+    Case(
+        "isolation",
+        "note",
+        {CPU + "isolated": "", "uname.release": "5.4.61-rt37"},
+        remedy="boot with isolcpus=3 rcu_nocbs=3",  # managed_irq is of 5.6
     ),
     Case(
         "isolation",

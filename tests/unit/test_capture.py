@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ import captures
 from captures import RATE, analogue, regular, samples, session
 from conftest import Result
 from rtgauge import report
+from rtgauge import text as numbers
 from rtgauge.capture import Wanted, convert, import_capture, is_capture, recording
 from rtgauge.capture import session as sessions
 from rtgauge.capture.edges import Edges
@@ -261,6 +263,16 @@ def test_an_event_whose_answer_the_capture_does_not_reach_is_left_out(
     assert any("left out" in event["text"] for event in run["steps"][0]["events"])
 
 
+def test_events_that_were_open_when_the_capture_ended(store: Store, tmp_path: Path) -> None:
+    """Their answers had fewer than ten intervals to come."""
+    events = [12_000 + 1000 * k for k in range(100)]
+    answers_at = [at + 50 + k % 20 for k, at in enumerate(events[:96])]
+    lines = samples(events, answers_at, events[-1] + 300)
+    (verdict,) = imported(store, session(tmp_path / "a.sr", lines))["tests"]
+    assert verdict["result"] == "fail"
+    assert "not answered within 10 intervals or before the capture ended" in verdict["evidence"]
+
+
 def test_an_edge_after_the_longest_delay_answers_nothing(store: Store, tmp_path: Path) -> None:
     path = session(tmp_path / "a.sr", regular(20, 1000, {7: 400}))
     run = imported(store, path, replace(LINES, longest_ns=300_000))
@@ -303,6 +315,20 @@ def test_a_capture_that_ends_before_any_answer_is_refused(
         assert "record until" in error.value.remedy
     else:
         assert answers(imported(store, path, wanted))["answered"] == answered
+
+
+@pytest.mark.parametrize("idle", [0, 1])
+def test_both_edges_of_short_pulses(store: Store, tmp_path: Path, idle: int) -> None:
+    """1 ms and 29 ms from edge to edge. One answer takes 12 ms."""
+    events = [200_000 + 30_000 * (k // 2) + 1000 * (k % 2) for k in range(200)]
+    answers_at = [at + (12_000 if k == 101 else 200) for k, at in enumerate(events)]
+    lines = samples(events, answers_at, events[-1] + 200_000, idle)
+    run = imported(store, session(tmp_path / "a.sr", lines))
+    assert answers(run) == {
+        "raised": 200, "answered": 200, "unanswered": 0, "late": 0, "double": 0, "lost": 0,
+        "ambiguous": 0,
+    }  # fmt: skip
+    assert run["series"][0]["max"] == 12_000_000
 
 
 def test_one_kind_of_edge_alone(store: Store, tmp_path: Path) -> None:
@@ -382,6 +408,37 @@ def test_between_samples_and_with_noise(store: Store, tmp_path: Path) -> None:
     again = delays_of(store, path, asked)
     # At 1 V of 3.3 V and of 0.2 to 5 V: a rising edge is answered sooner, a falling one later.
     assert all((again[k] < found[k]) == (k % 2 == 0) for k in range(30))
+
+
+@pytest.mark.parametrize("edges", ["analogue", "digital", "both"])
+def test_fast_edges_are_within_the_error(store: Store, tmp_path: Path, edges: str) -> None:
+    """Steps between two samples, inverted answers, and a threshold away from the middle."""
+    part = np.random.default_rng(8).uniform(0.001, 0.999, (2, 200))
+    at = np.array([[1000.0], [1040.0]]) + 100 * np.arange(200) + part
+    high = (1.0 if edges == "digital" else 3.3, 3.3 if edges == "analogue" else 1.0)
+    first, second = (
+        np.where(np.searchsorted(one, np.arange(22_000), side="right") % 2 == up, volt, 0.0)
+        for one, up, volt in zip(at, (1, 0), high, strict=True)
+    )
+    path = analogue(tmp_path / "a.sr", first, second)
+    wanted = Wanted(event="A0", answer="A1", threshold=0.4, answer_edge="inverted")
+    found = delays_of(store, path, wanted)
+    truth = (at[1] - at[0]) * 1000
+    wrong = np.abs(np.array([found[k] for k in range(200)]) - truth).max()
+    capture = imported(store, path, wanted)["environment"]["capture"]
+    error = {"analogue": 2000, "digital": 1000, "both": 1500}[edges]
+    assert error / 2 < wrong <= error + 1
+    assert capture["sampling_error"] == f"±{numbers.plain(numbers.time(error))}"
+    assert ("threshold" in capture) == (edges != "digital")
+
+
+def test_a_threshold_close_to_a_state(store: Store, tmp_path: Path) -> None:
+    """The hysteresis does not reach beyond the state."""
+    events = [1000 + 500 * k for k in range(30)]
+    first, second = (ramps([at + d for at in events], 17_000, 0.0, 5.0) for d in (0, 40))
+    path = analogue(tmp_path / "a.sr", first, second)
+    found = delays_of(store, path, Wanted(event="A0", answer="A1", threshold=0.4))
+    assert list(found.values()) == pytest.approx([40_000] * 30, abs=20)
 
 
 @pytest.mark.parametrize("form", ["session", "table"])
@@ -545,8 +602,18 @@ def test_a_row_for_each_change(store: Store, tmp_path: Path) -> None:
         at, level = 0.01 * (k + 1), (k + 1) % 2
         rows += [f"{at:.9f},{level},{1 - level}", f"{at + 40e-6 + k * 1e-6:.9f},{level},{level}"]
     path.write_text("\n".join([*rows, "0.300000000,0,0"]) + "\n")
-    found = delays_of(store, path, Wanted(event="Channel 0", answer="Channel 1"))
-    assert found == {k: 40_000 + 1000 * k for k in range(20)}
+    wanted = Wanted(event="Channel 0", answer="Channel 1")
+    for rate, error in ((None, "unknown"), ("24 MHz", "±41.7 ns")):
+        given = replace(wanted, samplerate=sessions.parse_rate(rate) if rate else None)
+        found = delays_of(store, path, given)
+        assert found == {k: 40_000 + 1000 * k for k in range(20)}
+        run = imported(store, path, given)
+        capture = run["environment"]["capture"]
+        assert capture["samplerate"] == (rate or "unknown")
+        assert capture["sampling_error"] == error
+        said = " ".join(event["text"] for event in run["steps"][0]["events"])
+        assert ("--samplerate" in said) == (rate is None)
+        assert ("Sampled at 24 MHz" in said.replace(numbers.GAP, " ")) == (rate is not None)
 
 
 @pytest.mark.parametrize(
@@ -570,9 +637,34 @@ def test_a_row_for_each_change_of_regular_events(
     # without an earlier row, the first change is not seen as one
     first = 0 if "0.000000000" in head else 1
     assert list(found.values()) == pytest.approx(delays[first:], abs=1)
-    with pytest.raises(UsageError, match="not evenly spaced") as error:
-        import_capture(store, path, replace(wanted, samplerate=sessions.parse_rate("1GHz")))
-    assert "--samplerate" in error.value.remedy
+    assert delays_of(store, path, replace(wanted, samplerate=sessions.parse_rate("1GHz"))) == found
+
+
+@pytest.mark.parametrize("asked", [None, 0.5])
+def test_segments_of_samples(store: Store, tmp_path: Path, asked: float | None) -> None:
+    """20 segments of 1000 samples, 100 ns apart, with slow edges and noise."""
+    draw = np.random.default_rng(20)
+    rows: list[tuple[float, ...]] = []
+    delays = []
+    for k in range(20):
+        at = np.arange(1000)
+        one, two = 300 + draw.uniform(), 500 + draw.uniform(0, 100)
+        delays.append((two - one) * 100)
+        lines = [3.3 * np.clip((at - middle) / 20 + 0.5, 0, 1) for middle in (one, two)]
+        if k % 2:
+            lines = [3.3 - line for line in lines]
+        noisy = [line + draw.normal(0, 0.02, 1000) for line in lines]
+        rows += zip((0.03 * k + at * 1e-7).tolist(), *(one.tolist() for one in noisy), strict=True)
+    path = tmp_path / "segments.csv"
+    path.write_text("x-axis,1,2\nsecond,Volt,Volt\n" + table(rows, "{:.10g}"))
+    wanted = Wanted(event="1", answer="2", hysteresis=asked, interval_ns=30_000_000)
+    found = delays_of(store, path, wanted)
+    assert list(found.values()) == pytest.approx(delays, abs=100)
+    run = imported(store, path, wanted)
+    assert answers(run)["double"] == 0
+    capture = run["environment"]["capture"]
+    assert (capture["samplerate"], capture["sampling_error"]) == ("10 MHz", "±200 ns")
+    assert capture["threshold"]
 
 
 def test_times_that_are_coarser_than_the_rows_are_refused(store: Store, tmp_path: Path) -> None:
@@ -656,6 +748,18 @@ def test_the_unit_of_a_stated_interval_or_rate(
     path.write_text(f"{head}\nCH1,CH2\n{rows}", encoding="utf-8")
     found = delays_of(store, path, Wanted(event="CH1", answer="CH2"))
     assert set(found.values()) == {7000 * us}
+
+
+@pytest.mark.parametrize(
+    ("head", "instrument"),
+    [("Model,MSO44", "MSO44"), ("Model Number,SDS1104X-E", "SDS1104X-E"),
+     ("#Device Name: Discovery2", "Discovery2")],
+)  # fmt: skip
+def test_the_instrument_of_a_table(tmp_path: Path, head: str, instrument: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{head}\n" + "Time (s),A,B\n" + table(timed_rows(1e-6)))
+    with open_recording(path) as found:
+        assert found.instrument == instrument
 
 
 # --- files from anybody --------------------------------------------------------------------------
@@ -746,12 +850,22 @@ def hostile(tmp_path: Path) -> dict[str, bytes]:
     listed = bytearray(good)
     end = listed.rfind(b"PK\x05\x06")
     listed[end + 10 : end + 12] = b"\xff\xff"
+    encrypted = bytearray(good)  # all parts, in their own heads and in the directory
+    for at, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = -1
+        while (place := good.find(at, place + 1)) >= 0:
+            encrypted[place + flags] |= 1
+    packed = io.BytesIO(good)
+    with zipfile.ZipFile(packed, "a", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("logic-1-2", bytes(1000))
     damaged = bytearray(good)
     damaged[len(good) // 3] ^= 0x55
     return {
         "cut": good[: len(good) // 2],
         "damaged": bytes(damaged),
         "many parts": bytes(listed),
+        "encrypted": bytes(encrypted),
+        "packed": packed.getvalue(),
         "no session": made(metadata="[global]\n"),
         "newer": made(version=b"9"),
         "not ini": made(metadata="[device 1\nx"),
@@ -810,12 +924,22 @@ def test_vcd_without_sigrok(store: Store, tmp_path: Path, monkeypatch: pytest.Mo
     assert "apt install sigrok-cli" in error.value.remedy
 
 
-def test_a_vcd_file_has_no_sample_rate(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "a.vcd"
-    path.write_text("$timescale 1 us $end\n$var wire 1 ! D0 $end\n$enddefinitions $end\n#0 0!\n")
-    with pytest.raises(UsageError, match="contains times, not samples") as error:
-        import_capture(store, path, replace(LINES, samplerate=Fraction(24_000_000)))
-    assert error.value.remedy == "omit --samplerate"
+@needs_sigrok
+def test_the_sample_rate_of_a_vcd_file_is_how_exact_its_times_are(
+    store: Store, tmp_path: Path
+) -> None:
+    """sigrok notes it in a comment. Other programs do not."""
+    made, path = session(tmp_path / "a.sr", regular(20, 1000)), tmp_path / "a.vcd"
+    subprocess.run(["sigrok-cli", "-i", made, "-O", "vcd", "-o", path], check=True, timeout=60)
+    delays, text = delays_of(store, made), path.read_text()
+    assert "Acquisition" in text
+    bare = text.replace("Acquisition", "Something")
+    for content, rate, error in ((text, None, "±1 us"), (bare, None, "unknown"),
+                                 (bare, Fraction(24_000_000), "±41.7 ns")):  # fmt: skip
+        path.write_text(content)
+        wanted = replace(LINES, samplerate=rate)
+        assert delays_of(store, path, wanted) == delays
+        assert imported(store, path, wanted)["environment"]["capture"]["sampling_error"] == error
 
 
 @needs_sigrok

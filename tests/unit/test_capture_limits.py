@@ -10,12 +10,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import captures
-from rtgauge.capture.analogue import levels_of
+from rtgauge.capture import table as captured
+from rtgauge.capture.analogue import Floats, levels_of
+from rtgauge.capture.files import open_recording
 from rtgauge.capture.recording import Levels
 from rtgauge.errors import UsageError
 from rtgauge.store import Store
@@ -237,6 +240,33 @@ def test_a_lower_limit_of_memory_does_not_end_the_conversion(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_analogue_lines_leave_half_of_the_free_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piece = np.zeros(1 << 21, np.float32)
+    store = Floats(tmp_path)
+    store.add(piece)
+    free = os.statvfs(tmp_path)
+    left = SimpleNamespace(f_bavail=free.f_bavail // 2 - (64 << 20) // free.f_frsize,
+                           f_frsize=free.f_frsize)  # fmt: skip
+    monkeypatch.setattr(os, "statvfs", lambda _: left)
+    with pytest.raises(OSError, match="more than half of the space"):
+        store.add(piece)
+
+
+def test_a_head_that_names_the_interval_thousands_of_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fields behind each name that are looked at are few."""
+    looked: list[str] = []
+    monkeypatch.setattr(captured, "_quantity", lambda text, *_: looked.append(text))
+    path = tmp_path / "a.csv"
+    path.write_text("tinc," * 10_000 + "\n1,0\n2,0\n")
+    with open_recording(path):
+        pass
+    assert 0 < len(looked) <= 10_000 * captured.BESIDE + 1
+
+
 def test_the_channels_of_a_wide_table_are_not_all_listed(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     path.write_text(("0," * 30000 + "0\n") * 2)

@@ -8,6 +8,7 @@ analyser saw is known: each pulse is its sample and a write to the line.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from captures import analogue
 from conftest import Result
 from marked import LOOP, US, line, marked_run
 from rtgauge.capture import Marked, Wanted, import_marks, marks
@@ -109,6 +111,22 @@ def test_means_are_as_accurate_as_they_are_said_to_be(store: Store, tmp_path: Pa
     assert within >= 13
 
 
+def test_means_of_an_analogue_line_are_as_wrong_as_its_pulses(store: Store, tmp_path: Path) -> None:
+    """A threshold away from the middle makes all pulses too long."""
+    draw = np.random.default_rng(9)
+    own = samples(draw, 300)
+    source = marked_run(store, {"acquire": own})
+    widths = own + WRITE + draw.uniform(0, 3 * US, len(own))
+    rises = 500 * US + np.cumsum(widths + draw.uniform(5 * US, 90 * US, len(own))) - widths
+    edges = np.sort(np.concatenate((rises, rises + widths))) / US
+    wave = 3.3 * (np.searchsorted(edges, np.arange(edges[-1] + 100), side="right") % 2)
+    path = analogue(tmp_path / "a.sr", wave, wave)
+    found = import_marks(store, path, Marked("A0", source), Wanted(threshold=0.4))
+    _, mean, _, error = rows_of(results(store, found.run))["acquire", "mean"]
+    assert error == 2 * US
+    assert 2 * US / (6 * len(own)) ** 0.5 < mean - widths.mean() <= error
+
+
 def test_series_one_after_the_other(store: Store, tmp_path: Path) -> None:
     """Within a test loop all of one series come first."""
     draw = np.random.default_rng(7)
@@ -141,6 +159,25 @@ def test_a_recording_that_began_late(store: Store, tmp_path: Path) -> None:
         True,
     )
     assert any("187 samples. These samples are left out" in text for text in messages(run))
+
+
+@pytest.mark.parametrize("alternating", [True, False])
+def test_a_recording_of_two_series_that_began_late(
+    store: Store, tmp_path: Path, alternating: bool
+) -> None:
+    draw = np.random.default_rng(13)
+    two = np.stack((samples(draw, 200), samples(draw, 200, 300)))
+    source = marked_run(store, {"acquire": two[0], "release": two[1]})
+    loops = two.reshape(2, -1, LOOP)
+    order = two.T.ravel() if alternating else loops.transpose(1, 0, 2).ravel()
+    path, _ = spans(tmp_path / "m.sr", order[57:], draw)
+    wanted = Marked("D0", source, series=("acquire", "release"))
+    found = import_marks(store, path, wanted, Wanted())
+    assert found.events == 343
+    seen = values_of(store, found.run)
+    assert np.concatenate([seen["difference", name] for name in ("acquire", "release")]).max() <= (
+        WRITE + 4 * US
+    )
 
 
 def test_pulses_shorter_than_their_samples_do_not_belong_to_them(
@@ -185,6 +222,42 @@ def test_rises_are_wake_ups(store: Store, tmp_path: Path, dither: bool, ppm: flo
     (said,) = [text for text in messages(run) if "clock is" in text]
     number = float(said.partition("clock is ")[2].split()[0])
     assert abs(number - abs(ppm)) < 1 and f"ppm {way}" in said
+
+
+def test_rises_of_another_run(store: Store, tmp_path: Path) -> None:
+    draw = np.random.default_rng(14)
+    own, other = draw.integers(4 * US, 54 * US, (2, 500)).astype(np.int64)
+    source = marked_run(store, {"latency": own}, interval_ns=1000 * US, kind="pulse")
+    for latencies, result in ((own, "pass"), (other, "inconclusive")):
+        rises = 7777.0 * US + np.arange(500) * 1000 * US + latencies
+        path = line(tmp_path / f"{result}.sr", rises, np.full(500, 5.0 * US))
+        found = import_marks(store, path, Marked("D0", source), Wanted())
+        (test,) = results(store, found.run)["tests"]
+        assert test["result"] == result
+        assert ("do not follow" in test["evidence"]) == (result != "pass")
+    twice = Wanted(samplerate=Fraction(2_000_000))
+    with pytest.raises(UsageError, match="at another rate"):
+        import_marks(store, path, Marked("D0", source), twice)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lost"), [("pulse", 3), ("pulse", 700), ("pulse", 995), ("span", 200), ("span", 700)]
+)
+def test_a_pulse_that_the_recording_lacks(
+    store: Store, tmp_path: Path, kind: str, lost: int
+) -> None:
+    """All later pulses would belong to the sample before."""
+    draw = np.random.default_rng(12)
+    count, interval_ns = 1000, 1000 * US
+    own = draw.integers(4 * US, 90 * US, count).astype(np.int64)
+    grid = interval_ns if kind == "pulse" else 0
+    source = marked_run(store, {"latency": own}, interval_ns=grid, kind=kind)
+    rises = 7777 * US + np.arange(count) * interval_ns + (own if grid else 0.0)
+    widths = np.full(count, 5.0 * US) if grid else own + WRITE + 0.0
+    path = line(tmp_path / "m.sr", np.delete(rises, lost), np.delete(widths, lost))
+    said = refusal(store, path, Marked("D0", source))
+    assert said.startswith("the recording has 999 of 1")
+    assert ("does not show one in its middle" in said) == (lost > 256)
 
 
 def test_an_offset_belongs_to_the_sample_of_its_index() -> None:
@@ -244,6 +317,9 @@ def test_what_does_not_fit(store: Store, tmp_path: Path) -> None:
     assert "1 pulse for 19 samples" in refusal(store, single, Marked("D0", one_less))
     one_sample = marked_run(store, {"pulse": own[:1]}, kind="pulse", interval_ns=1000 * US)
     assert "by a single pulse" in refusal(store, single, Marked("D0", one_sample))
+    changes = tmp_path / "c.csv"
+    changes.write_text("Time [s],D0\n0,0\n0.001,1\n0.00102,0\n0.003,1\n0.00302,0\n")
+    assert "not contain the instrument's sample rate" in refusal(store, changes, Marked("D0", one))
     timed = marked_run(store, {"acquire": own}, kind="pulse")
     assert "no times with which" in refusal(store, path, Marked("D0", timed))
 

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rtgauge.capture import pairing
 from rtgauge.capture.edges import Edges
 from rtgauge.capture.pairing import LONGEST, Answers, Recorded, pair
+from rtgauge.errors import UsageError
 
 STEP = 1000  # samples from event to event: a sample is 10 us of 10 ms
 EVENTS = 200
@@ -432,6 +434,20 @@ def test_any_edges(
     assert 0.0 <= found.ambiguous_max <= np.nanmax(found.delay, initial=0.0)
     assert 0 <= found.cut <= len(events)
     assert np.isnan(found.delay[len(events) - found.cut :]).all()
+
+
+@pytest.mark.parametrize(("limit", "why"), [("WINDOWS", "pauses"), ("LEFT", "no counterpart")])
+def test_the_memory_is_limited(monkeypatch: pytest.MonkeyPatch, limit: str, why: str) -> None:
+    """Pauses of 13 intervals, and a line without answers."""
+    monkeypatch.setattr(pairing, limit, 1000)
+    at = np.cumsum(np.tile([1000.0, 13_000.0], 100))
+    events = Edges(at, np.arange(len(at)) % 2 == 0)
+    if limit == "LEFT":
+        at = np.arange(1100) * 1000.0
+        events = Edges(at, np.arange(len(at)) % 2 == 0)
+    none = Edges(np.zeros(0), np.zeros(0, np.bool_))
+    with pytest.raises(UsageError, match=why):
+        pair(events, none, None, Recorded(float(at[-1]) + 20_000, 1000.0))
 
 
 def test_how_far_it_looks() -> None:

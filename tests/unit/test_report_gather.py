@@ -613,10 +613,9 @@ def test_percentiles_among_unanswered_events_are_left_out() -> None:
     alone = dataclasses.replace(figures, effective=None)
     ranks = stats.percentile_intervals(whole, 0.95, ["50", "90"])
     assert gather.intervals(alone, 0.95) == ranks
-    # the effective number of answers, in proportion of all events; None stays None
     few = dataclasses.replace(figures, effective={"50": 98, "90": None})
     found = gather.intervals(few, 0.95)
-    assert found["50"] == stats.percentile_interval(whole, "50", 0.95, 100)
+    assert found["50"] == stats.percentile_interval(whole, "50", 0.95, 98)
     assert found["90"] == (None, None)
     least = dataclasses.replace(figures, effective={"50": 40, "90": 40})
     low, high = stats.percentile_interval(whole, "90", 0.95, 40)
@@ -626,6 +625,19 @@ def test_percentiles_among_unanswered_events_are_left_out() -> None:
     assert gather.percentiles([answered]).keys() == {"50", "90"}
     expected = stats.percentile_intervals(figures.counts, 0.95, effective={"50": 98, "90": None})
     assert gather.intervals(answered, 0.95) == expected
+
+
+def test_unanswered_events_in_one_stall_depend_on_each_other() -> None:
+    """The answers alone look independent."""
+    values = np.random.default_rng(17).integers(1000, 90_000, 9000).astype(np.int32)
+    series = response(10_000, list(range(5000, 6000)), values=values)
+    assert gather.intervals(of(series), 0.95)["50"] == (None, None)
+    apart = response(10_000, list(range(5, 10_000, 10)), values=values)
+    found = of(apart)
+    assert found.effective is not None and found.effective["50"] == 10_000
+    # a percentile that only all events together have
+    few = of(response(110, list(range(5, 105, 5)), values=values[:90]))
+    assert few.effective is not None and set(few.effective) == {"50", "90"}
 
 
 def test_percentiles_end_at_the_shortest_wait() -> None:

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from rtgauge.stats import clustering, extremal_index
+from rtgauge.stats import ExcursionsBuilder, clustering, extremal_index
 
 
 def positions(near: int, far: int, gap: int) -> NDArray[np.int64]:
@@ -63,8 +63,19 @@ def test_twenty_exceedances_are_needed() -> None:
     assert found is not None and found.exceedances == 20
 
 
-def test_fewer_than_a_hundred_exceedances_are_clustered_below_a_half() -> None:
-    found = [clustering(positions(*one, 6), 5) for one in ((41, 9), (40, 10), (74, 24), (75, 24))]
-    assert [one and round(one.index, 2) for one in found] == [0.45, 0.5, 0.61, 0.61]
+def test_fewer_than_a_hundred_exceedances_are_clustered_below_seven_tenths() -> None:
+    found = [clustering(positions(*one, 6), 5) for one in ((37, 13), (36, 14), (70, 28), (71, 28))]
+    assert [one and round(one.index, 2) for one in found] == [0.65, 0.7, 0.71, 0.71]
     assert [one and one.exceedances for one in found] == [51, 51, 99, 100]
     assert [one and one.clustered for one in found] == [True, False, False, True]
+
+
+def test_pairs_among_few_large_values_are_nearly_always_found() -> None:
+    """3000 samples in pairs: a bound that counts each of them as independent is too low."""
+    draw, found = np.random.default_rng(2), []
+    for _ in range(200):
+        builder = ExcursionsBuilder()
+        builder.add(np.arange(3000), np.repeat(draw.integers(0, 10**9, 1500), 2))
+        one = builder.clustering()
+        found.append(one is not None and one.clustered)
+    assert sum(found) >= 180

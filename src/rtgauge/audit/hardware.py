@@ -46,10 +46,13 @@ def check_mitigations(name: str, case: Case) -> Finding:
         found = f"off, flaws not mitigated: {open_}" if open_ else none
         return finding(name, "ok", found, "kernel entries have no extra cost")
     more = f" and {len(active) - 3} more" if len(active) > 3 else ""
+    found = f"{len(active)} active: {', '.join(active[:3])}{more}"
+    if case.facts.parameter("mitigations") == "off":
+        return finding(name, "ok", found, "the others are off (mitigations=off)")
     return finding(
         name,
         "note",
-        f"{len(active)} active: {', '.join(active[:3])}{more}",
+        found,
         why,
         "boot with mitigations=off, but only if every program and input is trusted",
     )
@@ -59,7 +62,13 @@ def check_split_locks(name: str, case: Case) -> Finding:
     # arch/x86/kernel/cpu/bus_lock.c, admin-guide/sysctl/kernel (split_lock_mitigate)
     facts = case.facts
     why = "a locked access across two cache lines stalls all CPUs, and the kernel delays its task"
-    remedy = Shell("sysctl -w kernel.split_lock_mitigate=0 # or boot with split_lock_detect=off")
+    boot = "boot with split_lock_detect=off"
+    remedy: str | Shell = Shell(f"sysctl -w kernel.split_lock_mitigate=0 # or {boot}")
+    slowed, asked = case.integer(_SPLIT), facts.parameters("split_lock_detect")
+    if facts.absent(_SPLIT) and facts.release is not None and asked is not None:
+        # the switch is of 6.2. Kernels delay the task from 5.19 on, and only warn before
+        slowed = int(facts.release >= (5, 19) or asked[-1:] not in ([], ["warn"]))
+        remedy = boot
     flags = facts.lines("/proc/cpuinfo").get("flags")
     if facts.machine and not facts.is_x86:
         return finding(name, "ok", "not on this architecture", "it has no split locks")
@@ -69,9 +78,9 @@ def check_split_locks(name: str, case: Case) -> Finding:
         return finding(name, "ok", "not detected by this processor", "no task is slowed down")
     if facts.parameter("split_lock_detect") == "off":
         return finding(name, "ok", "split_lock_detect=off", "no task is slowed down")
-    if case.integer(_SPLIT) == 0:
+    if slowed == 0:
         return finding(name, "ok", "reported, not slowed down", "the task continues at once")
-    if facts.parameters("split_lock_detect") is None or case.integer(_SPLIT) is None:
+    if asked is None or slowed is None:
         missing = f"{_SPLIT} could not be read{reason(facts.error(_SPLIT))}"
         return unknown(name, missing, why, remedy)
     return finding(name, "note", "a task with split locks is slowed down", why, remedy)
@@ -102,9 +111,10 @@ def check_iommu(name: str, case: Case) -> Finding:
 
 
 def check_error_polling(name: str, case: Case) -> Finding:
-    # arch/x86/kernel/cpu/mce/core.c: a timer on each CPU; drivers/edac/edac_mc.c: a work queue
+    # arch/x86/kernel/cpu/mce/core.c: a timer on each CPU; drivers/edac/edac_mc.c: a work queue, if
+    # the driver has a routine edac_check, which no file shows
     facts = case.facts
-    why = "a timer on each CPU reads error registers, and EDAC polls the memory controller"
+    why = "a timer on each CPU reads error registers, and EDAC may poll the memory controller"
     interval, poll = case.integer(_MCE), case.integer(_EDAC_POLL)
     memory = case.integer(_EDAC)
     if (interval is None and not facts.absent(_MCE)) or (
@@ -118,7 +128,7 @@ def check_error_polling(name: str, case: Case) -> Finding:
         found.append(f"machine checks every {interval} s")
         remedies.append(f"echo 0 | tee {_MCE.replace('check0', 'check*')}")
     if poll and memory:
-        found.append(f"EDAC every {poll} ms")
+        found.append(f"EDAC every {poll} ms, if its driver polls")
         remedies.append(f"echo 0 > {_EDAC_POLL}")
     if not found:
         return finding(name, "ok", "none", "no timer polls for errors")
@@ -147,7 +157,7 @@ def check_device_power(name: str, case: Case) -> Finding:
         found.append(f"PCI Express links: {chosen[1]}")
         remedies.append(f"echo performance > {_ASPM}")
     if usb is not None and usb >= 0:
-        found.append(f"USB devices suspended after {usb} s")
+        found.append(f"USB: suspended after {usb} s where power/control is auto")
         remedies.append(
             "for f in /sys/bus/usb/devices/*/power/control; do echo on > $f; done"
             " # and boot with usbcore.autosuspend=-1"

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from rtgauge.audit.case import PREPARE, Case, Finding, Shell, cpus_text, finding, unknown
+from rtgauge.audit.isolation import isolcpus
 from rtgauge.facts.interpret import online_cpus, preemption
 from rtgauge.units import format_cpus, read_cpus, read_integer, read_mask
 
@@ -90,14 +91,19 @@ def check_interrupts(name: str, case: Case) -> Finding:
     words = [f"{n} ({handlers[str(n)]})" if handlers.get(str(n)) else str(n) for n in sorted(here)]
     more = f" and {len(words) - 3} more" if len(words) > 3 else ""
     rest = format_cpus(online - apart)
+    parameter = isolcpus(case.facts, apart)
+    managed = (
+        f"; for interrupts that the kernel places itself, boot with {parameter}"
+        if "managed_irq" in parameter
+        else ""
+    )
     return finding(
         name,
         "warning",
         f"{start}{', '.join(words[:3])}{more} on {cpus_text(apart)}",
         why,
         f"echo {rest} > /proc/irq/NUMBER/smp_affinity_list, boot with irqaffinity={rest}, and keep"
-        " irqbalance off these CPUs (IRQBALANCE_BANNED_CPULIST); for interrupts that the kernel"
-        f" places itself, boot with isolcpus=managed_irq,domain,{format_cpus(apart)}; {PREPARE}",
+        f" irqbalance off these CPUs (IRQBALANCE_BANNED_CPULIST){managed}; {PREPARE}",
     )
 
 
@@ -177,15 +183,21 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
     above = sum(count for p, count in by_priority.items() if p >= case.priority)
     tie = case.priority in by_priority
     if above:
-        top, below = max(by_priority), max(case.priority - 1, 1)
-        higher = f"use a priority above {top} (--priority), or " if top < 99 else ""
+        top, below = max(by_priority), case.priority - 1
+        parts = []
+        if top < 99 or below < 1:
+            parts.append(f"use a priority above {min(top, 98)} (--priority)")
+        if below >= 1:
+            parts.append(
+                f"chrt -f -p {below} PID for the threads that may wait. For a run:"
+                f" --irq-priority {below}"
+            )
         return finding(
             name,
             "warning",
             f"{found}; measured at {case.priority}" + (", a tie" if tie else ""),
             why,
-            f"{higher}chrt -f -p {below} PID for the threads that may wait. For a run:"
-            f" --irq-priority {below}",
+            ", or ".join(parts),
         )
     return finding(
         name,

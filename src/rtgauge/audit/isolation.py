@@ -8,14 +8,21 @@ from rtgauge.facts import CPU, Facts
 from rtgauge.facts.interpret import hypervisor, isolated_cpus, online_cpus
 from rtgauge.units import format_cpus, read_cpus, read_mask
 
-__all__ = ["check_boot_parameters", "check_isolation", "check_smt"]
+__all__ = ["check_boot_parameters", "check_isolation", "check_smt", "isolcpus"]
+
+
+def isolcpus(facts: Facts, cpus: frozenset[int]) -> str:
+    """The kernel parameter. Before 5.6, a kernel ignores a list with the flag managed_irq."""
+    old = facts.release is not None and facts.release < (5, 6)
+    return f"isolcpus={'' if old else 'managed_irq,domain,'}{format_cpus(cpus)}"
 
 
 def _isolation_parameters(case: Case, online: frozenset[int]) -> str:
     wanted = case.cpus if case.chosen and case.cpus < online else frozenset({max(online)})
     cpus, others = format_cpus(wanted), format_cpus(online - wanted)
+    offload = "" if case.facts.config("RCU_NOCB_CPU") == "n" else f" rcu_nocbs={cpus}"
     return (
-        f"boot with isolcpus=managed_irq,domain,{cpus} rcu_nocbs={cpus} irqaffinity={others}."
+        f"boot with {isolcpus(case.facts, wanted)}{offload} irqaffinity={others}."
         f" The scheduler places no threads there, so pin each one by hand (taskset -c {cpus},"
         " pthread_setaffinity_np)"
     )
@@ -50,7 +57,7 @@ def check_isolation(name: str, case: Case) -> Finding:
             "warning" if case.chosen else "note",
             f"{cpus_text(isolated)} isolated; measured: {cpus_text(shared)} not isolated",
             why,
-            f"measure on the isolated ones (--cpu {format_cpus(isolated)})"
+            f"measure on the isolated ones (--cpu {format_cpus(isolated & online)})"
             if isolated & online
             else remedy,
         )
@@ -140,6 +147,14 @@ def _asked(facts: Facts, parameter: str) -> frozenset[int] | None:
     return there if value == "all" else read_cpus(",".join(items).replace("N", last))
 
 
+def _lacks_no_hz_full(facts: Facts) -> bool:
+    option, release = facts.config("NO_HZ_FULL"), facts.release
+    if option is not None or release is None:
+        return option == "n"
+    # drivers/base/cpu.c: from 4.2 on, each kernel with the option has this file
+    return release >= (4, 2) and facts.absent(CPU + "nohz_full")
+
+
 def check_boot_parameters(name: str, case: Case) -> Finding:
     """Whether isolcpus, nohz_full, rcu_nocbs and irqaffinity fit each other, and took effect.
 
@@ -155,7 +170,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
     full_asked, nocbs = _asked(facts, "nohz_full"), _asked(facts, "rcu_nocbs")
     full = facts.cpus(CPU + "nohz_full")
     if full is None:
-        full = full_asked or frozenset()
+        full = frozenset() if _lacks_no_hz_full(facts) else full_asked or frozenset()
     # kernel/rcu/tree_nocb.h: CPUs of nohz_full are offloaded, too
     offloaded = (nocbs or frozenset()) | full
     if facts.config("RCU_NOCB_CPU_DEFAULT_ALL") == "y" and nocbs is None:
@@ -180,8 +195,8 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
         faults.append(
             (
                 f"{cpus_text(full - isolated)} without a tick, but not isolated",
-                f"boot with isolcpus=managed_irq,domain,{format_cpus(full | isolated)}: a second"
-                f" task on {text} restarts the tick",
+                f"boot with {isolcpus(facts, full | isolated)}: a second task on {text} restarts"
+                " the tick",
             )
         )
     if irqs and irqs & isolated and rest:
@@ -203,13 +218,10 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
         )
     missing_nocbs = (isolated & online) - offloaded
     if missing_nocbs:
-        text = format_cpus(missing_nocbs | (nocbs or frozenset()))
-        gaps.append(
-            (
-                f"RCU callbacks on {cpus_text(missing_nocbs)}",
-                f"boot with rcu_nocbs={text}",
-            )
-        )
+        remedy = f"boot with rcu_nocbs={format_cpus(missing_nocbs | (nocbs or frozenset()))}"
+        if facts.config("RCU_NOCB_CPU") == "n":
+            remedy += " and a kernel built with CONFIG_RCU_NOCB_CPU=y"
+        gaps.append((f"RCU callbacks on {cpus_text(missing_nocbs)}", remedy))
     found = ", ".join(f"{p}={facts.parameter(p)}" for p in given)
     found = found or f"{cpus_text(isolated)} isolated"
     problems = faults + gaps

@@ -255,19 +255,24 @@ def _clock(name: str, config: KernelConfig) -> _Result:
         return _fine(
             name, "timer counters of the AT91", "a high-resolution clock and one-shot timers"
         )
-    if config.on("OMAP_32K_TIMER"):
+    # from 3.10 on, OMAP_32K_TIMER selects no timer on OMAP2 and later: it only decides HZ
+    board = config.on("ARCH_OMAP2PLUS") and (config.version is None or config.version >= (3, 10))
+    if config.on("OMAP_32K_TIMER") and not board:
         changes = {"OMAP_32K_TIMER": "n"}
         why = "the 32 kHz clock advances in steps of 31 µs, which limits time stamps and timers"
         return finding(name, "warning", "OMAP's 32 kHz timer", why, shown(changes)), changes
-    known = ("X86", "ARM64", "ARM_ARCH_TIMER", "RISCV", "PPC", "S390", "LOONGARCH")
+    known = ("X86", "ARM64", "RISCV", "PPC", "S390", "LOONGARCH")
     if config.architecture in ("x86", "arm64", "riscv", "powerpc", "s390", "loongarch") or (
         config.on(*known)
     ):
         return _fine(name, "the processor's own counter", "it is part of the architecture")
+    found = "a board timer that rtgauge does not know"
+    if config.on("ARM_ARCH_TIMER"):
+        found = "the processor's own counter, or a board timer on Cortex-A5, A8 and A9"
     return finding(
         name,
         "note",
-        "a board timer that rtgauge does not know",
+        found,
         "some have a coarse clock, or no one-shot mode, so that timers wait for the tick",
         "boot the kernel, and see the checks timers and clock-source of rtgauge check",
     ), {}
@@ -342,6 +347,8 @@ def _isolation(name: str, config: KernelConfig) -> _Result:
     if not config.on("SMP"):
         return _fine(name, "a single CPU", "it cannot be isolated")
     changes = {option: "y" for option in wanted if not config.on(option)}
+    if config.version is not None and config.version < (4, 15):
+        changes.pop("CPU_ISOLATION", None)
     if "RCU_NOCB_CPU" in changes and not config.on("NO_HZ_FULL", "RCU_EXPERT"):
         changes["RCU_EXPERT"] = "y"  # otherwise Kconfig does not offer it
     if not changes:
@@ -377,8 +384,11 @@ def _explaining(name: str, config: KernelConfig) -> _Result:
     if config.version is not None and config.version < (5, 14):
         changes.pop("OSNOISE_TRACER", None)
         changes.pop("TIMERLAT_TRACER", None)
+    if config.version is not None and config.version < (4, 9):
+        changes.pop("HWLAT_TRACER", None)
     if not changes:
         tracers = "timerlat, osnoise and hwlat" if config.on("OSNOISE_TRACER") else "hwlat"
+        tracers = tracers if config.on("HWLAT_TRACER") else "function tracer"
         return _fine(name, tracers, "what delays a task can be found")
     why = "only these tracers show what delayed a task. They cost nothing until used"
     return finding(name, "note", "without " + ", ".join(changes), why, shown(changes)), changes

@@ -16,8 +16,13 @@ _NUMA = "/proc/sys/kernel/numa_balancing"
 
 def check_swap(name: str, case: Case) -> Finding:
     # mlockall(2): locked pages stay; everything else of the system may be written out
-    why = "memory that is not locked (mlockall) may have to be read back from the disk"
-    remedy = "swapoff -a, remove swap from /etc/fstab, and lock the application's memory (mlockall)"
+    why = (
+        "memory that is not locked (mlockall) may have to be read from the disk, or unpacked (zram)"
+    )
+    remedy = (
+        "swapoff -a, remove what turns swap on (an entry in /etc/fstab, or a service such as"
+        " zram-generator or dphys-swapfile), and lock the application's memory (mlockall)"
+    )
     memory = case.facts.lines("/proc/meminfo")
     swaps = case.facts.text("/proc/swaps")
     total = _kib(memory.get("SwapTotal"))

@@ -68,8 +68,11 @@ def debugfs_remedy(facts: Facts) -> str:
         return "boot a kernel with CONFIG_DEBUG_FS=y"
     # from 6.15 on ("sched/debug: Remove CONFIG_SCHED_DEBUG") these files need no option
     needed = facts.release is not None and facts.release < (6, 15)
-    if needed and facts.config("SCHED_DEBUG") == "n":
+    there, option = facts.text("agent.debugfs") is not None, facts.config("SCHED_DEBUG")
+    if needed and (option == "n" or (there and option is None)):
         return "boot a kernel with CONFIG_SCHED_DEBUG=y"
+    if there:
+        return "boot a newer kernel, or check outside of containers: debugfs lacks the file"
     return "mount -t debugfs none /sys/kernel/debug, then check again"
 
 

@@ -7,7 +7,7 @@ from rtgauge.audit.case import PREPARE, Case, Finding, Shell, cpus_text, finding
 from rtgauge.audit.throttling import RT_PERIOD, RT_RUNTIME, debugfs_remedy
 from rtgauge.facts import CPU, one_line
 from rtgauge.facts.interpret import online_cpus
-from rtgauge.units import read_integer, read_mask
+from rtgauge.units import format_cpus, read_integer, read_mask
 
 __all__ = [
     "check_kernel_work",
@@ -22,29 +22,40 @@ _KERNEL = "/proc/sys/kernel/"
 _MIGRATION = _KERNEL + "timer_migration"
 _WORKQUEUES = "/sys/devices/virtual/workqueue/cpumask"
 _FEATURES = "/sys/kernel/debug/sched/features"
+_EARLY_FEATURES = "/sys/kernel/debug/sched_features"  # before 5.13
+_EXPEDITED = "/sys/kernel/rcu_expedited"
+_NORMAL = "/sys/kernel/rcu_normal"
 
 
 def check_watchdogs(name: str, case: Case) -> Finding:
     # admin-guide/lockup-watchdogs: a timer every few seconds wakes a thread of the highest class;
     # the hard lockup detector is a performance counter's interrupt that cannot be masked
     why = "each wakes on every CPU every few seconds, above every real-time priority"
-    remedy = Shell(
-        "sysctl -w kernel.soft_watchdog=0 kernel.nmi_watchdog=0 # or boot with nowatchdog;"
-        f" {PREPARE}"
-    )
     soft, hard = _KERNEL + "soft_watchdog", _KERNEL + "nmi_watchdog"
     both = case.integer(_KERNEL + "watchdog")
     states = {
         "soft lockup": case.integer(soft),
         "hard lockup (NMI)": case.integer(hard),
     }
+    switches = [file for file in (soft, hard) if case.integer(file) != 0] or [soft, hard]
     release = case.facts.release
     if both and case.facts.absent(soft) and (release is None or release < (4, 3)):
         states["soft lockup"] = both  # until 4.2 the one switch was for both kinds
+        switches = [_KERNEL + "watchdog"]
+    off = " ".join(f"kernel.{file.removeprefix(_KERNEL)}=0" for file in switches)
+    remedy = Shell(f"sysctl -w {off} # or boot with nowatchdog; {PREPARE}")
     on = [which for which, state in states.items() if state]
     found = case.prefix(soft, hard)
     if on:
         many = "detectors" if len(on) > 1 else "detector"
+        full = case.facts.cpus(CPU + "nohz_full")
+        if full and case.cpus and case.cpus <= full:
+            return finding(
+                name,
+                "ok",
+                f"{found}{' and '.join(on)} {many} on, away from the measured CPUs",
+                "by default, the kernel runs no detector on CPUs without a tick",
+            )
         return finding(name, "note", f"{found}{' and '.join(on)} {many} on", why, remedy)
     if case.facts.config("LOCKUP_DETECTOR") == "n" or both == 0:
         return finding(name, "ok", f"{found}off", "no lockup detector runs")
@@ -83,31 +94,36 @@ def check_timer_migration(name: str, case: Case) -> Finding:
             "on, away from the measured CPUs",
             "timers move away from CPUs without a tick",
         )
+    if full and case.cpus & full:  # --prepare changes nothing there
+        why = "timers leave the CPUs without a tick and may expire on the other measured CPUs"
+        aside = f"measure on CPUs without a tick alone (--cpu {format_cpus(case.cpus & full)})"
+        return finding(name, "note", "on", why, aside)
     return finding(name, "note", "on", why, remedy)
 
 
 def check_kernel_work(name: str, case: Case) -> Finding:
     # core-api/workqueue: cpumask of unbound work queues. RCU/Design/Expedited-Grace-Periods: a
     # hurried grace period interrupts every CPU. admin-guide/sysctl/vm: stat_interval
-    expedited = case.integer("/sys/kernel/rcu_expedited")
+    expedited = case.integer(_EXPEDITED)
+    if expedited is None and case.facts.absent(_EXPEDITED):
+        expedited = 0  # TINY_RCU: kernels for a single CPU have no such grace periods
     mask = read_mask(case.text(_WORKQUEUES) or "-")
     why = "work of the kernel that could run elsewhere takes time from the measured tasks"
     apart = case.apart()
     rest = (online_cpus(case.facts) or frozenset()) - apart
     move = Shell(f"echo {_mask(rest)} > {_WORKQUEUES} # {PREPARE}") if apart else PREPARE
     found = case.prefix(_WORKQUEUES)
-    if expedited is not None and expedited > 0:
+    # synchronize_rcu_expedited() waits for a normal grace period if rcu_normal is set
+    if expedited is not None and expedited > 0 and not case.integer(_NORMAL):
         return finding(
             name,
             "warning",
             f"{found}RCU's grace periods are expedited (rcu_expedited)",
             "each interrupts every CPU",
-            Shell(
-                f"echo 0 > /sys/kernel/rcu_expedited; echo 1 > /sys/kernel/rcu_normal # {PREPARE}"
-            ),
+            Shell(f"echo 0 > {_EXPEDITED}; echo 1 > {_NORMAL} # {PREPARE}"),
         )
     if mask is None or expedited is None:
-        missing = _WORKQUEUES if mask is None else "/sys/kernel/rcu_expedited"
+        missing = _WORKQUEUES if mask is None else _EXPEDITED
         return unknown(name, f"{missing} could not be read", why, f"cat {missing}")
     if not apart:
         return finding(
@@ -143,12 +159,13 @@ _UNWANTED = {
 
 def check_scheduler_features(name: str, case: Case) -> Finding:
     why = "they decide how the scheduler finds the next real-time task"
-    text = case.facts.text(_FEATURES)
+    path = _EARLY_FEATURES if case.facts.text(_FEATURES) is None else _FEATURES
+    text = case.facts.text(path)
     if text is None:
         error = case.facts.error(_FEATURES) or case.facts.error("agent.debugfs")
         return unknown(
             name,
-            f"the switches exist only in debugfs, which could not be read{reason(error)}",
+            f"the switches are in debugfs, and could not be read{reason(error)}",
             why,
             debugfs_remedy(case.facts),
         )
@@ -168,14 +185,13 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
             "note",
             ", ".join(bad),
             "; ".join(bad.values()),
-            Shell(f"for f in {switch}; do echo $f > {_FEATURES}; done"),
+            Shell(f"for f in {switch}; do echo $f > {path}; done"),
         )
     return finding(
         name, "ok", f"{len(words)} switches, none of them harmful", "suitable for real time"
     )
 
 
-_NORMAL = "/sys/kernel/rcu_normal"
 _DAEMONS = "agent.daemons"
 _PROFILE = "/etc/tuned/active_profile"
 #: Profiles of tuned that keep the processor awake and at full speed.
@@ -200,6 +216,8 @@ def check_rcu(name: str, case: Case) -> Finding:
         if case.priority == below:  # there is no lower priority for RCU's threads
             parts.append("measure at a priority above 1 (--priority)")
         return finding(name, "warning", found, late, "; ".join(parts))
+    if normal is None and case.facts.absent(_NORMAL) and len(online_cpus(case.facts) or ()) == 1:
+        return finding(name, "ok", "a single CPU", "there is no other CPU to interrupt")
     if normal is None:
         missing = f"{_NORMAL} could not be read{reason(case.facts.error(_NORMAL))}"
         return unknown(name, missing, why, remedy)

@@ -17,27 +17,32 @@ from numpy.typing import NDArray
 from rtgauge.capture.edges import Schmitt, state_levels
 from rtgauge.capture.recording import EDGE_LIMIT, ROOM, Levels, Lines, Waves, refuse
 
-__all__ = ["CHUNK", "Floats", "levels_of", "limits", "of_voltages"]
+__all__ = ["CHUNK", "Floats", "levels_of", "limits", "of_voltages", "pieces"]
 
 CHUNK: Final = 1 << 18
 VOLTS: Final = 1e9
 
 
 class Floats:
-    """Numbers that are collected in a file, and read from there."""
+    """Numbers that are collected in a file, and read from there. They take at most half of the free
+    space."""
 
     def __init__(self, folder: Path, kind: type[np.floating[Any]] = np.float32) -> None:
         self._kind = kind
         descriptor, self._path = tempfile.mkstemp(dir=folder)
         os.close(descriptor)
         self._many = 0
+        self._least = max(ROOM, self._free() // 2)
+
+    def _free(self) -> int:
+        found = os.statvfs(self._path)
+        return found.f_bavail * found.f_frsize
 
     def add(self, values: NDArray[np.floating]) -> None:
         self._many += len(values)
-        if self._many >> 22 != (self._many - len(values)) >> 22:
-            free = os.statvfs(self._path)
-            if free.f_bavail * free.f_frsize < ROOM:
-                raise OSError("the disk for temporary files is full")
+        often = self._many >> 22 != (self._many - len(values)) >> 22
+        if often and self._free() < self._least:
+            raise OSError("its lines need more than half of the space for temporary files")
         with open(self._path, "ab", buffering=0) as file, np.errstate(over="ignore"):
             view = memoryview(np.ascontiguousarray(values, self._kind).tobytes())
             while view:
@@ -72,9 +77,11 @@ def of_voltages(
     length = min(len(wave) for wave in waves)
     if length < 2:
         refuse("a line has no samples")
-    edges, thresholds, widths = [], [], []
+    edges, thresholds, widths, error = [], [], [], 0.0
     for wave in waves:
-        threshold, hysteresis = levels_of(wave[:length], levels)
+        threshold, hysteresis, digital = levels_of(wave[:length], levels)
+        # Either edge lies anywhere between two samples. That of a digital line is put midway.
+        error += 0.5 if digital else 1.0
         schmitt = Schmitt(threshold, hysteresis)
         for piece in pieces(wave[:length]):
             schmitt.feed(piece)
@@ -88,17 +95,18 @@ def of_voltages(
         edges[1],
         rate,
         length,
-        1.0,
-        (thresholds[0], thresholds[1]),
-        (widths[0], widths[1]),
+        error,
+        rate,
+        (thresholds[0], thresholds[1]) if error > 1 else None,
+        (widths[0], widths[1]) if error > 1 else None,
         Waves(waves[0][:length], waves[1][:length]),
     )
 
 
-def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float]:
-    """Threshold and hysteresis: as asked, else the middle between the line's two states and a fifth
-    of their distance. A line with only the values 0 and 1 is digital: what was asked does not
-    apply to it."""
+def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float, bool]:
+    """Threshold and hysteresis: as asked, else the middle between the line's two states, and a
+    fifth of their distance, or less if the threshold is close to a state. A line with only the
+    values 0 and 1 is digital (True): what was asked does not apply to it."""
     least, most = limits(wave)
     if not least <= most:
         refuse("the samples of a line are not numbers")
@@ -107,9 +115,11 @@ def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float]
     if (least, most) == (0, 1) and all(
         ((piece == 0) | (piece == 1) | ~np.isfinite(piece)).all() for piece in pieces(wave)
     ):
-        return 0.5, 0.2
+        return 0.5, 0.2, True
     finite_pieces = (piece[np.isfinite(piece)] for piece in pieces(wave))
     low, high = state_levels(finite_pieces, least, most)
     threshold = (low + high) / 2 if levels.threshold is None else levels.threshold
-    hysteresis = (high - low) / 5 if levels.hysteresis is None else levels.hysteresis
-    return threshold, hysteresis
+    # Both limits lie between the states, also if the threshold is close to one.
+    near = max(min(threshold - low, high - threshold), 0.0)
+    hysteresis = min((high - low) / 5, near) if levels.hysteresis is None else levels.hysteresis
+    return threshold, hysteresis, False

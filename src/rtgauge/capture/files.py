@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rtgauge.capture.convert import converted
 from rtgauge.capture.recording import HEAD, Recording, edge_limit, one_line, opened, refuse
-from rtgauge.capture.session import read_session
+from rtgauge.capture.session import parse_rate, read_session
 from rtgauge.capture.table import first_row, read_table
 from rtgauge.errors import RtgaugeError, UsageError
 
@@ -40,6 +40,14 @@ def _kind(head: bytes) -> str:
     return "other"
 
 
+def _acquired(head: bytes) -> Fraction | None:
+    """The sample rate that sigrok notes in a VCD file."""
+    found = re.search(rb"Acquisition with \d+/\d+ channels at ([\d.]+ [kMG]?Hz)", head)
+    with contextlib.suppress(ValueError):
+        return parse_rate(found[1].decode()) if found else None
+    return None
+
+
 def is_capture(path: Path) -> bool:
     """Whether the file is a capture, as far as its beginning tells. False for a file that cannot be
     read."""
@@ -52,8 +60,7 @@ def is_capture(path: Path) -> bool:
 
 @contextlib.contextmanager
 def open_recording(path: Path, samplerate: Fraction | None = None) -> Iterator[Recording]:
-    """Open a capture. ``samplerate``: replaces that of the file. UsageError for another file, and
-    for a file of times with a sample rate."""
+    """Open a capture. ``samplerate``: replaces that of the file. UsageError for another file."""
     with (
         tempfile.TemporaryDirectory(prefix="rtgauge-capture.") as name,
         opened(path) as file,
@@ -70,12 +77,12 @@ def open_recording(path: Path, samplerate: Fraction | None = None) -> Iterator[R
                 yield read_table(path, head, folder, samplerate)
             elif kind == "bundle" or not head:
                 refuse("it is not a capture")
-            elif kind == "vcd" and samplerate:
-                refuse("it contains times, not samples", "omit --samplerate")
             else:
                 made, note = converted(path, file, head, kind, folder)
+                times = kind == "vcd"
+                rate = samplerate or (_acquired(head) if times else None)
                 with open(made, "rb") as session:
-                    yield read_session(session, folder, samplerate, kind.upper(), most, note)
+                    yield read_session(session, folder, rate, kind.upper(), most, note, times)
         except (
             zipfile.BadZipFile,
             zlib.error,

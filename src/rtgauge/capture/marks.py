@@ -24,8 +24,8 @@ from rtgauge import __version__
 from rtgauge import text as numbers
 from rtgauge.capture.edges import Edges
 from rtgauge.capture.files import open_recording
-from rtgauge.capture.recording import Levels, Lines, Recording
-from rtgauge.capture.run import BLOCK, NS, Imported, Wanted, digest_of, error_ns
+from rtgauge.capture.recording import Levels, Lines, Recording, refuse
+from rtgauge.capture.run import BLOCK, NS, Imported, Wanted, digest_of, error_ns, sampling
 from rtgauge.errors import UsageError
 from rtgauge.store import Store, StoredRun, StoredSeries, StoredStep, new_run_id
 from rtgauge.store.made import (
@@ -51,8 +51,15 @@ LOOP_NS: Final = 10_000_000
 """Longest time of samples that share a block of the stream."""
 PROBE: Final = 256
 """Number of pulses by which the place of a shorter recording is found."""
+STRETCH: Final = 64
+"""Number of pulses that show whether they belong to the samples before or after theirs."""
 CLEAR: Final = 4.0
-"""How many times more the samples elsewhere must differ from the pulses, in variance."""
+"""How many times more the samples elsewhere must differ from the pulses, in variance. The number of
+standard errors by which wake-ups and their samples must correlate."""
+ENOUGH: Final = 32
+"""Number of samples whose correlation with their pulses is meaningful."""
+CLOCK_OFF: Final = 1e-3
+"""The deviation of a clock that no analyser exceeds."""
 FIGURES: Final = ("min", "median", "mean", "max")
 
 
@@ -122,6 +129,11 @@ def import_marks(store: Store, path: Path, marked: Marked, wanted: Wanted) -> Im
     with open_recording(path, wanted.samplerate) as recording:
         channel = recording.choose(marked.channel, "mark")
         lines = recording.lines(channel, channel, Levels(wanted.threshold, wanted.hysteresis))
+        if lines.samplerate is None:
+            refuse(
+                "it does not contain the instrument's sample rate",
+                "add --samplerate, such as 24MHz",
+            )
         found = _find(lines, step, kind, marked.series)
         run = new_run_id()
         when = min(max(os.stat(path).st_mtime, 0.0), LATEST_S)
@@ -303,7 +315,36 @@ def _shift(pulse: Floats, sample: Int64, error: float, more: int = 0) -> tuple[i
             "pulses, and could begin at several samples",
             "record from before the run until after its end",
         )
+    for other in (best - 1, best + 1):
+        if 0 <= other <= all_ - many:
+            here, there = (_spreads(pulse - sample[at : at + many]) for at in (best, other))
+            if (here > CLEAR * np.maximum(there, error**2 / 6)).any():
+                raise _one_less(many + more, all_ + more)
     return best, float(left[best])
+
+
+def _spreads(difference: Floats) -> Floats:
+    """The variances of stretches."""
+    size = min(len(difference), STRETCH)
+    whole = difference[: len(difference) // size * size].reshape(-1, size)
+    return np.append(np.var(whole, axis=1), np.var(difference[-size:]))
+
+
+def _steps(apart: Floats, most: float) -> bool:
+    """Whether the differences change for good. A single late pulse does not count."""
+    for k in np.flatnonzero(np.abs(np.diff(apart)) > most).tolist():
+        before, after = apart[max(k - 4, 0) : k + 1], apart[k + 1 : k + 6]
+        if abs(float(np.median(after) - np.median(before))) > most:
+            return True
+    return False
+
+
+def _one_less(pulses: int, samples: int) -> UsageError:
+    return UsageError(
+        f"the recording has {numbers.count(pulses)} of {numbers.count(samples)} pulses, and does "
+        "not show one in its middle",
+        "record at a higher sample rate, without a filter for glitches",
+    )
 
 
 def _find_widths(rise: Floats, width: Floats, own: Sequence[_Own], lines: Lines) -> _Found:
@@ -311,7 +352,15 @@ def _find_widths(rise: Floats, width: Floats, own: Sequence[_Own], lines: Lines)
     time = np.concatenate([one.time for one in own])
     series = np.concatenate([np.full(len(one.time), k) for k, one in enumerate(own)])
     error = error_ns(lines)
-    tried = [(*_shift(width, value[order], error), order) for order in _orders(own)]
+    tried: list[tuple[int, float, NDArray[np.intp]]] = []
+    refused: UsageError | None = None
+    for order in _orders(own):
+        try:
+            tried.append((*_shift(width, value[order], error), order))
+        except UsageError as reason:  # at most one order is right
+            refused = refused or reason
+    if refused and not tried:
+        raise refused
     start, _, order = min(tried, key=lambda one: one[1])
     kept = order[start : start + len(width)]
     compared = []
@@ -346,7 +395,16 @@ def _find_rises(rise: Floats, there: Sequence[StoredSeries], lines: Lines) -> _F
             "record from before the run until after its end",
         )
     start, _ = _shift(np.diff(rise), np.diff(time), error_ns(lines), more=1)
+    samples = len(time)
     time, value = time[start : start + len(rise)], value[start : start + len(rise)]
+    lasted = float(time[-1] - time[0])
+    if abs(float(rise[-1] - rise[0]) - lasted) > max(CLOCK_OFF, 2 / len(rise)) * lasted:
+        raise UsageError(
+            "the pulses of the recording come at another rate than the samples of the run",
+            "give the true rate with --samplerate, or name the run with --of",
+        )
+    if _steps(rise - time, own.stored.info.interval_ns / 2):
+        raise _one_less(len(rise), samples)
     slope, offset = 1.0, float(np.median(rise - time))
     middle = float(time.mean())
     if len(rise) > 2:
@@ -423,12 +481,13 @@ def _figures(values: NDArray[Any]) -> dict[str, float]:
 def _errors(count: int, lines: Lines) -> dict[str, float]:
     """By how much a figure of the pulses can be wrong because the line was sampled. A time between
     two edges is wrong by a difference of two uniform errors, whose standard deviation is the
-    longest error by the root of 6: 95 % of means are within twice that by the root of the count."""
+    longest error by the root of 6: 95 % of means are within twice that by the root of the count.
+    The errors of an analogue line depend on its threshold, so they may not average out."""
     longest = error_ns(lines)
-    return {
-        **dict.fromkeys(FIGURES, longest),
-        "mean": min(longest, 2 * longest / (6 * count) ** 0.5),
-    }
+    errors = dict.fromkeys(FIGURES, longest)
+    if lines.threshold is None:
+        errors["mean"] = min(longest, 2 * longest / (6 * count) ** 0.5)
+    return errors
 
 
 def _accuracy(writer: StreamWriter, found: _Found, lines: Lines, several: bool) -> bytes:
@@ -450,10 +509,11 @@ def _accuracy(writer: StreamWriter, found: _Found, lines: Lines, several: bool) 
 
 
 def _messages(found: _Found, lines: Lines, recording: Recording) -> Iterator[str]:
-    error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
+    error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.samplerate or 0))
+    means = ". Means of many pulses are more accurate: see the table 'accuracy'"
     yield (
-        f"Sampled at {rate}: each pulse is accurate to ±{error}. Means of many pulses are more "
-        "accurate: see the table 'accuracy'"
+        f"Sampled at {rate}: each pulse is accurate to ±{error}"
+        f"{means if lines.threshold is None else ''}"
     )
     if found.clock_ppm is not None and found.pulses > 2:
         way = "fast" if found.clock_ppm >= 0 else "slow"
@@ -489,6 +549,12 @@ def _verdict(found: _Found, lines: Lines) -> tuple[str, str, str]:
                 f"{numbers.count(short)} of {pulses} pulses {how}",
                 "use --series to name the series that were marked, and check the sample rate",
             )
+    elif not all(_follow(compared, error_ns(lines)) for compared in found.compared):
+        return (
+            "inconclusive",
+            f"{both}, but they do not follow the samples",
+            "use --of to name the run whose line was recorded",
+        )
     if found.cut:
         return (
             "inconclusive",
@@ -496,6 +562,14 @@ def _verdict(found: _Found, lines: Lines) -> tuple[str, str, str]:
             "record from before the run until after its end",
         )
     return "pass", both, ""
+
+
+def _follow(compared: _Compared, error: float) -> bool:
+    """Whether longer latencies of the pulses are those of the samples, as far as can be seen."""
+    sample, many = compared.sample.astype(np.float64), len(compared.sample)
+    if many < ENOUGH or float(np.std(sample)) <= error:
+        return True
+    return float(np.corrcoef(sample, compared.pulse)[0, 1]) * many**0.5 > CLEAR
 
 
 # --- the run -------------------------------------------------------------------------------------
@@ -515,12 +589,11 @@ def _about(
         "sha256": digest,
         "format": recording.format,
         "instrument": recording.instrument or "unknown",
-        "samplerate": numbers.plain(numbers.frequency(float(lines.rate))),
         "samples": str(lines.length),
         "channels": ", ".join(recording.channels[:32]),
         "mark": channel,
         "of": run.id,
-        "sampling_error": f"±{numbers.plain(numbers.time(error_ns(lines)))}",
+        **sampling(lines),
         "asked": asked,
     }
 
@@ -541,7 +614,7 @@ def _document(
     parameters = {
         "of": measurement,
         "channel": about["mark"],
-        "sampling-error": numbers.plain(numbers.time(error_ns(lines))).replace(" ", ""),
+        "sampling-error": about["sampling_error"].lstrip("±").replace(" ", ""),
     }
     duration_s = round(float(lines.length / lines.rate), 3)
     load = str(step.document.get("load") or "")

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.capture.edges import Edges, Levels, Positions
+from rtgauge.capture.recording import refuse
 
 __all__ = ["LONGEST", "Answers", "Recorded", "pair"]
 
@@ -36,6 +37,11 @@ Counts = NDArray[np.int64]
 LONGEST: Final = 10
 """Number of intervals after which an edge no longer counts as the answer to an event, unless the
 user gives a shorter time."""
+WINDOWS: Final = 1 << 26
+"""Maximum number of windows. Each takes about 70 bytes of memory."""
+LEFT: Final = 1 << 24
+"""Maximum number of windows with too few or too many answers. Each takes about 200 bytes."""
+_PART: Final = "save a part of it"
 _LATER: Final = 2
 """How many fewer leftovers than no shift a shift needs to be certain. An event lost at the
 beginning and a double edge at the end look like a shift."""
@@ -131,6 +137,8 @@ class _Windows:
         pauses = np.clip(np.rint(spaces / step) - 1, 0, more).astype(np.int64)
         self.place: Counts = more + np.arange(len(events)) + np.cumsum(pauses) - pauses
         count = more + len(events) + int(pauses.sum())
+        if count > WINDOWS:
+            refuse("its events have too many and too long pauses", _PART)
         whose = np.repeat(np.arange(len(events)), pauses + 1)
         since = np.arange(more, count) - self.place[whose]
         self.begin: Positions = np.concatenate(
@@ -297,6 +305,11 @@ def _closed(
     """Which windows without an answer have it in another window, at most ``reach`` later or
     ``back`` earlier. Each takes the nearest one still open. Also returns how many of each surplus
     are used, and by each closed window which one."""
+    if len(missing) + len(surplus) > LEFT:
+        refuse(
+            "too many of its events and answers have no counterpart nearby",
+            f"check --event and --answer, or {_PART}",
+        )
     closed = np.zeros(len(missing), np.bool_)
     taken = np.full(len(missing), -1, np.int64)
     used = np.zeros(len(surplus), np.int64)

@@ -40,7 +40,8 @@ SAMPLE_LIMIT: Final = 1 << 34
 """Maximum number of samples that are read of a line: 3 h at 1.5 MHz."""
 EDGE_LIMIT: Final = 40_000_000
 EDGES_ALWAYS: Final = 1 << 20
-"""Number of edges that are read however small the file is. Each takes about 90 bytes of memory."""
+"""Number of edges that are read however small the file is. Reading each takes about 90 bytes of
+memory."""
 RATE_MIN: Final = Fraction(1, 1000)
 RATE_MAX: Final = Fraction(10**12)
 """Samples in a second: from one in 1000 s to four times as many as oscilloscopes take."""
@@ -68,8 +69,9 @@ class Waves:
 class Lines:
     """The two lines of a capture. ``rate``: samples in a second, the unit of the positions.
 
-    ``error``: number of samples by which a position can be wrong. Analogue lines have ``threshold``
-    and ``hysteresis`` in V, of event and answer, and ``waves``.
+    ``error``: number of samples by which the time between two edges can be wrong. ``samplerate``:
+    that of the instrument, which a file of times may not contain (None). Analogue lines have
+    ``threshold`` and ``hysteresis`` in V, of event and answer, and ``waves``.
     """
 
     event: Edges
@@ -77,6 +79,7 @@ class Lines:
     rate: Fraction
     length: int
     error: float
+    samplerate: Fraction | None
     threshold: tuple[float, float] | None = None
     hysteresis: tuple[float, float] | None = None
     waves: Waves | None = None

@@ -54,6 +54,7 @@ __all__ = [
     "digest_of",
     "error_ns",
     "import_capture",
+    "sampling",
 ]
 
 Int64 = NDArray[np.int64]
@@ -170,7 +171,7 @@ class Found:
     scale: float
     """Length of a sample in ns."""
     within: str = f"{LONGEST} intervals"
-    """Time after which an edge no longer counts as an answer."""
+    """Time in which the unanswered events had no answer."""
 
 
 def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
@@ -259,7 +260,10 @@ def find(lines: Lines, wanted: Wanted) -> Found:
 
     expected = events.level == (kind == "same") if kind in ("same", "inverted") else None
     longest = wanted.longest_ns and float(wanted.longest_ns / per_ns)
-    # A few pauses move the mean, but not the median. Two edges can have the same time.
+    # A few pauses move the mean, but not the median. Two edges can have the same time. The edges of
+    # pulses alternate between two spaces, so both together count.
+    if wanted.edge == "both" and len(events) > 2:
+        spaces = (events.at[2:] - events.at[:-2]) / 2
     spaces = spaces[spaces > 0]
     interval = float(np.median(spaces)) if len(spaces) else float(interval_ns / per_ns)
     result = pair(events, answers, expected, Recorded(float(lines.length), interval, longest))
@@ -277,9 +281,13 @@ def find(lines: Lines, wanted: Wanted) -> Found:
     grid = np.arange(len(events), dtype=np.float64) * interval_ns
     offset = np.rint((events.at - events.at[0]) * scale - grid).astype(np.int64)
     found = Found(events, result, expected, result.delay * scale, interval_ns, offset, cut, scale)
-    if wanted.longest_ns and longest and longest < LONGEST * interval:
-        return replace(found, within=format_duration(wanted.longest_ns))
-    return found
+    within, most = found.within, LONGEST * interval
+    if wanted.longest_ns and longest and longest < most:
+        within, most = format_duration(wanted.longest_ns), longest
+    unanswered = events.at[np.isnan(result.delay)]
+    if len(unanswered) and float(unanswered[-1]) + most > lines.length:
+        within += " or before the capture ended"
+    return replace(found, within=within)
 
 
 # --- the stream ----------------------------------------------------------------------------------
@@ -357,16 +365,29 @@ def _samples(writer: StreamWriter, due: Int64, value: Int64, found: Found) -> It
 
 
 def error_ns(lines: Lines) -> float:
-    """By how much a value can be wrong because the lines were sampled: both edges to one sample."""
+    """By how much a value can be wrong because the lines were sampled."""
     return float(lines.error * NS / lines.rate)
 
 
+def sampling(lines: Lines) -> dict[str, str]:
+    """Rate and error of the instrument, for the environment."""
+    if lines.samplerate is None:
+        return {"samplerate": "unknown", "sampling_error": "unknown"}
+    rate, error = numbers.frequency(float(lines.samplerate)), numbers.time(error_ns(lines))
+    return {"samplerate": numbers.plain(rate), "sampling_error": f"±{numbers.plain(error)}"}
+
+
 def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> Iterator[str]:
-    error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
-    if lines.waves is None:
+    error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.samplerate or 0))
+    if lines.samplerate is None:
         yield (
-            f"Sampled at {rate}: each value is accurate to ±{error}. This does not "
-            "shift means, and shifts min and max by at most as much"
+            "The file contains times, but not the sample rate of the instrument. Each value is "
+            "accurate to ± one sample interval, which --samplerate gives"
+        )
+    elif lines.threshold is None:
+        yield (
+            f"Sampled at {rate}: each value is accurate to ±{error}. This shifts min and max by at "
+            "most as much, and means only if the events are synchronous with the instrument's clock"
         )
     else:
         yield (
@@ -475,12 +496,11 @@ def _about(
         "sha256": digest,
         "format": recording.format,
         "instrument": recording.instrument or "unknown",
-        "samplerate": numbers.plain(numbers.frequency(float(lines.rate))),
         "samples": str(lines.length),
         "channels": ", ".join(recording.channels[:32]),
         "event": channels[0],
         "answer": channels[1],
-        "sampling_error": f"±{numbers.plain(numbers.time(error_ns(lines)))}",
+        **sampling(lines),
         "asked": asked,
     }
     for name, pair_ in (("threshold", lines.threshold), ("hysteresis", lines.hysteresis)):
@@ -499,7 +519,7 @@ def _parameters(
         "answer-edge": wanted.answer_edge or ("same" if wanted.edge == "both" else "any"),
         "first-edge": "rising" if found.events.level[0] else "falling",
         "interval": format_duration(found.interval_ns),
-        "sampling-error": numbers.plain(numbers.time(error_ns(lines))).replace(" ", ""),
+        "sampling-error": sampling(lines)["sampling_error"].lstrip("±").replace(" ", ""),
     }
     if wanted.context:
         parameters["answered-by"] = wanted.context

@@ -9,6 +9,7 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, Final
@@ -82,9 +83,11 @@ def read_session(
     kind: str,
     most: int,
     note: str = "",
+    times: bool = False,
 ) -> Recording:
-    """A session of sigrok. ``samplerate``: replaces that of the file. OverflowError when its lines
-    have more than ``most`` edges."""
+    """A session of sigrok. ``samplerate``: replaces that of the file. ``times``: it was made of
+    times, and their unit is the rate of the file. OverflowError when its lines have more than
+    ``most`` edges."""
     _directory(file)
     archive = zipfile.ZipFile(file)
     names = set(archive.namelist())
@@ -119,7 +122,7 @@ def read_session(
         refuse("its description is wrong: a channel has too long a name")
     if any(not 1 <= bit <= 8 * unit for bit in logic.values()):
         refuse("its description is wrong: a channel lies outside of the samples")
-    rate = samplerate or rate
+    rate = rate if times else samplerate or rate
     source = _Session(archive, device.get("capturefile", "logic-1"), unit, logic, analogue, folder)
 
     def lines(event: str, answer: str, levels: Levels) -> Lines:
@@ -127,16 +130,30 @@ def read_session(
             refuse("it does not contain a sample rate", "add --samplerate, such as 24MHz")
         if event in logic and answer in logic:
             first, second, length = logic_edges(source.logic(event, answer), most)
-            return Lines(first, second, rate, length, 1.0)
-        waves = [source.wave(one) for one in (event, answer)]
-        return of_voltages(waves, rate, levels, most)
+            found = Lines(first, second, rate, length, 1.0, rate)
+        else:
+            waves = [source.wave(one) for one in (event, answer)]
+            found = of_voltages(waves, rate, levels, most)
+        if times:
+            coarse = max(float(rate / samplerate), 1.0) if samplerate else 1.0
+            found = replace(found, samplerate=samplerate, error=found.error * coarse)
+        return found
 
     instrument = f"sigrok {version_text}".strip()
     return Recording(kind, instrument, (*logic, *analogue), rate, note, lines)
 
 
+def _opened(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    info = archive.getinfo(name)
+    if info.flag_bits & 1:
+        refuse("its parts are encrypted")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        refuse("its parts are compressed by a method that sigrok does not use", "save it again")
+    return archive.open(info)
+
+
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    with archive.open(name) as member:
+    with _opened(archive, name) as member:
         data = member.read(most + 1)
     if len(data) > most:
         refuse(f"its part '{name}' is too large")
@@ -172,10 +189,7 @@ class _Session:
         if gap and 0 not in numbered:
             refuse(f"its part '{base}-{gap}' is missing", "save it again")
         for _, name in sorted(numbered.items()):
-            info = self._archive.getinfo(name)
-            if info.flag_bits & 1:
-                refuse("its parts are encrypted")
-            with self._archive.open(info) as member:
+            with _opened(self._archive, name) as member:
                 while data := member.read(CHUNK):
                     yield data
 

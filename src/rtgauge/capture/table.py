@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rtgauge.capture.analogue import CHUNK, Floats, levels_of, limits, of_voltages
-from rtgauge.capture.edges import Edges
+from rtgauge.capture.analogue import CHUNK, Floats, levels_of, limits, of_voltages, pieces
+from rtgauge.capture.edges import Edges, Schmitt
 from rtgauge.capture.recording import (
     CLOCK,
     EDGE_LIMIT,
@@ -66,6 +66,8 @@ _POWERS: Final = {
     "Pico": -12, "Nano": -9, "Micro": -6, "Milli": -3,
 }  # fmt: skip
 _SEPARATORS: Final = (",", ";", "\t")
+BESIDE: Final = 8
+"""Number of fields behind a word in which its number is looked for."""
 PIECE: Final = 1 << 22
 """Bytes of a file that are read at once. No row is longer."""
 
@@ -173,15 +175,15 @@ def _stated(preamble: Sequence[str], layout: _Layout, wanted: re.Pattern[str]) -
         for place, field in enumerate(row):
             if not wanted.match(field.strip().strip('"')):
                 continue
-            cells = [part.strip().strip('"') for part in row[place + 1 :]]
+            cells = [part.strip().strip('"') for part in row[place + 1 : place + 1 + BESIDE]]
             for number, text in enumerate(cells):
                 beside = [*cells[number - 1 : number], *cells[number + 1 : number + 2]]
                 if (found := _quantity(text, _unit_of(field), *beside)) is not None:
                     return found
-            cells = columns[at]
-            column = next((c for c, cell in enumerate(cells) if wanted.match(cell)), -1)
-            if column >= 0 and at + 1 < len(columns) and column < len(columns[at + 1]):
-                return _quantity(columns[at + 1][column], _unit_of(cells[column]))
+        cells = columns[at]
+        column = next((c for c, cell in enumerate(cells) if wanted.match(cell)), -1)
+        if column >= 0 and at + 1 < len(columns) and column < len(columns[at + 1]):
+            return _quantity(columns[at + 1][column], _unit_of(cells[column]))
     return None
 
 
@@ -245,7 +247,8 @@ def read_table(path: Path, head: bytes, folder: Path, samplerate: Fraction | Non
             for line in preamble
             if (
                 found := re.match(
-                    r"\W*(?:model|instrument|scope|device)\w*\W+([\w .+-]{2,60})",
+                    r"\W*(?:model|instrument|scope|device)\w*(?: (?:name|number))?"
+                    r"\W+([\w .+-]{2,60})",
                     line,
                     re.IGNORECASE,
                 )
@@ -327,8 +330,9 @@ def _timed(
     stated: Fraction | None,
     levels: Levels,
 ) -> Lines:
-    """Lines with the time of each row: evenly apart, or a row wherever a line changed.
-    ``samplerate``: as given by the user. ``stated``: the same, or as the file states it."""
+    """Lines with the time of each row: evenly apart, also in segments, or where a line changed.
+    ``samplerate``: as given by the user. ``stated``: the same, or as the file states it. If
+    the rows are changes, it only says how exact their times are."""
     many = len(time)
     if many < 2:
         refuse("it has too few rows")
@@ -365,34 +369,63 @@ def _timed(
             f"{same} of its {many} rows have the same time as the row before",
             "save its times with more digits, or give the true rate with --samplerate",
         )
-    if samplerate:
-        refuse("the times of its rows are not evenly spaced", "leave out --samplerate")
     if many > EDGE_LIMIT:
         raise OverflowError
-    edges = []
-    origin = float(time[0])
-    at = (np.asarray(time) - origin) * 1e9
-    for wave in waves:
-        threshold, _ = levels_of(wave, levels)
-        high = np.asarray(wave) > threshold
-        moved = np.flatnonzero(high[1:] != high[:-1]) + 1
-        edges.append(Edges(at[moved], high[moved]))
-    error = max(1.0, float(10**9 / stated)) if stated else 1.0
-    return Lines(edges[0], edges[1], Fraction(10**9), round(float(at[-1])), error)
+    return _uneven((np.asarray(time) - float(time[0])) * 1e9, waves, stated, levels)
+
+
+def _uneven(
+    at: NDArray[np.float64],
+    waves: Sequence[NDArray[np.floating]],
+    rate: Fraction | None,
+    levels: Levels,
+) -> Lines:
+    """Lines with a row for each change, or the samples of segments with pauses between them."""
+    apart = np.diff(at)
+    step = float(np.median(apart[apart > 0]))
+    edges, thresholds, widths = [], [], []
+    analogue = [not _two_values(wave) for wave in waves]
+    for wave, interpolated in zip(waves, analogue, strict=True):
+        threshold, hysteresis, _ = levels_of(wave, levels)
+        schmitt = Schmitt(threshold, hysteresis)
+        for piece in pieces(wave):
+            schmitt.feed(piece)
+        found = schmitt.edges()
+        row = np.ceil(found.at).astype(np.int64)
+        when = at[row]
+        if interpolated:  # within a segment
+            when = when - (row - found.at) * np.minimum(apart[row - 1], step)
+        edges.append(Edges(when, found.level))
+        thresholds.append(threshold)
+        widths.append(hysteresis)
+    sampled = any(analogue)
+    rate = rate or (Fraction(10**9 / step) if sampled else None)
+    error = max(1.0, float((2 if sampled else 1) * 10**9 / rate)) if rate else 1.0
+    return Lines(
+        edges[0],
+        edges[1],
+        Fraction(10**9),
+        round(float(at[-1])),
+        error,
+        rate,
+        (thresholds[0], thresholds[1]) if sampled else None,
+        (widths[0], widths[1]) if sampled else None,
+    )
+
+
+def _two_values(wave: NDArray[np.floating]) -> bool:
+    least, most = limits(wave)
+    return all(((piece == least) | (piece == most)).all() for piece in pieces(wave))
 
 
 def _changes(waves: Sequence[NDArray[np.floating]]) -> bool:
     """Whether two digital lines change in most rows: samples would be too few for such lines, so
     these are rows for the changes."""
+    if not all(_two_values(wave) for wave in waves):
+        return False
     changed = 0
-    ends = [limits(wave) for wave in waves]
     for start in range(0, len(waves[0]), CHUNK):
-        pieces = [np.asarray(wave[max(start - 1, 0) : start + CHUNK]) for wave in waves]
-        if not all(
-            ((one == low) | (one == high)).all()
-            for one, (low, high) in zip(pieces, ends, strict=True)
-        ):
-            return False
-        moved = [one[1:] != one[:-1] for one in pieces]
+        both = [np.asarray(wave[max(start - 1, 0) : start + CHUNK]) for wave in waves]
+        moved = [one[1:] != one[:-1] for one in both]
         changed += int(np.count_nonzero(moved[0] | moved[1]))
     return 2 * changed > len(waves[0])

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from .counts import Counts, Int64
+from .counts import Counts, Int64, rank_of
 from .independence import Clustering
 from .percentiles import percentile_names
 from .special import chi_square_quantile, normal_quantile, student_quantile
@@ -60,16 +60,26 @@ def effective_size(above: Int64, count: Int64) -> int | None:
     return int(total / effect * student**2)
 
 
-def effective_sizes(counts: Counts, line: Timeline) -> dict[str, int | None]:
+def effective_sizes(
+    counts: Counts, line: Timeline, unanswered: Int64 | None = None
+) -> dict[str, int | None]:
     """The effective number of samples around each percentile of a series; None as above.
+
+    ``unanswered``: for each bin of time, the events without an answer, which count as samples that
+    are larger than all others.
 
     Samples beyond a far percentile lie in few batches, which show little of their dependence. So no
     percentile has a larger size than the one before it.
     """
     sizes: dict[str, int | None] = {}
-    most = counts.count
-    for name in percentile_names(counts.count):
-        found = [effective_size(above, line.count) for above in line.above(counts.percentile(name))]
+    open_ = np.zeros(len(line.count), np.int64) if unanswered is None else unanswered
+    most = total = counts.count + int(open_.sum())
+    for name in percentile_names(total):
+        rank = rank_of(name, total)
+        rows: tuple[Int64, ...] = (np.zeros_like(open_),)
+        if rank <= counts.count:
+            rows = line.above(counts.value_at_rank(rank))
+        found = [effective_size(above + open_, line.count + open_) for above in rows]
         known = [one for one in found if one is not None]
         most = min([most, *known])
         sizes[name] = most if len(known) == len(found) else None

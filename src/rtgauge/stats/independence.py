@@ -22,7 +22,7 @@ __all__ = ["Clustering", "clustering", "extremal_index"]
 _FEWEST = 20
 _MANY = 100
 _BELOW = 0.8
-_BELOW_OF_FEW = 0.5
+_BELOW_OF_FEW = 0.7
 
 
 def extremal_index(positions: Integers) -> float | None:
@@ -65,8 +65,9 @@ class Clustering:
 def clustering(positions: Integers, threshold: int) -> Clustering | None:
     """Judges the exceedances of a threshold; None for fewer than 20: a guess.
 
-    It calls them clustered below an index of 0.8, or of 0.5 where there are fewer than 100:
-    independent samples estimate lower than that in about one case in a hundred.
+    It calls them clustered below an index of 0.8, or of 0.7 where there are fewer than 100:
+    independent samples estimate lower than that in a few cases in a hundred, and pairs in nearly
+    all.
     """
     if len(positions) < _FEWEST:
         return None

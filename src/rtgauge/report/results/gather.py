@@ -223,8 +223,6 @@ def intervals(figures: Figures, confidence: float) -> dict[str, tuple[int | None
         return stats.percentile_intervals(figures.counts, confidence, effective=sizes)
     limit, names = open_.min, percentiles([figures])
     whole = Counts.merged((figures.counts, open_))
-    for name, size in sizes.items():
-        sizes[name] = size and size * whole.count // figures.counts.count
     found = stats.percentile_intervals(whole, confidence, names, sizes)
     return {
         name: (low, high if high is not None and high < limit else None)
@@ -414,7 +412,9 @@ def _figures(
             large = Window(index, due_ns, value * info.scale, 0)
         line = scan.timeline()
         if line is not None and not partial:
-            effective = stats.effective_sizes(counts, line)
+            grid = (scan.origin, info.interval_ns, gap_index, gap_count)
+            open_ = _in_bins(line, *grid) if answers else None
+            effective = stats.effective_sizes(counts, line, open_)
         if line is not None and pictures:
             timeline = _time_bins(series, line, scan.origin, losses, gap_index, gap_count)
             heat = _heat(line, info.scale)
@@ -976,15 +976,20 @@ def _time_bins(
         low=line.min * info.scale,
         middle=line.quantile(0.5) * info.scale,
         high=line.max * info.scale,
-        missed=sum(
-            (
-                _spread(edges, origin, info.interval_ns, index[part] + 1, count[part])
-                for part in _pieces(len(index))
-            ),
-            start=np.zeros(len(edges) - 1, np.int64),
-        ),
+        missed=_in_bins(line, origin, info.interval_ns, index, count),
         lost=lost_row,
     )
+
+
+def _in_bins(
+    line: stats.Timeline, origin: tuple[int, int], interval_ns: int, index: Int64, count: Int64
+) -> Int64:
+    """The periods missed in each bin."""
+    pieces = (
+        _spread(line.edges_ns, origin, interval_ns, index[part] + 1, count[part])
+        for part in _pieces(len(index))
+    )
+    return sum(pieces, start=np.zeros(len(line.edges_ns) - 1, np.int64))
 
 
 def _pieces(length: int) -> Iterator[slice]:
