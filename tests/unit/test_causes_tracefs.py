@@ -416,11 +416,11 @@ def test_a_report_has_the_blame_and_remedies_of_the_command(
     run: Any = report_runs.run([step], environment=environment)  # type: ignore[list-item]
     (shown,) = kept_of(step).causes(step, {})
     task = Task("load/sched", 7, "other")
-    late = replace(shown, segments=(Segment(0, 90_000, "preemption-off", "measured", task),))
+    late = replace(shown, segments=(Segment(0, 90_000, "higher-priority", "measured", task),))
     monkeypatch.setattr(Kept, "causes", lambda *_: [replace(late, rest_ns=0)])
     found = traced(run, medians=medians)
     assert found is not None
-    (remedy, _) = found.causes[0].remedies
+    (remedy,) = found.causes[0].remedies
     assert remedy.command.startswith("rtgauge tune timer --interval 1ms --target local --try ")
     document = model.build([run])["runs"][0]
     assert document["causes"] == [plain(one) for one in found.causes]
