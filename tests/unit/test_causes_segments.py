@@ -79,6 +79,12 @@ def test_preemption_off_by_the_count_that_the_interrupt_found() -> None:
     assert cut(path(1, 5), 206, usual_us=8)[2][0] == "switch"
 
 
+def test_wake_ups_of_other_tasks_do_not_make_a_switch() -> None:
+    """Each wake-up is an event, and the time between two of them is short."""
+    others = [waking(10 + 4 * at, ORDINARY, 0, woken=1000 + at) for at in range(48)]
+    assert cut([*path(1, 200), *others], 206) == cut(path(1, 200), 206)
+
+
 def test_softirq_and_another_handler() -> None:
     events = path(1, 100)
     events += [softirq(3, "entry"), softirq(60, "exit")]

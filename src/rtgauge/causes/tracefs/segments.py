@@ -10,7 +10,7 @@ the task which it interrupted.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -292,7 +292,7 @@ def segments_of(
     awake = any(one.awake and one.task == sample.pid for one in turns)
     answer = _answer(sample.due_ns if awake else begun_at(sample, events), sample, events)
     waits, turns_at = list(_waits(turns, sample, by_task, tasks))[::-1], list(turns)[::-1]
-    for stretch in _stretches(sample, events, tasks):
+    for stretch in _stretches(sample, events, tasks, {one.task for one in turns}):
         wait = _top(waits, stretch.begin_ns)
         turn = _top(turns_at, stretch.begin_ns)
         ready = tasks.get(turn.task) if turn is not None else None
@@ -554,8 +554,11 @@ class _Cpu:
         )
 
 
-def _stretches(sample: Sample, events: Sequence[Event], tasks: Tasks) -> Iterator[_Stretch]:
-    """Segments from the due time, or the start of the trace, to the end."""
+def _stretches(
+    sample: Sample, events: Sequence[Event], tasks: Tasks, awaited: Set[int]
+) -> Iterator[_Stretch]:
+    """Segments from the due time, or the start of the trace, to the end. A wake-up of a task that
+    is not ``awaited`` ends none."""
     cpu = _Cpu(sample, tasks)
     at = max(sample.due_ns, sample.covered_ns)
     end_ns = min(sample.end_ns, sample.until_ns)
@@ -565,7 +568,8 @@ def _stretches(sample: Sample, events: Sequence[Event], tasks: Tasks) -> Iterato
         if event.time_ns >= end_ns:
             after = event
             break
-        if event.time_ns > at:
+        other = event.name == _WAKING and event.fields.get("pid") not in awaited
+        if event.time_ns > at and not other:
             yield from cpu.stretches(at, event.time_ns, event)
             at = event.time_ns
         cpu.after(event)
