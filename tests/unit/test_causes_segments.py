@@ -85,6 +85,23 @@ def test_wake_ups_of_other_tasks_do_not_make_a_switch() -> None:
     assert cut([*path(1, 200), *others], 206) == cut(path(1, 200), 206)
 
 
+@pytest.mark.parametrize("before", [[], [switch(-100, 1, TARGET, 19), switch(-50, TARGET, 60)]])
+def test_a_thread_that_nothing_woke_was_awake(before: Sequence[Event]) -> None:
+    """The wake-up was overwritten, or the thread was preempted before it was due. The handler is
+    that of another timer."""
+    tick = [timer(180, "entry", 60, preempt=1), timer(182, "exit", 60)]
+    events = [*before, *tick, switch(184, 60, TARGET, 19)]
+    sample = Sample(DUE, DUE + 206_000, TARGET, 0 if before else DUE + 50_000, 1 << 62, 8_000)
+    segments, _ = segments_of(sample, events)
+    kinds = ["preemption-off", "interrupt", "preemption-off", "return"]
+    assert [one.kind for one in segments] == kinds
+    # it ran when it was due
+    events = [switch(-100, 1, TARGET, 19), timer(180, "entry", TARGET), timer(182, "exit", TARGET)]
+    events += [switch(184, TARGET, 60), switch(200, 60, TARGET, 19)]
+    segments, _ = segments_of(replace(sample, covered_ns=0), events)
+    assert "interrupts-off" not in {one.kind for one in segments}
+
+
 def test_softirq_and_another_handler() -> None:
     events = path(1, 100)
     events += [softirq(3, "entry"), softirq(60, "exit")]

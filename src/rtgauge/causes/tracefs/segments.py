@@ -289,7 +289,10 @@ def segments_of(
     since_ns = woken_elsewhere(sample, events) or sample.due_ns
     by_task = _by_task(sample, events)
     turns = _turns(sample, events, by_task, tasks)
-    awake = any(one.awake and one.task == sample.pid for one in turns)
+    own = by_task.get(sample.pid, ()) if sample.pid and since_ns == sample.due_ns else ()
+    # it ran, and nothing woke it, so it was awake when it was due
+    awake = bool(own) and all(one.name != _WAKING for one in own)
+    awake |= any(one.awake and one.task == sample.pid for one in turns)
     answer = _answer(sample.due_ns if awake else begun_at(sample, events), sample, events)
     waits, turns_at = list(_waits(turns, sample, by_task, tasks))[::-1], list(turns)[::-1]
     for stretch in _stretches(sample, events, tasks, {one.task for one in turns}):
