@@ -259,7 +259,7 @@ def test_clocks_and_switches(store: Store, tmp_path: Path) -> None:
     text = (
         xenomai.clocktest([(0, 12.3, 0.125, 0, 0.0), (1, -3.0, -0.25, 4, 1.5)])
         + "\n"
-        + xenomai.switchtest([[31_000, 30_000], [32_000, 29_000]])
+        + xenomai.switchtest([[31_000, 30_000], [32_000, 29_000], [5, 4]])
         + xenomai.latency(made(8))
         + xenomai.latency(made(9), context="irq")
     )
@@ -273,8 +273,8 @@ def test_clocks_and_switches(store: Store, tmp_path: Path) -> None:
         {"cpu": 1, "offset": -3_000, "drift": -250, "warps": 4, "largest warp": 1_500},
     ]
     assert table_of(run, "switches") == [
-        {"cpu": "0", "seconds": 2, "min": 31_000, "max": 32_000, "total": 63_000},
-        {"cpu": "1", "seconds": 2, "min": 29_000, "max": 30_000, "total": 59_000},
+        {"cpu": "0", "seconds": 2, "min": 31_000, "max": 32_000, "total": 63_005},
+        {"cpu": "1", "seconds": 2, "min": 29_000, "max": 30_000, "total": 59_004},
     ]
     assert run["tests"][0]["evidence"] == "warps: 4, on 1 of 2 CPUs"
     results = {test["rule"]: test["result"] for test in run["tests"]}
@@ -300,6 +300,15 @@ def test_errors_of_switchtest(
     (test,) = run["tests"]
     assert test["result"] == result
     assert errors[:40] in test["evidence"]
+
+
+def test_a_switchtest_that_did_not_start_is_inconclusive(store: Store, tmp_path: Path) -> None:
+    """It prints its counts also if it could not create its tasks."""
+    run = imported(store, tmp_path / "a.txt", xenomai.switchtest([[7, 0]]))
+    (test,) = run["tests"]
+    assert test["result"] == "inconclusive"
+    assert test["evidence"] == "7 switches: switchtest did not switch on every CPU"
+    assert table_of(run, "switches")[0]["total"] == 7
 
 
 GPIOIRQBENCH = """Freescale MPC5200 (IceCube)
