@@ -254,8 +254,10 @@ def test_the_formats_of_older_versions(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_clocks_and_switches(store: Store, tmp_path: Path) -> None:
-    """A log of xeno-test: several programs, one after the other."""
+@pytest.mark.parametrize("stamps", [False, True])
+def test_clocks_and_switches(store: Store, tmp_path: Path, stamps: bool) -> None:
+    """A log of xeno-test: several programs, one after the other. The last second of switchtest is
+    not a whole one."""
     text = (
         xenomai.clocktest([(0, 12.3, 0.125, 0, 0.0), (1, -3.0, -0.25, 4, 1.5)])
         + "\n"
@@ -263,6 +265,8 @@ def test_clocks_and_switches(store: Store, tmp_path: Path) -> None:
         + xenomai.latency(made(8))
         + xenomai.latency(made(9), context="irq")
     )
+    if stamps:
+        text = "".join(f"[{n:5d}.01] {line}\n" for n, line in enumerate(text.splitlines()))
     run = imported(store, tmp_path / "xeno-test.log", text, Told(load="xeno-test"))
     assert [step["measurement"] for step in run["steps"]] == [
         "clocktest", "switchtest", "timer", "timer",
@@ -340,16 +344,24 @@ def test_the_published_table_of_gpioirqbench(store: Store, tmp_path: Path) -> No
 
 
 def test_the_output_of_irqbench(store: Store, tmp_path: Path) -> None:
+    """Its lines before the last one have the mean of a second."""
     text = (
         "CPU frequency: 2400.000 MHz\nPort type:     serial\n\nWaiting on target...\n"
         "Warming up...\n9990: 3.100 / 4.200 / 19.300 us\n19980: 3.000 / 4.300 / 21.400 us\n---\n"
         "19990: 3.000 / 4.250 / 21.400 us\n"
     )
     run = imported(store, tmp_path / "a.txt", text)
-    assert table_of(run, "responses") == [
-        {"what": "irqbench", "context": "", "min": 3_000, "mean": 4_250, "max": 21_400,
-         "events": 19_990}
-    ]  # fmt: skip
+    whole = {"what": "irqbench", "context": "", "min": 3_000, "mean": 4_250, "max": 21_400,
+             "events": 19_990}  # fmt: skip
+    assert table_of(run, "responses") == [whole]
+    assert run["state"] == "complete"
+    stamped = "".join(f"[   12.40] {line}\n" for line in text.splitlines())
+    assert table_of(imported(store, tmp_path / "b.txt", stamped), "responses") == [whole]
+    cut = text[: text.index("---")]
+    for number, (log, before) in enumerate(((cut, []), (text + cut, [whole]))):
+        run = imported(store, tmp_path / f"cut-{number}.txt", log)
+        assert table_of(run, "responses") == [*before, {**whole, "mean": "", "events": 19_980}]
+        assert run["steps"][0]["state"] == "interrupted"
 
 
 def test_the_same_file_is_imported_once(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final, TypeAlias
 
@@ -51,7 +51,7 @@ _VERSION: Final = re.compile(r"#\s*Xenomai version:.*?\bv?(\d{1,3}(?:\.\d{1,5}){
 _CLOCK: Final = re.compile(r"== Test(?:ing|ed clock)\b[ :]*(.{1,80})$")
 _CLOCKS: Final = re.compile(r"CPU\s+ToD offset \[us\]")
 _DRIFT: Final = re.compile(
-    r"^\s*(\d{1,5})\s+(-?\d{1,15}\.\d)\s+(-?\d{1,12}\.\d{3})\s+(\d{1,18})\s+(-?\d{1,12}\.\d)$"
+    r"(?:^|[\s\]:])(\d{1,5})\s+(-?\d{1,15}\.\d)\s+(-?\d{1,12}\.\d{3})\s+(\d{1,18})\s+(-?\d{1,12}\.\d)$"
 )
 _SWITCHES: Final = re.compile(r"== (Threads:|Testing FPU check routines|FPU check routines:)")
 _STARTED: Final = re.compile(r"RTT\|\s+(\d{2,9}):(\d\d):(\d\d)$")
@@ -109,7 +109,8 @@ class Row:
 @dataclass
 class Responses:
     """``irqbench``, ``gpioirqbench``, or a table of their figures. ``system``: what was tested, as
-    the table says. ``last``: what was printed before the end of a run."""
+    the table says. ``last``: what was printed last of a run without an end: its mean is that of a
+    second, so it is left out."""
 
     line: int
     rows: list[Row] = field(default_factory=list)
@@ -359,11 +360,11 @@ class _Reader:
     def _events(self, found: re.Match[str]) -> None:
         low, mean, high = (_ns(found[at], self.line) for at in (2, 3, 4))
         row, one = Row("", "", low, mean, high, int(found[1])), self._responses()
-        if self._before == "---":
+        if self._before.split()[-1:] == ["---"]:
             one.rows.append(row)
-            self._before = ""
+            one.last, self._before = None, ""
         else:
-            one.last = row
+            one.last = replace(row, mean=None)
 
     def _system(self, found: re.Match[str]) -> None:
         self.found.append(Responses(self.line, system=f"{self._before}, {found[1].strip()}"[:200]))

@@ -110,7 +110,8 @@ CATALOGUE: Final[dict[str, Any]] = {
             "log-host",
             "response to an external event, as irqbench or gpioirqbench printed it",
             "Response to an external event",
-            tables=[{"name": "responses", "meaning": "time from each event to its answer"}],
+            tables=[{"name": "responses", "meaning": "time from each event to its answer, and "
+                     "number of events, which in irqbench includes its warm-up"}],
         ),
     ],
     "loads": [],
@@ -206,7 +207,9 @@ def _step(one: Found, told: Told) -> _Step:
         seconds = max(map(len, one.rows.values()))
         return _Step("switchtest", {"program": "switchtest"}, float(seconds))
     parameters = {"program": "irqbench"} | ({"system": one.system} if one.system else {})
-    return _Step("log-host", parameters, 0.0)
+    cut = "the output of irqbench ends without the figures of the whole run"
+    remedy = "end irqbench with -T or Ctrl-C, and save its whole output"
+    return _Step("log-host", parameters, 0.0, (cut, remedy) if one.last else None)
 
 
 def _cell_ns(one: Latency, told: Told) -> int:
@@ -354,7 +357,7 @@ def _responses(writer: StreamWriter, one: Responses) -> bytes:
     columns = {
         "what": "", "context": "", "min": "ns", "mean": "ns", "max": "ns", "events": "count",
     }  # fmt: skip
-    found = one.rows or [row for row in (one.last,) if row is not None]
+    found = [*one.rows, *([one.last] if one.last else [])]
     rows: list[list[int | str]] = [
         [
             row.name or "irqbench", row.context, row.min, "" if row.mean is None else row.mean,
