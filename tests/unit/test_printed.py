@@ -306,6 +306,17 @@ def test_errors_of_switchtest(
     assert errors[:40] in test["evidence"]
 
 
+def test_switchtest_on_a_board_without_a_floating_point_unit(store: Store, tmp_path: Path) -> None:
+    head = (
+        "== Testing FPU check routines...\n"
+        "== Hardware FPU not available on your board or not enabled in Linux kernel\n"
+        "== configuration: skipping FPU switches tests.\n"
+    )
+    text = head + xenomai.switchtest([[3], [4]], told=False)
+    run = imported(store, tmp_path / "a.txt", text)
+    assert [one["result"] for one in run["tests"]] == ["pass"]
+
+
 def test_a_switchtest_that_did_not_start_is_inconclusive(store: Store, tmp_path: Path) -> None:
     """It prints its counts also if it could not create its tasks."""
     run = imported(store, tmp_path / "a.txt", xenomai.switchtest([[7, 0]]))
