@@ -33,15 +33,16 @@ _MODES: Final = "|".join(CONTEXTS)
 _US: Final = r"\s*(-?\d{1,10}\.\d{1,6})\s*"
 _NUMBER: Final = r"\s*(\d{1,18})\s*"
 
+#: Negative if the clock was set back.
+_CLOCK_TIME: Final = r"(-?\d{2,9}):(-?\d\d):(-?\d\d)"
+
 _PERIOD: Final = re.compile(r"== Sampling period:\s*(\d{1,10}) us$")
 _MODE: Final = re.compile(rf"== Test mode:\s*({_MODES})$")
-_TIME: Final = (
-    rf"(\d{{2,9}}):(\d\d):(\d\d)\s+\(({_MODES}), (\d{{1,10}}) us period, priority (\d{{1,3}})\)$"
-)
+_TIME: Final = rf"{_CLOCK_TIME}\s+\(({_MODES}), (\d{{1,10}}) us period, priority (\d{{1,3}})\)$"
 _TITLE: Final = re.compile(rf"RTT\|\s+{_TIME}")
 _SECOND: Final = re.compile(rf"RTD\|{_US}\|{_US}\|{_US}\|{_NUMBER}(?:\|{_NUMBER})?\|{_US}\|{_US}$")
 _TOTAL: Final = re.compile(
-    rf"RTS\|{_US}\|{_US}\|{_US}\|{_NUMBER}(?:\|{_NUMBER})?\|\s*(\d{{2,9}}):(\d\d):(\d\d)/[\d:]+$"
+    rf"RTS\|{_US}\|{_US}\|{_US}\|{_NUMBER}(?:\|{_NUMBER})?\|\s*{_CLOCK_TIME}/[-\d:]+$"
 )
 _CELL: Final = re.compile(rf"HSD\|\s*(min|avg|max)\s*\|{_NUMBER}-{_NUMBER}\|{_NUMBER}$")
 _PLOT: Final = re.compile(rf"#\s*{_TIME}")
@@ -121,7 +122,7 @@ class Responses:
 Found: TypeAlias = Latency | Clocks | Switches | Responses
 
 _MARKS: Final = re.compile(
-    rf"== Sampling period:\s*\d|RT[TDS]\||HSD\||^#\s*[\d:]+ \(({_MODES}),|{_CLOCKS.pattern}"
+    rf"== Sampling period:\s*\d|RT[TDS]\||HSD\||^#\s*[-\d:]+ \(({_MODES}),|{_CLOCKS.pattern}"
     rf"|^{_SWITCHES.pattern}|{_EVENTS.pattern}|{_PUBLISHED.pattern}"
 )
 

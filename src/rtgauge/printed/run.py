@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from rtgauge import __version__
-from rtgauge.printed.latency import Latency, distribution
+from rtgauge.printed.latency import TIME_LIMIT, Latency, distribution
 from rtgauge.printed.lines import read_text
 from rtgauge.printed.read import Clocks, Found, Responses, Switches, read
 from rtgauge.store import Store, new_run_id
@@ -199,8 +199,7 @@ def _step(one: Found, told: Told) -> _Step:
             parameters["xenomai"] = version
         cut = "the output of latency ends without its line RTS"
         remedy = "end latency with -T or Ctrl-C, and save its whole output"
-        duration_s = float(len(one.seconds) if one.duration_s is None else one.duration_s)
-        return _Step("timer", parameters, duration_s, None if one.ended else (cut, remedy))
+        return _Step("timer", parameters, _duration_s(one), None if one.ended else (cut, remedy))
     if isinstance(one, Clocks):
         return _Step("clocktest", {"program": "clocktest", "clock": one.clock}, 0.0)
     if isinstance(one, Switches):
@@ -210,6 +209,14 @@ def _step(one: Found, told: Told) -> _Step:
     cut = "the output of irqbench ends without the figures of the whole run"
     remedy = "end irqbench with -T or Ctrl-C, and save its whole output"
     return _Step("log-host", parameters, 0.0, (cut, remedy) if one.last else None)
+
+
+def _duration_s(one: Latency) -> float:
+    """The measured time. latency prints that of the wall clock, which may have been set."""
+    if one.cells:
+        return (sum(one.cells.values()) + one.figures.overruns) * one.period_ns / NS
+    printed = one.duration_s or 0
+    return float(len(one.seconds) or (printed if 0 < printed * NS < TIME_LIMIT else 0))
 
 
 def _cell_ns(one: Latency, told: Told) -> int:
