@@ -170,6 +170,19 @@ def test_a_wake_up_after_the_end_of_a_handler_is_in_no_handler() -> None:
     assert sum(one[1] for one in found if one[0] == "preemption-off") == 185
 
 
+@pytest.mark.parametrize("earlier", [-100, 50])
+def test_a_handler_without_events_is_not_an_earlier_one(earlier: int) -> None:
+    """The timer of PowerPC, or of a guest of Hyper-V: the trace has only the wake-up in it."""
+    others = [handler(earlier, "entry"), handler(earlier + 1, "exit")]
+    events = [switch(-200, 1, ORDINARY), waking(151, ORDINARY), switch(154, ORDINARY, TARGET, 19)]
+    assert cut(events, 156)[0] == ("interrupts-off", 151, "t77", "")
+    found = cut([*events, *others], 156)
+    assert "preemption-off" not in {one[0] for one in found}
+    kind, function = ("hardware", LATE) if earlier > 0 else ("interrupts-off", "")
+    assert (found[0][0], found[0][3]) == (kind, function)
+    assert sum(one[1] for one in found if one[0] == kind) == 151 - (earlier > 0)
+
+
 def test_a_trace_that_begins_within_a_handler() -> None:
     events = [waking(5, ORDINARY, woken=61), handler(50, "exit"), *path(60)[1:]]
     assert cut(events, 67)[0] == ("interrupt", 50, "t77", "interrupt")

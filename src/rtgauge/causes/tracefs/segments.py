@@ -378,22 +378,30 @@ def _is_interrupt(system: str, name: str) -> bool:
 
 def begun_at(sample: Sample, events: Sequence[Event]) -> int:
     """When the CPU took the interrupt that was due: the beginning of the handler that woke the
-    thread, or in which the stamp was taken, if there is one, else of the first handler."""
+    thread, or in which the stamp was taken, if there is one, else of the first handler. That of a
+    PowerPC timer has no events: the wake-up is the first one in it."""
     begun = first = None
+    ended: int | None = None
     for event in events:
         if event.time_ns > sample.end_ns:
             break
         if is_entry(event):
             begun = event.time_ns
+            ended = None
             if first is None and begun >= sample.due_ns:
                 first = begun
+        elif is_exit(event):
+            ended = event.time_ns
         elif (
             sample.pid
             and event.time_ns >= sample.due_ns
             and event.name == _WAKING
             and event.fields.get("pid") == sample.pid
         ):
-            woken = begun if (event.flags or 0) & HARDIRQ else first
+            handler = (event.flags or 0) & HARDIRQ
+            # of another handler, which has no events
+            unknown = handler and ended is not None and event.time_ns - ended > DELIVERY_NS
+            woken = None if unknown else begun if handler else first
             return event.time_ns if woken is None else woken
     found = first if sample.pid else begun
     return sample.due_ns if found is None else found
