@@ -173,6 +173,14 @@ def test_remedies_depend_on_class_function_and_kernel(
     assert words or text == "[]"
 
 
+def test_another_priority_is_tried_against_that_of_the_run() -> None:
+    system = replace(STOCK, words=("timer", "--priority", "20"))
+    task = Task("irq/17-eth0", 3, "fifo", 50)
+    (remedy,) = remedies(segment("higher-priority", 9, "", task=task), system)
+    words = "rtgauge tune timer --priority 20 --target lab:x86_64-stock --try priority=98"
+    assert remedy.command == words
+
+
 def test_arguments_that_the_kernel_has_or_ignores_are_no_remedies() -> None:
     system = replace(STOCK, without_effect=frozenset({"preempt=full", "threadirqs", "idle=poll"}))
     for kind in ("preemption-off", "softirq"):

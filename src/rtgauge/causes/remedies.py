@@ -153,15 +153,8 @@ def _found(main: Segment, system: System) -> Iterator[Remedy]:
 
 def _command(system: System, factor: str) -> str:
     words: Sequence[str] = system.words
-    priority = factor.startswith(_PRIORITY)
-    if not words or not (priority or system.boots):
+    if not words or not (system.boots or factor.startswith(_PRIORITY)):
         return ""
-    if priority:
-        words = [
-            word
-            for place, word in enumerate(words)
-            if word != "--priority" and words[place - 1] != "--priority"
-        ]
     if system.target:
         words = [*words, f"--target {system.target}"]
     return " ".join(["rtgauge tune", *words, f"--try {factor}"]) + system.left_out
