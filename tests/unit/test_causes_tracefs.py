@@ -289,6 +289,25 @@ def test_a_sample_that_an_event_began_counts_from_its_handler(tmp_path: Path) ->
     assert cause.unseen.startswith("Its event came late")
 
 
+@pytest.mark.parametrize("source", ["gpio", "hpet"])
+def test_a_sample_of_a_handler_is_explained_if_its_event_was_due(
+    tmp_path: Path, source: str
+) -> None:
+    """Another CPU raised the line of the GPIO chip 60 µs after the due time."""
+    step = stored(tmp_path, [])
+    step.series[1].info = replace(step.series[1].info, labels={"source": source})
+    late = 40_000 if source == "hpet" else 100_000
+    kept = Kept(added_ns=4200)
+    kept.__dict__["_runs"] = {0: [_Run(0, DUE - 300_000, path(late // 1000))]}
+    chosen = _Chosen(0, 1, 0, DUE - START, 41_000, 0, 0)
+    cause = kept.cause(chosen, step, step.series[1], 2000, threaded=False, how="event")
+    if source == "hpet":
+        assert cause.blame.startswith("interrupts were off")
+    else:
+        assert (cause.segments, cause.rest_ns, cause.blame) == ((), 41_000, "")
+        assert "does not show when the event came" in cause.unseen
+
+
 def test_how_a_series_begins_is_what_the_agent_says_of_it(tmp_path: Path) -> None:
     info = stored(tmp_path, []).series[0].info
     series = {"name": info.name, "from": "before the call"}

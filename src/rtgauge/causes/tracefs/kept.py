@@ -72,6 +72,12 @@ _ELSEWHERE = (
 _WAITED = "No event shows what the thread was waiting for during the remaining time."
 _MUCH = "There were too many events at its end to keep."
 _LATER = "Its event came late, and the agent did not keep the trace up to its end."
+_RAISED = (
+    "The trace does not show when the event came that began this sample of a handler. A replay of"
+    " an emulated board does."
+)
+_TIMERS: Final = ("hpet", "hrtimer")
+"""Sources of interrupts that come when they are due."""
 _STACKLESS = "The kernel does not save stacks (CONFIG_STACKTRACE), so callers are unknown."
 _MANY = "The trace has more events than rtgauge reads."
 
@@ -254,7 +260,9 @@ class Kept:
         run = self._best(one, begin, end) if self._looks < LOOKS_LIMIT else None
         segments: tuple[Segment, ...] = ()
         rest, unseen = max(one.value, 0), ""
-        if run is None:
+        if how == EVENT and not one.thread and series.info.labels.get("source") not in _TIMERS:
+            unseen = _RAISED
+        elif run is None:
             cut = self._cut or self._looks >= LOOKS_LIMIT
             unseen = self._errors.get(one.snapshot, "") or (_MANY if cut else _LATE)
         else:
