@@ -298,15 +298,20 @@ def _latency(
             "measure with latency -h, or import the file of latency -g",
         )
     if one.context == "user" and figures.switches is not None:
-        yield writer.verdict("no-maximum-by-mode-switch", *_mode_switches(figures.switches))
+        early = bool(one.seconds) and one.seconds[0].switches == figures.switches
+        verdict = _mode_switches(figures.switches, early=early)
+        yield writer.verdict("no-maximum-by-mode-switch", *verdict)
 
 
-def _mode_switches(switches: int) -> tuple[str, str, str]:
+def _mode_switches(switches: int, *, early: bool) -> tuple[str, str, str]:
+    """``early``: all were before the end of the first second. latency also counts those of its
+    warm-up, whose maximum it does not print."""
     if not switches:
         return "pass", "latency counted no switch to Linux that coincided with a maximum", ""
+    told = f"switches to Linux that coincided with a maximum, and may have caused it: {switches}"
     return (
-        "fail",
-        f"switches to Linux that coincided with a maximum, and may have caused it: {switches}",
+        "inconclusive" if early else "fail",
+        f"{told}, all in the warm-up or the first second" if early else told,
         "find the call that left the core: latency -b stops there, and a kernel with "
         "CONFIG_XENO_OPT_DEBUG_TRACE_RELAX keeps its stack in /proc/xenomai/debug/relax",
     )
