@@ -386,6 +386,10 @@ def test_samples_that_do_not_begin_when_they_are_due_are_placed(
         ({"environment": {"lab": 5}}, "cannot be replayed"),
         ({"environment": 5}, "cannot be replayed"),
         ({"environment": {"lab": {"mode": "counted", "seed": "1"}}}, "is damaged"),
+        (
+            {"environment": {"lab": {"mode": "counted", "seed": "1", "kernel arguments": "a\0"}}},
+            "is damaged",
+        ),
         ({"duration_s": "long"}, "is damaged"),
         *(({"orders": orders}, "is damaged") for orders in DAMAGED),
     ],
