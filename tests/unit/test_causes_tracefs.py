@@ -308,6 +308,26 @@ def test_a_sample_of_a_handler_is_explained_if_its_event_was_due(
         assert "does not show when the event came" in cause.unseen
 
 
+def test_a_thread_in_a_container_is_not_found_in_the_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent has its thread's ID from a PID namespace of its own."""
+    step = stored(tmp_path, [])
+    kept = Kept(added_ns=4200)
+    kept.__dict__["_runs"] = {0: [_Run(0, DUE - 300_000, path(1, 200, preempt=1))]}
+
+    def cause(namespace: str, thread: int) -> Cause:
+        monkeypatch.setattr(StoredStep, "facts", {"/proc/self/ns/pid": namespace, "/.dockerenv": 1})
+        chosen = _Chosen(0, 1, 0, DUE - START, 206_000, 0, thread)
+        return kept.cause(chosen, step, step.series[1], 2000, threaded=False)
+
+    contained = cause("pid:[4026532700]", 57)
+    assert (contained.segments, contained.rest_ns, contained.blame) == ((), 206_000, "")
+    assert "--pid=host" in contained.unseen
+    assert cause("pid:[4026531836]", TARGET).blame.startswith("task t77 was not preempted")
+    assert cause("pid:[4026532700]", 0).segments  # of a handler
+
+
 def test_how_a_series_begins_is_what_the_agent_says_of_it(tmp_path: Path) -> None:
     info = stored(tmp_path, []).series[0].info
     series = {"name": info.name, "from": "before the call"}

@@ -33,7 +33,8 @@ from rtgauge.causes.tracefs.segments import (
     segments_of,
     woken_elsewhere,
 )
-from rtgauge.facts.interpret import realtime_model
+from rtgauge.facts import Facts
+from rtgauge.facts.interpret import container, realtime_model
 
 if TYPE_CHECKING:
     from rtgauge.store import StoredSeries, StoredStep
@@ -78,6 +79,10 @@ _RAISED = (
 )
 _TIMERS: Final = ("hpet", "hrtimer")
 """Sources of interrupts that come when they are due."""
+_CONTAINED = (
+    "The agent ran in a container with process IDs of its own, and the trace has those of the"
+    " machine. Run it with those of the machine (docker run --pid=host)."
+)
 _STACKLESS = "The kernel does not save stacks (CONFIG_STACKTRACE), so callers are unknown."
 _MANY = "The trace has more events than rtgauge reads."
 
@@ -262,6 +267,8 @@ class Kept:
         rest, unseen = max(one.value, 0), ""
         if how == EVENT and not one.thread and series.info.labels.get("source") not in _TIMERS:
             unseen = _RAISED
+        elif one.thread and container(Facts(step.facts)):
+            unseen = _CONTAINED
         elif run is None:
             cut = self._cut or self._looks >= LOOKS_LIMIT
             unseen = self._errors.get(one.snapshot, "") or (_MANY if cut else _LATE)
