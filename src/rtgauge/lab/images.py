@@ -123,7 +123,9 @@ def _own_image(cache: Path, board: Board, made: Programs, library: str, say: Say
     if known is not None:
         return known
     with locked(cache, ("images", "modules"), say):
-        return _make(cache, board, unpacked, made, say, added)
+        # another process may have made it since, and may boot it
+        known = _known(cache, board, unpacked, made, added)
+        return known or _make(cache, board, unpacked, made, say, added)
 
 
 def _described(given: own.Given) -> own.Added:
