@@ -2,6 +2,7 @@
 """Which samples are explained, and how their runs are replayed."""
 
 import contextlib
+import os
 import shlex
 import struct
 import sys
@@ -587,8 +588,12 @@ def test_an_image_that_is_gone_or_changed_is_refused(
     write_record(
         archive.with_name(images.IMAGE_RECORD), {"version": images.IMAGE_VERSION, "facts": facts}
     )
+    records = (kernel.with_name("kernel.json"), archive.with_name(images.IMAGE_RECORD))
+    for path in records:
+        os.utime(path, (1e9, 1e9))
     found = images.stored_image(facts)
     assert (found.kernel, found.initramfs) == (kernel, archive)
+    assert all(path.stat().st_mtime > 1e9 for path in records)  # `lab prune` leaves both
     for path, name in ((archive, "initramfs"), (kernel, "kernel")):
         content = path.read_bytes()
         path.write_bytes(b"another")
