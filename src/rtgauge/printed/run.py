@@ -10,6 +10,7 @@ tables.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -248,7 +249,7 @@ def _latency(
     version = one.version or told.version
     method = "timerbench"  # Xenomai's driver that measures in the kernel
     if one.context == "user":
-        method = "rt_task_wait_period" if version.startswith("2.") else "timerfd"
+        method = "rt_task_wait_period" if re.match(r"v?2\b", version) else "timerfd"
     thread = one.context != "irq" and one.priority > 0
     declared: dict[str, Any] = {
         "context": one.context, "cpu": -1, "thread": -1, "policy": "fifo" if thread else "",
