@@ -381,6 +381,15 @@ def test_what_is_missing_is_said(
     assert unseen in cause.unseen
 
 
+def test_a_trace_that_was_read_during_the_sample(tmp_path: Path) -> None:
+    """The buffers were swapped for the maximum of another series."""
+    pages = [page(0, 4, page_of(1_900_000, 2_150_000)), page(1, 9, page_of(2_160_000, 2_250_000))]
+    step = stored(tmp_path, [*HEAD, sample(1), *pages, end(0), end(1)])
+    (cause,) = kept_of(step).causes(step, {})
+    assert cause.rest_ns == 50_000
+    assert "read during the sample" in cause.unseen
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -72,6 +72,7 @@ _ELSEWHERE = (
 )
 _WAITED = "No event shows what the thread was waiting for during the remaining time."
 _MUCH = "There were too many events at its end to keep."
+_SWAPPED = "The trace was read during the sample. What came after that is not explained."
 _LATER = "Its event came late, and the agent did not keep the trace up to its end."
 _RAISED = (
     "The trace does not show when the event came that began this sample of a handler. A replay of"
@@ -273,7 +274,8 @@ class Kept:
             cut = self._cut or self._looks >= LOOKS_LIMIT
             unseen = self._errors.get(one.snapshot, "") or (_MANY if cut else _LATE)
         else:
-            until, ended = self._until(run, one, end), _MUCH
+            until = self._until(run, one, end)
+            ended = _MUCH if run.snapshot == one.snapshot else _SWAPPED
             sample = Sample(begin, end, one.thread, run.begin_ns, until, usual_ns, threaded)
             if how == EVENT and one.thread:
                 late = begun_at(replace(sample, end_ns=end + LATE_NS), run.events) - begin
