@@ -343,6 +343,16 @@ def test_switchtest_on_a_board_without_a_floating_point_unit(store: Store, tmp_p
     assert [one["result"] for one in run["tests"]] == ["pass"]
 
 
+def test_a_switchtest_of_many_cpus(store: Store, tmp_path: Path) -> None:
+    """It prints the names of its threads in one line. The time for a line is in proportion to its
+    length, also of one that begins with many spaces."""
+    names = " ".join(f"rtuo_ufpp_ufps{cpu}-{task}" for cpu in range(64) for task in range(23))
+    text = xenomai.switchtest([[3], [4]]).replace("== Threads:", f"== Threads: {names}")
+    text += f"{' ' * 4000}x\n" * 100
+    run = imported(store, tmp_path / "a.txt", text)
+    assert [one["result"] for one in run["tests"]] == ["pass"]
+
+
 def test_a_switchtest_that_did_not_start_is_inconclusive(store: Store, tmp_path: Path) -> None:
     """It prints its counts also if it could not create its tasks."""
     run = imported(store, tmp_path / "a.txt", xenomai.switchtest([[7, 0]]))
@@ -563,7 +573,7 @@ PLOT = xenomai.latency(made(1), gnuplot="only")
         (PLOT.rsplit("\n", 3)[0] + "\n", "gnuplot"),
         (PLOT[:500], "gnuplot"),
         ("== Threads: a b\n", "no result"),
-        ("RTS|" + "9" * 5000, "characters"),
+        ("RTS|" + "9" * 5000 + "\n", "is damaged"),
         (xenomai.latency(made(1), overruns=10**18 - 1), "longer than 18 years"),
     ],
 )
