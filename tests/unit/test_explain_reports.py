@@ -127,6 +127,9 @@ def test_an_ordinary_sample_blames_nothing() -> None:
         ("Function call interrupts", False),
         ("irq_work", False),
         ("local timer", False),
+        ("at91_tick", False),
+        ("tc_clkevt", False),
+        ("hpet2", False),
     ],
 )
 def test_only_handlers_of_devices_become_threads(handler: str, threaded: bool) -> None:

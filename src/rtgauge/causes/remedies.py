@@ -102,8 +102,8 @@ REMEDIES: Final = (
     _Row(
         "interrupt",
         "threadirqs: handlers of devices run in threads, which the scheduler orders",
-        function=r"(?i)(?!.*(?:timer|sysvec|resched|function.call|call.function|irq.work"
-        r"|inter-proc)).*",
+        function=r"(?i)(?!.*(?:timer|tick|clkevt|hpet|sysvec|resched|function.call|call.function"
+        r"|irq.work|inter-proc)).*",
         realtime=_STOCK,
         factor="threadirqs",
     ),
