@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -155,6 +156,16 @@ def test_qemu_is_not_there() -> None:
     with pytest.raises(TargetError, match="qemu-system-none") as caught:
         one.start()
     assert "qemu-system-fake" in caught.value.remedy
+
+
+def test_a_full_memory_file_system(machine: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(TargetError, match="No space left on device") as caught:
+        machine().start()
+    assert "8 MiB" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

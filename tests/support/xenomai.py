@@ -135,7 +135,8 @@ def clocktest(rows: Sequence[tuple[int, float, float, int, float]], rounds: int 
 
 
 def switchtest(seconds: Sequence[Sequence[int]], *, errors: str = "", told: bool = True) -> str:
-    """The output of switchtest: the switches of each CPU in each second."""
+    """The output of switchtest: the switches of each CPU in each second. The last line of a CPU is
+    that of its end."""
     lines = ["== Testing FPU check routines...", "== FPU check routines: OK."] if told else []
     lines.append("== Threads: sleeper_ufps0-0 rtk0-1 rtk0-2")
     totals = [0] * len(seconds[0])

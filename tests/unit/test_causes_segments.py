@@ -79,6 +79,29 @@ def test_preemption_off_by_the_count_that_the_interrupt_found() -> None:
     assert cut(path(1, 5), 206, usual_us=8)[2][0] == "switch"
 
 
+def test_wake_ups_of_other_tasks_do_not_make_a_switch() -> None:
+    """Each wake-up is an event, and the time between two of them is short."""
+    others = [waking(10 + 4 * at, ORDINARY, 0, woken=1000 + at) for at in range(48)]
+    assert cut([*path(1, 200), *others], 206) == cut(path(1, 200), 206)
+
+
+@pytest.mark.parametrize("before", [[], [switch(-100, 1, TARGET, 19), switch(-50, TARGET, 60)]])
+def test_a_thread_that_nothing_woke_was_awake(before: Sequence[Event]) -> None:
+    """The wake-up was overwritten, or the thread was preempted before it was due. The handler is
+    that of another timer."""
+    tick = [timer(180, "entry", 60, preempt=1), timer(182, "exit", 60)]
+    events = [*before, *tick, switch(184, 60, TARGET, 19)]
+    sample = Sample(DUE, DUE + 206_000, TARGET, 0 if before else DUE + 50_000, 1 << 62, 8_000)
+    segments, _ = segments_of(sample, events)
+    kinds = ["preemption-off", "interrupt", "preemption-off", "return"]
+    assert [one.kind for one in segments] == kinds
+    # it ran when it was due
+    events = [switch(-100, 1, TARGET, 19), timer(180, "entry", TARGET), timer(182, "exit", TARGET)]
+    events += [switch(184, TARGET, 60), switch(200, 60, TARGET, 19)]
+    segments, _ = segments_of(replace(sample, covered_ns=0), events)
+    assert "interrupts-off" not in {one.kind for one in segments}
+
+
 def test_softirq_and_another_handler() -> None:
     events = path(1, 100)
     events += [softirq(3, "entry"), softirq(60, "exit")]
@@ -145,6 +168,19 @@ def test_a_wake_up_after_the_end_of_a_handler_is_in_no_handler() -> None:
     found = cut(events, 206)
     assert sum(one[1] for one in found if one[0] == "softirq") == 17
     assert sum(one[1] for one in found if one[0] == "preemption-off") == 185
+
+
+@pytest.mark.parametrize("earlier", [-100, 50])
+def test_a_handler_without_events_is_not_an_earlier_one(earlier: int) -> None:
+    """The timer of PowerPC, or of a guest of Hyper-V: the trace has only the wake-up in it."""
+    others = [handler(earlier, "entry"), handler(earlier + 1, "exit")]
+    events = [switch(-200, 1, ORDINARY), waking(151, ORDINARY), switch(154, ORDINARY, TARGET, 19)]
+    assert cut(events, 156)[0] == ("interrupts-off", 151, "t77", "")
+    found = cut([*events, *others], 156)
+    assert "preemption-off" not in {one[0] for one in found}
+    kind, function = ("hardware", LATE) if earlier > 0 else ("interrupts-off", "")
+    assert (found[0][0], found[0][3]) == (kind, function)
+    assert sum(one[1] for one in found if one[0] == kind) == 151 - (earlier > 0)
 
 
 def test_a_trace_that_begins_within_a_handler() -> None:

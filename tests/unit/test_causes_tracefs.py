@@ -289,6 +289,45 @@ def test_a_sample_that_an_event_began_counts_from_its_handler(tmp_path: Path) ->
     assert cause.unseen.startswith("Its event came late")
 
 
+@pytest.mark.parametrize("source", ["gpio", "hpet"])
+def test_a_sample_of_a_handler_is_explained_if_its_event_was_due(
+    tmp_path: Path, source: str
+) -> None:
+    """Another CPU raised the line of the GPIO chip 60 µs after the due time."""
+    step = stored(tmp_path, [])
+    step.series[1].info = replace(step.series[1].info, labels={"source": source})
+    late = 40_000 if source == "hpet" else 100_000
+    kept = Kept(added_ns=4200)
+    kept.__dict__["_runs"] = {0: [_Run(0, DUE - 300_000, path(late // 1000))]}
+    chosen = _Chosen(0, 1, 0, DUE - START, 41_000, 0, 0)
+    cause = kept.cause(chosen, step, step.series[1], 2000, threaded=False, how="event")
+    if source == "hpet":
+        assert cause.blame.startswith("interrupts were off")
+    else:
+        assert (cause.segments, cause.rest_ns, cause.blame) == ((), 41_000, "")
+        assert "does not show when the event came" in cause.unseen
+
+
+def test_a_thread_in_a_container_is_not_found_in_the_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent has its thread's ID from a PID namespace of its own."""
+    step = stored(tmp_path, [])
+    kept = Kept(added_ns=4200)
+    kept.__dict__["_runs"] = {0: [_Run(0, DUE - 300_000, path(1, 200, preempt=1))]}
+
+    def cause(namespace: str, thread: int) -> Cause:
+        monkeypatch.setattr(StoredStep, "facts", {"/proc/self/ns/pid": namespace, "/.dockerenv": 1})
+        chosen = _Chosen(0, 1, 0, DUE - START, 206_000, 0, thread)
+        return kept.cause(chosen, step, step.series[1], 2000, threaded=False)
+
+    contained = cause("pid:[4026532700]", 57)
+    assert (contained.segments, contained.rest_ns, contained.blame) == ((), 206_000, "")
+    assert "--pid=host" in contained.unseen
+    assert cause("pid:[4026531836]", TARGET).blame.startswith("task t77 was not preempted")
+    assert cause("pid:[4026532700]", 0).segments  # of a handler
+
+
 def test_how_a_series_begins_is_what_the_agent_says_of_it(tmp_path: Path) -> None:
     info = stored(tmp_path, []).series[0].info
     series = {"name": info.name, "from": "before the call"}
@@ -340,6 +379,15 @@ def test_what_is_missing_is_said(
     (cause,) = kept_of(step).causes(step, {})
     assert cause.rest_ns == rest
     assert unseen in cause.unseen
+
+
+def test_a_trace_that_was_read_during_the_sample(tmp_path: Path) -> None:
+    """The buffers were swapped for the maximum of another series."""
+    pages = [page(0, 4, page_of(1_900_000, 2_150_000)), page(1, 9, page_of(2_160_000, 2_250_000))]
+    step = stored(tmp_path, [*HEAD, sample(1), *pages, end(0), end(1)])
+    (cause,) = kept_of(step).causes(step, {})
+    assert cause.rest_ns == 50_000
+    assert "read during the sample" in cause.unseen
 
 
 @pytest.mark.parametrize(
@@ -416,11 +464,11 @@ def test_a_report_has_the_blame_and_remedies_of_the_command(
     run: Any = report_runs.run([step], environment=environment)  # type: ignore[list-item]
     (shown,) = kept_of(step).causes(step, {})
     task = Task("load/sched", 7, "other")
-    late = replace(shown, segments=(Segment(0, 90_000, "preemption-off", "measured", task),))
+    late = replace(shown, segments=(Segment(0, 90_000, "higher-priority", "measured", task),))
     monkeypatch.setattr(Kept, "causes", lambda *_: [replace(late, rest_ns=0)])
     found = traced(run, medians=medians)
     assert found is not None
-    (remedy, _) = found.causes[0].remedies
+    (remedy,) = found.causes[0].remedies
     assert remedy.command.startswith("rtgauge tune timer --interval 1ms --target local --try ")
     document = model.build([run])["runs"][0]
     assert document["causes"] == [plain(one) for one in found.causes]

@@ -2,6 +2,7 @@
 """Which samples are explained, and how their runs are replayed."""
 
 import contextlib
+import os
 import shlex
 import struct
 import sys
@@ -23,7 +24,7 @@ from explained import (
     stream_of,
     wake_up,
 )
-from rtgauge.causes import Segment
+from rtgauge.causes import Segment, Task
 from rtgauge.causes.advice import system_of
 from rtgauge.causes.explain import explain, keep, select
 from rtgauge.causes.remedies import remedies
@@ -386,6 +387,10 @@ def test_samples_that_do_not_begin_when_they_are_due_are_placed(
         ({"environment": {"lab": 5}}, "cannot be replayed"),
         ({"environment": 5}, "cannot be replayed"),
         ({"environment": {"lab": {"mode": "counted", "seed": "1"}}}, "is damaged"),
+        (
+            {"environment": {"lab": {"mode": "counted", "seed": "1", "kernel arguments": "a\0"}}},
+            "is damaged",
+        ),
         ({"duration_s": "long"}, "is damaged"),
         *(({"orders": orders}, "is damaged") for orders in DAMAGED),
     ],
@@ -398,13 +403,16 @@ def test_runs_that_cannot_be_replayed_are_refused_with_a_remedy(
     assert error.value.remedy
 
 
+PRECEDED = Segment(0, 1, "higher-priority", "exact", Task("hog", 3, "fifo", 50))
+
+
 def test_a_command_to_try_is_quoted_whatever_the_run_says(stored: StoredRun) -> None:
     """A user copies it into a shell, and the run may be from elsewhere."""
     step = {"step": 0, "measurement": "timer", "parameters": 5}
     changed = {"target": "ssh:$(reboot);b", "orders": [["run", "--step"]], "environment": 5}
     changed["steps"] = [step]
     system = system_of(StoredRun(stored.path, {**stored.document, **changed}), 0)
-    (remedy,) = remedies(Segment(0, 1, "hardware", "exact"), system)
+    (remedy,) = remedies(PRECEDED, system)
     assert "'ssh:$(reboot);b'" in shlex.split(remedy.command, posix=False)
 
 
@@ -467,7 +475,7 @@ def test_a_command_to_try_starts_nothing_that_an_imported_run_names(
     changed = {"target": target, "orders": [[*words, "--run", "x", "--step", "0"]]}
     run = StoredRun(stored.path, {**stored.document, **changed, "steps": [entry]})
     (run.path / IMPORTED).touch()
-    (remedy,) = remedies(Segment(0, 1, "hardware", "exact"), system_of(run, 0))
+    (remedy,) = remedies(PRECEDED, system_of(run, 0))
     assert system_of(run, 0).machine == "x86_64"
     for kernel, machine in (({"machine": "aarch64"}, "aarch64"), ("odd", "x86_64")):
         elsewhere = {**run.document, "environment": {"kernel": kernel}}
@@ -476,7 +484,7 @@ def test_a_command_to_try_starts_nothing_that_an_imported_run_names(
     words = shlex.split(command)
     assert words[:5] == ["rtgauge", "tune", "timer", "--interval", "1ms"]
     assert "--method=-x" in words
-    assert words[-2:] == ["--try", "idle=poll"]
+    assert words[-2:] == ["--try", "priority=98"]
     assert "curl b" not in command
     named = {"curl", "| sh", "a.so", "irq_off", "allow", "root", "boot-cmd", "evil"}
     if target.startswith("lab:"):
@@ -492,13 +500,52 @@ def test_no_command_is_given_for_a_run_that_none_repeats(stored: StoredRun) -> N
     unnamed = {**stored.document["steps"][0], "measurement": None}
     for changed in ({"target": "capture:scope"}, {"steps": [unnamed]}):
         run = StoredRun(stored.path, {**stored.document, "orders": None, **changed})
-        (remedy,) = remedies(Segment(0, 1, "hardware", "exact"), system_of(run, 0))
+        (remedy,) = remedies(PRECEDED, system_of(run, 0))
         assert (remedy.command, bool(remedy.text)) == ("", True)
     document = {name: one for name, one in stored.document.items() if name != "target"}
-    (remedy,) = remedies(
-        Segment(0, 1, "hardware", "exact"), system_of(StoredRun(stored.path, document), 0)
-    )
+    (remedy,) = remedies(PRECEDED, system_of(StoredRun(stored.path, document), 0))
+    assert remedy.command.startswith("rtgauge tune timer")
     assert "--target" not in remedy.command
+
+
+@pytest.mark.parametrize(
+    ("target", "mode", "hardware", "preceded"),
+    [
+        ("lab:x86_64-stock", "counted", True, True),
+        ("lab:x86_64-stock,audit=0", "counted", True, True),
+        ("lab:x86_64-stock,seed=3", "counted", False, False),
+        ("lab:x86_64-stock", "plain", False, False),
+        ("local", None, False, True),
+        ("ssh://board", None, False, True),
+    ],
+)
+def test_a_command_to_try_is_one_that_tune_accepts(
+    stored: StoredRun, target: str, mode: str | None, hardware: bool, preceded: bool
+) -> None:
+    """It boots counted boards itself. Other boards of the lab are not tuned at all."""
+    environment = {**stored.document["environment"], "lab": mode and {"mode": mode}}
+    changed = {"target": target, "environment": environment, "orders": None}
+    system = system_of(StoredRun(stored.path, {**stored.document, **changed}), 0)
+    for main, command in ((Segment(0, 1, "hardware", "exact"), hardware), (PRECEDED, preceded)):
+        (remedy,) = remedies(main, system)
+        assert remedy.text
+        assert bool(remedy.command) is command
+
+
+@pytest.mark.parametrize(
+    ("kernel", "without_effect"),
+    [
+        ({"preemption_dynamic": True, "cmdline": "quiet threadirqs"}, {"quiet", "threadirqs"}),
+        ({"preemption_dynamic": False, "cmdline": None}, {"preempt=full"}),
+        (5, {"preempt=full"}),
+    ],
+)
+def test_the_arguments_that_the_kernel_has_or_ignores(
+    stored: StoredRun, kernel: object, without_effect: set[str]
+) -> None:
+    environment = {**stored.document["environment"], "kernel": kernel}
+    run = StoredRun(stored.path, {**stored.document, "environment": environment})
+    assert system_of(run, 0).without_effect == without_effect
 
 
 @pytest.mark.parametrize("orders", [[["put", "--step", "0"]], [["read", "0"]], *DAMAGED])
@@ -541,8 +588,12 @@ def test_an_image_that_is_gone_or_changed_is_refused(
     write_record(
         archive.with_name(images.IMAGE_RECORD), {"version": images.IMAGE_VERSION, "facts": facts}
     )
+    records = (kernel.with_name("kernel.json"), archive.with_name(images.IMAGE_RECORD))
+    for path in records:
+        os.utime(path, (1e9, 1e9))
     found = images.stored_image(facts)
     assert (found.kernel, found.initramfs) == (kernel, archive)
+    assert all(path.stat().st_mtime > 1e9 for path in records)  # `lab prune` leaves both
     for path, name in ((archive, "initramfs"), (kernel, "kernel")):
         content = path.read_bytes()
         path.write_bytes(b"another")

@@ -51,6 +51,8 @@ def test_the_recorder_builds_without_warnings_and_is_kept(
     assert b"qemu_plugin_install" in built.read_bytes()
     assert built.stat().st_mtime_ns >= before
     assert [path.name for path in (tmp_path / "recorder").iterdir()] == [built.name]
+    monkeypatch.setenv("PATH", str(tmp_path))  # without a compiler
+    assert recorder.plugin(lambda _: None) == built
 
 
 def test_a_machine_without_a_compiler_gets_a_remedy(

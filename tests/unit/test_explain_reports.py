@@ -106,6 +106,10 @@ def test_an_ordinary_sample_blames_nothing() -> None:
     found = replace(found, segments=loop, latency_ns=2_742)
     assert advised(found, 82, STOCK).blame.startswith("an interrupt handler ran")
     assert advised(found, 1_371, STOCK).blame.startswith("nothing:")
+    # state 0 of x86 polls
+    found = cause(segment("hardware", 95_000, "idle state 0"))
+    words = "nothing ran: the processor was idle: idle state 0"
+    assert advised(found, 8_000, STOCK).blame.startswith(words)
     # most of it was not seen
     found = cause(segment("switch", 4_000, "x"), latency_ns=190_000)
     assert advised(found, 8_000, STOCK).blame.startswith("not seen: 186.000 of 190.000 µs")
@@ -123,6 +127,9 @@ def test_an_ordinary_sample_blames_nothing() -> None:
         ("Function call interrupts", False),
         ("irq_work", False),
         ("local timer", False),
+        ("at91_tick", False),
+        ("tc_clkevt", False),
+        ("hpet2", False),
     ],
 )
 def test_only_handlers_of_devices_become_threads(handler: str, threaded: bool) -> None:
@@ -145,7 +152,13 @@ def test_only_handlers_of_devices_become_threads(handler: str, threaded: bool) -
             'that ran", ""]',
         ),
         (segment("higher-priority", 9, "x", task=Task("edf", 3, "deadline")), STOCK, ""),
+        (segment("higher-priority", 9, "", task=Task("migration/0", 12, "fifo", 99)), STOCK, ""),
         (segment("hardware", 9, ""), STOCK, "--try idle=poll"),
+        (segment("hardware", 9, "idle state 3"), STOCK, "--try idle=poll"),
+        (segment("hardware", 9, "idle state 0"), STOCK, ""),
+        (segment("hardware", 9, "idle state 0"), replace(STOCK, machine="aarch64"), "--try nohlt"),
+        (segment("hardware", 9, "idle state 3"), replace(STOCK, boots=False), 'idle", ""]'),
+        (segment("higher-priority", 9, "x"), replace(STOCK, boots=False), "priority=98"),
         (segment("hardware", 9, ""), replace(STOCK, machine="aarch64"), "--try nohlt"),
         (segment("switch", 9, "x"), STOCK, ""),
         (
@@ -161,6 +174,23 @@ def test_remedies_depend_on_class_function_and_kernel(
     text = json.dumps([(one.text, one.command) for one in remedies(main, system)])
     assert words in text
     assert words or text == "[]"
+
+
+def test_another_priority_is_tried_against_that_of_the_run() -> None:
+    system = replace(STOCK, words=("timer", "--priority", "20"))
+    task = Task("irq/17-eth0", 3, "fifo", 50)
+    (remedy,) = remedies(segment("higher-priority", 9, "", task=task), system)
+    words = "rtgauge tune timer --priority 20 --target lab:x86_64-stock --try priority=98"
+    assert remedy.command == words
+
+
+def test_arguments_that_the_kernel_has_or_ignores_are_no_remedies() -> None:
+    system = replace(STOCK, without_effect=frozenset({"preempt=full", "threadirqs", "idle=poll"}))
+    for kind in ("preemption-off", "softirq"):
+        (remedy,) = remedies(segment(kind, 9, "x"), system)
+        assert remedy.text.startswith("a PREEMPT_RT kernel")
+    assert not remedies(segment("interrupt", 9, "eth0"), system)
+    assert not remedies(segment("hardware", 9, ""), system)
 
 
 def test_the_table_of_remedies_names_only_classes_of_the_model() -> None:

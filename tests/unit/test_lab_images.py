@@ -476,6 +476,22 @@ def test_a_damaged_library_or_agent_is_made_anew(
         assert (len(musl), len(world.asked("download"))) == (1, downloads + 3)
 
 
+def test_a_library_is_fetched_after_a_kernel(world: World, musl: list[Path]) -> None:
+    """Both use apt, which has one set of lists in the cache."""
+    images.image(BOARD)
+    asked, said = len(world.asked("")), list[str]()
+    with cache.locked(world.cache, ("kernels",), said.append):
+        words = {"library": "musl", "say": said.append}
+        waiting = threading.Thread(target=images.image, args=(BOARD,), kwargs=words)
+        waiting.start()
+        while not said:
+            time.sleep(0.01)
+        assert "waiting" in said[0]
+        assert len(world.asked("")) == asked
+    waiting.join(60)
+    assert len(musl) == 1
+
+
 def test_libraries_are_pruned_with_their_agents(world: World, musl: list[Path]) -> None:
     images.image(BOARD, library="musl")
     records = [

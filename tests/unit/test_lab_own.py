@@ -377,6 +377,18 @@ def test_a_damaged_copy_is_made_again(files: Files, rtgauge: Run) -> None:
     assert images.image(registry.board("mine")).kernel.read_bytes() == elf()
 
 
+def test_an_image_that_another_process_made_is_taken(
+    files: Files, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may boot it, so a second one must not take its place."""
+    assert rtgauge(*files.words()).code == 0
+    made = images.image(registry.board("mine"))
+    known, looks = images._known, iter([True])
+    monkeypatch.setattr(images, "_known", lambda *_: None if next(looks, False) else known(*_))
+    monkeypatch.setattr(images, "_make", None)
+    assert images.image(registry.board("mine")) == made
+
+
 def test_prune_removes_copies_of_kernels_that_nobody_used(files: Files, rtgauge: Run) -> None:
     assert rtgauge(*files.words()).code == 0
     made = images.image(registry.board("mine"))

@@ -61,7 +61,13 @@ def system_of(run: StoredRun, step: int) -> System:
     environment = document.get("environment")
     environment = environment if isinstance(environment, dict) else {}
     kernel = environment.get("kernel")
-    machine = kernel.get("machine") if isinstance(kernel, dict) else None
+    kernel = kernel if isinstance(kernel, dict) else {}
+    without_effect = set(str(kernel.get("cmdline") or "").split())
+    if kernel.get("preemption_dynamic") is not True:
+        without_effect.add("preempt=full")
+    boots = _boots(target, environment.get("lab"))
+    if target.startswith("lab:") and not boots:
+        kept = []
     return System(
         str(environment.get("realtime", "")),
         shlex.quote(target) if target else "",
@@ -74,8 +80,16 @@ def system_of(run: StoredRun, step: int) -> System:
                 if name in foreign and value is not True and f"--{name}" not in _NOT_REPEATED
             ]
         ),
-        machine=str(machine or "x86_64"),
+        machine=str(kernel.get("machine") or "x86_64"),
+        without_effect=frozenset(without_effect),
+        boots=boots,
     )
+
+
+def _boots(target: str, lab: object) -> bool:
+    """Whether ``rtgauge tune`` boots the target itself, with the arguments that it tries."""
+    counted = isinstance(lab, dict) and lab.get("mode") == "counted"
+    return target.startswith("lab:") and counted and ",seed=" not in target
 
 
 def _ordered(orders: object, step: int) -> list[str]:

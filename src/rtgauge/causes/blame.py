@@ -92,7 +92,7 @@ def _sentence(main: Segment) -> str:
     if (main.kind, main.function) == ("switch", CHOICE):
         return f"the scheduler chose a task of lower priority: {task}"
     return {
-        "hardware": f"nothing ran: the processor was halted{where}",
+        "hardware": f"nothing ran: the processor was idle{where}",
         "interrupts-off": f"interrupts were off{where}, task {task}",
         "interrupt": f"an interrupt handler ran{where}",
         "softirq": f"a softirq ran{where}",

@@ -33,6 +33,10 @@ class System:
     """The end of the command: a comment with the options that it does not repeat."""
     machine: str = "x86_64"
     """The processor, as ``uname -m`` prints it."""
+    without_effect: frozenset[str] = frozenset()
+    """Arguments that the kernel has already, or ignores."""
+    boots: bool = True
+    """``rtgauge tune`` boots the target with other arguments for the kernel."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class _Row:
 
 _STOCK: Final = "(?!preempt_rt).*"
 _X86: Final = r"(?:x86_64|i\d86)"
+_PRIORITY: Final = "priority="
 
 REMEDIES: Final = (
     _Row(
@@ -90,22 +95,22 @@ REMEDIES: Final = (
     _Row(
         "higher-priority",
         "a higher priority for the measured task, or a lower one for the task that ran",
-        task=r"(?!rtgauge).*",
-        policy="(?!deadline).*",  # it precedes every priority
-        factor=f"priority={TRIED}",
+        task=r"(?!rtgauge|migration/).*",  # the kernel's stopper and deadline tasks precede all
+        policy="(?!deadline).*",
+        factor=f"{_PRIORITY}{TRIED}",
     ),
     _Row(
         "interrupt",
         "threadirqs: handlers of devices run in threads, which the scheduler orders",
-        function=r"(?i)(?!.*(?:timer|sysvec|resched|function.call|call.function|irq.work"
-        r"|inter-proc)).*",
+        function=r"(?i)(?!.*(?:timer|tick|clkevt|hpet|sysvec|resched|function.call|call.function"
+        r"|irq.work|inter-proc)).*",
         realtime=_STOCK,
         factor="threadirqs",
     ),
     _Row(
         "hardware",
         "idle=poll: the processor does not sleep while idle",
-        function=f"(?!{LATE}$).*",
+        function=f"(?!(?:{LATE}|idle state 0)$).*",  # state 0 polls
         machine=_X86,
         factor="idle=poll",
     ),
@@ -138,9 +143,9 @@ def _found(main: Segment, system: System) -> Iterator[Remedy]:
             (row.realtime, system.realtime),
             (row.machine, system.machine),
         )
-        if row.kind == main.kind and all(
-            not pattern or re.fullmatch(pattern, text) for pattern, text in pairs
-        ):
+        if row.kind != main.kind or row.factor in system.without_effect:
+            continue
+        if all(not pattern or re.fullmatch(pattern, text) for pattern, text in pairs):
             beyond = row.kind == "higher-priority" and task.priority >= TRIED
             command = row.factor and not beyond
             yield Remedy(row.text, _command(system, row.factor) if command else "")
@@ -148,14 +153,8 @@ def _found(main: Segment, system: System) -> Iterator[Remedy]:
 
 def _command(system: System, factor: str) -> str:
     words: Sequence[str] = system.words
-    if not words:
+    if not words or not (system.boots or factor.startswith(_PRIORITY)):
         return ""
-    if factor.startswith("priority="):
-        words = [
-            word
-            for place, word in enumerate(words)
-            if word != "--priority" and words[place - 1] != "--priority"
-        ]
     if system.target:
         words = [*words, f"--target {system.target}"]
     return " ".join(["rtgauge tune", *words, f"--try {factor}"]) + system.left_out

@@ -193,7 +193,8 @@ def check(run: StoredRun) -> Mapping[str, str]:
     if (
         not orderly(orders)
         or not re.fullmatch("[0-9]{1,9}", str(lab.get("seed")))
-        or not isinstance(lab.get("kernel arguments"), str)
+        or not isinstance(arguments := lab.get("kernel arguments"), str)
+        or not arguments.isprintable()
         or not isinstance(document.get("duration_s"), int | float | None)
     ):
         raise UsageError(

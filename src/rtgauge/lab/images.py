@@ -123,7 +123,9 @@ def _own_image(cache: Path, board: Board, made: Programs, library: str, say: Say
     if known is not None:
         return known
     with locked(cache, ("images", "modules"), say):
-        return _make(cache, board, unpacked, made, say, added)
+        # another process may have made it since, and may boot it
+        known = _known(cache, board, unpacked, made, added)
+        return known or _make(cache, board, unpacked, made, say, added)
 
 
 def _described(given: own.Given) -> own.Added:
@@ -248,15 +250,15 @@ def stored_image(facts: Mapping[str, str]) -> Image:
     Raises TargetError if the cache does not hold it any more.
     """
     cache = cache_folder()
-    kernel = next(
+    record_of_kernel, kernel = next(
         (
-            path.parent / str(record.get("kernel", "kernel"))
+            (path, path.parent / str(record.get("kernel", "kernel")))
             for above in ("kernels", own.OWN_KERNELS)
             for path in sorted((cache / above).glob(f"*/{KERNEL_RECORD}"))
             if (record := read_record(path, KERNEL_VERSION) or {}).get("sha256")
             == facts.get("kernel digest", "?")
         ),
-        None,
+        (None, None),
     )
     archive = next(
         (
@@ -278,9 +280,10 @@ def stored_image(facts: Mapping[str, str]) -> Image:
             f"the {name} that the run booted {gone} (SHA-256 {digest[:16] or 'not recorded'})",
             "measure again, and explain that run",
         )
+    assert record_of_kernel is not None
     assert kernel is not None
     assert archive is not None
-    used(archive.with_name(IMAGE_RECORD))
+    used(archive.with_name(IMAGE_RECORD), record_of_kernel)
     return Image(kernel, archive, MappingProxyType(dict(facts)))
 
 

@@ -37,6 +37,7 @@ from rtgauge.lab.packages import Apt
 
 __all__ = [
     "AGENTS",
+    "APT",
     "LIBRARIES",
     "LIBRARY_RECORD",
     "LIBRARY_VERSION",
@@ -50,6 +51,8 @@ LIBRARIES: Final = ("glibc", "musl")
 #: Where the roots with a library are, in the cache, and the agents that are linked against them.
 ROOTS: Final = "libraries"
 AGENTS: Final = "agents"
+#: The lock of everything that uses apt: that of the kernels.
+APT: Final = "kernels"
 LIBRARY_RECORD: Final = "library.json"
 LIBRARY_VERSION: Final = 1
 # The packages of each: the library itself, its headers, those of the kernel, and what glibc loads
@@ -91,7 +94,7 @@ def linked(cache: Path, machine: Machine, library: str, compiler: str, say: Say)
     """
     root = _known(cache, machine, library)
     if root is None:
-        with locked(cache, (ROOTS,), say):
+        with locked(cache, (APT, ROOTS), say):
             root = _known(cache, machine, library) or _fetch(cache, machine, library, say)
     version = compiler_version(compiler, machine)
     digest = text_digest(sources_digest(), library, version, *sorted(root.versions.values()))

@@ -320,8 +320,15 @@ class Machine:
 
     def _start(self) -> str:
         program = found_program(self.setup.program, self.setup.package)
-        self._folder = Path(self._cleaner.enter_context(_working_folder()))
-        self._open_exchange()
+        try:
+            self._folder = Path(self._cleaner.enter_context(_working_folder()))
+            self._open_exchange()
+        except OSError as error:
+            raise TargetError(
+                f"the emulated board {self.setup.name} cannot be started: its files in /dev/shm or "
+                f"{tempfile.gettempdir()} cannot be created: {error.strerror}",
+                f"free some space there: each board needs {EXCHANGE_BYTES >> 20} MiB",
+            ) from None
         control = self._open_control()
         self.doorbell = self._open_doorbell()
         inherited = [one for one in (control, self.doorbell) if one is not None]

@@ -30,7 +30,7 @@ from rtgauge.lab.cache import (
 )
 from rtgauge.lab.images import IMAGE_RECORD, IMAGE_VERSION
 from rtgauge.lab.kernels import KERNEL_RECORD, KERNEL_VERSION
-from rtgauge.lab.libraries import AGENTS, LIBRARY_RECORD, LIBRARY_VERSION, ROOTS
+from rtgauge.lab.libraries import AGENTS, APT, LIBRARY_RECORD, LIBRARY_VERSION, ROOTS
 from rtgauge.lab.names import SUFFIX as NAMES
 from rtgauge.lab.own import OWN_KERNELS
 
@@ -89,8 +89,8 @@ def prune(days: float = DAYS, *, say: Say = lambda _: None) -> list[Removed]:
 
 def _take_libraries(cache: Path, before: float, removed: list[Removed], say: Say) -> None:
     """C libraries of boards, and the agents that are linked against them."""
-    for name in (ROOTS, AGENTS):
-        with locked(cache, (name,), say), explained(cache):
+    for name, names in ((ROOTS, (APT, ROOTS)), (AGENTS, (AGENTS,))):
+        with locked(cache, names, say), explained(cache):
             for path in _folders(cache / name):
                 if read_record(path / LIBRARY_RECORD, LIBRARY_VERSION) is not None:
                     _take(cache, path, path / LIBRARY_RECORD, before, removed)

@@ -107,26 +107,26 @@ def require_plugins(program: str) -> None:
 def plugin(say: Say) -> Path:
     """The plugin, built first if the cache does not hold it.
 
-    Raises TargetError without a compiler, or if it cannot be built.
+    Raises TargetError if it cannot be built.
     """
     source = _source()
+    cache = cache_folder()
+    digest = text_digest(source.decode(), os.uname().machine, *FLAGS)[:32]
+    path = cache / "recorder" / f"{digest}.so"
+    if not path.is_file():
+        with locked(cache, ("recorder",), say), explained(cache), new_file(path) as making:
+            _build(source, making)
+    used(path)
+    return path
+
+
+def _build(source: bytes, path: Path) -> None:
     compiler = next((found for name in COMPILERS if (found := shutil.which(name))), None)
     if compiler is None:
         raise TargetError(
             "the recorder for QEMU cannot be built: there is no C compiler on this machine",
             "install one: sudo apt-get install gcc libc6-dev",
         )
-    cache = cache_folder()
-    digest = text_digest(source.decode(), compiler, *FLAGS)[:32]
-    path = cache / "recorder" / f"{digest}.so"
-    if not path.is_file():
-        with locked(cache, ("recorder",), say), explained(cache), new_file(path) as making:
-            _build(compiler, source, making)
-    used(path)
-    return path
-
-
-def _build(compiler: str, source: bytes, path: Path) -> None:
     words = [compiler, *FLAGS, "-x", "c", "-", "-o", str(path), "-ldl"]
     try:
         done = subprocess.run(

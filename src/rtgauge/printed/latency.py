@@ -21,7 +21,7 @@ from rtgauge.stats import bucket_of
 from rtgauge.stream import Tally
 from rtgauge.text import join, plain, plural, time
 
-__all__ = ["VALUE_LIMIT", "Figures", "Latency", "distribution"]
+__all__ = ["TIME_LIMIT", "VALUE_LIMIT", "Figures", "Latency", "distribution"]
 
 NS: Final = 10**9
 VALUE_LIMIT: Final = 2**31 - 1
@@ -93,8 +93,11 @@ def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
     """
     figures, cells = found.figures, found.cells
     low, high, count = figures.min, figures.max, sum(cells.values())
-    if count * found.period_ns > TIME_LIMIT:
-        refuse(f"its histogram has {count} samples, which take longer than 18 years")
+    if (count + figures.overruns) * found.period_ns > TIME_LIMIT:
+        refuse(
+            f"line {found.line}: {count} samples and {figures.overruns} overruns take longer than "
+            "18 years"
+        )
     if (max(cells) + 1) * cell_ns > VALUE_LIMIT:
         refuse(f"line {found.line}: its histogram ends beyond 2 s")
     top, last = max(cells), max(abs(low), abs(high)) // cell_ns

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lines of a text file that another program printed, within limits.
 
-The file may come from anybody: its size and the length of its lines are limited. Lines end with LF,
-CRLF or CR, and what a terminal obeys is left out.
+The file may come from anybody: its size is limited, and of a line the first characters count. Lines
+end with LF, CRLF or CR, and what a terminal obeys is left out.
 """
 
 from __future__ import annotations
@@ -65,8 +65,7 @@ def read_text(path: Path) -> Text:
     if b"\0" in data:
         refuse("it is not text")
     lines = re.split("\r\n|\r|\n", data.decode("utf-8", "replace"))
-    if any(len(line) > LINE_LIMIT for line in lines):
-        refuse(f"it has a line of more than {LINE_LIMIT} characters")
     cut = bool(lines[-1])
-    kept = [_OBEYED.sub("", line).rstrip() for line in (lines if cut else lines[:-1])]
+    # switchtest prints the names of all its threads in one line
+    kept = [_OBEYED.sub("", line[:LINE_LIMIT]).rstrip() for line in (lines if cut else lines[:-1])]
     return Text(kept, cut, hashlib.sha256(data).hexdigest())

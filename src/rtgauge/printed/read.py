@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final, TypeAlias
 
@@ -33,15 +33,16 @@ _MODES: Final = "|".join(CONTEXTS)
 _US: Final = r"\s*(-?\d{1,10}\.\d{1,6})\s*"
 _NUMBER: Final = r"\s*(\d{1,18})\s*"
 
+#: Negative if the clock was set back.
+_CLOCK_TIME: Final = r"(-?\d{2,9}):(-?\d\d):(-?\d\d)"
+
 _PERIOD: Final = re.compile(r"== Sampling period:\s*(\d{1,10}) us$")
 _MODE: Final = re.compile(rf"== Test mode:\s*({_MODES})$")
-_TIME: Final = (
-    rf"(\d{{2,9}}):(\d\d):(\d\d)\s+\(({_MODES}), (\d{{1,10}}) us period, priority (\d{{1,3}})\)$"
-)
+_TIME: Final = rf"{_CLOCK_TIME}\s+\(({_MODES}), (\d{{1,10}}) us period, priority (\d{{1,3}})\)$"
 _TITLE: Final = re.compile(rf"RTT\|\s+{_TIME}")
 _SECOND: Final = re.compile(rf"RTD\|{_US}\|{_US}\|{_US}\|{_NUMBER}(?:\|{_NUMBER})?\|{_US}\|{_US}$")
 _TOTAL: Final = re.compile(
-    rf"RTS\|{_US}\|{_US}\|{_US}\|{_NUMBER}(?:\|{_NUMBER})?\|\s*(\d{{2,9}}):(\d\d):(\d\d)/[\d:]+$"
+    rf"RTS\|{_US}\|{_US}\|{_US}\|{_NUMBER}(?:\|{_NUMBER})?\|\s*{_CLOCK_TIME}/[-\d:]+$"
 )
 _CELL: Final = re.compile(rf"HSD\|\s*(min|avg|max)\s*\|{_NUMBER}-{_NUMBER}\|{_NUMBER}$")
 _PLOT: Final = re.compile(rf"#\s*{_TIME}")
@@ -51,7 +52,7 @@ _VERSION: Final = re.compile(r"#\s*Xenomai version:.*?\bv?(\d{1,3}(?:\.\d{1,5}){
 _CLOCK: Final = re.compile(r"== Test(?:ing|ed clock)\b[ :]*(.{1,80})$")
 _CLOCKS: Final = re.compile(r"CPU\s+ToD offset \[us\]")
 _DRIFT: Final = re.compile(
-    r"^\s*(\d{1,5})\s+(-?\d{1,15}\.\d)\s+(-?\d{1,12}\.\d{3})\s+(\d{1,18})\s+(-?\d{1,12}\.\d)$"
+    r"(?:^|[\s\]:])(\d{1,5})\s+(-?\d{1,15}\.\d)\s+(-?\d{1,12}\.\d{3})\s+(\d{1,18})\s+(-?\d{1,12}\.\d)$"
 )
 _SWITCHES: Final = re.compile(r"== (Threads:|Testing FPU check routines|FPU check routines:)")
 _STARTED: Final = re.compile(r"RTT\|\s+(\d{2,9}):(\d\d):(\d\d)$")
@@ -64,7 +65,7 @@ _EVENTS: Final = re.compile(
     r"(\d{1,18}): (-?\d{1,10}\.\d{3}) / (-?\d{1,10}\.\d{3}) / (-?\d{1,10}\.\d{3}) us$"
 )
 _PUBLISHED: Final = re.compile(
-    r"^\|?\s*([^|]{1,120}?)\s*\|\s*(-?\d{1,9}(?:\.\d{1,3})?)\s*us\s*"
+    r"^\|?\s*([^|\s](?:[^|]{0,118}[^|\s])?)\s*\|\s*(-?\d{1,9}(?:\.\d{1,3})?)\s*us\s*"
     r"\|\s*(-?\d{1,9}(?:\.\d{1,3})?)\s*us\s*\|?$"
 )
 _SYSTEM: Final = re.compile(r"^\|?\s*CPU:\s*\|(.{1,400}?)\|?$")
@@ -109,7 +110,8 @@ class Row:
 @dataclass
 class Responses:
     """``irqbench``, ``gpioirqbench``, or a table of their figures. ``system``: what was tested, as
-    the table says. ``last``: what was printed before the end of a run."""
+    the table says. ``last``: what was printed last of a run without an end: its mean is that of a
+    second, so it is left out."""
 
     line: int
     rows: list[Row] = field(default_factory=list)
@@ -120,7 +122,7 @@ class Responses:
 Found: TypeAlias = Latency | Clocks | Switches | Responses
 
 _MARKS: Final = re.compile(
-    rf"== Sampling period:\s*\d|RT[TDS]\||HSD\||^#\s*[\d:]+ \(({_MODES}),|{_CLOCKS.pattern}"
+    rf"== Sampling period:\s*\d|RT[TDS]\||HSD\||^#\s*[-\d:]+ \(({_MODES}),|{_CLOCKS.pattern}"
     rf"|^{_SWITCHES.pattern}|{_EVENTS.pattern}|{_PUBLISHED.pattern}"
 )
 
@@ -166,9 +168,9 @@ class _Reader:
             (_PLOT, self._begin_plot),
             (_PLOTTED, self._plotted),
             (_VERSION, self._version),
+            (_SWITCHES, self._threads),
             (_CLOCK, self._clock),
             (_DRIFT, self._drift),
-            (_SWITCHES, self._threads),
             (_STARTED, self._started),
             (_SWITCHED, self._switched),
             (_BROKEN, self._broken),
@@ -359,11 +361,11 @@ class _Reader:
     def _events(self, found: re.Match[str]) -> None:
         low, mean, high = (_ns(found[at], self.line) for at in (2, 3, 4))
         row, one = Row("", "", low, mean, high, int(found[1])), self._responses()
-        if self._before == "---":
+        if self._before.split()[-1:] == ["---"]:
             one.rows.append(row)
-            self._before = ""
+            one.last, self._before = None, ""
         else:
-            one.last = row
+            one.last = replace(row, mean=None)
 
     def _system(self, found: re.Match[str]) -> None:
         self.found.append(Responses(self.line, system=f"{self._before}, {found[1].strip()}"[:200]))

@@ -10,6 +10,7 @@ tables.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from rtgauge import __version__
-from rtgauge.printed.latency import Latency, distribution
+from rtgauge.printed.latency import TIME_LIMIT, Latency, distribution
 from rtgauge.printed.lines import read_text
 from rtgauge.printed.read import Clocks, Found, Responses, Switches, read
 from rtgauge.store import Store, new_run_id
@@ -102,7 +103,7 @@ CATALOGUE: Final[dict[str, Any]] = {
             "switchtest",
             "switches between tasks of the core, as Xenomai's switchtest printed them",
             "Thread switches",
-            tables=[{"name": "switches", "meaning": "switches in each second and in total"}],
+            tables=[{"name": "switches", "meaning": "switches in each whole second and in total"}],
             verdicts=[{"rule": "registers-kept", "meaning": "no switch damaged the registers of "
                        "the floating-point unit, and switching never stopped"}],
         ),
@@ -110,7 +111,8 @@ CATALOGUE: Final[dict[str, Any]] = {
             "log-host",
             "response to an external event, as irqbench or gpioirqbench printed it",
             "Response to an external event",
-            tables=[{"name": "responses", "meaning": "time from each event to its answer"}],
+            tables=[{"name": "responses", "meaning": "time from each event to its answer, and "
+                     "number of events, which in irqbench includes its warm-up"}],
         ),
     ],
     "loads": [],
@@ -198,15 +200,24 @@ def _step(one: Found, told: Told) -> _Step:
             parameters["xenomai"] = version
         cut = "the output of latency ends without its line RTS"
         remedy = "end latency with -T or Ctrl-C, and save its whole output"
-        duration_s = float(len(one.seconds) if one.duration_s is None else one.duration_s)
-        return _Step("timer", parameters, duration_s, None if one.ended else (cut, remedy))
+        return _Step("timer", parameters, _duration_s(one), None if one.ended else (cut, remedy))
     if isinstance(one, Clocks):
         return _Step("clocktest", {"program": "clocktest", "clock": one.clock}, 0.0)
     if isinstance(one, Switches):
         seconds = max(map(len, one.rows.values()))
         return _Step("switchtest", {"program": "switchtest"}, float(seconds))
     parameters = {"program": "irqbench"} | ({"system": one.system} if one.system else {})
-    return _Step("log-host", parameters, 0.0)
+    cut = "the output of irqbench ends without the figures of the whole run"
+    remedy = "end irqbench with -T or Ctrl-C, and save its whole output"
+    return _Step("log-host", parameters, 0.0, (cut, remedy) if one.last else None)
+
+
+def _duration_s(one: Latency) -> float:
+    """The measured time. latency prints that of the wall clock, which may have been set."""
+    if one.cells:
+        return (sum(one.cells.values()) + one.figures.overruns) * one.period_ns / NS
+    printed = one.duration_s or 0
+    return float(len(one.seconds) or (printed if 0 < printed * NS < TIME_LIMIT else 0))
 
 
 def _cell_ns(one: Latency, told: Told) -> int:
@@ -238,7 +249,7 @@ def _latency(
     version = one.version or told.version
     method = "timerbench"  # Xenomai's driver that measures in the kernel
     if one.context == "user":
-        method = "rt_task_wait_period" if version.startswith("2.") else "timerfd"
+        method = "rt_task_wait_period" if re.match(r"v?2\b", version) else "timerfd"
     thread = one.context != "irq" and one.priority > 0
     declared: dict[str, Any] = {
         "context": one.context, "cpu": -1, "thread": -1, "policy": "fifo" if thread else "",
@@ -288,15 +299,20 @@ def _latency(
             "measure with latency -h, or import the file of latency -g",
         )
     if one.context == "user" and figures.switches is not None:
-        yield writer.verdict("no-maximum-by-mode-switch", *_mode_switches(figures.switches))
+        early = bool(one.seconds) and one.seconds[0].switches == figures.switches
+        verdict = _mode_switches(figures.switches, early=early)
+        yield writer.verdict("no-maximum-by-mode-switch", *verdict)
 
 
-def _mode_switches(switches: int) -> tuple[str, str, str]:
+def _mode_switches(switches: int, *, early: bool) -> tuple[str, str, str]:
+    """``early``: all were before the end of the first second. latency also counts those of its
+    warm-up, whose maximum it does not print."""
     if not switches:
         return "pass", "latency counted no switch to Linux that coincided with a maximum", ""
+    told = f"switches to Linux that coincided with a maximum, and may have caused it: {switches}"
     return (
-        "fail",
-        f"switches to Linux that coincided with a maximum, and may have caused it: {switches}",
+        "inconclusive" if early else "fail",
+        f"{told}, all in the warm-up or the first second" if early else told,
         "find the call that left the core: latency -b stops there, and a kernel with "
         "CONFIG_XENO_OPT_DEBUG_TRACE_RELAX keeps its stack in /proc/xenomai/debug/relax",
     )
@@ -321,9 +337,10 @@ def _clocks(writer: StreamWriter, one: Clocks) -> Iterator[bytes]:
 
 def _switches(writer: StreamWriter, one: Switches) -> Iterator[bytes]:
     columns = {"cpu": "", "seconds": "count", "min": "count", "max": "count", "total": "count"}
+    whole = {cpu: each[:-1] or each for cpu, each in sorted(one.rows.items())}
     rows: list[list[int | str]] = [
         ["" if cpu < 0 else str(cpu), len(each), min(each), max(each), one.totals[cpu]]
-        for cpu, each in sorted(one.rows.items())
+        for cpu, each in whole.items()
     ]
     yield writer.table("switches", columns, *rows)
     total = sum(one.totals.values())
@@ -331,6 +348,13 @@ def _switches(writer: StreamWriter, one: Switches) -> Iterator[bytes]:
         told = ", ".join(one.errors[:TOLD_ERRORS])
         remedy = "report it to the Xenomai project with the kernel's configuration"
         yield writer.verdict("registers-kept", "fail", told, remedy)
+    elif not all(one.totals.values()):
+        yield writer.verdict(
+            "registers-kept",
+            "inconclusive",
+            f"{total} switches: switchtest did not switch on every CPU",
+            "look for its error, and repeat it: switchtest -T 30 >switchtest.txt 2>&1",
+        )
     elif one.told:
         yield writer.verdict("registers-kept", "pass", f"{total} switches without an error")
     else:
@@ -346,7 +370,7 @@ def _responses(writer: StreamWriter, one: Responses) -> bytes:
     columns = {
         "what": "", "context": "", "min": "ns", "mean": "ns", "max": "ns", "events": "count",
     }  # fmt: skip
-    found = one.rows or [row for row in (one.last,) if row is not None]
+    found = [*one.rows, *([one.last] if one.last else [])]
     rows: list[list[int | str]] = [
         [
             row.name or "irqbench", row.context, row.min, "" if row.mean is None else row.mean,

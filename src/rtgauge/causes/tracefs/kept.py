@@ -33,7 +33,8 @@ from rtgauge.causes.tracefs.segments import (
     segments_of,
     woken_elsewhere,
 )
-from rtgauge.facts.interpret import realtime_model
+from rtgauge.facts import Facts
+from rtgauge.facts.interpret import container, realtime_model
 
 if TYPE_CHECKING:
     from rtgauge.store import StoredSeries, StoredStep
@@ -71,7 +72,18 @@ _ELSEWHERE = (
 )
 _WAITED = "No event shows what the thread was waiting for during the remaining time."
 _MUCH = "There were too many events at its end to keep."
+_SWAPPED = "The trace was read during the sample. What came after that is not explained."
 _LATER = "Its event came late, and the agent did not keep the trace up to its end."
+_RAISED = (
+    "The trace does not show when the event came that began this sample of a handler. A replay of"
+    " an emulated board does."
+)
+_TIMERS: Final = ("hpet", "hrtimer")
+"""Sources of interrupts that come when they are due."""
+_CONTAINED = (
+    "The agent ran in a container with process IDs of its own, and the trace has those of the"
+    " machine. Run it with those of the machine (docker run --pid=host)."
+)
 _STACKLESS = "The kernel does not save stacks (CONFIG_STACKTRACE), so callers are unknown."
 _MANY = "The trace has more events than rtgauge reads."
 
@@ -254,11 +266,16 @@ class Kept:
         run = self._best(one, begin, end) if self._looks < LOOKS_LIMIT else None
         segments: tuple[Segment, ...] = ()
         rest, unseen = max(one.value, 0), ""
-        if run is None:
+        if how == EVENT and not one.thread and series.info.labels.get("source") not in _TIMERS:
+            unseen = _RAISED
+        elif one.thread and container(Facts(step.facts)):
+            unseen = _CONTAINED
+        elif run is None:
             cut = self._cut or self._looks >= LOOKS_LIMIT
             unseen = self._errors.get(one.snapshot, "") or (_MANY if cut else _LATE)
         else:
-            until, ended = self._until(run, one, end), _MUCH
+            until = self._until(run, one, end)
+            ended = _MUCH if run.snapshot == one.snapshot else _SWAPPED
             sample = Sample(begin, end, one.thread, run.begin_ns, until, usual_ns, threaded)
             if how == EVENT and one.thread:
                 late = begun_at(replace(sample, end_ns=end + LATE_NS), run.events) - begin

@@ -10,7 +10,7 @@ the task which it interrupted.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -289,10 +289,13 @@ def segments_of(
     since_ns = woken_elsewhere(sample, events) or sample.due_ns
     by_task = _by_task(sample, events)
     turns = _turns(sample, events, by_task, tasks)
-    awake = any(one.awake and one.task == sample.pid for one in turns)
+    own = by_task.get(sample.pid, ()) if sample.pid and since_ns == sample.due_ns else ()
+    # it ran, and nothing woke it, so it was awake when it was due
+    awake = bool(own) and all(one.name != _WAKING for one in own)
+    awake |= any(one.awake and one.task == sample.pid for one in turns)
     answer = _answer(sample.due_ns if awake else begun_at(sample, events), sample, events)
     waits, turns_at = list(_waits(turns, sample, by_task, tasks))[::-1], list(turns)[::-1]
-    for stretch in _stretches(sample, events, tasks):
+    for stretch in _stretches(sample, events, tasks, {one.task for one in turns}):
         wait = _top(waits, stretch.begin_ns)
         turn = _top(turns_at, stretch.begin_ns)
         ready = tasks.get(turn.task) if turn is not None else None
@@ -375,22 +378,30 @@ def _is_interrupt(system: str, name: str) -> bool:
 
 def begun_at(sample: Sample, events: Sequence[Event]) -> int:
     """When the CPU took the interrupt that was due: the beginning of the handler that woke the
-    thread, or in which the stamp was taken, if there is one, else of the first handler."""
+    thread, or in which the stamp was taken, if there is one, else of the first handler. That of a
+    PowerPC timer has no events: the wake-up is the first one in it."""
     begun = first = None
+    ended: int | None = None
     for event in events:
         if event.time_ns > sample.end_ns:
             break
         if is_entry(event):
             begun = event.time_ns
+            ended = None
             if first is None and begun >= sample.due_ns:
                 first = begun
+        elif is_exit(event):
+            ended = event.time_ns
         elif (
             sample.pid
             and event.time_ns >= sample.due_ns
             and event.name == _WAKING
             and event.fields.get("pid") == sample.pid
         ):
-            woken = begun if (event.flags or 0) & HARDIRQ else first
+            handler = (event.flags or 0) & HARDIRQ
+            # of another handler, which has no events
+            unknown = handler and ended is not None and event.time_ns - ended > DELIVERY_NS
+            woken = None if unknown else begun if handler else first
             return event.time_ns if woken is None else woken
     found = first if sample.pid else begun
     return sample.due_ns if found is None else found
@@ -554,8 +565,11 @@ class _Cpu:
         )
 
 
-def _stretches(sample: Sample, events: Sequence[Event], tasks: Tasks) -> Iterator[_Stretch]:
-    """Segments from the due time, or the start of the trace, to the end."""
+def _stretches(
+    sample: Sample, events: Sequence[Event], tasks: Tasks, awaited: Set[int]
+) -> Iterator[_Stretch]:
+    """Segments from the due time, or the start of the trace, to the end. A wake-up of a task that
+    is not ``awaited`` ends none."""
     cpu = _Cpu(sample, tasks)
     at = max(sample.due_ns, sample.covered_ns)
     end_ns = min(sample.end_ns, sample.until_ns)
@@ -565,7 +579,8 @@ def _stretches(sample: Sample, events: Sequence[Event], tasks: Tasks) -> Iterato
         if event.time_ns >= end_ns:
             after = event
             break
-        if event.time_ns > at:
+        other = event.name == _WAKING and event.fields.get("pid") not in awaited
+        if event.time_ns > at and not other:
             yield from cpu.stretches(at, event.time_ns, event)
             at = event.time_ns
         cpu.after(event)
