@@ -57,6 +57,25 @@ def test_a_project_gives_what_the_command_line_does_not(
 
 
 @pytest.mark.slow
+def test_the_store_of_a_project_is_that_of_all_commands(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of those that look for it themselves: the overview, and a tune that is resumed."""
+    monkeypatch.setattr("rtgauge.cli.status._machine", lambda: "PREEMPT_RT; ready")
+    Path("rtgauge.toml").write_text("store = 'measured'\ntarget = 'fake'\n")
+    assert rtgauge("run", "timer", "--for", "1s", "--label", "here").code == 0
+    overview = rtgauge().out
+    assert "Last run  #1 on fake (here)" in overview
+    assert f"1 run in {Path('measured').resolve()}" in " ".join(overview.split())
+    assert "--store" not in overview
+    with monkeypatch.context() as patch:
+        patch.setattr("rtgauge.engine.study.Interruption.asked", True)
+        assert rtgauge("tune", "timer", "--for", "1s", "--try", "priority=95").code == 4
+    done = rtgauge("tune", "--resume", "--dry-run")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.slow
 def test_options_and_plans_precede_a_project(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("rtgauge.toml").write_text(WHOLE)
     words = ("--for", "1s", "--json", "--store", "elsewhere")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
+from rtgauge.cli.project import project
 from rtgauge.errors import UsageError
 from rtgauge.options import HOST_OPTIONS
 
@@ -86,10 +87,10 @@ def cover_of(given: Mapping[str, Any]) -> Cover:
 
 
 def open_store(place: str | None) -> Store:
-    """The store at this place; by default the user's."""
+    """The store at this place; by default the project's, else the user's."""
     from rtgauge.store import Store
 
-    return Store.open(place)
+    return Store.open(place or project().of_commands().get("place"))
 
 
 def named_store(parameter: str = "place") -> str:
