@@ -188,6 +188,8 @@ def show_results(
             )
     if talk.bisect:
         states = [(one.state, one.reason) for one in outcomes]
+        if _is_refused(document, kind):
+            states.append(("skipped", "the core refused its steps, which measured Linux"))
         return int(judge(document, states, stopped=any(one.stopped for one in outcomes)))
     return int(_exit_code(outcomes, document, kind))
 
@@ -218,11 +220,6 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any], kind
     from rtgauge.report.document.answer import State, answer_of, without_priority
 
     codes = {outcome.exit_code for outcome in outcomes}
-    refused = kind == "xeno-test" and any(
-        one["rule"] == _ON_CORE and one["result"] == "skipped"
-        for run in document["runs"]
-        for one in run["tests"]
-    )
     for code in (ExitCode.USAGE, ExitCode.FAILED, ExitCode.INTERRUPTED):
         if code in codes:
             return code
@@ -235,9 +232,18 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any], kind
     ):
         return ExitCode.OVER_BUDGET
     if (
-        refused
+        _is_refused(document, kind)
         or codes == {ExitCode.SKIPPED}
         or (kind == "evaluation" and any(answer_of(run).state is State.UNMEASURED for run in runs))
     ):
         return ExitCode.SKIPPED
     return ExitCode.DONE
+
+
+def _is_refused(document: Mapping[str, Any], kind: Kind) -> bool:
+    """Whether a core refused the steps of xeno-test, which then measured Linux."""
+    return kind == "xeno-test" and any(
+        one["rule"] == _ON_CORE and one["result"] == "skipped"
+        for run in document["runs"]
+        for one in run["tests"]
+    )
