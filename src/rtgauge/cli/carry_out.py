@@ -24,6 +24,7 @@ from rtgauge.cli.output import (
     print_results,
     say,
     show,
+    unread,
 )
 from rtgauge.cli.project import project
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
@@ -154,12 +155,13 @@ def show_results(
     document = source.model
     for run in document["runs"]:
         keep(store, run)
-    if talk.as_json:
-        print_json(document)
-    elif talk.quiet:
-        print_answers(document, talk.store)
-    else:
-        _print(source, talk.store)
+    with unread():
+        if talk.as_json:
+            print_json(document)
+        elif talk.quiet:
+            print_answers(document, talk.store)
+        else:
+            _print(source, talk.store)
     for report in reports:
         try:
             write(source, report)
@@ -177,7 +179,8 @@ def show_results(
         if talk.as_json:
             say(f"report: {report}")
         else:
-            show(("\n" if report is reports[0] else "") + f"Report: {report}")
+            with unread():
+                show(("\n" if report is reports[0] else "") + f"Report: {report}")
     for outcome in outcomes:
         if outcome.state != "complete":
             print_error(

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
 import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -31,6 +34,7 @@ __all__ = [
     "print_tune",
     "say",
     "show",
+    "unread",
     "width",
 ]
 
@@ -102,6 +106,20 @@ def show(text: str, **style: Any) -> None:
     """Something for people on stdout, in what its encoding can show; ``style`` as click's."""
     shown = encodable(printable(text), sys.stdout)
     click.echo(click.style(shown, **style) if style else shown)
+
+
+@contextlib.contextmanager
+def unread() -> Iterator[None]:
+    """For results that may have no reader any more (``| head``, a terminal that was closed): the
+    command goes on without them, because it has reports to write and an exit code."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def print_error(error: RtgaugeError, code: ExitCode | None = None) -> int:

@@ -11,7 +11,7 @@ import click
 
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, open_store, store_option
-from rtgauge.cli.output import print_json, print_trend, say
+from rtgauge.cli.output import print_json, print_trend, say, unread
 from rtgauge.cli.selection import Selection, select_set
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
 from rtgauge.text import plural
@@ -97,10 +97,11 @@ def trend(
             for name, some in chosen
         ]
         document = search(analysis, sets, left_out)
-    if as_json:
-        print_json(document)
-    else:
-        print_trend(document)
+    with unread():
+        if as_json:
+            print_json(document)
+        else:
+            print_trend(document)
     for path in output:
         write_trend(document, path)
         say(f"the report is in {path}")
