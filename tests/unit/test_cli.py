@@ -834,6 +834,13 @@ def test_a_line_is_not_broken_within_quotes() -> None:
     assert any("'a b c'" in line for line in lines)
 
 
+def test_a_command_at_the_end_of_a_line_is_not_broken() -> None:
+    """What is pasted would end at the break."""
+    command = "rtgauge runs --limit 0 --since 2026-11-20 --store /srv/measurements"
+    lines = _wrapped(f"2 earlier runs are not listed by this command: {command}", 40).split("\n")
+    assert lines[0] == "2 earlier runs are not listed by this" and lines[-1].strip() == command
+
+
 def test_the_reference_has_each_json_document() -> None:
     folder = Path(output.__file__).parent
     page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text("utf-8")

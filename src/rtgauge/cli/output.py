@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 LEVELS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 _GAP_KEPT = "\ue000"
-_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)")
+_WHOLE = re.compile(r"(?<!\w)'[^']*'(?!\w)|(?<=: )(?:rtgauge|scripts/\S+|zcat) .*")
+"""What has no line break: what is quoted, and a command at the end, because it may be copied."""
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -90,8 +91,7 @@ def _wrapped(line: str, columns: int) -> str:
     indent = " " * (len(line) - len(line.lstrip()))
     if len(line) <= columns:
         return line
-    # a line break between the quotes of a command would be part of its argument
-    whole = _QUOTED.sub(lambda found: found[0].replace(" ", _GAP_KEPT), line.strip())
+    whole = _WHOLE.sub(lambda found: found[0].replace(" ", _GAP_KEPT), line.strip())
     return textwrap.fill(
         whole,
         columns,
