@@ -74,7 +74,15 @@ def test_the_help_of_every_command_fits_one_screen(rtgauge: Run, words: list[str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["--help"], ["timer", "--help"], ["rt-vs-stock", "--help-all"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["lab", "run", "--help"],
+        ["lab", "run", "timer", "--help"],
+        ["lab", "run", "rt-vs-stock", "--help-all"],
+        ["evaluate", "--help-all"],
+    ],
+)
 @pytest.mark.parametrize("board", ["x86_64-rt", "arm64-rt"])
 def test_help_for_a_board_builds_and_boots_nothing(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], board: str
@@ -84,7 +92,7 @@ def test_help_for_a_board_builds_and_boots_nothing(
 
     monkeypatch.setattr("rtgauge.target.lab.programs", refuse)
     monkeypatch.setattr("rtgauge.target.lab.lab_image", refuse)
-    done = rtgauge("lab", "run", *words, "--target", f"lab:{board}")
+    done = rtgauge(*words, "--target", f"lab:{board}")
     assert done.code == 0, done.err
     assert "--priority" in done.out and not done.err
 
