@@ -826,6 +826,27 @@ def test_a_remedy_s_command_is_on_one_line_in_a_narrow_terminal(
     assert "    -> allow it, and log in again" in lines
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [("NO_COLOR", "", True), ("NO_COLOR", "1", False), ("TERM", "dumb", False)],
+)
+def test_results_have_colours_unless_they_are_unwanted(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+    wanted: bool,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    _print([Finding("swap", "on", "warning", "why", "turn it off", "")])
+    assert ("\x1b" in capsys.readouterr().out) is wanted
+    output.print_table(("VERDICT", "WORST"), [("fit", "")], 80, {"fit": "green"})
+    assert ("\x1b" in capsys.readouterr().out) is wanted
+
+
 def test_a_line_is_not_broken_within_quotes() -> None:
     text = "  allow the user's task: printf '%s - rtprio 99 %s - memlock' $USER | sudo tee 'a b c'"
     lines = _wrapped(text, 40).split("\n")

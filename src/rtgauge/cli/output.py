@@ -21,6 +21,7 @@ from rtgauge.facts import printable
 from rtgauge.text import GAP, duration, plain
 
 __all__ = [
+    "colored",
     "encodable",
     "encodable_lines",
     "format_seconds",
@@ -105,7 +106,13 @@ def _wrapped(line: str, columns: int) -> str:
 def show(text: str, **style: Any) -> None:
     """Something for people on stdout, in what its encoding can show; ``style`` as click's."""
     shown = encodable(printable(text), sys.stdout)
-    click.echo(click.style(shown, **style) if style else shown)
+    click.echo(click.style(shown, **style) if style and colored() else shown)
+
+
+def colored() -> bool:
+    """Whether results have colours: on a terminal that shows them, unless NO_COLOR is set."""
+    unwanted = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not unwanted
 
 
 @contextlib.contextmanager
@@ -164,9 +171,8 @@ def _print_made(make: Callable[[], RenderableType]) -> None:
     from rtgauge.report.render import console
 
     encoding = sys.stdout.encoding or "utf-8"
-    color = sys.stdout.isatty()
     with faults_as_errors("the summary"):
-        text = console.printed(make(), width(), color=color, encoding=encoding)
+        text = console.printed(make(), width(), color=colored(), encoding=encoding)
     click.echo(text, nl=False)
 
 
@@ -181,11 +187,12 @@ def print_comparison(
     from rtgauge.report.render import compare_text
 
     encoding = sys.stdout.encoding or "utf-8"
-    color = sys.stdout.isatty()
     at = decisive(document)
     actions = after_comparison(document, None if at is None else document["quantities"][at], runs)
     actions = [action_in_store(one, store) for one in actions]
-    text = compare_text.terminal(document, width(), color=color, encoding=encoding, actions=actions)
+    text = compare_text.terminal(
+        document, width(), color=colored(), encoding=encoding, actions=actions
+    )
     click.echo(text, nl=False)
 
 
@@ -239,7 +246,7 @@ def print_table(
         words = [encodable(one, sys.stdout) for one in [*cells, shown]]
         styles = [(colors or {}).get(text) for text in row[:-1]]
         words = [
-            click.style(text, fg=color) if color else text
+            click.style(text, fg=color) if color and colored() else text
             for text, color in zip(words, [*styles, None], strict=True)
         ]
         click.echo("  ".join(words).rstrip())
