@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -102,6 +103,14 @@ def test_the_help_of_every_measurement_and_plan_fits_one_screen() -> None:
         command, _ = command_for([name], CATALOGUE, [], "rtgauge run")
         with click.Context(command, info_name=command.name, **SETTINGS) as context:
             _fits_one_screen(command.get_help(context), ["rtgauge", "run", name])
+
+
+def test_the_help_of_a_plan_names_the_command_that_shows_its_steps(rtgauge: Run) -> None:
+    Path("my plan.toml").write_text('[[step]]\nmeasurement = "timer"\n' * 7)
+    done = rtgauge("run", "my plan.toml", "--target", "fake", "--help")
+    assert done.code == 0, done.err
+    assert "all steps: rtgauge describe 'my plan.toml'\n" in done.out
+    assert "all details: rtgauge run 'my plan.toml' --help-all" in " ".join(done.out.split())
 
 
 def _fits_one_screen(text: str, words: list[str]) -> None:

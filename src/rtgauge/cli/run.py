@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -199,7 +200,7 @@ def command_for(
     known = [p for p in places if words[p] in catalogue.measurements or plan_path(words[p])]
     place = known[0] if known else places[0]
     word, rest = words[place], [*words[:place], *words[place + 1 :]]
-    usage = f"{path} {word}" if named else path
+    usage = f"{path} {shlex.quote(word)}" if named else path
     if word in catalogue.measurements:
         return _measurement_command(usage, word, catalogue, targets, task), rest
     file = plan_path(word)
@@ -363,7 +364,9 @@ def _plan_command(
         )
     ]
     if len(lines) > _STEPS_SHOWN:
-        lines[_STEPS_SHOWN:] = [f"  … all steps: rtgauge describe {path.stem}"]
+        ready = path in shipped_plans().values()
+        name = path.stem if ready else shlex.quote(str(path))
+        lines[_STEPS_SHOWN:] = [f"  … all steps: rtgauge describe {name}"]
     listing = "\n".join(lines)
     return RunCommand(
         "Options that override those of the steps that have them",
