@@ -176,6 +176,7 @@ def _carry_out(
 
     for path in given["report"]:
         _check_report(path)
+    _check_times(given)
     if len(targets) != 1:
         raise UsageError("rtgauge tune measures one target at a time", "tune each target by itself")
     target = targets[0]
@@ -214,6 +215,17 @@ def _check_report(path: Path) -> None:
     check_report(path)
     if path.suffix.lower() not in (".html", ".md", ".json"):
         raise UsageError(f"a tune cannot be written as '{path.suffix}'", "use .html, .json or .md")
+
+
+def _check_times(given: Mapping[str, Any]) -> None:
+    """Raise UsageError for a wrong time, before anything is recorded."""
+    reconnect_s(given)
+    try:
+        parse_duration(given["boot_timeout"])
+    except ValueError as error:
+        raise UsageError(
+            f"--boot-timeout: {error}", "give a time with its unit, such as 10m"
+        ) from None
 
 
 def _check_target(target: Target, factors: Sequence[Factor], command: str) -> None:
