@@ -21,6 +21,7 @@ from rtgauge.cli.check import _print
 from rtgauge.cli.output import _wrapped, format_seconds
 from rtgauge.cli.progress import fitted
 from rtgauge.cli.run import _override
+from rtgauge.cli.words import targets_of
 from rtgauge.plan import planned_step
 from rtgauge.report.results import model
 from rtgauge.store import Store, new_run_id
@@ -853,6 +854,14 @@ def test_a_line_is_not_broken_within_quotes() -> None:
     assert len(lines) > 2 and " ".join(" ".join(lines).split()) == text.strip()
     assert any("'%s - rtprio 99 %s - memlock'" in line for line in lines)
     assert any("'a b c'" in line for line in lines)
+
+
+def test_the_targets_are_those_of_the_plan_that_is_carried_out() -> None:
+    """Also if no word is free of an option that may take it as its value."""
+    Path("board.toml").write_text('[plan]\ntargets = ["fake:late"]\n')
+    for words in (["board.toml"], ["--load", "sched", "--prepare", "board.toml"]):
+        assert targets_of(words) == ["fake:late"]
+    assert targets_of(["timer", "--load", "board.toml"], "fake") == ["fake"]
 
 
 def test_a_command_at_the_end_of_a_line_is_not_broken() -> None:
