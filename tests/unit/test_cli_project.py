@@ -7,11 +7,13 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conftest import Result
 from rtgauge.cli import project
+from rtgauge.cli.words import targets_of
 
 Run = Callable[..., Result]
 
@@ -157,6 +159,20 @@ def test_a_project_is_looked_for_up_to_the_home(
     assert project.project().path == tmp_path / "rtgauge.toml"
     (home / "rtgauge.toml").write_text("budget = '2ms'")
     assert project.project().measuring == {"budget": "2ms"}
+
+
+def test_a_folder_that_may_not_be_searched_has_no_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As below /root for another user."""
+    real = os.stat
+
+    def denied(path: Any, *words: Any, **more: Any) -> os.stat_result:
+        if str(path).endswith(("rtgauge.toml", "timer")):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *words, **more)
+
+    monkeypatch.setattr(os, "stat", denied)
+    assert project.project().path is None
+    assert targets_of(["timer"]) == ["local"]
 
 
 def test_the_file_of_another_user_is_not_used(

@@ -5,6 +5,7 @@ or plan before the target's options are known."""
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def targets_of(words: Sequence[str], default: str = "local") -> list[str]:
     if not found:
         free, behind = _places(words)
         paths = [plan_path(words[place]) for place in free[:1] or behind]
-        path = next((path for path in paths if path is not None and path.is_file()), None)
+        path = next((path for path in paths if path is not None and os.path.isfile(path)), None)
         found = [] if path is None else list(plan_targets(path))
     return found or [default]
 
@@ -75,7 +76,7 @@ def plan_path(word: str) -> Path | None:
     A word with a slash or the suffix .toml means a file, even if that is missing.
     """
     path = Path(word)
-    if path.is_file():
+    if os.path.isfile(path):  # false in a folder that may not be searched
         return path
     stem = path.stem if path.suffix == ".toml" and path.parent.name in ("", "plans") else word
     shipped = shipped_plans().get(stem)
