@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import platform
@@ -116,15 +117,17 @@ def execute_plan(
     at_once = 1
     if all(pace_of(target).independent for target in targets):
         at_once = min(len(os.sched_getaffinity(0)), len(targets))
-    return execute(
-        plan,
-        targets,
-        store,
-        ConsoleProgress(sys.stderr, steps=not talk.quiet, live=talk.view),
-        allow_disturb=allow_disturb,
-        at_once=at_once,
-        reconnect_s=reconnect_s,
-    )
+    progress = ConsoleProgress(sys.stderr, steps=not talk.quiet, live=talk.view)
+    with contextlib.closing(progress):
+        return execute(
+            plan,
+            targets,
+            store,
+            progress,
+            allow_disturb=allow_disturb,
+            at_once=at_once,
+            reconnect_s=reconnect_s,
+        )
 
 
 def show_results(
