@@ -94,6 +94,9 @@ def test_a_number_that_is_also_a_label_deletes_nothing(rtgauge: Run) -> None:
     refused = rtgauge("delete", "1", "--yes")
     assert refused.code == 2
     assert "'1' is run #1, and also the label of another run" in refused.err
+    place = str(Path(os.environ["XDG_DATA_HOME"], "rtgauge"))
+    named = rtgauge("delete", "1", "--yes", "--store", place)
+    assert f"`rtgauge runs --label 1 --store {place}` lists" in named.err
     assert listed(rtgauge) == ["#2", "#1"]
     measure(rtgauge, "--label", "3")  # the run that the number means has that label itself
     assert rtgauge("delete", "#1", "3", "--yes").code == 0

@@ -114,11 +114,14 @@ def find_id(store: Store, name: str) -> str:
     if name != "last":
         found = store.find(name)
         if any(row.label == name and row.id != found for row in rows):
+            from rtgauge.report.results.again import with_store
+
             number = next(row.number for row in rows if row.id == found)
+            listed = f"rtgauge runs --label {shlex.quote(name)}"
             raise UsageError(
                 f"'{name}' is run #{number}, and also the label of another run",
-                f"write '#{number}' for the run. `rtgauge runs --label {shlex.quote(name)}` lists "
-                "the runs with that label",
+                f"write '#{number}' for the run. `{with_store(listed, named_store())}` lists the "
+                "runs with that label",
             )
         return found
     if not rows:
