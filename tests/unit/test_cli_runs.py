@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,6 +104,19 @@ def test_a_number_that_is_also_a_label_deletes_nothing(rtgauge: Run) -> None:
     assert listed(rtgauge) == ["#2"]
 
 
+def test_a_date_is_one_in_utc_as_in_the_list(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure(rtgauge)  # the clock of the fake begins in 2024
+    try:
+        with monkeypatch.context() as patch:
+            patch.setenv("TZ", "UTC+8")  # to the west
+            time.tzset()
+            done = rtgauge("runs", "--since", "2024-01-01")
+    finally:
+        time.tzset()
+    head, run = done.out.splitlines()
+    assert "STARTED (UTC)" in head and "2024-01-01 00:00" in run
+
+
 def test_numbers_survive_the_index_and_damage(tmp_path: Path) -> None:
     ids = [new_run_id() for _ in range(4)]
     assert numbers.numbered(tmp_path, ids[:2]) == {ids[0]: 1, ids[1]: 2}
@@ -179,7 +193,7 @@ def test_without_a_command(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert done.out.partition("Next:\n  ")[2].startswith("rtgauge check ")
     measure(rtgauge, "--budget", "1us", "--label", "mine")
     done = rtgauge()
-    assert "Last run  #1 on fake (mine), 2024-01-01 00:00: not fit" in done.out
+    assert "Last run  #1 on fake (mine), 2024-01-01 00:00 UTC: not fit" in done.out
     assert "Not fit: the budget of 1 µs was exceeded" in done.out
     assert "observed maximum " in done.out and "Store     1 run in" in done.out
     after = done.out.partition("Next:\n")[2]
