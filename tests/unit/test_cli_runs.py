@@ -177,6 +177,13 @@ def test_the_last_run_is_meant_by_default(rtgauge: Run) -> None:
     assert told["runs"] == [newest]
     assert told["path"] == "rtgauge-report-fake-2024-01-01.html" and Path(told["path"]).exists()
     assert rtgauge("report", "--json").json()["path"] == "rtgauge-report-fake-2024-01-01-2.html"
+    with Store.open() as store:  # a run of another machine is not named after this one
+        path = store.path / store.runs()[0].id / "run.json"
+    document = json.loads(path.read_text())
+    document["target"] = "local"
+    document["environment"]["host"] = "board-7"
+    path.write_text(json.dumps(document))
+    assert rtgauge("report", "--json").json()["path"] == "rtgauge-report-board-7-2024-01-01.html"
     told = rtgauge("export", "--json").json()
     assert (told["run"], told["path"]) == (newest, f"rtgauge-{newest[:13]}.rtgauge")
     assert rtgauge("export", "mine.rtgauge", "--json").json()["run"] == newest

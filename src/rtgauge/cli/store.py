@@ -32,7 +32,7 @@ from rtgauge.text import GAP
 from rtgauge.units import parse_duration
 
 if TYPE_CHECKING:
-    from rtgauge.store import RunRow
+    from rtgauge.store import RunRow, StoredRun
 
 __all__ = ["delete", "report", "runs", "show"]
 
@@ -271,7 +271,7 @@ def report(
         found = [store.get(identity) for identity in chosen]
         if not output:
             first = next(row for row in rows if row.id == found[0].id)
-            output = tuple(unused_names(first.target, first.started[:10], [".html"]))
+            output = tuple(unused_names(_system(found[0]), first.started[:10], [".html"]))
         source = Source(found, paper, cover=cover, full=full)
         for path in output:
             write(source, path)
@@ -283,6 +283,13 @@ def report(
     else:
         for path in output:
             say(f"the report is in {path}")
+
+
+def _system(run: StoredRun) -> str:
+    """What a report is named after: the target, or the machine that was 'local'."""
+    target = str(run.document.get("target"))
+    host = (run.document.get("environment") or {}).get("host")
+    return host if target == "local" and isinstance(host, str) and host else target
 
 
 @command()
