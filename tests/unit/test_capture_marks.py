@@ -333,6 +333,7 @@ def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
     path, _ = spans(tmp_path / "m.sr", np.stack((acquire, release), 1).ravel(), draw)
     words = ("import", path, "--mark", "D0", "--store", place)
     assert rtgauge(*words, "--event", "D0").code == 2
+    assert "--kernel does not apply to" in rtgauge(*words, "--kernel", "6.1").err
     first = rtgauge(*words, "--of", source, "--json").json()
     assert (first["format"], first["new"], first["of"]) == (
         "rtgauge-imported-marks", True, source,

@@ -21,6 +21,7 @@ from rtgauge.cli.check import _print
 from rtgauge.cli.output import _wrapped, format_seconds
 from rtgauge.cli.progress import fitted
 from rtgauge.cli.run import _override
+from rtgauge.cli.words import targets_of
 from rtgauge.plan import planned_step
 from rtgauge.report.results import model
 from rtgauge.store import Store, new_run_id
@@ -826,12 +827,48 @@ def test_a_remedy_s_command_is_on_one_line_in_a_narrow_terminal(
     assert "    -> allow it, and log in again" in lines
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [("NO_COLOR", "", True), ("NO_COLOR", "1", False), ("TERM", "dumb", False)],
+)
+def test_results_have_colours_unless_they_are_unwanted(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+    wanted: bool,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    _print([Finding("swap", "on", "warning", "why", "turn it off", "")])
+    assert ("\x1b" in capsys.readouterr().out) is wanted
+    output.print_table(("VERDICT", "WORST"), [("fit", "")], 80, {"fit": "green"})
+    assert ("\x1b" in capsys.readouterr().out) is wanted
+
+
 def test_a_line_is_not_broken_within_quotes() -> None:
     text = "  allow the user's task: printf '%s - rtprio 99 %s - memlock' $USER | sudo tee 'a b c'"
     lines = _wrapped(text, 40).split("\n")
     assert len(lines) > 2 and " ".join(" ".join(lines).split()) == text.strip()
     assert any("'%s - rtprio 99 %s - memlock'" in line for line in lines)
     assert any("'a b c'" in line for line in lines)
+
+
+def test_the_targets_are_those_of_the_plan_that_is_carried_out() -> None:
+    """Also if no word is free of an option that may take it as its value."""
+    Path("board.toml").write_text('[plan]\ntargets = ["fake:late"]\n')
+    for words in (["board.toml"], ["--load", "sched", "--prepare", "board.toml"]):
+        assert targets_of(words) == ["fake:late"]
+    assert targets_of(["timer", "--load", "board.toml"], "fake") == ["fake"]
+
+
+def test_a_command_at_the_end_of_a_line_is_not_broken() -> None:
+    """What is pasted would end at the break."""
+    command = "rtgauge runs --limit 0 --since 2026-11-20 --store /srv/measurements"
+    lines = _wrapped(f"2 earlier runs are not listed by this command: {command}", 40).split("\n")
+    assert lines[0] == "2 earlier runs are not listed by this" and lines[-1].strip() == command
 
 
 def test_the_reference_has_each_json_document() -> None:

@@ -80,6 +80,12 @@ def test_no_failure_has_the_code_of_a_bad_commit(
     assert ("bisect: " in done.err) != ("Traceback" in done.err)
 
 
+@pytest.mark.parametrize(("target", "code"), [("lab:none", 128), ("fake:missing", 125)])
+def test_xeno_test_has_these_codes_too(rtgauge: Run, target: str, code: int) -> None:
+    done = rtgauge("xeno-test", "--target", target, "--exit", "bisect")
+    assert (done.code, "bisect: " in done.err) == (code, True), done.err
+
+
 def results(rtgauge: Run, *words: str) -> dict[str, Any]:
     done = rtgauge("run", "timer", "--for", "1s", "--target", "fake", "--json", *words)
     found = json.loads(done.out)

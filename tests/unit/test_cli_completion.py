@@ -80,6 +80,10 @@ def test_runs_are_offered_by_label_number_and_id(rtgauge: Run, offered: Offered)
     for command in ("show", "report", "compare", "delete", "export", "evaluate --resume"):
         assert offered(f"rtgauge {command} ") == ["last", "night", "1", row["id"][:13]]
     assert offered("rtgauge show ni") == ["night"]
+    words = ("--target", "fake", "--for", "1s", "--label", "before the update")
+    assert rtgauge("run", "timer", *words).code == 0
+    assert offered("rtgauge show bef") == [r"before\ the\ update"]
+    assert offered('rtgauge show "before t') == ["before the update"]
 
 
 def test_without_an_agent_nothing_is_offered_and_nothing_printed(

@@ -35,6 +35,8 @@ def test_chapters_and_measurements_can_be_chosen(rtgauge: Run) -> None:
     assert set(_planned(rtgauge, "--only", chapter)) >= {"timer"}
     assert _planned(rtgauge, "--only", "timer, telescope", "--skip", "timer") == ["telescope"]
     assert _planned(rtgauge, "--skip", "timer", "--skip", "telescope") == ["pendulum"]
+    done = rtgauge("evaluate", "--target", "fake", "--target", "fake:late", "--dry-run")
+    assert (done.code, "not fake and fake:late" in done.err) == (2, True)
     done = rtgauge("evaluate", "--target", "fake", "--only", "pendulmu")
     assert done.code == 2 and "did you mean 'pendulum'?" in done.err
     done = rtgauge("evaluate", "--target", "fake", "--only", "timer", "--skip", "timer")

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -74,7 +75,15 @@ def test_the_help_of_every_command_fits_one_screen(rtgauge: Run, words: list[str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["--help"], ["timer", "--help"], ["rt-vs-stock", "--help-all"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["lab", "run", "--help"],
+        ["lab", "run", "timer", "--help"],
+        ["lab", "run", "rt-vs-stock", "--help-all"],
+        ["evaluate", "--help-all"],
+    ],
+)
 @pytest.mark.parametrize("board", ["x86_64-rt", "arm64-rt"])
 def test_help_for_a_board_builds_and_boots_nothing(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], board: str
@@ -84,7 +93,7 @@ def test_help_for_a_board_builds_and_boots_nothing(
 
     monkeypatch.setattr("rtgauge.target.lab.programs", refuse)
     monkeypatch.setattr("rtgauge.target.lab.lab_image", refuse)
-    done = rtgauge("lab", "run", *words, "--target", f"lab:{board}")
+    done = rtgauge(*words, "--target", f"lab:{board}")
     assert done.code == 0, done.err
     assert "--priority" in done.out and not done.err
 
@@ -94,6 +103,14 @@ def test_the_help_of_every_measurement_and_plan_fits_one_screen() -> None:
         command, _ = command_for([name], CATALOGUE, [], "rtgauge run")
         with click.Context(command, info_name=command.name, **SETTINGS) as context:
             _fits_one_screen(command.get_help(context), ["rtgauge", "run", name])
+
+
+def test_the_help_of_a_plan_names_the_command_that_shows_its_steps(rtgauge: Run) -> None:
+    Path("my plan.toml").write_text('[[step]]\nmeasurement = "timer"\n' * 7)
+    done = rtgauge("run", "my plan.toml", "--target", "fake", "--help")
+    assert done.code == 0, done.err
+    assert "all steps: rtgauge describe 'my plan.toml'\n" in done.out
+    assert "all details: rtgauge run 'my plan.toml' --help-all" in " ".join(done.out.split())
 
 
 def _fits_one_screen(text: str, words: list[str]) -> None:

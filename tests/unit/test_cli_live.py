@@ -8,6 +8,7 @@ import copy
 import io
 import os
 import re
+import termios
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli import progress as progress_module
-from rtgauge.cli.progress import ConsoleProgress, Screen, fitted, measured
+from rtgauge.cli.progress import ConsoleProgress, Screen, _takes_text, fitted, measured
 from rtgauge.cli.view import Line, lines, plain
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.study import execute
@@ -417,6 +418,37 @@ def test_what_is_typed_goes_away_and_messages_stay(terminal: Terminal) -> None:
     text = terminal.text()
     assert text.startswith("stopping in order\ntimer --for 10s")
     assert "^C" not in text and text.count("latency in µs") == 1
+
+
+def test_a_stopped_terminal_does_not_hold_up_the_steps(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-S: a line at the end of a step waits, not the next step."""
+    taken = [False]
+    monkeypatch.setattr(progress_module, "_takes_text", lambda _: taken[0])
+    progress = ConsoleProgress(terminal, {"NO_COLOR": "1"})
+    progress.step_ended(many(1), {"state": "complete", "reason": ""})
+    progress.step_went_on(many(1))
+    assert terminal.text() == ""
+    taken[0] = True
+    progress.step_went_on(many(1))
+    assert terminal.text().startswith("timer --for 10s, load sched: complete, latency max")
+    assert "latency in µs" in terminal.text()
+    taken[0] = False
+    progress.message("at the end")
+    assert "at the end" not in terminal.text()
+    progress.close()
+    assert terminal.text().endswith("at the end\n")
+
+
+def test_a_terminal_that_was_stopped_takes_no_text() -> None:
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "r+b", buffering=0), os.fdopen(theirs, "w") as stream:
+        assert _takes_text(stream)
+        termios.tcflow(stream, termios.TCOOFF)
+        assert not _takes_text(stream)
+        termios.tcflow(stream, termios.TCOON)
+        assert _takes_text(stream)
 
 
 def test_runs_at_once_stand_below_each_other(terminal: Terminal) -> None:

@@ -7,11 +7,13 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conftest import Result
 from rtgauge.cli import project
+from rtgauge.cli.words import targets_of
 
 Run = Callable[..., Result]
 
@@ -54,6 +56,25 @@ def test_a_project_gives_what_the_command_line_does_not(
     assert (Path("../../measured/runs") / run["id"]).is_dir()
     assert rtgauge("report", "last", "-o", "report.html").code == 0
     assert "Gateway 7" in Path("report.html").read_text()
+
+
+@pytest.mark.slow
+def test_the_store_of_a_project_is_that_of_all_commands(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of those that look for it themselves: the overview, and a tune that is resumed."""
+    monkeypatch.setattr("rtgauge.cli.status._machine", lambda: "PREEMPT_RT; ready")
+    Path("rtgauge.toml").write_text("store = 'measured'\ntarget = 'fake'\n")
+    assert rtgauge("run", "timer", "--for", "1s", "--label", "here").code == 0
+    overview = rtgauge().out
+    assert "Last run  #1 on fake (here)" in overview
+    assert f"1 run in {Path('measured').resolve()}" in " ".join(overview.split())
+    assert "--store" not in overview
+    with monkeypatch.context() as patch:
+        patch.setattr("rtgauge.engine.study.Interruption.asked", True)
+        assert rtgauge("tune", "timer", "--for", "1s", "--try", "priority=95").code == 4
+    done = rtgauge("tune", "--resume", "--dry-run")
+    assert done.code == 0, done.err
 
 
 @pytest.mark.slow
@@ -138,6 +159,20 @@ def test_a_project_is_looked_for_up_to_the_home(
     assert project.project().path == tmp_path / "rtgauge.toml"
     (home / "rtgauge.toml").write_text("budget = '2ms'")
     assert project.project().measuring == {"budget": "2ms"}
+
+
+def test_a_folder_that_may_not_be_searched_has_no_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As below /root for another user."""
+    real = os.stat
+
+    def denied(path: Any, *words: Any, **more: Any) -> os.stat_result:
+        if str(path).endswith(("rtgauge.toml", "timer")):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *words, **more)
+
+    monkeypatch.setattr(os, "stat", denied)
+    assert project.project().path is None
+    assert targets_of(["timer"]) == ["local"]
 
 
 def test_the_file_of_another_user_is_not_used(

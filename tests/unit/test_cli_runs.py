@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,10 +95,26 @@ def test_a_number_that_is_also_a_label_deletes_nothing(rtgauge: Run) -> None:
     refused = rtgauge("delete", "1", "--yes")
     assert refused.code == 2
     assert "'1' is run #1, and also the label of another run" in refused.err
+    place = str(Path(os.environ["XDG_DATA_HOME"], "rtgauge"))
+    named = rtgauge("delete", "1", "--yes", "--store", place)
+    assert f"`rtgauge runs --label 1 --store {place}` lists" in named.err
     assert listed(rtgauge) == ["#2", "#1"]
     measure(rtgauge, "--label", "3")  # the run that the number means has that label itself
     assert rtgauge("delete", "#1", "3", "--yes").code == 0
     assert listed(rtgauge) == ["#2"]
+
+
+def test_a_date_is_one_in_utc_as_in_the_list(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure(rtgauge)  # the clock of the fake begins in 2024
+    try:
+        with monkeypatch.context() as patch:
+            patch.setenv("TZ", "UTC+8")  # to the west
+            time.tzset()
+            done = rtgauge("runs", "--since", "2024-01-01")
+    finally:
+        time.tzset()
+    head, run = done.out.splitlines()
+    assert "STARTED (UTC)" in head and "2024-01-01 00:00" in run
 
 
 def test_numbers_survive_the_index_and_damage(tmp_path: Path) -> None:
@@ -160,6 +177,13 @@ def test_the_last_run_is_meant_by_default(rtgauge: Run) -> None:
     assert told["runs"] == [newest]
     assert told["path"] == "rtgauge-report-fake-2024-01-01.html" and Path(told["path"]).exists()
     assert rtgauge("report", "--json").json()["path"] == "rtgauge-report-fake-2024-01-01-2.html"
+    with Store.open() as store:  # a run of another machine is not named after this one
+        path = store.path / store.runs()[0].id / "run.json"
+    document = json.loads(path.read_text())
+    document["target"] = "local"
+    document["environment"]["host"] = "board-7"
+    path.write_text(json.dumps(document))
+    assert rtgauge("report", "--json").json()["path"] == "rtgauge-report-board-7-2024-01-01.html"
     told = rtgauge("export", "--json").json()
     assert (told["run"], told["path"]) == (newest, f"rtgauge-{newest[:13]}.rtgauge")
     assert rtgauge("export", "mine.rtgauge", "--json").json()["run"] == newest
@@ -176,7 +200,7 @@ def test_without_a_command(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert done.out.partition("Next:\n  ")[2].startswith("rtgauge check ")
     measure(rtgauge, "--budget", "1us", "--label", "mine")
     done = rtgauge()
-    assert "Last run  #1 on fake (mine), 2024-01-01 00:00: not fit" in done.out
+    assert "Last run  #1 on fake (mine), 2024-01-01 00:00 UTC: not fit" in done.out
     assert "Not fit: the budget of 1 µs was exceeded" in done.out
     assert "observed maximum " in done.out and "Store     1 run in" in done.out
     after = done.out.partition("Next:\n")[2]

@@ -48,6 +48,20 @@ def test_a_closed_output_is_no_place_for_a_file(rtgauge: Run) -> None:
 
 
 @pytest.mark.slow
+def test_a_reader_that_has_gone_costs_neither_report_nor_exit_code() -> None:
+    run = "run timer --target fake --for 1s"
+    code = "| true; [ ${PIPESTATUS[0]} = "
+    done = shell(
+        f"set -e; rtgauge {run} --label a --budget 1us -o run.xml {code} 3 ]\n"
+        f"rtgauge {run} --json -o run.html {code} 0 ]\n"
+        f"rtgauge compare 1 2 --gate -o both.json {code} 77 ]\n"
+        f"rtgauge check --target fake:unprivileged --strict {code} 3 ]\n"
+        f"ls run.xml run.html both.json"
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+
+
+@pytest.mark.slow
 def test_little_address_space_is_said_before_anything_else() -> None:
     # language-ok: shell code
     done = shell("ulimit -v 400000; rtgauge runs")

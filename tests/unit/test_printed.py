@@ -526,9 +526,10 @@ def test_results_of_an_emulated_board_are_compared_with_its_runs(
         (["--target", "lab:nothing"], "nothing"),
         (["--target", "lab:x86_64-rt,mode=odd"], "the lab has no mode 'odd'"),
         (["--target", "lab:x86_64-rt", "--mark", "D0"], "leave out --target"),
+        (["--threshold", "1.4"], "--threshold does not apply to"),
     ],
 )
-def test_a_wrong_target_of_an_import(
+def test_a_wrong_option_of_an_import(
     rtgauge: Command, tmp_path: Path, words: list[str], said: str
 ) -> None:
     path = tmp_path / "latency.txt"

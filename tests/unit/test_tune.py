@@ -509,6 +509,16 @@ def test_factors_that_cannot_be_tried_are_refused(
     assert not board.boots
 
 
+@pytest.mark.parametrize("option", ["--boot-timeout", "--reconnect"])
+def test_a_wrong_time_is_refused_before_anything_is_recorded(
+    rtgauge: Run, board: type[Board], option: str
+) -> None:
+    result = rtgauge(*words("a=1"), option, "soon")
+    assert result.code == 2 and f"{option}: 'soon' is not a number with a unit" in result.err
+    assert "no tune was interrupted" in rtgauge("tune", "--resume").err
+    assert not board.boots
+
+
 def test_settings_that_every_run_has_are_not_tried(rtgauge: Run, board: type[Board]) -> None:
     for option in ("--prepare", "--keep-settings"):
         result = rtgauge(*words("governor"), option)

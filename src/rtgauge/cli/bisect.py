@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exit codes for ``git bisect run``: ``run … --exit bisect``.
+"""Exit codes for ``git bisect run``: ``run … --exit bisect``, and that of ``xeno-test``.
 
 git takes 0 as good, 125 as a commit that cannot be tested, 128 and more as the end of the
 bisection, and everything else as bad. So a failure of any kind must not end with its usual code.
@@ -16,7 +16,7 @@ from rtgauge.errors import ExitCode
 
 __all__ = ["BisectCode", "asked", "code_of_error", "judge"]
 
-_RUNS: Final = ("run", "log-host")
+_RUNS: Final = ("run", "log-host", "xeno-test")
 
 
 class BisectCode(enum.IntEnum):

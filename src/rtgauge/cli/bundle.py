@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from rtgauge.catalogue import CONTEXTS
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, find_run, open_store, store_option
 from rtgauge.cli.output import print_json, say
 from rtgauge.errors import UsageError
-from rtgauge.text import plain, plural, size
+from rtgauge.text import join, plain, plural, size
 
 if TYPE_CHECKING:
     from rtgauge.capture import Wanted
@@ -30,6 +31,22 @@ ID_SHOWN = 13
 VOLTS: Final = 1e6
 EDGES: Final = ("both", "rising", "falling")
 ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
+_LEVELS: Final = ("threshold", "hysteresis", "samplerate")
+_SYSTEM: Final = ("label", "name", "board", "kernel", "realtime", "load")
+_BUNDLE: Final = "a bundle"
+_MARKS: Final = "a recording of marks (--mark)"
+_CAPTURE: Final = "a recording of events and answers (--event, --answer)"
+_PRINTED: Final = "results of Xenomai's programs"
+_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    _BUNDLE: (),
+    _MARKS: ("mark", "of", "step", "series", "label", "name", *_LEVELS),
+    _CAPTURE: (
+        "event", "answer", "edge", "answer_edge", "interval", "longest", "answered_by", *_LEVELS,
+        *_SYSTEM,
+    ),
+    _PRINTED: ("target", "cell", "xenomai", *_SYSTEM),
+}  # fmt: skip
+"""What a file is read as, and the options that apply to it, by the names of parameters."""
 
 
 @command()
@@ -206,6 +223,8 @@ def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> Non
         return
     from rtgauge.store.bundle import import_bundle
 
+    if file.is_file():  # else that is what is wrong
+        _check_options(file, _BUNDLE, capture)
     with open_store(place) as store:
         bundle, new = import_bundle(store, file)
     if as_json:
@@ -214,6 +233,21 @@ def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> Non
         say(f"run {bundle.run[:ID_SHOWN]} is now in the store")
     else:
         say(f"run {bundle.run[:ID_SHOWN]} is already in the store, which is unchanged")
+
+
+def _check_options(file: Path, kind: str, options: Mapping[str, Any]) -> None:
+    """Raise UsageError for an option of the command line that does not apply to a file of that
+    kind."""
+    ctx = click.get_current_context()
+    for name in options:
+        given = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in _OPTIONS[kind]:
+            option = "--event-edge" if name == "edge" else f"--{name.replace('_', '-')}"
+            kinds = join([one for one, names in _OPTIONS.items() if name in names])
+            raise UsageError(
+                f"{option} does not apply to {file}, which is read as {kind}",
+                f"leave {option} out. It is for {kinds}",
+            )
 
 
 def _import_capture(
@@ -225,6 +259,7 @@ def _import_capture(
     from rtgauge.capture import import_capture
     from rtgauge.store.made import earlier_import
 
+    _check_options(file, _CAPTURE, options)
     wanted = _wanted(options)
     with open_store(place) as store:
         found = import_capture(store, file, wanted)
@@ -243,6 +278,7 @@ def _import_marks(file: Path, as_json: bool, place: str | None, options: Mapping
             "--mark compares a line with a run. --event and --answer make a run from two lines",
             "leave out --mark, or --event and --answer",
         )
+    _check_options(file, _MARKS, options)
     wanted = _wanted(options)
     names = tuple(name for name in options["series"].split(",") if name)
     with open_store(place) as store:
@@ -266,6 +302,7 @@ def _import_printed(
     from rtgauge.printed import Told, import_printed
     from rtgauge.store.made import Subject, earlier_import
 
+    _check_options(file, _PRINTED, options)
     tested = Subject(
         options["label"], options["board"], options["kernel"], options["realtime"] or "cobalt",
         _lab_board(options["target"]),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import platform
@@ -24,6 +25,7 @@ from rtgauge.cli.output import (
     print_results,
     say,
     show,
+    unread,
 )
 from rtgauge.cli.project import project
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
@@ -115,15 +117,17 @@ def execute_plan(
     at_once = 1
     if all(pace_of(target).independent for target in targets):
         at_once = min(len(os.sched_getaffinity(0)), len(targets))
-    return execute(
-        plan,
-        targets,
-        store,
-        ConsoleProgress(sys.stderr, steps=not talk.quiet, live=talk.view),
-        allow_disturb=allow_disturb,
-        at_once=at_once,
-        reconnect_s=reconnect_s,
-    )
+    progress = ConsoleProgress(sys.stderr, steps=not talk.quiet, live=talk.view)
+    with contextlib.closing(progress):
+        return execute(
+            plan,
+            targets,
+            store,
+            progress,
+            allow_disturb=allow_disturb,
+            at_once=at_once,
+            reconnect_s=reconnect_s,
+        )
 
 
 def show_results(
@@ -154,12 +158,13 @@ def show_results(
     document = source.model
     for run in document["runs"]:
         keep(store, run)
-    if talk.as_json:
-        print_json(document)
-    elif talk.quiet:
-        print_answers(document, talk.store)
-    else:
-        _print(source, talk.store)
+    with unread():
+        if talk.as_json:
+            print_json(document)
+        elif talk.quiet:
+            print_answers(document, talk.store)
+        else:
+            _print(source, talk.store)
     for report in reports:
         try:
             write(source, report)
@@ -177,7 +182,8 @@ def show_results(
         if talk.as_json:
             say(f"report: {report}")
         else:
-            show(("\n" if report is reports[0] else "") + f"Report: {report}")
+            with unread():
+                show(("\n" if report is reports[0] else "") + f"Report: {report}")
     for outcome in outcomes:
         if outcome.state != "complete":
             print_error(
@@ -188,6 +194,8 @@ def show_results(
             )
     if talk.bisect:
         states = [(one.state, one.reason) for one in outcomes]
+        if _is_refused(document, kind):
+            states.append(("skipped", "the core refused its steps, which measured Linux"))
         return int(judge(document, states, stopped=any(one.stopped for one in outcomes)))
     return int(_exit_code(outcomes, document, kind))
 
@@ -218,11 +226,6 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any], kind
     from rtgauge.report.document.answer import State, answer_of, without_priority
 
     codes = {outcome.exit_code for outcome in outcomes}
-    refused = kind == "xeno-test" and any(
-        one["rule"] == _ON_CORE and one["result"] == "skipped"
-        for run in document["runs"]
-        for one in run["tests"]
-    )
     for code in (ExitCode.USAGE, ExitCode.FAILED, ExitCode.INTERRUPTED):
         if code in codes:
             return code
@@ -235,9 +238,18 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any], kind
     ):
         return ExitCode.OVER_BUDGET
     if (
-        refused
+        _is_refused(document, kind)
         or codes == {ExitCode.SKIPPED}
         or (kind == "evaluation" and any(answer_of(run).state is State.UNMEASURED for run in runs))
     ):
         return ExitCode.SKIPPED
     return ExitCode.DONE
+
+
+def _is_refused(document: Mapping[str, Any], kind: Kind) -> bool:
+    """Whether a core refused the steps of xeno-test, which then measured Linux."""
+    return kind == "xeno-test" and any(
+        one["rule"] == _ON_CORE and one["result"] == "skipped"
+        for run in document["runs"]
+        for one in run["tests"]
+    )

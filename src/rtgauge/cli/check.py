@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, target_option
-from rtgauge.cli.output import LEVELS, print_json, say, show, width
+from rtgauge.cli.output import LEVELS, print_json, say, show, unread, width
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
 
 if TYPE_CHECKING:
@@ -103,18 +103,18 @@ def check(
             f"the CPUs online there are {format_cpus(online)}",
         )
     findings = audit(facts, cpus=cpus, priority=priority or DEFAULT_PRIORITY)
-    if as_json:
-        print_json(
-            {
-                "format": "rtgauge-check",
-                "version": 1,
-                "target": target,
-                "realtime": realtime_model(facts),
-                "findings": [asdict(finding) for finding in findings],
-            }
-        )
-    else:
-        _print(findings)
+    document = {
+        "format": "rtgauge-check",
+        "version": 1,
+        "target": target,
+        "realtime": realtime_model(facts),
+        "findings": [asdict(finding) for finding in findings],
+    }
+    with unread():
+        if as_json:
+            print_json(document)
+        else:
+            _print(findings)
     return _exit_code(findings, strict)
 
 
@@ -135,31 +135,35 @@ def _check_config(path: Path, output: Path | None, strict: bool, as_json: bool) 
             raise RtgaugeError(
                 f"cannot write {output}: {error.strerror}", "name another file with -o"
             ) from None
-    if as_json:
-        print_json(
-            {
-                "format": "rtgauge-check",
-                "version": 1,
-                "config": str(path),
-                "kernel": {"architecture": config.architecture, "release": config.release},
-                "realtime": audited.model,
-                "findings": [asdict(finding) for finding in audited.findings],
-                "fragment": audited.fragment,
-            }
-        )
-        return _exit_code(audited.findings, strict)
-    _print(audited.findings)
-    if not audited.fragment:
-        return _exit_code(audited.findings, strict)
-    if output is None:
-        show(f"\n{audited.fragment.rstrip()}")
+    document = {
+        "format": "rtgauge-check",
+        "version": 1,
+        "config": str(path),
+        "kernel": {"architecture": config.architecture, "release": config.release},
+        "realtime": audited.model,
+        "findings": [asdict(finding) for finding in audited.findings],
+        "fragment": audited.fragment,
+    }
+    with unread():
+        if as_json:
+            print_json(document)
+        else:
+            _print(audited.findings)
+            if audited.fragment and output is None:
+                show(f"\n{audited.fragment.rstrip()}")
+    if audited.fragment and not as_json:
+        _say_merge(path, output)
+    return _exit_code(audited.findings, strict)
+
+
+def _say_merge(path: Path, output: Path | None) -> None:
+    """How the options of a fragment get into the configuration."""
     place = shlex.quote(str(output.absolute())) if output is not None else "FRAGMENT"
     base, unpack = shlex.quote(str(path.absolute())), ""
     if _is_packed(path):  # the script reads plain text
         base, unpack = ".config", f"zcat {base} > .config && "
     merge = f"scripts/kconfig/merge_config.sh -m {base} {place} && make olddefconfig"
     say(f"run in the kernel's sources: {unpack}{merge}")
-    return _exit_code(audited.findings, strict)
 
 
 def _cpus(text: str) -> list[int] | None:

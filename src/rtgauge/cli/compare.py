@@ -11,7 +11,7 @@ import click
 
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, named_store, open_store, store_option
-from rtgauge.cli.output import print_comparison, print_json, say
+from rtgauge.cli.output import print_comparison, print_json, say, unread
 from rtgauge.cli.selection import Selection, select_set, study_of_last
 from rtgauge.errors import ExitCode, UsageError
 
@@ -95,10 +95,11 @@ def compare(
         if output or not as_json:
             _ = source.analysis  # the one pass over the samples that all of them are made from
         document = source.compared().document
-        if as_json:
-            print_json(document)
-        else:
-            print_comparison(document, source.model["runs"], named_store())
+        with unread():
+            if as_json:
+                print_json(document)
+            else:
+                print_comparison(document, source.model["runs"], named_store())
         for path in output:
             write(source, path)
             say(f"the report is in {path}")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -60,18 +62,33 @@ class _Bash(BashComplete):
 
     source_template = _BASH
     _broken = ""
+    _quoted = False
 
     def get_completion_args(self) -> tuple[list[str], str]:
         line = os.environ["COMP_WORDS"]
         words = split_arg_string(line)
-        last = "" if not words or line[-1:].isspace() else words.pop()
+        self._quoted = _is_open(line)
+        ended = line[-1:].isspace() and not self._quoted
+        last = "" if not words or ended else words.pop()
         breaks = set(os.environ.get("COMP_BREAKS", "")) & {":", "="}
         place = max((last.rfind(one) for one in breaks), default=-1)
         self._broken = last[: place + 1]
         return words[1:], last
 
     def format_completion(self, item: CompletionItem) -> str:
-        return f"{item.type},{str(item.value).removeprefix(self._broken)}"
+        value = str(item.value).removeprefix(self._broken)
+        if not self._quoted:  # bash inserts it as it is
+            value = re.sub(r"[^\w@%+=:,./-]", r"\\\g<0>", value)
+        return f"{item.type},{value}"
+
+
+def _is_open(line: str) -> bool:
+    """Whether a line ends within quotes."""
+    try:
+        shlex.split(line)
+    except ValueError:
+        return True
+    return False
 
 
 add_completion_class(_Bash, "bash")

@@ -31,10 +31,11 @@ from rtgauge.cli.generated import (
     of_every_run,
     reconnect_s,
 )
-from rtgauge.cli.help import TableOption, command
+from rtgauge.cli.help import TableOption, command, wants_help
 from rtgauge.cli.options import cover_of, find_id, open_store
 from rtgauge.cli.output import format_seconds, say
 from rtgauge.cli.project import project
+from rtgauge.cli.run import catalogue_of
 from rtgauge.cli.selection import members
 from rtgauge.cli.values import runs, values
 from rtgauge.cli.words import named_agent, named_targets
@@ -68,6 +69,9 @@ _OF_EVALUATION: Final = (
 )  # fmt: skip
 
 
+_TARGET: Final = (
+    "system under test: local, ssh://[USER@]HOST[:PORT], lab:BOARD or fake. The default is local"
+)
 #: Number of parts of ``_system`` that tell machines apart.
 _MACHINE: Final = 4
 _SERIAL: Final = "/proc/device-tree/serial-number"
@@ -91,9 +95,14 @@ def evaluate(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Evaluate a target: the whole catalogue, then the report."""
     from rtgauge.target import open_target
 
-    name = (named_targets(words) or [project().target or "local"])[-1]
-    with contextlib.closing(open_target(name, named_agent(words))) as target:
-        catalogue = Catalogue.from_json(target.describe())
+    names = list(dict.fromkeys(named_targets(words))) or [project().target or "local"]
+    if len(names) > 1:
+        raise UsageError(
+            f"rtgauge evaluate measures one target at a time, not {names[0]} and {names[1]}",
+            "evaluate each target by itself, then compare the runs: rtgauge compare",
+        )
+    with contextlib.closing(open_target(names[0], named_agent(words))) as target:
+        catalogue = catalogue_of(target, for_help=wants_help(words))
         made = evaluate_command(catalogue, target)
         with made.make_context(ctx.command_path, [*words], default_map=made.defaults) as inner:
             code = made.invoke(inner)
@@ -156,7 +165,11 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
     return RunCommand(
         "Options of the steps that have them",
         [measurement_option(option) for option in common],
-        [option for option in of_every_run(catalogue) if option.name in _OF_EVALUATION],
+        [
+            replace(one, help=_TARGET, several=False) if one.name == "target" else one
+            for one in of_every_run(catalogue)
+            if one.name in _OF_EVALUATION
+        ],
         extra={"Steps": _step_options(catalogue)},
         catalogue=catalogue,
         defaults={

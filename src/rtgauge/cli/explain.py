@@ -13,7 +13,7 @@ import click
 
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, find_run, named_store, open_store, store_option
-from rtgauge.cli.output import encodable, print_json, say
+from rtgauge.cli.output import encodable, print_json, say, unread
 from rtgauge.errors import ExitCode, UsageError
 from rtgauge.facts import printable
 from rtgauge.text import plural
@@ -102,10 +102,11 @@ def explain(
             explained = explain_(found, samples, say, medians=medians)
             new = explained.causes
         brief = worst is None and above is None and sample is None
-        if as_json:
-            _print_json(found, explained)
-        else:
-            _print(found, explained, brief=brief)
+        with unread():
+            if as_json:
+                _print_json(found, explained)
+            else:
+                _print(found, explained, brief=brief)
         for loss in explained.losses:
             say(loss)
         if output is not None:

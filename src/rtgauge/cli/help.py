@@ -13,7 +13,16 @@ from click.types import StringParamType
 
 from rtgauge.cli.values import runs, targets
 
-__all__ = ["HELP_ALL", "LINES", "SETTINGS", "VARIABLE", "Command", "TableOption", "command"]
+__all__ = [
+    "HELP_ALL",
+    "LINES",
+    "SETTINGS",
+    "VARIABLE",
+    "Command",
+    "TableOption",
+    "command",
+    "wants_help",
+]
 
 HELP_ALL: Final = "--help-all"
 SETTINGS: Final[dict[str, Any]] = {
@@ -33,6 +42,11 @@ _FIRST_COLUMN: Final = 30
 _COMPLETED: Final = {"run": runs, "sets": runs, "target": targets, "log_host": targets}
 # Where a help text may end in the short help, the latest first.
 _ENDS: Final = (". ", "; ", ": ", " (", ", such as", ", ", " and ")
+
+
+def wants_help(words: Sequence[str]) -> bool:
+    """Whether these words of a command line ask for its help."""
+    return not {"--help", "-h", HELP_ALL}.isdisjoint(words)
 
 
 class TableOption(click.Option):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rtgauge.cli.completion import Words
-from rtgauge.cli.help import HELP_ALL, SETTINGS, Command
+from rtgauge.cli.help import SETTINGS, Command, wants_help
 from rtgauge.cli.options import as_json
 from rtgauge.cli.output import print_json, print_table, say, show, width
 from rtgauge.cli.values import boards, own_boards, values
@@ -366,7 +366,7 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
     from rtgauge.cli.words import targets_of
 
     others = [name for name in targets_of(words, TARGET) if name.partition(":")[0] != "lab"]
-    if others and {"--help", "-h", HELP_ALL}.isdisjoint(words):
+    if others and not wants_help(words):
         raise UsageError(
             f"target '{others[0]}' is not a board of the lab",
             'name boards with --target lab:BOARD, or in the plan: targets = ["lab:x86_64-rt"]. '

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
+from rtgauge.cli.project import project
 from rtgauge.errors import UsageError
 from rtgauge.options import HOST_OPTIONS
 
@@ -86,10 +87,10 @@ def cover_of(given: Mapping[str, Any]) -> Cover:
 
 
 def open_store(place: str | None) -> Store:
-    """The store at this place; by default the user's."""
+    """The store at this place; by default the project's, else the user's."""
     from rtgauge.store import Store
 
-    return Store.open(place)
+    return Store.open(place or project().of_commands().get("place"))
 
 
 def named_store(parameter: str = "place") -> str:
@@ -113,11 +114,14 @@ def find_id(store: Store, name: str) -> str:
     if name != "last":
         found = store.find(name)
         if any(row.label == name and row.id != found for row in rows):
+            from rtgauge.report.results.again import with_store
+
             number = next(row.number for row in rows if row.id == found)
+            listed = f"rtgauge runs --label {shlex.quote(name)}"
             raise UsageError(
                 f"'{name}' is run #{number}, and also the label of another run",
-                f"write '#{number}' for the run. `rtgauge runs --label {shlex.quote(name)}` lists "
-                "the runs with that label",
+                f"write '#{number}' for the run. `{with_store(listed, named_store())}` lists the "
+                "runs with that label",
             )
         return found
     if not rows:

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
 import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -18,6 +21,7 @@ from rtgauge.facts import printable
 from rtgauge.text import GAP, duration, plain
 
 __all__ = [
+    "colored",
     "encodable",
     "encodable_lines",
     "format_seconds",
@@ -31,6 +35,7 @@ __all__ = [
     "print_tune",
     "say",
     "show",
+    "unread",
     "width",
 ]
 
@@ -39,7 +44,8 @@ if TYPE_CHECKING:
 
 LEVELS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 _GAP_KEPT = "\ue000"
-_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)")
+_WHOLE = re.compile(r"(?<!\w)'[^']*'(?!\w)|(?<=: )(?:rtgauge|scripts/\S+|zcat) .*")
+"""What has no line break: what is quoted, and a command at the end, because it may be copied."""
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -86,8 +92,7 @@ def _wrapped(line: str, columns: int) -> str:
     indent = " " * (len(line) - len(line.lstrip()))
     if len(line) <= columns:
         return line
-    # a line break between the quotes of a command would be part of its argument
-    whole = _QUOTED.sub(lambda found: found[0].replace(" ", _GAP_KEPT), line.strip())
+    whole = _WHOLE.sub(lambda found: found[0].replace(" ", _GAP_KEPT), line.strip())
     return textwrap.fill(
         whole,
         columns,
@@ -101,7 +106,27 @@ def _wrapped(line: str, columns: int) -> str:
 def show(text: str, **style: Any) -> None:
     """Something for people on stdout, in what its encoding can show; ``style`` as click's."""
     shown = encodable(printable(text), sys.stdout)
-    click.echo(click.style(shown, **style) if style else shown)
+    click.echo(click.style(shown, **style) if style and colored() else shown)
+
+
+def colored() -> bool:
+    """Whether results have colours: on a terminal that shows them, unless NO_COLOR is set."""
+    unwanted = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not unwanted
+
+
+@contextlib.contextmanager
+def unread() -> Iterator[None]:
+    """For results that may have no reader any more (``| head``, a terminal that was closed): the
+    command goes on without them, because it has reports to write and an exit code."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def print_error(error: RtgaugeError, code: ExitCode | None = None) -> int:
@@ -146,9 +171,8 @@ def _print_made(make: Callable[[], RenderableType]) -> None:
     from rtgauge.report.render import console
 
     encoding = sys.stdout.encoding or "utf-8"
-    color = sys.stdout.isatty()
     with faults_as_errors("the summary"):
-        text = console.printed(make(), width(), color=color, encoding=encoding)
+        text = console.printed(make(), width(), color=colored(), encoding=encoding)
     click.echo(text, nl=False)
 
 
@@ -163,11 +187,12 @@ def print_comparison(
     from rtgauge.report.render import compare_text
 
     encoding = sys.stdout.encoding or "utf-8"
-    color = sys.stdout.isatty()
     at = decisive(document)
     actions = after_comparison(document, None if at is None else document["quantities"][at], runs)
     actions = [action_in_store(one, store) for one in actions]
-    text = compare_text.terminal(document, width(), color=color, encoding=encoding, actions=actions)
+    text = compare_text.terminal(
+        document, width(), color=colored(), encoding=encoding, actions=actions
+    )
     click.echo(text, nl=False)
 
 
@@ -221,7 +246,7 @@ def print_table(
         words = [encodable(one, sys.stdout) for one in [*cells, shown]]
         styles = [(colors or {}).get(text) for text in row[:-1]]
         words = [
-            click.style(text, fg=color) if color else text
+            click.style(text, fg=color) if color and colored() else text
             for text, color in zip(words, [*styles, None], strict=True)
         ]
         click.echo("  ".join(words).rstrip())

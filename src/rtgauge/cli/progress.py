@@ -116,14 +116,6 @@ class Screen:
         columns, height = found
         return max((columns or 80) - 1, 1), max((height or 24) - 1, 1)
 
-    def ready(self) -> bool:
-        """Whether the terminal takes what is written now."""
-        if self._file is None:
-            return True
-        poll = select.poll()
-        poll.register(self._file, select.POLLOUT)
-        return bool(poll.poll(0))
-
     def draw(self, wanted: Sequence[Line]) -> None:
         """Replace the lines shown by these."""
         size = self.size()
@@ -158,6 +150,20 @@ class Screen:
         self._stream.flush()
 
 
+def _takes_text(stream: TextIO) -> bool:
+    """Whether a stream takes what is written now. A terminal does not after Ctrl-S; what is not a
+    terminal is waited for."""
+    try:
+        file = stream.fileno()
+    except OSError:  # of tests
+        return True
+    if not stream.isatty():
+        return True
+    poll = select.poll()
+    poll.register(file, select.POLLOUT)
+    return bool(poll.poll(0))
+
+
 class _Console:
     """The terminal, or what is in its place: shared by all runs that are watched at once."""
 
@@ -169,6 +175,7 @@ class _Console:
         self.lock = threading.RLock()
         self._stream = stream
         self._views: dict[int, tuple[LiveStep, str, float | None]] = {}
+        self._waiting = ""  # lines that the terminal did not take yet
         self.shown = 0.0
 
     def columns(self) -> int | None:
@@ -183,9 +190,6 @@ class _Console:
         """Write a line above the view, in several on a terminal that is too narrow for it."""
         with self.lock:
             columns = self.columns()
-            if self.screen is not None:
-                with self._unread():
-                    self.screen.clear()
             indent = " " * (len(text) - len(text.lstrip()))
             words = encodable(printable(" ".join(text.split())), self._stream)
             found = [f"{indent}{words}"]
@@ -194,17 +198,34 @@ class _Console:
                     words, columns, initial_indent=indent, subsequent_indent=f"{indent}  ",
                     break_on_hyphens=False,
                 )  # fmt: skip
-            with self._unread():
-                self._stream.write("".join(f"{one}\n" for one in found))
-                self._stream.flush()
+            self._waiting += "".join(f"{one}\n" for one in found)
+            self._write_waiting()
+
+    def close(self) -> None:
+        """Write the lines that the terminal did not take so far, as soon as it takes them."""
+        with self.lock:
+            self._write_waiting(wait=True)
+
+    def _write_waiting(self, *, wait: bool = False) -> None:
+        if not self._waiting or not (wait or _takes_text(self._stream)):
+            return
+        text, self._waiting = self._waiting, ""
+        with self._unread():
+            if self.screen is not None:
+                self.screen.clear()
+            self._stream.write(text)
+            self._stream.flush()
 
     def view(self, whose: int, live: LiveStep, place: str, left: float | None) -> None:
         """Bring the view of a run up to date, and with it those of the others, which are below each
         other, each in its part of the height. ``left``: seconds until all is done."""
         with self.lock:
             self._views[whose] = (live, place, left)
+            self._write_waiting()
             now = time.monotonic()
-            if self.screen is None or now - self.shown < REFRESH_S or not self.screen.ready():
+            if self.screen is None or now - self.shown < REFRESH_S:
+                return
+            if not _takes_text(self._stream):
                 return
             self.shown = now
             columns, height = self.screen.size()
@@ -315,6 +336,10 @@ class ConsoleProgress:
 
     def run_ended(self, outcome: RunOutcome) -> None:
         """Nothing: the results follow."""
+
+    def close(self) -> None:
+        """Write what the terminal did not take so far."""
+        self._console.close()
 
     def message(self, text: str) -> None:
         """Print a message above the view."""

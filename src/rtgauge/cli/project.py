@@ -76,7 +76,7 @@ def project() -> Project:
     here, above = Path.cwd(), Path(os.path.expanduser("~"))
     for folder in (here, *here.parents):
         path = folder / FILE
-        if path.is_file() and _is_ours(path):
+        if os.path.isfile(path) and _is_ours(path):  # false where the folder may not be searched
             return _read(path)
         if folder == above:
             break

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +41,7 @@ from rtgauge.cli.generated import (
     reconnect_s,
     repeat,
 )
-from rtgauge.cli.help import HELP_ALL, SETTINGS, command
+from rtgauge.cli.help import HELP_ALL, SETTINGS, command, wants_help
 from rtgauge.cli.options import cover_of, open_store
 from rtgauge.cli.output import show
 from rtgauge.cli.project import project
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Task",
     "carry_out_plan",
+    "catalogue_of",
     "command_for",
     "completed",
     "general_command",
@@ -157,9 +159,8 @@ def run_words(
     carried out by default.
     """
     target = target or project().target or "local"
-    wants_help = not {"--help", "-h", HELP_ALL}.isdisjoint(words)
     if not names(words):
-        if wants_help or not words:
+        if wants_help(words) or not words:
             return _general_help(ctx, words, target, task)
         return _nothing_named()
     from rtgauge.target import open_target
@@ -169,7 +170,7 @@ def run_words(
         for name in dict.fromkeys(targets_of(words, target)):
             targets.append(open_target(name, named_agent(words)))
             stack.callback(targets[-1].close)
-        catalogue = _catalogue(targets[0], for_help=wants_help)
+        catalogue = catalogue_of(targets[0], for_help=wants_help(words))
         made, rest = command_for(
             words, catalogue, targets, ctx.command_path, named=named, task=task
         )
@@ -199,7 +200,7 @@ def command_for(
     known = [p for p in places if words[p] in catalogue.measurements or plan_path(words[p])]
     place = known[0] if known else places[0]
     word, rest = words[place], [*words[:place], *words[place + 1 :]]
-    usage = f"{path} {word}" if named else path
+    usage = f"{path} {shlex.quote(word)}" if named else path
     if word in catalogue.measurements:
         return _measurement_command(usage, word, catalogue, targets, task), rest
     file = plan_path(word)
@@ -211,7 +212,7 @@ def command_for(
     return _plan_command(usage, file, catalogue, targets, task), rest
 
 
-def _catalogue(target: Target, *, for_help: bool) -> Catalogue:
+def catalogue_of(target: Target, *, for_help: bool) -> Catalogue:
     """What a target describes. For a help text nothing is built or booted."""
     from rtgauge.target.base import Previewable
 
@@ -232,7 +233,7 @@ def _general_help(ctx: click.Context, words: Sequence[str], default: str, task: 
 
     catalogue, name = None, targets_of(words, default)[0]
     with contextlib.suppress(RtgaugeError), contextlib.closing(open_target(name)) as target:
-        catalogue = _catalogue(target, for_help=True)
+        catalogue = catalogue_of(target, for_help=True)
     made = general_command(catalogue, ctx.command_path, task)
     with click.Context(made, info_name=ctx.command_path, **SETTINGS) as inner:
         whole = inner.meta[HELP_ALL] = HELP_ALL in words
@@ -363,7 +364,9 @@ def _plan_command(
         )
     ]
     if len(lines) > _STEPS_SHOWN:
-        lines[_STEPS_SHOWN:] = [f"  … all steps: rtgauge describe {path.stem}"]
+        ready = path in shipped_plans().values()
+        name = path.stem if ready else shlex.quote(str(path))
+        lines[_STEPS_SHOWN:] = [f"  … all steps: rtgauge describe {name}"]
     listing = "\n".join(lines)
     return RunCommand(
         "Options that override those of the steps that have them",

@@ -55,7 +55,7 @@ def status(place: str | None = None) -> None:
 def _last(row: RunRow, brief: Brief) -> None:
     when = row.started[:16].replace("T", " ")
     label = f" ({row.label})" if row.label else ""
-    _field("Last run", f"#{row.number} on {row.target}{label}, {when}: {brief.verdict}")
+    _field("Last run", f"#{row.number} on {row.target}{label}, {when} UTC: {brief.verdict}")
     color = _TONES.get(brief.verdict, "yellow")
     title = brief.title or row.headline
     if title:

@@ -32,7 +32,7 @@ from rtgauge.text import GAP
 from rtgauge.units import parse_duration
 
 if TYPE_CHECKING:
-    from rtgauge.store import RunRow
+    from rtgauge.store import RunRow, StoredRun
 
 __all__ = ["delete", "report", "runs", "show"]
 
@@ -61,7 +61,7 @@ _COLORS = {
 @click.option(
     "--since",
     metavar="WHEN",
-    help="Only runs since a date (2026-11-20), or within a time before now (12h, 7d).",
+    help="Only runs since a date in UTC (2026-11-20), or within a time before now (12h, 7d).",
 )
 @click.option("--failed", is_flag=True, help="Only runs that failed or show an unfit system.")
 @click.option(
@@ -134,7 +134,7 @@ def _since(text: str) -> str:
     """The earliest start of a run, as run.json writes it. Raises UsageError."""
     try:
         day = datetime.fromisoformat(text)
-        began = day if day.tzinfo else day.astimezone()
+        began = day if day.tzinfo else day.replace(tzinfo=UTC)  # as the list shows it
     except ValueError:
         try:
             began = datetime.now(UTC) - timedelta(microseconds=parse_duration(text) // 1000)
@@ -171,7 +171,7 @@ def _print_runs(rows: Sequence[RunRow], briefs: Sequence[Brief]) -> None:
         elif not wide and not bad:
             worst = worst.partition(" (")[0]
         table.append([*cells, brief.verdict, worst.replace(GAP, "\u00a0")])
-    head = ["RUN", "STARTED", *(["TOOK"] if wide else []), *(["TARGET"] if elsewhere else [])]
+    head = ["RUN", "STARTED (UTC)", *(["TOOK"] if wide else []), *(["TARGET"] if elsewhere else [])]
     head += [*(["LABEL"] if labelled else []), "VERDICT", "WORST"]
     print_table(head, table, width(), _COLORS)
 
@@ -271,7 +271,7 @@ def report(
         found = [store.get(identity) for identity in chosen]
         if not output:
             first = next(row for row in rows if row.id == found[0].id)
-            output = tuple(unused_names(first.target, first.started[:10], [".html"]))
+            output = tuple(unused_names(_system(found[0]), first.started[:10], [".html"]))
         source = Source(found, paper, cover=cover, full=full)
         for path in output:
             write(source, path)
@@ -283,6 +283,13 @@ def report(
     else:
         for path in output:
             say(f"the report is in {path}")
+
+
+def _system(run: StoredRun) -> str:
+    """What a report is named after: the target, or the machine that was 'local'."""
+    target = str(run.document.get("target"))
+    host = (run.document.get("environment") or {}).get("host")
+    return host if target == "local" and isinstance(host, str) and host else target
 
 
 @command()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rtgauge.cli.help import command
-from rtgauge.cli.options import as_json, open_store, store_option
-from rtgauge.cli.output import print_json, print_trend, say
+from rtgauge.cli.options import as_json, named_store, open_store, store_option
+from rtgauge.cli.output import print_json, print_trend, say, unread
 from rtgauge.cli.selection import Selection, select_set
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
 from rtgauge.text import plural
@@ -97,10 +97,11 @@ def trend(
             for name, some in chosen
         ]
         document = search(analysis, sets, left_out)
-    if as_json:
-        print_json(document)
-    else:
-        print_trend(document)
+    with unread():
+        if as_json:
+            print_json(document)
+        else:
+            print_trend(document)
     for path in output:
         write_trend(document, path)
         say(f"the report is in {path}")
@@ -129,6 +130,7 @@ def _analysed(
     """What the runs say, those that could be read, and why others could not. Each is read by
     itself, so that one that is damaged does not hide the others."""
     from rtgauge.cli.figures import figures_of
+    from rtgauge.report.results.again import with_store
     from rtgauge.report.results.kept import joined
 
     parts, read, left_out = [], [], []
@@ -140,7 +142,8 @@ def _analysed(
             left_out.append({"run": f"run {name}", "reason": error.message, "remedy": error.remedy})
             continue
         if found.model["runs"][0]["state"] == "failed":
-            reason, remedy = "it failed", f"see why with `rtgauge show {name.lstrip('#')}`"
+            command = with_store(f"rtgauge show {name.lstrip('#')}", named_store())
+            reason, remedy = "it failed", f"see why with `{command}`"
             left_out.append({"run": f"run {name}", "reason": reason, "remedy": remedy})
             continue
         parts.append(found)

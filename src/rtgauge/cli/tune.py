@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import secrets
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -23,7 +22,7 @@ from rtgauge.cli.completion import Words
 from rtgauge.cli.generated import order_seed, reconnect_s
 from rtgauge.cli.help import TableOption, command
 from rtgauge.cli.options import open_store
-from rtgauge.cli.output import format_seconds, print_json, print_tune, say
+from rtgauge.cli.output import format_seconds, print_json, print_tune, say, show, unread
 from rtgauge.cli.run import Task, completed, run_words
 from rtgauge.errors import ExitCode, UsageError
 from rtgauge.plan import (
@@ -177,6 +176,7 @@ def _carry_out(
 
     for path in given["report"]:
         _check_report(path)
+    _check_times(given)
     if len(targets) != 1:
         raise UsageError("rtgauge tune measures one target at a time", "tune each target by itself")
     target = targets[0]
@@ -215,6 +215,17 @@ def _check_report(path: Path) -> None:
     check_report(path)
     if path.suffix.lower() not in (".html", ".md", ".json"):
         raise UsageError(f"a tune cannot be written as '{path.suffix}'", "use .html, .json or .md")
+
+
+def _check_times(given: Mapping[str, Any]) -> None:
+    """Raise UsageError for a wrong time, before anything is recorded."""
+    reconnect_s(given)
+    try:
+        parse_duration(given["boot_timeout"])
+    except ValueError as error:
+        raise UsageError(
+            f"--boot-timeout: {error}", "give a time with its unit, such as 10m"
+        ) from None
 
 
 def _check_target(target: Target, factors: Sequence[Factor], command: str) -> None:
@@ -539,10 +550,13 @@ class _Tune:
     def _show(self, result: dict[str, Any]) -> None:
         from rtgauge.report import write_tune
 
-        if self._given["json"]:
-            print_json(result)
-        else:
-            print_tune(result)
+        as_json = self._given["json"]
+        with unread():
+            if as_json:
+                print_json(result)
+            else:
+                print_tune(result)
         for path in self._given["report"]:
             write_tune(result, path)
-            print(f"Report: {path}", file=sys.stderr if self._given["json"] else sys.stdout)
+            with unread():
+                (say if as_json else show)(f"Report: {path}")

@@ -12,7 +12,6 @@ import click
 from click.shell_completion import CompletionItem
 from click.types import StringParamType
 
-from rtgauge.cli.project import project
 from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.home import home
 
@@ -112,9 +111,9 @@ def _own_boards() -> dict[str, str]:
 
 
 def _runs() -> dict[str, str]:
-    from rtgauge.store import Store
+    from rtgauge.cli.options import open_store
 
-    with Store.open(project().of_commands().get("place")) as store:
+    with open_store(None) as store:
         rows = store.runs()
     found = {"last": "the newest run"} if rows else {}
     found.update((row.label, f"label, {row.target}") for row in rows if row.label)

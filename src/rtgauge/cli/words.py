@@ -5,6 +5,7 @@ or plan before the target's options are known."""
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,12 @@ def names(words: Sequence[str]) -> list[int]:
     These are the words that no option before them takes as a value, then those behind options that
     only the target knows.
     """
+    return list(itertools.chain(*_places(words)))
+
+
+def _places(words: Sequence[str]) -> tuple[list[int], list[int]]:
+    """The places of words that are no values of options, and of those behind an option that only
+    the target knows."""
     valued = {
         name: option.type != "flag"
         for option in HOST_OPTIONS
@@ -36,7 +43,7 @@ def names(words: Sequence[str]) -> list[int]:
         elif before not in valued:
             behind.append(place)
         before = ""
-    return free + behind
+    return free, behind
 
 
 def named_targets(words: Sequence[str]) -> list[str]:
@@ -56,9 +63,10 @@ def targets_of(words: Sequence[str], default: str = "local") -> list[str]:
     """The targets named on the command line, else those of the plan, else the ``default``."""
     found = named_targets(words)
     if not found:
-        word = next((words[place] for place in names(words)), "")
-        path = plan_path(word) if word else None
-        found = list(plan_targets(path)) if path is not None and path.is_file() else []
+        free, behind = _places(words)
+        paths = [plan_path(words[place]) for place in free[:1] or behind]
+        path = next((path for path in paths if path is not None and os.path.isfile(path)), None)
+        found = [] if path is None else list(plan_targets(path))
     return found or [default]
 
 
@@ -68,7 +76,7 @@ def plan_path(word: str) -> Path | None:
     A word with a slash or the suffix .toml means a file, even if that is missing.
     """
     path = Path(word)
-    if path.is_file():
+    if os.path.isfile(path):  # false in a folder that may not be searched
         return path
     stem = path.stem if path.suffix == ".toml" and path.parent.name in ("", "plans") else word
     shipped = shipped_plans().get(stem)
