@@ -139,7 +139,7 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
     groups = _groups(records, points)
     if not groups:
         return []
-    cpus = sorted({cpu for group in groups for cpu in group.interrupts})
+    cpus = sorted({cpu for group in groups for cpu in group.steal_ns})
     x = [group.end_s for group in groups]
 
     def rate(counts: Callable[[_Group], Mapping[int, int]], scale: float) -> list[list[Value]]:
