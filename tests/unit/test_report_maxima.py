@@ -60,6 +60,21 @@ def test_pictures_of_chapters_and_steps_show_the_lower_limit_of_a_maximum() -> N
     assert "max 5" not in drawn(data, "time")
 
 
+def test_every_picture_has_a_maximum_that_was_lost() -> None:
+    """The largest of the samples that the agent could not keep is known."""
+    series = replace(latency(57), lost=((10_000, 1, 300_000),))
+    run: Any = made.run([made.step(0, [series])], findings=[])
+    analysis = model.analyse([run])
+    figure = answer_figure(analysis, 0)
+    assert figure is not None and "max 300 us" in plain(figure.text)
+    assert "max 300 us" in plain(figure.svg)
+    assert "max 300 us" in plain(figure_of(next(chapter_sections(analysis, 0))).svg)
+    data = data_of(run)
+    assert data["max"] == [300_000]
+    assert all("max 300 us →" in drawn(data, kind) for kind in ("histogram", "ccdf"))
+    assert "max shown 57.0 us" in drawn(data, "time")
+
+
 def test_a_maximum_that_is_a_sample_is_named_so() -> None:
     data = data_of(made.run([made.step(0, [latency(57)])], findings=[]))
     assert (data["max"], data["at_least"]) == ([57_000], [False])

@@ -44,18 +44,19 @@ FAR: Final = 30
 
 @dataclass(frozen=True)
 class Curve:
-    """A distribution and its name. ``at_least``: its maximum is a lower limit (unanswered).
-    ``hue``: its place among the colours, its place in the figure by default."""
+    """A distribution and its name. ``most``: its maximum, or the lower limit of it, if that is not
+    the largest sample (unanswered, lost). ``hue``: its place among the colours, its place in the
+    figure by default."""
 
     name: str
     counts: Counts
-    at_least: int | None = None
+    most: int | None = None
     hue: int | None = None
 
     @property
     def top(self) -> int | None:
         """The maximum, or its lower limit."""
-        return self.counts.max if self.at_least is None else numbers.AtLeast(self.at_least)
+        return self.counts.max if self.most is None else self.most
 
     def top_text(self, unit: str, budget: int | None = None) -> str:
         """The maximum in words, next to a budget."""
@@ -64,9 +65,7 @@ class Curve:
 
 def merged(name: str, tables: Sequence[Counts], tops: Iterable[int | None]) -> Curve:
     """All samples of some series as one distribution. ``tops``: their maxima, or lower limits."""
-    top = highest(tops)
-    at_least = int(top) if isinstance(top, numbers.AtLeast) else None
-    return Curve(name, Counts.merged(tables), at_least)
+    return Curve(name, Counts.merged(tables), highest(tops))
 
 
 def selected(curves: Sequence[Curve]) -> tuple[list[Curve], str]:
@@ -169,7 +168,8 @@ def _maximum(
     plot.path(marker(0, x, y, 3.4), INK, 1.0)
     top = highest(curve.top for curve in drawn)
     word = "max"
-    if lines and len(drawn) == 1 and drawn[at].at_least is None:
+    sampled = top == drawn[at].counts.max and not isinstance(top, numbers.AtLeast)
+    if lines and len(drawn) == 1 and sampled:
         word = f"all {numbers.plural(drawn[at].counts.count, 'sample')}"
     text = f"{word} {numbers.shown(top, unit, budget).full}"
     wide = text_width(text) * 1.25  # it is bold

@@ -458,7 +458,7 @@ class Quantity:
             return
         if math.isfinite(self.top):
             top, limit = self.top / self.divisor, any(self.at_least)
-            beyond = f"{GAP}→" if limit and top > plot.x.high else ""
+            beyond = f"{GAP}→" if top > plot.x.high else ""
             plot.upright(top, f"max {self.shown(top, limit)}{beyond}", INK, "1.5 2")
         if self.budget is not None and plot.x.low <= self.budget <= plot.x.high:
             plot.upright(self.budget, "budget", FAIL, "5 3", 1)

@@ -358,8 +358,8 @@ class Group {
 		if (!vis.length || this.data.compare) return;
 		const highest = Math.max(...vis.map(i => this.data.max[i] === null ? -Infinity : this.data.max[i]));
 		if (Number.isFinite(highest)) {
-			/* A lower limit of the maximum may be beyond all samples. */
-			const top = this.value(highest), limit = vis.some(i => this.data.at_least[i]), end = u.data[0][u.data[0].length - 1], beyond = limit && top > end;
+			/* A lower limit of the maximum may be beyond all samples, and so may a lost sample. */
+			const top = this.value(highest), limit = vis.some(i => this.data.at_least[i]), end = u.data[0][u.data[0].length - 1], beyond = top > end;
 			vline(u, beyond ? end : top, `max ${this.atLeast(limit)}${this.show(top)}${beyond ? NARROW + "→" : ""}`, css("--ink"), [2, 3], 0);
 		}
 		if (this.data.budget !== null) vline(u, this.value(this.data.budget), "budget", css("--fail"), [6, 4], 1);
