@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge import text as numbers
-from rtgauge.report.pictures import oscilloscope, scales
+from rtgauge.report.pictures import oscilloscope, scales, untimed
 from rtgauge.report.pictures.drawing import (
     ACCENT,
     COLOURS,
@@ -680,6 +680,7 @@ def _caption(quantity: Quantity, view: Mapping[str, Any]) -> str:
         ]
         caption += f" Triangles: {numbers.join(found)}." if found else ""
         caption += " Dotted vertical lines: events." if quantity.data["events"] else ""
+        caption += untimed(quantity.data)
     elif kind == "heat":
         together = ", of all series together" if quantity.number > 1 else ""
         caption = (
@@ -687,6 +688,7 @@ def _caption(quantity: Quantity, view: Mapping[str, Any]) -> str:
             "maxima: none is averaged away. Look for bands separate from the body, and for what "
             "begins, ends or recurs."
         )
+        caption += untimed(quantity.data)
     elif kind == "series":
         caption = (
             "A column for each series. The darker a cell, the more samples it contains. The dot is "

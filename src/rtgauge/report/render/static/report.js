@@ -511,9 +511,9 @@ class Group {
 				for (const [bin, , kindOf] of marks) {
 					const at = x[bin];
 					if (at < u.scales.x.min || at > u.scales.x.max) continue;
-					const px = u.valToPos(at, "x", true);
-					cx.fillStyle = css(kindOf === "missed" ? "--fail" : "--warn");
-					cx.beginPath(); cx.moveTo(px, base - 9 * r); cx.lineTo(px - 4 * r, base - r); cx.lineTo(px + 4 * r, base - r); cx.closePath(); cx.fill();
+					const px = u.valToPos(at, "x", true), missed = kindOf === "missed";
+					cx.strokeStyle = css(missed ? "--fail" : "--warn"); cx.fillStyle = missed ? cx.strokeStyle : css("--paper"); cx.lineWidth = r;
+					cx.beginPath(); cx.moveTo(px, base - 9 * r); cx.lineTo(px - 4 * r, base - r); cx.lineTo(px + 4 * r, base - r); cx.closePath(); cx.fill(); cx.stroke();
 				}
 				cx.strokeStyle = css("--accent"); cx.lineWidth = r; cx.setLineDash([r, 3 * r]);
 				for (const [at] of this.data.events) {
@@ -967,7 +967,7 @@ window.addEventListener("afterprint", () => { printing = false; if (shown) root.
 const sums = (file, d) => {
 	const kept = d.ccdf.total, sum = list => list.reduce((a, b) => a + b, 0);
 	d.histogram.counts.forEach((c, i) => { if (sum(c) !== kept[i]) problems.push(`${file}: histogram of ${d.labels[i]} has ${sum(c)} of ${kept[i]}`); });
-	const maps = d.heat ? d.heat.maps : [], all = kept.reduce((a, n, i) => a + (d.time && d.time.high[i].length ? n : 0), 0), drawn = maps.reduce((a, m) => a + sum(m), 0);
+	const maps = d.heat ? d.heat.maps : [], all = d.time ? sum(d.time.samples) : 0, drawn = maps.reduce((a, m) => a + sum(m), 0);
 	if (maps.length && drawn !== all) problems.push(`${file}: heat map has ${drawn} of ${all}`);
 	for (const p of d.persistence ? d.persistence.panels : []) kept.forEach((n, i) => { const got = sum([...p.rising[i], ...p.falling[i], ...p.outside[2 * i], ...p.outside[2 * i + 1]]); if (got !== n) problems.push(`${file}: answers of ${d.labels[i]} are ${got} of ${n}`); });
 	if (d.window) d.window.around.forEach((w, i) => { if (w && (w.value[w.at] !== Math.max(...w.value) || w.value[w.at] > d.max[i])) problems.push(`${file}: the window of ${d.labels[i]} is not around its largest`); });
