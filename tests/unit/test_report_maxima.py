@@ -109,6 +109,8 @@ def test_a_maximum_is_told_from_the_budget_that_it_rounds_to() -> None:
     assert figure is not None
     assert "max 150.001 us" in plain(figure.svg)
     assert "max 150.001 us. Budget 150 us" in plain(figure.text)
+    data = data_of(run)
+    assert all("150.001 us" in drawn(data, one) for one in ("histogram", "ccdf", "time", "around"))
 
 
 def test_a_side_of_a_comparison_shows_no_time_of_a_lower_limit() -> None:

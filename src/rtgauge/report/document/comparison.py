@@ -327,6 +327,7 @@ def _set_table(
                 "max": numbers.shown(
                     highest(row["figures"]["max"] for *_, row, _ in lines if row["set"] == at),
                     unit,
+                    first["budget"],
                 ).full,
             }
             for at, one in enumerate(document["sets"])
@@ -344,6 +345,7 @@ def _set_rows(document: Document, quantity: Mapping[str, Any], number: int) -> l
             [row["figures"][name] for row in shown],
             quantity["unit"],
             cls="peak" if name == "max" else "",
+            limit=quantity["budget"],
         )
         for name in names
     ]
