@@ -231,6 +231,12 @@ def test_the_same_in_eighty_columns_and_in_markdown() -> None:
     assert len(re.findall(r"^\| Run \d ", text, re.MULTILINE)) == 2
 
 
+def test_a_small_histogram_keeps_its_gaps_in_markdown() -> None:
+    run: Any = made.run([made.step(0, [latency(5000)])], findings=[])
+    text = markdown.render(short(model.analyse([run])))
+    assert re.search("█\u00a0{9,}▁ \\|", text)
+
+
 def test_the_command_of_a_row_has_what_its_plan_says() -> None:
     series = [
         made.FakeSeries(

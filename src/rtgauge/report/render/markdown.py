@@ -149,6 +149,8 @@ def _grid(grid: Grid) -> Iterator[str]:
 
 
 def _cell(cell: Cell) -> str:
+    if cell.cls == "spark":  # the gaps of a small histogram are part of it
+        return cell.text
     return escape(cell.text) + (f" ({escape(cell.note)})" if cell.note else "")
 
 
