@@ -145,6 +145,7 @@ def test_what_has_no_number_stands_against_none() -> None:
     found = pictures.against([one("4"), one("10"), one("2")])
     assert found is not None
     assert found["x"] == [[2, 4, 10]]  # as numbers
+    assert pictures.against([{**one(n), "min": None} for n in "123"]) is None
     empty = pictures.against([{**one(n), "max": None} for n in "123"])
     assert empty is None
 

@@ -290,7 +290,7 @@ def against(series: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     cpus = len({one["cpu"] for one in series}) > 1
     lines: dict[str, list[tuple[int, int, Mapping[str, Any]]]] = {}
     for at, one in enumerate(series):
-        if one["max"] is not None:
+        if None not in (one["min"], one["max"]):  # a maximum alone is that of a lost sample
             words = [f"{k} {v}" for k, v in one["labels"].items() if k != label]
             words += [f"CPU {one['cpu']}"] if cpus else []
             x = int(one["labels"][label])
