@@ -1200,6 +1200,16 @@ def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:
     assert "cannot write the report" in caught.value.message and caught.value.remedy
 
 
+@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+def test_a_report_is_as_readable_as_the_umask_allows(tmp_path: Path, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        report.write([made.simple().run], tmp_path / "x.json")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x.json").stat().st_mode & 0o777 == mode
+
+
 def test_this_machine_is_called_by_its_name() -> None:
     here = {**made.ENVIRONMENT, "host": "mill <7>"}
     text = rendered(made.run([made.step(0, [])], target="local", environment=here))
