@@ -116,6 +116,13 @@ def test_skipped_tests_are_counted_beside_those_that_passed() -> None:
     lines = terminal.text(_model(run)).splitlines()
     (row,) = [one for one in lines if one.startswith(" 3 m2")]
     assert row.endswith(" 2 pass 1 skipped")
+    many = ["inconclusive"] * 3 + ["pass"] * 12 + ["skipped"] * 2
+    run.steps[2].verdicts = [
+        stream.Verdict(at, f"rule {at}", result, "", "") for at, result in enumerate(many)
+    ]
+    lines = terminal.text(_model(run)).splitlines()
+    (at,) = [at for at, one in enumerate(lines) if one.startswith(" 3 m2")]
+    assert lines[at].endswith(" 3 inconclusive") and lines[at + 1].endswith(" 12 pass 2 skipped")
 
 
 def test_a_quantity_stands_against_its_number(page: Page) -> None:
