@@ -167,6 +167,16 @@ def test_its_bytes_depend_on_the_run_alone(store: Store, other: Store, tmp_path:
     assert data == pack(bundles.files_of(other.path / RUN))
 
 
+def test_it_is_as_readable_as_the_umask_allows(store: Store, tmp_path: Path) -> None:
+    run = store.get(bundles.carry_out(store))
+    before = os.umask(0o077)
+    try:
+        export_run(run, tmp_path / "a.rtgauge")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.rtgauge").stat().st_mode & 0o777 == 0o600
+
+
 def test_other_programs_read_it(store: Store, tmp_path: Path) -> None:
     """Python's tarfile and the manifest's recipe, as docs/formats/bundles.md has them."""
     run = store.get(bundles.carry_out(store))

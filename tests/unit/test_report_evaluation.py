@@ -116,6 +116,13 @@ def test_skipped_tests_are_counted_beside_those_that_passed() -> None:
     lines = terminal.text(_model(run)).splitlines()
     (row,) = [one for one in lines if one.startswith(" 3 m2")]
     assert row.endswith(" 2 pass 1 skipped")
+    many = ["inconclusive"] * 3 + ["pass"] * 12 + ["skipped"] * 2
+    run.steps[2].verdicts = [
+        stream.Verdict(at, f"rule {at}", result, "", "") for at, result in enumerate(many)
+    ]
+    lines = terminal.text(_model(run)).splitlines()
+    (at,) = [at for at, one in enumerate(lines) if one.startswith(" 3 m2")]
+    assert lines[at].endswith(" 3 inconclusive") and lines[at + 1].endswith(" 12 pass 2 skipped")
 
 
 def test_a_quantity_stands_against_its_number(page: Page) -> None:
@@ -145,6 +152,7 @@ def test_what_has_no_number_stands_against_none() -> None:
     found = pictures.against([one("4"), one("10"), one("2")])
     assert found is not None
     assert found["x"] == [[2, 4, 10]]  # as numbers
+    assert pictures.against([{**one(n), "min": None} for n in "123"]) is None
     empty = pictures.against([{**one(n), "max": None} for n in "123"])
     assert empty is None
 

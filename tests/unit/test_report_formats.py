@@ -465,6 +465,11 @@ def test_a_mail_address_of_a_target_is_not_a_link_on_a_forge() -> None:
         "mailto:a.b+c@d-e.f.org, _@x.y, ssh://root@board, fifo @ 1.5 ms, xmpp:@x.y"
     )
     assert shown == (
-        r"mailto:a.b+c<!-- -->@d-e.f.org, \_<!-- -->@x.y, ssh\://root@board, fifo @ 1.5 ms, "
-        r"xmpp:<!-- -->@x.y"
+        r"mailto:a.b+c@<!-- -->d-e.f.org, \_@<!-- -->x.y, ssh\://root@board, fifo @ 1.5 ms, "
+        r"xmpp:@<!-- -->x.y"
     )
+
+
+def test_a_name_in_the_text_of_a_target_notifies_nobody() -> None:
+    """In a comment, a forge makes a link of ``@name`` and tells that person."""
+    assert markdown.escape("@all, (@a-b) root@board") == "@<!-- -->all, (@<!-- -->a-b) root@board"

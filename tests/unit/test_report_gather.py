@@ -824,6 +824,8 @@ def test_values_that_were_withheld_are_in_the_histogram() -> None:
     assert (figures.kept, figures.max, figures.first) == (400, 2 * 1399, 2000)
     assert (figures.corrected, figures.effective) == (None, None)
     assert not figures.counts.exact
+    answers = dataclasses.replace(series, info=made.info(name="response", scale=2))
+    assert of(answers).halves is None
     # an older snapshot knows less than the samples
     older = dataclasses.replace(series, histogram=snapshot(values[:50]))
     assert (of(older).kept, of(older).max) == (100, 2 * 1396)

@@ -28,6 +28,7 @@ from rtgauge.facts import printable
 from rtgauge.report import pictures
 from rtgauge.report.document import steps, views
 from rtgauge.report.document.answer import answer_of
+from rtgauge.report.document.blocks import Document, Paragraph, Section, line
 from rtgauge.report.document.cover import Cover
 from rtgauge.report.pictures import scales
 from rtgauge.report.render import html
@@ -222,6 +223,12 @@ def test_text_of_a_target_neither_reverses_nor_hides_the_figures_beside_it() -> 
         assert "a\ufffdb\ufffdc\ufffdd\ufffd\ufffd" in where
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2066]", where)
     assert inflated(html.deflated("\\u202e \U0001f600 \n")) == "\\u202e \U0001f600 \n"
+
+
+def test_a_range_is_copied_from_the_page_as_it_is() -> None:
+    said = line("Boot with isolcpus=2-3,7, not <before> 2026-11-29")
+    text = html.page(Document("x", "", (Section("Answer", "answer", (Paragraph(said),)),)))
+    assert 'isolcpus=<span class="whole">2-3</span>,7, not &lt;before&gt; 2026-11-29</p>' in text
 
 
 @pytest.mark.slow
@@ -1191,6 +1198,16 @@ def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(RtgaugeError) as caught:
         report.write([made.simple().run], tmp_path / "no" / "x.json")
     assert "cannot write the report" in caught.value.message and caught.value.remedy
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+def test_a_report_is_as_readable_as_the_umask_allows(tmp_path: Path, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        report.write([made.simple().run], tmp_path / "x.json")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x.json").stat().st_mode & 0o777 == mode
 
 
 def test_this_machine_is_called_by_its_name() -> None:

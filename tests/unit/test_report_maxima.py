@@ -4,9 +4,11 @@ missed periods were later than all samples."""
 
 from __future__ import annotations
 
+import html
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import report_runs as made
@@ -19,11 +21,14 @@ from rtgauge.report.document.sides import sides
 from rtgauge.report.document.summary import chapter_sections
 from rtgauge.report.document.views import views
 from rtgauge.report.pictures import figures
+from rtgauge.report.pictures.distribution import Curve, axes_text, distribution
 from rtgauge.report.pictures.drawing import FULL, Quantity
 from rtgauge.report.pictures.figures import KINDS
+from rtgauge.report.pictures.ranges import Range, ranges
 from rtgauge.report.results import model
 from rtgauge.report.sets import compare
 from rtgauge.report.sets.compare import RunSet
+from rtgauge.stats import Counts
 from rtgauge.text import plain
 
 LATE = "max >= 48 000 us"
@@ -60,6 +65,21 @@ def test_pictures_of_chapters_and_steps_show_the_lower_limit_of_a_maximum() -> N
     assert "max 5" not in drawn(data, "time")
 
 
+def test_every_picture_has_a_maximum_that_was_lost() -> None:
+    """The largest of the samples that the agent could not keep is known."""
+    series = replace(latency(57), lost=((10_000, 1, 300_000),))
+    run: Any = made.run([made.step(0, [series])], findings=[])
+    analysis = model.analyse([run])
+    figure = answer_figure(analysis, 0)
+    assert figure is not None and "max 300 us" in plain(figure.text)
+    assert "max 300 us" in plain(figure.svg)
+    assert "max 300 us" in plain(figure_of(next(chapter_sections(analysis, 0))).svg)
+    data = data_of(run)
+    assert data["max"] == [300_000]
+    assert all("max 300 us →" in drawn(data, kind) for kind in ("histogram", "ccdf"))
+    assert "max shown 57.0 us" in drawn(data, "time")
+
+
 def test_a_maximum_that_is_a_sample_is_named_so() -> None:
     data = data_of(made.run([made.step(0, [latency(57)])], findings=[]))
     assert (data["max"], data["at_least"]) == ([57_000], [False])
@@ -94,6 +114,23 @@ def test_a_maximum_is_told_from_the_budget_that_it_rounds_to() -> None:
     assert figure is not None
     assert "max 150.001 us" in plain(figure.svg)
     assert "max 150.001 us. Budget 150 us" in plain(figure.text)
+    data = data_of(run)
+    assert all("150.001 us" in drawn(data, one) for one in ("histogram", "ccdf", "time", "around"))
+
+
+def test_curves_are_told_apart_without_colour() -> None:
+    counts = [Counts.from_arrays([np.array(row)]) for row in ([1000, 2000], [1500, 9000], [0, 5])]
+    curves = [Curve(name, one) for name, one in zip(("idle", "sched", "net"), counts, strict=True)]
+    svg = distribution(curves[:2], "ns", "latency")
+    assert svg.count('stroke-dasharray="5 2.6"') == 2  # in the picture and in its key
+    assert axes_text(curves[:2]) == "Both axes are logarithmic"
+    assert axes_text(curves) == "The count axis is logarithmic"
+
+
+def test_the_range_of_this_run_has_a_lower_limit_as_the_tables_do() -> None:
+    bars = [Range("x", 1.0, None, 20.0, True, own, "g") for own in (True, False)]
+    assert [words in plain(ranges(bars[:1])) for words in (">= 20.0", "> 20")] == [True, False]
+    assert "> 20" in plain(html.unescape(ranges(bars[1:])))
 
 
 def test_a_side_of_a_comparison_shows_no_time_of_a_lower_limit() -> None:
@@ -151,7 +188,7 @@ def test_gaps_and_triangles_of_answers_are_events(name: str, words: tuple[str, s
     data = data_of(made.run([made.step(0, [series], "log-host")], findings=[]))
     below = drawn_views(data, 1, [], grid=True, answers=name == "response")
     said = {view["kind"]: view["caption"] for view in below}
-    assert said["time"].endswith(f" Triangles: {words[0]} (red).")
+    assert said["time"].endswith(f" Triangles: {words[0]} (filled, red).")
     assert any(caption.endswith(f"and for gaps, where {words[1]}") for caption in said.values())
     picture = figures.draw(data, {"kind": "time", "full": True, "caption": ""}, iter(()))
     assert picture is not None and f" Triangles: {words[0]} (filled)." in picture.caption

@@ -264,6 +264,19 @@ def test_many_series_stay_small() -> None:
     within(read)
 
 
+def test_the_appendix_has_the_series_with_the_highest_maxima() -> None:
+    series = made.timer_series(100, 60)
+    series[99].value[30] = 90_000_000
+    run: Any = made.run([made.step(0, series)])
+    document, _ = pdf_full._files(model.analyse([run]), "a4", None, Cover())
+    (group,) = document["runs"][0]["steps"][0]["groups"]
+    for name in ("all", "more"):
+        names = [row["name"] for row in group[name]["parts"][0]["rows"]]
+        assert len(names) == 64 and names[-1] == "CPU 99"
+        assert "the 64 series with the highest maxima" in group[name]["caption"]
+        assert group[name]["caption"].endswith("36 more.")
+
+
 def test_wide_tables_stand_in_parts() -> None:
     columns = tuple(stream.Column(f"column number {at}", "ns") for at in range(24))
     rows = tuple(tuple(10**at for _ in columns) for at in range(1, 9))

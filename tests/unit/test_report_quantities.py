@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import report_runs as made
+from answers import latency
 from rtgauge import stats, stream
 from rtgauge.report.document.blocks import Table
-from rtgauge.report.document.comparison import _parts
+from rtgauge.report.document.comparison import RowTable, _parts
 from rtgauge.report.document.summary import short
 from rtgauge.report.document.views import views
 from rtgauge.report.pictures import sketch
@@ -183,6 +184,40 @@ def test_runs_stand_side_by_side_where_they_did_the_same() -> None:
     assert "a single maximum proves nothing" in page and 'href="#comparison"' in page
 
 
+def side_by_side(*series: made.FakeSeries) -> tuple[RowTable, dict[str, Any]]:
+    """The table of a quantity that each of some runs has, and the data of its pictures."""
+    runs: list[Any] = [
+        made.run(
+            [made.step(0, [one], "log-host")],
+            id=f"0192f0c4-6d1e-7aaa-8000-00000000000{at}",
+            findings=[],
+        )
+        for at, one in enumerate(series)
+    ]
+    shown = views(model.analyse(runs))
+    assert shown.comparison is not None
+    (table,) = shown.comparison["tables"]
+    return table, shown.shared.data[table.figures]
+
+
+def test_a_row_has_the_colour_of_its_line() -> None:
+    """A row without samples has neither."""
+    nothing = np.zeros(0, np.int64)
+    table, data = side_by_side(
+        made.FakeSeries(made.info(), nothing, nothing), latency(20), latency(30)
+    )
+    assert [line.swatch for line in table.lines] == ["", "0 2", "1 2"]
+    assert [label.split(",")[0] for label in data["labels"]] == ["run 2", "run 3"]
+
+
+def test_the_head_of_small_histograms_has_the_ends_of_their_axis() -> None:
+    """The maximum may be a lower limit beyond all samples."""
+    answers = dataclasses.replace(latency(57, 400, name="response"), gaps=((399, 1),))
+    table, data = side_by_side(answers, answers)
+    assert (plain(table.low), plain(table.high)) == ("5.00", "57.0 us")
+    assert data["max"] == [1_000_000] * 2
+
+
 def test_the_same_in_eighty_columns_and_in_markdown() -> None:
     runs = [methods_run("first", 1), methods_run("second", 2)]
     document = model.build(runs)  # type: ignore[arg-type]
@@ -194,6 +229,12 @@ def test_the_same_in_eighty_columns_and_in_markdown() -> None:
     text = markdown.render(short(model.analyse(runs)))  # type: ignore[arg-type]
     assert "## Runs\n" in text
     assert len(re.findall(r"^\| Run \d ", text, re.MULTILINE)) == 2
+
+
+def test_a_small_histogram_keeps_its_gaps_in_markdown() -> None:
+    run: Any = made.run([made.step(0, [latency(5000)])], findings=[])
+    text = markdown.render(short(model.analyse([run])))
+    assert re.search("█\u00a0{9,}▁ \\|", text)
 
 
 def test_the_command_of_a_row_has_what_its_plan_says() -> None:

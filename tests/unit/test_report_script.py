@@ -19,6 +19,7 @@ SOURCE = (Path(html.__file__).parent / "static" / "report.js").read_text("utf-8"
 NUMBERS = SOURCE[SOURCE.index("const NARROW") : SOURCE.index("const SUP")]
 CSV = SOURCE[SOURCE.index("\tcsv(kind, figure) {") : SOURCE.index("\n}\n\nconst groups")]
 AT_LEAST = next(line for line in SOURCE.splitlines() if line.startswith("\tatLeast("))
+LARGEST = next(line for line in SOURCE.splitlines() if line.startswith("\tlargest("))
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
 
@@ -180,6 +181,13 @@ def test_the_pointer_tells_the_lower_limit_of_a_series() -> None:
     before = "const tops = [150.25, 2000];"
     assert told("series", before, data, 0) == "CPU 0: max 150 µs, 5 samples"
     assert told("series", before, data, 1) == "CPU 1: max ≥ 2 000 µs, 12 345 samples"
+
+
+def test_a_maximum_is_told_from_the_budget_that_it_rounds_to() -> None:
+    known = f"{{ {LARGEST}, value: v => v, show, data: {{ budget: 150 }} }}"
+    assert evaluated(f"[150.001, 150, 151.2, 99].map(v => ({known}).largest(v))") == [
+        "150.001", "150", "151", "99.0",
+    ]  # fmt: skip
 
 
 def test_the_pointer_tells_how_many_systems_have_more_answers() -> None:

@@ -13,6 +13,8 @@ import bundles
 import report_runs as made
 import streams
 from rtgauge import report, stats
+from rtgauge.report.document.views import views
+from rtgauge.report.pictures import figures
 from rtgauge.report.results import model
 from rtgauge.report.results.points import positive_points
 from rtgauge.store import Store, StoredRun, new_run_id
@@ -126,6 +128,17 @@ def test_samples_that_are_in_the_histogram_alone(tmp_path: Path, seal: bool, tra
     built = model.build([run])
     model.validate(built)
     (latency,) = built["runs"][0]["series"]
+    shown = views(model.analyse([run]))
+    (data,) = shown.shared.data.values()
+    assert data["ccdf"]["total"] == [3000]
+    assert data["time"]["samples"] == [sum(data["heat"]["maps"][0])] == [2000]
+    (group,) = shown.runs[0]["steps"][0]["groups"]
+    captions = {one["kind"]: one["caption"].replace("\u202f", " ") for one in group["figures"]}
+    lacking = " Not in this picture: 1 000 samples without a known time."
+    assert all(captions[kind].endswith(lacking) for kind in ("time", "heat"))
+    assert captions["around"].endswith("where periods were missed or samples were not kept.")
+    drawn = figures.draw(data, {"kind": "time", "full": True, "caption": ""}, iter(()))
+    assert drawn is not None and drawn.caption.replace("\u202f", " ").endswith(lacking)
     report.write([run], tmp_path / "x.html")
     text = (tmp_path / "x.html").read_text()
     assert "Every sample was kept" not in text

@@ -105,6 +105,17 @@ def test_nothing_recorded_draws_nothing() -> None:
     assert list(found_in(step)) == ["Interrupts", "Stolen time"]
 
 
+def test_interrupts_that_were_not_counted_leave_the_other_strips() -> None:
+    """A container may hide them."""
+    step = made.step(0, [])
+    step.ambience = watched(4, 3)
+    for one in step.ambience:
+        one.interrupts = []
+    found = found_in(step)
+    assert "Interrupts" not in found
+    assert len(found["Frequency"].y) == len(found["Stolen time"].y) == 3
+
+
 def test_background_activity_is_a_table_and_no_measurement() -> None:
     analysis = model.analyse([made.evaluation(2, 2000)])  # type: ignore[list-item]
     before = {

@@ -22,6 +22,7 @@ from rtgauge.report.render import html, junit, ktap, markdown, pdf, pdf_full
 from rtgauge.report.results import model
 from rtgauge.report.results.cases import cases_of
 from rtgauge.report.sets import compare
+from rtgauge.store.files import file_mode
 
 if TYPE_CHECKING:
     from rtgauge.report.results.cases import RunCases
@@ -237,7 +238,7 @@ def _write(made: bytes, path: Path, what: str = "report") -> None:
                 file.write(made)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, 0o644)
+            os.chmod(name, file_mode())
             os.replace(name, path)
         except BaseException:
             with contextlib.suppress(OSError):

@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, NoReturn
 from rtgauge.errors import RtgaugeError, StoreError, UsageError
 from rtgauge.store.files import (
     FolderLock,
+    file_mode,
     make_folder,
     store_error,
     store_errors,
@@ -155,7 +156,7 @@ def export_run(run: StoredRun, path: Path) -> Bundle:
                 _pack(run.path, bundle, file)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, 0o644)
+            os.chmod(name, file_mode())
             os.replace(name, path)
             sync_folder(path.parent)
         except BaseException:

@@ -19,6 +19,7 @@ __all__ = [
     "TEMPORARY",
     "FolderLock",
     "commit",
+    "file_mode",
     "make_folder",
     "read_json",
     "store_error",
@@ -37,6 +38,13 @@ _ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def file_mode() -> int:
+    """The mode of a new file, by the umask."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def store_error(doing: str, path: Path, error: OSError) -> StoreError:

@@ -89,8 +89,10 @@ def _lines(
     analysis: Analysis,
     table: quantities.Table,
     columns: Sequence[tuple[str, Sequence[Cell]]],
-    swatches: bool,
+    lined: Sequence[int] = (),
 ) -> tuple[list[Line], str, str]:
+    """The rows of a table, and the ends of the axis of their small histograms. ``lined``: the rows
+    that have a line in the pictures."""
     many = len(analysis.runs) > 1
     ends = sketch.extent([row.histogram for row in table.rows])
     lines = []
@@ -105,11 +107,16 @@ def _lines(
                 path=drawn,
                 peak=None if row.max is None else peak,
                 tags=tags(analysis.model["runs"][row.run], row.step, set(row.places)),
-                swatch=f"{at} {len(table.rows)}" if swatches else "",
+                swatch=f"{lined.index(at)} {len(lined)}" if at in lined else "",
             )
         )
     low = min((row.min for row in table.rows if row.min is not None), default=None)
-    high = highest(row.max for row in table.rows)
+    # of the samples: a maximum may be a lower limit beyond them
+    high = highest(
+        analysis.figures[row.run][analysis.places[row.run][place]].counts.max
+        for row in table.rows
+        for place in row.places
+    )
     return lines, numbers.shown(low, table.unit).text, numbers.shown(high, table.unit).full
 
 
@@ -143,7 +150,7 @@ def steps_view(analysis: Analysis, number: int, shared: Shared, prefix: str = ""
             *_extremes(rows, table.unit),
             *_ends(rows, table.unit),
         ]
-        lines, low, high = _lines(analysis, table, columns, False)
+        lines, low, high = _lines(analysis, table, columns)
         found.append(
             RowTable(
                 title=quantities.title(table),
@@ -296,20 +303,22 @@ def _set_table(
     whose = numbers.join([f"{one['letter']} {one['name']}" for one in document["sets"]])
     heads = [head for _, head in shown_of.figures_of(first)]
     several = len(members) > 1
-    key = f"Colour: system ({whose})" + (". Dash pattern: context." if several else ".")
+    contexts = len({one["context"] for one in members}) == len(members)
+    dashes = "context" if contexts else "context and method"
+    key = f"Colour: system ({whose}). " + f"Dash pattern: {dashes}. " * several
     views = [
         {
             "kind": "histogram",
             "full": True,
             "title": "Number of samples per value",
-            "caption": f"{key} Look at the position and width of the bodies. The count axis is "
+            "caption": f"{key}Look at the position and width of the bodies. The count axis is "
             "logarithmic, so that single samples far to the right are visible, too.",
         },
         {
             "kind": "ccdf",
             "full": True,
             "title": "Share of samples at least this large",
-            "caption": f"{key} Compare lines{' of one dash pattern' if several else ''}: at which "
+            "caption": f"{key}Compare lines{' of one dash pattern' if several else ''}: at which "
             "share do two colours separate, and how far? Where they coincide, these samples do not "
             "tell the systems apart. The last points "
             "are single samples.",
@@ -327,6 +336,7 @@ def _set_table(
                 "max": numbers.shown(
                     highest(row["figures"]["max"] for *_, row, _ in lines if row["set"] == at),
                     unit,
+                    first["budget"],
                 ).full,
             }
             for at, one in enumerate(document["sets"])
@@ -344,6 +354,7 @@ def _set_rows(document: Document, quantity: Mapping[str, Any], number: int) -> l
             [row["figures"][name] for row in shown],
             quantity["unit"],
             cls="peak" if name == "max" else "",
+            limit=quantity["budget"],
         )
         for name in names
     ]
@@ -421,8 +432,8 @@ def _across(
             head = "Median" if share == "50" else f"{share}{numbers.GAP}%"
             columns.append((head, column([one.get(share) for one in shares], unit)))
     columns += _ends(rows, unit)
-    lines, low, high = _lines(analysis, table, columns, True)
     drawn = [at for at, counts in enumerate(merged) if counts.count]
+    lines, low, high = _lines(analysis, table, columns, drawn)
     views: list[dict[str, Any]] = []
     if drawn:
         shared.data[name] = {

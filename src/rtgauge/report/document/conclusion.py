@@ -46,7 +46,7 @@ from rtgauge.report.document.evidence import evidence_blocks
 from rtgauge.report.document.next_steps import after_comparison
 from rtgauge.report.document.sides import sides
 from rtgauge.report.document.tables import Cell, Grid, Row, column, counter
-from rtgauge.report.pictures.distribution import distribution, merged, selected
+from rtgauge.report.pictures.distribution import axes_text, distribution, merged, selected
 from rtgauge.report.pictures.ratios import ROWS, Ratio, ratios
 from rtgauge.report.results.labels import capital, target_name, waits_for_answers
 from rtgauge.report.results.model import Analysis
@@ -191,7 +191,7 @@ def _figure(compared: Compared, at: int) -> Figure | None:
     svg = distribution(curves, quantity["unit"], quantity["name"])
     if not svg:
         return None
-    caption = "Both axes are logarithmic. Compare where most samples are, and where whole tails "
+    caption = f"{axes_text(curves)}. Compare where most samples are, and where whole tails "
     caption += f"separate. The last points are single samples.{left}"
     return Figure(svg, capital(where(quantity)), caption, f"{conclusion(document)}.")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
+from rtgauge.report import pictures
 from rtgauge.report.pictures.drawing import CROWD
 from rtgauge.report.pictures.strips import Strip
 
@@ -54,7 +55,7 @@ def drawn_views(
         ),
     ]
     if picture["time"] is not None:
-        caption = _over_time(picture["time"], series, answers)
+        caption = _over_time(picture["time"], series, answers) + pictures.untimed(picture)
         views.append(_view("time", "Values over time", caption))
     for at, one in enumerate(below):
         # Consecutive loads have the same caption.
@@ -68,7 +69,7 @@ def drawn_views(
                 "Samples over time and value",
                 f"{_DARKER}{', of all series together' if together else ''}. The line joins the "
                 "maxima: none is averaged away. Look for bands separate from the body, and for "
-                "what begins, ends or recurs.",
+                f"what begins, ends or recurs.{pictures.untimed(picture)}",
             )
         )
     if series > CROWD:
@@ -81,7 +82,7 @@ def drawn_views(
             )
         )
     if picture["window"] is not None:
-        views += _windows(bool(picture["window"]["loops"]), grid, answers)
+        views += _windows(picture, grid, answers)
     return views
 
 
@@ -113,14 +114,20 @@ def _over_time(time: Mapping[str, Any], series: int, answers: bool) -> str:
         )
     kinds = {kind for _, _, kind, _ in time["marks"]}
     missed = "events without an answer" if answers else "periods missed"
-    words = {"missed": f"{missed} (red)", "lost": "samples lost (amber)"}
+    words = {"missed": f"{missed} (filled, red)", "lost": "samples lost (hollow, amber)"}
     if marks := [text for kind, text in words.items() if kind in kinds]:
         caption += f" Triangles: {numbers.join(marks)}."
     return caption
 
 
-def _windows(loops: bool, grid: bool, answers: bool) -> list[dict[str, Any]]:
+def _windows(picture: Mapping[str, Any], grid: bool, answers: bool) -> list[dict[str, Any]]:
     """The single samples around the maximum, and the first ones."""
+    loops, time = bool(picture["window"]["loops"]), picture["time"]
+    lacking = time is not None and (
+        any(kind == "lost" for _, _, kind, _ in time["marks"]) or pictures.untimed(picture)
+    )
+    gaps = "events had no answer" if answers else "periods were missed"
+    gaps += " or samples were not kept" if lacking else ""
     before = "Every sample before and after the maximum, "
     if loops:
         title = "Test loop of the maximum"
@@ -132,7 +139,7 @@ def _windows(loops: bool, grid: bool, answers: bool) -> list[dict[str, Any]]:
         title = "Samples around the maximum"
         caption = (
             f"{before}at its due time. Look for what precedes it, how long the values stay high, "
-            f"and for gaps, where {'events had no answer' if answers else 'periods were missed'}."
+            f"and for gaps, where {gaps}."
         )
     else:
         title = "Samples around the maximum"

@@ -178,4 +178,5 @@ def _ranges(
 
 def _said(one: Range) -> str:
     least = "" if one.least is None else f"{numbers.exact(one.least)} to "
-    return f"{least}{'above ' if one.open else ''}{numbers.exact(one.most)}{numbers.GAP}µs"
+    limit = "" if not one.open else f"≥{numbers.GAP}" if one.own else "above "
+    return f"{least}{limit}{numbers.exact(one.most)}{numbers.GAP}µs"

@@ -90,7 +90,7 @@ def _side(
     places: Mapping[str, int],
 ) -> Line:
     """A side: its figures, and where its maximum is. ``places``: the number of each run."""
-    maximum = numbers.shown(row["figures"]["max"], quantity["unit"]).full
+    maximum = numbers.shown(row["figures"]["max"], quantity["unit"], quantity["budget"]).full
     run, _ = max(members, key=lambda member: _top(quantity, member[0])[0])
     place = _top(quantity, run)[1]
     where = [] if place is None else [

@@ -370,8 +370,8 @@ def _group(
     table = figures_table(series, labels, swatches, unit, budget=budget)
     everything, listed = None, list(range(len(series)))
     detailed = listed
+    order = ranked = sorted(listed, key=lambda at: -(peak(series[at]) or 0))
     if len(series) > ROW_LIMIT:
-        order = sorted(listed, key=lambda at: -(peak(series[at]) or 0))
         listed = sorted(order[: max(round(len(series) * shared.budget.rows_in), WORST_ROWS)])
         order = order[:WORST_ROWS]
         detailed = listed if len(listed) == len(series) else order
@@ -396,6 +396,7 @@ def _group(
         "id": name,
         "places": list(members),
         "labels": labels,
+        "ranked": [labels[at] for at in ranked],
         "title": title,
         "meaning": capital(str(described.get("meaning") or "")),
         "start": str(described.get("from") or ""),

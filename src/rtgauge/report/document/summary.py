@@ -39,6 +39,7 @@ from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.distribution import (
     CURVES,
     Curve,
+    axes_text,
     distribution,
     load_hues,
     merged,
@@ -483,7 +484,7 @@ def _pictures(analysis: Analysis, number: int, steps: Sequence[Model]) -> Iterat
         svg = distribution(curves, "ns", name, width=HALF)
         said = "; ".join(f"{one.name}: {one.top_text('ns')}" for one in curves if one.counts.count)
         if svg:
-            caption = "Both axes are logarithmic. The ring marks the maximum."
+            caption = f"{axes_text(curves)}. The ring marks the maximum."
             yield Figure(svg, f"{measurement}: {name}", caption, f"{capital(said)}.")
 
 

@@ -30,9 +30,9 @@ from rtgauge.report.results.labels import peak
 from rtgauge.report.results.window import REACH, Window
 from rtgauge.stats import Counts, bucket_high, bucket_low, bucket_of
 from rtgauge.stats.counts import SUB_BITS
-from rtgauge.text import AtLeast
+from rtgauge.text import AtLeast, plural
 
-__all__ = ["APART", "Budget", "against", "edges_of", "overlay", "picture"]
+__all__ = ["APART", "Budget", "against", "edges_of", "overlay", "picture", "untimed"]
 
 Int64 = NDArray[np.int64]
 
@@ -190,6 +190,7 @@ def _time(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | None:
     return {
         "start_ns": first.start_ns,
         "bin_ns": first.bin_ns,
+        "samples": [0 if line is None else int(line.count.sum()) for line in lines],
         "low": low,
         "middle": middle,
         "high": [[] if line is None else _listed(line.high, line.count) for line in lines],
@@ -289,7 +290,7 @@ def against(series: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     cpus = len({one["cpu"] for one in series}) > 1
     lines: dict[str, list[tuple[int, int, Mapping[str, Any]]]] = {}
     for at, one in enumerate(series):
-        if one["max"] is not None:
+        if None not in (one["min"], one["max"]):  # a maximum alone is that of a lost sample
             words = [f"{k} {v}" for k, v in one["labels"].items() if k != label]
             words += [f"CPU {one['cpu']}"] if cpus else []
             x = int(one["labels"][label])
@@ -331,6 +332,13 @@ def _windows(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | Non
         "begin": [one and _cut(one.begin, 0, first) for one in shown],
         "loops": all(one.around is None or one.around.loop for one in figures),
     }
+
+
+def untimed(data: Mapping[str, Any]) -> str:
+    """The sentence of a caption for the samples that a picture over time lacks, because they are in
+    histograms alone; empty if it has all."""
+    number = sum(data["ccdf"]["total"]) - sum(data["time"]["samples"])
+    return f" Not in this picture: {plural(number, 'sample')} without a known time." * (number > 0)
 
 
 def maxima(tops: Sequence[int | None]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from rtgauge import text as numbers
 from rtgauge.report.pictures import edges_of, scales
 from rtgauge.report.pictures.drawing import (
     COLOURS,
+    DASHES,
     FAIL,
     INK,
     Plot,
@@ -29,7 +30,16 @@ from rtgauge.report.pictures.drawing import (
 from rtgauge.report.results.labels import highest
 from rtgauge.stats import Counts
 
-__all__ = ["CURVES", "FAR", "Curve", "distribution", "load_hues", "merged", "selected"]
+__all__ = [
+    "CURVES",
+    "FAR",
+    "Curve",
+    "axes_text",
+    "distribution",
+    "load_hues",
+    "merged",
+    "selected",
+]
 
 WIDTH: Final = 330.0
 HEIGHT: Final = 190.0
@@ -44,18 +54,19 @@ FAR: Final = 30
 
 @dataclass(frozen=True)
 class Curve:
-    """A distribution and its name. ``at_least``: its maximum is a lower limit (unanswered).
-    ``hue``: its place among the colours, its place in the figure by default."""
+    """A distribution and its name. ``most``: its maximum, or the lower limit of it, if that is not
+    the largest sample (unanswered, lost). ``hue``: its place among the colours, its place in the
+    figure by default."""
 
     name: str
     counts: Counts
-    at_least: int | None = None
+    most: int | None = None
     hue: int | None = None
 
     @property
     def top(self) -> int | None:
         """The maximum, or its lower limit."""
-        return self.counts.max if self.at_least is None else numbers.AtLeast(self.at_least)
+        return self.counts.max if self.most is None else self.most
 
     def top_text(self, unit: str, budget: int | None = None) -> str:
         """The maximum in words, next to a budget."""
@@ -64,9 +75,7 @@ class Curve:
 
 def merged(name: str, tables: Sequence[Counts], tops: Iterable[int | None]) -> Curve:
     """All samples of some series as one distribution. ``tops``: their maxima, or lower limits."""
-    top = highest(tops)
-    at_least = int(top) if isinstance(top, numbers.AtLeast) else None
-    return Curve(name, Counts.merged(tables), at_least)
+    return Curve(name, Counts.merged(tables), highest(tops))
 
 
 def selected(curves: Sequence[Curve]) -> tuple[list[Curve], str]:
@@ -101,7 +110,11 @@ def distribution(
     divisor = numbers.divisor(unit)
     edges = edges_of([curve.counts for curve in drawn], BINS)
     rows = [_binned(curve.counts, edges) for curve in drawn]
-    hues = [COLOURS[at if curve.hue is None else curve.hue] for at, curve in enumerate(drawn)]
+    places = [at if curve.hue is None else curve.hue for at, curve in enumerate(drawn)]
+    hues = [COLOURS[place] for place in places]
+    # without colour, the dashes tell several curves apart
+    dashes = [DASHES[place % len(DASHES)] if len(drawn) > 1 else "" for place in places]
+    looks = [{"stroke_dasharray": dash} if dash else {} for dash in dashes]
     x = [float(edge) / divisor for edge in edges]
     most = max(10, *(int(row.max()) for row in rows))
     tops = [float(curve.top or 0) for curve in drawn]
@@ -125,14 +138,14 @@ def distribution(
     for at, curve in enumerate(drawn if lines else ()):
         high = plot.py(float(curve.counts.count))
         place = plot.px(float(curve.counts.values[0]) / divisor)
-        plot.path(f"M{pt(place)} {base}V{pt(high)}", hues[at], 2.0)
+        plot.path(f"M{pt(place)} {base}V{pt(high)}", hues[at], 2.0, **looks[at])
     for at, row in enumerate(() if lines else rows):
         path = plot.steps(x, [max(float(count), 0.5) for count in row])
         start = f"M{pt(plot.px(x[0]))} {base}"
         shape = f"{start}V{path[1:].split('H')[0].split(' ')[1]}{path[path.index('H') :]}V{base}"
         if len(rows) < 3:
             plot.path(shape, fill=hues[at], fill_opacity="0.2")
-        plot.path(shape, hues[at], 1.0, stroke_linejoin="round")
+        plot.path(shape, hues[at], 1.0, stroke_linejoin="round", **looks[at])
     mark = None
     if budget is not None and plot.x.low <= budget / divisor <= plot.x.high:
         mark = plot.px(budget / divisor)
@@ -141,9 +154,15 @@ def distribution(
     highest = [] if lines else np.max(rows, axis=0)
     heights = [(edge, int(count)) for edge, count in zip(x, highest, strict=False)]
     _maximum(plot, drawn, unit, heights, (budget, mark))
-    _legend(plot, drawn, hues, columns)
+    _legend(plot, drawn, list(zip(hues, looks, strict=True)), columns)
     plot.frame()
     return classed(plot.svg())
+
+
+def axes_text(curves: Iterable[Curve]) -> str:
+    """What the axes of the figure are. That of values is linear about zero."""
+    positive = all((curve.counts.min or 0) > 0 for curve in curves if curve.counts.count)
+    return "Both axes are logarithmic" if positive else "The count axis is logarithmic"
 
 
 def _binned(counts: Counts, edges: np.ndarray) -> np.ndarray:
@@ -169,7 +188,8 @@ def _maximum(
     plot.path(marker(0, x, y, 3.4), INK, 1.0)
     top = highest(curve.top for curve in drawn)
     word = "max"
-    if lines and len(drawn) == 1 and drawn[at].at_least is None:
+    sampled = top == drawn[at].counts.max and not isinstance(top, numbers.AtLeast)
+    if lines and len(drawn) == 1 and sampled:
         word = f"all {numbers.plural(drawn[at].counts.count, 'sample')}"
     text = f"{word} {numbers.shown(top, unit, budget).full}"
     wide = text_width(text) * 1.25  # it is bold
@@ -197,14 +217,21 @@ def _maximum(
     plot.label(end if left else begin, high, text, INK, "end" if left else "start")
 
 
-def _legend(plot: Plot, drawn: Sequence[Curve], hues: Sequence[str], columns: int) -> None:
-    """The names of the curves above the figure, each in its colour."""
+def _legend(
+    plot: Plot,
+    drawn: Sequence[Curve],
+    looks: Sequence[tuple[str, dict[str, str]]],
+    columns: int,
+) -> None:
+    """The names of the curves above the figure, each with a piece of its line. ``looks``: the
+    colour of each, and the attributes of its dashes."""
     room = (plot.right - plot.left) / columns
     left, lines = plot.left, -(-len(drawn) // columns)
     for at, curve in enumerate(drawn):
         left = left if at % columns else plot.left
         top = plot.top - LEGEND_GAP - 11 * (lines - 1 - at // columns)
-        text = fit(curve.name, room - 14)
-        plot.path(f"M{pt(left)} {pt(top - 8)}h8v5h-8z", fill=hues[at])
-        plot.text(left + 11, top - 3, text, fill=hues[at], font_weight="600")
+        text = fit(curve.name, room - 22)
+        hue, dash = looks[at]
+        plot.path(f"M{pt(left)} {pt(top - 5.5)}h16", hue, 2.0, **dash)
+        plot.text(left + 19, top - 3, text, fill=hue, font_weight="600")
         left += room

@@ -432,9 +432,10 @@ class Quantity:
         return f"{quantity} ({self.unit})" if self.unit else quantity
 
     def shown(self, value: float, limit: bool = False) -> str:
-        """A value, already in the unit that is shown, as text with that unit. ``limit``: it is a
-        lower limit."""
-        text = numbers.shown(value * self.divisor, self.data["raw_unit"]).text
+        """A value, already in the unit that is shown, as text with that unit, not rounded to the
+        budget. ``limit``: it is a lower limit."""
+        budget = None if limit else self.data["budget"]
+        text = numbers.shown(round(value * self.divisor), self.data["raw_unit"], budget).text
         text = f"≥{GAP}{text}" if limit else text
         return f"{text}{GAP}{self.unit}" if self.unit else text
 
@@ -458,7 +459,7 @@ class Quantity:
             return
         if math.isfinite(self.top):
             top, limit = self.top / self.divisor, any(self.at_least)
-            beyond = f"{GAP}→" if limit and top > plot.x.high else ""
+            beyond = f"{GAP}→" if top > plot.x.high else ""
             plot.upright(top, f"max {self.shown(top, limit)}{beyond}", INK, "1.5 2")
         if self.budget is not None and plot.x.low <= self.budget <= plot.x.high:
             plot.upright(self.budget, "budget", FAIL, "5 3", 1)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge import text as numbers
-from rtgauge.report.pictures import oscilloscope, scales
+from rtgauge.report.pictures import oscilloscope, scales, untimed
 from rtgauge.report.pictures.drawing import (
     ACCENT,
     COLOURS,
@@ -229,7 +229,8 @@ def _time(quantity: Quantity, width: float, height: float) -> Plot | None:
 
 
 def _largest(plot: Plot, quantity: Quantity, middles: Sequence[float]) -> None:
-    """A ring around the largest sample, with its value and the name of its series."""
+    """A ring around the largest sample over time, with its value and the name of its series. A
+    maximum that was lost, or that is in a histogram alone, is not among them."""
     top, at, whose = max(
         (value, -at, -number)
         for number, row in enumerate(quantity.data["time"]["high"])
@@ -240,7 +241,8 @@ def _largest(plot: Plot, quantity: Quantity, middles: Sequence[float]) -> None:
     x, y = plot.px(middles[-at]), plot.py(value)
     plot.path(marker(0, x, y, 3.2), INK, 0.9)
     name = f", {cut(quantity.labels[-whose], 30)}" if quantity.number > 1 else ""
-    word = "largest sample" if any(quantity.at_least) else "max"
+    word = "max" if top == quantity.top else "max shown"
+    word = "largest sample" if any(quantity.at_least) else word
     text = fit(f"{word} {quantity.shown(value)}{name}", (plot.right - plot.left) * 0.45)
     left = x > (plot.left + plot.right) / 2
     plot.label(x + (-6 if left else 6), max(y + 2.5, plot.top + 6), text, INK,
@@ -678,6 +680,7 @@ def _caption(quantity: Quantity, view: Mapping[str, Any]) -> str:
         ]
         caption += f" Triangles: {numbers.join(found)}." if found else ""
         caption += " Dotted vertical lines: events." if quantity.data["events"] else ""
+        caption += untimed(quantity.data)
     elif kind == "heat":
         together = ", of all series together" if quantity.number > 1 else ""
         caption = (
@@ -685,6 +688,7 @@ def _caption(quantity: Quantity, view: Mapping[str, Any]) -> str:
             "maxima: none is averaged away. Look for bands separate from the body, and for what "
             "begins, ends or recurs."
         )
+        caption += untimed(quantity.data)
     elif kind == "series":
         caption = (
             "A column for each series. The darker a cell, the more samples it contains. The dot is "

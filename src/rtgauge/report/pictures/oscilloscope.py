@@ -164,7 +164,11 @@ def _named(
         at = plot.px(value / quantity.divisor)
         data = f"M{pt(at)} {pt(high - 3)}V{pt(low + 3)}"
         plot.path(data, WARM, 0.7, stroke_dasharray="2 1.6")
-        word = "slowest answer" if name == "max" and quantity.at_least[row] else name
+        word = name
+        if name == "max" and quantity.at_least[row]:
+            word = "slowest answer"
+        elif name == "max" and value < quantity.data["max"][row]:  # a lost one was slower
+            word = "max shown"
         words = f"{word} {quantity.shown(value / quantity.divisor)}"
         wide = text_width(words) * 0.85 + 4
         left = at - wide > plot.left if name == "min" else at + wide > plot.right

@@ -85,7 +85,7 @@ def _row(plot: Plot, one: Range, y: float) -> None:
     if one.open:
         plot.path(f"M{pt(end)} {pt(y - 4)}l5 4l-5 4z", fill=colour)
     text = numbers.exact(one.most) if not one.own else numbers.shown(one.most * 1000, "ns").text
-    text = f">{numbers.GAP}{text}" if one.open else text
+    text = f"{'≥' if one.own else '>'}{numbers.GAP}{text}" if one.open else text
     right = end + (8 if one.open else 4)
     plot.text(min(right, plot.width - text_width(text)), y + 2.4, text,
               fill=colour, font_weight=weight)  # fmt: skip

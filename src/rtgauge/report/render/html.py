@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from rtgauge import __version__
 from rtgauge.facts import printable
@@ -206,9 +206,14 @@ def _shown(value: object) -> object:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _unbroken(text: str) -> str:
-    """Text whose ranges of numbers, such as ``CPUs 0-3``, stay on one line."""
-    return re.sub(r"(?<=\d)-(?=\d)", "\u2011", text)
+def _unbroken(text: str) -> Markup:
+    """Text whose ranges of numbers, such as ``CPUs 0-3``, stay on one line. It is copied as it
+    is."""
+    escaped = str(escape(printable(text)))
+    return Markup(_RANGE.sub(r'<span class="whole">\g<0></span>', escaped))
+
+
+_RANGE: Final = re.compile(r"(?<![\d-])\d{1,5}-\d{1,5}(?![\d-])")
 
 
 @functools.cache

@@ -33,10 +33,10 @@ from rtgauge.report.results.cases import plain
 
 __all__ = ["escape", "render"]
 
-# The last three are in a bare address, of which a forge makes a link.
+# The last four are in a bare address, or name a person: a forge makes a link of these.
 _MARKS = re.compile(
     r"[\\`*\[\]<>|~$]|(?<!\w)_|_(?!\w)|&(?=[#\w])|!(?=\[)|:(?=//)|(?<=www)\."
-    r"|(?<=[\w.+:-])@(?=[\w.-]*\.[\w-])",
+    r"|(?<=[\w.+:-])@(?=[\w.-]*\.[\w-])|(?<!\w)@(?=\w)",
     re.IGNORECASE,
 )
 _LINE_START = re.compile(r"^([#+=-]|\d+[.)])")
@@ -45,9 +45,9 @@ _NUMBER = re.compile(r"[−≥–\d\s.,]*\d[\d\s.,]*( ?\S{1,4})?( \(.*\))?|–|"
 
 def escape(value: object) -> str:
     """Text escaped so that it is shown literally within a line."""
-    # GitHub's Markdown finds mail addresses after it has removed backslashes
+    # GitHub finds addresses and names after it has removed backslashes
     return _MARKS.sub(
-        lambda found: "<!-- -->@" if found[0] == "@" else "\\" + found[0], plain(value)
+        lambda found: "@<!-- -->" if found[0] == "@" else "\\" + found[0], plain(value)
     )
 
 
@@ -149,6 +149,8 @@ def _grid(grid: Grid) -> Iterator[str]:
 
 
 def _cell(cell: Cell) -> str:
+    if cell.cls == "spark":  # the gaps of a small histogram are part of it
+        return cell.text
     return escape(cell.text) + (f" ({escape(cell.note)})" if cell.note else "")
 
 

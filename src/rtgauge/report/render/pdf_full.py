@@ -152,8 +152,8 @@ def _run(book: _Book, run: Mapping[str, Any]) -> dict[str, Any]:
             {
                 **plain({name: value for name, value in group.items() if name not in _DRAWN}),
                 "table": table(group["table"]),
-                "all": _most(group["all"]),
-                "more": _most(group["more"]),
+                "all": _most(group["all"], group["ranked"]),
+                "more": _most(group["more"], group["ranked"]),
                 "drawn": book.drawn(group["id"], group["figures"]),
             }
             for group in step["groups"]
@@ -185,7 +185,7 @@ def _run(book: _Book, run: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_DRAWN: Final = ("table", "all", "more", "figures", "places", "labels")
+_DRAWN: Final = ("table", "all", "more", "figures", "places", "labels", "ranked")
 _SHOWN: Final = (
     "row", "groups", "tables", "orders", "sequences", "published", "ranges", "opens",
     "step",
@@ -253,13 +253,18 @@ def _side(book: _Book, one: Any) -> dict[str, Any]:
     }
 
 
-def _most(grid: Grid | None) -> dict[str, Any] | None:
-    """A table of the appendix: the first ``ROWS`` series, and how many more there are."""
+def _most(grid: Grid | None, ranked: Sequence[str]) -> dict[str, Any] | None:
+    """A table of the appendix with at most ``ROWS`` series, and how many more there are.
+    ``ranked``: the names of the series, that with the highest maximum first."""
     if grid is None:
         return None
     if len(grid.rows) <= ROWS:
         return table(grid)
-    rows = grid.rows[:ROWS]
-    left = numbers.count(len(grid.rows) - ROWS)
-    caption = f"{grid.caption} The HTML report and the results (JSON) have {left} more series."
+    kept = set(ranked[:ROWS])
+    rows = [row for row in grid.rows if row.name in kept]
+    left = numbers.count(len(grid.rows) - len(rows))
+    caption = (
+        f"{grid.caption} Shown are the {len(rows)} series with the highest maxima. The HTML report "
+        f"and the results (JSON) have {left} more."
+    )
     return table(dataclasses.replace(grid, rows=rows, caption=caption.strip()))

@@ -271,7 +271,9 @@ class _Steps:
             if shown:
                 width = max([len(head), *map(len, cells)])
                 justify: Literal["left", "right"] = "right" if head else "left"
-                table.add_column(width=min(width, 20), justify=justify, no_wrap=True)
+                # the counts of a row that are too long for it continue below
+                counts = len(heads) > 1 and not head
+                table.add_column(width=min(width, 20), justify=justify, no_wrap=not counts)
                 heads.append(head)
         table.add_row(*(Text(head, "dim") for head in heads))
         for name, steps in self.chapters:
@@ -317,12 +319,13 @@ def _row(run: Mapping[str, Any], step: Mapping[str, Any]) -> _Row:
     for result in ("fail", "inconclusive", KNOWN, "pass", "skipped"):
         if number := results.count(result):
             word = "known" if result == KNOWN else result
-            tags.append(f"{' ' if tags else ''}{number} {word}", _STYLES[result])
+            tags.append(f"{' ' if tags else ''}{number}{HOLD}{word}", _STYLES[result])
     missed = sum(run["series"][place]["missed"] for place in places)
     if step["state"] != "complete":
         tags = Text(step["state"], _STYLES[step["state"]])
     elif missed:
-        tags.append(f"{' ' if tags else ''}{safe(numbers.count(missed))} missed", _STYLES["fail"])
+        said = f"{safe(numbers.count(missed))}{HOLD}missed"
+        tags.append(f"{' ' if tags else ''}{said}", _STYLES["fail"])
     return _Row(_title(run, step), quantity, median, most, tags)
 
 

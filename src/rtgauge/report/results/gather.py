@@ -167,7 +167,8 @@ class Figures:
     effective: Mapping[str, int | None] | None = None
     """The effective number of samples around each percentile (``stats.effective_sizes``)."""
     halves: tuple[Counts, Counts] | None = None
-    """Answers to every other event, from the first and from the second event on."""
+    """Answers to every other event, from the first and from the second event on. None if some are
+    in a histogram alone."""
     missed_halves: tuple[int, int] = (0, 0)
     """The events of both halves that have no answer."""
 
@@ -382,6 +383,7 @@ def _figures(
     large: Window | None = None
     # Where only the histogram has all values, the samples are used for their times alone.
     partial = bool(series.withheld and series.histogram)
+    whole = False
     # An event without an answer does not tell how late the answer would have been.
     answers = waits_for_answers(info.name, info.unit)
     missed = max(totals.missed, int(gap_count.sum()))
@@ -401,8 +403,8 @@ def _figures(
         leading = scan.lead
         counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
         kept_max, max_at = counts.max, scan.when()
-        if partial and (whole := _from_histogram(series)).count > counts.count:
-            counts = whole
+        if partial and (every := _from_histogram(series)).count > counts.count:
+            counts, whole = every, True
         largest = scan.largest()
         clustering = largest.clustering()
         top = None if partial else _top(largest, info.scale, scan.counts.count)
@@ -467,7 +469,7 @@ def _figures(
         adjacent=0 if over is None else over.adjacent(),
         unanswered=None if unanswered is None else unanswered.limits,
         halves=_halves(series)
-        if is_response(info.name, info.unit) and not info.histogram_only
+        if is_response(info.name, info.unit) and not info.histogram_only and not whole
         else None,
         missed_halves=_missed_halves(gap_index, gap_count, missed),
     )

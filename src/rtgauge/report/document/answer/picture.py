@@ -12,6 +12,7 @@ from rtgauge.report.document.answer.data import Data, Model
 from rtgauge.report.document.blocks import Figure
 from rtgauge.report.pictures.distribution import (
     FAR,
+    axes_text,
     distribution,
     load_hues,
     merged,
@@ -65,8 +66,8 @@ def answer_figure(analysis: Analysis, number: int) -> Figure | None:
     )
     caption = f"How often each {top['name']} occurred"
     caption += f", {cpus} CPUs merged" if cpus > 1 else ""
-    caption += ". Both axes are logarithmic, so a single late sample is visible. The ring marks "
-    caption += "the maximum." + left
+    caption += f". {axes_text(curves)}, so a single late sample is visible. The ring marks the "
+    caption += "maximum." + left
     if budget is not None:
         text += f". Budget {numbers.microseconds(budget)}"
         if budget > FAR * (peak(top) or 0):

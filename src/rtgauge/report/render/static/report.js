@@ -252,6 +252,8 @@ class Group {
 	/* The worst series last, so that it is drawn above the others. */
 	ordered() { return this.visible().sort((a, b) => (a === this.worst) - (b === this.worst) || a - b); }
 	value(v) { return v === null || v === undefined ? null : v / this.data.div; }
+	/* A maximum, with all its digits where it would look like the budget. */
+	largest(v) { const limit = this.value(this.data.budget), text = this.show(v); return limit !== null && v !== limit && text === this.show(limit) ? tick(v) : text; }
 	atLeast(limit) { return limit ? "≥" + NARROW : ""; }
 	label(x) { return this.unit ? x + " (" + this.unit + ")" : x; }
 	legend() {
@@ -358,9 +360,9 @@ class Group {
 		if (!vis.length || this.data.compare) return;
 		const highest = Math.max(...vis.map(i => this.data.max[i] === null ? -Infinity : this.data.max[i]));
 		if (Number.isFinite(highest)) {
-			/* A lower limit of the maximum may be beyond all samples. */
-			const top = this.value(highest), limit = vis.some(i => this.data.at_least[i]), end = u.data[0][u.data[0].length - 1], beyond = limit && top > end;
-			vline(u, beyond ? end : top, `max ${this.atLeast(limit)}${this.show(top)}${beyond ? NARROW + "→" : ""}`, css("--ink"), [2, 3], 0);
+			/* A lower limit of the maximum may be beyond all samples, and so may a lost sample. */
+			const top = this.value(highest), limit = vis.some(i => this.data.at_least[i]), end = u.data[0][u.data[0].length - 1], beyond = top > end;
+			vline(u, beyond ? end : top, `max ${this.atLeast(limit)}${limit ? this.show(top) : this.largest(top)}${beyond ? NARROW + "→" : ""}`, css("--ink"), [2, 3], 0);
 		}
 		if (this.data.budget !== null) vline(u, this.value(this.data.budget), "budget", css("--fail"), [6, 4], 1);
 		if (this.data.mark) vline(u, this.value(this.data.mark[0]), this.data.mark[1], css("--accent"), [1, 3], 2);
@@ -511,9 +513,9 @@ class Group {
 				for (const [bin, , kindOf] of marks) {
 					const at = x[bin];
 					if (at < u.scales.x.min || at > u.scales.x.max) continue;
-					const px = u.valToPos(at, "x", true);
-					cx.fillStyle = css(kindOf === "missed" ? "--fail" : "--warn");
-					cx.beginPath(); cx.moveTo(px, base - 9 * r); cx.lineTo(px - 4 * r, base - r); cx.lineTo(px + 4 * r, base - r); cx.closePath(); cx.fill();
+					const px = u.valToPos(at, "x", true), missed = kindOf === "missed";
+					cx.strokeStyle = css(missed ? "--fail" : "--warn"); cx.fillStyle = missed ? cx.strokeStyle : css("--paper"); cx.lineWidth = r;
+					cx.beginPath(); cx.moveTo(px, base - 9 * r); cx.lineTo(px - 4 * r, base - r); cx.lineTo(px + 4 * r, base - r); cx.closePath(); cx.fill(); cx.stroke();
 				}
 				cx.strokeStyle = css("--accent"); cx.lineWidth = r; cx.setLineDash([r, 3 * r]);
 				for (const [at] of this.data.events) {
@@ -726,7 +728,8 @@ class Group {
 					for (const [value, name] of marks) {
 						const v = value / div;
 						if (v < u.scales.x.min || v > u.scales.x.max) continue;
-						const px = X(v), words = `${name === "max" && this.data.at_least[i] ? "slowest answer" : name} ${text(value)}`;
+						const px = X(v), shown = value < this.data.max[i] ? "max shown" : "max";
+						const words = `${name === "min" ? name : this.data.at_least[i] ? "slowest answer" : shown} ${text(value)}`;
 						c.strokeStyle = warm; c.lineWidth = r; c.setLineDash([3 * r, 3 * r]);
 						c.beginPath(); c.moveTo(px, y1 - 6 * r); c.lineTo(px, y0 + 6 * r); c.stroke();
 						c.font = `600 ${11 * r}px ${css("--sans")}`;
@@ -833,7 +836,7 @@ class Group {
 			hooks: { draw: [u => {
 				if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail"));
 				this.second(u);
-				vline(u, x[w.at], `${this.show(y[w.at])}${NARROW}${this.unit} at ${seconds(middle / 1e9)}` + (this.n > 1 ? `, ${this.data.labels[i]}` : ""), css("--ink"), [2, 3], 0);
+				vline(u, x[w.at], `${this.largest(y[w.at])}${NARROW}${this.unit} at ${seconds(middle / 1e9)}` + (this.n > 1 ? `, ${this.data.labels[i]}` : ""), css("--ink"), [2, 3], 0);
 			}] },
 			tell: (u, idx) => (grid ? `${this.show(x[idx])}${NARROW}ms · due at ${group((w.due_ns[idx] / 1e6).toFixed(3))}${NARROW}ms · ` : "") + `sample ${group(String(w.index[idx]))}: ${this.show(y[idx])}${NARROW}${this.unit}`,
 		});
@@ -967,7 +970,7 @@ window.addEventListener("afterprint", () => { printing = false; if (shown) root.
 const sums = (file, d) => {
 	const kept = d.ccdf.total, sum = list => list.reduce((a, b) => a + b, 0);
 	d.histogram.counts.forEach((c, i) => { if (sum(c) !== kept[i]) problems.push(`${file}: histogram of ${d.labels[i]} has ${sum(c)} of ${kept[i]}`); });
-	const maps = d.heat ? d.heat.maps : [], all = kept.reduce((a, n, i) => a + (d.time && d.time.high[i].length ? n : 0), 0), drawn = maps.reduce((a, m) => a + sum(m), 0);
+	const maps = d.heat ? d.heat.maps : [], all = d.time ? sum(d.time.samples) : 0, drawn = maps.reduce((a, m) => a + sum(m), 0);
 	if (maps.length && drawn !== all) problems.push(`${file}: heat map has ${drawn} of ${all}`);
 	for (const p of d.persistence ? d.persistence.panels : []) kept.forEach((n, i) => { const got = sum([...p.rising[i], ...p.falling[i], ...p.outside[2 * i], ...p.outside[2 * i + 1]]); if (got !== n) problems.push(`${file}: answers of ${d.labels[i]} are ${got} of ${n}`); });
 	if (d.window) d.window.around.forEach((w, i) => { if (w && (w.value[w.at] !== Math.max(...w.value) || w.value[w.at] > d.max[i])) problems.push(`${file}: the window of ${d.labels[i]} is not around its largest`); });
