@@ -232,7 +232,9 @@ int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct wo
 			 "SCHED_FIFO with priority %d is not permitted here", e->priority);
 		return step_skip(step, reason,
 				 "run as root, or with the capability CAP_SYS_NICE, or a higher "
-				 "limit of real-time priority (ulimit -r)");
+				 "limit of real-time priority (ulimit -r). A kernel with "
+				 "CONFIG_RT_GROUP_SCHED also needs real-time runtime for the "
+				 "control group (cpu.rt_runtime_us)");
 	}
 	worker = step_add_worker(step, loop, e, e->cpu, e->priority);
 	if (worker < 0)
@@ -285,15 +287,22 @@ void ensemble_loop(struct ensemble *e, int series)
 	series_time(&e->step->series[series], clock_now_ns(CLOCK_MONOTONIC) - e->step->start_ns);
 }
 
+bool ensemble_is_over(const struct ensemble *e)
+{
+	int64_t for_ns = option_number(&e->step->options, "for");
+
+	return e->error || step_stopped(e->step) ||
+	       (for_ns && clock_now_ns(CLOCK_MONOTONIC) - e->start_ns >= for_ns);
+}
+
 bool ensemble_goes_on(struct ensemble *e)
 {
 	struct timespec rest;
-	int64_t for_ns = option_number(&e->step->options, "for");
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 	if (!e->start_ns)
 		e->start_ns = e->rested_ns = now_ns;
-	if (e->error || step_stopped(e->step) || (for_ns && now_ns - e->start_ns >= for_ns))
+	if (ensemble_is_over(e))
 		return false;
 	if (now_ns - e->rested_ns >= ENSEMBLE_RUN_NS) {
 		rest = clock_from_ns((now_ns - e->rested_ns) / ENSEMBLE_REST_PART);
@@ -310,8 +319,9 @@ bool ensemble_fail(struct ensemble *e, int err, const char *what)
 				       err == -ETIMEDOUT ?
 					       "end what else runs with real-time priority on "
 					       "this CPU, or choose another one (--cpu)" :
-					       "raise the limits (ulimit -u, ulimit -l), or "
-					       "measure with fewer threads",
+					       "raise the limits (ulimit -u, ulimit -l, pids.max "
+					       "of the control group), or measure with fewer "
+					       "threads",
 				       "%s: %s", what, strerror(-err));
 	return false;
 }

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "run/step.h"
+#include "methods/ensemble.h"
 
 static int test_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
 		       void *arg);
@@ -16,22 +16,31 @@ static struct cbor *test_table(struct step *step, const char *name,
 			       const struct step_column *columns, int column_count, int rows);
 static void test_table_end(struct step *step);
 static void test_message(struct step *step, int64_t now_ns, const char *text);
+static int64_t test_number(const struct option_set *set, const char *name);
+static bool test_start(struct ensemble_thread *thread);
 
+#define option_number test_number
 #define step_verdict test_verdict
 #define step_table_begin test_table
 #define step_table_end test_table_end
 #define step_message test_message
 #include "methods/ensemble.c"
+#include "methods/mutex_kind.c"
 #include "methods/mutex_links.c"
 #include "methods/order.c"
 #include "measurements/idle_exit.c"
+#include "measurements/mutex_chain.c"
 #include "measurements/page_fault.c"
+#include "measurements/process_create.c"
 #include "measurements/sem_lock.c"
-#include "measurements/thread_switch.c"
 #include "measurements/tick_cost.c"
+#define ensemble_start test_start
+#include "measurements/thread_switch.c"
+#undef ensemble_start
 #define pthread_create test_create
 #include "measurements/thread_lifecycle.c"
 #undef pthread_create
+#undef option_number
 #undef step_verdict
 #undef step_table_begin
 #undef step_table_end
@@ -44,6 +53,13 @@ static struct step step;
 static struct cbor cbor;
 static char judged[16], said[2048], advised[256];
 static char results[1024]; /* rule and result of all verdicts */
+static int64_t for_ns;	   /* the option */
+
+static int64_t test_number(const struct option_set *set, const char *name)
+{
+	(void)set;
+	return strcmp(name, "for") ? 0 : for_ns;
+}
 
 static void test_verdict(struct step *of, const char *rule, const char *result,
 			 const char *evidence, const char *remedy)
@@ -112,6 +128,27 @@ static void test_idle_states(void)
 	x.states[1] = x.states[0];
 	idle_verdict(&step, &x);
 	tap_check(&tap, !strcmp(judged, "pass"), "all entered");
+}
+
+/* A long pause does not keep a test loop going for much longer than --for. */
+static void test_idle_time(void)
+{
+	const struct series_info info = { .interval_ns = 0 };
+	static struct series series;
+	static struct idle_exit x = {
+		.ensemble.step = &step,
+		.pause_ns = 100 * NSEC_PER_MSEC,
+	};
+
+	series_init(&series, 0, &info, 64);
+	step.series = &series;
+	x.ensemble.start_ns = clock_now_ns(CLOCK_MONOTONIC);
+	for_ns = 50 * NSEC_PER_MSEC;
+	idle_loop_once(&x, &x.states[0], IDLE_LOOP);
+	for_ns = 0;
+	tap_check(&tap, x.states[0].samples <= 1, "a test loop ends when the time is up: %lld",
+		  (long long)x.states[0].samples);
+	series_free(&series);
 }
 
 /* --- thread-lifecycle --- */
@@ -187,6 +224,38 @@ static void test_chains(void)
 	tap_check(&tap, !strcmp(judged, "inconclusive"), "one too many does not make up for it");
 }
 
+/* A depth is left out because of the kernel's limit, or because there is no such mutex. */
+static void test_refused_chains(void)
+{
+	static struct mutex_links links = {
+		.ensemble.step = &step,
+		.case_count = 2,
+		.cases = { { .links = 1, .protocol = MUTEX_INHERIT, .refused = ENOTSUP },
+			   { .links = 2, .protocol = MUTEX_INHERIT, .refused = EDEADLK } },
+	};
+
+	step.state = &links;
+	results[0] = '\0';
+	chain_finish(&step);
+	tap_check(&tap, !strcmp(results, CHAIN_RULE ": skipped. ") && strstr(said, "inherit"),
+		  "no such mutex: %s", said);
+	links.cases[0].refused = EDEADLK;
+	chain_finish(&step);
+	tap_check(&tap, strstr(said, CHAIN_LOCK_DEPTH) != NULL, "no such chain: %s", said);
+}
+
+/* A stop ends a test loop whose rounds have no samples. */
+static void test_stopped_rounds(void)
+{
+	struct mutex_links_case c = { .samples = 200, .begun = 400, .slept = 801 };
+
+	tap_check(&tap, !mutex_links_double_switches(&c), "high slept twice in each round");
+	c.slept += 200;
+	tap_check(&tap, mutex_links_double_switches(&c) == 500, "and a third time in half of them");
+	c = (struct mutex_links_case){ .slept = 2 };
+	tap_check(&tap, !mutex_links_double_switches(&c), "no round");
+}
+
 /* --- thread-switch --- */
 
 static void test_groups(void)
@@ -219,6 +288,25 @@ static void test_groups(void)
 	state.orders[2].judged = 1;
 	switch_verdict(&step, &state);
 	tap_check(&tap, !strcmp(judged, "pass"), "all that were not refused were tried");
+}
+
+static bool test_start(struct ensemble_thread *thread)
+{
+	return ensemble_fail(thread->ensemble, -EAGAIN, "cannot start a thread");
+}
+
+/* A number of threads that is refused is not what a later failure reports. */
+static void test_refused_group(void)
+{
+	static struct switch_state state = { .ensemble.step = &step };
+	struct switch_group group = { .known = &switch_known[0] };
+
+	memset(&step.msg, 0, sizeof(step.msg));
+	tap_check(&tap, !switch_start(&state, &group) && group.refused[0] && !state.ensemble.error,
+		  "a number of threads is refused: %s", group.refused);
+	ensemble_fail(&state.ensemble, -ETIMEDOUT, "a later failure");
+	tap_check(&tap, strstr(step.msg.text, "later") != NULL, "the step fails: %s", step.msg.text);
+	memset(&step.msg, 0, sizeof(step.msg));
 }
 
 /* --- sem-lock --- */
@@ -277,6 +365,63 @@ static void test_starved_part(void)
 	tap_check(&tap, !said[0] && !judged[0], "one that came to its end nevertheless");
 }
 
+static void *fifo_part(void *worker)
+{
+	tick_cost_fifo(worker);
+	return NULL;
+}
+
+/* A turn of SCHED_OTHER has fewer loops on a busy CPU: as if it had some more to do. */
+static void test_slow_part(void)
+{
+	const struct series_info info = { .interval_ns = 0 };
+	static struct tick_cost_state state = { .ensemble.step = &step, .samples = 1000 };
+	static struct series series[6];
+	struct worker worker = { .step = &step, .state = &state };
+	pthread_t fifo;
+
+	step.series = series;
+	for (int i = 0; i < 6; i++)
+		series_init(&series[i], i, &info, 1 << 15);
+	state.loop_ns = 10 * NSEC_PER_USEC;
+	state.fifo.tick = 1;
+	state.fifo.other = 2;
+	state.other.loop = 3;
+	state.other.tick = 4;
+	state.other.other = 5;
+	state.fifo.view.events = state.fifo.events;
+	state.fifo.view.spans = state.fifo.spans;
+	state.other.view.events = state.other.events;
+	state.other.view.spans = state.other.spans;
+	state.other.done = -2 * TICK_COST_TURN;
+	pthread_create(&fifo, NULL, fifo_part, &worker);
+	tick_cost_other(&worker);
+	pthread_join(fifo, NULL);
+	tap_check(&tap, state.fifo.done == state.samples && state.other.done == state.samples,
+		  "both parts have their samples: %lld and %lld", (long long)state.fifo.done,
+		  (long long)state.other.done);
+	for (int i = 0; i < 6; i++)
+		series_free(&series[i]);
+}
+
+/* --- process-create --- */
+
+static void test_children(void)
+{
+	static struct process_state state = { .ensemble.step = &step };
+
+	memset(&step.msg, 0, sizeof(step.msg));
+	process_failed(&state, "exec", PROCESS_NOT_STARTED << 8);
+	tap_check(&tap, state.ensemble.error && strstr(step.msg.text, "exec") &&
+			  strstr(step.msg.text, "127") && strstr(step.msg.remedy, "/proc"),
+		  "%s: %s", step.msg.text, step.msg.remedy);
+	memset(&step.msg, 0, sizeof(step.msg));
+	process_failed(&state, "fork", SIGKILL);
+	tap_check(&tap, strstr(step.msg.text, "signal 9") && !strstr(step.msg.remedy, "/proc"),
+		  "%s: %s", step.msg.text, step.msg.remedy);
+	memset(&step.msg, 0, sizeof(step.msg));
+}
+
 /* --- page-fault --- */
 
 /* One verdict of each rule. */
@@ -303,6 +448,11 @@ static void test_memory(void)
 	state.kinds[FAULT_HUGE] = (struct fault_measured){ .touches = 1 };
 	check_memory(FAULT_FREE ": pass. " FAULT_ALL_MEASURED ": skipped. ");
 	tap_check(&tap, strstr(said, "a file in memory") != NULL, "which is a file: %s", said);
+	state.kinds[FAULT_HUGE].others = 2;
+	results[0] = said[0] = '\0';
+	fault_tell_others(&step, &state.kinds[FAULT_HUGE]);
+	tap_check(&tap, strstr(said, "2 of 3 accesses") != NULL, "%s", said);
+	state.kinds[FAULT_HUGE].others = 0;
 	state.kinds[FAULT_COPY] = state.kinds[FAULT_FILE] = state.kinds[FAULT_HUGE];
 	check_memory(FAULT_FREE ": pass. ");
 	state.kinds[FAULT_LOCKED].touches = 0;
@@ -313,12 +463,18 @@ static void test_memory(void)
 int main(void)
 {
 	test_idle_states();
+	test_idle_time();
 	test_slow_thread();
 	test_scenarios();
 	test_chains();
+	test_refused_chains();
+	test_stopped_rounds();
 	test_groups();
+	test_refused_group();
 	test_semaphore();
 	test_starved_part();
+	test_slow_part();
+	test_children();
 	test_memory();
 	cbor_free(&cbor);
 	return tap_end(&tap);
