@@ -192,6 +192,25 @@ def test_what_still_arrives_after_a_stop_is_waited_for(
     assert agent.killed is not kept
 
 
+@pytest.mark.parametrize("connected", [True, False])
+def test_samples_that_a_slow_link_delays_are_waited_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch, connected: bool
+) -> None:
+    class Slow(FakeAgent):
+        def read(self, timeout: float) -> bytes | None:
+            data = super().read(timeout)
+            self._clock.sleep(15 if data else 0)
+            return data
+
+    class Connected(Slow):
+        away = ""
+
+    monkeypatch.setattr("rtgauge.target.fake.FakeAgent", Connected if connected else Slow)
+    step = planned_step(KNOWN, "timer", {"for": "10s", "interval": "10ms", "cpu": "0"})
+    (outcome,) = execute(Plan("test", (step,)), [Linked("", 1e9)], store)
+    assert outcome.state == ("complete" if connected else "failed")
+
+
 def test_an_order_to_end_waits_for_the_connection(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,8 +51,8 @@ class Limits:
     loads start. A step may take a tenth more than its time, plus ``overtime_s``. ``calibration_s``
     is the time of a calibration without a known duration, ``unknown_s`` that of any such step on a
     target whose stream arrives only at the step's end. ``busy_s`` is how long a step waits for
-    another agent that measures on the target. ``drain_s`` is how long samples may take to arrive
-    that were kept on the target, for example while it could not be reached.
+    another agent that measures on the target. ``drain_s`` is how long the samples that wait behind
+    a connection may take to arrive after the end of their step, or after the order to end it.
     """
 
     first_s: float = 45.0
@@ -132,7 +132,6 @@ class Watch:
         self._away_since: float | None = None
         self._away_s = 0.0
         self._absences = 0
-        self._returned_at = 0.0
         self._ended = False
         self._stopped_at: float | None = None
         self._killed = False
@@ -226,28 +225,24 @@ class Watch:
         limit *= max(self._pace.scale, 1.0)
         if self._pace.speaks and now - self._heard > limit:
             self._host_stops(f"the agent sent nothing for {limit:.0f} s")
-        late = self._overtime(taken_s(self._agent, now - self._began) - self._away_s)
-        if late and not self._follows(now):
+        if self._overtime(taken_s(self._agent, now - self._began) - self._away_s):
             self._host_stops("the agent did not end in time")
+        return self._waits_for_the_end(now)
+
+    def _waits_for_the_end(self, now: float) -> bool:
+        """Whether the agent may go on. One that was told to end and does not is killed."""
         if self._stopped_at is None:
             return True
+        if self._killed:
+            return now - self._stopped_at <= self._limits.kill_s
         if self._away_since is not None and not self._interruption.asked:
             self._stopped_at = now  # the order waits for the connection, which has its own limit
         since = self._stopped_at
-        if isinstance(self._agent, Detached) and not self._killed:
+        if isinstance(self._agent, Detached):
             since = max(since, min(self._moved, since + self._limits.drain_s))
         if now - since > self._limits.stop_s:
             self._kill()
-            return now - since <= self._limits.stop_s + self._limits.kill_s
         return True
-
-    def _follows(self, now: float) -> bool:
-        """Whether samples from the time without a connection still arrive."""
-        return (
-            self._absences > 0
-            and now - self._moved < POLL_S
-            and now - self._returned_at < self._limits.drain_s
-        )
 
     def _look_for_the_connection(self, now: float) -> None:
         """An agent that cannot be reached continues: neither its silence nor its time counts."""
@@ -267,7 +262,6 @@ class Watch:
                 "The samples taken in between follow"
             )
             self._away_since = None
-            self._returned_at = now
             self._absences += 1
 
     def _feed(self) -> bool:
@@ -316,7 +310,10 @@ class Watch:
             expected = self._limits.calibration_s
         if expected is None:
             return False
-        return elapsed > expected * 1.1 * self._pace.scale + self._limits.overtime_s
+        overtime = self._limits.overtime_s
+        if isinstance(self._agent, Detached):
+            overtime += self._limits.drain_s
+        return elapsed > expected * 1.1 * self._pace.scale + overtime
 
     def _interrupt(self) -> None:
         if self._interruption.urgent:
@@ -348,8 +345,7 @@ class Watch:
     def _kill(self) -> None:
         if not self._killed:
             self._killed = True
-            if self._stopped_at is None:
-                self._stopped_at = self._clock.monotonic()
+            self._stopped_at = self._clock.monotonic()
             self._agent.kill()
 
     def _end_agent(self) -> int | None:
