@@ -678,6 +678,14 @@ def signalling(number: int, at: int, times: int = 1) -> Watcher:
     return watcher
 
 
+def test_the_cpus_of_all_targets_are_checked_before_the_first_run(store: Store) -> None:
+    for seed in range(4):  # either target is first in some of them
+        targets = [open_target("fake:cpus=4"), open_target("fake:cpus=2")]
+        with pytest.raises(UsageError, match="'fake:cpus=2' has no online CPU 3"):
+            execute(replace(timer(cpu="3"), order_seed=seed), targets, store)
+    assert store.runs() == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_one_signal_ends_in_order_and_keeps_what_there_is(store: Store, number: int) -> None:
     before = signal.getsignal(number)

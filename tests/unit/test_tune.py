@@ -49,6 +49,7 @@ class Board(FakeTarget):
     def boot_with(self, arguments: Sequence[str]) -> None:
         self.arguments = list(arguments)
         Board.boots.append(self.arguments)
+        assert len(Board.seeds) == len(Board.boots)  # the seed is that of the boot
         if len(Board.boots) == Board.fails_at:
             raise TargetError("connection lost", "check the network")
         if len(Board.boots) == Board.ends_at:
