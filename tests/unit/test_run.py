@@ -777,6 +777,24 @@ def test_a_store_that_breaks_in_the_middle(
     assert run.steps[0].series[0].count > 0
 
 
+@pytest.mark.parametrize("gone", ["deleted", "broken"])
+def test_a_run_does_not_depend_on_the_index(store: Store, gone: str) -> None:
+    place = store.path.parent
+
+    class Deleting(Watcher):
+        def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None:
+            for path in filter(Path.is_file, place.glob("index.db*")):
+                path.unlink()
+            if gone == "broken":
+                (place / "index.db").mkdir(exist_ok=True)
+
+    (outcome,) = execute(timer(), [open_target("fake")], store, Deleting())
+    assert (outcome.state, outcome.exit_code) == ("complete", ExitCode.DONE)
+    if gone == "broken":
+        (place / "index.db").rmdir()
+    assert [(row.id, row.state) for row in store.runs()] == [(outcome.id, "complete")]
+
+
 def test_a_target_that_goes_away_between_steps(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
