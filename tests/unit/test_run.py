@@ -25,7 +25,7 @@ from rtgauge.catalogue import Catalogue
 from rtgauge.engine.environment import lacking, read_facts
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.run import RunOutcome
-from rtgauge.engine.study import execute, schedule
+from rtgauge.engine.study import Interruption, execute, schedule
 from rtgauge.engine.watch import Limits
 from rtgauge.errors import NO_MODULE_REMEDY, ExitCode, StoreError, TargetError, UsageError
 from rtgauge.plan import Plan, planned_step
@@ -686,6 +686,15 @@ def test_the_cpus_of_all_targets_are_checked_before_the_first_run(store: Store) 
     assert store.runs() == []
 
 
+@pytest.fixture
+def hangup() -> Iterator[None]:
+    """SIGHUP as without nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangup")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_one_signal_ends_in_order_and_keeps_what_there_is(store: Store, number: int) -> None:
     before = signal.getsignal(number)
@@ -700,6 +709,27 @@ def test_one_signal_ends_in_order_and_keeps_what_there_is(store: Store, number: 
     assert run.steps[0].trailer is not None
     assert run.steps[0].series[0].count == watcher.lives[1].series[0].count > 2000
     assert len(watcher.messages) == 1
+
+
+@pytest.mark.usefixtures("hangup")
+def test_a_terminal_that_is_closed_stops_once() -> None:
+    interruption = Interruption()
+    with interruption.handling():
+        for _ in range(2):  # of the shell, and of the kernel
+            signal.raise_signal(signal.SIGHUP)
+        assert interruption.asked and not interruption.urgent
+        signal.raise_signal(signal.SIGINT)
+        assert interruption.urgent
+
+
+@pytest.mark.usefixtures("hangup")
+def test_a_run_below_nohup_is_not_stopped_by_its_terminal() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    interruption = Interruption()
+    with interruption.handling():
+        signal.raise_signal(signal.SIGHUP)
+    assert not interruption.asked
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
 
 
 def test_a_failed_step_precedes_a_signal_in_the_exit_code(store: Store) -> None:

@@ -4,6 +4,8 @@ configurations that do not boot, interruptions, and what is printed."""
 
 from __future__ import annotations
 
+import errno
+import io
 import itertools
 import json
 import os
@@ -566,6 +568,32 @@ def test_a_command_boots_the_target_and_it_is_put_back(
     script.write_text(f"#!/bin/sh\necho >{state}\n")
     result = rtgauge(*words("a=1"), "--boot-cmd", str(script))
     assert "the target booted without 'a=1' in /proc/cmdline" in result.err
+
+
+@pytest.mark.slow
+def test_a_target_is_put_back_if_nobody_reads_the_messages(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The terminal is closed while the target has an argument that is tried."""
+    state = tmp_path / "state"
+    state.write_text("")
+
+    class Closed(io.StringIO):
+        closed_at = ""
+
+        def write(self, text: str) -> int:
+            self.closed_at = self.closed_at or state.read_text()
+            if self.closed_at:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return super().write(text)
+
+    monkeypatch.setattr(Remote, "state", state, raising=False)
+    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Remote())
+    monkeypatch.setattr("rtgauge.engine.boot.RETRY_S", 0.01)
+    monkeypatch.setattr("sys.stderr", Closed())
+    command = f"f() {{ printf '%s' \"$*\" >{state}; }}; f"
+    assert rtgauge(*words("a=1"), "--boot-cmd", command, "--json").json()["booted"] == []
+    assert state.read_text() == ""
 
 
 @pytest.mark.parametrize("without", ["exit 1", "touch {state}; exit 0"])
