@@ -879,6 +879,28 @@ def test_samples_take_as_long_as_missed_periods_make_them(store: Store) -> None:
     assert watcher.lives[1].expected_s == 399.75
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_samples_that_still_come_are_waited_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """A sleep begins when the one before has ended, so that the samples need more than the time of
+    their intervals."""
+
+    class Late(FakeAgent):
+        def _produce(self) -> Iterator[tuple[float, bytes]]:
+            for due_s, data in super()._produce():
+                yield 1.5 * due_s, data
+                if not ends and self._request.measurement.name == "timer" and due_s > 180:
+                    yield from ((1.5 * due_s + later, b"") for later in range(10**4))
+
+    monkeypatch.setattr("rtgauge.target.fake.FakeAgent", Late)
+    wanted = plan(("timer", {"samples": "200000", "interval": "1ms", "for": "0", "cpu": "1"}))
+    limits = Limits(silence_s=1e9)
+    (outcome,) = execute(wanted, [open_target("fake")], store, limits=limits)
+    assert outcome.state == ("complete" if ends else "failed")
+    assert ends or outcome.reason.endswith("the agent did not end in time")
+
+
 def test_a_time_that_was_given_is_not_made_longer_by_missed_periods(store: Store) -> None:
     wanted = plan(("timer", {"samples": "200000", "interval": "1ms", "for": "150s", "cpu": "1"}))
     watcher = Watcher()

@@ -48,11 +48,12 @@ class Limits:
     """Timeouts of the host, in seconds.
 
     A stream has a record at least every 10 s (its clock readings). Before its first record the
-    loads start. A step may take a tenth more than its time, plus ``overtime_s``. ``calibration_s``
-    is the time of a calibration without a known duration, ``unknown_s`` that of any such step on a
-    target whose stream arrives only at the step's end. ``busy_s`` is how long a step waits for
-    another agent that measures on the target. ``drain_s`` is how long the samples that wait behind
-    a connection may take to arrive after the end of their step, or after the order to end it.
+    loads start. A step may take a tenth more than its time, plus ``overtime_s``, and one that ends
+    after a number of samples longer, while they come. ``calibration_s`` is the time of a
+    calibration without a known duration, ``unknown_s`` that of any such step on a target whose
+    stream arrives only at the step's end. ``busy_s`` is how long a step waits for another agent
+    that measures on the target. ``drain_s`` is how long the samples that wait behind a connection
+    may take to arrive after the end of their step, or after the order to end it.
     """
 
     first_s: float = 45.0
@@ -138,6 +139,7 @@ class Watch:
         self._write: Callable[[bytes], object]
         self._stored: IO[bytes]
         self._written = self._fed = 0
+        self._results, self._grown = 0, 0.0
         self._end_at: int | None = None  # what was known to be written when the stream ended
         self._damaged = False
         self._refused = False
@@ -310,10 +312,25 @@ class Watch:
             expected = self._limits.calibration_s
         if expected is None:
             return False
-        overtime = self._limits.overtime_s
+        more = self._limits.overtime_s
         if isinstance(self._agent, Detached):
-            overtime += self._limits.drain_s
-        return elapsed > expected * 1.1 * self._pace.scale + overtime
+            more += self._limits.drain_s
+        factor = 1.1 * self._pace.scale
+        if elapsed <= expected * factor + more:
+            return False
+        # Samples may take longer than their intervals: an event waits for the answer to the last.
+        limit = self._live.time_s
+        longer = self._live.samples_s is not None and (
+            limit is None or elapsed <= limit * factor + more
+        )
+        return not (longer and self._grows(more))
+
+    def _grows(self, patience_s: float) -> bool:
+        """Whether there were new samples in that time."""
+        now, results = self._clock.monotonic(), self._live.results
+        if results != self._results:
+            self._results, self._grown = results, now
+        return now - self._grown <= patience_s
 
     def _interrupt(self) -> None:
         if self._interruption.urgent:
