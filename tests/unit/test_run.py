@@ -33,6 +33,7 @@ from rtgauge.report.render import terminal
 from rtgauge.report.results import model
 from rtgauge.report.results.points import negative_points
 from rtgauge.store import Store
+from rtgauge.store.bundle import export_run
 from rtgauge.store.folder import ENVIRONMENT, StreamFile
 from rtgauge.stream import StreamWriter
 from rtgauge.target import open_target
@@ -253,6 +254,28 @@ def test_a_step_waits_for_another_agent(store: Store) -> None:
     assert (first["state"], first["reason"]) == ("complete", "waited 6 s for another agent")
     assert "first_try" not in first
     assert len(watcher.steps) == 2
+
+
+def test_a_second_try_that_cannot_start_fails_its_step_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    target = open_target("fake:disturbed=1")
+    start = target.start
+    tried = 0
+
+    def lost(arguments: Sequence[str]) -> Any:
+        nonlocal tried
+        tried += "timer" in arguments
+        if tried == 2:
+            raise TargetError("the connection is lost", "look for it")
+        return start(arguments)
+
+    monkeypatch.setattr(target, "start", lost)
+    (outcome,) = execute(plan(("timer", {"for": "4s"}), ("pendulum", {})), [target], store)
+    run = store.get(outcome.id)
+    assert [one["state"] for one in run.document["steps"]] == ["failed", "complete", "complete"]
+    assert run.document["steps"][0]["reason"].startswith("the connection is lost (second try)")
+    export_run(run, tmp_path / "a.rtgauge")
 
 
 def test_the_settings_of_another_agent_are_not_those_of_the_run(store: Store) -> None:

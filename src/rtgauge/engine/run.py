@@ -445,6 +445,7 @@ class Run:
             if index in self._started:  # it was tried before
                 live = new()
                 self._folder.drop_stream(index)
+                self._started.discard(index)
             with contextlib.ExitStack() as stack:
                 watch = self._start(
                     stack, index, step, live, self._target, interruption, self._progress
