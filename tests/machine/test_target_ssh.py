@@ -108,7 +108,8 @@ def test_an_address(detail: str, words: list[str]) -> None:
 @pytest.mark.parametrize(
     "detail",
     ["", "//", "board", "//board:", "//board:0", "//board:65536", "//-oProxyCommand=x",
-     "//-x@board", "//board/etc", "//a b", "//me@", "//board:22:22"],
+     "//-x@board", "//board/etc", "//a b", "//me@", "//board:22:22", "//$(id)", "//`id`@board",
+     "//a;b", "//a|b", "//'a'"],
 )  # fmt: skip
 def test_no_address(detail: str) -> None:
     with pytest.raises(UsageError) as caught:
