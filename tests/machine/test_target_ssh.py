@@ -359,6 +359,16 @@ def test_the_keeper_asks_sudo_for_others_than_root_alone(
     assert told.endswith("\nsudo\n") == asked
 
 
+@pytest.mark.parametrize("folder", ["/rtgauge-0123456789abcdef", "/x/rtgauge-0123456789abcdef"])
+def test_the_keeper_removes_the_folder_wherever_it_is(folder: str) -> None:
+    """The home folder of root may be /."""
+    done = subprocess.run(
+        ["sh", "-c", f'rm() {{ echo removed "$@"; }}; {KEEPER}', "rtgauge", "token"],
+        input=f"{folder}\nend\n", capture_output=True, text=True, timeout=PATIENCE_S, check=True,
+    )  # fmt: skip
+    assert done.stdout.endswith(f"removed -rf {folder}\n")
+
+
 def test_a_keeper_leaves_what_became_anothers(board: Sshd, script: Script) -> None:
     script("exit 0")
     with opened():

@@ -28,7 +28,7 @@ from rtgauge.engine.run import RunOutcome
 from rtgauge.engine.study import Interruption, execute, schedule
 from rtgauge.engine.watch import Limits
 from rtgauge.errors import NO_MODULE_REMEDY, ExitCode, StoreError, TargetError, UsageError
-from rtgauge.plan import Plan, planned_step
+from rtgauge.plan import Plan, endless, planned_step
 from rtgauge.report.render import terminal
 from rtgauge.report.results import model
 from rtgauge.report.results.points import negative_points
@@ -240,6 +240,13 @@ def test_the_module_is_loaded_on_the_target(target: str, said: str) -> None:
     (step,) = plan(("telescope", {})).steps
     ((_, remedy),) = lacking([step], KNOWN, {"agent.module": errno.ENOENT}, [], target)
     assert remedy == said
+
+
+def test_an_error_of_the_module_that_no_kernel_has() -> None:
+    """It comes from the board."""
+    (step,) = plan(("telescope", {})).steps
+    ((text, _),) = lacking([step], KNOWN, {"agent.module": 2**40 + 5}, [], "local")
+    assert text.startswith("the kernel module rtgauge cannot be used (")
 
 
 def test_a_step_waits_for_another_agent(store: Store) -> None:
@@ -794,6 +801,18 @@ def test_a_step_without_an_end_is_announced(store: Store, extent: dict[str, str]
     assert outcome.state == ("complete" if extent else "interrupted")
     said = "measures until you press Ctrl-C. To limit it, add --for 60s or --samples 1000"
     assert sum(said in message for message in watcher.messages) == (0 if extent else 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "wanted"),
+    [
+        ("response", "gpio:a:1:2", True),
+        ("response", "loopback:pl061:0:1", False),
+        ("log-host", "gpio:a:1:2", False),
+    ],
+)
+def test_a_log_host_and_a_loopback_end_by_themselves(name: str, line: str, wanted: bool) -> None:
+    assert endless(planned_step(KNOWN, name, {"line": line}), KNOWN) is wanted
 
 
 def test_a_signal_during_the_calibration_skips_what_was_asked_for(store: Store) -> None:

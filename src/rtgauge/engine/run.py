@@ -274,6 +274,8 @@ class Run:
                     )
                 else:
                     both = (self._step(index, steps[index], interruption),)
+                if both[0].state == "interrupted" and lost_of(self._target):
+                    self._lost = both[0]  # its agent has retried the connection already
                 self._wrong_usage = self._wrong_usage or any(one.wrong_usage for one in both)
             self._finish(began, *self._state(interruption))
         except OSError as error:

@@ -125,6 +125,7 @@ class Watch:
         self._clock = target.clock
         self._pace = pace_of(target)
         self._limits = limits
+        self._stop_s = limits.stop_s * max(self._pace.scale if self._pace.speaks else 1.0, 1.0)
         self._interruption = interruption
         self._progress = progress
         self._reader = StreamReader()
@@ -242,7 +243,7 @@ class Watch:
         since = self._stopped_at
         if isinstance(self._agent, Detached):
             since = max(since, min(self._moved, since + self._limits.drain_s))
-        if now - since > self._limits.stop_s:
+        if now - since > self._stop_s:
             self._kill()
         return True
 
@@ -367,7 +368,7 @@ class Watch:
 
     def _end_agent(self) -> int | None:
         """Wait for the agent's end; stop it, then kill it, if it takes too long."""
-        code = self._agent.wait(self._limits.stop_s if not self._killed else self._limits.kill_s)
+        code = self._agent.wait(self._stop_s if not self._killed else self._limits.kill_s)
         if code is None and not self._killed:
             self._kill()
             code = self._agent.wait(self._limits.kill_s)
