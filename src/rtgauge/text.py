@@ -8,11 +8,13 @@ makes ASCII of that.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Final
+from typing import Final, TextIO
 
 __all__ = [
     "GAP",
@@ -22,6 +24,7 @@ __all__ = [
     "bandwidth",
     "beside",
     "count",
+    "discard",
     "divisor",
     "duration",
     "exact",
@@ -276,6 +279,16 @@ def per_hour(events: float, *, down: bool = False) -> str:
     rounded = _rounded(events, ROUND_FLOOR if down else ROUND_CEILING)
     whole, point, part = f"{rounded.normalize():f}".partition(".")
     return f"{grouped(whole)}{point}{part} an hour"
+
+
+def discard(stream: TextIO) -> None:
+    """Write a stream to nowhere from now on, because its reader has gone (``2>&1 | head``, a
+    terminal that was closed)."""
+    with contextlib.suppress(OSError):
+        number = stream.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
 
 
 def plain(text: str) -> str:

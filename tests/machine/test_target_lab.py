@@ -330,6 +330,24 @@ def test_each_repeat_of_a_study_has_a_boot_and_a_seed_of_its_own(
     assert "seed" not in plain.facts
 
 
+def test_each_run_of_a_tune_has_a_boot_of_its_own(lab: Callable[..., LabTarget]) -> None:
+    """With the seed of its block, also if a run of an earlier block is repeated."""
+    target = lab()
+    boots, seeds = [], []
+    for block in (0, 0, 1, 0):
+        target.begin_repeat(block)
+        target.environment()
+        boots.append(target.facts["boot"])
+        seeds.append(target.facts["seed"])
+        target.start(["run", "timer"]).wait(10.0)
+    assert len(set(boots)) == 4
+    assert seeds == ["1", "1", "2", "1"]
+    for block, seed in ((1, "2"), (0, "1")):  # without a measurement in between
+        target.begin_repeat(block)
+        target.environment()
+        assert target.facts["seed"] == seed
+
+
 def test_wired_lines(lab: Callable[..., LabTarget]) -> None:
     target = lab("arm64-rt-6.1,lines=0:1+5:2")
     setup = target.setup()

@@ -8,6 +8,7 @@ import os
 import platform
 import random
 import signal
+import subprocess
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -234,6 +235,22 @@ def test_the_agent_is_raised_by_sudo_where_that_asks_nothing(
         assert agent.wait(5.0) == -signal.SIGKILL
     finally:
         agent.close()
+
+
+def test_a_raised_query_that_hangs(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user may not kill sudo, which is root's."""
+    raise_words = local._raise_words
+    script('[ "$1" = version ] || exec sleep 600')
+    monkeypatch.setattr(local, "_raise_words", raise_words)
+    fake_sudo(monkeypatch, 'shift; [ "$1" != -k ] || shift\nexec "$@"\n')
+    monkeypatch.setattr(local, "QUERY_TIMEOUT_S", 0.2)
+
+    def refused(_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(subprocess.Popen, "kill", refused)
+    with pytest.raises(TargetError, match="did not answer 'environment' within"):
+        LocalTarget().environment()
 
 
 def test_without_rights_it_runs_without(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:

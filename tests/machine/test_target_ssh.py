@@ -108,7 +108,8 @@ def test_an_address(detail: str, words: list[str]) -> None:
 @pytest.mark.parametrize(
     "detail",
     ["", "//", "board", "//board:", "//board:0", "//board:65536", "//-oProxyCommand=x",
-     "//-x@board", "//board/etc", "//a b", "//me@", "//board:22:22"],
+     "//-x@board", "//board/etc", "//a b", "//me@", "//board:22:22", "//$(id)", "//`id`@board",
+     "//a;b", "//a|b", "//'a'"],
 )  # fmt: skip
 def test_no_address(detail: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -356,6 +357,16 @@ def test_the_keeper_asks_sudo_for_others_than_root_alone(
     told = done.stdout.split("rtgauge-keeper\n")[1]
     assert f"Uid:\t{uid}\t{uid}\t" in told
     assert told.endswith("\nsudo\n") == asked
+
+
+@pytest.mark.parametrize("folder", ["/rtgauge-0123456789abcdef", "/x/rtgauge-0123456789abcdef"])
+def test_the_keeper_removes_the_folder_wherever_it_is(folder: str) -> None:
+    """The home folder of root may be /."""
+    done = subprocess.run(
+        ["sh", "-c", f'rm() {{ echo removed "$@"; }}; {KEEPER}', "rtgauge", "token"],
+        input=f"{folder}\nend\n", capture_output=True, text=True, timeout=PATIENCE_S, check=True,
+    )  # fmt: skip
+    assert done.stdout.endswith(f"removed -rf {folder}\n")
 
 
 def test_a_keeper_leaves_what_became_anothers(board: Sshd, script: Script) -> None:

@@ -104,6 +104,28 @@ def test_a_target_that_stays_away_is_an_error_and_can_be_booted_again(state: Pat
     one.boot([], go_on)
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_boot_whose_wait_was_stopped_is_waited_for(state: Path, at_once: bool) -> None:
+    """A command fails while the target is down, and has no effect while it shuts down."""
+    opened = 0
+
+    def reopen(_name: str) -> Board:
+        nonlocal opened
+        opened += 1
+        if opened == 3:
+            state.write_text("quiet a=1")
+        return Board()
+
+    down = f"rm {state}" if at_once else "true"
+    command = f"f() {{ [ -e {state} ] || exit 255; [ $# -eq 0 ] || {down};"
+    command += f" ! grep -q a=1 {state} || echo quiet >{state}; }}; f"
+    one = Booter(Board(), command, 5.0, reopen)
+    with pytest.raises(TargetError, match="was stopped"):
+        one.boot(["a=1"], lambda: True)
+    one.boot([], go_on)
+    assert state.read_text() == "quiet\n"
+
+
 def again(clock: FakeClock, _name: str) -> Board:
     """The board as it is found after the command."""
     return Board(clock=clock)

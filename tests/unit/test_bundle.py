@@ -346,6 +346,25 @@ def test_given_up_while_importing(
     assert os.listdir(store.path) == []
 
 
+def test_the_folder_of_another_import_stays(
+    other: Store, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can begin as soon as the run is in its place."""
+    new = other.path / f".{RUN}.new"
+    sync = rtgauge.store.bundle.sync_folder
+
+    def sync_late(folder: Path) -> None:
+        sync(folder)
+        if folder == other.path:
+            new.mkdir()
+            (new / "file").touch()
+
+    (tmp_path / "x").write_bytes(pack(files))
+    monkeypatch.setattr(rtgauge.store.bundle, "sync_folder", sync_late)
+    import_bundle(other, tmp_path / "x")
+    assert (new / "file").exists()
+
+
 # --- hostile --------------------------------------------------------------------------------------
 
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from rtgauge import target as targets
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.run import Run as Run_
 from rtgauge.engine.watch import Ended
+from rtgauge.errors import TargetError
 from rtgauge.plan import PlannedStep
 from rtgauge.target import fake
 from test_cli import QUICK, Run
@@ -41,6 +43,25 @@ def test_chapters_and_measurements_can_be_chosen(rtgauge: Run) -> None:
     assert done.code == 2 and "did you mean 'pendulum'?" in done.err
     done = rtgauge("evaluate", "--target", "fake", "--only", "timer", "--skip", "timer")
     assert done.code == 2 and "no step" in done.err
+
+
+def test_a_board_is_settled_before_its_cpus_are_checked(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An emulated one gets the CPUs that are asked for."""
+
+    class Board(fake.FakeTarget):
+        cpus = 1
+
+        def settle(self, highest_cpu: int, _others: object) -> None:
+            self.cpus = highest_cpu + 1
+
+        def environment(self) -> bytes:
+            raise TargetError(f"{self.cpus} CPUs")
+
+    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Board())
+    done = rtgauge("evaluate", "--target", "fake", "--cpu", "1", "-o", "one.json")
+    assert "rtgauge: 2 CPUs" in done.err
 
 
 def test_a_load_replaces_that_of_the_steps_under_load(rtgauge: Run) -> None:

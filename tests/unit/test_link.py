@@ -21,6 +21,7 @@ from rtgauge.plan import Plan, planned_step
 from rtgauge.report import Source, write
 from rtgauge.report.results import model
 from rtgauge.store import Store
+from rtgauge.target.base import Pace
 from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget
 from rtgauge.text import plain
 from test_run import Watcher
@@ -59,7 +60,7 @@ class Linked(FakeTarget):
         self.connection = {"folder": "/tmp/x", "link": plain(text.bandwidth(bandwidth))}
 
     def regain(self, _stop: Callable[[], bool]) -> str:
-        raise AssertionError("nothing is retried for 0 s")
+        raise AssertionError("nothing is retried")
 
 
 def carry_out(store: Store, target: Linked, steps: int = 1) -> tuple[RunOutcome, Watcher]:
@@ -93,10 +94,13 @@ def test_a_link_that_is_too_thin_for_samples(store: Store, enough: bool) -> None
     assert ("the link carries" in step["reason"]) is not enough
 
 
+@pytest.mark.parametrize("retried_s", [0.0, 600.0])
 def test_after_a_lost_connection_nothing_is_begun(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, retried_s: float
 ) -> None:
+    """Its agent has retried as long as it may."""
     target = Linked("", 1e9)
+    target.reconnect_s = retried_s
 
     class Cut(FakeAgent):
         def read(self, timeout: float) -> bytes | None:
@@ -149,10 +153,9 @@ def test_a_run_that_lost_its_connection_between_two_steps_is_not_complete(
     assert outcome.remedy
 
 
-class Behind(FakeAgent):
-    """Its samples are kept where it is, and arrive for half a minute after the order to end."""
+class Late(FakeAgent):
+    """Its samples arrive for half a minute after the order to end."""
 
-    away = ""
     killed = False
     until: float | None = None
 
@@ -169,6 +172,23 @@ class Behind(FakeAgent):
         super().kill()
 
 
+class Behind(Late):
+    """Its samples are kept where it is."""
+
+    away = ""
+
+
+class Stopping(Watcher):
+    """Stops a step, once."""
+
+    def act(self, live: LiveStep) -> None:
+        if live.has_results and self.signs == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+HOUR = planned_step(KNOWN, "timer", {"for": "1h", "interval": "10ms", "cpu": "0"})
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_what_still_arrives_after_a_stop_is_waited_for(
     store: Store, monkeypatch: pytest.MonkeyPatch, kept: bool
@@ -178,21 +198,44 @@ def test_what_still_arrives_after_a_stop_is_waited_for(
             data = super().read(timeout)
             return data if self.until is None or not data else None
 
-    class Stopping(Watcher):
-        stopped = False
-
-        def act(self, live: LiveStep) -> None:
-            if live.step.measurement == "timer" and live.has_results and not self.stopped:
-                self.stopped = True
-                os.kill(os.getpid(), signal.SIGINT)
-
     agent = Behind if kept else Silent
-    monkeypatch.setattr(Behind, "killed", False)
+    monkeypatch.setattr(agent, "killed", False)
     monkeypatch.setattr("rtgauge.target.fake.FakeAgent", agent)
-    step = planned_step(KNOWN, "timer", {"for": "1h", "interval": "10ms", "cpu": "0"})
-    (outcome,) = execute(Plan("test", (step,)), [Linked("", 1e9)], store, Stopping())
+    (outcome,) = execute(Plan("test", (HOUR,)), [Linked("", 1e9)], store, Stopping())
     assert outcome.state == "interrupted"
     assert agent.killed is not kept
+
+
+@pytest.mark.parametrize("scale", [1.0, 4.0])
+def test_a_target_that_is_slow_has_longer_to_end(
+    store: Store, monkeypatch: pytest.MonkeyPatch, scale: float
+) -> None:
+    class Emulated(FakeTarget):
+        pace = Pace(scale=scale)
+
+    monkeypatch.setattr(Late, "killed", False)
+    monkeypatch.setattr("rtgauge.target.fake.FakeAgent", Late)
+    execute(Plan("test", (HOUR,)), [Emulated()], store, Stopping())
+    assert Late.killed is (scale == 1.0)
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_samples_that_a_slow_link_delays_are_waited_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch, connected: bool
+) -> None:
+    class Slow(FakeAgent):
+        def read(self, timeout: float) -> bytes | None:
+            data = super().read(timeout)
+            self._clock.sleep(15 if data else 0)
+            return data
+
+    class Connected(Slow):
+        away = ""
+
+    monkeypatch.setattr("rtgauge.target.fake.FakeAgent", Connected if connected else Slow)
+    step = planned_step(KNOWN, "timer", {"for": "10s", "interval": "10ms", "cpu": "0"})
+    (outcome,) = execute(Plan("test", (step,)), [Linked("", 1e9)], store)
+    assert outcome.state == ("complete" if connected else "failed")
 
 
 def test_an_order_to_end_waits_for_the_connection(

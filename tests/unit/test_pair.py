@@ -191,6 +191,22 @@ def test_a_board_without_an_event_ends_as_its_log_host_did(timing: str, state: s
     assert ("no such line" in found.reason) is (timing != "complete")
 
 
+def test_events_that_wait_for_answers_take_their_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log host raises no event before the answer to the last."""
+
+    class Late(FakeAgent):
+        def _produce(self) -> Iterator[tuple[float, bytes]]:
+            return ((3 * due_s, data) for due_s, data in super()._produce())
+
+    monkeypatch.setattr("rtgauge.target.fake.FakeAgent", Late)
+    step = planned_step(KNOWN, "response", {**LINES, "samples": "10000", "interval": "10ms"})
+    outcome = carry_out(store, step)
+    assert outcome.state == "complete", outcome.reason
+    assert store.get(outcome.id).steps[1].series[0].totals.count == 10_000
+
+
 def test_a_log_host_that_cannot_be_reached(store: Store) -> None:
     with pytest.raises(Exception, match="there is no agent"):
         carry_out(store, response(log_host="fake:missing"))

@@ -19,7 +19,7 @@ from rtgauge.engine.watch import Ended
 from rtgauge.errors import UsageError
 from rtgauge.plan import PlannedStep
 from rtgauge.plan.choice import remaining
-from rtgauge.store import Store
+from rtgauge.store import RunFolder, Store
 from rtgauge.target.fake import CATALOGUE, FakeTarget
 
 SERIAL = "/proc/device-tree/serial-number"
@@ -122,6 +122,14 @@ def test_a_plan_of_another_shape_is_refused(
     change(run)
     with pytest.raises(UsageError, match="the plan of run 0199 is damaged"):
         remaining(catalogue, [run])
+
+
+def test_options_that_an_older_version_did_not_have(catalogue: Catalogue) -> None:
+    first, second = interrupted(), interrupted()
+    second["plan"]["steps"] = [{**one, "new_option": ""} for one in second["plan"]["steps"][1:]]
+    second["steps"] = [{"state": "complete"}]
+    with pytest.raises(UsageError, match="no step left"):
+        remaining(catalogue, [first, second])
 
 
 def test_a_plan_cannot_name_a_log_host(catalogue: Catalogue) -> None:
@@ -231,6 +239,20 @@ def test_imported_runs_do_not_complete_a_study(
     third = json.loads(Path("two.json").read_text())["runs"]
     assert third[1]["plan"]["options"] == {"for": "1s", "only": "timer,pendulum"}
     assert [one["id"] == run for one in third] == [True, False] and second != third[1]["id"]
+
+
+def test_a_run_that_is_carried_out_is_not_resumed(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = _interrupt(rtgauge, monkeypatch)
+    with Store.open() as store:
+        folder = RunFolder.open(store.path / run)
+        assert folder is not None
+        with folder:
+            folder.write_document({**store.get(run).document, "state": "running"})
+            for named in ((), (run,)):
+                asked = rtgauge("evaluate", "--target", "fake", "--resume", *named)
+                assert asked.code == 2 and "it is being carried out" in asked.err
 
 
 def test_a_run_that_is_not_there_is_not_resumed(rtgauge: Run) -> None:

@@ -25,14 +25,15 @@ from rtgauge.catalogue import Catalogue
 from rtgauge.engine.environment import lacking, read_facts
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.run import RunOutcome
-from rtgauge.engine.study import execute, schedule
+from rtgauge.engine.study import Interruption, execute, schedule
 from rtgauge.engine.watch import Limits
 from rtgauge.errors import NO_MODULE_REMEDY, ExitCode, StoreError, TargetError, UsageError
-from rtgauge.plan import Plan, planned_step
+from rtgauge.plan import Plan, endless, planned_step
 from rtgauge.report.render import terminal
 from rtgauge.report.results import model
 from rtgauge.report.results.points import negative_points
 from rtgauge.store import Store
+from rtgauge.store.bundle import export_run
 from rtgauge.store.folder import ENVIRONMENT, StreamFile
 from rtgauge.stream import StreamWriter
 from rtgauge.target import open_target
@@ -241,6 +242,13 @@ def test_the_module_is_loaded_on_the_target(target: str, said: str) -> None:
     assert remedy == said
 
 
+def test_an_error_of_the_module_that_no_kernel_has() -> None:
+    """It comes from the board."""
+    (step,) = plan(("telescope", {})).steps
+    ((text, _),) = lacking([step], KNOWN, {"agent.module": 2**40 + 5}, [], "local")
+    assert text.startswith("the kernel module rtgauge cannot be used (")
+
+
 def test_a_step_waits_for_another_agent(store: Store) -> None:
     watcher = Watcher()
     (outcome,) = execute(timer(), [open_target("fake:busy=3")], store, watcher)
@@ -253,6 +261,28 @@ def test_a_step_waits_for_another_agent(store: Store) -> None:
     assert (first["state"], first["reason"]) == ("complete", "waited 6 s for another agent")
     assert "first_try" not in first
     assert len(watcher.steps) == 2
+
+
+def test_a_second_try_that_cannot_start_fails_its_step_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    target = open_target("fake:disturbed=1")
+    start = target.start
+    tried = 0
+
+    def lost(arguments: Sequence[str]) -> Any:
+        nonlocal tried
+        tried += "timer" in arguments
+        if tried == 2:
+            raise TargetError("the connection is lost", "look for it")
+        return start(arguments)
+
+    monkeypatch.setattr(target, "start", lost)
+    (outcome,) = execute(plan(("timer", {"for": "4s"}), ("pendulum", {})), [target], store)
+    run = store.get(outcome.id)
+    assert [one["state"] for one in run.document["steps"]] == ["failed", "complete", "complete"]
+    assert run.document["steps"][0]["reason"].startswith("the connection is lost (second try)")
+    export_run(run, tmp_path / "a.rtgauge")
 
 
 def test_the_settings_of_another_agent_are_not_those_of_the_run(store: Store) -> None:
@@ -678,6 +708,23 @@ def signalling(number: int, at: int, times: int = 1) -> Watcher:
     return watcher
 
 
+def test_the_cpus_of_all_targets_are_checked_before_the_first_run(store: Store) -> None:
+    for seed in range(4):  # either target is first in some of them
+        targets = [open_target("fake:cpus=4"), open_target("fake:cpus=2")]
+        with pytest.raises(UsageError, match="'fake:cpus=2' has no online CPU 3"):
+            execute(replace(timer(cpu="3"), order_seed=seed), targets, store)
+    assert store.runs() == []
+
+
+@pytest.fixture
+def hangup() -> Iterator[None]:
+    """SIGHUP as without nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangup")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_one_signal_ends_in_order_and_keeps_what_there_is(store: Store, number: int) -> None:
     before = signal.getsignal(number)
@@ -692,6 +739,27 @@ def test_one_signal_ends_in_order_and_keeps_what_there_is(store: Store, number: 
     assert run.steps[0].trailer is not None
     assert run.steps[0].series[0].count == watcher.lives[1].series[0].count > 2000
     assert len(watcher.messages) == 1
+
+
+@pytest.mark.usefixtures("hangup")
+def test_a_terminal_that_is_closed_stops_once() -> None:
+    interruption = Interruption()
+    with interruption.handling():
+        for _ in range(2):  # of the shell, and of the kernel
+            signal.raise_signal(signal.SIGHUP)
+        assert interruption.asked and not interruption.urgent
+        signal.raise_signal(signal.SIGINT)
+        assert interruption.urgent
+
+
+@pytest.mark.usefixtures("hangup")
+def test_a_run_below_nohup_is_not_stopped_by_its_terminal() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    interruption = Interruption()
+    with interruption.handling():
+        signal.raise_signal(signal.SIGHUP)
+    assert not interruption.asked
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
 
 
 def test_a_failed_step_precedes_a_signal_in_the_exit_code(store: Store) -> None:
@@ -735,6 +803,18 @@ def test_a_step_without_an_end_is_announced(store: Store, extent: dict[str, str]
     assert sum(said in message for message in watcher.messages) == (0 if extent else 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "wanted"),
+    [
+        ("response", "gpio:a:1:2", True),
+        ("response", "loopback:pl061:0:1", False),
+        ("log-host", "gpio:a:1:2", False),
+    ],
+)
+def test_a_log_host_and_a_loopback_end_by_themselves(name: str, line: str, wanted: bool) -> None:
+    assert endless(planned_step(KNOWN, name, {"line": line}), KNOWN) is wanted
+
+
 def test_a_signal_during_the_calibration_skips_what_was_asked_for(store: Store) -> None:
     watcher = Watcher()
     watcher.act = lambda live: os.kill(os.getpid(), signal.SIGINT)  # type: ignore[method-assign]
@@ -767,6 +847,24 @@ def test_a_store_that_breaks_in_the_middle(
     assert run.document["reason"] == caught.value.message
     assert run.document["steps"][0]["state"] == "failed"
     assert run.steps[0].series[0].count > 0
+
+
+@pytest.mark.parametrize("gone", ["deleted", "broken"])
+def test_a_run_does_not_depend_on_the_index(store: Store, gone: str) -> None:
+    place = store.path.parent
+
+    class Deleting(Watcher):
+        def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None:
+            for path in filter(Path.is_file, place.glob("index.db*")):
+                path.unlink()
+            if gone == "broken":
+                (place / "index.db").mkdir(exist_ok=True)
+
+    (outcome,) = execute(timer(), [open_target("fake")], store, Deleting())
+    assert (outcome.state, outcome.exit_code) == ("complete", ExitCode.DONE)
+    if gone == "broken":
+        (place / "index.db").rmdir()
+    assert [(row.id, row.state) for row in store.runs()] == [(outcome.id, "complete")]
 
 
 def test_a_target_that_goes_away_between_steps(
@@ -821,6 +919,28 @@ def test_samples_take_as_long_as_missed_periods_make_them(store: Store) -> None:
     (series,) = store.get(outcome.id).steps[0].series
     assert (series.totals.count, series.totals.missed) == (200_000, 200_000 - 250)
     assert watcher.lives[1].expected_s == 399.75
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_samples_that_still_come_are_waited_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """A sleep begins when the one before has ended, so that the samples need more than the time of
+    their intervals."""
+
+    class Late(FakeAgent):
+        def _produce(self) -> Iterator[tuple[float, bytes]]:
+            for due_s, data in super()._produce():
+                yield 1.5 * due_s, data
+                if not ends and self._request.measurement.name == "timer" and due_s > 180:
+                    yield from ((1.5 * due_s + later, b"") for later in range(10**4))
+
+    monkeypatch.setattr("rtgauge.target.fake.FakeAgent", Late)
+    wanted = plan(("timer", {"samples": "200000", "interval": "1ms", "for": "0", "cpu": "1"}))
+    limits = Limits(silence_s=1e9)
+    (outcome,) = execute(wanted, [open_target("fake")], store, limits=limits)
+    assert outcome.state == ("complete" if ends else "failed")
+    assert ends or outcome.reason.endswith("the agent did not end in time")
 
 
 def test_a_time_that_was_given_is_not_made_longer_by_missed_periods(store: Store) -> None:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 import subprocess
 import time
 
@@ -26,6 +29,20 @@ def board(monkeypatch: pytest.MonkeyPatch) -> Connection:
     monkeypatch.setattr(Connection, "begin", begin)
     monkeypatch.setattr(connection, "EXCHANGE_S", 0.2)
     return Connection(parse("//board"), "ssh:board")
+
+
+@pytest.mark.parametrize("place", ["subprocess.Popen", "tempfile.mkdtemp"])
+def test_a_machine_that_cannot_start_ssh(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """It is not the store that cannot be written."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/ssh")
+    monkeypatch.setattr(place, fails)
+    with pytest.raises(TargetError, match="ssh cannot be started: Resource temporarily") as caught:
+        Connection(parse("//board"), "ssh:board")
+    assert caught.value.remedy
 
 
 @pytest.mark.parametrize("stream", ["1", "2"])

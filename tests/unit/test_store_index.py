@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 import fuzz_index
 from rtgauge.errors import StoreError
@@ -111,6 +112,28 @@ def schema(path: Path) -> dict[str, list[Any]]:
     found = {name: database.execute(f"PRAGMA table_info({name})").fetchall() for name in names}
     database.close()
     return found
+
+
+def test_transactions_on_postgresql_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With SQLite in its place. Otherwise two processes insert the same run."""
+    locked: list[int] = []
+    create = sa.create_engine
+
+    def connected(connection: Any, _record: Any) -> None:
+        connection.create_function("pg_advisory_xact_lock", 1, locked.append)
+
+    def engine(_url: sa.URL, **options: Any) -> sa.Engine:
+        assert options["pool_pre_ping"]  # a server may close a connection during a long run
+        made = create("sqlite://", poolclass=sa.StaticPool)
+        sa.event.listen(made, "connect", connected)
+        return made
+
+    monkeypatch.setattr(sa, "create_engine", engine)
+    one = index.Index(sa.make_url("postgresql://h/d"))
+    one.write([], ["x"])
+    assert one.stamps() == {}
+    one.close()
+    assert len(locked) >= 3 and len(set(locked)) == 1
 
 
 def test_migrations_make_the_table_that_the_program_uses(store: Store) -> None:

@@ -4,6 +4,8 @@ configurations that do not boot, interruptions, and what is printed."""
 
 from __future__ import annotations
 
+import errno
+import io
 import itertools
 import json
 import os
@@ -19,6 +21,8 @@ import pytest
 
 from conftest import Result
 from rtgauge import target as targets
+from rtgauge.cli import tune as rtgauge_tune
+from rtgauge.engine import tune as engine
 from rtgauge.engine.tune import blamed, screening
 from rtgauge.errors import TargetError
 from rtgauge.report.sets.tuned import validate
@@ -49,6 +53,7 @@ class Board(FakeTarget):
     def boot_with(self, arguments: Sequence[str]) -> None:
         self.arguments = list(arguments)
         Board.boots.append(self.arguments)
+        assert len(Board.seeds) == len(Board.boots)  # the seed is that of the boot
         if len(Board.boots) == Board.fails_at:
             raise TargetError("connection lost", "check the network")
         if len(Board.boots) == Board.ends_at:
@@ -373,6 +378,39 @@ def test_ctrl_c_and_resume(rtgauge: Run, board: type[Board]) -> None:
 
 
 @pytest.mark.slow
+def test_a_tune_that_another_process_continued_is_not_overwritten(
+    rtgauge: Run, board: type[Board], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board.ends_at = 3
+    study = tuned(rtgauge, "fast=1", "b=1", code=4)["study"]
+    board.ends_at = 0
+    with Store.open() as store:
+        path = store.path.parent / "tunes" / study / "tune.json"
+    announce, record = rtgauge_tune._announce, path.read_text()
+    states: list[str] = []
+
+    def meanwhile(*given: Any) -> None:
+        announce(*given)
+        found = json.loads(path.read_text())
+        found["configurations"][-1]["state"] = "complete"
+        path.write_text(json.dumps(found))
+
+    monkeypatch.setattr(rtgauge_tune, "_announce", meanwhile)
+    result = rtgauge("tune", "--resume")
+    assert result.code == 1 and "another process has continued" in result.err
+    assert json.loads(path.read_text())["configurations"][-1]["state"] == "complete"
+
+    path.write_text(record)
+    monkeypatch.setattr(rtgauge_tune, "_announce", announce)
+    boot = board.boot_with
+    monkeypatch.setattr(board, "boot_with", lambda one, arguments: (
+        states.append(json.loads(path.read_text())["state"]), boot(one, arguments)
+    ))  # fmt: skip
+    rtgauge("tune", "--resume")
+    assert set(states) == {"running"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "named"),
     [
@@ -534,6 +572,39 @@ def test_an_argument_that_the_kernel_has_is_not_tried(rtgauge: Run, board: type[
     assert not board.boots
 
 
+def test_connections_of_a_tune_are_retried_as_long_as_the_user_says(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patience: dict[str, float] = {}
+
+    class Connected(FakeTarget):
+        reconnect_s = 600.0
+        lost = ""
+
+        def regain(self, _stop: Callable[[], bool]) -> str:
+            return ""
+
+        def start(self, arguments: Sequence[str]) -> FakeAgent:
+            patience[arguments[1]] = self.reconnect_s
+            return super().start(arguments)
+
+    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Connected())
+    monkeypatch.setattr(engine, "open_target", lambda _name: Connected())
+    given = "tune response --target fake --try stat_interval --for 1s --blocks 6 --order-seed 1"
+    lines = "--line gpio:a:1:2 --log-host fake --log-line gpio:b:3:4 --reconnect 5s"
+    rtgauge(*given.split(), *lines.split())
+    assert {"response", "log-host"} <= set(patience) and set(patience.values()) == {5.0}
+
+
+def test_a_load_command_keeps_the_rights_that_it_was_given(
+    rtgauge: Run, board: type[Board]
+) -> None:
+    result = rtgauge(*words("stat_interval"), "--load-cmd", "true", "--load-cmd-root", "--dry-run",
+                     "--json")  # fmt: skip
+    (step,) = result.json()["plan"]["steps"]
+    assert step["load_command_root"] is True
+
+
 def test_kernel_arguments_need_a_way_to_boot(rtgauge: Run) -> None:
     result = rtgauge("tune", "timer", "--target", "fake", "--try", "a=1")
     assert result.code == 2 and "--boot-cmd" in result.err
@@ -575,6 +646,32 @@ def test_a_command_boots_the_target_and_it_is_put_back(
     script.write_text(f"#!/bin/sh\necho >{state}\n")
     result = rtgauge(*words("a=1"), "--boot-cmd", str(script))
     assert "the target booted without 'a=1' in /proc/cmdline" in result.err
+
+
+@pytest.mark.slow
+def test_a_target_is_put_back_if_nobody_reads_the_messages(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The terminal is closed while the target has an argument that is tried."""
+    state = tmp_path / "state"
+    state.write_text("")
+
+    class Closed(io.StringIO):
+        closed_at = ""
+
+        def write(self, text: str) -> int:
+            self.closed_at = self.closed_at or state.read_text()
+            if self.closed_at:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return super().write(text)
+
+    monkeypatch.setattr(Remote, "state", state, raising=False)
+    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Remote())
+    monkeypatch.setattr("rtgauge.engine.boot.RETRY_S", 0.01)
+    monkeypatch.setattr("sys.stderr", Closed())
+    command = f"f() {{ printf '%s' \"$*\" >{state}; }}; f"
+    assert rtgauge(*words("a=1"), "--boot-cmd", command, "--json").json()["booted"] == []
+    assert state.read_text() == ""
 
 
 @pytest.mark.parametrize("without", ["exit 1", "touch {state}; exit 0"])

@@ -37,7 +37,15 @@ if TYPE_CHECKING:
     from rtgauge.store import Store
     from rtgauge.target import Target
 
-__all__ = ["Talk", "check_report", "execute_plan", "of_project", "show_results", "unused_names"]
+__all__ = [
+    "Talk",
+    "as_root",
+    "check_report",
+    "execute_plan",
+    "of_project",
+    "show_results",
+    "unused_names",
+]
 
 #: Test of the agent (agent/run/modes.h), skipped where a core refused the step.
 _ON_CORE: Final = "stays out-of-band"
@@ -66,6 +74,17 @@ def of_project(plan: Plan) -> Plan:
         return plan
     say(f"{found.path}" + (f": {found}" if str(found) else ""))
     return replace(plan, project=str(found.path))
+
+
+def as_root(plan: Plan, given: Mapping[str, Any]) -> Plan:
+    """The plan with load commands that run as root, if the user says so."""
+    if not given["load_cmd_root"]:
+        return plan
+    steps = (
+        step.with_option("load-cmd-root", True) if step.load_command else step
+        for step in plan.steps
+    )
+    return replace(plan, steps=tuple(steps))
 
 
 def unused_names(target: str, date: str, suffixes: Sequence[str]) -> list[Path]:

@@ -116,6 +116,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
 
     def carry_out(**given: Any) -> int:
         from rtgauge.engine.environment import check_cpus
+        from rtgauge.engine.study import settle
 
         values = {name: given.get(name.replace("-", "_")) for name in settings}
         wanted = {name: "yes" if one is True else str(one) for name, one in values.items() if one}
@@ -140,6 +141,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
             check_report(path)
         cover = cover_of(given)
         plan = of_project(plan)
+        settle(plan, [target])
         check_cpus(plan, target)
         if before:
             found = [one for step in plan.steps for one in outside(step)]
@@ -276,6 +278,11 @@ def _resumed(
                 and (run.imported or not one.imported)
                 and _is_of(one, target, here)
             ]
+            if any(one.get("state") == "running" for one in whole):
+                raise UsageError(
+                    f"run {run.id[:13]} cannot be resumed: it is being carried out",
+                    "wait until it ends",
+                )
             return remaining(catalogue, whole), [str(one["id"]) for one in whole]
     if name:
         raise UsageError(

@@ -18,7 +18,7 @@ import click
 
 from rtgauge.errors import ExitCode, RtgaugeError
 from rtgauge.facts import printable
-from rtgauge.text import GAP, duration, plain
+from rtgauge.text import GAP, discard, duration, plain
 
 __all__ = [
     "colored",
@@ -69,12 +69,16 @@ def encodable(text: str, stream: TextIO) -> str:
 
 
 def say(text: str) -> None:
-    """A message for people, on stderr; on a terminal its lines are broken between words."""
+    """A message for people, on stderr; on a terminal its lines are broken between words. If nobody
+    can read it any more, nothing is lost but the message."""
     text = encodable(printable(text), sys.stderr)
     if sys.stderr.isatty():
         columns = max(shutil.get_terminal_size((80, 24)).columns, 20)
         text = "\n".join(_wrapped(line, columns) for line in text.split("\n"))
-    click.echo(text, err=True)
+    try:
+        click.echo(text, err=True)
+    except OSError:
+        discard(sys.stderr)
 
 
 def encodable_lines(text: str, indent: int) -> list[str]:

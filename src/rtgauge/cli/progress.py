@@ -26,7 +26,7 @@ from rtgauge.engine.run import RunOutcome
 from rtgauge.facts import printable
 from rtgauge.plan import GUESS_NS, describe_step
 from rtgauge.stream.answers import is_response
-from rtgauge.text import plural, shown
+from rtgauge.text import discard, plural, shown
 
 __all__ = ["ConsoleProgress", "Screen", "fitted", "measured"]
 
@@ -244,10 +244,7 @@ class _Console:
             yield
         except OSError:
             self.screen = None
-            with contextlib.suppress(OSError):  # what is still in the buffer must not fail later
-                nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-                os.dup2(nowhere, self._stream.fileno())
-                os.close(nowhere)
+            discard(self._stream)
 
     def leave(self, whose: int) -> None:
         """Show a run no longer."""

@@ -22,6 +22,7 @@ import click
 from rtgauge.catalogue import Catalogue, Measurement, Option
 from rtgauge.cli.carry_out import (
     Talk,
+    as_root,
     check_report,
     execute_plan,
     of_project,
@@ -472,13 +473,7 @@ def carry_out_plan(
     for path in given["report"]:
         check_report(path)
     cover = cover_of(given)
-    plan = replace(of_project(plan), order_seed=order_seed(given))
-    if given["load_cmd_root"]:
-        steps = [
-            step.with_option("load-cmd-root", True) if step.load_command else step
-            for step in plan.steps
-        ]
-        plan = replace(plan, steps=tuple(steps))
+    plan = as_root(replace(of_project(plan), order_seed=order_seed(given)), given)
     with open_store(given["store"]) as store:
         outcomes = execute_plan(
             plan,

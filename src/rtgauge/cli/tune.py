@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rtgauge.catalogue import Catalogue
-from rtgauge.cli.carry_out import of_project
+from rtgauge.cli.carry_out import as_root, of_project
 from rtgauge.cli.completion import Words
 from rtgauge.cli.generated import order_seed, reconnect_s
 from rtgauge.cli.help import TableOption, command
 from rtgauge.cli.options import open_store
 from rtgauge.cli.output import format_seconds, print_json, print_tune, say, show, unread
 from rtgauge.cli.run import Task, completed, run_words
-from rtgauge.errors import ExitCode, UsageError
+from rtgauge.errors import ExitCode, StoreError, UsageError
 from rtgauge.plan import (
     GUESS_NS,
     Factor,
@@ -180,7 +180,7 @@ def _carry_out(
     if len(targets) != 1:
         raise UsageError("rtgauge tune measures one target at a time", "tune each target by itself")
     target = targets[0]
-    plan = of_project(plan)
+    plan = as_root(of_project(plan), given)
     catalogue = Catalogue.from_json(target.describe())
     if not given["tried"]:
         raise UsageError("there is nothing to try", "name factors, such as --try preempt=full")
@@ -455,6 +455,13 @@ class _Tune:
         interruption = Interruption()
         file = TuneFile(self._store, self._record["study"])
         with contextlib.closing(file), interruption.handling():
+            before = file.read()
+            if before and {**before, "boot_command": self._given["boot_cmd"]} != self._record:
+                raise StoreError(
+                    f"another process has continued tune {self._record['study']} in the meantime",
+                    "resume it again",
+                )
+            self._record["state"] = "running"
             file.write(self._record)
             try:
                 whole = self._measure(interruption, lambda: file.write(self._record))
@@ -489,6 +496,7 @@ class _Tune:
                 self,
                 interruption,
                 save,
+                self._patient,
             )
             try:
                 whole = tuner.carry_out()
@@ -511,20 +519,13 @@ class _Tune:
         from rtgauge.engine.boot import Booter
         from rtgauge.engine.study import settle
         from rtgauge.target import open_target
-        from rtgauge.target.base import Reconnecting
 
         patience = parse_duration(self._given["boot_timeout"]) / 1e9
-        reconnect = reconnect_s(self._given)
-
-        def patient(target: Target) -> Target:
-            if reconnect is not None and isinstance(target, Reconnecting):
-                target.reconnect_s = reconnect
-            return target
 
         def reopen(name: str) -> Target:
-            return patient(open_target(name, self._given["agent"]))
+            return self._patient(open_target(name, self._given["agent"]))
 
-        patient(self._target)
+        self._patient(self._target)
         more = [reopen(self._target.name) for _ in range(_at_once(self._target) - 1)]
         for one in more:
             settle(self._plan, [one])
@@ -536,6 +537,15 @@ class _Tune:
         finally:
             for booter in made:
                 booter.target.close()
+
+    def _patient(self, target: Target) -> Target:
+        """The target, whose lost connection is retried for the time of ``--reconnect``."""
+        from rtgauge.target.base import Reconnecting
+
+        reconnect = reconnect_s(self._given)
+        if reconnect is not None and isinstance(target, Reconnecting):
+            target.reconnect_s = reconnect
+        return target
 
     def _result(self) -> dict[str, Any]:
         """The record with the effects that its runs show."""

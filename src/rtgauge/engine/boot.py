@@ -72,7 +72,7 @@ class Booter:
         self._command = command
         self._patience_s = patience_s
         self._reopen = reopen
-        self._booting = False  # a wait was stopped, so it may still be down
+        self._left: str | None = None  # the boot that the target leaves, if a wait was stopped
 
     def boot(self, arguments: Sequence[str], stop: Callable[[], bool]) -> None:
         """Boot with these arguments. ``stop``: whether to wait no longer for the target.
@@ -94,7 +94,7 @@ class Booter:
                 header, _, _ = read_facts(self.target.environment())
                 up_s = header.clock.boottime_ns / 1e9
                 if header.boot_id != boot_id if boot_id else up_s < time.monotonic() - began:
-                    self._booting = False
+                    self._left = None
                     return
                 self.target.close()
             except TargetError as error:
@@ -102,7 +102,7 @@ class Booter:
                 why = error.message
             time.sleep(RETRY_S)
         if stop():
-            self._booting = True
+            self._left = boot_id
             raise TargetError(
                 f"the wait for {name} to return after --boot-cmd was stopped: {why}{lost}",
                 "check that it boots",
@@ -119,13 +119,16 @@ class Booter:
         waited for first, because a command cannot reach the target before."""
         until = time.monotonic() + self._patience_s
         while True:
+            boot_id = ""
             try:
-                return read_facts(self.target.environment())[0].boot_id
+                boot_id = read_facts(self.target.environment())[0].boot_id
             except RtgaugeError:  # the boot before this one has failed, or the connection
-                if not self._booting or stop() or time.monotonic() > until:
-                    return ""
+                pass
             finally:
                 self.target.close()
+            there = self._left is None or boot_id not in ("", self._left)
+            if there or stop() or time.monotonic() > until:
+                return boot_id
             time.sleep(RETRY_S)
             with contextlib.suppress(RtgaugeError):  # then asking it fails once more
                 self.target = self._reopen(self.target.name)

@@ -118,7 +118,7 @@ def lacking(
         found, remedy = _MODULE.get(
             module,
             (
-                f"the kernel module rtgauge cannot be used ({os.strerror(module)})",
+                f"the kernel module rtgauge cannot be used ({os.strerror(module % 4096)})",
                 "run as root"
                 if module in (errno.EACCES, errno.EPERM)
                 else f"load the module again: {_LOAD}",

@@ -192,9 +192,12 @@ class LiveStep:
     @property
     def has_results(self) -> bool:
         """Whether anything was measured."""
-        return bool(self.tables or self.tests) or any(
-            one.count or one.missed or one.lost for one in self.series.values()
-        )
+        return bool(self.tables or self.tests or self.results)
+
+    @property
+    def results(self) -> int:
+        """Number of samples so far, and of periods and events without one."""
+        return sum(one.count + one.missed + one.lost for one in self.series.values())
 
     @property
     def expected_s(self) -> float | None:

@@ -248,7 +248,7 @@ class PairView(LiveStep):
     board's."""
 
     def __init__(self, board: LiveStep, log: LiveStep) -> None:
-        super().__init__(board.step, log.time_s)
+        super().__init__(board.step, log.time_s, log.samples_s)
         self._board, self._log = board, log
 
     def renew(self) -> PairView:

@@ -110,6 +110,12 @@ def _own(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
     return [step for step in steps if not _is_log_host(step)]
 
 
+def _ends_s(step: PlannedStep, catalogue: Catalogue) -> tuple[float | None, float | None]:
+    """``ends_ns`` in seconds."""
+    time_ns, samples_ns = ends_ns(step, catalogue)
+    return time_ns and time_ns / 1e9, samples_ns and samples_ns / 1e9
+
+
 def _has_log_host(step: PlannedStep) -> bool:
     return bool(step.log_host and not step.times)
 
@@ -268,6 +274,8 @@ class Run:
                     )
                 else:
                     both = (self._step(index, steps[index], interruption),)
+                if both[0].state == "interrupted" and lost_of(self._target):
+                    self._lost = both[0]  # its agent has retried the connection already
                 self._wrong_usage = self._wrong_usage or any(one.wrong_usage for one in both)
             self._finish(began, *self._state(interruption))
         except OSError as error:
@@ -423,9 +431,7 @@ class Run:
         if thin:
             step = step.with_option("histogram-only", True)
             self._progress.message(f"step {index + 1} ({step.measurement}): {thin}")
-        time_s, samples_s = (
-            None if end is None else end / 1e9 for end in ends_ns(step, self._catalogue)
-        )
+        time_s, samples_s = _ends_s(step, self._catalogue)
         without_end = endless(step, self._catalogue)
         if without_end:
             self._progress.message(
@@ -441,6 +447,7 @@ class Run:
             if index in self._started:  # it was tried before
                 live = new()
                 self._folder.drop_stream(index)
+                self._started.discard(index)
             with contextlib.ExitStack() as stack:
                 watch = self._start(
                     stack, index, step, live, self._target, interruption, self._progress
@@ -517,10 +524,8 @@ class Run:
     ) -> tuple[Ended, Ended]:
         """A board's step and its log host's, at once; the log host's follows in the list."""
         host = self._hosts[timing.log_host]
-        # a missed event is one of those asked for: the time they take is known beforehand
-        expected = expected_ns(timing, host.catalogue)
         answering = LiveStep(board, None)
-        raising = LiveStep(timing, None if expected is None else expected / 1e9)
+        raising = LiveStep(timing, *_ends_s(timing, host.catalogue))
         view = PairView(answering, raising)
         held = Held(interruption)
         together = Together(self._progress, view)

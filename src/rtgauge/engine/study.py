@@ -61,18 +61,22 @@ class Interruption:
     def urgent(self) -> bool:
         return self.count > 1
 
-    def _signal(self, _number: int, _frame: FrameType | None) -> None:
-        self.count += 1
+    def _signal(self, number: int, _frame: FrameType | None) -> None:
+        # the shell and the kernel each send a SIGHUP for a terminal that is closed
+        if number != signal.SIGHUP or not self.count:
+            self.count += 1
 
     @contextlib.contextmanager
     def handling(self) -> Iterator[None]:
-        """Catch SIGINT, SIGTERM and SIGHUP (in the main thread only)."""
+        """Catch SIGINT, SIGTERM and SIGHUP (in the main thread only). SIGHUP stays ignored if it
+        was, as by nohup."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         before = {
             number: signal.signal(number, self._signal)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
         }
         try:
             yield

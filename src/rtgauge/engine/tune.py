@@ -133,7 +133,8 @@ class Tuner:
     """Carries out the configurations of a tune that wait.
 
     ``booters``: those of equal targets that can measure at the same time, at least one. ``save``:
-    keeps the document, called whenever it has changed.
+    keeps the document, called whenever it has changed. ``patient``: prepares a log host for lost
+    connections, as the targets are.
     """
 
     def __init__(
@@ -145,6 +146,7 @@ class Tuner:
         observer: Observer,
         interruption: Interruption,
         save: Callable[[], None],
+        patient: Callable[[Target], Target],
     ) -> None:
         self._document = document
         self._tried = tried
@@ -154,6 +156,7 @@ class Tuner:
         self._observer = observer
         self._interruption = interruption
         self._save = save
+        self._patient = patient
         self._lock = threading.Lock()
         self._kernel = any(factor.kind == "kernel" for factor in tried.factors)
         self._stopped = False
@@ -279,7 +282,8 @@ class Tuner:
         names = " + ".join(factor.name for factor in on) or "present"
         plan = replace(plan, label=f"{self._document['label']}: {names}")
         disturbed = [step.text("disturb") for step in plan.steps]
-        with contextlib.closing(LogHosts(open_target)) as hosts:
+        hosts = LogHosts(lambda name: self._patient(open_target(name)))
+        with contextlib.closing(hosts):
             prepared = paired(plan, target, hosts)
             run = Run(prepared, target, catalogue, hosts, self._store, watcher, Limits())
             run.disturb_words = disturb_words(disturbed, target, allowed=False)

@@ -48,11 +48,12 @@ class Limits:
     """Timeouts of the host, in seconds.
 
     A stream has a record at least every 10 s (its clock readings). Before its first record the
-    loads start. A step may take a tenth more than its time, plus ``overtime_s``. ``calibration_s``
-    is the time of a calibration without a known duration, ``unknown_s`` that of any such step on a
-    target whose stream arrives only at the step's end. ``busy_s`` is how long a step waits for
-    another agent that measures on the target. ``drain_s`` is how long samples may take to arrive
-    that were kept on the target, for example while it could not be reached.
+    loads start. A step may take a tenth more than its time, plus ``overtime_s``, and one that ends
+    after a number of samples longer, while they come. ``calibration_s`` is the time of a
+    calibration without a known duration, ``unknown_s`` that of any such step on a target whose
+    stream arrives only at the step's end. ``busy_s`` is how long a step waits for another agent
+    that measures on the target. ``drain_s`` is how long the samples that wait behind a connection
+    may take to arrive after the end of their step, or after the order to end it.
     """
 
     first_s: float = 45.0
@@ -124,6 +125,7 @@ class Watch:
         self._clock = target.clock
         self._pace = pace_of(target)
         self._limits = limits
+        self._stop_s = limits.stop_s * max(self._pace.scale if self._pace.speaks else 1.0, 1.0)
         self._interruption = interruption
         self._progress = progress
         self._reader = StreamReader()
@@ -132,13 +134,13 @@ class Watch:
         self._away_since: float | None = None
         self._away_s = 0.0
         self._absences = 0
-        self._returned_at = 0.0
         self._ended = False
         self._stopped_at: float | None = None
         self._killed = False
         self._write: Callable[[bytes], object]
         self._stored: IO[bytes]
         self._written = self._fed = 0
+        self._results, self._grown = 0, 0.0
         self._end_at: int | None = None  # what was known to be written when the stream ended
         self._damaged = False
         self._refused = False
@@ -226,28 +228,24 @@ class Watch:
         limit *= max(self._pace.scale, 1.0)
         if self._pace.speaks and now - self._heard > limit:
             self._host_stops(f"the agent sent nothing for {limit:.0f} s")
-        late = self._overtime(taken_s(self._agent, now - self._began) - self._away_s)
-        if late and not self._follows(now):
+        if self._overtime(taken_s(self._agent, now - self._began) - self._away_s):
             self._host_stops("the agent did not end in time")
+        return self._waits_for_the_end(now)
+
+    def _waits_for_the_end(self, now: float) -> bool:
+        """Whether the agent may go on. One that was told to end and does not is killed."""
         if self._stopped_at is None:
             return True
+        if self._killed:
+            return now - self._stopped_at <= self._limits.kill_s
         if self._away_since is not None and not self._interruption.asked:
             self._stopped_at = now  # the order waits for the connection, which has its own limit
         since = self._stopped_at
-        if isinstance(self._agent, Detached) and not self._killed:
+        if isinstance(self._agent, Detached):
             since = max(since, min(self._moved, since + self._limits.drain_s))
-        if now - since > self._limits.stop_s:
+        if now - since > self._stop_s:
             self._kill()
-            return now - since <= self._limits.stop_s + self._limits.kill_s
         return True
-
-    def _follows(self, now: float) -> bool:
-        """Whether samples from the time without a connection still arrive."""
-        return (
-            self._absences > 0
-            and now - self._moved < POLL_S
-            and now - self._returned_at < self._limits.drain_s
-        )
 
     def _look_for_the_connection(self, now: float) -> None:
         """An agent that cannot be reached continues: neither its silence nor its time counts."""
@@ -267,7 +265,6 @@ class Watch:
                 "The samples taken in between follow"
             )
             self._away_since = None
-            self._returned_at = now
             self._absences += 1
 
     def _feed(self) -> bool:
@@ -316,7 +313,25 @@ class Watch:
             expected = self._limits.calibration_s
         if expected is None:
             return False
-        return elapsed > expected * 1.1 * self._pace.scale + self._limits.overtime_s
+        more = self._limits.overtime_s
+        if isinstance(self._agent, Detached):
+            more += self._limits.drain_s
+        factor = 1.1 * self._pace.scale
+        if elapsed <= expected * factor + more:
+            return False
+        # Samples may take longer than their intervals: an event waits for the answer to the last.
+        limit = self._live.time_s
+        longer = self._live.samples_s is not None and (
+            limit is None or elapsed <= limit * factor + more
+        )
+        return not (longer and self._grows(more))
+
+    def _grows(self, patience_s: float) -> bool:
+        """Whether there were new samples in that time."""
+        now, results = self._clock.monotonic(), self._live.results
+        if results != self._results:
+            self._results, self._grown = results, now
+        return now - self._grown <= patience_s
 
     def _interrupt(self) -> None:
         if self._interruption.urgent:
@@ -348,13 +363,12 @@ class Watch:
     def _kill(self) -> None:
         if not self._killed:
             self._killed = True
-            if self._stopped_at is None:
-                self._stopped_at = self._clock.monotonic()
+            self._stopped_at = self._clock.monotonic()
             self._agent.kill()
 
     def _end_agent(self) -> int | None:
         """Wait for the agent's end; stop it, then kill it, if it takes too long."""
-        code = self._agent.wait(self._limits.stop_s if not self._killed else self._limits.kill_s)
+        code = self._agent.wait(self._stop_s if not self._killed else self._limits.kill_s)
         if code is None and not self._killed:
             self._kill()
             code = self._agent.wait(self._limits.kill_s)

@@ -127,7 +127,9 @@ def _not_on_cobalt(catalogue: Catalogue, planned: Mapping[str, Any]) -> bool:
 
 
 def _key(planned: Mapping[str, Any]) -> str:
-    return json.dumps(planned, sort_keys=True)
+    # an option without a value may be one that an older version did not have
+    given = {name: one for name, one in planned.items() if one not in (None, "", False)}
+    return json.dumps(given, sort_keys=True)
 
 
 def _step(catalogue: Catalogue, planned: Mapping[str, Any]) -> PlannedStep:

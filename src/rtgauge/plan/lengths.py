@@ -105,8 +105,10 @@ def ends_ns(step: PlannedStep, catalogue: Catalogue) -> tuple[int | None, int | 
 def endless(step: PlannedStep, catalogue: Catalogue) -> bool:
     """Whether a step measures until it is stopped: it takes samples, and its options limit neither
     their number nor the time. Without the option ``samples``, ``for`` is the limit of a measurement
-    that ends by itself."""
+    that ends by itself. So do a log host and a loopback, after a default number of events."""
     entry = catalogue.measurement(step.measurement)
+    if entry.times or (entry.answers and step.parameters.get("line", "").startswith("loopback:")):
+        return False
     ends = [entry.option(name) for name in ("for", "samples") if entry.has(name)]
     values = [one.number(step.parameters.get(one.name, one.default) or "0") for one in ends]
     return entry.has("samples") and not any(values)

@@ -276,6 +276,8 @@ class RunFolder:
         path = step_path(self.path, number) / STREAM
         with store_errors("write", path):
             path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.parent.rmdir()
 
     def seal(self, number: int) -> StreamEnd:
         """Move the samples of a finished step into Parquet; how its stream ended.

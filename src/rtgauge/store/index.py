@@ -102,7 +102,8 @@ class Index:
         except sa.exc.OperationalError as error:
             if self._file is None or _writable(self._file):
                 raise self._error(error) from error
-            self._engine = self._open(sa.make_url("sqlite://"))
+            url = sa.make_url("sqlite://")
+            self._engine = self._open(url)
         except sa.exc.DatabaseError as error:
             raise self._error(error) from error
         except (ImportError, sa.exc.ArgumentError) as error:
@@ -110,6 +111,7 @@ class Index:
                 f"cannot use the database {self._name}: {error}",
                 "for PostgreSQL, install psycopg. A URL is sqlite:///FILE or postgresql://…",
             ) from error
+        self._url = url
 
     def _examine(self, file: Path, own: bool) -> bool:
         """Rename a damaged index, so that it is rebuilt. False if the store is read-only. Raises
@@ -140,6 +142,8 @@ class Index:
         if url.get_backend_name() == "sqlite":
             options["poolclass"] = StaticPool if _sqlite_file(url) is None else NullPool
             options["connect_args"] = {"timeout": BUSY_S, "check_same_thread": False}
+        else:
+            options["pool_pre_ping"] = True  # a run may last longer than an idle connection
         engine = sa.create_engine(url, **options)
         if url.get_backend_name() == "sqlite":
             event.listen(engine, "connect", _connected)
@@ -184,8 +188,12 @@ class Index:
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:
         try:
-            with self._lock, self._engine.begin() as connection:
-                yield connection
+            with self._lock:
+                file = _sqlite_file(self._url)
+                if file is not None and not os.path.exists(file):  # deleted in the meantime
+                    self._engine = self._open(self._url)
+                with self._engine.begin() as connection:
+                    yield connection
         except sa.exc.DBAPIError as error:
             raise self._error(error) from error
 
@@ -312,10 +320,7 @@ def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-_LOCK = 7239571042
-"""The number of the lock in PostgreSQL, chosen at random."""
-
-
 def _alone(connection: sa.Connection) -> None:
     # One transaction at a time, as with SQLite: otherwise two processes insert the same run.
-    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+    # Any number would do.
+    connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7239571042)")

@@ -109,10 +109,12 @@ class Store:
         return folder
 
     def update(self, folder: RunFolder) -> None:
-        """Bring the index up to date with a run that this process writes."""
+        """Bring the index up to date with a run that this process writes. If the index fails, the
+        next command does so: no run depends on it."""
         stamp = _stamp(folder.path)
         if stamp is not None:
-            self._index.write([_row(folder.path, stamp)], [])
+            with contextlib.suppress(StoreError):
+                self._index.write([_row(folder.path, stamp)], [])
 
     def runs(self) -> list[RunRow]:
         """All runs, the newest first."""

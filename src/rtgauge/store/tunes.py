@@ -33,6 +33,10 @@ class TuneFile:
         self._lock = lock
         self._path = folder / _NAME
 
+    def read(self) -> dict[str, Any] | None:
+        """The record; None if there is none yet."""
+        return _read(self._path) if self._path.exists() else None
+
     def write(self, document: dict[str, Any]) -> None:
         """Replace the record."""
         write_json(self._path, document)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from rtgauge.facts import printable
+from rtgauge.text import discard
 
 if TYPE_CHECKING:
     from rtgauge.clock import Clock
@@ -344,4 +345,7 @@ def taken_s(agent: RunningAgent, elapsed_s: float) -> float:
 
 def say(text: str) -> None:
     """Write one line of progress to stderr."""
-    print(printable(text), file=sys.stderr, flush=True)
+    try:
+        print(printable(text), file=sys.stderr, flush=True)
+    except OSError:
+        discard(sys.stderr)

@@ -259,10 +259,10 @@ class LabTarget:
         self._mode, self._cpus = MODES[mode], cpus
 
     def begin_repeat(self, repeat: int) -> None:
-        """Boot again for each repeat of a study, and for each run of a tune, in counted mode with
-        the seed of the repeat. A seed in the target's name holds for all repeats."""
+        """In counted mode, boot again for each repeat of a study, with the seed of the repeat, and
+        for each run of a tune. A seed in the target's name holds for all repeats."""
         seed = self._words.seed or repeat + 1
-        if self._mode.counted and (repeat or self._measured) and self._machine is not None:
+        if self._mode.counted and (self._measured or seed != self._seed):
             self.close()
         self._seed = seed
 

@@ -193,6 +193,44 @@ def _answer(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     return bytes(answer), bytes(said)
 
 
+def _killed(process: subprocess.Popen[bytes], raised: Sequence[str]) -> bool:
+    """Kill an agent that has not ended, below sudo where it was raised. False if sudo refuses."""
+    if not raised:
+        process.kill()
+        return True
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        killed = subprocess.run(
+            [*raised, "kill", "-KILL", str(_below_sudo(process.pid))],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SUDO_TIMEOUT_S,
+            check=False,
+        )
+        return killed.returncode == 0
+    return False
+
+
+def _end(process: subprocess.Popen[bytes], raised: Sequence[str]) -> None:
+    """End a process whose output is not needed any more."""
+    if process.poll() is None:
+        _killed(process, raised)
+    for stream in (process.stdout, process.stderr):  # its end, if sudo refuses
+        cast(IO[bytes], stream).close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(SUDO_TIMEOUT_S)
+
+
+def _below_sudo(pid: int) -> int:
+    """The id of the agent below sudo, which may add a process of its own."""
+    while True:
+        try:
+            if Path(f"/proc/{pid}/comm").read_text() != "sudo\n":
+                return pid
+            pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+        except (OSError, ValueError, IndexError):
+            return pid
+
+
 class LocalTarget:
     """This machine."""
 
@@ -254,25 +292,24 @@ class LocalTarget:
             raise _start_error(self._agent, error) from None
 
     def _query(self, arguments: list[str], *, raised: bool) -> bytes:
-        words = [*(self._raised() if raised else []), str(self._agent), *arguments]
+        above = self._raised() if raised else []
         remedy = f"run it by hand: {self._agent} {arguments[0]}"
-        with self._popen(words, subprocess.DEVNULL) as process:
-            try:
-                answer, said = _answer(process)
-                process.wait(QUERY_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                raise TargetError(
-                    f"the agent did not answer '{arguments[0]}' within {QUERY_TIMEOUT_S:.0f} s",
-                    remedy,
-                ) from None
-            except OverflowError:
-                raise TargetError(
-                    f"the agent's answer to '{arguments[0]}' has more than {ANSWER_MAX >> 20} MiB",
-                    remedy,
-                ) from None
-            finally:
-                with contextlib.suppress(PermissionError):  # sudo, which ends with the agent
-                    process.kill()
+        process = self._popen([*above, str(self._agent), *arguments], subprocess.DEVNULL)
+        try:
+            answer, said = _answer(process)
+            process.wait(QUERY_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise TargetError(
+                f"the agent did not answer '{arguments[0]}' within {QUERY_TIMEOUT_S:.0f} s",
+                remedy,
+            ) from None
+        except OverflowError:
+            raise TargetError(
+                f"the agent's answer to '{arguments[0]}' has more than {ANSWER_MAX >> 20} MiB",
+                remedy,
+            ) from None
+        finally:
+            _end(process, above)
         if process.returncode != 0:
             message, _ = last_words(said.decode(errors="replace"))
             raise TargetError(
@@ -356,31 +393,8 @@ class LocalAgent:
         that, the end of its input stops the agent."""
         if self._process.poll() is not None:
             return
-        if not self._raised:
-            self._process.kill()
-            return
-        killed = None
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            killed = subprocess.run(
-                [*self._raised, "kill", "-KILL", str(self._raised_process())],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=SUDO_TIMEOUT_S,
-                check=False,
-            )
-        if killed is None or killed.returncode:  # sudo allows the agent alone
+        if not _killed(self._process, self._raised):  # sudo allows the agent alone
             self._stdin.close()  # which ends it in order
-
-    def _raised_process(self) -> int:
-        """The id of the agent below sudo, which may add a process of its own."""
-        pid = self._process.pid
-        while True:
-            try:
-                if Path(f"/proc/{pid}/comm").read_text() != "sudo\n":
-                    return pid
-                pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
-            except (OSError, ValueError, IndexError):
-                return pid
 
     def wait(self, timeout: float) -> int | None:
         """The agent's exit code, negative for a signal; None if it still runs."""

@@ -319,9 +319,10 @@ class SshAgent(LocalAgent):
             return (
                 f"the connection to {name} was lost and could not be restored ({self._lost}). "
                 "The samples received so far are kept\n"
-                "run it again. An agent that still measures there stops by itself within "
-                f"{self._target.reconnect_s + HOLD_MORE_S:.0f} s and restores the settings; until "
-                "then no other agent can measure there"
+                "run it again. An agent that still measures there stops by itself "
+                f"{self._target.reconnect_s + HOLD_MORE_S:.0f} s after the board has noticed the "
+                "lost connection, and restores the settings. Until then, no other agent can "
+                "measure there"
             )
         code = self._process.poll()
         if code == SSH_FAILED:

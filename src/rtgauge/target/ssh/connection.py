@@ -460,14 +460,15 @@ class Connection:
     def destination(self) -> frozenset[str]:
         """The IPv4 addresses that ``ssh`` connects to by its configuration; empty if others connect
         for it, or if its name has no IPv4 address."""
-        done = subprocess.run(
-            [self._ssh, "-G", *self._address.words()],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        with _local_errors():
+            done = subprocess.run(
+                [self._ssh, "-G", *self._address.words()],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+            )
         found = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
         if any(found.get(one, "none") != "none" for one in ("proxyjump", "proxycommand")):
             return frozenset()

@@ -12,7 +12,7 @@
 # of another connection may take it over within that number of ticks of 2 s. Only folders with
 # rtgauge's names are removed.
 trap "" HUP INT TERM PIPE; token=$1; ticks=0; folder=;
-remove() { case "$1" in /*/rtgauge-????????????????) rm -rf "$1";; esac; };
+remove() { case "$1" in /rtgauge-????????????????|/*/rtgauge-????????????????) rm -rf "$1";; esac; };
 mine() { [ ! -e "$folder/keeper" ] || { read -r owner <"$folder/keeper"; [ "$owner" = "$token" ]; }; };
 spooled() { set -- "$folder"/spool*; [ -S "$1" ]; };
 
