@@ -34,7 +34,7 @@ struct load {
 	/* NULL, or this is a profile: the loads that it stands for, as text. An option given to the
 	 * profile goes to each load that has it and is not given it here. */
 	const char *mix;
-	bool rests; /* a phase without work is not a stall */
+	bool rests;	     /* a phase without work is not a stall */
 	const char *stalled; /* the remedy for one; NULL: a CPU with free time */
 };
 

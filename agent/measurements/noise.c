@@ -103,8 +103,8 @@ static const struct measurement_evaluate noise_evaluate[] = {
 
 /* --- counts --- */
 
-/* The column of @cpu in /proc/interrupts, by the first line of @text, which then begins at its end. -1:
- * it has none. */
+/* The column of @cpu in /proc/interrupts, by the first line of @text, which then begins at its end, or
+ * -1. */
 static int noise_column(const char **text, int cpu)
 {
 	int column = 0, found = -1;

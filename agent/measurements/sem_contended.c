@@ -284,10 +284,10 @@ static int sem_add(struct sem_state *state, int n)
 	if (!shown)
 		return 0;
 	snprintf(series->label, sizeof(series->label), "%d", n);
-	series->acquire = ensemble_series(&state->ensemble, "acquire", "waiters", series->label,
-					  room, true);
-	series->release = ensemble_series(&state->ensemble, "release", "waiters", series->label,
-					  room, true);
+	series->acquire =
+		ensemble_series(&state->ensemble, "acquire", "waiters", series->label, room, true);
+	series->release =
+		ensemble_series(&state->ensemble, "release", "waiters", series->label, room, true);
 	ensemble_tested(&state->ensemble, series->acquire, 1);
 	ensemble_tested(&state->ensemble, series->release, 1);
 	return series->acquire < 0 ? series->acquire : series->release < 0 ? series->release : 0;

@@ -41,8 +41,7 @@ static int interrupt_choose_cpus(struct step *step, struct interrupt *interrupt)
 	char text[16];
 	int first;
 
-	if (err ||
-	    !(interrupt->source.flags & (RTGAUGE_SOURCE_EXCLUSIVE | RTGAUGE_SOURCE_LINES)))
+	if (err || !(interrupt->source.flags & (RTGAUGE_SOURCE_EXCLUSIVE | RTGAUGE_SOURCE_LINES)))
 		return err;
 	first = cpulist_next(&interrupt->cpus, 0);
 	memset(&interrupt->cpus, 0, sizeof(interrupt->cpus));

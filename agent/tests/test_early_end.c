@@ -305,7 +305,8 @@ static void test_refused_group(void)
 	tap_check(&tap, !switch_start(&state, &group) && group.refused[0] && !state.ensemble.error,
 		  "a number of threads is refused: %s", group.refused);
 	ensemble_fail(&state.ensemble, -ETIMEDOUT, "a later failure");
-	tap_check(&tap, strstr(step.msg.text, "later") != NULL, "the step fails: %s", step.msg.text);
+	tap_check(&tap, strstr(step.msg.text, "later") != NULL, "the step fails: %s",
+		  step.msg.text);
 	memset(&step.msg, 0, sizeof(step.msg));
 }
 
@@ -412,7 +413,8 @@ static void test_children(void)
 
 	memset(&step.msg, 0, sizeof(step.msg));
 	process_failed(&state, "exec", PROCESS_NOT_STARTED << 8);
-	tap_check(&tap, state.ensemble.error && strstr(step.msg.text, "exec") &&
+	tap_check(&tap,
+		  state.ensemble.error && strstr(step.msg.text, "exec") &&
 			  strstr(step.msg.text, "127") && strstr(step.msg.remedy, "/proc"),
 		  "%s: %s", step.msg.text, step.msg.remedy);
 	memset(&step.msg, 0, sizeof(step.msg));

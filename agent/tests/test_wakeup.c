@@ -149,7 +149,7 @@ static void test_verdicts(void)
 	tap_check(&tap, !verdicts, "all are measured");
 }
 
-/* A standstill is no reason to give up the sleeper, which has been woken and is on its way back. */
+/* After a standstill, the sleeper is waited for: it has been woken and is on its way back. */
 static void test_standstill(void)
 {
 	memset(&bell, 0, sizeof(bell));

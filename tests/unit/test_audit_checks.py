@@ -197,7 +197,7 @@ CASES = [
          "irqaffinity=0-1"),
     Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3"}, "CPUs 2-3", "managed_irq,domain,2-3"),
     Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3", "uname.release": "5.4.61-rt37"},
-         "CPUs 2-3", "(IRQBALANCE_BANNED_CPULIST); for a run"),
+         "CPUs 2-3", "(IRQBALANCE_BANNED_CPULIST); for a run"),  # language-ok: the audit's text
     Case("interrupts", "warning", {}, "0 (timer), 124 (eth0) on CPU 0", "echo 1-3", cpus=(0,)),
     Case("interrupts", "ok", {EFFECTIVE: "9=2\n124=3"}, "during the run: none",
          run={"/proc/irq/{9,124}/smp_affinity_list": "0-1"}),
@@ -221,6 +221,7 @@ CASES = [
     # a kernel without NO_HZ_FULL has no such file
     *(Case("boot-parameters", "warning", {CMDLINE: "isolcpus=2-3 nohz_full=2-3",
                                           CPU + "nohz_full": None, CONFIG: config},
+           # language-ok: the audit's text
            "nohz_full without effect; RCU callbacks on CPUs 2-3", "CONFIG_NO_HZ_FULL")
       for config in (BUILT.replace("CONFIG_NO_HZ_FULL=y", ""), None)),
     Case("boot-parameters", "ok", {CMDLINE: "isolcpus=2-3 nohz_full=2-3", CPU + "nohz_full": None,

@@ -43,7 +43,7 @@ def check_watchdogs(name: str, case: Case) -> Finding:
         states["soft lockup"] = both  # until 4.2 the one switch was for both kinds
         switches = [_KERNEL + "watchdog"]
     off = " ".join(f"kernel.{file.removeprefix(_KERNEL)}=0" for file in switches)
-    remedy = Shell(f"sysctl -w {off} # or boot with nowatchdog; {PREPARE}")
+    remedy = Shell(f"sysctl -w {off} # or boot with nowatchdog, or {PREPARE}")
     on = [which for which, state in states.items() if state]
     found = case.prefix(soft, hard)
     if on:

@@ -69,8 +69,8 @@ def encodable(text: str, stream: TextIO) -> str:
 
 
 def say(text: str) -> None:
-    """A message for people, on stderr; on a terminal its lines are broken between words. If nobody
-    can read it any more, nothing is lost but the message."""
+    """A message for people, on stderr; on a terminal its lines are broken between words. Where it
+    cannot be written any more, only the message is lost."""
     text = encodable(printable(text), sys.stderr)
     if sys.stderr.isatty():
         columns = max(shutil.get_terminal_size((80, 24)).columns, 20)
@@ -122,7 +122,7 @@ def colored() -> bool:
 @contextlib.contextmanager
 def unread() -> Iterator[None]:
     """For results that may have no reader any more (``| head``, a terminal that was closed): the
-    command goes on without them, because it has reports to write and an exit code."""
+    command continues without them, because it has reports to write and an exit code."""
     try:
         yield
     except OSError as error:

@@ -25,7 +25,7 @@ def names(words: Sequence[str]) -> list[int]:
 
 
 def _places(words: Sequence[str]) -> tuple[list[int], list[int]]:
-    """The places of words that are no values of options, and of those behind an option that only
+    """The places of words other than the values of options, and of those behind an option that only
     the target knows."""
     valued = {
         name: option.type != "flag"

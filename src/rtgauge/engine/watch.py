@@ -233,7 +233,7 @@ class Watch:
         return self._waits_for_the_end(now)
 
     def _waits_for_the_end(self, now: float) -> bool:
-        """Whether the agent may go on. One that was told to end and does not is killed."""
+        """Whether to follow the agent further. It is killed if it does not obey an order to end."""
         if self._stopped_at is None:
             return True
         if self._killed:

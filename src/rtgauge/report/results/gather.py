@@ -415,8 +415,9 @@ def _figures(
         line = scan.timeline()
         if line is not None and not partial:
             grid = (scan.origin, info.interval_ns, gap_index, gap_count)
-            open_ = _in_bins(line, *grid) if answers else None
-            effective = stats.effective_sizes(counts, line, open_)
+            effective = stats.effective_sizes(
+                counts, line, _in_bins(line, *grid) if answers else None
+            )
         if line is not None and pictures:
             timeline = _time_bins(series, line, scan.origin, losses, gap_index, gap_count)
             heat = _heat(line, info.scale)
