@@ -55,6 +55,7 @@
 #define ensemble_fail cobalt_ensemble_fail
 #define ensemble_gate cobalt_ensemble_gate
 #define ensemble_goes_on cobalt_ensemble_goes_on
+#define ensemble_is_over cobalt_ensemble_is_over
 #define ensemble_join cobalt_ensemble_join
 #define ensemble_loop cobalt_ensemble_loop
 #define ensemble_move cobalt_ensemble_move

@@ -239,7 +239,6 @@ def test_a_lower_limit_of_memory_does_not_end_the_conversion(tmp_path: Path) -> 
     assert "sigrok-cli cannot read it: no capture" in said(done)
 
 
-@pytest.mark.slow
 def test_analogue_lines_leave_half_of_the_free_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +266,7 @@ def test_a_head_that_names_the_interval_thousands_of_times(
     assert 0 < len(looked) <= 10_000 * captured.BESIDE + 1
 
 
+@pytest.mark.slow
 def test_the_channels_of_a_wide_table_are_not_all_listed(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     path.write_text(("0," * 30000 + "0\n") * 2)

@@ -128,7 +128,8 @@ def check_privileges(name: str, case: Case) -> Finding:
     allowed = read_cpus(facts.lines("/proc/self/status").get("Cpus_allowed_list", "?"))
     forbidden = case.cpus - allowed if allowed is not None else frozenset[int]()
     isolated = facts.cpus(CPU + "isolated") or frozenset[int]()
-    if allowed is not None and allowed == (online_cpus(facts) or frozenset()) - isolated:
+    online = online_cpus(facts) or frozenset[int]()
+    if allowed is not None and allowed & online == online - isolated:
         # with isolcpus= every process begins on the other CPUs, and may move there
         forbidden -= isolated
     if forbidden:

@@ -299,7 +299,7 @@ def _latency(
             "measure with latency -h, or import the file of latency -g",
         )
     if one.context == "user" and figures.switches is not None:
-        early = bool(one.seconds) and one.seconds[0].switches == figures.switches
+        early = not one.seconds or one.seconds[0].switches == figures.switches
         verdict = _mode_switches(figures.switches, early=early)
         yield writer.verdict("no-maximum-by-mode-switch", *verdict)
 
