@@ -312,7 +312,7 @@ def _mode_switches(switches: int, *, early: bool) -> tuple[str, str, str]:
     told = f"switches to Linux that coincided with a maximum, and may have caused it: {switches}"
     return (
         "inconclusive" if early else "fail",
-        f"{told}, all in the warm-up or the first second" if early else told,
+        f"{told}. All may be in the warm-up or the first second" if early else told,
         "find the call that left the core: latency -b stops there, and a kernel with "
         "CONFIG_XENO_OPT_DEBUG_TRACE_RELAX keeps its stack in /proc/xenomai/debug/relax",
     )
