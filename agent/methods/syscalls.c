@@ -171,6 +171,13 @@ static int syscalls_answer(struct syscalls *s)
 											  0;
 }
 
+/* Whether the thread has ended. Until then it makes system calls, and without a listener they fail:
+ * a C library repeats exit() for ever. */
+static bool syscalls_ended(const struct syscalls *s)
+{
+	return atomic_load_acquire(&s->done) && syscall(SYS_tgkill, getpid(), s->thread.tid, 0);
+}
+
 /* 0, or -errno where the kernel does not notify. */
 static int syscalls_count(struct syscalls *s)
 {
@@ -187,9 +194,12 @@ static int syscalls_count(struct syscalls *s)
 	one.fd = s->listener;
 	/* also the calls with which the thread ends, until the last of them is answered */
 	while (!err && clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
 		if (poll(&one, 1, SYSCALLS_LOOK_MS) > 0)
 			err = one.revents & POLLIN ? syscalls_answer(s) : 0;
-		if (one.revents & POLLHUP || (atomic_load_acquire(&s->done) && !one.revents))
+		until_ns += ensemble_late(now_ns, SYSCALLS_LOOK_MS * NSEC_PER_MSEC);
+		if (one.revents & POLLHUP || (!one.revents && syscalls_ended(s)))
 			break;
 	}
 	if (!err && !atomic_load_acquire(&s->done))
