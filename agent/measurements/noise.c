@@ -103,20 +103,30 @@ static const struct measurement_evaluate noise_evaluate[] = {
 
 /* --- counts --- */
 
+/* The column of @cpu in /proc/interrupts, by the first line of @text, which then begins at its end. -1:
+ * it has none. */
+static int noise_column(const char **text, int cpu)
+{
+	int column = 0, found = -1;
+	char *end;
+
+	for (; **text && **text != '\n'; (*text)++)
+		if (!strncmp(*text, "CPU", 3)) {
+			if (strtol(*text + 3, &end, 10) == cpu)
+				found = column;
+			column++;
+			*text = end - 1;
+		}
+	return found;
+}
+
 /* The interrupts of @cpu in the text of /proc/interrupts: its column, of all lines that have it. */
 static uint64_t noise_interrupts(const char *text, int cpu)
 {
-	int column = 0, found = -1;
+	int found = noise_column(&text, cpu);
 	uint64_t sum = 0;
 	char *end;
 
-	for (; *text && *text != '\n'; text++)
-		if (!strncmp(text, "CPU", 3)) {
-			if (strtol(text + 3, &end, 10) == cpu)
-				found = column;
-			column++;
-			text = end - 1;
-		}
 	while (found >= 0 && *text) {
 		const char *line = ++text, *colon;
 		uint64_t number = 0;
@@ -371,6 +381,7 @@ static int noise_add(struct step *step, struct noise_cpu *c, int cpu)
 		.thread = step->worker_count,
 		.companion = -1,
 	};
+	const char *text;
 	int worker;
 
 	c->cpu = cpu;
@@ -378,9 +389,17 @@ static int noise_add(struct step *step, struct noise_cpu *c, int cpu)
 	c->text_size = noise_room(c->interrupts_fd);
 	if (!c->text_size)
 		return step_skip(step, "/proc/interrupts has more than 8 MiB", "");
-	c->text = step_alloc(step, 1, c->text_size);
-	if (!c->text)
+	text = c->text = step_alloc(step, 1, c->text_size);
+	if (!text)
 		return -ENOMEM;
+	/* a container may have an empty file there */
+	noise_read(c->interrupts_fd, c->text, c->text_size);
+	if (noise_column(&text, cpu) < 0)
+		return step_skip(step,
+				 "/proc/interrupts cannot be read or does not have the CPU, so the "
+				 "causes of gaps are unknown",
+				 "mount proc, allow more open files (ulimit -n), and measure "
+				 "outside a container that hides this file");
 	noise_open_smi(c);
 	for (int i = 0; i < NOISE_KINDS; i++) {
 		info.name = noise_kinds[i];
@@ -409,10 +428,6 @@ static int noise_setup(struct step *step)
 		state->cpus[i].interrupts_fd = state->cpus[i].smi_fd = -1;
 	for (int cpu = cpulist_next(&cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(&cpus, cpu + 1))
 		err = noise_add(step, &state->cpus[number++], cpu);
-	if (!err && state->cpus[0].interrupts_fd < 0)
-		return step_skip(
-			step, "/proc/interrupts cannot be read, so the causes of gaps are unknown",
-			"mount proc, and run as root");
 	return err;
 }
 

@@ -36,6 +36,11 @@ static const char stat[] = "cpu  9 9 9 9 9 9 9 9 9 9\n"
 			   "cpu10 1 2 3 4 5 6\n"
 			   "intr 5 cpu2 1 2 3 4 5 6 7 8\n";
 
+static int columns(const char *text, int cpu)
+{
+	return noise_column(&text, cpu);
+}
+
 static void test_counts(struct tap *tap)
 {
 	tap_check(tap, noise_interrupts(interrupts, 0) == 147, "interrupts of the first CPU");
@@ -43,6 +48,9 @@ static void test_counts(struct tap *tap)
 	tap_check(tap, noise_interrupts(interrupts, 10) == 318, "of the last");
 	tap_check(tap, !noise_interrupts(interrupts, 1) && !noise_interrupts("", 0),
 		  "none of a CPU that is not there");
+	tap_check(tap, columns(interrupts, 10) == 2 && columns(interrupts, 1) < 0,
+		  "columns of the CPUs");
+	tap_check(tap, columns("", 0) < 0, "a container may hide the file");
 	tap_check(tap, noise_stolen(stat, 0) == 88 && noise_stolen(stat, 1) == 0, "stolen time");
 	tap_check(tap, noise_stolen(stat, 10) == -1 && noise_stolen(stat, 2) == -1,
 		  "unknown where the kernel does not say it");
