@@ -414,6 +414,7 @@ static bool switch_start(struct switch_state *state, struct switch_group *group)
 		snprintf(group->refused, sizeof(group->refused), "thread %d of %d: %s", i + 1,
 			 group->known->threads, strerror(-e->error));
 		e->error = 0;
+		e->step->msg = (struct message){ 0 };
 		switch_end(state, i);
 		return false;
 	}

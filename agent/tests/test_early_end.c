@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "run/step.h"
+#include "methods/ensemble.h"
 
 static int test_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
 		       void *arg);
@@ -16,7 +16,10 @@ static struct cbor *test_table(struct step *step, const char *name,
 			       const struct step_column *columns, int column_count, int rows);
 static void test_table_end(struct step *step);
 static void test_message(struct step *step, int64_t now_ns, const char *text);
+static int64_t test_number(const struct option_set *set, const char *name);
+static bool test_start(struct ensemble_thread *thread);
 
+#define option_number test_number
 #define step_verdict test_verdict
 #define step_table_begin test_table
 #define step_table_end test_table_end
@@ -27,11 +30,14 @@ static void test_message(struct step *step, int64_t now_ns, const char *text);
 #include "measurements/idle_exit.c"
 #include "measurements/page_fault.c"
 #include "measurements/sem_lock.c"
-#include "measurements/thread_switch.c"
 #include "measurements/tick_cost.c"
+#define ensemble_start test_start
+#include "measurements/thread_switch.c"
+#undef ensemble_start
 #define pthread_create test_create
 #include "measurements/thread_lifecycle.c"
 #undef pthread_create
+#undef option_number
 #undef step_verdict
 #undef step_table_begin
 #undef step_table_end
@@ -44,6 +50,13 @@ static struct step step;
 static struct cbor cbor;
 static char judged[16], said[2048], advised[256];
 static char results[1024]; /* rule and result of all verdicts */
+static int64_t for_ns;	   /* the option */
+
+static int64_t test_number(const struct option_set *set, const char *name)
+{
+	(void)set;
+	return strcmp(name, "for") ? 0 : for_ns;
+}
 
 static void test_verdict(struct step *of, const char *rule, const char *result,
 			 const char *evidence, const char *remedy)
@@ -221,6 +234,25 @@ static void test_groups(void)
 	tap_check(&tap, !strcmp(judged, "pass"), "all that were not refused were tried");
 }
 
+static bool test_start(struct ensemble_thread *thread)
+{
+	return ensemble_fail(thread->ensemble, -EAGAIN, "cannot start a thread");
+}
+
+/* A number of threads that is refused is not what a later failure reports. */
+static void test_refused_group(void)
+{
+	static struct switch_state state = { .ensemble.step = &step };
+	struct switch_group group = { .known = &switch_known[0] };
+
+	memset(&step.msg, 0, sizeof(step.msg));
+	tap_check(&tap, !switch_start(&state, &group) && group.refused[0] && !state.ensemble.error,
+		  "a number of threads is refused: %s", group.refused);
+	ensemble_fail(&state.ensemble, -ETIMEDOUT, "a later failure");
+	tap_check(&tap, strstr(step.msg.text, "later") != NULL, "the step fails: %s", step.msg.text);
+	memset(&step.msg, 0, sizeof(step.msg));
+}
+
 /* --- sem-lock --- */
 
 static void test_semaphore(void)
@@ -317,6 +349,7 @@ int main(void)
 	test_scenarios();
 	test_chains();
 	test_groups();
+	test_refused_group();
 	test_semaphore();
 	test_starved_part();
 	test_memory();
