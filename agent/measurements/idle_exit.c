@@ -139,7 +139,7 @@ static void idle_loop_once(struct idle_exit *x, struct idle_state *state, int64_
 	sleep_ns = sleep_ns > x->pause_ns ? sleep_ns : x->pause_ns;
 	entries = idle_entries(x, state, &others_before);
 	ensemble_loop(e, state->series);
-	while (count-- > 0) {
+	while (count-- > 0 && !ensemble_is_over(e)) {
 		int64_t due_ns = clock_now_ns(CLOCK_MONOTONIC) + sleep_ns, late_ns;
 
 		if (!step_sleep_until(e->step, due_ns))

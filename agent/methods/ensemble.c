@@ -285,15 +285,22 @@ void ensemble_loop(struct ensemble *e, int series)
 	series_time(&e->step->series[series], clock_now_ns(CLOCK_MONOTONIC) - e->step->start_ns);
 }
 
+bool ensemble_is_over(const struct ensemble *e)
+{
+	int64_t for_ns = option_number(&e->step->options, "for");
+
+	return e->error || step_stopped(e->step) ||
+	       (for_ns && clock_now_ns(CLOCK_MONOTONIC) - e->start_ns >= for_ns);
+}
+
 bool ensemble_goes_on(struct ensemble *e)
 {
 	struct timespec rest;
-	int64_t for_ns = option_number(&e->step->options, "for");
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 	if (!e->start_ns)
 		e->start_ns = e->rested_ns = now_ns;
-	if (e->error || step_stopped(e->step) || (for_ns && now_ns - e->start_ns >= for_ns))
+	if (ensemble_is_over(e))
 		return false;
 	if (now_ns - e->rested_ns >= ENSEMBLE_RUN_NS) {
 		rest = clock_from_ns((now_ns - e->rested_ns) / ENSEMBLE_REST_PART);

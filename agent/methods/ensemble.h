@@ -122,6 +122,8 @@ void ensemble_loop(struct ensemble *e, int series);
  * so that others get the CPU; no thread under test should be ready to run then.
  */
 bool ensemble_goes_on(struct ensemble *e);
+/* Whether the step is to end: for long test loops, which ask in between. */
+bool ensemble_is_over(const struct ensemble *e);
 
 /* Start a thread at its priority. False: the step ends with an error. */
 bool ensemble_start(struct ensemble_thread *thread);

@@ -127,6 +127,27 @@ static void test_idle_states(void)
 	tap_check(&tap, !strcmp(judged, "pass"), "all entered");
 }
 
+/* A long pause does not keep a test loop going for much longer than --for. */
+static void test_idle_time(void)
+{
+	const struct series_info info = { .interval_ns = 0 };
+	static struct series series;
+	static struct idle_exit x = {
+		.ensemble.step = &step,
+		.pause_ns = 100 * NSEC_PER_MSEC,
+	};
+
+	series_init(&series, 0, &info, 64);
+	step.series = &series;
+	x.ensemble.start_ns = clock_now_ns(CLOCK_MONOTONIC);
+	for_ns = 50 * NSEC_PER_MSEC;
+	idle_loop_once(&x, &x.states[0], IDLE_LOOP);
+	for_ns = 0;
+	tap_check(&tap, x.states[0].samples <= 1, "a test loop ends when the time is up: %lld",
+		  (long long)x.states[0].samples);
+	series_free(&series);
+}
+
 /* --- thread-lifecycle --- */
 
 static struct lifecycle_state lifecycle = { .ensemble.step = &step, .ensemble.policy = SCHED_FIFO };
@@ -345,6 +366,7 @@ static void test_memory(void)
 int main(void)
 {
 	test_idle_states();
+	test_idle_time();
 	test_slow_thread();
 	test_scenarios();
 	test_chains();
