@@ -14,8 +14,9 @@
 
 #include "base/clock.h"
 #include "methods/cpupair.h"
+#include "methods/ensemble.h"
 
-/* Samples of a test loop. */
+/* Max samples of a test loop. */
 #define WAKEUP_LOOP 100
 #define WAKEUP_LOOK_NS (20 * NSEC_PER_USEC)
 /* A turn that no test loop has: no thread gets another turn. */
@@ -40,6 +41,7 @@ struct wakeup_state {
 	struct wakeup_bell *bells; /* of each pair */
 	int64_t samples;
 	int64_t pause_ns;
+	int64_t loop; /* samples of a test loop */
 	int64_t for_ns;
 	uint32_t turn __attribute__((aligned(64))); /* number of the test loop: a futex */
 	uint32_t lost;				    /* a sleeper did not wake; pair number + 1 */
@@ -162,8 +164,10 @@ static void wakeup_ring(struct wakeup_state *state, int number, uint32_t loops)
 
 	for (;;) {
 		uint32_t next = atomic_load_relaxed(&bell->rung) + 1;
+		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 		nanosleep(&pause, NULL);
+		rung_ns += ensemble_late(from_ns, state->pause_ns);
 		if (step_stopped(state->step) || atomic_load_acquire(&bell->loops) > loops)
 			return;
 		if (atomic_load_acquire(&bell->ready) != next) {
@@ -186,7 +190,7 @@ static void wakeup_loop(struct worker *worker)
 	int64_t start_ns = clock_now_ns(CLOCK_MONOTONIC);
 	uint32_t turn = 0, loops = 0;
 
-	for (int64_t done = 0; done < state->samples; done += WAKEUP_LOOP, loops++)
+	for (int64_t done = 0; done < state->samples; done += state->loop, loops++)
 		for (int i = 0; i < state->all.count; i++, turn++) {
 			const struct cpupair *pair = &state->all.pairs[i];
 			int64_t left = state->samples - done;
@@ -196,7 +200,7 @@ static void wakeup_loop(struct worker *worker)
 			if (!wakeup_await_turn(state, turn))
 				return;
 			if (worker->cpu == pair->to) {
-				wakeup_sleep(state, i, left < WAKEUP_LOOP ? left : WAKEUP_LOOP);
+				wakeup_sleep(state, i, left < state->loop ? left : state->loop);
 				continue;
 			}
 			wakeup_ring(state, i, loops);
@@ -223,6 +227,14 @@ static int wakeup_worker(struct step *step, int cpu)
 	return worker;
 }
 
+/* Only between test loops is --for checked: their pauses take a second at most. */
+static int64_t wakeup_loop_samples(int64_t pause_ns)
+{
+	int64_t samples = NSEC_PER_SEC / pause_ns;
+
+	return samples < 1 ? 1 : samples < WAKEUP_LOOP ? samples : WAKEUP_LOOP;
+}
+
 static int wakeup_setup(struct step *step)
 {
 	struct wakeup_state *state = step->state;
@@ -234,6 +246,7 @@ static int wakeup_setup(struct step *step)
 		.pause_ns = option_number(&step->options, "pause"),
 		.for_ns = option_number(&step->options, "for"),
 	};
+	state->loop = wakeup_loop_samples(state->pause_ns);
 	err = cpupairs_choose(step, &state->all);
 	if (err)
 		return err;

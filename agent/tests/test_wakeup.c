@@ -77,11 +77,29 @@ static long test_syscall(long number, ...)
 	return 0;
 }
 
+static bool rings; /* the ringer is tested: nothing runs for a while in the first of its pauses */
+static int pauses;
+
+static void pause_of_ringer(void)
+{
+	now_ns += state.pause_ns;
+	if (!pauses++)
+		now_ns += 10 * NSEC_PER_SEC;
+	else if (!bell.rung)
+		bell.ready = 1;
+	else
+		bell.loops = 1;
+}
+
 /* The ringer's call returns in that time. */
 static int test_nanosleep(const struct timespec *time, struct timespec *left)
 {
 	(void)time;
 	(void)left;
+	if (rings) {
+		pause_of_ringer();
+		return 0;
+	}
 	announced += bell.ready > bell.rung;
 	bell.returned = bell.rung;
 	return 0;
@@ -131,6 +149,26 @@ static void test_verdicts(void)
 	tap_check(&tap, !verdicts, "all are measured");
 }
 
+/* A standstill is no reason to give up the sleeper, which has been woken and is on its way back. */
+static void test_standstill(void)
+{
+	memset(&bell, 0, sizeof(bell));
+	state.pause_ns = NSEC_PER_MSEC;
+	rings = true;
+	too_early = false;
+	waits = 0;
+	wakeup_ring(&state, 0, 0);
+	rings = false;
+	tap_check(&tap, !state.lost && bell.rung == 1, "a standstill before a ring");
+}
+
+static void test_loops(void)
+{
+	tap_check(&tap, wakeup_loop_samples(100 * NSEC_PER_USEC) == WAKEUP_LOOP, "a short pause");
+	tap_check(&tap, wakeup_loop_samples(NSEC_PER_SEC) == 1, "a long pause");
+	tap_check(&tap, wakeup_loop_samples(300 * NSEC_PER_MSEC) == 3, "a second of pauses");
+}
+
 static void sleeps(int in, int after)
 {
 	memset(&bell, 0, sizeof(bell));
@@ -162,6 +200,8 @@ int main(void)
 		  (long long)bell.dropped, waits);
 	tap_check(&tap, bell.returned == bell.rung && !announced,
 		  "no sleep is announced before the call of an early ring has returned");
+	test_standstill();
+	test_loops();
 	test_verdicts();
 	series_free(&series);
 	return tap_end(&tap);
