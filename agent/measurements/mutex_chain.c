@@ -119,7 +119,11 @@ static int chain_finish(struct step *step)
 	/* the deepest ones come last */
 	while (measured && state->cases[measured - 1].refused)
 		measured--;
-	if (measured < state->case_count) {
+	if (measured < state->case_count && state->cases[measured].refused != EDEADLK) {
+		mutex_kind_skipped(step, CHAIN_RULE,
+				   mutex_protocol_names[state->cases[measured].protocol],
+				   state->cases[measured].refused);
+	} else if (measured < state->case_count) {
 		snprintf(text, sizeof(text), "no chain of %d and more: %s is %d",
 			 state->cases[measured].links, CHAIN_LOCK_DEPTH, chain_limit());
 		step_verdict(step, CHAIN_RULE, "skipped", text, "write 1024, its default, to it");

@@ -9,7 +9,7 @@
 #ifdef ON_COBALT
 #define MUTEX_KIND_REMEDY "give --core linux: the core does not support it"
 #else
-#define MUTEX_KIND_REMEDY "use a C library that supports it, and real-time priority"
+#define MUTEX_KIND_REMEDY "use a C library and a kernel that support it, and real-time priority"
 #endif
 
 const char *const mutex_protocol_names[MUTEX_PROTOCOLS] = { "none", "inherit", "protect" };

@@ -25,9 +25,11 @@ static bool test_start(struct ensemble_thread *thread);
 #define step_table_end test_table_end
 #define step_message test_message
 #include "methods/ensemble.c"
+#include "methods/mutex_kind.c"
 #include "methods/mutex_links.c"
 #include "methods/order.c"
 #include "measurements/idle_exit.c"
+#include "measurements/mutex_chain.c"
 #include "measurements/page_fault.c"
 #include "measurements/sem_lock.c"
 #include "measurements/tick_cost.c"
@@ -221,6 +223,26 @@ static void test_chains(void)
 	tap_check(&tap, !strcmp(judged, "inconclusive"), "one too many does not make up for it");
 }
 
+/* A depth is left out because of the kernel's limit, or because there is no such mutex. */
+static void test_refused_chains(void)
+{
+	static struct mutex_links links = {
+		.ensemble.step = &step,
+		.case_count = 2,
+		.cases = { { .links = 1, .protocol = MUTEX_INHERIT, .refused = ENOTSUP },
+			   { .links = 2, .protocol = MUTEX_INHERIT, .refused = EDEADLK } },
+	};
+
+	step.state = &links;
+	results[0] = '\0';
+	chain_finish(&step);
+	tap_check(&tap, !strcmp(results, CHAIN_RULE ": skipped. ") && strstr(said, "inherit"),
+		  "no such mutex: %s", said);
+	links.cases[0].refused = EDEADLK;
+	chain_finish(&step);
+	tap_check(&tap, strstr(said, CHAIN_LOCK_DEPTH) != NULL, "no such chain: %s", said);
+}
+
 /* --- thread-switch --- */
 
 static void test_groups(void)
@@ -370,6 +392,7 @@ int main(void)
 	test_slow_thread();
 	test_scenarios();
 	test_chains();
+	test_refused_chains();
 	test_groups();
 	test_refused_group();
 	test_semaphore();
