@@ -198,6 +198,7 @@ static void links_case(struct mutex_links *state, struct mutex_links_case *c)
 		int64_t left = state->samples - c->samples;
 
 		scene->count = left < loop ? (int)left : loop;
+		c->begun += scene->count;
 		ensemble_loop(e, c->acquire);
 		ensemble_loop(e, c->release);
 		ensemble_post(&scene->go);
@@ -255,9 +256,9 @@ int mutex_links_add(struct step *step, const char *label, const char *value,
 /* In a round high sleeps twice: for the mutex, and until its next turn. */
 int mutex_links_double_switches(const struct mutex_links_case *c)
 {
-	int64_t more = (int64_t)c->slept - 2 * c->samples - 1;
+	int64_t more = (int64_t)c->slept - 2 * c->begun - 1;
 
-	return more > 0 && c->samples && !c->stalled ? (int)(more * 1000 / c->samples) : 0;
+	return more > 0 && c->begun && !c->stalled ? (int)(more * 1000 / c->begun) : 0;
 }
 
 /* The first case without a round, because the step ended before; NULL: all have rounds. */

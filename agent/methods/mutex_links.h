@@ -32,7 +32,8 @@ struct mutex_links_case {
 	int64_t early;	  /* low ran before high had asked */
 	uint32_t ready;	  /* middle was, and ran at last */
 	uint32_t between; /* middle ran before high had the mutex */
-	uint32_t slept;	  /* how often high did */
+	int64_t begun;	  /* rounds, also of a test loop that a stop ended */
+	uint32_t slept;	  /* how often high did, in these */
 	uint32_t moved;	  /* how often the kernel may have moved a page of a thread */
 };
 

@@ -243,6 +243,18 @@ static void test_refused_chains(void)
 	tap_check(&tap, strstr(said, CHAIN_LOCK_DEPTH) != NULL, "no such chain: %s", said);
 }
 
+/* A stop ends a test loop whose rounds have no samples. */
+static void test_stopped_rounds(void)
+{
+	struct mutex_links_case c = { .samples = 200, .begun = 400, .slept = 801 };
+
+	tap_check(&tap, !mutex_links_double_switches(&c), "high slept twice in each round");
+	c.slept += 200;
+	tap_check(&tap, mutex_links_double_switches(&c) == 500, "and a third time in half of them");
+	c = (struct mutex_links_case){ .slept = 2 };
+	tap_check(&tap, !mutex_links_double_switches(&c), "no round");
+}
+
 /* --- thread-switch --- */
 
 static void test_groups(void)
@@ -393,6 +405,7 @@ int main(void)
 	test_scenarios();
 	test_chains();
 	test_refused_chains();
+	test_stopped_rounds();
 	test_groups();
 	test_refused_group();
 	test_semaphore();
