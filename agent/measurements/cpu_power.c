@@ -427,7 +427,7 @@ static int power_add_series(struct cpu_power_state *state, enum power_what what,
 			    enum power_state where)
 {
 	int number = ensemble_series(&state->ensemble, power_states[where], "what",
-				     power_whats[what], state->samples, true);
+				     power_whats[what], ensemble_room(state->samples, 1), true);
 
 	state->series[what][where] = number;
 	return number < 0 ? number : 0;

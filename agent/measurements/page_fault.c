@@ -320,12 +320,14 @@ static int fault_setup(struct step *step)
 		fault_make_file(state);
 	for (int kind = 0; kind < FAULT_KINDS && err >= 0; kind++) {
 		struct fault_measured *m = &state->kinds[kind];
+		int loop = kind == FAULT_HUGE ? FAULT_LOOP_HUGE : FAULT_LOOP;
 
 		m->series = -1;
 		if (m->refused)
 			continue;
 		err = m->series = ensemble_series(&state->ensemble, "touch", "memory",
-						  fault_kinds[kind].name, state->samples, true);
+						  fault_kinds[kind].name,
+						  ensemble_room(state->samples, loop), true);
 	}
 	return err < 0 ? err : 0;
 }

@@ -275,6 +275,7 @@ static void sem_loop(struct worker *worker)
 static int sem_add(struct sem_state *state, int n)
 {
 	struct sem_series *series = &state->series[n - 1];
+	int64_t room = ensemble_room(state->rounds, SEM_LOOP);
 	bool shown = n == state->count;
 
 	for (int i = 0; i < SEM_NUMBERS; i++)
@@ -284,9 +285,9 @@ static int sem_add(struct sem_state *state, int n)
 		return 0;
 	snprintf(series->label, sizeof(series->label), "%d", n);
 	series->acquire = ensemble_series(&state->ensemble, "acquire", "waiters", series->label,
-					  state->rounds, true);
+					  room, true);
 	series->release = ensemble_series(&state->ensemble, "release", "waiters", series->label,
-					  state->rounds, true);
+					  room, true);
 	ensemble_tested(&state->ensemble, series->acquire, 1);
 	ensemble_tested(&state->ensemble, series->release, 1);
 	return series->acquire < 0 ? series->acquire : series->release < 0 ? series->release : 0;

@@ -97,11 +97,21 @@ struct ensemble_thread {
 int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct worker *worker),
 		   int levels, int threads);
 /*
- * A series of durations in ns, with a label unless @label is NULL; @net: ensemble_net() is taken
- * of its samples, and the stream says how much was taken off. Its number, or -errno with a message.
+ * A series of durations in ns, with a label unless @label is NULL; @samples: room in its ring;
+ * @net: ensemble_net() is taken of its samples, and the stream says how much was taken off. Its
+ * number, or -errno with a message.
  */
 int ensemble_series(struct ensemble *e, const char *name, const char *label, const char *value,
 		    int64_t samples, bool net);
+
+/* The room that @samples take in test loops of @loop: each of these records its time. The drain
+ * takes out what is more than 1000 test loops. */
+static inline int64_t ensemble_room(int64_t samples, int loop)
+{
+	int64_t loops = samples / loop;
+
+	return samples + 4 * (loops < 1000 ? loops : 1000);
+}
 
 /* Threads under test, @level below the conductor, carry out what @series measures: label it with their
  * policy and priority instead of the conductor's. A negative @series (an error) is ignored. */

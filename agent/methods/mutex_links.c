@@ -185,12 +185,17 @@ static void links_put(struct mutex_links *state, struct mutex_links_case *c)
 	c->between = atomic_load_acquire(&scene->between);
 }
 
+/* The more links, the longer a round takes: a loop is a few ms. */
+static int links_rounds(int links)
+{
+	return MUTEX_LINKS_LOOP / links > 10 ? MUTEX_LINKS_LOOP / links : 10;
+}
+
 static void links_case(struct mutex_links *state, struct mutex_links_case *c)
 {
 	struct mutex_links_scene *scene = &state->scene;
 	struct ensemble *e = &state->ensemble;
-	/* the more links, the longer one takes: a loop is a few ms */
-	int loop = MUTEX_LINKS_LOOP / c->links > 10 ? MUTEX_LINKS_LOOP / c->links : 10;
+	int loop = links_rounds(c->links);
 	bool going = links_start(state, c);
 
 	for (uint32_t loops = 1; going && c->samples < state->samples && ensemble_goes_on(e);
@@ -237,6 +242,7 @@ int mutex_links_add(struct step *step, const char *label, const char *value,
 {
 	struct mutex_links *state = step->state;
 	struct mutex_links_case *c = &state->cases[state->case_count++];
+	int64_t room = ensemble_room(state->samples, links_rounds(links));
 
 	c->protocol = protocol;
 	c->links = links;
@@ -244,10 +250,8 @@ int mutex_links_add(struct step *step, const char *label, const char *value,
 	c->refused = links_mutexes(state, c);
 	if (c->refused)
 		return 0;
-	c->acquire =
-		ensemble_series(&state->ensemble, "acquire", label, c->value, state->samples, true);
-	c->release =
-		ensemble_series(&state->ensemble, "release", label, c->value, state->samples, true);
+	c->acquire = ensemble_series(&state->ensemble, "acquire", label, c->value, room, true);
+	c->release = ensemble_series(&state->ensemble, "release", label, c->value, room, true);
 	ensemble_tested(&state->ensemble, c->acquire, 1);
 	ensemble_tested(&state->ensemble, c->release, 1);
 	return c->acquire < 0 ? c->acquire : c->release < 0 ? c->release : 0;

@@ -45,10 +45,18 @@ static void test_walk(void)
 	power_unmap(&state.walk);
 }
 
+/* Each test loop puts a time. */
+static void test_room(void)
+{
+	tap_check(&tap, ensemble_room(800, 4) == 1600, "room for times of short test loops");
+	tap_check(&tap, ensemble_room(1000000, 4) == 1004000, "the drain takes out the others");
+}
+
 int main(void)
 {
 	test_net();
 	test_sleeps();
 	test_walk();
+	test_room();
 	return tap_end(&tap);
 }
