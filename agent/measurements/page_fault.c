@@ -432,11 +432,25 @@ static void fault_verdict_all(struct step *step, const struct fault_state *state
 		fault_verdict_file(step, state);
 }
 
+/* Huge pages that were asked for and have no sample. */
+static void fault_tell_others(struct step *step, const struct fault_measured *m)
+{
+	char text[128];
+
+	if (!m->touches || !m->others)
+		return;
+	snprintf(text, sizeof(text),
+		 "huge: %lld of %lld accesses have no sample, because the kernel gave small pages",
+		 (long long)m->others, (long long)(m->others + m->touches));
+	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
+}
+
 static int fault_finish(struct step *step)
 {
 	struct fault_state *state = step->state;
 
 	fault_table(step, state);
+	fault_tell_others(step, &state->kinds[FAULT_HUGE]);
 	if (state->kinds[FAULT_LOCKED].touches || step->memory_unlocked)
 		fault_verdict_locked(step, &state->kinds[FAULT_LOCKED]);
 	else

@@ -390,6 +390,11 @@ static void test_memory(void)
 	state.kinds[FAULT_HUGE] = (struct fault_measured){ .touches = 1 };
 	check_memory(FAULT_FREE ": pass. " FAULT_ALL_MEASURED ": skipped. ");
 	tap_check(&tap, strstr(said, "a file in memory") != NULL, "which is a file: %s", said);
+	state.kinds[FAULT_HUGE].others = 2;
+	results[0] = said[0] = '\0';
+	fault_tell_others(&step, &state.kinds[FAULT_HUGE]);
+	tap_check(&tap, strstr(said, "2 of 3 accesses") != NULL, "%s", said);
+	state.kinds[FAULT_HUGE].others = 0;
 	state.kinds[FAULT_COPY] = state.kinds[FAULT_FILE] = state.kinds[FAULT_HUGE];
 	check_memory(FAULT_FREE ": pass. ");
 	state.kinds[FAULT_LOCKED].touches = 0;
