@@ -368,15 +368,18 @@ static void tick_cost_other(struct worker *worker)
 	tick_cost_settle(state, &state->other);
 }
 
-/* In turns; where the other thread does not get the CPU, or has all it needs, without it. */
+/* In turns until both have their samples; where the other thread does not get the CPU, or has all
+ * it needs, without it. */
 static void tick_cost_fifo(struct worker *worker)
 {
 	struct tick_cost_state *state = worker->state;
 	bool more = true;
 
 	tick_cost_calibrate(state);
-	while (more && ensemble_goes_on(&state->ensemble)) {
-		more = tick_cost_take_turn(state, &state->fifo);
+	while ((more || !atomic_load_acquire(&state->alone)) &&
+	       ensemble_goes_on(&state->ensemble)) {
+		if (more)
+			more = tick_cost_take_turn(state, &state->fifo);
 		if (atomic_load_acquire(&state->alone))
 			continue;
 		tick_cost_pass(state, TURN_OTHER);

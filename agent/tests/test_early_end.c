@@ -364,6 +364,45 @@ static void test_starved_part(void)
 	tap_check(&tap, !said[0] && !judged[0], "one that came to its end nevertheless");
 }
 
+static void *fifo_part(void *worker)
+{
+	tick_cost_fifo(worker);
+	return NULL;
+}
+
+/* A turn of SCHED_OTHER has fewer loops on a busy CPU: as if it had some more to do. */
+static void test_slow_part(void)
+{
+	const struct series_info info = { .interval_ns = 0 };
+	static struct tick_cost_state state = { .ensemble.step = &step, .samples = 1000 };
+	static struct series series[6];
+	struct worker worker = { .step = &step, .state = &state };
+	pthread_t fifo;
+
+	step.series = series;
+	for (int i = 0; i < 6; i++)
+		series_init(&series[i], i, &info, 1 << 15);
+	state.loop_ns = 10 * NSEC_PER_USEC;
+	state.fifo.tick = 1;
+	state.fifo.other = 2;
+	state.other.loop = 3;
+	state.other.tick = 4;
+	state.other.other = 5;
+	state.fifo.view.events = state.fifo.events;
+	state.fifo.view.spans = state.fifo.spans;
+	state.other.view.events = state.other.events;
+	state.other.view.spans = state.other.spans;
+	state.other.done = -2 * TICK_COST_TURN;
+	pthread_create(&fifo, NULL, fifo_part, &worker);
+	tick_cost_other(&worker);
+	pthread_join(fifo, NULL);
+	tap_check(&tap, state.fifo.done == state.samples && state.other.done == state.samples,
+		  "both parts have their samples: %lld and %lld", (long long)state.fifo.done,
+		  (long long)state.other.done);
+	for (int i = 0; i < 6; i++)
+		series_free(&series[i]);
+}
+
 /* --- page-fault --- */
 
 /* One verdict of each rule. */
@@ -415,6 +454,7 @@ int main(void)
 	test_refused_group();
 	test_semaphore();
 	test_starved_part();
+	test_slow_part();
 	test_memory();
 	cbor_free(&cbor);
 	return tap_end(&tap);
