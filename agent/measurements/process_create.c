@@ -138,6 +138,20 @@ static int process_wait(const struct step *step, pid_t pid)
 	return status;
 }
 
+static bool process_failed(struct process_state *state, const char *how, int status)
+{
+	struct ensemble *e = &state->ensemble;
+	bool killed = WIFSIGNALED(status);
+
+	e->error = message_set(&e->step->msg, -ECHILD,
+			       killed ? "find out what ended it, and run again" :
+					"mount /proc, and permit the agent's file to be executed",
+			       "a child (%s) did not run to its end: %s %d", how,
+			       killed ? "it was killed by signal" : "its exit status is",
+			       killed ? WTERMSIG(status) : WEXITSTATUS(status));
+	return false;
+}
+
 static bool process_once(struct process_state *state, int number)
 {
 	const struct process_how *how = &process_hows[number];
@@ -160,7 +174,7 @@ static bool process_once(struct process_state *state, int number)
 	if (how->program && read(state->pipe[0], state->ran_ns, sizeof(*state->ran_ns)) < 0)
 		*state->ran_ns = 0;
 	if (status || !*state->ran_ns)
-		return ensemble_fail(e, -ECHILD, "a child did not run, or did not run to its end");
+		return process_failed(state, how->name, status);
 	series_put(&e->step->series[to->start], ensemble_net(e, *state->ran_ns - from_ns));
 	series_put(&e->step->series[to->life], ensemble_net(e, until_ns - from_ns));
 	return true;

@@ -31,6 +31,7 @@ static bool test_start(struct ensemble_thread *thread);
 #include "measurements/idle_exit.c"
 #include "measurements/mutex_chain.c"
 #include "measurements/page_fault.c"
+#include "measurements/process_create.c"
 #include "measurements/sem_lock.c"
 #include "measurements/tick_cost.c"
 #define ensemble_start test_start
@@ -403,6 +404,24 @@ static void test_slow_part(void)
 		series_free(&series[i]);
 }
 
+/* --- process-create --- */
+
+static void test_children(void)
+{
+	static struct process_state state = { .ensemble.step = &step };
+
+	memset(&step.msg, 0, sizeof(step.msg));
+	process_failed(&state, "exec", PROCESS_NOT_STARTED << 8);
+	tap_check(&tap, state.ensemble.error && strstr(step.msg.text, "exec") &&
+			  strstr(step.msg.text, "127") && strstr(step.msg.remedy, "/proc"),
+		  "%s: %s", step.msg.text, step.msg.remedy);
+	memset(&step.msg, 0, sizeof(step.msg));
+	process_failed(&state, "fork", SIGKILL);
+	tap_check(&tap, strstr(step.msg.text, "signal 9") && !strstr(step.msg.remedy, "/proc"),
+		  "%s: %s", step.msg.text, step.msg.remedy);
+	memset(&step.msg, 0, sizeof(step.msg));
+}
+
 /* --- page-fault --- */
 
 /* One verdict of each rule. */
@@ -455,6 +474,7 @@ int main(void)
 	test_semaphore();
 	test_starved_part();
 	test_slow_part();
+	test_children();
 	test_memory();
 	cbor_free(&cbor);
 	return tap_end(&tap);
