@@ -26,6 +26,7 @@
 /* On a CPU that others keep with a higher priority for a while, a hand-over takes as long. */
 #define HANDOVER_PATIENCE_NS (4 * ENSEMBLE_PATIENCE_NS)
 #define HANDOVER_LOOK_NS (50 * NSEC_PER_USEC)
+#define HANDOVER_ONE_CPU "there is no other CPU for the waiter"
 /* A sleep of so long begins with a switch. */
 #define HANDOVER_SWITCH_NS (50 * NSEC_PER_USEC)
 
@@ -607,6 +608,20 @@ static int handover_cpus(struct handover *h)
 	return option_effective(&step->options, "cpu", text);
 }
 
+/* None of the waiters and kinds that were asked for can be measured. */
+static int handover_nothing_left(const struct handover *h)
+{
+	struct step *step = h->ensemble.step;
+
+	if (h->wanted[HANDOVER_OTHER_CPU] && h->other_cpu < 0)
+		return step_skip(step, HANDOVER_ONE_CPU, "give two CPUs: --cpu 0,1");
+	for (int i = 0; i < h->plan->kind_count; i++)
+		if (h->kind_wanted[i] && h->plan->kinds[i].waiter)
+			return step_skip(step, "this way of waking needs a thread that waits",
+					 "give another --waiter, such as higher");
+	return step_skip(step, "the core does not support it", "give --core linux");
+}
+
 int handover_setup(struct step *step, const struct handover_plan *plan)
 {
 	struct handover *h = step->state;
@@ -625,10 +640,9 @@ int handover_setup(struct step *step, const struct handover_plan *plan)
 	for (h->kind = 0; h->kind < plan->kind_count && !err; h->kind++)
 		for (int place = 0; place < HANDOVER_PLACES && !err; place++)
 			err = handover_add_part(h, place);
-	if (!err && !step->series_count)
-		err = step_skip(step, "there is no other CPU for the waiter",
-				"give two CPUs: --cpu 0,1");
-	return err;
+	if (err || step->series_count)
+		return err;
+	return handover_nothing_left(h);
 }
 
 static void handover_sleeps_table(const struct handover *h)
@@ -680,8 +694,8 @@ int handover_finish(struct step *step)
 		if (strcmp(verdicts[i].name, HANDOVER_ALL_MEASURED))
 			order_not_tried(step, verdicts[i].name);
 	if (h->wanted[HANDOVER_OTHER_CPU] && h->other_cpu < 0)
-		step_verdict(step, HANDOVER_ALL_MEASURED, "skipped",
-			     "there is no other CPU for the waiter", "give two CPUs: --cpu 0,1");
+		step_verdict(step, HANDOVER_ALL_MEASURED, "skipped", HANDOVER_ONE_CPU,
+			     "give two CPUs: --cpu 0,1");
 	for (int i = 0; i < h->plan->kind_count; i++)
 		if (h->kind_wanted[i] && !h->plan->kinds[i].waiter)
 			handover_lacks(step, h->plan->kinds[i].value);

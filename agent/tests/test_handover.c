@@ -246,6 +246,38 @@ static void test_refused_wake_up(void)
 	step.stop = 0;
 }
 
+/* --- nothing is left --- */
+
+static void check_skipped(const char *reason)
+{
+	memset(&step.msg, 0, sizeof(step.msg));
+	tap_check(&tap, handover_nothing_left(&h) == STEP_SKIPPED && strstr(step.msg.text, reason),
+		  "%s: %s", step.msg.text, step.msg.remedy);
+	memset(&step.msg, 0, sizeof(step.msg));
+}
+
+/* A signal's handler needs a waiter: there may be any number of CPUs. */
+static void test_nothing_left(void)
+{
+	static const struct handover_kind lacks = { "handler", NULL, NULL, NULL, NULL };
+	static const struct handover_plan plan = { .kinds = &lacks, .kind_count = 1 };
+	const struct handover before = h;
+
+	h.plan = &signal_plan;
+	h.kind_wanted[0] = false;
+	h.kind_wanted[1] = h.wanted[HANDOVER_NONE] = true;
+	h.wanted[HANDOVER_OTHER_CPU] = false;
+	h.other_cpu = -1;
+	check_skipped("needs a thread that waits");
+	h.wanted[HANDOVER_OTHER_CPU] = true;
+	check_skipped("no other CPU");
+	h.other_cpu = 3;
+	h.kind_wanted[0] = true;
+	h.plan = &plan;
+	check_skipped("the core does not support it");
+	h = before;
+}
+
 /* --- sem-sysv --- */
 
 static int test_semget(key_t key, int count, int flags)
@@ -287,6 +319,7 @@ int main(void)
 	test_sleeps();
 	test_signals();
 	test_refused_wake_up();
+	test_nothing_left();
 	test_removed_set();
 	return tap_end(&tap);
 }
