@@ -232,7 +232,9 @@ int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct wo
 			 "SCHED_FIFO with priority %d is not permitted here", e->priority);
 		return step_skip(step, reason,
 				 "run as root, or with the capability CAP_SYS_NICE, or a higher "
-				 "limit of real-time priority (ulimit -r)");
+				 "limit of real-time priority (ulimit -r). A kernel with "
+				 "CONFIG_RT_GROUP_SCHED also needs real-time runtime for the "
+				 "control group (cpu.rt_runtime_us)");
 	}
 	worker = step_add_worker(step, loop, e, e->cpu, e->priority);
 	if (worker < 0)
@@ -317,8 +319,9 @@ bool ensemble_fail(struct ensemble *e, int err, const char *what)
 				       err == -ETIMEDOUT ?
 					       "end what else runs with real-time priority on "
 					       "this CPU, or choose another one (--cpu)" :
-					       "raise the limits (ulimit -u, ulimit -l), or "
-					       "measure with fewer threads",
+					       "raise the limits (ulimit -u, ulimit -l, pids.max "
+					       "of the control group), or measure with fewer "
+					       "threads",
 				       "%s: %s", what, strerror(-err));
 	return false;
 }

@@ -275,7 +275,8 @@ int workers_start(struct run *run, void (*forked)(void *run))
 	if (err)
 		message_set(
 			&run->step.msg, err,
-			"measure with fewer threads, or raise the limits (ulimit -u, ulimit -l)",
+			"measure with fewer threads, or raise the limits (ulimit -u, ulimit -l, "
+			"pids.max of the control group)",
 			"cannot start %d measuring thread%s: %s", run->step.worker_count,
 			run->step.worker_count == 1 ? "" : "s", strerror(-err));
 	/* also those that were started before one that could not be */
