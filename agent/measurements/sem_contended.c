@@ -64,6 +64,7 @@ struct sem_state {
 	int64_t loop_ns; /* when the keeper began, relative to the start of the step */
 	int loop_rounds; /* of one keeper: planned, then completed */
 	char broken[96]; /* what did not happen at once, or "" */
+	bool stalled;	 /* nothing ran for a while in the last test loop */
 	uint32_t moved;	 /* how often the kernel may have moved a page of a waiter */
 	struct sem_waiter waiters[SEM_WAITERS_MAX]; /* in the order of arrival */
 	struct sem_waiter *ranks[SEM_WAITERS_MAX];  /* in that of priority, the highest first */
@@ -235,11 +236,14 @@ static void sem_take_all(struct sem_state *state, enum sem_quantity quantity)
 static bool sem_keep(struct sem_state *state)
 {
 	int64_t left = state->rounds - state->done;
+	uint32_t stalls = state->ensemble.stalls;
 
 	state->loop_rounds = left < SEM_LOOP ? (int)left : SEM_LOOP;
 	state->loop_ns = clock_now_ns(CLOCK_MONOTONIC) - state->ensemble.step->start_ns;
 	if (!ensemble_start(&state->keeper) || !ensemble_join(&state->keeper))
 		return false;
+	/* waiters that were stopped wait again, in another order */
+	state->stalled = state->ensemble.stalls != stalls;
 	for (int n = 1; n <= state->count; n++) {
 		sem_take(state, n, SEM_ACQUIRE, state->series[n - 1].acquire);
 		sem_take(state, n, SEM_RELEASE, state->series[n - 1].release);
@@ -410,16 +414,20 @@ static void sem_tables_put(struct sem_state *state)
 static int sem_finish(struct step *step)
 {
 	struct sem_state *state = step->state;
-	bool moved = state->broken[0] && state->moved;
+	const char *disturbed = !state->broken[0] ? NULL :
+				state->stalled	  ? ENSEMBLE_STALLED :
+				state->moved	  ? ENSEMBLE_DISTURBED :
+						    NULL;
 	char evidence[224];
 
 	if (state->done)
 		sem_tables_put(state);
-	snprintf(evidence, sizeof(evidence), "rounds: %lld, waiters: %d%s%s%s",
+	snprintf(evidence, sizeof(evidence), "rounds: %lld, waiters: %d%s%s%s%s",
 		 (long long)state->done, state->count, state->broken[0] ? "; " : "", state->broken,
-		 moved ? "; " ENSEMBLE_DISTURBED : "");
-	if (moved)
-		step_verdict(step, sem_rule, "inconclusive", evidence, ENSEMBLE_DISTURBED_REMEDY);
+		 disturbed ? "; " : "", disturbed ?: "");
+	if (disturbed)
+		step_verdict(step, sem_rule, "inconclusive", evidence,
+			     state->stalled ? "measure again" : ENSEMBLE_DISTURBED_REMEDY);
 	else if (state->done || state->broken[0])
 		step_verdict(step, sem_rule, state->broken[0] ? "fail" : "pass", evidence,
 			     state->broken[0] ? "use SCHED_FIFO, and one CPU" : "");

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of sem_contended.c: a round in which the process stood still does not fail the test. The
+ * threads are made up. Prints TAP. */
+#include <stdio.h>
+#include <string.h>
+
+#include "methods/ensemble.h"
+#include "tap.h"
+
+static bool test_start(struct ensemble_thread *thread);
+static bool test_join(struct ensemble_thread *thread);
+static void test_verdict(struct step *step, const char *rule, const char *result,
+			 const char *evidence, const char *remedy);
+
+#define ensemble_start test_start
+#define ensemble_join test_join
+#define step_verdict test_verdict
+#include "measurements/sem_contended.c"
+#undef ensemble_start
+#undef ensemble_join
+#undef step_verdict
+
+static struct tap tap;
+static struct series series;
+static struct step step = { .series = &series };
+static struct sem_state state = { .ensemble.step = &step, .rounds = 1 };
+static bool stands_still;
+static char judged[16], said[256];
+
+static bool test_start(struct ensemble_thread *thread)
+{
+	(void)thread;
+	return true;
+}
+
+/* The keeper's round is broken. */
+static bool test_join(struct ensemble_thread *thread)
+{
+	(void)thread;
+	state.ensemble.stalls += stands_still;
+	state.loop_rounds = 0;
+	return sem_keeper_broken(&state, 1, "to be released did not run", 1) || true;
+}
+
+static void test_verdict(struct step *of, const char *rule, const char *result,
+			 const char *evidence, const char *remedy)
+{
+	(void)of;
+	(void)rule;
+	(void)remedy;
+	snprintf(judged, sizeof(judged), "%s", result);
+	snprintf(said, sizeof(said), "%s", evidence);
+}
+
+int main(void)
+{
+	const struct series_info info = { .interval_ns = 0 };
+
+	series_init(&series, 0, &info, 64);
+	step.state = &state;
+	stands_still = true;
+	sem_keep(&state);
+	sem_finish(&step);
+	tap_check(&tap, !strcmp(judged, "inconclusive") && strstr(said, ENSEMBLE_STALLED),
+		  "a standstill: %s, %s", judged, said);
+	stands_still = false;
+	sem_keep(&state);
+	sem_finish(&step);
+	tap_check(&tap, !strcmp(judged, "fail"), "a later test loop without one: %s, %s", judged, said);
+	series_free(&series);
+	return tap_end(&tap);
+}
