@@ -19,6 +19,7 @@
 /* Max samples of a test loop. */
 #define WAKEUP_LOOP 100
 #define WAKEUP_LOOK_NS (20 * NSEC_PER_USEC)
+#define WAKEUP_LOOKS 50
 /* A turn that no test loop has: no thread gets another turn. */
 #define WAKEUP_OVER INT32_MAX
 /* A sleeper that is not back after so long does not come. */
@@ -160,6 +161,7 @@ static void wakeup_ring(struct wakeup_state *state, int number, uint32_t loops)
 {
 	struct wakeup_bell *bell = &state->bells[number];
 	const struct timespec pause = clock_from_ns(state->pause_ns);
+	const struct timespec look = clock_from_ns(WAKEUP_LOOK_NS);
 	int64_t rung_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 	for (;;) {
@@ -181,6 +183,13 @@ static void wakeup_ring(struct wakeup_state *state, int number, uint32_t loops)
 		atomic_store_release(&bell->rung, next);
 		wakeup_futex(&bell->rung, FUTEX_WAKE_PRIVATE, 1);
 		atomic_store_release(&bell->returned, next);
+		/* the last sample of a turn needs no pause behind it */
+		for (int i = 0; i < WAKEUP_LOOKS && state->pause_ns > WAKEUP_LOOKS * WAKEUP_LOOK_NS;
+		     i++) {
+			if (atomic_load_acquire(&bell->loops) > loops)
+				return;
+			nanosleep(&look, NULL);
+		}
 	}
 }
 

@@ -316,8 +316,10 @@ static int sem_rank(const struct sem_state *state, enum sem_arrival arrival, int
 static int sem_add_all(struct sem_state *state)
 {
 	static const char *const names[SEM_QUANTITIES] = { "acquire-all", "release-all" };
-	int64_t room = state->operations < SEM_ALL_ROOM ? state->operations : SEM_ALL_ROOM;
+	int64_t room = ensemble_room(state->operations, SEM_LOOP * state->count);
 
+	if (room > SEM_ALL_ROOM)
+		room = SEM_ALL_ROOM;
 	for (int i = 0; i < SEM_QUANTITIES; i++) {
 		state->all[i] = ensemble_series(&state->ensemble, names[i], NULL, NULL, room, true);
 		ensemble_tested(&state->ensemble, state->all[i], 1);

@@ -66,7 +66,8 @@ int main(void)
 	stands_still = false;
 	sem_keep(&state);
 	sem_finish(&step);
-	tap_check(&tap, !strcmp(judged, "fail"), "a later test loop without one: %s, %s", judged, said);
+	tap_check(&tap, !strcmp(judged, "fail"), "a later test loop without one: %s, %s", judged,
+		  said);
 	series_free(&series);
 	return tap_end(&tap);
 }

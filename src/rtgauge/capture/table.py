@@ -415,7 +415,10 @@ def _uneven(
 
 def _two_values(wave: NDArray[np.floating]) -> bool:
     least, most = limits(wave)
-    return all(((piece == least) | (piece == most)).all() for piece in pieces(wave))
+    # a row may have no value for the line that did not change
+    return all(
+        ((piece == least) | (piece == most) | ~np.isfinite(piece)).all() for piece in pieces(wave)
+    )
 
 
 def _changes(waves: Sequence[NDArray[np.floating]]) -> bool:

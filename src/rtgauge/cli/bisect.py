@@ -47,10 +47,14 @@ def code_of_error(code: int) -> BisectCode:
 
 
 def judge(
-    document: Mapping[str, Any], states: Sequence[tuple[str, str]], *, stopped: bool = False
+    document: Mapping[str, Any],
+    states: Sequence[tuple[str, str]],
+    *,
+    stopped: bool = False,
+    refused: str = "",
 ) -> BisectCode:
     """For runs that came to an end: their results and, of each, its state and the reason for it.
-    ``stopped``: the user stopped them.
+    ``stopped``: the user stopped them. ``refused``: why they did not measure what they should.
 
     Bad: a budget was exceeded, or a test failed that is not a known limitation, in a step that did
     not fail and that had the real-time priority asked for. Good: everything that was asked for was
@@ -59,6 +63,8 @@ def judge(
     """
     if stopped:
         return _told(BisectCode.INTERRUPTED, "")
+    if refused:
+        return _told(BisectCode.UNTESTABLE, refused)
     runs = document["runs"]
     verdicts = [(run, one) for run in runs for one in run["verdicts"]]
     tests = [(run, one) for run in runs for one in run["tests"] if one["known_limitation"] is None]

@@ -130,7 +130,11 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
 )
 @click.option("--threshold", type=float, metavar="VOLT", help="Threshold of an analogue line.")
 @click.option("--hysteresis", type=float, metavar="VOLT", help="Total width of the hysteresis.")
-@click.option("--samplerate", metavar="RATE", help="Sample rate, instead of the file's: 24MHz.")
+@click.option(
+    "--samplerate",
+    metavar="RATE",
+    help="Sample rate, instead of the file's: 24MHz. For files of times: how exact they are.",
+)
 @click.option("--interval", metavar="TIME", help="Time between events (default: as recorded).")
 @click.option(
     "--longest",

@@ -213,9 +213,10 @@ def show_results(
             )
     if talk.bisect:
         states = [(one.state, one.reason) for one in outcomes]
-        if _is_refused(document, kind):
-            states.append(("skipped", "the core refused its steps, which measured Linux"))
-        return int(judge(document, states, stopped=any(one.stopped for one in outcomes)))
+        stopped = any(one.stopped for one in outcomes)
+        refused = _is_refused(document, kind)
+        why = "the core refused its steps, which measured Linux" if refused else ""
+        return int(judge(document, states, stopped=stopped, refused=why))
     return int(_exit_code(outcomes, document, kind))
 
 

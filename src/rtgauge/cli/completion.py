@@ -68,11 +68,12 @@ class _Bash(BashComplete):
         line = os.environ["COMP_WORDS"]
         words = split_arg_string(line)
         self._quoted = _is_open(line)
-        ended = line[-1:].isspace() and not self._quoted
+        blank = re.search(r"(?<!\\)(?:\\\\)*\s$", line)
+        ended = blank is not None and not self._quoted
         last = "" if not words or ended else words.pop()
         breaks = set(os.environ.get("COMP_BREAKS", "")) & {":", "="}
         place = max((last.rfind(one) for one in breaks), default=-1)
-        self._broken = last[: place + 1]
+        self._broken = "" if self._quoted else last[: place + 1]
         return words[1:], last
 
     def format_completion(self, item: CompletionItem) -> str:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 LEVELS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 _GAP_KEPT = "\ue000"
-_WHOLE = re.compile(r"(?<!\w)'[^']*'(?!\w)|(?<=: )(?:rtgauge|scripts/\S+|zcat) .*")
+_WHOLE = re.compile(r"(?<!\w)'[^']*'(?!\w)|(?<=: )(?<!^rtgauge: )(?:rtgauge|scripts/\S+|zcat) .*")
 """What has no line break: what is quoted, and a command at the end, because it may be copied."""
 
 

@@ -153,10 +153,11 @@ def _kernel(facts: Facts) -> dict[str, Any]:
                 ("HZ_PERIODIC", "periodic"),
                 ("NO_HZ_FULL", "full"),
                 ("NO_HZ_IDLE", "idle"),
+                ("NO_HZ", "idle"),  # before Linux 3.10
             )
             if facts.config(option) == "y"
         ),
-        None,
+        None if facts.options is None else "periodic",
     )
     return {
         "release": _word(facts, "uname.release"),

@@ -62,7 +62,7 @@ from rtgauge.report.results.labels import (
     work_text,
     worst,
 )
-from rtgauge.report.results.points import prepared
+from rtgauge.report.results.points import on_a_grid, prepared
 from rtgauge.report.results.published import place_text
 from rtgauge.report.results.ratings import rating_text
 from rtgauge.report.sets import quantities
@@ -320,7 +320,7 @@ def _row(run: Mapping[str, Any], step: Mapping[str, Any]) -> _Row:
         if number := results.count(result):
             word = "known" if result == KNOWN else result
             tags.append(f"{' ' if tags else ''}{number}{HOLD}{word}", _STYLES[result])
-    missed = sum(run["series"][place]["missed"] for place in places)
+    missed = sum(one["missed"] for one in on_a_grid([run["series"][place] for place in places]))
     if step["state"] != "complete":
         tags = Text(step["state"], _STYLES[step["state"]])
     elif missed:

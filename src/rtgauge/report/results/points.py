@@ -25,7 +25,7 @@ from rtgauge.report.results.labels import (
     waits_for_answers,
 )
 
-__all__ = ["Point", "negative_points", "positive_points", "prepared"]
+__all__ = ["Point", "negative_points", "on_a_grid", "positive_points", "prepared"]
 
 Run = Mapping[str, Any]
 
