@@ -61,10 +61,8 @@ def judge(
     measured, and nothing exceeded its budget. A run that is too short to prove its budget is good.
     Anything else that is not decided cannot be judged.
     """
-    if stopped:
-        return _told(BisectCode.INTERRUPTED, "")
-    if refused:
-        return _told(BisectCode.UNTESTABLE, refused)
+    if stopped or refused:
+        return _told(BisectCode.INTERRUPTED if stopped else BisectCode.UNTESTABLE, refused)
     runs = document["runs"]
     verdicts = [(run, one) for run in runs for one in run["verdicts"]]
     tests = [(run, one) for run in runs for one in run["tests"] if one["known_limitation"] is None]

@@ -133,7 +133,7 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
 @click.option(
     "--samplerate",
     metavar="RATE",
-    help="Sample rate, instead of the file's: 24MHz. For files of times: how exact they are.",
+    help="Sample rate, instead of the file's: 24MHz. In a file of times, how exact they are.",
 )
 @click.option("--interval", metavar="TIME", help="Time between events (default: as recorded).")
 @click.option(
