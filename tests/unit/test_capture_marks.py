@@ -257,7 +257,7 @@ def test_a_pulse_that_the_recording_lacks(
     path = line(tmp_path / "m.sr", np.delete(rises, lost), np.delete(widths, lost))
     said = refusal(store, path, Marked("D0", source))
     assert said.startswith("the recording has 999 of 1")
-    assert ("does not show one in its middle" in said) == (lost > 256)
+    assert ("lacks one in its middle" in said) == (lost > 256)
 
 
 def test_an_offset_belongs_to_the_sample_of_its_index() -> None:

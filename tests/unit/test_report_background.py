@@ -71,7 +71,10 @@ def test_figures_of_two_steps_against_brute_force() -> None:
     spans = [np.diff([one.time_ns for one in step]) / S for step in steps]
     weights = np.concatenate(spans)
     for name, counts in (
-        ("interrupts", [[one.interrupts[0] for one in step[1:]] for step in steps]),
+        (
+            "interrupts",
+            [[one.interrupts[0] for one in step[1:] if one.interrupts] for step in steps],
+        ),
         ("steal", [[one.steal_ns[0] for one in step[1:]] for step in steps]),
     ):
         counted = np.concatenate(counts)

@@ -110,7 +110,7 @@ def test_interrupts_that_were_not_counted_leave_the_other_strips() -> None:
     step = made.step(0, [])
     step.ambience = watched(4, 3)
     for one in step.ambience:
-        one.interrupts = []
+        one.interrupts = None
     found = found_in(step)
     assert "Interrupts" not in found
     assert len(found["Frequency"].y) == len(found["Stolen time"].y) == 3

@@ -78,6 +78,9 @@ def check_split_locks(name: str, case: Case) -> Finding:
         return finding(name, "ok", "not detected by this processor", "no task is slowed down")
     if facts.parameter("split_lock_detect") == "off":
         return finding(name, "ok", "split_lock_detect=off", "no task is slowed down")
+    if facts.parameter("split_lock_detect") == "fatal":
+        why = "a locked access across two cache lines stalls all CPUs, and the kernel ends its task"
+        return finding(name, "note", "a task with split locks is killed", why, boot)
     if slowed == 0:
         return finding(name, "ok", "reported, not slowed down", "the task continues at once")
     if asked is None or slowed is None:
