@@ -935,7 +935,7 @@ def test_the_sample_rate_of_a_vcd_file_is_how_exact_its_times_are(
     assert "Acquisition" in text
     bare = text.replace("Acquisition", "Something")
     for content, rate, error in ((text, None, "±1 us"), (bare, None, "unknown"),
-                                 (bare, Fraction(24_000_000), "±41.7 ns")):  # fmt: skip
+                                 (bare, Fraction(100_000), "±10 us")):  # fmt: skip
         path.write_text(content)
         wanted = replace(LINES, samplerate=rate)
         assert delays_of(store, path, wanted) == delays
