@@ -935,7 +935,7 @@ def test_the_sample_rate_of_a_vcd_file_is_how_exact_its_times_are(
     assert "Acquisition" in text
     bare = text.replace("Acquisition", "Something")
     for content, rate, error in ((text, None, "±1 us"), (bare, None, "unknown"),
-                                 (bare, Fraction(250_000), "±4 us")):  # fmt: skip
+                                 (bare, Fraction(100_000), "±10 us")):  # fmt: skip
         path.write_text(content)
         wanted = replace(LINES, samplerate=rate)
         assert delays_of(store, path, wanted) == delays
@@ -986,9 +986,6 @@ def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
     assert run["series"][0]["context"] == "irq"
     for bad in (("--samplerate", "fast"), ("--interval", "0"), ("--threshold", "nan")):
         assert rtgauge("import", path, "--event", "D0", "--answer", "D1", *bad).code == 2
-    for name, value in (("--of", "last"), ("--cell", "1us"), ("--target", "lab:x86_64-rt")):
-        done = rtgauge("import", path, "--event", "D0", "--answer", "D1", name, value)
-        assert done.code == 2 and name in done.err
 
 
 def test_a_run_of_a_capture_goes_out_and_in_like_any_other(
