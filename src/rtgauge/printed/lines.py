@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lines of a text file that another program printed, within limits.
 
-The file may come from anybody: its size is limited, and of a line the first characters count. Lines
-end with LF, CRLF or CR, and what a terminal obeys is left out.
+The file may come from anybody: its size is limited, and only the first characters of a line count.
+Lines end with LF, CRLF or CR, and what a terminal obeys is left out.
 """
 
 from __future__ import annotations
