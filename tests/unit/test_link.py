@@ -236,7 +236,7 @@ def test_samples_that_a_slow_link_delays_are_waited_for(
         away = ""
 
     monkeypatch.setattr("rtgauge.target.fake.FakeAgent", Connected if connected else Slow)
-    step = planned_step(KNOWN, "timer", {"for": "10s", "interval": "10ms", "cpu": "0"})
+    step = planned_step(KNOWN, "timer", {"for": "4s", "interval": "10ms", "cpu": "0"})
     (outcome,) = execute(Plan("test", (step,)), [Linked("", 1e9)], store)
     assert outcome.state == ("complete" if connected else "failed")
 

@@ -670,6 +670,7 @@ def test_a_target_is_put_back_if_nobody_reads_the_messages(
 
     monkeypatch.setattr(Remote, "state", state, raising=False)
     monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Remote())
+    monkeypatch.setattr(designs, "FULL_RUNS", 8)
     monkeypatch.setattr("rtgauge.engine.boot.RETRY_S", 0.01)
     monkeypatch.setattr("sys.stderr", Closed())
     command = f"f() {{ printf '%s' \"$*\" >{state}; }}; f"
