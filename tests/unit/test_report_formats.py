@@ -407,6 +407,9 @@ def test_hostile_text_stays_text(texts: list[str]) -> None:
         assert token.type not in ("html_block", "code_block", "hr")
         assert not token.type.endswith("setext")
         for child in token.children or ():
+            if child.type == "html_inline":  # it keeps an address or a name from being a link
+                assert child.content == "<!-- -->"
+                continue
             assert child.type in allowed | {"text_special"}, (child.type, child.content)
     drawn = list(blocks_of(tree.sections))
     for kind, types in (
