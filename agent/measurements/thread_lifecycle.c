@@ -45,7 +45,7 @@ struct lifecycle_measured {
 	int delete;
 	int64_t done;
 	int64_t wrong;	   /* ran when it was not to, or not when it was */
-	int64_t disturbed; /* the same, because the kernel moved a page */
+	int64_t disturbed; /* the same, because of a moved page or a standstill */
 	pthread_attr_t attr;
 };
 
@@ -225,6 +225,8 @@ static bool lifecycle_go(struct lifecycle_state *state)
 {
 	struct ensemble *e = &state->ensemble;
 	struct lifecycle_measured *m = &state->kinds[state->scenario];
+	uint32_t stalls = e->stalls;
+	int64_t wrong = m->wrong;
 
 	state->creator = (struct ensemble_thread){
 		.ensemble = e,
@@ -241,6 +243,11 @@ static bool lifecycle_go(struct lifecycle_state *state)
 		series_put(&e->step->series[m->delete], ensemble_net(e, state->delete_ns[i]));
 	}
 	m->done += state->done;
+	/* threads that were stopped continue in the order in which they are woken */
+	if (e->stalls != stalls) {
+		m->disturbed += m->wrong - wrong;
+		m->wrong = wrong;
+	}
 	return true;
 }
 
@@ -332,7 +339,8 @@ static void lifecycle_verdict(struct step *step, const struct lifecycle_state *s
 	}
 	if (disturbed)
 		snprintf(evidence + used, sizeof(evidence) - used,
-			 "; %lld not judged: " ENSEMBLE_DISTURBED, (long long)disturbed);
+			 "; %lld not judged: %s", (long long)disturbed,
+			 state->ensemble.stalls ? ENSEMBLE_STALLED : ENSEMBLE_DISTURBED);
 	if (wrong)
 		step_verdict(step, LIFECYCLE_RULE, "fail", evidence,
 			     "measure with --policy fifo, as these times are not those of the "

@@ -19,6 +19,7 @@ static bool test_await_posts(struct ensemble *e, uint32_t *word, uint32_t value)
 #define ensemble_await_posts test_await_posts
 #include "measurements/mutex_inversion.c"
 #include "measurements/sem_lock.c"
+#include "measurements/thread_lifecycle.c"
 #include "measurements/thread_rules.c"
 #undef ensemble_goes_on
 #undef ensemble_start
@@ -37,6 +38,7 @@ static const char *const (*good_events)[2];
 static struct order *now;
 static bool stands_still; /* in the first round */
 static bool done;	  /* the threads of this round */
+static struct lifecycle_state lifecycle = { .ensemble.step = &step, .scenario = LIFECYCLE_BLOCKED };
 
 static bool test_goes_on(struct ensemble *e)
 {
@@ -75,6 +77,7 @@ static bool test_join(struct ensemble_thread *thread)
 	events = good_events;
 	if (stands_still)
 		thread->ensemble->stalls++;
+	lifecycle.kinds[LIFECYCLE_BLOCKED].wrong++;
 	stands_still = false;
 	return true;
 }
@@ -149,10 +152,33 @@ static void test_inversion(void)
 }
 /* clang-format on */
 
+/* A thread at the wrong time, in a test loop with a standstill and in one without. */
+static void test_lifecycle(void)
+{
+	static const char *const none[][2] = { { NULL, NULL } };
+	struct lifecycle_measured *m = &lifecycle.kinds[LIFECYCLE_BLOCKED];
+	const struct series_info info = { .interval_ns = 0 };
+	static struct series series;
+	static struct order order;
+
+	series_init(&series, 0, &info, 64);
+	step.series = &series;
+	begin(&order, none, none);
+	m->wrong = 0;
+	done = false;
+	lifecycle_go(&lifecycle);
+	tap_check(&tap, !m->wrong && m->disturbed == 1, "a thread is not judged");
+	done = false;
+	lifecycle_go(&lifecycle);
+	tap_check(&tap, m->wrong == 1 && m->disturbed == 1, "the next one is");
+	series_free(&series);
+}
+
 int main(void)
 {
 	test_rules();
 	test_semaphore();
 	test_inversion();
+	test_lifecycle();
 	return tap_end(&tap);
 }
