@@ -986,6 +986,9 @@ def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
     assert run["series"][0]["context"] == "irq"
     for bad in (("--samplerate", "fast"), ("--interval", "0"), ("--threshold", "nan")):
         assert rtgauge("import", path, "--event", "D0", "--answer", "D1", *bad).code == 2
+    for name, value in (("--of", "last"), ("--cell", "1us"), ("--target", "lab:x86_64-rt")):
+        done = rtgauge("import", path, "--event", "D0", "--answer", "D1", name, value)
+        assert done.code == 2 and name in done.err
 
 
 def test_a_run_of_a_capture_goes_out_and_in_like_any_other(
