@@ -403,9 +403,12 @@ def test_a_tune_that_another_process_continued_is_not_overwritten(
     path.write_text(record)
     monkeypatch.setattr(rtgauge_tune, "_announce", announce)
     boot = board.boot_with
-    monkeypatch.setattr(board, "boot_with", lambda one, arguments: (
-        states.append(json.loads(path.read_text())["state"]), boot(one, arguments)
-    ))  # fmt: skip
+
+    def booting(one: Board, arguments: Sequence[str]) -> None:
+        states.append(json.loads(path.read_text())["state"])
+        boot(one, arguments)
+
+    monkeypatch.setattr(board, "boot_with", booting)
     rtgauge("tune", "--resume")
     assert set(states) == {"running"}
 
