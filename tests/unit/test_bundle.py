@@ -351,7 +351,7 @@ def test_the_folder_of_another_import_stays(
 ) -> None:
     """It can begin as soon as the run is in its place."""
     new = other.path / f".{RUN}.new"
-    sync = rtgauge.store.bundle.sync_folder
+    sync = rtgauge.store.files.sync_folder
 
     def sync_late(folder: Path) -> None:
         sync(folder)

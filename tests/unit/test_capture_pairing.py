@@ -443,7 +443,7 @@ def test_the_memory_is_limited(monkeypatch: pytest.MonkeyPatch, limit: str, why:
     at = np.cumsum(np.tile([1000.0, 13_000.0], 100))
     events = Edges(at, np.arange(len(at)) % 2 == 0)
     if limit == "LEFT":
-        at = np.arange(1100) * 1000.0
+        at = np.arange(1100, dtype=np.float64) * 1000
         events = Edges(at, np.arange(len(at)) % 2 == 0)
     none = Edges(np.zeros(0), np.zeros(0, np.bool_))
     with pytest.raises(UsageError, match=why):

@@ -581,7 +581,7 @@ def _follow(compared: _Compared, error: float) -> bool:
     )
     if many < ENOUGH or min(float(np.std(sample)), float(np.std(pulse))) <= error:
         return True
-    return float(np.corrcoef(sample, pulse)[0, 1]) * many**0.5 > CLEAR
+    return bool(float(np.corrcoef(sample, pulse)[0, 1]) * many**0.5 > CLEAR)
 
 
 # --- the run -------------------------------------------------------------------------------------

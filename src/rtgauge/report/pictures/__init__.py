@@ -337,7 +337,7 @@ def _windows(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | Non
 def untimed(data: Mapping[str, Any]) -> str:
     """The sentence of a caption for the samples that a picture over time lacks, because they are in
     histograms alone; empty if it has all."""
-    number = sum(data["ccdf"]["total"]) - sum(data["time"]["samples"])
+    number: int = sum(data["ccdf"]["total"]) - sum(data["time"]["samples"])
     return f" Not in this picture: {plural(number, 'sample')} without a known time." * (number > 0)
 
 
