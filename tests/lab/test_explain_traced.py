@@ -208,7 +208,8 @@ def test_nothing_is_blamed_without_a_disturbance(
         own_ns = sum(read) + (1000 * float(stacks[1]) if stacks else 0)
         assert cause.latency_ns - own_ns < medians[context] + 10_000
         assert all(one.task is None or one.task.name != DISTURBER for one in cause.segments)
-        assert cause.rest_ns == 0
+        # the agent may have read the trace when the sample began: then its first part is missing
+        assert cause.rest_ns == 0 or (cause.unseen and cause.rest_ns < cause.latency_ns / 10)
 
 
 @pytest.mark.usefixtures("way")
