@@ -338,8 +338,8 @@ static void lifecycle_verdict(struct step *step, const struct lifecycle_state *s
 					 (long long)m->wrong);
 	}
 	if (disturbed)
-		snprintf(evidence + used, sizeof(evidence) - used,
-			 "; %lld not judged: %s", (long long)disturbed,
+		snprintf(evidence + used, sizeof(evidence) - used, "; %lld not judged: %s",
+			 (long long)disturbed,
 			 state->ensemble.stalls ? ENSEMBLE_STALLED : ENSEMBLE_DISTURBED);
 	if (wrong)
 		step_verdict(step, LIFECYCLE_RULE, "fail", evidence,
