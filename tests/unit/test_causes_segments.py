@@ -177,7 +177,8 @@ def test_a_handler_without_events_is_not_an_earlier_one(earlier: int) -> None:
     events = [switch(-200, 1, ORDINARY), waking(151, ORDINARY), switch(154, ORDINARY, TARGET, 19)]
     assert cut(events, 156)[0] == ("interrupts-off", 151, "t77", "")
     found = cut([*events, *others], 156)
-    assert "preemption-off" not in {one[0] for one in found}
+    # from the wake-up to the switch
+    assert [one[1] for one in found if one[0] == "preemption-off"] == [3]
     kind, function = ("hardware", LATE) if earlier > 0 else ("interrupts-off", "")
     assert (found[0][0], found[0][3]) == (kind, function)
     assert sum(one[1] for one in found if one[0] == kind) == 151 - (earlier > 0)

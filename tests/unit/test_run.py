@@ -272,9 +272,10 @@ def test_a_second_try_that_cannot_start_fails_its_step_alone(
 
     def lost(arguments: Sequence[str]) -> Any:
         nonlocal tried
-        tried += "timer" in arguments
-        if tried == 2:
-            raise TargetError("the connection is lost", "look for it")
+        if "timer" in arguments:
+            tried += 1
+            if tried == 2:
+                raise TargetError("the connection is lost", "look for it")
         return start(arguments)
 
     monkeypatch.setattr(target, "start", lost)
