@@ -362,7 +362,7 @@ static void test_second_folder(void)
 	}
 	waitpid(child, &status, 0);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
-		tap_skip(&tap, "only root can mount", what);
+		tap_skip(&tap, "only root can mount", "%s", what);
 	else
 		tap_check(&tap, !status, "%s", what);
 }
