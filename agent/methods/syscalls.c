@@ -191,7 +191,8 @@ static int syscalls_count(struct syscalls *s)
 		err = -ETIMEDOUT;
 	else if (s->listener < 0)
 		err = s->listener;
-	one.fd = s->listener;
+	else
+		one.fd = s->listener;
 	/* also the calls with which the thread ends, until the last of them is answered */
 	while (!err && clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
