@@ -210,6 +210,9 @@ def test_nothing_is_blamed_without_a_disturbance(
         assert all(one.task is None or one.task.name != DISTURBER for one in cause.segments)
         # the agent may have read the trace when the sample began: then its first part is missing
         assert cause.rest_ns == 0 or (cause.unseen and cause.rest_ns < cause.latency_ns / 10)
+        first, last = cause.segments[0], cause.segments[-1]
+        assert first.begin_ns == cause.rest_ns
+        assert last.begin_ns + last.length_ns == cause.latency_ns
 
 
 @pytest.mark.usefixtures("way")
