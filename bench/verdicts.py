@@ -183,7 +183,8 @@ def _holds(low: int | None, high: int | None, truth: float) -> bool:
 
 # --- section `groups`: the bound where large values come in groups --------------------------------
 
-GROUPS: Final = (1, 10, 50)
+GROUPS: Final = (1, 2, 10, 50)
+GROUPS_SECONDS: Final = (3, 10, 60, 600)
 BOUND_LEAST: Final = 0.95
 RANGE: Final = 10**9
 
@@ -193,12 +194,13 @@ def groups(repetitions: int) -> list[Case]:
     cases = []
     repetitions = min(repetitions, MOST)
     for size in GROUPS:
-        for seconds in SECONDS:
+        for seconds in GROUPS_SECONDS:
             random = np.random.default_rng([SEED, size, seconds])
             count = seconds * 1000
             held = plain = 0
             for _ in range(repetitions):
-                values = np.repeat(random.integers(0, RANGE, count // size), size)
+                values = np.repeat(random.integers(size, RANGE, count // size), size)
+                values -= np.tile(np.arange(size), count // size)  # no two alike in a group
                 truth = 1 - (int(values.max()) + 1) / RANGE
                 builder = ExcursionsBuilder()
                 builder.add(np.arange(count), values)
