@@ -275,7 +275,7 @@ def test_stages_depend_on_the_folders_that_their_tests_read(folder: str) -> None
     read = {name for name in ("bench", "docs") if any(f'/ "{name}"' in text for text in sources)}
     for one in read_stages(ROOT / "tools" / "stages.toml").values():
         if f"tests/{folder}" in one.inputs and one.name != "lab-smoke":
-            assert read <= set(one.inputs), one.name
+            assert read <= {name.partition("/")[0] for name in one.inputs}, one.name
 
 
 @pytest.mark.parametrize(
