@@ -18,7 +18,7 @@ from rtgauge.cli import brief
 from rtgauge.cli.main import COMMANDS, _has_store, cli
 from rtgauge.errors import TargetError
 from rtgauge.report.document import answer
-from rtgauge.report.results.again import _WITHOUT_STORE, with_store
+from rtgauge.report.results.again import _WITHOUT_STORE, remedy_with_store, with_store
 from rtgauge.store import Store, numbers
 from rtgauge.store.identity import new_run_id
 from rtgauge.target.fake import FakeTarget
@@ -310,6 +310,7 @@ def test_what_to_do_next_is_in_the_same_store(rtgauge: Run, words: tuple[str, ..
         ("rtgauge check", None),
         ("rtgauge", None),
         ("rtgauge --help", None),
+        ("rtgauge tune --help", None),
         ("rtgauge log-host", "rtgauge log-host --store 'a b'"),
         ("rtgauge run 'timer", None),
         ("rtgauge module load", None),
@@ -321,6 +322,65 @@ def test_what_to_do_next_is_in_the_same_store(rtgauge: Run, words: tuple[str, ..
 def test_commands_for_a_store(command: str, changed: str | None) -> None:
     assert with_store(command, "a b") == (command if changed is None else changed)
     assert with_store(command, "") == command
+
+
+@pytest.mark.parametrize(
+    ("remedy", "changed"),
+    [
+        ("'rtgauge runs' lists what was kept", "'rtgauge runs --store x' lists what was kept"),
+        (
+            "`rtgauge show 1` or `rtgauge runs`",
+            "`rtgauge show 1 --store x` or `rtgauge runs --store x`",
+        ),
+        (
+            "see why. Reported by: rtgauge report 12",
+            "see why. Reported by: rtgauge report 12 --store x",
+        ),
+        (
+            "repeat it: rtgauge show. The run is kept",
+            "repeat it: rtgauge show --store x. The run is kept",
+        ),
+        ("list it: rtgauge runs --label 'a. B'", "list it: rtgauge runs --label 'a. B' --store x"),
+        ("repeat 'rtgauge lab add' with --build", None),
+        ("give the study that rtgauge tune printed", None),
+        ("choose another name", None),
+        ("", None),
+    ],
+)
+def test_the_commands_of_a_remedy_for_a_store(remedy: str, changed: str | None) -> None:
+    assert remedy_with_store(remedy, "x") == (remedy if changed is None else changed)
+    assert remedy_with_store(remedy, "") == remedy
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (("compare", "last"), "rtgauge run timer --for 10s"),
+        (("show", "last"), "rtgauge run timer --for 10s"),
+        (("report",), "rtgauge run timer --for 10s"),
+        (("compare", "nothing"), "rtgauge run timer --for 10s"),
+        (("run", "timer", *QUICK, "--repeat", "2", "--quiet"), "rtgauge report STUDY"),
+    ],
+)
+def test_the_remedy_of_an_error_is_in_the_same_store(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], command: str
+) -> None:
+    started: list[str] = []
+
+    def leaves(target: FakeTarget) -> bytes:
+        started.append(target.name)
+        if len(started) % 2 == 0:
+            raise TargetError("the board went away", "look for it")
+        return environment(target)
+
+    environment = FakeTarget.environment
+    if command.endswith("STUDY"):
+        monkeypatch.setattr(FakeTarget, "environment", leaves)
+    named = rtgauge(*words, "--store", "other place")
+    usual = rtgauge(*words)
+    command = command.replace("STUDY", "[0-9a-f-]{18}")
+    assert named.code and re.search(f"{command} --store 'other place'", named.err)
+    assert usual.code and re.search(command, usual.err) and "--store" not in usual.err
 
 
 def test_commands_without_a_store_are_known() -> None:

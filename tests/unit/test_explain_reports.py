@@ -420,6 +420,19 @@ def test_series_of_one_name_are_told_apart_and_those_left_out_are_named(
     assert len(both) == 4
 
 
+def test_the_command_of_a_remedy_is_for_the_same_store(
+    stored: StoredRun, tmp_path: Path, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtgauge.cli.explain.find_run", lambda *_: stored)
+    remedy = Remedy("isolate the CPU", "rtgauge tune timer --try isolcpus")
+    one = replace(cause(segment("switch", 95_000, "__schedule")), remedies=(remedy,))
+    found = Explained((one,), 6, 1.0)
+    monkeypatch.setattr("rtgauge.causes.explain.explain", lambda *_, **__: found)
+    place = str(tmp_path / "store")
+    assert f"  {remedy.command} --store {place}\n" in rtgauge("explain", "--store", place).out
+    assert f"  {remedy.command}\n" in rtgauge("explain").out
+
+
 def test_the_picture_has_a_bar_for_each_segment_and_no_markup_of_a_target() -> None:
     (one,) = explained_run(BLAMED)["causes"]
     svg = gantt(one)

@@ -116,7 +116,7 @@ class Talk:
         """As the options ask for."""
         view = not (given["quiet"] or given["no_progress"])
         bisect = given.get("exit") == "bisect"
-        return cls(given["quiet"], view, given["json"], bisect, named_store("store"))
+        return cls(given["quiet"], view, given["json"], bisect, named_store())
 
 
 def execute_plan(
@@ -167,7 +167,7 @@ def show_results(
     what decides that the runs count as skipped.
     """
     from rtgauge.report import Source, write
-    from rtgauge.report.results.again import with_store
+    from rtgauge.report.results.again import remedy_with_store
     from rtgauge.report.writing import UnwritableError
 
     stored = [store.get(one) for one in (*before, *(outcome.id for outcome in outcomes))]
@@ -196,7 +196,7 @@ def show_results(
             raise RtgaugeError(
                 error.message,
                 f"the {kept} kept. Write the report elsewhere: "
-                + with_store(f"rtgauge report {names} -o FILE{report.suffix}", talk.store),
+                f"rtgauge report {names} -o FILE{report.suffix}",
             ) from error
         if talk.as_json:
             say(f"report: {report}")
@@ -208,7 +208,7 @@ def show_results(
             print_error(
                 RtgaugeError(
                     f"run {outcome.id[:13]} {outcome.state}: {outcome.reason or 'no reason given'}",
-                    outcome.remedy,
+                    remedy_with_store(outcome.remedy, talk.store),
                 )
             )
     if talk.bisect:

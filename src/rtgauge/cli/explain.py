@@ -155,20 +155,20 @@ def _print_json(run: StoredRun, explained: Explained) -> None:
 def _print(run: StoredRun, explained: Explained, *, brief: bool) -> None:
     """The tables. With ``brief``, only that of the worst sample of each series."""
     from rtgauge.report.render.causes_text import common, lines
+    from rtgauge.report.results.again import with_store
 
+    store = named_store()
     note = f"replayed: all {explained.compared} samples equal" if explained.compared else "traced"
     found = _first_of_each(explained.causes) if brief else list(explained.causes)
     shown = found[:SERIES_SHOWN] if brief else found
     for number, cause in enumerate(shown):
         if number:
             _show("")
-        for line in lines(cause, _title(run, cause), note):
+        for line in lines(cause, _title(run, cause), note, store):
             _show(line)
     if left := len(found) - len(shown):
         _show("")
-        from rtgauge.report.results.again import with_store
-
-        command = with_store(f"rtgauge explain {run.id[:13]} --worst 1", named_store())
+        command = with_store(f"rtgauge explain {run.id[:13]} --worst 1", store)
         _show(f"{plural(left, *2 * ('more series',))}: {command}")
     text = common(explained.causes)
     if text:

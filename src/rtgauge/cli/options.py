@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -11,11 +12,11 @@ import click
 from click.core import ParameterSource
 
 from rtgauge.cli.project import project
-from rtgauge.errors import UsageError
+from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.options import HOST_OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from rtgauge.report import Cover
     from rtgauge.store import Store, StoredRun
@@ -86,20 +87,28 @@ def cover_of(given: Mapping[str, Any]) -> Cover:
     return cover(**texts, meta=given["meta"], logo=given["logo"])
 
 
-def open_store(place: str | None) -> Store:
-    """The store at this place; by default the project's, else the user's."""
+@contextlib.contextmanager
+def open_store(place: str | None) -> Iterator[Store]:
+    """The store at this place; by default the project's, else the user's. The commands in the
+    remedies of errors are for the same store."""
+    from rtgauge.report.results.again import remedy_with_store
     from rtgauge.store import Store
 
-    return Store.open(place or project().of_commands().get("place"))
+    with Store.open(place or project().of_commands().get("place")) as store:
+        try:
+            yield store
+        except RtgaugeError as error:
+            error.remedy = remedy_with_store(error.remedy, named_store())
+            raise
 
 
-def named_store(parameter: str = "place") -> str:
-    """The store that the command line names; empty for one that a later command finds by itself.
-    ``parameter``: the name of the option's parameter."""
+def named_store() -> str:
+    """The store that the command line names; empty for one that a later command finds by itself."""
     ctx = click.get_current_context()
-    if ctx.get_parameter_source(parameter) is not ParameterSource.COMMANDLINE:
-        return ""
-    return str(ctx.params[parameter] or "")
+    for parameter in ("place", "store"):
+        if ctx.get_parameter_source(parameter) is ParameterSource.COMMANDLINE:
+            return str(ctx.params[parameter] or "")
+    return ""
 
 
 def find_run(store: Store, name: str) -> StoredRun:
@@ -114,14 +123,11 @@ def find_id(store: Store, name: str) -> str:
     if name != "last":
         found = store.find(name)
         if any(row.label == name and row.id != found for row in rows):
-            from rtgauge.report.results.again import with_store
-
             number = next(row.number for row in rows if row.id == found)
             listed = f"rtgauge runs --label {shlex.quote(name)}"
             raise UsageError(
                 f"'{name}' is run #{number}, and also the label of another run",
-                f"write '#{number}' for the run. `{with_store(listed, named_store())}` lists the "
-                "runs with that label",
+                f"write '#{number}' for the run. `{listed}` lists the runs with that label",
             )
         return found
     if not rows:

@@ -130,7 +130,7 @@ def _analysed(
     """What the runs say, those that could be read, and why others could not. Each is read by
     itself, so that one that is damaged does not hide the others."""
     from rtgauge.cli.figures import figures_of
-    from rtgauge.report.results.again import with_store
+    from rtgauge.report.results.again import remedy_with_store, with_store
     from rtgauge.report.results.kept import joined
 
     parts, read, left_out = [], [], []
@@ -139,7 +139,8 @@ def _analysed(
         try:
             found = figures_of(store, row.id)
         except RtgaugeError as error:
-            left_out.append({"run": f"run {name}", "reason": error.message, "remedy": error.remedy})
+            remedy = remedy_with_store(error.remedy, named_store())
+            left_out.append({"run": f"run {name}", "reason": error.message, "remedy": remedy})
             continue
         if found.model["runs"][0]["state"] == "failed":
             command = with_store(f"rtgauge show {name.lstrip('#')}", named_store())

@@ -283,11 +283,11 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise UsageError(
-            f"cannot read {path}: {error.strerror}", "name a file that `rtgauge export` wrote"
+            f"cannot read {path}: {error.strerror}", "name a file that rtgauge export wrote"
         ) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise UsageError(f"{path} is not a file", "name a file that `rtgauge export` wrote")
+        raise UsageError(f"{path} is not a file", "name a file that rtgauge export wrote")
     with open(descriptor, "rb", buffering=0) as file:
         yield file
 
@@ -374,7 +374,7 @@ class _Reader:
         run, slash, rest = name.partition("/")
         digits = re.fullmatch(rb"([0-7]{11})\0", head[124:136])
         if not is_run_id(run) or not slash or rest != MANIFEST or digits is None:
-            self.refuse("it is not a bundle of a run", "name a file that `rtgauge export` wrote")
+            self.refuse("it is not a bundle of a run", "name a file that rtgauge export wrote")
         size = int(digits[1], 8)
         if size > MANIFEST_LIMIT:
             self.refuse(f"its manifest has {size} bytes, more than {MANIFEST_LIMIT}")
@@ -427,7 +427,7 @@ class _Reader:
         except (ValueError, RecursionError):
             self.refuse("its manifest is not JSON")
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            self.refuse("it is not a bundle of a run", "name a file that `rtgauge export` wrote")
+            self.refuse("it is not a bundle of a run", "name a file that rtgauge export wrote")
         version = document.get("version")
         if type(version) is not int or version < 1:
             self.refuse("its manifest does not have a valid version")

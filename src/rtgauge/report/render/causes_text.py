@@ -10,6 +10,7 @@ from typing import Final
 
 from rtgauge.causes.blame import reason
 from rtgauge.causes.model import CLASSES, Cause, Segment
+from rtgauge.report.results.again import with_store
 from rtgauge.text import count
 
 __all__ = ["common", "lines"]
@@ -22,8 +23,9 @@ _FIRST: Final = 11
 _CLASS: Final = max(len(words) for words in CLASSES.values()) + 2
 
 
-def lines(cause: Cause, title: str, note: str = "") -> list[str]:
-    """A sample with its segments, blame and remedies. ``title``: measurement and series."""
+def lines(cause: Cause, title: str, note: str = "", store: str = "") -> list[str]:
+    """A sample with its segments, blame and remedies. ``title``: measurement and series.
+    ``store``: the store to name in printed commands; empty for the default."""
     named = f", {cause.context} context" if cause.context else ""
     text = f"{title}{named}, sample {count(cause.index)}: {_microseconds(cause.latency_ns)} µs"
     found = [text if not note else f"{text}   {note}"] if len(text + note) < WIDTH - 3 else [text]
@@ -34,7 +36,7 @@ def lines(cause: Cause, title: str, note: str = "") -> list[str]:
     for number, remedy in enumerate(cause.remedies):
         found += _paragraph("" if number else "try", remedy.text)
         if remedy.command:
-            found.append(f"        {remedy.command}")
+            found.append(f"        {with_store(remedy.command, store)}")
     if cause.unseen:
         found += _paragraph("unseen", cause.unseen)
     if cause.cost.added_ns:

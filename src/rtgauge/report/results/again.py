@@ -6,6 +6,7 @@ A command is a whole line that a shell takes as it is.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,6 +19,7 @@ __all__ = [
     "deciding_command",
     "lasting_command",
     "option_words",
+    "remedy_with_store",
     "requirement",
     "step_command",
     "times_answers",
@@ -33,6 +35,11 @@ _CALLS: Final = ([["rtgauge"]], [["$(command -v rtgauge)"]])
 _OPERATORS: Final = frozenset(("&&", "||", "|", ";", "&"))
 _WITHOUT_STORE: Final = ("check", "describe", "lab", "module", "agent", "completion")
 """The commands of rtgauge that have no option --store."""
+_IN_REMEDY: Final = re.compile(
+    r"(?<!\w)'(rtgauge [^']*)'(?!\w)|`(rtgauge [^`]*)`"
+    r"|(?<=: )(rtgauge (?:'[^']*'|[^'])*?)(?=\. [A-Z]|$)"
+)
+"""The commands in a remedy: quoted, or after a colon and up to the end of the sentence."""
 EVENTS: Final = ("for", "samples", "interval", "dither")
 """Options of a board's step that its log host carries out."""
 _WIRING: Final = {
@@ -133,9 +140,19 @@ def with_store(command: str, place: str) -> str:
         words = _words(head) or [""]
     name = next((words[at + 1] for at in (0, 1) if words[at : at + 1] in _CALLS[at]), "")
     uses_one = name[:1].isalpha() and name not in _WITHOUT_STORE
-    if not uses_one or "--store" in words or _OPERATORS & set(words):
+    if not uses_one or {"--store", "--help"} & set(words) or _OPERATORS & set(words):
         return command
     return f"{head.rstrip()} --store {shlex.quote(place)}{mark}{comment}"
+
+
+def remedy_with_store(remedy: str, place: str) -> str:
+    """The remedy of an error, with its commands as ``with_store`` changes them."""
+
+    def changed(found: re.Match[str]) -> str:
+        command = next(one for one in found.groups() if one is not None)
+        return found[0].replace(command, with_store(command, place))
+
+    return _IN_REMEDY.sub(changed, remedy)
 
 
 def _words(command: str) -> list[str] | None:
