@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import os
@@ -624,6 +625,22 @@ def test_the_row_of_a_step_has_the_series_with_the_maximum() -> None:
     assert rows[1].missed == f"{sum(one['missed'] for one in series)} missed"
     assert [row.failed for row in rows] == [False, True, False, False]
     assert (rows[2].state, rows[2].max, rows[2].path) == ("skipped", "–", "")
+
+
+def test_the_row_of_a_step_counts_the_missed_periods_of_all_its_quantities() -> None:
+    whole, late = made.timer_series(2, 2000)
+
+    def one(name: str, missed: int) -> made.FakeSeries:
+        info = made.info(2, name=name, context="irq")
+        return dataclasses.replace(whole, info=info, gaps=((9, missed),))
+
+    few = dataclasses.replace(whole, gaps=((9, 5),))
+    both = [[whole, one("latency", 4)], [late, one("jitter", 7)], [few, one("response", 6)]]
+    run = made.run([made.step(number, series) for number, series in enumerate(both, 1)])
+    analysis = model.analyse([run])  # type: ignore[list-item]
+    rows = [step["row"] for step in views.views(analysis).runs[0]["steps"]]
+    # an event without an answer may lack both, so only that of the answer counts
+    assert [row.missed for row in rows] == ["4 missed", "68 missed", "6 missed"]
 
 
 def test_the_first_page_has_title_facts_and_logo() -> None:

@@ -50,7 +50,7 @@ from rtgauge.report.results.labels import (
     worst,
 )
 from rtgauge.report.results.model import Analysis, Document
-from rtgauge.report.results.points import negative_points, positive_points
+from rtgauge.report.results.points import negative_points, on_a_grid, positive_points
 from rtgauge.report.results.ratings import published_ratings, rating_text
 from rtgauge.report.sets.compare import Compared
 
@@ -290,7 +290,7 @@ def _chapters(run: Document, views: Sequence[dict[str, Any]], prefix: str) -> li
 @dataclass(frozen=True)
 class StepRow:
     """A step in one line. The figures are those of its ``principal`` quantity, of the series with
-    the highest maximum.
+    the highest maximum. ``missed`` counts the missed periods of all its quantities.
 
     ``path`` is the histogram of that quantity as an SVG path of 96 by 22, ``peak`` the place of its
     largest sample. ``failed``: a verdict or the step failed. ``observed``: it has observations."""
@@ -344,7 +344,8 @@ def _row(run: Document, view: Mapping[str, Any]) -> StepRow:
     members = [run["series"][place] for place in places]
     histogram = added([one.get("histogram") or [] for one in members])
     path, mark = sketch.path(histogram, sketch.extent([histogram]))
-    missed = sum(one["missed"] for one in members)
+    every = [run["series"][place] for group in groups for place in group["places"]]
+    missed = sum(one["missed"] for one in on_a_grid(every))
     shown = tags(run, step["step"])
     return StepRow(
         name=view["short"],
