@@ -287,14 +287,19 @@ void ensemble_loop(struct ensemble *e, int series)
 	series_time(&e->step->series[series], clock_now_ns(CLOCK_MONOTONIC) - e->step->start_ns);
 }
 
-bool ensemble_is_over(const struct ensemble *e)
+static bool ensemble_is_over_at(const struct ensemble *e, int64_t now_ns)
 {
 	int64_t for_ns = option_number(&e->step->options, "for");
 
-	return e->error || step_stopped(e->step) ||
-	       (for_ns && clock_now_ns(CLOCK_MONOTONIC) - e->start_ns >= for_ns);
+	return e->error || step_stopped(e->step) || (for_ns && now_ns - e->start_ns >= for_ns);
 }
 
+bool ensemble_is_over(const struct ensemble *e)
+{
+	return ensemble_is_over_at(e, clock_now_ns(CLOCK_MONOTONIC));
+}
+
+/* The time begins with the first call, which therefore continues however short the time is. */
 bool ensemble_goes_on(struct ensemble *e)
 {
 	struct timespec rest;
@@ -302,7 +307,7 @@ bool ensemble_goes_on(struct ensemble *e)
 
 	if (!e->start_ns)
 		e->start_ns = e->rested_ns = now_ns;
-	if (ensemble_is_over(e))
+	if (ensemble_is_over_at(e, now_ns))
 		return false;
 	if (now_ns - e->rested_ns >= ENSEMBLE_RUN_NS) {
 		rest = clock_from_ns((now_ns - e->rested_ns) / ENSEMBLE_REST_PART);

@@ -106,6 +106,16 @@ static void check_not_tried(const char *untried)
 		  "%s: %s, %s", judged, said, advised);
 }
 
+static void test_first_round(void)
+{
+	struct ensemble e = { .step = &step };
+
+	for_ns = 1;
+	tap_check(&tap, ensemble_goes_on(&e), "the first round comes however short the time is");
+	tap_check(&tap, !ensemble_goes_on(&e), "the second does not");
+	for_ns = 0;
+}
+
 /* --- idle-exit --- */
 
 static void test_idle_states(void)
@@ -464,6 +474,7 @@ static void test_memory(void)
 
 int main(void)
 {
+	test_first_round();
 	test_idle_states();
 	test_idle_time();
 	test_slow_thread();
