@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent that is linked against a board's C library: heads of ELF files, and what names the
-compiler. tests/machine/test_agent_linked.py links and starts some."""
+compiler. tests/cross/test_linked_agents.py links and starts some."""
 
 from __future__ import annotations
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from test_run_local import Run
+from conftest import Result
 
-pytestmark = pytest.mark.slow
+Run = Callable[..., Result]
 
 
 @pytest.mark.parametrize("way", ["--sdk", "--sysroot"])
