@@ -14,7 +14,6 @@
 
 #define PREPARE_PATH 96
 #define CPU_FOLDER "/sys/devices/system/cpu/"
-#define POLICIES CPU_FOLDER "cpufreq/"
 #define TIMER_MIGRATION "/proc/sys/kernel/timer_migration"
 
 /* Where the kernel has them; docs/reference/settings.md says why. Not `watchdog`: written back, it
@@ -103,48 +102,65 @@ static void add_table(struct prepare *p)
 
 /*
  * The preference first, the governor second: restored in reverse order, the governor that takes
- * any preference is back before the preference is.
+ * any preference is back before the preference is. @policy: its folder below CPU_FOLDER.
  */
 static int add_policy(struct prepare *p, const char *policy, struct message *msg)
 {
 	char path[PREPARE_PATH], value[VALUE_MAX];
 
-	snprintf(path, sizeof(path), POLICIES "%.30s/scaling_governor", policy);
+	snprintf(path, sizeof(path), CPU_FOLDER "%.40s/scaling_governor", policy);
 	/* its frequency would be lost, and does not change while it is measured */
 	if (!value_get(path, value, NULL) && !strcmp(value, "userspace"))
 		return settings_refuse(p->settings, path, "performance",
 				       "the governor userspace keeps the frequency fixed", msg);
-	snprintf(path, sizeof(path), POLICIES "%.30s/energy_performance_preference", policy);
+	snprintf(path, sizeof(path), CPU_FOLDER "%.40s/energy_performance_preference", policy);
 	if (!access(path, F_OK))
 		add(p, path, "performance");
-	snprintf(path, sizeof(path), POLICIES "%.30s/scaling_governor", policy);
+	snprintf(path, sizeof(path), CPU_FOLDER "%.40s/scaling_governor", policy);
 	add(p, path, "performance");
 	return 0;
 }
 
-/* Several CPUs can share a policy: it is named by the link of each to it. */
+/*
+ * The policy of a CPU: its folder below CPU_FOLDER, and its number, or -1. Several CPUs can share a
+ * policy. Each has a link to its folder, cpufreq/policyN. Before Linux 4.4 the folder of a policy is
+ * that of one of its CPUs, cpuN/cpufreq, and the links of the others lead there.
+ */
+static int find_policy(int cpu, char *folder, size_t room)
+{
+	char path[PREPARE_PATH], target[PREPARE_PATH];
+	ssize_t size;
+	int number;
+
+	snprintf(path, sizeof(path), CPU_FOLDER "cpu%d/cpufreq", cpu);
+	size = readlink(path, target, sizeof(target) - 1);
+	if (size < 0 && errno != EINVAL)
+		return -1;
+	target[size < 0 ? 0 : size] = '\0';
+	if (sscanf(target, "../cpufreq/policy%d", &number) == 1) {
+		snprintf(folder, room, "cpufreq/policy%d", number);
+		return number;
+	}
+	if (size >= 0 && sscanf(target, "../cpu%d/cpufreq", &cpu) != 1)
+		return -1;
+	snprintf(folder, room, "cpu%d/cpufreq", cpu);
+	return cpu;
+}
+
 static int add_governors(struct prepare *p, struct message *msg)
 {
 	struct cpulist done = { 0 };
-	char path[PREPARE_PATH], policy[PREPARE_PATH];
-	const char *name;
-	ssize_t size;
+	char folder[PREPARE_PATH / 2];
 	int cpu, number, found = 0, err = 0;
 
 	for (cpu = cpulist_next(p->measured, 0); cpu >= 0 && !err;
 	     cpu = cpulist_next(p->measured, cpu + 1)) {
-		snprintf(path, sizeof(path), CPU_FOLDER "cpu%d/cpufreq", cpu);
-		size = readlink(path, policy, sizeof(policy) - 1);
-		if (size < 0)
+		number = find_policy(cpu, folder, sizeof(folder));
+		if (number < 0)
 			continue;
-		policy[size] = '\0';
-		name = strrchr(policy, '/');
-		if (!name || strncmp(name, "/policy", 7))
-			continue;
-		number = (int)strtol(name + 7, NULL, 10);
 		found++;
 		if (!cpulist_has(&done, number))
-			err = add_policy(p, name + 1, msg);
+			err = add_policy(p, folder, msg);
 		cpulist_add(&done, number);
 	}
 	return found ? err :

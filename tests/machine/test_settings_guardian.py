@@ -968,6 +968,28 @@ def test_prepared(bench: Bench, tree: FakeTree, who: str) -> None:
     assert bench.journals() == []
 
 
+def test_prepared_where_policies_have_no_folder(bench: Bench, tree: FakeTree) -> None:
+    # as before Linux 4.4: the folder of a policy is that of a CPU, and the other CPUs have a link
+    policies = tree.folder / "cpu/cpufreq"
+    for cpu in range(4):
+        (tree.folder / f"cpu/cpu{cpu}/cpufreq").unlink()
+    for cpu in (0, 2):
+        (policies / f"policy{cpu}").rename(tree.folder / f"cpu/cpu{cpu}/cpufreq")
+        (tree.folder / f"cpu/cpu{cpu + 1}/cpufreq").symlink_to(f"../cpu{cpu}/cpufreq")
+    policies.rmdir()
+    holder = bench.hold("CPUS=1-2 governor", command=[*tree.prefix, str(bench.driver)])
+    records = [record["name"] for record in holder.read_until("ready")["ready"]]
+    governors = [f"cpu/cpu{cpu}/cpufreq/scaling_governor" for cpu in (0, 2)]
+    assert [name for name in records if "governor" in name] == [
+        f"/sys/devices/system/{name}" for name in governors
+    ]
+    assert [tree.read(name) for name in governors] == ["performance"] * 2
+    assert tree.read("cpu/cpu0/cpufreq/energy_performance_preference") == "performance"
+    holder.tell("close")
+    holder.wait()
+    assert [tree.read(name) for name in governors] == ["powersave"] * 2
+
+
 def test_prepared_in_part(bench: Bench, tree: FakeTree) -> None:
     before = tree.values()
     words = "CPUS=1-2 stat_interval,workqueue,ksm"

@@ -115,6 +115,9 @@ CASES = [
          "powersave on CPUs 0-1, performance on CPUs 2-3", "--prepare",
          run={CPU + "cpufreq/policy2/scaling_governor": "performance",
               CPU + "cpufreq/policy0/scaling_governor": None}),
+    Case("frequency", "ok", {CPU + "cpu{0-3}/cpufreq/scaling_governor": "powersave"},
+         "during the run: performance",
+         run={CPU + f"cpu{cpu}/cpufreq/scaling_governor": "performance" for cpu in (0, 2)}),
     # thermal, smi
     Case("thermal", "warning", {CPU + "cpu2/thermal_throttle/package_throttle_count": "3"},
          "boot: 3"),

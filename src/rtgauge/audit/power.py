@@ -25,17 +25,18 @@ __all__ = ["check_energy_preference", "check_frequency", "check_sleep", "check_t
 
 
 _ALL_PERFORMANCE = "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
+_POLICY = re.compile(r"/sys/.*/(?:cpufreq/policy|cpu)(\d{1,4})/(?:cpufreq/)?scaling_governor")
 _SET_GOVERNOR = Shell(f"{_ALL_PERFORMANCE} # {PREPARE}")
 
 
 def _governors(case: Case) -> tuple[dict[int, str], bool]:
     """The governor of each measured CPU; whether a run set one. It sets those of policies, which
-    are named after the first of their CPUs."""
+    are named after the first of their CPUs, or before Linux 4.4 are in the folder of that CPU."""
     governors = case.values(GOVERNOR)
     policies = {
         int(match[1]): value
         for name, value in case.settings.items()
-        if (match := re.fullmatch(r"/sys/.*/policy(\d{1,4})/scaling_governor", name)) is not None
+        if (match := _POLICY.fullmatch(name)) is not None
     }
     for cpu in governors:
         first = max((policy for policy in policies if policy <= cpu), default=None)
