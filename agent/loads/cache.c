@@ -43,7 +43,7 @@ struct cache {
 	size_t count;
 };
 
-static int __attribute__((noreturn)) stride(volatile uint32_t *done, const void *arg)
+static int __attribute__((noreturn)) stride(volatile unsigned long *done, const void *arg)
 {
 	const struct cache *cache = arg;
 	size_t first = 0;
@@ -71,7 +71,7 @@ static void link_words(char *memory, size_t range, size_t stride)
 
 /* Reads of which each needs the one before, backwards, at each stride through ranges that double
  * up to the whole memory. */
-static int __attribute__((noreturn)) chase(volatile uint32_t *done, const void *arg)
+static int __attribute__((noreturn)) chase(volatile unsigned long *done, const void *arg)
 {
 	const struct cache *cache = arg;
 	char *memory = (char *)cache->lines;

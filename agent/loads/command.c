@@ -32,7 +32,7 @@ static const struct option_info command_options[] = {
 };
 
 struct command {
-	volatile uint32_t *work; /* ms of CPU time */
+	volatile unsigned long *work; /* ms of CPU time */
 	uint64_t counted_ms;
 	pid_t shell;
 	int errors; /* what the command writes to stderr */
@@ -114,7 +114,7 @@ static void count(struct command *command)
 	ms += (uint64_t)(ended.ru_utime.tv_usec + ended.ru_stime.tv_usec) / 1000;
 	if (ms <= command->counted_ms)
 		return;
-	*command->work += (uint32_t)(ms - command->counted_ms);
+	*command->work += (unsigned long)(ms - command->counted_ms);
 	command->counted_ms = ms;
 }
 

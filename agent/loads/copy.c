@@ -24,7 +24,7 @@ static const struct option_info copy_options[] = {
 	{ 0 },
 };
 
-static int copy(volatile uint32_t *copies, const void *options)
+static int copy(volatile unsigned long *copies, const void *options)
 {
 	size_t size = (size_t)option_number(options, "size");
 	char *block = aligned_alloc(ALIGNMENT, (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);

@@ -30,7 +30,7 @@ static void compute(uint32_t *bits, double *number)
 	*number = y;
 }
 
-static int __attribute__((noreturn)) burn(volatile uint32_t *loops, const void *nothing)
+static int __attribute__((noreturn)) burn(volatile unsigned long *loops, const void *nothing)
 {
 	volatile double kept; /* so that the result of the work is used */
 	uint32_t bits = 1;

@@ -57,7 +57,7 @@ static int disk_check(int fd, int64_t size)
 }
 
 /* Write the file once, in pieces of @sync bytes. */
-static int disk_write(int fd, int64_t size, int64_t sync, volatile uint32_t *done)
+static int disk_write(int fd, int64_t size, int64_t sync, volatile unsigned long *done)
 {
 	char block[BLOCK_SIZE];
 	int64_t rest = 0; /* not synced yet */
@@ -80,7 +80,7 @@ static int disk_write(int fd, int64_t size, int64_t sync, volatile uint32_t *don
 			continue;
 		if (fsync(fd))
 			return -errno;
-		*done += (uint32_t)(rest / 1024);
+		*done += (unsigned long)(rest / 1024);
 		rest = 0;
 	}
 	return 0;
@@ -91,7 +91,7 @@ static int disk_run(struct load_worker *worker, const struct option_set *options
 {
 	const char *path = option_text(options, "path");
 	int64_t size = option_number(options, "size");
-	volatile uint32_t *done = load_counter(worker, 0);
+	volatile unsigned long *done = load_counter(worker, 0);
 	int fd = disk_open(path);
 	int err = fd < 0 ? fd : disk_check(fd, size);
 

@@ -14,7 +14,7 @@ static const struct option_info fork_options[] = {
 	{ 0 },
 };
 
-static int fork_all(volatile uint32_t *forks, const void *nothing)
+static int fork_all(volatile unsigned long *forks, const void *nothing)
 {
 	(void)nothing;
 	for (;;) {

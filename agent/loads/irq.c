@@ -25,7 +25,7 @@ struct shared {
 };
 
 /* One barrier for each sign that another process runs: without one, no CPU would be interrupted. */
-static void send(struct shared *shared, volatile uint32_t *barriers)
+static void send(struct shared *shared, volatile unsigned long *barriers)
 {
 	uint32_t seen = atomic_load_relaxed(&shared->running);
 
@@ -41,7 +41,7 @@ static void send(struct shared *shared, volatile uint32_t *barriers)
 		; /* another one's turn */
 }
 
-static int interrupt(volatile uint32_t *barriers, const void *arg)
+static int interrupt(volatile unsigned long *barriers, const void *arg)
 {
 	struct shared *shared = *(struct shared *const *)arg;
 

@@ -26,7 +26,7 @@
 
 /* --- for loads --- */
 
-volatile uint32_t *load_counter(struct load_worker *worker, unsigned int number)
+volatile unsigned long *load_counter(struct load_worker *worker, unsigned int number)
 {
 	if (number >= LOAD_COUNTERS_MAX)
 		abort();
@@ -232,9 +232,9 @@ uint64_t load_count_work(struct load_worker *worker)
 	uint64_t work = 0;
 
 	for (uint32_t i = 0; i < worker->counters; i++) {
-		uint32_t now = worker->shared->counter[i].value;
+		unsigned long now = worker->shared->counter[i].value;
 
-		work += (uint32_t)(now - worker->seen[i]);
+		work += now - worker->seen[i];
 		worker->seen[i] = now;
 	}
 	return work;

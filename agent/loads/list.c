@@ -47,7 +47,7 @@ static int list_run(struct load_worker *worker, const struct option_set *options
 		    struct message *msg)
 {
 	const char *program = option_text(options, "program");
-	volatile uint32_t *programs = load_counter(worker, 0);
+	volatile unsigned long *programs = load_counter(worker, 0);
 	int err = list_once(program, msg);
 
 	if (!err)

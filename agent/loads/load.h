@@ -47,10 +47,10 @@ extern const struct option_info load_options[];
 /* For load->run: */
 
 /* A counter of its own cache line, to be incremented by one process or thread alone. Number from
- * 0 to LOAD_COUNTERS_MAX-1; it may wrap, differences are taken modulo 2^32. Ask for it in the
- * leader and before load_ready(): the agent then keeps mapped only what is in use. */
+ * 0 to LOAD_COUNTERS_MAX-1; it may wrap. Ask for it in the leader and before load_ready(): the agent
+ * then keeps mapped only what is in use. */
 #define LOAD_COUNTERS_MAX 2048
-volatile uint32_t *load_counter(struct load_worker *worker, unsigned int number);
+volatile unsigned long *load_counter(struct load_worker *worker, unsigned int number);
 /* The CPUs the load may use. */
 const struct cpulist *load_cpus(const struct load_worker *worker);
 /* fork() for loads: the child is killed when its parent ends. Children end with _exit(errno). */

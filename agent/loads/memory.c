@@ -16,7 +16,7 @@ static const struct option_info memory_options[] = {
 	{ 0 },
 };
 
-static int touch(volatile uint32_t *pages, const void *options)
+static int touch(volatile unsigned long *pages, const void *options)
 {
 	size_t size = option_size(options, "size");
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -32,8 +32,8 @@ static const struct option_info net_options[] = {
 };
 
 struct net {
-	volatile uint32_t *sent; /* KiB */
-	size_t rest;		 /* bytes sent that are no KiB yet */
+	volatile unsigned long *sent; /* KiB */
+	size_t rest;		      /* bytes sent that are no KiB yet */
 	int fd;
 	char block[BLOCK_SIZE] __attribute__((aligned(ALIGNMENT)));
 };
@@ -45,7 +45,7 @@ static int net_send(struct net *net, size_t size)
 	if (sent < 0)
 		return -errno;
 	net->rest += (size_t)sent;
-	*net->sent += (uint32_t)(net->rest / 1024);
+	*net->sent += net->rest / 1024;
 	net->rest %= 1024;
 	return 0;
 }

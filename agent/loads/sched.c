@@ -41,7 +41,7 @@ struct sched {
 /* One sender, or one receiver; @out is shared by the senders of a group. */
 struct member {
 	const struct sched *sched;
-	volatile uint32_t *received; /* NULL: a sender */
+	volatile unsigned long *received; /* NULL: a sender */
 	int in;
 	int *out;
 };

@@ -34,7 +34,7 @@ struct shared {
 	uint32_t turn;	   /* in the first load with a count: number of turns that have ended */
 	struct message msg;
 	struct {
-		volatile uint32_t value;
+		volatile unsigned long value;
 	} __attribute__((aligned(64))) counter[LOAD_COUNTERS_MAX];
 };
 
@@ -51,7 +51,7 @@ struct load_worker {
 	size_t mapped;
 	pid_t pid; /* of the leader, and number of its group; 0: not running */
 	uint32_t counters;
-	uint32_t *seen; /* the counters at the last check */
+	unsigned long *seen; /* the counters at the last check */
 	int64_t checked_ns;
 	int64_t reported_ns;
 	uint64_t unreported;

@@ -19,7 +19,7 @@ pid_t start_process(struct message *msg)
 }
 
 int start_on_each(struct load_worker *worker, int64_t per_cpu,
-		  int (*work)(volatile uint32_t *done, const void *arg), const void *arg,
+		  int (*work)(volatile unsigned long *done, const void *arg), const void *arg,
 		  struct message *msg)
 {
 	const struct cpulist *cpus = load_cpus(worker);
@@ -37,7 +37,7 @@ int start_on_each(struct load_worker *worker, int64_t per_cpu,
 			return message_set(msg, err, "give other CPUs with --load-cpu",
 					   "cannot run on CPU %d: %s", cpu, strerror(-err));
 		for (int64_t i = 0; i < (bound ? per_cpu : 1); i++) {
-			volatile uint32_t *done;
+			volatile unsigned long *done;
 			pid_t pid;
 
 			if (number >= LOAD_COUNTERS_MAX)

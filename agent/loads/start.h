@@ -20,7 +20,7 @@ pid_t start_process(struct message *msg);
  * scheduler moves, each calling @work with a counter of its own. @work never returns, or with what _exit() is to be given. Returns as load->run does.
  */
 int start_on_each(struct load_worker *worker, int64_t per_cpu,
-		  int (*work)(volatile uint32_t *done, const void *arg), const void *arg,
+		  int (*work)(volatile unsigned long *done, const void *arg), const void *arg,
 		  struct message *msg);
 
 #endif

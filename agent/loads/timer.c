@@ -17,7 +17,7 @@ static const struct option_info timer_options[] = {
 	{ 0 },
 };
 
-static int timer(volatile uint32_t *timers, const void *options)
+static int timer(volatile unsigned long *timers, const void *options)
 {
 	struct timespec interval = clock_from_ns(option_number(options, "interval"));
 

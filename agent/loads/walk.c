@@ -25,7 +25,7 @@ static const struct option_info walk_options[] = {
 #define DEPTH_MAX 512 /* each level has a file open, and takes some of the stack */
 
 struct walk {
-	volatile uint32_t *entries;
+	volatile unsigned long *entries;
 	int depth;
 	dev_t device;
 	bool cross;

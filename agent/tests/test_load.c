@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -41,8 +42,8 @@ struct board {
 	uint32_t done;
 	uint32_t forked;
 	uint32_t counters;
-	uint32_t first; /* value of each counter when ready */
-	uint32_t add;	/* what is added to counter i: this times i+1 */
+	unsigned long first; /* value of each counter when ready */
+	unsigned long add;   /* what is added to counter i: this times i+1 */
 	uint32_t starts;
 	uint32_t fails_at;  /* the start that fails */
 	uint32_t error;	    /* what `leaving` ends with */
@@ -230,7 +231,7 @@ static bool exists(pid_t pid)
 static int run_phases(struct load_worker *worker, const struct option_set *options,
 		      struct message *msg)
 {
-	volatile uint32_t *starts = load_counter(worker, 0);
+	volatile unsigned long *starts = load_counter(worker, 0);
 	pid_t pid;
 
 	(void)options;
@@ -506,7 +507,7 @@ static struct load_set *start(const char *text, const struct cpulist *cpus, stru
 	return NULL;
 }
 
-static void test_count(uint32_t counters, uint32_t first, uint32_t add)
+static void test_count(uint32_t counters, unsigned long first, unsigned long add)
 {
 	struct seen seen;
 	struct message msg;
@@ -519,7 +520,7 @@ static void test_count(uint32_t counters, uint32_t first, uint32_t add)
 	board->first = first;
 	board->add = add;
 	for (uint32_t i = 0; i < counters; i++)
-		expected += (uint32_t)(add * (i + 1));
+		expected += add * (i + 1);
 	set = start("counting", NULL, &seen, &msg);
 	if (!set)
 		return (void)tap_check(&tap, false, "%s", msg.text);
@@ -534,8 +535,8 @@ static void test_count(uint32_t counters, uint32_t first, uint32_t add)
 	wait_for(&board->done);
 	tap_check(&tap, !load_set_check(set, now_ns + 7, see_work, &seen, &msg),
 		  "the load continues");
-	snprintf(what, sizeof(what), "%u counters from %u by %u: the sum is exact", counters, first,
-		 add);
+	snprintf(what, sizeof(what), "%u counters from %lu by %lu: the sum is exact", counters,
+		 first, add);
 	tap_check(&tap, seen.count == expected, "%s", what);
 	tap_check(&tap, seen.from_ns == now_ns && seen.to_ns == now_ns + 7,
 		  "times join without a gap");
@@ -1429,6 +1430,9 @@ int main(void)
 	test_parse();
 	test_count(1, 0, 1);
 	test_count(3, 0xfffffff0U, 100);
+	test_count(3, ULONG_MAX - 15, 100);
+	/* between two looks, and no more than fits where a counter has 32 bits */
+	test_count(2, 0, (unsigned long)UINT32_MAX + 10);
 	test_count(LOAD_COUNTERS_MAX, 0x80000000U, 0x00100001U);
 	test_stall();
 	test_failing();
