@@ -29,6 +29,9 @@
 #define BACKGROUND_MSR_SMI_COUNT 0x34
 /* The column of steal time behind the CPU's name in /proc/stat (proc(5)). */
 #define BACKGROUND_STEAL 8
+#define BACKGROUND_WRAP (1ULL << 32)
+/* More than a CPU has between two readings. */
+#define BACKGROUND_INTERRUPTS_MAX 50000000
 
 static bool background_is_x86(const struct utsname *name)
 {
@@ -382,10 +385,19 @@ static int64_t background_frequency(const struct background *background,
 	return cpu->frequency_khz;
 }
 
+/*
+ * The kernel's numbers have 32 bits, so the sum falls by 2^32 where one wraps. Where a line has
+ * gone, it falls by the number of that line.
+ */
 static int64_t background_interrupts(const struct background *background,
 				     const struct background_cpu *cpu)
 {
+	uint64_t fallen = cpu->interrupts_before - cpu->interrupts;
+
 	(void)background;
+	if (cpu->interrupts < cpu->interrupts_before && fallen <= BACKGROUND_WRAP &&
+	    BACKGROUND_WRAP - fallen < BACKGROUND_INTERRUPTS_MAX)
+		return (int64_t)(BACKGROUND_WRAP - fallen);
 	return background_grown(cpu->interrupts, cpu->interrupts_before);
 }
 

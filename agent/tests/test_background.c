@@ -6,8 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/cbor.h"
-#include "system/background.h"
+#include "system/background.c"
 #include "tap.h"
 
 static int file_of(const char *text)
@@ -41,6 +40,28 @@ static void make(struct background *background, const char *stat, const char *in
 	}
 	background->stat_fd = file_of(stat);
 	background->interrupts_fd = file_of(interrupts);
+}
+
+/* The interrupts of CPU 0 that a record has after @before and @after. */
+static int64_t counted(struct background *background, const char *before, const char *after)
+{
+	rewrite(background->interrupts_fd, before);
+	background_read(background, true);
+	rewrite(background->interrupts_fd, after);
+	background_read(background, true);
+	return background_interrupts(background, &background->cpus[0]);
+}
+
+/* The kernel's numbers have 32 bits. */
+static void test_counts(struct tap *tap, struct background *background)
+{
+	tap_check(tap,
+		  counted(background, "CPU0\n0: 5\n1: 4294967290\n", "CPU0\n0: 6\n1: 4\n") == 11,
+		  "a number that has wrapped");
+	tap_check(tap,
+		  counted(background, "CPU0\n0: 5\n1: 4000000000\n", "CPU0\n0: 6\n") == 0 &&
+			  counted(background, "CPU0\n0: 5\n1: 300\n", "CPU0\n0: 6\n") == 0,
+		  "a line that has gone is not a burst of interrupts");
 }
 
 static void test_files(struct tap *tap)
@@ -83,6 +104,7 @@ static void test_files(struct tap *tap)
 	background_read(&background, true);
 	tap_check(tap, cpus[1].interrupts - cpus[1].interrupts_before == 4,
 		  "a CPU that was offline has no burst of interrupts");
+	test_counts(tap, &background);
 	rewrite(background.interrupts_fd, "");
 	background_read(&background, true);
 	tap_check(tap, !background.interrupts_known, "an empty file has no numbers");
