@@ -57,15 +57,36 @@ static int mutex_wait(void *object, enum handover_way way)
 
 HANDOVER_KIND(mutex, mutex_send, mutex_wait)
 
+static int mutex_attributes(pthread_mutexattr_t *attr, int kind)
+{
+	pthread_mutexattr_init(attr);
+	return pthread_mutexattr_setprotocol(attr, kind ? PTHREAD_PRIO_INHERIT : PTHREAD_PRIO_NONE);
+}
+
+#ifdef ON_COBALT
+#define mutex_probe NULL /* the core supports both */
+#else
+/* Without priority inheritance in the kernel, glibc refuses the mutex, and musl the attribute. */
+static int mutex_probe(int kind)
+{
+	pthread_mutexattr_t attr;
+	pthread_mutex_t mutex;
+	int err = mutex_attributes(&attr, kind);
+
+	err = err ?: pthread_mutex_init(&mutex, &attr);
+	if (!err)
+		pthread_mutex_destroy(&mutex);
+	pthread_mutexattr_destroy(&attr);
+	return err;
+}
+#endif
+
 static bool mutex_open(struct handover *h)
 {
 	struct mutex_object *o = h->object;
 	pthread_mutexattr_t attr;
-	int err;
+	int err = mutex_attributes(&attr, h->kind);
 
-	pthread_mutexattr_init(&attr);
-	err = pthread_mutexattr_setprotocol(&attr,
-					    h->kind ? PTHREAD_PRIO_INHERIT : PTHREAD_PRIO_NONE);
 	for (int i = 0; i < MUTEX_COUNT && !err; i++)
 		err = pthread_mutex_init(&o->mutexes[i], &attr);
 	err = err ?: pthread_mutex_init(&o->alone, &attr);
@@ -139,6 +160,7 @@ static const struct handover_plan mutex_plan = {
 	.kinds = mutex_kinds,
 	.kind_count = 2,
 	.object_size = sizeof(struct mutex_object),
+	.probe = mutex_probe,
 	.open = mutex_open,
 	.close = mutex_close,
 	.begin = mutex_begin,

@@ -26,6 +26,7 @@
 /* On a CPU that others keep with a higher priority for a while, a hand-over takes as long. */
 #define HANDOVER_PATIENCE_NS (4 * ENSEMBLE_PATIENCE_NS)
 #define HANDOVER_LOOK_NS (50 * NSEC_PER_USEC)
+#define HANDOVER_SUPPORT "use a C library and a kernel that support it"
 #define HANDOVER_ONE_CPU "there is no other CPU for the waiter"
 /* A sleep of so long begins with a switch. */
 #define HANDOVER_SWITCH_NS (50 * NSEC_PER_USEC)
@@ -576,6 +577,29 @@ static void handover_given(const struct step *step, const char *option, bool *gi
 	}
 }
 
+/* The kinds that are not supported here are left out. */
+static int handover_probe(struct handover *h)
+{
+	const struct handover_plan *plan = h->plan;
+	char text[64] = "";
+	bool lacks = false;
+	size_t used = 0;
+
+	if (!plan->probe)
+		return 0;
+	for (int i = 0; i < plan->kind_count; i++) {
+		if (!h->kind_wanted[i])
+			continue;
+		h->kind_error[i] = plan->probe(i);
+		h->kind_wanted[i] = !h->kind_error[i];
+		lacks |= h->kind_error[i] != 0;
+		if (h->kind_wanted[i])
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+						 used ? "," : "", plan->kinds[i].value);
+	}
+	return lacks && used ? option_effective(&h->ensemble.step->options, plan->label, text) : 0;
+}
+
 static void handover_choose(struct handover *h)
 {
 	struct step *step = h->ensemble.step;
@@ -608,11 +632,28 @@ static int handover_cpus(struct handover *h)
 	return option_effective(&step->options, "cpu", text);
 }
 
+static const char *handover_unsupported(const struct handover *h, int kind, char *text, size_t room)
+{
+	snprintf(text, room, "%s %s: %s", h->plan->label, h->plan->kinds[kind].value,
+		 strerror(h->kind_error[kind]));
+	return text;
+}
+
 /* None of the waiters and kinds that were asked for can be measured. */
 static int handover_nothing_left(const struct handover *h)
 {
 	struct step *step = h->ensemble.step;
+	int unsupported = -1;
+	bool left = false;
+	char text[96];
 
+	for (int i = 0; i < h->plan->kind_count; i++) {
+		left |= h->kind_wanted[i];
+		unsupported = h->kind_error[i] ? i : unsupported;
+	}
+	if (!left && unsupported >= 0)
+		return step_skip(step, handover_unsupported(h, unsupported, text, sizeof(text)),
+				 HANDOVER_SUPPORT);
 	if (h->wanted[HANDOVER_OTHER_CPU] && h->other_cpu < 0)
 		return step_skip(step, HANDOVER_ONE_CPU, "give two CPUs: --cpu 0,1");
 	for (int i = 0; i < h->plan->kind_count; i++)
@@ -637,6 +678,8 @@ int handover_setup(struct step *step, const struct handover_plan *plan)
 		sem_init(&h->go[i], 0, 0);
 	handover_choose(h);
 	err = handover_cpus(h);
+	if (!err)
+		err = handover_probe(h);
 	for (h->kind = 0; h->kind < plan->kind_count && !err; h->kind++)
 		for (int place = 0; place < HANDOVER_PLACES && !err; place++)
 			err = handover_add_part(h, place);
@@ -686,6 +729,7 @@ int handover_finish(struct step *step)
 	struct handover *h = step->state;
 	const struct order *orders[HANDOVER_RULES];
 	const struct measurement_entry *verdicts = step->measurement->verdicts;
+	char text[96];
 	int count = 0;
 
 	if (h->ensemble.error)
@@ -696,6 +740,11 @@ int handover_finish(struct step *step)
 	if (h->wanted[HANDOVER_OTHER_CPU] && h->other_cpu < 0)
 		step_verdict(step, HANDOVER_ALL_MEASURED, "skipped", HANDOVER_ONE_CPU,
 			     "give two CPUs: --cpu 0,1");
+	for (int i = 0; i < h->plan->kind_count; i++)
+		if (h->kind_error[i])
+			step_verdict(step, HANDOVER_ALL_MEASURED, "skipped",
+				     handover_unsupported(h, i, text, sizeof(text)),
+				     HANDOVER_SUPPORT);
 	for (int i = 0; i < h->plan->kind_count; i++)
 		if (h->kind_wanted[i] && !h->plan->kinds[i].waiter)
 			handover_lacks(step, h->plan->kinds[i].value);

@@ -57,6 +57,8 @@ struct handover_plan {
 	const struct handover_kind *kinds;
 	int kind_count;
 	size_t object_size;
+	/* 0, or errno where the C library or the kernel does not support a kind. May be NULL. */
+	int (*probe)(int kind);
 	/* In the conductor, before each part and after it, for h->kind. False: the step ends. */
 	bool (*open)(struct handover *h);
 	void (*close)(struct handover *h);
@@ -126,6 +128,7 @@ struct handover {
 	int64_t slept[HANDOVER_LABELS][HANDOVER_PLACES]; /* those in which it slept */
 	bool wanted[HANDOVER_PLACES];
 	bool kind_wanted[HANDOVER_LABELS];
+	int kind_error[HANDOVER_LABELS]; /* what the plan's probe() gave */
 	struct batch batches[HANDOVER_LABELS];
 	struct handover_rule rules[HANDOVER_RULES];
 };

@@ -39,6 +39,10 @@ static int test_timedwait(sem_t *sem, const struct timespec *until);
 #include "measurements/sem_sysv.c"
 #undef semget
 #undef semop
+static int test_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr);
+#define pthread_mutex_init test_mutex_init
+#include "measurements/mutex_handover.c"
+#undef pthread_mutex_init
 
 #include "tap.h"
 
@@ -278,6 +282,47 @@ static void test_nothing_left(void)
 	h = before;
 }
 
+/* --- mutex-handover --- */
+
+/* As glibc on a kernel without CONFIG_FUTEX_PI. */
+static int test_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
+{
+	int protocol;
+
+	if (!pthread_mutexattr_getprotocol(attr, &protocol) && protocol == PTHREAD_PRIO_INHERIT)
+		return ENOTSUP;
+	return pthread_mutex_init(mutex, attr);
+}
+
+/* The other protocol is measured; without another one the step is skipped. */
+static void test_no_inheritance(void)
+{
+	static const struct option_info table[] = {
+		{ "protocol", OPTION_ENUMS, "none,inherit", 0, 0, "none inherit", "" },
+		{ 0 },
+	};
+	const struct option_set options = step.options;
+	const struct handover before = h;
+
+	h.plan = &mutex_plan;
+	h.kind_wanted[0] = h.kind_wanted[1] = h.wanted[HANDOVER_EQUAL] = true;
+	h.other_cpu = 3;
+	if (option_set_init(&step.options, table))
+		abort();
+	tap_check(&tap,
+		  !handover_probe(&h) && !strcmp(option_text(&step.options, "protocol"), "none"),
+		  "without priority inheritance, protocol %s is measured",
+		  option_text(&step.options, "protocol"));
+	h.kind = 1;
+	tap_check(&tap, !handover_add_part(&h, HANDOVER_EQUAL) && h.wake[1][HANDOVER_EQUAL] < 0,
+		  "and the other one has no series");
+	h.kind_wanted[0] = false;
+	check_skipped("protocol inherit");
+	option_set_free(&step.options);
+	step.options = options;
+	h = before;
+}
+
 /* --- sem-sysv --- */
 
 static int test_semget(key_t key, int count, int flags)
@@ -320,6 +365,7 @@ int main(void)
 	test_signals();
 	test_refused_wake_up();
 	test_nothing_left();
+	test_no_inheritance();
 	test_removed_set();
 	return tap_end(&tap);
 }
