@@ -65,6 +65,7 @@ struct worker {
 	bool created;
 	bool changed; /* its CPUs or policy were changed from outside; reported once */
 	int refused;  /* result of prepare(); if not 0, loop() is not called */
+	bool starved; /* loop() was not called: the step was stopped first; valid once done */
 	uint32_t done;
 	void *stack;
 	int outside;		 /* errno of its way into the core, 0: it is a task of the core */

@@ -552,10 +552,30 @@ static void timer_collect(struct step *step)
 		state->kernel.backend->collect(step, &state->kernel);
 }
 
+/* A thread that had no CPU time from its first period until the stop of the step has missed all. */
+static void timer_count_starved(struct step *step, const struct timer_thread *t, int number)
+{
+	const struct series_info *info = &step->series[number].info;
+	int64_t late_ns = clock_now_ns(CLOCK_MONOTONIC) - step->start_ns - info->first_due_ns;
+	int64_t periods;
+
+	if (!step->workers[info->thread].starved || !info->interval_ns || late_ns < 0)
+		return;
+	periods = late_ns / info->interval_ns + 1;
+	series_missed(&step->series[number], periods < t->periods ? periods : t->periods);
+}
+
 static void timer_stop(struct step *step)
 {
 	struct timer_state *state = step->state;
 
+	for (int i = 0; i < state->count && step->gate_ns; i++) {
+		const struct timer_thread *t = &state->threads[i];
+
+		timer_count_starved(step, t, t->latency);
+		if (t->dither >= 0)
+			timer_count_starved(step, t, t->dither);
+	}
 	if (state->kernel.backend && state->kernel.backend->stop)
 		state->kernel.backend->stop(&state->kernel);
 }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Test of a measuring thread that gets no CPU time between the start and the stop of its step.
+ * Prints TAP. */
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "run/run.h"
+
+#include "measurements/timer/timer.c"
+#include "run/worker.c"
+
+#include "core/core.h"
+#include "tap.h"
+
+static struct run run;
+static struct timer_state state;
+static struct timer_thread thread;
+static struct worker worker;
+static struct series series[2];
+static int64_t missed[2];
+
+static void take_missed(void *arg, struct series *s, int64_t index, int64_t count)
+{
+	(void)arg;
+	(void)index;
+	missed[s->number] += count;
+}
+
+static void take_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
+			 const int32_t *values, size_t count)
+{
+	(void)arg;
+	(void)index;
+	(void)due_ns;
+	(void)values;
+	(void)count;
+	missed[s->number] = -1;
+}
+
+static void measure(struct worker *of)
+{
+	series_put(&of->step->series[0], 1);
+}
+
+/* A thread at 1 ms, whose first period was due @ago_ns ago, comes through its gate; then the step
+ * ends. The periods that it has missed, -1: there is a sample. */
+static int64_t let_in(bool stopped, int64_t ago_ns)
+{
+	const struct series_sink sink = { .samples = take_samples, .missed = take_missed };
+	struct step *step = &run.step;
+	struct series_info info = { .interval_ns = NSEC_PER_MSEC, .companion = -1 };
+
+	run.ended_fd = eventfd(0, EFD_CLOEXEC);
+	run.go = 1;
+	*step = (struct step){ .core = &core_linux, .state = &state, .series = series };
+	step->workers = &worker;
+	step->worker_count = 1;
+	step->start_ns = clock_now_ns(CLOCK_MONOTONIC) - NSEC_PER_SEC;
+	step->gate_ns = 1;
+	step->stop = stopped ? STEP_STOP : 0;
+	worker = (struct worker){ .step = step, .loop = measure, .cpu = -1 };
+	info.first_due_ns = NSEC_PER_SEC - ago_ns;
+	series_init(&series[0], 0, &info, 64);
+	info.companion = 0;
+	series_init(&series[1], 1, &info, 64);
+	missed[0] = missed[1] = 0;
+	thread.dither = 1;
+	state.threads = &thread;
+	state.count = 1;
+	worker_main(&worker);
+	timer_stop(step);
+	series_drain(&series[0], &sink);
+	series_drain(&series[1], &sink);
+	series_free(&series[0]);
+	series_free(&series[1]);
+	close(run.ended_fd);
+	return missed[0];
+}
+
+int main(void)
+{
+	struct tap tap = { 0 };
+	int64_t count;
+
+	thread = (struct timer_thread){ .interval_ns = NSEC_PER_MSEC, .periods = INT64_MAX };
+	count = let_in(true, 500 * NSEC_PER_MSEC);
+	tap_check(&tap, count > 500 && count < 100000, "all periods were missed: %lld",
+		  (long long)count);
+	tap_check(&tap, missed[1] == count, "the companion has as many");
+	thread.periods = 300;
+	tap_check(&tap, let_in(true, 500 * NSEC_PER_MSEC) == 300,
+		  "those after the end were not due");
+	tap_check(&tap, !let_in(true, -3600 * NSEC_PER_SEC), "none was due yet");
+	tap_check(&tap, let_in(false, 500 * NSEC_PER_MSEC) == -1,
+		  "a thread that is let in measures");
+	return tap_end(&tap);
+}
