@@ -11,6 +11,7 @@ import pytest
 
 import report_runs as made
 from rtgauge.report.document.summary import short
+from rtgauge.report.document.tables import background_table
 from rtgauge.report.render import markdown, terminal
 from rtgauge.report.results import background, model
 from rtgauge.report.results.points import negative_points
@@ -110,6 +111,16 @@ def test_interrupts_that_are_not_known_are_not_none() -> None:
     assert watched.interrupts_per_s is None
     names = {one["name"] for one in background.series(watched, 1, 0.95)}
     assert "interrupts" not in names and "steal" in names
+
+
+@pytest.mark.parametrize("counts", [None, (7, 8)])
+def test_the_table_says_that_interrupts_could_not_be_read(counts: tuple[int, int] | None) -> None:
+    watched = seen(record(1, interrupts=counts), record(2, interrupts=counts))
+    series = background.series(watched, 1, 0.95)
+    run = {"steps": [{"step": 1, "role": "background"}], "series": series}
+    table = background_table(run)
+    assert table is not None
+    assert ("/proc/interrupts could not be read" in table.caption) == (counts is None)
 
 
 def test_a_quiet_run_has_no_findings() -> None:

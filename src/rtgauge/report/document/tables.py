@@ -243,16 +243,21 @@ def more_table(
 
 def background_table(run: Document) -> Grid | None:
     """The background activity: a row for each quantity and CPU. None without any."""
-    rows = [
-        Row(label, [Cell(text) for text in figures]) for label, figures in watched(background(run))
-    ]
+    series = background(run)
+    rows = [Row(label, [Cell(text) for text in figures]) for label, figures in watched(series)]
     if not rows:
         return None
+    caption = (
+        "During all steps of the run. The HTML report also draws it over time, with each step."
+    )
+    # the agent reads both files at the same times
+    if {one["name"] for one in series} & {"steal", "interrupts"} == {"steal"}:
+        caption += " Interrupts were not counted: /proc/interrupts could not be read, or was empty."
     return Grid(
         "Background activity",
         ["Quantity", "Min", "Mean", "Max"],
         rows,
-        "During all steps of the run. The HTML report also draws it over time, with each step.",
+        caption,
     )
 
 
