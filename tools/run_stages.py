@@ -149,9 +149,10 @@ def read_stages(path: Path) -> dict[str, Stage]:
 
 
 def environment() -> dict[str, str]:
-    """The variables of commands: .venv first in PATH, without those of a make that called us."""
+    """The variables of commands: .venv first in PATH, without those of a make that called us, and
+    with compiled tests kept from one run to the next."""
     variables = dict(os.environ)
-    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"):
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "PYTHONDONTWRITEBYTECODE"):
         variables.pop(name, None)
     variables["PATH"] = f"{ROOT / '.venv' / 'bin'}:{variables.get('PATH', os.defpath)}"
     return variables
