@@ -518,6 +518,31 @@ def test_groups_among_the_very_largest_alone_are_found() -> None:
     assert found is not None and found.threshold == 9000
 
 
+@pytest.mark.parametrize(("equal", "judged"), [(30, 30), (60, 60), (149, 149), (150, None)])
+def test_equal_values_are_judged_with_the_next_smaller_ones(equal: int, judged: int | None) -> None:
+    """3000 samples, of which the largest 1 % are equal: up to 5 % are judged."""
+    values = np.random.default_rng(11).permutation(3000)
+    values[1000 : 1000 + equal] = 5000
+    builder = ExcursionsBuilder()
+    builder.add(np.arange(3000), values)
+    found = builder.clustering()
+    if judged is None:
+        assert found is None
+        return
+    assert found is not None and found.clustered
+    assert (found.exceedances, found.index) == (judged, 1 / judged)
+
+
+def test_equal_values_anywhere_are_no_groups() -> None:
+    """A coarse clock gives one of 25 samples the largest value."""
+    values = np.zeros(3000, np.int64)
+    values[np.random.default_rng(12).choice(3000, 120, replace=False)] = 1
+    builder = ExcursionsBuilder()
+    builder.add(np.arange(3000), values)
+    found = builder.clustering()
+    assert found is not None and found.exceedances == 120 and not found.clustered
+
+
 @pytest.mark.parametrize("unshrunk", [0, 15])
 def test_no_more_than_the_limit_are_given_and_judged(unshrunk: int) -> None:
     """The largest 30 of 10 000, a hundredth of which would be 100; up to 60 are held."""

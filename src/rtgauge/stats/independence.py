@@ -17,9 +17,10 @@ import numpy as np
 from .counts import Integers
 from .special import gamma_inverse
 
-__all__ = ["Clustering", "clustering", "extremal_index"]
+__all__ = ["FEWEST", "Clustering", "clustering", "extremal_index"]
 
-_FEWEST = 20
+FEWEST = 20
+"""The smallest number of large values for a judgement."""
 _MANY = 100
 _BELOW = 0.8
 _BELOW_OF_FEW = 0.7
@@ -69,7 +70,7 @@ def clustering(positions: Integers, threshold: int) -> Clustering | None:
     independent samples estimate lower than that in a few cases in a hundred, and pairs in nearly
     all.
     """
-    if len(positions) < _FEWEST:
+    if len(positions) < FEWEST:
         return None
     index = extremal_index(positions)
     if index is None:

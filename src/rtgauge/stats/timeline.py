@@ -29,7 +29,7 @@ from .counts import (
     bucket_low,
     bucket_of,
 )
-from .independence import Clustering, clustering
+from .independence import FEWEST, Clustering, clustering
 
 __all__ = ["BINS", "ExcursionsBuilder", "HeatMap", "Timeline", "TimelineBuilder", "bins_for"]
 
@@ -203,12 +203,17 @@ class ExcursionsBuilder:
 
     def clustering(self) -> Clustering | None:
         """The strongest clustering among the largest 1 %, 1/2 %, 1/4 %, … of the samples: groups
-        may show among the very largest alone. None where there are too few to tell, or too many
-        equal ones to choose from."""
+        may show among the very largest alone. If too many of the largest 1 % are equal, as of a
+        coarse clock, the next smaller ones join them, up to 5 %. None where there are too few to
+        tell, or too many equal ones to choose from."""
         self._largest.shrink()
         order = np.argsort(-self._largest.values, kind="stable")
         values, positions = self._largest.values[order], self._largest.times[order]
         number = min(len(values), self._samples // 100)
+        if number > FEWEST:
+            enough = int(np.searchsorted(-values, -values[FEWEST - 1], side="right"))
+            if enough < min(len(values), self._samples // 20):
+                number = max(number, enough + 1)
         best: Clustering | None = None
         while number:
             threshold = int(values[number - 1])
