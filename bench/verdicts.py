@@ -4,7 +4,7 @@
     PYTHONPATH=src python bench/verdicts.py [--repetitions N] [--section NAME]
 
 Each section simulates data of known truth, has the functions of the product judge them, and counts
-the wrong claims. It writes bench/results/verdicts-DATE.json; docs/reference/statistics.md has the
+the wrong claims. It writes bench/results/verdicts.json; docs/reference/statistics.md has the
 tables. Nothing is measured, so it needs no quiet machine, and gives the same figures everywhere.
 """
 

@@ -149,8 +149,8 @@ def read_stages(path: Path) -> dict[str, Stage]:
 
 
 def environment() -> dict[str, str]:
-    """The variables of commands: .venv first in PATH, without those of a make that called us, and
-    with compiled tests kept from one run to the next."""
+    """The environment of commands: .venv first in PATH, without the variables of a calling make,
+    and without PYTHONDONTWRITEBYTECODE, so that compiled tests are kept between runs."""
     variables = dict(os.environ)
     for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "PYTHONDONTWRITEBYTECODE"):
         variables.pop(name, None)

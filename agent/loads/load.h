@@ -47,8 +47,8 @@ extern const struct option_info load_options[];
 /* For load->run: */
 
 /* A counter of its own cache line, to be incremented by one process or thread alone. Number from
- * 0 to LOAD_COUNTERS_MAX-1; it may wrap. Ask for it in the leader and before load_ready(): the agent
- * then keeps mapped only what is in use. */
+ * 0 to LOAD_COUNTERS_MAX-1; it may wrap. Ask for it in the leader and before load_ready(): the
+ * agent then keeps mapped only what is in use. */
 #define LOAD_COUNTERS_MAX 2048
 volatile unsigned long *load_counter(struct load_worker *worker, unsigned int number);
 /* The CPUs the load may use. */

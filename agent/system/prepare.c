@@ -123,8 +123,8 @@ static int add_policy(struct prepare *p, const char *policy, struct message *msg
 
 /*
  * The policy of a CPU: its folder below CPU_FOLDER, and its number, or -1. Several CPUs can share a
- * policy. Each has a link to its folder, cpufreq/policyN. Before Linux 4.4 the folder of a policy is
- * that of one of its CPUs, cpuN/cpufreq, and the links of the others lead there.
+ * policy. Each has a link to its folder, cpufreq/policyN. Before Linux 4.4, the folder is that of
+ * one of the CPUs, cpuN/cpufreq, and the links of the other CPUs point there.
  */
 static int find_policy(int cpu, char *folder, size_t room)
 {

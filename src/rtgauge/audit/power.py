@@ -30,8 +30,9 @@ _SET_GOVERNOR = Shell(f"{_ALL_PERFORMANCE} # {PREPARE}")
 
 
 def _governors(case: Case) -> tuple[dict[int, str], bool]:
-    """The governor of each measured CPU; whether a run set one. It sets those of policies, which
-    are named after the first of their CPUs, or before Linux 4.4 are in the folder of that CPU."""
+    """The governor of each measured CPU; whether a run set one. A run sets the governor of a
+    policy, which has the number of its first CPU. Before Linux 4.4, the policy is in the folder of
+    that CPU."""
     governors = case.values(GOVERNOR)
     policies = {
         int(match[1]): value

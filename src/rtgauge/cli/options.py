@@ -89,8 +89,8 @@ def cover_of(given: Mapping[str, Any]) -> Cover:
 
 @contextlib.contextmanager
 def open_store(place: str | None) -> Iterator[Store]:
-    """The store at this place; by default the project's, else the user's. The commands in the
-    remedies of errors are for the same store."""
+    """The store at this place; by default the project's, else the user's. Adds the store that the
+    command line names to the commands in the remedies of errors."""
     from rtgauge.report.results.again import remedy_with_store
     from rtgauge.store import Store
 

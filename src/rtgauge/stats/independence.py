@@ -20,7 +20,7 @@ from .special import gamma_inverse
 __all__ = ["FEWEST", "Clustering", "clustering", "extremal_index"]
 
 FEWEST = 20
-"""The smallest number of large values for a judgement."""
+"""Min number of large values for a judgement."""
 _MANY = 100
 _BELOW = 0.8
 _BELOW_OF_FEW = 0.7

@@ -203,9 +203,9 @@ class ExcursionsBuilder:
 
     def clustering(self) -> Clustering | None:
         """The strongest clustering among the largest 1 %, 1/2 %, 1/4 %, … of the samples: groups
-        may show among the very largest alone. If too many of the largest 1 % are equal, as of a
-        coarse clock, the next smaller ones join them, up to 5 %. None where there are too few to
-        tell, or too many equal ones to choose from."""
+        may show among the very largest alone. If fewer than ``FEWEST`` exceed the smallest of the
+        largest 1 %, because of equal values, the next smaller ones are added, up to 5 %. None if
+        there are too few to tell, or too many equal ones."""
         self._largest.shrink()
         order = np.argsort(-self._largest.values, kind="stable")
         values, positions = self._largest.values[order], self._largest.times[order]

@@ -146,7 +146,7 @@ def with_store(command: str, place: str) -> str:
 
 
 def remedy_with_store(remedy: str, place: str) -> str:
-    """The remedy of an error, with its commands as ``with_store`` changes them."""
+    """The remedy of an error, with the store added to its commands by ``with_store``."""
 
     def changed(found: re.Match[str]) -> str:
         command = next(one for one in found.groups() if one is not None)
