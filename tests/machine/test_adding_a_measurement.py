@@ -140,6 +140,7 @@ def test_its_page_is_where_the_tests_want_it(clone: Clone) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_its_limits_are_kept_by_the_host(clone: Clone) -> None:
     done = clone.python("rtgauge", "run", NAME, "--samples", "100001")
     assert done.returncode == 2

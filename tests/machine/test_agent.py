@@ -45,6 +45,7 @@ from rtgauge.stream import (
 CPU = str(min(os.sched_getaffinity(0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval_us", [20, 50, 100, 333, 1000, 10000])
 def test_every_period_is_accounted_for(agent: str, tmp_path: Path, interval_us: int) -> None:
     code, stream = run(agent, tmp_path, "timer", "--for", "600ms", "--interval", f"{interval_us}us")
@@ -65,6 +66,7 @@ def test_every_period_is_accounted_for_under_load(agent: str, tmp_path: Path) ->
     assert sum(record.count for record in work) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dither", ["no", "yes"])
 def test_a_stall_is_missed_periods_and_nothing_else(
     agent: str, tmp_path: Path, dither: str
@@ -260,6 +262,7 @@ def test_killed_it_leaves_all_that_was_written(agent: str, tmp_path: Path) -> No
     assert stream.samples[0] > 0
 
 
+@pytest.mark.slow
 def test_a_changed_affinity_fails_the_step(agent: str, tmp_path: Path) -> None:
     """What the kernel does to a thread whose CPU goes offline, done by hand."""
     if len(os.sched_getaffinity(0)) < 2:
@@ -344,6 +347,7 @@ def test_a_cpu_of_which_the_caller_only_stays_away_can_be_measured(
     assert {info.cpu for info in read(output).series} == {cpus[1]}
 
 
+@pytest.mark.slow
 def test_histograms_alone_count_the_same(agent: str, tmp_path: Path) -> None:
     words = ("timer", "--for", "3500ms", "--dither", "yes", "--histogram-only")
     code, stream = run(agent, tmp_path, *words)

@@ -72,6 +72,7 @@ def until(happened: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_the_connection_is_lost_in_the_reboot_and_the_board_comes_back(
     board: Sshd, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_the_connection_is_lost_in_the_reboot_and_the_board_comes_back(
         check_booted(facts, ["a=1", "b=2"], ["c=1"])
 
 
+@pytest.mark.slow
 def test_a_board_that_stays_away_is_named_with_the_lost_connection(
     board: Sshd, tmp_path: Path
 ) -> None:
@@ -128,6 +130,7 @@ def test_a_board_that_stays_away_is_named_with_the_lost_connection(
     assert "and --boot-cmd ended with code 255" in caught.value.message
 
 
+@pytest.mark.slow
 def test_a_command_that_only_logs_in_is_not_a_reboot(board: Sshd) -> None:
     with (
         booting("ssh board true", 0.5) as booter,
@@ -136,6 +139,7 @@ def test_a_command_that_only_logs_in_is_not_a_reboot(board: Sshd) -> None:
         booter.boot(["a=1"], go_on)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rebooted", [True, False])
 def test_a_connection_lost_before_the_reboot_proves_nothing(
     board: Sshd, tmp_path: Path, rebooted: bool

@@ -55,6 +55,7 @@ def kept(run: dict[str, Any]) -> int:
     return sum(one["count"] for one in run["series"] if one["step"] == 0)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_in_order_and_keeps(rtgauge: Run, spawn: Spawn) -> None:
     process = measuring(spawn, "--target", "fake:realtime", "--json")
     process.send_signal(signal.SIGINT)
@@ -67,6 +68,7 @@ def test_ctrl_c_ends_in_order_and_keeps(rtgauge: Run, spawn: Spawn) -> None:
     assert kept(run) > 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_twice_kills_an_agent_that_does_not_listen(rtgauge: Run, spawn: Spawn) -> None:
     process = measuring(spawn, "--target", "fake:realtime,stubborn")
     process.send_signal(signal.SIGINT)

@@ -165,6 +165,7 @@ DENSE: Final = [(40_000, 3), (40_000, 1), (40_000, 2)]
 SPARSE: Final = [(40_000, 40), (16_001, 10**6), (15_999, 10**6), (1, 1), (0, 1), (7, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_every_sample_gap_and_loss_is_found_again(driver: Path, seed: int) -> None:
     happened = scenario(random.Random(seed), DENSE + SPARSE)

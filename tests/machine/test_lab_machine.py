@@ -193,6 +193,7 @@ def test_a_start_without_a_word_ends_at_the_limit(machine: Start) -> None:
         one.start()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "message"),
     [

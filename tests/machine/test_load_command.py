@@ -77,6 +77,7 @@ def is_program(words: bytes) -> Callable[[Path], bool]:
     return lambda process: (process / "cmdline").read_bytes() == words
 
 
+@pytest.mark.slow
 def test_command_is_a_load_with_its_cpu_time_as_work(tmp_path: Path) -> None:
     text = "while :; do (i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done); done"
     done = run(tmp_path, "--load-cmd", text)
@@ -121,6 +122,7 @@ def test_command_dies_in_the_middle(tmp_path: Path) -> None:
     wait_until_none(mark(tmp_path))
 
 
+@pytest.mark.slow
 def test_what_detaches_and_what_is_deaf_ends_with_the_step(tmp_path: Path) -> None:
     done = run(tmp_path, "--load-cmd", f"{DETACHED} {DEAF} sleep 7779", "--load", "cpu")
     assert done.returncode == 0, done.stderr

@@ -109,6 +109,7 @@ def test_load_dies_with_a_killed_agent(name: str, tmp_path: Path) -> None:
     assert process.returncode == -signal.SIGKILL, said
 
 
+@pytest.mark.slow
 def test_a_load_that_is_never_ready_before_its_restart_ends_the_step(tmp_path: Path) -> None:
     """40 processes cannot be started in a microsecond."""
     output = tmp_path / "stream.cbor"

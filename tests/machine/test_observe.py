@@ -133,6 +133,7 @@ def test_a_program_that_ends_ends_the_observation(tmp_path: Path) -> None:
     assert "--for" in _verdict(stream).remedy
 
 
+@pytest.mark.slow
 def test_threads_that_ended_have_their_samples(tmp_path: Path) -> None:
     """They live for less time than the agent needs to read their events."""
     short = """

@@ -217,6 +217,7 @@ def test_task_that_leaves_the_core_fails(tmp_path: Path) -> None:
     assert table_of(stream, "events") == [events(EVENTS, EVENTS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_end_in_time_is_not_a_switch(tmp_path: Path, context: str) -> None:
     """Nothing comes any more, and the waiting task is woken."""

@@ -67,6 +67,7 @@ def wait_for(condition: Callable[[], Any], what: str) -> Any:
     raise AssertionError(f"{what} did not happen")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not _writable(RT_RUNTIME), reason=f"{RT_RUNTIME} cannot be changed here")
 @pytest.mark.parametrize("both", [True, False])
 def test_settings_come_back_without_another_start(spawn: Callable[..., Any], both: bool) -> None:

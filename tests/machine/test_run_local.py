@@ -108,6 +108,7 @@ def test_what_the_agent_says_of_itself_can_be_planned(rtgauge: Run) -> None:
         assert entry["name"] in rtgauge("describe", entry["name"]).out
 
 
+@pytest.mark.slow
 def test_ctrl_c(rtgauge: Run, spawn: Spawn) -> None:
     process, run = measuring(spawn)
     process.send_signal(signal.SIGINT)
@@ -120,6 +121,7 @@ def test_ctrl_c(rtgauge: Run, spawn: Spawn) -> None:
     assert agents(run) == []
 
 
+@pytest.mark.slow
 def test_kill_9_of_the_host_ends_the_agent_and_keeps_the_samples(
     rtgauge: Run, spawn: Spawn
 ) -> None:
@@ -133,6 +135,7 @@ def test_kill_9_of_the_host_ends_the_agent_and_keeps_the_samples(
     check_periods(found)
 
 
+@pytest.mark.slow
 def test_kill_9_of_the_agent_is_an_interruption(rtgauge: Run, spawn: Spawn) -> None:
     process, run = measuring(spawn)
     parents = {pid: int(Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[1])
@@ -148,6 +151,7 @@ def test_kill_9_of_the_agent_is_an_interruption(rtgauge: Run, spawn: Spawn) -> N
     until(lambda: not agents(run))
 
 
+@pytest.mark.slow
 def test_a_run_waits_for_the_agent_of_another(rtgauge: Run, tmp_path: Path, agent: Path) -> None:
     """Both have the same state folder, whose lock an agent holds while it measures."""
     state = tmp_path / "state"

@@ -89,6 +89,7 @@ def measuring(spawn: Spawn, *words: str) -> tuple[subprocess.Popen[str], str]:
     return process, str(until(grown))
 
 
+@pytest.mark.slow
 @pytest.mark.study(5)
 def test_traffic_to_the_sink_of_the_host(board: Sshd, rtgauge: Run) -> None:
     load = "net:burst=50ms:pause=0:peer=host"
@@ -103,6 +104,7 @@ def test_traffic_to_the_sink_of_the_host(board: Sshd, rtgauge: Run) -> None:
     assert timer["load"]["interrupts_per_s"] > 0
 
 
+@pytest.mark.slow
 def test_a_whole_run(board: Sshd, rtgauge: Run) -> None:
     words = ("run", "timer", "--samples", "800", "--for", "0", "--load", "cpu", *HARMLESS, *TARGET)
     done = rtgauge(*words, "--json")
@@ -136,6 +138,7 @@ def test_looking_at_a_board(board: Sshd, rtgauge: Run) -> None:
     assert board.left() == []
 
 
+@pytest.mark.slow
 def test_ctrl_c(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     process, run = measuring(spawn, "timer", "--for", "1h")
     assert agents(run)
@@ -248,6 +251,7 @@ def test_ctrl_c_while_the_board_is_away(board: Sshd, rtgauge: Run, spawn: Spawn)
     until(lambda: not agents(run))
 
 
+@pytest.mark.slow
 def test_kill_9_of_the_host(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     process, run = measuring(spawn, "timer", "--for", "1h")
     process.kill()
@@ -257,6 +261,7 @@ def test_kill_9_of_the_host(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     check_periods(result(rtgauge, run))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("limited_real_time")
 @pytest.mark.skipif(not _writable(RT_RUNTIME), reason=f"{RT_RUNTIME} cannot be changed here")
 def test_settings_of_a_board_whose_agent_and_guardian_were_killed(
@@ -349,6 +354,7 @@ def test_a_kill_over_a_network_that_is_silent(
             os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_gone_when_the_connection_is_there_again(
     board: Sshd, measured: tuple[SshTarget, SshAgent]
 ) -> None:

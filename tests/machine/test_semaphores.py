@@ -207,6 +207,7 @@ def test_without_priorities_rules_fail(
     assert all(verdict.remedy for verdict in verdicts(stream).values() if verdict.result == "fail")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "rules"),
     [

@@ -238,6 +238,7 @@ def bench(driver: Path, tmp_path: Path) -> Iterator[Bench]:
     made.close()
 
 
+@pytest.mark.slow
 def test_an_orderly_end_puts_everything_back(bench: Bench) -> None:
     holder = bench.hold(bench.step("0", "new"), bench.step("@", "all"), bench.step("1", "again"))
     records = holder.read_until("ready")["ready"]

@@ -248,6 +248,7 @@ def test_a_new_host_takes_the_place_of_the_old(spooled: Spooled) -> None:
     spooled.records()
 
 
+@pytest.mark.slow
 def test_with_little_room_there_are_histograms(spooled: Spooled) -> None:
     spooled.start("--for", "3s", "--interval", "200us", "--spool-size", "24KiB", "--hold", "1m")
     spooled.wait_for(1000)

@@ -62,6 +62,7 @@ def library_that_stops(tmp_path_factory: pytest.TempPathFactory) -> str:
     return shared_library(tmp_path_factory.mktemp("library"), LIBRARY)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be sure of real-time priorities")
 @pytest.mark.parametrize(
     ("words", "name", "call"),

@@ -182,6 +182,7 @@ def test_silence_is_no_fault(lab: Callable[..., LabTarget]) -> None:
     assert carried_out(plan(""), lab(), limits=limits)[1]["state"] == "complete"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_board(lab: Callable[..., LabTarget]) -> None:
     target = lab()
     target.environment()
@@ -327,6 +328,7 @@ def test_each_repeat_of_a_study_has_a_boot_and_a_seed_of_its_own(
     assert "seed" not in plain.facts
 
 
+@pytest.mark.slow
 def test_each_run_of_a_tune_has_a_boot_of_its_own(lab: Callable[..., LabTarget]) -> None:
     """With the seed of its block, also if a run of an earlier block is repeated."""
     target = lab()

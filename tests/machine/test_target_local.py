@@ -155,6 +155,7 @@ def test_nothing_is_lost_by_waiting_first(script: Script) -> None:
         assert agent.messages() == "done\n"
 
 
+@pytest.mark.slow
 def test_a_flood_while_waiting_for_the_end(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "PENDING_MAX", 1 << 20)
     script("exec head -c 30000000 /dev/zero")

@@ -468,6 +468,7 @@ def test_user_and_port_in_the_name(board: Sshd, script: Script) -> None:
         assert target.name == f"ssh://{user()}@127.0.0.1:{board.port}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a b", 'a"b', "a\nb", "a%hb", "${HOME}", "ä" * 40])
 def test_an_odd_folder_for_temporary_files_here(
     board: Sshd,

@@ -59,6 +59,7 @@ def children(process: int) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.study(20, 22)
 @pytest.mark.parametrize("method", GRID)
 @pytest.mark.parametrize("interval_us", [100, 1000])
@@ -109,6 +110,7 @@ def test_no_latency_is_below_zero_by_more_than_a_timer_is_early(
     assert min(values) > -20_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", GRID)
 def test_a_stall_is_missed_periods_and_nothing_else(
     agent: str, tmp_path: Path, method: str
@@ -219,6 +221,7 @@ def test_a_signal_of_another_program_is_no_expiry(
     assert all(abs(value) < HOUR_NS // 4 for one in samples for value in one.values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [True, False])
 def test_a_signal_to_the_process_costs_no_period(agent: str, tmp_path: Path, held: bool) -> None:
     """The kernel queues SIGALRM once: where another program's is pending as the timer expires, the

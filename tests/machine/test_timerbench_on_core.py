@@ -123,6 +123,7 @@ def test_driver_is_taken_automatically(tmp_path: Path) -> None:
     assert (code, stream.header.core) == (0, "cobalt")
 
 
+@pytest.mark.slow
 def test_report_has_its_figures(tmp_path: Path) -> None:
     core = core_with(FakeBench(tmp_path, VALUES))
     done = core.run(

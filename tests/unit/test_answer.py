@@ -28,6 +28,7 @@ from rtgauge.text import plain
 from rtgauge.units import parse_duration
 
 
+@pytest.mark.slow
 def test_fit_for_a_budget() -> None:
     answer = budgeted(67, 200_000, 100.0)  # 200 s show less than 54 an hour
     assert (answer.state, answer.tone) == (State.FIT, "pass")
@@ -41,6 +42,7 @@ def test_fit_for_a_budget() -> None:
     assert not answer.cycles
 
 
+@pytest.mark.slow
 def test_the_state_of_an_emulated_board_says_so() -> None:
     def title(top_us: int, samples: int, rate: float | None) -> str:
         step = made.step(0, [latency(top_us, samples)], budget_ns=150_000, rate_per_hour=rate)
@@ -94,6 +96,7 @@ def test_what_the_host_may_have_caused_is_not_certain() -> None:
         assert ("certain" in said) is certain
 
 
+@pytest.mark.slow
 def test_another_budget_is_not_compared() -> None:
     steps = [
         made.step(0, [latency(60, 200_000)], budget_ns=50_000, rate_per_hour=1000.0),
@@ -109,6 +112,7 @@ def test_cycles_of_an_emulated_board_say_so() -> None:
     assert plain(answer_of(document).title).endswith("and longer in emulation")
 
 
+@pytest.mark.slow
 def test_a_maximum_far_below_the_budget_needs_no_cause() -> None:
     def cause(budget_us: int) -> str:
         step = made.step(0, [latency(67, 200_000)], budget_ns=budget_us * 1000, rate_per_hour=100.0)
@@ -139,6 +143,7 @@ def test_lost_samples_are_not_called_below_the_budget() -> None:
     assert "0 of" not in text(answer.sure)
 
 
+@pytest.mark.slow
 def test_what_a_rate_allows_are_episodes() -> None:
     """One stall of 50 ms at 1 ms: 49 exceedances of a budget that allows 45 episodes an hour."""
     values = np.full(400_000, 5000, np.int32)
@@ -255,6 +260,7 @@ def test_a_verdict_on_a_disturbed_step_is_none_on_the_system() -> None:
     assert "an injection" in answer.title
 
 
+@pytest.mark.slow
 def test_the_certainty_names_the_load_of_several_steps() -> None:
     budget = {"budget_ns": 150_000, "rate_per_hour": 100.0}
     assert "idle" not in text(budgeted(67, 200_000, 100.0).sure)
@@ -315,6 +321,7 @@ def test_a_rate_exceeded_too_rarely_is_not_called_never_exceeded() -> None:
     assert "--for" in answer.sure_command
 
 
+@pytest.mark.slow
 def test_a_budget_of_the_same_measurement_precedes_those_of_others() -> None:
     steps = [
         made.step(0, [latency(20, 200_000)], budget_ns=50_000, rate_per_hour=100.0),
@@ -493,6 +500,7 @@ def test_the_samples_of_handlers_are_not_those_of_tasks() -> None:
     assert " wake-ups of each series exceed" in text(answer_of(built(made.run([step]))).sure)
 
 
+@pytest.mark.slow
 def test_one_failed_step_among_many_is_not_the_headline() -> None:
     answer = answer_of(built(made.run(mixed_steps(1, 0, 9), state="complete")))
     assert answer.state is State.SUPPORTS
@@ -938,6 +946,7 @@ def test_an_unknown_load_is_not_named_as_the_cause() -> None:
     assert "depends on the load" not in text(answer.cause)
 
 
+@pytest.mark.slow
 def test_the_load_of_a_verdict_is_named_if_unknown() -> None:
     step = made.step(
         0, [latency(9, 200_000)], budget_ns=150_000, load="unknown", rate_per_hour=100.0

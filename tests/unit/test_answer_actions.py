@@ -60,6 +60,7 @@ def test_the_board_is_measured_for_the_verdict_that_is_open() -> None:
     assert "--load" not in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("budget_us", "searched"), [(1000, True), (1001, False)])
 def test_the_cause_of_a_maximum_far_below_the_budget_is_not_searched(
     budget_us: int, searched: bool
@@ -139,6 +140,7 @@ def test_what_no_longer_run_decides_has_its_own_reason(
     assert not any("--for 3h" in action.command for action in answer.actions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("top_us", "fit"), [(149, True), (300, False)])
 def test_a_step_without_a_budget_that_exceeds_it_is_not_fit(top_us: int, fit: bool) -> None:
     steps = [
@@ -207,6 +209,7 @@ def test_the_command_of_an_imported_run_has_nothing_that_its_author_alone_vouche
     assert "/tmp/x" not in command or not dropped
 
 
+@pytest.mark.slow
 def test_the_evaluation_of_an_imported_run_again_starts_no_program_of_it() -> None:
     options = {"load": "list:program=/tmp/x", "for": "5s", "prepare": True}
     fake = made.run(

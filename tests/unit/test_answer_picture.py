@@ -51,6 +51,7 @@ def test_the_picture_has_both_loads_the_maximum_and_the_budget() -> None:
     assert {"idle", "load sched", "max 18.0 us", "budget 150 us"} <= set(said)
 
 
+@pytest.mark.slow
 def test_the_load_with_the_maximum_is_drawn_whatever_their_number() -> None:
     loads = ("idle", "cpu", "disk", "net", "sched")
     steps = [made.step(at, [latency(9 + 10 * at)], load=load) for at, load in enumerate(loads)]
@@ -63,6 +64,7 @@ def test_the_load_with_the_maximum_is_drawn_whatever_their_number() -> None:
     assert "Not drawn, because their maxima are lower: load cpu." in figure.caption
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget_us", [5, 17, 19, 21, 24, 30, 40, 60, 100, 150, 300])
 @pytest.mark.parametrize("top_us", [18, 20, 95])
 def test_the_label_of_the_maximum_is_beside_the_line_of_the_budget(
@@ -94,6 +96,7 @@ def test_idle_and_load_have_their_colours_in_every_picture() -> None:
     assert hues("idle") + hues("sched") == both
 
 
+@pytest.mark.slow
 def test_the_maximum_is_named_above_the_outline() -> None:
     def height(near: int) -> float:
         series = latency(100)
@@ -106,6 +109,7 @@ def test_the_maximum_is_named_above_the_outline() -> None:
     assert height(4000) < height(40) < height(0)
 
 
+@pytest.mark.slow
 def test_what_changes_the_system_is_followed_by_a_measurement() -> None:
     """As a command of its own, which is not that of an action before it."""
     kernel = {"check": "preemption", "found": "voluntary", "level": "error", "why": "it waits"}
@@ -175,6 +179,7 @@ def test_without_a_sample_there_is_no_picture() -> None:
     assert answer_figure(model.analyse([made.run([])]), 0) is None  # type: ignore[list-item]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_timer", [False, True])
 def test_latency_is_missing_only_from_an_evaluation_that_asks_for_it(
     rtgauge: Callable[..., Result], with_timer: bool
@@ -200,6 +205,7 @@ def test_latency_is_missing_only_from_an_evaluation_that_asks_for_it(
     assert ("timer skipped" in answer.title) == with_timer
 
 
+@pytest.mark.slow
 def test_an_evaluation_is_measured_again_with_its_options(
     rtgauge: Callable[..., Result],
 ) -> None:
@@ -219,6 +225,7 @@ def test_an_evaluation_is_measured_again_with_its_options(
     assert planned["options"] == data.run["plan"]["options"]
 
 
+@pytest.mark.slow
 def test_the_options_of_an_evaluation_are_only_those_of_its_command(
     rtgauge: Callable[..., Result],
 ) -> None:

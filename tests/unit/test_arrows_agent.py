@@ -197,6 +197,7 @@ def _compiled(folder: Path, sources: Iterable[tuple[str, str]]) -> dict[str, Pat
     return objects
 
 
+@pytest.mark.slow
 def test_a_symbol_that_points_up_and_a_cycle_are_found(tmp_path: Path) -> None:
     arrows = _symbols(
         _compiled(

@@ -499,6 +499,7 @@ def test_nothing_known_is_never_ok() -> None:
     assert realtime_model({}) == "unknown"
 
 
+@pytest.mark.slow
 def test_a_missing_fact_is_never_ok_where_it_was_needed() -> None:
     """Leave any one fact out of the best system: nothing gets better by knowing less."""
     order = ("ok", "note", "warning", "error")
@@ -567,6 +568,7 @@ def test_configuration() -> None:
     assert Facts({"/boot/config-6.1": 'CONFIG_CC="gcc"'}).config("CC") == "gcc"
 
 
+@pytest.mark.slow
 def test_a_cut_configuration_knows_what_it_has() -> None:
     rows = "".join(f"CONFIG_X{n * 2654435761 % 1000003}=y\n" for n in range(30000))
     packed = _packed("CONFIG_HZ=1000\n" + rows)
@@ -575,6 +577,7 @@ def test_a_cut_configuration_knows_what_it_has() -> None:
     assert config.config("PREEMPT_RT") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0, 9])
 def test_a_bomb_is_not_unpacked(level: int) -> None:
     packer = zlib.compressobj(level or 1, wbits=31)

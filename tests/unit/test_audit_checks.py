@@ -441,6 +441,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check}-{case.level}")
 def test_levels(case: Case) -> None:
     check_levels(case)

@@ -782,6 +782,7 @@ def test_levels(case: Case) -> None:
     assert case.why in finding.why, finding
 
 
+@pytest.mark.slow
 def test_commands_in_remedies_are_let_through() -> None:
     """What reports let through as a command includes all of the audit's own."""
     found = {one for facts, *_ in SYSTEMS.values() for one in audit(facts)}

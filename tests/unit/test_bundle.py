@@ -197,6 +197,7 @@ def test_other_programs_read_it(store: Store, tmp_path: Path) -> None:
     assert manifest["digest"] == "sha256:" + sha256(listing.encode()).hexdigest()
 
 
+@pytest.mark.slow
 @given(size=st.one_of(st.integers(0, 2**42), st.sampled_from([8**11 - 1, 8**11])))
 @settings(max_examples=50)
 def test_headers_are_as_tarfile_reads_them(size: int) -> None:
@@ -317,6 +318,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "when"), [("fsync", 3), ("check_run", 1)])
 def test_killed_while_importing(tmp_path: Path, files: Files, where: str, when: int) -> None:
     (tmp_path / "x").write_bytes(pack(files))
@@ -662,6 +664,7 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bundles_are_refused(store: Store, files: Files, tmp_path: Path, name: str) -> None:
     make, why = HOSTILE[name]
@@ -691,6 +694,7 @@ def test_limits_leave_room_for_long_runs() -> None:
     assert len(bundle.manifest) < rtgauge.store.bundle.MANIFEST_LIMIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 1 << 17, (1 << 20) + 5])
 @pytest.mark.parametrize("kind", ["alike", "random", "wide"])
 def test_what_is_sealed_may_be_read(tmp_path: Path, rows: int, kind: str) -> None:
@@ -764,6 +768,7 @@ def test_a_short_run_of_the_fuzzer(tmp_path: Path, files: Files) -> None:
 # --- the command line -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_on_the_command_line(rtgauge: Callable[..., Result]) -> None:
     assert rtgauge("run", "timer", "--target", "fake", "--for", "1s").code == 0
     run = rtgauge("runs", "--json").json()["runs"][0]["id"]

@@ -114,6 +114,7 @@ def test_the_same_from_a_vcd_file(store: Store, night: Path, tmp_path: Path) -> 
     check_night(store, path)
 
 
+@pytest.mark.slow
 @needs_sigrok
 def test_the_same_from_sigroks_csv(store: Store, tmp_path: Path) -> None:
     made = session(tmp_path / "a.sr", regular(40, 3000, {7: 900}))
@@ -122,6 +123,7 @@ def test_the_same_from_sigroks_csv(store: Store, tmp_path: Path) -> None:
     assert delays_of(store, path) == delays_of(store, made)
 
 
+@pytest.mark.slow
 def test_unanswered_late_and_double(store: Store, tmp_path: Path) -> None:
     period, number = 1000, 12
     events = [12_100 + k * period for k in range(number)]
@@ -149,6 +151,7 @@ def test_unanswered_late_and_double(store: Store, tmp_path: Path) -> None:
     assert "1 more only after the next one" in verdict["evidence"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edge", ["both", "rising"])
 @pytest.mark.parametrize("form", ["sr", "csv", "vcd"])
 @pytest.mark.parametrize("late_ms", [13, 23])
@@ -187,6 +190,7 @@ def test_late_answers_are_those_of_their_events(
     assert told["late"] >= len(delays) - 1
 
 
+@pytest.mark.slow
 def test_a_capture_in_mid_run_proves_no_budget(store: Store, tmp_path: Path) -> None:
     """The same edges are quick answers, or late ones to the events before."""
     lines = regular(60, 10_000)[20_000:-5_000]
@@ -273,6 +277,7 @@ def test_events_that_were_open_when_the_capture_ended(store: Store, tmp_path: Pa
     assert "not answered within 10 intervals or before the capture ended" in verdict["evidence"]
 
 
+@pytest.mark.slow
 def test_an_edge_after_the_longest_delay_answers_nothing(store: Store, tmp_path: Path) -> None:
     path = session(tmp_path / "a.sr", regular(20, 1000, {7: 400}))
     run = imported(store, path, replace(LINES, longest_ns=300_000))
@@ -282,6 +287,7 @@ def test_an_edge_after_the_longest_delay_answers_nothing(store: Store, tmp_path:
     assert "1 of 20 events was not answered within 300us (number 7)" in run["tests"][0]["evidence"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 8])
 def test_pulses_without_width_are_two_events_at_the_same_time(
     store: Store, tmp_path: Path, number: int
@@ -317,6 +323,7 @@ def test_a_capture_that_ends_before_any_answer_is_refused(
         assert answers(imported(store, path, wanted))["answered"] == answered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idle", [0, 1])
 def test_both_edges_of_short_pulses(store: Store, tmp_path: Path, idle: int) -> None:
     """1 ms and 29 ms from edge to edge. One answer takes 12 ms."""
@@ -331,6 +338,7 @@ def test_both_edges_of_short_pulses(store: Store, tmp_path: Path, idle: int) -> 
     assert run["series"][0]["max"] == 12_000_000
 
 
+@pytest.mark.slow
 def test_one_kind_of_edge_alone(store: Store, tmp_path: Path) -> None:
     """The board toggles its line at each rising edge."""
     events = [100 + k * 500 for k in range(20)]
@@ -410,6 +418,7 @@ def test_between_samples_and_with_noise(store: Store, tmp_path: Path) -> None:
     assert all((again[k] < found[k]) == (k % 2 == 0) for k in range(30))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edges", ["analogue", "digital", "both"])
 def test_fast_edges_are_within_the_error(store: Store, tmp_path: Path, edges: str) -> None:
     """Steps between two samples, inverted answers, and a threshold away from the middle."""
@@ -563,6 +572,7 @@ def test_voltages_in_millivolts(store: Store, tmp_path: Path, head: str) -> None
     assert [float(one.split()[0]) for one in said] == pytest.approx([1.65, 1.66], abs=0.05)
 
 
+@pytest.mark.slow
 @needs_sigrok
 @pytest.mark.parametrize("label", ["units", "channel", "off"])
 @pytest.mark.parametrize("rate", ["20 kHz", "1 MHz", "24 MHz", "2 GHz"])
@@ -640,6 +650,7 @@ def test_a_row_for_each_change_of_regular_events(
     assert delays_of(store, path, replace(wanted, samplerate=sessions.parse_rate("1GHz"))) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [None, 0.5])
 def test_segments_of_samples(store: Store, tmp_path: Path, asked: float | None) -> None:
     """20 segments of 1000 samples, 100 ns apart, with slow edges and noise."""
@@ -696,6 +707,7 @@ def test_rows_for_changes_that_lie_nearly_evenly_are_not_samples(
     assert len(found) >= 39
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("load", "says"),
     [("unknown", "load unknown"), ("doload", "under load doload"), ("idle", "idle")],
@@ -787,6 +799,7 @@ def ini(
     return f"[device 1]\ncapturefile={base}\n{more}\nunitsize={unit}\n{probes}"
 
 
+@pytest.mark.slow
 def test_sessions_of_any_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples of several bytes, in parts in any order, read in pieces of any size."""
     for seed in range(60):
@@ -879,6 +892,7 @@ def hostile(tmp_path: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_what_is_refused_leaves_nothing(store: Store, tmp_path: Path) -> None:
     for name, content in hostile(tmp_path).items():
         path = tmp_path / "hostile"
@@ -924,6 +938,7 @@ def test_vcd_without_sigrok(store: Store, tmp_path: Path, monkeypatch: pytest.Mo
     assert "apt install sigrok-cli" in error.value.remedy
 
 
+@pytest.mark.slow
 @needs_sigrok
 def test_the_sample_rate_of_a_vcd_file_is_how_exact_its_times_are(
     store: Store, tmp_path: Path
@@ -963,6 +978,7 @@ def test_a_vcd_file_too_long_for_its_time_unit_is_read_more_coarsely(
 # --- the command ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
     path = session(tmp_path / "board.sr", regular(20, 1000))
     assert is_capture(path)
@@ -991,6 +1007,7 @@ def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
         assert done.code == 2 and name in done.err
 
 
+@pytest.mark.slow
 def test_a_run_of_a_capture_goes_out_and_in_like_any_other(
     rtgauge: Callable[..., Result], tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ def cut_up(data: np.ndarray, cuts: list[int]) -> list[np.ndarray]:
     return np.split(data, sorted(min(cut, len(data)) for cut in cuts))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(0, 60), max_size=5))
 def test_logic_edges(values: list[int], cuts: list[int]) -> None:
     first, second, length = logic_edges(cut_up(np.array(values, np.uint8), cuts), 1000)
@@ -59,6 +60,7 @@ def by_hand(values: list[float], threshold: float, hysteresis: float) -> list[tu
 VOLTS = st.one_of(st.integers(-4, 8).map(lambda n: n / 2), st.just(math.nan))
 
 
+@pytest.mark.slow
 @given(
     st.lists(VOLTS, max_size=40),
     st.lists(st.integers(0, 40), max_size=4),

@@ -129,6 +129,7 @@ def test_tables_that_cannot_be(
     assert reason in said(refused[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samplerate", SESSIONS)
 def test_sessions_that_cannot_be(
     refused: dict[str, subprocess.CompletedProcess[str]], samplerate: str

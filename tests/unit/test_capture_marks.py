@@ -193,6 +193,7 @@ def test_pulses_shorter_than_their_samples_do_not_belong_to_them(
     assert "50 of 50 pulses are shorter than their samples" in test["evidence"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dither", [False, True])
 @pytest.mark.parametrize("ppm", [-40.0, 25.0])
 def test_rises_are_wake_ups(store: Store, tmp_path: Path, dither: bool, ppm: float) -> None:
@@ -224,6 +225,7 @@ def test_rises_are_wake_ups(store: Store, tmp_path: Path, dither: bool, ppm: flo
     assert abs(number - abs(ppm)) < 1 and f"ppm {way}" in said
 
 
+@pytest.mark.slow
 def test_rises_of_another_run(store: Store, tmp_path: Path) -> None:
     draw = np.random.default_rng(14)
     own, other = draw.integers(4 * US, 54 * US, (2, 500)).astype(np.int64)
@@ -287,6 +289,7 @@ def refusal(store: Store, path: Path, marked: Marked) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit(store: Store, tmp_path: Path) -> None:
     draw = np.random.default_rng(6)
     own = samples(draw, 50)
@@ -324,6 +327,7 @@ def test_what_does_not_fit(store: Store, tmp_path: Path) -> None:
     assert "no times with which" in refusal(store, path, Marked("D0", timed))
 
 
+@pytest.mark.slow
 def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
     draw = np.random.default_rng(8)
     acquire, release = samples(draw, 40), samples(draw, 40)

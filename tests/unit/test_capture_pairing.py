@@ -98,6 +98,7 @@ def accounted(one: Board, found: Answers) -> bool:
 EITHER = pytest.mark.parametrize("both", [True, False])
 
 
+@pytest.mark.slow
 @EITHER
 @pytest.mark.parametrize("messages", [True, False])
 def test_any_constant_delay_of_a_whole_recording(both: bool, messages: bool) -> None:
@@ -109,6 +110,7 @@ def test_any_constant_delay_of_a_whole_recording(both: bool, messages: bool) -> 
         assert found.late == (EVENTS - 1 if ms > 10 else 0), ms
 
 
+@pytest.mark.slow
 @EITHER
 def test_a_recording_in_mid_run_says_that_it_cannot_tell(both: bool) -> None:
     for ms in range(1, 46):
@@ -125,6 +127,7 @@ def test_what_the_user_knows_settles_it() -> None:
     assert right(one, found)
 
 
+@pytest.mark.slow
 @EITHER
 def test_irregular_events_tell_where_their_answers_are(both: bool) -> None:
     rng = random.Random(1)
@@ -153,6 +156,7 @@ def test_delays_that_jitter_over_a_window_are_ambiguous_in_mid_run() -> None:
     assert found.ambiguous == found.answered > 0
 
 
+@pytest.mark.slow
 def test_delays_that_jitter_about_an_interval_are_ambiguous_in_mid_run() -> None:
     """Those of three intervals look like those of one."""
     for seed in range(40):
@@ -175,6 +179,7 @@ def test_the_last_answer_of_a_recording_belongs_to_the_event_before_the_last() -
     assert (found.cut, found.late, found.double, found.before) == (1, 1, 0, 1)
 
 
+@pytest.mark.slow
 @EITHER
 @pytest.mark.parametrize("ms", [1, 3, 13, 23, 37])
 def test_dropped_answers_shift_no_other(both: bool, ms: int) -> None:
@@ -193,6 +198,7 @@ def test_dropped_answers_shift_no_other(both: bool, ms: int) -> None:
     assert told >= (28 if both or ms < 10 else 3)
 
 
+@pytest.mark.slow
 @EITHER
 @pytest.mark.parametrize("share", [0.0, 0.02])
 def test_a_stall_delays_all_answers_in_it(both: bool, share: float) -> None:
@@ -234,6 +240,7 @@ def in_turn(delays: list[float]) -> Delay:
     return found.__getitem__
 
 
+@pytest.mark.slow
 @EITHER
 def test_delays_that_vary_over_several_intervals(both: bool) -> None:
     """No answer is credited to another event without a mark, though no shift fits."""
@@ -249,6 +256,7 @@ def test_delays_that_vary_over_several_intervals(both: bool) -> None:
     assert told >= 30
 
 
+@pytest.mark.slow
 @EITHER
 @pytest.mark.parametrize("spread", [50.0, 1000.0])
 def test_lost_answers_among_delays_that_vary(both: bool, spread: float) -> None:
@@ -308,6 +316,7 @@ def test_late_answers_away_from_the_ends_are_certain() -> None:
     assert found.ambiguous_max == 300.0
 
 
+@pytest.mark.slow
 def test_few_events_and_pauses_of_any_length() -> None:
     """Each event has an answer, in order. Those that belong to another event are marked."""
     told = 0
@@ -408,6 +417,7 @@ def test_an_edge_that_answers_nothing_before_a_lost_answer() -> None:
 TIMES = st.lists(st.integers(0, 50), unique=True, min_size=1, max_size=14).map(sorted)
 
 
+@pytest.mark.slow
 @given(TIMES, TIMES, st.booleans(), st.booleans(), st.booleans(), st.integers(1, 9))
 def test_any_edges(
     events: list[int], answers: list[int], up: bool, same: bool, apart: bool, step: int

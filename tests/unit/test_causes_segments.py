@@ -470,6 +470,7 @@ def chain(tasks: int, waits: int) -> tuple[Sample, list[Event]]:
     return Sample(DUE, DUE + end_us * 1000, TARGET, 0, 1 << 62), events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, 0), (0, 1)])
 def test_the_work_for_a_sample_is_in_proportion_to_its_events(shape: tuple[int, int]) -> None:
     """A bundle from elsewhere may have a quarter of a million. Lines of code are counted."""

@@ -678,6 +678,7 @@ def test_memory_for_causes_is_in_proportion_to_what_was_sent(tmp_path: Path) -> 
         assert parts + one["rest_ns"] == one["latency_ns"]
 
 
+@pytest.mark.slow
 def test_events_looked_at_for_all_samples_are_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

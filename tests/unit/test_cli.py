@@ -119,6 +119,7 @@ def test_wrong_usage_is_one_line_and_a_remedy(
     assert rtgauge("runs", "--json").json()["runs"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "words", "code"),
     [
@@ -141,11 +142,13 @@ def test_exit_codes_of_run(rtgauge: Run, target: str, words: list[str], code: in
     assert ("Traceback" in done.err) is False
 
 
+@pytest.mark.slow
 def test_a_failed_verdict_of_the_measurement_is_code_3(rtgauge: Run) -> None:
     assert rtgauge("run", "pendulum", "--for", "1s", "--target", "fake").code == 0
     assert rtgauge("run", "pendulum", "--for", "1s", "--target", "fake:verdict-fails").code == 3
 
 
+@pytest.mark.slow
 def test_a_known_limitation_leaves_the_code_as_it_is(rtgauge: Run) -> None:
     words = ("run", "pendulum", "--for", "1s", "--target")
     done = rtgauge(*words, "fake:known-limitation", "--json")
@@ -155,6 +158,7 @@ def test_a_known_limitation_leaves_the_code_as_it_is(rtgauge: Run) -> None:
     assert rtgauge(*words, "fake:known-limitation,verdict-fails").code == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "words", "code"),
     [
@@ -196,6 +200,7 @@ def test_usage_comes_before_failure_and_failure_before_interruption(rtgauge: Run
     assert rtgauge("run", "timer", "--for", "1s", *both).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target", ["fake", "fake:cut", "fake:hostile", "fake:skipped", "fake:unprivileged", "fake:lost"]
 )
@@ -242,6 +247,7 @@ def test_the_life_of_a_run(rtgauge: Run) -> None:
     assert rtgauge("show", newest).code == 2
 
 
+@pytest.mark.slow
 def test_a_report_with_the_run(rtgauge: Run) -> None:
     done = rtgauge("run", "timer", *QUICK, "-o", "now.html")
     assert done.code == 0
@@ -350,12 +356,14 @@ def test_a_plan_and_options_over_it(rtgauge: Run) -> None:
     assert [one["rate_per_hour"] for one in planned] == [pytest.approx(1 / 24), None]
 
 
+@pytest.mark.slow
 def test_an_option_given_twice_makes_two_steps(rtgauge: Run) -> None:
     done = rtgauge("run", *QUICK, "--medium", "honey", "pendulum", "--json", "--medium=air")
     steps: list[dict[str, Any]] = done.json()["runs"][0]["steps"]
     assert [one["parameters"].get("medium") for one in steps[:2]] == ["honey", "air"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["--method", "nanosleep", "--method=timerfd"], ["--method", "nanosleep,timerfd"]]
 )
@@ -384,6 +392,7 @@ def test_a_command_as_load(rtgauge: Run, load: list[str]) -> None:
     assert name.replace(",", ", ") in row["headline"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [[], ["--load", "sched", "--load-cmd", "true"]])
 def test_a_disturbance_is_labelled_everywhere(rtgauge: Run, load: list[str]) -> None:
     words = ("run", "timer", *QUICK, *load, "--disturb", "kthread:200us:7.301ms", "--allow-disturb")
@@ -448,6 +457,7 @@ def test_a_plan_of_ones_own_goes_before_a_ready_one(rtgauge: Run) -> None:
     assert run["steps"][0]["measurement"] == "pendulum"
 
 
+@pytest.mark.slow
 def test_flags_of_measurements_with_and_without_a_value(rtgauge: Run) -> None:
     for words, value in (
         (["--dither"], "yes"),
@@ -671,6 +681,7 @@ def test_a_folder_that_may_not_be_written_is_found_before_measuring(
     assert rtgauge("runs", "--json", "--store", "data").json()["runs"] == []
 
 
+@pytest.mark.slow
 def test_the_list_of_runs_fits_and_says_what_came_of_them(rtgauge: Run) -> None:
     load = ["--load", "sched:groups=4"]
     rtgauge("run", "timer", *QUICK, *load, "--budget", "20us", "--label", "x" * 50)
@@ -799,6 +810,7 @@ def test_the_remedy_of_an_operation_decides_when_it_is_followed(rtgauge: Run) ->
     assert refused.code == 2 and "no rate per hour" in refused.err
 
 
+@pytest.mark.slow
 def test_events_that_a_target_does_not_answer(rtgauge: Run) -> None:
     """Half of the events are not answered: no output shows a maximum without saying so."""
     words = ("--samples", "600", "--interval", "10ms", "--budget", "9.9ms", "--rate", "4000/h")

@@ -24,6 +24,7 @@ Run = Callable[..., Result]
 BASE = ("run", "timer", "--for", "1s", "--exit", "bisect")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "last"),
     [

@@ -73,6 +73,7 @@ def test_what_may_follow_is_offered(
     assert not never & {*found}
 
 
+@pytest.mark.slow
 def test_runs_are_offered_by_label_number_and_id(rtgauge: Run, offered: Offered) -> None:
     assert offered("rtgauge show ") == []
     assert rtgauge("run", "timer", "--target", "fake", "--for", "1s", "--label", "night").code == 0

@@ -132,6 +132,7 @@ def test_an_interrupted_evaluation_is_resumed_by_another_run_of_its_study(
     assert asked.code == 2 and "--target fake" in asked.err
 
 
+@pytest.mark.slow
 def test_resumed_evaluation_omits_what_the_core_does_not_offer(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

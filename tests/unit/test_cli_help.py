@@ -98,6 +98,7 @@ def test_help_for_a_board_builds_and_boots_nothing(
     assert "--priority" in done.out and not done.err
 
 
+@pytest.mark.slow
 def test_the_help_of_every_measurement_and_plan_fits_one_screen() -> None:
     for name in [*CATALOGUE.measurements, *shipped_plans()]:
         command, _ = command_for([name], CATALOGUE, [], "rtgauge run")
@@ -121,6 +122,7 @@ def _fits_one_screen(text: str, words: list[str]) -> None:
     assert "WORDS" not in lines[0]
 
 
+@pytest.mark.slow
 def test_help_loads_neither_the_index_nor_samples() -> None:
     """It is there at once."""
     program = (

@@ -148,6 +148,7 @@ def test_the_view_stands_where_it_is_and_leaves_one_line_behind(
     assert len(kept[-1]) < 80
 
 
+@pytest.mark.slow
 def test_without_a_terminal_there_are_lines_and_nothing_else() -> None:
     stream = io.StringIO()
     measure(stream)
@@ -363,6 +364,7 @@ def test_a_terminal_with_another_encoding(terminal: Terminal) -> None:
 TEXTS = st.text(max_size=40) | st.just(HARM)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 130), st.integers(1, 45), st.integers(0, 70), TEXTS,
        st.integers(-(2**31), 2**31 - 1), st.booleans(), st.booleans())  # fmt: skip
 def test_no_frame_is_larger_than_its_terminal(

@@ -66,6 +66,7 @@ def test_the_module_is_built_once_loaded_and_unloaded(rtgauge: Run, headers: Pat
     assert rtgauge("module", "unload").err == "local: the module rtgauge is unloaded\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("action", "program"), [("build", "make"), ("unload", "rmmod")])
 def test_a_program_that_does_not_end_is_ended(
     rtgauge: Run, headers: Path, monkeypatch: pytest.MonkeyPatch, action: str, program: str
@@ -122,6 +123,7 @@ def test_parallel_ports_have_a_module_of_their_own(
     assert loaded.read_text() == ""
 
 
+@pytest.mark.slow
 def test_the_module_is_of_use_without_that_for_parallel_ports(
     rtgauge: Run, headers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -37,6 +37,7 @@ def listed(rtgauge: Run, *words: str) -> list[str]:
     return [line.split()[0] for line in lines if line.startswith("#")]
 
 
+@pytest.mark.slow
 def test_filters_of_the_list(rtgauge: Run) -> None:
     measure(rtgauge, "--label", "first board")
     measure(rtgauge, "--label", "second", "--budget", "1us")
@@ -87,6 +88,7 @@ def test_a_run_is_known_by_its_number(rtgauge: Run) -> None:
     assert rtgauge("report", "#1", "-o", "r.json", "--json").json()["runs"] == [ids[0]]
 
 
+@pytest.mark.slow
 def test_a_number_that_is_also_a_label_deletes_nothing(rtgauge: Run) -> None:
     measure(rtgauge, "--label", "board")
     measure(rtgauge, "--label", "1")
@@ -148,6 +150,7 @@ def test_words_that_are_numbers(word: str, number: int | None) -> None:
     assert numbers.run_number(word) == number
 
 
+@pytest.mark.slow
 def test_the_answer_of_a_run_is_kept(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     measure(rtgauge, "--budget", "1us")
     with Store.open() as store:
@@ -168,6 +171,7 @@ def test_the_answer_of_a_run_is_kept(rtgauge: Run, monkeypatch: pytest.MonkeyPat
     assert list(kept.parent.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_last_run_is_meant_by_default(rtgauge: Run) -> None:
     measure(rtgauge, "--label", "old")
     measure(rtgauge)
@@ -209,6 +213,7 @@ def test_without_a_command(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "\x1b" not in done.out
 
 
+@pytest.mark.slow
 def test_without_a_command_for_another_store(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -252,6 +257,7 @@ def test_a_machine_that_cannot_be_looked_at(rtgauge: Run, monkeypatch: pytest.Mo
     assert "Machine   not known (there is no agent for local)" in done.out
 
 
+@pytest.mark.slow
 def test_quiet_prints_the_answer_alone(rtgauge: Run) -> None:
     done = rtgauge("run", "timer", *QUICK, "--budget", "1us", "-q")
     assert (done.code, done.err) == (3, "")
@@ -390,6 +396,7 @@ def test_commands_without_a_store_are_known() -> None:
         assert _has_store(context, name) == (name not in _WITHOUT_STORE)
 
 
+@pytest.mark.slow
 def test_a_study_that_loses_a_target_is_reported_and_fails(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,6 +424,7 @@ def test_a_study_that_loses_a_target_is_reported_and_fails(
     assert sorted(states) == ["complete"] * 4 + ["failed"]
 
 
+@pytest.mark.slow
 def test_a_target_that_was_never_reached_is_not_a_system_of_its_own(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

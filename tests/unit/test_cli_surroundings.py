@@ -84,6 +84,7 @@ def test_plans_that_are_no_files_of_a_plan_s_size(rtgauge: Run, name: str) -> No
     assert "is not a plan" in result.err
 
 
+@pytest.mark.slow
 def test_a_clock_at_the_end_of_the_year_9999(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nanoseconds have more than 64 bits then."""
     real = os.stat

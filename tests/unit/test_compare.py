@@ -244,6 +244,7 @@ def test_the_tail_is_one_that_each_run_of_a_set_carries() -> None:
         assert None not in each
 
 
+@pytest.mark.slow
 def test_quantities_of_one_load_whose_tails_differ_have_a_table_each() -> None:
     runs = study()[:2]
     for run in runs:
@@ -416,6 +417,7 @@ def test_what_stands_against_the_figures_is_said_beside_them() -> None:
     assert "B: invalid: the step failed" in compare_text.terminal(document)
 
 
+@pytest.mark.slow
 def test_a_disturbance_is_a_load_of_its_own() -> None:
     runs = [kernel_run(1, "a", "6.1-rt"), kernel_run(2, "b", "6.1")]
     runs[1].steps[0].document["disturb"] = "spin_lock:200us:7.3ms"
@@ -426,6 +428,7 @@ def test_a_disturbance_is_a_load_of_its_own() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_one_set_is_not_compared() -> None:
     with pytest.raises(UsageError, match="two sets"):
         compared([kernel_run(1, "a", "6.1"), kernel_run(2, "a", "6.1")])
@@ -468,6 +471,7 @@ def test_maxima_have_no_ratio(lab: str) -> None:
     assert row.endswith("–")
 
 
+@pytest.mark.slow
 def test_a_long_name_of_a_row_is_broken_not_cut() -> None:
     ways = [{"way": f"{word} " + "through the whole of the kernel " * 4} for word in ("up", "down")]
     runs = [kernel_run(1, "a", "6.1-rt"), kernel_run(2, "b", "6.1")]
@@ -703,6 +707,7 @@ def gate_of(
     return _gate({**document, "comparisons": comparisons}, words)
 
 
+@pytest.mark.slow
 def test_the_exit_code_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
     worse = {"verdict": "worse", "beyond": True}
     others = [
@@ -746,6 +751,7 @@ def test_a_gate_without_the_primary_figures(capsys: pytest.CaptureFixture[str]) 
     assert gate_of([primary], absent("idle")) == 0
 
 
+@pytest.mark.slow
 def test_the_order_of_the_runs_is_no_difference_of_the_environments() -> None:
     runs = study()
     for one, board in zip(runs, ("first", "second", "first", "second"), strict=True):
@@ -793,6 +799,7 @@ def test_wrong_claims(rtgauge: Run, two: str, words: tuple[str, ...], message: s
     assert message in found.err
 
 
+@pytest.mark.slow
 def test_the_claims_of_the_command_line(rtgauge: Run, two: str) -> None:
     document = rtgauge("compare", two, "--within", "2.5 %", "--json").json()
     assert document["within"] == pytest.approx(0.025)
@@ -802,6 +809,7 @@ def test_the_claims_of_the_command_line(rtgauge: Run, two: str) -> None:
     assert (first["primary"], first["quantity"], first["statistic"]) == (True, 0, "max")
 
 
+@pytest.mark.slow
 def test_a_study_is_shown_side_by_side_when_it_ends(rtgauge: Run) -> None:
     words = ("--samples", "2000", "--target", "fake", "--target", "fake:late")
     shown = rtgauge("run", "timer", *words).out
@@ -829,6 +837,7 @@ def test_reports_of_a_study_have_the_section(rtgauge: Run, two: str, suffix: str
         assert told in path.read_text().partition('id="data"')[0]
 
 
+@pytest.mark.slow
 def test_what_is_no_comparison(rtgauge: Run, two: str) -> None:
     assert rtgauge("compare", f"{two}@fake").code == 2
     assert rtgauge("compare", two, "-o", "x.txt").code == 2
@@ -852,6 +861,7 @@ def stalled(number: int, repeat: int, target: str, factor: float) -> made.FakeRu
     )
 
 
+@pytest.mark.slow
 def test_stalls_count_with_all_periods_that_they_delay() -> None:
     """One sample in 1950 is late, but one period in 45: the tail of the samples is better."""
     runs = [
@@ -896,6 +906,7 @@ def test_events_that_were_not_waited_for_as_long_as_the_budget_are_counted(
         assert row["over"] == 40
 
 
+@pytest.mark.slow
 def test_lost_samples_may_be_the_largest() -> None:
     """30 of 20 000 samples, more than a thousandth, have unknown values: so has the tail."""
     runs = [
@@ -915,6 +926,7 @@ def test_lost_samples_may_be_the_largest() -> None:
     assert ratios["tail"] is ratios["max"] is None and ratios["50"] is not None
 
 
+@pytest.mark.slow
 def test_other_cpus_of_task_and_load_are_told() -> None:
     runs = study()[:2]
     for run, cpu, load in zip(runs, ("3", "0-3"), ("0", None), strict=True):

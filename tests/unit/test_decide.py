@@ -613,12 +613,14 @@ def test_a_boot_that_failed_drops_its_block() -> None:
     assert "B: 1 of 7 runs has no complete figure (failed)" in shown(runs)
 
 
+@pytest.mark.slow
 def test_one_run_each() -> None:
     text = shown(repeats(1))
     assert "1 block: not enough runs, 6 blocks needed" in text
     assert "rtgauge run … --repeat 6 with each --target" in text
 
 
+@pytest.mark.slow
 def test_other_clocks_have_nothing_in_common() -> None:
     runs = repeats(2)
     for one in runs[1::2]:
@@ -628,6 +630,7 @@ def test_other_clocks_have_nothing_in_common() -> None:
     assert "clock time against instructions as time" in text
 
 
+@pytest.mark.slow
 def test_constant_series_are_said_to_be_coarse() -> None:
     runs = repeats(6)
     for at, one in enumerate(runs):

@@ -232,6 +232,7 @@ def test_a_plan_or_a_project_is_read(example: Example) -> None:
     assert plan.steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "example", [one for one in examples() if one.language == "python"], ids=id_of
 )

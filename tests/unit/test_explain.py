@@ -78,6 +78,7 @@ class Board:
         return Answer(0, 0, b"", len(data), data, began + 40, began + 540)
 
 
+@pytest.mark.slow
 def test_a_replay_repeats_the_orders_and_asks_for_the_windows(
     stored: StoredRun, tmp_path: Path
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_limit_without_unit_is_a_usage_error(
     assert done.err.startswith("rtgauge: --above: ")
 
 
+@pytest.mark.slow
 def test_a_run_is_named_by_its_label(tmp_path: Path, rtgauge: Run) -> None:
     store = ["--store", str(tmp_path / "labelled")]
     words = ["--target", "fake", "--for", "1s", "--no-progress", *store]

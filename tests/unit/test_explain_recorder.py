@@ -39,6 +39,7 @@ def stored(tmp_path: Path) -> StoredRun:
     return stored_run(tmp_path, {"timer": 900})
 
 
+@pytest.mark.slow
 def test_the_recorder_builds_without_warnings_and_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +99,7 @@ int main(int argc, char **argv)
 """
 
 
+@pytest.mark.slow
 def test_a_qemu_that_lacks_what_the_recorder_needs_gets_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +196,7 @@ def test_records_and_the_bytes_of_tasks_are_read_apart(tmp_path: Path) -> None:
         assert recording.lost == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", [TASK_BYTES + 32, TASK_BYTES + 3 * 32, 1 << 20])
 def test_each_record_is_read_once_as_it_is_new_and_once_with_its_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int

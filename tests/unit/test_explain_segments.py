@@ -285,6 +285,7 @@ def test_a_wait_that_no_task_ends_has_no_owner(ended_by: str, lock: str) -> None
     assert ("held by load/sched" in said) is owned
 
 
+@pytest.mark.slow
 def test_the_work_for_a_sample_is_in_proportion_to_its_blocks() -> None:
     """Tasks wake each other, and the last one waits for a lock again and again."""
 
@@ -475,6 +476,7 @@ def test_an_interrupted_call_and_a_fault_in_a_block_keep_the_stack() -> None:
     assert fault.steps()[-1].stack == ("do_work",)
 
 
+@pytest.mark.slow
 def test_every_block_of_random_programs_is_attributed() -> None:
     random = np.random.default_rng(11)
     ends = (OTHER, CALL, RETURN, EXCEPTION_RETURN, SYSCALL)
@@ -497,6 +499,7 @@ def test_every_block_of_random_programs_is_attributed() -> None:
         assert {one.kind for one in found.segments} <= set(CLASSES)
 
 
+@pytest.mark.slow
 def test_samples_of_a_window_are_divided_as_if_each_were_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -102,6 +102,7 @@ PLANS: tuple[dict[str, Any], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS, ids=range(len(PLANS)))
 def test_a_plan_of_any_shape_is_reported(tmp_path: Path, plan: dict[str, Any]) -> None:
     """A bundle brings its own plan."""
@@ -221,6 +222,7 @@ def test_a_fault_of_a_renderer_is_one_line_and_leaves_no_file(
     assert not (tmp_path / "a.md").exists()
 
 
+@pytest.mark.slow
 def test_gaps_of_a_dithered_series_that_overlap_are_reported(tmp_path: Path) -> None:
     stream = Builder().series(0).series(1, name="offset", companion=0)
     stream.samples(0, 0, [5, 6]).samples(1, 0, [1, 2])

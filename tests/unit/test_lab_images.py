@@ -390,6 +390,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 BOARD = board("x86_64-rt-6.1")
 
 
+@pytest.mark.slow
 def test_from_a_board_to_an_image(world: World, tmp_path: Path) -> None:
     made = images.image(BOARD, say=world.said.append)
     assert made.kernel.read_bytes() == VMLINUX + RELEASE.encode()
@@ -435,6 +436,7 @@ def musl(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return made
 
 
+@pytest.mark.slow
 def test_a_board_with_a_c_library_of_debian(world: World, musl: list[Path], tmp_path: Path) -> None:
     plain = images.image(BOARD)
     made = images.image(BOARD, library="musl", say=world.said.append)
@@ -476,6 +478,7 @@ def test_a_damaged_library_or_agent_is_made_anew(
         assert (len(musl), len(world.asked("download"))) == (1, downloads + 3)
 
 
+@pytest.mark.slow
 def test_a_library_is_fetched_after_a_kernel(world: World, musl: list[Path]) -> None:
     """Both use apt, which has one set of lists in the cache."""
     images.image(BOARD)
@@ -492,6 +495,7 @@ def test_a_library_is_fetched_after_a_kernel(world: World, musl: list[Path]) -> 
     assert len(musl) == 1
 
 
+@pytest.mark.slow
 def test_libraries_are_pruned_with_their_agents(world: World, musl: list[Path]) -> None:
     images.image(BOARD, library="musl")
     records = [
@@ -504,6 +508,7 @@ def test_libraries_are_pruned_with_their_agents(world: World, musl: list[Path]) 
     assert not any(record.exists() for record in records)
 
 
+@pytest.mark.slow
 def test_a_source_without_the_library(world: World) -> None:
     with pytest.raises(TargetError, match=r"package sources have no musl \(amd64\)"):
         images.image(BOARD, library="musl")
@@ -517,6 +522,7 @@ def test_an_unknown_library_gets_the_nearest_one() -> None:
     assert "musl" in error.value.remedy
 
 
+@pytest.mark.slow
 def test_a_second_time_asks_nobody_and_needs_no_network(world: World) -> None:
     first = images.image(BOARD)
     asked = len(world.asked(""))
@@ -526,12 +532,14 @@ def test_a_second_time_asks_nobody_and_needs_no_network(world: World) -> None:
     assert len(world.asked("")) == asked
 
 
+@pytest.mark.slow
 def test_the_newest_of_which_all_is_there_is_taken(world: World) -> None:
     world.add_kernel("6.1.0-100-rt-amd64")
     world.add_kernel("6.1.0-101-rt-amd64", with_headers=False)
     assert images.image(BOARD).facts["kernel"] == "6.1.0-100-rt-amd64"
 
 
+@pytest.mark.slow
 def test_a_newer_one_comes_only_when_asked_for_and_once_a_day(world: World) -> None:
     assert images.image(BOARD).facts["kernel"] == RELEASE
     world.add_kernel("6.1.0-57-rt-amd64")
@@ -545,6 +553,7 @@ def test_a_newer_one_comes_only_when_asked_for_and_once_a_day(world: World) -> N
     assert images.image(BOARD).facts["kernel"] == "6.1.0-57-rt-amd64"
 
 
+@pytest.mark.slow
 def test_newest_without_a_network_is_what_there_is(world: World) -> None:
     images.image(BOARD)
     old = time.time() - 25 * 3600
@@ -624,6 +633,7 @@ def test_a_name_that_make_would_split_is_refused_before_anything_is_fetched(
     assert world.asked("") == []
 
 
+@pytest.mark.slow
 def test_a_damaged_download_is_refused_and_not_kept(world: World) -> None:
     world.change(damaged="linux-kbuild-6.1")
     with pytest.raises(TargetError, match=r"linux-kbuild-6\.1 6\.1\.192-2 could not be fetched"):
@@ -687,6 +697,7 @@ def test_what_a_newer_kernel_has_replaced_goes_once_nobody_has_used_it(world: Wo
     assert len(world.asked("")) == asked
 
 
+@pytest.mark.slow
 def test_what_is_used_is_not_pruned(world: World) -> None:
     made = images.image(BOARD)
     long_ago(made.initramfs.parent / "image.json")
@@ -695,6 +706,7 @@ def test_what_is_used_is_not_pruned(world: World) -> None:
     assert images.image(BOARD) == made
 
 
+@pytest.mark.slow
 def test_nothing_is_pruned_that_the_lab_has_not_made(world: World, tmp_path: Path) -> None:
     images.image(BOARD)
     elsewhere = tmp_path / "elsewhere"
@@ -721,6 +733,7 @@ def test_nothing_is_pruned_that_the_lab_has_not_made(world: World, tmp_path: Pat
     assert all(path.is_symlink() or path.exists() for path in strangers)
 
 
+@pytest.mark.slow
 def test_pruning_waits_for_who_prepares_a_board(world: World) -> None:
     images.image(BOARD)
     said: list[str] = []
@@ -760,6 +773,7 @@ def test_lab_list_fetches_newer_kernels_of_the_boards_that_there_are(
     assert max(map(len, listed.out.splitlines())) <= 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cached", [True, False])
 def test_the_busybox_of_users_boards_is_taken_once(world: World, cached: bool) -> None:
     if cached:
@@ -806,6 +820,7 @@ def test_damaged_records_are_as_if_there_were_none(world: World, damage: bytes) 
     assert images.image(BOARD).facts == made.facts
 
 
+@pytest.mark.slow
 def test_a_record_cannot_lead_out_of_the_cache(world: World) -> None:
     images.image(BOARD)
     record = {"version": 1, "kernel": "../../../etc"}
@@ -813,6 +828,7 @@ def test_a_record_cannot_lead_out_of_the_cache(world: World) -> None:
     assert kernels.known_kernel(BOARD) is None
 
 
+@pytest.mark.slow
 def test_leftovers_of_a_killed_process_are_removed(world: World) -> None:
     left = world.cache / "kernels" / f"{RELEASE}_6.1.192-2.unfinished"
     left.mkdir(parents=True)

@@ -209,6 +209,7 @@ def test_what_still_arrives_after_a_stop_is_waited_for(
     assert agent.killed is not kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 4.0])
 def test_a_target_that_is_slow_has_longer_to_end(
     store: Store, monkeypatch: pytest.MonkeyPatch, scale: float
@@ -241,6 +242,7 @@ def test_samples_that_a_slow_link_delays_are_waited_for(
     assert outcome.state == ("complete" if connected else "failed")
 
 
+@pytest.mark.slow
 def test_an_order_to_end_waits_for_the_connection(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_figures_are_those_of_all_samples(blocks: list[list[int]], scale: int) -
         assert one.bins[number] == pytest.approx(len(inside), abs=2)  # at the very edges
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(1, 99)), min_size=1, max_size=40))
 def test_the_maxima_of_the_last_seconds(blocks: list[tuple[int, int]]) -> None:
     live, worst = fresh(), dict[int, int]()
@@ -181,6 +182,7 @@ def test_the_time_measured_does_not_count_that_in_which_the_loads_come_up() -> N
     assert live.measured_s == pytest.approx(2.5)
 
 
+@pytest.mark.slow
 def test_a_step_of_weeks_and_a_hostile_stream_take_no_more_memory() -> None:
     live = fresh()
     for number in range(10_000):

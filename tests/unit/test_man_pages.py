@@ -27,6 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_there_is_a_page_for_each_command(folder: Path) -> None:
     names = {f"rtgauge-{name}.1" for name in COMMANDS} | {"rtgauge.1"}
     assert {path.name for path in folder.iterdir()} == names

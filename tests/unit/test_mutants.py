@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import mutants
+import pytest
 
 
+@pytest.mark.slow
 def test_the_sources_have_each_mutant_that_is_listed() -> None:
     assert mutants.listed().stale == 0

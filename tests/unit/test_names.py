@@ -83,6 +83,7 @@ def _names(node: ast.AST) -> set[str]:
     return {value for value in found if isinstance(value, str)}
 
 
+@pytest.mark.slow
 def test_no_list_repeats_the_options_of_the_run() -> None:
     """So that a new option needs nothing but its row in the table, and its use."""
     catalogue = Catalogue.from_document(dict(CATALOGUE))

@@ -126,6 +126,7 @@ def test_a_document_that_this_program_writes_can_be_encoded(tmp_path: Path) -> N
         assert json.loads(text)["label"] == "Pr\ufffdfstand"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -177,6 +178,7 @@ _BLOBS = "x'ff', x'ff', x'ff', x'ff', x'ff', x'ff', 'abc', 'def', x'ff', 1e300, 
 _HARMFUL = "'x' || char(27) || ']0;PWN' || char(7)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [
@@ -286,6 +288,7 @@ def hostile_run(store: Store) -> str:
     return folder.id
 
 
+@pytest.mark.slow
 def test_no_text_of_a_stored_run_reaches_a_terminal_raw(rtgauge: Run) -> None:
     with Store.open() as store:
         first, second = hostile_run(store), hostile_run(store)

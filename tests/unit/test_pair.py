@@ -75,6 +75,7 @@ class Order:
         monkeypatch.setattr(FakeAgent, "stop", stopped)
 
 
+@pytest.mark.slow
 def test_both_are_steps_of_the_boards_run(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     order = Order(monkeypatch)
     watcher = Watcher()
@@ -108,6 +109,7 @@ def test_both_are_steps_of_the_boards_run(store: Store, monkeypatch: pytest.Monk
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_side_by_side_has_the_verdict_of_the_rule(store: Store) -> None:
     outcome = carry_out(store, response(context="irq,user"))
     page = html.render(model.analyse([store.get(outcome.id)]))
@@ -122,6 +124,7 @@ def test_side_by_side_has_the_verdict_of_the_rule(store: Store) -> None:
     assert ", context irq<" not in words and ", answered-by irq<" not in words
 
 
+@pytest.mark.slow
 def test_the_live_view_has_both(store: Store) -> None:
     seen: set[str] = set()
 
@@ -133,6 +136,7 @@ def test_the_live_view_has_both(store: Store) -> None:
     assert "response,answer" in seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("board", "log", "states", "code", "said"),
     [
@@ -191,6 +195,7 @@ def test_a_board_without_an_event_ends_as_its_log_host_did(timing: str, state: s
     assert ("no such line" in found.reason) is (timing != "complete")
 
 
+@pytest.mark.slow
 def test_events_that_wait_for_answers_take_their_time(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +218,7 @@ def test_a_log_host_that_cannot_be_reached(store: Store) -> None:
     assert store.runs() == []  # it is known before anything is started
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_stops_the_log_host_first(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +290,7 @@ def test_only_what_answers_has_a_log_host(rtgauge: Run) -> None:
     assert "measurement 'timer' does not answer events" in asked.err
 
 
+@pytest.mark.slow
 def test_from_the_command_line(rtgauge: Run) -> None:
     words = [word for name, text in LINES.items() for word in (f"--{name}", text)]
     done = rtgauge("run", "response", "--target", "fake", *words, "--for", "5s", "--json")

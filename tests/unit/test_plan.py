@@ -153,6 +153,7 @@ def test_a_short_step_has_its_own_share(catalogue: Catalogue) -> None:
     assert [step.parameters["for"] for step in plan.steps] == ["11s", "300ms"]
 
 
+@pytest.mark.slow
 def test_many_targets_take_no_time(catalogue: Catalogue) -> None:
     """A plan may come from others."""
     names = [f"a{number}" for number in range(300_000)]

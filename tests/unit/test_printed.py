@@ -80,6 +80,7 @@ def check_percentiles(series: dict[str, Any], samples: Int64, cell_ns: int) -> N
         assert true <= value <= true + cell_ns + abs(true) // 64 + 1, (percent, true, value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("context", "method"), [("user", "timerfd"), ("kernel", "timerbench"), ("irq", "timerbench")]
 )
@@ -116,6 +117,7 @@ def test_the_histogram_of_latency(
     assert parameters.get("xenomai") == ("3.3.1" if gnuplot else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_percentiles_are_never_too_low(store: Store, tmp_path: Path, seed: int) -> None:
     """With early expiries, values beyond the histogram, and a second that did not end."""
@@ -142,6 +144,7 @@ def test_percentiles_are_never_too_low(store: Store, tmp_path: Path, seed: int) 
             assert value >= everything[rank - 1], (percent, value)
 
 
+@pytest.mark.slow
 def test_a_single_sample_and_equal_samples(store: Store, tmp_path: Path) -> None:
     for number, samples in enumerate(([[-2500]], [[7000] * 10], [[1], [999]])):
         array = np.array(samples, np.int64)
@@ -343,6 +346,7 @@ def test_switchtest_on_a_board_without_a_floating_point_unit(store: Store, tmp_p
     assert [one["result"] for one in run["tests"]] == ["pass"]
 
 
+@pytest.mark.slow
 def test_a_switchtest_of_many_cpus(store: Store, tmp_path: Path) -> None:
     """It prints the names of its threads in one line. The time for a line is in proportion to its
     length, also of one that begins with many spaces."""
@@ -390,6 +394,7 @@ def test_the_published_table_of_gpioirqbench(store: Store, tmp_path: Path) -> No
     assert not run["series"]
 
 
+@pytest.mark.slow
 def test_the_output_of_irqbench(store: Store, tmp_path: Path) -> None:
     """Its lines before the last one have the mean of a second."""
     text = (
@@ -411,6 +416,7 @@ def test_the_output_of_irqbench(store: Store, tmp_path: Path) -> None:
         assert run["steps"][0]["state"] == "interrupted"
 
 
+@pytest.mark.slow
 def test_the_same_file_is_imported_once(
     rtgauge: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -632,6 +638,7 @@ def test_a_part_of_the_fuzzing(tmp_path: Path) -> None:
 RECORDED = Path(__file__).parent.parent / "data"
 
 
+@pytest.mark.slow
 def test_a_recorded_session(store: Store, tmp_path: Path) -> None:
     """Xenomai 3.3.1 on an emulated board, in counted mode, as its console printed it."""
     text = (RECORDED / "xenomai-3.3.1.txt").read_text().replace("\n", "\r\n")

@@ -203,6 +203,7 @@ def test_rows_stand_beside_the_series_of_the_same_label() -> None:
     assert (one["variant"], one["mean_us"]) == ("never run", 25.3)
 
 
+@pytest.mark.slow
 def test_a_row_stands_beside_no_series_of_another_kind() -> None:
     series = [{"name": "uncached", "labels": {"what": w}} for w in ("code", "read", "write")]
     assert {one["variant"]: one["series"] for one in _published("cpu-power", series)} == {

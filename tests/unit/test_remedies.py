@@ -7,6 +7,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import rtgauge.errors
 
 SOURCES = Path(rtgauge.errors.__file__).parent
@@ -31,6 +33,7 @@ def without_remedy(tree: ast.Module) -> Iterator[tuple[str, int]]:
                     yield function.name, node.lineno
 
 
+@pytest.mark.slow
 def test_every_error_has_a_remedy() -> None:
     assert list(without_remedy(ast.parse("def f():\n  raise StoreError('x')"))) == [("f", 2)]
     found: dict[tuple[str, str], list[int]] = {}

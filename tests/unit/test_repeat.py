@@ -73,6 +73,7 @@ def test_busy_loops_end() -> None:
     assert subprocess.run(words, timeout=60, check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_the_order_follows_from_the_seed() -> None:
     def order(seed: str) -> list[str]:
         files = [f"tests/unit/test_{one}.py" for one in ("names", "home", "link")]

@@ -160,6 +160,7 @@ def test_what_disturbed_is_found() -> None:
     }
 
 
+@pytest.mark.slow
 def test_in_the_results_model() -> None:
     run = made.evaluation(2, 2000)
     for step in run.steps:
@@ -186,6 +187,7 @@ def test_in_the_results_model() -> None:
     assert re.search(r"\| Frequency \(MHz\), CPU 0 +\| 2.000 \|", markdown.render(short(analysis)))
 
 
+@pytest.mark.slow
 def test_without_background_activity_there_is_no_such_step() -> None:
     analysis = model.analyse([made.evaluation(2, 2000)])  # type: ignore[list-item]
     document = analysis.model["runs"][0]

@@ -62,6 +62,7 @@ def only(*runs: made.FakeRun) -> dict[str, Any]:
     return dict(one)
 
 
+@pytest.mark.slow
 def test_every_boot_and_sample_counts() -> None:
     all_values = [values(seed) for seed in range(6)]
     one = only(*(run(some, f"b{at}") for at, some in enumerate(all_values)))
@@ -93,6 +94,7 @@ def test_copies_count_once() -> None:
     assert shown is not None and "1 copy not counted" in shown.rows[0].cells[0].text
 
 
+@pytest.mark.slow
 def test_runs_of_one_boot_are_one_boot_and_unknown_boots_too() -> None:
     assert only(run(values(1), "b"), run(values(2), "b"))["boots"] == 1
     assert only(run(values(1), ""), run(values(2), ""))["boots"] == 1
@@ -104,6 +106,7 @@ def test_constant_series_of_two_boots_are_no_copies() -> None:
     assert (one["boots"], one["copies"], one["max"]) == (2, 0, 5000)
 
 
+@pytest.mark.slow
 def test_short_and_coarse_series_of_two_boots_are_no_copies() -> None:
     short, coarse = values(1, 99), np.arange(COUNT, dtype=np.int32) % 4 * 1000
     for same, number in ((short, 2), (coarse, 2), (values(1, 100), 1)):
@@ -148,6 +151,7 @@ def test_one_series_is_enough_to_know_a_run_by() -> None:
     assert fingerprint({"series": [short, short], "environment": {}}) == ""
 
 
+@pytest.mark.slow
 def test_what_is_no_evidence() -> None:
     assert only(run(values(1), "b1"), run(values(2), "b2", step_state="failed"))["runs"] == 1
     assert len(built(run(values(1)), run(values(2), label="tuned"))["bounds"]) == 2
@@ -184,6 +188,7 @@ def described(part: str, facts: dict[str, Any], seed: int) -> made.FakeRun:
     return one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "facts", "others", "entries"),
     [
@@ -232,6 +237,7 @@ def test_a_single_run_claims_nothing_of_boots() -> None:
     assert "Bounds" in terminal.text(built(run(values(1))))
 
 
+@pytest.mark.slow
 def test_a_bound_takes_as_many_hours_as_boots_only_if_nothing_may_be_larger() -> None:
     lossy = run(values(1), "b1")
     lossy.steps[0].series[0].untold_losses = 3
@@ -280,6 +286,7 @@ def test_a_lower_limit_is_not_below_the_largest_sample() -> None:
     assert (entry["max"], entry["max_at_least"]) == (90 * MS, 90 * MS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [True, False])
 def test_a_run_that_does_not_cover_its_time_bounds_no_hour(first: bool) -> None:
     """By its catalogue, its task repeats an operation."""
@@ -310,6 +317,7 @@ def test_the_cpu_with_most_events_without_an_answer_counts() -> None:
     assert entry["next_sample"] == pytest.approx(wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_evidence_of_runs_boots_and_cpus_is_counted(seed: int) -> None:
     """Each run with some CPUs, each with some events without an answer: effective samples and time
@@ -475,6 +483,7 @@ def test_how_many_hours_and_boots_lack() -> None:
     assert "not proven" in said and "Still needed: 3\u202fh and" in said and "56 boots" in said
 
 
+@pytest.mark.slow
 def test_one_exceedance_of_one_boot_fails_them_all() -> None:
     late = values(1)
     late[1500] = 200_000
@@ -492,6 +501,7 @@ def test_one_exceedance_of_one_boot_fails_them_all() -> None:
     assert not verdict_lines(built(run(late, budget=100_000)))
 
 
+@pytest.mark.slow
 def test_boots_with_samples_of_unknown_value_may_have_exceeded_it() -> None:
     lossy = run(values(1), "b1", budget=100_000)
     lossy.steps[0].series[0].untold_losses = 3
@@ -510,6 +520,7 @@ def test_boots_with_samples_of_unknown_value_may_have_exceeded_it() -> None:
     assert verdict["next_boot"] == pytest.approx(beta.ppf(0.95, 2, 1))
 
 
+@pytest.mark.slow
 def test_each_requirement_has_a_verdict() -> None:
     late = values(1)
     late[100:102] = 150_000
@@ -559,6 +570,7 @@ def test_the_thread_with_the_most_exceedances_decides(late: tuple[int, ...], sai
     assert said in verdict["evidence"].replace("\u202f", "")
 
 
+@pytest.mark.slow
 def test_how_many_operations_lack() -> None:
     """Without a time grid, 2995 of them bound the share of late ones at 1 in 1000."""
     assert 0.999**2995 <= 0.05 < 0.999**2994
@@ -620,6 +632,7 @@ def test_worst_stages_add_up() -> None:
     assert sum(one.max for one in stages) > user.max()
 
 
+@pytest.mark.slow
 def test_stages_of_several_runs_are_composed() -> None:
     runs = []
     tops = np.zeros(2, np.int64)
@@ -767,6 +780,7 @@ def drawn(seed: int) -> NDArray[np.int32]:
     return np.round(shape).astype(np.int32)
 
 
+@pytest.mark.slow
 def test_the_appendix_has_the_level_or_the_reasons() -> None:
     document = built(run(drawn(1), "b1"), run(drawn(2), "b2"))
     (one,) = document["bounds"]
@@ -779,6 +793,7 @@ def test_the_appendix_has_the_level_or_the_reasons() -> None:
     assert numbers.shown(round(found["level"]), "ns").text in repr(section)
 
 
+@pytest.mark.slow
 def test_a_refused_model_gives_no_level() -> None:
     late = drawn(1)
     late[::500] += 60_000
@@ -791,6 +806,7 @@ def test_a_refused_model_gives_no_level() -> None:
     assert extrapolation_section(built()) is None
 
 
+@pytest.mark.slow
 def test_the_model_is_about_the_cpu_with_the_highest_maximum() -> None:
     both = run(drawn(1))
     second = made.FakeSeries(made.info(1, 1), np.arange(20_000), drawn(2) + 9000)
@@ -798,6 +814,7 @@ def test_the_model_is_about_the_cpu_with_the_highest_maximum() -> None:
     assert built(both)["bounds"][0]["extrapolation"]["cpu"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [True, False])
 def test_the_highest_maximum_is_that_of_all_runs(first: bool) -> None:
     """That of CPU 0 in one of them, although CPU 1 is higher in the other."""
@@ -819,6 +836,7 @@ def test_a_cpu_without_any_answer_is_not_the_highest() -> None:
     assert (entry["max"], entry["extrapolation"]["cpu"]) == (1, 1)
 
 
+@pytest.mark.slow
 def test_there_is_no_model_if_a_run_has_no_more_than_a_histogram() -> None:
     large = drawn(2).tolist()
     buckets = np.array(sorted(Counter(map(streams.bucket, large)).items()), np.int64)
@@ -830,6 +848,7 @@ def test_there_is_no_model_if_a_run_has_no_more_than_a_histogram() -> None:
         assert (entry["max"] >= max(large), entry["extrapolation"]) == (True, None)
 
 
+@pytest.mark.slow
 def test_the_model_takes_the_runs_in_the_order_of_their_starts() -> None:
     early = run(drawn(1), "b1", started="2026-11-21T10:00:00Z")
     late = run(drawn(2), "b2", started="2026-11-21T11:00:00Z")
@@ -839,6 +858,7 @@ def test_the_model_takes_the_runs_in_the_order_of_their_starts() -> None:
     assert only(early, late)["extrapolation"] != one
 
 
+@pytest.mark.slow
 def test_patterns_of_the_highest_thread_of_any_run_refuse_the_model() -> None:
     """Two groups of values in one of two runs, of the thread that the model is about or another."""
     groups = drawn(2)
@@ -852,6 +872,7 @@ def test_patterns_of_the_highest_thread_of_any_run_refuse_the_model() -> None:
     assert (found["cpu"], found["reasons"]) == (0, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lost", "words"), [(1, "1 sample was lost"), (2, "2 samples were lost"), (0, "")]
 )
@@ -862,6 +883,7 @@ def test_the_number_of_lost_samples_is_named(lost: int, words: str) -> None:
     assert found["reasons"] == ([f"{words}, perhaps the largest"] if lost else [])
 
 
+@pytest.mark.slow
 def test_only_the_complete_reports_have_it() -> None:
     source = Source([run(drawn(1))])  # type: ignore[list-item]
     assert "Extrapolation to 10 times" in html.render(source.analysis)

@@ -85,6 +85,7 @@ def page() -> Page:
     return Page(html.render(model.analyse(cast(Any, [evaluation()]))))
 
 
+@pytest.mark.slow
 def test_steps_stand_in_chapters_without_a_score(page: Page) -> None:
     anchors = [a["id"] for _, a in page.tags if a.get("id")]
     parts = [one for one in anchors if one and re.fullmatch("chapter-[0-9]|step-[0-9]", one)]
@@ -107,6 +108,7 @@ def test_one_chapter_is_none() -> None:
     assert 'id="chapter-' not in text and 'class="toc"' not in text
 
 
+@pytest.mark.slow
 def test_skipped_tests_are_counted_beside_those_that_passed() -> None:
     run = evaluation(3, 1, 100)
     results = ("pass", "pass", "skipped")
@@ -172,6 +174,7 @@ def test_the_loop_of_the_largest_is_shown_whole(page: Page) -> None:
     assert np.abs(placed[1:] - true[:-1]).max() < 5000
 
 
+@pytest.mark.slow
 def test_the_order_of_events_is_drawn_with_its_verdict(page: Page) -> None:
     run = _model(evaluation())["runs"][0]
     (one,) = sequences.sequences(run, 1)
@@ -212,6 +215,7 @@ def test_thirty_steps_stay_small() -> None:
     assert len(html.render(model.analyse(cast(Any, [run]))).encode()) < 3_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("skipped", "where"),
     [
@@ -230,6 +234,7 @@ def test_the_terminal_says_a_reason_once(skipped: tuple[int, ...], where: str) -
     assert f"{where} skipped: no right to it" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [60, 80])
 def test_the_terminal_has_a_line_for_a_step(width: int) -> None:
     document = _model(evaluation())
@@ -247,6 +252,7 @@ def test_the_terminal_has_a_line_for_a_step(width: int) -> None:
     assert re.search(r"median +max", text) if width == 80 else "median" not in text
 
 
+@pytest.mark.slow
 def test_the_terminal_ends_with_the_answer() -> None:
     """State, maximum, certainty, what limits the figures, and what to do next."""
     document = _model(evaluation())
@@ -270,6 +276,7 @@ def test_the_terminal_ends_with_the_answer() -> None:
             assert action.command in [line.strip() for line in end.splitlines()]
 
 
+@pytest.mark.slow
 def test_other_formats_have_ratings_and_observations() -> None:
     document = _model(evaluation())
     text = markdown.render(short(model.analyse([evaluation()])))  # type: ignore[list-item]

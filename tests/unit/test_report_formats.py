@@ -206,6 +206,7 @@ def check_junit(text: str) -> list[list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_junit() -> None:
     document = evaluation()
     text = junit.render(document)
@@ -344,6 +345,7 @@ def words(text: str) -> str:
     return " ".join(" ".join(parts).split())
 
 
+@pytest.mark.slow
 def test_markdown() -> None:
     document = evaluation()
     text = markdown_of(document)
@@ -432,6 +434,7 @@ def blocks_of(blocks: Iterable[Block]) -> Iterator[Block]:
             yield from blocks_of(inner for _, more in block.items for inner in more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".md", ".xml", ".tap"])
 def test_files(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"report{suffix}"

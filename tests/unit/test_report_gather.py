@@ -54,6 +54,7 @@ def gappy(
 # --- bins of time --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("scale", [1, 3])
 def test_bins_hold_what_was_due_in_them(seed: int, scale: int) -> None:
@@ -99,6 +100,7 @@ def test_without_a_grid_losses_are_binned_by_their_time() -> None:
     assert not line.missed.any()
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(-5, 130), st.integers(0, 40)), max_size=8),
     st.integers(1, 12),
@@ -192,6 +194,7 @@ def test_the_heat_map_has_the_filled_cells() -> None:
 # --- the largest sample and the first ones -------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [200, 250, 999, 1000, 5000])
 @pytest.mark.parametrize("peak", [0, 1, 199, 200, 201, 399, 400, 600, 799, 800, 999])
 def test_the_samples_around_the_largest_one(rows: int, peak: int) -> None:
@@ -297,6 +300,7 @@ def test_without_pictures_there_are_figures_alone() -> None:
 # --- figures -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-20, 20), max_size=9), st.integers(1, 3))
 def test_the_rest_is_all_but_the_first(values: list[int], scale: int) -> None:
     info = made.info(scale=scale)
@@ -550,6 +554,7 @@ def response(points: int, missed: list[int], **more: Any) -> made.FakeSeries:
     return made.FakeSeries(made.info(name="response"), index, values, gaps=tuple(gaps), **more)
 
 
+@pytest.mark.slow
 @given(
     st.sets(st.integers(1, 59), max_size=25),
     st.integers(1, 60),
@@ -661,6 +666,7 @@ def test_percentiles_end_at_the_shortest_wait() -> None:
     assert gather.percentiles([dataclasses.replace(figures, unanswered=other)]) == {"50": 500}
 
 
+@pytest.mark.slow
 @given(st.sets(st.integers(1, 98), max_size=60), st.integers(1, 100))
 def test_halves_are_the_events_of_even_and_of_odd_number(missed: set[int], rows: int) -> None:
     index = np.setdiff1d(np.arange(100), sorted(missed))
@@ -776,6 +782,7 @@ def test_the_largest_sample_of_a_loop_is_shown_in_its_loop(slow: int, loop: int)
     assert pace.tolist() == pytest.approx(expected, abs=1)
 
 
+@pytest.mark.slow
 def test_short_and_long_loops_are_not_shown_by_themselves() -> None:
     few = of(looped(50, 9, 100)).around
     assert few is not None and not few.loop

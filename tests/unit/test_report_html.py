@@ -118,6 +118,7 @@ def test_nothing_comes_from_outside(example: tuple[Page, str]) -> None:
     assert text.startswith("<!DOCTYPE html>")
 
 
+@pytest.mark.slow
 def test_the_policy_admits_the_own_scripts_and_style_alone(example: tuple[Page, str]) -> None:
     page, _ = example
     (policy,) = [a["content"] for t, a in page.tags if a.get("http-equiv")]
@@ -311,6 +312,7 @@ def test_options_that_ask_for_nothing_are_left_out() -> None:
     assert facts["Load"] == "idle"
 
 
+@pytest.mark.slow
 def test_a_series_without_a_grid_has_no_missed_periods_and_few_samples_no_line_of_time() -> None:
     def shown(times: int, interval_ns: int, samples: int = 400) -> str:
         """Samples in so many test loops, each with one time."""
@@ -335,6 +337,7 @@ def test_without_real_time_priority_the_answer_says_so() -> None:
     assert "Step 1 · timer" in page and "Step 0" not in page
 
 
+@pytest.mark.slow
 def test_the_corrected_percentile_stands_beside_the_maximum() -> None:
     series = made.timer_series(1, 20_000)
     page = html.render(model.analyse([made.run([made.step(0, series)])]))  # type: ignore[list-item]
@@ -354,6 +357,7 @@ def test_every_counter_is_in_the_page() -> None:
     assert sum(number for _, _, _, number in marks) == 7123
 
 
+@pytest.mark.slow
 @pytest.mark.study(35)
 def test_data_of_the_pictures_hold_every_sample() -> None:
     run = made.evaluation(3, 8000)
@@ -409,6 +413,7 @@ def test_heat_maps_hold_every_sample(cpus: int, samples: int) -> None:
         assert found == expected
 
 
+@pytest.mark.slow
 def test_heat_maps_of_other_scales_and_of_few_cells() -> None:
     random = np.random.default_rng(4)
     values = [random.integers(-300, 9000, 4000).astype(np.int32) for _ in range(3)]
@@ -444,6 +449,7 @@ def test_windows_show_the_due_times_with_their_dither() -> None:
         assert window.due_ns.tolist() == due.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk_rows", [200, 1000, 100_000])
 @pytest.mark.parametrize("place", [0, 1, 199, 200, 1000, 2400, 2798, 2799])
 def test_windows_show_the_samples_around_the_largest(place: int, chunk_rows: int) -> None:
@@ -486,6 +492,7 @@ def test_windows_do_not_depend_on_the_order_of_chunks(
     assert int(window.index[window.at]) == at
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(st.integers(-(2**40), 2**40), max_size=30), min_size=1, max_size=4),
     st.integers(2, 60),
@@ -509,6 +516,7 @@ def test_edges_follow_the_step_of_a_coarse_clock() -> None:
     assert (counts[: len(counts) // 2] > 0).all()
 
 
+@pytest.mark.slow
 def test_places_and_times_of_samples_take_little_room() -> None:
     """Sums of the differences are the values, and the file holds less than half of the digits."""
     shown = views.views(model.analyse([made.evaluation(3, 8000)])).shared.data  # type: ignore[list-item]
@@ -586,6 +594,7 @@ def test_a_command_of_the_answer_is_beside_what_it_does(example: tuple[Page, str
         assert 'class="command-line"' in commands
 
 
+@pytest.mark.slow
 def test_a_report_begins_with_the_answer_and_folds_its_steps(example: tuple[Page, str]) -> None:
     page, _ = example
     (run,) = model.analyse([made.evaluation(3, 8000)]).model["runs"]  # type: ignore[list-item]
@@ -614,6 +623,7 @@ def test_the_head_says_what_was_measured_and_what_not(example: tuple[Page, str])
     assert "Not measured: 1 of 3 steps (" in head
 
 
+@pytest.mark.slow
 def test_the_row_of_a_step_has_the_series_with_the_maximum() -> None:
     analysis = model.analyse([made.evaluation(3, 8000)])  # type: ignore[list-item]
     (run,) = views.views(analysis).runs
@@ -643,6 +653,7 @@ def test_the_row_of_a_step_counts_the_missed_periods_of_all_its_quantities() -> 
     assert [row.missed for row in rows] == ["4 missed", "68 missed", "6 missed"]
 
 
+@pytest.mark.slow
 def test_the_first_page_has_title_facts_and_logo() -> None:
     analysis = model.analyse([made.simple().run])
     logo = b"\x89PNG\r\n\x1a\n" + HOSTILE.encode()
@@ -655,10 +666,12 @@ def test_the_first_page_has_title_facts_and_logo() -> None:
     assert "img-src" not in html.render(analysis)
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes() -> None:
     assert rendered(made.evaluation(2, 2000)) == rendered(made.evaluation(2, 2000))
 
 
+@pytest.mark.slow
 def test_two_runs_in_one_report() -> None:
     page, _ = page_of(made.evaluation(1, 2000), made.evaluation(2, 2000))
     names = [a["id"] for _, a in page.tags if "id" in a]

@@ -106,6 +106,7 @@ def test_values_against_an_option_show_the_lower_limit_of_a_maximum() -> None:
     assert over["at_least"] == [[True] * 3]
 
 
+@pytest.mark.slow
 def test_a_maximum_is_told_from_the_budget_that_it_rounds_to() -> None:
     series = latency(150)
     series.value[5000] += 1
@@ -133,6 +134,7 @@ def test_the_range_of_this_run_has_a_lower_limit_as_the_tables_do() -> None:
     assert "> 20" in plain(html.unescape(ranges(bars[1:])))
 
 
+@pytest.mark.slow
 def test_a_side_of_a_comparison_shows_no_time_of_a_lower_limit() -> None:
     """The run with the highest maximum is that with the latest missed period."""
     steps = [[latency(20)], [latency(57)], [held_up()], [latency(90)]]
@@ -158,6 +160,7 @@ def test_a_side_of_a_comparison_shows_no_time_of_a_lower_limit() -> None:
     assert second.endswith(">= 48 000 us (run 3, CPU 0)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [30, 90])
 def test_a_side_has_the_cause_of_its_own_quantity_alone(other: int) -> None:
     """The answer of a run is about its highest maximum, of any measurement."""
@@ -194,6 +197,7 @@ def test_gaps_and_triangles_of_answers_are_events(name: str, words: tuple[str, s
     assert picture is not None and f" Triangles: {words[0]} (filled)." in picture.caption
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", [{"labels": {"method": "itimer"}}, {"labels": {"method": "x"}, "interval_ns": 500_000}]
 )
@@ -240,6 +244,7 @@ def five(loaded: made.FakeSeries) -> Figure:
     return figure_of(comparison_section(compare.compare(analysis, sets), analysis))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loaded", "top"), [(latency(90), "max 90.0 us"), (held_up(), LATE)], ids=["late", "held up"]
 )

@@ -551,6 +551,7 @@ def test_no_samples_and_steps_that_were_not_carried_out() -> None:
     assert found["steps"][1]["stream"] is None
 
 
+@pytest.mark.slow
 def test_the_example_is_valid_and_in_order() -> None:
     found = only(made.evaluation(2, 5000))
     assert [one["step"] for one in found["series"]] == [0, 0, 1, 1, 3]
@@ -558,6 +559,7 @@ def test_the_example_is_valid_and_in_order() -> None:
     assert found["tables"][0]["rows"][0] == ["CLOCK_MONOTONIC", 21, 24, 100_000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [
@@ -581,10 +583,12 @@ def test_the_schema_refuses(path: tuple[Any, ...]) -> None:
         model.validate(document)
 
 
+@pytest.mark.slow
 def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(model.schema())
 
 
+@pytest.mark.slow
 def test_steps_of_one_measurement_are_told_apart() -> None:
     def step(number: int, **more: Any) -> made.FakeStep:
         asked = {"interval": "1ms", "for": f"{number}s", "method": "timer"}

@@ -86,6 +86,7 @@ def test_the_first_sample_is_not_part_of_its_own_median() -> None:
     assert "against 1.00 µs" in text  # of 1000 and 2000 the lower, by nearest rank
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("hz", "named"), [(250, True), (137, False)])
 def test_the_tick_is_a_second_line_with_its_period(hz: int, named: bool) -> None:
     values = _body(3, 400_000)
@@ -121,6 +122,7 @@ def _disturbed(cpu: int, period_ns: float, sweep: bool) -> made.FakeSeries:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sweep", [True, False])
 def test_a_disturber_is_timed_explained_and_named(sweep: bool) -> None:
     both = [_disturbed(cpu, 7.301e6, sweep) for cpu in (0, 1)]
@@ -148,6 +150,7 @@ def test_a_disturber_is_timed_explained_and_named(sweep: bool) -> None:
     assert ("This is the period of" in found["text"]) is sweep
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sweep", [True, False])
 def test_the_true_period_is_among_those_told(sweep: bool) -> None:
     """Random periods: any, multiples of a tenth of the interval, and nearly multiples of it."""
@@ -251,6 +254,7 @@ def test_two_groups_are_told_apart() -> None:
     assert "the others about 2.00 µs" in text
 
 
+@pytest.mark.slow
 @pytest.mark.study(95)
 def test_growth_with_a_numeric_label_is_sized() -> None:
     series = [
@@ -276,6 +280,7 @@ def test_growth_with_a_numeric_label_is_sized() -> None:
     assert "growth" not in _said(*words)
 
 
+@pytest.mark.slow
 def test_growth_is_told_for_each_other_label() -> None:
     series = [
         _series(

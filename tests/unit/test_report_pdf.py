@@ -116,12 +116,14 @@ def test_pages_contents_and_bookmarks(example: Paper) -> None:
     within(example)
 
 
+@pytest.mark.slow
 def test_the_other_paper() -> None:
     read = paper(made.simple().run, size="letter")
     assert read.info["Page size"].startswith("612 x 792 pts (letter)")
     within(read, 612, 792)
 
 
+@pytest.mark.slow
 def test_the_content_is_that_of_the_html_report(example: Paper) -> None:
     runs: Any = [made.evaluation(2, 4000)]
     analysis = model.analyse(runs)
@@ -153,6 +155,7 @@ def test_the_content_is_that_of_the_html_report(example: Paper) -> None:
             there(remark.text)
 
 
+@pytest.mark.slow
 def test_all_figures_are_there(example: Paper) -> None:
     runs: Any = [made.evaluation(2, 4000)]
     analysis = model.analyse(runs)
@@ -170,6 +173,7 @@ def test_all_figures_are_there(example: Paper) -> None:
     assert poppler("pdfimages", "-list", "-", data=example.data).count("\n") == 2  # none: vectors
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes(example: Paper) -> None:
     again = paper(made.evaluation(2, 4000))
     assert again.data == example.data
@@ -211,6 +215,7 @@ def test_what_no_font_has_is_named_by_its_code() -> None:
     )
 
 
+@pytest.mark.slow
 def test_events_are_in_pieces_side_by_side() -> None:
     columns = (stream.Column("rule", ""), stream.Column("time", "ns"),
                stream.Column("thread", ""), stream.Column("event", ""))  # fmt: skip
@@ -264,6 +269,7 @@ def test_many_series_stay_small() -> None:
     within(read)
 
 
+@pytest.mark.slow
 def test_the_appendix_has_the_series_with_the_highest_maxima() -> None:
     series = made.timer_series(100, 60)
     series[99].value[30] = 90_000_000
@@ -277,6 +283,7 @@ def test_the_appendix_has_the_series_with_the_highest_maxima() -> None:
         assert group[name]["caption"].endswith("36 more.")
 
 
+@pytest.mark.slow
 def test_wide_tables_stand_in_parts() -> None:
     columns = tuple(stream.Column(f"column number {at}", "ns") for at in range(24))
     rows = tuple(tuple(10**at for _ in columns) for at in range(1, 9))
@@ -405,6 +412,7 @@ def short(*sections: blocks.Section, size: str = "a4", **cover: Any) -> Paper:
     return Paper(pdf.render(document, RUNS, size, Cover(**cover)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "width", "height"), [("a4", 595.28, 841.89), ("letter", 612, 792)]
 )
@@ -474,6 +482,7 @@ def test_a_section_joins_the_page_above_where_there_is_room() -> None:
     assert "After" in read.pages[2] and "row 29" in read.pages[2]
 
 
+@pytest.mark.slow
 def test_few_chapters_share_pages() -> None:
     chapters = [chapter_of(4, 0, 2, name=f"Part {at}") for at in range(3)]
     read = short(answer_page(), *chapters)
@@ -512,6 +521,7 @@ def test_a_command_is_copied_as_it_is() -> None:
     assert pdf.shell_words("echo a#b 0 # then, as root") == ["echo", "a#b", "0", "# then, as root"]
 
 
+@pytest.mark.slow
 def test_the_cover() -> None:
     meta = (("Author", "A. Author"), ("Serial number", "SN 12"), ("Customer", "#panic() *C*"))
     plain, read = short(answer_page()), short(answer_page(), title="Ours", meta=meta, logo=LOGO)
@@ -524,6 +534,7 @@ def test_the_cover() -> None:
     within(read)
 
 
+@pytest.mark.slow
 def test_the_items_that_a_list_leaves_out_are_counted_once() -> None:
     def listed(words: str, left_out: int) -> blocks.Section:
         items = tuple((blocks.line(f"item {at}. {words}"), ()) for at in range(12))
@@ -645,6 +656,7 @@ def test_figures_stay_in_their_frame(kind: str, cpus: int) -> None:
         assert "nan" not in path.attrib["d"] and "inf" not in path.attrib["d"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["histogram", "ccdf", "time", "heat", "around"])
 def test_the_maximum_is_drawn(kind: str) -> None:
     series = made.timer_series(1, 3000, stalls=False)
@@ -654,6 +666,7 @@ def test_the_maximum_is_drawn(kind: str) -> None:
     assert not any("7 654" in text.replace("\u202f", " ") for text in texts(drawn(kind, hidden)))
 
 
+@pytest.mark.slow
 def test_single_samples_are_in_the_histogram() -> None:
     values = np.full(5000, 2000, np.int32)
     values[17] = 900_000

@@ -206,6 +206,7 @@ def embedded(page: str) -> dict[str, Any]:
     return {name: one for name, one in Page(page).data.items() if one.get("persistence")}
 
 
+@pytest.mark.slow
 @pytest.mark.study(18, 48)
 def test_contexts_and_kernels_side_by_side(
     rtgauge: Callable[..., Result], several: list[str], tmp_path: Path
@@ -241,6 +242,7 @@ def test_rows_name_the_core_where_it_is_not_linux() -> None:
     assert texts == [["cobalt", "irq context"], ["irq context", "idle"]]
 
 
+@pytest.mark.slow
 @pytest.mark.study(120)
 def test_on_paper(several: list[str], tmp_path: Path) -> None:
     with Store.open() as store:
@@ -260,6 +262,7 @@ def test_on_paper(several: list[str], tmp_path: Path) -> None:
     assert drawn == 4
 
 
+@pytest.mark.slow
 def test_published_figures_stand_beside(rtgauge: Callable[..., Result], several: list[str]) -> None:
     run = rtgauge("show", several[0], "--json").json()["runs"][0]
     rows = run["steps"][0]["published"]
@@ -306,6 +309,7 @@ def test_waveforms_of_analogue_lines(tmp_path: Path) -> None:
     ET.fromstring(drawn.svg)
 
 
+@pytest.mark.slow
 def test_digital_lines_have_no_waveforms(several: list[str]) -> None:
     with Store.open() as store:
         found = views_of(analyse([store.get(several[0])]))

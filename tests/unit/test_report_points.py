@@ -44,6 +44,7 @@ def positive(run: dict[str, Any]) -> list[str]:
     return [plain(point.text) for point in positive_points(run)]
 
 
+@pytest.mark.slow
 @pytest.mark.study(63)
 @pytest.mark.parametrize(
     ("verdicts", "said"),

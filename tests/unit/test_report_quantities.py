@@ -43,6 +43,7 @@ def tallied(rows: histogram.Histogram, values: list[int]) -> None:
     assert sum(row[2] for row in rows) == len(values)
 
 
+@pytest.mark.slow
 @given(st.lists(VALUES, max_size=4))
 def test_small_histograms_hold_every_sample_and_can_be_added(lists: list[list[int]]) -> None:
     found = [histogram.histogram_of(counts_of(values)) for values in lists]
@@ -52,6 +53,7 @@ def test_small_histograms_hold_every_sample_and_can_be_added(lists: list[list[in
     tallied(histogram.added(found), [value for values in lists for value in values])
 
 
+@pytest.mark.slow
 @given(st.lists(VALUES.filter(bool), min_size=1, max_size=3), st.integers(4, 30))
 def test_every_bin_is_seen(lists: list[list[int]], columns: int) -> None:
     rows = [histogram.histogram_of(counts_of(values)) for values in lists]
@@ -156,6 +158,7 @@ def test_one_row_is_not_beside_anything() -> None:
     assert "side by side" not in html.render(model.analyse([made.simple().run]))
 
 
+@pytest.mark.slow
 def test_runs_stand_side_by_side_where_they_did_the_same() -> None:
     runs = [methods_run("first", 1), methods_run("second", 2), made.simple().run]
     analysis = model.analyse(runs)
@@ -218,6 +221,7 @@ def test_the_head_of_small_histograms_has_the_ends_of_their_axis() -> None:
     assert data["max"] == [1_000_000] * 2
 
 
+@pytest.mark.slow
 def test_the_same_in_eighty_columns_and_in_markdown() -> None:
     runs = [methods_run("first", 1), methods_run("second", 2)]
     document = model.build(runs)  # type: ignore[arg-type]

@@ -80,6 +80,7 @@ def test_figures_of_a_verdict_do_not_contradict_it() -> None:
     assert "p 0.05, 6 blocks: B is worse" in decided(p_adjusted=0.05, verdict="worse")
 
 
+@pytest.mark.slow
 def test_a_comparison_counts_the_quantities_without_a_table() -> None:
     series = [latency(20, labels={"method": f"m{at}"}) for at in range(8)]
     series = [replace(one, info=replace(one.info, series=at)) for at, one in enumerate(series)]
@@ -98,6 +99,7 @@ def test_a_comparison_counts_the_quantities_without_a_table() -> None:
     assert "The JSON document has 2 more quantities." in said
 
 
+@pytest.mark.slow
 def test_a_summary_counts_the_maxima_that_it_leaves_out() -> None:
     steps = [made.step(at, [latency(20)], load=f"load{at}") for at in range(10)]
     run: Any = made.run(steps, findings=[])

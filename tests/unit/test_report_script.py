@@ -76,6 +76,7 @@ def test_the_table_of_a_picture_against_a_number() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_table_of_a_histogram() -> None:
     data = {"histogram": {"edges": [0, 5, 10], "counts": [[1, 2], [0, 4]]}, "labels": ["a,b", 'c"']}
     assert table("histogram", data) == table("series", data)
@@ -92,6 +93,7 @@ def test_the_table_of_the_shares_of_samples() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_table_over_time() -> None:
     time = {
         "start_ns": 100, "bin_ns": 10, "low": [[1, None], [3, 4]], "middle": [[2, None], [4, 5]],
@@ -112,6 +114,7 @@ def test_the_table_over_time() -> None:
     assert first == ["100", "1", "3", "0", "0", "5", "0", "2"]
 
 
+@pytest.mark.slow
 def test_the_table_of_a_map_has_its_filled_cells() -> None:
     heat = {
         "start_ns": 0, "bin_ns": 10, "columns": 2, "low": [0, 5], "high": [4, 9],
@@ -176,6 +179,7 @@ def test_the_pointer_tells_lower_limits_and_what_it_leaves_out(number: int) -> N
     ])  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_pointer_tells_the_lower_limit_of_a_series() -> None:
     data = {"labels": ["CPU 0", "CPU 1"], "at_least": [False, True], "ccdf": {"total": [5, 12345]}}
     before = "const tops = [150.25, 2000];"

@@ -69,6 +69,7 @@ def written(data: Path, *, seal: bool) -> tuple[StoredRun, np.ndarray[Any, Any],
     return run, kept, max(int(kept.max()), *added)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seal", [True, False])
 def test_figures_of_a_stored_run(tmp_path: Path, seal: bool) -> None:
     run, kept, corrected = written(tmp_path / "data", seal=seal)

@@ -116,6 +116,7 @@ def test_interrupts_that_were_not_counted_leave_the_other_strips() -> None:
     assert len(found["Frequency"].y) == len(found["Stolen time"].y) == 3
 
 
+@pytest.mark.slow
 def test_background_activity_is_a_table_and_no_measurement() -> None:
     analysis = model.analyse([made.evaluation(2, 2000)])  # type: ignore[list-item]
     before = {

@@ -89,6 +89,7 @@ def test_colour_is_only_there_when_asked() -> None:
     assert "\x1b" not in summary(made.evaluation(1, 3000))
 
 
+@pytest.mark.slow
 def test_the_corrected_column_differs_from_the_maximum(evaluated: model.Document) -> None:
     """60 000 periods, one stall of 61 of them: corrected, the 99.9th percentile lies within it."""
     lines = joined(terminal.text(evaluated, 80)).split(" 3 round-robin")[0]

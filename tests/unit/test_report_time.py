@@ -122,6 +122,7 @@ def test_interrupts_have_pictures_over_time() -> None:
     assert page.count('data-kind="time"') >= 1
 
 
+@pytest.mark.slow
 def test_threads_have_pictures_over_time() -> None:
     series, _ = in_turns(2_000)
     page = html.render(model.analyse([made.run([made.step(0, series)])]))  # type: ignore[list-item]

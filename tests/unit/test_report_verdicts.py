@@ -92,6 +92,7 @@ def test_an_unanswered_event_exceeds_every_budget_up_to_the_timeout() -> None:
     assert judged(none)["result"] == "pass"
 
 
+@pytest.mark.slow
 def test_beyond_the_timeout_nobody_knows() -> None:
     for timeout, budget, result in (
         (None, 10 * MS + 1, "inconclusive"),
@@ -116,6 +117,7 @@ def test_an_event_without_an_answer_in_the_budget_exceeded_it(budget: int) -> No
     assert found.title.endswith("exceeded, but the run is too short to tell how often")
 
 
+@pytest.mark.slow
 def test_a_dithered_event_is_waited_for_until_the_next_one() -> None:
     """Events are due at their offsets: the wait of one is shorter than the interval, of another
     longer, and the timeout limits both."""
@@ -132,6 +134,7 @@ def test_a_dithered_event_is_waited_for_until_the_next_one() -> None:
     assert found["remedy"].startswith("find out why events had no answer")
 
 
+@pytest.mark.slow
 @pytest.mark.study(17)
 def test_every_output_shows_the_maximum_as_a_lower_limit() -> None:
     run = made.run([log_host(answers(EACH_TENTH, interval_ns=20 * MS), budget_ns=15 * MS)])

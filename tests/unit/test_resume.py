@@ -149,6 +149,7 @@ def interrupted() -> dict[str, Any]:
     return {"id": "0199", "plan": plan, "steps": [{"state": "complete"}, {}]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -195,6 +196,7 @@ def test_an_evaluation_of_another_system_is_not_resumed(
     assert why in refused.err
 
 
+@pytest.mark.slow
 def test_boards_of_one_image_are_told_apart_by_their_serial_number(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -337,6 +337,7 @@ def test_the_settings_of_a_step_without_results_are_not_those_of_the_run(
     assert set(document["environment"]["settings"]) == taken
 
 
+@pytest.mark.slow
 def test_after_two_minutes_no_step_waits(store: Store) -> None:
     target = open_target("fake:busy=9999")
     (outcome,) = execute(timer(), [target], store)
@@ -378,6 +379,7 @@ def test_a_disturbed_step_is_tried_once_more(store: Store) -> None:
     model.validate({"format": "rtgauge-results", "version": 2, "runs": [document], "bounds": []})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["html", "md"])
 def test_the_report_tells_of_waits_and_second_tries(
     store: Store, tmp_path: Path, suffix: str
@@ -541,6 +543,7 @@ class _Together(Watcher):
         self.meeting.wait()
 
 
+@pytest.mark.slow
 def test_runs_on_several_targets_at_once(store: Store) -> None:
     targets = [open_target("fake"), open_target("fake:late")]
     watcher = _Together(2)
@@ -560,6 +563,7 @@ def test_runs_on_several_targets_at_once(store: Store) -> None:
     assert samples[0] == samples[1]
 
 
+@pytest.mark.slow
 def test_one_target_has_one_run_at_a_time(store: Store) -> None:
     busy: list[int] = []
 
@@ -609,6 +613,7 @@ class Leaving(FakeTarget):
         return super().environment()
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_without_a_target_that_is_lost(store: Store) -> None:
     watcher = Watcher()
     targets = [open_target("fake"), Leaving("late")]
@@ -635,6 +640,7 @@ def test_a_study_goes_on_without_a_target_that_is_lost(store: Store) -> None:
     assert document["runs"][3]["reason"] == "the board went away"
 
 
+@pytest.mark.slow
 def test_a_study_does_not_promise_to_go_on_when_nothing_follows(store: Store) -> None:
     watcher = Watcher()
     targets = [open_target("fake"), Leaving("late")]
@@ -922,6 +928,7 @@ def test_samples_take_as_long_as_missed_periods_make_them(store: Store) -> None:
     assert watcher.lives[1].expected_s == 399.75
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [True, False])
 def test_samples_that_still_come_are_waited_for(
     store: Store, monkeypatch: pytest.MonkeyPatch, ends: bool
@@ -944,6 +951,7 @@ def test_samples_that_still_come_are_waited_for(
     assert ends or outcome.reason.endswith("the agent did not end in time")
 
 
+@pytest.mark.slow
 def test_a_time_that_was_given_is_not_made_longer_by_missed_periods(store: Store) -> None:
     wanted = plan(("timer", {"samples": "200000", "interval": "1ms", "for": "150s", "cpu": "1"}))
     watcher = Watcher()
@@ -952,6 +960,7 @@ def test_a_time_that_was_given_is_not_made_longer_by_missed_periods(store: Store
     assert watcher.lives[1].expected_s == 150.0
 
 
+@pytest.mark.slow
 def test_a_measurement_that_nobody_knows_is_run_stored_and_reported(store: Store) -> None:
     outcome = carry_out(store, "fake", plan(("pendulum", {"for": "3s", "medium": "honey"})))
     document = model.build([store.get(outcome.id)])
@@ -969,6 +978,7 @@ def test_a_measurement_that_nobody_knows_is_run_stored_and_reported(store: Store
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_the_same_each_time(store: Store) -> None:
     outcomes = [carry_out(store, "fake") for _ in range(2)]
     sealed = [[series.totals for series in store.get(one.id).steps[0].series] for one in outcomes]

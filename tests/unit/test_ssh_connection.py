@@ -51,12 +51,14 @@ def test_an_answer_that_trickles_is_given_up(board: Connection, stream: str) -> 
         board.ask(f"while :; do printf x >&{stream}; sleep 0.05; done")
 
 
+@pytest.mark.slow
 def test_bytes_prolong_an_exchange(board: Connection) -> None:
     slow = "sleep 0.6; printf x"
     assert board.ask(f"head -c 90000 /dev/zero; {slow}").out == bytes(90000) + b"x"
     assert board.ask(f"cat >/dev/null; {slow}", data=bytes(90000)).out == b"x"
 
 
+@pytest.mark.slow
 def test_a_module_may_be_built_in_silence(
     board: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +71,7 @@ def test_a_module_may_be_built_in_silence(
     assert module._carry_out("ssh://board", ["build"], b"")[:2] == (0, "x")
 
 
+@pytest.mark.slow
 def test_a_command_that_does_not_end_after_its_output(
     board: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def test_no_exceedance_is_the_rule_of_three(count: int) -> None:
     assert bound <= -math.log(0.05) / count <= 3 / count
 
 
+@pytest.mark.slow
 @given(st.integers(1, 3000), st.integers(0, 20), st.sampled_from([0.9, 0.95, 0.99]))
 def test_exceedance_bound_is_clopper_and_pearsons(
     count: int, exceedances: int, confidence: float
@@ -248,6 +249,7 @@ def test_an_operation_has_no_rate_per_hour() -> None:
         assert "omit --rate" in found.remedy
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 30),
     st.floats(1, 1e6),

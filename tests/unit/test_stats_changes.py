@@ -101,6 +101,7 @@ def test_a_change_is_where_the_values_part() -> None:
     assert stats.settled(row, [40]) == [LEAST + int(np.argmin(cost))]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 20), min_size=16, max_size=28), st.data())
 @settings(deadline=None)
 def test_changes_are_moved_between_their_neighbours(values: list[int], data: st.DataObject) -> None:
@@ -205,6 +206,7 @@ def test_dependence_is_the_published_test() -> None:
     assert stats.dependence(row, []) < 1e-4
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 4), min_size=5, max_size=40))
 def test_equal_values_have_their_mean_rank_in_the_dependence(values: list[int]) -> None:
     ranks, number = rankdata(values), len(values)

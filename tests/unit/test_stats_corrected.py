@@ -133,6 +133,7 @@ def test_dithered_points_too(
 GAPS = st.lists(st.tuples(st.integers(-50, 900), st.integers(0, 9), st.booleans()), max_size=40)
 
 
+@pytest.mark.slow
 @given(GAPS, st.sampled_from((1, 2, 7)), st.booleans(), st.booleans())
 def test_blocks_of_gaps_equal_all_at_once(
     gaps: list[tuple[int, int, bool]], block: int, dithered: bool, many: bool
@@ -278,6 +279,7 @@ def test_very_many_gaps_come_in_blocks() -> None:
     assert np.array_equal(np.sort(np.concatenate(blocks)), np.sort(expected))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 60), unique=True), st.lists(st.integers(-3, 70)), st.integers(1, 9))
 def test_values_at_equals_a_dictionary(have: list[int], want: list[int], size: int) -> None:
     index = np.array(sorted(have), np.int64)

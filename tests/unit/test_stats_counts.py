@@ -69,6 +69,7 @@ def test_bucket_beyond_64_bits_is_refused() -> None:
         bucket_high(int(bucket_of((1 << 63) - 1)) + 1)
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(LATENCY, max_size=40), max_size=5))
 def test_counts_equal_a_counter(parts: list[list[int]]) -> None:
     counts = Counts.from_arrays(np.array(part, np.int64) for part in parts)
@@ -92,6 +93,7 @@ def test_ranks_and_exceedances_equal_brute_force(values: list[int], limit: int) 
     assert counts.mean == float(Fraction(sum(values), len(values)))
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(LATENCY, max_size=30), min_size=1, max_size=5))
 def test_merged_counts_are_the_counts_of_all(parts: list[list[int]]) -> None:
     whole = table_of([value for part in parts for value in part])

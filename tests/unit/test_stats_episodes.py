@@ -20,6 +20,7 @@ def by_hand(positions: set[int], near: int = NEAR) -> int:
     return sum(1 for at, place in enumerate(rising) if at == 0 or place - rising[at - 1] >= near)
 
 
+@pytest.mark.slow
 @given(
     over=st.sets(st.integers(0, 400), max_size=60),
     gaps=st.dictionaries(st.integers(0, 400), st.integers(1, 30), max_size=5),

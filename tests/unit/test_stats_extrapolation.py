@@ -292,6 +292,7 @@ def test_gaps_are_held_against_the_geometric_distribution(monkeypatch: pytest.Mo
             assert _uneven(positions, span) == (factor < 1)
 
 
+@pytest.mark.slow
 def test_drifts_are_those_of_published_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean of the positions, Spearman's correlation, and chi-squared in ten pieces: the level
     is moved to either side of three times the smallest probability."""
@@ -446,6 +447,7 @@ def test_the_transform_near_a_shape_of_0() -> None:
         assert Fit(shape, 4.0, 0.0).exponential(values) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_each_limit_refuses_one_in_a_hundred_series_that_the_model_fits() -> None:
     random = np.random.default_rng(11)
     refusals = np.zeros(3)

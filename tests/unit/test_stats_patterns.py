@@ -64,6 +64,7 @@ def test_the_loops_of_other_series_end_a_loop() -> None:
     assert not len(stats.placed(due[:0], values[:0], starts))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10**6)), min_size=1, max_size=20),
     st.integers(0, 2**20),
@@ -102,6 +103,7 @@ def test_a_loop_ends_where_another_begins_that_is_not_within_it() -> None:
     assert crowded.distance_ns == pytest.approx(100.0)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 5000), st.lists(st.integers(0, 900), min_size=1, max_size=9)),
@@ -169,6 +171,7 @@ def test_hits_at_random_are_no_comb() -> None:
     assert wrong <= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width_ns", "bursts", "each"), [(2e6, 3, 6), (1.5e6, 10, 5)])
 def test_a_few_bursts_of_hits_are_no_comb(width_ns: float, bursts: int, each: int) -> None:
     grid = np.arange(0, 5e9, 3e5)
@@ -243,6 +246,7 @@ def test_lines_at_multiples_of_the_tick_are_found() -> None:
         assert not alone.multiples
 
 
+@pytest.mark.slow
 def test_a_tail_has_no_lines_at_multiples() -> None:
     """Without lines: at most one set of values in a hundred seems to have some."""
     random = np.random.default_rng(29)
@@ -255,6 +259,7 @@ def test_a_tail_has_no_lines_at_multiples() -> None:
     assert wrong <= 12
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0.5, 9), max_size=60), st.integers(2, 8), st.integers(0, 40))
 def test_multiples_are_those_of_the_definition(values: list[float], number: int, more: int) -> None:
     excess = np.array([*values, *([float(number)] * more)])
@@ -491,6 +496,7 @@ def _two_groups(values: list[int]) -> stats.Valley | None:
     return best
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(5, 5000), st.integers(1, 30), st.integers(1, 400)),
@@ -572,6 +578,7 @@ def test_a_slope_of_many_points_at_one_place_has_the_widest_limits() -> None:
     assert (found.low, found.high) == (0.0, 20.0)  # (2-1) - (0+1) over 1; (50+1) - (32-1) over 1
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 9), st.integers(-50, 50), st.integers(0, 9), st.integers(0, 9)),
@@ -600,6 +607,7 @@ def test_the_limits_of_a_slope_are_sens(rows: list[tuple[int, int, int, int]]) -
     assert found.high == pytest.approx(sorted(highs)[len(highs) - rank])
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_slope_covers_it_as_often_as_it_promises() -> None:
     """In all orders of seven values, which have no slope on average."""
     covered = 0
@@ -651,6 +659,7 @@ def _densest(turns: NDArray[np.float64], widths: NDArray[np.float64]) -> tuple[f
     return best[1], best[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounded", [0, 1 << 17])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.6, 1.0])
 @pytest.mark.parametrize("spread", [1e-4, 0.01, 0.1])
@@ -686,6 +695,7 @@ def test_bounds_of_the_densest_part_hold(monkeypatch: pytest.MonkeyPatch, parts:
                 assert bound <= most + 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [0, 10])
 def test_a_rhythm_of_few_periods_has_its_own_period(extra: int) -> None:
     """15 events, one each second, and some at random: no shorter period that holds them, too."""
@@ -743,6 +753,7 @@ def test_events_in_each_second_turn_have_twice_the_period() -> None:
         assert one.period_ns == pytest.approx(2e9, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("off", [0.25, 1 / 3, 0.37, 0.413])
 @pytest.mark.parametrize("number", [6, 8, 10, 20, 30])
 def test_two_events_a_period_are_not_taken_for_a_part_of_it(off: float, number: int) -> None:
@@ -759,6 +770,7 @@ def test_two_events_a_period_are_not_taken_for_a_part_of_it(off: float, number: 
             assert found.period_ns == pytest.approx(1e9, rel=1e-3)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(0, 60), min_size=1, max_size=60),
     st.integers(3, 9),
@@ -981,6 +993,7 @@ def test_pairs_hold_three_quarters_of_the_events(
 # --- at the ends of what is claimed ---------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(1, 9), st.lists(st.integers(0, 3), min_size=1, max_size=4)),
@@ -1088,6 +1101,7 @@ def test_a_rhythm_at_one_place_of_the_loops_is_found_at_a_rate_of_kernels(
     assert (stats.second_line(times, excess, place=place) is not None) == found
 
 
+@pytest.mark.slow
 def test_the_error_of_the_times_adds_to_that_of_the_period() -> None:
     """As much as a line through the errors of the hits rises in a period."""
     times, excess, at = _ticked(500.0)
@@ -1193,6 +1207,7 @@ def _reached(
     return float(np.median([excess[at] for at in range(len(times)) if held(at, 0)]))
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 400), st.integers(1, 60), st.integers(1, 9)),

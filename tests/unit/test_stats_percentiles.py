@@ -39,6 +39,7 @@ def test_percentile_is_the_smallest_value_that_covers_enough(
     assert table_of(values).percentile(percent) == covering[0]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=300), st.integers(0, 64))
 def test_percentile_agrees_with_numpy(values: list[int], part: int) -> None:
     expected = np.percentile(values, part / 64 * 100, method="inverted_cdf")
@@ -179,6 +180,7 @@ def test_intervals_hold_at_95_percent_unless_told() -> None:
     assert interval_ranks(1000, 50) == interval_ranks(1000, 50, 0.95)
 
 
+@pytest.mark.slow
 @given(st.integers(20, 400), st.integers(20, 400), st.sampled_from(["10", "50", "90"]))
 def test_ranks_of_an_effective_number_are_scaled_outwards(
     count: int, effective: int, percent: str

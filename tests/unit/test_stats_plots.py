@@ -22,6 +22,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("points", "tail"), [(600, 100), (60, 20), (61, 20), (40, 36), (9, 1)])
 def test_a_thinned_curve_has_no_gap_wider_than_a_step(shape: str, points: int, tail: int) -> None:

@@ -63,6 +63,7 @@ def enumerated(first: list[float], second: list[float]) -> float:
     return min(1.0, 2 * min(above, below))
 
 
+@pytest.mark.slow
 @given(st.lists(coarse, min_size=1, max_size=12))
 def test_paired_p_is_that_of_all_changes_of_sign(differences: list[float]) -> None:
     assert paired_shift(differences).p == pytest.approx(enumerated_paired(differences))
@@ -90,6 +91,7 @@ def test_as_scipy_has_it_without_ties(number: int, seed: int) -> None:
     assert shift(first.tolist(), second.tolist()).p == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     st.lists(fine, min_size=1, max_size=14, unique_by=abs),
@@ -107,6 +109,7 @@ def test_the_interval_excludes_zero_where_the_test_rejects(
         assert (found.p <= 1 - confidence + 1e-9) == (not found.low <= 0 <= found.high)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-100, 100), min_size=6, max_size=12), st.floats(-100, 100), st.booleans())
 def test_the_interval_moves_with_the_values(values: list[float], by: float, turned: bool) -> None:
     found = paired_shift(values)

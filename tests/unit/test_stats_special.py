@@ -96,6 +96,7 @@ def test_many_samples_keep_their_digits(first: int, second: int, value: float, p
     assert beta_inverse(first, second, part) == pytest.approx(value, rel=CLOSE, abs=0)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 60), st.integers(1, 60), st.floats(1e-9, 1 - 1e-9))
 def test_the_beta_function_is_the_tail_of_a_binomial_distribution(
     first: int, second: int, value: float

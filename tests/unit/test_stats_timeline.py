@@ -245,6 +245,7 @@ VALUES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(VALUES, st.integers(1, 60), st.sampled_from([1, 10, 40]))
 def test_histogram_bins_hold_exactly_their_samples(
     values: list[int], bins: int, grain: int
@@ -273,6 +274,7 @@ def test_bins_grow_with_their_values() -> None:
     assert ratio.max() < 1.03 and ratio.min() > 1.02
 
 
+@pytest.mark.slow
 @given(VALUES, st.integers(4, 60), st.integers(1, 60))
 def test_ccdf_points_are_exact(values: list[int], points: int, tail: int) -> None:
     array = np.array(values, np.int64)
@@ -352,6 +354,7 @@ def kept_by_definition(times: list[int], values: list[int], limit: int) -> list[
     return sorted((times[at], values[at]) for at in order[:limit])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=300),
     st.integers(1, 12),
@@ -592,6 +595,7 @@ def test_the_mark_of_a_merge_is_the_higher_one() -> None:
     assert (parts[2].above, parts[2].times.tolist()) == (8, [0, 1, 2])
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=30), st.floats(0, 1))
 def test_quantiles_of_any_part(values: list[int], part: float) -> None:
     builder = TimelineBuilder(0, 9, bins=1)

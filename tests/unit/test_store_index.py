@@ -219,6 +219,7 @@ def change(file: Path, *words: str) -> None:
     database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -83,6 +83,7 @@ def read(path: Path, rows: int | None = None) -> Columns:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_arrow_reads_what_is_written(tmp_path: Path, kind: str, rows: int) -> None:

@@ -251,6 +251,7 @@ def test_histograms_that_are_kept(
     assert kept.histogram.count == 40
 
 
+@pytest.mark.slow
 def test_histograms_without_samples_are_one_a_minute_later_on(tmp_path: Path) -> None:
     stream = Builder().series(0, histogram_only=True)
     for second in range(1, 900):
@@ -473,6 +474,7 @@ def full_disk() -> Iterator[Callable[[int], None]]:
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [10, 300, 3000, 100_000])
 def test_full_disk_while_sealing(
     tmp_path: Path, full_disk: Callable[[int], None], room: int
@@ -533,6 +535,7 @@ def test_damaged_sealed_files_are_named(tmp_path: Path) -> None:
         _ = StoredStep(tmp_path, 0, {}).series
 
 
+@pytest.mark.slow
 def test_a_changed_bit_of_a_sealed_sample_is_noticed(tmp_path: Path) -> None:
     step = step_with(tmp_path, streams.one_of_each().data)
     seal_step(step.folder, RUN, 0)
@@ -642,6 +645,7 @@ def test_overload_in_few_records(tmp_path: Path) -> None:
     assert next(small).stat().st_size < 20 * 2600
 
 
+@pytest.mark.slow
 def test_many_events_of_missed_periods(tmp_path: Path) -> None:
     stream = Builder().series(0)
     for at in range(2000):

@@ -818,6 +818,7 @@ def reason_in(data: bytes) -> str:
     return reader.finish().reason
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-2000, 2000), max_size=8), st.data())
 def test_a_tally_counts_as_the_page_says(values: list[int], data: st.DataObject) -> None:
     """In one part or two; sums beyond 64 bits as well."""

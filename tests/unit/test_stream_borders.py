@@ -136,6 +136,7 @@ def test_records_at_the_ends_of_what_they_may_say(number: int) -> None:
     assert good
 
 
+@pytest.mark.slow
 def test_headers_at_the_ends_of_what_they_may_say() -> None:
     body = header_body(load_command="true", disturb="1s", core="linux", core_revision=3)
     good = 0
@@ -149,6 +150,7 @@ def test_headers_at_the_ends_of_what_they_may_say() -> None:
     assert good > 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", [0, 1])
 @pytest.mark.parametrize("quick", [True, False])
 def test_blocks_at_the_ends_of_what_they_may_say(series: int, quick: bool) -> None:
@@ -281,6 +283,7 @@ def test_a_table_has_a_limit(columns: int, rows: int, good: bool) -> None:
     assert agree(Builder().add(RecordType.TABLE, body).data).endswith("after record 1") == good
 
 
+@pytest.mark.slow
 def test_bytes_that_are_kept_have_a_limit() -> None:
     """2^24, envelopes included, of facts, settings, tables and verdicts alone."""
     stream = Builder()
@@ -297,6 +300,7 @@ def test_bytes_that_are_kept_have_a_limit() -> None:
         assert reason in reader.finish().reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

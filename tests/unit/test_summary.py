@@ -51,6 +51,7 @@ def chaptered() -> Any:
     return run
 
 
+@pytest.mark.slow
 def test_the_sections_stand_in_order() -> None:
     document = of(chaptered())
     assert [(one.title, one.page) for one in document.sections] == [
@@ -67,6 +68,7 @@ def test_the_sections_stand_in_order() -> None:
     assert "load: idle and sched (sched: messages)" in document.subtitle
 
 
+@pytest.mark.slow
 def test_several_runs_have_anchors_of_their_own() -> None:
     document = of(made.evaluation(1, 1000), made.evaluation(1, 1000))
     anchors = [one.anchor for one in document.sections]
@@ -74,6 +76,7 @@ def test_several_runs_have_anchors_of_their_own() -> None:
     assert {"r1-answer", "r2-answer"} <= set(anchors)
 
 
+@pytest.mark.slow
 def test_the_summary_has_the_system_a_row_for_each_step_and_what_is_missing() -> None:
     summary = of(chaptered()).sections[1]
     facts = next(block for block in summary.blocks if isinstance(block, Facts))
@@ -91,6 +94,7 @@ def test_the_summary_has_the_system_a_row_for_each_step_and_what_is_missing() ->
     assert heads == ["Strengths", "Concerns", "Steps without a valid result"]
 
 
+@pytest.mark.slow
 def test_a_chapter_has_its_quantities_and_a_picture() -> None:
     chapter = of(chaptered()).sections[2]
     grid = next(block.grid for block in chapter.blocks if isinstance(block, Table))
@@ -137,6 +141,7 @@ def side_by_side(*tops: int) -> Document:
     return short(source.analysis, source.comparison)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tops", "end"),
     [
@@ -176,6 +181,7 @@ def test_a_comparison_begins_with_its_conclusion_under_load(
     assert "Runs" not in titles and titles[-1].startswith("Bounds")
 
 
+@pytest.mark.slow
 def test_several_runs_of_one_system_begin_with_their_answers() -> None:
     source = Source([made.evaluation(1, 1000), made.evaluation(1, 1000)])  # type: ignore[list-item]
     first = short(source.analysis, source.comparison).sections[0]
@@ -215,6 +221,7 @@ def test_several_runs_say_what_was_measured_and_for_how_long(
     assert runs_text(runs).replace("\u202f", " ") == text
 
 
+@pytest.mark.slow
 def test_commands_of_remedies_are_below_the_table_of_findings() -> None:
     command = "sysctl -w kernel.sched_rt_runtime_us=-1"
     findings = [

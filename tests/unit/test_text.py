@@ -58,6 +58,7 @@ def test_a_time_is_told_from_its_limit() -> None:
     assert least.replace(numbers.GAP, " ") == "≥ 150 µs"
 
 
+@pytest.mark.slow
 @given(st.integers(-(2**62), 2**62))
 def test_no_figure_is_off_by_more_than_its_last_digit(value: int) -> None:
     shown = numbers.shown(value, "ns")
@@ -67,6 +68,7 @@ def test_no_figure_is_off_by_more_than_its_last_digit(value: int) -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.floats(1e-12, 0.49))
 def test_one_in_so_many_is_never_too_good(value: float) -> None:
     text = numbers.probability(value).replace(numbers.GAP, "")

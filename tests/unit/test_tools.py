@@ -132,6 +132,7 @@ def test_the_output_of_a_stage_is_logged_and_its_last_line_shown(runner: Runner)
     ).read_text() == "+ echo out; echo err >&2\nout\nerr\n+ exit 7\n"
 
 
+@pytest.mark.slow
 def test_a_stage_is_repeated_when_something_it_depends_on_changes(runner: Runner) -> None:
     """And only then; what another checkout has found with equal inputs holds here too."""
     one = stage("cat in/*", inputs=("in",), versions=("cat version",))
@@ -196,6 +197,7 @@ def test_stages_run_side_by_side_unless_alone_and_after_what_they_need(
     assert shown.index("c") < shown.index("d")
 
 
+@pytest.mark.slow
 def test_next_to_a_stage_that_is_alone_runs_only_what_may(runner: Runner) -> None:
     """The stages board and alone wait for each other. The last one has a free place from the
     start, but those that are alone come first."""
@@ -430,6 +432,7 @@ def test_every_package_is_pinned_to_a_version_that_is_asked_for(extras: list[str
         assert wanted.specifier.contains(installed[canonicalize_name(wanted.name)]), text
 
 
+@pytest.mark.slow
 def test_the_environment_of_the_tests_is_what_the_lock_file_says() -> None:
     """Also what packages need in turn."""
     for name, version in pins(["test"]).items():

@@ -171,6 +171,7 @@ def test_other_subjects_are_found(subject: str) -> None:
     assert subject_faults(subject)
 
 
+@pytest.mark.slow
 def test_the_program_prints_hits_and_tells_them_by_its_exit_code(tmp_path: Path) -> None:
     """Run on a copy of itself in a repository of one page."""
     (tmp_path / "tools").mkdir()

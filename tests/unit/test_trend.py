@@ -67,6 +67,7 @@ def _text(document: dict[str, Any], width: int = 80) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_a_change_is_dated_sized_and_explained() -> None:
     """Medians of 5 µs, from run 21 on of 6 µs, with another kernel."""
     runs = [_run(at, 5000.0, environment=_kernel("6.1.0")) for at in range(20)]
@@ -104,6 +105,7 @@ def test_a_change_is_dated_sized_and_explained() -> None:
     assert "run #21" in markdown.render(trend_document(document)).replace("\\#", "#")
 
 
+@pytest.mark.slow
 def test_another_kernel_long_before_a_change_is_not_what_changed_there() -> None:
     """The kernel changes at run 11, the latency at run 32. Two boards take turns."""
 
@@ -120,6 +122,7 @@ def test_another_kernel_long_before_a_change_is_not_what_changed_there() -> None
     assert "The recorded environment did not change there." in _text(document)
 
 
+@pytest.mark.slow
 def test_the_kernels_next_to_a_change_are_named() -> None:
     """Another kernel for each run."""
     runs = [
@@ -141,6 +144,7 @@ def test_a_change_for_the_better_and_none() -> None:
     assert "The recorded environment" not in _text(document)
 
 
+@pytest.mark.slow
 def test_a_change_among_ties_has_the_direction_of_the_other_values() -> None:
     later = np.random.default_rng(0).permutation([5000] * 52 + [9000] * 48)
     runs = []
@@ -156,6 +160,7 @@ def test_a_change_among_ties_has_the_direction_of_the_other_values() -> None:
     assert worse(document)
 
 
+@pytest.mark.slow
 def test_constant_values_and_ties_are_no_change() -> None:
     runs = [_run(at, 5000.0) for at in range(24)]
     for run in runs:
@@ -165,6 +170,7 @@ def test_constant_values_and_ties_are_no_change() -> None:
     assert "<svg" in html.page(trend_document(document))
 
 
+@pytest.mark.slow
 def test_too_few_runs_are_refused_with_their_number() -> None:
     document = _trend([_run(at, 5000.0) for at in range(17)])
     (one,) = document["series"]
@@ -174,6 +180,7 @@ def test_too_few_runs_are_refused_with_their_number() -> None:
     assert "A trend needs at least 20" in re.sub(r"\s+", " ", _text(document))
 
 
+@pytest.mark.slow
 def test_runs_that_were_measured_in_other_ways_are_apart() -> None:
     """Interval and clock: 24 runs alike are judged, 6 others named with the difference."""
     runs = [_run(at, 5000.0) for at in range(24)]
@@ -196,6 +203,7 @@ def test_runs_that_depend_on_their_neighbours_are_refused() -> None:
     assert "Bartels" in first["reason"] and "reboot" in first["remedy"]
 
 
+@pytest.mark.slow
 def test_kernels_in_the_plain_lab_are_refused() -> None:
     def plain(release: str) -> dict[str, Any]:
         return {**_kernel(release), "lab": {"mode": "plain"}}
@@ -205,12 +213,14 @@ def test_kernels_in_the_plain_lab_are_refused() -> None:
         _trend(runs)
 
 
+@pytest.mark.slow
 def test_runs_that_were_left_out_are_listed() -> None:
     lost = {"run": "run #7", "reason": "its samples are damaged", "remedy": "delete it"}
     document = _trend([_run(at, 5000.0) for at in range(20)], left_out=[lost])
     assert "run #7: its samples are damaged. Delete it." in _text(document)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_left_out() -> None:
     """Its 15 samples would leave no tail percentile for any run."""
     runs = [_run(at, 5000.0) for at in range(25)]
@@ -224,6 +234,7 @@ def test_an_interrupted_run_is_left_out() -> None:
     assert (lost["run"], lost["reason"]) == ("run #8", "timer was not completed")
 
 
+@pytest.mark.slow
 def test_maxima_of_runs_of_other_lengths_are_refused() -> None:
     runs = [_run(at, 5000.0) for at in range(24)]
     for run in runs[:12]:
@@ -234,6 +245,7 @@ def test_maxima_of_runs_of_other_lengths_are_refused() -> None:
     assert found["tail"]["verdict"] == found["50"]["verdict"] == "no change"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verdicts", "code"),
     [
@@ -390,6 +402,7 @@ def test_the_runs_of_a_list_are_in_the_order_of_time(
     assert judged == [(1, 2, 3)]
 
 
+@pytest.mark.slow
 def test_the_newest_runs_are_judged(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch, judged: list[tuple[int, ...]]
 ) -> None:
@@ -430,6 +443,7 @@ def test_kept_figures_are_those_of_the_run() -> None:
         unpacked(b"PK", "k")
 
 
+@pytest.mark.slow
 def test_each_target_is_a_set(rtgauge: Run) -> None:
     for target in ("fake", "fake:late"):
         rtgauge(

@@ -575,6 +575,7 @@ def test_an_argument_that_the_kernel_has_is_not_tried(rtgauge: Run, board: type[
     assert not board.boots
 
 
+@pytest.mark.slow
 def test_connections_of_a_tune_are_retried_as_long_as_the_user_says(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -678,6 +679,7 @@ def test_a_target_is_put_back_if_nobody_reads_the_messages(
     assert state.read_text() == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("without", ["exit 1", "touch {state}; exit 0"])
 def test_a_target_that_keeps_its_arguments_is_said_and_recorded(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without: str

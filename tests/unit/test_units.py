@@ -29,6 +29,7 @@ UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 36
          "d": 86400 * 10**9}  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**5), st.integers(0, 3), st.sampled_from(sorted(UNITS)))
 def test_duration_is_read_exactly(number: int, places: int, unit: str) -> None:
     text = f"{Decimal(number).scaleb(-places):f}"
@@ -100,6 +101,7 @@ def test_no_integer(text: str) -> None:
         parse_integer(text)
 
 
+@pytest.mark.slow
 @given(st.sets(st.integers(0, 4095), min_size=1, max_size=60))
 def test_cpus_survive_their_own_notation(cpus: set[int]) -> None:
     text = format_cpus(cpus)
@@ -149,6 +151,7 @@ def test_lists_and_masks_of_cpus() -> None:
         assert read_mask(bad) is None, bad
 
 
+@pytest.mark.slow
 @given(st.frozensets(st.integers(0, 4095)))
 def test_lists_come_back(cpus: frozenset[int]) -> None:
     assert read_cpus(format_cpus(cpus)) == cpus

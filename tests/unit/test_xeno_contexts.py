@@ -93,6 +93,7 @@ def test_help_has_the_lengths_of_the_steps(capsys: pytest.CaptureFixture[str]) -
     assert re.search(r"--for TIME [^[]*\[[^]]*default 30s or 15m\]", said), said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("xeno")
 def test_failing_test_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--target", "fake:verdict-fails", "--for", "1s")
@@ -102,6 +103,7 @@ def test_failing_test_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture
     assert failed == {f"rule of {name}" for name in CHECKS}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("xeno")
 def test_nothing_measured_is_not_a_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, document, _ = carry_out(tmp_path, capsys, "--target", "fake:skipped", "--for", "1s")
@@ -109,6 +111,7 @@ def test_nothing_measured_is_not_a_pass(tmp_path: Path, capsys: pytest.CaptureFi
     assert document["runs"][0]["tests"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("xeno")
 def test_file_of_the_same_name_is_not_the_plan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
