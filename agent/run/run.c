@@ -491,6 +491,7 @@ static int run_measure(struct run *run)
 	if (err)
 		goto out_gate;
 	mark_start(run);
+	step->opened = true;
 	workers_open_gate(run);
 	run_drain_loop(run);
 	end_ns = run_end_workers(run);

@@ -117,9 +117,11 @@ static void *worker_main(void *arg)
 	atomic_add_release(&run->ready, 1);
 	while (!atomic_load_acquire(&run->go))
 		syscall(SYS_futex, &run->go, FUTEX_WAIT, 0, NULL, NULL, 0);
-	worker->starved = step_stopped(&run->step);
-	if (!worker->starved && !worker->refused && !worker->outside)
-		worker_measure(worker);
+	if (!worker->refused && !worker->outside) {
+		worker->starved = step_stopped(&run->step);
+		if (!worker->starved)
+			worker_measure(worker);
+	}
 	worker_look(worker, &worker->end);
 	atomic_store_release(&worker->done, 1);
 	eventfd_write(run->ended_fd, 1);

@@ -44,6 +44,15 @@ static void measure(struct worker *of)
 	series_put(&of->step->series[0], 1);
 }
 
+static int refuse(struct worker *of)
+{
+	(void)of;
+	return -EPERM;
+}
+
+static bool opened = true;
+static int (*prepare)(struct worker *of);
+
 /* A thread at 1 ms, whose first period was due @ago_ns ago, comes through its gate; then the step
  * ends. The periods that it has missed, -1: there is a sample. */
 static int64_t let_in(bool stopped, int64_t ago_ns)
@@ -58,9 +67,9 @@ static int64_t let_in(bool stopped, int64_t ago_ns)
 	step->workers = &worker;
 	step->worker_count = 1;
 	step->start_ns = clock_now_ns(CLOCK_MONOTONIC) - NSEC_PER_SEC;
-	step->gate_ns = 1;
+	step->opened = opened;
 	step->stop = stopped ? STEP_STOP : 0;
-	worker = (struct worker){ .step = step, .loop = measure, .cpu = -1 };
+	worker = (struct worker){ .step = step, .loop = measure, .prepare = prepare, .cpu = -1 };
 	info.first_due_ns = NSEC_PER_SEC - ago_ns;
 	series_init(&series[0], 0, &info, 64);
 	info.companion = 0;
@@ -95,5 +104,11 @@ int main(void)
 	tap_check(&tap, !let_in(true, -3600 * NSEC_PER_SEC), "none was due yet");
 	tap_check(&tap, let_in(false, 500 * NSEC_PER_MSEC) == -1,
 		  "a thread that is let in measures");
+	prepare = refuse;
+	tap_check(&tap, !let_in(true, 500 * NSEC_PER_MSEC), "one that refuses has missed none");
+	prepare = NULL;
+	opened = false;
+	tap_check(&tap, !let_in(true, 500 * NSEC_PER_MSEC),
+		  "nor has one of a step that ends before it measures");
 	return tap_end(&tap);
 }

@@ -552,11 +552,13 @@ static void timer_collect(struct step *step)
 		state->kernel.backend->collect(step, &state->kernel);
 }
 
-/* A thread that had no CPU time from its first period until the stop of the step has missed all. */
-static void timer_count_starved(struct step *step, const struct timer_thread *t, int number)
+/* A thread that had no CPU time from its first period until the stop of the step, @now_ns, has missed
+ * all. */
+static void timer_count_starved(struct step *step, const struct timer_thread *t, int number,
+				int64_t now_ns)
 {
 	const struct series_info *info = &step->series[number].info;
-	int64_t late_ns = clock_now_ns(CLOCK_MONOTONIC) - step->start_ns - info->first_due_ns;
+	int64_t late_ns = now_ns - step->start_ns - info->first_due_ns;
 	int64_t periods;
 
 	if (!step->workers[info->thread].starved || !info->interval_ns || late_ns < 0)
@@ -568,13 +570,14 @@ static void timer_count_starved(struct step *step, const struct timer_thread *t,
 static void timer_stop(struct step *step)
 {
 	struct timer_state *state = step->state;
+	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
-	for (int i = 0; i < state->count && step->gate_ns; i++) {
+	for (int i = 0; i < state->count && step->opened; i++) {
 		const struct timer_thread *t = &state->threads[i];
 
-		timer_count_starved(step, t, t->latency);
+		timer_count_starved(step, t, t->latency, now_ns);
 		if (t->dither >= 0)
-			timer_count_starved(step, t, t->dither);
+			timer_count_starved(step, t, t->dither, now_ns);
 	}
 	if (state->kernel.backend && state->kernel.backend->stop)
 		state->kernel.backend->stop(&state->kernel);
