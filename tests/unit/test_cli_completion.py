@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from conftest import SOURCES, Result
+from rtgauge.errors import StoreError
+from rtgauge.store import Store
 
 Run = Callable[..., Result]
 Offered = Callable[[str], list[str]]
@@ -125,3 +127,13 @@ def test_bash_offers_words_with_colons(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     assert "arm64-stock" in done.stdout.splitlines()
+
+
+def test_a_store_that_cannot_be_used_completes_nothing(
+    offered: Offered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_store: Store) -> None:
+        raise StoreError("the index cannot be read", remedy="run `rtgauge runs`")
+
+    monkeypatch.setattr(Store, "runs", fails)
+    assert offered("rtgauge show ") == []

@@ -103,8 +103,11 @@ def open_store(place: str | None) -> Iterator[Store]:
 
 
 def named_store() -> str:
-    """The store that the command line names; empty for one that a later command finds by itself."""
-    ctx = click.get_current_context()
+    """The store that the command line names; empty for one that a later command finds by itself,
+    and without a command line (completion)."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None:
+        return ""
     for parameter in ("place", "store"):
         if ctx.get_parameter_source(parameter) is ParameterSource.COMMANDLINE:
             return str(ctx.params[parameter] or "")
