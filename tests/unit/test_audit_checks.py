@@ -118,6 +118,10 @@ CASES = [
     Case("frequency", "ok", {CPU + "cpu{0-3}/cpufreq/scaling_governor": "powersave"},
          "during the run: performance",
          run={CPU + f"cpu{cpu}/cpufreq/scaling_governor": "performance" for cpu in (0, 2)}),
+    # before Linux 4.4, after CPU 0 was offline
+    Case("frequency", "ok", {CPU + "cpu{0-3}/cpufreq/scaling_governor": "powersave"},
+         "during the run: performance",
+         run={CPU + "cpu1/cpufreq/scaling_governor": "performance"}),
     # thermal, smi
     Case("thermal", "warning", {CPU + "cpu2/thermal_throttle/package_throttle_count": "3"},
          "boot: 3"),

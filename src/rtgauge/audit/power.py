@@ -32,7 +32,7 @@ _SET_GOVERNOR = Shell(f"{_ALL_PERFORMANCE} # {PREPARE}")
 def _governors(case: Case) -> tuple[dict[int, str], bool]:
     """The governor of each measured CPU; whether a run set one. A run sets the governor of a
     policy, which has the number of its first CPU. Before Linux 4.4, the policy is in the folder of
-    that CPU."""
+    one of its CPUs."""
     governors = case.values(GOVERNOR)
     policies = {
         int(match[1]): value
@@ -40,7 +40,9 @@ def _governors(case: Case) -> tuple[dict[int, str], bool]:
         if (match := _POLICY.fullmatch(name)) is not None
     }
     for cpu in governors:
-        first = max((policy for policy in policies if policy <= cpu), default=None)
+        first = max(
+            (policy for policy in policies if policy <= cpu), default=min(policies, default=None)
+        )
         value = None if first is None else policies[first]
         if value is not None:
             governors[cpu] = value
