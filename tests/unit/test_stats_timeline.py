@@ -521,8 +521,8 @@ def test_groups_among_the_very_largest_alone_are_found() -> None:
     assert found is not None and found.threshold == 9000
 
 
-@pytest.mark.parametrize(("equal", "judged"), [(30, 30), (60, 60), (149, 149), (150, None)])
-def test_equal_values_are_judged_with_the_next_smaller_ones(equal: int, judged: int | None) -> None:
+@pytest.mark.parametrize(("equal", "judged"), [(30, 30), (60, 60), (150, 150), (151, None)])
+def test_equal_values_are_judged_together(equal: int, judged: int | None) -> None:
     """3000 samples, of which the largest 1 % are equal: up to 5 % are judged."""
     values = np.random.default_rng(11).permutation(3000)
     values[1000 : 1000 + equal] = 5000
@@ -533,7 +533,34 @@ def test_equal_values_are_judged_with_the_next_smaller_ones(equal: int, judged: 
         assert found is None
         return
     assert found is not None and found.clustered
-    assert (found.exceedances, found.index) == (judged, 1 / judged)
+    assert (found.exceedances, found.index, found.threshold) == (judged, 1 / judged, 4999)
+
+
+@pytest.mark.parametrize("size", [1, 50])
+def test_equal_values_that_are_not_all_kept_are_judged_from_the_first_on(size: int) -> None:
+    """2 % of 600 000 samples of a coarse clock, and eight larger ones, in parts of any order."""
+    random = np.random.default_rng(13)
+    values = np.repeat((random.random(600_000 // size) < 0.02).astype(np.int64), size)
+    values[random.choice(600_000, 8, replace=False)] = 2
+    parts = [ExcursionsBuilder() for _ in range(3)]
+    for part, start in zip(parts, (0, 200_000, 400_000), strict=True):
+        part.add(np.arange(start, start + 200_000), values[start : start + 200_000])
+    builder = ExcursionsBuilder()
+    for part in (parts[2], parts[0], parts[1]):
+        builder.merge(part)
+    found = builder.clustering()
+    large = np.flatnonzero(values)
+    kept = large[: np.flatnonzero(np.cumsum(values[large] == 1) == 4096 - 8)[0] + 1]
+    assert found == clustering(kept, 0)
+    assert found is not None and found.clustered is (size == 50)
+    assert found.index == pytest.approx(1 / size, rel=0.3)
+
+
+@pytest.mark.parametrize("samples", [3000, 100_000])
+def test_a_series_of_one_value_has_no_groups(samples: int) -> None:
+    builder = ExcursionsBuilder()
+    builder.add(np.arange(samples), np.full(samples, 7, np.int32))
+    assert builder.clustering() is None
 
 
 def test_equal_values_anywhere_are_no_groups() -> None:

@@ -204,16 +204,14 @@ class ExcursionsBuilder:
     def clustering(self) -> Clustering | None:
         """The strongest clustering among the largest 1 %, 1/2 %, 1/4 %, … of the samples: groups
         may show among the very largest alone. If fewer than ``FEWEST`` exceed the smallest of the
-        largest 1 %, because of equal values, the next smaller ones are added, up to 5 %. None if
-        there are too few to tell, or too many equal ones."""
+        largest 1 %, because it has many equals, these count as large, too, up to 5 % of the
+        samples. None if there are too few to tell, or too many equal ones."""
         self._largest.shrink()
         order = np.argsort(-self._largest.values, kind="stable")
         values, positions = self._largest.values[order], self._largest.times[order]
         number = min(len(values), self._samples // 100)
-        if number > FEWEST:
-            enough = int(np.searchsorted(-values, -values[FEWEST - 1], side="right"))
-            if enough < min(len(values), self._samples // 20):
-                number = max(number, enough + 1)
+        if number > FEWEST and values[FEWEST - 1] == values[number - 1]:
+            return self._clustering_of_equals(int(values[number - 1]))
         best: Clustering | None = None
         while number:
             threshold = int(values[number - 1])
@@ -223,6 +221,17 @@ class ExcursionsBuilder:
                 best = found
             number //= 2
         return best
+
+    def _clustering_of_equals(self, least: int) -> Clustering | None:
+        """The clustering of the samples not below a value that many have. If not all of them are
+        kept, those up to the last one that is: equal samples are kept from the first on."""
+        values, positions = self._largest.values, self._largest.times
+        some, samples = np.sort(positions[values >= least]), self._samples
+        if self._largest.above == least:
+            last = int(positions[values == least].max())
+            some = some[some <= last]
+            samples = last + 1 - int(some[0])
+        return clustering(some, least - 1) if len(some) <= samples // 20 else None
 
 
 class TimelineBuilder:
