@@ -224,14 +224,15 @@ static bool tick_hidden(const struct tick_grid *grid, const struct tick_view *vi
 	return false;
 }
 
-/* Number of events at points that tick_points() counts. */
+/* Number of events at points that tick_points() counts. An event at a point while the CPU was away is
+ * not its tick. */
 static int tick_hits(const struct tick_grid *grid, const struct tick_view *view)
 {
 	int64_t longest_ns = 0, end_ns = INT64_MIN;
 	int hits = 0, span = 0;
 
 	for (int i = 0; i < view->event_count; i++) {
-		const struct tick_event *event = &view->events[i];
+		struct tick_event *event = &view->events[i];
 		int64_t at_ns = grid->phase_ns + event->point * grid->period_ns;
 
 		if (event->away_ns > longest_ns)
@@ -240,12 +241,15 @@ static int tick_hits(const struct tick_grid *grid, const struct tick_view *view)
 			end_ns = event->from_ns + event->away_ns;
 		if (event->point < 0)
 			continue;
+		if (end_ns >= at_ns && tick_hidden(grid, view, i, at_ns, longest_ns)) {
+			event->point = -1;
+			continue;
+		}
 		while (span < view->span_count &&
 		       at_ns > view->spans[span].to_ns - grid->tolerance_ns)
 			span++;
-		if (span < view->span_count &&
-		    at_ns > view->spans[span].from_ns + grid->tolerance_ns)
-			hits += end_ns < at_ns || !tick_hidden(grid, view, i, at_ns, longest_ns);
+		hits += span < view->span_count &&
+			at_ns > view->spans[span].from_ns + grid->tolerance_ns;
 	}
 	return hits;
 }

@@ -66,7 +66,8 @@ bool tick_stops(int cpu);
 /* The time of all spans. */
 int64_t tick_observed_ns(const struct tick_view *view);
 /* Lay a grid of this period where most events are, and count points and hits. The longest event
- * at a point is its tick: tick_event.point. @bins: TICK_BINS of them, to work with. */
+ * at a point is its tick, unless the CPU was away there: tick_event.point. @bins: TICK_BINS of them,
+ * to work with. */
 void tick_lay(struct tick_grid *grid, int64_t period_ns, const struct tick_view *view,
 	      uint32_t *bins);
 /* The same, but where that makes no grid, with the period within 200 ppm that has most hits: a timer

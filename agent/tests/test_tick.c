@@ -140,7 +140,8 @@ static int brute_points(const struct world *w, const struct tick_grid *grid)
 	return points;
 }
 
-/* Whether @event is the longest at a point near it, and no other event is. */
+/* Whether @event is the longest at a point near it, no other event is, and the CPU was not away from
+ * before that point until after it. */
 static bool brute_is_tick(const struct world *w, const struct tick_grid *grid, int event)
 {
 	const struct tick_event *e = &w->events[event];
@@ -154,6 +155,9 @@ static bool brute_is_tick(const struct world *w, const struct tick_grid *grid, i
 	for (int i = 0; i < w->view.event_count; i++) {
 		const struct tick_event *o = &w->events[i];
 
+		if (at_ns > o->from_ns + o->window_ns + grid->tolerance_ns &&
+		    at_ns <= o->from_ns + o->away_ns)
+			return false;
 		if (i != event && at_ns <= o->from_ns + o->window_ns + grid->tolerance_ns &&
 		    at_ns >= o->from_ns - grid->tolerance_ns &&
 		    (o->away_ns > e->away_ns || (o->away_ns == e->away_ns && i < event)))
@@ -326,6 +330,41 @@ static void test_stolen(struct tap *tap)
 	free(w);
 }
 
+/* Another thread has the CPU until just after a point. What disturbs the loop right after that is not
+ * the tick of that point: the tick came while the other thread ran. */
+static void test_back(struct tap *tap)
+{
+	struct world *w = world_new(7);
+	int64_t period_ns = tick_period_ns(250);
+	struct tick_grid grid;
+	int kept = 0, others = 0, wrong = 0;
+
+	world_spans(w, 25);
+	world_ticks(w, period_ns, 2000, 0, 0, 1);
+	world_sort(w);
+	for (int i = 0; i < w->view.event_count; i++) {
+		int64_t from_ns = w->events[i].from_ns, back_ns;
+
+		w->events[kept++] = w->events[i];
+		back_ns = from_ns + period_ns + 13 * NSEC_PER_USEC;
+		if (i % 5 || !world_observes(w, back_ns + 2 * NSEC_PER_MSEC))
+			continue;
+		w->events[kept - 1].away_ns = back_ns - from_ns - 100;
+		/* in the place of the next tick */
+		i++;
+		w->events[kept++] =
+			(struct tick_event){ .from_ns = back_ns, .away_ns = 500, .tag = 2 };
+		others++;
+	}
+	w->view.event_count = kept;
+	tick_lay(&grid, period_ns, &w->view, w->bins);
+	for (int i = 0; i < kept; i++)
+		wrong += w->events[i].tag == 2 && w->events[i].point >= 0;
+	tap_check(tap, others > 20 && !wrong && grid.points == brute_points(w, &grid),
+		  "%d of %d disturbances after another thread are taken as a tick", wrong, others);
+	free(w);
+}
+
 /* In the last span the machine stands still for more than 2^31 ns, until just after a point. */
 static void test_standstill(struct tap *tap)
 {
@@ -461,6 +500,7 @@ int main(void)
 	test_edges(&tap);
 	test_empty(&tap);
 	test_stolen(&tap);
+	test_back(&tap);
 	test_standstill(&tap);
 	test_two_grids(&tap);
 	test_longest(&tap);
