@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counted import lines_of
-from rtgauge.causes.blame import blame, main_segment
+from rtgauge.causes.blame import blame, main_segment, reason
 from rtgauge.causes.model import (
     CERTAINTIES,
     CHOICE,
@@ -524,6 +524,15 @@ def test_the_trace_is_not_blamed_for_its_stacks() -> None:
     assert main is not None
     assert main.kind == "interrupt"
     assert "local timer" in text
+    # without the stack it is within twice the median
+    assert blame(segments, 13_000, 3_299)[1] is not None
+    assert blame(segments, 13_000, 3_300) == (
+        "nothing: an ordinary sample. The median of the series is 3.300 µs. "
+        "The trace took 6.400 µs of this sample",
+        None,
+    )
+    assert reason(blame(segments, 13_000, 3_300)[0]) == "nothing: an ordinary sample"
+    assert blame(segments, 13_000, 6_500)[0].endswith("6.500 µs")
 
 
 @pytest.mark.parametrize("interrupt", [True, False])

@@ -10,7 +10,7 @@ from typing import Final
 
 from rtgauge.causes.model import CHOICE, CLASSES, LATE, Segment, Task
 
-__all__ = ["blame", "main_segment", "microseconds", "ordinary", "reason"]
+__all__ = ["blame", "main_segment", "microseconds", "ordinary", "reason", "untraced_ns"]
 
 ORDINARY: Final = 2.0
 NEAR_NS: Final = 3_000
@@ -25,14 +25,24 @@ def ordinary(latency_ns: int, median_ns: float, near_ns: int = NEAR_NS) -> bool:
     return latency_ns <= max(ORDINARY * median_ns, median_ns + near_ns)
 
 
+def untraced_ns(segments: Sequence[Segment], latency_ns: int) -> int:
+    """The latency of a sample without the time that the trace itself took of it."""
+    return latency_ns - sum(one.length_ns for one in segments if one.kind == "trace")
+
+
 def blame(
     segments: Sequence[Segment], latency_ns: int, median_ns: float
 ) -> tuple[str, Segment | None]:
-    """The sentence, and the segment that it is about; None for an ordinary sample."""
-    loop = any(one.kind == "operation" for one in segments)
-    if ordinary(latency_ns, median_ns, 0 if loop else NEAR_NS):
-        median = microseconds(int(median_ns))
-        return f"nothing: an ordinary sample. The median of the series is {median}", None
+    """The sentence, and the segment that it is about; None for an ordinary sample. A sample that is
+    ordinary without the time of the trace is ordinary."""
+    near_ns = 0 if any(one.kind == "operation" for one in segments) else NEAR_NS
+    without_ns = untraced_ns(segments, latency_ns)
+    if ordinary(without_ns, median_ns, near_ns):
+        text = "nothing: an ordinary sample. The median of the series is "
+        text += microseconds(int(median_ns))
+        if not ordinary(latency_ns, median_ns, near_ns):
+            text += f". The trace took {microseconds(latency_ns - without_ns)} of this sample"
+        return text, None
     main = main_segment(segments)
     if main is None:
         return "", None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import text
 from rtgauge.causes.beginnings import DUE, EVENT, how_of
-from rtgauge.causes.blame import blame, main_segment, ordinary
+from rtgauge.causes.blame import blame, main_segment, ordinary, untraced_ns
 from rtgauge.causes.model import Cause, Cost, Segment
 from rtgauge.causes.tracefs.pages import (
     Event,
@@ -382,7 +382,7 @@ class Kept:
                 usual = int(usual_ns.get(one.series) or 0)
                 how = how_of(catalogue, step.document.get("measurement"), series.info)
                 cause = self.cause(one, step, series, usual, threaded=threaded, how=how)
-                if not ordinary(one.value, usual):
+                if not ordinary(untraced_ns(cause.segments, one.value), usual):
                     outside = f"{self._stackless(cause)} {_outside(step, one.cpu, cause)}".strip()
                     cause = replace(cause, unseen=f"{cause.unseen} {outside}".strip())
                 yield cause
