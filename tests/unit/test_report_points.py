@@ -53,15 +53,20 @@ def positive(run: dict[str, Any]) -> list[str]:
         ([("pass", 0), ("fail", None)], "The budget of 400 us was kept by 1 series."),
         ([("pass", None), ("pass", None)], "All 2 tests passed."),
         ([("pass", None)], "1 test passed."),
-        ([("pass", None), ("known", None)], "1 of 2 tests passed."),
-        ([("pass", None), ("skipped", None)], "1 test passed, 1 was skipped."),
+        (
+            [("pass", None), ("known", None)],
+            "1 of 2 tests passed, 1 failed as on every system with this C library.",
+        ),
+        ([("pass", None), ("fail", None)], "1 of 2 tests passed, 1 failed."),
+        ([("pass", None), ("inconclusive", None)], "1 of 2 tests passed, 1 inconclusive."),
+        ([("pass", None), ("skipped", None)], "1 of 1 test passed, 1 skipped."),
         (
             [("pass", None), ("pass", None), ("skipped", None), ("skipped", None)],
-            "2 tests passed, 2 were skipped.",
+            "2 of 2 tests passed, 2 skipped.",
         ),
         (
             [("pass", None), ("known", None), ("skipped", None)],
-            "1 of 2 tests passed, 1 was skipped.",
+            "1 of 2 tests passed, 1 failed as on every system with this C library, 1 skipped.",
         ),
     ],
 )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -53,6 +54,7 @@ __all__ = [
     "steps_text",
     "tail_percentile",
     "target_name",
+    "tests_ended",
     "things_of",
     "variants",
     "waits_for_answers",
@@ -616,6 +618,27 @@ def judged(run: Mapping[str, Any], step: int) -> list[dict[str, Any]]:
             one["result"] = KNOWN
             one["evidence"] = f"{one['known_limitation']}; {one['evidence']}"
     return verdicts + tests
+
+
+def tests_ended(tests: Sequence[Mapping[str, Any]]) -> str:
+    """How tests of behaviour ended, without a full stop: how many passed, failed, are inconclusive
+    and were skipped. Empty without tests."""
+    if not tests:
+        return ""
+    many = Counter(str(test["result"]) for test in tests)
+    if many["skipped"] == many.total():
+        verb = "was" if many.total() == 1 else "were"
+        return f"{numbers.plural(many.total(), 'test')} {verb} skipped"
+    known = sum(test["result"] == "fail" and test["known_limitation"] is not None for test in tests)
+    others = (
+        (many["fail"] - known, "failed"),
+        (known, "failed as on every system with this C library"),
+        (many["inconclusive"], "inconclusive"),
+        (many["skipped"], "skipped"),
+    )
+    of = numbers.plural(many.total() - many["skipped"], "test")
+    said = "".join(f", {numbers.count(number)} {how}" for number, how in others if number)
+    return f"{numbers.count(many['pass'])} of {of} passed{said}"
 
 
 def representative(

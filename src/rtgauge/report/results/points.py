@@ -22,6 +22,7 @@ from rtgauge.report.results.labels import (
     series_labels,
     step_name,
     step_number,
+    tests_ended,
     waits_for_answers,
 )
 
@@ -60,15 +61,12 @@ def _sentence(text: str) -> str:
 def positive_points(run: Run) -> list[Point]:
     """Strengths: what was shown to hold."""
     points = _kept_budgets(run)
-    tests = [test for test in run["tests"] if test["result"] != "skipped"]
-    passed = sum(test["result"] == "pass" for test in tests)
-    if passed:
-        many = numbers.plural(len(tests), "test")
-        which = many if passed == len(tests) else f"{passed} of {many}"
-        every = "All " if 1 < passed == len(tests) == len(run["tests"]) else ""
-        skipped = len(run["tests"]) - len(tests)
-        more = f", {numbers.count(skipped)} {'was' if skipped == 1 else 'were'} skipped"
-        points.append(Point("pass", f"{every}{which} passed{more if skipped else ''}."))
+    passed = sum(test["result"] == "pass" for test in run["tests"])
+    if passed and passed == len(run["tests"]):
+        every = "All " if passed > 1 else ""
+        points.append(Point("pass", f"{every}{numbers.plural(passed, 'test')} passed."))
+    elif passed:
+        points.append(Point("pass", f"{tests_ended(run['tests'])}."))
     for step in carried_out(run):
         points += [
             Point("pass", f"{_where(run, step)}: {_short(observation['text'])}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer.data import Data, Model, State, limitation
+from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.results.again import times_answers
 from rtgauge.report.results.background import CHECKS
 from rtgauge.report.results.labels import (
@@ -16,6 +16,7 @@ from rtgauge.report.results.labels import (
     chapters,
     lab_text,
     steps_text,
+    tests_ended,
     waits_for_answers,
 )
 
@@ -72,20 +73,7 @@ def _tests(data: Data) -> str:
     """How the tests of an evaluation ended; empty for other runs, and without tests."""
     if len({step["chapter"] for step in data.measured}) < 2 or not data.tests:
         return ""
-    many = Counter(str(test["result"]) for test in data.tests)
-    known = sum(map(limitation, data.tests))
-    if many["skipped"] == many.total():
-        verb = "was" if many.total() == 1 else "were"
-        return f"{numbers.plural(many.total(), 'test')} {verb} skipped."
-    judged = numbers.plural(many.total() - many["skipped"], "test")
-    others = (
-        (many["fail"] - known, "failed"),
-        (known, "failed as on every system with this C library"),
-        (many["inconclusive"], "inconclusive"),
-        (many["skipped"], "skipped"),
-    )
-    said = "".join(f", {number} {how}" for number, how in others if number)
-    return f"{many['pass']} of {judged} passed{said}."
+    return f"{tests_ended(data.tests)}."
 
 
 def _not_of_the_core(data: Data) -> str:
