@@ -220,6 +220,7 @@ static void background_read_steal(struct background *background)
 	struct background_words words = { .fd = background->stat_fd };
 	char word[24];
 
+	background->steal_known = false;
 	if (words.fd < 0 || lseek(words.fd, 0, SEEK_SET))
 		return;
 	while (background_word(&words, word, sizeof(word)) && !strncmp(word, "cpu", 3)) {
@@ -227,8 +228,10 @@ static void background_read_steal(struct background *background)
 
 		for (int i = 0; i < BACKGROUND_STEAL && !words.line_ended; i++)
 			background_word(&words, word, sizeof(word));
-		if (place >= 0)
+		if (place >= 0) {
 			background->cpus[place].steal_ticks = strtoull(word, NULL, 10);
+			background->steal_known = true;
+		}
 		background_skip_line(&words);
 	}
 }
@@ -415,13 +418,14 @@ void background_put(const struct background *background, int64_t time_ns, struct
 	cbor_put_int(c, "time_ns", time_ns);
 	background_put_each(background, c, "cpus", background_cpu);
 	background_put_each(background, c, "frequency_khz", background_frequency);
-	if (background->interrupts_known) {
+	if (background->interrupts_known)
 		background_put_each(background, c, "interrupts", background_interrupts);
-	} else {
-		cbor_text(c, "interrupts");
-		cbor_null(c);
-	}
-	background_put_each(background, c, "steal_ns", background_steal);
+	else
+		cbor_put_text(c, "interrupts", NULL);
+	if (background->steal_known)
+		background_put_each(background, c, "steal_ns", background_steal);
+	else
+		cbor_put_text(c, "steal_ns", NULL);
 	cbor_text(c, "smi");
 	if (background->smi == BACKGROUND_UNKNOWN)
 		cbor_null(c);

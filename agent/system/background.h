@@ -43,6 +43,7 @@ struct background {
 	int stat_fd;
 	int interrupts_fd;
 	bool interrupts_known;
+	bool steal_known;
 	int64_t tick_ns;
 	int readings;
 	int64_t smi;	   /* since the reading before, BACKGROUND_UNKNOWN */

@@ -64,6 +64,22 @@ static void test_counts(struct tap *tap, struct background *background)
 		  "a line that has gone is not a burst of interrupts");
 }
 
+/* The steal time of a record that could not be read is null, as its interrupts are. */
+static void test_no_steal(struct tap *tap, struct background *background)
+{
+	static const char name[] = "steal_ns";
+	struct cbor c = { 0 };
+	const uint8_t *found;
+
+	rewrite(background->stat_fd, "");
+	background_read(background, true);
+	background_put(background, 0, &c);
+	found = memmem(c.data, c.size, name, strlen(name));
+	tap_check(tap, !background->steal_known && found && found[strlen(name)] == 0xf6,
+		  "an empty file has no steal time: null");
+	cbor_free(&c);
+}
+
 static void test_files(struct tap *tap)
 {
 	struct background background;
@@ -108,6 +124,8 @@ static void test_files(struct tap *tap)
 	rewrite(background.interrupts_fd, "");
 	background_read(&background, true);
 	tap_check(tap, !background.interrupts_known, "an empty file has no numbers");
+	tap_check(tap, background.steal_known, "the steal time of the other file is known");
+	test_no_steal(tap, &background);
 	background_close(&background);
 }
 

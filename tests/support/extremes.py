@@ -191,8 +191,8 @@ class Extremes:
                 stream.add(RecordType.AMBIENCE, {
                     "time_ns": self.time(0), "cpus": cpus,
                     "frequency_khz": [rng.choice([None, self.count()]) for _ in cpus],
-                    "interrupts": [self.count() for _ in cpus],
-                    "steal_ns": [self.count() for _ in cpus],
+                    "interrupts": rng.choice([None, [self.count() for _ in cpus]]),
+                    "steal_ns": rng.choice([None, [self.count() for _ in cpus]]),
                     "smi": rng.choice([None, self.count()]),
                     "temperature_mc": {text(): self.number(COUNT_LIMIT)},
                 })  # fmt: skip

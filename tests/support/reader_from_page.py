@@ -325,7 +325,7 @@ SHAPES: dict[int, dict[str, Any]] = {
         "cpus": array_of(count),
         "frequency_khz": array_of(count_or_null),
         "interrupts": lambda value: value is None or array_of(count)(value),
-        "steal_ns": array_of(count),
+        "steal_ns": lambda value: value is None or array_of(count)(value),
         "smi": count_or_null,
         "temperature_mc": map_of(temperature),
     },

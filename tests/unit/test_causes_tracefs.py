@@ -396,6 +396,7 @@ def test_a_trace_that_was_read_during_the_sample(tmp_path: Path) -> None:
         ({}, ""),
         ({"steal_ns": [99_000, 10**9]}, ""),  # of another CPU, or too little
         ({"steal_ns": [150_000, 0]}, "the hypervisor took 150\u202fµs of this CPU,"),
+        ({"steal_ns": None}, ""),
         ({"smi": 1}, "1 system management interrupt occurred,"),
         ({"smi": None}, ""),
     ],
@@ -407,7 +408,9 @@ def test_what_the_kernel_does_not_see_is_named_if_it_was_counted(
     after that. Half of the steal time is in each of two."""
     records = [*HEAD, sample(0), page(0, 4, page_of(1_900_000, 2_190_000)), end(0)]
     other: dict[str, Any] = {"steal_ns": [10**9, 10**9], "smi": 7}
-    half = {name: [ns // 2 for ns in each] for name, each in changes.items() if name != "smi"}
+    half = {
+        name: each and [ns // 2 for ns in each] for name, each in changes.items() if name != "smi"
+    }
     readings = [
         streams.ambience_body(2_000_000, **other),
         streams.ambience_body(2_100_000, **half),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,11 @@ def record(at_s: float, **changes: Any) -> Ambience:
 
 def seen(*records: Ambience) -> background.Watched:
     return background.Watched().step(records)
+
+
+def with_steps(series: list[Any]) -> dict[str, Any]:
+    steps = [{"step": 1, "role": "measurement"}, {"step": 2, "role": "background"}]
+    return {"steps": steps, "series": series}
 
 
 def found(*steps: background.Watched, cpus: tuple[int, ...] = (0, 1)) -> dict[str, str]:
@@ -76,7 +82,7 @@ def test_figures_of_two_steps_against_brute_force() -> None:
             "interrupts",
             [[one.interrupts[0] for one in step[1:] if one.interrupts] for step in steps],
         ),
-        ("steal", [[one.steal_ns[0] for one in step[1:]] for step in steps]),
+        ("steal", [[one.steal_ns[0] for one in step[1:] if one.steal_ns] for step in steps]),
     ):
         counted = np.concatenate(counts)
         rates = np.round(counted / weights)
@@ -113,14 +119,31 @@ def test_interrupts_that_are_not_known_are_not_none() -> None:
     assert "interrupts" not in names and "steal" in names
 
 
-@pytest.mark.parametrize("counts", [None, (7, 8)])
-def test_the_table_says_that_interrupts_could_not_be_read(counts: tuple[int, int] | None) -> None:
-    watched = seen(record(1, interrupts=counts), record(2, interrupts=counts))
-    series = background.series(watched, 1, 0.95)
-    run = {"steps": [{"step": 1, "role": "background"}], "series": series}
-    table = background_table(run)
+def test_steal_time_that_is_not_known_is_not_none() -> None:
+    watched = seen(record(1, steal_ns=None), record(2, steal_ns=None))
+    names = {one["name"] for one in background.series(watched, 1, 0.95)}
+    assert "steal" not in names and "interrupts" in names
+    assert not watched.steal_ns and found(watched) == {}
+
+
+@pytest.mark.parametrize("steal", [None, (7, 8)])
+@pytest.mark.parametrize("interrupts", [None, (7, 8)])
+def test_the_table_says_what_could_not_be_read(
+    interrupts: tuple[int, int] | None, steal: tuple[int, int] | None
+) -> None:
+    one = record(1, interrupts=interrupts, steal_ns=steal)
+    watched = seen(one, replace(one, time_ns=2 * S))
+    series = background.series(watched, 2, 0.95)
+    table = background_table(with_steps(series))
     assert table is not None
-    assert ("/proc/interrupts could not be read" in table.caption) == (counts is None)
+    assert ("/proc/interrupts could not be read" in table.caption) == (interrupts is None)
+    assert ("/proc/stat could not be read" in table.caption) == (steal is None)
+
+
+def test_a_step_too_short_for_a_second_reading_lacks_nothing() -> None:
+    series = background.series(seen(record(1)), 2, 0.95)
+    table = background_table(with_steps(series))
+    assert table is not None and "could not be read" not in table.caption
 
 
 def test_a_quiet_run_has_no_findings() -> None:

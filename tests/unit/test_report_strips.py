@@ -116,6 +116,16 @@ def test_interrupts_that_were_not_counted_leave_the_other_strips() -> None:
     assert len(found["Frequency"].y) == len(found["Stolen time"].y) == 3
 
 
+def test_steal_time_that_is_not_known_leaves_the_other_strips() -> None:
+    step = made.step(0, [])
+    step.ambience = watched(4, 3)
+    for one in step.ambience:
+        one.steal_ns = None
+    found = found_in(step)
+    assert "Stolen time" not in found
+    assert len(found["Frequency"].y) == len(found["Interrupts"].y) == 3
+
+
 @pytest.mark.slow
 def test_background_activity_is_a_table_and_no_measurement() -> None:
     analysis = model.analyse([made.evaluation(2, 2000)])  # type: ignore[list-item]

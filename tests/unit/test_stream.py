@@ -645,7 +645,13 @@ def test_ambience_may_lack_interrupts() -> None:
     """Containers may hide /proc/interrupts."""
     stream = Builder().add(RecordType.AMBIENCE, streams.ambience_body(interrupts=None))
     (*_, found) = StreamReader().feed(stream.data)
-    assert isinstance(found, Ambience) and found.interrupts is None and len(found.steal_ns) == 2
+    assert isinstance(found, Ambience) and found.interrupts is None and found.steal_ns == (0, 0)
+
+
+def test_ambience_may_lack_steal_time() -> None:
+    stream = Builder().add(RecordType.AMBIENCE, streams.ambience_body(steal_ns=None))
+    (*_, found) = StreamReader().feed(stream.data)
+    assert isinstance(found, Ambience) and found.steal_ns is None and found.interrupts
 
 
 def test_ambience_needs_all_its_keys() -> None:

@@ -450,6 +450,10 @@ def _counts(body: Body, key: str, cpus: int | None = None) -> tuple[int, ...]:
     return tuple(cast("list[int]", values))
 
 
+def _counts_or_null(body: Body, key: str, cpus: int) -> tuple[int, ...] | None:
+    return None if body.pairs.get(key, 0) is None else _counts(body, key, cpus)
+
+
 def _ambience(sequence: int, body: Body, _series: DeclaredSeries) -> Ambience:
     cpus = _counts(body, "cpus")
     frequency = body.array("frequency_khz")
@@ -465,10 +469,8 @@ def _ambience(sequence: int, body: Body, _series: DeclaredSeries) -> Ambience:
         time_ns=body.time("time_ns", 0),
         cpus=cpus,
         frequency_khz=tuple(cast("list[int | None]", frequency)),
-        interrupts=None
-        if body.pairs.get("interrupts", 0) is None
-        else _counts(body, "interrupts", len(cpus)),
-        steal_ns=_counts(body, "steal_ns", len(cpus)),
+        interrupts=_counts_or_null(body, "interrupts", len(cpus)),
+        steal_ns=_counts_or_null(body, "steal_ns", len(cpus)),
         smi=body.count_or_null("smi"),
         temperature_mc=MappingProxyType(cast("dict[str, int]", temperature)),
     )

@@ -250,7 +250,7 @@ class Ambience:
     cpus: tuple[int, ...]
     frequency_khz: tuple[int | None, ...]
     interrupts: tuple[int, ...] | None
-    steal_ns: tuple[int, ...]
+    steal_ns: tuple[int, ...] | None
     smi: int | None
     temperature_mc: Mapping[str, int]
 

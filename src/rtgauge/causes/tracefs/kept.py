@@ -427,7 +427,7 @@ def _outside(step: StoredStep, cpu: int, cause: Cause) -> str:
     if not around or around[-1].time_ns < end_ns:
         return ""
     found = []
-    steal = sum(dict(zip(one.cpus, one.steal_ns, strict=True)).get(cpu, 0) for one in around)
+    steal = sum(dict(zip(one.cpus, one.steal_ns or (), strict=False)).get(cpu, 0) for one in around)
     if 2 * steal >= cause.latency_ns:
         found.append(f"the hypervisor took {text.time(steal)} of this CPU")
     if smi := sum(one.smi or 0 for one in around):

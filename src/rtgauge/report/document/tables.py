@@ -77,6 +77,11 @@ class Named:
 
 NO_INTERVAL: Final = "no interval"
 
+_COUNTED: Final = {
+    "interrupts": "Interrupts were not counted: /proc/interrupts",
+    "steal": "Steal time was not counted: /proc/stat",
+}
+"""Background activity that the agent counts from one reading to the next."""
 _PERCENTILE_NAMES: Final = {"50": "Median"}
 
 
@@ -250,9 +255,11 @@ def background_table(run: Document) -> Grid | None:
     caption = (
         "During all steps of the run. The HTML report also draws it over time, with each step."
     )
-    # the agent reads both files at the same times
-    if {one["name"] for one in series} & {"steal", "interrupts"} == {"steal"}:
-        caption += " Interrupts were not counted: /proc/interrupts could not be read, or was empty."
+    names = {one["name"] for one in series}
+    # the first reading of a step counts nothing
+    if names & set(_COUNTED) or max(one["count"] for one in series) >= len(run["steps"]):
+        for name, text in _COUNTED.items():
+            caption += "" if name in names else f" {text} could not be read, or was empty."
     return Grid(
         "Background activity",
         ["Quantity", "Min", "Mean", "Max"],

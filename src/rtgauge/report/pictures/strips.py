@@ -100,6 +100,7 @@ class _Group:
 
     def __init__(self, start_s: float) -> None:
         self.start_s = self.end_s = start_s
+        self.cpus: set[int] = set()
         self.frequency_khz: dict[int, int] = {}
         self.interrupts: dict[int, int] = {}
         self.steal_ns: dict[int, int] = {}
@@ -108,6 +109,7 @@ class _Group:
 
     def add(self, record: Ambience, span_ns: int) -> None:
         self.end_s = record.time_ns / 1e9
+        self.cpus.update(record.cpus)
         for cpu, khz in zip(record.cpus, record.frequency_khz, strict=False):
             if khz is not None:
                 self.frequency_khz[cpu] = min(khz, self.frequency_khz.get(cpu, khz))
@@ -139,7 +141,7 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
     groups = _groups(records, points)
     if not groups:
         return []
-    cpus = sorted({cpu for group in groups for cpu in group.steal_ns})
+    cpus = sorted({cpu for group in groups for cpu in group.cpus})
     x = [group.end_s for group in groups]
 
     def rate(counts: Callable[[_Group], Mapping[int, int]], scale: float) -> list[list[Value]]:

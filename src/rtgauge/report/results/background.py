@@ -89,12 +89,13 @@ def _largest(one: int | None, other: int | None) -> int | None:
 
 
 def stolen_ns(record: Ambience, span_ns: int) -> list[int]:
-    """For each CPU, the time (ns) that a hypervisor took in the ``span_ns`` before the record.
+    """For each CPU, the time (ns) that a hypervisor took in the ``span_ns`` before the
+    record. Empty if it is not known.
 
     The kernel books it in steps of 10 ms when the CPU runs again, and may report more than the
     time between two readings. The excess belongs to the time before.
     """
-    return [min(stolen, max(span_ns, 0)) for stolen in record.steal_ns]
+    return [min(stolen, max(span_ns, 0)) for stolen in record.steal_ns or ()]
 
 
 Key = tuple[str, int, str]
@@ -162,7 +163,7 @@ class Watched:
             for cpu, number in zip(record.cpus, counts, strict=False):
                 rate = round(number * SECOND_NS / span_ns)
                 self._extent(name, cpu).add(rate, seconds, number)
-        for cpu, stolen in zip(record.cpus, steal, strict=True):
+        for cpu, stolen in zip(record.cpus, steal, strict=False):
             self.steal_ns[cpu] = self.steal_ns.get(cpu, 0) + stolen
         if record.smi is not None:
             self._extent("smi").add(record.smi)
