@@ -206,7 +206,7 @@ def test_nothing_is_blamed_without_a_disturbance(
             traced = any(one.kind == "trace" for one in segments)
             agent = main.task is not None and main.task.name == "agent"
             assert handler or (traced and agent), cause
-        # a stack that the trace saved is no part of the disturbance: the report names its time
+        # a stack that the trace saved is not part of the disturbance: the report names its time
         stacks = re.search(r"stacks took ([\d.]+)\sµs of this sample", cause.cost.text)
         saved_ns = latency_ns - untraced_ns(segments, latency_ns)
         assert saved_ns == pytest.approx(1000 * float(stacks[1]) if stacks else 0, abs=10)
