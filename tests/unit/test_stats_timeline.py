@@ -364,7 +364,8 @@ def kept_by_definition(times: list[int], values: list[int], limit: int) -> list[
 def test_the_largest_samples_of_parts(
     values: list[int], limit: int, chunk: int, number: int
 ) -> None:
-    """Every sample above the mark is there, and none below it; without a mark, every sample."""
+    """Every sample above the mark is there, and none below it; without a mark, every sample. The
+    others of its value are counted."""
     parts = [_Largest(limit) for _ in range(number)]
     for start in range(0, len(values), chunk):
         part = parts[start // chunk % number]
@@ -382,6 +383,7 @@ def test_the_largest_samples_of_parts(
     assert len(found) <= limit < len(values)
     assert [one for one in found if one[1] > mark] == [one for one in everything if one[1] > mark]
     assert all(value >= mark for _, value in found)
+    assert parts[0].left_out == values.count(mark) - sum(value == mark for _, value in found)
     if number == 1:
         assert found == kept_by_definition(list(range(len(values))), values, limit)
         assert mark == sorted(values)[-limit - 1]
@@ -554,6 +556,37 @@ def test_equal_values_that_are_not_all_kept_are_judged_from_the_first_on(size: i
     assert found == clustering(kept, 0)
     assert found is not None and found.clustered is (size == 50)
     assert found.index == pytest.approx(1 / size, rel=0.3)
+
+
+@pytest.mark.parametrize(("equal", "judged"), [(4096, 4096), (5000, 4096), (50_000, 4096)])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_a_long_burst_of_equal_values_is_one_group(
+    equal: int, judged: int, order: tuple[int, int, int]
+) -> None:
+    """5 % of a million samples at most, one after the other, also if not all of them are kept."""
+    values = np.zeros(1_000_000, np.int32)
+    values[298_000 : 298_000 + equal] = 1
+    parts = [ExcursionsBuilder() for _ in range(3)]
+    for part, start, end in zip(
+        parts, (0, 300_000, 340_000), (300_000, 340_000, 1_000_000), strict=True
+    ):
+        part.add(np.arange(start, end), values[start:end])
+    builder = ExcursionsBuilder()
+    for at in order:
+        builder.merge(parts[at])
+    found = builder.clustering()
+    assert found is not None and found.exceedances == judged
+    assert found.index == pytest.approx(1 / judged)
+
+
+@pytest.mark.parametrize(("equal", "judged"), [(50_000, True), (50_001, False)])
+def test_equal_values_count_also_if_they_are_not_kept(equal: int, judged: bool) -> None:
+    """At the start they are few, as are those that are kept."""
+    values = np.zeros(1_000_000, np.int32)
+    values[: 4096 * 50 : 50] = values[1_000_000 - equal + 4096 :] = 3
+    builder = ExcursionsBuilder()
+    builder.add(np.arange(1_000_000), values)
+    assert (builder.clustering() is not None) is judged
 
 
 @pytest.mark.parametrize("samples", [3000, 100_000])

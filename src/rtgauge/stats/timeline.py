@@ -140,6 +140,7 @@ class _Largest:
         self.times: Int64 = np.empty(0, np.int64)
         self.values: Int64 = np.empty(0, np.int64)
         self.above: int | None = None
+        self.left_out = 0  # samples of the value ``above`` that are not kept
 
     def add(self, times: Int64, values: Int64) -> None:
         self.times = np.concatenate((self.times, times))
@@ -152,19 +153,27 @@ class _Largest:
             return
         next_one = len(self.values) - self.limit - 1  # the largest that is not kept
         cut = int(np.partition(self.values, next_one)[next_one])
-        self.above = cut if self.above is None else max(cut, self.above)
         larger = np.flatnonzero(self.values > cut)
         equal = np.flatnonzero(self.values == cut)
-        equal = equal[np.argsort(self.times[equal], kind="stable")][: self.limit - len(larger)]
+        kept = self.limit - len(larger)
+        self.mark(cut, len(equal) - kept)
+        equal = equal[np.argsort(self.times[equal], kind="stable")][:kept]
         keep = np.concatenate((larger, equal))
         self.times, self.values = self.times[keep], self.values[keep]
+
+    def mark(self, cut: int, left_out: int) -> None:
+        """Notes samples of the value ``cut`` that are not kept; nor are any of lower values."""
+        if self.above is None or cut > self.above:
+            self.above, self.left_out = cut, left_out
+        elif cut == self.above:
+            self.left_out += left_out
 
     def merge(self, other: _Largest) -> None:
         self.add(other.times, other.values)
         self.shrink()
-        marks = [mark for mark in (self.above, other.above) if mark is not None]
-        if marks:
-            self.above = max(marks)
+        if other.above is not None:
+            self.mark(other.above, other.left_out)
+        if self.above is not None:
             keep = self.values >= self.above
             self.times, self.values = self.times[keep], self.values[keep]
 
@@ -183,6 +192,8 @@ class ExcursionsBuilder:
         for start in range(0, len(values), _PIECE):
             piece, above = values[start : start + _PIECE], self._largest.above
             at = np.arange(len(piece)) if above is None else np.flatnonzero(piece > above)
+            if above is not None:
+                self._largest.mark(above, int(np.count_nonzero(piece == above)))
             if len(at):
                 self._largest.add(index[start + at], piece[at].astype(np.int64))
 
@@ -226,12 +237,12 @@ class ExcursionsBuilder:
         """The clustering of the samples not below a value that many have. If not all of them are
         kept, those up to the last one that is: equal samples are kept from the first on."""
         values, positions = self._largest.values, self._largest.times
-        some, samples = np.sort(positions[values >= least]), self._samples
+        some = np.sort(positions[values >= least])
+        number = len(some)
         if self._largest.above == least:
-            last = int(positions[values == least].max())
-            some = some[some <= last]
-            samples = last + 1 - int(some[0])
-        return clustering(some, least - 1) if len(some) <= samples // 20 else None
+            number += self._largest.left_out
+            some = some[some <= positions[values == least].max()]
+        return clustering(some, least - 1) if number <= self._samples // 20 else None
 
 
 class TimelineBuilder:
