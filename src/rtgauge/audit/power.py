@@ -25,32 +25,33 @@ __all__ = ["check_energy_preference", "check_frequency", "check_sleep", "check_t
 
 
 _ALL_PERFORMANCE = "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
-_POLICY = re.compile(r"/sys/.*/(?:cpufreq/policy|cpu)(\d{1,4})/(?:cpufreq/)?scaling_governor")
+_POLICY = re.compile(r"/sys/.*/(?:cpufreq/policy|cpu)(\d{1,4})/(?:cpufreq/)?(\w+)")
 _SET_GOVERNOR = Shell(f"{_ALL_PERFORMANCE} # {PREPARE}")
 
 
-def _governors(case: Case) -> tuple[dict[int, str], bool]:
-    """The governor of each measured CPU; whether a run set one. A run sets the governor of a
-    policy, which has the number of its first CPU. Before Linux 4.4, the policy is in the folder of
-    one of its CPUs."""
-    governors = case.values(GOVERNOR)
+def _of_policies(case: Case, pattern: str) -> tuple[dict[int, str], bool]:
+    """A file of each measured CPU; whether a run set one. A run sets that of a policy, which has
+    the number of its first CPU. Before Linux 4.4, the policy is in the folder of one of its
+    CPUs."""
+    values = case.values(pattern)
+    file = pattern.rpartition("/")[2]
     policies = {
         int(match[1]): value
         for name, value in case.settings.items()
-        if (match := _POLICY.fullmatch(name)) is not None
+        if (match := _POLICY.fullmatch(name)) is not None and match[2] == file
     }
-    for cpu in governors:
+    for cpu in values:
         first = max(
             (policy for policy in policies if policy <= cpu), default=min(policies, default=None)
         )
         value = None if first is None else policies[first]
         if value is not None:
-            governors[cpu] = value
-    return governors, any(value is not None for value in policies.values())
+            values[cpu] = value
+    return values, any(value is not None for value in policies.values())
 
 
 def check_frequency(name: str, case: Case) -> Finding:
-    governors, during = _governors(case)
+    governors, during = _of_policies(case, GOVERNOR)
     start = "during the run: " if during else ""
     why = "the first work after a pause runs at a low frequency, and the change itself takes time"
     if not governors:
@@ -156,18 +157,19 @@ def check_energy_preference(name: str, case: Case) -> Finding:
     facts = case.facts
     why = "the processor raises its frequency late, whatever the governor requests"
     for pattern, best in ((_EPP, ("performance", "0")), (_EPB, ("performance", "0"))):
-        values = case.values(pattern)
+        values, during = _of_policies(case, pattern)
         if not values:
             continue
+        found = ("during the run: " if during else "") + by_value(values)
         file = pattern.replace("#", "*")
         wanted = "performance" if pattern == _EPP else "0"
         remedy = Shell(f"echo {wanted} | tee {file}")
         if any(value not in best for value in values.values()):
-            return finding(name, "note", by_value(values), why, remedy)
+            return finding(name, "note", found, why, remedy)
         if not case.covers(values):
             missing = cpus_text(case.cpus - values.keys())
             return unknown(name, f"the preference of {missing} is not known", why, remedy)
-        return finding(name, "ok", by_value(values), "the processor prefers speed")
+        return finding(name, "ok", found, "the processor prefers speed")
     if facts.per_cpu_absent(_EPP) and facts.per_cpu_absent(_EPB):
         return finding(name, "ok", "none", "the processor has no such setting")
     error = facts.per_cpu_error(_EPP) or facts.per_cpu_error(_EPB)
