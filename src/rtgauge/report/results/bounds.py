@@ -190,7 +190,7 @@ def bounds(
             or step["state"] not in ("complete", "interrupted")
             or step["load"].get("disturb")
             or "explain_ns" in step["load"]
-            or not one["bound"]["samples"]
+            or not (one["bound"]["samples"] or one["max_at_least"])
         ):
             continue
         evidence = found.setdefault(_alike(run, step, one), _Evidence())

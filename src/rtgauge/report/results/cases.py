@@ -108,7 +108,7 @@ def series_names(run: Document, step: int) -> dict[int, str]:
 
 def figures(one: Document) -> tuple[str, ...]:
     """A series in a few lines."""
-    if not one["count"] and not one["unanswered"]:
+    if peak(one) is None and not one["unanswered"]:
         return ("no sample was taken",)
     unit = one["unit"]
     shown = {"min": one["min"], "median": one["percentiles"].get("50")}

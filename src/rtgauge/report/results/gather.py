@@ -161,6 +161,9 @@ class Figures:
     unanswered: Counts | None = None
     """For answers to events: the events without one, each at a lower limit of its answer time. None
     for other series."""
+    starved_ns: int = 0
+    """If all periods were missed: how late the task was at least in the first one. In each further
+    one it was less late by a period."""
     clustering: stats.Clustering | None = None
     top: stats.Part | None = None
     """The largest samples, in the unit of the series. None without samples in order."""
@@ -377,7 +380,7 @@ def _figures(
     )
     timeline: TimeBins | None = None
     heat: Heat | None = None
-    around = begin = kept_max = max_at = clustering = top = None
+    around = begin = kept_max = max_at = clustering = top = over = None
     effective: dict[str, int | None] | None = None
     leading: Lead | None = None
     large: Window | None = None
@@ -388,7 +391,6 @@ def _figures(
     answers = waits_for_answers(info.name, info.unit)
     missed = max(totals.missed, int(gap_count.sum()))
     unanswered = _unanswered(series, step, missed) if answers else None
-    over = None
     if not partial and not info.histogram_only and info.interval_ns > 0:
         over = _Exceeding.of(series, step, unanswered)
     if info.histogram_only:
@@ -427,10 +429,11 @@ def _figures(
 
     counts = _scaled(counts, info.scale)
     corrected, uncorrectable = None, 0
+    starved = bool(missed) and not answers and not max(totals.count, counts.count)
     if info.interval_ns > 0 and not answers:
         corrected, uncorrectable = (
             (None, missed)
-            if partial
+            if partial or starved
             else _corrected(series, counts, before, gap_count, missed, known, offsets)
         )
     first = None if first is None else first * info.scale
@@ -469,11 +472,20 @@ def _figures(
         episodes=None if over is None else over.episodes(lost_runs),
         adjacent=0 if over is None else over.adjacent(),
         unanswered=None if unanswered is None else unanswered.limits,
+        starved_ns=_starved_ns(series, missed) if starved else 0,
         halves=_halves(series)
         if is_response(info.name, info.unit) and not info.histogram_only and not whole
         else None,
         missed_halves=_missed_halves(gap_index, gap_count, missed),
     )
+
+
+def _starved_ns(series: StoredSeries, missed: int) -> int:
+    """How late a task that missed all periods was at least in the first one. Dither moves a due
+    time by less than a period."""
+    if series.info.unit != "ns":
+        return 0
+    return max(missed - 1 - (series.companion is not None), 0) * series.info.interval_ns
 
 
 def _corrected(

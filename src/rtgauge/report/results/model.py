@@ -809,6 +809,8 @@ def _at_least(figures: gather.Figures) -> int | None:
     every sample; else None."""
     if figures.unanswered is not None and figures.unanswered.max is not None:
         return max(figures.unanswered.max, figures.max or 0)
+    if figures.starved_ns:
+        return figures.starved_ns
     latest = None if figures.corrected is None else figures.corrected.max
     if latest is None or figures.max is None or latest <= figures.max:
         return None
@@ -834,10 +836,14 @@ def _held(
     # An event without an answer exceeds every budget up to the time waited for the answer.
     missing = figures.unanswered
     late = 0 if missing is None else missing.exceeding(limit - 1)
-    known = counts.exceeding(limit) + over
+    # So does a missed period up to the time from it to the last one, if there is no sample.
+    waited_ns = max(figures.starved_ns - limit, 0)
+    starved = -(-waited_ns // info.interval_ns) if waited_ns else 0
+    known = counts.exceeding(limit) + over + starved
+    unknown -= starved
     unknown += 0 if missing is None else missing.count - late
     exceedances = known + late
-    count = counts.count + over + within + late
+    count = counts.count + over + within + late + starved
     episodes = figures.episodes
     if episodes is not None:
         low, high = episodes

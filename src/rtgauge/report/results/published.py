@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rtgauge import reference
 from rtgauge import text as numbers
-from rtgauge.report.results.labels import ORDINARY, group_series, is_response
+from rtgauge.report.results.labels import ORDINARY, group_series, is_response, peak
 
 __all__ = ["CAUTION", "place_text", "places", "published", "published_cost"]
 
@@ -77,12 +77,12 @@ def places(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, An
         return []
     alike: dict[tuple[Any, ...], list[int]] = {}
     for place, one in enumerate(run["series"]):
-        if one["step"] == step["step"] and one["max"] is not None and one["unit"] == "ns":
+        if one["step"] == step["step"] and peak(one) is not None and one["unit"] == "ns":
             key = (one["name"], one["context"], one["policy"], *sorted(one["labels"].items()))
             alike.setdefault(key, []).append(place)
     found = []
     for members in alike.values():
-        place = max(members, key=lambda place: run["series"][place]["max"])
+        place = max(members, key=lambda place: run["series"][place]["max"] or 0)
         one, unanswered = run["series"][place], any(run["series"][p]["missed"] for p in members)
         if one["policy"] in ORDINARY or (unanswered and is_response(one["name"], one["unit"])):
             continue

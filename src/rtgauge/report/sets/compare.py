@@ -289,7 +289,7 @@ def _grouped(runs: Sequence[Run], sets: Sequence[RunSet]) -> Grouped:
             steps = _steps(run)
             for at, one in enumerate(run["series"]):
                 step = steps.get(one["step"])
-                if step is None or not one["count"]:
+                if step is None or not (one["count"] or one["max_at_least"]):
                     continue
                 base = _Base(
                     one["measurement"], one["name"], one["unit"], one["context"], _load(step)

@@ -117,7 +117,7 @@ def certainty_of(data: Data) -> tuple[Line, str]:
                 f"{things}{one_part} count as {numbers.count(bound['effective_samples'])} "
                 "independent ones."
             )
-    if bound["period_s"] is None:
+    if not bound["period_s"]:  # 0: no sample of the series
         return line(text), ""
     period = numbers.duration(bound["period_s"])
     text += f" Anything rarer than once in {period} may have been missed."
