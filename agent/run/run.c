@@ -497,6 +497,7 @@ static int run_measure(struct run *run)
 	end_ns = run_end_workers(run);
 	watch_loads(run, step->start_ns + end_ns, true);
 	watch_workers(run, end_ns);
+	watch_starved(run, end_ns);
 	goto out_drain;
 out_gate:
 	/* the workers that have started leave the gate without measuring */

@@ -16,6 +16,8 @@
 #define WATCH_CLOCK_NS (10 * NSEC_PER_SEC)
 #define WATCH_COARSE_SNAPSHOT_NS (60 * NSEC_PER_SEC)
 #define WATCH_OFFLINE_LOOKS 100 /* 20 ms apart */
+/* A thread that did not run in a shorter step may only have been about to. */
+#define WATCH_STARVED_NS (100 * NSEC_PER_MSEC)
 
 static bool watch_is_due(int64_t *due_ns, int64_t now_ns, int64_t interval_ns)
 {
@@ -108,6 +110,24 @@ void watch_workers(struct run *run, int64_t now_ns)
 		watch_policy(run, worker, &found, now_ns);
 		watch_affinity(run, worker, &found, now_ns);
 	}
+}
+
+void watch_starved(struct run *run, int64_t now_ns)
+{
+	const struct step *step = &run->step;
+	int starved = 0, measuring = 0;
+	char text[128];
+
+	for (int i = 0; i < step->worker_count; i++) {
+		measuring += !step->workers[i].filler;
+		starved += !step->workers[i].filler && step->workers[i].starved;
+	}
+	if (!starved || !step->opened || step->duration_ns < WATCH_STARVED_NS)
+		return;
+	snprintf(text, sizeof(text),
+		 "%d of %d measuring threads got no CPU time until the step ended, after %lld ms",
+		 starved, measuring, (long long)(step->duration_ns / NSEC_PER_MSEC));
+	drain_message(run, now_ns, text);
 }
 
 void watch_loads(struct run *run, int64_t now_ns, bool reports)

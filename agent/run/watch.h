@@ -24,5 +24,8 @@ void watch_loads(struct run *run, int64_t now_ns, bool reports);
 /* Find measuring threads whose CPU went offline, or whose policy or affinity another program changed.
  * @now_ns since the start of the step. */
 void watch_workers(struct run *run, int64_t now_ns);
+/* At the end of a step: a message about measuring threads that got no CPU time during it, whose series
+ * lack samples. @now_ns since the start of the step. */
+void watch_starved(struct run *run, int64_t now_ns);
 
 #endif

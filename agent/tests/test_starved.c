@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Test of a measuring thread that gets no CPU time between the start and the stop of its step.
  * Prints TAP. */
+#define drain_message take_message
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "run/run.h"
 
 #include "measurements/timer/timer.c"
+#include "run/watch.c"
 #include "run/worker.c"
 
 #include "core/core.h"
@@ -48,6 +50,48 @@ static int refuse(struct worker *of)
 {
 	(void)of;
 	return -EPERM;
+}
+
+static char said[256];
+
+void take_message(struct run *of, int64_t now_ns, const char *text)
+{
+	(void)of;
+	(void)now_ns;
+	snprintf(said, sizeof(said), "%s", text);
+}
+
+/* What the end of a step of @duration_ms with these threads says. */
+static const char *end_of(struct worker *workers, int count, int64_t duration_ms)
+{
+	run.step = (struct step){ .workers = workers,
+				  .worker_count = count,
+				  .opened = true,
+				  .duration_ns = duration_ms * NSEC_PER_MSEC };
+	said[0] = '\0';
+	watch_starved(&run, run.step.duration_ns);
+	return said;
+}
+
+static void test_message(struct tap *tap)
+{
+	struct worker workers[] = { { .starved = true },
+				    { .starved = true, .filler = true },
+				    { .filler = true },
+				    { .starved = false } };
+
+	tap_check(tap,
+		  !strcmp(end_of(workers, 4, 5000),
+			  "1 of 2 measuring threads got no CPU time until the step ended, after "
+			  "5000 ms"),
+		  "the message: %s", said);
+	tap_check(tap, !*end_of(workers, 4, 99), "not of a step that was stopped at once");
+	tap_check(tap, !*end_of(workers + 1, 3, 5000), "not of threads that only fill a CPU");
+	end_of(workers, 4, 5000);
+	run.step.opened = false;
+	said[0] = '\0';
+	watch_starved(&run, 0);
+	tap_check(tap, !*said, "not of a step that does not measure");
 }
 
 static bool opened = true;
@@ -110,5 +154,6 @@ int main(void)
 	opened = false;
 	tap_check(&tap, !let_in(true, 500 * NSEC_PER_MSEC),
 		  "nor has one of a step that ends before it measures");
+	test_message(&tap);
 	return tap_end(&tap);
 }
