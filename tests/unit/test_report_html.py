@@ -648,9 +648,11 @@ def test_the_row_of_a_step_counts_the_missed_periods_of_all_its_quantities() -> 
     both = [[whole, one("latency", 4)], [late, one("jitter", 7)], [few, one("response", 6)]]
     run = made.run([made.step(number, series) for number, series in enumerate(both, 1)])
     analysis = model.analyse([run])  # type: ignore[list-item]
-    rows = [step["row"] for step in views.views(analysis).runs[0]["steps"]]
+    (shown,) = views.views(analysis).runs
+    rows = [step["row"] for step in shown["steps"]]
     # an event without an answer may lack both, so only that of the answer counts
     assert [row.missed for row in rows] == ["4 missed", "68 missed", "6 missed"]
+    assert [one["cells"][-2].text for one in shown["overview"]] == ["4", "68", "6"]
 
 
 @pytest.mark.slow

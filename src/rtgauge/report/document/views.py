@@ -469,7 +469,8 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
         cells.append(Cell(_maximum(step, members[at]).full, cls="peak"))
     else:
         cells += [Cell("–"), Cell("–"), Cell("–")]
-    cells += [counter(sum(one[key] for one in members)) for key in ("missed", "lost")]
+    cells.append(counter(sum(one["missed"] for one in on_a_grid(members))))
+    cells.append(counter(sum(one["lost"] for one in members)))
     return {
         "anchor": view["anchor"],
         "name": f"{view['number']} {view['short']}",
