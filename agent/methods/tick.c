@@ -356,9 +356,19 @@ static int64_t tick_clear_ns(const struct tick_view *view)
 
 static void tick_take(struct tick_view *view, const struct tick_grid *grid, int number)
 {
-	for (int i = 0; i < view->event_count; i++)
-		if (!view->events[i].taken && tick_point(grid, &view->events[i]) >= 0)
-			view->events[i].taken = number;
+	int64_t longest_ns = 0;
+
+	for (int i = 0; i < view->event_count; i++) {
+		struct tick_event *event = &view->events[i];
+		int64_t point = tick_point(grid, event);
+
+		if (event->away_ns > longest_ns)
+			longest_ns = event->away_ns;
+		if (!event->taken && point >= 0 &&
+		    !tick_hidden(grid, view, i, grid->phase_ns + point * grid->period_ns,
+				 longest_ns))
+			event->taken = number;
+	}
 }
 
 /* From the finest grid on: what keeps to one also keeps to coarser ones. */

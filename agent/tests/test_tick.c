@@ -336,8 +336,8 @@ static void test_back(struct tap *tap)
 {
 	struct world *w = world_new(7);
 	int64_t period_ns = tick_period_ns(250);
-	struct tick_grid grid;
-	int kept = 0, others = 0, wrong = 0;
+	struct tick_grid grid, grids[3];
+	int kept = 0, others = 0, wrong = 0, count;
 
 	world_spans(w, 25);
 	world_ticks(w, period_ns, 2000, 0, 0, 1);
@@ -362,6 +362,12 @@ static void test_back(struct tap *tap)
 		wrong += w->events[i].tag == 2 && w->events[i].point >= 0;
 	tap_check(tap, others > 20 && !wrong && grid.points == brute_points(w, &grid),
 		  "%d of %d disturbances after another thread are taken as a tick", wrong, others);
+	count = tick_find(grids, 3, &w->view, 250, w->bins, no_rest, NULL);
+	wrong = 0;
+	for (int i = 0; i < kept; i++)
+		wrong += w->events[i].tag == 2 && w->events[i].taken;
+	tap_check(tap, count == 1 && grids[0].hz == 250 && !wrong,
+		  "%d of them are on one of the %d grids found", wrong, count);
 	free(w);
 }
 
