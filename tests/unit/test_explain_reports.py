@@ -253,6 +253,12 @@ BLAMED = replace(
 )
 
 
+TRACED = (
+    segment("interrupt", 7_000, "local timer"),
+    replace(segment("trace", 88_000, "stack"), begin_ns=7_000),
+)
+
+
 def test_the_answer_names_the_cause_or_the_command_that_finds_it() -> None:
     series = made.FakeSeries(
         made.info(context="user"), np.arange(100), np.full(100, 5000, np.int32)
@@ -268,7 +274,14 @@ def test_the_answer_names_the_cause_or_the_command_that_finds_it() -> None:
         ((replace(top, index=50),), f"rtgauge explain {run.id[:13]}"),
         ((replace(top, series=1),), f"rtgauge explain {run.id[:13]}"),
         ((replace(top, index=50, blame="another"), top), "Cause: task load/sched was"),
+        # without the trace, the maximum is ordinary
+        (
+            (replace(top, blame="nothing: an ordinary sample", segments=TRACED, rest_ns=0),),
+            "Cause: the trace itself. It took 88.000 µs of this sample, which is ordinary without "
+            "that time.",
+        ),
         # neither names a cause
+        ((replace(top, blame="nothing: an ordinary sample"),), run.id[:13]),
         ((replace(top, blame="not seen: 9.000 of 9.500 µs is not explained"),), run.id[:13]),
         ((replace(top, blame=""),), run.id[:13]),
     ):
@@ -276,6 +289,13 @@ def test_the_answer_names_the_cause_or_the_command_that_finds_it() -> None:
         answer = answer_of(model.build([run])["runs"][0])
         text = f"{plain_line(answer.cause)} {answer.cause_command}"
         assert words in text
+    # a sample that is ordinary with the trace, too
+    series.value[[7, 50]] = 8_000
+    both = (segment("interrupt", 7_000, "local timer"), replace(TRACED[1], length_ns=1_000))
+    usual = replace(top, blame="nothing: an ordinary sample", latency_ns=8_000, segments=both)
+    run.causes = json.loads(json.dumps(document_of(run.id, (replace(usual, rest_ns=0),))))
+    assert "trace" not in plain_line(answer_of(model.build([run])["runs"][0]).cause)
+    series.value[[7, 50]] = 95_000
     # only a run without a trace is replayed
     run.causes = {}
     document = model.build([run])["runs"][0]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rtgauge import text as numbers
+from rtgauge.causes.blame import NEAR_NS, microseconds, ordinary
 from rtgauge.report.document.answer.commands import raised_command, target_words
 from rtgauge.report.document.answer.data import NOT_RT, Data, Model
 from rtgauge.report.document.answer.state import exceeds
@@ -148,7 +149,19 @@ def _explained(run: Model, one: Model) -> str:
         blame = str(cause["blame"])
         if same and blame and not blame.startswith(("nothing:", "not seen:")):
             return blame
+        if same and blame.startswith("nothing:") and (traced_ns := _traced_ns(cause, one)):
+            took = f"It took {microseconds(traced_ns)} of this sample"
+            return f"the trace itself. {took}, which is ordinary without that time"
     return ""
+
+
+def _traced_ns(cause: Model, one: Model) -> int:
+    """The time that the trace took of a sample that is not ordinary with it, else 0."""
+    kinds = [segment["kind"] for segment in cause["segments"]]
+    near_ns = 0 if "operation" in kinds else NEAR_NS
+    if ordinary(cause["latency_ns"], one["percentiles"].get("50", 0), near_ns):
+        return 0
+    return sum(each["length_ns"] for each in cause["segments"] if each["kind"] == "trace")
 
 
 def _is_traced(step: Model) -> bool:
