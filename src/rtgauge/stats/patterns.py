@@ -293,6 +293,7 @@ def valley(counts: Counts) -> Valley | None:
     below = np.cumsum(bins)
     before = np.maximum.accumulate(bins)
     after = np.maximum.accumulate(bins[::-1])[::-1]
+    least = bucket_low(np.arange(first, int(number[-1]) + 1), bits).tolist()
     best: tuple[int, Valley] | None = None
     for start in range(1, len(bins) - 1):
         between = np.maximum.accumulate(bins[start:-1])
@@ -300,7 +301,7 @@ def valley(counts: Counts) -> Valley | None:
         stop = start + int(np.count_nonzero(10 * between <= lesser))
         lower = int(below[(start + stop) // 2 - 1])
         upper = counts.count - lower
-        width = int(bucket_low(first + stop, bits)) / max(int(bucket_low(first + start, bits)), 1)
+        width = least[stop] / max(least[start], 1)
         if min(lower, upper) < enough or width < math.sqrt(2):
             continue
         low = _median(counts, 0, lower)

@@ -388,6 +388,8 @@ def load_text(load: Mapping[str, Any]) -> str:
 def ordinary_policies(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
     """The policies without real-time priority in effect although the measurement has a priority:
     ``SCHED_OTHER``; empty if there were none."""
+    if "priority" not in step["parameters"]:
+        return ""
     policies = {
         one["policy"]
         for one in run["series"]
@@ -395,8 +397,6 @@ def ordinary_policies(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
         and one["policy"] in ORDINARY
         and one["labels"].get("policy") != one["policy"]  # else it was asked for
     }
-    if "priority" not in step["parameters"]:
-        return ""
     return " and ".join(sorted(f"SCHED_{policy.upper()}" for policy in policies))
 
 

@@ -90,7 +90,12 @@ class Data:
     @functools.cached_property
     def real(self) -> list[Any]:
         """Those with real-time priority."""
-        return [one for one in self.due if not ordinary_policies(self.run, self.steps[one["step"]])]
+        ordinary = {
+            step
+            for step in {one["step"] for one in self.due}
+            if ordinary_policies(self.run, self.steps[step])
+        }
+        return [one for one in self.due if one["step"] not in ordinary]
 
     @functools.cached_property
     def ordinary_wanted(self) -> bool:

@@ -31,10 +31,11 @@ def answer_figure(analysis: Analysis, number: int) -> Figure | None:
     top = data.top
     if top is None:
         return None
+    best = {id(one) for one in data.best}
     same = [
         (place, one)
         for place, one in enumerate(data.run["series"])
-        if any(one is other for other in data.best)
+        if id(one) in best
         and (one["measurement"], one["name"], one["context"])
         == (top["measurement"], top["name"], top["context"])
     ]
