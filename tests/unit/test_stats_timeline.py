@@ -538,6 +538,30 @@ def test_equal_values_are_judged_together(equal: int, judged: int | None) -> Non
     assert (found.exceedances, found.index, found.threshold) == (judged, 1 / judged, 4999)
 
 
+@pytest.mark.parametrize(("above", "judged"), [(18, 48), (19, 49), (20, 20), (21, 21)])
+def test_equal_values_count_if_too_few_exceed_them(above: int, judged: int) -> None:
+    """30 equal values, and others above them, in 4000 samples: the largest 1 % end among them."""
+    values = np.arange(4000) % 1000
+    places = np.random.default_rng(14).choice(4000, above + 30, replace=False)
+    values[places] = 2000
+    values[places[:above]] = 3000 + np.arange(above)
+    builder = ExcursionsBuilder()
+    builder.add(np.arange(4000), values)
+    threshold = 1999 if judged > above else 2000
+    assert builder.clustering() == clustering(np.flatnonzero(values > threshold), threshold)
+    assert np.count_nonzero(values > threshold) == judged
+
+
+def test_a_single_value_after_equal_ones_is_judged_as_the_smallest() -> None:
+    """2100 samples, of which 20 are equal and the 21st is smaller."""
+    values = np.arange(2100) % 1000
+    values[::105] = 3000
+    values[1000] = 2000
+    builder = ExcursionsBuilder()
+    builder.add(np.arange(2100), values)
+    assert builder.clustering() == clustering(np.arange(0, 2100, 105), 2000)
+
+
 @pytest.mark.parametrize("size", [1, 50])
 def test_equal_values_that_are_not_all_kept_are_judged_from_the_first_on(size: int) -> None:
     """2 % of 600 000 samples of a coarse clock, and eight larger ones, in parts of any order."""

@@ -293,7 +293,7 @@ def valley(counts: Counts) -> Valley | None:
     below = np.cumsum(bins)
     before = np.maximum.accumulate(bins)
     after = np.maximum.accumulate(bins[::-1])[::-1]
-    least = bucket_low(np.arange(first, int(number[-1]) + 1), bits).tolist()
+    least = bucket_low(first + np.arange(len(bins)), bits).tolist()
     best: tuple[int, Valley] | None = None
     for start in range(1, len(bins) - 1):
         between = np.maximum.accumulate(bins[start:-1])
