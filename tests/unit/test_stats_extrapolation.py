@@ -184,7 +184,8 @@ def coarse(values: NDArray[np.float64], _: np.random.Generator) -> NDArray[np.fl
     ("change", "words"),
     [
         (mixed, "two groups"),
-        (mixed, "held out"),
+        (mixed, "does not fit"),
+        (coarse, "do not predict"),
         (bursts, "come in groups"),
         (rhythm, "not geometric"),
         (drift, "drifts"),

@@ -253,8 +253,10 @@ def _fitted(
         reasons.append("the shape depends on the threshold")
     if _apart(found.exponential(tops)):
         reasons.append("the largest samples fall into two groups")
-    if _anderson(found.exponential(tops)) > FIT_LIMIT or _held_out(tops) > HOLD_OUT_LIMIT:
-        reasons.append("the model does not predict the samples held out")
+    if _anderson(found.exponential(tops)) > FIT_LIMIT:
+        reasons.append("the model does not fit the largest samples")
+    if _held_out(tops) > HOLD_OUT_LIMIT:
+        reasons.append("the earlier large samples do not predict the later ones")
     many = times * len(tops)
     levels = _level(known.shapes, known.scales, many) + threshold + step / 2
     level = float(_level(found.shape, found.scale, many)) + threshold + step / 2
