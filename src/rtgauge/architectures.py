@@ -154,7 +154,7 @@ def for_target(machine: str, auxv: bytes = b"") -> Architecture:
             break
     else:
         raise TargetError(
-            f"there is no agent for machines of the kind '{machine}'",
+            f"there is no agent for the architecture '{machine}'",
             "agents are made for " + ", ".join(ARCHITECTURES),
         )
     told = _told(auxv)
@@ -163,8 +163,7 @@ def for_target(machine: str, auxv: bytes = b"") -> Architecture:
     if told.big_endian != one.big_endian:
         order = "big" if told.big_endian else "little"
         raise TargetError(
-            f"there is no agent for machines of the kind '{machine}' whose byte order is "
-            f"{order}-endian",
+            f"there is no agent for the architecture '{machine}' in {order}-endian byte order",
             "agents are made for " + ", ".join(ARCHITECTURES),
         )
     if one.name == "armv7hf" and not told.features & _ARM_VFPV3:
