@@ -26,7 +26,6 @@ from rtgauge.report.document.steps import _observations
 from rtgauge.report.results.model import build, validate
 from rtgauge.store import Store
 from rtgauge.store.made import READER, Subject, earlier_import
-from rtgauge.text import plural
 
 Command = Callable[..., Result]
 Int64 = NDArray[np.int64]
@@ -161,8 +160,7 @@ def test_what_is_not_exact_is_said(store: Store, tmp_path: Path) -> None:
     text = xenomai.latency(samples, size=100, unfinished=[90_500_000 // 1000])
     told = messages(imported(store, tmp_path / "a.txt", text)).replace("\u202f", " ")
     assert "cells of 1 µs: percentiles and both ends of their intervals may be up to 1 µs" in told
-    cell = plural(beyond, "sample")
-    assert f"ends at 100 µs: its last cell ({cell}) counts as the maximum" in told
+    assert f"ends at 100 µs. All samples of its last cell ({beyond}) count as the maximum" in told
     assert "early expiries as late ones: samples below" in told
     text = xenomai.latency(made(2), size=400, unfinished=[200_500])
     run = imported(store, tmp_path / "b.txt", text)

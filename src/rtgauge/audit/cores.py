@@ -74,7 +74,7 @@ def _gravity(name: str, case: Case) -> Finding:
         return unknown(name, f"{_CLOCK} could not be read", why, remedy)
     early = {context: int(value) for context, value in found.items() if int(value)}
     if not early:
-        return finding(name, "ok", "0", "latencies begin at the due time")
+        return finding(name, "ok", "0", "the core does not program timers early")
     told = ", ".join(f"{one} {plain(microseconds(value))}" for one, value in early.items())
     return finding(name, "note", case.prefix(_CLOCK) + told, why, remedy)
 

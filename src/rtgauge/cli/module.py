@@ -115,7 +115,7 @@ _FAULTS: Final[Mapping[int, tuple[str, str]]] = {
 }
 _OTHER_FAULT: Final = (
     "the script failed on {target}: {said}",
-    "check sh on {target}, and run the command again",
+    "check that the shell sh works on {target}, and run the command again",
 )
 _INSMOD: Final = 69
 _OTHER_SYMBOLS: Final = ("Unknown symbol", "disagrees about version", "Invalid module format")

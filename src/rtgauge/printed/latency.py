@@ -126,8 +126,8 @@ def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
         low = min(cells) * cell_ns if below else low
     if last > top:
         messages.append(
-            f"The histogram ends at {time((top + 1) * cell_ns)}: its last cell "
-            f"({plural(cells[top], 'sample')}) counts as the maximum"
+            f"The histogram ends at {time((top + 1) * cell_ns)}. All samples of its last cell "
+            f"({cells[top]}) count as the maximum, because this cell also contains longer ones"
         )
     if low < 0:
         messages.append(

@@ -345,7 +345,7 @@ class StreamReader:
         last = count - 1 + missed
         series.check_index(index + last)
         if due_ns + last * series.interval_ns > NUMBER_LIMIT:
-            raise Bad(f"the block goes beyond the time {NUMBER_LIMIT}")
+            raise Bad(f"the block ends after the latest permitted time, {NUMBER_LIMIT} ns")
         series.next_index = index + last + 1
         values = _words(data, typed)
         place = self._position + typed.start
@@ -380,7 +380,7 @@ def _pairs(data: bytes, typed: Typed, count: int | None, interval_ns: int) -> ND
     if not len(words) or len(words) % 2:
         raise Bad("'gaps' does not consist of pairs")
     if not interval_ns:
-        raise Bad("it has gaps in a series without a grid")
+        raise Bad("it has gaps, although its series has no time grid")
     gaps = words.reshape(-1, 2)
     position, periods = gaps[:, 0], gaps[:, 1]
     if position[0] < 1 or (position[1:] <= position[:-1]).any() or periods.min() < 1:

@@ -461,7 +461,7 @@ def _quantities(run: Model, steps: Sequence[Model]) -> Grid | None:
         rows.append(Row(name, cells))
     heads = ["Quantity", "Samples", "Min", "Median", f"99.9{numbers.GAP}%", "Max", "Missed"]
     caption = "All series of a quantity together: the range of their medians, the highest 99.9 % "
-    caption += "value and maximum. Histograms: both axes logarithmic, each over its own range."
+    caption += "value and maximum. Each histogram has its own range, and both axes are logarithmic."
     return Grid("Quantities", [*heads, "Histogram"], rows, caption, "")
 
 
