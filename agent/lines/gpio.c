@@ -310,7 +310,7 @@ static int gpio_parse(struct line *line, struct message *why)
 			why, -EINVAL,
 			"give the chip's label, or its folder in /sys/class/gpio, and the "
 			"numbers of its lines",
-			"the interface of this kernel (before Linux 5.10) does not find '%s:%.80s'",
+			"this kernel (older than Linux 5.10) does not find '%s:%.80s' by these names",
 			line->kind->name, line->text);
 	}
 	snprintf(line->pins.label, sizeof(line->pins.label), "%s", info.label);

@@ -79,7 +79,7 @@ static int irq_run(struct load_worker *worker, const struct option_set *options,
 
 const struct load load_irq = {
 	.name = "irq",
-	.summary = "interrupts from CPU to CPU",
+	.summary = "interrupts that CPUs send to each other",
 	.unit = "barriers",
 	.options = irq_options,
 	.run = irq_run,

@@ -360,7 +360,7 @@ static bool save(struct settings *s, struct record *record)
 		return false;
 	}
 	if (strpbrk(record->asked, "\n") || strlen(record->asked) >= VALUE_MAX) {
-		record->reason = "the value is not on one line";
+		record->reason = "the value has several lines, or more than 1023 bytes";
 		return false;
 	}
 	err = value_get(record->name, value, s->kept < KEPT_MAX ? &record->fd : NULL);

@@ -465,7 +465,7 @@ static void test_settings(void)
 		  "no such setting");
 	tap_check(&tap, set_and_see(s, "relative", "1", NULL, NULL, "absolute"), "not a path");
 	tap_check(&tap,
-		  set_and_see(s, path_of("a"), "4\n5", NULL, NULL, "one line") &&
+		  set_and_see(s, path_of("a"), "4\n5", NULL, NULL, "several lines") &&
 			  holds("a", "33\n"),
 		  "not a value");
 	put_file("e", "one [two]\n");

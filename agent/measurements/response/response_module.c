@@ -287,7 +287,8 @@ static int module_check_loopback(struct step *step, struct response *r)
 				      "omit --active-low, --bias and --debounce, or choose "
 				      "--context user");
 	if (r->interval_ns < MODULE_INTERVAL_MIN_NS)
-		return module_refuses(step, "the kernel module raises a line at most every 100 µs",
+		return module_refuses(step,
+				      "the kernel module raises a line at most once every 100 µs",
 				      "choose a longer --interval");
 	snprintf(r->edge, sizeof(r->edge), "rising");
 	return option_effective(&step->options, "edge", "rising");
