@@ -157,7 +157,7 @@ struct handover {
 	  "priorities or types of the messages; equal: the test of their order fails" }
 #define HANDOVER_ALL_MEASURED "every waiter asked for is measured"
 #define HANDOVER_VERDICT                                                                      \
-	{ HANDOVER_ALL_MEASURED, "skipped without a second CPU, or without support of an option's value" }
+	{ HANDOVER_ALL_MEASURED, "skipped if there is no second CPU, or if the system does not support a value" }
 #define HANDOVER_FIRST "the waiter of the highest priority is woken first"
 #define HANDOVER_LATER "a higher waiter that came later is woken before lower ones"
 #define HANDOVER_VERDICTS_WAITERS                                                             \

@@ -224,8 +224,8 @@ static bool tick_hidden(const struct tick_grid *grid, const struct tick_view *vi
 	return false;
 }
 
-/* Number of events at points that tick_points() counts. An event at a point while the CPU was away is
- * not its tick. */
+/* Number of events at points that tick_points() counts. If the CPU was away at a point, its event is
+ * not the tick. */
 static int tick_hits(const struct tick_grid *grid, const struct tick_view *view)
 {
 	int64_t longest_ns = 0, end_ns = INT64_MIN;

@@ -89,7 +89,7 @@ struct step {
 	int64_t spin_ns;	/* CPU time without sleep after which a thread is killed; 0: 1 s */
 	int64_t start_ns;	/* CLOCK_MONOTONIC at due time 0 */
 	int64_t gate_ns;	/* opening of the gate, as a due time */
-	bool opened;		/* the gate, to measure; not so that the workers end */
+	bool opened;		/* the gate was opened to measure, not to end the workers */
 	int64_t duration_ns;	/* from the gate to the end; valid in finish() */
 	uint32_t stop;		/* STEP_STOP: workers end at once */
 	int memory_unlocked;	/* errno of mlockall(), 0: memory is locked */

@@ -149,11 +149,12 @@ int main(void)
 	tap_check(&tap, let_in(false, 500 * NSEC_PER_MSEC) == -1,
 		  "a thread that is let in measures");
 	prepare = refuse;
-	tap_check(&tap, !let_in(true, 500 * NSEC_PER_MSEC), "one that refuses has missed none");
+	tap_check(&tap, !let_in(true, 500 * NSEC_PER_MSEC),
+		  "a thread that cannot be prepared has not missed a period");
 	prepare = NULL;
 	opened = false;
 	tap_check(&tap, !let_in(true, 500 * NSEC_PER_MSEC),
-		  "nor has one of a step that ends before it measures");
+		  "nor has a thread of a step that ends before it measures");
 	test_message(&tap);
 	return tap_end(&tap);
 }

@@ -140,8 +140,8 @@ static int brute_points(const struct world *w, const struct tick_grid *grid)
 	return points;
 }
 
-/* Whether @event is the longest at a point near it, no other event is, and the CPU was not away from
- * before that point until after it. */
+/* Whether @event is the longest at a point near it, no other event is, and the CPU was not away at
+ * that point. */
 static bool brute_is_tick(const struct world *w, const struct tick_grid *grid, int event)
 {
 	const struct tick_event *e = &w->events[event];
@@ -330,8 +330,8 @@ static void test_stolen(struct tap *tap)
 	free(w);
 }
 
-/* Another thread has the CPU until just after a point. What disturbs the loop right after that is not
- * the tick of that point: the tick came while the other thread ran. */
+/* Another thread has the CPU until just after a point. A disturbance right after that is not the tick
+ * of that point, which came while the other thread ran. */
 static void test_back(struct tap *tap)
 {
 	struct world *w = world_new(7);

@@ -26,7 +26,7 @@ def ordinary(latency_ns: int, median_ns: float, near_ns: int = NEAR_NS) -> bool:
 
 
 def untraced_ns(segments: Sequence[Segment], latency_ns: int) -> int:
-    """The latency of a sample without the time that the trace itself took of it."""
+    """The latency of a sample without the time that the trace itself took."""
     return latency_ns - sum(one.length_ns for one in segments if one.kind == "trace")
 
 

@@ -103,7 +103,7 @@ def open_store(place: str | None) -> Iterator[Store]:
 
 
 def named_store() -> str:
-    """The store that the command line names; empty for one that a later command finds by itself,
+    """The store that the command line names. Empty if a later command finds the store by itself,
     and without a command line (completion)."""
     ctx = click.get_current_context(silent=True)
     if ctx is None:

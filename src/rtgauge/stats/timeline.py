@@ -215,8 +215,8 @@ class ExcursionsBuilder:
     def clustering(self) -> Clustering | None:
         """The strongest clustering among the largest 1 %, 1/2 %, 1/4 %, … of the samples: groups
         may show among the very largest alone. If fewer than ``FEWEST`` exceed the smallest of the
-        largest 1 %, because it has many equals, these count as large, too, up to 5 % of the
-        samples. None if there are too few to tell, or too many equal ones."""
+        largest 1 %, all samples equal to it count as large, too, up to 5 % of the samples. None
+        if there are too few to tell, or too many equal ones."""
         self._largest.shrink()
         order = np.argsort(-self._largest.values, kind="stable")
         values, positions = self._largest.values[order], self._largest.times[order]
@@ -234,8 +234,8 @@ class ExcursionsBuilder:
         return best
 
     def _clustering_of_equals(self, least: int) -> Clustering | None:
-        """The clustering of the samples not below a value that many have. If not all of them are
-        kept, those up to the last one that is: equal samples are kept from the first on."""
+        """The clustering of all samples of at least this value. If only the first of the samples
+        equal to it are kept, that of the samples up to the last kept one."""
         values, positions = self._largest.values, self._largest.times
         some = np.sort(positions[values >= least])
         number = len(some)

@@ -290,8 +290,8 @@ def _chapters(run: Document, views: Sequence[dict[str, Any]], prefix: str) -> li
 @dataclass(frozen=True)
 class StepRow:
     """A step in one line. The figures are those of its ``principal`` quantity, of the series with
-    the highest maximum. ``missed`` counts the missed periods of all quantities of the
-    step.
+    the highest maximum. ``missed`` counts the missed periods of all quantities of
+    the step.
 
     ``path`` is the histogram of that quantity as an SVG path of 96 by 22, ``peak`` the place of its
     largest sample. ``failed``: a verdict or the step failed. ``observed``: it has observations."""

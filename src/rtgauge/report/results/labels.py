@@ -621,8 +621,8 @@ def judged(run: Mapping[str, Any], step: int) -> list[dict[str, Any]]:
 
 
 def tests_ended(tests: Sequence[Mapping[str, Any]]) -> str:
-    """How tests of behaviour ended, without a full stop: how many passed, failed, are inconclusive
-    and were skipped. Empty without tests."""
+    """Numbers of the tests of behaviour that passed, failed, are inconclusive and were skipped, as
+    a sentence without a full stop. Empty without tests."""
     if not tests:
         return ""
     many = Counter(str(test["result"]) for test in tests)
