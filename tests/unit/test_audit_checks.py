@@ -163,6 +163,8 @@ CASES = [
          "NO_RT_PUSH_IPI", "echo $f > /sys/kernel/debug/sched_features"),
     Case("scheduler-features", "note", {FEATURES: None, EARLY_FEATURES: None, **with_config(
         "CONFIG_SCHED_DEBUG=y")}, "unknown", "boot a newer kernel"),
+    Case("scheduler-features", "note", {FEATURES: None, FEATURES + ".error":
+        "Operation not permitted"}, "unknown", "boot without kernel lockdown"),
     Case("scheduler-features", "note", {FEATURES: None, CONFIG: None}, "unknown",
          "CONFIG_SCHED_DEBUG=y"),
     Case("scheduler-features", "note", {FEATURES: None, "agent.debugfs": None, **with_config(

@@ -519,6 +519,29 @@ CASES = [
         },
         "unknown",
     ),
+    # lockdown, and /sys/kernel/security is not mounted
+    *(
+        Case(
+            "fair-server",
+            "note",
+            {
+                "agent.debugfs": "opened",
+                FAIR + "cpu{0-3}/runtime": None,
+                FAIR + "cpu{0-3}/runtime.error": "Operation not permitted",
+                "/sys/kernel/security/lockdown": lockdown,
+            },
+            "unknown",
+            remedy,
+            why="(Operation not permitted)",
+        )
+        for lockdown, remedy in (
+            (
+                None,
+                "boot without kernel lockdown (lockdown=none, or without secure boot), or check",
+            ),
+            ("[none] integrity confidentiality", "check outside of containers"),
+        )
+    ),
     Case(
         "fair-server",
         "note",

@@ -27,6 +27,7 @@ RT_RUNTIME = "/proc/sys/kernel/sched_rt_runtime_us"
 RT_PERIOD = "/proc/sys/kernel/sched_rt_period_us"
 _LOCKDOWN = "/sys/kernel/security/lockdown"
 _UNKNOWN_TO_THE_KERNEL = "No such device"  # ENODEV of fsopen
+_REFUSED = ("Operation not permitted", "Permission denied")  # of a file that is there
 
 
 def _effective(case: Case, name: str) -> tuple[str | None, bool]:
@@ -53,8 +54,9 @@ def _fair_servers(case: Case) -> tuple[dict[int, int], bool]:
     return {cpu: value for cpu, value in values.items() if value is not None}, changed
 
 
-def debugfs_remedy(facts: Facts) -> str:
-    """Requirements for reading debugfs: root, a kernel that has it, and no kernel lockdown."""
+def debugfs_remedy(facts: Facts, error: str) -> str:
+    """Requirements for reading debugfs: root, a kernel that has it, and no kernel lockdown.
+    ``error``: why the file could not be read, empty if that is not known."""
     if facts.integer("agent.uid") != 0:
         return "run the check as root, without kernel lockdown"
     lockdown = facts.text(_LOCKDOWN) or ""
@@ -66,9 +68,12 @@ def debugfs_remedy(facts: Facts) -> str:
         )
     if facts.error("agent.debugfs") == _UNKNOWN_TO_THE_KERNEL:
         return "boot a kernel with CONFIG_DEBUG_FS=y"
+    there, option = facts.text("agent.debugfs") is not None, facts.config("SCHED_DEBUG")
+    if there and error in _REFUSED:
+        unlocked = "boot without kernel lockdown (lockdown=none, or without secure boot), or "
+        return ("" if active else unlocked) + "check outside of containers"
     # from 6.15 on ("sched/debug: Remove CONFIG_SCHED_DEBUG") these files need no option
     needed = facts.release is not None and facts.release < (6, 15)
-    there, option = facts.text("agent.debugfs") is not None, facts.config("SCHED_DEBUG")
     if needed and (option == "n" or (there and option is None)):
         return "boot a kernel with CONFIG_SCHED_DEBUG=y"
     if there:
@@ -152,7 +157,7 @@ def check_fair_server(name: str, case: Case) -> Finding:
     error = facts.per_cpu_error(_FAIR) or facts.error("agent.debugfs")
     unread = "its runtime is in debugfs, which could not be read" + (f" ({error})" if error else "")
     stopped = "real-time tasks may be stopped for a part of each period"
-    return finding(name, "note", "unknown", f"{unread}; {stopped}", debugfs_remedy(facts))
+    return finding(name, "note", "unknown", f"{unread}; {stopped}", debugfs_remedy(facts, error))
 
 
 def check_control_groups(name: str, case: Case) -> Finding:

@@ -167,7 +167,7 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
             name,
             f"the switches are in debugfs, and could not be read{reason(error)}",
             why,
-            debugfs_remedy(case.facts),
+            debugfs_remedy(case.facts, error),
         )
     words = text.split()[:256]
     bad = {word: _UNWANTED[word] for word in words if word in _UNWANTED}
