@@ -330,6 +330,24 @@ def test_environments_are_compared_by_name() -> None:
 
 
 @pytest.mark.slow
+def test_a_setting_without_effect_is_no_difference() -> None:
+    def setting(name: str, effective: str | None) -> stream.Setting:
+        return stream.Setting(0, name, "1", None, effective, "")
+
+    runs = study()
+    for run in runs:
+        governor = (
+            "performance" if "rt" in run.document["environment"]["kernel"]["release"] else None
+        )
+        run.steps[0].settings = [setting("governor", governor)]
+    assert len({run.document["environment"]["kernel"]["release"] for run in runs}) == 2
+    runs[0].steps[0].settings.append(setting("irq", None))
+    differences = {one["name"]: one["values"] for one in compared(runs).document["differences"]}
+    assert differences["setting governor"] == ["performance", "–"]
+    assert "setting irq" not in differences
+
+
+@pytest.mark.slow
 def test_what_a_difference_implies_is_not_said_again() -> None:
     runs = study(lab="counted")
     for number, run in enumerate(runs):

@@ -756,7 +756,7 @@ def _facts(run: Run) -> dict[str, str]:
         if name not in _PASSING and name not in ("kernel release", "realtime", "kernel cmdline"):
             facts[name] = text
     for name, setting in sorted(environment["settings"].items()):
-        facts[f"setting {name}"] = str(setting["effective"])
+        facts[f"setting {name}"] = str(setting["effective"] or "")
     return {name: printable(text) for name, text in facts.items()}
 
 
