@@ -83,6 +83,17 @@ def test_a_budget_that_one_series_exceeds_is_no_strength(
     assert not any("budget" in text for text in positive(with_verdicts(*verdicts)))
 
 
+def test_the_rule_of_a_test_is_quoted() -> None:
+    run = with_verdicts(("known", None), ("fail", 0), ("fail", None), ("inconclusive", None))
+    said = [plain(point.text).split(": ", 1)[1] for point in negative_points(run)]
+    assert any(text.startswith("budget 400 us failed on ") for text in said)
+    assert [text for text in said if "fair" in text] == [
+        "the test “fair” failed.",
+        "the test “fair” is inconclusive.",
+        "the test “fair” failed, a known limitation.",
+    ]
+
+
 def test_checks_and_observations_are_counted_and_shortened() -> None:
     run = with_verdicts()
     run["steps"][0]["observations"] = [

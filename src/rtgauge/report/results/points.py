@@ -302,7 +302,8 @@ def _verdict_points(run: Run) -> list[Point]:
                 word = {"fail": "failed", KNOWN: "failed, a known limitation"}.get(
                     result, "is inconclusive"
                 )
-                text = f"{where}: {rule} {word}" + (f" on {shown}" if shown else "")
+                what = rule if same[0]["series"] is not None else f"the test “{rule}”"
+                text = f"{where}: {what} {word}" + (f" on {shown}" if shown else "")
                 evidence, _ = representative(same, run["series"], names)
                 note = _sentence(evidence).strip()
                 points.append(Point(kind, text + ".", note))
