@@ -184,7 +184,10 @@ def test_the_page_labels_ticks_as_paper_does() -> None:
         (("pass", "known"), "1 passed, 1 known limitation"),
         (("pass", "known", "inconclusive"), "1 of 3 passed, 1 known limitation, 1 inconclusive"),
         (("fail", "inconclusive", "pass"), "1 of 3 failed, 1 inconclusive"),
-        (("pass", "skipped"), "1 of 2 passed, 1 skipped"),
+        (("pass", "skipped"), "1 passed, 1 skipped"),
+        (("pass", "inconclusive", "skipped"), "1 of 2 passed, 1 inconclusive, 1 skipped"),
+        (("fail", "pass", "skipped"), "1 of 2 failed, 1 skipped"),
+        (("skipped",), "1 skipped"),
     ],
 )
 def test_the_summary_counts_tests_of_every_result(results: tuple[str, ...], text: str) -> None:

@@ -354,10 +354,12 @@ def _tests(tests: Sequence[Model], step: Model) -> Cell:
     known = sum(map(limitation, tests))
     others = [numbers.plural(known, "known limitation")] if known else []
     others += [f"{many[how]} {how}" for how in ("inconclusive", "skipped") if many[how]]
+    judged = len(tests) - many["skipped"]
     if failed := many["fail"] - known:
-        return Cell(", ".join([f"{failed} of {len(tests)} failed", *others]), cls="bad")
-    of = "" if many["pass"] + known == len(tests) else f" of {len(tests)}"
-    return Cell(", ".join([f"{many['pass']}{of} passed", *others]))
+        return Cell(", ".join([f"{failed} of {judged} failed", *others]), cls="bad")
+    of = "" if many["pass"] + known == judged else f" of {judged}"
+    passed = [f"{many['pass']}{of} passed"] if judged else []
+    return Cell(", ".join([*passed, *others]))
 
 
 def _chapters(run: Model) -> dict[str, list[Any]]:
