@@ -540,6 +540,21 @@ def test_what_finds_the_cause_comes_before_a_longer_run_if_the_system_is_not_fit
     assert "--load" not in actions[1].command
 
 
+@pytest.mark.parametrize(
+    ("load", "text", "gain"),
+    [
+        ("explain", "Measure without the trace", "shows whether the trace is the cause"),
+        ("sched,explain", "Measure the idle system", "shows whether the load is the cause"),
+    ],
+)
+def test_the_idle_system_is_measured_without_the_trace(load: str, text: str, gain: str) -> None:
+    run = built(made.run([made.step(0, [latency(200)], budget_ns=150_000, load=load)], findings=[]))
+    run["steps"][0]["run_options"] |= {"explain": True, "explain-above": "50us"}
+    action = next(one for one in answer_of(run).actions if one.text == text)
+    assert action.gain == gain
+    assert "explain" not in action.command
+
+
 def test_an_interrupted_run_has_one_command_that_repeats_it() -> None:
     step = made.step(0, [latency(67, 60_000)], budget_ns=150_000)
     step.document["state"] = "interrupted"

@@ -115,9 +115,12 @@ def _causes(data: Data, command: str) -> Iterator[Action]:
     if command and not far_below(data):
         yield Action("Find the cause", command, hint_of(data, command))
     if data.loaded and not data.idle:
-        idle = {"load": "", "load-cmd": "", "load-cpu": ""}
-        idle_command = as_long(data, data.step(data.top), idle)
-        yield Action("Measure the idle system", idle_command, "shows whether the load is the cause")
+        step = data.step(data.top)
+        without = ("load", "load-cmd", "load-cpu", "explain", "explain-above")
+        idle_command = as_long(data, step, dict.fromkeys(without, ""))
+        traced = step["load"]["name"] == "explain"
+        what, cause = ("without the trace", "trace") if traced else ("the idle system", "load")
+        yield Action(f"Measure {what}", idle_command, f"shows whether the {cause} is the cause")
 
 
 def _more_samples(data: Data, longer: str) -> Iterator[Action]:
