@@ -23,6 +23,7 @@
 #include "loads/load.h"
 
 #define READY_NS (200 * NSEC_PER_MSEC) /* a command that cannot run has ended by then */
+#define SHELL_NOT_FOUND 127	       /* exit status of sh without the program */
 
 static const struct option_info command_options[] = {
 	{ "text", OPTION_TEXT, "", 0, 0, NULL, "for sh -c" },
@@ -151,13 +152,15 @@ static void read_errors(struct command *command)
 static int report_end(struct command *command, int status, struct message *msg)
 {
 	const char *colon = command->length ? ": " : "";
+	const char *remedy = "give a command that runs until it is killed";
 
 	if (WIFSIGNALED(status))
 		return message_set(msg, -EIO, "find out what killed it", "killed by signal %d%s%s",
 				   WTERMSIG(status), colon, command->line);
-	return message_set(msg, -EIO, "give a command that runs until it is killed",
-			   "ended by itself with exit status %d%s%s", WEXITSTATUS(status), colon,
-			   command->line);
+	if (WEXITSTATUS(status) == SHELL_NOT_FOUND)
+		remedy = "install the program on the target, or give its path";
+	return message_set(msg, -EIO, remedy, "ended by itself with exit status %d%s%s",
+			   WEXITSTATUS(status), colon, command->line);
 }
 
 /* Wait for those that have ended; whether the shell is one of them. */

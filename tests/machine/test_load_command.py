@@ -20,6 +20,7 @@ from test_loads import AGENT, processes_with, wait_until_none
 # language-ok: shell code
 DEAF = "sh -c 'trap \"\" TERM INT HUP; while :; do sleep 7; done' &"
 DETACHED = "(setsid sleep 7777 &);"
+UNTIL_KILLED = "give a command that runs until it is killed"
 SCHEDULED = "sched:groups=1:fds=2:restart=1h"
 
 
@@ -92,18 +93,29 @@ def test_command_is_a_load_with_its_cpu_time_as_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "said", "remedy"),
     [
-        ("true", "ended by itself with exit status 0"),
-        ("echo one >&2; echo two >&2; exit 3", "ended by itself with exit status 3: two"),
-        ("kill -9 $$", "killed by signal 9"),
-        ("sleep 7777 & exit 5", "ended by itself with exit status 5"),
+        ("true", "ended by itself with exit status 0", UNTIL_KILLED),
+        (
+            "echo one >&2; echo two >&2; exit 3",
+            "ended by itself with exit status 3: two",
+            UNTIL_KILLED,
+        ),
+        ("kill -9 $$", "killed by signal 9", "find out what killed it"),
+        ("sleep 7777 & exit 5", "ended by itself with exit status 5", UNTIL_KILLED),
+        (
+            "echo not found >&2; exit 127",  # as a shell does for a program that is not installed
+            "ended by itself with exit status 127: not found",
+            "install the program on the target, or give its path",
+        ),
     ],
 )
-def test_command_that_ends_makes_the_step_invalid(tmp_path: Path, text: str, said: str) -> None:
+def test_command_that_ends_makes_the_step_invalid(
+    tmp_path: Path, text: str, said: str, remedy: str
+) -> None:
     done = run(tmp_path, "--load-cmd", text)
     assert done.returncode == 1
-    assert f"load command: {said}\n" in done.stderr
+    assert f"load command: {said}\n  {remedy}\n" in done.stderr
     trailer = list(read_stream(tmp_path / "stream.cbor"))[-1]
     assert isinstance(trailer, Trailer)
     assert trailer.state == "failed"
