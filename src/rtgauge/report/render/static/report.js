@@ -172,6 +172,11 @@ const keys = (u, box) => {
 	});
 };
 
+/* A text on the background of the page, so that no line crosses it. */
+const label = (c, text, ...at) => {
+	c.setLineDash([]); c.strokeStyle = css("--paper"); c.lineWidth = 4 * devicePixelRatio; c.lineJoin = "round";
+	c.strokeText(text, ...at); c.fillText(text, ...at);
+};
 const vline = (u, value, text, stroke, dash, level) => {
 	const s = u.scales.x;
 	if (value === null || value < s.min || value > s.max) return;
@@ -185,9 +190,7 @@ const vline = (u, value, text, stroke, dash, level) => {
 	/* On neither side of the line: from the left end of the picture. */
 	const across = right && x - room < u.bbox.left;
 	if (across) c.textAlign = "left";
-	const at = [across ? u.bbox.left + 4 * r : x + (right ? -5 : 5) * r, u.bbox.top + (3 + 15 * level) * r, u.bbox.width - 8 * r];
-	c.setLineDash([]); c.strokeStyle = css("--paper"); c.lineWidth = 4 * r; c.lineJoin = "round";
-	c.strokeText(text, ...at); c.fillText(text, ...at);
+	label(c, text, across ? u.bbox.left + 4 * r : x + (right ? -5 : 5) * r, u.bbox.top + (3 + 15 * level) * r, u.bbox.width - 8 * r);
 	c.restore();
 };
 const hline = (u, value, text, stroke) => {
@@ -198,7 +201,7 @@ const hline = (u, value, text, stroke) => {
 	c.strokeStyle = stroke; c.fillStyle = stroke; c.lineWidth = r; c.setLineDash([6 * r, 4 * r]);
 	c.beginPath(); c.moveTo(u.bbox.left, y); c.lineTo(u.bbox.left + u.bbox.width, y); c.stroke();
 	c.font = `600 ${11 * r}px ${css("--sans")}`; c.textAlign = "right"; c.textBaseline = "bottom";
-	c.fillText(text, u.bbox.left + u.bbox.width - 4 * r, y - 2 * r);
+	label(c, text, u.bbox.left + u.bbox.width - 4 * r, y - 2 * r);
 	c.restore();
 };
 
@@ -716,8 +719,7 @@ class Group {
 				const c = u.ctx, r = devicePixelRatio, b = u.bbox, X = v => u.valToPos(v, "x", true), Y = v => Math.round(u.valToPos(v, "y", true));
 				const say = (words, at, y, align, paint, bold) => {
 					c.font = `${bold ? 600 : 400} ${11 * r}px ${css("--sans")}`; c.textAlign = align; c.textBaseline = "middle";
-					c.strokeStyle = css("--paper"); c.lineWidth = 4 * r; c.lineJoin = "round"; c.setLineDash([]);
-					c.strokeText(words, at, y); c.fillStyle = paint; c.fillText(words, at, y);
+					c.fillStyle = paint; label(c, words, at, y);
 				};
 				c.save();
 				vis.forEach((i, row) => {
