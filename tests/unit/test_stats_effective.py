@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -256,7 +257,10 @@ def test_the_report_says_that_large_values_come_in_groups() -> None:
         assert "if samples are independent" not in said
         groups = {**one["clustering"], "group": 123.4}
         said = labels.bound_sentence({**one, "clustering": groups})
-        assert "in groups of about 120, so the" in said
+        assert "in groups of about 120, at most " in said
+        # the samples count as as many groups of that size
+        (most,) = map(float, re.findall(r"about 120, at most ([\d.]+)", said))
+        assert most == pytest.approx(30_000 / one["bound"]["effective_samples"], rel=0.05)
     one["percentile_ci"]["50"] = [None, None]
     table = tables.figures_table([one], ["all"], [""], "ns")
     assert tables.NO_INTERVAL in str(table)

@@ -526,11 +526,12 @@ def groups(one: Mapping[str, Any]) -> str:
     found, bound = one["clustering"], one["bound"]
     if not found or not found["clustered"]:
         return ""
-    about = float(f"{found['group']:.2g}")
-    many = f"{about:g}" if about < 10 else numbers.count(about)
+    most = bound["samples"] / max(bound["effective_samples"], 1)
+    about, most = (float(f"{size:.2g}") for size in (found["group"], most))
+    many, at_most = (f"{size:g}" if size < 10 else numbers.count(size) for size in (about, most))
     return (
-        f"Large values come in groups of about {many}, so the "
-        f"{numbers.count(bound['samples'])} samples count as "
+        f"Large values come in groups of about {many}, at most {at_most} (90{numbers.GAP}% sure), "
+        f"so the {numbers.count(bound['samples'])} samples count as "
         f"{numbers.count(bound['effective_samples'])} independent samples."
     )
 

@@ -259,7 +259,7 @@ def prepared(run: Run) -> Point | None:
     done = f"{len(settings) - len(reasons)} of {_plural(len(settings), 'setting', 'settings')}"
     if not reasons:
         return Point("pass", f"{options}: {done} as asked.")
-    more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    more = f" (and {numbers.plural(len(reasons) - 1, 'other setting')})" if reasons[1:] else ""
     return Point("warn", f"{options}: only {done} as asked.", reasons[0] + more)
 
 

@@ -750,7 +750,7 @@ def _facts(run: Run) -> dict[str, str]:
         ("CPUs measured", [step["parameters"].get("cpu") for step in steps]),
         ("CPUs of the load", [step["run_options"].get("load-cpu") for step in steps]),
     ):
-        facts[name] = ", ".join(dict.fromkeys(str(one) for one in cpus if one))
+        facts[name] = "; ".join(dict.fromkeys(str(one) for one in cpus if one))  # lists of CPUs
     kept = {key: value for key, value in environment.items() if key not in _VOLATILE}
     for name, text in _flat(kept):
         if name not in _PASSING and name not in ("kernel release", "realtime", "kernel cmdline"):
