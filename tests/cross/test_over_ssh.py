@@ -95,6 +95,6 @@ def test_a_board_of_another_architecture(
 
 def test_a_board_of_the_other_byte_order(board: Board) -> None:
     server = board("mips", LITTLE_ENDIAN)
-    with pytest.raises(TargetError, match="'mips' whose byte order is little-endian"):
+    with pytest.raises(TargetError, match="'mips' in little-endian byte order"):
         ssh.SshTarget("//board")
     assert server.left() == []

@@ -64,7 +64,8 @@ LISTS: Mapping[str, tuple[str, str]] = {
     "plan/options.py": ("disturb load-cmd load-cpu mark", "notations and remedies of their own"),
     "plan/plan.py": ("load-cmd load-cmd-root", "keys of run.json that have other names"),
     "reader_from_page.py": ("core disturb", "keys of a stream's header"),
-    "report/document/answer/actions.py": ("load load-cmd load-cpu", "the command without load"),
+    "report/document/answer/actions.py": ("explain explain-above load load-cmd load-cpu",
+                                           "the command without load and trace"),
     "report/results/model.py": ("core disturb irq-priority load load-cmd mark prepare "
                                 "prepare-only", "runs of older versions, and keys of the results"),
     "store/foreign.py": ("disturb load", "keys of a step in run.json"),
