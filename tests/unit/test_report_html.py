@@ -1159,6 +1159,29 @@ def test_no_part_is_wider_than_the_paper_or_the_screen(
     assert int(found[1]) <= int(found[2])
 
 
+@pytest.mark.slow
+def test_the_maximum_is_in_view_beside_the_contents(browser: str, tmp_path: Path) -> None:
+    """On a screen of 1200 pixels, in a table with a column for each percentile."""
+    values = np.random.default_rng(3).gamma(2, 900_000, 200_000).astype(np.int32)
+    values[1000] = 79_990_005
+    series = made.FakeSeries(made.info(), np.arange(200_000), values)
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.run([made.step(0, [series])])))
+    text = text.replace("<details", "<details open")
+    inner = text.replace("&", "&amp;").replace('"', "&quot;")
+    file = tmp_path / "frame.html"
+    file.write_text(
+        "<!doctype html><title>-</title><script>addEventListener('load', () => {"
+        "const page = document.querySelector('iframe').contentDocument;"
+        "document.title = 'in view: ' + [...page.querySelectorAll('.scroll')]"
+        ".filter(one => one.textContent.includes('Below each percentile'))"
+        ".map(one => [one.querySelectorAll('thead th').length, one.querySelector('td.peak')"
+        ".getBoundingClientRect().right <= one.getBoundingClientRect().right]); });</script>"
+        f'<iframe srcdoc="{inner}" width="1200" height="860" frameborder="0"></iframe>'
+    )
+    page, _ = drawn(browser, file, tmp_path, "")
+    assert re.search(r"in view: 1[1-9],true ", page.text), page.text[:300]
+
+
 @pytest.mark.parametrize("lack", ["function", "data"])
 @pytest.mark.slow
 def test_pictures_that_cannot_be_decompressed(browser: str, tmp_path: Path, lack: str) -> None:
