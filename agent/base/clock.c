@@ -1,8 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The frequency of the cycle counter. */
+/* Rests, and the frequency of the cycle counter. */
 #include "base/clock.h"
 
 #include <string.h>
+#include <sys/resource.h>
+
+/* How often the thread has given its CPU up. */
+static long clock_sleeps(void)
+{
+	struct rusage usage = { .ru_nvcsw = 0 };
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_nvcsw;
+}
+
+void clock_rest(int64_t ns)
+{
+	long before = clock_sleeps();
+
+	do {
+		struct timespec rest = clock_from_ns(ns);
+
+		nanosleep(&rest, NULL);
+		ns *= 2;
+	} while (clock_sleeps() == before && ns < NSEC_PER_SEC);
+}
 
 int64_t clock_counter_hz(void)
 {

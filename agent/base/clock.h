@@ -96,6 +96,14 @@ static inline const char *clock_counter_name(void)
 #endif
 }
 
+/*
+ * Sleep for @ns, more than 0, or longer. If that time is over before the thread sleeps (it was
+ * preempted, or the machine is an emulated one), the kernel does not take the CPU from it, and does
+ * not reset its time for RLIMIT_RTTIME. Another rest follows, each twice as long as the one before,
+ * up to 1 s.
+ */
+void clock_rest(int64_t ns);
+
 /* Frequency of the counter in Hz, found against CLOCK_MONOTONIC over 20 ms; 0 without one. */
 int64_t clock_counter_hz(void);
 

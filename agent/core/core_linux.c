@@ -97,13 +97,6 @@ static int64_t linux_now(void)
 }
 #endif
 
-static void linux_rest(int64_t ns)
-{
-	const struct timespec rest = clock_from_ns(ns);
-
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &rest, NULL);
-}
-
 const struct core core_linux = {
 	.name = "linux",
 	.enter = linux_enter,
@@ -111,6 +104,6 @@ const struct core core_linux = {
 	.look = linux_look,
 	.may_have = linux_may_have,
 	.now = linux_now,
-	.rest = linux_rest,
+	.rest = clock_rest,
 	.sleep_call = LINUX_SLEEP,
 };

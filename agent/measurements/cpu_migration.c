@@ -86,7 +86,6 @@ static bool migration_loop_once(struct step *step, const struct cpupair *pair, i
 
 static void migration_loop(struct worker *worker)
 {
-	const struct timespec rest = clock_from_ns(MIGRATION_REST_NS);
 	struct step *step = worker->step;
 	struct migration_state *state = step->state;
 	int64_t for_ns = option_number(&step->options, "for");
@@ -102,7 +101,7 @@ static void migration_loop(struct worker *worker)
 			if (!migration_loop_once(step, &state->all.pairs[i],
 						 left < MIGRATION_LOOP ? left : MIGRATION_LOOP))
 				return;
-			nanosleep(&rest, NULL);
+			clock_rest(MIGRATION_REST_NS);
 		}
 }
 

@@ -317,8 +317,10 @@ static void noise_loop(struct worker *worker)
 
 		noise_span(c, step, above_ns, span_ns < until_ns ? span_ns : until_ns);
 		now_ns = clock_now_ns(CLOCK_MONOTONIC);
-		if (now_ns < until_ns && step_sleep_until(step, now_ns + NOISE_REST_NS))
+		if (now_ns < until_ns) {
+			clock_rest(NOISE_REST_NS);
 			now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		}
 	}
 	c->stolen_ticks = noise_read_stolen(c);
 	if (c->stolen_ticks >= 0)

@@ -13,6 +13,7 @@
 /* A gap is longer than this, and than twice a reading of the clock. */
 #define TICK_PERIOD_GAP_NS 500
 #define TICK_PERIOD_LOOP_NS (40 * NSEC_PER_MSEC)
+#define TICK_PERIOD_REST_NS (2 * NSEC_PER_MSEC)
 #define TICK_PERIOD_SPANS 1024
 #define TICK_PERIOD_FOR_MAX_NS (40 * NSEC_PER_SEC)
 /* Minimum time between the recorded times of samples, and words that these take in a ring. */
@@ -108,11 +109,10 @@ static void tick_period_look(struct tick_period_state *state)
 static void tick_period_rest(void *arg)
 {
 	struct tick_period_state *state = arg;
-	const struct timespec rest = clock_from_ns(2 * NSEC_PER_MSEC);
 
 	if (clock_now_ns(CLOCK_MONOTONIC) - state->rested_ns < TICK_PERIOD_LOOP_NS)
 		return;
-	nanosleep(&rest, NULL);
+	clock_rest(TICK_PERIOD_REST_NS);
 	state->rested_ns = clock_now_ns(CLOCK_MONOTONIC);
 }
 

@@ -302,7 +302,6 @@ bool ensemble_is_over(const struct ensemble *e)
 /* The time begins with the first call, which therefore continues however short the time is. */
 bool ensemble_goes_on(struct ensemble *e)
 {
-	struct timespec rest;
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 	if (!e->start_ns)
@@ -310,8 +309,7 @@ bool ensemble_goes_on(struct ensemble *e)
 	if (ensemble_is_over_at(e, now_ns))
 		return false;
 	if (now_ns - e->rested_ns >= ENSEMBLE_RUN_NS) {
-		rest = clock_from_ns((now_ns - e->rested_ns) / ENSEMBLE_REST_PART);
-		nanosleep(&rest, NULL);
+		e->step->core->rest((now_ns - e->rested_ns) / ENSEMBLE_REST_PART);
 		e->rested_ns = clock_now_ns(CLOCK_MONOTONIC);
 	}
 	return true;

@@ -49,7 +49,7 @@ static bool test_start(struct ensemble_thread *thread);
 #include "tap.h"
 
 static struct tap tap;
-static struct step step;
+static struct step step = { .core = &core_linux };
 static struct cbor cbor;
 static char judged[16], said[2048], advised[256];
 static char results[1024]; /* rule and result of all verdicts */
@@ -271,10 +271,8 @@ static void test_stopped_rounds(void)
 static void test_groups(void)
 {
 	static struct switch_state state = { .ensemble.step = &step, .group_count = 3 };
-	static const struct core core = { .name = "linux" };
 	static struct series series[3];
 
-	step.core = &core;
 	step.series = series;
 	for (int i = 0; i < state.group_count; i++) {
 		state.groups[i].known = &switch_known[i];

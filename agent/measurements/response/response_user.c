@@ -95,7 +95,7 @@ static inline __attribute__((always_inline)) void response_answer(struct worker 
 		close = event.seen_ns - before_ns < RESPONSE_CLOSE_NS ? close + 1 : 0;
 		before_ns = after_ns;
 		if (__builtin_expect(close == RESPONSE_CLOSE_MAX, 0)) {
-			response_rest(step, RESPONSE_PAUSE_NS);
+			step->core->rest(RESPONSE_PAUSE_NS);
 			t->pauses++;
 			close = 0;
 		}
