@@ -158,7 +158,8 @@ static int irq_sustained_setup(struct step *step)
 		snprintf(text, sizeof(text),
 			 "the source %s is not free-running: it cannot lose an interrupt",
 			 state->interrupt.source.name);
-		return step_skip(step, text, "use a source with a timer of its own: hpet");
+		return step_skip(step, text,
+				 "use a source with a timer of its own: --source hpet or hrtimer");
 	}
 	if (!state->interrupt.source.sustain_min_ns) {
 		snprintf(text, sizeof(text), "the free timers of the source %s are not periodic",

@@ -639,17 +639,26 @@ static const char *handover_unsupported(const struct handover *h, int kind, char
 	return text;
 }
 
+/* A kind that the core has no calls for. */
+static const char *handover_not_on_core(const struct handover *h, int kind, char *text, size_t room)
+{
+	snprintf(text, room, "the core %s does not support --%s %s", h->ensemble.step->core->name,
+		 h->plan->label, h->plan->kinds[kind].value);
+	return text;
+}
+
 /* None of the waiters and kinds that were asked for can be measured. */
 static int handover_nothing_left(const struct handover *h)
 {
 	struct step *step = h->ensemble.step;
-	int unsupported = -1;
+	int unsupported = -1, lacking = 0;
 	bool left = false;
 	char text[96];
 
 	for (int i = 0; i < h->plan->kind_count; i++) {
 		left |= h->kind_wanted[i];
 		unsupported = h->kind_error[i] ? i : unsupported;
+		lacking = h->kind_wanted[i] ? i : lacking;
 	}
 	if (!left && unsupported >= 0)
 		return step_skip(step, handover_unsupported(h, unsupported, text, sizeof(text)),
@@ -660,7 +669,8 @@ static int handover_nothing_left(const struct handover *h)
 		if (h->kind_wanted[i] && h->plan->kinds[i].waiter)
 			return step_skip(step, "this way of waking needs a thread that waits",
 					 "give another --waiter, such as higher");
-	return step_skip(step, "the core does not support it", "give --core linux");
+	return step_skip(step, handover_not_on_core(h, lacking, text, sizeof(text)),
+			 "give --core linux");
 }
 
 int handover_setup(struct step *step, const struct handover_plan *plan)
@@ -715,15 +725,6 @@ static void handover_sleeps_table(const struct handover *h)
 	step_table_end(h->ensemble.step);
 }
 
-static void handover_lacks(struct step *step, const char *kind)
-{
-	char evidence[96];
-
-	snprintf(evidence, sizeof(evidence), "%s: the core %s does not support it", kind,
-		 step->core->name);
-	step_verdict(step, HANDOVER_ALL_MEASURED, "skipped", evidence, "give --core linux");
-}
-
 int handover_finish(struct step *step)
 {
 	struct handover *h = step->state;
@@ -747,7 +748,9 @@ int handover_finish(struct step *step)
 				     HANDOVER_SUPPORT);
 	for (int i = 0; i < h->plan->kind_count; i++)
 		if (h->kind_wanted[i] && !h->plan->kinds[i].waiter)
-			handover_lacks(step, h->plan->kinds[i].value);
+			step_verdict(step, HANDOVER_ALL_MEASURED, "skipped",
+				     handover_not_on_core(h, i, text, sizeof(text)),
+				     "give --core linux");
 	for (int i = 0; i < h->plan->kind_count; i++)
 		h->batches[i].operation = h->plan->label ? h->plan->kinds[i].value :
 							   "send, receive";

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #ifdef ON_COBALT
-#define MUTEX_KIND_REMEDY "give --core linux: the core does not support it"
+#define MUTEX_KIND_REMEDY "give --core linux: the core does not support this kind of mutex"
 #else
 #define MUTEX_KIND_REMEDY "use a C library and a kernel that support it, and real-time priority"
 #endif

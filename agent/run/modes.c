@@ -25,14 +25,15 @@ static const char *modes_remedy(const struct core_modes *all)
 			"the core reported no reason: see the kernel's messages (dmesg). The "
 			"samples contain time under Linux",
 		[CORE_SIGNAL] =
-			"end what sends signals to the agent, and measure again: the samples "
+			"end the program that signals the agent, and measure again: the samples "
 			"contain time under Linux",
 		[CORE_SYSCALL] =
 			"report it to the authors of rtgauge: a thread made a system call of "
 			"Linux while timed, so the samples contain time under Linux",
 		[CORE_FAULT] =
-			"build the kernel without what moves pages (MIGRATION, COMPACTION, KSM): "
-			"rtgauge check names it. The samples contain time under Linux",
+			"build the kernel without the options that move pages (MIGRATION, "
+			"COMPACTION, KSM), which rtgauge check names. The samples contain time "
+			"under Linux",
 		[CORE_INVERSION] =
 			"report it to the authors of rtgauge: a thread left the core with a "
 			"mutex that a task waits for, so the samples contain time under "

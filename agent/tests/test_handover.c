@@ -264,7 +264,11 @@ static void check_skipped(const char *reason)
 static void test_nothing_left(void)
 {
 	static const struct handover_kind lacks = { "handler", NULL, NULL, NULL, NULL };
-	static const struct handover_plan plan = { .kinds = &lacks, .kind_count = 1 };
+	static const struct handover_plan plan = {
+		.label = "method",
+		.kinds = &lacks,
+		.kind_count = 1,
+	};
 	const struct handover before = h;
 
 	h.plan = &signal_plan;
@@ -278,7 +282,8 @@ static void test_nothing_left(void)
 	h.other_cpu = 3;
 	h.kind_wanted[0] = true;
 	h.plan = &plan;
-	check_skipped("the core does not support it");
+	step.core = &core_linux;
+	check_skipped("the core linux does not support --method handler");
 	h = before;
 }
 

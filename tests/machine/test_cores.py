@@ -189,9 +189,9 @@ def test_calls_that_nobody_counts_are_skipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reason", "remedy"),
     [
-        (REASON_SIGNAL, "end what sends signals to the agent"),
+        (REASON_SIGNAL, "end the program that signals the agent"),
         (REASON_SYSCALL, "a system call of Linux"),
-        (REASON_FAULT, "what moves pages"),
+        (REASON_FAULT, "the options that move pages"),
         (REASON_INVERSION, "a mutex that a task waits for"),
     ],
 )
@@ -377,7 +377,7 @@ def test_linux_asks_no_core(tmp_path: Path, words: tuple[str, ...]) -> None:
     ("words", "code", "said"),
     [
         (("pipe", "--cpu", CPU), 77, "not measured on the core cobalt"),
-        ((*TIMER, "--method", "itimer"), 77, "itimer: the core does not support it"),
+        ((*TIMER, "--method", "itimer"), 77, "itimer: the core does not support this method"),
         ((*TIMER, "--context", "irq"), 77, NOT_LOADED),
         ((*TIMER, "--priority", "0"), 2, "give a --priority of 1 or more, or --core linux"),
         (

@@ -277,7 +277,7 @@ static int loopback_finish(struct step *step, struct response *r)
 	if (missed > 0)
 		snprintf(
 			evidence, sizeof(evidence),
-			"%lld of %lld events did not come back, %lld of them after the last that did",
+			"%lld of %lld events did not come back, %lld of them at the end of the step",
 			(long long)missed, (long long)l->events, (long long)(l->events - l->next));
 	else if (l->late)
 		snprintf(evidence, sizeof(evidence),

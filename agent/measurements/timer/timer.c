@@ -217,7 +217,7 @@ static int timer_choose_methods(struct step *step, struct timer_state *state)
 			state->methods[i] = method;
 		err = method ? timer_check_interval(step, i, interval_ns) :
 			       timer_skip(step, i, "give --core linux",
-					  "the core does not support it");
+					  "the core does not support this method");
 	}
 	return err;
 }
