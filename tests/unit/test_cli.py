@@ -868,6 +868,34 @@ def test_a_line_is_not_broken_within_quotes() -> None:
     assert any("'a b c'" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("command", "lines"),
+    [
+        ("echo 1 > /sys/a # or reboot", ["    -> echo 1 > /sys/a # or reboot"]),
+        (
+            f"echo 1 > /sys/{'a' * 60} # or boot with {'b' * 50}",
+            [f"    -> echo 1 > /sys/{'a' * 60}", f"       # or boot with {'b' * 50}"],
+        ),
+        (
+            f"echo 1 > /sys/a # {'why ' * 20}",
+            [
+                "    -> echo 1 > /sys/a",
+                "       # " + "why " * 17 + "why",
+                "       # why why",
+            ],
+        ),
+        (f"echo 1 > /sys/{'a' * 90}", [f"    -> echo 1 > /sys/{'a' * 90}"]),
+    ],
+)
+def test_the_comment_of_a_command_continues_below_it(
+    capsys: pytest.CaptureFixture[str], command: str, lines: list[str]
+) -> None:
+    """So that it fits 80 columns, and a shell still takes all of it."""
+    _print([Finding("it", "on", "note", "why", command, command)])
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[3 : 3 + len(lines)] == lines
+
+
 def test_the_targets_are_those_of_the_plan_that_is_carried_out() -> None:
     """Also if no word is free of an option that may take it as its value."""
     Path("board.toml").write_text('[plan]\ntargets = ["fake:late"]\n')

@@ -199,8 +199,8 @@ def _print(findings: Sequence[Finding]) -> None:
                 remedy = sentence(finding.remedy, finding.command)
                 if remedy:
                     _show(f"-> {remedy}", columns, "    ", "       ")
-                if finding.command:  # in one piece, so that it can be copied
-                    show(f"{'       ' if remedy else '    -> '}{finding.command}")
+                if finding.command:
+                    _show_command(finding.command, columns, "       " if remedy else "    -> ")
         show("")
     counts = {level: sum(f.level == level for f in findings) for level in _GROUPS}
     words = {"error": "errors", "warning": "warnings", "note": "notes", "ok": "ok"}
@@ -210,6 +210,17 @@ def _print(findings: Sequence[Finding]) -> None:
         if number
     )
     show(", ".join(texts))
+
+
+def _show_command(command: str, columns: int, first: str) -> None:
+    """A command in one piece, so that it can be copied. A comment that makes it wider than
+    ``columns`` continues below it."""
+    words, _, comment = command.partition(" # ")
+    if not comment or len(first + command) <= columns:
+        show(f"{first}{command}")
+        return
+    show(f"{first}{words}")
+    _show(comment, columns, "       # ", "       # ")
 
 
 def _show(text: str, columns: int, first: str, further: str, **style: Any) -> None:
