@@ -19,9 +19,9 @@ def against_view(over: Mapping[str, Any]) -> dict[str, Any]:
     return _view(
         "against",
         f"Against {over['label']}",
-        "The line joins the medians. The band reaches from the min to the 99 % value, or to the "
-        f"max if there are too few samples. Triangles are the maxima. Look for growth with "
-        f"{over['label']}: a flat line is a constant cost.",
+        f"The line joins the medians. The band reaches from the min to the 99{numbers.GAP}% "
+        "value, or to the max if there are too few samples. Triangles are the maxima. Look for "
+        f"growth with {over['label']}: a flat line is a constant cost.",
     )
 
 

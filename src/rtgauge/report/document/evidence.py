@@ -198,7 +198,8 @@ _MODEL: Final = (
     "This is a model, not a measurement. It assumes that larger samples have the causes of those "
     "seen. A rare cause that did not occur in the run makes it invalid. The excesses of clusters "
     "over a threshold are fitted by a generalised Pareto distribution. The level is the value that "
-    "one cluster exceeds on average in {times:g} times as many samples, with its 95 % interval."
+    "one cluster exceeds on average in {times:g} times as many samples, with its 95\u202f% "
+    "interval."
 )
 
 
@@ -212,7 +213,7 @@ def extrapolation_section(model: Model) -> Section | None:
     blocks: list[Block] = [Paragraph(line(_MODEL.format(times=times)))]
     given = [one for one in found if not one["extrapolation"]["reasons"]]
     if given:
-        heads = ["Quantity", "Max", "Level", "95 %", "Clusters", "Threshold", "Shape"]
+        heads = ["Quantity", "Max", "Level", f"95{numbers.GAP}%", "Clusters", "Threshold", "Shape"]
         rows = [Row(_name(model, one, found), _model_cells(one)) for one in given]
         caption = "Each shape has its interval. Below it are the shapes for higher thresholds. "
         caption += "Under the model, all shapes are equal."

@@ -462,8 +462,9 @@ def _quantities(run: Model, steps: Sequence[Model]) -> Grid | None:
         cells.append(Cell(shape, cls="spark"))
         rows.append(Row(name, cells))
     heads = ["Quantity", "Samples", "Min", "Median", f"99.9{numbers.GAP}%", "Max", "Missed"]
-    caption = "All series of a quantity together: the range of their medians, the highest 99.9 % "
-    caption += "value and maximum. Each histogram has its own range, and both axes are logarithmic."
+    caption = "All series of a quantity together: the range of their medians, the highest "
+    caption += f"99.9{numbers.GAP}% value and maximum. Each histogram has its own range, and both "
+    caption += "axes are logarithmic."
     return Grid("Quantities", [*heads, "Histogram"], rows, caption, "")
 
 

@@ -197,7 +197,8 @@ def figures_table(
     caption = (f"In {shown_unit}" if shown_unit else "Values") + which
     if names:
         caption += (
-            ". Below each percentile: its 95 % interval, from the effective number of samples"
+            f". Below each percentile: its 95{numbers.GAP}% interval, from the effective number of "
+            "samples"
         )
         if any(_interval(one, name, unit) == NO_INTERVAL for one in series for name in names):
             caption += f". {capital(NO_INTERVAL)}: too few independent stretches of time"

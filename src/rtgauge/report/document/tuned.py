@@ -138,7 +138,7 @@ def _factors(tune: Model) -> Iterator[Block]:
     yield Table(
         Grid(
             "Factors",
-            ("Factor", "on/off", "95 % interval", "p", "verdict"),
+            ("Factor", "on/off", f"95{numbers.GAP}% interval", "p", "verdict"),
             rows,
             caption=f"Ratio of {quantity_text(tune)} with the factor on to that with it off, "
             "averaged over the settings of the others. p is corrected for the number of factors "

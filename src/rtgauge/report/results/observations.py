@@ -618,7 +618,8 @@ def _grows(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
             (least, low, _), (most, high, _) = growth.points[0], growth.points[-1]
             one = growth.label[:-1] if growth.label.endswith("s") else growth.label
             each = growth.slope
-            words = "95 %" if len({x for x, *_ in growth.points}) >= SURE else "over all pairs"
+            sure = len({x for x, *_ in growth.points}) >= SURE
+            words = f"95{numbers.GAP}%" if sure else "over all pairs"
             yield (
                 f"grows with {growth.label}: the median is {_ns(low)} at {least} and {_ns(high)} "
                 f"at {numbers.count(most)}, about {_ns(each.each)} per {one} "
@@ -648,8 +649,8 @@ RULES: Final = (
     Rule(
         "first sample",
         f"The first sample is at least {FIRST_TIMES} times the median of the rest, and "
-        f"{FIRST_NS // 1000} µs more. At most {FIRST_PART * 100:g} % of the rest take as long: by "
-        "chance, one series in a hundred has such a first sample.",
+        f"{FIRST_NS // 1000} µs more. At most {FIRST_PART * 100:g}{numbers.GAP}% of the rest take "
+        "as long: by chance, one series in a hundred has such a first sample.",
         _first,
     ),
     Rule(
@@ -657,8 +658,8 @@ RULES: Final = (
         "The largest samples, separate from the rest, recur at regular times. Samples without "
         "a rhythm (at random times, in clusters or on a time grid) seem to do so in fewer than one "
         "search in a hundred. The report "
-        "gives the period with its 95 % interval, the share of the largest samples that it "
-        "explains, what is known to have this period, and lines at whole multiples of the "
+        f"gives the period with its 95{numbers.GAP}% interval, the share of the largest samples "
+        "that it explains, what is known to have this period, and lines at whole multiples of the "
         "distance.",
         _second_line,
     ),
@@ -672,20 +673,21 @@ RULES: Final = (
         "growth",
         "A label has at least three values, all whole numbers. The whole interval of the slope of "
         "the medians (Theil and Sen) is above zero, and the total growth is more than "
-        f"{GROWN * 100:g} %. From six values on it is a 95 % interval. With fewer values it covers "
-        "all pairs, and n medians that differ by chance all rise with probability 1/n!. A drift of "
-        "the system during the measurement looks like growth.",
+        f"{GROWN * 100:g}{numbers.GAP}%. From six values on it is a 95{numbers.GAP}% interval. "
+        "With fewer values it covers all pairs, and n medians that differ by chance all rise with "
+        "probability 1/n!. A drift of the system during the measurement looks like growth.",
         _grows,
     ),
     Rule(
         "steady",
-        f"For such a label, all medians lie within {GROWN * 100:g} %, or {GROWN_NS} ns.",
+        f"For such a label, all medians lie within {GROWN * 100:g}{numbers.GAP}%, or "
+        f"{GROWN_NS} ns.",
         _steady,
     ),
     Rule(
         "spread",
-        f"The 99 % value is at least {SPREAD_TIMES} times the median, and {SPREAD_NS / 1000:g} µs "
-        "more.",
+        f"The 99{numbers.GAP}% value is at least {SPREAD_TIMES} times the median, and "
+        f"{SPREAD_NS / 1000:g} µs more.",
         _spread,
     ),
 )

@@ -832,9 +832,9 @@ def note(document: Mapping[str, Any]) -> str:
     }
     if any(one["p"] is not None and one["needed"] is None for one in document["comparisons"]):
         claim = (
-            "Verdicts rest on runs, not on samples: exact tests, 95 % intervals, Holm's correction "
-            "for all but the primary quantity. The tables show what was seen. Maxima have no ratio "
-            "there, because each is a single sample."
+            f"Verdicts rest on runs, not on samples: exact tests, 95{numbers.GAP}% intervals, "
+            "Holm's correction for all but the primary quantity. The tables show what was seen. "
+            "Maxima have no ratio there, because each is a single sample."
         )
     else:
         claim = (

@@ -134,7 +134,8 @@ def _values(analysis: Analysis) -> _Values:
             lost[run_id] = (
                 "some run has too few samples for a median"
                 if tail is None
-                else f"it has no {tail} % value: events had no answer, or samples were lost"
+                else f"it has no {tail}{numbers.GAP}% value: events had no answer, or samples "
+                "were lost"
             )
         else:
             values[run_id] = math.log(value)
