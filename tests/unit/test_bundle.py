@@ -548,7 +548,7 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "a newer version": (_manifest(version=2), "has version 2, but this rtgauge reads up to 1"),
     "no version": (_manifest(version=True), "does not have a valid version"),
     "another format": (_manifest(format="rtgauge-run"), "not a bundle of a run"),
-    "another run": (_manifest(run=RUN[:-1] + "2"), "of another run"),
+    "another run": (_manifest(run=RUN[:-1] + "2"), "belongs to another run"),
     "a foreign digest": (_manifest(digest="sha256:" + "0" * 64), "has a wrong digest"),
     "more in it": (_manifest(more=1), "not have the form that rtgauge writes"),
     "no files": (_manifest(files={}), "has no list of files"),
@@ -574,7 +574,7 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "other samples": (_flip(SERIES), "is not that of its manifest"),
     "another run.json": (_flip("run.json"), "is not that of its manifest"),
     # run.json
-    "the run.json of another run": (_json("run.json", id=RUN[:-1] + "2"), "is of another run"),
+    "the run.json of another run": (_json("run.json", id=RUN[:-1] + "2"), "belongs to another run"),
     "a newer run": (_json("run.json", version=2), "version 2, but this rtgauge reads up to 1"),
     "no run": (_json("run.json", format="x"), "not of the format"),
     "a run without an end": (_json("run.json", state="running"), "has not ended"),

@@ -563,7 +563,7 @@ def test_a_task_is_read_from_its_bytes_by_the_kernels_types() -> None:
     assert layout.task(bytes(data)) == (Task("measure", 4711, "other", 0), 120)
     assert layout.task(b"")[0].name == "?"
     assert TaskLayout(b"").task(bytes(data))[0].name == "?"
-    with pytest.raises(ValueError, match="another format"):
+    with pytest.raises(ValueError, match="an unknown format"):
         TaskLayout(bytes(64))
     with pytest.raises(ValueError, match="incomplete"):
         TaskLayout(btf({"prio": 8})[:10])

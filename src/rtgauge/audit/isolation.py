@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
+from rtgauge.audit.case import Case, Finding, Shell, cpus_text, finding, unknown
 from rtgauge.facts import CPU, Facts
 from rtgauge.facts.interpret import hypervisor, isolated_cpus, online_cpus
 from rtgauge.units import format_cpus, read_cpus, read_mask
@@ -97,7 +97,7 @@ def check_smt(name: str, case: Case) -> Finding:
     facts = case.facts
     online = online_cpus(facts)
     why = "two threads of a core share its caches and execution units, so each slows the other"
-    remedy = "echo off > /sys/devices/system/cpu/smt/control (or boot with nosmt)"
+    remedy = Shell("echo off > /sys/devices/system/cpu/smt/control # or boot with nosmt")
     siblings = {
         cpu: group
         for cpu, text in case.values(CPU + "cpu#/topology/thread_siblings_list").items()

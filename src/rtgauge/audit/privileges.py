@@ -47,7 +47,9 @@ def _fifo_remedy(facts: Facts) -> str | Shell:
     group = facts.integer("agent.cgroup.cpu.rt_runtime_us")
     if group == 0:
         # kernel/sched: with a global limit of -1 the groups' are not asked
-        return "sysctl -w kernel.sched_rt_runtime_us=-1 (the cgroup has no real-time runtime)"
+        return Shell(
+            "sysctl -w kernel.sched_rt_runtime_us=-1 # the control group has no real-time runtime"
+        )
     kind = container(facts)
     if kind in ("docker", "podman"):
         return (

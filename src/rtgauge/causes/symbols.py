@@ -111,7 +111,7 @@ def _offsets(types: bytes, name: str, fields: Iterable[str]) -> dict[str, int]:
             "<HBBIIIII", types
         )
         if magic != _MAGIC:
-            raise ValueError("the kernel's types (BTF) are of another format")
+            raise ValueError("the kernel's types (BTF) have an unknown format")
         texts = types[head + text_at : head + text_at + text_size]
         wanted = {_place(texts, field): field for field in fields}
         struct_name = name.encode() + b"\0"

@@ -151,7 +151,9 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
 @click.option(
     "--of", default="last", metavar="RUN", help="The run that was marked (default: last)."
 )
-@click.option("--step", type=click.IntRange(min=1), help="Its step, if several were marked.")
+@click.option(
+    "--step", type=click.IntRange(min=1), help="The step that was marked, if several were."
+)
 @click.option(
     "--series",
     default="",

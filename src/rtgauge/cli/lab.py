@@ -182,7 +182,9 @@ _MACHINES = ("x86_64", "arm64")
     "--kernel", type=_FILE, required=True, metavar="FILE", help="bzImage, vmlinux or Image."
 )
 @click.option("--build", type=_FILE, metavar="DIR", help="Folder in which the kernel was built.")
-@click.option("--overlay", type=_FILE, metavar="DIR", help="Folder of files to add.")
+@click.option(
+    "--overlay", type=_FILE, metavar="DIR", help="Folder with files for the board's root."
+)
 @click.option(
     "--module",
     type=_FILE,

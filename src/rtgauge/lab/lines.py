@@ -172,7 +172,7 @@ class Control:
             except OSError:
                 raise ControlError("QEMU does not answer") from None
             if not piece or len(self._read) > ANSWER_MAX:
-                raise ControlError("QEMU has ended" if not piece else "QEMU's answer does not end")
+                raise ControlError("QEMU has ended" if not piece else "QEMU's answer is too long")
             self._read += piece
         line, _, self._read = self._read.partition(b"\n")
         try:

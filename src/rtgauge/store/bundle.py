@@ -138,7 +138,7 @@ def export_run(run: StoredRun, path: Path) -> Bundle:
         if step.folder.exists() and not step.sealed:
             raise StoreError(
                 f"step {step.number + 1} of run {run.id} could not be sealed",
-                "free some space in the store, and see what `rtgauge show` says of the run",
+                "free some space in the store, and export the run again",
             )
     check_run(
         run.path,
@@ -437,7 +437,7 @@ class _Reader:
                 "use the newer rtgauge that wrote it",
             )
         if document.get("run") != run:
-            self.refuse("its manifest is of another run")
+            self.refuse("its manifest belongs to another run")
         files = document.get("files")
         if not isinstance(files, list) or len(files) > FILES_LIMIT:
             self.refuse(f"its manifest has no list of files, or more than {FILES_LIMIT}")

@@ -268,7 +268,7 @@ def _document(path: Path, run_id: str) -> dict[str, Any]:
             "use the newer rtgauge that wrote it",
         )
     if document.get("id") != run_id:
-        raise _Wrong(f"its {DOCUMENT} is of another run")
+        raise _Wrong(f"its {DOCUMENT} belongs to another run")
     where = DOCUMENT
     _shape(document, _RUN, where, ("state", "steps"))
     _not_below_0(document, where, "repeat", "duration_s")

@@ -57,7 +57,7 @@ def _read(path: Path) -> dict[str, Any]:
     if document.get("format") != FORMAT or document.get("version") != VERSION:
         raise StoreError(
             f"{path} is not a record of a tune of version {VERSION}",
-            "use the rtgauge that wrote it",
+            "use the version of rtgauge that wrote it",
         )
     return document
 

@@ -75,7 +75,7 @@ def _shortest(data: bytes, at: int, start: int, major: int, what: str) -> tuple[
         raise _Cut(at + 1 - start)
     first = data[at]
     if first >> 5 != major:
-        raise Bad(f"its {what} is of another type")
+        raise Bad(f"its {what} has the wrong CBOR type")
     low = first & 31
     if low < 24:
         return low, at + 1

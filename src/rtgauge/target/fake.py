@@ -253,12 +253,12 @@ CATALOGUE: Final[Mapping[str, Any]] = {
         {"name": "cycle", "type": "duration", "default": "0", "min": "0", "max": "1d",
          "help": "length of a cycle in which it works from … until; 0: none"},
         {"name": "from", "type": "duration", "default": "0", "min": "0", "max": "1d",
-         "help": "works from this moment of the cycle on"},
+         "help": "start time in each cycle"},
         {"name": "until", "type": "duration", "default": "0", "min": "0", "max": "1d",
-         "help": "works until this moment of the cycle; 0: its end"},
+         "help": "end time in each cycle; 0: end of the cycle"},
     ],
     "profiles": [
-        {"name": "doload", "summary": "messages in restarts, packets in trains, copies, listings",
+        {"name": "doload", "summary": "hackbench 1, network bursts, dd and ls -lR /",
          "mix": "sched:restart=5s:cycle=65s,net:cycle=14s:until=7s,copy,walk"},
     ],
 }  # fmt: skip
