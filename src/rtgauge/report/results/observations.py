@@ -665,17 +665,19 @@ RULES: Final = (
     ),
     Rule(
         "two groups",
-        "At least a hundredth of the samples, and at least ten, are 1.5 times the others or more, "
-        "with a gap in between.",
+        "Each of two groups has at least a hundredth of the samples, and at least ten. The median "
+        "of the upper one is at least 1.5 times that of the lower one and 0.1 µs more, with almost "
+        "no samples in between.",
         _two_groups,
     ),
     Rule(
         "growth",
         "A label has at least three values, all whole numbers. The whole interval of the slope of "
         "the medians (Theil and Sen) is above zero, and the total growth is more than "
-        f"{GROWN * 100:g}{numbers.GAP}%. From six values on it is a 95{numbers.GAP}% interval. "
-        "With fewer values it covers all pairs, and n medians that differ by chance all rise with "
-        "probability 1/n!. A drift of the system during the measurement looks like growth.",
+        f"{GROWN * 100:g}{numbers.GAP}% and {GROWN_NS} ns. With at least six values, the "
+        f"interval is one of 95{numbers.GAP}%. With fewer, it covers all pairs, and n medians that "
+        "differ by chance all rise with probability 1/n!. A drift of the system during the "
+        "measurement looks like growth.",
         _grows,
     ),
     Rule(
