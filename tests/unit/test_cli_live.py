@@ -340,6 +340,50 @@ def test_how_long_all_steps_take_is_shown(terminal: Terminal) -> None:
     assert stream.getvalue().endswith(" samples, 20 s left\n")
 
 
+def seconds_left(
+    monkeypatch: pytest.MonkeyPatch, steps: list[tuple[float, float, str]], *, runs: int = 1
+) -> list[float]:
+    """The time left after each step of the first run, in seconds. ``steps``: how long each should
+    measure, how long it takes, and how it ends."""
+    clock = [0.0]
+    monkeypatch.setattr("rtgauge.cli.progress.time.monotonic", lambda: clock[0])
+    left = progress_module._Left()
+    left.begin_run(runs - 1)
+    found = []
+    for at, (length_s, takes_s, state) in enumerate(steps):
+        live = LiveStep(PlannedStep("timer", {}), length_s)
+        live.after_s = sum(one[0] for one in steps[at + 1 :])
+        left.begin(live, len(steps) - at - 1)
+        clock[0] += takes_s
+        left.end(state)
+        found.append(left.after())
+    return found
+
+
+def test_skipped_steps_never_prolong_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first steps end earlier than expected. The skipped ones after them should last less than
+    what was gained."""
+    steps = [(2.0, 0.3, "complete")] * 4 + [(1.0, 0.0, "skipped")] * 6 + [(1.0, 1.0, "complete")]
+    left = seconds_left(monkeypatch, steps)
+    assert left == sorted(left, reverse=True)
+    assert left[3] == 7.0 and left[-2] == 1.0
+
+
+def test_a_step_that_fails_at_once_does_not_shorten_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = seconds_left(monkeypatch, [(60.0, 0.0, "failed")] + [(60.0, 61.0, "complete")] * 3)
+    assert left[0] == 180.0
+
+
+def test_skipped_steps_do_not_count_in_the_runs_that_follow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of the two following runs takes 12 s: the skipped step does not last in any of them."""
+    steps = [(10.0, 12.0, "complete"), (60.0, 0.1, "skipped")]
+    assert seconds_left(monkeypatch, steps, runs=3) == [62.0 + 2 * 74.0, 2 * 12.0]
+
+
 def test_quiet_says_only_what_failed(terminal: Terminal) -> None:
     progress = ConsoleProgress(terminal, {"NO_COLOR": "1"}, steps=False, live=False)
     for number, state in ((1, "complete"), (2, "failed")):

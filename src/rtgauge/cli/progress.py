@@ -349,13 +349,14 @@ class ConsoleProgress:
 
 class _Left:
     """How long the runs will still take: as long as their steps should measure, and for each step
-    what those so far took beyond that."""
+    what those so far took beyond that. Steps that ended early do not shorten the others, and steps
+    that were skipped do not count in the runs that follow."""
 
     def __init__(self) -> None:
         self._runs = 0  # after this one
         self._steps = 0  # after this one, of the run, and
         self._after_s = 0.0  # how long they should measure
-        self._whole: tuple[int, float] | None = None  # the same of a whole run
+        self._whole: tuple[int, float] | None = None  # the same of a run after this one
         self._known = False
         self._began = self._length_s = 0.0  # of the step
         self._ended = 0  # number of steps that did, and
@@ -377,7 +378,10 @@ class _Left:
         """The step has ended."""
         if state != "skipped":
             self._ended += 1
-            self._beyond_s += time.monotonic() - self._began - self._length_s
+            self._beyond_s += max(time.monotonic() - self._began - self._length_s, 0.0)
+        elif self._whole is not None:
+            steps, length_s = self._whole
+            self._whole = steps - 1, length_s - self._length_s
 
     def after(self) -> float:
         """Seconds that the steps and runs after the current step take; 0 after the last."""
