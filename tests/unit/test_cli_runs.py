@@ -346,6 +346,10 @@ def test_commands_for_a_store(command: str, changed: str | None) -> None:
             "repeat it: rtgauge show. The run is kept",
             "repeat it: rtgauge show --store x. The run is kept",
         ),
+        (
+            "find out why (rtgauge show 1), or wait",
+            "find out why (rtgauge show 1 --store x), or wait",
+        ),
         ("list it: rtgauge runs --label 'a. B'", "list it: rtgauge runs --label 'a. B' --store x"),
         ("repeat 'rtgauge lab add' with --build", None),
         ("give the study that rtgauge tune printed", None),
@@ -366,6 +370,8 @@ def test_the_commands_of_a_remedy_for_a_store(remedy: str, changed: str | None) 
         (("report",), "rtgauge run timer --for 10s"),
         (("compare", "nothing"), "rtgauge run timer --for 10s"),
         (("run", "timer", *QUICK, "--repeat", "2", "--quiet"), "rtgauge report STUDY"),
+        (("evaluate", "--target", "fake", "--target", "fake:late"), "rtgauge compare"),
+        (("evaluate", "--load", "idle"), "rtgauge run timer --load idle"),
     ],
 )
 def test_the_remedy_of_an_error_is_in_the_same_store(

@@ -176,6 +176,16 @@ def _explain(error: click.ClickException) -> UsageError:
     return UsageError(message, f"see {where} --help")
 
 
+def _in_store(error: RtgaugeError, words: list[str]) -> RtgaugeError:
+    """The error, with the store that the command line names in the commands of its remedy."""
+    if error.remedy:
+        from rtgauge.cli.words import named_store
+        from rtgauge.report.results.again import remedy_with_store
+
+        error.remedy = remedy_with_store(error.remedy, named_store(words))
+    return error
+
+
 def _invoke(words: list[str]) -> object:
     """Carry out the command that the words name, or complete them for a shell."""
     if VARIABLE in os.environ:
@@ -214,7 +224,7 @@ def _main(words: list[str], failed: Callable[[int], int]) -> int:
     except click.ClickException as error:
         return failed(print_error(_explain(error)))
     except RtgaugeError as error:
-        return failed(print_error(error))
+        return failed(print_error(_in_store(error, words)))
     except (KeyboardInterrupt, click.Abort):
         return failed(print_error(RtgaugeError("interrupted"), ExitCode.INTERRUPTED))
     except BrokenPipeError:  # the reader of the output has closed it

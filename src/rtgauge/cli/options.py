@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from rtgauge.cli.project import project
-from rtgauge.errors import RtgaugeError, UsageError
+from rtgauge.errors import UsageError
 from rtgauge.options import HOST_OPTIONS
 
 if TYPE_CHECKING:
@@ -89,17 +89,11 @@ def cover_of(given: Mapping[str, Any]) -> Cover:
 
 @contextlib.contextmanager
 def open_store(place: str | None) -> Iterator[Store]:
-    """The store at this place; by default the project's, else the user's. Adds the store that the
-    command line names to the commands in the remedies of errors."""
-    from rtgauge.report.results.again import remedy_with_store
+    """The store at this place; by default the project's, else the user's."""
     from rtgauge.store import Store
 
     with Store.open(place or project().of_commands().get("place")) as store:
-        try:
-            yield store
-        except RtgaugeError as error:
-            error.remedy = remedy_with_store(error.remedy, named_store())
-            raise
+        yield store
 
 
 def named_store() -> str:

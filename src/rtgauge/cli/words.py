@@ -12,7 +12,7 @@ from pathlib import Path
 from rtgauge.options import HOST_OPTIONS
 from rtgauge.plan import plan_targets, shipped_plans
 
-__all__ = ["named_agent", "named_targets", "names", "plan_path", "targets_of"]
+__all__ = ["named_agent", "named_store", "named_targets", "names", "plan_path", "targets_of"]
 
 
 def names(words: Sequence[str]) -> list[int]:
@@ -46,17 +46,27 @@ def _places(words: Sequence[str]) -> tuple[list[int], list[int]]:
     return free, behind
 
 
+def _named(words: Sequence[str], option: str) -> list[str]:
+    """The values that the command line gives to an option."""
+    found = [word.partition("=")[2] for word in words if word.startswith(f"{option}=")]
+    return found + [value for word, value in itertools.pairwise(words) if word == option]
+
+
 def named_targets(words: Sequence[str]) -> list[str]:
     """The targets that the command line names."""
-    names = [word.partition("=")[2] for word in words if word.startswith("--target=")]
-    return names + [value for word, value in itertools.pairwise(words) if word == "--target"]
+    return _named(words, "--target")
 
 
 def named_agent(words: Sequence[str]) -> Path | None:
     """The agent that the command line names, the last one if there are several."""
-    names = [word.partition("=")[2] for word in words if word.startswith("--agent=")]
-    names += [value for word, value in itertools.pairwise(words) if word == "--agent"]
-    return Path(names[-1]) if names else None
+    found = _named(words, "--agent")
+    return Path(found[-1]) if found else None
+
+
+def named_store(words: Sequence[str]) -> str:
+    """The store that the command line names; empty without one."""
+    found = _named(words, "--store")
+    return found[-1] if found else ""
 
 
 def targets_of(words: Sequence[str], default: str = "local") -> list[str]:

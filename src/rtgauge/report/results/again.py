@@ -36,10 +36,11 @@ _OPERATORS: Final = frozenset(("&&", "||", "|", ";", "&"))
 _WITHOUT_STORE: Final = ("check", "describe", "lab", "module", "agent", "completion")
 """The commands of rtgauge that have no option --store."""
 _IN_REMEDY: Final = re.compile(
-    r"(?<!\w)'(rtgauge [^']*)'(?!\w)|`(rtgauge [^`]*)`"
+    r"(?<!\w)'(rtgauge [^']*)'(?!\w)|`(rtgauge [^`]*)`|\((rtgauge [^()]*)\)"
     r"|(?<=: )(rtgauge (?:'[^']*'|[^'])*?)(?=\. [A-Z]|$)"
 )
-"""The commands in a remedy: quoted, or after a colon and up to the end of the sentence."""
+"""The commands in a remedy: quoted, in parentheses, or after a colon and up to the end of the
+sentence."""
 EVENTS: Final = ("for", "samples", "interval", "dither")
 """Options of a board's step that its log host carries out."""
 _WIRING: Final = {
