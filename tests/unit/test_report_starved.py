@@ -15,6 +15,7 @@ from rtgauge.report.results import model
 from rtgauge.report.results.cases import figures
 from rtgauge.report.results.published import places
 from rtgauge.report.sets.compare import RunSet, compare
+from rtgauge.stream import Event
 
 MS = 1_000_000
 PERIODS = 60_000
@@ -75,6 +76,31 @@ def test_the_budget_was_exceeded(rate: float | None) -> None:
     assert bound["max_at_least"] == (PERIODS - 1) * MS
     assert bound["next_sample"] == 1
     assert [one["result"] for one in bound["verdicts"]] == ["fail"]
+
+
+MESSAGE = "1 of 2 measuring threads got no CPU time until the step ended, after 60000 ms"
+
+
+@pytest.mark.parametrize("evaluation", [False, True])
+def test_the_terminal_prints_the_message_of_the_agent(evaluation: bool) -> None:
+    """Once, and within 80 columns. A note from before the measurement is only in the reports."""
+    (good,) = made.timer_series(1, 300, stalls=False)
+    told = [
+        Event(0, "message", 0, 1, {"text": "restored settings"}),
+        Event(1, "message", 60 * 1000 * MS, 1, {"text": MESSAGE}),
+        Event(2, "message", 60 * 1000 * MS, 1, {"text": MESSAGE}),
+    ]
+    for series, number in (([good, starved(300)], 1), ([good], 0)):
+        run = made.run([made.step(0, series, told=told), made.step(1, [good])])
+        results = model.analyse([run]).model  # type: ignore[list-item]
+        if evaluation:
+            for step in results["runs"][0]["steps"]:
+                step["chapter"] = f"chapter {step['step']}"
+        text = terminal.text(results)
+        assert ("chapter 0" in text) == evaluation
+        assert " ".join(text.split()).count(MESSAGE) == number
+        assert "restored settings" not in text
+        assert all(len(one) <= 80 for one in text.splitlines())
 
 
 @pytest.mark.slow

@@ -363,7 +363,8 @@ def _trouble(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Renderable
     where = f"{_where(run, [step])}: "
     severe = ("fail", "inconclusive", KNOWN)
     bad = [one for one in _verdicts(run, step, remedies=False) if one.plain.startswith(severe)]
-    return [Text.assemble(where, one) for one in [*_counters(run, step), *bad]]
+    found = [*_messages(run, step), *_counters(run, step), *bad]
+    return [Text.assemble(where, one) for one in found]
 
 
 def _side_by_side(tables: Sequence[quantities.Table]) -> list[RenderableType]:
@@ -415,6 +416,7 @@ def _calibration(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Render
         for words in (step["reason"], step["remedy"]):
             if words:
                 parts.append(indented(Text(safe(words), _STYLES.get(step["state"], ""))))
+    parts += [indented(line) for line in _messages(run, step)]
     parts += [indented(line) for line in _counters(run, step)]
     return parts + [indented(line) for line in _verdicts(run, step)]
 
@@ -457,9 +459,23 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableTyp
     for observation in step["observations"]:
         if observation["rule"] == "disturbed":
             parts.append(indented(Text(safe(observation["text"]), _STYLES["warning"])))
+    parts += [indented(line) for line in _messages(run, step)]
     parts += [indented(line) for line in _counters(run, step)]
     parts += [indented(line) for line in _verdicts(run, step)]
     return parts + [indented(line) for line in _places(run, step)]
+
+
+def _messages(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
+    """What the agent reported during a step that left a series without samples, such as threads
+    that got no CPU time. Not what the reason of the step already says."""
+    if all(one["count"] for one in run["series"] if one["step"] == step["step"]):
+        return []
+    texts = [
+        event["text"]
+        for event in step["events"]
+        if event["event"] == "message" and event["time_s"] > 0 and event["text"] != step["reason"]
+    ]
+    return [Text(safe(one), _STYLES["warning"]) for one in dict.fromkeys(texts)]
 
 
 def _counters(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
