@@ -5,6 +5,8 @@ missed periods were later than all samples."""
 from __future__ import annotations
 
 import html
+import itertools
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +24,7 @@ from rtgauge.report.document.summary import chapter_sections
 from rtgauge.report.document.views import views
 from rtgauge.report.pictures import figures
 from rtgauge.report.pictures.distribution import Curve, axes_text, distribution
-from rtgauge.report.pictures.drawing import FULL, Quantity
+from rtgauge.report.pictures.drawing import FULL, HALF, Quantity, text_width
 from rtgauge.report.pictures.figures import KINDS
 from rtgauge.report.pictures.ranges import Range, ranges
 from rtgauge.report.results import model
@@ -126,6 +128,30 @@ def test_curves_are_told_apart_without_colour() -> None:
     assert svg.count('stroke-dasharray="5 2.6"') == 2  # in the picture and in its key
     assert axes_text(curves[:2]) == "Both axes are logarithmic"
     assert axes_text(curves) == "The count axis is logarithmic"
+
+
+@pytest.mark.parametrize("width", [HALF, 330.0])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", ["cpu", "load sched:groups=4,cpu", "CPU 0, clock CLOCK_MONOTONIC"])
+def test_the_legend_has_all_names_in_full(name: str, number: int, width: float) -> None:
+    """In rows, none of which reaches beyond the picture or into the next name. The picture is
+    higher with more than two rows."""
+    counts = Counts.from_arrays([np.array([1000, 2000])])
+    names = [f"{name} {at}" for at in range(number)]
+    svg = distribution([Curve(one, counts) for one in names], "ns", "latency", width=width)
+    found = re.findall(r'x="([0-9.]+)" y="([0-9.]+)" [^>]*font-weight="600"[^>]*>([^<]*)<', svg)
+    rows: dict[str, list[tuple[float, str]]] = {}
+    for x, y, words in found:
+        if words in names:
+            rows.setdefault(y, []).append((float(x), words))
+    assert sorted(words for row in rows.values() for _, words in row) == names
+    for row in rows.values():
+        for (x, words), (after, _) in itertools.pairwise([*row, (width + 19, "")]):
+            assert x + text_width(words) < after - 19
+    assert len(rows) == 1 or name != "cpu"
+    alone = distribution([Curve("cpu", counts)], "ns", "latency", width=width)
+    one, other = (float(re.findall(r'viewBox="0 0 [0-9.]+ ([0-9.]+)"', s)[0]) for s in (svg, alone))
+    assert one - other == pytest.approx(11 * max(len(rows) - 2, 0))
 
 
 def test_the_range_of_this_run_has_a_lower_limit_as_the_tables_do() -> None:

@@ -20,6 +20,7 @@ from rtgauge.report.pictures.drawing import (
     DASHES,
     FAIL,
     INK,
+    Canvas,
     Plot,
     classed,
     fit,
@@ -44,6 +45,10 @@ __all__ = [
 WIDTH: Final = 330.0
 HEIGHT: Final = 190.0
 BINS: Final = 90
+LEGEND_ROW: Final = 11
+"""Height of a row of the legend. A figure has room for two, and is higher with more."""
+LEGEND_LINE: Final = 22
+"""Width of the piece of line before a name in the legend, with the gaps at both."""
 LEGEND_GAP: Final = 3
 """Between the legend and the name of the budget's line."""
 CURVES: Final = 4
@@ -125,10 +130,11 @@ def distribution(
         begin, end = begin * 0.8, end * 1.25
     if budget is not None and budget <= FAR * max(tops):
         end = max(end, budget / divisor * 1.1)
-    height = HEIGHT * (width / WIDTH) ** 0.5
+    columns = _columns(drawn, width)
+    legend = LEGEND_ROW * -(-len(drawn) // columns)
+    height = HEIGHT * (width / WIDTH) ** 0.5 + max(legend - 2 * LEGEND_ROW, 0)
     plot = Plot(width, height, scales.values(begin, end), scales.counts(0.5, most * 1.6))
-    columns = len(drawn) if width >= WIDTH else min(len(drawn), 2)
-    plot.top += 11 * -(-len(drawn) // columns) + LEGEND_GAP
+    plot.top += legend + LEGEND_GAP
     name = numbers.unit_name(unit)
     plot.across(
         plot.x.ticks((plot.right - plot.left) / 34), f"{quantity} ({name})" if name else quantity
@@ -217,6 +223,13 @@ def _maximum(
     plot.label(end if left else begin, high, text, INK, "end" if left else "start")
 
 
+def _columns(drawn: Sequence[Curve], width: float) -> int:
+    """Number of columns of the legend: as many as have room for all names, at least one."""
+    room = Canvas(width, HEIGHT)
+    wide = LEGEND_LINE + max(text_width(curve.name) for curve in drawn)
+    return min(max(int((room.right - room.left) / wide), 1), len(drawn))
+
+
 def _legend(
     plot: Plot,
     drawn: Sequence[Curve],
@@ -229,8 +242,8 @@ def _legend(
     left, lines = plot.left, -(-len(drawn) // columns)
     for at, curve in enumerate(drawn):
         left = left if at % columns else plot.left
-        top = plot.top - LEGEND_GAP - 11 * (lines - 1 - at // columns)
-        text = fit(curve.name, room - 22)
+        top = plot.top - LEGEND_GAP - LEGEND_ROW * (lines - 1 - at // columns)
+        text = fit(curve.name, room - LEGEND_LINE)
         hue, dash = looks[at]
         plot.path(f"M{pt(left)} {pt(top - 5.5)}h16", hue, 2.0, **dash)
         plot.text(left + 19, top - 3, text, fill=hue, font_weight="600")
