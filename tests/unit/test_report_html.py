@@ -32,7 +32,7 @@ from rtgauge.report.document.answer import answer_of
 from rtgauge.report.document.blocks import Document, Paragraph, Section, line
 from rtgauge.report.document.cover import Cover
 from rtgauge.report.pictures import scales
-from rtgauge.report.render import html
+from rtgauge.report.render import html, pdf
 from rtgauge.report.results import model
 from rtgauge.report.results.window import Peak
 
@@ -231,6 +231,14 @@ def test_a_range_is_copied_from_the_page_as_it_is() -> None:
     said = line("Boot with isolcpus=2-3,7, not <before> 2026-11-29")
     text = html.page(Document("x", "", (Section("Answer", "answer", (Paragraph(said),)),)))
     assert 'isolcpus=<span class="whole">2-3</span>,7, not &lt;before&gt; 2026-11-29</p>' in text
+
+
+def test_no_line_ends_before_a_percent_sign() -> None:
+    """The text of a finding has a space there."""
+    words = "steal time 0.16 % since boot, printf 5 %d"
+    text = html.page(Document("x", "", (Section("x", "x", (Paragraph(line(words)),)),)))
+    assert 'steal time <span class="whole">0.16 %</span> since boot, printf 5 %d' in text
+    assert pdf.words(words) == f"steal time 0.16{numbers.GAP}% since boot, printf 5 %d"
 
 
 @pytest.mark.slow

@@ -207,13 +207,13 @@ def _shown(value: object) -> object:
 
 
 def _unbroken(text: str) -> Markup:
-    """Text whose ranges of numbers, such as ``CPUs 0-3``, stay on one line. It is copied as it
-    is."""
+    """Text whose ranges of numbers, such as ``CPUs 0-3``, and percentages stay on one line. It is
+    copied as it is."""
     escaped = str(escape(printable(text)))
-    return Markup(_RANGE.sub(r'<span class="whole">\g<0></span>', escaped))
+    return Markup(_WHOLE.sub(r'<span class="whole">\g<0></span>', escaped))
 
 
-_RANGE: Final = re.compile(r"(?<![\d-])\d{1,5}-\d{1,5}(?![\d-])")
+_WHOLE: Final = re.compile(r"(?<![\d-])\d{1,5}-\d{1,5}(?![\d-])|[\d.]+ %(?!\w)")
 
 
 @functools.cache

@@ -27,6 +27,7 @@ from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.tables import Cell, Grid
 from rtgauge.report.pictures import drawing
 from rtgauge.report.pictures.drawing import text_width, visible
+from rtgauge.text import GAP
 
 __all__ = ["PAPERS", "check", "compiled", "frame", "render", "shell_words", "told"]
 
@@ -277,8 +278,9 @@ def titled(text: str) -> str:
 
 
 def words(text: str) -> str:
-    """A text with places where its long words may be broken."""
-    return re.sub(rf"[^\s\u202f]{{{_WORD},}}", lambda found: _broken(found[0]), visible(text))
+    """A text with places where its long words may be broken, and none before a percent sign."""
+    text = re.sub(r"(?<=\d) (?=%(?!\w))", GAP, visible(text))
+    return re.sub(rf"[^\s\u202f]{{{_WORD},}}", lambda found: _broken(found[0]), text)
 
 
 def _broken(word: str) -> str:
