@@ -587,3 +587,23 @@ def test_after_an_exceeded_budget_the_remedies_of_the_latency_come_first() -> No
     texts = [one.text for one in answer_of(built(run)).actions]
     assert "PREEMPT_RT" in texts[0]
     assert any(text.startswith("Build and load the kernel module") for text in texts[1:])
+
+
+@pytest.mark.parametrize("steps", [[], [made.step(1, [latency(5)], load="sched")]])
+def test_after_a_failed_test_its_remedy_comes_first(steps: list[made.FakeStep]) -> None:
+    """Without a protocol, priority inversion is expected: no other kernel prevents it."""
+    tests = [
+        stream.Verdict(0, "in turn", "fail", "", ""),
+        stream.Verdict(0, "no inversion", "fail", "", "create the mutex with a protocol"),
+    ]
+    finding = {"check": "preemption", "found": "voluntary", "level": "error", "why": "it waits"}
+    kernel = finding | {"remedy": "boot a PREEMPT_RT kernel"}
+    locks = made.step(0, [], "locks", verdicts=tests)
+    environment = made.ENVIRONMENT | {"realtime": "voluntary"}
+    run = made.run([locks, *steps], environment=environment, findings=[kernel])
+    answer = answer_of(built(run))
+    assert answer.state is State.UNFIT
+    texts = [one.text for one in answer.actions]
+    assert texts[0] == "Create the mutex with a protocol"
+    assert "PREEMPT_RT" in texts[1]
+    assert texts.count(texts[0]) == 1

@@ -54,9 +54,10 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
         key=lambda finding: -Level.of(finding["level"]),
     )
     told = [finding for finding in found if finding["check"] == "privileges"]
+    late = _late(data, state)
     if data.due and not data.real:
         yield from _privileged(data, told)
-    elif state is not State.UNFIT:
+    elif not late:
         yield from _broken(data)
     yield from _undecided(data, state)
     kernel = [finding for finding in found if finding["check"] == "preemption"]
@@ -65,7 +66,7 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
     for finding in found:
         if finding not in [*kernel, *told] and finding["level"] == "error":
             yield _remedy(data, finding)
-    if state is State.UNFIT:
+    if late:
         yield from _causes(data, cause)
         yield from _broken(data)
     if data.top is not None and not data.loaded:
@@ -83,13 +84,19 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
     for finding in found:
         if finding["level"] != "error" and finding not in [*kernel, *settable, *told]:
             yield _remedy(data, finding)
-    if state is not State.UNFIT:
+    if not late:
         yield from _causes(data, cause)
     if least := shortest(data.cycles):
         budget = format_duration(least.interval_ns // SHARE)
         command = step_command(run, data.step(data.top), {"budget": budget})
         if command:
             yield Action("Set your own budget", command, "gives a verdict and an exit code")
+
+
+def _late(data: Data, state: State) -> bool:
+    """Whether latencies make the system unfit, and not failed tests alone."""
+    exceeded = any(one["result"] == "fail" for one in undisturbed(data))
+    return state is State.UNFIT and (exceeded or not data.failed_tests)
 
 
 def on_hardware(command: str) -> str:
@@ -193,10 +200,9 @@ def _undecided(data: Data, state: State) -> Iterator[Action]:
 
 
 def _broken(data: Data) -> Iterator[Action]:
-    """The remedy of most steps that failed or were skipped, and those of failed tests."""
-    for test in data.failed_tests[:1]:
-        if test["remedy"]:
-            yield Action(capital(test["remedy"]), "", f"the test “{test['rule']}” passes")
+    """The first remedy of a failed test, and that of most steps that failed or were skipped."""
+    for test in [one for one in data.failed_tests if one["remedy"]][:1]:
+        yield Action(capital(test["remedy"]), "", f"the test “{test['rule']}” passes")
     broken = [step for step in data.measured if step["state"] in ("failed", "skipped")]
     remedies = [step["remedy"] for step in broken if step["remedy"]]
     if remedies and len(broken) * 10 >= len(data.measured):
