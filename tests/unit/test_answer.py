@@ -883,6 +883,18 @@ def test_what_to_do_next_has_a_heading() -> None:
             made.run([made.step(0, [latency(10)], load="sched")]),
             "Only timer was measured, and only under load.",
         ),
+        (
+            made.run([made.step(0, [latency(10)], load="sched,explain")]),
+            "Only timer was measured, and only under load.",
+        ),
+        (
+            made.run([made.step(0, [latency(10)], load="explain")]),
+            "Only timer was measured, and only while idle with the trace.",
+        ),
+        (
+            made.run([made.step(0, [latency(10)], disturb="kthread:200us:7.301ms")]),
+            "Only timer was measured, and only with an injection.",
+        ),
         (made.run(mixed_steps(1, 0, 2)), ""),
     ],
 )

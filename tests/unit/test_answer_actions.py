@@ -553,6 +553,9 @@ def test_the_idle_system_is_measured_without_the_trace(load: str, text: str, gai
     action = next(one for one in answer_of(run).actions if one.text == text)
     assert action.gain == gain
     assert "explain" not in action.command
+    loaded = [one.command for one in answer_of(run).actions if one.text == "Measure under load"]
+    assert len(loaded) == (load == "explain")
+    assert not any("explain" in command for command in loaded)
 
 
 def test_an_interrupted_run_has_one_command_that_repeats_it() -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "ORDINARY",
     "RESPONSE",
     "RESULTS",
+    "TRACED",
     "Level",
     "above",
     "added_text",
@@ -74,6 +75,9 @@ LENGTHS: Final = ("for", "samples")
 """Options that set the length of a step."""
 
 KNOWN: Final = "known limitation"
+
+TRACED: Final = "explain"
+"""The last part of the name of a load if the step was traced with ``--explain``."""
 
 _REALTIME: Final = {
     "preempt_rt": "PREEMPT_RT",
@@ -376,8 +380,14 @@ def added_text(load: Mapping[str, Any]) -> str:
 
 
 def under_load(step: Mapping[str, Any]) -> bool:
-    """Whether a step ran under load. That of imported data may be unknown."""
-    return step["load"]["name"] not in ("idle", "unknown")
+    """Whether a step ran under load. That of imported data may be unknown. The trace alone is not a
+    load."""
+    return step["load"]["name"] not in ("idle", "unknown", TRACED)
+
+
+def traced_alone(step: Mapping[str, Any]) -> bool:
+    """Whether a step ran without a load, with the trace of ``--explain``."""
+    return bool(step["load"]["name"] == TRACED)
 
 
 def load_text(load: Mapping[str, Any]) -> str:

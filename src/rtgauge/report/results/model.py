@@ -29,6 +29,7 @@ from rtgauge.report.results.composed import Stage, composed
 from rtgauge.report.results.histogram import histogram_of
 from rtgauge.report.results.labels import (
     ORDINARY,
+    TRACED,
     carried_out,
     is_response,
     waits_for_answers,
@@ -250,7 +251,7 @@ def _label_traced(step: Document, kept: Kept) -> None:
     traced, and why, becomes an event."""
     load = step["load"]
     if kept.added_ns is not None:
-        load["name"] = "explain" if load["name"] == "idle" else f"{load['name']},explain"
+        load["name"] = TRACED if load["name"] == "idle" else f"{load['name']},{TRACED}"
         load["explain_ns"] = kept.added_ns
     for lost in kept.lost:
         words = f"--explain: {lost.reason}. To explain samples: {lost.remedy}."

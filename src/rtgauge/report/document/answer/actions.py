@@ -25,12 +25,14 @@ from rtgauge.report.document.answer.state import highest_above, limit_of, undist
 from rtgauge.report.document.cycles import SHARE, shortest
 from rtgauge.report.results.again import step_command
 from rtgauge.report.results.commands import sentence
-from rtgauge.report.results.labels import Level, capital, things_of
+from rtgauge.report.results.labels import Level, capital, things_of, traced_alone
 from rtgauge.units import format_duration
 
 __all__ = ["ACTIONS", "Action", "actions_of", "first_actions", "on_hardware"]
 
 ACTIONS: Final = 3
+_TRACE: Final = ("explain", "explain-above")
+"""The options of a step that is traced."""
 _HARDWARE: Final = "gives the figures of the hardware"
 
 
@@ -71,7 +73,8 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
         yield from _broken(data)
     if data.top is not None and not data.loaded:
         step = data.step(data.top)
-        command = as_long(data, step, {"load": "sched:groups=4,cpu"})
+        untraced = dict.fromkeys(_TRACE, "")
+        command = as_long(data, step, {**untraced, "load": "sched:groups=4,cpu"})
         yield Action("Measure under load", command, "the longest latencies occur under load")
     settable = [finding for finding in found if "--prepare" in finding["remedy"]]
     if settable and data.top is not None and "prepare" not in data.step(data.top)["run_options"]:
@@ -121,11 +124,11 @@ def _causes(data: Data, command: str) -> Iterator[Action]:
         return
     if command and not far_below(data):
         yield Action("Find the cause", command, hint_of(data, command))
-    if data.loaded and not data.idle:
+    if (data.loaded or data.traced) and not data.idle:
         step = data.step(data.top)
-        without = ("load", "load-cmd", "load-cpu", "explain", "explain-above")
+        without = ("load", "load-cmd", "load-cpu", *_TRACE)
         idle_command = as_long(data, step, dict.fromkeys(without, ""))
-        traced = step["load"]["name"] == "explain"
+        traced = traced_alone(step)
         what, cause = ("without the trace", "trace") if traced else ("the idle system", "load")
         yield Action(f"Measure {what}", idle_command, f"shows whether the {cause} is the cause")
 

@@ -11,11 +11,13 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.document.cycles import Cycle, cycles
 from rtgauge.report.results.labels import (
+    TRACED,
     apart,
     carried_out,
     is_response,
     ordinary_policies,
     peak,
+    traced_alone,
     under_load,
     waits_for_answers,
     worst,
@@ -128,6 +130,11 @@ class Data:
         return [one for one in self.best if self.step(one)["load"]["name"] == "idle"]
 
     @functools.cached_property
+    def traced(self) -> list[Any]:
+        """Those of an idle system with the trace of ``--explain``."""
+        return [one for one in self.best if traced_alone(self.step(one))]
+
+    @functools.cached_property
     def cycles(self) -> tuple[Cycle, ...]:
         """What the data support without a budget. Samples of a step that failed were not measured
         under its load, so they support nothing."""
@@ -138,7 +145,7 @@ class Data:
         loaded = any(under_load(self.step(one)) for one in sound)
         if loaded and "idle" in names:
             lacking = ""
-        elif loaded or "idle" in names:
+        elif loaded or names & {"idle", TRACED}:
             lacking = f"not measured {'while idle' if loaded else 'under load'}"
         else:
             lacking = "measured under an unknown load"

@@ -141,10 +141,16 @@ def scope_of(data: Data) -> str:
     own = [step for step in data.measured if not times_answers(hosts, step["step"])]
     names = list(dict.fromkeys(step["measurement"] for step in own or data.measured))
     text = f"Only {numbers.join(names)} {'was' if len(names) == 1 else 'were'} measured"
-    if data.best and not (data.idle and data.loaded):
-        known = {"while idle": data.idle, "under load": data.loaded}
+    if data.best and all(map(data.disturbed, data.best)):
+        text += ", and only with an injection"
+    elif data.best and not (data.idle and data.loaded):
+        known = {
+            "while idle": data.idle,
+            "while idle with the trace": data.traced,
+            "under load": data.loaded,
+        }
         said = [words for words, series in known.items() if series]
-        if len(data.idle) + len(data.loaded) < len(data.best):
+        if sum(map(len, known.values())) < len(data.best):
             said.append("under an unknown load")
         text += f", and only {numbers.join(said)}"
     return f"{text}.{_unraised(data)}"
