@@ -301,6 +301,28 @@ def test_a_way_that_both_have_is_compared_and_the_other_one_said() -> None:
     assert "timer: latency (µs), idle" in compare_text.terminal(document)
 
 
+@pytest.mark.parametrize(("quantities", "said"), [([], []), (["duration"], ["locks"])])
+def test_a_measurement_that_only_judges_behaviour_lacks_no_quantity(
+    quantities: list[str], said: list[str]
+) -> None:
+    """One of its tests was skipped, or all passed: neither is why it is not compared."""
+    runs = [kernel_run(1, "a", "6.1-rt"), kernel_run(2, "b", "6.1")]
+    entry = {**made.CATALOGUE["measurements"][0], "name": "locks"}
+    entry["series"] = [{**entry["series"][0], "name": name} for name in quantities]
+    catalogue = {**made.CATALOGUE, "measurements": [*made.CATALOGUE["measurements"], entry]}
+    for run, result in zip(runs, ("pass", "skipped"), strict=True):
+        verdict = stream.Verdict(0, "no inversion", result, "needs a second CPU", "")
+        run.steps.append(made.step(2, [], "locks", header=None, verdicts=[verdict]))
+        run.document["catalogue"] = catalogue
+    absent = compared(runs).document["absent"]
+    assert list(dict.fromkeys(one["measurement"] for one in absent)) == said
+    reasons = {tuple(one["sets"]): one["reason"] for one in absent}
+    assert not said or reasons == {
+        (0,): "no sample was taken",
+        (1,): "skipped: needs a second CPU",
+    }
+
+
 @pytest.mark.slow
 def test_kernels_are_not_compared_by_the_mode_plain() -> None:
     with pytest.raises(UsageError, match="plain mode") as caught:

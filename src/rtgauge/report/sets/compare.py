@@ -332,7 +332,7 @@ def compare(analysis: Analysis, sets: Sequence[RunSet], claims: Claims = Claims(
         single = [(m, next(iter(methods[m]))) for m in methods if m not in shared]
         apart += _apart(runs, sets, base, single)
         absent += _absent(runs, sets, base, single, methods)
-    absent += _nowhere(runs, sets, grouped)
+    absent += _nowhere(analysis, sets, grouped)
     primary = named(quantities, claims.primary) if claims.primary else None
     document = {
         "format": "rtgauge-comparison",
@@ -660,17 +660,24 @@ def _absent(
     return found
 
 
-def _nowhere(runs: Sequence[Run], sets: Sequence[RunSet], grouped: Grouped) -> list[Document]:
-    """Measurements of which no set has a single quantity, each with the sets and their reason."""
+def _nowhere(analysis: Analysis, sets: Sequence[RunSet], grouped: Grouped) -> list[Document]:
+    """Measurements of which no set has a single quantity, each with the sets and their reason.
+    Those that only judge behaviour never have one, and are left out."""
+    runs = analysis.model["runs"]
     known = {(base.measurement, base.load) for base in grouped}
     found: dict[tuple[_Base, str], list[int]] = {}
     for number, chosen in enumerate(sets):
         for place in chosen.places:
+            catalogue = analysis.runs[place].document.get("catalogue") or {}
+            described = catalogue.get("measurements") or ()
+            tests = {one.get("name") for one in described if one.get("series") == []}
             for step in _steps(runs[place]).values():
+                if step["measurement"] in tests:
+                    continue
                 base = _Base(step["measurement"], "", "", "", _load(step))
                 if (base.measurement, base.load) in known:
                     continue
-                reason = _why(runs[place], base) or "it yielded no series"
+                reason = _why(runs[place], base) or "no sample was taken"
                 whose = found.setdefault((base, reason), [])
                 if number not in whose:
                     whose.append(number)
