@@ -41,6 +41,7 @@ __all__ = [
     "shown",
     "size",
     "time",
+    "to_the_ns",
     "unit_name",
 ]
 
@@ -207,6 +208,12 @@ def time(ns: float) -> str:
 def microseconds(ns: int) -> str:
     """A latency exactly: ``150 µs``, ``12.5 µs``, ``10 000 µs``."""
     return f"{_exact(Decimal(ns) / 1000)}{GAP}µs"
+
+
+def to_the_ns(ns: int) -> str:
+    """A time in µs with all its decimals, for columns that add up: ``79 751.885``, ``150.000``."""
+    whole, _, decimals = f"{abs(ns) / 1000:.3f}".partition(".")
+    return f"{MINUS if ns < 0 else ''}{grouped(whole)}.{decimals}"
 
 
 def exact(value: float | None) -> str:

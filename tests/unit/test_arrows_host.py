@@ -34,7 +34,7 @@ ARROWS: Mapping[str, str] = {
     "store": "errors home stream catalogue units text",
     # Reports also read the model, the blame and the advice. The rest finds causes.
     "causes.model": "",
-    "causes.blame": "causes.model",
+    "causes.blame": "causes.model text",
     "causes.beginnings": "stream",
     "causes.orders": "",
     "causes.symbols": "causes.model",

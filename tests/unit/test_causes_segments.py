@@ -137,7 +137,7 @@ def test_a_lower_task_that_the_scheduler_chooses(chosen: int) -> None:
     sample = Sample(DUE, DUE + 125_000, TARGET, 0, 1 << 62, 8_000)
     name = "t60" if chosen else "idle"
     assert blame(segments_of(sample, events)[0], 125_000, 8_000)[0] == (
-        f"the scheduler chose a task of lower priority: {name} (100.000 of 125.000 µs)"
+        f"the scheduler chose a task of lower priority: {name} (100 of 125\u202fµs)"
     )
 
 
@@ -200,7 +200,7 @@ def test_a_late_interrupt_after_handlers_of_others() -> None:
     sample = Sample(DUE, DUE + 206_000, TARGET, 0, 1 << 62, 8_000)
     segments, _ = segments_of(sample, sorted(events, key=lambda event: event.time_ns))
     assert blame(segments, 206_000, 8_000)[0] == (
-        "the interrupt came late, although interrupts were on (198.000 of 206.000 µs)"
+        "the interrupt came late, although interrupts were on (198 of 206\u202fµs)"
     )
     # taken right after the other one: both had waited
     events = [*path(200), handler(197, "entry"), handler(199, "exit")]
@@ -320,13 +320,13 @@ def test_a_softirq_of_an_interrupt_is_not_a_lock(interrupted: int, waker: str) -
         switch(1060, interrupted, TARGET, 19),
     ]
     kinds, blamed = waited(events, 1060)
-    assert blamed == "a softirq ran: TASKLET (1000.000 of 1065.000 µs)"
+    assert blamed == "a softirq ran: TASKLET (1\u202f000 of 1\u202f065\u202fµs)"
     if waker == "softirq":
         assert "lock" not in kinds
     # the owner of a lock runs them in a thread, where it can be preempted
     if waker == "task" and interrupted:
         _, blamed = waited(events, 1060, threaded=True)
-        assert blamed == "waited for a lock, held by t77 (1049.000 of 1065.000 µs)"
+        assert blamed == "waited for a lock, held by t77 (1\u202f049 of 1\u202f065\u202fµs)"
 
 
 @pytest.mark.parametrize("running", [0, 60])
@@ -341,7 +341,7 @@ def test_a_wait_that_an_interrupt_ends_is_not_for_a_lock(running: int) -> None:
     ]
     kinds, blamed = waited(events, 503)
     assert kinds == {"interrupt", "switch", "return"}
-    assert blamed == "not seen: 490.000 of 508.000 µs is not explained"
+    assert blamed == "not seen: 490 of 508\u202fµs is not explained"
 
 
 @pytest.mark.parametrize("state", [2, 0x80])  # for a device, or for work
@@ -362,7 +362,7 @@ def test_a_waking_thread_that_waits_for_an_interrupt_waits_for_no_lock(state: in
     ]
     kinds, blamed = waited(events, 810)
     assert "lock" not in kinds
-    assert blamed == "not seen: 790.000 of 815.000 µs is not explained"
+    assert blamed == "not seen: 790 of 815\u202fµs is not explained"
 
 
 @pytest.mark.parametrize("waker", ["ktimers/0", "irq/20-rtgauge"])
@@ -404,13 +404,13 @@ def test_a_thread_that_ran_on_until_it_waits_for_its_event(waker: str, state: in
 def test_a_lock_that_another_cpu_gives_back_has_no_owner() -> None:
     """The trace of this CPU does not have the wake-up. The task that ran here is not the owner."""
     events = [*path(1), switch(10, TARGET, 60, state=2), switch(500, 60, TARGET, 19)]
-    assert waited(events, 500)[1] == "waited for a lock (490.000 of 505.000 µs)"
+    assert waited(events, 500)[1] == "waited for a lock (490 of 505\u202fµs)"
     before = [
         *path(1),
         *(switch(5, TARGET, 60, state=2), waking(10, 60, 0), switch(11, 60, TARGET, 19)),
     ]
     events = [*before, switch(15, TARGET, 61, state=2), switch(500, 61, TARGET, 19)]
-    assert waited(events, 500)[1] == "waited for a lock (485.000 of 505.000 µs)"
+    assert waited(events, 500)[1] == "waited for a lock (485 of 505\u202fµs)"
 
 
 def test_a_later_wait_is_not_a_wake_up_by_another_cpu() -> None:
@@ -439,7 +439,7 @@ def test_a_thread_that_runs_when_it_is_due_may_wait_for_a_lock(asleep: bool) -> 
         assert blamed.startswith("interrupts were off")
     else:
         assert kinds == {"return", "lock"}
-        assert blamed == "waited for a lock, held by t60 (524.000 of 829.000 µs)"
+        assert blamed == "waited for a lock, held by t60 (524 of 829\u202fµs)"
 
 
 def test_a_task_that_an_older_kernel_preempted_does_not_wait() -> None:
@@ -527,12 +527,12 @@ def test_the_trace_is_not_blamed_for_its_stacks() -> None:
     # without the stack it is within twice the median
     assert blame(segments, 13_000, 3_299)[1] is not None
     assert blame(segments, 13_000, 3_300) == (
-        "nothing: an ordinary sample. The median of the series is 3.300 µs. "
-        "The trace took 6.400 µs of this sample",
+        "nothing: an ordinary sample. The median of the series is 3.30\u202fµs. "
+        "The trace took 6.40\u202fµs of this sample",
         None,
     )
     assert reason(blame(segments, 13_000, 3_300)[0]) == "nothing: an ordinary sample"
-    assert blame(segments, 13_000, 6_500)[0].endswith("6.500 µs")
+    assert blame(segments, 13_000, 6_500)[0].endswith("6.50\u202fµs")
 
 
 @pytest.mark.parametrize("interrupt", [True, False])

@@ -135,7 +135,7 @@ def test_from_the_records_to_the_cause(tmp_path: Path) -> None:
         ("interrupts-off", 190_000),
         ("interrupt", 10_000),
     ]
-    assert cause.blame == "interrupts were off, task thread 9 (190.000 of 200.000 µs)"
+    assert cause.blame == "interrupts were off, task thread 9 (190 of 200\u202fµs)"
     assert cause.cost.added_ns == 4200
     assert cause.unseen == ""
 

@@ -194,7 +194,7 @@ def test_samples_are_chosen_by_rank_limit_or_name(stored: StoredRun) -> None:
     assert select(stored, sample=("user", 2))[0].latency_ns == 9
     with pytest.raises(UsageError, match="no sample of the run is above") as error:
         select(stored, above_ns=5000)
-    assert "0.902 µs" in error.value.remedy
+    assert "0.902\u202fµs" in error.value.remedy
     with pytest.raises(UsageError, match="no sample kernel:1") as error:
         select(stored, sample=("kernel", 1))
     assert "irq, user" in error.value.remedy
@@ -206,7 +206,7 @@ def test_calibrations_are_not_explained(tmp_path: Path) -> None:
     assert {one.step for one in select(run, worst=20)} == {0}
     with pytest.raises(UsageError, match="no sample of the run is above") as error:
         select(run, above_ns=1000)
-    assert "0.902 µs" in error.value.remedy
+    assert "0.902\u202fµs" in error.value.remedy
     # unless nothing else was measured
     assert len(select(stored_run(tmp_path, {"clock-cost": 900}))) == 2
 

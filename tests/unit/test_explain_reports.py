@@ -50,7 +50,7 @@ def test_the_blame_names_class_task_and_function_and_what_to_try() -> None:
     assert main is not None
     assert (main.kind, main.function, main.length_ns) == ("preemption-off", "copy", 65_000)
     blamed = advised(found, 8_000, STOCK)
-    assert blamed.blame == "task load/sched was not preempted: copy (65.000 of 95.000 µs)"
+    assert blamed.blame == "task load/sched was not preempted: copy (65.0 of 95.0\u202fµs)"
     first, second = blamed.remedies
     command = "rtgauge tune timer --load sched --target lab:x86_64-stock --try preempt=full"
     assert first.command == command
@@ -59,7 +59,7 @@ def test_the_blame_names_class_task_and_function_and_what_to_try() -> None:
     for words in (
         "user context",
         "sample 1\u202f883",
-        "95.000 µs",
+        "95.0\u202fµs",
         "not preempted",
         "copy < read",
         "try",
@@ -112,7 +112,7 @@ def test_an_ordinary_sample_blames_nothing() -> None:
     assert advised(found, 8_000, STOCK).blame.startswith(words)
     # most of it was not seen
     found = cause(segment("switch", 4_000, "x"), latency_ns=190_000)
-    assert advised(found, 8_000, STOCK).blame.startswith("not seen: 186.000 of 190.000 µs")
+    assert advised(found, 8_000, STOCK).blame.startswith("not seen: 186 of 190\u202fµs")
     found = cause(segment("interrupts-off", 4_100, "x"), latency_ns=4_100)
     assert advised(found, 1_011, STOCK).blame.startswith("interrupts were off")
 
@@ -198,8 +198,8 @@ def test_the_table_of_remedies_names_only_classes_of_the_model() -> None:
 
 
 def test_what_the_worst_samples_have_in_common_is_counted() -> None:
-    one = replace(cause(), blame="task a was not preempted: f (1.000 of 2.000 µs)")
-    two = replace(one, blame="task a was not preempted: f (9.000 of 12.000 µs)")
+    one = replace(cause(), blame="task a was not preempted: f (1.00 of 2.00\u202fµs)")
+    two = replace(one, blame="task a was not preempted: f (9.00 of 12.0\u202fµs)")
     text = common([one, two, replace(one, blame="interrupts were off: g (1.0 of 2.0 µs)")])
     assert text[0] == "the 3 worst in user context:"
     assert text[1].split(None, 1) == ["2", "task a was not preempted: f"]
@@ -207,7 +207,9 @@ def test_what_the_worst_samples_have_in_common_is_counted() -> None:
     bare = replace(one, blame="")
     assert common([bare, bare]) == []
     assert [row.split()[0] for row in common([bare, bare, bare, one, two])[1:]] == ["2"]
-    unseen = [replace(one, blame=f"not seen: {n}.000 of 9.500 µs is not explained") for n in (8, 9)]
+    unseen = [
+        replace(one, blame=f"not seen: {n}.00 of 9.50\u202fµs is not explained") for n in (8, 9)
+    ]
     assert common(unseen)[1].split(None, 1) == ["2", reason(unseen[0].blame)]
     both = [replace(one, series=series, index=index) for series in (2, 3) for index in (0, 1)]
     assert common(both)[0] == "the 2 worst of each of 2 series in user context:"
@@ -247,7 +249,7 @@ BLAMED = replace(
         ),
         replace(segment("lock", 14_000, "get", owner=ORDINARY), begin_ns=80_000),
     ),
-    blame="task load/sched was not preempted: copy<b> (60.000 of 95.000 µs)",
+    blame="task load/sched was not preempted: copy<b> (60.0 of 95.0\u202fµs)",
     rest_ns=1_000,
     remedies=(Remedy("preempt=full", "rtgauge tune timer --try preempt=full"),),
 )
@@ -277,12 +279,12 @@ def test_the_answer_names_the_cause_or_the_command_that_finds_it() -> None:
         # without the trace, the maximum is ordinary
         (
             (replace(top, blame="nothing: an ordinary sample", segments=TRACED, rest_ns=0),),
-            "Cause: the trace itself. It took 88.000 µs of this sample, which is ordinary without "
-            "that time.",
+            "Cause: the trace itself. It took 88.0\u202fµs of this sample, which is ordinary "
+            "without that time.",
         ),
         # neither names a cause
         ((replace(top, blame="nothing: an ordinary sample"),), run.id[:13]),
-        ((replace(top, blame="not seen: 9.000 of 9.500 µs is not explained"),), run.id[:13]),
+        ((replace(top, blame="not seen: 9.00 of 9.50\u202fµs is not explained"),), run.id[:13]),
         ((replace(top, blame=""),), run.id[:13]),
     ):
         run.causes = json.loads(json.dumps(document_of(run.id, causes)))
@@ -319,7 +321,7 @@ def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:
     (section,) = causes_sections(explained_run(BLAMED, other))
     text = "".join(markdown.render(Document("x", "", (section,))))
     for words in (
-        "95.000",
+        "95.0 µs",
         "not preempted",
         "interrupts off",
         "held by load/sched",

@@ -23,6 +23,7 @@ from rtgauge.text import (
     plural,
     size,
     time,
+    to_the_ns,
 )
 
 
@@ -134,6 +135,12 @@ def test_short_times_keep_three_digits() -> None:
 def test_latencies_are_exact() -> None:
     assert [plain(microseconds(ns)) for ns in (150_000, 12_500, 1, 0, 10_000_000, -250)] == [
         "150 us", "12.5 us", "0.001 us", "0 us", "10 000 us", "-0.25 us",
+    ]  # fmt: skip
+
+
+def test_times_in_columns_have_all_decimals() -> None:
+    assert [plain(to_the_ns(ns)) for ns in (150_000, 79_751_885, 1, 0, -1_250)] == [
+        "150.000", "79 751.885", "0.001", "0.000", "-1.250",
     ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from rtgauge import text as numbers
 from rtgauge.causes.model import CHOICE, CLASSES, LATE, Segment, Task
 
 __all__ = ["blame", "main_segment", "microseconds", "ordinary", "reason", "untraced_ns"]
@@ -48,9 +49,8 @@ def blame(
         return "", None
     rest = latency_ns - sum(one.length_ns for one in segments)
     if rest > main.length_ns:
-        return f"not seen: {rest / 1000:.3f} of {microseconds(latency_ns)} is not explained", None
-    took = f"{main.length_ns / 1000:.3f} of {microseconds(latency_ns)}"
-    return f"{_sentence(main)} ({took})", main
+        return f"not seen: {_part(rest, latency_ns)} is not explained", None
+    return f"{_sentence(main)} ({_part(main.length_ns, latency_ns)})", main
 
 
 def main_segment(segments: Sequence[Segment]) -> Segment | None:
@@ -123,5 +123,9 @@ def reason(text: str) -> str:
 
 
 def microseconds(ns: int) -> str:
-    """A time as every figure of a cause is written."""
-    return f"{ns / 1000:.3f} µs"
+    """A time as the sentences on a cause have it."""
+    return numbers.shown(ns, "ns").full
+
+
+def _part(ns: int, latency_ns: int) -> str:
+    return f"{numbers.shown(ns, 'ns').text} of {microseconds(latency_ns)}"

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from rtgauge import text as numbers
 from rtgauge.causes.advice import advised, system_of
 from rtgauge.causes.beginnings import DUE, EVENT, LOOP, how_of
-from rtgauge.causes.blame import microseconds
 from rtgauge.causes.cut import Cut, Step, Tasks, cut, in_interrupt, walk
 from rtgauge.causes.model import Cause, Cost, causes_of, document_of
 from rtgauge.causes.placing import operation, pair, tolerance_ns
@@ -55,7 +55,7 @@ _ANOTHER: Final = (
 _UNPLACED: Final = (
     "No two readings of the clock in the replay are as far apart as the sample is long, so it is"
     " not known where the sample begins. Either the sample is not the difference of two readings of"
-    f" one program, or its event came more than {microseconds(LATE_NS)} after it was due."
+    f" one program, or its event came more than {numbers.microseconds(LATE_NS)} after it was due."
 )
 _COST: Final = Cost(0, "none: the run was measured without a recorder, and replayed afterwards")
 
@@ -221,8 +221,8 @@ def _nothing(
     largest = max(int(arrays(each.series)[:, 2].max(initial=0)) for each in candidates)
     if above_ns is not None:
         return (
-            f"no sample of the run is above {microseconds(above_ns)}",
-            f"use a limit below the max, {microseconds(largest)}",
+            f"no sample of the run is above {numbers.microseconds(above_ns)}",
+            f"use a limit below the max, {numbers.microseconds(largest)}",
         )
     contexts = ", ".join(dict.fromkeys(each.context for each in candidates))
     context, index = sample or ("", 0)

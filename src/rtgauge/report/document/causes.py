@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
-from rtgauge.causes.blame import reason
+from rtgauge.causes.blame import microseconds, reason
 from rtgauge.causes.model import CLASSES
 from rtgauge.report.document.blocks import (
     Block,
@@ -62,16 +62,12 @@ def causes_sections(run: Model, prefix: str = "") -> Iterator[Section]:
     yield Section("Where the time went", f"{prefix}causes", tuple(blocks), page=True)
 
 
-def _time(ns: int) -> str:
-    return f"{ns / 1000:.3f}{numbers.GAP}µs"
-
-
 def _cause(run: Model, cause: Model, *, table: bool) -> Iterator[Block]:
     """A sample: its picture, blame and remedies, and with ``table`` its segments as a table."""
     step = next((one for one in run["steps"] if one["step"] == cause["step"]), None)
     name = f"{step_name(run, step)} (step {step_number(step)})" if step else "sample"
     context = f", {cause['context']} context" if cause["context"] else ""
-    sample = f"sample {numbers.count(cause['index'])}: {_time(cause['latency_ns'])}"
+    sample = f"sample {numbers.count(cause['index'])}: {microseconds(cause['latency_ns'])}"
     yield Heading(f"{name}{_series(run, cause)}{context}, {sample}")
     if cause["blame"]:
         yield Paragraph(line(Span("Blame: ", strong=True), cause["blame"] + "."))
@@ -105,10 +101,12 @@ def _table(cause: Model) -> Grid:
     left = [one["length_ns"] for at, one in enumerate(segments) if at not in longest]
     if left:
         text = numbers.plural(len(left), "shorter segment")
-        rows.append(Row("…", [Cell(f"{sum(left) / 1000:.3f}"), Cell(text, cls="words"), _text("")]))
+        rows.append(
+            Row("…", [Cell(numbers.to_the_ns(sum(left))), Cell(text, cls="words"), _text("")])
+        )
     if cause["rest_ns"]:
         rows.append(
-            Row("not explained", [Cell(f"{cause['rest_ns'] / 1000:.3f}"), *[_text("")] * 2])
+            Row("not explained", [Cell(numbers.to_the_ns(cause["rest_ns"])), *[_text("")] * 2])
         )
     heads = ("Class", "Time (µs)", "Task", "Functions (µs), and the stack")
     return Grid("Segments of the sample", heads, rows)
@@ -119,7 +117,7 @@ def _row(segment: Model, *, stack: bool) -> Row:
     rank = f" ({task['policy']} {task['priority']})" if task and task["priority"] else ""
     held = "held by " if segment["owner"] else ""
     spent = segment["functions"]
-    functions = ", ".join(f"{name} {ns / 1000:.3f}" for name, ns in spent[:FUNCTIONS])
+    functions = ", ".join(f"{name} {numbers.to_the_ns(ns)}" for name, ns in spent[:FUNCTIONS])
     if len(spent) > FUNCTIONS:
         functions += " …"
     names = list(segment["stack"])
@@ -129,7 +127,7 @@ def _row(segment: Model, *, stack: bool) -> Row:
     return Row(
         CLASSES[segment["kind"]],
         [
-            Cell(f"{segment['length_ns'] / 1000:.3f}"),
+            Cell(numbers.to_the_ns(segment["length_ns"])),
             _text(f"{held}{task['name']}{rank}" if task else ""),
             Cell(functions or segment["function"], note=callers, cls="words"),
         ],

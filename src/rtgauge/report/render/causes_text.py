@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rtgauge.causes.blame import reason
+from rtgauge.causes.blame import microseconds, reason
 from rtgauge.causes.model import CLASSES, Cause, Segment
 from rtgauge.report.results.again import with_store
-from rtgauge.text import count
+from rtgauge.text import count, to_the_ns
 
 __all__ = ["common", "lines"]
 
@@ -27,7 +27,7 @@ def lines(cause: Cause, title: str, note: str = "", store: str = "") -> list[str
     """A sample with its segments, blame and remedies. ``title``: measurement and series.
     ``store``: the store to name in printed commands; empty for the default."""
     named = f", {cause.context} context" if cause.context else ""
-    text = f"{title}{named}, sample {count(cause.index)}: {_microseconds(cause.latency_ns)} µs"
+    text = f"{title}{named}, sample {count(cause.index)}: {microseconds(cause.latency_ns)}"
     found = [text if not note else f"{text}   {note}"] if len(text + note) < WIDTH - 3 else [text]
     if note and len(found[0]) == len(text):
         found.append(f"  {note}")
@@ -55,9 +55,9 @@ def _table(cause: Cause) -> Iterator[str]:
     if left:
         rest = sum(one.length_ns for one in segments) - sum(one.length_ns for one in shown)
         named = "segment" if left == 1 else "segments"
-        yield f"{_microseconds(rest):>{_FIRST - 3}}     in {left} more {named}"
+        yield f"{to_the_ns(rest):>{_FIRST - 3}}     in {left} more {named}"
     if cause.rest_ns:
-        yield f"{_microseconds(cause.rest_ns):>{_FIRST - 3}}     not explained"
+        yield f"{to_the_ns(cause.rest_ns):>{_FIRST - 3}}     not explained"
 
 
 def _joined(segments: Sequence[Segment]) -> list[Segment]:
@@ -93,7 +93,7 @@ def _together(one: Segment, two: Segment) -> bool:
 
 def _row(segment: Segment, *, first: bool, stack: bool) -> Iterator[str]:
     unit = " µs" if first else "   "
-    head = f"{_microseconds(segment.length_ns):>{_FIRST - 3}}{unit}  "
+    head = f"{to_the_ns(segment.length_ns):>{_FIRST - 3}}{unit}  "
     head += f"{CLASSES[segment.kind]:<{_CLASS}}"
     yield _cut(head + _detail(segment))
     if stack and segment.stack:
@@ -114,17 +114,11 @@ def _detail(segment: Segment) -> str:
     name = "" if task is None else f"{task.name}"
     if task is not None and task.priority and segment.kind == "higher-priority":
         name += f" ({task.policy} {task.priority})"
-    parts = [
-        f"{_microseconds(ns)} {function}" for function, ns in segment.functions[:FUNCTIONS_SHOWN]
-    ]
+    parts = [f"{to_the_ns(ns)} {function}" for function, ns in segment.functions[:FUNCTIONS_SHOWN]]
     more = " …" if len(segment.functions) > FUNCTIONS_SHOWN else ""
     if not parts and segment.function:
         parts = [segment.function]
     return ": ".join(filter(None, (name, ", ".join(parts)))) + more
-
-
-def _microseconds(ns: int) -> str:
-    return f"{ns / 1000:.3f}"
 
 
 def _cut(text: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from rtgauge.causes.blame import microseconds
 from rtgauge.causes.model import CLASSES, Cause
 
 __all__ = ["SUFFIX", "trace"]
@@ -25,7 +26,7 @@ def trace(causes: Sequence[Cause]) -> dict[str, Any]:
 
 
 def _events(cause: Cause, number: int) -> Iterator[dict[str, Any]]:
-    title = f"{cause.context or 'sample'} {cause.index}: {cause.latency_ns / 1000:.3f} µs"
+    title = f"{cause.context or 'sample'} {cause.index}: {microseconds(cause.latency_ns)}"
     yield _name("process_name", number, 0, title)
     threads: dict[tuple[int, str], int] = {}
     for segment in cause.segments:
