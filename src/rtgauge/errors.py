@@ -6,6 +6,7 @@ that is not an ``RtgaugeError`` is a bug.
 
     RtgaugeError (1)
     ├── UsageError (2)            wrong option, unknown name, unreadable plan
+    │   └── OptionError (2)       a wrong value of an option
     ├── TargetError (1)           a target cannot be reached, or its agent failed
     ├── StreamError (1)           a stream is not one, or of a newer version
     └── StoreError (1)            the store cannot be read or written, or is of a newer version
@@ -21,6 +22,7 @@ from typing import Final
 __all__ = [
     "NO_MODULE_REMEDY",
     "ExitCode",
+    "OptionError",
     "RtgaugeError",
     "StoreError",
     "StreamError",
@@ -60,6 +62,15 @@ class UsageError(RtgaugeError):
     """A request that cannot be understood."""
 
     exit_code = ExitCode.USAGE
+
+
+class OptionError(UsageError):
+    """A wrong value of an option, which the message names as on the command line. ``problem``: the
+    message without it, for plans."""
+
+    def __init__(self, option: str, problem: str, remedy: str = "") -> None:
+        super().__init__(f"--{option}: {problem}", remedy)
+        self.problem = problem
 
 
 class TargetError(RtgaugeError):

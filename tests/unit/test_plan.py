@@ -195,30 +195,30 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (STEP + "cpu = '9-1'", "key 'cpu'", ""),
         (STEP + "load = 'shced'", "key 'load': unknown load 'shced'", "'sched'"),
         (STEP + "load-cpu = 'x'", "key 'load-cpu'", ""),
-        (STEP + "budget = '150'", "key 'budget'", ""),
+        (STEP + "budget = '150'", "key 'budget': '150' has no unit", ""),
         (STEP + "budget = '0'", "key 'budget'", ""),
         (STEP + "budget = '1us'\nrate = '0'", "rate", ""),
         (STEP + "rate = '1/h'", "without the budget", "--budget"),
         (STEP + "keep-settings = 'perhaps'", "key 'keep-settings'", ""),
         (STEP + "prepare = 1", "key 'prepare'", ""),
         (STEP + "prepare = true\nkeep-settings = true", "prepare changes settings", "leave out"),
-        (STEP + "load-cmd = ''", "'load-cmd': a command", ""),
-        (STEP + "mark = 'gpio:17'", "'mark': 'gpio:17' is not a GPIO line", "gpio:CHIP:LINE"),
+        (STEP + "load-cmd = ''", "key 'load-cmd': a command", ""),
+        (STEP + "mark = 'gpio:17'", "key 'mark': 'gpio:17' is not a GPIO line", "gpio:CHIP:LINE"),
         (STEP + "mark = 'loopback:a:1:2'", "is not a GPIO line", "gpio:CHIP:LINE"),
         (STEP + "disturb = 'kthread:1ms'", "not KIND:LENGTH:PERIOD", "preempt_disable:200us"),
         (STEP + "disturb = 'kthraed:1ms:9ms'", "disturbance 'kthraed'", "'kthread'"),
         (STEP + "disturb = 'kthread:0us:9ms'", "'0us' is not a length", "1us to 100ms"),
         (STEP + "disturb = 'kthread:101ms:1s'", "'101ms' is not a length", "1us to 100ms"),
-        (STEP + "disturb = 'kthread:1:9ms'", "'1' has no unit", "its length"),
+        (STEP + "disturb = 'kthread:1:9ms'", "key 'disturb': '1' has no unit", "its length"),
         (STEP + "disturb = 'kthread:1us:9us'", "'9us' is not a period", "10us to 4s"),
         (STEP + "disturb = 'kthread:1us:5s'", "'5s' is not a period", "10us to 4s"),
         (STEP + "disturb = 'kthread:5ms:9ms'", "9ms is too short", "twice the length"),
         (
             STEP + "disturb = 'kthread:1ms:9ms'\nkeep-settings = true",
-            "disturb changes the system, which keep-settings forbids",
+            "--disturb changes the system, which --keep-settings forbids",
             "leave out",
         ),
-        (STEP + 'load-cmd = "a\\nb"', "'load-cmd': a command", ""),
+        (STEP + 'load-cmd = "a\\nb"', "key 'load-cmd': a command", ""),
         (STEP + "method = []", "key 'method'", ""),
         (STEP + "method = ['timer', 'nanoslep']", "key 'method'", "how the task waits"),
         (STEP + "method = [['timer']]", "key 'method'", ""),
@@ -582,7 +582,7 @@ def test_an_option_of_the_run_is_added_in_one_table(tmp_path: Path) -> None:
     assert "--warm-up" in command.get_help(context)
     with pytest.raises(UsageError, match="range is 0 to 1m"):
         planned_step(known, "timer", {"warm-up": "2m"})
-    with pytest.raises(UsageError, match="warm-up changes the weather, which keep-settings"):
+    with pytest.raises(UsageError, match="--warm-up changes the weather, which --keep-settings"):
         planned_step(known, "timer", {"warm-up": "1s", "keep-settings": "yes"})
     run = {"id": "x", "plan": {"name": "y", "steps": [step.document()]}, "steps": [{}]}
     assert remaining(known, [run]).steps == (step,)

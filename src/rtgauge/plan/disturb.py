@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rtgauge.errors import UsageError, nearest
+from rtgauge.errors import OptionError, nearest
 from rtgauge.units import format_duration, parse_duration
 
 __all__ = ["KINDS", "normalise_disturb"]
@@ -31,21 +31,23 @@ _PERIOD: Final = (10 * _US, 4_000_000 * _US)
 
 
 def normalise_disturb(text: str) -> str:
-    """A disturbance with its durations in their shortest notation. Raises UsageError."""
+    """A disturbance with its durations in their shortest notation. Raises OptionError."""
     parts = text.strip().split(":")
     if len(parts) != 3:
-        raise UsageError(
-            f"'disturb': '{text}' is not KIND:LENGTH:PERIOD",
+        raise OptionError(
+            "disturb",
+            f"'{text}' is not KIND:LENGTH:PERIOD",
             "write it as in preempt_disable:200us:7.301ms",
         )
     kind = parts[0]
     if kind not in KINDS:
-        raise UsageError(f"'disturb': unknown kind of disturbance '{kind}'", nearest(kind, KINDS))
+        raise OptionError("disturb", f"unknown kind of disturbance '{kind}'", nearest(kind, KINDS))
     length = _duration("length", parts[1], _LENGTH)
     period = _duration("period", parts[2], _PERIOD)
     if period < 2 * length:
-        raise UsageError(
-            f"'disturb': the period {parts[2]} is too short for a disturbance of {parts[1]}",
+        raise OptionError(
+            "disturb",
+            f"the period {parts[2]} is too short for a disturbance of {parts[1]}",
             "give a period of at least twice the length",
         )
     return f"{kind}:{format_duration(length)}:{format_duration(period)}"
@@ -56,10 +58,11 @@ def _duration(what: str, text: str, limits: tuple[int, int]) -> int:
     try:
         value = parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"'disturb': {error}", f"give its {what}, such as 200us") from None
+        raise OptionError("disturb", str(error), f"give its {what}, such as 200us") from None
     if not low <= value <= high:
-        raise UsageError(
-            f"'disturb': '{text}' is not a {what} of a disturbance",
+        raise OptionError(
+            "disturb",
+            f"'{text}' is not a {what} of a disturbance",
             f"give {format_duration(low)} to {format_duration(high)}",
         )
     return value

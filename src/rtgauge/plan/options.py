@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from rtgauge.catalogue import Catalogue, RunOption
-from rtgauge.errors import UsageError
+from rtgauge.errors import OptionError
 from rtgauge.plan.disturb import normalise_disturb
 from rtgauge.units import parse_duration, parse_rate
 
@@ -21,7 +21,7 @@ Value: TypeAlias = str | bool
 
 def read_option(catalogue: Catalogue, option: RunOption, text: str) -> Any:
     """The value of an option of a step: in ns for the budget, per hour for the rate, a bool for a
-    flag, else a text in its shortest notation. Raises UsageError."""
+    flag, else a text in its shortest notation. Raises OptionError."""
     if option.name == "load":
         return catalogue.normalise_load(text)
     read = _READ.get(option.name, option.normalise)
@@ -31,7 +31,7 @@ def read_option(catalogue: Catalogue, option: RunOption, text: str) -> Any:
         remedy = _REMEDIES.get(option.name, f"{option.name}: {option.help}")
         if option.type == "flag":
             remedy = "write true or false in a plan"
-        raise UsageError(f"'{option.name}': {error}", remedy) from None
+        raise OptionError(option.name, str(error), remedy) from None
     return value == "yes" if option.type == "flag" else value
 
 

@@ -269,7 +269,7 @@ def _check_answers(catalogue: Catalogue, entry: Measurement, name: str) -> None:
     those = " or ".join(f"'{one.name}'" for one in catalogue.measurements.values() if one.answers)
     raise UsageError(
         f"measurement '{entry.name}' does not answer events that a log host could raise",
-        f"leave '{name}' out" + (f", or measure {those}" if those else ""),
+        f"leave --{name} out" + (f", or measure {those}" if those else ""),
     )
 
 
@@ -299,9 +299,9 @@ def _check_settings(catalogue: Catalogue, step: PlannedStep) -> None:
     for option in catalogue.run_options if step.flag(KEEP) else ():
         if option.changes and step.run.get(option.name):
             raise UsageError(
-                f"measurement '{step.measurement}': {option.name} changes {option.changes}, which "
-                f"{KEEP} forbids",
-                f"leave out {option.name} or {KEEP}",
+                f"measurement '{step.measurement}': --{option.name} changes {option.changes}, "
+                f"which --{KEEP} forbids",
+                f"leave out --{option.name} or --{KEEP}",
             )
 
 

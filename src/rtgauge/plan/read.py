@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import rtgauge
 from rtgauge.catalogue import Catalogue, Option
-from rtgauge.errors import UsageError, nearest
+from rtgauge.errors import OptionError, UsageError, nearest
 from rtgauge.options import HOST_OPTIONS
 from rtgauge.plan.lengths import HOURS_MAX, SHARE_MAX, is_positive, scaled
 from rtgauge.plan.plan import Plan, PlannedStep, Point, Rating, planned_step
@@ -320,7 +320,8 @@ def _file_step(entry: Mapping[str, Any], where: str, catalogue: Catalogue) -> Pl
                 planned_step(catalogue, name, {key: settings[key]})
         except (UsageError, ValueError) as error:
             remedy = error.remedy if isinstance(error, UsageError) else f'write {key} = "..."'
-            raise UsageError(f"{where}, key '{key}': {error}", remedy) from None
+            what = error.problem if isinstance(error, OptionError) else error
+            raise UsageError(f"{where}, key '{key}': {what}", remedy) from None
     try:
         step = planned_step(catalogue, name, settings)
     except UsageError as error:
