@@ -126,6 +126,27 @@ def test_a_run_of_such_a_task_alone() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("budget_ns", [MS // 2, 3 * MS, 3 * MS + 1, 2000 * MS])
+def test_a_comparison_counts_the_periods_that_the_verdict_counts(budget_ns: int) -> None:
+    (good,) = made.timer_series(1, 1000, stalls=False)
+    runs = [
+        made.run(
+            [made.step(0, [good, starved(1000)], budget_ns=budget_ns)],
+            id=f"0192f0c4-6d1e-7aaa-8000-00000000000{number}",
+        )
+        for number in range(2)
+    ]
+    analysis = model.analyse(runs)  # type: ignore[arg-type]
+    found = compare(analysis, [RunSet("a", (0,)), RunSet("b", (1,))])
+    verdict = analysis.model["runs"][0]["verdicts"][1]
+    over = 1000 - verdict["unknown"]
+    assert over == max(0, 999 - budget_ns // MS)
+    for row in found.document["quantities"][0]["rows"]:
+        assert (row["over"], row["runs"][0]["over"]) == (over, over)
+        assert row["runs"][0]["unknown"] == verdict["unknown"]
+
+
+@pytest.mark.slow
 def test_a_comparison_does_not_leave_it_out() -> None:
     good = made.timer_series(2, 1000, stalls=False)
     runs = [

@@ -199,6 +199,12 @@ def percentiles(figures: Sequence[Figures], *, corrected: bool = False) -> dict[
     return {name: value for name, value in found.items() if limit is None or value < limit}
 
 
+def starved_over(starved_ns: int, interval_ns: int, limit_ns: int) -> int:
+    """Number of missed periods above a limit in a series without a sample. ``starved_ns``: of its
+    figures."""
+    return -(-max(starved_ns - limit_ns, 0) // interval_ns) if starved_ns else 0
+
+
 def median(figures: Figures) -> int:
     """The median of a series, with which the blame of a cause compares its sample. Unlike the
     percentiles it is known from the first sample on. 0 without samples."""

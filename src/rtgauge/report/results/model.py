@@ -838,8 +838,7 @@ def _held(
     missing = figures.unanswered
     late = 0 if missing is None else missing.exceeding(limit - 1)
     # So does a missed period up to the time from it to the last one, if there is no sample.
-    waited_ns = max(figures.starved_ns - limit, 0)
-    starved = -(-waited_ns // info.interval_ns) if waited_ns else 0
+    starved = gather.starved_over(figures.starved_ns, info.interval_ns, limit)
     known = counts.exceeding(limit) + over + starved
     unknown -= starved
     unknown += 0 if missing is None else missing.count - late

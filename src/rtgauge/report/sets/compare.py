@@ -491,7 +491,22 @@ def _over(analysis: Analysis, members: Sequence[_Member], budget: int | None) ->
         return None
     series = [analysis.model["runs"][run]["series"][at] for run, at in members]
     tables = [analysis.figures[run][analysis.places[run][at]].all_due for run, at in members]
-    return sum(one.exceeding(budget) for one in tables) + sum(int(s["unanswered"]) for s in series)
+    return (
+        sum(one.exceeding(budget) for one in tables)
+        + sum(int(one["unanswered"]) for one in series)
+        + _starved(series, budget)
+    )
+
+
+def _starved(series: Iterable[Mapping[str, Any]], budget: int | None) -> int:
+    """The number of missed periods over the budget of threads that got no CPU time until the stop.
+    Their limit of the maximum is how late the first period was."""
+    if budget is None:
+        return 0
+    threads = [one for one in series if one["max"] is None and not one["unanswered"]]
+    return sum(
+        gather.starved_over(one["max_at_least"] or 0, one["interval_ns"], budget) for one in threads
+    )
 
 
 def _short_waits(analysis: Analysis, members: Sequence[_Member], budget: int | None) -> int:
@@ -525,7 +540,8 @@ def _row(
                 "missed": sum(one["missed"] for one in mine),
                 "unknown": sum(
                     analysis.figures[at][analysis.places[at][one]].unseen for at, one in own
-                ),
+                )
+                - _starved(mine, budget),
                 "short_waits": _short_waits(analysis, own, budget),
                 "complete": _complete(runs[run], mine),
             }
