@@ -61,11 +61,13 @@ def judge(
     measured, and nothing exceeded its budget. A run that is too short to prove its budget is good.
     Anything else that is not decided cannot be judged.
     """
+    from rtgauge.report.results.labels import limitation
+
     if stopped or refused:
         return _told(BisectCode.INTERRUPTED if stopped else BisectCode.UNTESTABLE, refused)
     runs = document["runs"]
     verdicts = [(run, one) for run in runs for one in run["verdicts"]]
-    tests = [(run, one) for run in runs for one in run["tests"] if one["known_limitation"] is None]
+    tests = [(run, one) for run in runs for one in run["tests"] if not limitation(one)]
     failed = [(run, one) for run, one in [*verdicts, *tests] if one["result"] == "fail"]
     bad = [one["evidence"] for run, one in failed if _as_asked(run, one["step"])]
     if bad:

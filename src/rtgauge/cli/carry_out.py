@@ -244,6 +244,7 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any], kind
     it is for counts as skipped, also if tasks without real-time priority exceeded its budget. So do
     the steps of xeno-test on a core that refused them."""
     from rtgauge.report.document.answer import State, answer_of, without_priority
+    from rtgauge.report.results.labels import limitation
 
     codes = {outcome.exit_code for outcome in outcomes}
     for code in (ExitCode.USAGE, ExitCode.FAILED, ExitCode.INTERRUPTED):
@@ -252,9 +253,7 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any], kind
     runs = document["runs"]
     judged = [run for run in runs if not (kind == "evaluation" and without_priority(run))]
     if any(one["result"] == "fail" for run in judged for one in run["verdicts"]) or any(
-        one["result"] == "fail" and one["known_limitation"] is None
-        for run in judged
-        for one in run["tests"]
+        one["result"] == "fail" and not limitation(one) for run in judged for one in run["tests"]
     ):
         return ExitCode.OVER_BUDGET
     if (

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.document.answer import answer_figure, answer_of, answer_section, tests_of
-from rtgauge.report.document.answer.data import limitation
 from rtgauge.report.document.blocks import (
     Block,
     Bullets,
@@ -60,6 +59,7 @@ from rtgauge.report.results.labels import (
     group_series,
     highest,
     lab_text,
+    limitation,
     link_text,
     load_text,
     peak,

@@ -35,6 +35,7 @@ __all__ = [
     "is_response",
     "judged",
     "lab_text",
+    "limitation",
     "link_text",
     "load_text",
     "made_of_a_file",
@@ -625,10 +626,15 @@ def judged(run: Mapping[str, Any], step: int) -> list[dict[str, Any]]:
     ]
     tests = [{**one, "series": None} for one in run["tests"] if one["step"] == step]
     for one in tests:
-        if one["known_limitation"] is not None:
+        if limitation(one):
             one["result"] = KNOWN
             one["evidence"] = f"{one['known_limitation']}; {one['evidence']}"
     return verdicts + tests
+
+
+def limitation(test: Mapping[str, Any]) -> bool:
+    """Whether a test failed as on every system with this C library."""
+    return test["result"] == "fail" and test["known_limitation"] is not None
 
 
 def tests_ended(tests: Sequence[Mapping[str, Any]]) -> str:
@@ -640,7 +646,7 @@ def tests_ended(tests: Sequence[Mapping[str, Any]]) -> str:
     if many["skipped"] == many.total():
         verb = "was" if many.total() == 1 else "were"
         return f"{numbers.plural(many.total(), 'test')} {verb} skipped"
-    known = sum(test["result"] == "fail" and test["known_limitation"] is not None for test in tests)
+    known = sum(map(limitation, tests))
     others = (
         (many["fail"] - known, "failed"),
         (known, "failed as on every system with this C library"),

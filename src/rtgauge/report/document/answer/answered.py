@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from rtgauge.report.document.answer.actions import Action, actions_of, first_actions
 from rtgauge.report.document.answer.cause import cause_of, hint_of
 from rtgauge.report.document.answer.certainty import certainty_of, maximum_of
-from rtgauge.report.document.answer.data import Data, Model, State, limitation
+from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.document.answer.scope import audit_of, board_text, missing_of, scope_of
 from rtgauge.report.document.answer.state import state_of
 from rtgauge.report.document.blocks import Line, Tone
 from rtgauge.report.document.cycles import Cycle
 from rtgauge.report.results.again import with_store
+from rtgauge.report.results.labels import limitation
 
 __all__ = ["Answer", "action_in_store", "answer_of", "in_store"]
 

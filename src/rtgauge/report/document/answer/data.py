@@ -15,6 +15,7 @@ from rtgauge.report.results.labels import (
     apart,
     carried_out,
     is_response,
+    limitation,
     ordinary_policies,
     peak,
     traced_alone,
@@ -23,7 +24,7 @@ from rtgauge.report.results.labels import (
     worst,
 )
 
-__all__ = ["NOT_RT", "Data", "State", "limitation", "tests_of", "verdicts_of", "without_priority"]
+__all__ = ["NOT_RT", "Data", "State", "tests_of", "verdicts_of", "without_priority"]
 
 Model = Mapping[str, Any]
 NOT_RT: Final = ("full", "lazy", "voluntary", "none")
@@ -55,10 +56,6 @@ def without_priority(run: Model) -> bool:
     """Whether a run measured latency, but only of tasks without real-time priority."""
     data = Data(run)
     return bool(data.due) and not data.real
-
-
-def limitation(test: Model) -> bool:
-    return test["result"] == "fail" and test["known_limitation"] is not None
 
 
 class Data:
