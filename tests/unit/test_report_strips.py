@@ -105,25 +105,20 @@ def test_nothing_recorded_draws_nothing() -> None:
     assert list(found_in(step)) == ["Interrupts", "Stolen time"]
 
 
-def test_interrupts_that_were_not_counted_leave_the_other_strips() -> None:
-    """A container may hide them."""
+@pytest.mark.parametrize(
+    ("hidden", "strip", "other"),
+    [("interrupts", "Interrupts", "Stolen time"), ("steal_ns", "Stolen time", "Interrupts")],
+)
+def test_what_a_container_hides_leaves_the_other_strips(
+    hidden: str, strip: str, other: str
+) -> None:
     step = made.step(0, [])
     step.ambience = watched(4, 3)
     for one in step.ambience:
-        one.interrupts = None
+        setattr(one, hidden, None)
     found = found_in(step)
-    assert "Interrupts" not in found
-    assert len(found["Frequency"].y) == len(found["Stolen time"].y) == 3
-
-
-def test_steal_time_that_is_not_known_leaves_the_other_strips() -> None:
-    step = made.step(0, [])
-    step.ambience = watched(4, 3)
-    for one in step.ambience:
-        one.steal_ns = None
-    found = found_in(step)
-    assert "Stolen time" not in found
-    assert len(found["Frequency"].y) == len(found["Interrupts"].y) == 3
+    assert strip not in found
+    assert len(found["Frequency"].y) == len(found[other].y) == 3
 
 
 @pytest.mark.slow
