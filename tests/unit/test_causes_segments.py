@@ -18,6 +18,7 @@ from rtgauge.causes.model import (
     CHOICE,
     CLASSES,
     LATE,
+    UNTIL,
 )
 from rtgauge.causes.tracefs.pages import (
     HARDIRQ,
@@ -76,7 +77,12 @@ def test_preemption_off_by_the_count_that_the_interrupt_found() -> None:
     assert cut(path(1, 200, preempt=1), 206)[2] == ("preemption-off", 202, "t77", "")
     # without the count, a switch of the usual length is one, and a longer one is not
     assert cut(path(1, 200), 206)[2][0] == "preemption-off"
-    assert cut(path(1, 5), 206, usual_us=8)[2][0] == "switch"
+    assert cut(path(1, 5), 206, usual_us=8)[2] == ("switch", 7, "t77", UNTIL)
+    # up to 5 us, it is the time of the switch itself
+    assert cut(path(1, 3), 206, usual_us=8)[2] == ("switch", 5, "t77", "")
+    sample = Sample(DUE, DUE + 12_000, TARGET, 0, 1 << 62, 8_000)
+    blamed = blame(segments_of(sample, path(1, 5))[0], 12_000, 1_000)[0]
+    assert blamed.startswith("task t77 ran until the switch of tasks, for no longer than usual (7.")
 
 
 def test_wake_ups_of_other_tasks_do_not_make_a_switch() -> None:

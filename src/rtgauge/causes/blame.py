@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from rtgauge import text as numbers
-from rtgauge.causes.model import CHOICE, CLASSES, LATE, Segment, Task
+from rtgauge.causes.model import CHOICE, CLASSES, LATE, UNTIL, Segment, Task
 
 __all__ = ["blame", "main_segment", "microseconds", "ordinary", "reason", "untraced_ns"]
 
@@ -101,6 +101,8 @@ def _sentence(main: Segment) -> str:
         return "the interrupt came late, although interrupts were on"
     if (main.kind, main.function) == ("switch", CHOICE):
         return f"the scheduler chose a task of lower priority: {task}"
+    if (main.kind, main.function) == ("switch", UNTIL):
+        return f"task {task} ran until the switch of tasks, for no longer than usual"
     return {
         "hardware": f"nothing ran: the processor was idle{where}",
         "interrupts-off": f"interrupts were off{where}, task {task}",

@@ -19,6 +19,7 @@ __all__ = [
     "FORMAT",
     "LATE",
     "SOURCES",
+    "UNTIL",
     "VERSION",
     "Cause",
     "Cost",
@@ -54,6 +55,9 @@ CLASSES: Final[Mapping[str, str]] = MappingProxyType(
 
 LATE: Final = "late interrupt"
 """Function of a segment of ``hardware``: an interrupt came late, although interrupts were on."""
+UNTIL: Final = "lower task until the switch"
+"""Function of a segment of ``switch``: a task of lower priority ran on for longer than a switch
+takes, but no longer than usual. The trace does not show whether it could be preempted."""
 CHOICE: Final = "lower task chosen"
 """Function of a segment of ``switch``: the scheduler chose a task of lower priority."""
 

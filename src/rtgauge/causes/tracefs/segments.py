@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from rtgauge.causes.model import CHOICE, LATE, Segment, Task
+from rtgauge.causes.model import CHOICE, LATE, UNTIL, Segment, Task
 from rtgauge.causes.tracefs.pages import HARDIRQ, SOFTIRQ, Event
 
 __all__ = [
@@ -31,8 +31,8 @@ __all__ = [
 DELIVERY_NS: Final = 3_000
 """Up to this, the time from the due time to the handler is that of the interrupt's delivery."""
 SWITCH_NS: Final = 5_000
-"""Up to this, and up to the usual latency of the series, the time from the end of the handlers to
-the switch is the scheduler's own. A lower task that runs on for longer was not preempted."""
+"""Up to this, the time from the end of the handlers to the switch is the scheduler's own. Up to the
+usual latency of the series it may be. A lower task that runs on for longer was not preempted."""
 
 SWITCH: Final = "sched/sched_switch"
 _WAKING = "sched/sched_waking"
@@ -681,5 +681,6 @@ def _instead(
     if not idle and stretch.preempt:
         return "preemption-off", "measured", stretch.code
     if idle or usual:
-        return "switch", "inferred", ""
+        long = stretch.end_ns - stretch.begin_ns > SWITCH_NS
+        return "switch", "inferred", UNTIL if long and not idle else ""
     return "preemption-off", "inferred", stretch.code
