@@ -874,3 +874,11 @@ def test_pieces_tile_an_array() -> None:
             parts = [list(range(length))[piece] for piece in gather._pieces(length)]
             assert list(itertools.chain(*parts)) == list(range(length))
             assert all(len(part) <= 4 for part in parts)
+
+
+@pytest.mark.parametrize("starved_ns", range(0, 60, 10))
+def test_the_late_periods_of_a_starved_thread(starved_ns: int) -> None:
+    waits = range(starved_ns, 0, -10)
+    for limit in (1, 9, 10, 11, 49, 50, 51):
+        over = sum(wait > limit for wait in waits)
+        assert gather.starved_over(starved_ns, 10, limit) == over
