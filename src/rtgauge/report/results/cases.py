@@ -175,8 +175,9 @@ def _group(run: Document, step: Document) -> Group:
                 figures(run["series"][at]) if at in names else (),
             )
         )
+    with_rules = {one["series"] for one in found}
     for place, name in names.items():
-        if all(place != one["series"] for one in found):
+        if place not in with_rules:
             lines = figures(run["series"][place])
             empty = not run["series"][place]["count"]
             cases.append(Case(name, "skip" if empty else "pass", lines[0] if empty else "", lines))
@@ -238,12 +239,14 @@ def _distinct(names: Iterable[str]) -> list[str]:
     """The names, changed where needed so that none is empty and none occurs twice."""
     found: list[str] = []
     seen: set[str] = set()
+    last: dict[str, int] = {}  # name -> the last number tried
     for name in names:
         whole = name.strip() or "unnamed"
-        one, number = whole, 1
+        one, number = whole, last.get(whole, 1)
         while one in seen:
             number += 1
             one = f"{whole} ({number})"
+        last[whole] = number
         seen.add(one)
         found.append(one)
     return found
