@@ -253,7 +253,7 @@ def gather(
         rhythms = _rhythms(series, list(pool.map(lambda pair: _loops(pair[0], lead), series)))
 
         def one(pair: tuple[StoredSeries, StoredStep], rhythm: _Rhythm) -> Figures:
-            figures = _figures(*pair, len(series), pictures, share, lead, rhythm)
+            figures = _figures(*pair, pictures, share, lead, rhythm)
             pace = rhythm.pace
             return (
                 figures if pace is None else _in_loop(replace(figures, starts=rhythm.starts), pace)
@@ -265,11 +265,12 @@ def gather(
 @dataclass(frozen=True)
 class _Rhythm:
     """The pace of a series' test loops (None on a time grid), the start times of all test loops of
-    its step, and a lower limit of the time at which the samples of the step end."""
+    its step, a lower limit of the time at which the samples of the step end, and its bins."""
 
     pace: stats.Pace | None
     starts: Int64
     until_ns: int
+    bins: _Bins | None
 
 
 def _loops(series: StoredSeries, lead: int) -> Lead | None:
@@ -302,8 +303,12 @@ def _rhythms(
             most = int(np.unique(one.due_ns, return_counts=True)[1].max())
             end = stored.totals.last_due_ns + min(int(most * pace.distance_ns), _LONGEST_NS)
             until[id(step)] = max(until.get(id(step), end), end)
+    bins = {
+        key: _bins(step, len(series), until.get(key, _NEVER))
+        for key, step in {id(step): step for _, step in series}.items()
+    }
     return [
-        _Rhythm(pace, starts[id(step)], until.get(id(step), _NEVER))
+        _Rhythm(pace, starts[id(step)], until.get(id(step), _NEVER), bins[id(step)])
         for (_, step), pace in zip(series, paces, strict=True)
     ]
 
@@ -371,13 +376,12 @@ def _scaled(counts: Counts, scale: int) -> Counts:
 def _figures(
     series: StoredSeries,
     step: StoredStep,
-    number: int,
     pictures: bool,
     share: int,
     lead: int,
     rhythm: _Rhythm,
 ) -> Figures:
-    """``number``: number of series gathered. ``lead``: number of first samples to keep."""
+    """``lead``: number of first samples to keep."""
     info, totals = series.info, series.totals
     losses = _losses(series)
     gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
@@ -405,8 +409,7 @@ def _figures(
         known = np.zeros(len(gap_index), np.bool_)
         before = np.zeros(len(gap_index), np.int64)
     else:
-        bins = _bins(step, number, rhythm.until_ns)
-        scan = _Pass(series, gap_index, bins, lead, rhythm.pace, over)
+        scan = _Pass(series, gap_index, rhythm.bins, lead, rhythm.pace, over)
         scan.run(share)
         leading = scan.lead
         counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
