@@ -434,6 +434,9 @@ def test_sets_of_which_every_step_was_skipped_say_why() -> None:
         ("sched", [0, 1], "skipped: no real-time priority"),
         ("idle", [1], "skipped: lab:stock lacks it"),
     ]
+    source = Source(runs)  # type: ignore[arg-type]
+    section = repr(comparison_section(compared(runs), source.analysis))
+    assert re.search("Nothing can be compared.*'A: lab:rt; .*'B: lab:stock; ", section)
     text = " ".join(compare_text.terminal(document).split())
     assert "Nothing can be compared" in text
     assert "0 samples" not in text and "Maxima" not in text

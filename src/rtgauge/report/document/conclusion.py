@@ -50,7 +50,7 @@ from rtgauge.report.pictures.distribution import axes_text, distribution, merged
 from rtgauge.report.pictures.ratios import ROWS, Ratio, ratios
 from rtgauge.report.results.labels import TRACED, capital, target_name, waits_for_answers
 from rtgauge.report.results.model import Analysis
-from rtgauge.report.sets.compare import Compared, unreached, where
+from rtgauge.report.sets.compare import Compared, set_facts, unreached, where
 from rtgauge.report.sets.decide import decisive as primary_of
 from rtgauge.report.sets.decide import main_statistic, rank
 
@@ -168,6 +168,9 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
             inside.append(Paragraph(line(text)))
         blocks += filter(None, (ratios_figure(document), _figure(compared, at)))
         blocks += action_blocks(after_comparison(document, quantity, every))
+    else:  # no table of a quantity names the sets
+        sets = [f"{one['letter']}: {one['name']}; {set_facts(one)}" for one in document["sets"]]
+        inside += [Paragraph(line(text)) for text in sets]
     blocks += contexts_blocks(analysis.model)
     if said := [*decided(document), *advice(document)]:
         blocks.append(Heading("Verdicts"))
