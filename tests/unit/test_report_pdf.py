@@ -215,6 +215,14 @@ def test_what_no_font_has_is_named_by_its_code() -> None:
     )
 
 
+def test_short_words_are_no_figures() -> None:
+    """Columns of figures are on the right, those of names such as local on the left."""
+    columns = [["local", "vm"], ["–", "a"], ["≥\u202f48\u202f000\u202fµs", "–"], ["0.5 %", ""]]
+    rows = [Row("x", [Cell(text) for text in row]) for row in zip(*columns, strict=True)]
+    shown = pdf.table(Grid("x", ["Run", *"abcd"], rows, "", "x"))
+    assert [one["right"] for one in shown["parts"]] == [[False, False, False, True, True]]
+
+
 @pytest.mark.slow
 def test_events_are_in_pieces_side_by_side() -> None:
     columns = (stream.Column("rule", ""), stream.Column("time", "ns"),

@@ -298,7 +298,7 @@ def _broken(word: str) -> str:
 _NAMED: Final = 84.0
 """Minimum width of a column of names, in points. A table that needs more room is split."""
 _TEXT, _NOTE, _GAP, _BETWEEN = 8.0, 6.3, 8.0, 14.0
-_NUMBER: Final = re.compile(r"[−+±<>≤≥~]?[\d.,:\s\u202f]*\s?[%a-zA-Zµ°/]{0,5}|–|\?")
+_NUMBER: Final = re.compile(r"([−+±<>≤≥~]?\s*[\d.][\d.,:\s\u202f]*[%a-zA-Zµ°/]{0,5})?|–|\?")
 
 
 def swatch(text: str) -> int | None:
