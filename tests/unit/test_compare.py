@@ -49,6 +49,7 @@ CONTEXTS = {"irq": 300, "kernel": 2000, "user": 5000}
 def series(seed: int, factor: float, **more: Any) -> list[made.FakeSeries]:
     """A series for each context on one CPU."""
     random = np.random.default_rng(seed)
+    samples = more.get("samples", 12_000)
     return [
         made.FakeSeries(
             made.info(
@@ -60,8 +61,8 @@ def series(seed: int, factor: float, **more: Any) -> list[made.FakeSeries]:
                 policy=more.get("policy", "fifo") if context != "irq" else "",
                 priority=more.get("priority", 80) if context != "irq" else 0,
             ),
-            np.arange(12_000, dtype=np.int64),
-            (random.gamma(4, typical / 4, 12_000) * factor + 50).astype(np.int32),
+            np.arange(samples, dtype=np.int64),
+            (random.gamma(4, typical / 4, samples) * factor + 50).astype(np.int32),
         )
         for n, (context, typical) in enumerate(CONTEXTS.items())
     ]
@@ -812,7 +813,7 @@ def test_a_gate_judges_the_primary_figure_of_each_set(
     runs = []
     for repeat in range(10):
         for at in range(3):
-            one = kernel_run(3 * repeat + at, f"lab:{at}", "6.1-rt")
+            one = kernel_run(3 * repeat + at, f"lab:{at}", "6.1-rt", samples=2000)
             one.document["repeat"] = repeat
             if at == lacks:
                 one.steps, one.document["steps"] = one.steps[:1], one.document["steps"][:1]
