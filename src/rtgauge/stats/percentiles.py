@@ -9,6 +9,7 @@ and assume independent samples.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 
@@ -56,6 +57,7 @@ def percentile_table(counts: Counts, beyond: int = 0) -> dict[str, int]:
     }
 
 
+@functools.lru_cache  # many series have as many samples
 def _smallest(above: float, count: int, probability: float) -> int:
     """The smallest k for which P(Binomial(count, probability) > k) <= above."""
 

@@ -12,6 +12,7 @@ The tests hold all functions to 1e-12 of SciPy's, and beyond ``LARGE`` to 1e-9.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from statistics import NormalDist
@@ -179,6 +180,7 @@ def _inverse(
     return at
 
 
+@functools.lru_cache  # many series have as many samples
 def gamma_inverse(shape: float, probability: float) -> float:
     """The value at which ``gamma_part`` is the probability, for a shape of at least 1/2."""
     if shape == 1:
@@ -199,6 +201,7 @@ def gamma_inverse(shape: float, probability: float) -> float:
     return _inverse(value_and_density, probability, start, math.inf)
 
 
+@functools.lru_cache
 def beta_inverse(first: float, second: float, probability: float) -> float:
     """The value at which ``beta_part`` is the probability, for numbers of at least 1/2."""
     total = first + second

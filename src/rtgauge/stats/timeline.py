@@ -95,11 +95,14 @@ class Timeline:
         To 0.8 %, rounded up, and never beyond the bin's own minimum and maximum.
         """
         result = np.zeros(len(self.count), np.int64)
-        for row in np.flatnonzero(self.count):
-            wanted = int(np.ceil(part * int(self.count[row])))
-            column = np.searchsorted(np.cumsum(self._histogram[row]), wanted)
-            value = int(bucket_high(self._first_bucket + int(column)))
-            result[row] = min(max(value, int(self.min[row])), int(self.max[row]))
+        filled = np.flatnonzero(self.count)
+        wanted = np.ceil(part * self.count[filled])
+        columns = [
+            int(np.searchsorted(np.cumsum(self._histogram[row]), rank))
+            for row, rank in zip(filled, wanted.astype(np.int64), strict=True)
+        ]
+        value = bucket_high(self._first_bucket + np.array(columns, np.int64))
+        result[filled] = np.minimum(np.maximum(value, self.min[filled]), self.max[filled])
         return result
 
     def above(self, value: int) -> tuple[Int64, Int64]:
