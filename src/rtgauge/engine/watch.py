@@ -120,6 +120,7 @@ class Watch:
         progress: StepProgress,
     ) -> None:
         self._agent = agent
+        self._detached = agent if isinstance(agent, Detached) else None
         self._live = live
         self._target = target
         self._clock = target.clock
@@ -241,7 +242,7 @@ class Watch:
         if self._away_since is not None and not self._interruption.asked:
             self._stopped_at = now  # the order waits for the connection, which has its own limit
         since = self._stopped_at
-        if isinstance(self._agent, Detached):
+        if self._detached is not None:
             since = max(since, min(self._moved, since + self._limits.drain_s))
         if now - since > self._stop_s:
             self._kill()
@@ -249,7 +250,7 @@ class Watch:
 
     def _look_for_the_connection(self, now: float) -> None:
         """An agent that cannot be reached continues: neither its silence nor its time counts."""
-        away = self._agent.away if isinstance(self._agent, Detached) else ""
+        away = self._detached.away if self._detached is not None else ""
         name = self._target.name
         if away and self._away_since is None:
             self._away_since = self._heard = now
@@ -314,7 +315,7 @@ class Watch:
         if expected is None:
             return False
         more = self._limits.overtime_s
-        if isinstance(self._agent, Detached):
+        if self._detached is not None:
             more += self._limits.drain_s
         factor = 1.1 * self._pace.scale
         if elapsed <= expected * factor + more:
