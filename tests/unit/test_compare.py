@@ -286,6 +286,25 @@ def test_what_was_measured_otherwise_stands_beside_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("asked", [{}, {"interval": "1ms"}])
+@pytest.mark.parametrize("first", [False, True])
+def test_options_of_a_skipped_step_hide_no_difference(asked: dict[str, str], first: bool) -> None:
+    """A step that was not carried out names only the options asked for, not their defaults."""
+    runs = [kernel_run(1, "local", "6.1"), kernel_run(2, "local", "6.1")]
+    for run, dither in zip(runs, ("no", "yes"), strict=True):
+        for step in run.steps:
+            assert step.header is not None
+            parameters = {**step.header.parameters, "dither": stream.Parameter(None, dither)}
+            step.header = dataclasses.replace(step.header, parameters=parameters)
+    skipped = runs[0].steps[0 if first else 1]
+    skipped.series, skipped.header = [], None
+    skipped.document.update(state="skipped", parameters=asked)
+    document = compared(runs, [RunSet("A", (0,)), RunSet("B", (1,))]).document
+    assert document["quantities"] == []
+    assert {one["reason"] for one in document["apart"]} == {"dither no against yes"}
+
+
+@pytest.mark.slow
 def test_a_way_that_both_have_is_compared_and_the_other_one_said() -> None:
     runs = [kernel_run(1, "a", "6.1-rt"), kernel_run(2, "b", "6.1")]
     runs[1].steps[0].series = runs[1].steps[0].series[1:]

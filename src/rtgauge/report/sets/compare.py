@@ -231,15 +231,15 @@ def _steps(run: Run) -> dict[int, Mapping[str, Any]]:
 
 
 def _common(runs: Sequence[Run], places: Iterable[int]) -> dict[str, set[str]]:
-    """Measurement -> the options that all of its steps name. An older agent did not know the
-    others."""
+    """Measurement -> the options that all of its steps with series name. An older agent did not
+    know the others. A step that was not carried out names only what was asked for."""
     found: dict[str, set[str]] = {}
     for place in places:
-        for step in _steps(runs[place]).values():
+        measured = {one["step"] for one in runs[place]["series"]}
+        for number, step in _steps(runs[place]).items():
             names = set(step["parameters"])
-            known = found.setdefault(step["measurement"], names)
-            if names:
-                known &= names
+            if names and number in measured:
+                found.setdefault(step["measurement"], names).intersection_update(names)
     return found
 
 
@@ -294,7 +294,7 @@ def _grouped(runs: Sequence[Run], sets: Sequence[RunSet]) -> Grouped:
                 base = _Base(
                     one["measurement"], one["name"], one["unit"], one["context"], _load(step)
                 )
-                method = _method(run, step, one, known[one["measurement"]])
+                method = _method(run, step, one, known.get(one["measurement"], set()))
                 members = found.setdefault(base, {}).setdefault(method, {})
                 members.setdefault(number, []).append((place, at))
     return found
