@@ -235,6 +235,44 @@ def test_an_interrupted_run_is_left_out() -> None:
 
 
 @pytest.mark.slow
+def test_a_gate_needs_the_newest_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs that skipped the primary figure are named, and do not pass as unchanged."""
+    runs = [_run(at, 5000.0) for at in range(25)]
+    newest = [runs[-1].id]
+    assert _gate(_trend(runs), newest) == 0
+    for run in runs[22:]:
+        run.steps[0].series.clear()
+        run.steps[0].document.update(state="skipped", reason="no privilege", remedy="use root")
+    document = _trend(runs)
+    assert [(one["run"], one["reason"], one["remedy"]) for one in document["left_out"]] == [
+        (f"run #{number}", "timer was not measured: no privilege", "use root")
+        for number in (23, 24, 25)
+    ]
+    assert {one["verdict"] for one in document["series"]} == {"no change"}
+    capsys.readouterr()
+    assert _gate(document, newest) == 77
+    assert "the newest run of nightly has no primary figure" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_figure_while_idle_does_not_replace_the_one_under_load() -> None:
+    """The interval under load changed, so neither part has enough runs."""
+    runs = []
+    for at in range(30):
+        idle = _run(at, 5000.0)
+        info = {"interval_ns": made.MS if at < 15 else made.MS // 5}
+        loaded = _run(at + 100, 9000.0, info=info).steps[0].series
+        steps = [*idle.steps, made.step(1, loaded, load="sched")]
+        runs.append(made.run(steps, id=idle.id, started=idle.document["started"]))
+    document = _trend(runs)
+    first, *others = document["series"]
+    assert (first["load"]["name"], first["primary"], first["verdict"]) == ("sched", True, "refused")
+    assert not any(one["primary"] for one in others)
+    assert {one["verdict"] for one in others if one["load"]["name"] == "idle"} == {"no change"}
+    assert _gate(document) == 77
+
+
+@pytest.mark.slow
 def test_maxima_of_runs_of_other_lengths_are_refused() -> None:
     runs = [_run(at, 5000.0) for at in range(24)]
     for run in runs[:12]:

@@ -39,7 +39,7 @@ SUFFIXES: Final = (".html", ".json", ".md")
     "--gate",
     is_flag=True,
     help="Exit with 3 if the runs since the last change are worse than those before, with 77 if "
-    "the primary figure cannot be judged.",
+    "the primary figure cannot be judged, or the newest run lacks it.",
 )
 @as_json
 @store_option
@@ -105,7 +105,8 @@ def trend(
     for path in output:
         write_trend(document, path)
         say(f"the report is in {path}")
-    return _gate(document) if gate else ExitCode.DONE
+    newest = [some[-1].id for _, some in chosen]
+    return _gate(document, newest) if gate else ExitCode.DONE
 
 
 def _by_target(chosen: Sequence[Selection]) -> list[tuple[str, list[RunRow]]]:
@@ -152,15 +153,22 @@ def _analysed(
     return joined(parts), read, left_out
 
 
-def _gate(document: Mapping[str, Any]) -> ExitCode:
-    """What a gate ends with, said in a line on stderr."""
+def _gate(document: Mapping[str, Any], newest: Sequence[str] = ()) -> ExitCode:
+    """What a gate ends with, said in a line on stderr. ``newest``: the id of the newest run of each
+    set, whether it could be read or not."""
     from rtgauge.report.document.trended import conclusion, worse
 
     say(f"gate: {conclusion(document)}")
     if worse(document):
         return ExitCode.OVER_BUDGET
-    judged = [one for one in document["series"] if one["verdict"] != "refused"]
-    refused = [one for one in document["series"] if one["primary"] and one not in judged]
-    if refused or not judged:
-        return ExitCode.SKIPPED
-    return ExitCode.DONE
+    primary = {one["set"]: one for one in document["series"] if one["primary"]}
+    unjudged = False
+    for number, one in enumerate(document["sets"]):
+        found = primary.get(number)
+        if found is None or found["verdict"] == "refused":
+            say(f"gate: the primary figure of {one['name']} is not judged")
+            unjudged = True
+        elif number < len(newest) and found["values"][-1]["run"] != newest[number]:
+            say(f"gate: the newest run of {one['name']} has no primary figure")
+            unjudged = True
+    return ExitCode.SKIPPED if unjudged else ExitCode.DONE

@@ -23,7 +23,7 @@ from rtgauge.report.results import schemas
 from rtgauge.report.results.labels import waits_for_answers
 from rtgauge.report.results.model import Analysis, Document
 from rtgauge.report.sets.compare import RunSet, changed, quantities, refusal
-from rtgauge.report.sets.decide import STATISTICS, decisive, uneven
+from rtgauge.report.sets.decide import STATISTICS, decisive, outranked, uneven
 from rtgauge.stats.changes import FEWEST, LEAST
 
 __all__ = ["LEVEL", "Trended", "trend", "validate"]
@@ -94,14 +94,22 @@ def _set(
                 }
         row["runs"] = [each for each in row["runs"] if each["complete"]]
     many = [one for one in found if len(one["rows"][0]["runs"]) >= FEWEST]
+    few = [one for one in found if one not in many]
     primary = decisive(many)
+    lead = outranked(many[primary], few) if primary is not None else []
+    leading = lead[decisive(lead) or 0] if lead else None
+    if (wanted := decisive(found)) is not None:
+        _lacking(analysis, found, found[wanted], named, cut)
     judged = [
-        (at == primary and name == _main(one), one, name)
+        (leading is None and at == primary and name == _main(one), one, name)
         for at, one in enumerate(many)
         for name in STATISTICS
         if name in ("50", "max") or (name == "tail" and one["tail"] is not None)
     ]
-    others = max(len(judged) - 1, 1)
+    others = max(len(judged) - (leading is None), 1)
+    few.sort(key=lambda one: one is not leading)
+    refused = [_too_few(one, found, number, primary=one is leading) for one in few]
+    yield from refused[: leading is not None]
     for first, one, name in sorted(judged, key=lambda row: not row[0]):
         level = LEVEL if first else LEVEL / others
         yield {
@@ -109,19 +117,50 @@ def _set(
             "primary": first,
             **_judged(analysis, chosen, one, name, level),
         }
-    for one in found:
-        if one not in many:
-            few = len(one["rows"][0]["runs"])
-            yield {
-                **_head(one, number, _main(one)),
-                "primary": False,
-                **_refused(
-                    [],
-                    f"{numbers.plural(few, 'run')} measured this way. "
-                    f"A trend needs at least {FEWEST}",
-                    _why_few(one, found, few),
-                ),
-            }
+    yield from refused[leading is not None :]
+
+
+def _too_few(
+    quantity: Document, found: Sequence[Document], number: int, *, primary: bool
+) -> Document:
+    """A quantity of fewer than 20 runs. ``primary``: those that are judged rank behind it."""
+    few = len(quantity["rows"][0]["runs"])
+    reason = f"{numbers.plural(few, 'run')} measured this way. A trend needs at least {FEWEST}"
+    return {
+        **_head(quantity, number, _main(quantity)),
+        "primary": primary,
+        **_refused([], reason, _why_few(quantity, found, few)),
+    }
+
+
+def _lacking(
+    analysis: Analysis,
+    found: Sequence[Document],
+    wanted: Document,
+    named: Mapping[str, int],
+    cut: dict[str, Document],
+) -> None:
+    """Add to ``cut`` the runs that did not measure the quantity ``wanted`` in any way."""
+    same = ("measurement", "name", "context", "load")
+    alike = [one for one in found if all(one[key] == wanted[key] for key in same)]
+    there = {each["run"] for one in alike for each in one["rows"][0]["runs"]}
+    for run in analysis.model["runs"]:
+        if run["id"] not in named or run["id"] in there or run["id"] in cut:
+            continue
+        steps = [
+            step
+            for step in run["steps"]
+            if step["measurement"] == wanted["measurement"]
+            and step["load"]["name"] == wanted["load"]["name"]
+            and step["state"] != "complete"
+        ]
+        number = named[run["id"]]
+        reason = f"{wanted['measurement']} was not measured"
+        cut[run["id"]] = {
+            "run": f"run #{number}" if number else f"run {str(run['id'])[:13]}",
+            "reason": f"{reason}: {steps[0]['reason']}" if steps and steps[0]["reason"] else reason,
+            "remedy": (steps[0]["remedy"] if steps else "") or "measure it again",
+        }
 
 
 def _main(quantity: Mapping[str, Any]) -> str:
