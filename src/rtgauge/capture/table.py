@@ -39,7 +39,8 @@ _TIME: Final = re.compile(
 )
 _SECONDS: Final = r"(?:([munpµμ]?)s(?:ec)?|(milli|micro|nano|pico)?seconds?)"
 _IN_SECONDS: Final = re.compile(
-    rf"(?:.*[\[(]\s*{_SECONDS}\s*[\])].*|(?:.* )?in {_SECONDS}|t(?:ime)?[_/ -]+{_SECONDS}"
+    rf"(?:.*[\[(]\s*{_SECONDS}\s*[\])].*|(?:.* )?in {_SECONDS}"
+    rf"|(?:t|time|time ?stamp|x|x-axis|source)[\W_]+{_SECONDS}"
     r"|()(milli|micro|nano|pico)seconds?)",
     re.IGNORECASE,
 )
