@@ -122,6 +122,9 @@ def test_what_is_judged(rtgauge: Run, capsys: pytest.CaptureFixture[str]) -> Non
     failed = code(lambda run: run["verdicts"][0].update(result="fail"), [("interrupted", "why")])
     assert failed is BisectCode.BAD
     assert code(tests("pass", "skipped")) is BisectCode.GOOD
+    rule = "every context asked for is measured"
+    assert code(tests("pass", "skipped", rule=rule)) is BisectCode.UNTESTABLE
+    assert code(tests("pass", rule=rule)) is BisectCode.GOOD
     assert code(tests("pass", "fail")) is BisectCode.BAD
 
     def without_priority(run: dict[str, Any]) -> None:

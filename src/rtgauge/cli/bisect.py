@@ -17,6 +17,8 @@ from rtgauge.errors import ExitCode
 __all__ = ["BisectCode", "asked", "code_of_error", "judge"]
 
 _RUNS: Final = ("run", "log-host", "xeno-test")
+_ASKED_FOR: Final = "asked for is measured"
+"""The end of rules such as "every context asked for is measured"."""
 
 
 class BisectCode(enum.IntEnum):
@@ -84,7 +86,12 @@ def judge(
     for run, verdict in verdicts:
         if verdict["result"] != "pass" and not _within(run, verdict):
             return _told(BisectCode.UNTESTABLE, verdict["evidence"])
-    undecided = [one["evidence"] for _, one in tests if one["result"] in ("inconclusive", "fail")]
+    undecided = [
+        one["evidence"]
+        for _, one in tests
+        if one["result"] in ("inconclusive", "fail")
+        or (one["result"] == "skipped" and _ASKED_FOR in one["rule"])
+    ]
     if undecided:
         return _told(BisectCode.UNTESTABLE, undecided[0])
     if not verdicts and all(one["result"] != "pass" for _, one in tests):
