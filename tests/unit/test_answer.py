@@ -952,6 +952,23 @@ def test_data_under_an_unknown_load_are_not_called_loaded(
     assert ("Measure under load" in titles) is ("sched" not in loads)
 
 
+def test_contexts_that_were_not_measured_are_named() -> None:
+    """They were asked for, and the budget is kept by the others."""
+    refused = "contexts irq and kernel: there is no tracer"
+    rules = ("every context asked for is measured", "another rule")
+    tests = [
+        stream.Verdict(number, rule, "skipped", refused, "load the module")
+        for number, rule in enumerate(rules)
+    ]
+    step = made.step(
+        0, [latency(10, 4000)], budget_ns=150_000, rate_per_hour=1e5, load="sched", verdicts=tests
+    )
+    answer = answer_of(built(made.run([step], findings=[])))
+    assert answer.state is State.FIT
+    assert answer.scope.endswith(f". Not measured: {refused}.")
+    assert answer.scope.count("Not measured") == 1
+
+
 def test_an_unknown_load_is_not_named_as_the_cause() -> None:
     steps = [made.step(0, [latency(9)]), made.step(1, [latency(90)], load="unknown")]
     answer = answer_of(built(made.run(steps, findings=[])))

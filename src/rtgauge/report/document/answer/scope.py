@@ -153,7 +153,18 @@ def scope_of(data: Data) -> str:
         if sum(map(len, known.values())) < len(data.best):
             said.append("under an unknown load")
         text += f", and only {numbers.join(said)}"
-    return f"{text}.{_unraised(data)}"
+    return f"{text}.{_refused(data)}{_unraised(data)}"
+
+
+def _refused(data: Data) -> str:
+    """The contexts and methods asked for that were not measured next to others, with the reasons;
+    empty without any."""
+    found = [
+        f" Not measured: {str(test['evidence']).rstrip('.')}."
+        for test in data.tests
+        if test["result"] == "skipped" and "asked for is measured" in test["rule"]
+    ]
+    return "".join(dict.fromkeys(found))
 
 
 def _unraised(data: Data) -> str:
