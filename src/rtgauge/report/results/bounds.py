@@ -265,7 +265,7 @@ def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> 
     # Several CPUs may be hit at once: the claim is about each CPU, with the fewest samples of any.
     open_, unseen = max(_larger(members, series))
     timed = all(member.timed for member in members)
-    duration_s = sum(max(one["bound"]["duration_s"] for _, one in some) for some in by_run.values())
+    duration_s = sum(min(one["bound"]["duration_s"] for _, one in some) for some in by_run.values())
     effective = sum(min(member.effective for member, _ in some) for some in by_run.values())
     per_hour = rate_bound(duration_s, confidence, open_) if timed else math.inf
     over = sum(boots.values())
