@@ -478,6 +478,22 @@ def test_beside_a_run_of_rtgauge(rtgauge: Command, tmp_path: Path) -> None:
     assert reasons == ["skipped: user: latency printed no histogram, so there are no percentiles"]
 
 
+@pytest.mark.slow
+def test_versions_of_xenomai_are_compared(rtgauge: Command, tmp_path: Path) -> None:
+    """The version belongs to the system, not to how it was measured."""
+    for number, version in enumerate(("3.1.2", "3.2.4")):
+        path = tmp_path / f"{version}.txt"
+        text = xenomai.latency(made(number), gnuplot="-")
+        assert text.count("3.3.1") == 1
+        path.write_text(text.replace("3.3.1", version))
+        rtgauge("import", str(path), "--load", "idle", "--label", version)
+    document = rtgauge("compare", "3.1.2", "3.2.4", "--json").json()
+    assert {one["name"] for one in document["quantities"]} == {"latency", "second-max"}
+    assert document["apart"] == []
+    versions = [one for one in document["differences"] if one["name"] == "Xenomai version"]
+    assert [one["values"] for one in versions] == [["3.1.2", "3.2.4"]]
+
+
 def emulated(store: Store, target: str) -> str:
     """A run on an emulated board in counted mode, as it is stored: that of the fake, renamed."""
     (row,) = store.runs()

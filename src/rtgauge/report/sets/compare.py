@@ -72,8 +72,8 @@ TAIL_MAX: Final = 99.9
 UNKNOWN: Final = "unknown"
 
 _DISTURBING: Final = ("steal-time", "smi", "frequency-change")
-# Options for length and placement, and those that the series itself records.
-_NO_METHOD: Final = (*LENGTHS, "cpu", "context", "priority", "stop-above")
+# Options for length and placement, those that the series itself records, and a fact of the system.
+_NO_METHOD: Final = (*LENGTHS, "cpu", "context", "priority", "stop-above", "xenomai")
 # Parts of the environment that differ between any two runs.
 _VOLATILE: Final = ("settings", "host", "privileges", "findings")
 _PASSING: Final = (
@@ -769,11 +769,12 @@ def _facts(run: Run) -> dict[str, str]:
     facts = {"kernel": _kernel(run)[0], "real-time model": realtime_text(environment)}
     facts["kernel command line"] = str(kernel.get("cmdline") or "")
     steps = _steps(run).values()
-    for name, cpus in (
+    for name, found in (
         ("CPUs measured", [step["parameters"].get("cpu") for step in steps]),
         ("CPUs of the load", [step["run_options"].get("load-cpu") for step in steps]),
+        ("Xenomai version", [step["parameters"].get("xenomai") for step in steps]),
     ):
-        facts[name] = "; ".join(dict.fromkeys(str(one) for one in cpus if one))  # lists of CPUs
+        facts[name] = "; ".join(dict.fromkeys(str(one) for one in found if one))  # lists of CPUs
     kept = {key: value for key, value in environment.items() if key not in _VOLATILE}
     for name, text in _flat(kept):
         if name not in _PASSING and name not in ("kernel release", "realtime", "kernel cmdline"):
