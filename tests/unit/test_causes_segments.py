@@ -541,6 +541,16 @@ def test_the_trace_is_not_blamed_for_its_stacks() -> None:
     assert blame(segments, 13_000, 6_500)[0].endswith("6.50\u202fµs")
 
 
+def test_a_part_of_a_sample_does_not_look_like_the_whole() -> None:
+    events = path(1, 203_500, preempt=1)
+    sample = Sample(DUE, DUE + 203_506_000, TARGET, 0, 1 << 62, 8_000)
+    text = blame(segments_of(sample, events)[0], 203_506_000, 8_000)[0]
+    assert "(203\u202f502 of 203\u202f506\u202fµs)" in text
+    sample = Sample(DUE, DUE + 206_400, TARGET, 0, 1 << 62, 8_000)
+    segments = [replace(one, length_ns=205_600) for one in segments_of(sample, events)[0][:1]]
+    assert "(205.6 of 206.4\u202fµs)" in blame(segments, 206_400, 8_000)[0]
+
+
 @pytest.mark.parametrize("interrupt", [True, False])
 def test_a_wake_up_from_another_cpu_is_not_blamed_on_this_one(interrupt: bool) -> None:
     """The timer of a CPU with nohz_full may expire on another one, which then wakes the thread.

@@ -130,4 +130,6 @@ def microseconds(ns: int) -> str:
 
 
 def _part(ns: int, latency_ns: int) -> str:
-    return f"{numbers.shown(ns, 'ns').text} of {microseconds(latency_ns)}"
+    """A part of a sample, with the digits that tell it from the whole."""
+    part, whole = numbers.shown(ns, "ns", latency_ns), numbers.shown(latency_ns, "ns", ns)
+    return f"{part.text} of {whole.full}"
