@@ -341,13 +341,17 @@ def test_how_long_all_steps_take_is_shown(terminal: Terminal) -> None:
 
 
 def seconds_left(
-    monkeypatch: pytest.MonkeyPatch, steps: list[tuple[float, float, str]], *, runs: int = 1
+    monkeypatch: pytest.MonkeyPatch,
+    steps: list[tuple[float, float, str]],
+    *,
+    runs: int = 1,
+    left: progress_module._Left | None = None,
 ) -> list[float]:
-    """The time left after each step of the first run, in seconds. ``steps``: how long each should
-    measure, how long it takes, and how it ends."""
+    """The time left after each step of the first of ``runs``, in seconds. ``steps``: how long each
+    should measure, how long it takes, and how it ends. ``left``: what the runs before it left."""
     clock = [0.0]
     monkeypatch.setattr("rtgauge.cli.progress.time.monotonic", lambda: clock[0])
-    left = progress_module._Left()
+    left = left or progress_module._Left()
     left.begin_run(runs - 1)
     found = []
     for at, (length_s, takes_s, state) in enumerate(steps):
@@ -382,6 +386,16 @@ def test_skipped_steps_do_not_count_in_the_runs_that_follow(
     """Each of the two following runs takes 12 s: the skipped step does not last in any of them."""
     steps = [(10.0, 12.0, "complete"), (60.0, 0.1, "skipped")]
     assert seconds_left(monkeypatch, steps, runs=3) == [62.0 + 2 * 74.0, 2 * 12.0]
+
+
+def test_the_time_left_does_not_grow_at_the_start_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the run before it skipped does not count, until it is carried out after all."""
+    skips = [(10.0, 10.0, "complete"), (60.0, 0.0, "skipped")]
+    left = progress_module._Left()
+    assert seconds_left(monkeypatch, skips, runs=3, left=left) == [60.0 + 2 * 70.0, 2 * 10.0]
+    assert seconds_left(monkeypatch, skips, runs=2, left=left) == [10.0, 10.0]
+    steps = [skips[0], (60.0, 60.0, "complete")]
+    assert seconds_left(monkeypatch, steps, runs=2, left=left) == [10.0, 70.0]
 
 
 def test_quiet_says_only_what_failed(terminal: Terminal) -> None:

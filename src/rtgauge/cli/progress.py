@@ -350,13 +350,14 @@ class ConsoleProgress:
 class _Left:
     """How long the runs will still take: as long as their steps should measure, and for each step
     what those so far took beyond that. Steps that ended early do not shorten the others, and steps
-    that were skipped do not count in the runs that follow."""
+    that were skipped do not count in the runs that follow, until one is carried out after all."""
 
     def __init__(self) -> None:
         self._runs = 0  # after this one
         self._steps = 0  # after this one, of the run, and
         self._after_s = 0.0  # how long they should measure
-        self._whole: tuple[int, float] | None = None  # the same of a run after this one
+        self._whole: tuple[int, float] | None = None  # the same of a whole run
+        self._skipped: dict[int, float] = {}  # number of steps after each, and its length
         self._known = False
         self._began = self._length_s = 0.0  # of the step
         self._ended = 0  # number of steps that did, and
@@ -376,17 +377,20 @@ class _Left:
 
     def end(self, state: str) -> None:
         """The step has ended."""
-        if state != "skipped":
-            self._ended += 1
-            self._beyond_s += max(time.monotonic() - self._began - self._length_s, 0.0)
-        elif self._whole is not None:
-            steps, length_s = self._whole
-            self._whole = steps - 1, length_s - self._length_s
+        if state == "skipped":
+            self._skipped[self._steps] = self._length_s
+            return
+        self._skipped.pop(self._steps, None)
+        self._ended += 1
+        self._beyond_s += max(time.monotonic() - self._began - self._length_s, 0.0)
 
     def after(self) -> float:
         """Seconds that the steps and runs after the current step take; 0 after the last."""
         steps, length_s = self._whole or (0, 0.0)
         steps, length_s = steps * self._runs + self._steps, length_s * self._runs + self._after_s
+        for after, skipped_s in self._skipped.items():
+            times = self._runs + (after < self._steps)
+            steps, length_s = steps - times, length_s - times * skipped_s
         return max(length_s + steps * self._beyond_s / max(self._ended, 1), 0.0)
 
     def now(self) -> float | None:
