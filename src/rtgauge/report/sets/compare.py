@@ -494,18 +494,22 @@ def _over(analysis: Analysis, members: Sequence[_Member], budget: int | None) ->
     return (
         sum(one.exceeding(budget) for one in tables)
         + sum(int(one["unanswered"]) for one in series)
-        + _starved(series, budget)
+        + _starved(analysis, members, budget)
     )
 
 
-def _starved(series: Iterable[Mapping[str, Any]], budget: int | None) -> int:
-    """The number of missed periods over the budget of threads that got no CPU time until the stop.
-    Their limit of the maximum is how late the first period was."""
+def _starved(analysis: Analysis, members: Sequence[_Member], budget: int | None) -> int:
+    """The number of missed periods over the budget of threads that got no CPU time until the
+    stop."""
     if budget is None:
         return 0
-    threads = [one for one in series if one["max"] is None and not one["unanswered"]]
     return sum(
-        gather.starved_over(one["max_at_least"] or 0, one["interval_ns"], budget) for one in threads
+        gather.starved_over(
+            analysis.figures[run][analysis.places[run][at]].starved_ns,
+            analysis.model["runs"][run]["series"][at]["interval_ns"],
+            budget,
+        )
+        for run, at in members
     )
 
 
@@ -541,7 +545,7 @@ def _row(
                 "unknown": sum(
                     analysis.figures[at][analysis.places[at][one]].unseen for at, one in own
                 )
-                - _starved(mine, budget),
+                - _starved(analysis, own, budget),
                 "short_waits": _short_waits(analysis, own, budget),
                 "complete": _complete(runs[run], mine),
             }
