@@ -911,6 +911,16 @@ def test_the_limit_of_a_latency_of_seconds_is_a_duration() -> None:
     assert parse_duration(words[words.index("--stop-above") + 1]) == 1_300_000_000
 
 
+def test_the_trace_alone_is_no_load() -> None:
+    """The scope of the answer calls such a run idle: so do all names of its load."""
+    run = built(made.run([made.step(0, [latency(67)], load="explain", budget_ns=100_000)]))
+    worst = text(answer_of(run).worst)
+    assert worst.startswith("Observed maximum 67.0 us (CPU 0, idle with the trace, ")
+    assert [labels.load_text({"name": name}) for name in ("idle", "explain", "sched,explain")] == [
+        "idle", "idle with the trace", "load sched,explain",
+    ]  # fmt: skip
+
+
 def test_the_figures_of_the_fake_target_are_called_made_up() -> None:
     run = built(made.run([made.step(0, [latency(67)])]))
     assert "made up" not in answer_of(run).board

@@ -21,7 +21,7 @@ from rtgauge.report.document.blocks import (
 )
 from rtgauge.report.document.tables import Cell, Grid, Row
 from rtgauge.report.results.bounds import BOOT_PART
-from rtgauge.report.results.labels import capital
+from rtgauge.report.results.labels import capital, load_text
 from rtgauge.stats import samples_needed
 
 __all__ = ["bounds_grid", "evidence_blocks", "extrapolation_section", "verdict_lines"]
@@ -127,7 +127,7 @@ def _claim(probability: float | None) -> str:
 
 
 def _load(load: str) -> str:
-    return "idle" if load == "idle" else f"load {load}"
+    return load_text({"name": load})
 
 
 def _name(model: Model, one: Model, among: Sequence[Model]) -> str:

@@ -34,7 +34,7 @@ from rtgauge.report.pictures.persistence import (
 from rtgauge.report.pictures.strips import strips
 from rtgauge.report.results.labels import (
     RESULTS,
-    TRACED,
+    TRACED_TEXT,
     added_text,
     budget_of,
     capital,
@@ -112,7 +112,7 @@ def step_view(
         title += f" ({words})"
     load = added_text(step["load"])
     if step["role"] == "measurement":
-        known = {"idle": "idle", "unknown": "load unknown", TRACED: "idle with the trace"}
+        known = {"idle": "idle", "unknown": "load unknown", TRACED_TEXT: TRACED_TEXT}
         title += f", {known.get(load, f'under load {load}')}"
     code = definition.get("code")
     number_shown = step_number(step)

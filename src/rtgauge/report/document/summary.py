@@ -48,6 +48,7 @@ from rtgauge.report.pictures.folded import folded, folded_said
 from rtgauge.report.results.commands import sentence
 from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
+    TRACED_TEXT,
     Level,
     added_text,
     budget_of,
@@ -217,7 +218,7 @@ def told(run: Model) -> list[str]:
     said += [facts[name] for name in ("Kernel", "Real-time model", "Processor")]
     loads = (step["load"].get("meaning") for step in run["steps"] if step["role"] == "measurement")
     meant = [one for one in dict.fromkeys(loads) if one]
-    load = "idle" if facts["Load"] == "idle" else f"load: {facts['Load']}"
+    load = facts["Load"] if facts["Load"] in ("idle", TRACED_TEXT) else f"load: {facts['Load']}"
     said.append(f"{load} ({'; '.join(meant)})" if len(meant) == 1 else load)
     whole, sampled = f"run of {facts['Length']}", sampled_text(run)
     return [*said, f"{sampled} in a {whole}" if sampled and sampled not in whole else whole]

@@ -18,6 +18,7 @@ __all__ = [
     "RESPONSE",
     "RESULTS",
     "TRACED",
+    "TRACED_TEXT",
     "Level",
     "above",
     "added_text",
@@ -79,6 +80,8 @@ KNOWN: Final = "known limitation"
 
 TRACED: Final = "explain"
 """The last part of the name of a load if the step was traced with ``--explain``."""
+TRACED_TEXT: Final = "idle with the trace"
+"""The load of a step that was traced without one."""
 
 _REALTIME: Final = {
     "preempt_rt": "PREEMPT_RT",
@@ -371,7 +374,7 @@ def watched(series: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[str, s
 
 def added_text(load: Mapping[str, Any]) -> str:
     """The name of a load, with its shell command, if any, shortened; ``idle`` for none."""
-    name = str(load["name"])
+    name = TRACED_TEXT if load["name"] == TRACED else str(load["name"])
     if "command" not in load:
         return name
     text = " ".join(load["command"].split())
@@ -393,7 +396,8 @@ def traced_alone(step: Mapping[str, Any]) -> bool:
 
 def load_text(load: Mapping[str, Any]) -> str:
     """The load of a step, as it follows the name of the measurement: ``idle``, ``load sched``."""
-    return "idle" if load["name"] == "idle" else f"load {added_text(load)}"
+    text = added_text(load)
+    return text if text in ("idle", TRACED_TEXT) else f"load {text}"
 
 
 def ordinary_policies(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
