@@ -16,6 +16,7 @@ import pytest
 from conftest import Result
 from rtgauge.cli import brief
 from rtgauge.cli.main import COMMANDS, _has_store, cli
+from rtgauge.cli.words import named_store
 from rtgauge.errors import TargetError
 from rtgauge.report.document import answer
 from rtgauge.report.results.again import _WITHOUT_STORE, remedy_with_store, with_store
@@ -455,3 +456,15 @@ def test_a_target_that_was_never_reached_is_not_a_system_of_its_own(
     assert found["differences"] == []
     assert sorted(one["boots"] for one in found["sets"]) == [0, 1]
     assert "each 0 s" not in Path("x.md").read_text()
+
+
+def test_the_last_store_on_the_command_line_counts() -> None:
+    """In both notations, as for the command itself."""
+    for words, store in (
+        ("runs --store a --store=b", "b"),
+        ("runs --store=a --store b", "b"),
+        ("runs --store a", "a"),
+        ("runs --store", ""),
+        ("runs", ""),
+    ):
+        assert named_store(words.split()) == store

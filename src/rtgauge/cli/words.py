@@ -48,8 +48,11 @@ def _places(words: Sequence[str]) -> tuple[list[int], list[int]]:
 
 def _named(words: Sequence[str], option: str) -> list[str]:
     """The values that the command line gives to an option."""
-    found = [word.partition("=")[2] for word in words if word.startswith(f"{option}=")]
-    return found + [value for word, value in itertools.pairwise(words) if word == option]
+    return [
+        value if word == option else word.partition("=")[2]
+        for word, value in itertools.zip_longest(words, words[1:], fillvalue="")
+        if word == option or word.startswith(f"{option}=")
+    ]
 
 
 def named_targets(words: Sequence[str]) -> list[str]:
