@@ -68,6 +68,14 @@ def test_the_blame_names_class_task_and_function_and_what_to_try() -> None:
     assert all(len(line) <= 80 for line in text.splitlines() if "rtgauge tune" not in line)
 
 
+@pytest.mark.parametrize("length_ns", [1_000, 999_999, 1_000_000, 79_751_885, 1_500_000_000])
+def test_the_figures_of_segments_are_in_a_column(length_ns: int) -> None:
+    """The points are one below the other, also of times of more than a ms."""
+    found = cause(segment("interrupt", 500, "f"), segment("operation", length_ns, "g"))
+    table = lines(replace(found, rest_ns=30), "timer")[1:4]
+    assert len({line.index(".") for line in table}) == 1, table
+
+
 def test_the_longest_segment_is_shown_among_many_equal_ones() -> None:
     short = [
         segment("softirq" if at % 2 else "interrupt", 100, f"handler_{at}") for at in range(20)

@@ -19,7 +19,8 @@ WIDTH: Final = 80
 SEGMENTS_MAX: Final = 12
 FUNCTIONS_SHOWN: Final = 3
 STACK_SHOWN: Final = 4
-_FIRST: Final = 11
+_FIGURE: Final = 8
+"""Least width of the column of times."""
 _CLASS: Final = max(len(words) for words in CLASSES.values()) + 2
 
 
@@ -49,15 +50,17 @@ def _table(cause: Cause) -> Iterator[str]:
     longest = sorted(range(len(segments)), key=lambda place: -segments[place].length_ns)
     shown = [segments[place] for place in sorted(longest[:SEGMENTS_MAX])]
     largest = max((one.length_ns for one in shown), default=0)
+    rest = sum(one.length_ns for one in segments) - sum(one.length_ns for one in shown)
+    times = [largest, rest, cause.rest_ns]
+    width = max(_FIGURE, *(len(to_the_ns(ns)) for ns in times))
     for number, one in enumerate(shown):
-        yield from _row(one, first=number == 0, stack=one.length_ns == largest)
+        yield from _row(one, width, first=number == 0, stack=one.length_ns == largest)
     left = len(segments) - len(shown)
     if left:
-        rest = sum(one.length_ns for one in segments) - sum(one.length_ns for one in shown)
         named = "segment" if left == 1 else "segments"
-        yield f"{to_the_ns(rest):>{_FIRST - 3}}     in {left} more {named}"
+        yield f"{to_the_ns(rest):>{width}}     in {left} more {named}"
     if cause.rest_ns:
-        yield f"{to_the_ns(cause.rest_ns):>{_FIRST - 3}}     not explained"
+        yield f"{to_the_ns(cause.rest_ns):>{width}}     not explained"
 
 
 def _joined(segments: Sequence[Segment]) -> list[Segment]:
@@ -91,16 +94,16 @@ def _together(one: Segment, two: Segment) -> bool:
     return one.function == two.function and len(owners) < 2
 
 
-def _row(segment: Segment, *, first: bool, stack: bool) -> Iterator[str]:
+def _row(segment: Segment, width: int, *, first: bool, stack: bool) -> Iterator[str]:
     unit = " µs" if first else "   "
-    head = f"{to_the_ns(segment.length_ns):>{_FIRST - 3}}{unit}  "
+    head = f"{to_the_ns(segment.length_ns):>{width}}{unit}  "
     head += f"{CLASSES[segment.kind]:<{_CLASS}}"
     yield _cut(head + _detail(segment))
     if stack and segment.stack:
         names = list(segment.stack)
         if len(names) > STACK_SHOWN:
             names = [*names[: STACK_SHOWN - 1], "…", names[-1]]
-        yield _cut(" " * (_FIRST + 2) + " < ".join(names))
+        yield _cut(" " * (width + 5) + " < ".join(names))
 
 
 def _detail(segment: Segment) -> str:
