@@ -237,6 +237,15 @@ def test_a_single_run_claims_nothing_of_boots() -> None:
     assert "Bounds" in terminal.text(built(run(values(1))))
 
 
+@pytest.mark.parametrize(
+    ("load", "name"), [("sched", "loaded"), ("explain", "idle with the trace")]
+)
+def test_a_bound_of_a_traced_idle_system_is_not_called_loaded(load: str, name: str) -> None:
+    grid = bounds_grid(built(run(values(1)), run(values(2), "b2", load=load)))
+    assert grid is not None
+    assert [row.name.rpartition(", ")[2] for row in grid.rows] == [name, "idle"]
+
+
 @pytest.mark.slow
 def test_a_bound_takes_as_many_hours_as_boots_only_if_nothing_may_be_larger() -> None:
     lossy = run(values(1), "b1")
