@@ -269,6 +269,7 @@ static void test_nothing_left(void)
 		.kinds = &lacks,
 		.kind_count = 1,
 	};
+	static const struct handover_plan only_way = { .kinds = &lacks, .kind_count = 1 };
 	const struct handover before = h;
 
 	h.plan = &signal_plan;
@@ -284,6 +285,8 @@ static void test_nothing_left(void)
 	h.plan = &plan;
 	step.core = &core_linux;
 	check_skipped("the core linux does not support --method handler");
+	h.plan = &only_way;
+	check_skipped("the core linux does not support this measurement");
 	h = before;
 }
 

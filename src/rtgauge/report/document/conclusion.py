@@ -211,7 +211,7 @@ def ratios_figure(document: Model) -> Figure | None:
         quantity = document["quantities"][one["quantity"]]
         pair, statistic, *_ = verdict_cells(document, one)
         name = f"{pair} {told_apart(document, quantity) or quantity['name']}, {statistic}"
-        if quantity["load"]["name"] != "idle":
+        if quantity["load"]["name"] not in ("idle", TRACED):
             name += f", {quantity['load']['name'].partition(':')[0]}"
         said = verdict_text(document, one).partition(",")[0]
         low, high = one["interval"]
