@@ -2,9 +2,10 @@
 """Runs the stages of tools/stages.toml: ``run_stages.py LANE`` or ``run_stages.py STAGE...``.
 
 A stage is a list of shell commands. Stages run side by side. Next to those that measure time
-(``alone``), only stages run that leave them a processor (``with_alone``). A stage of a lane is
-skipped as unchanged when its input files, its declaration and the versions of its tools are those
-of an earlier successful run. A stage that is named is always run.
+(``alone``), only stages run that leave them a processor (``with_alone``) or use what the others
+leave (``spare``). A stage of a lane is skipped as unchanged when its input files, its declaration
+and the versions of its tools are those of an earlier successful run. A stage that is named is
+always run.
 
 Successful runs are recorded in ``$RTGAUGE_STAGES``, by default in the user's cache folder, for a
 week. The log of each stage is in build/check/. Tests are counted from the JUnit XML files that a
@@ -37,6 +38,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 LANES: Final = ("quick", "test", "check", "nightly")
 STAGE_S: Final = 2700.0
 POLL_S: Final = 0.2
+SPARE_NICE: Final = 10
 END_S: Final = 10.0
 KEPT_S: Final = 7 * 86400.0
 SKIPPED: Final = 77
@@ -96,8 +98,10 @@ class Stage:
     inputs is never skipped as unchanged. ``versions`` are commands whose output belongs to the
     inputs. ``results`` are globs of JUnit files. ``after`` names stages that have to end before
     this one starts. ``alone``: nothing else runs at the same time, except stages that are
-    ``with_alone``, which use one processor and do not change settings of the machine. ``limit_s``:
-    the stage fails if one of its commands takes longer.
+    ``with_alone``, which use one processor and do not change settings of the machine, and one that
+    is ``spare``. This one neither changes settings nor depends on time: it runs with a lower
+    priority and next to any other stage, in addition to the permitted number. ``limit_s``: the
+    stage fails if one of its commands takes longer.
     """
 
     name: str
@@ -110,6 +114,7 @@ class Stage:
     after: tuple[str, ...] = ()
     alone: bool = False
     with_alone: bool = False
+    spare: bool = False
     limit_s: float = STAGE_S
 
 
@@ -222,7 +227,7 @@ class Runner:
         status, reason = 0, ""
         for command in stage.commands:
             try:
-                status = self._command(command, log, stage.limit_s)
+                status = self._command(command, log, stage.limit_s, stage.spare)
             except TimeoutError as error:
                 status, reason = 1, str(error)
             if status:
@@ -252,12 +257,12 @@ class Runner:
             return Outcome("FAILED", "ran no test", Counts(failed=1))
         return Outcome("ok", str(counts) if stage.results else last, counts)
 
-    def _command(self, command: str, log: Path, limit_s: float) -> int:
+    def _command(self, command: str, log: Path, limit_s: float, spare: bool) -> int:
         """Run a command, its output to the log. Raises TimeoutError after ``limit_s``."""
         with log.open("a", encoding="utf-8") as kept:
             kept.write(f"+ {command}\n")
         process = subprocess.Popen(
-            ["bash", "-ec", command],
+            [*(("nice", "-n", str(SPARE_NICE)) if spare else ()), "bash", "-ec", command],
             cwd=self.root,
             env=environment(),
             bufsize=0,
@@ -267,6 +272,10 @@ class Runner:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        if spare:
+            # where each session is a group of the scheduler, nice has no effect between sessions
+            with contextlib.suppress(OSError):
+                Path(f"/proc/{process.pid}/autogroup").write_text(str(SPARE_NICE))
         reader = threading.Thread(target=keep_output, args=(process, log), daemon=True)
         reader.start()
         ends = time.monotonic() + limit_s
@@ -332,19 +341,21 @@ def show_failures(runner: Runner, stage: Stage) -> None:
 def run_all(
     runner: Runner, stages: Sequence[Stage], jobs: int, fail_fast: bool
 ) -> dict[str, Outcome]:
-    """Run stages, at most ``jobs`` at a time, and print the line of each when it ends. A stage that
-    waits to be alone holds back the stages after it."""
+    """Run stages, at most ``jobs`` at a time and a spare one, and print the line of each when it
+    ends. A stage that waits to be alone holds back the stages after it."""
     waiting, done = list(stages), dict[str, Outcome]()
     running: dict[concurrent.futures.Future[Outcome], tuple[Stage, float]] = {}
     chosen = {stage.name for stage in stages}
 
     def next_stage() -> Stage | None:
-        if len(running) == jobs:
-            return None
-        others = [one for one, _ in running.values()]
+        others = [one for one, _ in running.values() if not one.spare]
         held = any(one.alone for one in others)
         for stage in waiting:
             if (set(stage.after) & chosen) - set(done):
+                continue
+            if stage.spare and len(others) == len(running):
+                return stage
+            if stage.spare or len(others) == jobs:
                 continue
             if stage.with_alone:
                 return stage
@@ -355,7 +366,7 @@ def run_all(
             held = held or stage.alone
         return None
 
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(jobs + 1) as pool:
         try:
             while waiting or running:
                 while ready := next_stage():

@@ -217,6 +217,38 @@ def test_next_to_a_stage_that_is_alone_runs_only_what_may(runner: Runner) -> Non
     )
 
 
+@pytest.mark.slow
+def test_a_spare_stage_has_less_priority_and_takes_no_place(runner: Runner) -> None:
+    """The three stages that are alone, spare and with_alone wait for each other, although only two
+    may run at a time. A second spare stage waits for the first."""
+    own = os.nice(0)
+    meet = "touch {0}; for other in {1}; do while [ ! -e $other ]; do sleep 0.01; done; done"
+    stages = [
+        stage(meet.format("x", "y z"), name="alone", alone=True, limit_s=PATIENCE_S),
+        stage(meet.format("y", "x z"), name="board", with_alone=True, limit_s=PATIENCE_S),
+        stage(
+            f"{meet.format('z', 'x y')}; test $(nice) = {min(own + 10, 19)}; sleep 0.2; touch end",
+            name="spare", spare=True, limit_s=PATIENCE_S,
+        ),
+        stage("test -e end", name="spare too", spare=True),
+        stage(f"test $(nice) = {own}", name="last"),
+    ]  # fmt: skip
+    done = run_all(runner, stages, 2, fail_fast=False)
+    assert {name: one.state for name, one in done.items()} == dict.fromkeys(
+        ("alone", "board", "spare", "spare too", "last"), "ok"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not Path("/proc/self/autogroup").exists(), reason="the scheduler has no group for a session"
+)
+def test_the_session_of_a_spare_stage_has_less_priority(runner: Runner) -> None:
+    grep = "grep -q 'nice {0}$' /proc/self/autogroup"
+    assert runner.carry_out(stage(f"sleep 0.2; {grep.format(10)}", spare=True)).state == "ok"
+    assert runner.carry_out(stage(f"sleep 0.2; {grep.format(0)}")).state == "ok"
+
+
 def test_on_request_the_first_failure_ends_the_others(runner: Runner) -> None:
     stages = [stage("sleep 600", name="a"), stage("false", name="b"), stage("true", name="c")]
     done = run_all(runner, stages, 2, fail_fast=True)
