@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,30 @@ def test_a_comparison_counts_the_periods_that_the_verdict_counts(budget_ns: int)
     for row in found.document["quantities"][0]["rows"]:
         assert (row["over"], row["runs"][0]["over"]) == (over, over)
         assert row["runs"][0]["unknown"] == verdict["unknown"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget_ns", [100_000, MS, 5 * MS, 100 * MS])
+def test_a_comparison_counts_the_lost_samples_that_the_verdict_counts(budget_ns: int) -> None:
+    """One sample of each run of lost samples is as large as its maximum, if that is known."""
+    one = made.timer_series(1, 1000, stalls=False)[0]
+    unknown = np.iinfo(np.int32).min
+    lossy = dataclasses.replace(one, lost=((9, 4, 7 * MS), (60, 2, unknown), (90, 3, 200_000)))
+    runs = [
+        made.run(
+            [made.step(0, [series], budget_ns=budget_ns)],
+            id=f"0192f0c4-6d1e-7aaa-8000-00000000000{number}",
+        )
+        for number, series in enumerate((one, lossy))
+    ]
+    analysis = model.analyse(runs)  # type: ignore[arg-type]
+    found = compare(analysis, [RunSet("a", (0,)), RunSet("b", (1,))])
+    rows = found.document["quantities"][0]["rows"]
+    (verdict,) = analysis.model["runs"][1]["verdicts"]
+    over = (budget_ns < 7 * MS) + (budget_ns < 200_000)
+    assert rows[1]["over"] == rows[1]["runs"][0]["over"] == rows[0]["over"] + over
+    assert rows[1]["runs"][0]["unknown"] == verdict["unknown"]
+    assert rows[0]["runs"][0]["unknown"] == 0
 
 
 @pytest.mark.slow

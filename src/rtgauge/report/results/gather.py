@@ -185,6 +185,15 @@ class Figures:
         """Number of samples and missed periods that may be larger than the maximum."""
         return self.unknown + self.lost - sum(number for number, _ in self.lost_runs)
 
+    def lost_over(self, limit: int) -> int:
+        """Number of lost samples that are known to exceed a limit: one of each run of them whose
+        maximum does. The others of the run may exceed it or not."""
+        return sum(1 for _, largest in self.lost_runs if largest > limit)
+
+    def lost_within(self, limit: int) -> int:
+        """Number of lost samples that are known not to exceed a limit."""
+        return sum(number for number, largest in self.lost_runs if largest <= limit)
+
 
 def percentiles(figures: Sequence[Figures], *, corrected: bool = False) -> dict[str, int]:
     """The percentiles of series together. For answers to events they cover all events; a percentile

@@ -829,10 +829,7 @@ def _held(
     limit, info = budget["budget_ns"], stored.info
     counts = figures.counts if figures.corrected is None else figures.corrected
     counted = things(info.name, info.unit, info.context, info.interval_ns)
-    # A run of lost samples has only a number and a maximum: either all are within the budget, or
-    # one exceeds it and the others are unknown.
-    over = sum(1 for _, largest in figures.lost_runs if largest > limit)
-    within = sum(number for number, largest in figures.lost_runs if largest <= limit)
+    over, within = figures.lost_over(limit), figures.lost_within(limit)
     unknown = figures.unknown + figures.lost - within - over
     # An event without an answer exceeds every budget up to the time waited for the answer.
     missing = figures.unanswered

@@ -450,9 +450,11 @@ def _ratio(figures: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, fl
 
 
 def _counts(analysis: Analysis, members: Sequence[_Member]) -> Counts:
-    return Counts.merged(
-        [analysis.figures[run][analysis.places[run][at]].counts for run, at in members]
-    )
+    return Counts.merged([one.counts for one in _figures_of(analysis, members)])
+
+
+def _figures_of(analysis: Analysis, members: Sequence[_Member]) -> list[gather.Figures]:
+    return [analysis.figures[run][analysis.places[run][at]] for run, at in members]
 
 
 def _figures(analysis: Analysis, members: Sequence[_Member], tail: str | None) -> dict[str, Any]:
@@ -460,8 +462,7 @@ def _figures(analysis: Analysis, members: Sequence[_Member], tail: str | None) -
     missed periods and the events without an answer. What has an unknown value counts as larger: the
     max is then a lower limit."""
     series = [analysis.model["runs"][run]["series"][at] for run, at in members]
-    places = [(run, analysis.places[run][at]) for run, at in members]
-    figures = [analysis.figures[run][place] for run, place in places]
+    figures = _figures_of(analysis, members)
     shares = gather.percentiles(figures, corrected=True)
     top = highest(peak(one) for one in series)
     if top is not None and any(one.unseen for one in figures):
@@ -490,9 +491,9 @@ def _over(analysis: Analysis, members: Sequence[_Member], budget: int | None) ->
     if budget is None:
         return None
     series = [analysis.model["runs"][run]["series"][at] for run, at in members]
-    tables = [analysis.figures[run][analysis.places[run][at]].all_due for run, at in members]
+    figures = _figures_of(analysis, members)
     return (
-        sum(one.exceeding(budget) for one in tables)
+        sum(one.all_due.exceeding(budget) + one.lost_over(budget) for one in figures)
         + sum(int(one["unanswered"]) for one in series)
         + _starved(analysis, members, budget)
     )
@@ -513,11 +514,22 @@ def _starved(analysis: Analysis, members: Sequence[_Member], budget: int | None)
     )
 
 
+def _unknown(analysis: Analysis, members: Sequence[_Member], budget: int | None) -> int:
+    """The number of samples and missed periods that may exceed the budget, or without a budget the
+    maximum."""
+    figures = _figures_of(analysis, members)
+    if budget is None:
+        return sum(one.unseen for one in figures)
+    seen = sum(one.lost_over(budget) + one.lost_within(budget) for one in figures)
+    unknown = sum(one.unknown + one.lost for one in figures)
+    return unknown - seen - _starved(analysis, members, budget)
+
+
 def _short_waits(analysis: Analysis, members: Sequence[_Member], budget: int | None) -> int:
     """The number of events without an answer that were not waited for as long as the budget."""
     if budget is None:
         return 0
-    figures = [analysis.figures[run][analysis.places[run][at]] for run, at in members]
+    figures = _figures_of(analysis, members)
     open_ = [one.unanswered for one in figures if one.unanswered]
     return sum(one.count - one.exceeding(budget - 1) for one in open_)
 
@@ -542,10 +554,7 @@ def _row(
                 "figures": _figures(analysis, own, tail),
                 "over": _over(analysis, own, budget),
                 "missed": sum(one["missed"] for one in mine),
-                "unknown": sum(
-                    analysis.figures[at][analysis.places[at][one]].unseen for at, one in own
-                )
-                - _starved(analysis, own, budget),
+                "unknown": _unknown(analysis, own, budget),
                 "short_waits": _short_waits(analysis, own, budget),
                 "complete": _complete(runs[run], mine),
             }
