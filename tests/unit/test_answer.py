@@ -302,6 +302,17 @@ def test_without_samples_no_length_is_offered() -> None:
     assert not answer.sure_command
 
 
+def test_a_budget_without_a_series_is_not_kept() -> None:
+    """The step completed, but measured nothing."""
+    kept = made.step(0, [latency(20, 200_000)], budget_ns=150_000, rate_per_hour=100.0)
+    empty = made.step(1, [], "other", budget_ns=90_000, rate_per_hour=100.0)
+    assert answer_of(built(made.run([kept], findings=[]))).state is State.FIT
+    answer = answer_of(built(made.run([kept, empty], findings=[])))
+    assert answer.state is State.UNPROVEN
+    assert plain(answer.title) == "Not proven for the budget of 90 us: other measured nothing"
+    assert answer_of(built(made.run([empty], findings=[]))).state is State.UNMEASURED
+
+
 def test_an_operation_measured_too_few_times_gets_samples() -> None:
     series = latency(67, 100, name="call", interval_ns=0)
     step = made.step(0, [series], "syscalls", budget_ns=150_000)

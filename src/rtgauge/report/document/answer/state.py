@@ -84,7 +84,12 @@ def _judged(data: Data) -> _Found | None:
     """The state by the budgets and tests; None if there is nothing to judge by."""
     run, verdicts, here = data.run, undisturbed(data), _here(data.run)
     results = [verdict["result"] for verdict in verdicts]
-    open_ = [step for step in data.measured if step["budget"] and step["state"] != "complete"]
+    held = {verdict["step"] for verdict in data.verdicts}
+    open_ = [
+        step
+        for step in data.measured
+        if step["budget"] and (step["state"] != "complete" or step["step"] not in held)
+    ]
 
     def whose(*wanted: str) -> list[Any]:
         return [data.steps[one["step"]] for one in verdicts if one["result"] in wanted]
@@ -147,7 +152,7 @@ def _allowed(judged: Sequence[Model]) -> str:
 
 def _open(data: Data, verdicts: Sequence[Model], steps: Sequence[Model]) -> str:
     """Why budgets are neither kept nor exceeded. ``steps``: those with a budget that did not
-    complete."""
+    complete, or have no series."""
     open_ = [verdict for verdict in verdicts if verdict["result"] == "inconclusive"]
     doubts = [str(verdict["doubt"]) for verdict in open_ if verdict["doubt"]]
     if doubts:
@@ -165,7 +170,12 @@ def _open(data: Data, verdicts: Sequence[Model], steps: Sequence[Model]) -> str:
     return f"never exceeded, but a verdict needs {numbers.duration(max(needed), up=True)}"
 
 
-_ENDED: Final = {"failed": "failed", "skipped": "was skipped", "interrupted": "was interrupted"}
+_ENDED: Final = {
+    "complete": "measured nothing",
+    "failed": "failed",
+    "skipped": "was skipped",
+    "interrupted": "was interrupted",
+}
 
 
 def highest_above(data: Data, judged: Sequence[Model]) -> Any:
