@@ -757,6 +757,14 @@ static int reload(const char *file, unsigned int count)
 
 /* --- offline --- */
 
+/* Whether a session has one event: waits for it for up to 1 s. */
+static bool answered_once(int fd)
+{
+	for (int i = 0; i < 500 && !status_of(fd).events; i++)
+		usleep(2000);
+	return status_of(fd).events == 1;
+}
+
 static int offline(unsigned int cpu)
 {
 	struct rtgauge_record records[16];
@@ -778,8 +786,7 @@ static int offline(unsigned int cpu)
 		drive(output, false);
 		fd = responding(&setup, 50);
 		drive(output, true);
-		usleep(10000);
-		CHECK(fd >= 0 && status_of(fd).events == 1, "a session on it");
+		CHECK(fd >= 0 && answered_once(fd), "a session on it");
 		CHECK(set_online(cpu, false), "the CPU goes offline");
 		status = status_of(fd);
 		CHECK(status.state == RTGAUGE_STATE_FAILED &&
