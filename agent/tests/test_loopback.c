@@ -79,6 +79,84 @@ static int64_t events(int samples, int stop, int back)
 	return loopback.events;
 }
 
+/* Four events that come back, a second apart. */
+static int came_next;
+
+static int wait_for_answers(struct line *line, int64_t until_ns, struct line_event *event)
+{
+	int64_t due_ns;
+
+	(void)line;
+	(void)until_ns;
+	if (came_next == 4) {
+		atomic_store_release(&step->stop, STEP_STOP);
+		return 0;
+	}
+	due_ns = step->start_ns + (came_next + 1) * NSEC_PER_SEC;
+	loopback.raised_ns[came_next++] = due_ns;
+	atomic_store_release(&loopback.raised, (uint32_t)came_next);
+	*event = (struct line_event){
+		.stamp_ns = due_ns + 1000,
+		.seen_ns = due_ns + 3000,
+		.level = came_next & 1,
+	};
+	return 1;
+}
+
+static int blocks;
+static int64_t times_ns[8];
+
+static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
+		       const int32_t *values, size_t count)
+{
+	(void)arg;
+	(void)s;
+	(void)index;
+	(void)values;
+	(void)count;
+	if (blocks < 8)
+		times_ns[blocks++] = due_ns;
+}
+
+/* The wake-ups have no grid: each block has a time of its own. */
+static void test_times(void)
+{
+	static const struct line_kind answering = {
+		.name = "made-up", .stamps = true, .wait = wait_for_answers, .drive = drive
+	};
+	const struct series_sink sink = { .samples = on_samples };
+	const struct series_info infos[2] = {
+		{ .name = "response", .unit = "ns", .interval_ns = NSEC_PER_SEC, .companion = -1 },
+		{ .name = "wake-up", .unit = "ns", .companion = -1 },
+	};
+	struct series two[2];
+	struct worker worker = { .step = step, .state = &loopback };
+	bool right = true;
+
+	memset(&run, 0, sizeof(run));
+	memset(&loopback, 0, sizeof(loopback));
+	response = (struct response){
+		.line = { .kind = &answering },
+		.interval_ns = NSEC_PER_SEC,
+	};
+	for (int i = 0; i < 2; i++)
+		right &= !series_init(&two[i], i, &infos[i], 1024);
+	step->series = two;
+	step->start_ns = NSEC_PER_SEC;
+	loopback.step = step;
+	loopback.response = &response;
+	loopback.wake = 1;
+	loopback.dither = -1;
+	loopback_wait_loop(&worker);
+	series_drain(&two[1], &sink);
+	for (int i = 0; i < blocks; i++)
+		right &= times_ns[i] == (i + 1) * NSEC_PER_SEC + 3000;
+	tap_check(&tap, right && blocks == 4 && two[1].histogram.max == 2000,
+		  "each wake-up has the time at which its event came back");
+	for (int i = 0; i < 2; i++)
+		series_free(&two[i]);
+}
+
 /* The two threads end each other. */
 static void test_failing_line(void)
 {
@@ -138,6 +216,7 @@ int main(void)
 	tap_check(&tap, events(9, 3, 3) == 3, "stopped after an answer");
 	tap_check(&tap, events(9, 3, 2) == 2, "stopped before the answer: not known");
 	tap_check(&tap, events(9, 1, 0) == 0, "stopped before the first answer");
+	test_times();
 	test_failing_line();
 	test_module();
 	return tap_end(&tap);

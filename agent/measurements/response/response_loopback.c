@@ -15,6 +15,8 @@
 
 /* Events whose time is kept: one may be answered so many later. */
 #define LOOPBACK_EVENTS 64
+/* Longest block of wake-ups that may have a single time. */
+#define LOOPBACK_BLOCK_NS (10 * NSEC_PER_MSEC)
 /* Number of events on a silent line after which the agent stops waiting for an answer. */
 #define LOOPBACK_SILENT 8
 
@@ -32,6 +34,7 @@ struct loopback {
 	uint32_t came;	   /* the same, modulo 2^32, for the thread that raises events */
 	int64_t late;	   /* came back after the next was due */
 	int64_t ambiguous; /* edges of the last event or of an earlier one */
+	int64_t block_ns;  /* of the wake-ups since then, which have no grid */
 
 	/* of the thread that raises; valid once it has ended */
 	int64_t events;
@@ -151,6 +154,17 @@ static int64_t loopback_event(struct loopback *l, int level)
 	return index < l->next || (uint32_t)raised - (uint32_t)index > LOOPBACK_EVENTS ? -1 : index;
 }
 
+static void loopback_woke(struct step *step, struct loopback *l, const struct line_event *event)
+{
+	struct series *wake = &step->series[l->wake];
+
+	if (event->seen_ns - l->block_ns >= LOOPBACK_BLOCK_NS) {
+		l->block_ns = event->seen_ns;
+		series_time(wake, event->seen_ns - step->start_ns);
+	}
+	series_put(wake, event->seen_ns - event->stamp_ns);
+}
+
 /* Record the sample of event @index, or that it is missing. */
 static void loopback_came(struct step *step, struct loopback *l, int64_t index,
 			  const struct line_event *event)
@@ -171,7 +185,7 @@ static void loopback_came(struct step *step, struct loopback *l, int64_t index,
 		series_put(response, delay_ns);
 	}
 	if (l->wake >= 0)
-		series_put(&step->series[l->wake], event->seen_ns - event->stamp_ns);
+		loopback_woke(step, l, event);
 	l->next = index + 1;
 	atomic_store_release(&l->came, (uint32_t)l->next);
 }
