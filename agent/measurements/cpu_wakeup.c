@@ -18,6 +18,8 @@
 
 /* Max samples of a test loop. */
 #define WAKEUP_LOOP 100
+/* Longest part of a test loop whose samples have a single time. */
+#define WAKEUP_BLOCK_NS (10 * NSEC_PER_MSEC)
 #define WAKEUP_LOOK_NS (20 * NSEC_PER_USEC)
 #define WAKEUP_LOOKS 50
 /* A turn that no test loop has: no thread gets another turn. */
@@ -125,9 +127,8 @@ static void wakeup_sleep(struct wakeup_state *state, int number, int64_t count)
 {
 	struct wakeup_bell *bell = &state->bells[number];
 	struct series *series = &state->step->series[state->all.pairs[number].series];
-	int64_t attempts = 4 * count + 100;
+	int64_t attempts = 4 * count + 100, block_ns = 0;
 
-	series_time(series, clock_now_ns(CLOCK_MONOTONIC) - state->step->start_ns);
 	while (count && attempts--) {
 		uint32_t rung = atomic_load_acquire(&bell->rung);
 		int64_t woken_ns;
@@ -147,6 +148,10 @@ static void wakeup_sleep(struct wakeup_state *state, int number, int64_t count)
 			if (!wakeup_await_return(state, bell))
 				return;
 			continue;
+		}
+		if (bell->rung_ns - block_ns >= WAKEUP_BLOCK_NS) {
+			block_ns = bell->rung_ns;
+			series_time(series, block_ns - state->step->start_ns);
 		}
 		series_put(series, woken_ns - bell->rung_ns - series->info.stamp_ns);
 		bell->samples++;

@@ -138,13 +138,14 @@ static void idle_loop_once(struct idle_exit *x, struct idle_state *state, int64_
 
 	sleep_ns = sleep_ns > x->pause_ns ? sleep_ns : x->pause_ns;
 	entries = idle_entries(x, state, &others_before);
-	ensemble_loop(e, state->series);
 	while (count-- > 0 && !ensemble_is_over(e)) {
 		int64_t due_ns = clock_now_ns(CLOCK_MONOTONIC) + sleep_ns, late_ns;
 
 		if (!step_sleep_until(e->step, due_ns))
 			break;
 		late_ns = clock_now_ns(CLOCK_MONOTONIC) - due_ns;
+		/* its own: those of a test loop can be minutes apart */
+		series_time(series, due_ns - e->step->start_ns);
 		series_put(series, late_ns);
 		state->samples++;
 		state->sum_ns += late_ns;
@@ -229,7 +230,7 @@ static int idle_setup(struct step *step)
 		if (state->disabled)
 			continue;
 		err = state->series = ensemble_series(&x->ensemble, "wake", "state", state->name,
-						      x->samples, false);
+						      ensemble_room(x->samples, 1), false);
 	}
 	return err < 0 ? err : 0;
 }

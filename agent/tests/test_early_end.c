@@ -177,6 +177,47 @@ static int test_create(pthread_t *thread, const pthread_attr_t *attr, void *(*bo
 	return pthread_create(thread, attr, body, arg);
 }
 
+static int64_t block_ns[4];
+static int blocks;
+
+static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
+		       const int32_t *values, size_t count)
+{
+	(void)arg;
+	(void)s;
+	(void)index;
+	(void)values;
+	(void)count;
+	if (blocks < 4)
+		block_ns[blocks++] = due_ns;
+}
+
+/* The samples of a test loop are as far apart as the CPU sleeps: 10 s with --pause 10s. */
+static void test_idle_times(void)
+{
+	static struct series series;
+	static struct idle_exit x = {
+		.ensemble.step = &step,
+		.states = { { .name = "C1" } },
+		.count = 1,
+		.pause_ns = 5 * NSEC_PER_MSEC,
+	};
+	const struct series_info info = { .name = "wake" };
+	const struct series_sink sink = { .samples = on_samples };
+	bool apart;
+
+	blocks = 0;
+	series_init(&series, 0, &info, 64);
+	step.series = &series;
+	idle_loop_once(&x, &x.states[0], 3);
+	series_drain(&series, &sink);
+	apart = blocks == 3 && block_ns[1] >= block_ns[0] + x.pause_ns &&
+		block_ns[2] >= block_ns[1] + x.pause_ns;
+	tap_check(&tap, apart, "each sample has its own time: %d blocks", blocks);
+	step.series = NULL;
+	series_free(&series);
+}
+
 static void test_slow_thread(void)
 {
 	struct lifecycle_measured *m = &lifecycle.kinds[LIFECYCLE_TERMINATED];
@@ -475,6 +516,7 @@ int main(void)
 	test_first_round();
 	test_idle_states();
 	test_idle_time();
+	test_idle_times();
 	test_slow_thread();
 	test_scenarios();
 	test_chains();

@@ -37,10 +37,11 @@ static struct wakeup_state state = { .step = &step,
 				     .bells = &bell };
 static int64_t now_ns;
 static int waits;
-static int ring_in;    /* the wait during which the bell is rung */
-static int ring_after; /* or the wait after whose return it is rung, once there is a stamp */
-static bool too_early; /* each ring comes before the wait */
-static int announced;  /* sleeps announced while the call of an early ring had not returned */
+static int ring_in;	 /* the wait during which the bell is rung */
+static int ring_after;	 /* or the wait after whose return it is rung, once there is a stamp */
+static bool too_early;	 /* each ring comes before the wait */
+static int64_t apart_ns; /* or each wait, after so long; 0: not */
+static int announced;	 /* sleeps announced while the call of an early ring had not returned */
 
 static void ring(void)
 {
@@ -70,8 +71,10 @@ static long test_syscall(long number, ...)
 		errno = EAGAIN;
 		return -1;
 	}
-	if (++waits == ring_in)
+	if (++waits == ring_in || apart_ns) {
+		now_ns += apart_ns;
 		ring();
+	}
 	if (waits > 9)
 		step.stop = STEP_STOP;
 	return 0;
@@ -178,6 +181,47 @@ static void sleeps(int in, int after)
 	wakeup_sleep(&state, 0, 1);
 }
 
+static int64_t block_ns[8];
+static int blocks;
+
+static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
+		       const int32_t *values, size_t count)
+{
+	(void)arg;
+	(void)s;
+	(void)index;
+	(void)values;
+	(void)count;
+	if (blocks < 8)
+		block_ns[blocks++] = due_ns;
+}
+
+/* How many times the samples of a test loop have, with such a pause before each. */
+static int times_of_loop(int64_t pause_ns)
+{
+	const struct series_sink sink = { .samples = on_samples };
+
+	memset(&bell, 0, sizeof(bell));
+	waits = ring_in = ring_after = 0;
+	apart_ns = pause_ns;
+	series_drain(&series, &sink);
+	blocks = 0;
+	wakeup_sleep(&state, 0, 4);
+	series_drain(&series, &sink);
+	apart_ns = 0;
+	return blocks;
+}
+
+/* A long pause would leave the samples at the beginning of their test loop. */
+static void test_times(void)
+{
+	tap_check(&tap, times_of_loop(100 * NSEC_PER_USEC) == 1, "a short test loop has one time");
+	tap_check(&tap,
+		  times_of_loop(50 * NSEC_PER_MSEC) == 4 &&
+			  block_ns[3] - block_ns[0] >= 150 * NSEC_PER_MSEC,
+		  "in a long one each sample has its own: %d blocks", blocks);
+}
+
 int main(void)
 {
 	const struct series_info info = { .interval_ns = 0 };
@@ -200,6 +244,8 @@ int main(void)
 		  (long long)bell.dropped, waits);
 	tap_check(&tap, bell.returned == bell.rung && !announced,
 		  "no sleep is announced before the call of an early ring has returned");
+	too_early = false;
+	test_times();
 	test_standstill();
 	test_loops();
 	test_verdicts();
