@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests of timerlat.c: lines of real kernels, lines that only look like them, and the grid that
- * their events are put on. Prints TAP. */
+ * their events are put on; of timer_tracer.c: the end of a step. Prints TAP. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "methods/timerlat.h"
+#include "measurements/timer/timer_tracer.c"
+#include "run/run.h"
 #include "tap.h"
 
 struct golden {
@@ -155,6 +156,88 @@ static void test_grid(struct tap *tap)
 		  "two activations never share a grid point");
 }
 
+static int64_t missed[2];
+
+static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
+		       const int32_t *values, size_t count)
+{
+	(void)arg;
+	(void)s;
+	(void)index;
+	(void)due_ns;
+	(void)values;
+	(void)count;
+}
+
+static void on_missed(void *arg, struct series *s, int64_t index, int64_t count)
+{
+	(void)arg;
+	(void)index;
+	missed[s->number] += count;
+}
+
+/* Periods of 1 ms from 10 s on: @irqs have an event of the handler, the first @threads of them one of
+ * the thread. The step ends at 10 s and @end_us. */
+static void end_after(int irqs, int threads, int64_t end_us, int64_t periods, int64_t samples)
+{
+	static struct run run;
+	static struct tracer tracer;
+	struct step *step = &run.step;
+	struct series two[2];
+	const struct series_info info = { .interval_ns = NSEC_PER_MSEC, .companion = -1 };
+	const struct series_sink sink = { .samples = on_samples, .missed = on_missed };
+	const struct grid grid = { .dither = -1,
+				   .interval_ns = NSEC_PER_MSEC,
+				   .limit_ns = INT64_MAX };
+	struct tracer_cpu cpu = { .irq = grid, .kernel = grid };
+
+	cpu.clock.interval_ns = NSEC_PER_MSEC;
+	cpu.kernel.series = 1;
+	memset(&run, 0, sizeof(run));
+	tracer =
+		(struct tracer){ .cpus = &cpu, .count = 1, .periods = periods, .samples = samples };
+	for (int i = 0; i < 2; i++)
+		series_init(&two[i], i, &info, 64);
+	step->series = two;
+	for (int i = 0; i < irqs; i++) {
+		const char *const lines[] = {
+			"  <idle>-0  [000] d..h1..  10.%06d: #%d context irq timer_latency 500 ns\n",
+			"  x-9  [000] .......  10.%06d: #%d context thread timer_latency 3500 ns\n",
+		};
+
+		for (int k = 0; k < (i < threads ? 2 : 1); k++)
+			tracer.used += (size_t)snprintf(tracer.text + tracer.used,
+							sizeof(tracer.text) - tracer.used, lines[k],
+							1000 * i + (k ? 3 : 0), i + 1);
+		tracer_lines(step, &tracer);
+	}
+	tracer_end(step, &tracer, &cpu, 10 * NSEC_PER_SEC + end_us * NSEC_PER_USEC);
+	for (int i = 0; i < 2; i++) {
+		missed[i] = 0;
+		series_drain(&two[i], &sink);
+		series_free(&two[i]);
+	}
+}
+
+static void test_end(struct tap *tap)
+{
+	end_after(4, 4, 3500, INT64_MAX, INT64_MAX);
+	tap_check(tap, !missed[0] && !missed[1], "stopped within a period: nothing is missed");
+	end_after(4, 3, 3500, INT64_MAX, INT64_MAX);
+	tap_check(tap, !missed[0] && !missed[1], "the thread may be on its way to the last one");
+	end_after(4, 3, 20500, INT64_MAX, INT64_MAX);
+	tap_check(tap, missed[0] == 16 && missed[1] == 17,
+		  "a thread that did not come any more: %lld and %lld missed", (long long)missed[0],
+		  (long long)missed[1]);
+	end_after(4, 3, 20500, 10, INT64_MAX);
+	tap_check(tap, missed[0] == 6 && missed[1] == 7, "not more than are due: %lld and %lld",
+		  (long long)missed[0], (long long)missed[1]);
+	end_after(4, 3, 20500, INT64_MAX, 4);
+	tap_check(tap, !missed[0] && missed[1] == 17, "one context has all its samples");
+	end_after(0, 0, 20500, INT64_MAX, INT64_MAX);
+	tap_check(tap, !missed[0] && !missed[1], "no event at all");
+}
+
 int main(void)
 {
 	struct tap tap = { 0 };
@@ -162,5 +245,6 @@ int main(void)
 	test_lines(&tap);
 	test_fuzz(&tap);
 	test_grid(&tap);
+	test_end(&tap);
 	return tap_end(&tap);
 }

@@ -377,10 +377,27 @@ static void tracer_read(struct step *step, struct tracer *tracer)
 	}
 }
 
+/* At the end: the periods due until @now_ns, but for the last one, have no further event. The thread
+ * that sets the timer again may have been kept from the CPU. */
+static void tracer_end(struct step *step, const struct tracer *tracer, struct tracer_cpu *c,
+		       int64_t now_ns)
+{
+	struct grid *const grids[] = { &c->irq, &c->kernel };
+	int64_t next = (now_ns - c->clock.first_due_ns) / c->clock.interval_ns;
+
+	if (!c->clock.number)
+		return;
+	for (int i = 0; i < 2; i++)
+		if (grids[i]->count < tracer->samples)
+			grid_end(step, grids[i], next < tracer->periods ? next : tracer->periods,
+				 c->clock.lost);
+}
+
 static void tracer_collect(struct step *step, struct timer_kernel *kernel)
 {
 	struct tracer *tracer = kernel->state;
-	bool over = tracer->end_ns && clock_now_ns(CLOCK_MONOTONIC) > tracer->end_ns;
+	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	bool over = tracer->end_ns && now_ns > tracer->end_ns;
 	int left = 0;
 
 	if (tracer->pipe < 0)
@@ -389,9 +406,16 @@ static void tracer_collect(struct step *step, struct timer_kernel *kernel)
 	for (int i = 0; i < tracer->count; i++) {
 		struct tracer_cpu *c = &tracer->cpus[i];
 
-		if (step_stopped(step) || over || tracer_complete(tracer, c))
+		if (atomic_load_acquire(&step->workers[c->worker].done))
+			continue;
+		if (tracer_complete(tracer, c)) {
 			step_foreign_done(step, c->worker);
-		left += !atomic_load_acquire(&step->workers[c->worker].done);
+		} else if (step_stopped(step) || over) {
+			tracer_end(step, tracer, c, now_ns);
+			step_foreign_done(step, c->worker);
+		} else {
+			left++;
+		}
 	}
 	if (!left && !tracer->off) {
 		tracer->off = true;
