@@ -192,8 +192,10 @@ static void process_loop(struct worker *worker)
 				return;
 			ensemble_loop(&state->ensemble, state->series[i].start);
 			ensemble_loop(&state->ensemble, state->series[i].life);
+			/* a child of a parent with much memory takes longer than a test loop may */
 			for (int k = 0; k < PROCESS_LOOP && k < left; k++)
-				if (!process_once(state, i))
+				if ((k && !ensemble_goes_on(&state->ensemble)) ||
+				    !process_once(state, i))
 					return;
 		}
 }

@@ -3,6 +3,7 @@
  * Prints TAP. */
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -18,6 +19,7 @@ static void test_table_end(struct step *step);
 static void test_message(struct step *step, int64_t now_ns, const char *text);
 static int64_t test_number(const struct option_set *set, const char *name);
 static bool test_start(struct ensemble_thread *thread);
+static pid_t test_waitpid(pid_t pid, int *status, int options);
 
 #define option_number test_number
 #define step_verdict test_verdict
@@ -31,7 +33,9 @@ static bool test_start(struct ensemble_thread *thread);
 #include "measurements/idle_exit.c"
 #include "measurements/mutex_chain.c"
 #include "measurements/page_fault.c"
+#define waitpid test_waitpid
 #include "measurements/process_create.c"
+#undef waitpid
 #include "measurements/sem_lock.c"
 #include "measurements/tick_cost.c"
 #define ensemble_start test_start
@@ -456,6 +460,41 @@ static void test_slow_part(void)
 
 /* --- process-create --- */
 
+/* A parent with so much memory that a child takes 30 ms. */
+static pid_t test_waitpid(pid_t pid, int *status, int options)
+{
+	const struct timespec slow = { .tv_nsec = 30 * NSEC_PER_MSEC };
+
+	nanosleep(&slow, NULL);
+	return waitpid(pid, status, options);
+}
+
+/* Between children, too, others get the CPU, and the step ends when its time is up. */
+static void test_slow_children(void)
+{
+	static struct process_state state = { .ensemble.step = &step, .samples = 100 };
+	struct worker worker = { .step = &step, .state = &state };
+	const struct series_info info = { .name = "start" };
+	struct series series[2];
+
+	for (int i = 0; i < 2; i++)
+		series_init(&series[i], i, &info, 64);
+	state.series[0].life = 1;
+	state.ran_ns = mmap(NULL, sizeof(*state.ran_ns), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	step.series = series;
+	for_ns = 50 * NSEC_PER_MSEC;
+	process_loop(&worker);
+	for_ns = 0;
+	tap_check(&tap, !state.ensemble.error && series[0].head && series[0].head < 10,
+		  "a test loop of slow children ends when the time is up: %u words",
+		  (unsigned int)series[0].head);
+	step.series = NULL;
+	munmap(state.ran_ns, sizeof(*state.ran_ns));
+	for (int i = 0; i < 2; i++)
+		series_free(&series[i]);
+}
+
 static void test_children(void)
 {
 	static struct process_state state = { .ensemble.step = &step };
@@ -528,6 +567,7 @@ int main(void)
 	test_starved_part();
 	test_slow_part();
 	test_children();
+	test_slow_children();
 	test_memory();
 	cbor_free(&cbor);
 	return tap_end(&tap);
