@@ -187,13 +187,16 @@ def _holds(low: int | None, high: int | None, truth: float) -> bool:
 DISTINCT: Final = ""
 EQUAL: Final = " equal values"
 COARSE: Final = " of a coarse clock"
+COARSER: Final = " of a coarser clock"
+SECOND: Final = {COARSE: 0.02, COARSER: 0.3}
 GROUPS: Final = (
     *((size, DISTINCT) for size in (1, 2, 10, 50)),
     *((size, EQUAL) for size in (10, 50)),
     (50, COARSE),
+    *((size, COARSER) for size in (1, 50)),
 )
 """Sizes, and values of a group: distinct; equal; or equal, with three values in the series. The
-second occurs in 2 % of the groups, the third in one of four series."""
+second occurs in 2 % or 30 % of the groups, the third in one of four series."""
 COARSE_LEAST_S: Final = 60
 """Shorter series often have no sample of the second value."""
 GROUPS_SECONDS: Final = (3, 10, 60, 600)
@@ -203,8 +206,8 @@ RANGE: Final = 10**9
 
 def _grouped(random: np.random.Generator, number: int, size: int, kind: str) -> tuple[Int64, float]:
     """A number of groups, and the chance of a sample above the largest one."""
-    if kind == COARSE:
-        above = (0.02, 0.25 / number, 0.0)  # chances of a value above 0, 1 and 2
+    if kind in SECOND:
+        above = (SECOND[kind], 0.25 / number, 0.0)  # chances of a value above 0, 1 and 2
         drawn = random.random(number)[:, np.newaxis]
         values = np.repeat((drawn < np.array(above)).sum(axis=1), size)
         return values, above[int(values.max())]
@@ -220,7 +223,7 @@ def groups(repetitions: int) -> list[Case]:
     repetitions = min(repetitions, MOST)
     for size, kind in GROUPS:
         for seconds in GROUPS_SECONDS:
-            if kind == COARSE and seconds < COARSE_LEAST_S:
+            if kind in SECOND and seconds < COARSE_LEAST_S:
                 continue
             random = np.random.default_rng([SEED, size, seconds])
             count = seconds * 1000

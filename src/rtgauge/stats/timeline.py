@@ -218,7 +218,7 @@ class ExcursionsBuilder:
     def clustering(self) -> Clustering | None:
         """The strongest clustering among the largest 1 %, 1/2 %, 1/4 %, … of the samples: groups
         may show among the very largest alone. If fewer than ``FEWEST`` exceed the smallest of the
-        largest 1 %, all samples equal to it count as large, too, up to 5 % of the samples. None
+        largest 1 %, all samples equal to it count as large, too, up to half of the samples. None
         if there are too few to tell, or too many equal ones."""
         self._largest.shrink()
         order = np.argsort(-self._largest.values, kind="stable")
@@ -245,7 +245,7 @@ class ExcursionsBuilder:
         if self._largest.above == least:
             number += self._largest.left_out
             some = some[some <= positions[values == least].max()]
-        return clustering(some, least - 1) if number <= self._samples // 20 else None
+        return clustering(some, least - 1) if number <= self._samples // 2 else None
 
 
 class TimelineBuilder:
