@@ -555,6 +555,30 @@ def test_each_requirement_has_a_verdict() -> None:
     ]  # fmt: skip
 
 
+def test_only_runs_with_a_budget_are_evidence_for_it() -> None:
+    """No claim on a budget rests on boots that were not held against it."""
+    document = built(
+        run(values(1), "b1", budget=100_000),
+        run(values(2), "b2"),
+        run(values(3), "b3", budget=200_000),
+        run(values(4), "b4", budget=200_000),
+        run(values(5), "b4", budget=200_000),
+    )
+    (one,) = document["bounds"]
+    assert (one["runs"], one["boots"]) == (5, 4)
+    for verdict, runs, boots in zip(one["verdicts"], (1, 3), (1, 2), strict=True):
+        assert (verdict["runs"], verdict["boots"]) == (runs, boots)
+        assert verdict["next_boot"] == pytest.approx(1 - 0.05 ** (1 / boots))
+        assert verdict["boots_lacking"] == 59 - boots
+    (said,) = map(plain_line, verdict_lines(document))
+    assert said.startswith("Budget 200\u202fµs") and ", 3 of 5 runs: not proven" in said
+    assert "57 boots" in said
+    for verdict in one["verdicts"]:  # as in older documents
+        del verdict["runs"], verdict["boots"]
+    model.validate(document)
+    assert all("all 5 runs" in plain_line(line) for line in verdict_lines(document))
+
+
 @pytest.mark.parametrize(
     ("late", "said"),
     [

@@ -160,24 +160,35 @@ def _system(model: Model, one: Model) -> str:
 
 
 def verdict_lines(model: Model) -> list[Line]:
-    """A line for each budget of a quantity that several runs are evidence for."""
+    """A line for each budget that several runs have for the same quantity."""
     said = []
-    several = [one for one in model["bounds"] if one["runs"] > 1 and one["verdicts"]]
+    several = [
+        one for one in model["bounds"] if any(_runs(one, each) > 1 for each in one["verdicts"])
+    ]
     for one in several:
         for verdict in one["verdicts"]:
+            if (number := _runs(one, verdict)) < 2:
+                continue
             budget = numbers.microseconds(verdict["budget_ns"])
             runs = numbers.plural(one["runs"], "run")
-            text = f"{_name(model, one, several)}, all {runs}: {_RESULTS[verdict['result']]}"
+            runs = f"all {runs}" if number == one["runs"] else f"{number} of {runs}"
+            text = f"{_name(model, one, several)}, {runs}: {_RESULTS[verdict['result']]}"
             end = f". {capital(verdict['evidence'])}.{_lacking(one, verdict)}"
             head = Span(f"Budget {budget}, {text}", _TONES[verdict["result"]], strong=True)
             said.append(line(head, end))
     return said
 
 
+def _runs(one: Model, verdict: Model) -> int:
+    """The number of runs with the budget."""
+    return int(verdict.get("runs", one["runs"]))
+
+
 def _lacking(one: Model, verdict: Model) -> str:
     """The hours, samples and boots still needed, or the number of boots that exceeded the budget.
     With the number of boots that may have."""
-    boots, unknown = numbers.plural(one["boots"], "boot"), verdict.get("boots_unknown", 0)
+    boots = numbers.plural(verdict.get("boots", one["boots"]), "boot")
+    unknown = verdict.get("boots_unknown", 0)
     over = verdict["boots_over"] - unknown
     doubt = " may have exceeded it, because values are unknown or may belong to other events."
     if over:

@@ -294,7 +294,7 @@ def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> 
         "next_boot": stats.exceedance_bound(len(boots), confidence, over),
         "boots_needed": stats.samples_needed(BOOT_PART, confidence, over),
         "composed": _composed(series),
-        "verdicts": _verdicts(runs, members, len(boots), confidence),
+        "verdicts": _verdicts(runs, members, confidence),
         "extrapolation": _extrapolation(runs, evidence) if first["interval_ns"] else None,
     }
 
@@ -393,10 +393,12 @@ _ORDER: Final = ("fail", "inconclusive", "pass")
 
 
 def _verdicts(
-    runs: Sequence[Document], members: Sequence[Member], boots: int, confidence: float
+    runs: Sequence[Document], members: Sequence[Member], confidence: float
 ) -> list[Document]:
-    """A verdict for each requirement by all its evidence: that of the thread that decides."""
+    """A verdict for each requirement by all its evidence, which are the runs that were given it:
+    that of the thread that decides."""
     found: dict[tuple[int, float | None], dict[tuple[int, int], Held]] = {}
+    judged_runs: dict[tuple[int, float | None], set[int]] = {}
     over: dict[tuple[int, float | None], dict[tuple[str, str], bool]] = {}
     for member in members:
         held = member.held
@@ -405,6 +407,7 @@ def _verdicts(
         key = held.budget_ns, held.rate_per_hour
         one = runs[member.run]["series"][member.place]
         thread = one["cpu"], one["thread"]
+        judged_runs.setdefault(key, set()).add(member.run)
         known = found.setdefault(key, {})
         known[thread] = held if thread not in known else known[thread].plus(held)
         boots_over, boot = over.setdefault(key, {}), _boot(runs[member.run])
@@ -419,11 +422,14 @@ def _verdicts(
             key=lambda one: (_ORDER.index(one[0]["result"]), -one[1].exceedances),
         )
         number = len(over[key])
+        boots = len({_boot(runs[at]) for at in judged_runs[key]})
         verdicts.append(
             {
                 "budget_ns": held.budget_ns,
                 "rate_per_hour": held.rate_per_hour,
                 **said,
+                "runs": len(judged_runs[key]),
+                "boots": boots,
                 "boots_over": number,
                 "boots_unknown": number - sum(over[key].values()),
                 "next_boot": stats.exceedance_bound(boots, confidence, number),
