@@ -326,15 +326,34 @@ def test_the_cpu_with_most_events_without_an_answer_counts() -> None:
     assert entry["next_sample"] == pytest.approx(wanted)
 
 
+def test_a_cpu_of_one_run_has_only_the_samples_of_that_run() -> None:
+    """The claim is about each CPU, so no CPU may take that of another one for its own."""
+
+    def cpus(boot: str, lengths: dict[int, int]) -> made.FakeRun:
+        series = [
+            made.FakeSeries(made.info(cpu, cpu), np.arange(length), values(length + cpu, length))
+            for cpu, length in lengths.items()
+        ]
+        return made.run([made.step(0, series)], boot_id=boot)
+
+    one = only(cpus("b1", {0: 1000, 1: 1500}), cpus("b2", {0: 2000}), cpus("b3", {0: 500, 1: 300}))
+    assert (one["samples"], one["effective_samples"]) == (5300, 1800)
+    assert one["duration_s"] == pytest.approx(1.8)
+    assert one["next_sample"] == pytest.approx(1 - 0.05 ** (1 / 1800))
+    assert one["next_hour"] == pytest.approx(1 - 0.05 ** (3600 / 1.8))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_evidence_of_runs_boots_and_cpus_is_counted(seed: int) -> None:
     """Each run with some CPUs, each with some events without an answer: effective samples and time
-    once for each run, boots with an unanswered event, and the CPU with the most of these."""
+    of the CPU with the fewest, boots with an unanswered event, and the CPU with the most of
+    these."""
     random = np.random.default_rng(seed)
     runs, open_, samples, tops, waits = [], [0, 0, 0], 0, [], []
     boots: dict[str, bool] = {}
-    time = effective = 0.0
+    time: Counter[int] = Counter()
+    effective: Counter[int] = Counter()
     for number in range(5):
         boot, series = f"b{random.integers(3)}", []
         cpus = np.sort(random.choice(3, int(random.integers(1, 4)), replace=False)).tolist()
@@ -351,19 +370,20 @@ def test_evidence_of_runs_boots_and_cpus_is_counted(seed: int) -> None:
             tops.append(int(kept.max()))
         runs.append(made.run([made.step(0, series)], boot_id=boot))
         found = built(runs[-1])["runs"][0]["series"]
-        bound = [one["bound"] for one in found]
         waits += [one["max_at_least"] for one in found if one["unanswered"]]
-        effective += min(one["effective_samples"] for one in bound)
-        time += min(one["duration_s"] for one in bound)
+        for one in found:
+            effective[one["cpu"]] += one["bound"]["effective_samples"]
+            time[one["cpu"]] += one["bound"]["duration_s"]
     entry = only(*runs)
+    fewest, shortest = min(effective.values()), min(time.values())
     over = sum(boots.values())
     assert (entry["runs"], entry["boots"], entry["samples"]) == (5, len(boots), samples)
-    assert (entry["effective_samples"], entry["max"]) == (effective, max(tops))
+    assert (entry["effective_samples"], entry["max"]) == (fewest, max(tops))
     assert entry["max_at_least"] == max(waits)
-    assert entry["duration_s"] == pytest.approx(time)
+    assert entry["duration_s"] == pytest.approx(shortest)
     most = max(open_)
-    assert entry["next_sample"] == pytest.approx(beta.ppf(0.95, most + 1, effective - most))
-    rate = gamma.ppf(0.95, most + 1) / (time / 3600)
+    assert entry["next_sample"] == pytest.approx(beta.ppf(0.95, most + 1, fewest - most))
+    rate = gamma.ppf(0.95, most + 1) / (shortest / 3600)
     assert entry["next_hour"] == pytest.approx(-np.expm1(-rate))
     wanted = 1.0 if over == len(boots) else beta.ppf(0.95, over + 1, len(boots) - over)
     assert entry["next_boot"] == pytest.approx(wanted)

@@ -265,8 +265,7 @@ def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> 
     # Several CPUs may be hit at once: the claim is about each CPU, with the fewest samples of any.
     open_, unseen = max(_larger(members, series))
     timed = all(member.timed for member in members)
-    duration_s = sum(min(one["bound"]["duration_s"] for _, one in some) for some in by_run.values())
-    effective = sum(min(member.effective for member, _ in some) for some in by_run.values())
+    effective, duration_s = _fewest(members, series)
     per_hour = rate_bound(duration_s, confidence, open_) if timed else math.inf
     over = sum(boots.values())
     top = highest(peak(one) for one in series)
@@ -361,6 +360,21 @@ def _unseen(runs: Sequence[Document], members: Iterable[Member]) -> list[str]:
     elif any(one["max_at_least"] is not None for one in series):
         reasons.append("missed periods were later than all samples")
     return reasons
+
+
+def _fewest(members: Iterable[Member], series: Iterable[Document]) -> tuple[int, float]:
+    """The independent samples of the CPU and thread that has the fewest, and the seconds of the one
+    observed for the shortest time, each over all runs. A run may lack a CPU of another one."""
+    found: dict[tuple[int, int], dict[int, tuple[int, float]]] = {}
+    for member, one in zip(members, series, strict=True):
+        of_thread = found.setdefault((one["cpu"], one["thread"]), {})
+        effective, duration_s = member.effective, one["bound"]["duration_s"]
+        known = of_thread.get(member.run, (effective, duration_s))
+        of_thread[member.run] = min(known[0], effective), min(known[1], duration_s)
+    return (
+        min(sum(effective for effective, _ in runs.values()) for runs in found.values()),
+        min(sum(duration_s for _, duration_s in runs.values()) for runs in found.values()),
+    )
 
 
 def _larger(members: Iterable[Member], series: Iterable[Document]) -> Iterable[tuple[int, int]]:
