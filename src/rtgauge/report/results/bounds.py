@@ -406,6 +406,19 @@ def _composed(series: Sequence[Document]) -> Document | None:
 _ORDER: Final = ("fail", "inconclusive", "pass")
 
 
+def _worse(said: Document, held: Held, judged: stats.BudgetVerdict) -> tuple[float, float]:
+    """Sorts threads with the same result, the one that decides first: if it is inconclusive, the
+    one that lacks the most evidence."""
+    lacks = 0.0
+    if said["result"] == "inconclusive":
+        lacks = math.inf
+        if not (held.doubts or judged.doubt) and judged.needed_s is not None:
+            lacks = judged.needed_s
+        elif not held.doubts and judged.needed_samples is not None:
+            lacks = judged.needed_samples - held.count
+    return -lacks, -held.exceedances
+
+
 def _verdicts(
     runs: Sequence[Document], members: Sequence[Member], confidence: float
 ) -> list[Document]:
@@ -433,8 +446,9 @@ def _verdicts(
         tried = [(held, held.judged(confidence)) for held in threads.values()]
         said, held, judged = min(
             ((verdict_on(held, judged, judged.remedy), held, judged) for held, judged in tried),
-            key=lambda one: (_ORDER.index(one[0]["result"]), -one[1].exceedances),
+            key=lambda one: (_ORDER.index(one[0]["result"]), *_worse(*one)),
         )
+        longer = not (held.doubts or judged.doubt)
         number = len(over[key])
         boots = len({_boot(runs[at]) for at in judged_runs[key]})
         verdicts.append(
@@ -450,9 +464,11 @@ def _verdicts(
                 "boots_lacking": max(
                     stats.samples_needed(BOOT_PART, confidence, number) - boots, 0
                 ),
-                "hours_lacking": None if judged.needed_s is None else judged.needed_s / _HOUR_S,
+                "hours_lacking": judged.needed_s / _HOUR_S
+                if longer and judged.needed_s is not None
+                else None,
                 "samples_lacking": None
-                if judged.needed_samples is None
+                if not longer or judged.needed_samples is None
                 else max(judged.needed_samples - held.count, 0),
             }
         )
