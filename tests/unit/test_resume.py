@@ -78,7 +78,8 @@ def test_a_resumed_evaluation_runs_no_program_without_consent(
     by_itself = rtgauge(*words)
     assert (
         by_itself.code == 2
-        and "on its machine with its kernel (imported ones are not considered)" in by_itself.err
+        and "on its machine with its kernel and parameters (imported ones are not considered)"
+        in by_itself.err
     )
     dry = rtgauge(*words, run, "--dry-run")
     assert dry.code == 0 and ", load command (command: 'touch x')" in dry.out
@@ -163,6 +164,10 @@ def interrupted() -> dict[str, Any]:
             "'fake' has 6.12.0-fake-rt, #1 SMP PREEMPT_RT Fake",
         ),
         ({"kernel": {"version": "#2 SMP PREEMPT_DYNAMIC"}}, "was measured with another kernel"),
+        (
+            {"kernel": {"cmdline": "quiet preempt=none"}},
+            "with other kernel parameters (quiet preempt=none). Target 'fake' has quiet",
+        ),
     ],
 )
 def test_an_evaluation_of_another_system_is_not_resumed(
@@ -187,13 +192,25 @@ def test_an_evaluation_of_another_system_is_not_resumed(
     path.write_text(json.dumps(document))
     words = ("evaluate", "--target", "fake", "-o", "two.json", "--resume")
     assert (
-        "on its machine with its kernel (imported ones are not considered)" in rtgauge(*words).err
+        "on its machine with its kernel and parameters (imported ones are not considered)"
+        in rtgauge(*words).err
     )
     path.write_bytes(own)
     import_changed(run, change)
     refused = rtgauge(*words, run)
     assert refused.code == 2
     assert why in refused.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["BOOT_IMAGE=/boot/vmlinuz quiet initrd=/initrd.img", ""])
+def test_the_names_of_booted_files_and_unknown_parameters_are_no_difference(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, import_changed: Callable[..., None], line: str
+) -> None:
+    run = _interrupt(rtgauge, monkeypatch)
+    import_changed(run, lambda document: document["environment"]["kernel"].update(cmdline=line))
+    words = ("evaluate", "--target", "fake", "-o", "two.json", "--dry-run", "--resume", run)
+    assert rtgauge(*words).code == 0
 
 
 @pytest.mark.slow
@@ -215,7 +232,8 @@ def test_boards_of_one_image_are_told_apart_by_their_serial_number(
     assert rtgauge(*words).code == 0
     is_board("1000bbbb")
     assert (
-        "on its machine with its kernel (imported ones are not considered)" in rtgauge(*words).err
+        "on its machine with its kernel and parameters (imported ones are not considered)"
+        in rtgauge(*words).err
     )
     refused = rtgauge(*words, run)
     assert refused.code == 2

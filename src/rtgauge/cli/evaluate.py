@@ -72,8 +72,11 @@ _OF_EVALUATION: Final = (
 _TARGET: Final = (
     "system under test: local, ssh://[USER@]HOST[:PORT], lab:BOARD or fake. The default is local"
 )
-#: Number of parts of ``_system`` that tell machines apart.
+#: Number of parts of ``_system`` that tell machines apart, and with those of the kernel's build.
 _MACHINE: Final = 4
+_BUILD: Final = 6
+#: Parameters of the kernel that only name the files that were booted.
+_BOOTED: Final = ("BOOT_IMAGE=", "initrd=")
 _SERIAL: Final = "/proc/device-tree/serial-number"
 
 
@@ -248,8 +251,8 @@ def _resumed(
     name: str, place: str | None, catalogue: Catalogue, target: Target
 ) -> tuple[Plan, list[str]]:
     """What an evaluation lacks, and the ids of its runs. ``name``: a run. Empty for the last
-    evaluation of the target that was measured on the same machine with the same kernel, and not
-    imported. Raises UsageError."""
+    evaluation of the target that was measured on the same machine with the same kernel and
+    parameters, and not imported. Raises UsageError."""
     from rtgauge.audit import environment_document
     from rtgauge.engine.environment import read_facts
 
@@ -290,7 +293,7 @@ def _resumed(
         )
     raise UsageError(
         f"nothing can be resumed: the store has no evaluation of {target.name} that was measured on"
-        " its machine with its kernel (imported ones are not considered)",
+        " its machine with its kernel and parameters (imported ones are not considered)",
         "leave --resume out. To complete an imported evaluation, name its run",
     )
 
@@ -301,7 +304,8 @@ def _is_evaluation(run: StoredRun) -> bool:
 
 def _system(environment: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[str, ...]:
     """What tells systems apart: name, processor, architecture and serial number of the machine
-    (``_MACHINE``), release and build of the kernel. An unknown serial number is empty."""
+    (``_MACHINE``), release and build of the kernel (``_BUILD``), and its parameters. An unknown
+    serial number is empty, and so are unknown parameters."""
     kernel, cpu = environment.get("kernel") or {}, environment.get("cpu") or {}
     serial = one_line(Facts(facts).text(_SERIAL) or "")
     host, model, machine, release, build = (
@@ -314,7 +318,10 @@ def _system(environment: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[s
             kernel.get("version"),
         )
     )
-    return host, model, machine, f"serial number {serial}" if serial else "", release, build
+    words = str(kernel.get("cmdline") or "").split()
+    parameters = " ".join(one for one in words if not one.startswith(_BOOTED))
+    serial = f"serial number {serial}" if serial else ""
+    return host, model, machine, serial, release, build, parameters
 
 
 def _system_of(run: StoredRun) -> tuple[str, ...]:
@@ -340,14 +347,17 @@ def _check_here(run: StoredRun, target: Target, here: tuple[str, ...]) -> None:
     if _is_of(run, target, here):
         return
     there = _system_of(run)
-    same = _alike(there[:_MACHINE], here[:_MACHINE])
-    parts = slice(_MACHINE, None) if same else slice(_MACHINE)
+    how, has, where, parts = "on another machine", "is", "on that machine", slice(_MACHINE)
+    if _alike(there[:_BUILD], here[:_BUILD]):
+        how, has, where = "with other kernel parameters", "has", "with its parameters"
+        parts = slice(_BUILD, None)
+    elif _alike(there[:_MACHINE], here[:_MACHINE]):
+        how, has, where = "with another kernel", "has", "with that kernel"
+        parts = slice(_MACHINE, _BUILD)
     raise UsageError(
-        f"run {run.id[:13]} was measured {'with another kernel' if same else 'on another machine'} "
-        f"({', '.join(filter(None, there[parts]))}). Target '{other}' {'has' if same else 'is'} "
-        f"{', '.join(filter(None, here[parts]))}",
-        f"resume it {'with that kernel' if same else 'on that machine'}, or begin a new evaluation "
-        "without --resume",
+        f"run {run.id[:13]} was measured {how} ({', '.join(filter(None, there[parts]))}). "
+        f"Target '{other}' {has} {', '.join(filter(None, here[parts]))}",
+        f"resume it {where}, or begin a new evaluation without --resume",
     )
 
 
