@@ -449,6 +449,33 @@ def test_a_tune_is_not_resumed_on_another_target(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "other"),
+    [
+        ({"release": "5.10.0-other"}, True),
+        ({"version": "#2 SMP PREEMPT_DYNAMIC"}, True),
+        ({"cmdline": "isolcpus=1"}, False),
+    ],
+)
+def test_a_tune_is_not_resumed_with_another_kernel(
+    rtgauge: Run, board: type[Board], changes: dict[str, str], other: bool
+) -> None:
+    board.ends_at = 3
+    found = tuned(rtgauge, "fast=1", code=4)
+    board.ends_at = 0
+    with Store.open() as store:
+        for row in found["configurations"]:
+            if row["state"] == "complete":
+                path = store.path / row["run"] / "run.json"
+                document = json.loads(path.read_text())
+                document["environment"]["kernel"].update(changes)
+                path.write_text(json.dumps(document))
+    result = rtgauge("tune", "--resume")
+    assert result.code == (2 if other else 0), result.err
+    assert ("was measured on another system (fake, " in result.err) == other
+
+
+@pytest.mark.slow
 def test_a_tune_of_another_store_is_resumed(
     rtgauge: Run, board: type[Board], tmp_path: Path
 ) -> None:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from rtgauge.store import StoredRun
     from rtgauge.target import Target
 
-__all__ = ["evaluate"]
+__all__ = ["BUILD", "alike", "evaluate", "system_here", "system_of"]
 
 # The options of an evaluation: of most measurements, of every run, and the host's.
 _OF_EVALUATION: Final = (
@@ -72,9 +72,9 @@ _OF_EVALUATION: Final = (
 _TARGET: Final = (
     "system under test: local, ssh://[USER@]HOST[:PORT], lab:BOARD or fake. The default is local"
 )
-#: Number of parts of ``_system`` that tell machines apart, and with those of the kernel's build.
+#: Number of parts of a system that tell machines apart, and with those of the kernel's build.
 _MACHINE: Final = 4
-_BUILD: Final = 6
+BUILD: Final = 6
 #: Parameters of the kernel that only name the files that were booted.
 _BOOTED: Final = ("BOOT_IMAGE=", "initrd=")
 _SERIAL: Final = "/proc/device-tree/serial-number"
@@ -253,11 +253,7 @@ def _resumed(
     """What an evaluation lacks, and the ids of its runs. ``name``: a run. Empty for the last
     evaluation of the target that was measured on the same machine with the same kernel and
     parameters, and not imported. Raises UsageError."""
-    from rtgauge.audit import environment_document
-    from rtgauge.engine.environment import read_facts
-
-    _, facts, settings = read_facts(target.environment())
-    here = _system(environment_document(facts, settings), facts)
+    here = system_here(target)
     with open_store(place) as store:
         wanted = find_id(store, name) if name else ""
         rows = [row for row in store.runs() if row.state != "unreadable"]
@@ -304,7 +300,7 @@ def _is_evaluation(run: StoredRun) -> bool:
 
 def _system(environment: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[str, ...]:
     """What tells systems apart: name, processor, architecture and serial number of the machine
-    (``_MACHINE``), release and build of the kernel (``_BUILD``), and its parameters. An unknown
+    (``_MACHINE``), release and build of the kernel (``BUILD``), and its parameters. An unknown
     serial number is empty, and so are unknown parameters."""
     kernel, cpu = environment.get("kernel") or {}, environment.get("cpu") or {}
     serial = one_line(Facts(facts).text(_SERIAL) or "")
@@ -324,17 +320,29 @@ def _system(environment: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[s
     return host, model, machine, serial, release, build, parameters
 
 
-def _system_of(run: StoredRun) -> tuple[str, ...]:
+def system_here(target: Target) -> tuple[str, ...]:
+    """What tells the system of the target from others, as ``system_of`` does for a run."""
+    from rtgauge.audit import environment_document
+    from rtgauge.engine.environment import read_facts
+
+    _, facts, settings = read_facts(target.environment())
+    return _system(environment_document(facts, settings), facts)
+
+
+def system_of(run: StoredRun) -> tuple[str, ...]:
+    """What tells the system of a run from others: the parts of the machine, of the kernel's build
+    (all up to ``BUILD``), and the kernel's parameters."""
     return _system(run.document.get("environment") or {}, run.facts)
 
 
-def _alike(there: Sequence[str], here: Sequence[str]) -> bool:
+def alike(there: Sequence[str], here: Sequence[str]) -> bool:
+    """Whether two systems, or parts of them, are the same as far as they are known."""
     return all(one == other or not (one and other) for one, other in zip(there, here, strict=True))
 
 
 def _is_of(run: StoredRun, target: Target, here: tuple[str, ...]) -> bool:
     """Whether the run was measured on that system under the target's name."""
-    return run.document.get("target") == target.name and _alike(_system_of(run), here)
+    return run.document.get("target") == target.name and alike(system_of(run), here)
 
 
 def _check_here(run: StoredRun, target: Target, here: tuple[str, ...]) -> None:
@@ -346,14 +354,14 @@ def _check_here(run: StoredRun, target: Target, here: tuple[str, ...]) -> None:
         )
     if _is_of(run, target, here):
         return
-    there = _system_of(run)
+    there = system_of(run)
     how, has, where, parts = "on another machine", "is", "on that machine", slice(_MACHINE)
-    if _alike(there[:_BUILD], here[:_BUILD]):
+    if alike(there[:BUILD], here[:BUILD]):
         how, has, where = "with other kernel parameters", "has", "with its parameters"
-        parts = slice(_BUILD, None)
-    elif _alike(there[:_MACHINE], here[:_MACHINE]):
+        parts = slice(BUILD, None)
+    elif alike(there[:_MACHINE], here[:_MACHINE]):
         how, has, where = "with another kernel", "has", "with that kernel"
-        parts = slice(_MACHINE, _BUILD)
+        parts = slice(_MACHINE, BUILD)
     raise UsageError(
         f"run {run.id[:13]} was measured {how} ({', '.join(filter(None, there[parts]))}). "
         f"Target '{other}' {has} {', '.join(filter(None, here[parts]))}",

@@ -206,6 +206,7 @@ def _carry_out(
     if not record["booted"]:
         _check_present(target, factors)
     with open_store(given["store"]) as store:
+        _check_system(store, record, target)
         return _Tune(plan, target, factors, catalogue, store, given, record).carry_out()
 
 
@@ -305,6 +306,26 @@ def _check_same(record: Mapping[str, Any], asked: Mapping[str, Any], seed: int |
         raise UsageError(
             f"tune {record['study']} began with other values of {', '.join(other)}",
             "resume it with its original values, or start another tune",
+        )
+
+
+def _check_system(store: Store, record: Mapping[str, Any], target: Target) -> None:
+    """Raise UsageError if the complete runs of a tune were measured on another machine or with
+    another kernel. Its parameters may differ, because a tune tries some."""
+    from rtgauge.cli.evaluate import BUILD, alike, system_here, system_of
+
+    rows = record["configurations"]
+    complete = {row["run"] for row in rows if row["state"] == "complete"}
+    known = [row.id for row in store.runs() if row.id in complete and row.state != "unreadable"]
+    if not known:
+        return
+    there, here = system_of(store.get(known[0]))[:BUILD], system_here(target)[:BUILD]
+    if not alike(there, here):
+        raise UsageError(
+            f"tune {record['study']} was measured on another system "
+            f"({', '.join(filter(None, there))}). Target '{target.name}' is "
+            f"{', '.join(filter(None, here))}",
+            "resume it on that machine with that kernel, or start another tune",
         )
 
 
