@@ -564,6 +564,39 @@ def test_times_in_other_units_than_seconds(
     assert list(found.values()) == pytest.approx([7000] * 8, abs=20)
 
 
+@pytest.mark.parametrize(
+    ("head", "digits"), [("time", 9), ("timestamp_ns", 0), ("Timestamp (us)", 3)]
+)
+def test_times_since_1970_keep_their_digits(
+    store: Store, tmp_path: Path, head: str, digits: int
+) -> None:
+    """A floating-point number of such a time is rounded by up to 120 ns."""
+    chance = random.Random(1)
+    delays = [7000 + chance.randrange(100) for _ in range(100)]
+    now, rows, power = 1_764_484_800_123_456_789, [f"{head},A,B"], 10**digits
+    for number, delay in enumerate(delays):
+        now += 1_000_000 + chance.randrange(-200_000, 200_000)
+        level = number % 2
+        for time, a, b in ((now, 1 - level, level), (now + delay, 1 - level, 1 - level)):
+            text = f"{time // power}.{time % power:0{digits}}" if digits else str(time)
+            rows.append(f"{text},{a},{b}")
+    path = tmp_path / "changes.csv"
+    path.write_text("\n".join([*rows, ""]))
+    found = delays_of(store, path, Wanted(event="A", answer="B"))
+    # the first row is the level at the beginning
+    assert list(found.values()) == pytest.approx(delays[1:], abs=1)
+
+
+@pytest.mark.parametrize("text", ["x", "1e999999999", "nan", ""])
+def test_a_long_time_that_is_no_number(store: Store, tmp_path: Path, text: str) -> None:
+    rows = [f"1764484800.{at:06},{at % 2},{at // 2 % 2}" for at in range(40)]
+    rows[20] = f"{text},0,1"
+    path = tmp_path / "changes.csv"
+    path.write_text("\n".join(["time,A,B", *rows, ""]))
+    with pytest.raises(UsageError):
+        import_capture(store, path, Wanted(event="A", answer="B"))
+
+
 @pytest.mark.parametrize("head", ["Time (s),A (V),B (mV)\n", "in s,A in V,B in mV\n"])
 def test_voltages_in_millivolts(store: Store, tmp_path: Path, head: str) -> None:
     path = tmp_path / "scope.csv"

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -69,6 +70,9 @@ _POWERS: Final = {
 _SEPARATORS: Final = (",", ";", "\t")
 BESIDE: Final = 8
 """Number of fields behind a word in which its number is looked for."""
+LONG_S: Final = 1 << 20
+"""Times from here on, such as those since 1970, have more digits than a floating-point number
+keeps: it would round them by 0.1 ns or more."""
 PIECE: Final = 1 << 22
 """Bytes of a file that are read at once. No row is longer."""
 
@@ -272,13 +276,20 @@ def _columns(
     path: Path, layout: _Layout, wanted: Sequence[int], parts: Sequence[float], folder: Path
 ) -> list[Floats]:
     """The columns in s and V, the first as 64-bit numbers (it may be the time). ``parts``: units of
-    each column in 1 s or 1 V. Rows of another width are skipped; what is empty is not a number."""
+    each column in 1 s or 1 V. Rows of another width are skipped; what is empty is not a number.
+    Long times are those since the first row."""
+    origin: Decimal | None = None
+    known = len(wanted) < 3
     stores = [
         Floats(folder, np.float64 if at == 0 and len(wanted) == 3 else np.float32)
         for at in range(len(wanted))
     ]
     for rows in _rows(path, layout):
+        if not known:
+            known, origin = True, _origin(rows[0], layout.separator, wanted[0], parts[wanted[0]])
         numbers = _parsed(rows, layout.separator, wanted)
+        if origin is not None:
+            numbers[:, 0] = _since(rows, layout.separator, wanted[0], origin)
         for store, column, at in zip(stores, numbers.T, wanted, strict=True):
             store.add(column / parts[at])
     return stores
@@ -322,6 +333,23 @@ def _parsed(rows: list[str], separator: str, wanted: Sequence[int]) -> NDArray[n
         return np.array([[float(cell) if cell else math.nan for cell in row] for row in cells])
     except ValueError as error:
         refuse(f"a row contains something other than numbers ({one_line(error)})", "save it again")
+
+
+def _origin(row: str, separator: str, at: int, parts: float) -> Decimal | None:
+    """The time of the first row, if its times are long, else None."""
+    text = row.split(separator)[at]
+    if not _NUMBER.fullmatch(text) or not LONG_S <= abs(float(text)) / parts < math.inf:
+        return None
+    return Decimal(text.strip())
+
+
+def _since(rows: Sequence[str], separator: str, at: int, origin: Decimal) -> list[float]:
+    """The times of rows since ``origin``, with all their digits."""
+    cells = [row.split(separator)[at].strip() for row in rows]
+    try:
+        return [float(Decimal(cell) - origin) if cell else math.nan for cell in cells]
+    except ArithmeticError:
+        refuse("a row contains something other than numbers", "save it again")
 
 
 def _timed(
