@@ -158,6 +158,36 @@ def test_one_row_is_not_beside_anything() -> None:
     assert "side by side" not in html.render(model.analyse([made.simple().run]))
 
 
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (("farm", "farm"), ["run 1, local", "run 2, ssh:board"]),
+        (("", ""), ["run 1, local", "run 2, ssh:board"]),
+        (("new", "old"), ["run 1, new, local", "run 2, old, ssh:board"]),
+        (("new", ""), ["run 1, new, local", "run 2, ssh:board"]),
+    ],
+)
+def test_rows_of_several_targets_name_them(labels: tuple[str, str], names: list[str]) -> None:
+    """A study gives the runs of all its targets one label."""
+    runs = [
+        {"label": label, "target": target, "environment": {}}
+        for label, target in zip(labels, ("local", "ssh:board"), strict=True)
+    ]
+    assert [quantities.run_name(runs, number) for number in range(2)] == names
+    alike = [{**run, "target": "local"} for run in runs]
+    plain_names = [f"run {at}, {label or 'local'}" for at, label in enumerate(labels, 1)]
+    assert [quantities.run_name(alike, number) for number in range(2)] == plain_names
+
+
+def test_the_row_of_a_failed_step_says_so() -> None:
+    """A board of a farm was lost: its figures are those of a part of the step."""
+    good, bad = made.simple().run, made.simple().run
+    bad.document["steps"][0]["state"] = "failed"
+    (table, *_) = quantities.across(model.build([good, bad]))
+    first, second = (row.what for row in table.rows)
+    assert second == first.replace("run 1", "run 2") + " (failed)"
+
+
 @pytest.mark.slow
 def test_runs_stand_side_by_side_where_they_did_the_same() -> None:
     runs = [methods_run("first", 1), methods_run("second", 2), made.simple().run]

@@ -71,9 +71,17 @@ class Table:
     shared: str = ""
 
 
-def run_name(run: Document, number: int) -> str:
-    """The name of a run among several: its number, and its label or target."""
-    return f"run {number + 1}, {run['label'] or target_name(run)}"
+def run_name(runs: Sequence[Document], number: int) -> str:
+    """The name of a run among several: its number, and its label or target. Both if the runs of
+    several targets have labels of their own, and the target if they share one."""
+    run = runs[number]
+    label, target = str(run["label"] or ""), target_name(run)
+    if len({target_name(one) for one in runs}) > 1:
+        label = "" if len({one["label"] for one in runs}) == 1 else label
+        words = [label, target]
+    else:
+        words = [label or target]
+    return ", ".join([f"run {number + 1}", *filter(None, words)])
 
 
 def command(run: Document, step: Document, labels: Mapping[str, str]) -> str:
@@ -139,14 +147,17 @@ def answers(model: Document, which: Iterable[int]) -> Table | None:
     texts = [_answered(model, row, context) for row, (_, _, context, _) in
              zip(table.rows, rows, strict=True)]  # fmt: skip
     texts = [
-        text if texts.count(text) == 1 else f"{text}, {run_name(model['runs'][row.run], row.run)}"
+        text if texts.count(text) == 1 else f"{text}, {run_name(model['runs'], row.run)}"
         for text, row in zip(texts, table.rows, strict=True)
     ]
     texts = [
         text if texts.count(text) == 1 else f"{text}, step {row.step + 1}"
         for text, row in zip(texts, table.rows, strict=True)
     ]
-    named = tuple(replace(row, what=text) for row, text in zip(table.rows, texts, strict=True))
+    named = tuple(
+        replace(row, what=_marked(text, row.state))
+        for row, text in zip(table.rows, texts, strict=True)
+    )
     return replace(table, rows=named, shared="contexts and kernels")
 
 
@@ -156,7 +167,7 @@ def _answered(model: Document, row: Row, context: str) -> str:
     step = next(one for one in run["steps"] if one["step"] == row.step)
     environment = run["environment"]
     kernel = str((environment.get("kernel") or {}).get("release") or "")
-    words = [kernel or run_name(run, row.run)]
+    words = [kernel or run_name(model["runs"], row.run)]
     words += [step["core"]] if step["core"] not in (None, "linux") else []
     words += [f"{context} context"] if context else []
     return ", ".join([*words, load_text(step["load"])])
@@ -200,7 +211,7 @@ def _table(
     for member in members:
         number, _, context, labels = member
         step = _step_of(model, member)
-        facts = {"run": run_name(model["runs"][number], number)}
+        facts = {"run": run_name(model["runs"], number)}
         facts["context"] = f"{context} context" if context else ""
         facts |= {f"label {name}": value for name, value in labels}
         # An option that a label names, or whose value is the context, would only repeat it.
@@ -226,6 +237,11 @@ def _table(
     return Table(*key, tuple(rows), shared)
 
 
+def _marked(what: str, state: str) -> str:
+    """The name of a row, with the state of its step if the step is not complete."""
+    return what if state == "complete" else f"{what} ({state})"
+
+
 def _row(model: Document, member: Member, places: Sequence[int], what: str) -> Row:
     number, at, _, labels = member
     run = model["runs"][number]
@@ -237,7 +253,7 @@ def _row(model: Document, member: Member, places: Sequence[int], what: str) -> R
         run=number,
         step=at,
         places=tuple(places),
-        what=what or f"step {at + 1}",
+        what=_marked(what or f"step {at + 1}", step["state"]),
         command=command(run, step, dict(labels)),
         duration_s=max((one["bound"]["duration_s"] for one in series), default=None),
         count=sum(one["count"] for one in series),
