@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import math
 import random
+import shlex
+import subprocess
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -236,3 +239,31 @@ def test_the_head_of_a_report_names_four_kernels(number: int, more: str) -> None
     analysis = SimpleNamespace(model={"runs": runs}, runs=[])
     subtitle = _head(analysis, False)["subtitle"]  # type: ignore[arg-type]
     assert subtitle.endswith("; ".join(f"Linux {one}" for one in kernels[:4]) + more)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "lines"),
+    [
+        (
+            "/proc/irq/{24,26-28}/smp_affinity_list",
+            "0-1",
+            [f"w /proc/irq/{number}/smp_affinity_list - - - - 0-1" for number in (24, 26, 27, 28)],
+        ),
+        (
+            "/proc/irq/24/smp_affinity_list",
+            "0",
+            ["w /proc/irq/24/smp_affinity_list - - - - 0"],
+        ),
+        ("/sys/kernel/mm/ksm/run", "0", ["w /sys/kernel/mm/ksm/run - - - - 0"]),
+        ("/proc/sys/vm/stat_interval", "120", ["vm.stat_interval = 120"]),
+    ],
+)
+def test_a_command_makes_each_setting_permanent(
+    tmp_path: Path, name: str, value: str, lines: list[str]
+) -> None:
+    """Interrupts with the same affinity share a record, whose name is that of no file."""
+    command, _, file = sets._setting(name, value).rpartition(" >> ")
+    assert file in ("/etc/tmpfiles.d/rtgauge.conf", "/etc/sysctl.d/90-rtgauge.conf")
+    shell = f"{command} >> {shlex.quote(str(tmp_path / 'made'))}"
+    subprocess.run(["sh", "-c", shell], check=True)
+    assert (tmp_path / "made").read_text().splitlines() == lines

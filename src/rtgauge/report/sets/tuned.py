@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from rtgauge.report.results import gather, schemas
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.sets.decide import LEVEL, WITHIN, rank
 from rtgauge.stats import Counts, Effect
+from rtgauge.units import read_cpus
 
 __all__ = ["helpful", "judged", "tuned", "validate"]
 
@@ -33,6 +35,8 @@ Key: TypeAlias = tuple[int, str, str, str, str]
 
 TAIL_MAX: Final = 99.9
 
+_SEVERAL: Final = re.compile(r"([^{}%]*)\{([\d,-]+)\}([^{}%]*)")
+"""The name that several settings of a run share: of interrupts with the same affinity."""
 _ORDER: Final = ("helps", "hurts", "not decided", "equivalent", "ignored", "fails", "not estimable")
 
 
@@ -409,7 +413,12 @@ def _setting(path: str, value: str) -> str:
     if path.startswith("/proc/sys/"):
         line = f"{path.removeprefix('/proc/sys/').replace('/', '.')} = {value}"
         return f"echo {shlex.quote(line)} >> /etc/sysctl.d/90-rtgauge.conf"
-    return f"echo {shlex.quote(f'w {path} - - - - {value}')} >> /etc/tmpfiles.d/rtgauge.conf"
+    into = ">> /etc/tmpfiles.d/rtgauge.conf"
+    if (several := _SEVERAL.fullmatch(path)) is not None and (items := read_cpus(several[2])):
+        # systemd-tmpfiles expands no ranges in braces
+        words = shlex.quote(f"w {several[1]}%s{several[3]} - - - - {value}\\n")
+        return f"printf {words} {' '.join(map(str, sorted(items)))} {into}"
+    return f"echo {shlex.quote(f'w {path} - - - - {value}')} {into}"
 
 
 validate = functools.partial(schemas.validate, "rtgauge.report.sets", "tune.schema.json")
