@@ -751,8 +751,11 @@ static int debugfs_word(struct collector *c)
 static int cgroup_word(struct collector *c)
 {
 	static const char *const name = "/proc/self/cgroup";
-	static const char *const files[] = { "cpu.rt_runtime_us", "cpu.rt_period_us", "cpu.max",
-					     "cpuset.cpus.effective", "cpuset.cpus.partition" };
+	static const char *const files[] = {
+		"cpu.rt_runtime_us",	"cpu.rt_period_us", "cpu.cfs_quota_us",
+		"cpu.cfs_period_us",	"cpu.max",	    "cpuset.cpus.effective",
+		"cpuset.cpus.partition"
+	};
 	ssize_t size = read_file(c, "/proc/self/cgroup", c->buffer, FACT_MAX);
 	char path[PATH_ROOM], group[2][256] = { "", "" };
 	int result;
@@ -781,7 +784,7 @@ static int cgroup_word(struct collector *c)
 			snprintf(group[0], sizeof(group[0]), "%s", folder);
 	}
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && !result; i++) {
-		const bool second = i >= 2;
+		const bool second = i >= 4;
 		const char *const folders[] = {
 			second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu",
 			second ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup/cpu,cpuacct",

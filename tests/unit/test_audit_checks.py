@@ -151,6 +151,11 @@ CASES = [
          | {CMDLINE: "rt_group_sched=0"}),
     Case("control-groups", "note", {"agent.cgroup.cpu.max": "50000 100000"}, "50000 of 100000"),
     Case("control-groups", "ok", {"agent.cgroup.cpu.max": "max 100000"}),
+    Case("control-groups", "note", {"agent.cgroup.cpu.cfs_quota_us": "50000",
+                                    "agent.cgroup.cpu.cfs_period_us": "100000"},
+         "50000 of 100000 µs of CPU time (cpu.cfs_quota_us)", "raise cpu.cfs_quota_us"),
+    Case("control-groups", "ok", {"agent.cgroup.cpu.cfs_quota_us": "-1",
+                                  "agent.cgroup.cpu.cfs_period_us": "100000"}),
     # scheduler-features
     Case("scheduler-features", "note", {FEATURES: "RT_PUSH_IPI WARN_DOUBLE_CLOCK"},
          "WARN_DOUBLE_CLOCK", "NO_WARN_DOUBLE_CLOCK"),

@@ -161,10 +161,13 @@ def check_fair_server(name: str, case: Case) -> Finding:
 
 
 def check_control_groups(name: str, case: Case) -> Finding:
-    # scheduler/sched-rt-group; admin-guide/cgroup-v2, cpu.max
+    # scheduler/sched-rt-group, scheduler/sched-bwc, admin-guide/cgroup-v2 (cpu.max)
     facts = case.facts
     grouped = rt_group_sched(facts)
-    limit = (facts.text("agent.cgroup.cpu.max") or "").split()
+    limit, file = (facts.text("agent.cgroup.cpu.max") or "").split(), "cpu.max"
+    if not limit:  # version 1
+        file = "cpu.cfs_quota_us"
+        limit = [facts.text(f"agent.cgroup.{one}") or "" for one in (file, "cpu.cfs_period_us")]
     quota = read_integer(limit[0]) if len(limit) == 2 else None
     period = read_integer(limit[1]) if len(limit) == 2 else None
     why = "with RT_GROUP_SCHED, a group without real-time runtime cannot run real-time tasks"
@@ -182,10 +185,10 @@ def check_control_groups(name: str, case: Case) -> Finding:
         return finding(
             name,
             "note",
-            f"at most {quota} of {period} µs of CPU time (cpu.max)",
+            f"at most {quota} of {period} µs of CPU time ({file})",
             "once the quota is used up, ordinary tasks of this group stop until the next period:"
             " loads, and every task that a real-time task waits for",
-            "raise cpu.max of the group, or run outside of it (systemd-run --scope)",
+            f"raise {file} of the group, or run outside of it (systemd-run --scope)",
         )
     if grouped is None:
         return unknown(name, "the kernel's configuration could not be read", why, remedy)
