@@ -277,6 +277,16 @@ def test_a_bundle_whose_disk_fails(
     assert caught.value.remedy == "check the disk and the path"
 
 
+@pytest.mark.parametrize("size", [60, 400, 511, 512, 4000])
+def test_a_short_text_is_not_called_truncated(store: Store, tmp_path: Path, size: int) -> None:
+    """Such as a histogram of cyclictest."""
+    text = "".join(f"{at:06} {3 * at:06}\n" for at in range(400))
+    (tmp_path / "x").write_text(text[:size])
+    with pytest.raises(StoreError, match="not a bundle of a run") as caught:
+        import_bundle(store, tmp_path / "x")
+    assert "rtgauge export" in caught.value.remedy
+
+
 def test_what_is_no_bundle(store: Store, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("missing", "pipe", ""):

@@ -57,6 +57,8 @@ RESERVE = 1 << 26
 """Number of bytes that stay free on the disk of the store."""
 
 BLOCK = 512
+ID_LENGTH = 36
+"""Characters of the id of a run, with which a bundle begins."""
 CHUNK = 1 << 20
 _END = bytes(2 * BLOCK)
 _NAME = re.compile(
@@ -67,6 +69,7 @@ _NAME = re.compile(
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _KINDS = {b"1": "a link", b"2": "a link", b"3": "a device", b"4": "a device", b"5": "a folder"}
 _AGAIN = "get it again from where it was exported"
+_NO_BUNDLE = ("it is not a bundle of a run", "name a file that rtgauge export wrote")
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,12 +372,15 @@ class _Reader:
 
     def manifest(self) -> Bundle:
         """The manifest, checked for all that can be known from it."""
-        head = self._read(BLOCK)
+        begin = self._read(ID_LENGTH)
+        if not is_run_id(begin.decode("ascii", "replace")):
+            self.refuse(*_NO_BUNDLE)  # before it is called truncated
+        head = begin + self._read(BLOCK - ID_LENGTH)
         name = head[:100].rstrip(b"\0").decode("ascii", "replace")
         run, slash, rest = name.partition("/")
         digits = re.fullmatch(rb"([0-7]{11})\0", head[124:136])
         if not is_run_id(run) or not slash or rest != MANIFEST or digits is None:
-            self.refuse("it is not a bundle of a run", "name a file that rtgauge export wrote")
+            self.refuse(*_NO_BUNDLE)
         size = int(digits[1], 8)
         if size > MANIFEST_LIMIT:
             self.refuse(f"its manifest has {size} bytes, more than {MANIFEST_LIMIT}")
@@ -427,7 +433,7 @@ class _Reader:
         except (ValueError, RecursionError):
             self.refuse("its manifest is not JSON")
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            self.refuse("it is not a bundle of a run", "name a file that rtgauge export wrote")
+            self.refuse(*_NO_BUNDLE)
         version = document.get("version")
         if type(version) is not int or version < 1:
             self.refuse("its manifest does not have a valid version")
