@@ -235,6 +235,18 @@ def test_without_a_histogram(store: Store, tmp_path: Path) -> None:
     assert table_of(quiet, "printed") == [row]
 
 
+def test_overruns_are_told_without_a_histogram(store: Store, tmp_path: Path) -> None:
+    """There is no series with missed periods, so only the table had them."""
+    head = "== Sampling period: 100 us\n== Test mode: periodic user-mode task\n"
+    row = "RT{}|      1.612|      1.915|     97.580|{:8}|     0|"
+    for name, overruns in (("some", 500), ("none", 0)):
+        text = head + row.format("D", overruns) + "      1.612|     99.580\n"
+        text += row.format("S", overruns) + "    00:00:02/00:00:02\n"
+        (test, _) = imported(store, tmp_path / f"{name}.txt", text)["tests"]
+        assert test["rule"] == "distribution"
+        assert ("latency counted 500 overruns" in test["evidence"]) == bool(overruns)
+
+
 def test_an_output_that_was_cut_is_interrupted(store: Store, tmp_path: Path) -> None:
     samples = made(5)
     whole = xenomai.latency(samples, histograms=False).splitlines()

@@ -292,10 +292,12 @@ def _latency(
     units = {name: unit for name, (unit, _) in row.items()}
     yield writer.table("printed", units, [value for _, value in row.values()])
     if not one.cells:
+        overruns = plural(figures.overruns, "overrun")
+        missed = f". latency counted {overruns}, which are missed periods" * bool(figures.overruns)
         yield writer.verdict(
             "distribution",
             "skipped",
-            f"{one.context}: latency printed no histogram, so there are no percentiles",
+            f"{one.context}: latency printed no histogram, so there are no percentiles{missed}",
             "measure with latency -h, or import the file of latency -g",
         )
     if one.context == "user" and figures.switches is not None:
