@@ -80,9 +80,10 @@ class FakeSeries:
         return tuple(table.T)
 
     def chunks(self) -> Iterator[FakeChunk]:
+        due_ns = self.due_ns
         for start in range(0, len(self.value), self.chunk_rows):
             part = slice(start, start + self.chunk_rows)
-            yield FakeChunk(self.index[part], self.due_ns[part], self.value[part])
+            yield FakeChunk(self.index[part], due_ns[part], self.value[part])
 
     def values(self) -> Iterator[NDArray[Any]]:
         for chunk in self.chunks():
