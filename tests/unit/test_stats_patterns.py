@@ -627,7 +627,8 @@ def test_the_spectrum_is_the_statistic_at_each_frequency(hz: float) -> None:
     hits = random.choice(times[(times * hz / 1e9) % 1.0 < 0.3], 90, replace=False)
     exposure = stats.Exposure(times)
     hits = np.sort(hits) - exposure.origin
-    beyond, free = exposure.beyond(hits)
+    beyond, free = exposure.beyond(hits, exposure.frequencies), exposure.free
+    assert free is not None
     slow = int(500 / exposure.step_hz)
     for at in np.argsort(-beyond[:slow])[:20].tolist():
         turn = 2j * np.pi * at * exposure.step_hz / 1e9
@@ -636,6 +637,14 @@ def test_the_spectrum_is_the_statistic_at_each_frequency(hz: float) -> None:
         assert beyond[at] == pytest.approx(power, rel=0.1)  # bins of 0.1 ms
         assert free[at] == pytest.approx(1 - abs(mean) ** 2, abs=0.02)
     assert hz == 137.0 or abs(int(np.argmax(beyond[:slow])) * exposure.step_hz - hz) < 0.5
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 1023, 1024])
+def test_the_median_of_each_row_is_that_of_numpy(length: int) -> None:
+    rows = np.random.default_rng(length).exponential(1, (7, length))
+    rows[1, : length // 3] = 0.0
+    medians = np.median(rows, axis=1, keepdims=True)
+    assert rhythm._medians(rows).tolist() == medians.tolist()
 
 
 def test_twelve_hits_of_a_known_rate_are_enough() -> None:
