@@ -124,22 +124,32 @@ def store_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module", name="named")
+def write_files(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that examples name."""
+    folder = tmp_path_factory.mktemp("named")
+    shutil.copy(stored / "results.json", folder)
+    captures.session(folder / "night.sr", captures.regular(1000, 3000))
+    for name in ("latency.txt", "latency-t1.txt"):
+        (folder / name).write_text(xenomai.latency(np.full((3, 1000), 2000)))
+    (folder / "build").mkdir()
+    for place in (".config", "build/.config"):
+        (folder / place).write_text("# Linux/x86 6.12.0 Kernel Configuration\nCONFIG_SMP=y\n")
+    plan = next(one for one in examples() if one.language == "toml" and "[[step]]" in one.text)
+    for name in ("mine.toml", "plan.toml"):
+        (folder / name).write_text(plan.text)
+    return folder
+
+
 @pytest.fixture(name="here")
-def prepare_folder(stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def prepare_folder(
+    stored: Path, named: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The files that examples name, in the current folder, and a store of the test's own."""
     data = tmp_path / "data"
     shutil.copytree(stored, data)
     monkeypatch.setenv("XDG_DATA_HOME", str(data))
-    shutil.copy(stored / "results.json", ".")
-    captures.session(Path("night.sr"), captures.regular(1000, 3000))
-    for name in ("latency.txt", "latency-t1.txt"):
-        Path(name).write_text(xenomai.latency(np.full((3, 1000), 2000)))
-    Path("build").mkdir()
-    for place in (".config", "build/.config"):
-        Path(place).write_text("# Linux/x86 6.12.0 Kernel Configuration\nCONFIG_SMP=y\n")
-    plan = next(one for one in examples() if one.language == "toml" and "[[step]]" in one.text)
-    for name in ("mine.toml", "plan.toml"):
-        Path(name).write_text(plan.text)
+    shutil.copytree(named, ".", dirs_exist_ok=True)
     for name in ("mine", "cobalt"):
         add(Board(name, MACHINES["x86_64"], "", False, Own(Path("/linux/bzImage"))))
 
