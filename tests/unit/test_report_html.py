@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -94,6 +95,12 @@ def page_of(*runs: made.FakeRun) -> tuple[Page, str]:
 
 def rendered(*runs: made.FakeRun) -> str:
     return html.render(model.analyse(list(runs)))  # type: ignore[arg-type]
+
+
+@functools.cache
+def evaluated(cpus: int) -> str:
+    """The text of the page of an evaluation."""
+    return rendered(made.evaluation(cpus, 3000))
 
 
 @pytest.fixture(scope="module")
@@ -760,7 +767,7 @@ def test_a_link_opens_its_step_and_only_its_pictures_are_drawn(
     browser: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "report.html"
-    file.write_text(rendered(made.evaluation(2, 3000)))
+    file.write_text(evaluated(2))
     whole = re.search(r'id="step-2".*?</details>\s*<details class="step"', file.read_text(), re.S)
     assert whole
     due = whole.group().count("data-kind=")
@@ -777,7 +784,7 @@ def test_a_link_opens_its_step_and_only_its_pictures_are_drawn(
 @pytest.mark.slow
 def test_steps_are_filtered_and_searched(browser: str, tmp_path: Path) -> None:
     """Each filter leaves its steps, a link to another one drops the filters."""
-    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.evaluation(2, 3000)))
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", evaluated(2))
     acts = """<script>
     const filter = document.querySelector(".filter"), said = [];
     const left = () => [...document.querySelectorAll("details.step:not(.hidden)")]
@@ -848,9 +855,10 @@ def test_the_answer_is_neither_cut_nor_overlapping(
     values = np.concatenate([np.full(300, 5000), np.linspace(60_000, 99_000, 300)])
     series = made.FakeSeries(made.info(), np.arange(600), values.astype(np.int32))
     dense = made.run([made.step(0, [series], load="sched", budget_ns=90_000)])
-    runs = {"evaluation": made.evaluation(2, 3000), "dense": dense}
-    runs["fake"] = made.run([made.step(0, [series], budget_ns=150_000)], target="fake")
-    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(runs[which]))
+    fake = made.run([made.step(0, [series], budget_ns=150_000)], target="fake")
+    runs = {"dense": dense, "fake": fake}
+    text = evaluated(2) if which == "evaluation" else rendered(runs[which])
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", text)
     file = tmp_path / "frame.html"
     inner = text.replace("&", "&amp;").replace('"', "&quot;")
     file.write_text(
@@ -1145,8 +1153,8 @@ def test_no_part_is_wider_than_the_paper_or_the_screen(
         for at in range(3)
     ]
     long = made.run([made.step(0, [*names], load="L" * 250)], label="W" * 250, target="t" * 250)
-    runs = {"evaluation": made.evaluation(4, 3000), "long": long}
-    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(runs[which]))
+    text = evaluated(4) if which == "evaluation" else rendered(long)
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", text)
     text = text.replace("<details", "<details open")
     if wide == 688:
         text = text.replace("@media screen", "@media print").replace(
@@ -1194,7 +1202,7 @@ def test_the_maximum_is_in_view_beside_the_contents(browser: str, tmp_path: Path
 @pytest.mark.slow
 def test_pictures_that_cannot_be_decompressed(browser: str, tmp_path: Path, lack: str) -> None:
     """The page says so where the pictures would be, and its tables are whole."""
-    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.evaluation(2, 3000)))
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", evaluated(2))
     if lack == "function":
         text = text.replace("<body", "<script>delete window.DecompressionStream</script><body", 1)
         reason = (
