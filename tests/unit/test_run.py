@@ -405,7 +405,8 @@ def test_a_step_is_not_tried_three_times(store: Store) -> None:
 def test_an_agent_whose_stream_is_damaged_is_stopped(store: Store) -> None:
     """It is not waited for: nothing that it still says can be used."""
     watcher = Watcher()
-    (outcome,) = execute(timer(**{"for": "1h"}), [open_target("fake:babbles")], store, watcher)
+    wanted = timer(**{"for": "1h", "interval": "10ms"})
+    (outcome,) = execute(wanted, [open_target("fake:babbles")], store, watcher)
     assert outcome.state == "failed"
     assert 1800 < watcher.lives[1].elapsed_s < 1810
 
