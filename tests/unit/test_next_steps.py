@@ -165,3 +165,30 @@ def test_each_core_of_one_board_has_its_command_there_too() -> None:
         for core, command in (("cobalt", action.command), ("linux", action.again)):
             assert f"--target {place} " in command
             assert f"--core {core} --label {core} --repeat 6" in command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_two_runs_of_one_target_are_repeated_under_their_labels(interrupted: bool) -> None:
+    """A study of one target has one set. A gate over single runs always ends with 77."""
+    runs = made.repeats(1)
+    for label, one in zip(("before", "after"), runs, strict=True):
+        one.document.update(study=None, label=label, target="local")
+    if interrupted:
+        runs[1].document["state"] = "interrupted"
+        for step in runs[1].steps:
+            step.document.update(state="interrupted", reason="stopped on request")
+    analysis = model.analyse(runs, pictures=False)
+    for length, run in zip(("20s", "25s"), analysis.model["runs"], strict=True):
+        for step in run["steps"]:
+            step["asked"] = {**step["asked"], "for": length}
+    sets = [compare.RunSet("before", (0,)), compare.RunSet("after", (1,))]
+    document = compare.compare(analysis, sets).document
+    at = decisive(document)
+    assert at is not None
+    actions = after_comparison(document, document["quantities"][at], analysis.model["runs"])
+    assert actions[0].text == "Measure more runs under each label"
+    assert "--label before" in actions[0].command and "--repeat 4" in actions[0].command
+    assert "--label after" in actions[0].again and "--repeat 4" in actions[0].again
+    assert "--for 20s" in actions[0].command and "--for 20s" in actions[0].again
+    assert not any("--gate" in one.command for one in actions)

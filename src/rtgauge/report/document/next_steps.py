@@ -28,6 +28,8 @@ Model = Mapping[str, Any]
 _SEED: Final = re.compile(r",seed=\d+(?=,|$)")
 BLOCKS: Final = 6
 """Minimum number of blocks of a new study: fewer cannot prove a ratio."""
+RUNS: Final = 4
+"""Minimum number of runs of each set that are not in blocks: fewer cannot prove a ratio."""
 
 
 def after_comparison(
@@ -50,6 +52,7 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
     more = max((one["needed"] or 0 for one in open_), default=0)
     # Each repeat has a seed of its own: with one seed all are copies of the first.
     targets = list(dict.fromkeys(_SEED.sub("", run["target"]) for each in sets for run in each))
+    labels = _each_label(quantity, sets, max(more, RUNS)) if not decided else None
     more = max(more, BLOCKS) if more else 0  # a study is judged in blocks
     repeat = Action("Measure more runs of each system", "", "decides the comparison")
     if more and (commands := _each_core(quantity, sets, more)):
@@ -59,7 +62,10 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         command = _study(quantity, sets, targets, more)
         gain = "decides the open verdicts" if decided else "decides the comparison"
         repeat = Action(f"Repeat the study in {more} blocks", command, gain)
-    if more and not decided:
+    elif labels:
+        text, (first, second) = "Measure more runs under each label", labels
+        repeat = replace(repeat, text=text, command=first, again=second)
+    if (more or labels) and not decided:
         yield repeat
     worst = worst_set(document, quantity)
     run = max(sets[worst], key=lambda run: _maximum(quantity, run))
@@ -78,13 +84,39 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
                 yield Action(text, command, on_hardware(command))
     if more and decided:
         yield repeat
-    if words := _selection(sets):
+    judged = primary is not None and primary["interval"] is not None  # else the gate ends with 77
+    if judged and (words := _selection(sets)):
         margin = numbers.percent(document["within"], 6)
         other = document["within"] != WITHIN
         option = ["--within", f"{document['within'] * 100:g}%"] if other else []
         command = shlex.join(["rtgauge", "compare", *words, *option, "--gate"])
         gain = f"exit code 3 if a system is worse by more than {margin}"
         yield Action("Check for regressions in CI", command, gain)
+
+
+def _each_label(
+    quantity: Model, sets: Sequence[Sequence[Model]], repeats: int
+) -> tuple[str, str] | None:
+    """The commands that measure more runs of two sets of one target that differ in their label.
+    None for other sets."""
+    labels = [{run["label"] or "" for run in each} for each in sets]
+    names = [name for each in labels for name in each if len(each) == 1 and name]
+    targets = {run["target"] for each in sets for run in each}
+    if len(sets) != 2 or len(targets) > 1 or len(set(names)) != 2:
+        return None
+    if any(made_of_a_file(run) for each in sets for run in each):
+        return None
+    found = []
+    same: dict[str, str] = {}  # maxima and rates of runs of different lengths are not compared
+    for name, runs in zip(names, sets, strict=True):
+        (step, *_) = _of(quantity, runs[0]) or [None]
+        if step is None:
+            return None
+        if not same and (length := step["asked"].get("for")):
+            same = {"for": str(length)}
+        change = {**same, "label": name, "repeat": str(repeats)}
+        found.append(step_command(runs[0], step, change))
+    return (found[0], found[1]) if all(found) else None
 
 
 def worst_set(document: Model, quantity: Model) -> int:
