@@ -357,6 +357,28 @@ def test_a_target_that_never_works_ends_the_tune(rtgauge: Run, board: type[Board
     assert len(board.boots) < 10
 
 
+@pytest.mark.parametrize(
+    ("state", "line"),
+    [
+        ("complete", "[2/3] present: latency max 9 µs"),
+        ("waiting", "[2/3] present: interrupted"),
+        ("failed", "[2/3] present: failed: no power"),
+    ],
+)
+def test_an_interrupted_configuration_has_its_own_number_and_no_figure(
+    state: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"number": 1, "state": state, "on": [], "again": False, "reason": "no power"}
+    row["duration_s"] = 1.0
+    other = {"state": "complete", "duration_s": 1.0}
+    record = {"configurations": [other, row, {"state": "waiting"}]}
+    unused: Any = None
+    progress = rtgauge_tune._Tune(unused, FakeTarget(""), [], unused, unused, unused, record)
+    progress.begins(row).figure = "latency max 9 µs"
+    progress.ended(row)
+    assert capsys.readouterr().err.startswith(line)
+
+
 @pytest.mark.slow
 def test_ctrl_c_and_resume(rtgauge: Run, board: type[Board]) -> None:
     board.ends_at = 5

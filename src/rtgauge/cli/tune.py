@@ -449,11 +449,13 @@ class _Tune:
     def ended(self, row: dict[str, Any]) -> None:
         names = [self._factors[place].name for place in row["on"]]
         rows = self._record["configurations"]
-        done = sum(one["state"] in ("complete", "failed") for one in rows)
+        cut = row["state"] == "waiting"  # by Ctrl-C: its samples do not count
+        done = sum(one["state"] in ("complete", "failed") for one in rows) + cut
         left = [one for one in rows if one["state"] in ("waiting", "running")]
         took = [one["duration_s"] for one in rows if one["state"] == "complete"]
         figure = self._watchers.pop(row["number"]).figure
-        said = f"failed: {row['reason']}" if row["state"] == "failed" else figure or "interrupted"
+        said = f"failed: {row['reason']}" if row["state"] == "failed" else figure
+        said = "interrupted" if cut or not said else said
         if row["again"]:
             said += " (to be measured again)"
         text = f"[{done}/{len(rows)}] {' + '.join(names) or 'present'}: {said}"
