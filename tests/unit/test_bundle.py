@@ -299,6 +299,19 @@ def test_what_is_no_bundle(store: Store, tmp_path: Path) -> None:
             import_bundle(store, tmp_path / "x")
 
 
+def test_a_file_of_another_kind_is_told_the_kinds(rtgauge: Callable[..., Result]) -> None:
+    """Import also reads captures and results of Xenomai's programs."""
+    Path("max.txt").write_text(
+        "T: 0 ( 4711) P:80 I:1000 C: 2000 Min: 3 Act: 5 Avg: 6 Max: 91\n" * 20
+    )
+    other = rtgauge("import", "max.txt")
+    assert other.code == 1 and "it is not a bundle of a run" in other.err
+    assert "rtgauge export" in other.err and "capture" in other.err and "Xenomai" in other.err
+    missing = rtgauge("import", "night.sr")
+    assert missing.code == 2 and "check the path" in missing.err
+    assert "output of the program" not in missing.err
+
+
 def test_no_room(
     store: Store, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

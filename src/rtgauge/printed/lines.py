@@ -48,7 +48,9 @@ def _read(path: Path, most: int) -> bytes:
                 raise UsageError(f"{path} is not a file", REMEDY)
             return file.read(most)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", REMEDY) from error
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}", "check the path and its permissions"
+        ) from error
 
 
 def read_head(path: Path) -> str:

@@ -69,7 +69,11 @@ _NAME = re.compile(
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _KINDS = {b"1": "a link", b"2": "a link", b"3": "a device", b"4": "a device", b"5": "a folder"}
 _AGAIN = "get it again from where it was exported"
-_NO_BUNDLE = ("it is not a bundle of a run", "name a file that rtgauge export wrote")
+_NO_BUNDLE = (
+    "it is not a bundle of a run",
+    "name a file that rtgauge export wrote, a capture, or the output of a program of Xenomai "
+    "(rtgauge import --help)",
+)
 
 
 @dataclass(frozen=True, slots=True)
