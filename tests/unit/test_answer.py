@@ -474,6 +474,8 @@ def test_an_injection() -> None:
     assert answer.state is State.UNMEASURED
     assert "injection" in answer.title
     assert text(answer.cause) == "Likely cause: the injection of this run."
+    assert answer.cause_command and "--disturb" not in answer.cause_command
+    assert answer.cause_hint == "measures without the injection"
 
 
 def test_events_without_an_answer() -> None:

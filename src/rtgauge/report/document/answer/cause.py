@@ -176,7 +176,7 @@ def _limit_us(one: Model) -> float:
 
 
 def hint_of(data: Data, command: str) -> str:
-    """What a command that stops at a late wake-up does; empty for others."""
+    """What a command that finds the cause does; empty where the cause tells."""
     if command.startswith(EXPLAIN):
         if _is_traced(data.step(data.top)):
             return "shows from the trace of the run what took the time in the maximum"
@@ -184,7 +184,9 @@ def hint_of(data: Data, command: str) -> str:
     if command.startswith(TRACE):
         return "shows what makes tasks of this system late"
     if "--stop-above" not in command:
-        return ""
+        without = command and "--disturb" not in command
+        disturbed = without and data.top is not None and data.disturbed(data.top)
+        return "measures without the injection" if disturbed else ""
     limit_us = _limit_us(data.top)
     limit = numbers.shown(round(limit_us * 1000), "ns").full
     part = ", nine tenths of the largest sample" if limit_us > 1 else ""
