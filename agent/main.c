@@ -159,7 +159,7 @@ static int main_check_settings(const struct run_request *request, struct message
 	for (const struct catalogue_run_option *o = catalogue_run_options;
 	     request->keep_settings && o->info.name; o++)
 		if (o->changes && main_is_set(request, o))
-			return message_set(msg, -EINVAL, "leave out one of them",
+			return message_set(msg, -EINVAL, "omit one of them",
 					   "--%s changes %s, which --keep-settings forbids",
 					   o->info.name, o->changes);
 	return 0;

@@ -164,8 +164,8 @@ static int sysfs_take(const struct line *line, struct sysfs_line *one, uint32_t 
 		err = sysfs_write(line, one, "active_low", "1");
 	if (err)
 		return message_set(why, err == -EINVAL ? -EIO : err, "use another line",
-				   "the kernel's line %u (chip %s) cannot be '%s': %s", number,
-				   line->pins.label, direction, strerror(-err));
+				   "the kernel's line %u (chip %s) cannot be set to '%s': %s",
+				   number, line->pins.label, direction, strerror(-err));
 	snprintf(entry, sizeof(entry), "gpio%u", number);
 	sysfs_path(path, line->pins.path, entry, "value");
 	one->fd = open(path, O_RDWR | O_CLOEXEC);

@@ -84,9 +84,9 @@ static int check_schedule(const struct load_worker *worker, struct message *msg)
 				   "load %s: count cannot be combined with restart or cycle",
 				   worker->load->name);
 	if (!cycle_ns && (from_ns || until_ns))
-		return refuse_schedule(worker, "give the cycle to which these times belong", msg);
+		return refuse_schedule(worker, "also give the cycle", msg);
 	if (cycle_ns && (until_ns > cycle_ns || from_ns >= (until_ns ? until_ns : cycle_ns)))
-		return refuse_schedule(worker, "give times of the cycle, the end after the start",
+		return refuse_schedule(worker, "give times within the cycle, with until after from",
 				       msg);
 	return 0;
 }

@@ -26,7 +26,7 @@ static const struct option_info migration_options[] = {
 };
 
 static const char *const migration_stages[] = { "system call",
-						"the stopper thread takes it off",
+						"the stopper thread dequeues the thread",
 						"queued on the other CPU",
 						"interrupt",
 						"switch",

@@ -241,7 +241,7 @@ static void irq_sustained_judge_period(struct step *step, const struct sustain *
 	}
 	if (tried->silent)
 		snprintf(evidence, sizeof(evidence),
-			 "with a period of %lld ns, the handler was not called for seconds",
+			 "with a period of %lld ns, the handler was not called for several seconds",
 			 (long long)tried->period_ns);
 	else
 		snprintf(evidence, sizeof(evidence),

@@ -99,8 +99,8 @@ static const char *const sem_release_stages[] = { "sem_post", "wake-up", "switch
 static const struct measurement_series sem_series[] = {
 	{ "acquire", "ns", "time to block on a semaphore, including the switch to the next thread",
 	  "before sem_wait() in the last of the waiters", "the keeper runs", sem_acquire_stages },
-	{ "release", "ns", "time to release the highest of the waiters",
-	  "before sem_post() in the keeper", "the highest waiter runs", sem_release_stages },
+	{ "release", "ns", "time to release the highest waiter", "before sem_post() in the keeper",
+	  "the highest waiter runs", sem_release_stages },
 	{ "acquire-all", "ns", "acquire with each number of waiters, in the order of a test loop",
 	  "before sem_wait() in the last of the waiters", "the keeper runs", sem_acquire_stages },
 	{ "release-all", "ns", "release with each number of waiters, in the order of a test loop",

@@ -625,12 +625,11 @@ static int run_choose_core(struct run *run)
 	if (!asked && (marks || zero || other || (m->on_cobalt && !m->on_cobalt(&run->step))))
 		return 0;
 	if (marks)
-		return message_set(&run->step.msg, -EINVAL,
-				   "leave out --mark, or give --core linux",
+		return message_set(&run->step.msg, -EINVAL, "omit --mark, or give --core linux",
 				   "a task of the core cobalt cannot set a line for --mark");
 	if (zero || other)
 		return message_set(&run->step.msg, -EINVAL,
-				   other ? "leave out --policy other, or give --core linux" :
+				   other ? "omit --policy other, or give --core linux" :
 					   "give a --priority of 1 or more, or --core linux",
 				   "a task without real-time priority leaves the core cobalt "
 				   "with each system call");

@@ -226,7 +226,7 @@ class Catalogue:
         name, *pairs = part.split(":")
         if name == "idle":
             raise UsageError(
-                f"load '{text}': 'idle' cannot be combined with other loads", "leave 'idle' out"
+                f"load '{text}': 'idle' cannot be combined with other loads", "omit 'idle'"
             )
         if name in self.profiles and name not in self.loads:
             return ":".join([name, *(f"{k}={v}" for k, v in self._open(text, name, pairs))])

@@ -383,7 +383,7 @@ def test_linux_asks_no_core(tmp_path: Path, words: tuple[str, ...]) -> None:
         (
             ("sem-contended", "--cpu", CPU, "--policy", "other"),
             2,
-            "leave out --policy other, or give --core linux",
+            "omit --policy other, or give --core linux",
         ),
         ((*TIMER, "--mark", "gpio:gpiochip0:1"), 2, "--mark"),
     ],

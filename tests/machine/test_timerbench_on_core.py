@@ -144,7 +144,7 @@ def test_report_has_its_figures(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said", "remedy"),
     [
-        (("--dither", "yes"), "cannot be moved by dither", LOADS),
+        (("--dither", "yes"), "cannot dither its due times", LOADS),
         (("--align", "yes"), "cannot be aligned", LOADS),
         (("--stop-above", "1ms"), "returns its samples only at the end", LOADS),
         (("--interval", "2s", "--for", "2s"), "longest interval of Xenomai's timerbench is 1 s",

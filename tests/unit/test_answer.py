@@ -490,7 +490,7 @@ def test_events_without_an_answer() -> None:
     del step.document["budget_ns"]
     sure = text(answer_of(built(made.run([step]))).sure)
     assert sure.endswith(
-        "A run of 3 h without one is needed to show that events without an answer are rarer than "
+        "A run of 3 h without unanswered events is needed to show that they are rarer than "
         "1 an hour."
     )
 
@@ -863,10 +863,10 @@ def test_a_periodic_disturbance_is_the_cause_if_it_reaches_the_maximum(
     run["steps"][0]["observations"] = [said | {"reach": reach_us * 1000}]
     told = text(answer_of(run).cause)
     assert told.startswith("Likely cause: something periodic. Samples recur") is named
-    assert "looks alike" not in told
+    assert "looks the same" not in told
     run["steps"][0]["observations"][0]["periodic"] = {"aliases_ns": [8_000_000]}
     told = text(answer_of(run).cause)
-    assert ("every 7.30 ms, or at another period that looks alike." in told) is named
+    assert ("every 7.30 ms, or at another period that looks the same." in told) is named
 
 
 def test_the_section_begins_with_the_answer() -> None:

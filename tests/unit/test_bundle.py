@@ -812,7 +812,7 @@ def test_on_the_command_line(rtgauge: Callable[..., Result]) -> None:
     assert done.code == 0 and "which is unchanged" in done.err
     done = rtgauge("import", "x.rtgauge", "--label", "mine", "--store", "other")
     assert done.code == 2 and "--label does not apply to x.rtgauge" in done.err
-    assert "leave --label out. It is for a recording of marks" in done.err
+    assert "omit --label. It is for a recording of marks" in done.err
     shown = rtgauge("show", run, "--json").json()
     assert rtgauge("import", "x.rtgauge", "--store", "other", "--json").json()["new"]
     assert not shown["runs"][0]["imported"]

@@ -326,12 +326,12 @@ def test_how_long_all_steps_take_is_shown(terminal: Terminal) -> None:
     live.after_s = 20.0
     progress.step_started(live, 1, 3)
     progress.step_went_on(live)
-    found = re.search(r"^\[1/3\] timer .*  (\d+) s left in all$", terminal.text(), re.M)
+    found = re.search(r"^\[1/3\] timer .*  (\d+) s left in total$", terminal.text(), re.M)
     assert found and 20 <= int(found[1]) <= 30
     live.after_s = 0.0
     progress.step_started(live, 3, 3)
     progress.step_went_on(live)
-    assert "left in all" not in terminal.text()
+    assert "left in total" not in terminal.text()
     stream = io.StringIO()
     progress = ConsoleProgress(stream, {})
     live.after_s = 20.0

@@ -201,7 +201,7 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (STEP + "rate = '1/h'", "without the budget", "--budget"),
         (STEP + "keep-settings = 'perhaps'", "key 'keep-settings'", ""),
         (STEP + "prepare = 1", "key 'prepare'", ""),
-        (STEP + "prepare = true\nkeep-settings = true", "prepare changes settings", "leave out"),
+        (STEP + "prepare = true\nkeep-settings = true", "prepare changes settings", "omit --"),
         (STEP + "load-cmd = ''", "key 'load-cmd': a command", ""),
         (STEP + "mark = 'gpio:17'", "key 'mark': 'gpio:17' is not a GPIO line", "gpio:CHIP:LINE"),
         (STEP + "mark = 'loopback:a:1:2'", "is not a GPIO line", "gpio:CHIP:LINE"),
@@ -216,7 +216,7 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (
             STEP + "disturb = 'kthread:1ms:9ms'\nkeep-settings = true",
             "--disturb changes the system, which --keep-settings forbids",
-            "leave out",
+            "omit --",
         ),
         (STEP + 'load-cmd = "a\\nb"', "key 'load-cmd': a command", ""),
         (STEP + "method = []", "key 'method'", ""),

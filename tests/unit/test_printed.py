@@ -557,7 +557,7 @@ def test_results_of_an_emulated_board_are_compared_with_its_runs(
         (["--target", "local"], "--target local is not an emulated board"),
         (["--target", "lab:nothing"], "nothing"),
         (["--target", "lab:x86_64-rt,mode=odd"], "the lab has no mode 'odd'"),
-        (["--target", "lab:x86_64-rt", "--mark", "D0"], "leave out --target"),
+        (["--target", "lab:x86_64-rt", "--mark", "D0"], "omit --target"),
         (["--threshold", "1.4"], "--threshold does not apply to"),
     ],
 )

@@ -764,7 +764,7 @@ def test_read_stream(tmp_path: Path) -> None:
     assert len(list(read_stream(path, reader))) == 40
     assert reader.finish().reason == "the stream is truncated inside record 41"
     path.write_bytes(b"no stream at all")
-    with pytest.raises(StreamError, match="not a stream of rtgauge"):
+    with pytest.raises(StreamError, match="not an rtgauge stream"):
         list(read_stream(path))
     with pytest.raises(StreamError, match="No such file"):
         list(read_stream(tmp_path / "none.cbor"))

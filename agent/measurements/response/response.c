@@ -195,7 +195,7 @@ static int response_check(struct step *step, const struct response *r)
 			&step->msg, -EINVAL, "give them to the log host instead",
 			"events come from outside: --interval and --dither apply only to --line loopback");
 	if (r->line.kind->loops && r->delay_ns)
-		return message_set(&step->msg, -EINVAL, "leave --delay out",
+		return message_set(&step->msg, -EINVAL, "omit --delay",
 				   "a loopback has no answers that could be delayed");
 	if (!r->delay_ns && option_get(options, "delay-every")->given)
 		return message_set(&step->msg, -EINVAL, "give --delay 5ms as well",

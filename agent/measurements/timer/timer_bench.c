@@ -85,14 +85,13 @@ static int bench_look(const struct timer_thread *common, bool dithered, struct m
 				   "build the kernel with CONFIG_XENO_DRIVERS_TIMERBENCH",
 				   "the kernel has no driver timerbench (no " BENCH_DEVICE ")");
 	if (dithered)
-		return message_set(
-			why, -EINVAL, "leave --dither out",
-			"the due times of Xenomai's timerbench cannot be moved by dither");
+		return message_set(why, -EINVAL, "omit --dither",
+				   "Xenomai's timerbench cannot dither its due times");
 	if (common->aligned)
-		return message_set(why, -EINVAL, "leave --align out",
-				   "the due times of Xenomai's timerbench cannot be aligned");
+		return message_set(why, -EINVAL, "omit --align",
+				   "Xenomai's timerbench cannot align its due times");
 	if (common->limit_ns != INT64_MAX)
-		return message_set(why, -EINVAL, "leave --stop-above out",
+		return message_set(why, -EINVAL, "omit --stop-above",
 				   "Xenomai's timerbench returns its samples only at the end");
 	/* it divides by the number of periods in a second */
 	if (common->interval_ns > BENCH_BATCH_NS)

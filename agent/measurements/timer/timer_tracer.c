@@ -110,10 +110,10 @@ static int tracer_look(const struct timer_thread *common, bool dithered, struct 
 	const char *folder = tracer_folder();
 
 	if (dithered)
-		return message_set(why, -EINVAL, "leave --dither out",
+		return message_set(why, -EINVAL, "omit --dither",
 				   "the timerlat tracer's due times cannot be moved by dither");
 	if (common->aligned)
-		return message_set(why, -EINVAL, "leave --align out",
+		return message_set(why, -EINVAL, "omit --align",
 				   "the timerlat tracer's due times cannot be aligned");
 	if (!folder)
 		return message_set(why, -ENODEV, "run as root, and mount tracefs",

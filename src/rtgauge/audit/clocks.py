@@ -180,7 +180,7 @@ def check_tick(name: str, case: Case) -> Finding:
             name,
             "note",
             found,
-            f"{why}; a faster tick does not make timers more exact (tick-cost measures its cost)",
+            f"{why}. A faster tick does not make timers more accurate. tick-cost measures its cost",
             "build the kernel with CONFIG_HZ=250 or 100. nohz_full= suits only a CPU whose"
             " single task never sleeps: it slows every kernel entry",
         )

@@ -73,9 +73,7 @@ def _debugging(name: str, config: Options) -> Result:
         on.append("KGDB")
     heavy = [option for option in on if option not in _SLIGHT]
     if not on and not (config.on("XENOMAI") or config.on("EVL")):
-        return finding(
-            name, "ok", "no core", "there is no core whose debugging could cost time"
-        ), {}
+        return finding(name, "ok", "no core", "the kernel has no real-time core"), {}
     if not on:
         return finding(name, "ok", "none", "the core is built without its own debugging"), {}
     changes = dict.fromkeys(heavy or on, "n")

@@ -218,7 +218,7 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
             " (kernel.org/pub/linux/kernel/projects/rt)"
         )
         if changes:
-            remedy += f"; until then {shown(changes)}"
+            remedy += f". Until then: {shown(changes)}"
     level: Level = "warning" if model in ("full", "lazy") else "error"
     return finding(name, level, found, why, remedy), changes
 
@@ -289,7 +289,7 @@ def _tick(name: str, config: KernelConfig) -> _Result:
     changes = {"HZ_250": "y", f"HZ_{rate}": "n"}
     why = (
         "each tick interrupts a busy CPU for microseconds, and a faster tick does not make timers "
-        "more exact"
+        "more accurate"
     )
     return finding(name, "note", f"{rate} Hz", why, shown(changes)), changes
 

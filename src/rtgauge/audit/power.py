@@ -69,7 +69,7 @@ def check_frequency(name: str, case: Case) -> Finding:
                 name,
                 "note",
                 start + by_value(governors),
-                "the frequency is whatever a program has set, and that program may change it",
+                "a program has set the frequency, and may change it",
                 Shell(_ALL_PERFORMANCE),
             )
         drivers = case.values(CPU + "cpu#/cpufreq/scaling_driver")

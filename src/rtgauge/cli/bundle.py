@@ -85,7 +85,7 @@ def export(run: tuple[str, ...], force: bool, as_json: bool, place: str | None) 
 def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     """The run and the file that are meant. A single word with a suffix or folder is the file."""
     if len(words) > 2:
-        raise UsageError("export takes a run and a file", "quote a name with blanks")
+        raise UsageError("export takes a run and a file", "quote a name that contains spaces")
     if len(words) == 2:
         return words[0], Path(words[1])
     if not words:
@@ -216,7 +216,7 @@ def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> Non
     ):
         raise UsageError(
             "--target is only for results that Xenomai's programs printed on an emulated board",
-            "leave out --target",
+            "omit --target",
         )
     if capture["mark"]:
         _import_marks(file, as_json, place, capture)
@@ -252,7 +252,7 @@ def _check_options(file: Path, kind: str, options: Mapping[str, Any]) -> None:
             kinds = join([one for one, names in _OPTIONS.items() if name in names])
             raise UsageError(
                 f"{option} does not apply to {file}, which is read as {kind}",
-                f"leave {option} out. It is for {kinds}",
+                f"omit {option}. It is for {kinds}",
             )
 
 
@@ -282,7 +282,7 @@ def _import_marks(file: Path, as_json: bool, place: str | None, options: Mapping
     if options["event"] or options["answer"]:
         raise UsageError(
             "--mark compares a line with a run. --event and --answer make a run from two lines",
-            "leave out --mark, or --event and --answer",
+            "omit --mark, or --event and --answer",
         )
     _check_options(file, _MARKS, options)
     wanted = _wanted(options)
@@ -357,7 +357,7 @@ def _lab_board(target: str) -> dict[str, str]:
     if kind != "lab":
         raise UsageError(
             f"--target {target} is not an emulated board",
-            "leave out --target: it is only for emulated boards, whose times have another meaning. "
+            "omit --target: it is only for emulated boards, whose times have another meaning. "
             "To name the system, give --name",
         )
     from rtgauge.target.lab import LabTarget

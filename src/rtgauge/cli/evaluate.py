@@ -285,12 +285,12 @@ def _resumed(
             return remaining(catalogue, whole), [str(one["id"]) for one in whole]
     if name:
         raise UsageError(
-            f"nothing can be resumed: run {name} is not an evaluation", "leave --resume out"
+            f"nothing can be resumed: run {name} is not an evaluation", "omit --resume"
         )
     raise UsageError(
         f"nothing can be resumed: the store has no evaluation of {target.name} that was measured on"
         " its machine with its kernel and parameters (imported ones are not considered)",
-        "leave --resume out. To complete an imported evaluation, name its run",
+        "omit --resume. To complete an imported evaluation, name its run",
     )
 
 

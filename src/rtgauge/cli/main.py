@@ -116,7 +116,7 @@ def cli(ctx: click.Context, place: str | None) -> None:
     elif place is not None:
         name = ctx.invoked_subcommand
         if not _has_store(ctx, name):
-            raise UsageError(f"the command {name} has no option --store", "leave --store out")
+            raise UsageError(f"the command {name} has no option --store", "omit --store")
         raise UsageError(
             f"--store is an option of the command {name}",
             f"put it after the command: rtgauge {name} --store {shlex.quote(place)}",

@@ -237,7 +237,7 @@ def _check_target(target: Target, factors: Sequence[Factor], command: str) -> No
         if target.obstacle:
             raise UsageError(
                 f"target '{target.name}' cannot be tuned: {target.obstacle}",
-                "name the board alone, and leave out CPUs above 0",
+                "name the board alone, and omit CPUs above 0",
             )
         return
     kernel = [factor.name for factor in factors if factor.kind == "kernel"]
@@ -277,7 +277,7 @@ def _check_present(target: Target, factors: Sequence[Factor]) -> None:
         if one in present:
             raise UsageError(
                 f"the kernel of {target.name} already has '{one}'",
-                "leave it out, or boot without it to try it",
+                "omit it, or boot without it to try it",
             )
 
 

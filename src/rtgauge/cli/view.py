@@ -146,7 +146,7 @@ def lines(
     """At most ``height`` lines of at most ``columns`` columns; ``blocks``: the terminal can show
     block elements. ``place`` says which step of how many it is, ``left_s`` how many seconds all
     steps will still take."""
-    left = "" if left_s is None else f"  {format_seconds(left_s)} left in all"
+    left = "" if left_s is None else f"  {format_seconds(left_s)} left in total"
     step = short_step(plain(describe_step(live.step)), columns - len(place) - len(left))
     head = [Line().add(place, "dim").add(step, "bold").add(left, "dim")]
     head.append(_bar(live, columns, blocks))

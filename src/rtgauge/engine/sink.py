@@ -108,7 +108,7 @@ def with_sink(
     if not isinstance(target, Reaching):
         raise TargetError(
             f"{target.name} cannot reach this host over a network",
-            f"leave out '{asked[0][1:]}'",
+            f"omit '{asked[0][1:]}'",
         )
     address, senders = target.host_address(), target.own_addresses()
     try:

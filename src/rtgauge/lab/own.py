@@ -250,8 +250,8 @@ def read(board: Board) -> Given:
     if must:
         raise trouble.error(
             f"its kernel lacks {must[0].words}",
-            f"set CONFIG_{must[0].symbol}=y and build it again. All that a kernel needs: "
-            f"rtgauge lab config {machine.architecture}",
+            f"set CONFIG_{must[0].symbol}=y and rebuild it. rtgauge lab config "
+            f"{machine.architecture} prints all options that a kernel needs",
         )
     modular = config is not None and config.get("MODULES") == "y"
     # modules.py builds no modules for a kernel that clang built

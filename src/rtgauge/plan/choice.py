@@ -36,7 +36,7 @@ def chosen(plan: Plan, catalogue: Catalogue, only: Sequence[str], skip: Sequence
         if (not wanted or names & wanted) and not names & unwanted
     ]
     if not steps:
-        raise UsageError("no step of the evaluation is left", "leave out fewer steps with --skip")
+        raise UsageError("no step of the evaluation is left", "skip fewer steps (--skip)")
     return replace(plan, steps=tuple(steps))
 
 
@@ -82,9 +82,7 @@ def remaining(catalogue: Catalogue, runs: Sequence[Mapping[str, Any]]) -> Plan:
     first = runs[0]
     left = [planned for planned in first["plan"]["steps"] if _key(planned) not in done]
     if not left:
-        raise UsageError(
-            f"run {first['id'][:13]} has no step left to measure", "leave --resume out"
-        )
+        raise UsageError(f"run {first['id'][:13]} has no step left to measure", "omit --resume")
     steps = tuple(_step(catalogue, planned) for planned in left)
     study = str(first.get("study") or first["id"])
     options = first["plan"].get("options") or {}

@@ -69,7 +69,7 @@ def _factor(word: str, items: Sequence[str], catalogue: Catalogue, plan: Plan) -
         if not having:
             raise UsageError(
                 f"'{word}' cannot be tried: no step of '{plan.name}' has a priority",
-                "leave it out",
+                "omit it",
             )
         return Factor(word, "priority", (having[0].normalise(_PRIORITY, value),))
     close = [] if mark else difflib.get_close_matches(word, items, 1, _LIKE)
@@ -122,7 +122,7 @@ def _check_step(factor: Factor, step: PlannedStep) -> None:
                 raise UsageError(
                     f"'{factor.name}' cannot be tried with --{option}, which determines that "
                     "setting in every run",
-                    f"leave out --{option}, also in the plan"
+                    f"omit --{option}, also in the plan"
                     + (" and in rtgauge.toml" if option == "prepare" else ""),
                 )
     if factor.kind == "priority" and step.parameters.get(_PRIORITY) == factor.values[0]:

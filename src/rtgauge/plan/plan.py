@@ -301,7 +301,7 @@ def _check_settings(catalogue: Catalogue, step: PlannedStep) -> None:
             raise UsageError(
                 f"measurement '{step.measurement}': --{option.name} changes {option.changes}, "
                 f"which --{KEEP} forbids",
-                f"leave out --{option.name} or --{KEEP}",
+                f"omit --{option.name} or --{KEEP}",
             )
 
 

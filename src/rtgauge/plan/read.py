@@ -328,7 +328,7 @@ def _file_step(entry: Mapping[str, Any], where: str, catalogue: Catalogue) -> Pl
         raise UsageError(f"{where}: {error}", error.remedy) from None
     if share is not None and not catalogue.measurement(name).has("for"):
         raise UsageError(
-            f"{where}: measurement '{name}' has no length that could be set", "leave 'share' out"
+            f"{where}: measurement '{name}' has no length that could be set", "omit 'share'"
         )
     return replace(step, share=None if share is None else float(share))
 

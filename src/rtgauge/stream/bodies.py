@@ -485,7 +485,7 @@ def _table(sequence: int, body: Body, _series: DeclaredSeries) -> Table:
     rows = []
     for row in body.array("rows"):
         if type(row) is not list or len(row) != len(columns):
-            raise Bad(f"a row does not have the {len(columns)} values of its columns")
+            raise Bad(f"a row does not have one value for each of the {len(columns)} columns")
         if not set(map(type, row)) <= {int, str}:
             raise Bad("a value of a row is not an integer or text")
         rows.append(tuple(cast("list[int | str]", row)))

@@ -122,7 +122,7 @@ def _decode_map(
         key, at = _decode(data, at, stop, depth)
         value, at = _decode(data, at, stop, depth + 1)
         if key in pairs:
-            raise Bad("a map has a key twice")
+            raise Bad("a map has the same key twice")
         pairs[cast(str, key)] = value
     return pairs, at
 

@@ -410,6 +410,6 @@ def read_stream(path: Path | str, reader: StreamReader | None = None) -> Iterato
         ) from error
     if not began:
         raise StreamError(
-            f"{path} is not a stream of rtgauge: {reader.finish().reason}",
+            f"{path} is not an rtgauge stream: {reader.finish().reason}",
             "give a file that rtgauge-agent wrote",
         )

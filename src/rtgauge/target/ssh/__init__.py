@@ -161,7 +161,8 @@ class SshTarget:
         if loader and self._connection.ask('[ -x "$1" ]', loader).code:
             raise TargetError(
                 f"{self.name} has no {loader}, which the agent {path} needs",
-                "link one against the board's C library (rtgauge agent --help), or omit --agent",
+                "link an agent against the board's C library (see rtgauge agent --help). Or omit "
+                "--agent",
             )
         return path
 

@@ -135,7 +135,7 @@ def _sentence(observation: Model) -> str:
     others."""
     first, _, _ = observation["text"].partition(". ")
     alike = (observation.get("periodic") or {}).get("aliases_ns")
-    return f"{first.rstrip('.')}{', or at another period that looks alike' if alike else ''}."
+    return f"{first.rstrip('.')}{', or at another period that looks the same' if alike else ''}."
 
 
 def _explained(run: Model, one: Model) -> str:

@@ -126,7 +126,7 @@ def certainty_of(data: Data) -> tuple[Line, str]:
         return line(text), ""
     what, without = f"{things} above the maximum", ""
     if one["unanswered"]:
-        what, without = "events without an answer", " without one"
+        what, without = "they", " without unanswered events"
     text += f" A run of {numbers.duration(needed, up=True)}{without} is needed to show that {what} "
     text += f"are rarer than {numbers.per_hour(DEFAULT_RATE_PER_HOUR)}."
     return line(text), lasting_command(data.run, data.step(one), needed, {})
