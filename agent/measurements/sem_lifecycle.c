@@ -69,7 +69,7 @@ static const struct measurement_series sem_series[] = {
 	{ "create", "ns", "time to create a semaphore", "before sem_init() or sem_open()",
 	  "after it", NULL },
 	{ "delete", "ns", "time to delete a semaphore", "before sem_destroy() or sem_close()",
-	  "after it, of a named one after sem_unlink()", NULL },
+	  "after it (named semaphores: after sem_unlink())", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 

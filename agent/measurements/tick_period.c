@@ -43,7 +43,7 @@ static const struct option_info tick_period_options[] = {
 	  "duration of the observation" },
 	{ "samples", OPTION_INTEGER, "20000", 100, 1000000, NULL, "maximum number of gaps" },
 	{ "expect", OPTION_INTEGER, "0", 0, TICK_HZ_MAX, NULL,
-	  "expected frequency of the tick in Hz; 0: that of the kernel's configuration" },
+	  "expected frequency of the tick in Hz; 0: the kernel's configured frequency" },
 	ENSEMBLE_CPU,
 	ENSEMBLE_PRIORITY,
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },

@@ -197,7 +197,7 @@ class Catalogue:
                 return entry
         raise UsageError(
             f"this agent has no measurement that times the answers of '{name}'",
-            "use the rtgauge-agent of this rtgauge's version on the log host",
+            "use an rtgauge-agent of the same version as this rtgauge on the log host",
         )
 
     def step_options(self) -> Mapping[str, RunOption]:
@@ -305,7 +305,7 @@ class Catalogue:
             raise TargetError(
                 f"the agent has version {catalogue.agent or 'unknown'} and does not describe the "
                 "options of a run ('run_options')",
-                "use the rtgauge-agent of this rtgauge's version",
+                "use an rtgauge-agent of the same version as this rtgauge",
             )
         return catalogue
 
@@ -349,7 +349,7 @@ class Catalogue:
 def _wrong(text: str) -> TargetError:
     return TargetError(
         f"the agent's description is wrong: {text}",
-        "use the rtgauge-agent of this rtgauge's version",
+        "use an rtgauge-agent of the same version as this rtgauge",
     )
 
 

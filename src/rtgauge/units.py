@@ -56,7 +56,7 @@ def _number(text: str, units: Mapping[str, int], example: str) -> int:
             return 0
         known = ", ".join(name for name in units if name)
         problem = f"has the unknown unit '{unit}'" if unit else "has no unit"
-        raise ValueError(f"'{text}' {problem}; units are {known}")
+        raise ValueError(f"'{text}' {problem}. Units: {known}")
     value = Fraction(int(whole + decimals), 10 ** len(decimals)) * units[unit]
     if value.denominator != 1:
         raise ValueError(f"'{text}' is finer than the smallest unit")

@@ -57,7 +57,7 @@ def test_an_agent_for_an_older_glibc(rtgauge: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--libc", "musl", "--sdk", "x"), "--libc and --sdk exclude each other"),
+        (("--libc", "musl", "--sdk", "x"), "--libc and --sdk cannot be combined"),
         (("--cc", "cc"), "--cc applies only with --sysroot"),
         (("-o", "agent"), "-o applies only to a linked agent"),
         (("--cflags=-O3",), "--cflags applies only to a linked agent"),

@@ -157,7 +157,7 @@ def test_the_user_is_named(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("SUDO_UID")
     assert "'sleep 60' on local as root," in rtgauge("run", "plan.toml").err
     refused = rtgauge("run", "plan.toml", "--load-cmd-root")
-    assert "as the agent's user (root where it is raised)," in refused.err
+    assert "as the agent's user (root, if the agent has root privileges)," in refused.err
 
 
 @pytest.mark.parametrize(

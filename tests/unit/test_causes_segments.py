@@ -82,7 +82,7 @@ def test_preemption_off_by_the_count_that_the_interrupt_found() -> None:
     assert cut(path(1, 3), 206, usual_us=8)[2] == ("switch", 5, "t77", "")
     sample = Sample(DUE, DUE + 12_000, TARGET, 0, 1 << 62, 8_000)
     blamed = blame(segments_of(sample, path(1, 5))[0], 12_000, 1_000)[0]
-    assert blamed.startswith("task t77 ran until the switch of tasks, for no longer than usual (7.")
+    assert blamed.startswith("task t77 ran until the task switch, no longer than usual (7.")
 
 
 def test_wake_ups_of_other_tasks_do_not_make_a_switch() -> None:
@@ -206,7 +206,7 @@ def test_a_late_interrupt_after_handlers_of_others() -> None:
     sample = Sample(DUE, DUE + 206_000, TARGET, 0, 1 << 62, 8_000)
     segments, _ = segments_of(sample, sorted(events, key=lambda event: event.time_ns))
     assert blame(segments, 206_000, 8_000)[0] == (
-        "the interrupt came late, although interrupts were on (198 of 206\u202fµs)"
+        "the interrupt came late, although interrupts were enabled (198 of 206\u202fµs)"
     )
     # taken right after the other one: both had waited
     events = [*path(200), handler(197, "entry"), handler(199, "exit")]

@@ -716,7 +716,7 @@ def test_without_a_build_folder_or_modules_there_are_none_of_ours(
     words = ["--kernel", str(files.kernel), "--build", str(files.build)]
     said = rtgauge("lab", "add", "built", *words).out
     assert "so it has no interrupt and no kernel context" in said
-    assert "set CONFIG_MODULES=y and build the kernel again" in said
+    assert "set CONFIG_MODULES=y and rebuild the kernel" in said
     assert "lab add with --build" not in said
     files.config(without + "CONFIG_XENOMAI=y\nCONFIG_XENO_DRIVERS_TIMERBENCH=y\n")
     said = rtgauge("lab", "add", "core", *words).out

@@ -45,8 +45,8 @@ def outcome(data: bytes, behind: bytes = b"") -> Any:
         ("d8 4e 44 00 00 00 01", None),
         ("d8 4e 44 00 00 00", "a string is longer"),
         ("d8 4e 45 00 00 00 00 00", "not a multiple of 4"),
-        ("d8 4e", "tag 78 is not on a byte string"),
-        ("d8 4e 01", "tag 78 is not on a byte string"),
+        ("d8 4e", "tag 78 is on a value that is not a byte string"),
+        ("d8 4e 01", "tag 78 is on a value that is not a byte string"),
         ("d8 4f 44 00 00 00 01", "the tag 79"),
     ],
 )

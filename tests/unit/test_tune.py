@@ -576,9 +576,9 @@ def test_dry_run_prints_the_configurations_and_boots_nothing(
 @pytest.mark.parametrize(
     ("tried", "message"),
     [
-        (["preempt=full", "preempt=none"], "exclude each other: both set preempt"),
-        (["skew-tick=0", "skew_tick=1"], "exclude each other: both set skew_tick"),
-        (["priority=90", "priority=91"], "exclude each other: both set priority"),
+        (["preempt=full", "preempt=none"], "cannot be combined: both set preempt"),
+        (["skew-tick=0", "skew_tick=1"], "cannot be combined: both set skew_tick"),
+        (["priority=90", "priority=91"], "cannot be combined: both set priority"),
         (["a=1", "a=1"], "is given twice"),
         (["governor", "governor=performance"], "is given twice"),
         (["governor=powersave"], "the only governor that a run sets is performance"),

@@ -98,11 +98,11 @@ def _sentence(main: Segment) -> str:
     owner = f", held by {main.owner.name}" if main.owner else ""
     where = f": {main.function}" if main.function else ""
     if (main.kind, main.function) == ("hardware", LATE):
-        return "the interrupt came late, although interrupts were on"
+        return "the interrupt came late, although interrupts were enabled"
     if (main.kind, main.function) == ("switch", CHOICE):
         return f"the scheduler chose a task of lower priority: {task}"
     if (main.kind, main.function) == ("switch", UNTIL):
-        return f"task {task} ran until the switch of tasks, for no longer than usual"
+        return f"task {task} ran until the task switch, no longer than usual"
     return {
         "hardware": f"nothing ran: the processor was idle{where}",
         "interrupts-off": f"interrupts were off{where}, task {task}",
@@ -112,7 +112,7 @@ def _sentence(main: Segment) -> str:
         "higher-priority": f"a task of higher or equal priority ran: {task} {rank}".rstrip(),
         "lock": f"waited for a lock{f' in {main.function}' if main.function else ''}{owner}",
         "operation": f"the operation itself took this long{where}",
-        "switch": f"the switch of tasks itself{where}",
+        "switch": f"the task switch itself{where}",
         "return": f"the return to the task{where}",
     }.get(main.kind, CLASSES[main.kind])
 

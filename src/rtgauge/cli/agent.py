@@ -89,7 +89,7 @@ def agent(
     ways = {"--libc": libc, "--sdk": sdk, "--sysroot": sysroot}
     named = [name for name, value in ways.items() if value is not None]
     if len(named) > 1:
-        raise UsageError(f"{' and '.join(named)} exclude each other", "name one of them")
+        raise UsageError(f"{' and '.join(named)} cannot be combined", "name one of them")
     if cc is not None and sysroot is None:
         raise UsageError(
             "--cc applies only with --sysroot",

@@ -70,7 +70,7 @@ def _where(one: Reach, places: Sequence[Target], given: Mapping[str, Any]) -> st
 def _runs_as(target: Target, as_root: bool) -> str:
     """The user that such a program runs as on the target."""
     if as_root:
-        return "the agent's user (root where it is raised)"
+        return "the agent's user (root, if the agent has root privileges)"
     if target.name != "local":
         return "the user of the connection"
     try:

@@ -243,7 +243,7 @@ def _check_resumed(settings: Sequence[str]) -> None:
         if source is ParameterSource.COMMANDLINE:
             raise UsageError(
                 f"--resume takes the options of the evaluation that it resumes, not --{name}",
-                f"leave --{name} out, or begin a new evaluation without --resume",
+                f"omit --{name}, or start a new evaluation without --resume",
             )
 
 

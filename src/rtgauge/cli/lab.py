@@ -276,7 +276,7 @@ def _without_module(name: str, given: Given) -> str:
         lacks = "so Xenomai's driver timerbench measures the interrupt and kernel contexts"
     remedy = f"rtgauge lab remove {name}, then lab add with --build"
     if given.board.own is not None and given.board.own.build is not None:
-        remedy = "set CONFIG_MODULES=y and build the kernel again"
+        remedy = "set CONFIG_MODULES=y and rebuild the kernel"
         if config.get("CC_IS_CLANG") == "y":
             remedy = "build the kernel with gcc"
     return f"The board has no rtgauge module, {lacks}. To add it: {remedy}"

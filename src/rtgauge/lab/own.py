@@ -259,7 +259,7 @@ def read(board: Board) -> Given:
     if own.modules and config is not None and not modular:
         raise trouble.error(
             "its kernel does not load modules, but the board has --module",
-            "set CONFIG_MODULES=y and build the kernel again, or "
+            "set CONFIG_MODULES=y and rebuild the kernel, or "
             + trouble.added_anew("without --module"),
         )
     return Given(

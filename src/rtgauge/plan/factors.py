@@ -106,7 +106,7 @@ def _check_each(factors: Sequence[Factor], plan: Plan) -> None:
             if other.values == factor.values:
                 raise UsageError(f"'{factor.name}' is given twice", "omit one of them")
             raise UsageError(
-                f"'{other.name}' and '{factor.name}' exclude each other: both set "
+                f"'{other.name}' and '{factor.name}' cannot be combined: both set "
                 f"{_key(value) if factor.kind == 'kernel' else factor.kind}",
                 "try each in a tune of its own, or set one of them in every run",
             )

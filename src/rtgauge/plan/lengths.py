@@ -45,9 +45,7 @@ def scaled(plan: Plan, hours: float, catalogue: Catalogue) -> Plan:
     their length. Raises UsageError if no step has a share, or a step would be too short."""
     total = sum(step.share or 0 for step in plan.steps)
     if not total:
-        raise UsageError(
-            "no step of the plan has a share of its hours", "give steps a share, as in share = 1"
-        )
+        raise UsageError("no step of the plan has a share", "give steps a share, as in share = 1")
     if not is_positive(hours, HOURS_MAX):
         raise UsageError(f"a plan cannot last {hours:g} hours", "give a number such as 8 or 0.5")
     steps = []

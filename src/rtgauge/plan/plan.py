@@ -269,7 +269,7 @@ def _check_answers(catalogue: Catalogue, entry: Measurement, name: str) -> None:
     those = " or ".join(f"'{one.name}'" for one in catalogue.measurements.values() if one.answers)
     raise UsageError(
         f"measurement '{entry.name}' does not answer events that a log host could raise",
-        f"leave --{name} out" + (f", or measure {those}" if those else ""),
+        f"omit --{name}" + (f", or measure {those}" if those else ""),
     )
 
 

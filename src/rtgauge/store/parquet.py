@@ -264,7 +264,7 @@ def delta_decoded(data: bytes, count: int) -> NDArray[np.int64]:
     size, number, total = thrift.varint(), thrift.varint(), thrift.varint()
     mini = size // number if number else 0
     if total != count or not 32 <= mini == size / number or mini % 32 or size > _BLOCK_LIMIT:
-        raise ValueError("its differences have other blocks, or another number of values")
+        raise ValueError("its differences have unsupported blocks, or a wrong number of values")
     values = np.empty(count, np.int64)
     values[0] = thrift.zigzag()
     blocks = -(-(count - 1) // size)

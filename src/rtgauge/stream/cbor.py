@@ -131,7 +131,7 @@ def _decode_typed(data: bytes, at: int, stop: int, tag: int) -> tuple[Value, int
     if tag != _TYPED_INT32LE:
         raise Bad(f"a value has the tag {tag}")
     if at >= stop or data[at] >> 5 != BYTES:
-        raise Bad("tag 78 is not on a byte string")
+        raise Bad("tag 78 is on a value that is not a byte string")
     size, at = _argument(data, at, stop)
     if size > stop - at:
         raise Bad("a string is longer than the body")
