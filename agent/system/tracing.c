@@ -136,8 +136,8 @@ int tracing_open(struct tracing *tracing, struct settings *settings, const struc
 				    geteuid() ?
 					    "run as root" :
 					    "mount it: mount -t tracefs nodev "
-					    "/sys/kernel/tracing (a container needs it from its "
-					    "host, and a locked-down kernel forbids it)",
+					    "/sys/kernel/tracing (in a container, its host has to "
+					    "provide it. A locked-down kernel forbids it)",
 				    "the kernel's trace files cannot be reached");
 	tracing->page_size = tracing->module ? RTGAUGE_TRACE_PAGE : (size_t)sysconf(_SC_PAGESIZE);
 	tracing->pages = malloc(2 * tracing->page_size + TRACING_TEXT);

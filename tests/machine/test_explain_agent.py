@@ -177,7 +177,7 @@ def test_a_container_may_not_have_the_trace_files(tmp_path: Path, mount: str) ->
     (lost,) = (one for one in stream.records if isinstance(one, Trace))
     assert lost.part == "lost"
     assert "trace files cannot be reached" in str(lost.fields["reason"])
-    assert "container needs it from its host" in str(lost.fields["remedy"])
+    assert "in a container, its host has to provide it" in str(lost.fields["remedy"])
     assert stream.trailer is not None
     assert stream.trailer.state == "complete"
 
