@@ -182,7 +182,7 @@ const struct catalogue_run_option catalogue_run_options[] = {
 	    "shell command that runs on the target as a load, such as 'stress-ng --vm 2'" },
 	  APPLIES_STEP, PLACE(load_command), GROUP_TARGET, true, NULL },
 	{ { "load-cmd-root", OPTION_FLAG, "no", 0, 0, NULL,
-	    "run the load command with the agent's rights, not those of the user who called sudo" },
+	    "run the load command with the agent's rights instead of the rights of the user who called sudo" },
 	  APPLIES_COMMAND, PLACE(load_command_root), GROUP_TARGET, true, NULL },
 	{ { "core", OPTION_ENUM, "auto", 0, 0, RUN_CORES,
 	    "real-time core that the measuring threads run on; auto: Cobalt if kernel and step support it" },

@@ -202,12 +202,13 @@ static int modem_not_given(const char *path, int err, struct message *why)
 	const char *remedy = "see dmesg for the port's messages";
 
 	if (err == EOPNOTSUPP)
-		return message_set(why, -EINVAL,
-				   "name a port of the machine itself, such as /dev/ttyS0 or "
-				   "/dev/ttyAMA0, or choose --context user",
-				   "the kernel contexts cannot answer on %s: its driver, such as "
-				   "that of a USB adapter, does not use the kernel's serial_core",
-				   path);
+		return message_set(
+			why, -EINVAL,
+			"name a port of the machine itself, such as /dev/ttyS0 or "
+			"/dev/ttyAMA0, or choose --context user",
+			"the kernel contexts cannot answer on %s: its driver, like "
+			"the drivers of USB adapters, does not use the kernel's serial_core",
+			path);
 	if (err == EINVAL)
 		return message_set(why, -ENODEV, "choose --context user",
 				   "the kernel module rtgauge does not support serial ports on "

@@ -28,7 +28,7 @@
 static const struct option_info command_options[] = {
 	{ "text", OPTION_TEXT, "", 0, 0, NULL, "for sh -c" },
 	{ "user", OPTION_ENUM, "caller", 0, 0, "caller root",
-	  "whose rights the command has: those of the user who called sudo, or the agent's" },
+	  "user whose rights the command has: the one who called sudo, or the agent's" },
 	{ 0 },
 };
 

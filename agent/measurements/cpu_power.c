@@ -588,7 +588,7 @@ static int cpu_power_finish(struct step *step)
 			 (long long)state->walk.bytes / 1024, (long long)state->last_level / 1024);
 		step_verdict(
 			step, POWER_EVICTED, "skipped", evidence,
-			"free some memory, or regard the uncached figures as those of the outer cache");
+			"free some memory, or read the uncached figures as figures of the outer cache");
 	}
 	return state->ensemble.error;
 }

@@ -80,11 +80,11 @@ static const struct option_info sem_options[] = {
 	{ "samples", OPTION_INTEGER, "300", 10, 1000000, NULL,
 	  "rounds: one sample each for every number of waiters" },
 	{ "operations", OPTION_INTEGER, "0", 0, 100000000, NULL,
-	  "samples of acquire-all and of release-all, in place of --samples; 0: those of all "
-	  "rounds" },
+	  "samples of acquire-all and of release-all, in place of --samples; 0: the "
+	  "samples of all rounds" },
 	ENSEMBLE_CPU,
 	{ "priority", OPTION_INTEGER, "98", 0, 99, NULL,
-	  "SCHED_FIFO priority of the highest thread, above those of the waiters" },
+	  "SCHED_FIFO priority of the highest thread, above all waiters" },
 	ENSEMBLE_POLICY,
 	{ "waiters", OPTION_INTEGER, "90", 1, SEM_WAITERS_MAX, NULL, "maximum number of waiters" },
 	{ "arrival", OPTION_ENUM, "inward", 0, 0, "inward descending ascending",
@@ -441,7 +441,8 @@ static int sem_finish(struct step *step)
 const struct measurement sem_contended_measurement = {
 	.name = "sem-contended",
 	.code = "SEM-P-ARC",
-	.summary = "time to block on a semaphore, and to release the highest of up to 90 waiters",
+	.summary =
+		"time to block on a semaphore, and to release the highest-priority one of up to 90 waiters",
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,

@@ -342,9 +342,9 @@ static void lifecycle_verdict(struct step *step, const struct lifecycle_state *s
 			 (long long)disturbed,
 			 state->ensemble.stalls ? ENSEMBLE_STALLED : ENSEMBLE_DISTURBED);
 	if (wrong)
-		step_verdict(step, LIFECYCLE_RULE, "fail", evidence,
-			     "measure with --policy fifo, as these times are not those of the "
-			     "scenarios");
+		step_verdict(
+			step, LIFECYCLE_RULE, "fail", evidence,
+			"measure with --policy fifo: these times do not belong to the scenarios");
 	else if (untried[0])
 		ensemble_not_tried(&state->ensemble, LIFECYCLE_RULE, untried);
 	else if (judged)

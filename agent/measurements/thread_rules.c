@@ -55,7 +55,7 @@ static const struct option_info rules_options[] = {
 
 static const struct measurement_entry rules_tables[] = {
 	{ "lowered",
-	  "position of a thread whose priority is lowered, among those of its new priority" },
+	  "position of a thread whose priority is lowered, among the threads of its new priority" },
 	{ ORDER_TABLE, ORDER_MEANING },
 	{ NULL, NULL },
 };
@@ -383,7 +383,7 @@ const struct measurement thread_rules_measurement = {
 	.tables = rules_tables,
 	.verdicts = rules_verdicts,
 	.evaluate = rules_evaluate,
-	.not_on_cobalt = "its threads change their priorities as those of Linux do",
+	.not_on_cobalt = "its threads change their priorities like threads of Linux",
 	.state_size = sizeof(struct rules_state),
 	.setup = rules_setup,
 	.finish = rules_finish,

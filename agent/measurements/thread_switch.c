@@ -571,9 +571,9 @@ static void switch_verdict(struct step *step, const struct switch_state *state)
 	if (failed && blind)
 		step_verdict(step, SWITCH_IN_TURN, "inconclusive", evidence, CORE_COUNTS_REMEDY);
 	else if (failed)
-		step_verdict(step, SWITCH_IN_TURN, "fail", evidence,
-			     "measure with --policy fifo, as these times are not those "
-			     "of switches in turn");
+		step_verdict(
+			step, SWITCH_IN_TURN, "fail", evidence,
+			"measure with --policy fifo: these times do not belong to switches in turn");
 	else if (untried)
 		ensemble_not_tried(&state->ensemble, SWITCH_IN_TURN, group_name);
 	else if (switches && judged)

@@ -245,7 +245,7 @@ HOST_OPTIONS: Final = (
         "",
         "0",
         str((1 << 32) - 1),
-        help="seed of the random order of several targets, to repeat that of an earlier study",
+        help="seed of the random order of several targets, to repeat the order of an earlier study",
         applies="command",
         group=_EXTENT,
         rare=True,

@@ -215,7 +215,7 @@ def test_clock_sources_of_boards(tmp_path: Path, text: str, level: str, wanted: 
     ("option", "model", "words", "remedy"),
     [
         ("XENOMAI", "cobalt", "Cobalt", "measure tasks of the core: rtgauge run timer --core"),
-        ("EVL", "evl", "EVL", "read rtgauge's figures as those of tasks of Linux"),
+        ("EVL", "evl", "EVL", "read rtgauge's figures as figures of Linux tasks"),
         ("IPIPE", "voluntary", "I-pipe", "measure with Xenomai's latency -h, and read"),
         ("DOVETAIL", "voluntary", "Dovetail", "build the kernel with CONFIG_XENOMAI=y, then"),
     ],

@@ -594,8 +594,8 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "longer": (lambda files: pack(files) + b"\0" * 512, "longer than its content"),
     "another end": (lambda files: pack(files)[:-1] + b"x", "its end is damaged"),
     "something in between": (_in_between, "data between its files"),
-    "other samples": (_flip(SERIES), "is not that of its manifest"),
-    "another run.json": (_flip("run.json"), "is not that of its manifest"),
+    "other samples": (_flip(SERIES), "differs from its manifest"),
+    "another run.json": (_flip("run.json"), "differs from its manifest"),
     # run.json
     "the run.json of another run": (_json("run.json", id=RUN[:-1] + "2"), "belongs to another run"),
     "a newer run": (_json("run.json", version=2), "version 2, but this rtgauge reads up to 1"),

@@ -134,9 +134,9 @@ def test_a_sum_that_did_not_fit_64_bits_is_at_its_bound() -> None:
         ({"max": 4095}, "do not lie in the first and the last bucket"),
         # the buckets of 2^63 - 1 and of -2^63, and the next ones
         ({"buckets": [100, 1, bucket(2**63 - 1), 1]}, "do not lie in the first and the last"),
-        ({"buckets": [100, 1, bucket(2**63 - 1) + 1, 1]}, "beyond those of 64-bit values"),
+        ({"buckets": [100, 1, bucket(2**63 - 1) + 1, 1]}, "beyond the range of 64-bit values"),
         ({"buckets": [bucket(-(2**63)), 1, 4000, 1]}, "do not lie in the first and the last"),
-        ({"buckets": [bucket(-(2**63)) - 1, 1, 4000, 1]}, "beyond those of 64-bit values"),
+        ({"buckets": [bucket(-(2**63)) - 1, 1, 4000, 1]}, "beyond the range of 64-bit values"),
         ({"sum": 199}, "'sum' is not possible with values"),
         ({"sum": 8001}, "'sum' is not possible with values"),
         ({"sum": -(2**63)}, "'sum' is not possible with values"),

@@ -48,7 +48,7 @@ def _affinities(case: Case) -> dict[int, frozenset[int]] | None:
 
 def check_interrupts(name: str, case: Case) -> Finding:
     # core-api/irq/irq-affinity
-    why = "the handler, or the wake-up of its thread, stops whatever runs on that CPU"
+    why = "the handler, or the wake-up of its thread, stops the task on that CPU"
     affinities = _affinities(case)
     online = online_cpus(case.facts)
     if affinities is None or online is None:
@@ -209,7 +209,7 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
 
 def check_tasks(name: str, case: Case) -> Finding:
     # sched(7): a task of a higher priority comes first, SCHED_DEADLINE before all of them
-    why = "tasks of higher priority run first, and those of the same priority do not yield"
+    why = "tasks of higher priority run first, and tasks of the same priority do not yield"
     listing = case.facts.text(_TASKS)
     if listing is None:
         return unknown(name, "no list of tasks", why, "ps -eLo class,rtprio,tid,comm")

@@ -184,7 +184,7 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
             remedy = "measure with Xenomai's latency -h, and read its output with rtgauge import"
         elif model == "evl":
             why += ". rtgauge measures only tasks of Linux on EVL"
-            remedy = "read rtgauge's figures as those of tasks of Linux"
+            remedy = "read rtgauge's figures as figures of Linux tasks"
         elif model != "cobalt":
             remedy = f"build the kernel with {shown({'XENOMAI': 'y'})}, then {remedy}"
         return finding(name, "note", found, why, remedy), {}

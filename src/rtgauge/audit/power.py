@@ -155,7 +155,7 @@ _EPB = CPU + "cpu#/power/energy_perf_bias"
 def check_energy_preference(name: str, case: Case) -> Finding:
     # admin-guide/pm/intel_pstate and intel_epb, admin-guide/pm/amd-pstate
     facts = case.facts
-    why = "the processor raises its frequency late, whatever the governor requests"
+    why = "the processor raises its frequency late, regardless of the governor"
     for pattern, best in ((_EPP, ("performance", "0")), (_EPB, ("performance", "0"))):
         values, during = _of_policies(case, pattern)
         if not values:

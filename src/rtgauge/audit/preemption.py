@@ -69,7 +69,7 @@ def check_preemption(name: str, case: Case) -> Finding:
             state.found,
             "tasks of that core preempt Linux, but rtgauge does not support it and measures tasks "
             "of Linux",
-            "read these figures as those of tasks of Linux",
+            "read these figures as figures of Linux tasks",
         )
     if state.found == "unknown":
         return unknown(

@@ -200,7 +200,7 @@ _STEADY = ("latency-performance", "network-latency", "cpu-partitioning", "realti
 
 def check_rcu(name: str, case: Case) -> Finding:
     # kernel-parameters: rcupdate.rcu_normal_after_boot, rcutree.kthread_prio; RCU/stallwarn
-    why = "an expedited grace period interrupts every CPU, whichever requests it"
+    why = "an expedited grace period interrupts every CPU, no matter which CPU requests it"
     remedy = Shell(f"echo 1 > {_NORMAL} # or boot with rcupdate.rcu_normal_after_boot=1; {PREPARE}")
     normal = case.integer(_NORMAL)
     priority = read_integer(case.facts.parameter("rcutree.kthread_prio"))

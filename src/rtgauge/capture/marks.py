@@ -389,7 +389,7 @@ def _find_rises(rise: Floats, there: Sequence[StoredSeries], lines: Lines) -> _F
         raise _too_many(len(rise), len(time))
     if len(time) == 1:
         raise UsageError(
-            "the clock of the recording cannot be compared with that of the run by a single pulse",
+            "the clock of the recording cannot be compared with the run's clock by a single pulse",
             "measure more samples (--samples)",
         )
     if len(rise) < 2:

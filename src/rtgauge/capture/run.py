@@ -406,7 +406,7 @@ def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> 
         )
     if found.answers.ambiguous:
         yield (
-            "Answers may belong to other events, because other delays fit as well: the capture "
+            "Answers may belong to other events, because other delays also fit: the capture "
             "begins or ends in mid-run, an answer is missing, or the delays vary over several "
             "intervals"
         )

@@ -50,7 +50,7 @@ _SHIFTED: Final = (
     "taken at about that time. All segments may be shifted by as much. Add user context to the run."
 )
 _ANOTHER: Final = (
-    "Several operations of this test loop took equally long. The segments are those of one of them."
+    "Several operations of this test loop took equally long. The segments show one of them."
 )
 _UNPLACED: Final = (
     "No two readings of the clock in the replay are as far apart as the sample is long, so it is"

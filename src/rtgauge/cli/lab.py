@@ -199,7 +199,7 @@ _MACHINES = ("x86_64", "arm64")
     "--machine",
     type=values(_MACHINES),
     metavar="NAME",
-    help="x86_64 or arm64 (default: that of the kernel).",
+    help="x86_64 or arm64 (default: the kernel's).",
 )
 def add(
     name: str,

@@ -167,7 +167,7 @@ def _headers_option(function: Callable[..., Any]) -> Callable[..., Any]:
         "--headers",
         default="",
         metavar="FOLDER",
-        help="Folder of the kernel's headers on the target (default: those of its kernel).",
+        help="Folder of the kernel's headers on the target (default: the headers of its kernel).",
     )(function)
 
 

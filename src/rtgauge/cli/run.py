@@ -370,7 +370,7 @@ def _plan_command(
         lines[_STEPS_SHOWN:] = [f"  … all steps: rtgauge describe {name}"]
     listing = "\n".join(lines)
     return RunCommand(
-        "Options that override those of the steps that have them",
+        "Options that override the same options of the steps",
         [measurement_option(option) for option in options.values()],
         of_every_run(catalogue, without=[OF_MEASUREMENT, *task.without]),
         extra=task.extra(),

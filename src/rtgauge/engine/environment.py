@@ -110,7 +110,7 @@ def lacking(
     if fifo and raised:
         skipped = needs.count("priorities")
         remedy = next((one["remedy"] for one in findings if one["check"] == "privileges"), "")
-        text = "real-time priority is not permitted. Latencies are those of an ordinary task"
+        text = "real-time priority is not permitted. The latencies belong to an ordinary task"
         if skipped:
             text += f", and {skipped} of {plural(len(steps), 'step')} will be skipped"
         yield text, remedy

@@ -336,7 +336,7 @@ def _build_config(build: Path, release: str, trouble: _Trouble) -> str:
         raise trouble.error(
             f"{build} is not a folder in which a kernel was built: {error.filename}: "
             f"{error.strerror}",
-            "name the folder in which 'make' was called, or that of its option O=",
+            "name the folder in which 'make' was called, or the folder of its option O=",
         ) from None
     if built is None or built[1] != release:
         raise trouble.error(

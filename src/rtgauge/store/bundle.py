@@ -424,7 +424,7 @@ class _Reader:
                         view = view[file.write(view) :]
                 os.fsync(file.fileno())
             if digest.hexdigest() != entry.sha256:
-                self.refuse(f"the SHA-256 of {entry.name} is not that of its manifest")
+                self.refuse(f"the SHA-256 of {entry.name} differs from its manifest")
             self._padding(entry.size)
         if self._read(len(_END)) != _END:
             self.refuse("its end is damaged")

@@ -332,7 +332,7 @@ def _histogram(sequence: int, body: Body, series: DeclaredSeries) -> Histogram:
         if bool((numbers[1:] <= numbers[:-1]).any()):
             raise Bad("the buckets are not in ascending order")
         if numbers[0] < _BUCKET_MIN or numbers[-1] > _BUCKET_MAX:
-            raise Bad("a bucket is beyond those of 64-bit values")
+            raise Bad("a bucket is beyond the range of 64-bit values")
         if bool((counts < 1).any()):
             raise Bad("a bucket has a count below 1")
     buckets.flags.writeable = False

@@ -81,8 +81,8 @@ _RAISED = (
 _TIMERS: Final = ("hpet", "hrtimer")
 """Sources of interrupts that come when they are due."""
 _CONTAINED = (
-    "The agent ran in a container with process IDs of its own, and the trace has those of the"
-    " machine. Run it with those of the machine (docker run --pid=host)."
+    "The agent ran in a container with process IDs of its own, but the trace has the"
+    " machine's process IDs. Run the container with these (docker run --pid=host)."
 )
 _STACKLESS = "The kernel does not save stacks (CONFIG_STACKTRACE), so callers are unknown."
 _MANY = "The trace has more events than rtgauge reads."

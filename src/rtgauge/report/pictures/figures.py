@@ -393,7 +393,7 @@ def _around(quantity: Quantity, width: float, height: float) -> Plot | None:
     at, index, due, value = _samples_of(windows[whose])
     grid, loop = quantity.data["grid"], bool(quantity.data["window"].get("loops"))
     if grid:
-        x, below = [(d - due[at]) / 1e6 for d in due], "due time, relative to that of the max (ms)"
+        x, below = [(d - due[at]) / 1e6 for d in due], "due time relative to the max (ms)"
     elif loop:
         x, below = [(d - due[0]) / 1e3 for d in due], "time since the loop's first sample (µs)"
     else:

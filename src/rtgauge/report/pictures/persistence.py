@@ -205,7 +205,7 @@ def captions(data: Mapping[str, Any], shared: bool) -> list[dict[str, Any]]:
             "on that path. " + kinds + "A narrow edge is a steady answer. A line to the right of "
             "it, even a single one, is a late answer. The dashed lines are the "
             "fastest and the slowest answer."
-            + (" The line without an edge is that of events without an answer." if missing else "")
+            + (" The line without an edge shows events without an answer." if missing else "")
             + (" All such pictures of this report have the same time base." if shared else ""),
         }
     ]
@@ -230,7 +230,7 @@ def captions(data: Mapping[str, Any], shared: bool) -> list[dict[str, Any]]:
                 "full": True,
                 "title": "Most answers, enlarged",
                 "caption": "The same answers, for the time of nearly all of them. The number at "
-                "the right edge is that of the answers beyond it. Look for several separate edges: "
+                "the right edge counts the answers beyond it. Look for several separate edges: "
                 "each is a path that an answer can take.",
             }
         )

@@ -665,9 +665,9 @@ RULES: Final = (
     ),
     Rule(
         "two groups",
-        "Each of two groups has at least a hundredth of the samples, and at least ten. The median "
-        "of the upper one is at least 1.5 times that of the lower one and 0.1 µs more, with almost "
-        "no samples in between.",
+        "Each of two groups has at least a hundredth of the samples, and at least ten. The upper "
+        "median is at least 1.5 times the lower median and 0.1 µs more, with almost no samples in "
+        "between.",
         _two_groups,
     ),
     Rule(
