@@ -23,7 +23,7 @@ NOT_HERE = {
     "--target ": "another system: tests/lab and tests/machine/test_run_ssh.py measure there",
     "gpio": "needs wired GPIO lines: tests/lab/test_gpio.py and test_lines.py have emulated ones",
     "rtgauge lab ": "boots emulated boards: tests/lab",
-    "timer-study": "has a share of hours; --hours and --for exclude each other",
+    "timer-study": "has a share of hours; --hours and --for cannot be combined",
     "evaluation-2.9": "a sequence of some 40 steps: test_platforms.py measures each of them once",
     "stress-ng": "a program that the machine may lack: test_load_command.py has others",
     "--load doload": "needs the network and the disk for a while: test_loads.py",
