@@ -17,8 +17,6 @@ from rtgauge.errors import ExitCode
 __all__ = ["BisectCode", "asked", "code_of_error", "judge"]
 
 _RUNS: Final = ("run", "log-host", "xeno-test")
-_ASKED_FOR: Final = "asked for is measured"
-"""The end of rules such as "every context asked for is measured"."""
 
 
 class BisectCode(enum.IntEnum):
@@ -63,7 +61,7 @@ def judge(
     measured, and nothing exceeded its budget. A run that is too short to prove its budget is good.
     Anything else that is not decided cannot be judged.
     """
-    from rtgauge.report.results.labels import limitation
+    from rtgauge.report.results.labels import limitation, refused_part
 
     if stopped or refused:
         return _told(BisectCode.INTERRUPTED if stopped else BisectCode.UNTESTABLE, refused)
@@ -89,8 +87,7 @@ def judge(
     undecided = [
         one["evidence"]
         for _, one in tests
-        if one["result"] in ("inconclusive", "fail")
-        or (one["result"] == "skipped" and _ASKED_FOR in one["rule"])
+        if one["result"] in ("inconclusive", "fail") or refused_part(one)
     ]
     if undecided:
         return _told(BisectCode.UNTESTABLE, undecided[0])

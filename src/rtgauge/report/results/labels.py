@@ -48,6 +48,7 @@ __all__ = [
     "quantity_name",
     "reached",
     "realtime_text",
+    "refused_part",
     "representative",
     "runs_text",
     "sampled_text",
@@ -639,6 +640,11 @@ def judged(run: Mapping[str, Any], step: int) -> list[dict[str, Any]]:
 def limitation(test: Mapping[str, Any]) -> bool:
     """Whether a test failed as on every system with this C library."""
     return test["result"] == "fail" and test["known_limitation"] is not None
+
+
+def refused_part(test: Mapping[str, Any]) -> bool:
+    """Whether a context or method was not measured (rule "every context asked for is measured")."""
+    return test["result"] == "skipped" and "asked for is measured" in test["rule"]
 
 
 def tests_ended(tests: Sequence[Mapping[str, Any]]) -> str:

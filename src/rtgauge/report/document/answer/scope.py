@@ -15,6 +15,7 @@ from rtgauge.report.results.labels import (
     capital,
     chapters,
     lab_text,
+    refused_part,
     steps_text,
     tests_ended,
     waits_for_answers,
@@ -159,12 +160,8 @@ def scope_of(data: Data) -> str:
 def _refused(data: Data) -> str:
     """The contexts and methods asked for that were not measured next to others, with the reasons;
     empty without any."""
-    found = [
-        f" Not measured: {str(test['evidence']).rstrip('.')}."
-        for test in data.tests
-        if test["result"] == "skipped" and "asked for is measured" in test["rule"]
-    ]
-    return "".join(dict.fromkeys(found))
+    reasons = (str(test["evidence"]).rstrip(".") for test in filter(refused_part, data.tests))
+    return "".join(dict.fromkeys(f" Not measured: {reason}." for reason in reasons))
 
 
 def _unraised(data: Data) -> str:
