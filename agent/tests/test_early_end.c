@@ -7,15 +7,11 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "judged.h"
 #include "methods/ensemble.h"
 
 static int test_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
 		       void *arg);
-static void test_verdict(struct step *step, const char *rule, const char *result,
-			 const char *evidence, const char *remedy);
-static struct cbor *test_table(struct step *step, const char *name,
-			       const struct step_column *columns, int column_count, int rows);
-static void test_table_end(struct step *step);
 static void test_message(struct step *step, int64_t now_ns, const char *text);
 static int64_t test_number(const struct option_set *set, const char *name);
 static bool test_start(struct ensemble_thread *thread);
@@ -54,44 +50,12 @@ static pid_t test_waitpid(pid_t pid, int *status, int options);
 
 static struct tap tap;
 static struct step step = { .core = &core_linux };
-static struct cbor cbor;
-static char judged[16], said[2048], advised[256];
-static char results[1024]; /* rule and result of all verdicts */
-static int64_t for_ns;	   /* the option */
+static int64_t for_ns; /* the option */
 
 static int64_t test_number(const struct option_set *set, const char *name)
 {
 	(void)set;
 	return strcmp(name, "for") ? 0 : for_ns;
-}
-
-static void test_verdict(struct step *of, const char *rule, const char *result,
-			 const char *evidence, const char *remedy)
-{
-	size_t used = strlen(results);
-
-	(void)of;
-	snprintf(results + used, sizeof(results) - used, "%s: %s. ", rule, result);
-	snprintf(judged, sizeof(judged), "%s", result);
-	snprintf(said, sizeof(said), "%s", evidence);
-	snprintf(advised, sizeof(advised), "%s", remedy);
-}
-
-static struct cbor *test_table(struct step *of, const char *name, const struct step_column *columns,
-			       int column_count, int rows)
-{
-	(void)of;
-	(void)name;
-	(void)columns;
-	(void)column_count;
-	(void)rows;
-	return &cbor;
-}
-
-static void test_table_end(struct step *of)
-{
-	(void)of;
-	cbor_reset(&cbor);
 }
 
 static void test_message(struct step *of, int64_t now_ns, const char *text)

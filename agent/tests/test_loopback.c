@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests of the end of response_loopback.c, on a line that is made up here, and of the verdict of
  * response_module.c. Prints TAP. */
-#include "run/step.h"
-
-static void test_verdict(struct step *step, const char *rule, const char *result,
-			 const char *evidence, const char *remedy);
+#include "judged.h"
 
 #include "measurements/response/response_loopback.c"
 #define step_verdict test_verdict
@@ -22,7 +19,6 @@ static struct step *const step = &run.step;
 static struct response response;
 static struct loopback loopback;
 static struct series series[1];
-static char judged[16], said[160];
 static int raised;
 static int stop_at; /* the event after which the run is stopped from outside; 0: never */
 static int answers; /* the first so many events come back */
@@ -170,16 +166,6 @@ static void test_failing_line(void)
 	loopback_wait_loop(&worker);
 	tap_check(&tap, response.error == ENODEV && step_stopped(step),
 		  "a line that cannot be waited on ends the step");
-}
-
-static void test_verdict(struct step *of, const char *rule, const char *result,
-			 const char *evidence, const char *remedy)
-{
-	(void)of;
-	(void)rule;
-	(void)remedy;
-	snprintf(judged, sizeof(judged), "%s", result);
-	snprintf(said, sizeof(said), "%s", evidence);
 }
 
 /* Ten events in a context of the kernel: @came have a sample, @lost no record, @missed are passed over.

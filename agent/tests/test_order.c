@@ -7,10 +7,7 @@
 #include <sys/time.h>
 
 #include "base/atomic.h"
-#include "run/step.h"
-
-static void test_verdict(struct step *step, const char *rule, const char *result,
-			 const char *evidence, const char *remedy);
+#include "judged.h"
 
 #define step_verdict test_verdict
 #include "methods/order.c"
@@ -19,17 +16,6 @@ static void test_verdict(struct step *step, const char *rule, const char *result
 #include "tap.h"
 
 static struct tap tap;
-static char said[2048], judged[16];
-
-static void test_verdict(struct step *step, const char *rule, const char *result,
-			 const char *evidence, const char *remedy)
-{
-	(void)step;
-	(void)rule;
-	(void)remedy;
-	snprintf(judged, sizeof(judged), "%s", result);
-	snprintf(said, sizeof(said), "%s", evidence);
-}
 
 static void test_marks(void)
 {

@@ -5,12 +5,11 @@
 #include <string.h>
 
 #include "methods/ensemble.h"
+#include "judged.h"
 #include "tap.h"
 
 static bool test_start(struct ensemble_thread *thread);
 static bool test_join(struct ensemble_thread *thread);
-static void test_verdict(struct step *step, const char *rule, const char *result,
-			 const char *evidence, const char *remedy);
 
 #define ensemble_start test_start
 #define ensemble_join test_join
@@ -25,7 +24,6 @@ static struct series series;
 static struct step step = { .series = &series };
 static struct sem_state state = { .ensemble.step = &step, .rounds = 1 };
 static bool stands_still;
-static char judged[16], said[256];
 
 static bool test_start(struct ensemble_thread *thread)
 {
@@ -40,16 +38,6 @@ static bool test_join(struct ensemble_thread *thread)
 	state.ensemble.stalls += stands_still;
 	state.loop_rounds = 0;
 	return sem_keeper_broken(&state, 1, "to be released did not run", 1) || true;
-}
-
-static void test_verdict(struct step *of, const char *rule, const char *result,
-			 const char *evidence, const char *remedy)
-{
-	(void)of;
-	(void)rule;
-	(void)remedy;
-	snprintf(judged, sizeof(judged), "%s", result);
-	snprintf(said, sizeof(said), "%s", evidence);
 }
 
 int main(void)

@@ -6,13 +6,8 @@
 
 #include "base/clock.h"
 #include "methods/ensemble.h"
+#include "judged.h"
 #include "tap.h"
-
-static void test_verdict(struct step *step, const char *rule, const char *result,
-			 const char *evidence, const char *remedy);
-static struct cbor *test_table(struct step *step, const char *name,
-			       const struct step_column *columns, int column_count, int rows);
-static void test_table_end(struct step *step);
 
 #define step_verdict test_verdict
 #define step_table_begin test_table
@@ -25,36 +20,7 @@ static void test_table_end(struct step *step);
 #define LATE_NS (50 * NSEC_PER_MSEC)
 
 static struct tap tap;
-static struct cbor cbor;
-static char judged[16], said[160];
 static pthread_key_t key;
-
-static void test_verdict(struct step *of, const char *rule, const char *result,
-			 const char *evidence, const char *remedy)
-{
-	(void)of;
-	(void)rule;
-	(void)remedy;
-	snprintf(judged, sizeof(judged), "%s", result);
-	snprintf(said, sizeof(said), "%s", evidence);
-}
-
-static struct cbor *test_table(struct step *of, const char *name, const struct step_column *columns,
-			       int column_count, int rows)
-{
-	(void)of;
-	(void)name;
-	(void)columns;
-	(void)column_count;
-	(void)rows;
-	return &cbor;
-}
-
-static void test_table_end(struct step *of)
-{
-	(void)of;
-	cbor_reset(&cbor);
-}
 
 /* After its body the thread makes no system call for a while, as if it waited for the CPU. */
 static void be_late(void *value)

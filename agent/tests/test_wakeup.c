@@ -8,13 +8,12 @@
 #include <unistd.h>
 
 #include "methods/cpupair.h"
+#include "judged.h"
 #include "tap.h"
 
 static int64_t test_now_ns(clockid_t id);
 static long test_syscall(long number, ...);
 static int test_nanosleep(const struct timespec *time, struct timespec *left);
-static void test_verdict(struct step *step, const char *rule, const char *result,
-			 const char *evidence, const char *remedy);
 
 #define step_verdict test_verdict
 #include "methods/cpupair.c"
@@ -106,20 +105,6 @@ static int test_nanosleep(const struct timespec *time, struct timespec *left)
 	announced += bell.ready > bell.rung;
 	bell.returned = bell.rung;
 	return 0;
-}
-
-static int verdicts;
-static char judged[16], said[128], advised[128];
-
-static void test_verdict(struct step *of, const char *rule, const char *result,
-			 const char *evidence, const char *remedy)
-{
-	(void)of;
-	(void)rule;
-	verdicts++;
-	snprintf(judged, sizeof(judged), "%s", result);
-	snprintf(said, sizeof(said), "%s", evidence);
-	snprintf(advised, sizeof(advised), "%s", remedy);
 }
 
 /* What is wrong with the pairs, in one verdict. */
