@@ -19,6 +19,7 @@ __all__ = [
     "RESULTS",
     "TRACED",
     "TRACED_TEXT",
+    "UNLOADED",
     "Level",
     "above",
     "added_text",
@@ -83,6 +84,12 @@ TRACED: Final = "explain"
 """The last part of the name of a load if the step was traced with ``--explain``."""
 TRACED_TEXT: Final = "idle with the trace"
 """The load of a step that was traced without one."""
+UNLOADED: Final = {
+    "idle": "while idle",
+    "unknown": "under an unknown load",
+    TRACED: f"while {TRACED_TEXT}",
+}
+"""What is not under load, or of imported data under an unknown one, as part of a sentence."""
 
 _REALTIME: Final = {
     "preempt_rt": "PREEMPT_RT",
@@ -385,9 +392,8 @@ def added_text(load: Mapping[str, Any]) -> str:
 
 
 def under_load(step: Mapping[str, Any]) -> bool:
-    """Whether a step ran under load. That of imported data may be unknown. The trace alone is not a
-    load."""
-    return step["load"]["name"] not in ("idle", "unknown", TRACED)
+    """Whether a step ran under load. The trace alone is not a load."""
+    return step["load"]["name"] not in UNLOADED
 
 
 def traced_alone(step: Mapping[str, Any]) -> bool:
