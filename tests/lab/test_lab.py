@@ -25,7 +25,6 @@ LENGTH_NS = 200_000
 # At an interval of 1 ms it begins at a thousand phases, not at ten as 7.3 ms does.
 PERIOD_NS = 7_301_000
 INTERVAL_NS = 1_000_000
-LASTS_NS = 2_000_000_000
 HITS_MIN = 30
 # What a disturbance that cannot be seen may add at most.
 UNSEEN_NS = 30_000

@@ -33,7 +33,7 @@ assert OTHERS in KEEPER
 
 
 @pytest.fixture
-def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+def sshd(tmp_path: Path) -> Iterator[Sshd]:
     """A server that is not started yet."""
     if why := missing():
         pytest.skip(why)

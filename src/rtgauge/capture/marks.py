@@ -227,7 +227,7 @@ def _find(lines: Lines, step: StoredStep, kind: str, names: Sequence[str]) -> _F
     ]  # fmt: skip
     if kind == "pulse":
         return _find_rises(rise, there[:1], lines)
-    return _find_widths(rise, width, _choose(there, names, len(rise)), lines)
+    return _find_widths(width, _choose(there, names, len(rise)), lines)
 
 
 def _choose(there: Sequence[StoredSeries], names: Sequence[str], pulses: int) -> list[_Own]:
@@ -351,7 +351,7 @@ def _one_less(pulses: int, samples: int) -> UsageError:
     )
 
 
-def _find_widths(rise: Floats, width: Floats, own: Sequence[_Own], lines: Lines) -> _Found:
+def _find_widths(width: Floats, own: Sequence[_Own], lines: Lines) -> _Found:
     value = np.concatenate([one.value for one in own])
     time = np.concatenate([one.time for one in own])
     series = np.concatenate([np.full(len(one.time), k) for k, one in enumerate(own)])

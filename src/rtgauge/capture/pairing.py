@@ -181,7 +181,7 @@ class _Windows:
 
         def kept() -> tuple[Counts, Counts, Counts]:
             events = np.delete(
-                owner[wanted & ~flying], self._order(owner, wanted & ~flying, missing[~closed])
+                owner[wanted & ~flying], self._order(wanted & ~flying, missing[~closed])
             )
             answers = self._kept(owner, old, surplus, excess[surplus] - used, used)
             possible = self._possible(self.answers.at[answers] - self.events.at[events])
@@ -268,7 +268,7 @@ class _Windows:
         return back
 
     @staticmethod
-    def _order(owner: Counts, wanted: Levels, windows: Counts) -> Counts:
+    def _order(wanted: Levels, windows: Counts) -> Counts:
         """The places of these windows among those that need an answer."""
         rank = np.cumsum(wanted) - 1
         places: Counts = rank[windows]

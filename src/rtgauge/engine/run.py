@@ -456,7 +456,7 @@ class Run:
 
         def when_free() -> Ended:
             ended = once()
-            return self._wait(index, ended, once, interruption) if ended.cause == BUSY else ended
+            return self._wait(ended, once, interruption) if ended.cause == BUSY else ended
 
         ended = when_free()
         if ended.cause == DISTURBED and not interruption.asked:
@@ -465,9 +465,7 @@ class Run:
             ended.reason = "; ".join(part for part in (thin, ended.reason) if part)
         return self._end(index, live, ended, began)
 
-    def _wait(
-        self, index: int, ended: Ended, once: Callable[[], Ended], interruption: Stopping
-    ) -> Ended:
+    def _wait(self, ended: Ended, once: Callable[[], Ended], interruption: Stopping) -> Ended:
         """Try a step until no other agent measures on the target, for ``busy_s`` at most."""
         limit = self._limits.busy_s
         self._progress.message(

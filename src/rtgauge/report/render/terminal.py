@@ -363,7 +363,7 @@ def _trouble(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Renderable
     where = f"{_where(run, [step])}: "
     severe = ("fail", "inconclusive", KNOWN)
     bad = [one for one in _verdicts(run, step, remedies=False) if one.plain.startswith(severe)]
-    found = [*_messages(run, step), *_counters(run, step), *bad]
+    found = [*_messages(run, step), *_counters(step), *bad]
     return [Text.assemble(where, one) for one in found]
 
 
@@ -417,7 +417,7 @@ def _calibration(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Render
             if words:
                 parts.append(indented(Text(safe(words), _STYLES.get(step["state"], ""))))
     parts += [indented(line) for line in _messages(run, step)]
-    parts += [indented(line) for line in _counters(run, step)]
+    parts += [indented(line) for line in _counters(step)]
     return parts + [indented(line) for line in _verdicts(run, step)]
 
 
@@ -460,7 +460,7 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableTyp
         if observation["rule"] == "disturbed":
             parts.append(indented(Text(safe(observation["text"]), _STYLES["warning"])))
     parts += [indented(line) for line in _messages(run, step)]
-    parts += [indented(line) for line in _counters(run, step)]
+    parts += [indented(line) for line in _counters(step)]
     parts += [indented(line) for line in _verdicts(run, step)]
     return parts + [indented(line) for line in _places(run, step)]
 
@@ -478,7 +478,7 @@ def _messages(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
     return [Text(safe(one), _STYLES["warning"]) for one in dict.fromkeys(texts)]
 
 
-def _counters(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
+def _counters(step: Mapping[str, Any]) -> list[Text]:
     """Losses in the stream, which no series records."""
     stream = step["stream"]
     if stream is None:
