@@ -484,8 +484,8 @@ static void see_forked(void *arg)
 }
 
 /* Parse and start; NULL with the message if that failed. */
-static struct load_set *start(const char *text, const struct cpulist *cpus, struct seen *seen,
-			      struct message *msg)
+static struct load_set *try_start(const char *text, const struct cpulist *cpus, struct seen *seen,
+				  struct message *msg)
 {
 	struct load_set *set;
 
@@ -506,6 +506,21 @@ static struct load_set *start(const char *text, const struct cpulist *cpus, stru
 	return NULL;
 }
 
+/* A set that has to start: no later test runs without it. */
+static struct load_set *started(struct load_set *set, const struct message *msg)
+{
+	if (!set) {
+		printf("Bail out! %s\n", msg->text);
+		exit(EXIT_FAILURE);
+	}
+	return set;
+}
+
+static struct load_set *start(const char *text, struct seen *seen, struct message *msg)
+{
+	return started(try_start(text, NULL, seen, msg), msg);
+}
+
 static void test_count(uint32_t counters, unsigned long first, unsigned long add)
 {
 	struct seen seen;
@@ -520,9 +535,7 @@ static void test_count(uint32_t counters, unsigned long first, unsigned long add
 	board->add = add;
 	for (uint32_t i = 0; i < counters; i++)
 		expected += add * (i + 1);
-	set = start("counting", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("counting", &seen, &msg);
 	now_ns = clock_now_ns(CLOCK_MONOTONIC);
 	tap_check(&tap, !load_set_check(set, now_ns, see_work, &seen, &msg) && !seen.count,
 		  "counts from before it was ready are not work");
@@ -555,18 +568,14 @@ static void test_stall(void)
 	int64_t ready_ns;
 
 	board->counters = 1;
-	set = start("counting", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("counting", &seen, &msg);
 	load_set_check(set, 0, see_work, &seen, &msg);
 	ready_ns = seen.from_ns;
 	tap_check(&tap, !load_set_check(set, ready_ns + 100 * NSEC_PER_SEC, NULL, NULL, &msg),
 		  "one long pause of the machine is not a stall");
 	load_set_free(set);
 
-	set = start("counting", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("counting", &seen, &msg);
 	load_set_check(set, 0, see_work, &seen, &msg);
 	ready_ns = seen.from_ns;
 	for (int i = 1; i < 5; i++)
@@ -600,7 +609,7 @@ static void test_failing(void)
 	struct message msg;
 	struct load_set *set;
 
-	tap_check(&tap, !start("failing", NULL, &seen, &msg),
+	tap_check(&tap, !try_start("failing", NULL, &seen, &msg),
 		  "a load that cannot run does not start");
 	check_message(&msg, "load failing: there is no room");
 	tap_check(&tap, !strcmp(msg.remedy, "make room"), "the load's own remedy is shown");
@@ -629,10 +638,8 @@ static void test_deaths(void)
 {
 	struct seen seen;
 	struct message msg;
-	struct load_set *set = start("leaving", NULL, &seen, &msg);
+	struct load_set *set = start("leaving", &seen, &msg);
 
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
 	tap_check(&tap, !load_set_check(set, 0, NULL, NULL, &msg),
 		  "a load that runs is not an error");
 	atomic_store_release(&board->go, 1);
@@ -644,9 +651,7 @@ static void test_deaths(void)
 	load_set_free(set);
 
 	board->error = EAGAIN;
-	set = start("leaving", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("leaving", &seen, &msg);
 	atomic_store_release(&board->go, 1);
 	tap_check(&tap, check_until_end(set, &msg) == -EIO, "one that ends with an error is seen");
 	check_message(&msg, "load leaving failed: Resource temporarily unavailable");
@@ -655,18 +660,14 @@ static void test_deaths(void)
 	load_set_free(set);
 	board->error = 0;
 
-	set = start("family", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("family", &seen, &msg);
 	kill(seen.groups[0], SIGKILL);
 	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a leader that is killed is seen");
 	check_message(&msg, "load family was killed by signal 9");
 	load_set_free(set);
 	tap_check(&tap, no_children(), "its processes are gone");
 
-	set = start("family", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("family", &seen, &msg);
 	kill(board->child, SIGTERM);
 	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a child that is killed is seen");
 	check_message(&msg, "load family: one of its processes was killed by signal 15");
@@ -681,9 +682,7 @@ static void test_stop(void)
 	struct load_set *set;
 	int reaper = -1;
 
-	set = start("family,orphan", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("family,orphan", &seen, &msg);
 	tap_check(&tap, seen.started == 2 && seen.groups[0] != seen.groups[1],
 		  "a group for each load");
 	tap_check(&tap, getpgid(board->orphan) == seen.groups[1], "an orphan stays in its group");
@@ -715,9 +714,7 @@ static void test_deserter(void)
 	if (!other)
 		for (;;)
 			pause();
-	set = start("deserter,cpu", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("deserter,cpu", &seen, &msg);
 	tap_check(&tap, getpgid(board->orphan) == board->orphan, "one left its group");
 	tap_check(&tap, !load_set_stop(set), "all are stopped");
 	tap_check(&tap, !exists(board->orphan), "the one that left, too");
@@ -743,7 +740,7 @@ static void test_many_others(void)
 			for (;;)
 				pause();
 	}
-	set = start("cpu", NULL, &seen, &msg);
+	set = try_start("cpu", NULL, &seen, &msg);
 	tap_check(&tap, set && !load_set_stop(set), "loads with %zu other children", COUNT(others));
 	load_set_free(set);
 	for (size_t i = 0; i < COUNT(others); i++) {
@@ -778,10 +775,8 @@ static void test_labels(void)
 	struct seen seen;
 	struct message msg;
 	struct load_set *set =
-		start("cpu:per-cpu=2:restart=1h,cpu,counting:restart=1h", NULL, &seen, &msg);
+		start("cpu:per-cpu=2:restart=1h,cpu,counting:restart=1h", &seen, &msg);
 
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
 	load_set_check(set, 0, see_label, &labels, &msg);
 	tap_check(&tap, !strcmp(labels.text, "cpu:per-cpu=2:restart=1h cpu counting "), "%s",
 		  labels.text);
@@ -803,10 +798,8 @@ static void test_restart(const char *text)
 {
 	struct seen seen;
 	struct message msg;
-	struct load_set *set = start(text, NULL, &seen, &msg);
+	struct load_set *set = start(text, &seen, &msg);
 
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
 	wait_for_starts(set, 4);
 	tap_check(&tap, board->starts >= 4, "%s is restarted repeatedly", text);
 	tap_check(&tap, !board->survivors, "after all of the phase before has gone");
@@ -846,9 +839,7 @@ static void test_turns(void)
 	bool alone = false;
 	int err = 0;
 
-	set = start("sched:groups=1:fds=2:count=20000,cpu:count=4000000000", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("sched:groups=1:fds=2:count=20000,cpu:count=4000000000", &seen, &msg);
 	load_set_check(set, 0, see_share, &shares, &msg); /* both were started once */
 	shares = (struct shares){ 0 };
 	/* both work for a moment when they are started, for longer on a busy machine: wait until one
@@ -881,9 +872,7 @@ static void test_turns(void)
 	tap_check(&tap, !load_set_stop(set) && no_children(), "and nothing of them stays");
 	load_set_free(set);
 
-	set = start("sched:groups=1:fds=2:count=200,cpu:count=1:rest=1ms", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("sched:groups=1:fds=2:count=200,cpu:count=1:rest=1ms", &seen, &msg);
 	shares = (struct shares){ 0 };
 	while (!err && (shares.sched < 2000 || shares.cpu < 4)) {
 		err = load_set_check(set, 0, see_share, &shares, &msg);
@@ -907,11 +896,9 @@ static void test_pause(void)
 {
 	struct seen seen;
 	struct message msg;
-	struct load_set *set = start("phases:cycle=2h:from=1h", NULL, &seen, &msg);
+	struct load_set *set = start("phases:cycle=2h:from=1h", &seen, &msg);
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
 	tap_check(&tap, board->starts == 1, "what begins later is tried at the start");
 	while (exists(board->leader) || exists(board->child) || exists(board->grandchild))
 		sleep_ms(1);
@@ -921,9 +908,7 @@ static void test_pause(void)
 	load_set_free(set);
 	tap_check(&tap, no_children(), "and ends on request");
 
-	set = start("counting:restart=1h", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("counting:restart=1h", &seen, &msg);
 	load_set_check(set, now_ns, NULL, NULL, &msg);
 	tap_check(&tap, check_seconds(set, now_ns, 60, &msg) == -EIO,
 		  "no work while it should is a stall");
@@ -936,26 +921,20 @@ static void test_phase_deaths(void)
 	struct message msg;
 	struct load_set *set;
 
-	set = start("phases:restart=1h", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("phases:restart=1h", &seen, &msg);
 	kill(board->leader, SIGKILL);
 	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a killed sub-leader is seen");
 	check_message(&msg, "load phases: one of its processes was killed by signal 9");
 	load_set_free(set);
 	tap_check(&tap, no_children(), "nothing is left of it");
 
-	set = start("phases:restart=1h", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("phases:restart=1h", &seen, &msg);
 	kill(board->child, SIGKILL);
 	tap_check(&tap, check_until_end(set, &msg) == -EIO, "so is a killed child of it");
 	check_message(&msg, "load phases: one of its processes was killed by signal 9");
 	load_set_free(set);
 
-	set = start("phases:restart=1h", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("phases:restart=1h", &seen, &msg);
 	kill(seen.groups[0], SIGKILL);
 	tap_check(&tap, check_until_end(set, &msg) == -EIO, "and a killed supervisor");
 	check_message(&msg, "load phases was killed by signal 9");
@@ -963,14 +942,12 @@ static void test_phase_deaths(void)
 	tap_check(&tap, no_children() && !exists(board->grandchild), "nothing is left of it");
 
 	board->fails_at = 2;
-	set = start("phases:restart=10ms", NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start("phases:restart=10ms", &seen, &msg);
 	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a start that fails later is seen");
 	check_message(&msg, "load phases: there is no room");
 	load_set_free(set);
 	board->fails_at = 1;
-	tap_check(&tap, !start("phases:restart=10ms", NULL, &seen, &msg), "one at once, too");
+	tap_check(&tap, !try_start("phases:restart=10ms", NULL, &seen, &msg), "one at once, too");
 	check_message(&msg, "load phases: there is no room");
 	tap_check(&tap, no_children(), "nothing is left of it");
 	board->fails_at = 0;
@@ -997,10 +974,8 @@ static void test_command(const char *text)
 {
 	struct seen seen;
 	struct message msg;
-	struct load_set *set = start_command(text, &seen, &msg);
+	struct load_set *set = started(start_command(text, &seen, &msg), &msg);
 
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
 	while (seen.count < 50 && !load_set_check(set, 0, see_work, &seen, &msg))
 		sleep_ms(10);
 	tap_check(&tap, seen.count >= 50 && !strcmp(seen.load, "command"), "time counts: %s", text);
@@ -1018,9 +993,7 @@ static void test_command_without_proc(void)
 
 	if (geteuid() || unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
 		return tap_skip(&tap, "it may not mount", "a command without /proc");
-	set = start_command("exec sleep 7777", &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = started(start_command("exec sleep 7777", &seen, &msg), &msg);
 	mount("none", "/proc", "tmpfs", 0, NULL);
 	load_set_stop(set);
 	gone = no_children();
@@ -1033,11 +1006,9 @@ static void test_resting_command(void)
 {
 	struct seen seen;
 	struct message msg;
-	struct load_set *set = start_command("exec sleep 7777", &seen, &msg);
+	struct load_set *set = started(start_command("exec sleep 7777", &seen, &msg), &msg);
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
 	load_set_check(set, now_ns, NULL, NULL, &msg);
 	tap_check(&tap, !check_seconds(set, now_ns, 60, &msg), "a command may rest");
 	load_set_free(set);
@@ -1126,7 +1097,7 @@ static void test_killed_start(const char *text)
 	board->go = 0;
 	agent = fork();
 	if (!agent) {
-		start(text, NULL, &seen, &msg);
+		try_start(text, NULL, &seen, &msg);
 		_exit(0);
 	}
 	wait_for(&board->go);
@@ -1189,7 +1160,7 @@ static void test_killed_agent(void)
 	agent = fork();
 	if (!agent) {
 		struct load_set *set =
-			start("family,sched:groups=1:fds=2:restart=1h,cpu", NULL, &seen, &msg);
+			try_start("family,sched:groups=1:fds=2:restart=1h,cpu", NULL, &seen, &msg);
 
 		board->forked = set ? 2 : 1;
 		atomic_store_release(&board->go, 1);
@@ -1232,7 +1203,7 @@ static void test_state(void)
 	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &priority))
 		printf("# not allowed to be SCHED_FIFO: that a load drops it is not tested\n");
 	board->forked = 0;
-	set = start("state", &one, &seen, &msg);
+	set = try_start("state", &one, &seen, &msg);
 	priority.sched_priority = 0;
 	syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &priority);
 	sigprocmask(SIG_UNBLOCK, &term, NULL);
@@ -1265,7 +1236,8 @@ static void test_cpus(void)
 	struct message msg;
 
 	cpulist_add(&list, CPULIST_MAX - 1);
-	tap_check(&tap, !start("cpu", &list, &seen, &msg), "a CPU that is not online is refused");
+	tap_check(&tap, !try_start("cpu", &list, &seen, &msg),
+		  "a CPU that is not online is refused");
 	check_message(&msg, "the load cannot run on CPU 4095");
 	tap_check(&tap, !strncmp(msg.remedy, "use online CPUs: ", 17), "%s", msg.remedy);
 }
@@ -1337,9 +1309,7 @@ static void test_sched(const char *transport, const char *kind, int groups, int 
 
 	snprintf(text, sizeof(text), "observed:groups=%d:fds=%d:size=%d:transport=%s:kind=%s",
 		 groups, fds, size, transport, kind);
-	set = start(text, NULL, &seen, &msg);
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
+	set = start(text, &seen, &msg);
 	snprintf(what, sizeof(what), "%s: every receiver receives", text);
 	wait_for(&board->done);
 	tap_check(&tap, true, "%s", what);
@@ -1363,12 +1333,10 @@ static void test_sched_loses_one(void)
 {
 	struct seen seen;
 	struct message msg;
-	struct load_set *set = start("sched:groups=1:fds=2", NULL, &seen, &msg);
+	struct load_set *set = start("sched:groups=1:fds=2", &seen, &msg);
 	pid_t pids[8];
 	int count;
 
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
 	count = processes_of(seen.groups[0], pids, (int)COUNT(pids));
 	tap_check(&tap, count == 5, "a leader, two senders, two receivers");
 	kill(pids[count > 0 && pids[0] == seen.groups[0]], SIGKILL);
@@ -1377,7 +1345,7 @@ static void test_sched_loses_one(void)
 	load_set_free(set);
 	tap_check(&tap, no_children(), "all of it is gone");
 
-	tap_check(&tap, !start("sched:groups=2048:fds=2", NULL, &seen, &msg),
+	tap_check(&tap, !try_start("sched:groups=2048:fds=2", NULL, &seen, &msg),
 		  "too many are refused");
 	check_message(&msg, "load sched: 2048 groups of 2 receivers exceed the limit of 2048 "
 			    "receivers");
@@ -1388,14 +1356,12 @@ static void test_cpu(void)
 	struct seen seen;
 	struct message msg;
 	struct cpulist allowed;
-	struct load_set *set = start("cpu:per-cpu=2", NULL, &seen, &msg);
+	struct load_set *set = start("cpu:per-cpu=2", &seen, &msg);
 	pid_t pids[64];
 	int pinned = 0;
 	int count;
 	int cpus;
 
-	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
 	cpulist_allowed(&allowed);
 	cpus = cpulist_count(&allowed);
 	count = processes_of(seen.groups[0], pids, (int)COUNT(pids));
