@@ -22,7 +22,7 @@ from rtgauge.stats import (
     shortest_period_s,
     verdict,
 )
-from rtgauge.stats.verdict import _option
+from rtgauge.stats.verdict import BudgetVerdict, _option
 from rtgauge.text import plain
 from rtgauge.units import parse_duration
 
@@ -260,7 +260,7 @@ def test_an_operation_has_no_rate_per_hour() -> None:
 def test_run_length_still_needed_is_enough_and_no_more(
     exceedances: int, duration: float, rate: float | None, confidence: float, unknown: int
 ) -> None:
-    def judge(length: float) -> str:
+    def judge(length: float) -> BudgetVerdict:
         return verdict(
             1000,
             exceedances,
@@ -270,18 +270,9 @@ def test_run_length_still_needed_is_enough_and_no_more(
             confidence=confidence,
             unknown=unknown,
             episodes=(exceedances, exceedances),
-        ).result
+        )
 
-    found = verdict(
-        1000,
-        exceedances,
-        10**6,
-        duration,
-        rate_per_hour=rate,
-        confidence=confidence,
-        unknown=unknown,
-        episodes=(exceedances, exceedances),
-    )
+    found = judge(duration)
     allowed = 1.0 if rate is None else rate
     lower = rate_lower_bound(duration, confidence, exceedances)
     if exceedances if rate is None else lower > allowed:
@@ -290,8 +281,8 @@ def test_run_length_still_needed_is_enough_and_no_more(
         assert found.result == "pass" and found.needed_s == 0 and found.remedy == ""
     else:
         assert found.result == "inconclusive" and found.needed_s is not None
-        assert judge(duration + found.needed_s) == "pass"
-        assert judge(max(duration + found.needed_s - 1.01, 0)) != "pass"
+        assert judge(duration + found.needed_s).result == "pass"
+        assert judge(max(duration + found.needed_s - 1.01, 0)).result != "pass"
 
 
 def test_values_that_nobody_knows_prevent_a_pass_but_cause_no_failure() -> None:
