@@ -39,13 +39,20 @@ class Case:
     priority: int = 80
 
 
+SERVER = FAIR + "cpu{0-3}/runtime"
+SERVED: FactSet = {SERVER: "50000000", RUNTIME: "950000"}
 LOCKED_DOWN: FactSet = {
-    FAIR + "cpu{0-3}/runtime": None,
+    SERVER: None,
     "agent.debugfs": None,
     "agent.debugfs.error": "Operation not permitted",
     "agent.uid": 0,
     "/sys/kernel/security/lockdown": "none [integrity] confidentiality",
 }
+
+
+def _off(cpus: int) -> dict[str, str]:
+    """A run without throttling, and without a fair server on the first CPUs."""
+    return {RUNTIME: "-1"} | {f"{FAIR}cpu{n}/runtime": "0" for n in range(cpus)}
 
 
 def _dynamic(**change: Fact) -> dict[str, Fact]:
@@ -453,46 +460,21 @@ CASES = [
         "throttling at 950000",
         run={RUNTIME: "950000"},
     ),
-    Case(
-        "throttling",
-        "ok",
-        {FAIR + "cpu{0-3}/runtime": "50000000", RUNTIME: "950000"},
-        "during the run: throttling off",
-        run={RUNTIME: "-1"},
-    ),
+    Case("throttling", "ok", SERVED, "during the run: throttling off", run={RUNTIME: "-1"}),
     # fair-server
     Case("fair-server", "ok", {}, "off"),
     Case("fair-server", "ok", SIX, "no fair server in this kernel"),
-    Case("fair-server", "note", {"uname.release": None, FAIR + "cpu{0-3}/runtime": None}),
+    Case("fair-server", "note", {"uname.release": None, SERVER: None}),
     Case(
         "fair-server",
         "warning",
-        {FAIR + "cpu{0-3}/runtime": "50000000"},
+        {SERVER: "50000000"},
         "up to 50 ms per period on CPUs 0-3",
         "fair_server",
     ),
-    Case(
-        "fair-server",
-        "ok",
-        {FAIR + "cpu{0-3}/runtime": "50000000", RUNTIME: "950000"},
-        "during the run: off",
-        run={RUNTIME: "-1"} | {f"{FAIR}cpu{n}/runtime": "0" for n in range(4)},
-    ),
-    Case(
-        "fair-server",
-        "warning",
-        {FAIR + "cpu{0-3}/runtime": "50000000", RUNTIME: "950000"},
-        "CPU 3",
-        run={RUNTIME: "-1"} | {f"{FAIR}cpu{n}/runtime": "0" for n in range(3)},
-    ),
-    Case(
-        "fair-server",
-        "ok",
-        {FAIR + "cpu{0-3}/runtime": "50000000", RUNTIME: "950000"},
-        "during the run",
-        run={RUNTIME: "-1"} | {f"{FAIR}cpu{n}/runtime": "0" for n in range(3)},
-        cpus=(0, 1),
-    ),
+    Case("fair-server", "ok", SERVED, "during the run: off", run=_off(4)),
+    Case("fair-server", "warning", SERVED, "CPU 3", run=_off(3)),
+    Case("fair-server", "ok", SERVED, "during the run", run=_off(3), cpus=(0, 1)),
     Case(
         "fair-server",
         "warning",
@@ -514,7 +496,7 @@ CASES = [
         "fair-server",
         "note",
         {
-            FAIR + "cpu{0-3}/runtime": None,
+            SERVER: None,
             FAIR + "cpu{0-3}/runtime.error": "Permission denied",
         },
         "unknown",
@@ -526,7 +508,7 @@ CASES = [
             "note",
             {
                 "agent.debugfs": "opened",
-                FAIR + "cpu{0-3}/runtime": None,
+                SERVER: None,
                 FAIR + "cpu{0-3}/runtime.error": "Operation not permitted",
                 "/sys/kernel/security/lockdown": lockdown,
             },
