@@ -63,7 +63,7 @@ def test_help_and_descriptions_fit_80_columns(rtgauge: Run, words: list[str]) ->
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", done.out + done.err)
 
 
-EVERY_COMMAND = [*([name] for name in COMMANDS), *(["lab", one] for one in lab.COMMANDS)]
+EVERY_COMMAND = [*([name] for name in COMMANDS), *(["lab", one] for one in lab.lab.commands)]
 CATALOGUE = Catalogue.from_json(LocalTarget().describe())
 
 

@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 from click.types import StringParamType
 
 from rtgauge.cli.values import runs, targets
+from rtgauge.errors import UsageError, nearest
 
 __all__ = [
     "HELP_ALL",
@@ -19,6 +20,7 @@ __all__ = [
     "SETTINGS",
     "VARIABLE",
     "Command",
+    "Group",
     "TableOption",
     "command",
     "wants_help",
@@ -156,6 +158,20 @@ class Command(click.Command):
 
     def _is_rare(self, option: click.Parameter) -> bool:
         return any(name.removeprefix("--") in self.rare for name in option.opts)
+
+
+class Group(click.Group):
+    """A group that says which of its commands was meant."""
+
+    command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands:
+            known = nearest(args[0], self.list_commands(ctx))
+            raise UsageError(f"unknown command '{self.name} {args[0]}'", known)
+        return super().resolve_command(ctx, args)
 
 
 def _help_all() -> click.Option:

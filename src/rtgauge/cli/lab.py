@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rtgauge.cli.completion import Words
-from rtgauge.cli.help import SETTINGS, Command, wants_help
+from rtgauge.cli.help import SETTINGS, Group, wants_help
 from rtgauge.cli.options import as_json
 from rtgauge.cli.output import print_json, print_table, say, show, width
 from rtgauge.cli.values import boards, own_boards, values
@@ -27,25 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["lab"]
 
-COMMANDS = ("add", "config", "list", "prune", "remove", "run", "shell")
 NEWEST = "--newest"
 TARGET = "lab:x86_64-rt"
 
 
-class _Group(click.Group):
-    """Says which command was meant."""
-
-    command_class = Command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS:
-            raise UsageError(f"unknown command 'lab {args[0]}'", nearest(args[0], COMMANDS))
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=_Group, context_settings=SETTINGS)
+@click.group(cls=Group, context_settings=SETTINGS)
 def lab() -> None:
     """Run Debian's real-time and stock kernels, and kernels that you built, on emulated boards.
 

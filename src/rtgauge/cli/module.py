@@ -19,15 +19,14 @@ from typing import Any, Final
 
 import click
 
-from rtgauge.cli.help import SETTINGS, Command
+from rtgauge.cli.help import SETTINGS, Group
 from rtgauge.cli.options import as_json, target_option
 from rtgauge.cli.output import print_json, say
 from rtgauge.cli.project import project
-from rtgauge.errors import TargetError, UsageError, nearest
+from rtgauge.errors import TargetError, UsageError
 
 __all__ = ["module"]
 
-COMMANDS: Final = ("build", "load", "unload")
 TIMEOUTS_S: Final = {"build": 1800.0, "load": 1800.0, "unload": 60.0}
 AS_IT_WAS: Final = 64
 
@@ -134,18 +133,15 @@ _AS_IT_WAS: Final = {
 }
 
 
-class _Group(click.Group):
-    """Says which command was meant, and gives the project's target."""
-
-    command_class = Command
+class _Group(Group):
+    """A group that gives its commands the project's target."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS:
-            raise UsageError(f"unknown command 'module {args[0]}'", nearest(args[0], COMMANDS))
+        found = super().resolve_command(ctx, args)
         ctx.default_map = {args[0]: project().of_commands(on_target=True)}
-        return super().resolve_command(ctx, args)
+        return found
 
 
 @click.group(cls=_Group, context_settings=SETTINGS)
