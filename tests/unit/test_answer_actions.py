@@ -265,6 +265,19 @@ def test_what_was_not_measured(failed: int, skipped: int, whole: int, why: str) 
     assert answer.missing in repr(answer_section(answer, None))
 
 
+@pytest.mark.parametrize("fails", ["budget", "test"])
+def test_a_failure_counts_although_most_steps_were_skipped(fails: str) -> None:
+    steps = mixed_steps(0, 3, 1)
+    if fails == "budget":
+        steps.append(made.step(4, [latency(300)], budget_ns=150_000))
+    else:
+        failed = stream.Verdict(0, "order", "fail", "", "")
+        steps.append(made.step(4, [latency(100)], verdicts=[failed]))
+    answer = answer_of(built(made.run(steps)))
+    assert answer.state is State.UNFIT
+    assert answer.missing.startswith("Not measured: 3 of 5 steps")
+
+
 @pytest.mark.parametrize(
     "remedy",
     [

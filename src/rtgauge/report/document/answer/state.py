@@ -42,7 +42,7 @@ def _unmeasured(data: Data) -> _Found | None:
         why += "" if any(step["budget"] for step in steps) else " (and no budget given)"
     elif (data.real and not data.proper) or (data.verdicts and not undisturbed(data)):
         why = "an injection disturbed the run on purpose"
-    elif lost * 2 > len(steps):
+    elif lost * 2 > len(steps) and not _failed(data):
         why = f"{lost} of {len(steps)} steps were skipped"
     else:
         why = "" if data.due or data.failed_tests else _lacking(data)
@@ -51,6 +51,12 @@ def _unmeasured(data: Data) -> _Found | None:
     judged = [step for step in steps if step["budget"]]
     whose = f" for {data.budgets(judged)}" if judged else ""
     return State.UNMEASURED, "warn", f"Not measured properly{whose}: {why}"
+
+
+def _failed(data: Data) -> bool:
+    """Whether what was measured properly suffices to tell that the system is not fit."""
+    fails = any(verdict["result"] == "fail" for verdict in undisturbed(data))
+    return fails or bool(data.failed_tests)
 
 
 def _coarse_clock(run: Model) -> str:
