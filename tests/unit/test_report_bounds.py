@@ -228,6 +228,14 @@ def test_runs_of_one_quantity_of_one_system_are_evidence_together(
     assert len(document["bounds"]) == entries
 
 
+def test_the_table_says_that_samples_come_in_groups() -> None:
+    grouped = np.repeat(values(1, 3000), 20)
+    for samples, said in ((grouped, True), (np.random.default_rng(2).permutation(grouped), False)):
+        grid = bounds_grid(built(run(samples)))
+        assert grid is not None
+        assert (" that come in groups count as fewer samples." in grid.caption) is said
+
+
 def test_a_single_run_claims_nothing_of_boots() -> None:
     grid = bounds_grid(built(run(values(1))))
     assert grid is not None

@@ -70,6 +70,8 @@ def bounds_grid(model: Model) -> Grid | None:
     )
     if any(_claim(one["next_hour"]) == "–" or _claim(one["next_boot"]) == "–" for one in shown):
         caption += " –: too little evidence for a claim."
+    if any(_clustered(model, one) for one in shown):
+        caption += " Large samples that come in groups count as fewer samples."
     caption += f" A bound of {numbers.percent(BOOT_PART)} takes {_needed(shown)}."
     if composed:
         caption += (
@@ -80,6 +82,12 @@ def bounds_grid(model: Model) -> Grid | None:
     loads = list(dict.fromkeys(one["load"] for one in shown))
     title = f"Bounds, {numbers.join([_load(load) for load in loads])}"
     return Grid("Bounds", heads, rows, caption, title)
+
+
+def _clustered(model: Model, one: Model) -> bool:
+    """Whether large samples of a series come in groups."""
+    bounds = [model["runs"][run]["series"][at]["bound"] for run, at in one["series"]]
+    return any(bound["effective_samples"] < bound["samples"] for bound in bounds)
 
 
 def _needed(shown: Sequence[Model]) -> str:
