@@ -252,6 +252,14 @@ def test_labels_are_whole_where_there_is_no_room_for_columns(
         assert re.search(r"side by side +time +samples", rows), text
 
 
+def test_the_answers_of_runs_of_one_target_have_numbers() -> None:
+    series = made.FakeSeries(made.info(), np.arange(100), np.arange(100, dtype=np.int32))
+    runs = [made.run([made.step(0, [series])], target=name) for name in ("ssh://a", "b", "ssh://a")]
+    text = terminal.text(model.build(runs), 80)  # type: ignore[arg-type]
+    heads = [line.partition(": No budget")[0] for line in text.splitlines() if ": No bud" in line]
+    assert heads == ["Run 1, ssh://a", "b", "Run 3, ssh://a"]
+
+
 @pytest.mark.parametrize("width", [44, 60, 80])
 def test_no_line_breaks_within_a_figure(evaluated: model.Document, width: int) -> None:
     text = terminal.text(evaluated, width)

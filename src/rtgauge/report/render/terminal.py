@@ -117,10 +117,14 @@ def answers(model: Mapping[str, Any], store: str = "") -> RenderableType:
     """The answer of each run; for a single run, also what to do next. ``store``: the store to name
     in printed commands; empty for the default."""
     parts: list[RenderableType] = [Text(), Rule(style="dim", characters="─")]
-    for run in model["runs"]:
+    targets = [target_name(run) for run in model["runs"]]
+    for number, run in enumerate(model["runs"]):
         answer = in_store(answer_of(run), store)
+        name = targets[number]
+        if targets.count(name) > 1:
+            name = capital(quantities.run_name(model["runs"], number))
         alone = len(model["runs"]) == 1
-        parts += console.render(_in_full(answer) if alone else _in_short(answer, target_name(run)))
+        parts += console.render(_in_full(answer) if alone else _in_short(answer, name))
     if len(model["runs"]) > 1 and (every := evidence_blocks(model)):
         parts += console.render([Section("All runs together", "all", tuple(every))])
     return Group(*parts)
