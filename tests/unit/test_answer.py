@@ -825,6 +825,11 @@ def test_the_command_that_finds_the_cause(
         ]
     told = answer_of(run).cause_command
     assert command in told and bool(command) is bool(told)
+    assert told.count("--explain") == told.count("--stop-above")
+    # a trace of Linux does not show what a core does, and a traced step has the option
+    for change in ({"core": "cobalt"}, {"load": {"name": "explain", "explain_ns": 1000}}):
+        steps = [run["steps"][0] | change]
+        assert "--explain" not in answer_of(run | {"steps": steps}).cause_command
 
 
 @pytest.mark.parametrize(

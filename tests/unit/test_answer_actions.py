@@ -426,7 +426,8 @@ def test_the_limit_of_a_run_that_stops_is_explained() -> None:
     run = built(made.run([made.step(0, [latency(67)], load="sched")], findings=[]))
     run["steps"][0]["parameters"] |= {"stop-above": "0", "for": "10s"}
     answer = answer_of(run)
-    hint = "stops at the next wake-up later than 60.0 us, nine tenths of the largest sample"
+    hint = "stops at the next wake-up later than 60.0 us, nine tenths of the largest sample, and "
+    hint += "traces what makes it late"
     assert plain(answer.cause_hint) == hint
     (gain,) = [one.gain for one in answer.actions if one.text == "Find the cause"]
     assert plain(gain) == hint

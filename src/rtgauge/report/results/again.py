@@ -62,17 +62,20 @@ def deciding_command(run: Model, verdict: Model) -> str:
     return step_command(run, step, {"samples": str(verdict["needed_samples"]), **limit})
 
 
-def lasting_command(run: Model, step: Model, seconds: float, change: Mapping[str, str]) -> str:
+def lasting_command(
+    run: Model, step: Model, seconds: float, change: Mapping[str, str], more: Sequence[str] = ()
+) -> str:
     """The command that repeats a step for that long, in minutes or in samples, rounded up; empty
-    where its length cannot be chosen. ``change``: as in ``step_command``."""
+    where its length cannot be chosen. ``change`` and ``more``: as in ``step_command``."""
     if "for" in step["parameters"] or "for" in (step.get("asked") or {}):
         minutes = -(-int(seconds + 1) // 60)
-        return step_command(run, step, {"for": format_duration(minutes * 60 * 10**9), **change})
+        length = {"for": format_duration(minutes * 60 * 10**9)}
+        return step_command(run, step, {**length, **change}, more)
     series = [one for one in run["series"] if one["step"] == step["step"] and one["interval_ns"]]
     if "samples" not in step["parameters"] or not series:
         return ""
     samples = -(-int((seconds + 1) * 1e9) // max(one["interval_ns"] for one in series))
-    return step_command(run, step, {"samples": str(samples), **change})
+    return step_command(run, step, {"samples": str(samples), **change}, more)
 
 
 def step_command(

@@ -78,7 +78,9 @@ def _likely(data: Data) -> tuple[Line, str]:
     if "disturbed" in by_rule:
         text = "Likely cause: the injection of this run."
         return line(text), step_command(run, step, {"disturb": ""})
-    stop = lasting_command(run, step, 3599, {"stop-above": f"{_limit_us(one):.15g}us"})
+    limit = {"stop-above": f"{_limit_us(one):.15g}us"}
+    traced = [] if _is_traced(step) or step["core"] not in (None, "linux") else ["--explain"]
+    stop = lasting_command(run, step, 3599, limit, traced)
     if "stop-above" not in step["parameters"]:
         stop = ""
     counted = (run["environment"].get("lab") or {}).get("mode") == "counted"
@@ -190,7 +192,8 @@ def hint_of(data: Data, command: str) -> str:
     limit_us = _limit_us(data.top)
     limit = numbers.shown(round(limit_us * 1000), "ns").full
     part = ", nine tenths of the largest sample" if limit_us > 1 else ""
-    return f"stops at the next wake-up later than {limit}{part}"
+    trace = ", and traces what makes it late" if "--explain" in command else ""
+    return f"stops at the next wake-up later than {limit}{part}{trace}"
 
 
 def _maximum(series: Sequence[Model]) -> int | None:
