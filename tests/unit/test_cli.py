@@ -75,7 +75,7 @@ QUICK = ("--target", "fake", "--for", "1s")
         ),
         (["run", "timer", *QUICK, "--method", "nanosleep,nanosleep"], "named twice", ""),
         (["run", "timer", *QUICK, "--prepare", "--keep-settings"],
-         "--prepare changes settings, which --keep-settings forbids", "leave"),
+         "--prepare changes settings, which --keep-settings forbids", "omit"),
         (["run", "timer", *QUICK, "--hours", "1"], "unknown option '--hours'", ""),
         (["run", "timer-quick", "--target", "fake", "--hours", "1"], "no step", "share = 1"),
         (["run", "timer-study", *QUICK, "--hours", "1"], "both --hours and --for", "omit one"),

@@ -197,8 +197,8 @@ def test_what_cannot_be_measured_is_told_before_the_first_step(store: Store) -> 
     assert told[0] == watcher.messages
     priority, remedy, module, load = watcher.messages
     assert priority == (
-        "fake:unprivileged: real-time priority is not permitted. Latencies are those of an "
-        "ordinary task"
+        "fake:unprivileged: real-time priority is not permitted. The latencies "
+        "belong to an ordinary task"
     )
     assert remedy.startswith("  allow the user real-time priority, and log in again: printf '%s")
     assert remedy.endswith("/90-rtgauge.conf")
