@@ -277,7 +277,7 @@ def test_a_bundle_whose_disk_fails(
     assert caught.value.remedy == "check the disk and the path"
 
 
-@pytest.mark.parametrize("size", [60, 400, 511, 512, 4000])
+@pytest.mark.parametrize("size", [10, 35, 60, 400, 511, 512, 4000])
 def test_a_short_text_is_not_called_truncated(store: Store, tmp_path: Path, size: int) -> None:
     """Such as a histogram of cyclictest."""
     text = "".join(f"{at:06} {3 * at:06}\n" for at in range(400))
@@ -825,7 +825,7 @@ def test_on_the_command_line(rtgauge: Callable[..., Result]) -> None:
     [
         (["import", "none"], 2, "cannot read none"),
         (["import", "."], 2, "directory"),
-        (["import", "bad"], 1, "bad cannot be imported: it is truncated"),
+        (["import", "bad"], 1, "bad cannot be imported: it is not a bundle of a run"),
         (["export", "last"], 2, "no runs in the store"),
         (["export", "last", "x"], 2, "no runs in the store"),
         (["export", "0000", "no/x"], 2, "there is no run '0000'"),

@@ -19,7 +19,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +57,8 @@ RESERVE = 1 << 26
 """Number of bytes that stay free on the disk of the store."""
 
 BLOCK = 512
-ID_LENGTH = 36
-"""Characters of the id of a run, with which a bundle begins."""
+_ID = "00000000-0000-7000-8000-000000000000"
+"""The shape of the id of a run, with which a bundle begins."""
 CHUNK = 1 << 20
 _END = bytes(2 * BLOCK)
 _NAME = re.compile(
@@ -376,10 +376,7 @@ class _Reader:
 
     def manifest(self) -> Bundle:
         """The manifest, checked for all that can be known from it."""
-        begin = self._read(ID_LENGTH)
-        if not is_run_id(begin.decode("ascii", "replace")):
-            self.refuse(*_NO_BUNDLE)  # before it is called truncated
-        head = begin + self._read(BLOCK - ID_LENGTH)
+        head = self._read(BLOCK, self._check_id)
         name = head[:100].rstrip(b"\0").decode("ascii", "replace")
         run, slash, rest = name.partition("/")
         digits = re.fullmatch(rb"([0-7]{11})\0", head[124:136])
@@ -495,8 +492,15 @@ class _Reader:
         if any(self._read(-size % BLOCK)):
             self.refuse("it contains data between its files")
 
-    def _read(self, size: int) -> bytes:
-        parts = []
+    def _check_id(self, head: bytes) -> None:
+        """Refuse a file that does not begin with the id of a run, or with a part of one."""
+        begin = head[: len(_ID)].decode("ascii", "replace")
+        if not is_run_id(begin + _ID[len(begin) :]):
+            self.refuse(*_NO_BUNDLE)
+
+    def _read(self, size: int, check: Callable[[bytes], None] = lambda _: None) -> bytes:
+        """So many bytes. ``check`` gets what there is, before it is called truncated."""
+        parts: list[bytes] = []
         while size:
             try:
                 data = self._file.read(size)
@@ -506,6 +510,7 @@ class _Reader:
                     "check the disk and the path",
                 ) from error
             if not data:
+                check(b"".join(parts))
                 self.refuse("it is truncated")
             parts.append(data)
             size -= len(data)
