@@ -339,16 +339,26 @@ def test_a_cpu_of_one_run_has_only_the_samples_of_that_run() -> None:
 
     def cpus(boot: str, lengths: dict[int, int]) -> made.FakeRun:
         series = [
-            made.FakeSeries(made.info(cpu, cpu), np.arange(length), values(length + cpu, length))
-            for cpu, length in lengths.items()
+            made.FakeSeries(
+                made.info(cpu, cpu, thread=at), np.arange(length), values(length + cpu, length)
+            )
+            for at, (cpu, length) in enumerate(lengths.items())
         ]
-        return made.run([made.step(0, series)], boot_id=boot)
+        return made.run([made.step(0, series, budget_ns=60_000)], boot_id=boot)
 
     one = only(cpus("b1", {0: 1000, 1: 1500}), cpus("b2", {0: 2000}), cpus("b3", {0: 500, 1: 300}))
     assert (one["samples"], one["effective_samples"]) == (5300, 1800)
     assert one["duration_s"] == pytest.approx(1.8)
     assert one["next_sample"] == pytest.approx(1 - 0.05 ** (1 / 1800))
     assert one["next_hour"] == pytest.approx(1 - 0.05 ** (3600 / 1.8))
+    # the number of the thread of CPU 1 depends on the CPUs of the run
+    one = only(cpus("b1", {1: 1000}), cpus("b2", {0: 1000}), cpus("b3", {0: 900, 1: 800}))
+    assert one["effective_samples"] == 1800
+    assert one["duration_s"] == pytest.approx(1.8)
+    (verdict,) = one["verdicts"]
+    alone = only(cpus("b1", {1: 1800}))["verdicts"][0]
+    assert verdict["hours_lacking"] == pytest.approx(alone["hours_lacking"])
+    assert verdict["evidence"] == alone["evidence"]
 
 
 @pytest.mark.slow
@@ -369,7 +379,7 @@ def test_evidence_of_runs_boots_and_cpus_is_counted(seed: int) -> None:
             length, missed = int(random.integers(300, 900)), int(random.choice([0, 0, 1, 4]))
             index = np.delete(np.arange(length), np.arange(200, 200 + missed))
             kept = values(seed * 100 + number * 10 + cpu, length)[index]
-            info = made.info(cpu, cpu, thread=7, name="response")
+            info = made.info(cpu, cpu, thread=len(series), name="response")
             gaps = ((199, missed),) if missed else ()
             series.append(made.FakeSeries(info, index, kept, gaps=gaps))
             open_[cpu] += missed

@@ -499,7 +499,8 @@ class _Reader:
             self.refuse(*_NO_BUNDLE)
 
     def _read(self, size: int, check: Callable[[bytes], None] = lambda _: None) -> bytes:
-        """So many bytes. ``check`` gets what there is, before it is called truncated."""
+        """The next ``size`` bytes. ``check`` gets those that there are, before the file is called
+        truncated."""
         parts: list[bytes] = []
         while size:
             try:

@@ -263,9 +263,9 @@ def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> 
         larger = any(one["unanswered"] or member.unseen for member, one in some)
         boots[boot] = boots.get(boot, False) or larger
     # Several CPUs may be hit at once: the claim is about each CPU, with the fewest samples of any.
-    open_, unseen = max(_larger(members, series))
+    open_, unseen = max(_larger(runs, members))
     timed = all(member.timed for member in members)
-    effective, duration_s = _fewest(members, series)
+    effective, duration_s = _fewest(runs, members)
     per_hour = rate_bound(duration_s, confidence, open_) if timed else math.inf
     over = sum(boots.values())
     top = highest(peak(one) for one in series)
@@ -303,10 +303,10 @@ def _extrapolation(runs: Sequence[Document], evidence: _Evidence) -> Document | 
     threads: dict[tuple[int, int], list[Member]] = {}
     top: dict[tuple[int, int], int] = {}
     rules: dict[tuple[int, int], set[str]] = {}
-    for member in sorted(evidence.members, key=lambda one: str(runs[one.run]["started"])):
+    members = sorted(evidence.members, key=lambda one: str(runs[one.run]["started"]))
+    for member, thread in zip(members, _threads(runs, members), strict=True):
         run = runs[member.run]
         one = run["series"][member.place]
-        thread = one["cpu"], one["thread"]
         threads.setdefault(thread, []).append(member)
         top[thread] = max(top.get(thread, one["max"] or 0), one["max"] or 0)
         told = next(step for step in run["steps"] if step["step"] == one["step"])["observations"]
@@ -362,29 +362,45 @@ def _unseen(runs: Sequence[Document], members: Iterable[Member]) -> list[str]:
     return reasons
 
 
-def _fewest(members: Iterable[Member], series: Iterable[Document]) -> tuple[int, float]:
+def _threads(runs: Sequence[Document], members: Sequence[Member]) -> list[tuple[int, int]]:
+    """The same key for the same thread of all runs: its CPU, and its place among the threads of the
+    step on this CPU. The number of a thread counts the threads of all CPUs, so another choice of
+    CPUs changes it."""
+    series = [runs[one.run]["series"][one.place] for one in members]
+    steps = [(one.run, at["step"], at["cpu"]) for one, at in zip(members, series, strict=True)]
+    numbers_of: dict[tuple[int, int, int], set[int]] = {}
+    for step, one in zip(steps, series, strict=True):
+        numbers_of.setdefault(step, set()).add(one["thread"])
+    return [
+        (one["cpu"], sorted(numbers_of[step]).index(one["thread"]))
+        for step, one in zip(steps, series, strict=True)
+    ]
+
+
+def _fewest(runs: Sequence[Document], members: Sequence[Member]) -> tuple[int, float]:
     """The independent samples of the CPU and thread that has the fewest, and the seconds of the one
     observed for the shortest time, each over all runs. A run may lack a CPU of another one."""
     found: dict[tuple[int, int], dict[int, tuple[int, float]]] = {}
-    for member, one in zip(members, series, strict=True):
-        of_thread = found.setdefault((one["cpu"], one["thread"]), {})
-        effective, duration_s = member.effective, one["bound"]["duration_s"]
+    for member, thread in zip(members, _threads(runs, members), strict=True):
+        of_thread = found.setdefault(thread, {})
+        bound = runs[member.run]["series"][member.place]["bound"]
+        effective, duration_s = member.effective, bound["duration_s"]
         known = of_thread.get(member.run, (effective, duration_s))
         of_thread[member.run] = min(known[0], effective), min(known[1], duration_s)
     return (
-        min(sum(effective for effective, _ in runs.values()) for runs in found.values()),
-        min(sum(duration_s for _, duration_s in runs.values()) for runs in found.values()),
+        min(sum(effective for effective, _ in each.values()) for each in found.values()),
+        min(sum(duration_s for _, duration_s in each.values()) for each in found.values()),
     )
 
 
-def _larger(members: Iterable[Member], series: Iterable[Document]) -> Iterable[tuple[int, int]]:
+def _larger(runs: Sequence[Document], members: Sequence[Member]) -> Iterable[tuple[int, int]]:
     """For each CPU and thread how many events and samples count as larger than the maximum, and how
     many of these have an unknown value."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
-    for member, one in zip(members, series, strict=True):
-        thread = one["cpu"], one["thread"]
+    for member, thread in zip(members, _threads(runs, members), strict=True):
         larger, unseen = found.get(thread, (0, 0))
-        found[thread] = larger + one["unanswered"] + member.unseen, unseen + member.unseen
+        unanswered = runs[member.run]["series"][member.place]["unanswered"]
+        found[thread] = larger + unanswered + member.unseen, unseen + member.unseen
     return found.values()
 
 
@@ -427,13 +443,11 @@ def _verdicts(
     found: dict[tuple[int, float | None], dict[tuple[int, int], Held]] = {}
     judged_runs: dict[tuple[int, float | None], set[int]] = {}
     over: dict[tuple[int, float | None], dict[tuple[str, str], bool]] = {}
-    for member in members:
+    for member, thread in zip(members, _threads(runs, members), strict=True):
         held = member.held
         if held is None:
             continue
         key = held.budget_ns, held.rate_per_hour
-        one = runs[member.run]["series"][member.place]
-        thread = one["cpu"], one["thread"]
         judged_runs.setdefault(key, set()).add(member.run)
         known = found.setdefault(key, {})
         known[thread] = held if thread not in known else known[thread].plus(held)
