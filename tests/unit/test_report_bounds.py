@@ -373,7 +373,8 @@ def test_evidence_of_runs_boots_and_cpus_is_counted(seed: int) -> None:
     time: Counter[int] = Counter()
     effective: Counter[int] = Counter()
     for number in range(5):
-        boot, series = f"b{random.integers(3)}", []
+        boot = f"b{random.integers(3)}"
+        series: list[made.FakeSeries] = []
         cpus = np.sort(random.choice(3, int(random.integers(1, 4)), replace=False)).tolist()
         for cpu in cpus:
             length, missed = int(random.integers(300, 900)), int(random.choice([0, 0, 1, 4]))
