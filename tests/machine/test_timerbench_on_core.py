@@ -145,7 +145,7 @@ def test_report_has_its_figures(tmp_path: Path) -> None:
     ("words", "said", "remedy"),
     [
         (("--dither", "yes"), "cannot dither its due times", LOADS),
-        (("--align", "yes"), "cannot be aligned", LOADS),
+        (("--align", "yes"), "cannot align its due times", LOADS),
         (("--stop-above", "1ms"), "returns its samples only at the end", LOADS),
         (("--interval", "2s", "--for", "2s"), "longest interval of Xenomai's timerbench is 1 s",
          LOADS),
