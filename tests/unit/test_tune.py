@@ -527,7 +527,8 @@ def test_a_killed_tune_goes_on_with_what_was_running(rtgauge: Run, board: type[B
     board.ends_at = 0
     result = rtgauge("tune", "--resume", study[:18], "--json")
     assert result.code == 0, result.err
-    assert {row["state"] for row in result.json()["configurations"]} == {"complete"}
+    rows = result.json()["configurations"]
+    assert {(row["state"], row["reason"]) for row in rows} == {("complete", "")}
 
 
 @pytest.mark.slow
