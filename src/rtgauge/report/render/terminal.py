@@ -163,13 +163,13 @@ def _in_short(answer: Answer, name: str) -> Iterator[Block]:
 
 
 def _cycles(answer: Answer) -> str:
-    """Which cycles the data support: ``exceeded 50 µs to 200 µs, supported 500 µs to 10 ms``."""
+    """Which cycles the data support: ``of 50 to 200 µs: exceeded, of 500 µs: supported``."""
     words = []
     for state, same in itertools.groupby(answer.cycles, key=lambda one: one.state):
         lengths = [numbers.time(one.interval_ns) for one in same]
         ends = lengths if len(lengths) < 2 else [lengths[0], lengths[-1]]
-        words.append(f"{state} {' to '.join(ends)}")
-    return f"Cycles: {', '.join(words)}."
+        words.append(f"of {' to '.join(ends)}: {state}")
+    return f"Cycles {', '.join(words)}."
 
 
 def _line(*parts: tuple[str, str]) -> Text:
