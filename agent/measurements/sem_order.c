@@ -121,7 +121,7 @@ static void sem_keeper_body(struct ensemble_thread *thread)
 
 /* --- the conductor --- */
 
-/* Numbers that are far from each other in turn: a step through all of them. */
+/* Numbers that are far from each other in turn: a step through all of them, where there is one. */
 static int sem_mixing_step(int count)
 {
 	int step = count * 2 / 3, a, b;
@@ -150,7 +150,7 @@ static void sem_arrange(struct sem_state *state, enum sem_arrival arrival)
 			thread->priority -= count - 1 - i;
 		state->arrivals[i] = arrival == SEM_ASCENDING  ? i :
 				     arrival == SEM_DESCENDING ? count - 1 - i :
-								 (i + 1) * step % count;
+								 (i + 2) * step % count;
 	}
 }
 

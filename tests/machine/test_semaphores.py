@@ -196,12 +196,18 @@ def test_rules_hold_with_priorities(
 
 
 @pytest.mark.parametrize(
-    ("name", "rules"), [("sem-lock", {RESCHEDULES}), ("sem-order", {ASCENDING, MIXED})]
+    ("name", "words", "rules"),
+    [
+        ("sem-lock", (), {RESCHEDULES}),
+        ("sem-order", (), {ASCENDING, MIXED}),
+        ("sem-order", ("--waiters", "3"), {ASCENDING, MIXED}),
+        ("sem-order", ("--waiters", "6"), {ASCENDING, MIXED}),
+    ],
 )
 def test_without_priorities_rules_fail(
-    agent: str, tmp_path: Path, name: str, rules: set[str]
+    agent: str, tmp_path: Path, name: str, words: tuple[str, ...], rules: set[str]
 ) -> None:
-    code, stream = measure(agent, tmp_path, name, "--policy", "other")
+    code, stream = measure(agent, tmp_path, name, "--policy", "other", *words)
     assert code == 3
     assert failed(stream) == rules
     assert all(verdict.remedy for verdict in verdicts(stream).values() if verdict.result == "fail")
