@@ -109,6 +109,15 @@ def test_batches_say_what_was_done(agent: str, tmp_path: Path) -> None:
         assert mean >= least > 0
 
 
+def test_the_call_without_a_waiter_is_labelled_as_the_conductors(
+    agent: str, tmp_path: Path
+) -> None:
+    words = ("--samples", "10", "--waiter", "equal,none", "--policy", "rr", "--priority", "50")
+    _, stream = measure(agent, tmp_path, "pipe", *words)
+    labels = [(info.name, info.policy, info.priority) for info in stream.series]
+    assert labels == [("wake", "rr", 48), ("send", "fifo", 50)]
+
+
 @pytest.mark.skipif(len(CPUS) < 2, reason="one CPU")
 @pytest.mark.parametrize("name", KINDS)
 def test_the_waiter_on_another_cpu(agent: str, tmp_path: Path, name: str) -> None:
