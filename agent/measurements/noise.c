@@ -309,7 +309,7 @@ static void noise_loop(struct worker *worker)
 	int64_t now_ns, until_ns;
 
 	stolen = noise_read_stolen(c);
-	c->smi_start = noise_smi(c);
+	c->smi_start = c->counts.smi = noise_smi(c);
 	now_ns = clock_now_ns(CLOCK_MONOTONIC);
 	until_ns = now_ns + option_number(&step->options, "for");
 	while (now_ns < until_ns && !step_stopped(step)) {

@@ -91,6 +91,31 @@ static void test_smi(struct tap *tap)
 		  "a failed reading is not a count, and no SMI: %s", c.smi_how);
 }
 
+/* A step that is stopped before the first span: there were SMIs before it, but none in it. */
+static void test_stopped(struct tap *tap)
+{
+	static struct noise_cpu c = { .interrupts_fd = -1, .smi_at = NOISE_MSR_SMI_COUNT };
+	static struct step step = { .stop = STEP_STOP };
+	static char text[4096];
+	struct worker worker = { .step = &step, .state = &c };
+	FILE *file = tmpfile();
+	uint64_t count = 500;
+
+	c.text = text;
+	c.text_size = sizeof(text);
+	c.smi_fd = fileno(file);
+	if (option_set_init(&step.options, noise_options) ||
+	    pwrite(c.smi_fd, &count, sizeof(count), c.smi_at) != sizeof(count)) {
+		tap_check(tap, false, "a count of SMIs");
+		return;
+	}
+	noise_loop(&worker);
+	tap_check(tap, c.counts.smi == c.smi_start && c.smi_start == count,
+		  "SMIs of a step that was stopped: %lld", (long long)(c.counts.smi - c.smi_start));
+	option_set_free(&step.options);
+	fclose(file);
+}
+
 /* A text of 200 KiB whose last line counts: more than the smallest room. */
 static void test_room(struct tap *tap)
 {
@@ -152,6 +177,7 @@ int main(void)
 	test_counts(&tap);
 	test_kinds(&tap);
 	test_smi(&tap);
+	test_stopped(&tap);
 	test_room(&tap);
 	test_here(&tap);
 	return tap_end(&tap);
