@@ -18,6 +18,7 @@
 #include <linux/delay.h>
 #include <linux/io.h>
 #include <linux/ktime.h>
+#include <linux/math64.h>
 
 #define SOURCE_HPET_SIZE 1024
 #define SOURCE_HPET_CAPABILITIES 0x000
@@ -48,7 +49,7 @@
 /* A comparator that is nearer than this when written may not match any more, on some chips. */
 #define SOURCE_HPET_NEAR_TICKS 64
 /* Half of what 32 bits tell apart is the future. */
-#define SOURCE_HPET_FAR_TICKS BIT_ULL(30)
+#define SOURCE_HPET_FAR_TICKS BIT(30)
 #define SOURCE_HPET_INTERVAL_MIN_NS 20000
 #define SOURCE_HPET_SUSTAIN_MIN_NS 1000
 
@@ -78,6 +79,12 @@ static u32 source_hpet_read(const struct source_hpet *hpet, u32 offset)
 static void source_hpet_write(const struct source_hpet *hpet, u32 offset, u32 value)
 {
 	writel(value, hpet->base + offset);
+}
+
+/* The product exceeds 64 bits from a few seconds on. */
+static u64 source_hpet_ns(const struct source_hpet *hpet, u32 ticks)
+{
+	return mul_u64_u32_shr(hpet->to_ns, ticks, 32);
 }
 
 /* --- in the handler --- */
@@ -122,7 +129,7 @@ static irqreturn_t source_hpet_event(int irq, void *data)
 		s->stray++;
 		return IRQ_NONE;
 	}
-	next_ns = session_record(s, entry_ns - ((age * hpet->to_ns) >> 32), entry_ns);
+	next_ns = session_record(s, entry_ns - source_hpet_ns(hpet, age), entry_ns);
 	source_hpet_set_next(s, counter, entry_ns, next_ns);
 	session_complete(s);
 	return session_handled(s);
@@ -225,7 +232,7 @@ static int source_hpet_find(struct rtgauge_source *info)
 	}
 	info->resolution_ns = DIV_ROUND_UP(hpet.period_fs, 1000000);
 	info->interval_min_ns = SOURCE_HPET_INTERVAL_MIN_NS;
-	info->interval_max_ns = (SOURCE_HPET_FAR_TICKS * hpet.to_ns) >> 32;
+	info->interval_max_ns = source_hpet_ns(&hpet, SOURCE_HPET_FAR_TICKS);
 	if (hpet.saved_config & SOURCE_HPET_CAN_PERIODIC)
 		info->sustain_min_ns = SOURCE_HPET_SUSTAIN_MIN_NS;
 	return 0;
@@ -342,7 +349,7 @@ static int source_hpet_start(struct session *s)
 	disable_irq(hpet->irq);
 	counter = source_hpet_read(hpet, SOURCE_HPET_COUNTER);
 	now_ns = ktime_get_ns();
-	if (due_ns > now_ns + ((SOURCE_HPET_FAR_TICKS * hpet->to_ns) >> 32)) {
+	if (due_ns > now_ns + source_hpet_ns(hpet, SOURCE_HPET_FAR_TICKS)) {
 		enable_irq(hpet->irq);
 		return -EINVAL;
 	}

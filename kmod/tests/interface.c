@@ -458,6 +458,10 @@ static void calls_describe(void)
 		close(fd);
 		return;
 	}
+	/* the resolution is that of a tick, rounded up */
+	CHECK(first.interval_max_ns >> 30 >= first.resolution_ns - 1ULL &&
+		      first.interval_max_ns >> 30 <= first.resolution_ns,
+	      "SOURCE: the longest interval of the HPET is 2^30 ticks");
 	fflush(stdout);
 	pid = fork();
 	for (int i = 0; !pid && i < 200; i++) {
