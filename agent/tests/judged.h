@@ -19,7 +19,6 @@ static inline void test_verdict(struct step *step, const char *rule, const char 
 {
 	size_t used = strlen(results);
 
-	(void)step;
 	verdicts++;
 	snprintf(results + used, sizeof(results) - used, "%s: %s. ", rule, result);
 	snprintf(judged, sizeof(judged), "%s", result);
@@ -30,17 +29,11 @@ static inline void test_verdict(struct step *step, const char *rule, const char 
 static inline struct cbor *test_table(struct step *step, const char *name,
 				      const struct step_column *columns, int column_count, int rows)
 {
-	(void)step;
-	(void)name;
-	(void)columns;
-	(void)column_count;
-	(void)rows;
 	return &cbor;
 }
 
 static inline void test_table_end(struct step *step)
 {
-	(void)step;
 	cbor_reset(&cbor);
 }
 

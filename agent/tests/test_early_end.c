@@ -54,14 +54,11 @@ static int64_t for_ns; /* the option */
 
 static int64_t test_number(const struct option_set *set, const char *name)
 {
-	(void)set;
 	return strcmp(name, "for") ? 0 : for_ns;
 }
 
 static void test_message(struct step *of, int64_t now_ns, const char *text)
 {
-	(void)of;
-	(void)now_ns;
 	snprintf(said, sizeof(said), "%s", text);
 }
 
@@ -151,11 +148,6 @@ static int blocks;
 static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
 		       const int32_t *values, size_t count)
 {
-	(void)arg;
-	(void)s;
-	(void)index;
-	(void)values;
-	(void)count;
 	if (blocks < 4)
 		block_ns[blocks++] = due_ns;
 }

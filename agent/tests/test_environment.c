@@ -568,7 +568,6 @@ static bool look_at_hostile(void)
 
 static void fill_nothing(const char *root)
 {
-	(void)root;
 }
 
 static bool look_at_nothing(void)

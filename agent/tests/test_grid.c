@@ -28,10 +28,6 @@ static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_n
 {
 	struct seen *seen = arg;
 
-	(void)s;
-	(void)index;
-	(void)due_ns;
-	(void)values;
 	seen->samples += (int64_t)count;
 }
 
@@ -39,8 +35,6 @@ static void on_missed(void *arg, struct series *s, int64_t index, int64_t count)
 {
 	struct seen *seen = arg;
 
-	(void)s;
-	(void)index;
 	seen->missed += count;
 }
 
@@ -48,18 +42,12 @@ static void on_lost(void *arg, struct series *s, int64_t index, int64_t count, i
 {
 	struct seen *seen = arg;
 
-	(void)s;
-	(void)index;
 	seen->lost += count;
 	seen->unknown += max == SERIES_UNKNOWN ? count : 0;
 }
 
 static void on_wide(void *arg, struct series *s, int64_t index, int64_t value)
 {
-	(void)arg;
-	(void)s;
-	(void)index;
-	(void)value;
 }
 
 static struct rtgauge_status module; /* of the module's session */
@@ -68,7 +56,6 @@ static int test_ioctl(int fd, unsigned long request, ...)
 {
 	va_list ap;
 
-	(void)fd;
 	if (request != RTGAUGE_STATUS)
 		abort();
 	va_start(ap, request);
@@ -98,9 +85,6 @@ static void test_end(struct tap *tap, struct step *step)
 
 static void test_message(struct step *step, int64_t now_ns, const char *text)
 {
-	(void)step;
-	(void)now_ns;
-	(void)text;
 }
 
 /* A handler on another CPU interrupts no thread of this one. */

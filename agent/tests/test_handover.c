@@ -52,8 +52,6 @@ static struct handover h = { .ensemble.step = &step };
 
 static int64_t test_number(const struct option_set *set, const char *name)
 {
-	(void)set;
-	(void)name;
 	return 0;
 }
 
@@ -85,15 +83,11 @@ static void test_failed_call(void)
 
 static int unsent(void *object, enum handover_way way)
 {
-	(void)object;
-	(void)way;
 	return EAGAIN;
 }
 
 static int endless(void *object, enum handover_way way)
 {
-	(void)object;
-	(void)way;
 	tap_check(&tap, false, "a wait for what was not sent");
 	return 0;
 }
@@ -227,8 +221,6 @@ static void test_signals(void)
 
 static int refuse(void *object, enum handover_way way)
 {
-	(void)object;
-	(void)way;
 	return ENOMEM;
 }
 
@@ -337,8 +329,6 @@ static void test_no_inheritance(void)
 
 static int test_semget(key_t key, int count, int flags)
 {
-	(void)key;
-	(void)count;
 	if (flags)
 		return 1;
 	errno = ENOENT;
@@ -348,9 +338,6 @@ static int test_semget(key_t key, int count, int flags)
 /* Another agent, which found a set that no process had used yet, has removed it. */
 static int test_semop(int set, struct sembuf *operations, size_t count)
 {
-	(void)set;
-	(void)operations;
-	(void)count;
 	errno = EIDRM;
 	return -1;
 }

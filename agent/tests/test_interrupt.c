@@ -24,21 +24,17 @@ static char effective[16];
 
 static int test_cpus(struct step *step, struct cpulist *cpus)
 {
-	(void)step;
 	return cpulist_parse(cpus, "2-5");
 }
 
 static int test_effective(struct option_set *options, const char *name, const char *text)
 {
-	(void)options;
-	(void)name;
 	snprintf(effective, sizeof(effective), "%s", text);
 	return 0;
 }
 
 static void test_loop(struct worker *worker)
 {
-	(void)worker;
 }
 
 /* Each filler ends with its worker, also where the table of workers has grown since. */

@@ -95,7 +95,6 @@ static void wait_for(const uint32_t *flag)
 static int run_counting(struct load_worker *worker, const struct option_set *options,
 			struct message *msg)
 {
-	(void)options;
 	for (uint32_t i = 0; i < board->counters; i++)
 		*load_counter(worker, i) = board->first;
 	load_ready(worker);
@@ -109,16 +108,12 @@ static int run_counting(struct load_worker *worker, const struct option_set *opt
 static int run_failing(struct load_worker *worker, const struct option_set *options,
 		       struct message *msg)
 {
-	(void)worker;
-	(void)options;
 	return message_set(msg, -ENOSPC, "make room", "there is no room");
 }
 
 static int run_leaving(struct load_worker *worker, const struct option_set *options,
 		       struct message *msg)
 {
-	(void)options;
-	(void)msg;
 	load_ready(worker);
 	wait_for(&board->go);
 	return -(int)board->error;
@@ -130,7 +125,6 @@ static int run_family(struct load_worker *worker, const struct option_set *optio
 {
 	pid_t pid;
 
-	(void)options;
 	pid = load_fork();
 	if (!pid) {
 		pid = load_fork();
@@ -154,8 +148,6 @@ static int run_orphan(struct load_worker *worker, const struct option_set *optio
 {
 	pid_t child = fork();
 
-	(void)options;
-	(void)msg;
 	if (!child) {
 		pid_t grandchild = fork();
 
@@ -178,7 +170,6 @@ static int run_deserter(struct load_worker *worker, const struct option_set *opt
 {
 	pid_t child = fork();
 
-	(void)options;
 	if (!child) {
 		pid_t grandchild = fork();
 
@@ -204,8 +195,6 @@ static int run_deserter(struct load_worker *worker, const struct option_set *opt
 static int run_stuck(struct load_worker *worker, const struct option_set *options,
 		     struct message *msg)
 {
-	(void)worker;
-	(void)options;
 	if (load_fork())
 		atomic_store_release(&board->go, 1);
 	return load_watch(msg);
@@ -215,7 +204,6 @@ static int run_stuck(struct load_worker *worker, const struct option_set *option
 static int run_late(struct load_worker *worker, const struct option_set *options,
 		    struct message *msg)
 {
-	(void)options;
 	atomic_store_release(&board->done, 1);
 	wait_for(&board->go);
 	load_ready(worker);
@@ -234,7 +222,6 @@ static int run_phases(struct load_worker *worker, const struct option_set *optio
 	volatile unsigned long *starts = load_counter(worker, 0);
 	pid_t pid;
 
-	(void)options;
 	board->survivors +=
 		exists(board->leader) + exists(board->child) + exists(board->grandchild);
 	board->leader = getpid();
@@ -289,7 +276,6 @@ static int run_state(struct load_worker *worker, const struct option_set *option
 {
 	sigset_t blocked;
 
-	(void)options;
 	board->policy = (int)syscall(SYS_sched_getscheduler, 0); /* musl's function is a stub */
 	board->nice = getpriority(PRIO_PROCESS, 0);
 	board->parent = getppid();
@@ -479,7 +465,6 @@ static void see_started(void *arg, pid_t pgid)
 
 static void see_forked(void *arg)
 {
-	(void)arg;
 	atomic_store_release(&board->forked, (uint32_t)getpid());
 }
 
@@ -761,10 +746,6 @@ static void see_label(void *arg, const char *load, const char *unit, uint64_t co
 	struct labels *labels = arg;
 	size_t used = strlen(labels->text);
 
-	(void)unit;
-	(void)count;
-	(void)from_ns;
-	(void)to_ns;
 	snprintf(labels->text + used, sizeof(labels->text) - used, "%s ", load);
 }
 
@@ -823,9 +804,6 @@ static void see_share(void *arg, const char *load, const char *unit, uint64_t co
 {
 	struct shares *shares = arg;
 
-	(void)unit;
-	(void)from_ns;
-	(void)to_ns;
 	*(strcmp(load, "sched") ? &shares->cpu : &shares->sched) += count;
 }
 
@@ -1024,7 +1002,6 @@ static void forbid_forks(void *arg)
 {
 	const struct rlimit none = { 0, 0 };
 
-	(void)arg;
 	setpriority(PRIO_PROCESS, 0, 0); /* of these tests, while it is allowed */
 	setrlimit(RLIMIT_NPROC, &none);
 	if (!geteuid() && setresuid(65534, 65534, 65534))
@@ -1049,7 +1026,6 @@ static void test_no_fork(const char *text, const char *said)
 /* In the leader: an agent without privileges that was started with nice. */
 static void be_nice(void *arg)
 {
-	(void)arg;
 	if (setpriority(PRIO_PROCESS, 0, 5) || (!geteuid() && setresuid(65534, 65534, 65534)))
 		_exit(EPERM);
 }

@@ -124,9 +124,6 @@ static void see_work(void *arg, const char *load, const char *unit, uint64_t cou
 {
 	struct seen *seen = arg;
 
-	(void)load;
-	(void)from_ns;
-	(void)to_ns;
 	seen->count += count;
 	snprintf(seen->unit, sizeof(seen->unit), "%s", unit);
 }

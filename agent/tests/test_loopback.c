@@ -27,8 +27,6 @@ static enum line_edge edge;
 
 static int drive(struct line *line, int level)
 {
-	(void)line;
-	(void)level;
 	raised++;
 	if (fails)
 		return -EIO;
@@ -41,9 +39,6 @@ static int drive(struct line *line, int level)
 
 static int wait_for_edge(struct line *line, int64_t until_ns, struct line_event *event)
 {
-	(void)line;
-	(void)until_ns;
-	(void)event;
 	return -ENODEV;
 }
 
@@ -82,8 +77,6 @@ static int wait_for_answers(struct line *line, int64_t until_ns, struct line_eve
 {
 	int64_t due_ns;
 
-	(void)line;
-	(void)until_ns;
 	if (came_next == 4) {
 		atomic_store_release(&step->stop, STEP_STOP);
 		return 0;
@@ -105,11 +98,6 @@ static int64_t times_ns[8];
 static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
 		       const int32_t *values, size_t count)
 {
-	(void)arg;
-	(void)s;
-	(void)index;
-	(void)values;
-	(void)count;
 	if (blocks < 8)
 		times_ns[blocks++] = due_ns;
 }

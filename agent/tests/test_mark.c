@@ -56,24 +56,15 @@ static void drain_samples_of(void *arg, struct series *s, int64_t index, int64_t
 {
 	int *found = arg;
 
-	(void)s;
-	(void)index;
-	(void)due_ns;
-	(void)values;
 	*found += (int)count;
 }
 
 static void drain_gap(void *arg, struct series *s, int64_t index, int64_t count)
 {
-	(void)arg;
-	(void)s;
-	(void)index;
-	(void)count;
 }
 
 static void drain_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
 {
-	(void)max;
 	drain_gap(arg, s, index, count);
 }
 

@@ -148,7 +148,6 @@ static volatile sig_atomic_t signals;
 
 static void mark_in_between(int number)
 {
-	(void)number;
 	order_mark(&overtaken, "overtakes", "runs");
 	signals++;
 }

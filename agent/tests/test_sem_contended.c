@@ -27,14 +27,12 @@ static bool stands_still;
 
 static bool test_start(struct ensemble_thread *thread)
 {
-	(void)thread;
 	return true;
 }
 
 /* The keeper's round is broken. */
 static bool test_join(struct ensemble_thread *thread)
 {
-	(void)thread;
 	state.ensemble.stalls += stands_still;
 	state.loop_rounds = 0;
 	return sem_keeper_broken(&state, 1, "to be released did not run", 1) || true;

@@ -58,7 +58,6 @@ static void seen_samples(void *arg, struct series *s, int64_t index, int64_t due
 
 static void seen_missed(void *arg, struct series *s, int64_t index, int64_t count)
 {
-	(void)s;
 	for (int64_t i = 1; i <= count; i++)
 		seen_point(arg, index + i, POINT_MISSED, 0);
 }
@@ -67,7 +66,6 @@ static void seen_lost(void *arg, struct series *s, int64_t index, int64_t count,
 {
 	struct seen *seen = arg;
 
-	(void)s;
 	if (max > seen->lost_max)
 		seen->lost_max = max;
 	for (int64_t i = 0; i < count; i++)
@@ -78,7 +76,6 @@ static void seen_wide(void *arg, struct series *s, int64_t index, int64_t value)
 {
 	struct seen *seen = arg;
 
-	(void)s;
 	seen->wide_index = index;
 	seen->wide_value = value;
 }
@@ -414,20 +411,11 @@ static void test_times(struct tap *tap)
 static void time_of_block(void *arg, struct series *s, int64_t index, int64_t due_ns,
 			  const int32_t *values, size_t count)
 {
-	(void)s;
-	(void)index;
-	(void)values;
-	(void)count;
 	*(int64_t *)arg = due_ns;
 }
 
 static void time_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
 {
-	(void)arg;
-	(void)s;
-	(void)index;
-	(void)count;
-	(void)max;
 }
 
 /* A time for which the ring has no room holds for the samples that follow the loss. */

@@ -42,22 +42,17 @@ static struct lifecycle_state lifecycle = { .ensemble.step = &step, .scenario = 
 
 static bool test_goes_on(struct ensemble *e)
 {
-	(void)e;
 	done = false;
 	return true;
 }
 
 static bool test_start(struct ensemble_thread *thread)
 {
-	(void)thread;
 	return true;
 }
 
 static bool test_await(struct ensemble *e, const uint32_t *word, uint32_t value)
 {
-	(void)e;
-	(void)word;
-	(void)value;
 	return true;
 }
 

@@ -25,19 +25,12 @@ static int64_t missed[2];
 
 static void take_missed(void *arg, struct series *s, int64_t index, int64_t count)
 {
-	(void)arg;
-	(void)index;
 	missed[s->number] += count;
 }
 
 static void take_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
 			 const int32_t *values, size_t count)
 {
-	(void)arg;
-	(void)index;
-	(void)due_ns;
-	(void)values;
-	(void)count;
 	missed[s->number] = -1;
 }
 
@@ -48,7 +41,6 @@ static void measure(struct worker *of)
 
 static int refuse(struct worker *of)
 {
-	(void)of;
 	return -EPERM;
 }
 
@@ -56,8 +48,6 @@ static char said[256];
 
 void take_message(struct run *of, int64_t now_ns, const char *text)
 {
-	(void)of;
-	(void)now_ns;
 	snprintf(said, sizeof(said), "%s", text);
 }
 

@@ -205,8 +205,6 @@ static int test_ioctl(int fd, unsigned long request, void *arg)
 {
 	struct rtgauge_sustain *sustain = arg;
 
-	(void)fd;
-	(void)request;
 	if (++calls == stop_in)
 		step.stop = STEP_STOP;
 	if (calls <= interrupted) {

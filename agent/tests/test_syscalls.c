@@ -25,7 +25,6 @@ static pthread_key_t key;
 /* After its body the thread makes no system call for a while, as if it waited for the CPU. */
 static void be_late(void *value)
 {
-	(void)value;
 	ensemble_spin(LATE_NS);
 }
 
@@ -36,7 +35,6 @@ static void acquire(void *object)
 
 static void release(void *object)
 {
-	(void)object;
 }
 
 /* The last of its system calls is exit(): where it fails, the thread does not end. */

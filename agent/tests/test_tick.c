@@ -177,7 +177,6 @@ static int64_t distance_ns(int64_t a_ns, int64_t b_ns, int64_t period_ns)
 
 static void no_rest(void *arg)
 {
-	(void)arg;
 }
 
 static void test_median(struct tap *tap)

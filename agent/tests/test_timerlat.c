@@ -161,18 +161,10 @@ static int64_t missed[2];
 static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
 		       const int32_t *values, size_t count)
 {
-	(void)arg;
-	(void)s;
-	(void)index;
-	(void)due_ns;
-	(void)values;
-	(void)count;
 }
 
 static void on_missed(void *arg, struct series *s, int64_t index, int64_t count)
 {
-	(void)arg;
-	(void)index;
 	missed[s->number] += count;
 }
 

@@ -27,8 +27,6 @@ static void got_page(void *arg, int number, const uint8_t *data, size_t size)
 {
 	struct got *got = arg;
 
-	(void)number;
-	(void)data;
 	got->pages++;
 	got->bytes += size;
 }

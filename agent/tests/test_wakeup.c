@@ -52,7 +52,6 @@ static int64_t test_now_ns(clockid_t id)
 {
 	int64_t stamp_ns = now_ns += 100;
 
-	(void)id;
 	if (waits && waits == ring_after) {
 		ring_after = 0;
 		ring();
@@ -63,7 +62,6 @@ static int64_t test_now_ns(clockid_t id)
 /* The wait returns, with a ring or without one. */
 static long test_syscall(long number, ...)
 {
-	(void)number;
 	if (too_early) {
 		ring();
 		waits++;
@@ -96,8 +94,6 @@ static void pause_of_ringer(void)
 /* The ringer's call returns in that time. */
 static int test_nanosleep(const struct timespec *time, struct timespec *left)
 {
-	(void)time;
-	(void)left;
 	if (rings) {
 		pause_of_ringer();
 		return 0;
@@ -172,11 +168,6 @@ static int blocks;
 static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
 		       const int32_t *values, size_t count)
 {
-	(void)arg;
-	(void)s;
-	(void)index;
-	(void)values;
-	(void)count;
 	if (blocks < 8)
 		block_ns[blocks++] = due_ns;
 }
