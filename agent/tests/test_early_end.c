@@ -46,6 +46,7 @@ static pid_t test_waitpid(pid_t pid, int *status, int options);
 #undef step_table_end
 #undef step_message
 
+#include "drained.h"
 #include "tap.h"
 
 static struct tap tap;
@@ -142,16 +143,6 @@ static int test_create(pthread_t *thread, const pthread_attr_t *attr, void *(*bo
 	return pthread_create(thread, attr, body, arg);
 }
 
-static int64_t block_ns[4];
-static int blocks;
-
-static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
-		       const int32_t *values, size_t count)
-{
-	if (blocks < 4)
-		block_ns[blocks++] = due_ns;
-}
-
 /* The samples of a test loop are as far apart as the CPU sleeps: 10 s with --pause 10s. */
 static void test_idle_times(void)
 {
@@ -163,17 +154,16 @@ static void test_idle_times(void)
 		.pause_ns = 5 * NSEC_PER_MSEC,
 	};
 	const struct series_info info = { .name = "wake" };
-	const struct series_sink sink = { .samples = on_samples };
-	bool apart;
+	struct drained d;
 
-	blocks = 0;
 	series_init(&series, 0, &info, 64);
 	step.series = &series;
 	idle_loop_once(&x, &x.states[0], 3);
-	series_drain(&series, &sink);
-	apart = blocks == 3 && block_ns[1] >= block_ns[0] + x.pause_ns &&
-		block_ns[2] >= block_ns[1] + x.pause_ns;
-	tap_check(&tap, apart, "each sample has its own time: %d blocks", blocks);
+	d = drained_from(&series);
+	tap_check(&tap,
+		  d.blocks == 3 && d.due_ns[1] >= d.due_ns[0] + x.pause_ns &&
+			  d.due_ns[2] >= d.due_ns[1] + x.pause_ns,
+		  "each sample has its own time: %d blocks", d.blocks);
 	step.series = NULL;
 	series_free(&series);
 }

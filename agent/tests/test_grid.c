@@ -16,39 +16,9 @@ static void test_message(struct step *step, int64_t now_ns, const char *text);
 #undef step_message
 #include "measurements/irq_dispatch.c"
 
+#include "drained.h"
 #include "run/run.h"
 #include "tap.h"
-
-struct seen {
-	int64_t samples, missed, lost, unknown;
-};
-
-static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
-		       const int32_t *values, size_t count)
-{
-	struct seen *seen = arg;
-
-	seen->samples += (int64_t)count;
-}
-
-static void on_missed(void *arg, struct series *s, int64_t index, int64_t count)
-{
-	struct seen *seen = arg;
-
-	seen->missed += count;
-}
-
-static void on_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
-{
-	struct seen *seen = arg;
-
-	seen->lost += count;
-	seen->unknown += max == SERIES_UNKNOWN ? count : 0;
-}
-
-static void on_wide(void *arg, struct series *s, int64_t index, int64_t value)
-{
-}
 
 static struct rtgauge_status module; /* of the module's session */
 
@@ -116,8 +86,7 @@ int main(void)
 			     .interval_ns = 1000,
 			     .start_ns = 5000,
 			     .limit_ns = 900 };
-	struct seen seen = { 0 }, offsets = { 0 };
-	struct series_sink sink = { on_samples, on_missed, on_lost, on_wide, &seen };
+	struct drained seen;
 
 	series_init(&series[0], 0, &info, 1024);
 	series_init(&series[1], 1, &info, 1024);
@@ -131,23 +100,20 @@ int main(void)
 	grid_put(step, &grid, 20, 7, 100); /* 5 of 13 to 19 lost, 2 missed */
 	grid_put(step, &grid, 21, 9, 100); /* more said to be lost than there is room for */
 	grid_end(step, &grid, 27, 12);	   /* 3 lost and 2 missed after the last sample */
-	series_drain(&series[0], &sink);
+	seen = drained_from(&series[0]);
 	tap_check(&tap, seen.samples == 5 && grid.count == 5, "every sample is there");
 	tap_check(&tap, seen.missed == 7, "points without a sample are missed");
 	tap_check(&tap, seen.lost == 8 && seen.unknown == 8, "or lost, of an unknown size");
-	sink.arg = &offsets;
-	series_drain(&series[1], &sink);
-	tap_check(&tap, offsets.samples == 20, "every point has its offset, missed ones too");
+	tap_check(&tap, drained_from(&series[1]).samples == 20,
+		  "every point has its offset, missed ones too");
 	grid_put(step, &grid, 27, 12, 901);
 	tap_check(&tap,
 		  step_stopped(step) && step->threshold_value == 901 && !step->threshold_series,
 		  "what is above the limit ends the run");
 	grid_put(step, &grid, 28, 12, 100);
 	grid_end(step, &grid, 40, 12);
-	seen.missed = 0;
-	sink.arg = &seen;
-	series_drain(&series[0], &sink);
-	tap_check(&tap, grid.count == 6 && !seen.missed, "and is the last sample of its series");
+	tap_check(&tap, grid.count == 6 && !drained_from(&series[0]).missed,
+		  "and is the last sample of its series");
 	test_end(&tap, step);
 	test_dispatch(&tap, step);
 	return tap_end(&tap);

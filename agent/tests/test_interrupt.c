@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "base/shared.h"
 #include "run/step.h"
 
 static int test_cpus(struct step *step, struct cpulist *cpus);

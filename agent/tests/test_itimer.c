@@ -10,7 +10,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/signals.h"
 #include "measurements/timer/timer_method.h"
 
 static int test_wait(siginfo_t *info);

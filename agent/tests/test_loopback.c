@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "drained.h"
 #include "run/run.h"
 #include "tap.h"
 
@@ -92,28 +93,18 @@ static int wait_for_answers(struct line *line, int64_t until_ns, struct line_eve
 	return 1;
 }
 
-static int blocks;
-static int64_t times_ns[8];
-
-static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
-		       const int32_t *values, size_t count)
-{
-	if (blocks < 8)
-		times_ns[blocks++] = due_ns;
-}
-
 /* The wake-ups have no grid: each block has a time of its own. */
 static void test_times(void)
 {
 	static const struct line_kind answering = {
 		.name = "made-up", .stamps = true, .wait = wait_for_answers, .drive = drive
 	};
-	const struct series_sink sink = { .samples = on_samples };
 	const struct series_info infos[2] = {
 		{ .name = "response", .unit = "ns", .interval_ns = NSEC_PER_SEC, .companion = -1 },
 		{ .name = "wake-up", .unit = "ns", .companion = -1 },
 	};
 	struct series two[2];
+	struct drained d;
 	struct worker worker = { .step = step, .state = &loopback };
 	bool right = true;
 
@@ -132,10 +123,10 @@ static void test_times(void)
 	loopback.wake = 1;
 	loopback.dither = -1;
 	loopback_wait_loop(&worker);
-	series_drain(&two[1], &sink);
-	for (int i = 0; i < blocks; i++)
-		right &= times_ns[i] == (i + 1) * NSEC_PER_SEC + 3000;
-	tap_check(&tap, right && blocks == 4 && two[1].histogram.max == 2000,
+	d = drained_from(&two[1]);
+	for (int i = 0; i < d.blocks; i++)
+		right &= d.due_ns[i] == (i + 1) * NSEC_PER_SEC + 3000;
+	tap_check(&tap, right && d.blocks == 4 && two[1].histogram.max == 2000,
 		  "each wake-up has the time at which its event came back");
 	for (int i = 0; i < 2; i++)
 		series_free(&two[i]);

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "catalogue.h"
+#include "drained.h"
 #include "run/mark.h"
 #include "run/measurement.h"
-#include "run/run.h"
-#include "stream/series.h"
 #include "tap.h"
 
 #define EDGES_MAX 10000
@@ -51,28 +50,6 @@ static bool pulses(const struct edges *edges, int count)
 	return good;
 }
 
-static void drain_samples_of(void *arg, struct series *s, int64_t index, int64_t due_ns,
-			     const int32_t *values, size_t count)
-{
-	int *found = arg;
-
-	*found += (int)count;
-}
-
-static void drain_gap(void *arg, struct series *s, int64_t index, int64_t count)
-{
-}
-
-static void drain_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
-{
-	drain_gap(arg, s, index, count);
-}
-
-static void drain_wide(void *arg, struct series *s, int64_t index, int64_t value)
-{
-	drain_gap(arg, s, index, value);
-}
-
 /* The ring's position wraps on the way. */
 static void test_samples(struct tap *tap, uint32_t position)
 {
@@ -81,9 +58,8 @@ static void test_samples(struct tap *tap, uint32_t position)
 	struct mark mark = edges_mark(&edges);
 	const struct series_pulse pulse = { .drive = pulse_mark, .arg = &mark };
 	struct series s;
-	int found = 0, put = 0;
-	const struct series_sink sink = { drain_samples_of, drain_gap, drain_lost, drain_wide,
-					  &found };
+	int64_t found = 0;
+	int put = 0;
 
 	if (series_init(&s, 0, &info, 256)) {
 		tap_check(tap, false, "no memory");
@@ -101,11 +77,11 @@ static void test_samples(struct tap *tap, uint32_t position)
 		if (i % 11 == 0)
 			series_time(&s, i);
 		if (i % 40 == 39)
-			series_drain(&s, &sink);
+			found += drained_from(&s).samples;
 	}
 	tap_check(tap, pulses(&edges, put), "a pulse for each of %d samples, from %u on: %d edges",
 		  put, position, edges.count);
-	series_drain(&s, &sink);
+	found += drained_from(&s).samples;
 	tap_check(tap, s.histogram.count + s.lost >= put && found > put / 2,
 		  "and each is in the series, or counted as lost");
 	series_free(&s);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stream/series.h"
+#include "drained.h"
 #include "tap.h"
 
 static const struct series_info grid_info = { .name = "test", .interval_ns = 10, .companion = -1 };
@@ -408,26 +408,11 @@ static void test_times(struct tap *tap)
 	series_free(&s);
 }
 
-static void time_of_block(void *arg, struct series *s, int64_t index, int64_t due_ns,
-			  const int32_t *values, size_t count)
-{
-	*(int64_t *)arg = due_ns;
-}
-
-static void time_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
-{
-}
-
 /* A time for which the ring has no room holds for the samples that follow the loss. */
 static void test_time_after_loss(struct tap *tap)
 {
 	static const struct series_info info = { .name = "test", .companion = -1 };
-	int64_t time_ns = 0;
-	const struct series_sink sink = {
-		.samples = time_of_block,
-		.lost = time_lost,
-		.arg = &time_ns,
-	};
+	struct drained d;
 	struct series s;
 
 	series_init(&s, 0, &info, 1024);
@@ -436,13 +421,15 @@ static void test_time_after_loss(struct tap *tap)
 	for (int i = 0; i < 2000; i++)
 		series_put(&s, i);
 	series_time(&s, 2000);
-	series_drain(&s, &sink);
-	tap_check(tap, time_ns == 1000, "a full ring keeps the time of its samples");
+	d = drained_from(&s);
+	tap_check(tap, d.blocks && d.due_ns[d.blocks - 1] == 1000,
+		  "a full ring keeps the time of its samples");
 	series_put(&s, 1);
-	series_drain(&s, &sink);
-	tap_check(tap, s.lost && time_ns == 2000, "a time is not lost with the samples before it");
+	d = drained_from(&s);
+	tap_check(tap, s.lost && d.due_ns[0] == 2000,
+		  "a time is not lost with the samples before it");
 	series_time(&s, 3000); /* no sample has it */
-	series_drain(&s, &sink);
+	drained_from(&s);
 	tap_check(tap, s.info.first_due_ns == 1000 && s.last_time_ns == 2000,
 		  "the first and the last sample's time are known: %lld and %lld",
 		  (long long)s.info.first_due_ns, (long long)s.last_time_ns);

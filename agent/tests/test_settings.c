@@ -20,7 +20,6 @@
 #include "base/value.h"
 #include "system/journal.h"
 #include "system/settings.h"
-#include "system/undo.h"
 #include "tap.h"
 
 static struct tap tap;

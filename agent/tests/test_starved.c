@@ -14,6 +14,7 @@
 #include "run/worker.c"
 
 #include "core/core.h"
+#include "drained.h"
 #include "tap.h"
 
 static struct run run;
@@ -22,17 +23,6 @@ static struct timer_thread thread;
 static struct worker worker;
 static struct series series[2];
 static int64_t missed[2];
-
-static void take_missed(void *arg, struct series *s, int64_t index, int64_t count)
-{
-	missed[s->number] += count;
-}
-
-static void take_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
-			 const int32_t *values, size_t count)
-{
-	missed[s->number] = -1;
-}
 
 static void measure(struct worker *of)
 {
@@ -91,7 +81,6 @@ static int (*prepare)(struct worker *of);
  * ends. The periods that it has missed, -1: there is a sample. */
 static int64_t let_in(bool stopped, int64_t ago_ns)
 {
-	const struct series_sink sink = { .samples = take_samples, .missed = take_missed };
 	struct step *step = &run.step;
 	struct series_info info = { .interval_ns = NSEC_PER_MSEC, .companion = -1 };
 
@@ -108,16 +97,17 @@ static int64_t let_in(bool stopped, int64_t ago_ns)
 	series_init(&series[0], 0, &info, 64);
 	info.companion = 0;
 	series_init(&series[1], 1, &info, 64);
-	missed[0] = missed[1] = 0;
 	thread.dither = 1;
 	state.threads = &thread;
 	state.count = 1;
 	worker_main(&worker);
 	timer_stop(step);
-	series_drain(&series[0], &sink);
-	series_drain(&series[1], &sink);
-	series_free(&series[0]);
-	series_free(&series[1]);
+	for (int i = 0; i < 2; i++) {
+		const struct drained d = drained_from(&series[i]);
+
+		missed[i] = d.missed - d.samples;
+		series_free(&series[i]);
+	}
 	close(run.ended_fd);
 	return missed[0];
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "measurements/timer/timer_tracer.c"
 #include "run/run.h"
+#include "drained.h"
 #include "tap.h"
 
 struct golden {
@@ -158,16 +159,6 @@ static void test_grid(struct tap *tap)
 
 static int64_t missed[2];
 
-static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
-		       const int32_t *values, size_t count)
-{
-}
-
-static void on_missed(void *arg, struct series *s, int64_t index, int64_t count)
-{
-	missed[s->number] += count;
-}
-
 /* Periods of 1 ms from 10 s on: @irqs have an event of the handler, the first @threads of them one of
  * the thread. The step ends at 10 s and @end_us. */
 static void end_after(int irqs, int threads, int64_t end_us, int64_t periods, int64_t samples)
@@ -177,7 +168,6 @@ static void end_after(int irqs, int threads, int64_t end_us, int64_t periods, in
 	struct step *step = &run.step;
 	struct series two[2];
 	const struct series_info info = { .interval_ns = NSEC_PER_MSEC, .companion = -1 };
-	const struct series_sink sink = { .samples = on_samples, .missed = on_missed };
 	const struct grid grid = { .dither = -1,
 				   .interval_ns = NSEC_PER_MSEC,
 				   .limit_ns = INT64_MAX };
@@ -205,8 +195,7 @@ static void end_after(int irqs, int threads, int64_t end_us, int64_t periods, in
 	}
 	tracer_end(step, &tracer, &cpu, 10 * NSEC_PER_SEC + end_us * NSEC_PER_USEC);
 	for (int i = 0; i < 2; i++) {
-		missed[i] = 0;
-		series_drain(&two[i], &sink);
+		missed[i] = drained_from(&two[i]).missed;
 		series_free(&two[i]);
 	}
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "methods/cpupair.h"
+#include "drained.h"
 #include "judged.h"
 #include "tap.h"
 
@@ -162,40 +163,28 @@ static void sleeps(int in, int after)
 	wakeup_sleep(&state, 0, 1);
 }
 
-static int64_t block_ns[8];
-static int blocks;
-
-static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
-		       const int32_t *values, size_t count)
+/* The samples of a test loop, with such a pause before each. */
+static struct drained drained_loop(int64_t pause_ns)
 {
-	if (blocks < 8)
-		block_ns[blocks++] = due_ns;
-}
-
-/* How many times the samples of a test loop have, with such a pause before each. */
-static int times_of_loop(int64_t pause_ns)
-{
-	const struct series_sink sink = { .samples = on_samples };
-
 	memset(&bell, 0, sizeof(bell));
 	waits = ring_in = ring_after = 0;
 	apart_ns = pause_ns;
-	series_drain(&series, &sink);
-	blocks = 0;
+	drained_from(&series);
 	wakeup_sleep(&state, 0, 4);
-	series_drain(&series, &sink);
 	apart_ns = 0;
-	return blocks;
+	return drained_from(&series);
 }
 
 /* A long pause would leave the samples at the beginning of their test loop. */
 static void test_times(void)
 {
-	tap_check(&tap, times_of_loop(100 * NSEC_PER_USEC) == 1, "a short test loop has one time");
-	tap_check(&tap,
-		  times_of_loop(50 * NSEC_PER_MSEC) == 4 &&
-			  block_ns[3] - block_ns[0] >= 150 * NSEC_PER_MSEC,
-		  "in a long one each sample has its own: %d blocks", blocks);
+	struct drained d;
+
+	tap_check(&tap, drained_loop(100 * NSEC_PER_USEC).blocks == 1,
+		  "a short test loop has one time");
+	d = drained_loop(50 * NSEC_PER_MSEC);
+	tap_check(&tap, d.blocks == 4 && d.due_ns[3] - d.due_ns[0] >= 150 * NSEC_PER_MSEC,
+		  "in a long one each sample has its own: %d blocks", d.blocks);
 }
 
 int main(void)
