@@ -145,25 +145,14 @@ static const struct handover_plan condvar_plan = {
 	.judge = condvar_judge,
 };
 
-static int condvar_setup(struct step *step)
-{
-	return handover_setup(step, &condvar_plan);
-}
-
 const struct measurement condvar_measurement = {
 	.name = "condvar",
 	.summary = "time to wake a thread through a condition variable, and which thread wakes",
-	.needs = NEEDS_PRIORITIES,
-	.chapter = CHAPTER_HANDOVER,
-	.contexts = handover_contexts,
+	HANDOVER_MEASUREMENT(condvar_plan),
 	.options = handover_options,
 	.series = condvar_series,
 	.tables = handover_tables_judged,
 	.verdicts = condvar_verdicts,
 	.known_limitations = condvar_limitations,
 	.evaluate = handover_evaluate,
-	.mark = &mark_spans,
-	.state_size = sizeof(struct handover),
-	.setup = condvar_setup,
-	.finish = handover_finish,
 };

@@ -76,25 +76,14 @@ static const struct handover_plan eventfd_plan = {
 	.judge = eventfd_judge,
 };
 
-static int eventfd_setup(struct step *step)
-{
-	return handover_setup(step, &eventfd_plan);
-}
-
 const struct measurement eventfd_measurement = {
 	.name = "eventfd",
 	.summary = "time to wake a thread through an eventfd",
-	.needs = NEEDS_PRIORITIES,
-	.chapter = CHAPTER_HANDOVER,
-	.contexts = handover_contexts,
+	HANDOVER_MEASUREMENT(eventfd_plan),
 	.options = handover_options,
 	.series = eventfd_series,
 	.tables = handover_tables_judged,
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
-	.mark = &mark_spans,
 	.not_on_cobalt = "eventfds exist only on Linux",
-	.state_size = sizeof(struct handover),
-	.setup = eventfd_setup,
-	.finish = handover_finish,
 };

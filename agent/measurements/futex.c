@@ -118,25 +118,14 @@ static const struct handover_plan futex_plan = {
 	.judge = futex_judge,
 };
 
-static int futex_setup(struct step *step)
-{
-	return handover_setup(step, &futex_plan);
-}
-
 const struct measurement futex_measurement = {
 	.name = "futex",
 	.summary = "time to wake a thread through a futex, and which thread wakes",
-	.needs = NEEDS_PRIORITIES,
-	.chapter = CHAPTER_HANDOVER,
-	.contexts = handover_contexts,
+	HANDOVER_MEASUREMENT(futex_plan),
 	.options = futex_options,
 	.series = futex_series,
 	.tables = handover_tables_judged,
 	.verdicts = futex_verdicts,
 	.evaluate = futex_evaluate,
-	.mark = &mark_spans,
 	.not_on_cobalt = "futexes exist only on Linux",
-	.state_size = sizeof(struct handover),
-	.setup = futex_setup,
-	.finish = handover_finish,
 };

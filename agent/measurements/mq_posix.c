@@ -146,24 +146,13 @@ static const struct handover_plan mq_posix_plan = {
 	.judge = mq_posix_judge,
 };
 
-static int mq_posix_setup(struct step *step)
-{
-	return handover_setup(step, &mq_posix_plan);
-}
-
 const struct measurement mq_posix_measurement = {
 	.name = "mq-posix",
 	.summary = "time to wake a thread through a POSIX message queue, and which thread wakes",
-	.needs = NEEDS_PRIORITIES,
-	.chapter = CHAPTER_HANDOVER,
-	.contexts = handover_contexts,
+	HANDOVER_MEASUREMENT(mq_posix_plan),
 	.options = mq_posix_options,
 	.series = mq_posix_series,
 	.tables = handover_tables_judged,
 	.verdicts = mq_posix_verdicts,
 	.evaluate = handover_evaluate,
-	.mark = &mark_spans,
-	.state_size = sizeof(struct handover),
-	.setup = mq_posix_setup,
-	.finish = handover_finish,
 };

@@ -140,25 +140,14 @@ static const struct handover_plan mq_sysv_plan = {
 	.judge = mq_sysv_judge,
 };
 
-static int mq_sysv_setup(struct step *step)
-{
-	return handover_setup(step, &mq_sysv_plan);
-}
-
 const struct measurement mq_sysv_measurement = {
 	.name = "mq-sysv",
 	.summary = "time to wake a thread through a System V message queue",
-	.needs = NEEDS_PRIORITIES,
-	.chapter = CHAPTER_HANDOVER,
-	.contexts = handover_contexts,
+	HANDOVER_MEASUREMENT(mq_sysv_plan),
 	.options = mq_sysv_options,
 	.series = mq_sysv_series,
 	.tables = handover_tables_judged,
 	.verdicts = mq_sysv_verdicts,
 	.evaluate = handover_evaluate,
-	.mark = &mark_spans,
 	.not_on_cobalt = "queues of System V exist only on Linux",
-	.state_size = sizeof(struct handover),
-	.setup = mq_sysv_setup,
-	.finish = handover_finish,
 };

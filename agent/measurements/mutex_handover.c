@@ -167,24 +167,13 @@ static const struct handover_plan mutex_plan = {
 	.end = mutex_end,
 };
 
-static int mutex_setup(struct step *step)
-{
-	return handover_setup(step, &mutex_plan);
-}
-
 const struct measurement mutex_handover_measurement = {
 	.name = "mutex-handover",
 	.summary = "time to wake the thread that waits for a mutex",
-	.needs = NEEDS_PRIORITIES,
-	.chapter = CHAPTER_HANDOVER,
-	.contexts = handover_contexts,
+	HANDOVER_MEASUREMENT(mutex_plan),
 	.options = mutex_options,
 	.series = mutex_series,
 	.tables = handover_tables,
 	.verdicts = handover_verdicts,
 	.evaluate = mutex_evaluate,
-	.mark = &mark_spans,
-	.state_size = sizeof(struct handover),
-	.setup = mutex_setup,
-	.finish = handover_finish,
 };

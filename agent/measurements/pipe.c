@@ -73,25 +73,14 @@ static const struct handover_plan pipe_plan = {
 	.judge = pipe_judge,
 };
 
-static int pipe_setup(struct step *step)
-{
-	return handover_setup(step, &pipe_plan);
-}
-
 const struct measurement pipe_measurement = {
 	.name = "pipe",
 	.summary = "time to wake a thread through a pipe",
-	.needs = NEEDS_PRIORITIES,
-	.chapter = CHAPTER_HANDOVER,
-	.contexts = handover_contexts,
+	HANDOVER_MEASUREMENT(pipe_plan),
 	.options = handover_options,
 	.series = pipe_series,
 	.tables = handover_tables_judged,
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
-	.mark = &mark_spans,
 	.not_on_cobalt = "pipes exist only on Linux",
-	.state_size = sizeof(struct handover),
-	.setup = pipe_setup,
-	.finish = handover_finish,
 };

@@ -85,25 +85,14 @@ static const struct handover_plan sem_sysv_plan = {
 	.judge = sem_sysv_judge,
 };
 
-static int sem_sysv_setup(struct step *step)
-{
-	return handover_setup(step, &sem_sysv_plan);
-}
-
 const struct measurement sem_sysv_measurement = {
 	.name = "sem-sysv",
 	.summary = "time to wake a thread through a System V semaphore",
-	.needs = NEEDS_PRIORITIES,
-	.chapter = CHAPTER_HANDOVER,
-	.contexts = handover_contexts,
+	HANDOVER_MEASUREMENT(sem_sysv_plan),
 	.options = handover_options,
 	.series = sem_sysv_series,
 	.tables = handover_tables_judged,
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
-	.mark = &mark_spans,
 	.not_on_cobalt = "semaphores of System V exist only on Linux",
-	.state_size = sizeof(struct handover),
-	.setup = sem_sysv_setup,
-	.finish = handover_finish,
 };

@@ -232,24 +232,13 @@ static const struct handover_plan signal_plan = {
 	.judge = signal_judge,
 };
 
-static int signal_setup(struct step *step)
-{
-	return handover_setup(step, &signal_plan);
-}
-
 const struct measurement signal_measurement = {
 	.name = "signal",
 	.summary = "time to wake a thread with a signal",
-	.needs = NEEDS_PRIORITIES,
-	.chapter = CHAPTER_HANDOVER,
-	.contexts = handover_contexts,
+	HANDOVER_MEASUREMENT(signal_plan),
 	.options = signal_options,
 	.series = signal_series,
 	.tables = handover_tables_judged,
 	.verdicts = signal_verdicts,
 	.evaluate = signal_evaluate,
-	.mark = &mark_spans,
-	.state_size = sizeof(struct handover),
-	.setup = signal_setup,
-	.finish = handover_finish,
 };

@@ -677,8 +677,9 @@ static int handover_nothing_left(const struct handover *h)
 			 "give --core linux");
 }
 
-int handover_setup(struct step *step, const struct handover_plan *plan)
+int handover_setup(struct step *step)
 {
+	const struct handover_plan *plan = step->measurement->method;
 	struct handover *h = step->state;
 	int err;
 

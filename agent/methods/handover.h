@@ -134,6 +134,11 @@ struct handover {
 };
 
 /* clang-format off */
+/* What all of these measurements have in common. */
+#define HANDOVER_MEASUREMENT(its_plan)                                                        \
+	.needs = NEEDS_PRIORITIES, .chapter = CHAPTER_HANDOVER, .contexts = handover_contexts, \
+	.mark = &mark_spans, .method = &(its_plan), .state_size = sizeof(struct handover),    \
+	.setup = handover_setup, .finish = handover_finish
 #define HANDOVER_OPTIONS                                                                      \
 	ENSEMBLE_FOR,                                                                         \
 	{ "samples", OPTION_INTEGER, "1000", 1, 10000000, NULL, "hand-overs of each kind" },  \
@@ -174,8 +179,7 @@ extern const struct measurement_entry handover_tables_judged[];
 extern const struct measurement_entry handover_verdicts[];
 extern const struct measurement_evaluate handover_evaluate[];
 
-/* The measurement's setup(), finish() and cleanup(). */
-int handover_setup(struct step *step, const struct handover_plan *plan);
+int handover_setup(struct step *step);
 int handover_finish(struct step *step);
 
 /* In open(): the step is skipped, or fails. Both give false. */

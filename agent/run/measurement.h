@@ -80,7 +80,8 @@ struct measurement {
 	const char *times; /* the measurement whose answers it times, or NULL */
 	/* Why it is not measured on the Cobalt core; NULL where it is. */
 	const char *not_on_cobalt;
-	size_t state_size; /* of step->state, which the runner allocates (zeroed) and frees */
+	const void *method; /* what its method (methods/) needs of it, or NULL */
+	size_t state_size;  /* of step->state, which the runner allocates (zeroed) and frees */
 	/* Add series and workers (step.h). 0, -errno with the step's message, or STEP_SKIPPED. */
 	int (*setup)(struct step *step);
 	/* The functions below may be NULL. */
