@@ -319,25 +319,22 @@ static int run_observed_sched(struct load_worker *worker, const struct option_se
 }
 
 static const struct option_info no_options[] = { { 0 } };
-static const struct load counting = { "counting",   "",	  "steps", no_options,
-				      run_counting, NULL, false,   NULL };
-static const struct load failing = { "failing",	  "",	"steps", no_options,
-				     run_failing, NULL, false,	 NULL };
-static const struct load leaving = { "leaving",	  "",	"steps", no_options,
-				     run_leaving, NULL, false,	 NULL };
-static const struct load family = {
-	"family", "", "steps", no_options, run_family, NULL, false, NULL
-};
-static const struct load orphan = {
-	"orphan", "", "steps", no_options, run_orphan, NULL, false, NULL
-};
-static const struct load state = { "state", "", "steps", no_options, run_state, NULL, false, NULL };
-static const struct load deserter = { "deserter",   "",	  "steps", no_options,
-				      run_deserter, NULL, false,   NULL };
-static const struct load stuck = { "stuck", "", "steps", no_options, run_stuck, NULL, false, NULL };
-static const struct load late = { "late", "", "steps", no_options, run_late, NULL, false, NULL };
-static const struct load phases = { "phases",	"",   "starts", no_options,
-				    run_phases, NULL, false,	NULL };
+#define LOAD(its_name, its_unit)                                     \
+	static const struct load its_name = { .name = #its_name,     \
+					      .summary = "",         \
+					      .unit = its_unit,      \
+					      .options = no_options, \
+					      .run = run_##its_name }
+LOAD(counting, "steps");
+LOAD(failing, "steps");
+LOAD(leaving, "steps");
+LOAD(family, "steps");
+LOAD(orphan, "steps");
+LOAD(state, "steps");
+LOAD(deserter, "steps");
+LOAD(stuck, "steps");
+LOAD(late, "steps");
+LOAD(phases, "starts");
 static const struct load mixed = {
 	.name = "mixed",
 	.mix = "sched:groups=1:fds=1,counting",
@@ -443,24 +440,24 @@ struct seen {
 	int started;
 };
 
+/* What the load that was started last reported. */
+static struct seen seen;
+static struct message msg;
+
 static void see_work(void *arg, const char *load, const char *unit, uint64_t count, int64_t from_ns,
 		     int64_t to_ns)
 {
-	struct seen *seen = arg;
-
-	seen->calls++;
-	seen->count = count;
-	seen->from_ns = from_ns;
-	seen->to_ns = to_ns;
-	snprintf(seen->load, sizeof(seen->load), "%s", load);
-	snprintf(seen->unit, sizeof(seen->unit), "%s", unit);
+	seen.calls++;
+	seen.count = count;
+	seen.from_ns = from_ns;
+	seen.to_ns = to_ns;
+	snprintf(seen.load, sizeof(seen.load), "%s", load);
+	snprintf(seen.unit, sizeof(seen.unit), "%s", unit);
 }
 
 static void see_started(void *arg, pid_t pgid)
 {
-	struct seen *seen = arg;
-
-	seen->groups[seen->started++] = pgid;
+	seen.groups[seen.started++] = pgid;
 }
 
 static void see_forked(void *arg)
@@ -469,13 +466,12 @@ static void see_forked(void *arg)
 }
 
 /* Parse and start; NULL with the message if that failed. */
-static struct load_set *try_start(const char *text, const struct cpulist *cpus, struct seen *seen,
-				  struct message *msg)
+static struct load_set *try_start(const char *text, const struct cpulist *cpus)
 {
 	struct load_set *set;
 
-	memset(seen, 0, sizeof(*seen));
-	memset(msg, 0, sizeof(*msg));
+	memset(&seen, 0, sizeof(seen));
+	memset(&msg, 0, sizeof(msg));
 	board->go = 0;
 	board->done = 0;
 	board->starts = 0;
@@ -483,33 +479,31 @@ static struct load_set *try_start(const char *text, const struct cpulist *cpus, 
 	board->leader = 0;
 	board->child = 0;
 	board->grandchild = 0;
-	if (load_set_parse(&set, text, loads, msg))
+	if (load_set_parse(&set, text, loads, &msg))
 		return NULL;
-	if (!load_set_start(set, cpus, see_forked, see_started, seen, msg))
+	if (!load_set_start(set, cpus, see_forked, see_started, NULL, &msg))
 		return set;
 	load_set_free(set);
 	return NULL;
 }
 
 /* A set that has to start: no later test runs without it. */
-static struct load_set *started(struct load_set *set, const struct message *msg)
+static struct load_set *started(struct load_set *set)
 {
 	if (!set) {
-		printf("Bail out! %s\n", msg->text);
+		printf("Bail out! %s\n", msg.text);
 		exit(EXIT_FAILURE);
 	}
 	return set;
 }
 
-static struct load_set *start(const char *text, struct seen *seen, struct message *msg)
+static struct load_set *start(const char *text)
 {
-	return started(try_start(text, NULL, seen, msg), msg);
+	return started(try_start(text, NULL));
 }
 
 static void test_count(uint32_t counters, unsigned long first, unsigned long add)
 {
-	struct seen seen;
-	struct message msg;
 	struct load_set *set;
 	uint64_t expected = 0;
 	int64_t now_ns;
@@ -520,9 +514,9 @@ static void test_count(uint32_t counters, unsigned long first, unsigned long add
 	board->add = add;
 	for (uint32_t i = 0; i < counters; i++)
 		expected += add * (i + 1);
-	set = start("counting", &seen, &msg);
+	set = start("counting");
 	now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	tap_check(&tap, !load_set_check(set, now_ns, see_work, &seen, &msg) && !seen.count,
+	tap_check(&tap, !load_set_check(set, now_ns, see_work, NULL, &msg) && !seen.count,
 		  "counts from before it was ready are not work");
 	tap_check(&tap,
 		  seen.calls == 1 && seen.from_ns <= now_ns && seen.to_ns == now_ns &&
@@ -530,38 +524,36 @@ static void test_count(uint32_t counters, unsigned long first, unsigned long add
 		  "work is reported with its load, unit and time");
 	atomic_store_release(&board->go, 1);
 	wait_for(&board->done);
-	tap_check(&tap, !load_set_check(set, now_ns + 7, see_work, &seen, &msg),
+	tap_check(&tap, !load_set_check(set, now_ns + 7, see_work, NULL, &msg),
 		  "the load continues");
 	snprintf(what, sizeof(what), "%u counters from %lu by %lu: the sum is exact", counters,
 		 first, add);
 	tap_check(&tap, seen.count == expected, "%s", what);
 	tap_check(&tap, seen.from_ns == now_ns && seen.to_ns == now_ns + 7,
 		  "times join without a gap");
-	tap_check(&tap, !load_set_check(set, now_ns + 8, see_work, &seen, &msg) && !seen.count,
+	tap_check(&tap, !load_set_check(set, now_ns + 8, see_work, NULL, &msg) && !seen.count,
 		  "work is counted once");
 	tap_check(&tap, !load_set_stop(set), "it stops");
-	tap_check(&tap, !load_set_check(set, now_ns + 9, see_work, &seen, &msg) && seen.calls == 3,
+	tap_check(&tap, !load_set_check(set, now_ns + 9, see_work, NULL, &msg) && seen.calls == 3,
 		  "what was stopped is not checked");
 	load_set_free(set);
 }
 
 static void test_stall(void)
 {
-	struct seen seen;
-	struct message msg;
 	struct load_set *set;
 	int64_t ready_ns;
 
 	board->counters = 1;
-	set = start("counting", &seen, &msg);
-	load_set_check(set, 0, see_work, &seen, &msg);
+	set = start("counting");
+	load_set_check(set, 0, see_work, NULL, &msg);
 	ready_ns = seen.from_ns;
 	tap_check(&tap, !load_set_check(set, ready_ns + 100 * NSEC_PER_SEC, NULL, NULL, &msg),
 		  "one long pause of the machine is not a stall");
 	load_set_free(set);
 
-	set = start("counting", &seen, &msg);
-	load_set_check(set, 0, see_work, &seen, &msg);
+	set = start("counting");
+	load_set_check(set, 0, see_work, NULL, &msg);
 	ready_ns = seen.from_ns;
 	for (int i = 1; i < 5; i++)
 		tap_check(&tap, !load_set_check(set, ready_ns + i * NSEC_PER_SEC, NULL, NULL, &msg),
@@ -590,12 +582,9 @@ static bool no_children(void)
 
 static void test_failing(void)
 {
-	struct seen seen;
-	struct message msg;
 	struct load_set *set;
 
-	tap_check(&tap, !try_start("failing", NULL, &seen, &msg),
-		  "a load that cannot run does not start");
+	tap_check(&tap, !try_start("failing", NULL), "a load that cannot run does not start");
 	check_message(&msg, "load failing: there is no room");
 	tap_check(&tap, !strcmp(msg.remedy, "make room"), "the load's own remedy is shown");
 	tap_check(&tap, no_children(), "nothing is left of it");
@@ -610,25 +599,37 @@ static void test_failing(void)
 }
 
 /* Check until the load's end is seen. The time stands still: nothing can be a stall. */
-static int check_until_end(struct load_set *set, struct message *msg)
+static int check_until_end(struct load_set *set)
 {
 	int err;
 
-	while (!(err = load_set_check(set, 0, NULL, NULL, msg)))
+	while (!(err = load_set_check(set, 0, NULL, NULL, &msg)))
 		sleep_ms(1);
 	return err;
 }
 
+/* The end of @set is an error: @text. */
+static void check_end(struct load_set *set, const char *what, const char *text)
+{
+	tap_check(&tap, check_until_end(set) == -EIO, "%s", what);
+	check_message(&msg, text);
+	load_set_free(set);
+}
+
+static void check_stop(struct load_set *set, const char *what)
+{
+	tap_check(&tap, !load_set_stop(set) && no_children(), "%s", what);
+	load_set_free(set);
+}
+
 static void test_deaths(void)
 {
-	struct seen seen;
-	struct message msg;
-	struct load_set *set = start("leaving", &seen, &msg);
+	struct load_set *set = start("leaving");
 
 	tap_check(&tap, !load_set_check(set, 0, NULL, NULL, &msg),
 		  "a load that runs is not an error");
 	atomic_store_release(&board->go, 1);
-	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a load that ends by itself is seen");
+	tap_check(&tap, check_until_end(set) == -EIO, "a load that ends by itself is seen");
 	check_message(&msg, "load leaving ended by itself");
 	memset(&msg, 0, sizeof(msg));
 	tap_check(&tap, load_set_check(set, 0, NULL, NULL, &msg) == -EIO, "and is seen again");
@@ -636,38 +637,33 @@ static void test_deaths(void)
 	load_set_free(set);
 
 	board->error = EAGAIN;
-	set = start("leaving", &seen, &msg);
+	set = start("leaving");
 	atomic_store_release(&board->go, 1);
-	tap_check(&tap, check_until_end(set, &msg) == -EIO, "one that ends with an error is seen");
+	tap_check(&tap, check_until_end(set) == -EIO, "one that ends with an error is seen");
 	check_message(&msg, "load leaving failed: Resource temporarily unavailable");
 	tap_check(&tap, !strcmp(msg.remedy, "raise the limit of processes (ulimit -u)"), "%s",
 		  msg.remedy);
 	load_set_free(set);
 	board->error = 0;
 
-	set = start("family", &seen, &msg);
+	set = start("family");
 	kill(seen.groups[0], SIGKILL);
-	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a leader that is killed is seen");
-	check_message(&msg, "load family was killed by signal 9");
-	load_set_free(set);
+	check_end(set, "a leader that is killed is seen", "load family was killed by signal 9");
 	tap_check(&tap, no_children(), "its processes are gone");
 
-	set = start("family", &seen, &msg);
+	set = start("family");
 	kill(board->child, SIGTERM);
-	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a child that is killed is seen");
-	check_message(&msg, "load family: one of its processes was killed by signal 15");
-	load_set_free(set);
+	check_end(set, "a child that is killed is seen",
+		  "load family: one of its processes was killed by signal 15");
 	tap_check(&tap, no_children(), "all processes are gone");
 }
 
 static void test_stop(void)
 {
-	struct seen seen;
-	struct message msg;
 	struct load_set *set;
 	int reaper = -1;
 
-	set = start("family,orphan", &seen, &msg);
+	set = start("family,orphan");
 	tap_check(&tap, seen.started == 2 && seen.groups[0] != seen.groups[1],
 		  "a group for each load");
 	tap_check(&tap, getpgid(board->orphan) == seen.groups[1], "an orphan stays in its group");
@@ -691,15 +687,13 @@ static void test_stop(void)
 
 static void test_deserter(void)
 {
-	struct seen seen;
-	struct message msg;
 	struct load_set *set;
 	pid_t other = fork(); /* as the guardian */
 
 	if (!other)
 		for (;;)
 			pause();
-	set = start("deserter,cpu", &seen, &msg);
+	set = start("deserter,cpu");
 	tap_check(&tap, getpgid(board->orphan) == board->orphan, "one left its group");
 	tap_check(&tap, !load_set_stop(set), "all are stopped");
 	tap_check(&tap, !exists(board->orphan), "the one that left, too");
@@ -713,8 +707,6 @@ static void test_deserter(void)
 /* The agent may have been started with many children. */
 static void test_many_others(void)
 {
-	struct seen seen;
-	struct message msg;
 	struct load_set *set;
 	pid_t others[20];
 	size_t stayed = 0;
@@ -725,7 +717,7 @@ static void test_many_others(void)
 			for (;;)
 				pause();
 	}
-	set = try_start("cpu", NULL, &seen, &msg);
+	set = try_start("cpu", NULL);
 	tap_check(&tap, set && !load_set_stop(set), "loads with %zu other children", COUNT(others));
 	load_set_free(set);
 	for (size_t i = 0; i < COUNT(others); i++) {
@@ -753,10 +745,7 @@ static void see_label(void *arg, const char *load, const char *unit, uint64_t co
 static void test_labels(void)
 {
 	struct labels labels = { "" };
-	struct seen seen;
-	struct message msg;
-	struct load_set *set =
-		start("cpu:per-cpu=2:restart=1h,cpu,counting:restart=1h", &seen, &msg);
+	struct load_set *set = start("cpu:per-cpu=2:restart=1h,cpu,counting:restart=1h");
 
 	load_set_check(set, 0, see_label, &labels, &msg);
 	tap_check(&tap, !strcmp(labels.text, "cpu:per-cpu=2:restart=1h cpu counting "), "%s",
@@ -777,20 +766,17 @@ static void wait_for_starts(struct load_set *set, uint32_t starts)
 
 static void test_restart(const char *text)
 {
-	struct seen seen;
-	struct message msg;
-	struct load_set *set = start(text, &seen, &msg);
+	struct load_set *set = start(text);
 
 	wait_for_starts(set, 4);
 	tap_check(&tap, board->starts >= 4, "%s is restarted repeatedly", text);
 	tap_check(&tap, !board->survivors, "after all of the phase before has gone");
-	while (!seen.count && !load_set_check(set, 0, see_work, &seen, &msg))
+	while (!seen.count && !load_set_check(set, 0, see_work, NULL, &msg))
 		sleep_ms(1);
 	tap_check(&tap, seen.count >= 1, "its work is counted on");
 	tap_check(&tap, getpgid(board->leader) == seen.groups[0] || !exists(board->leader),
 		  "all in the group of the first");
-	tap_check(&tap, !load_set_stop(set) && no_children(), "all of it stops");
-	load_set_free(set);
+	check_stop(set, "all of it stops");
 }
 
 /* Work of the load @arg since the last check, added up. */
@@ -809,15 +795,13 @@ static void see_share(void *arg, const char *load, const char *unit, uint64_t co
 
 static void test_turns(void)
 {
-	struct seen seen;
-	struct message msg;
 	struct shares shares = { 0 };
 	struct load_set *set;
 	uint64_t messages = 0;
 	bool alone = false;
 	int err = 0;
 
-	set = start("sched:groups=1:fds=2:count=20000,cpu:count=4000000000", &seen, &msg);
+	set = start("sched:groups=1:fds=2:count=20000,cpu:count=4000000000");
 	load_set_check(set, 0, see_share, &shares, &msg); /* both were started once */
 	shares = (struct shares){ 0 };
 	/* both work for a moment when they are started, for longer on a busy machine: wait until one
@@ -847,10 +831,9 @@ static void test_turns(void)
 	/* those that were done before the first check are not seen */
 	tap_check(&tap, messages >= 15000, "its turn lasted until %llu messages were done",
 		  (unsigned long long)messages);
-	tap_check(&tap, !load_set_stop(set) && no_children(), "and nothing of them stays");
-	load_set_free(set);
+	check_stop(set, "and nothing of them stays");
 
-	set = start("sched:groups=1:fds=2:count=200,cpu:count=1:rest=1ms", &seen, &msg);
+	set = start("sched:groups=1:fds=2:count=200,cpu:count=1:rest=1ms");
 	shares = (struct shares){ 0 };
 	while (!err && (shares.sched < 2000 || shares.cpu < 4)) {
 		err = load_set_check(set, 0, see_share, &shares, &msg);
@@ -861,71 +844,61 @@ static void test_turns(void)
 }
 
 /* Check as if @seconds went by, once for each. */
-static int check_seconds(struct load_set *set, int64_t from_ns, int seconds, struct message *msg)
+static int check_seconds(struct load_set *set, int64_t from_ns, int seconds)
 {
 	int err = 0;
 
 	for (int i = 1; i <= seconds && !err; i++)
-		err = load_set_check(set, from_ns + i * NSEC_PER_SEC, NULL, NULL, msg);
+		err = load_set_check(set, from_ns + i * NSEC_PER_SEC, NULL, NULL, &msg);
 	return err;
 }
 
 static void test_pause(void)
 {
-	struct seen seen;
-	struct message msg;
-	struct load_set *set = start("phases:cycle=2h:from=1h", &seen, &msg);
+	struct load_set *set = start("phases:cycle=2h:from=1h");
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 	tap_check(&tap, board->starts == 1, "what begins later is tried at the start");
 	while (exists(board->leader) || exists(board->child) || exists(board->grandchild))
 		sleep_ms(1);
 	load_set_check(set, now_ns, NULL, NULL, &msg);
-	tap_check(&tap, !check_seconds(set, now_ns, 60, &msg), "a pause is not a stall");
+	tap_check(&tap, !check_seconds(set, now_ns, 60), "a pause is not a stall");
 	tap_check(&tap, board->starts == 1 && exists(seen.groups[0]), "the supervisor waits");
 	load_set_free(set);
 	tap_check(&tap, no_children(), "and ends on request");
 
-	set = start("counting:restart=1h", &seen, &msg);
+	set = start("counting:restart=1h");
 	load_set_check(set, now_ns, NULL, NULL, &msg);
-	tap_check(&tap, check_seconds(set, now_ns, 60, &msg) == -EIO,
+	tap_check(&tap, check_seconds(set, now_ns, 60) == -EIO,
 		  "no work while it should is a stall");
 	load_set_free(set);
 }
 
 static void test_phase_deaths(void)
 {
-	struct seen seen;
-	struct message msg;
 	struct load_set *set;
 
-	set = start("phases:restart=1h", &seen, &msg);
+	set = start("phases:restart=1h");
 	kill(board->leader, SIGKILL);
-	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a killed sub-leader is seen");
-	check_message(&msg, "load phases: one of its processes was killed by signal 9");
-	load_set_free(set);
+	check_end(set, "a killed sub-leader is seen",
+		  "load phases: one of its processes was killed by signal 9");
 	tap_check(&tap, no_children(), "nothing is left of it");
 
-	set = start("phases:restart=1h", &seen, &msg);
+	set = start("phases:restart=1h");
 	kill(board->child, SIGKILL);
-	tap_check(&tap, check_until_end(set, &msg) == -EIO, "so is a killed child of it");
-	check_message(&msg, "load phases: one of its processes was killed by signal 9");
-	load_set_free(set);
+	check_end(set, "so is a killed child of it",
+		  "load phases: one of its processes was killed by signal 9");
 
-	set = start("phases:restart=1h", &seen, &msg);
+	set = start("phases:restart=1h");
 	kill(seen.groups[0], SIGKILL);
-	tap_check(&tap, check_until_end(set, &msg) == -EIO, "and a killed supervisor");
-	check_message(&msg, "load phases was killed by signal 9");
-	load_set_free(set);
+	check_end(set, "and a killed supervisor", "load phases was killed by signal 9");
 	tap_check(&tap, no_children() && !exists(board->grandchild), "nothing is left of it");
 
 	board->fails_at = 2;
-	set = start("phases:restart=10ms", &seen, &msg);
-	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a start that fails later is seen");
-	check_message(&msg, "load phases: there is no room");
-	load_set_free(set);
+	set = start("phases:restart=10ms");
+	check_end(set, "a start that fails later is seen", "load phases: there is no room");
 	board->fails_at = 1;
-	tap_check(&tap, !try_start("phases:restart=10ms", NULL, &seen, &msg), "one at once, too");
+	tap_check(&tap, !try_start("phases:restart=10ms", NULL), "one at once, too");
 	check_message(&msg, "load phases: there is no room");
 	tap_check(&tap, no_children(), "nothing is left of it");
 	board->fails_at = 0;
@@ -933,16 +906,16 @@ static void test_phase_deaths(void)
 
 /* ---- a command ---- */
 
-static struct load_set *start_command(const char *text, struct seen *seen, struct message *msg)
+static struct load_set *start_command(const char *text)
 {
 	struct load_set *set;
 
-	memset(seen, 0, sizeof(*seen));
-	memset(msg, 0, sizeof(*msg));
-	if (load_set_parse(&set, "idle", loads, msg))
+	memset(&seen, 0, sizeof(seen));
+	memset(&msg, 0, sizeof(msg));
+	if (load_set_parse(&set, "idle", loads, &msg))
 		return NULL;
-	if (!load_set_add_command(set, &load_command, text, false, msg) &&
-	    !load_set_start(set, NULL, NULL, see_started, seen, msg))
+	if (!load_set_add_command(set, &load_command, text, false, &msg) &&
+	    !load_set_start(set, NULL, NULL, see_started, NULL, &msg))
 		return set;
 	load_set_free(set);
 	return NULL;
@@ -950,28 +923,23 @@ static struct load_set *start_command(const char *text, struct seen *seen, struc
 
 static void test_command(const char *text)
 {
-	struct seen seen;
-	struct message msg;
-	struct load_set *set = started(start_command(text, &seen, &msg), &msg);
+	struct load_set *set = started(start_command(text));
 
-	while (seen.count < 50 && !load_set_check(set, 0, see_work, &seen, &msg))
+	while (seen.count < 50 && !load_set_check(set, 0, see_work, NULL, &msg))
 		sleep_ms(10);
 	tap_check(&tap, seen.count >= 50 && !strcmp(seen.load, "command"), "time counts: %s", text);
-	tap_check(&tap, !load_set_stop(set) && no_children(), "all of it stops");
-	load_set_free(set);
+	check_stop(set, "all of it stops");
 }
 
 /* Its leader is in no group of its own: it is waited for all the same, also without /proc. */
 static void test_command_without_proc(void)
 {
-	struct seen seen;
-	struct message msg;
 	struct load_set *set;
 	bool gone;
 
 	if (geteuid() || unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
 		return tap_skip(&tap, "it may not mount", "a command without /proc");
-	set = started(start_command("exec sleep 7777", &seen, &msg), &msg);
+	set = started(start_command("exec sleep 7777"));
 	mount("none", "/proc", "tmpfs", 0, NULL);
 	load_set_stop(set);
 	gone = no_children();
@@ -982,16 +950,14 @@ static void test_command_without_proc(void)
 
 static void test_resting_command(void)
 {
-	struct seen seen;
-	struct message msg;
-	struct load_set *set = started(start_command("exec sleep 7777", &seen, &msg), &msg);
+	struct load_set *set = started(start_command("exec sleep 7777"));
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 	load_set_check(set, now_ns, NULL, NULL, &msg);
-	tap_check(&tap, !check_seconds(set, now_ns, 60, &msg), "a command may rest");
+	tap_check(&tap, !check_seconds(set, now_ns, 60), "a command may rest");
 	load_set_free(set);
 	tap_check(&tap, no_children(), "and is stopped");
-	tap_check(&tap, !start_command("echo 'a\tb' >&2; exit 9", &seen, &msg),
+	tap_check(&tap, !start_command("echo 'a\tb' >&2; exit 9"),
 		  "one that ends at once does not start");
 	check_message(&msg, "load command: ended by itself with exit status 9: a?b");
 	tap_check(&tap, no_children(), "nothing is left of it");
@@ -1065,15 +1031,13 @@ static void test_nice(void)
 /* An agent that is killed while it waits for a load that is not ready. */
 static void test_killed_start(const char *text)
 {
-	struct seen seen;
-	struct message msg;
 	pid_t agent;
 
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	board->go = 0;
 	agent = fork();
 	if (!agent) {
-		try_start(text, NULL, &seen, &msg);
+		try_start(text, NULL);
 		_exit(0);
 	}
 	wait_for(&board->go);
@@ -1126,8 +1090,6 @@ static void test_late(void)
  * waits for them; what stays alive ends in the watchdog. */
 static void test_killed_agent(void)
 {
-	struct seen seen;
-	struct message msg;
 	pid_t agent;
 	int reaped = 0;
 
@@ -1136,7 +1098,7 @@ static void test_killed_agent(void)
 	agent = fork();
 	if (!agent) {
 		struct load_set *set =
-			try_start("family,sched:groups=1:fds=2:restart=1h,cpu", NULL, &seen, &msg);
+			try_start("family,sched:groups=1:fds=2:restart=1h,cpu", NULL);
 
 		board->forked = set ? 2 : 1;
 		atomic_store_release(&board->go, 1);
@@ -1162,8 +1124,6 @@ static void test_state(void)
 	struct sched_param priority = { .sched_priority = 5 };
 	struct cpulist one = { 0 };
 	struct cpulist allowed;
-	struct seen seen;
-	struct message msg;
 	struct load_set *set;
 	sigset_t term;
 	int file = open("/dev/zero", O_RDONLY);
@@ -1179,7 +1139,7 @@ static void test_state(void)
 	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &priority))
 		printf("# not allowed to be SCHED_FIFO: that a load drops it is not tested\n");
 	board->forked = 0;
-	set = try_start("state", &one, &seen, &msg);
+	set = try_start("state", &one);
 	priority.sched_priority = 0;
 	syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &priority);
 	sigprocmask(SIG_UNBLOCK, &term, NULL);
@@ -1208,12 +1168,9 @@ static void test_state(void)
 static void test_cpus(void)
 {
 	struct cpulist list = { 0 };
-	struct seen seen;
-	struct message msg;
 
 	cpulist_add(&list, CPULIST_MAX - 1);
-	tap_check(&tap, !try_start("cpu", &list, &seen, &msg),
-		  "a CPU that is not online is refused");
+	tap_check(&tap, !try_start("cpu", &list), "a CPU that is not online is refused");
 	check_message(&msg, "the load cannot run on CPU 4095");
 	tap_check(&tap, !strncmp(msg.remedy, "use online CPUs: ", 17), "%s", msg.remedy);
 }
@@ -1275,8 +1232,6 @@ static int threads_of(pid_t pid)
 
 static void test_sched(const char *transport, const char *kind, int groups, int fds, int size)
 {
-	struct seen seen;
-	struct message msg;
 	struct load_set *set;
 	bool threads = !strcmp(kind, "thread");
 	int members = 2 * groups * fds;
@@ -1285,11 +1240,11 @@ static void test_sched(const char *transport, const char *kind, int groups, int 
 
 	snprintf(text, sizeof(text), "observed:groups=%d:fds=%d:size=%d:transport=%s:kind=%s",
 		 groups, fds, size, transport, kind);
-	set = start(text, &seen, &msg);
+	set = start(text);
 	snprintf(what, sizeof(what), "%s: every receiver receives", text);
 	wait_for(&board->done);
 	tap_check(&tap, true, "%s", what);
-	while (!seen.count && !load_set_check(set, 0, see_work, &seen, &msg))
+	while (!seen.count && !load_set_check(set, 0, see_work, NULL, &msg))
 		sleep_ms(1);
 	tap_check(&tap, seen.count && !strcmp(seen.unit, "messages"), "its messages are counted");
 	snprintf(what, sizeof(what), "%d senders and receivers, a leader and the observer",
@@ -1301,38 +1256,32 @@ static void test_sched(const char *transport, const char *kind, int groups, int 
 			  "%s", what);
 	else
 		tap_check(&tap, processes_of(seen.groups[0], NULL, 0) == members + 2, "%s", what);
-	tap_check(&tap, !load_set_stop(set) && no_children(), "all of it stops");
-	load_set_free(set);
+	check_stop(set, "all of it stops");
 }
 
 static void test_sched_loses_one(void)
 {
-	struct seen seen;
-	struct message msg;
-	struct load_set *set = start("sched:groups=1:fds=2", &seen, &msg);
+	struct load_set *set = start("sched:groups=1:fds=2");
 	pid_t pids[8];
 	int count;
 
 	count = processes_of(seen.groups[0], pids, (int)COUNT(pids));
 	tap_check(&tap, count == 5, "a leader, two senders, two receivers");
 	kill(pids[count > 0 && pids[0] == seen.groups[0]], SIGKILL);
-	tap_check(&tap, check_until_end(set, &msg) == -EIO, "one that is killed is missed");
+	tap_check(&tap, check_until_end(set) == -EIO, "one that is killed is missed");
 	tap_check(&tap, !strncmp(msg.text, "load sched: one of its ", 23), "%s", msg.text);
 	load_set_free(set);
 	tap_check(&tap, no_children(), "all of it is gone");
 
-	tap_check(&tap, !try_start("sched:groups=2048:fds=2", NULL, &seen, &msg),
-		  "too many are refused");
+	tap_check(&tap, !try_start("sched:groups=2048:fds=2", NULL), "too many are refused");
 	check_message(&msg, "load sched: 2048 groups of 2 receivers exceed the limit of 2048 "
 			    "receivers");
 }
 
 static void test_cpu(void)
 {
-	struct seen seen;
-	struct message msg;
 	struct cpulist allowed;
-	struct load_set *set = start("cpu:per-cpu=2", &seen, &msg);
+	struct load_set *set = start("cpu:per-cpu=2");
 	pid_t pids[64];
 	int pinned = 0;
 	int count;
@@ -1351,11 +1300,10 @@ static void test_cpu(void)
 	}
 	tap_check(&tap, cpus > 31 || pinned == 2 * cpus, "each on one CPU alone");
 	seen.count = 0;
-	while (!seen.count && !load_set_check(set, 0, see_work, &seen, &msg))
+	while (!seen.count && !load_set_check(set, 0, see_work, NULL, &msg))
 		sleep_ms(1);
 	tap_check(&tap, seen.count && !strcmp(seen.unit, "loops"), "its loops are counted");
-	tap_check(&tap, !load_set_stop(set) && no_children(), "all of it stops");
-	load_set_free(set);
+	check_stop(set, "all of it stops");
 }
 
 int main(void)
