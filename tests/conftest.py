@@ -14,10 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from rtgauge.store import Store
 
 hypothesis.settings.register_profile("rtgauge", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("rtgauge")
@@ -105,6 +108,15 @@ def rtgauge(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
         return Result(code, written.out, written.err)
 
     return run
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store."""
+    from rtgauge.store import Store  # noqa: PLC0415
+
+    with Store.open(str(tmp_path / "store")) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -85,12 +85,6 @@ def analyser(board: LabTarget) -> Iterator[Analyser]:
     opened.close()
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(str(tmp_path / "store")) as opened:
-        yield opened
-
-
 def marked(store: Store, board: LabTarget, words: str, line: str) -> StoredRun:
     name, *given = words.split()
     options = {**dict(word.split("=") for word in given), "mark": line}

@@ -15,7 +15,6 @@ import shutil
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,12 +75,6 @@ def opened(name: str) -> Iterator[LabTarget]:
         yield target
     finally:
         target.close()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(str(tmp_path / "store")) as opened:
-        yield opened
 
 
 def response(board: LabTarget, **given: str) -> PlannedStep:

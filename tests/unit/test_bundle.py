@@ -41,12 +41,6 @@ SERIES = "steps/000/series-0.parquet"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(str(tmp_path / "store")) as opened:
-        yield opened
-
-
-@pytest.fixture
 def other(tmp_path: Path) -> Iterator[Store]:
     with Store.open(str(tmp_path / "other")) as opened:
         yield opened

@@ -8,7 +8,7 @@ import random
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -38,12 +38,6 @@ needs_sigrok = pytest.mark.skipif(
     shutil.which("sigrok-cli") is None, reason="sigrok-cli is not installed"
 )
 LINES = Wanted(event="D0", answer="D1")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(str(tmp_path / "store")) as opened:
-        yield opened
 
 
 def imported(store: Store, path: Path, wanted: Wanted = LINES) -> dict[str, Any]:

@@ -7,7 +7,7 @@ analyser saw is known: each pulse is its sample and a write to the line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,12 +26,6 @@ from rtgauge.report.results.model import build
 from rtgauge.store import Store
 
 WRITE = 20 * US
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(str(tmp_path / "store")) as opened:
-        yield opened
 
 
 def spans(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,12 +27,6 @@ from rtgauge.text import plain
 from test_run import Watcher
 
 KNOWN = Catalogue.from_document(dict(CATALOGUE))
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open("store") as opened:
-        yield opened
 
 
 def needed(online: set[int], **given: str) -> float:

@@ -35,12 +35,6 @@ KNOWN = Catalogue.from_document(dict(CATALOGUE))
 LINES = {"line": "gpio:a:1:2", "log-host": "fake", "log-line": "gpio:b:3:4"}
 
 
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open("store") as opened:
-        yield opened
-
-
 def response(**given: str) -> PlannedStep:
     wanted = {**LINES, "for": "20s", **{name.replace("_", "-"): v for name, v in given.items()}}
     return planned_step(KNOWN, "response", wanted)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,6 @@ from rtgauge.store.made import READER, Subject, earlier_import
 
 Command = Callable[..., Result]
 Int64 = NDArray[np.int64]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(str(tmp_path / "store")) as opened:
-        yield opened
 
 
 def imported(store: Store, path: Path, text: str, told: Told | None = None) -> dict[str, Any]:

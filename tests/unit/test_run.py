@@ -43,12 +43,6 @@ from rtgauge.text import plain
 KNOWN = Catalogue.from_document(dict(CATALOGUE))
 
 
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open("store") as opened:
-        yield opened
-
-
 def plan(*steps: tuple[str, dict[str, str]], **more: Any) -> Plan:
     return Plan("test", tuple(planned_step(KNOWN, name, given) for name, given in steps), **more)
 

@@ -59,12 +59,6 @@ def values_in(run: Any) -> list[int]:
     return [value for part in run.steps[0].series[0].values() for value in part.tolist()]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(str(tmp_path / "store")) as opened:
-        yield opened
-
-
 def finished(store: Store, **changes: Any) -> str:
     """A run that was carried out in order; its id."""
     with store.create(document(**changes)) as folder:
