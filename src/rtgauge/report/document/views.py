@@ -18,6 +18,7 @@ from rtgauge.report.document.answer import answer_of
 from rtgauge.report.document.blocks import plain_line
 from rtgauge.report.document.comparison import runs_view, steps_view
 from rtgauge.report.document.steps import Shared, step_view
+from rtgauge.report.document.summary import cpu_text, kernel_text
 from rtgauge.report.document.tables import Cell, Named, background_table, counter, span, tags
 from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.persistence import bases
@@ -127,7 +128,9 @@ def _head(analysis: Analysis, compared: bool) -> dict[str, str]:
     environment = first.get("environment", {})
     if len(runs) > 1:
         known = [run for run in runs if reached(run)] or runs
-        kernels = dict.fromkeys(_kernel(run["environment"])[0] or "unknown kernel" for run in known)
+        kernels = dict.fromkeys(
+            kernel_text(run["environment"])[0] or "unknown kernel" for run in known
+        )
         named = [] if compared else list(kernels)[:KERNELS]
         more = 0 if compared else len(kernels) - len(named)
         labels = [
@@ -136,7 +139,7 @@ def _head(analysis: Analysis, compared: bool) -> dict[str, str]:
             *([f"{more} more {'kernel' if more == 1 else 'kernels'}"] if more else []),
         ]
         environment = {}
-    subtitle = [text for text in (_kernel(environment)[0], _cpu(environment)[0]) if text]
+    subtitle = [text for text in (kernel_text(environment)[0], cpu_text(environment)[0]) if text]
     agent = next(
         (step.header.agent for run in analysis.runs for step in run.steps if step.header), ""
     )
@@ -146,28 +149,6 @@ def _head(analysis: Analysis, compared: bool) -> dict[str, str]:
         "when": f"{when} UTC" if when else "",
         "agent": agent,
     }
-
-
-def _first(document: Mapping[str, Any], *names: str) -> str:
-    for name in names:
-        value = document.get(name)
-        if value not in (None, "", {}, []):
-            return str(value)
-    return ""
-
-
-def _kernel(environment: Mapping[str, Any]) -> tuple[str, str]:
-    kernel = environment.get("kernel") or {}
-    release = _first(kernel, "release")
-    system = _first(kernel, "sysname", "name") or "Linux"
-    return (f"{system} {release}" if release else ""), _first(kernel, "version")
-
-
-def _cpu(environment: Mapping[str, Any]) -> tuple[str, str]:
-    cpu = environment.get("cpu") or {}
-    number = _first(cpu, "count", "online", "cpus")
-    note = numbers.plural(int(number), "CPU") if number.isdecimal() else number
-    return _first(cpu, "model", "name", "machine", "architecture"), note
 
 
 def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[str, Any]:
@@ -188,8 +169,8 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         by_anchor = {view["anchor"]: view for view in views}
         views = [by_anchor[step["anchor"]] for part in parts for step in part.steps]
     environment = run["environment"]
-    kernel, build = _kernel(environment)
-    cpu, cpus = _cpu(environment)
+    kernel, build = kernel_text(environment)
+    cpu, cpus = cpu_text(environment)
     measured = [step for step in carried_out(run) if step["role"] == "measurement"]
     loads = list(dict.fromkeys(added_text(step["load"]) for step in measured or carried_out(run)))
     emulated, link = lab_text(environment), link_text(environment)
