@@ -40,17 +40,6 @@ static long calls;
 
 /* --wrap: the calls between which a kill makes a difference */
 
-ssize_t __wrap_write(int fd, const void *data, size_t size);
-int __wrap_fdatasync(int fd);
-int __wrap_ftruncate(int fd, off_t size);
-int __wrap_unlinkat(int folder, const char *name, int flags);
-int __wrap_fsync(int fd);
-ssize_t __real_write(int fd, const void *data, size_t size);
-int __real_fdatasync(int fd);
-int __real_ftruncate(int fd, off_t size);
-int __real_unlinkat(int folder, const char *name, int flags);
-int __real_fsync(int fd);
-
 static void crash_point(void)
 {
 	pid_t self = getpid();
@@ -72,35 +61,19 @@ static void crash_point(void)
 		kill(self, SIGKILL);
 }
 
-ssize_t __wrap_write(int fd, const void *data, size_t size)
-{
-	crash_point();
-	return __real_write(fd, data, size);
-}
-
-int __wrap_fdatasync(int fd)
-{
-	crash_point();
-	return __real_fdatasync(fd);
-}
-
-int __wrap_ftruncate(int fd, off_t size)
-{
-	crash_point();
-	return __real_ftruncate(fd, size);
-}
-
-int __wrap_unlinkat(int folder, const char *name, int flags)
-{
-	crash_point();
-	return __real_unlinkat(folder, name, flags);
-}
-
-int __wrap_fsync(int fd)
-{
-	crash_point();
-	return __real_fsync(fd);
-}
+#define WRAP(type, name, parameters, arguments) \
+	type __wrap_##name parameters;          \
+	type __real_##name parameters;          \
+	type __wrap_##name parameters           \
+	{                                       \
+		crash_point();                  \
+		return __real_##name arguments; \
+	}
+WRAP(ssize_t, write, (int fd, const void *data, size_t size), (fd, data, size))
+WRAP(int, fdatasync, (int fd), (fd))
+WRAP(int, ftruncate, (int fd, off_t size), (fd, size))
+WRAP(int, unlinkat, (int folder, const char *name, int flags), (folder, name, flags))
+WRAP(int, fsync, (int fd), (fd))
 
 static void print_text(const char *text)
 {

@@ -37,7 +37,7 @@ static const struct {
 
 /* ---- notations ---- */
 
-static const struct {
+static const struct notation {
 	const char *text;
 	int result;
 	int64_t value;
@@ -89,11 +89,7 @@ static const struct {
 	{ "0x10s", -EINVAL, 0 },
 };
 
-static const struct {
-	const char *text;
-	int result;
-	int64_t value;
-} integer_cases[] = {
+static const struct notation integer_cases[] = {
 	{ "0", 0, 0 },
 	{ "-0", 0, 0 },
 	{ "007", 0, 7 },
@@ -112,11 +108,7 @@ static const struct {
 	{ " 1", -EINVAL, 0 },
 };
 
-static const struct {
-	const char *text;
-	int result;
-	int64_t value;
-} size_cases[] = {
+static const struct notation size_cases[] = {
 	{ "0", 0, 0 },
 	{ "100", 0, 100 },
 	{ "32KiB", 0, 32768 },
@@ -133,28 +125,23 @@ static const struct {
 	{ "", -EINVAL, 0 },
 };
 
-static void check_notation(int (*parse)(const char *text, int64_t *value), const char *what,
-			   const char *text, int result, int64_t value)
+static void check_notations(int (*parse)(const char *text, int64_t *value), const char *what,
+			    const struct notation *cases, size_t count)
 {
-	char name[96];
-	int64_t found = 0;
-	int err = parse(text, &found);
+	for (size_t i = 0; i < count; i++) {
+		int64_t found = 0;
+		int err = parse(cases[i].text, &found);
 
-	snprintf(name, sizeof(name), "%s '%.40s'", what, text);
-	tap_check(&tap, err == result && found == value, "%s", name);
+		tap_check(&tap, err == cases[i].result && found == cases[i].value, "%s '%.40s'",
+			  what, cases[i].text);
+	}
 }
 
 static void test_notations(void)
 {
-	for (size_t i = 0; i < COUNT(duration_cases); i++)
-		check_notation(option_parse_duration, "duration", duration_cases[i].text,
-			       duration_cases[i].result, duration_cases[i].value);
-	for (size_t i = 0; i < COUNT(integer_cases); i++)
-		check_notation(option_parse_integer, "integer", integer_cases[i].text,
-			       integer_cases[i].result, integer_cases[i].value);
-	for (size_t i = 0; i < COUNT(size_cases); i++)
-		check_notation(option_parse_size, "size", size_cases[i].text, size_cases[i].result,
-			       size_cases[i].value);
+	check_notations(option_parse_duration, "duration", duration_cases, COUNT(duration_cases));
+	check_notations(option_parse_integer, "integer", integer_cases, COUNT(integer_cases));
+	check_notations(option_parse_size, "size", size_cases, COUNT(size_cases));
 }
 
 /* ---- durations against rational arithmetic ---- */

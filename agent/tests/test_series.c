@@ -24,7 +24,7 @@ enum point_kind { POINT_NONE, POINT_SAMPLE, POINT_MISSED, POINT_LOST };
 
 #define POINTS 400000
 
-struct seen {
+static struct {
 	uint8_t kind[POINTS];
 	int64_t value[POINTS];
 	int64_t wide_index;
@@ -32,60 +32,57 @@ struct seen {
 	int64_t order_errors;
 	int64_t next;
 	int64_t lost_max;
-};
+} seen;
 
-static void seen_point(struct seen *seen, int64_t index, enum point_kind kind, int64_t value)
+static void seen_point(int64_t index, enum point_kind kind, int64_t value)
 {
-	if (index != seen->next || index >= POINTS) {
-		seen->order_errors++;
+	if (index != seen.next || index >= POINTS) {
+		seen.order_errors++;
 		return;
 	}
-	seen->kind[index] = kind;
-	seen->value[index] = index == seen->wide_index ? seen->wide_value : value;
-	seen->next++;
+	seen.kind[index] = kind;
+	seen.value[index] = index == seen.wide_index ? seen.wide_value : value;
+	seen.next++;
 }
 
 static void seen_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
 			 const int32_t *values, size_t count)
 {
-	struct seen *seen = arg;
-
 	if (due_ns != s->info.first_due_ns + index * s->info.interval_ns)
-		seen->order_errors++;
+		seen.order_errors++;
 	for (size_t i = 0; i < count; i++)
-		seen_point(seen, index + (int64_t)i, POINT_SAMPLE, values[i]);
+		seen_point(index + (int64_t)i, POINT_SAMPLE, values[i]);
 }
 
 static void seen_missed(void *arg, struct series *s, int64_t index, int64_t count)
 {
 	for (int64_t i = 1; i <= count; i++)
-		seen_point(arg, index + i, POINT_MISSED, 0);
+		seen_point(index + i, POINT_MISSED, 0);
 }
 
 static void seen_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
 {
-	struct seen *seen = arg;
-
-	if (max > seen->lost_max)
-		seen->lost_max = max;
+	if (max > seen.lost_max)
+		seen.lost_max = max;
 	for (int64_t i = 0; i < count; i++)
-		seen_point(seen, index + i, POINT_LOST, 0);
+		seen_point(index + i, POINT_LOST, 0);
 }
 
 static void seen_wide(void *arg, struct series *s, int64_t index, int64_t value)
 {
-	struct seen *seen = arg;
-
-	seen->wide_index = index;
-	seen->wide_value = value;
+	seen.wide_index = index;
+	seen.wide_value = value;
 }
 
-static struct series_sink seen_sink(struct seen *seen)
+static const struct series_sink sink = { seen_samples, seen_missed, seen_lost, seen_wide, NULL };
+
+/* A series on a grid, of which nothing was seen yet. */
+static void begin(struct series *s, size_t words)
 {
-	memset(seen, 0, sizeof(*seen));
-	seen->wide_index = -1;
-	seen->lost_max = INT64_MIN;
-	return (struct series_sink){ seen_samples, seen_missed, seen_lost, seen_wide, seen };
+	memset(&seen, 0, sizeof(seen));
+	seen.wide_index = -1;
+	seen.lost_max = INT64_MIN;
+	series_init(s, 0, &grid_info, words);
 }
 
 static int64_t random_value(uint64_t *state)
@@ -115,14 +112,12 @@ static void start_at(struct series *s, uint32_t words)
 /* Puts, missed periods and drains in random order: what comes out is what went in. */
 static void test_model(struct tap *tap, uint32_t start)
 {
-	static struct seen seen;
-	struct series_sink sink = seen_sink(&seen);
 	int64_t *model = calloc(POINTS, sizeof(*model));
 	int64_t points = 0, wrong = 0, sum = 0, missed = 0;
 	uint64_t state = 88172645463325252ULL;
 	struct series s;
 
-	series_init(&s, 3, &grid_info, 1024);
+	begin(&s, 1024);
 	start_at(&s, start);
 	s.info.first_due_ns = 12345;
 	while (points < POINTS - 2000) {
@@ -164,12 +159,10 @@ static void test_model(struct tap *tap, uint32_t start)
 /* A ring that is never drained loses, counts, keeps the maximum, and continues afterwards. */
 static void test_loss(struct tap *tap, uint32_t start)
 {
-	static struct seen seen;
-	struct series_sink sink = seen_sink(&seen);
 	struct series s;
 	int64_t sampled = 0, missed = 0, lost = 0;
 
-	series_init(&s, 0, &grid_info, 1024);
+	begin(&s, 1024);
 	start_at(&s, start);
 	for (int i = 0; i < 5000; i++) {
 		series_put(&s, i == 4000 ? 777777 : i);
@@ -198,11 +191,9 @@ static void test_loss(struct tap *tap, uint32_t start)
 
 static void test_loss_at_the_end(struct tap *tap)
 {
-	static struct seen seen;
-	struct series_sink sink = seen_sink(&seen);
 	struct series s;
 
-	series_init(&s, 0, &grid_info, 1024);
+	begin(&s, 1024);
 	for (int i = 0; i < 3000; i++)
 		series_put(&s, i);
 	series_drain(&s, &sink);
@@ -218,11 +209,9 @@ static void test_loss_at_the_end(struct tap *tap)
 static void test_loss_unknown(struct tap *tap)
 {
 	for (int known_first = 0; known_first < 2; known_first++) {
-		static struct seen seen;
-		struct series_sink sink = seen_sink(&seen);
 		struct series s;
 
-		series_init(&s, 0, &grid_info, 1024);
+		begin(&s, 1024);
 		while (!s.lost_open)
 			series_put(&s, 100);
 		if (known_first) {
@@ -246,11 +235,9 @@ static void test_loss_unknown(struct tap *tap)
 static void test_losses_unknown(struct tap *tap)
 {
 	for (int known_first = 0; known_first < 2; known_first++) {
-		static struct seen seen;
-		struct series_sink sink = seen_sink(&seen);
 		struct series s;
 
-		series_init(&s, 0, &grid_info, 1024);
+		begin(&s, 1024);
 		for (int i = 0; i < 2; i++) {
 			if (i == known_first)
 				series_lost(&s, 2);
@@ -274,15 +261,13 @@ static void test_losses_unknown(struct tap *tap)
  */
 static void test_every_place(struct tap *tap)
 {
-	static struct seen seen;
 	int64_t wrong = 0, wide = 0;
 
 	for (uint32_t place = 0; place < 1024 + 64; place++) {
 		uint32_t filled = 990 + place % 40;
-		struct series_sink sink = seen_sink(&seen);
 		struct series s;
 
-		series_init(&s, 0, &grid_info, 1024);
+		begin(&s, 1024);
 		start_at(&s, UINT32_MAX - 1024 - 32 + place);
 		for (uint32_t i = 0; i < filled; i++)
 			series_put(&s, (int64_t)i);
@@ -304,7 +289,6 @@ static void test_every_place(struct tap *tap)
 }
 
 struct busy {
-	struct seen *seen;
 	int64_t put; /* samples so far */
 	int64_t missed;
 };
@@ -329,45 +313,26 @@ static void busy_samples(void *arg, struct series *s, int64_t index, int64_t due
 {
 	struct busy *busy = arg;
 
-	seen_samples(busy->seen, s, index, due_ns, values, count);
+	seen_samples(NULL, s, index, due_ns, values, count);
 	busy_put(busy, s, 1 + (int)(index % 7));
-}
-
-static void busy_missed(void *arg, struct series *s, int64_t index, int64_t count)
-{
-	seen_missed(((struct busy *)arg)->seen, s, index, count);
-}
-
-static void busy_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
-{
-	seen_lost(((struct busy *)arg)->seen, s, index, count, max);
-}
-
-static void busy_wide(void *arg, struct series *s, int64_t index, int64_t value)
-{
-	seen_wide(((struct busy *)arg)->seen, s, index, value);
 }
 
 /* A ring that is nearly full all the time, with any room from none to a little. */
 static void test_little_room(struct tap *tap)
 {
-	static struct seen seen;
-	struct busy busy = { .seen = &seen };
-	const struct series_sink sink = { busy_samples, busy_missed, busy_lost, busy_wide, &busy };
+	struct busy busy = { 0 };
+	const struct series_sink filling = { busy_samples, seen_missed, seen_lost, seen_wide,
+					     &busy };
 	int64_t kept = 0, wrong = 0, before = -1;
 	struct series s;
 
-	seen_sink(&seen);
-	series_init(&s, 0, &grid_info, 1024);
+	begin(&s, 1024);
 	start_at(&s, UINT32_MAX - 50000);
 	busy_put(&busy, &s, 1200);
 	for (int i = 0; i < 300; i++)
-		series_drain(&s, &sink);
+		series_drain(&s, &filling);
 	while (s.tail != s.head || s.lost_open || s.missed_open) {
-		const struct series_sink quiet = { seen_samples, seen_missed, seen_lost, seen_wide,
-						   &seen };
-
-		series_drain(&s, &quiet);
+		series_drain(&s, &sink);
 		series_flush(&s);
 	}
 	for (int64_t i = 0; i < seen.next; i++) {
@@ -391,8 +356,6 @@ static void test_little_room(struct tap *tap)
 static void test_times(struct tap *tap)
 {
 	static const struct series_info info = { .name = "test", .companion = -1 };
-	static struct seen seen;
-	struct series_sink sink = seen_sink(&seen);
 	struct series s;
 
 	series_init(&s, 0, &info, 1024);
@@ -453,13 +416,11 @@ static void *stress_producer(void *arg)
 /* Two threads, a small ring: nothing is invented, doubled or out of order. */
 static void test_threads(struct tap *tap)
 {
-	static struct seen seen;
-	struct series_sink sink = seen_sink(&seen);
 	int64_t samples = 0, lost = 0, missed = 0, wrong = 0, put = -1;
 	pthread_t producer;
 	struct series s;
 
-	series_init(&s, 0, &grid_info, 1024);
+	begin(&s, 1024);
 	start_at(&s, UINT32_MAX - STRESS_SAMPLES / 2);
 	pthread_create(&producer, NULL, stress_producer, &s);
 	for (int i = 0; i < 3000; i++)
@@ -541,13 +502,11 @@ static void test_percentiles(struct tap *tap)
 {
 	static const int asked[] = { 1, 1000, 50000, 90000, 99000, 99900, 99999, 100000 };
 	static int64_t values[20000];
-	static struct seen seen;
-	struct series_sink sink = seen_sink(&seen);
 	uint64_t state = 521288629ULL;
 	int64_t wrong = 0, sum = 0;
 	struct series s;
 
-	series_init(&s, 0, &grid_info, 32768);
+	begin(&s, 32768);
 	for (int i = 0; i < 20000; i++) {
 		values[i] = (int64_t)(random_next(&state) % 100000) - 300;
 		sum += values[i];
