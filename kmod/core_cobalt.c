@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Xenomai's Cobalt core, 3.2 and newer (on Dovetail): its kernel threads, its timer as an event
- * source, and its device for tasks of user space. Its clock is CLOCK_MONOTONIC.
+ * The Cobalt core of Xenomai 3.2 and newer (on Dovetail): its kernel threads, its timer as an event
+ * source, and an RTDM device for tasks of user space. The clock of the core is CLOCK_MONOTONIC.
  */
 #include <linux/errno.h>
 #include <linux/string.h>
@@ -28,8 +28,8 @@ struct cobalt {
 	struct session *session;
 	struct xntimer timer;
 	struct xnthread thread;
-	rtdm_event_t event; /* the thread starts, or has an edge; so has the task of user space */
-	rtdm_lock_t lock;   /* of what follows */
+	rtdm_event_t event; /* kernel thread: start, or an edge. Task of user space: an edge */
+	rtdm_lock_t lock;   /* of @answers */
 	bool answers;	    /* tasks of user space may drive the source */
 	struct irq_work deafen;
 };
@@ -100,7 +100,7 @@ static void cobalt_sleep_until(u64 until_ns)
 	rtdm_task_sleep_abs(until_ns, RTDM_TIMERMODE_ABSOLUTE);
 }
 
-/* As Xenomai's tasks do, it waits for its due times by itself, not for the handler. */
+/* Sleeps until each due time, as Xenomai's tasks do. No handler wakes it. */
 static void cobalt_thread(void *data)
 {
 	struct session *s = data;
@@ -114,7 +114,7 @@ static void cobalt_thread(void *data)
 	}
 }
 
-/* It waits for edges. */
+/* Waits for edges, and answers them. */
 static void cobalt_server(void *data)
 {
 	struct session *s = data;
@@ -141,7 +141,7 @@ static void cobalt_end_thread(struct session *s)
 		msleep(1);
 }
 
-/* As rtdm_task_init() does, which does not bind it to a CPU. */
+/* Like rtdm_task_init(), which cannot bind the thread to a CPU. */
 static int cobalt_make_thread(struct session *s)
 {
 	struct cobalt *c = s->core_data;
@@ -191,14 +191,14 @@ const struct core *const core_cobalt = &cobalt;
 
 /* --- its timer --- */
 
-/* In the core's timer interrupt, with its lock held. */
+/* In the core's timer interrupt, with the core's lock held. */
 static void cobalt_event(struct xntimer *timer)
 {
 	u64 entry_ns = ktime_get_mono_fast_ns();
 	struct session *s = container_of(timer, struct cobalt, timer)->session;
 	u64 next_ns = session_record(s, s->due_ns, entry_ns);
 
-	/* a due time in the past is refused */
+	/* xntimer_start() refuses a due time in the past */
 	while (next_ns && xntimer_start(timer, next_ns, XN_INFINITE, XN_ABSOLUTE))
 		next_ns = session_passed(s, ktime_get_mono_fast_ns());
 	session_complete(s);
@@ -249,7 +249,7 @@ static int cobalt_start(struct session *s)
 	return 0;
 }
 
-/* Handlers run with the core's lock held; the thread ends later. */
+/* A handler holds the core's lock, so none runs after the timer has stopped. */
 static void cobalt_stop(struct session *s)
 {
 	struct cobalt *c = s->core_data;
@@ -276,7 +276,7 @@ const struct source source_cobalt = {
 
 /* An open file of the device. */
 struct cobalt_task {
-	struct file *file; /* of the session; NULL: not attached */
+	struct file *file; /* the session's. NULL: not attached */
 	struct session *session;
 	atomic_t takes;
 };
@@ -323,7 +323,7 @@ static int cobalt_attach(struct cobalt_task *task, int number)
 			fput(file);
 		return err;
 	}
-	smp_store_release(&task->session, s); /* pairs with that of its calls */
+	smp_store_release(&task->session, s); /* pairs with cobalt_task_calls() */
 	return 0;
 }
 
@@ -372,13 +372,13 @@ static int cobalt_drive(struct session *s, u32 level)
 static int cobalt_task_calls(struct rtdm_fd *fd, unsigned int request, void __user *user)
 {
 	struct cobalt_task *task = rtdm_fd_to_private(fd);
-	struct session *s = smp_load_acquire(&task->session); /* pairs with that of attach */
+	struct session *s = smp_load_acquire(&task->session); /* pairs with cobalt_attach() */
 	struct rtgauge_edge edge;
 	u32 level;
 	int err;
 
 	if (request != RTGAUGE_TAKE && request != RTGAUGE_DRIVE)
-		return -ENOSYS; /* not out-of-band */
+		return -ENOSYS; /* RTDM then calls ioctl_nrt */
 	if (!s)
 		return -EBADF;
 	if (request == RTGAUGE_DRIVE)

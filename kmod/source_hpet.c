@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The HPET of a PC: a comparator of its own raises the line, and its counter tells in the handler
- * how long ago. The kernel uses comparators 0 and 1; the first one after these that is not in use
- * is borrowed, and given back as it was. Registers: IA-PC HPET specification, 1.0a.
+ * The HPET of a PC: a comparator raises the interrupt, and the HPET's counter shows the handler how
+ * long ago that was. The kernel uses comparators 0 and 1. The source borrows the first free one of
+ * the others, and restores it at the end. Registers: IA-PC HPET specification, 1.0a.
  */
 #include <linux/errno.h>
 #include <linux/string.h>
@@ -42,13 +42,13 @@
 #define SOURCE_HPET_MSI BIT(14)
 
 #define SOURCE_HPET_PERIOD_MAX_FS 100000000
-/* Those of the kernel's own, in legacy mode. */
+/* The kernel uses the comparators before this one, in legacy mode. */
 #define SOURCE_HPET_FIRST 2
-/* Inputs below these belong to the ISA bus. */
+/* The inputs of the interrupt controller before this one belong to the ISA bus. */
 #define SOURCE_HPET_GSI_MIN 16
-/* A comparator that is nearer than this when written may not match any more, on some chips. */
+/* On some chips, a comparator that is written closer to the counter than this misses its match. */
 #define SOURCE_HPET_NEAR_TICKS 64
-/* Half of what 32 bits tell apart is the future. */
+/* Furthest setting: half of what a signed difference of 32 bits can be ahead. */
 #define SOURCE_HPET_FAR_TICKS BIT(30)
 #define SOURCE_HPET_INTERVAL_MIN_NS 20000
 #define SOURCE_HPET_SUSTAIN_MIN_NS 1000
@@ -57,17 +57,17 @@ struct source_hpet {
 	void __iomem *base;
 	unsigned int timer;
 	u32 period_fs;
-	u32 config;	     /* of our timer, disabled */
-	u32 compare;	     /* as written last */
-	u32 last;	     /* sustained: the counter at the interrupt before */
-	u64 units;	     /* sustained: ticks since the first */
-	u64 to_ns, to_ticks; /* times these, shifted right by 32 */
+	u32 config;	     /* of the borrowed comparator, disabled */
+	u32 compare;	     /* last value written */
+	u32 last;	     /* sustain: counter at the previous interrupt */
+	u64 units;	     /* sustain: ticks since the first interrupt was raised */
+	u64 to_ns, to_ticks; /* factors, with 32 fractional bits */
 	u32 saved_config, saved_compare;
 	u32 gsi;
 	unsigned int irq;
 };
 
-/* The only one; its owner changes under the lock of all sessions. */
+/* The only instance. Its owner changes under the lock of all sessions. */
 static struct source_hpet source_hpet_device;
 static struct session *source_hpet_owner;
 
@@ -89,7 +89,7 @@ static u64 source_hpet_ns(const struct source_hpet *hpet, u32 ticks)
 
 /* --- in the handler --- */
 
-/* From a reading of both clocks; true: the counter has not reached the comparator yet. */
+/* Sets the comparator, from a reading of both clocks. Whether it is still far enough ahead. */
 static bool source_hpet_set(struct source_hpet *hpet, u32 counter, u64 now_ns, u64 due_ns)
 {
 	u64 ticks = (u64)(((due_ns - now_ns) * hpet->to_ticks) >> 32);
@@ -100,7 +100,7 @@ static bool source_hpet_set(struct source_hpet *hpet, u32 counter, u64 now_ns, u
 	return (s32)(hpet->compare - counter) >= SOURCE_HPET_NEAR_TICKS;
 }
 
-/* On to the first due time that can be set. */
+/* Sets the comparator to the first due time far enough ahead. 0: none is left, it is disabled. */
 static u64 source_hpet_set_next(struct session *s, u32 counter, u64 now_ns, u64 due_ns)
 {
 	struct source_hpet *hpet = &source_hpet_device;
@@ -153,7 +153,7 @@ static irqreturn_t source_hpet_count(int irq, void *data)
 
 /* --- finding and borrowing it --- */
 
-/* Map it. 0, or -errno with a reason; then @hpet->base is NULL. */
+/* Maps the HPET. 0, or -errno with a reason and @hpet->base NULL. */
 static int source_hpet_map(struct source_hpet *hpet, const char **reason)
 {
 	struct acpi_table_header *table;
@@ -178,7 +178,7 @@ static void source_hpet_unmap(struct source_hpet *hpet)
 	hpet->base = NULL;
 }
 
-/* Its properties, and a free comparator. 0, or -errno with a reason. */
+/* Reads its properties, and finds a free comparator. 0, or -errno with a reason. */
 static int source_hpet_look(struct source_hpet *hpet, const char **reason)
 {
 	u32 capabilities = source_hpet_read(hpet, SOURCE_HPET_CAPABILITIES);
@@ -238,7 +238,7 @@ static int source_hpet_find(struct rtgauge_source *info)
 	return 0;
 }
 
-/* An unused input of the interrupt controller. */
+/* Requests an unused input of the interrupt controller, and binds it to the session's CPU. */
 static int source_hpet_connect(struct source_hpet *hpet, struct session *s)
 {
 	u32 routes = source_hpet_read(hpet, SOURCE_HPET_ROUTES(hpet->timer));
@@ -287,8 +287,8 @@ static void source_hpet_close(struct session *s)
 }
 
 /*
- * The I/O APIC moves an interrupt to another CPU while it is handled: so there has to be one before
- * those that count. The handlers take it for none of theirs.
+ * The I/O APIC moves an interrupt to another CPU only while it is handled, so one is raised before
+ * those that count. The handlers do not record it.
  */
 static void source_hpet_move(struct source_hpet *hpet, struct session *s)
 {
@@ -320,7 +320,7 @@ static int source_hpet_open(struct session *s, struct rtgauge_setup *setup)
 		return err;
 	}
 	source_hpet_owner = s;
-	/* until it is started, interrupts on the line are not its own */
+	/* before start(), interrupts on the line are not the session's */
 	s->due_ns = 0;
 	hpet->last = source_hpet_read(hpet, SOURCE_HPET_COUNTER) + SOURCE_HPET_FAR_TICKS;
 	err = source_hpet_connect(hpet, s);
@@ -345,7 +345,7 @@ static int source_hpet_start(struct session *s)
 	u64 due_ns = s->due_ns, now_ns;
 	u32 counter;
 
-	/* the handler must not meet a due time that is being set */
+	/* the handler must not run while a due time is being set */
 	disable_irq(hpet->irq);
 	counter = source_hpet_read(hpet, SOURCE_HPET_COUNTER);
 	now_ns = ktime_get_ns();
@@ -387,7 +387,7 @@ static int source_hpet_sustain(struct session *s, u64 period_ns, u64 *unit_fs)
 		(u32)((NSEC_PER_MSEC * hpet->to_ticks) >> 32);
 	hpet->last = first;
 	hpet->units = 0;
-	/* the first write after SET_VALUE is the comparator, the next the period */
+	/* the first write after SET_VALUE sets the comparator, the next one the period */
 	source_hpet_write(hpet, SOURCE_HPET_TIMER(hpet->timer),
 			  hpet->config | SOURCE_HPET_PERIODIC | SOURCE_HPET_SET_VALUE |
 				  SOURCE_HPET_ENABLED);

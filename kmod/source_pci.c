@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A PCI device that raises its interrupt (an MSI) when a register is written. It is taken if no
- * driver is bound to it, and is disabled at the end.
+ * A PCI device that raises an interrupt (an MSI) when a register is written. The source takes a
+ * device that has no driver, and disables it at the end.
  *
  * edu: QEMU's teaching device, docs/specs/edu.rst of QEMU's sources.
  */
@@ -27,8 +27,8 @@
 struct source_pci_kind {
 	u16 vendor, device;
 	u16 raise;  /* write: the bits to raise */
-	u16 status; /* read: those raised */
-	u16 clear;  /* write: those to clear */
+	u16 status; /* read: the bits that are raised */
+	u16 clear;  /* write: the bits to clear */
 	u16 size;   /* of the registers, in bytes */
 };
 
@@ -47,7 +47,7 @@ struct source_pci {
 	struct pci_dev *device;
 	void __iomem *base;
 	bool enabled, requested;
-	int irq; /* 0: not taken */
+	int irq; /* 0: not requested */
 };
 
 /* --- in the handler --- */
@@ -83,8 +83,8 @@ static void source_pci_drive(struct raiser *r, bool up)
 /* --- finding and taking it --- */
 
 /*
- * The first device without a driver, with a reference and locked, so that no driver is bound to it
- * until the caller has taken it. NULL with a reason.
+ * Finds the first device without a driver, takes a reference and locks it, so that no driver binds
+ * to it before the caller has taken it. NULL with a reason if there is no such device.
  */
 static struct pci_dev *source_pci_look(const struct source_pci_kind **kind, const char **reason)
 {
@@ -123,8 +123,8 @@ static int source_pci_find(struct rtgauge_source *info)
 }
 
 /*
- * Without remapping of interrupts, x86 moves one to another CPU while it is handled: so there has to
- * be one before those that count. The handler takes it for none of the session's.
+ * Without interrupt remapping, x86 moves an interrupt to another CPU only while it is handled, so
+ * one is raised before those that count. The handler does not record it.
  */
 static void source_pci_move(struct source_pci *pci, struct session *s)
 {
@@ -134,7 +134,7 @@ static void source_pci_move(struct source_pci *pci, struct session *s)
 	s->stray = 0;
 }
 
-/* Takes the device, its interrupt last. Once it has the region, no driver can take it. */
+/* Takes the device, and last its interrupt. A driver cannot get the region after that. */
 static int source_pci_connect(struct source_pci *pci, struct session *s)
 {
 	int irq, err = pci_enable_device(pci->device);
@@ -153,7 +153,7 @@ static int source_pci_connect(struct source_pci *pci, struct session *s)
 	err = pci_alloc_irq_vectors(pci->device, 1, 1, PCI_IRQ_MSI);
 	if (err < 0)
 		return err;
-	/* what was raised before */
+	/* bits that were raised earlier */
 	writel(~0U, pci->base + pci->kind->clear);
 	irq = pci_irq_vector(pci->device, 0);
 	err = request_threaded_irq(irq, source_pci_event, session_irq_thread(s),
@@ -229,7 +229,7 @@ static void source_pci_stop(struct session *s)
 	struct source_pci *pci = s->device;
 
 	raiser_stop(&pci->raiser);
-	/* waits for a handler, and lets none begin for an interrupt that is on its way */
+	/* waits for a running handler, and keeps a late interrupt from starting one */
 	disable_irq(pci->irq);
 }
 
