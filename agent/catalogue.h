@@ -43,7 +43,7 @@ extern const struct load *const catalogue_loads[]; /* and profiles */
 extern const struct catalogue_run_option catalogue_run_options[];
 
 const struct measurement *catalogue_find(const char *name);
-/* The same for tasks of the core Cobalt, or NULL. */
+/* The same for tasks of the Cobalt core, or NULL. */
 const struct measurement *catalogue_on_cobalt(const struct measurement *measurement);
 /* All names, separated by single spaces, into @buf. */
 const char *catalogue_names(char *buf, size_t size);

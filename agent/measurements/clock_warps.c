@@ -249,7 +249,7 @@ static int warps_finish(struct step *step)
 	step_verdict(step, WARPS_RULE, warps ? "fail" : "pass", evidence, WARPS_REMEDY);
 	same = state->least_ahead_ns <= 0 && state->most_ahead_ns >= 0;
 	snprintf(evidence, sizeof(evidence),
-		 "CLOCK_MONOTONIC read by a system call of the core %s, minus the same clock read "
+		 "CLOCK_MONOTONIC read by a system call of the %s core, minus the same clock read "
 		 "by the C library: at least %lld ns, at most %lld ns",
 		 step->core->name, (long long)state->least_ahead_ns,
 		 (long long)state->most_ahead_ns);

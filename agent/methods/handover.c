@@ -643,10 +643,10 @@ static const char *handover_unsupported(const struct handover *h, int kind, char
 static const char *handover_not_on_core(const struct handover *h, int kind, char *text, size_t room)
 {
 	if (h->plan->label)
-		snprintf(text, room, "the core %s does not support --%s %s",
+		snprintf(text, room, "the %s core does not support --%s %s",
 			 h->ensemble.step->core->name, h->plan->label, h->plan->kinds[kind].value);
 	else
-		snprintf(text, room, "the core %s does not support this measurement",
+		snprintf(text, room, "the %s core does not support this measurement",
 			 h->ensemble.step->core->name);
 	return text;
 }

@@ -93,7 +93,7 @@ void modes_put(struct run *run)
 		all.switches = reported;
 	left = all.switches || all.faults;
 	snprintf(evidence, sizeof(evidence),
-		 "threads of the core %s: %lld switch%s to Linux and %lld page fault%s while timed",
+		 "threads of the %s core: %lld switch%s to Linux and %lld page fault%s while timed",
 		 step->core->name, (long long)all.switches, all.switches == 1 ? "" : "es",
 		 (long long)all.faults, all.faults == 1 ? "" : "s");
 	step_verdict(step, MODES_RULE, left ? "fail" : "pass", evidence, modes_remedy(&all));

@@ -611,11 +611,11 @@ static int run_choose_core(struct run *run)
 	if (run->request->core == RUN_CORE_LINUX || (!possible && !asked))
 		return 0;
 	if (!possible) {
-		snprintf(reason, sizeof(reason), "it is not measured on the core cobalt: %s",
+		snprintf(reason, sizeof(reason), "it is not measured on the Cobalt core: %s",
 			 m->not_on_cobalt);
 		return step_skip(&run->step,
 				 cobalt ? reason :
-					  "this architecture does not have the core cobalt",
+					  "this architecture does not have the Cobalt core",
 				 "give --core linux");
 	}
 	zero = option_known(&run->step.options, "priority") &&
@@ -626,12 +626,12 @@ static int run_choose_core(struct run *run)
 		return 0;
 	if (marks)
 		return message_set(&run->step.msg, -EINVAL, "omit --mark, or give --core linux",
-				   "a task of the core cobalt cannot set a line for --mark");
+				   "a task of the Cobalt core cannot set a line for --mark");
 	if (zero || other)
 		return message_set(&run->step.msg, -EINVAL,
 				   other ? "omit --policy other, or give --core linux" :
 					   "give a --priority of 1 or more, or --core linux",
-				   "a task without real-time priority leaves the core cobalt "
+				   "a task without real-time priority leaves the Cobalt core "
 				   "with each system call");
 	err = cobalt->bind(&run->step.core_revision, &why);
 	if (!err)

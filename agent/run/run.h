@@ -25,7 +25,7 @@ struct spool_state;
 /* The options of the run, filled by the parser: catalogue_run_options has a row for each. */
 struct run_request {
 	const struct measurement *measurement;
-	const struct measurement *on_cobalt;  /* what tasks of the core Cobalt run; or NULL */
+	const struct measurement *on_cobalt;  /* what tasks of the Cobalt core run; or NULL */
 	const struct load *const *load_table; /* NULL at its end */
 	const char *loads;
 	const char *load_command;   /* or NULL */

@@ -252,7 +252,7 @@ static int workers_verify(struct run *run)
 			return message_set(
 				&run->step.msg, -worker->outside,
 				"check the kernel's messages, or give --core linux",
-				"cannot make a measuring thread a task of the core %s: %s",
+				"cannot make a measuring thread a task of the %s core: %s",
 				run->step.core->name, strerror(worker->outside));
 		if (worker->refused)
 			err = run->step.measurement->refused(&run->step, worker);

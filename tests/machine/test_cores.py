@@ -376,7 +376,7 @@ def test_linux_asks_no_core(tmp_path: Path, words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("pipe", "--cpu", CPU), 77, "not measured on the core cobalt"),
+        (("pipe", "--cpu", CPU), 77, "not measured on the Cobalt core"),
         ((*TIMER, "--method", "itimer"), 77, "itimer: the core does not support this method"),
         ((*TIMER, "--context", "irq"), 77, NOT_LOADED),
         ((*TIMER, "--priority", "0"), 2, "give a --priority of 1 or more, or --core linux"),
@@ -565,7 +565,7 @@ def test_clock_of_another_time_fails(tmp_path: Path, ahead_ns: int) -> None:
     assert found[SAME].result == "fail"
     least, most = (int(word) for word in re.findall(r"(-?\d+) ns", found[SAME].evidence))
     assert least <= ahead_ns <= most
-    assert "by a system call of the core cobalt, minus" in found[SAME].evidence
+    assert "by a system call of the cobalt core, minus" in found[SAME].evidence
 
 
 def test_registers_on_core(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Response to an external event by a task of the core Cobalt: the kernel module's handler runs on the
+ * Response to an external event by a task of the Cobalt core: the kernel module's handler runs on the
  * core, stamps the edge and wakes the task, which drives the output by another call of the core. Step
  * 2 of the path of a sample is that of a thread of Linux (response_user.c), on a line of this kind.
  */
@@ -80,7 +80,7 @@ static int cobalt_attach(struct step *step, struct cobalt_line *own)
 	if (own->task >= 0 && !syscall(COBALT_IOCTL, own->task, RTGAUGE_ATTACH, &own->session.fd))
 		return 0;
 	return message_set(&step->msg, -errno, "run as root",
-			   "a task of the core cobalt cannot use " RTGAUGE_TASK_DEVICE ": %s",
+			   "a task of the Cobalt core cannot use " RTGAUGE_TASK_DEVICE ": %s",
 			   strerror(errno));
 }
 

@@ -3,7 +3,7 @@
  * Timer latency in interrupt, kernel and user context, by the kernel module: one timer on each CPU,
  * whose handler stamps and wakes the kernel's thread and the user's. Steps 1 and 2 of the path of a
  * sample for these: kmod/source_hrtimer.c stamps the first two, events.c takes them out; the loop below is
- * the user's thread. On the core Cobalt the timer, its handler and the kernel's thread are those of
+ * the user's thread. On the Cobalt core the timer, its handler and the kernel's thread are those of
  * the core (kmod/core_cobalt.c), and the user's thread waits by its own method.
  */
 #include <string.h>

@@ -247,7 +247,7 @@ def add(
     if (given.config or {}).get("XENOMAI") == "y":
         command = f"rtgauge run timer --target lab:{name} --core"
         show(
-            f"The kernel has the core Cobalt. Measure its tasks: {command} cobalt. Tasks of Linux: "
+            f"The kernel has the Cobalt core. Measure its tasks: {command} cobalt. Linux tasks: "
             f"{command} linux"
         )
     if given.headers is None:

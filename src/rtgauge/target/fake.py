@@ -674,7 +674,7 @@ class FakeAgent:
             yield 0.0, end
             return
         if request.core == "cobalt" and request.measurement.not_on_cobalt:
-            why = f"it is not measured on the core cobalt: {request.measurement.not_on_cobalt}"
+            why = f"it is not measured on the Cobalt core: {request.measurement.not_on_cobalt}"
             yield 0.0, self._trailer([], 0, "skipped", why, "give --core linux")
             return
         if "skipped" in self._faults or request.measurement.name == "telescope":

@@ -211,7 +211,7 @@ def core_text(run: Mapping[str, Any]) -> str:
     ]
     own, every = measured.count(core["name"]), numbers.plural(len(measured), "step")
     steps = "" if own == len(measured) else f" in {own} of {every}"
-    return f"tasks of the core {core['name']}{steps}, interface revision {core['revision']}"
+    return f"tasks of the {core['name']} core{steps}, interface revision {core['revision']}"
 
 
 def lab_text(environment: Mapping[str, Any]) -> str:
@@ -344,7 +344,7 @@ def apart(run: Mapping[str, Any]) -> list[Any]:
 def ending(step: Mapping[str, Any]) -> tuple[str, str, str]:
     """State, reason and remedy of a step. All that the core does not offer have the same."""
     if not_offered(step):
-        reason = f"not offered by the core {step['run_options']['core']}"
+        reason = f"not offered by the {step['run_options']['core']} core"
         return step["state"], reason, step["remedy"]
     return step["state"], step["reason"], step["remedy"]
 
