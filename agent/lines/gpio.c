@@ -197,7 +197,7 @@ static int gpio_no_chip(const struct line *line, int err, const char *chip, stru
 	if (err == -EACCES)
 		return message_set(why, err,
 				   "run as root, or let this user use " GPIO_FOLDER "/gpiochip*",
-				   "this user may not open the GPIO chips of this machine");
+				   "this user cannot open the GPIO chips of this machine");
 	if (!count)
 		return message_set(why, -ENODEV,
 				   line->how.marks ? "use a board that has one" :

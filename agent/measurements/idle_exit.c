@@ -72,8 +72,8 @@ static const struct measurement_series idle_series[] = {
 
 static const struct measurement_entry idle_tables[] = {
 	{ "sleep states",
-	  "exit latency and residency that the kernel declares, entries of the CPU into the state "
-	  "and into others while it was measured, and mean latency beyond the first state's" },
+	  "declared exit latency and residency, number of entries into this state and into other "
+	  "states while it was measured, and mean latency above that of the first state" },
 	{ NULL, NULL },
 };
 

@@ -149,5 +149,5 @@ const struct measurement mq_sysv_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = mq_sysv_verdicts,
 	.evaluate = handover_evaluate,
-	.not_on_cobalt = "queues of System V exist only on Linux",
+	.not_on_cobalt = "System V queues exist only on Linux",
 };

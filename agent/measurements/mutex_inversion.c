@@ -366,7 +366,7 @@ static void inversion_verdict(struct step *step, const struct inversion *inversi
 		step_verdict(step, rule, "skipped", "the owner needs a second CPU",
 			     "give two CPUs: --cpu 0,1");
 	else if (inversion->unmoved)
-		step_verdict(step, rule, "skipped", "a thread may not run on the other CPU",
+		step_verdict(step, rule, "skipped", "a thread cannot run on the other CPU",
 			     "allow the agent to use both CPUs (taskset, cpusets)");
 	else
 		order_rounds_verdict(

@@ -738,9 +738,10 @@ static int observe_setup(struct step *step)
 	state->samples = option_number(&step->options, "samples");
 	if (!state->pid)
 		return step_skip(step, "no process was given",
-				 "give the ID of one that runs (--pid)");
+				 "give the ID of a running process (--pid)");
 	if (observe_has_ended(state->pid))
-		return message_set(&step->msg, -EINVAL, "give the ID of one that runs (pidof, ps)",
+		return message_set(&step->msg, -EINVAL,
+				   "give the ID of a running process (pidof, ps)",
 				   "there is no process %d", (int)state->pid);
 	if (access(RTGAUGE_TRACE_DEVICE, R_OK) && !observe_folder())
 		return observe_skip(step);
@@ -887,7 +888,7 @@ static int observe_configure(struct step *step)
 	if (err && err != -ESRCH)
 		err = observe_configure_instance(step);
 	if (err == -ESRCH)
-		return message_set(&step->msg, err, "give the ID of one that runs (pidof, ps)",
+		return message_set(&step->msg, err, "give the ID of a running process (pidof, ps)",
 				   "process %d ended before it could be observed", (int)state->pid);
 	step->series[state->series].info.labels[0] =
 		(struct series_label){ "method", state->module ? "module" : "tracefs" };
@@ -1068,7 +1069,7 @@ const struct measurement observe_measurement = {
 	.tables = observe_tables,
 	.verdicts = observe_verdicts,
 	.observes = true,
-	.not_on_cobalt = "it watches programs of Linux",
+	.not_on_cobalt = "it watches Linux programs",
 	.state_size = sizeof(struct observe),
 	.setup = observe_setup,
 	.configure = observe_configure,

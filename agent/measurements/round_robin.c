@@ -350,7 +350,7 @@ static void robin_judge(struct robin_state *state)
 
 	if (gave_up) {
 		snprintf(state->unfair, sizeof(state->unfair),
-			 "thread %u had the CPU for %lld ms in one turn, and gave up", gave_up,
+			 "thread %u ran for %lld ms in one turn, then gave up", gave_up,
 			 (long long)(ROBIN_LIMIT_NS / NSEC_PER_MSEC));
 		return;
 	}

@@ -94,5 +94,5 @@ const struct measurement sem_sysv_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
-	.not_on_cobalt = "semaphores of System V exist only on Linux",
+	.not_on_cobalt = "System V semaphores exist only on Linux",
 };

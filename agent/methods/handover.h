@@ -167,7 +167,7 @@ struct handover {
 #define HANDOVER_LATER "a higher waiter that came later is woken before lower ones"
 #define HANDOVER_VERDICTS_WAITERS                                                             \
 	{ HANDOVER_FIRST, "three threads wait, then they are woken one by one" },                   \
-	{ HANDOVER_LATER, "two threads wait, one is woken, a higher one arrives" }
+	{ HANDOVER_LATER, "two threads wait, one is woken, then one of higher priority arrives" }
 /* clang-format on */
 #define HANDOVER_FIFO_REMEDY "give the threads a real-time policy (SCHED_FIFO)"
 

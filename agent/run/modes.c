@@ -28,8 +28,8 @@ static const char *modes_remedy(const struct core_modes *all)
 			"end the program that signals the agent, and measure again: the samples "
 			"contain time under Linux",
 		[CORE_SYSCALL] =
-			"report it to the authors of rtgauge: a thread made a system call of "
-			"Linux while timed, so the samples contain time under Linux",
+			"report it to the authors of rtgauge: a thread made a Linux system "
+			"call while timed, so the samples contain time under Linux",
 		[CORE_FAULT] =
 			"build the kernel without the options that move pages (MIGRATION, "
 			"COMPACTION, KSM), which rtgauge check names. The samples contain time "

@@ -432,7 +432,7 @@ static void run_announce(struct run *run)
 		drain_message(run, 0, absent);
 	if (load_set_nice(run->loads) > 0) {
 		snprintf(note, sizeof(note),
-			 "the load runs with nice %d, which this user may not lower: next to other "
+			 "the load runs with nice %d, which this user cannot lower: next to other "
 			 "work, the load does less than with nice 0",
 			 load_set_nice(run->loads));
 		drain_message(run, 0, note);

@@ -108,7 +108,7 @@ int step_cpus(struct step *step, struct cpulist *cpus)
 			return message_set(
 				&step->msg, -EINVAL,
 				"use allowed CPUs, or change the affinity or cpuset of the caller",
-				"this process may not use CPU %d (allowed: %s)", cpu,
+				"this process cannot use CPU %d (allowed: %s)", cpu,
 				cpulist_format(&allowed, buf, sizeof(buf)));
 	}
 	if (!cpulist_count(cpus))

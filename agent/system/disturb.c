@@ -151,7 +151,7 @@ static int refuse_insertion(const char *path, int err, struct message *msg)
 	if (err == -EPERM || err == -EACCES)
 		remedy = "run as root, where modules may be inserted (no container, no lockdown)";
 	else if (err == -ENOEXEC)
-		remedy = "build it for the kernel that runs: make -C kmod";
+		remedy = "build it for the running kernel: make -C kmod";
 	else if (err == -ENOSYS)
 		remedy = "choose a kernel with loadable modules";
 	return message_set(msg, err, remedy, "%s cannot be inserted: %s", path, strerror(-err));

@@ -190,7 +190,7 @@ def test_calls_that_nobody_counts_are_skipped(tmp_path: Path) -> None:
     ("reason", "remedy"),
     [
         (REASON_SIGNAL, "end the program that signals the agent"),
-        (REASON_SYSCALL, "a system call of Linux"),
+        (REASON_SYSCALL, "a Linux system call"),
         (REASON_FAULT, "the options that move pages"),
         (REASON_INVERSION, "a mutex that a task waits for"),
     ],
