@@ -2,7 +2,7 @@
 """Hand-overs between threads against rt-tests: ptsematest, svsematest, pmqtest, sigwaittest.
 
 rt-tests has nothing for condition variables. They are held against ptsematest, whose mutexes are
-woken by the same call of the kernel, and against a bare loop over the C library's condition
+woken by the same kernel call, and against a bare loop over the C library's condition
 variables (bench/bare_condvar.c): what the second ratio leaves of the first is the C library's own.
 
 What they time, by their sources (sigwaittest only by strace): two threads of one priority on one

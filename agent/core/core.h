@@ -47,11 +47,11 @@ struct core {
 	 * @priority (0: unchanged). 0 or -errno. What Linux refuses shows in look() instead. */
 	int (*enter)(int cpu, int priority);
 	/* Around what is timed, in the task: nothing in between may leave the core. end() adds to
-	 * @modes; the switch by the signal that @stopped the task is not counted. NULL: tasks of Linux. */
+	 * @modes; the switch by the signal that @stopped the task is not counted. NULL: Linux tasks. */
 	void (*begin)(struct core_modes *modes);
 	void (*end)(struct core_modes *modes, bool stopped);
 	/* Whether the core counts the switches, page faults and calls of its tasks. After bind().
-	 * NULL: tasks of Linux. */
+	 * NULL: Linux tasks. */
 	bool (*counts)(void);
 	/* Give the thread @tid real-time priority @priority, or none with 0. */
 	void (*place)(pid_t tid, int priority);

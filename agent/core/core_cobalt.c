@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Tasks of Xenomai's Cobalt core. A task is a pinned thread of Linux with a priority there, too.
- * The core schedules it until its next system call of Linux, which switches it to Linux (a mode
+ * Tasks of Xenomai's Cobalt core. A task is a pinned Linux thread with a priority there, too.
+ * The core schedules it until its next Linux system call, which switches it to Linux (a mode
  * switch).
  */
 #include "core/core.h"
@@ -257,7 +257,7 @@ static bool cobalt_look(pid_t tid, struct core_task *task)
 	return true;
 }
 
-/* A thread of the kernel is one of Linux. */
+/* Kernel threads are always scheduled by Linux. */
 static void cobalt_place(pid_t tid, int priority)
 {
 	core_linux.place(tid, priority);

@@ -51,7 +51,7 @@ static const struct measurement_entry switches_verdicts[] = {
 /* A kind of thread on each CPU. */
 struct switches_kind {
 	const char *name;
-	bool plain; /* a thread of Linux at first */
+	bool plain; /* a Linux thread at first */
 	bool both;  /* it goes back and forth between the core and Linux */
 	int below;  /* the priority; -1: SCHED_OTHER */
 	uint64_t spins;

@@ -139,7 +139,7 @@ bool ensemble_is_over(const struct ensemble *e);
 bool ensemble_start(struct ensemble_thread *thread);
 /* Let the threads run that were started. The waits below do it too: it is needed before others. */
 void ensemble_release(struct ensemble *e);
-/* Around what makes system calls of Linux between two test loops: it is not timed on a core. */
+/* Around what makes Linux system calls between two test loops: it is not timed on a core. */
 void ensemble_pause(struct ensemble *e);
 void ensemble_resume(struct ensemble *e);
 /* Join it within ENSEMBLE_PATIENCE_NS. False: it is stuck, and the step ends with an error. */

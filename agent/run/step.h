@@ -38,7 +38,7 @@ struct worker_placement {
 };
 
 /*
- * A measuring thread, or a process of its own. With `foreign` set it is a thread of the kernel
+ * A measuring thread, or a process of its own. With `foreign` set it is a kernel thread
  * (`tid`; 0: an interrupt handler, which is not a thread). The runner does not start a foreign
  * worker; it places and watches it, and the measurement's collect() says when it has ended.
  */
@@ -50,8 +50,8 @@ struct worker {
 	int (*prepare)(struct worker *worker);
 	void *state;  /* the measurement's own */
 	bool process; /* a process, which shares only the step, its workers and its series */
-	bool foreign; /* a thread of the kernel */
-	bool plain;   /* a task of Linux, whatever the step's core; its loop may enter() that */
+	bool foreign; /* a kernel thread */
+	bool plain;   /* a Linux task, whatever the step's core; its loop may enter() that */
 	bool filler;  /* it only keeps the CPU busy: not a measuring thread */
 	int cpu;      /* pinned to it; -1: not pinned */
 	int priority; /* asked: SCHED_FIFO priority, 0: SCHED_OTHER */
@@ -108,7 +108,7 @@ int step_add_series(struct step *step, const struct series_info *info, size_t wo
 /* Add a worker: its number, or -errno with a message. Series name their worker by it. */
 int step_add_worker(struct step *step, void (*loop)(struct worker *worker), void *state, int cpu,
 		    int priority);
-/* Add a worker that is a thread of the kernel, or with @tid 0 an interrupt handler. */
+/* Add a worker that is a kernel thread, or with @tid 0 an interrupt handler. */
 int step_add_foreign(struct step *step, pid_t tid, int cpu, int priority);
 /* The CPUs of the option `cpu`: all of them online and allowed, or -EINVAL with a message. */
 int step_cpus(struct step *step, struct cpulist *cpus);

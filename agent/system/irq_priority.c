@@ -14,7 +14,7 @@
 #include "base/schedule.h"
 #include "base/value.h"
 
-#define KTHREADD 2 /* the parent of all threads of the kernel */
+#define KTHREADD 2 /* the parent of all kernel threads */
 #define PRIORITY_MAX 99
 #define RULES_MAX 64
 #define NAME_ROOM 64
@@ -201,7 +201,7 @@ static int refuse(struct settings *settings, const struct rule *rule, bool threa
 	if (rule->fitted)
 		why = "earlier parts match all of its threads";
 	else if (!threads && (value_get("/proc/2/comm", comm, NULL) || strcmp(comm, "kthreadd")))
-		why = "a container does not show the threads of the kernel: start it with --pid=host";
+		why = "a container does not show kernel threads: start it with --pid=host";
 	else if (!threads)
 		why = "no interrupt has a thread: boot with threadirqs, or a PREEMPT_RT kernel";
 	return settings_refuse(settings, name, asked, why, msg);

@@ -2,7 +2,7 @@
 /*
  * Response to an external event by a task of the Cobalt core: the kernel module's handler runs on the
  * core, stamps the edge and wakes the task, which drives the output by another call of the core. Step
- * 2 of the path of a sample is that of a thread of Linux (response_user.c), on a line of this kind.
+ * 2 of the path of a sample is that of a Linux thread (response_user.c), on a line of this kind.
  */
 #include "measurements/response/response.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Timer latency of tasks of the Cobalt core: the methods of Linux by the core's own system calls.
- * Steps 1 and 2 of the path of a sample. No system call of Linux between two samples: it would take
+ * Steps 1 and 2 of the path of a sample. No Linux system call between two samples: it would take
  * the task off the core. The clock is that of Linux, which is read without a system call.
  */
 #include "core/core.h"
