@@ -143,6 +143,12 @@ RULES: Final = (
     Rule(r"\bin vain\b", "'without a result'"),
     Rule(r"\b(?:at most|at least) so (?:many|much|long|often)\b", "a noun: 'maximum number of'"),
     Rule(r"\b[Bb]e it\b", "'even', 'such as'"),
+    Rule(
+        r"\b(?:threads?|tasks?|modules?|arguments?|messages|programs?|calls?|queues?|semaphores?)"
+        r" of (?:Linux|the kernel|System V)\b(?!'| itself)",
+        "the name first: 'kernel threads', 'Linux tasks', 'System V semaphores'",
+    ),
+    Rule(r"\bcore [Cc]obalt\b(?<!--core cobalt)", "'the Cobalt core'"),
 )
 WHO: Final = re.compile(rf"(?:\b(?:{PEOPLE}),?\s+(?:\w+\s+){{0,3}}|\()\Z", re.IGNORECASE)
 FACTS: Final = "one sentence for each fact"

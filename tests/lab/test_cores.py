@@ -235,7 +235,7 @@ def wired(target: LabTarget, *parameters: str) -> None:
 def answered(
     target: LabTarget, context: str, *words: str, raised: str = f"--samples {EVENTS} {PACE}"
 ) -> dict[str, list[Record]]:
-    """The streams of a log host, a task of Linux, and of a board that answers, on one board."""
+    """The streams of a log host, a Linux task, and of a board that answers, on one board."""
     script = (
         f"/agent run response --context {context} --line gpio:{WIRED}:2:1 {' '.join(words)} "
         "--output /board >/dev/null 2>/board.said & P=$!; /bin/busybox sleep 1; "

@@ -569,8 +569,8 @@ def test_clock_of_another_time_fails(tmp_path: Path, ahead_ns: int) -> None:
 
 
 def test_registers_on_core(tmp_path: Path) -> None:
-    """Tasks of the core stay there. A task of both cores is not judged, and the others are threads
-    of Linux."""
+    """Tasks of the core stay there. A task of both cores is not judged, and the others are Linux
+    threads."""
     core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
     words = ("core-switches", "--cpu", CPU, "--for", "300ms", "--core", "cobalt")
     code, stream, said = run(core, tmp_path, *words)

@@ -614,7 +614,7 @@ def test_a_real_setting(bench: Bench, who: str) -> None:
 
 
 class Thread:
-    """A process whose policy stands for that of a thread of the kernel."""
+    """A process whose policy stands for that of a kernel thread."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(["sleep", "1000"])
@@ -720,7 +720,7 @@ def test_what_cannot_be_a_policy(
 
 
 def interrupt_threads() -> dict[int, str]:
-    """Threads of the kernel that handle interrupts: numbers and names."""
+    """Kernel threads that handle interrupts: numbers and names."""
     found = {}
     for path in Path("/proc").glob("[1-9]*/comm"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -38,7 +38,7 @@ TASK_DEVICE: Final = "/dev/rtdm/rtgauge"
 ENTRY_TO_THREAD_NS: Final = 1300
 ENTRY_TO_END_NS: Final = 2100
 STORM: Final = 4  # RTGAUGE_FAILURE_STORM
-REQUEST_TYPES: Final = (0xB4, 0xD7)  # of the calls of Linux: chip, module
+REQUEST_TYPES: Final = (0xB4, 0xD7)  # of the Linux calls: chip, module
 
 _FOLDER: Final = "/dev"
 _SESSION: Final = "/dev/rtgauge"
@@ -153,7 +153,7 @@ class FakeModule:
             raise OSError(errno.ENODEV, TASK_DEVICE)
         return os.memfd_create(_TASK)
 
-    # --- calls of Linux ---
+    # --- Linux calls ---
 
     def ioctl(self, call: Call) -> int | None:
         """None: the file is not one of the module's."""

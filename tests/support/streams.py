@@ -157,7 +157,7 @@ class Builder:
 
 
 def booted(boot: int, arguments: str, up_s: int = 0) -> bytes:
-    """What the agent says after the boot of that number, with those arguments of the kernel."""
+    """What the agent says after the boot of that number, with those kernel arguments."""
     writer = StreamWriter()
     head = writer.header(
         agent="fake",

@@ -48,6 +48,8 @@ FOUND = [
     "It computes in vain.",
     "It has at most so many columns.",
     "A record that differs, be it in one byte.",
+    "It is woken by a thread of\nthe kernel.",
+    "a task of the core cobalt",
     "One is cut; the next is whole; the last is lost.",
 ]
 ALLOWED = [
@@ -65,6 +67,7 @@ ALLOWED = [
     "ssh -l nobody-here board",
     "One is cut; the next is whole. One is lost; the next is whole.",
     "See `is no line` and ``goes on``.",
+    "arguments of the kernel's make, tasks of Linux itself, --core cobalt",
 ]
 
 

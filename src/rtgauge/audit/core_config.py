@@ -125,7 +125,7 @@ def _linux(name: str, config: Options) -> Result:
         name,
         "note",
         ", ".join(on),
-        "only tasks of Linux need them. The Xenomai project's benchmarks with Linux 3.4.6 were "
+        "only Linux tasks need them. The Xenomai project's benchmarks with Linux 3.4.6 were "
         "better without them on an Atom 230",
         f"measure with and without: {shown(changes)}",
     ), changes

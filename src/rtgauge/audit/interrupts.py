@@ -135,7 +135,7 @@ def _tasks(listing: str | None) -> list[_Task]:
 
 
 def _visible(tasks: list[_Task]) -> bool:
-    """Whether threads of the kernel can be seen: a container hides them. Every kernel that could
+    """Whether kernel threads can be seen: a container hides them. Every kernel that could
     run a real-time task for others has one (migration, in the first place)."""
     return any(task.kernel for task in tasks)
 
@@ -260,7 +260,7 @@ def check_timer_threads(name: str, case: Case) -> Finding:
     facts = case.facts
     why = (
         "timers of timerfd, timer_create and setitimer (methods timerfd, timer and itimer) expire"
-        " in threads of the kernel, which wait for every task of higher priority"
+        " in kernel threads, which wait for every task of higher priority"
     )
     model = preemption(facts).model
     if model == "unknown":

@@ -183,7 +183,7 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
         if config.on("IPIPE"):
             remedy = "measure with Xenomai's latency -h, and read its output with rtgauge import"
         elif model == "evl":
-            why += ". rtgauge measures only tasks of Linux on EVL"
+            why += ". rtgauge measures only Linux tasks on EVL"
             remedy = "read rtgauge's figures as figures of Linux tasks"
         elif model != "cobalt":
             remedy = f"build the kernel with {shown({'XENOMAI': 'y'})}, then {remedy}"

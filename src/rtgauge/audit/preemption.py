@@ -59,7 +59,7 @@ def check_preemption(name: str, case: Case) -> Finding:
             "note",
             state.found,
             "tasks of that core preempt Linux. Measurements that support Cobalt use its tasks, "
-            "all others use tasks of Linux",
+            "all others use Linux tasks",
             "also measure tasks of the core: rtgauge run timer --core cobalt",
         )
     if state.model == "evl":
@@ -67,8 +67,8 @@ def check_preemption(name: str, case: Case) -> Finding:
             name,
             "note",
             state.found,
-            "tasks of that core preempt Linux, but rtgauge does not support it and measures tasks "
-            "of Linux",
+            "tasks of that core preempt Linux, but rtgauge does not support it and measures Linux "
+            "tasks",
             "read these figures as figures of Linux tasks",
         )
     if state.found == "unknown":

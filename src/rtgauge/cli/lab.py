@@ -176,11 +176,9 @@ _MACHINES = ("x86_64", "arm64")
     type=_FILE,
     multiple=True,
     metavar="FILE",
-    help="A module of the kernel to load. Repeatable.",
+    help="A kernel module to load. Repeatable.",
 )
-@click.option(
-    "--argument", multiple=True, metavar="WORD", help="An argument of the kernel. Repeatable."
-)
+@click.option("--argument", multiple=True, metavar="WORD", help="A kernel argument. Repeatable.")
 @click.option(
     "--machine",
     type=values(_MACHINES),

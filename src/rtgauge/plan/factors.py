@@ -138,7 +138,7 @@ def kernel_arguments(factors: Iterable[Factor]) -> list[str]:
 
 
 def configured(plan: Plan, factors: Sequence[Factor], catalogue: Catalogue) -> Plan:
-    """The plan with these factors on, except for the arguments of the kernel."""
+    """The plan with these factors on, except for the kernel arguments."""
     items = [value for factor in factors if factor.kind == "setting" for value in factor.values]
     priority = next((factor.values[0] for factor in factors if factor.kind == "priority"), "")
     steps = []

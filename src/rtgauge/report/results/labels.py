@@ -200,7 +200,7 @@ def realtime_text(environment: Mapping[str, Any]) -> str:
 
 def core_text(run: Mapping[str, Any]) -> str:
     """The real-time core that measuring threads ran on; empty for Linux. With the number of steps
-    if others measured threads of Linux."""
+    if others measured Linux threads."""
     core = run["environment"].get("core")
     if not core:
         return ""
