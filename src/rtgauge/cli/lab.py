@@ -368,9 +368,10 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
 @lab.command(short_help="Open a shell on a board's console.")
 @click.argument("board", type=boards())
 def shell(board: str) -> int:
-    """Start a board in plain mode with a shell on its console. 'exit' ends it.
+    """Start a board with a shell on its console. 'exit' ends it.
 
-    BOARD may have options after commas, like a target: x86_64-rt,cpus=2.
+    BOARD may have options after commas, like a target: x86_64-rt,cpus=2. The board runs in plain
+    mode, unless mode=counted is one of the options.
     """
     from rtgauge.target.lab import LabTarget
 
