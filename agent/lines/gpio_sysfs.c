@@ -144,7 +144,7 @@ static int sysfs_take(const struct line *line, struct sysfs_line *one, uint32_t 
 	snprintf(entry, sizeof(entry), "gpio%u", number);
 	sysfs_path(path, line->pins.path, entry, "");
 	if (err == -EBUSY && !access(path, F_OK))
-		snprintf(remedy, sizeof(remedy), "give it back: echo %u > %.40s/unexport", number,
+		snprintf(remedy, sizeof(remedy), "release it: echo %u > %.40s/unexport", number,
 			 line->pins.path);
 	else if (err == -EBUSY)
 		strcpy(remedy, "end the program that uses it, or use another line");
