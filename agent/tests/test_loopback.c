@@ -173,6 +173,20 @@ static void test_module(void)
 	tap_check(&tap, !strcmp(judge_module(8, 0, 0, true), "fail"), "the module: %s", said);
 }
 
+/* Events of a loopback in a context of the kernel. */
+static void test_periods(void)
+{
+	struct response r = { .interval_ns = 30 * NSEC_PER_MSEC, .for_ns = INT64_MAX };
+
+	tap_check(&tap, !module_periods(&r), "no duration: no limit");
+	r.for_ns = 90 * NSEC_PER_MSEC;
+	tap_check(&tap, module_periods(&r) == 3, "three intervals");
+	r.for_ns = 90 * NSEC_PER_MSEC + 1;
+	tap_check(&tap, module_periods(&r) == 4, "a fourth one begins");
+	r.for_ns = 10 * NSEC_PER_MSEC;
+	tap_check(&tap, module_periods(&r) == 1, "less than an interval is a limit");
+}
+
 int main(void)
 {
 	tap_check(&tap, events(3, 0, 3) == 3, "all events come back");
@@ -184,5 +198,6 @@ int main(void)
 	test_times();
 	test_failing_line();
 	test_module();
+	test_periods();
 	return tap_end(&tap);
 }

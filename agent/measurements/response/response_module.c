@@ -337,6 +337,12 @@ static int module_add_loopback(struct step *step, struct response *r, struct mod
 	return 0;
 }
 
+/* Those that begin within the duration, as a thread of user space counts them. 0: no limit. */
+static uint64_t module_periods(const struct response *r)
+{
+	return r->for_ns == INT64_MAX ? 0 : (uint64_t)((r->for_ns - 1) / r->interval_ns + 1);
+}
+
 static int module_setup_loopback(struct step *step, struct response *r, struct module *m)
 {
 	struct rtgauge_setup *setup = &m->session.setup;
@@ -355,7 +361,7 @@ static int module_setup_loopback(struct step *step, struct response *r, struct m
 		.room = events_room(r->interval_ns),
 		.interval_ns = (uint64_t)r->interval_ns,
 		.events = r->samples == INT64_MAX ? 0 : (uint64_t)r->samples,
-		.periods = r->for_ns == INT64_MAX ? 0 : (uint64_t)(r->for_ns / r->interval_ns),
+		.periods = module_periods(r),
 		.gpio_output = r->line.pins.output,
 		.gpio_input = r->line.pins.input,
 	};
