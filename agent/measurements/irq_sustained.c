@@ -64,6 +64,7 @@ struct irq_sustained {
 	int fd;
 	int cpu;
 	int error;
+	bool too_long; /* the next trial, for the module */
 	int phases;
 	int64_t counts[SUSTAIN_PHASES_MAX];
 	int64_t shortest_ns[SUSTAIN_PHASES_MAX];
@@ -97,7 +98,9 @@ static bool irq_sustained_attempt(void *arg, struct sustain_try *attempt)
 		sustain.gpio_output = state->interrupt.output;
 		sustain.gpio_input = state->interrupt.input;
 	}
-	if (step_stopped(state->step))
+	state->too_long = attempt->period_ns >
+			  RTGAUGE_SUSTAIN_SECONDS_MAX * NSEC_PER_SEC / attempt->count;
+	if (state->too_long || step_stopped(state->step))
 		return false;
 	state->error = irq_sustained_ask(state, &sustain);
 	if (state->error) {
@@ -267,6 +270,14 @@ static int irq_sustained_finish(struct step *step)
 		return message_set(&step->msg, -EIO, "check the kernel's log (dmesg)",
 				   "the kernel module could not raise interrupts: %s",
 				   strerror(state->error));
+	if (state->too_long) {
+		step_verdict(step,
+			     option_number(&step->options, "period") ? IRQ_SUSTAINED_HELD :
+								       IRQ_SUSTAINED_FOUND,
+			     "inconclusive", "the next trial would take more than 24 hours",
+			     "give fewer --interrupts");
+		return 0;
+	}
 	if (option_number(&step->options, "period")) {
 		irq_sustained_judge_period(step, &state->search);
 		return 0;

@@ -232,6 +232,21 @@ static void test_standstill(struct tap *tap)
 		  "one that a stop ended is not");
 }
 
+/* The module refuses a trial of more than 24 hours. */
+static void test_too_long(struct tap *tap)
+{
+	struct irq_sustained state = { .step = &step };
+	struct sustain_try try = { .count = 1000000000, .period_ns = 86400 };
+
+	step.stop = STEP_GOES_ON;
+	calls = interrupted = stop_in = 0;
+	tap_check(tap, irq_sustained_attempt(&state, &try) && calls == 1 && !state.too_long,
+		  "a trial of 24 hours");
+	try.period_ns = 86401;
+	tap_check(tap, !irq_sustained_attempt(&state, &try) && calls == 1 && state.too_long,
+		  "a longer one is not tried");
+}
+
 int main(void)
 {
 	struct tap tap = { 0 };
@@ -242,5 +257,6 @@ int main(void)
 	test_phases(&tap);
 	test_gpio(&tap);
 	test_standstill(&tap);
+	test_too_long(&tap);
 	return tap_end(&tap);
 }
