@@ -161,11 +161,6 @@ static void cbor_simple(struct cbor *c, uint8_t byte)
 		*at = byte;
 }
 
-void cbor_bool(struct cbor *c, bool value)
-{
-	cbor_simple(c, value ? 0xf5 : 0xf4);
-}
-
 void cbor_null(struct cbor *c)
 {
 	cbor_simple(c, 0xf6);
@@ -201,5 +196,5 @@ void cbor_put_text(struct cbor *c, const char *key, const char *value)
 void cbor_put_bool(struct cbor *c, const char *key, bool value)
 {
 	cbor_text(c, key);
-	cbor_bool(c, value);
+	cbor_simple(c, value ? 0xf5 : 0xf4);
 }

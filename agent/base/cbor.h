@@ -23,7 +23,6 @@ void cbor_int(struct cbor *c, int64_t value);
 void cbor_text(struct cbor *c, const char *text); /* NULL becomes null */
 void cbor_text_n(struct cbor *c, const char *text, size_t size);
 void cbor_bytes(struct cbor *c, const void *data, size_t size);
-void cbor_bool(struct cbor *c, bool value);
 void cbor_null(struct cbor *c);
 void cbor_array(struct cbor *c, size_t items);
 void cbor_map(struct cbor *c, size_t pairs);

@@ -44,7 +44,8 @@ bool tick_stops(int cpu)
 	       !cpulist_parse(&list, value) && cpulist_has(&list, cpu);
 }
 
-int64_t tick_observed_ns(const struct tick_view *view)
+/* The time of all spans. */
+static int64_t tick_observed_ns(const struct tick_view *view)
 {
 	int64_t sum_ns = 0;
 

@@ -63,8 +63,6 @@ int64_t tick_period_ns(int hz);
 /* Whether @cpu is one that stops its tick while one thread runs there alone (NO_HZ_FULL). */
 bool tick_stops(int cpu);
 
-/* The time of all spans. */
-int64_t tick_observed_ns(const struct tick_view *view);
 /* Lay a grid of this period where most events are, and count points and hits. The longest event
  * at a point is its tick, unless the CPU was away there: tick_event.point. @bins: TICK_BINS of them,
  * to work with. */

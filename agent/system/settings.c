@@ -491,7 +491,8 @@ static int read_dma_latency(int fd, char *value)
 	return 0;
 }
 
-int settings_hold_dma_latency(struct settings *settings, int us, struct message *msg)
+/* Hold /dev/cpu_dma_latency at @us microseconds until settings_close(). */
+static int settings_hold_dma_latency(struct settings *settings, int us, struct message *msg)
 {
 	char value[VALUE_MAX], asked[16];
 	const struct setting_wish wish = { DMA_LATENCY, asked };

@@ -63,9 +63,6 @@ int settings_set_all(struct settings *settings, const struct setting_wish *wishe
 int settings_refuse(struct settings *settings, const char *name, const char *asked,
 		    const char *reason, struct message *msg);
 
-/* Hold /dev/cpu_dma_latency at @us microseconds until settings_close(). */
-int settings_hold_dma_latency(struct settings *settings, int us, struct message *msg);
-
 /* Everything rule 5 of the measurements asks for: RT throttling off, fair server off (mounting
  * debugfs in a mount namespace of the agent's own where it is not mounted), with @awake sleep
  * states held. */

@@ -33,10 +33,8 @@ SOURCE_EXTERNAL: Final = 4
 CONTEXT: Final = {"irq": 1, "kernel": 2, "user": 4}
 RISING: Final = 0x2
 FALLING: Final = 0x4
-TOGGLE: Final = 0x20
 SLEEP: Final = 0x100
 COBALT: Final = 0x400
-TAKE_EDGE: Final = 80
 SLEEPS: Final = 25
 
 
