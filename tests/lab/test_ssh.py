@@ -11,13 +11,13 @@ import os
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import waiting
 from lab_boots import NEEDS_ARM
 from lab_ssh import SshBoard
 from rtgauge.architectures import ARCHITECTURES
@@ -87,12 +87,7 @@ def board(started: SshBoard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     return started
 
 
-def until(happened: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := happened()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.2)
-    return found
+until = partial(waiting.until, patience_s=PATIENCE_S)
 
 
 def measuring(spawn: Spawn, board: SshBoard, *words: str) -> tuple[subprocess.Popen[str], str]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import waiting
 from rtgauge.engine.boot import Booter, check_booted
 from rtgauge.engine.environment import read_facts
 from rtgauge.errors import TargetError
@@ -65,11 +66,7 @@ def go_on() -> bool:
     return False
 
 
-def until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
+until = partial(waiting.until, patience_s=PATIENCE_S)
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,11 @@ from typing import Any
 import pytest
 
 from conftest import SOURCES, Result
+from waiting import until
 
 Run = Callable[..., Result]
 Spawn = Callable[..., "subprocess.Popen[str]"]
 PATIENCE_S = 60.0
-
-
-def until(happened: Callable[[], Any]) -> Any:
-    """Wait until ``happened`` gives something."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := happened()):
-        assert time.monotonic() < deadline, "it did not happen in a minute"
-        time.sleep(0.02)
-    return found
 
 
 def measuring(spawn: Spawn, *words: str) -> subprocess.Popen[str]:

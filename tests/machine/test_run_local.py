@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from rtgauge.errors import TargetError
 from rtgauge.report.results import model
 from rtgauge.store import Store
 from rtgauge.target.local import find_agent
+from waiting import until
 
 Run = Callable[..., Result]
 Spawn = Callable[..., "subprocess.Popen[str]"]
@@ -32,14 +32,6 @@ def agent() -> Path:
         return find_agent()
     except TargetError as error:
         pytest.skip(f"{error.message}; {error.remedy}")
-
-
-def until(happened: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := happened()):
-        assert time.monotonic() < deadline, "it did not happen in a minute"
-        time.sleep(0.02)
-    return found
 
 
 def agents(run: str) -> list[int]:

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import waiting
 from rtgauge.errors import TargetError
 from rtgauge.target.base import lost_of
 from rtgauge.target.ssh import SshAgent, SshTarget, agent_for
@@ -66,13 +67,8 @@ def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
         shutil.rmtree(server.temporary, ignore_errors=True)
 
 
-def until(happened: Callable[[], Any]) -> Any:
-    """Encryption and a process for each session take their time on a crowded machine."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := happened()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-    return found
+# Encryption and a process for each session take their time on a crowded machine.
+until = partial(waiting.until, patience_s=PATIENCE_S)
 
 
 def measuring(spawn: Spawn, *words: str) -> tuple[subprocess.Popen[str], str]:

@@ -12,11 +12,13 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import waiting
 from rtgauge.stream import Event, Gaps, Histogram, Record, Samples, StreamReader, Trailer
 from rtgauge.target.local import find_agent
 
@@ -26,11 +28,7 @@ ENDED = re.compile(rb"^rtgauge-agent: ended (-?\d+)\n", re.MULTILINE)
 DETACHED = 255
 
 
-def until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
+until = partial(waiting.until, patience_s=PATIENCE_S)
 
 
 class Spooled:

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import waiting
 from rtgauge.engine.watch import Limits
 from rtgauge.errors import ExitCode, TargetError, UsageError
 from rtgauge.target import open_target, ssh
@@ -65,11 +66,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
     return write
 
 
-def until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
+until = partial(waiting.until, patience_s=PATIENCE_S)
 
 
 def everything(agent: SshAgent) -> bytes:
