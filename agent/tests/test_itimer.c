@@ -164,8 +164,8 @@ struct counted {
 
 /* As timer_grid() does, with the kernel as it is. */
 static struct counted measure(int64_t (*passed)(const struct timer_thread *t,
-						const struct step *step, const struct timespec *due,
-						int64_t late_ns, int64_t counted))
+						const struct timespec *due, int64_t late_ns,
+						int64_t counted))
 {
 	static struct step step;
 	struct timer_thread t = { .interval_ns = PERIOD_NS };
@@ -186,7 +186,7 @@ static struct counted measure(int64_t (*passed)(const struct timer_thread *t,
 		counted.early += kernel.taken_ns < due_ns + OFFSET_NS;
 		counted.lost += kernel.late_percent == 0 && late_ns >= PERIOD_NS;
 		if (late_ns >= PERIOD_NS)
-			points = passed(&t, &step, &due, late_ns, points);
+			points = passed(&t, &due, late_ns, points);
 		due_ns += points * PERIOD_NS;
 		counted.due += points;
 	}

@@ -160,8 +160,8 @@ static inline __attribute__((always_inline)) void
 timer_grid(struct worker *worker,
 	   int64_t (*wait)(const struct timer_thread *t, const struct step *step,
 			   const struct timespec *due, struct timespec *now),
-	   int64_t (*passed)(const struct timer_thread *t, const struct step *step,
-			     const struct timespec *due, int64_t late_ns, int64_t counted))
+	   int64_t (*passed)(const struct timer_thread *t, const struct timespec *due,
+			     int64_t late_ns, int64_t counted))
 {
 	const struct timer_thread *t = worker->state;
 	struct step *step = worker->step;
@@ -185,7 +185,7 @@ timer_grid(struct worker *worker,
 		}
 		periods--;
 		if (__builtin_expect(late_ns >= t->interval_ns || latency->lost_open, 0)) {
-			int64_t missed = passed(t, step, &due, late_ns, counted) - 1;
+			int64_t missed = passed(t, &due, late_ns, counted) - 1;
 
 			missed = timer_missed(step, latency, missed, periods, samples, &now);
 			if (missed < 0)
@@ -200,21 +200,19 @@ timer_grid(struct worker *worker,
 }
 
 /* The kernel counts by itself. */
-static inline int64_t timer_counted(const struct timer_thread *t, const struct step *step,
-				    const struct timespec *due, int64_t late_ns, int64_t counted)
+static inline int64_t timer_counted(const struct timer_thread *t, const struct timespec *due,
+				    int64_t late_ns, int64_t counted)
 {
 	(void)t;
-	(void)step;
 	(void)due;
 	(void)late_ns;
 	return counted;
 }
 
 /* Only the thread itself counts: it continues at the first grid point after now. */
-static inline int64_t timer_passed(const struct timer_thread *t, const struct step *step,
-				   const struct timespec *due, int64_t late_ns, int64_t counted)
+static inline int64_t timer_passed(const struct timer_thread *t, const struct timespec *due,
+				   int64_t late_ns, int64_t counted)
 {
-	(void)step;
 	(void)due;
 	(void)counted;
 	return late_ns / t->interval_ns + 1;

@@ -210,14 +210,13 @@ static int64_t timer_itimer_left(const struct timer_thread *t, int64_t *from_ns,
  * reading. The kernel's grid is up to one setitimer() later: the timer may still wait for the point
  * before, which then has not been missed.
  */
-static int64_t timer_itimer_passed(const struct timer_thread *t, const struct step *step,
-				   const struct timespec *due, int64_t late_ns, int64_t counted)
+static int64_t timer_itimer_passed(const struct timer_thread *t, const struct timespec *due,
+				   int64_t late_ns, int64_t counted)
 {
 	int64_t points = late_ns / t->interval_ns + 1, from_ns, to_ns, left_ns, next_ns;
 	sigset_t pending;
 	bool waits;
 
-	(void)step;
 	(void)counted;
 	if (points < 2)
 		return points;
