@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -117,6 +118,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
     with Store.open(str(tmp_path / "store")) as opened:
         yield opened
+
+
+@pytest.fixture
+def full_disk() -> Iterator[Callable[[int], None]]:
+    """No file may grow beyond so many bytes: the system then refuses, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -451,13 +451,6 @@ def test_folders_without_locks_are_left_alone(
 
 
 # --- no room, no right ----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def full_disk() -> Iterator[Callable[[int], None]]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_full_disk_while_a_step_runs(store: Store, full_disk: Callable[[int], None]) -> None:

@@ -466,14 +466,6 @@ def test_death_at_any_moment_of_sealing_loses_nothing(tmp_path: Path) -> None:
     assert moments > 20
 
 
-@pytest.fixture
-def full_disk() -> Iterator[Callable[[int], None]]:
-    """No file may grow beyond so many bytes: the system then refuses, as a full disk does."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("room", [10, 300, 3000, 100_000])
 def test_full_disk_while_sealing(

@@ -13,12 +13,12 @@ import cbor2
 import numpy as np
 import pytest
 
-import reader_from_page
 import rtgauge.stream.bodies
 import rtgauge.stream.reader
 import streams
 from rtgauge.stream import RecordType, Samples, StreamReader, bodies
 from streams import Builder, header_body, pack, series_body
+from test_stream import reason_of
 
 LAST = 2**60 // 10**6  # grid point of a series of 1 ms
 NUMBERS = sorted(
@@ -113,13 +113,6 @@ def others(value: Any) -> Iterator[Any]:
     yield from (None, True, 0, "", b"", [], {})
 
 
-def agree(data: bytes) -> str:
-    reader = StreamReader()
-    reader.feed(data)
-    assert streams.read_plain(data) == reader_from_page.read(data)
-    return reader.finish().reason
-
-
 HEAD = Builder().series(0).series(1, interval_ns=0, scale=10)
 
 
@@ -131,7 +124,7 @@ def test_records_at_the_ends_of_what_they_may_say(number: int) -> None:
     follows = pack(RecordType.EVENT, 4, cbor2.dumps({"event": "e", "time_ns": 0}))
     good = 0
     for one in (body, *others(body)):
-        reason = agree(known + pack(kind, 3, cbor2.dumps(one)) + follows)
+        reason = reason_of(known + pack(kind, 3, cbor2.dumps(one)) + follows)
         good += not reason.startswith("record 3")
     assert good
 
@@ -146,7 +139,7 @@ def test_headers_at_the_ends_of_what_they_may_say() -> None:
             and one.get("version") == 1
             and one.get("format") == "rtgauge-stream"
         ):
-            good += not agree(pack(0, 0, cbor2.dumps(one))).startswith("record 0")
+            good += not reason_of(pack(0, 0, cbor2.dumps(one))).startswith("record 0")
     assert good > 40
 
 
@@ -169,7 +162,7 @@ def test_blocks_at_the_ends_of_what_they_may_say(series: int, quick: bool) -> No
                     items = {**body, "index": at}.items()
                     ordered = dict(items if quick else reversed(items))
                     data += pack(kind, sequence, cbor2.dumps(ordered))
-                good += agree(data).endswith("after record 4")
+                good += reason_of(data).endswith("after record 4")
     assert good
 
 
@@ -179,7 +172,7 @@ def test_blocks_of_any_size(size: int) -> None:
     body = {"series": 0, "index": 0, "due_ns": 0}
     values = np.arange(size, dtype=np.uint8).tobytes()
     data = HEAD.data + pack(4, 3, cbor2.dumps({**body, "samples": cbor2.CBORTag(78, values)}))
-    reason = agree(data)
+    reason = reason_of(data)
     assert reason.endswith("after record 3") == (size % 4 == 0 and 0 < size <= 65472 + 20), reason
 
 
@@ -210,7 +203,7 @@ def test_sequence_numbers_are_in_their_shortest_form(
     at = record.index(b"\x03")
     data = HEAD.data + record[:at] + sequence + record[at + 1 :]
     number = int.from_bytes(sequence[1:] or sequence, "big")
-    assert agree(data).startswith("record 3: its sequence") != short
+    assert reason_of(data).startswith("record 3: its sequence") != short
     reader = StreamReader()
     assert len(reader.feed(data)) == 3 + (short and kind != 99)
     assert reader.finish().lost_records == (number - 3 if short else 0)
@@ -269,8 +262,8 @@ CELLS = {"name": "", "columns": [{"name": "", "unit": ""}] * 5, "rows": [[0] * 5
 )
 @pytest.mark.slow
 def test_what_is_kept_of_a_stream_has_a_limit(kind: int, most: int, body: Any) -> None:
-    assert agree(many(kind, most, body).data).endswith(f"after record {most}")
-    assert agree(many(kind, most + 1, body).data).startswith(f"record {most + 1}")
+    assert reason_of(many(kind, most, body).data).endswith(f"after record {most}")
+    assert reason_of(many(kind, most + 1, body).data).startswith(f"record {most + 1}")
 
 
 @pytest.mark.parametrize(
@@ -280,7 +273,7 @@ def test_what_is_kept_of_a_stream_has_a_limit(kind: int, most: int, body: Any) -
 def test_a_table_has_a_limit(columns: int, rows: int, good: bool) -> None:
     names = [{"name": "", "unit": ""}] * columns
     body = {"name": "", "columns": names, "rows": [[0] * columns] * rows}
-    assert agree(Builder().add(RecordType.TABLE, body).data).endswith("after record 1") == good
+    assert reason_of(Builder().add(RecordType.TABLE, body).data).endswith("after record 1") == good
 
 
 @pytest.mark.slow
@@ -310,7 +303,7 @@ def test_bytes_that_are_kept_have_a_limit() -> None:
 )
 def test_what_is_watched_has_a_limit(body: Any) -> None:
     stream = Builder().add(RecordType.AMBIENCE, body).add(RecordType.AMBIENCE, body)
-    assert agree(stream.data).endswith("after record 2")
+    assert reason_of(stream.data).endswith("after record 2")
     reader = StreamReader()
     more = {"cpus": [4096], "frequency_khz": [1], "interrupts": [1], "steal_ns": [1]}
     other = {**body, **more, "temperature_mc": {"another": 1}}
@@ -323,8 +316,8 @@ def test_ten_thousand_series() -> None:
     stream = Builder()
     for number in range(10_000):
         stream.series(number)
-    assert agree(stream.data).endswith("after record 10000")
-    assert agree(stream.series(10_000).data).startswith("record 10001")
+    assert reason_of(stream.data).endswith("after record 10000")
+    assert reason_of(stream.series(10_000).data).startswith("record 10001")
 
 
 def test_buckets_of_any_value_are_those_of_the_page() -> None:
@@ -442,4 +435,4 @@ def test_gaps_of_blocks_that_are_not_there(
     index: int, gaps: list[tuple[int, int]], good: bool
 ) -> None:
     data = Builder().series(0).gaps(0, index, gaps).data
-    assert agree(data).endswith("after record 2") == good
+    assert reason_of(data).endswith("after record 2") == good
