@@ -16,9 +16,7 @@ import sqlalchemy as sa
 import fuzz_index
 from rtgauge.errors import StoreError
 from rtgauge.store import Store, index, migrations
-from test_store import child, finished, store
-
-__all__ = ["store"]  # a fixture
+from test_store import child, finished
 
 HERE = Path(__file__).parent
 
