@@ -9,6 +9,7 @@ over time.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -96,6 +97,14 @@ def stolen_ns(record: Ambience, span_ns: int) -> list[int]:
     time between two readings. The excess belongs to the time before.
     """
     return [min(stolen, max(span_ns, 0)) for stolen in record.steal_ns or ()]
+
+
+def around(records: Sequence[Ambience], begin_ns: int, end_ns: int) -> Sequence[Ambience]:
+    """The last record before a sample, the records during it, and the first record after it. Empty
+    if there is none before or none after it."""
+    first = bisect.bisect_right(records, begin_ns, key=lambda one: one.time_ns)
+    last = bisect.bisect_left(records, end_ns, key=lambda one: one.time_ns)
+    return records[first - 1 : last + 1] if first and last < len(records) else ()
 
 
 Key = tuple[str, int, str]

@@ -20,9 +20,9 @@ import numpy as np
 
 from rtgauge import stats
 from rtgauge import text as numbers
-from rtgauge.report.results.background import stolen_ns
+from rtgauge.report.results.background import around, stolen_ns
 from rtgauge.report.results.gather import Figures, Large
-from rtgauge.report.results.labels import group_series, series_labels
+from rtgauge.report.results.labels import group_series, peak, series_labels
 from rtgauge.stats.patterns import TICKS_HZ
 from rtgauge.units import parse_duration
 
@@ -40,6 +40,8 @@ FIRST_PART: Final = 0.01
 SPREAD_TIMES: Final = 3
 SPREAD_NS: Final = 500
 STOLEN: Final = 0.001
+SMI_NS: Final = 10_000_000
+"""An interrupt of the firmware takes less than this."""
 GROWN: Final = 0.2
 GROWN_NS: Final = 20
 SURE: Final = 6
@@ -214,8 +216,7 @@ def told(
     ]
     if disturb := step["load"].get("disturb"):
         found.insert(0, _observation("disturbed", _on_purpose(disturb), []))
-    cpus = {run["series"][place]["cpu"] for place in places}
-    found += [_observation(*one, []) for one in _background(watched, cpus)]
+    found += _background(list(watched), [(p, run["series"][p]) for p in places])
     return Told(found, marks)
 
 
@@ -737,31 +738,92 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[a-z0-9_-]+", text.lower()))
 
 
-def _background(watched: Collection[Ambience], cpus: set[int]) -> Iterator[tuple[str, str]]:
-    """Time that a hypervisor took from the step's CPUs, and interruptions by the firmware."""
-    records = list(watched)
+def _background(
+    records: Sequence[Ambience], series: Sequence[tuple[int, Series]]
+) -> Iterator[Document]:
+    """Time that a hypervisor took from the step's CPUs, and interruptions by the firmware.
+    ``maxima``: the series whose maximum each may have caused."""
     if len(records) < 2:
         return
     span_ns = records[-1].time_ns - records[0].time_ns
-    stolen: dict[int, int] = {}
-    for before, record in pairwise(records):
-        taken = stolen_ns(record, record.time_ns - before.time_ns)
-        for cpu, ns in zip(record.cpus, taken, strict=False):
-            if cpu in cpus or -1 in cpus:
-                stolen[cpu] = stolen.get(cpu, 0) + ns
+    stolen = _stolen(records, {one["cpu"] for _, one in series})
     if stolen and span_ns > 0:
-        cpu = max(stolen, key=lambda cpu: stolen[cpu])
-        if stolen[cpu] >= STOLEN * span_ns:
+        cpu = max(stolen, key=lambda cpu: sum(stolen[cpu]))
+        taken = sum(stolen[cpu])
+        if taken >= STOLEN * span_ns:
             text = (
-                f"A hypervisor took {numbers.shown(stolen[cpu] / 1e6, 'ms').full} of "
+                f"A hypervisor took {_ms(taken)} of "
                 f"{numbers.duration(span_ns / 1e9)} from CPU {cpu} "
-                f"({numbers.percent(stolen[cpu] / span_ns)}). This may have delayed any sample."
+                f"({numbers.percent(taken / span_ns)}). This may have delayed any sample there."
             )
-            yield "stolen time", text
+            maxima = _maxima(records, series, _stolen_there)
+            yield {**_observation("stolen time", text, []), "maxima": maxima}
     smi = sum(record.smi or 0 for record in records[1:])
     if smi:
         text = (
             f"{numbers.plural(smi, 'system management interrupt')} occurred during the step. Each "
             "stops all CPUs, and the kernel does not see it."
         )
-        yield "management interrupts", text
+        maxima = _maxima(records, series, _interrupted_there)
+        yield {**_observation("management interrupts", text, []), "maxima": maxima}
+
+
+def _ms(ns: int) -> str:
+    return numbers.shown(ns / 1e6, "ms").full
+
+
+def _stolen(records: Sequence[Ambience], cpus: Collection[int]) -> dict[int, list[int]]:
+    """CPU -> the time that a hypervisor took from it between records. -1: all CPUs."""
+    stolen: dict[int, list[int]] = {}
+    for before, record in pairwise(records):
+        taken = stolen_ns(record, record.time_ns - before.time_ns)
+        for cpu, ns in zip(record.cpus, taken, strict=False):
+            if cpu in cpus or -1 in cpus:
+                stolen.setdefault(cpu, []).append(ns)
+    return stolen
+
+
+def _maxima(
+    records: Sequence[Ambience],
+    series: Sequence[tuple[int, Series]],
+    find: Callable[[Sequence[Ambience], int, float, str], str],
+) -> list[Document]:
+    """The series whose maximum may have this cause, and a sentence on it. ``find``: gives the
+    sentence from the records around the maximum, its CPU, its excess over the median and a phrase
+    for the records; empty if they cannot have caused it."""
+    found = []
+    for place, one in series:
+        top = peak(one)
+        if one["unit"] != "ns" or top is None:
+            continue
+        near, when = records, ""
+        if one["max_at"] is not None and one["interval_ns"] and top == one["max"]:
+            begin_ns = round(one["max_at"]["time_s"] * 1e9)
+            # with dither, or with an event that is awaited, a sample begins later in its period
+            near = around(records, begin_ns, begin_ns + one["interval_ns"] + top)
+            if len(near) < 2:
+                continue
+            span_ns = near[-1].time_ns - near[0].time_ns
+            when = f"in the {numbers.duration(span_ns / 1e9)} around the maximum"
+        if text := find(near, one["cpu"], top - (one["percentiles"].get("50") or 0), when):
+            found.append({"series": place, "text": text})
+    return found
+
+
+def _stolen_there(records: Sequence[Ambience], cpu: int, excess_ns: float, when: str) -> str:
+    stolen = _stolen(records, {cpu})
+    # a sample lasts longer than from one record to the next only if its time is known
+    taken = {cpu: sum(each) if when else max(each) for cpu, each in stolen.items()}
+    most = max(taken, key=lambda cpu: taken[cpu], default=None)
+    if most is None or not taken[most] or 2 * taken[most] < excess_ns:
+        return ""
+    where = when or "between two readings, and the time of the maximum is not known"
+    return f"A hypervisor took {_ms(taken[most])} from CPU {most} {where}."
+
+
+def _interrupted_there(records: Sequence[Ambience], _: int, excess_ns: float, when: str) -> str:
+    smi = sum(record.smi or 0 for record in records[1:])
+    if smi * SMI_NS < excess_ns or not smi:
+        return ""
+    where = when or "during the step, and the time of the maximum is not known"
+    return f"{numbers.plural(smi, 'system management interrupt')} occurred {where}."

@@ -95,8 +95,9 @@ def _likely(data: Data) -> tuple[Line, str]:
         ("stolen time", "Possible cause: the hypervisor."),
         ("management interrupts", "Possible cause: the firmware."),
     ):
-        if rule in by_rule:
-            return line(f"{words} {by_rule[rule]['text']}"), ""
+        maxima = by_rule.get(rule, {}).get("maxima", ())
+        if text := next((each["text"] for each in maxima if each["series"] == place), ""):
+            return line(f"{words} {text}"), ""
     if one["first"] == peak(one) and "first sample" in by_rule:
         return line(f"Likely cause: cold caches. {by_rule['first sample']['text']}"), ""
     if "second line" in by_rule:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cause is named only if it can have touched the sample of the maximum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import report_runs as made
+from answers import built, latency, text
+from rtgauge import stream
+from rtgauge.report.document.answer import answer_of
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+
+
+def reading(at_s: float, steal: tuple[int, ...] = (0, 0), smi: int | None = 0) -> stream.Ambience:
+    """A reading of background activity. ``steal``: of each CPU, in ns."""
+    cpus = tuple(range(len(steal)))
+    quiet: Any = (None,) * len(steal)
+    return stream.Ambience(0, int(at_s * SECOND), cpus, quiet, (0,) * len(steal), steal, smi, {})
+
+
+def cause_of(*series: made.FakeSeries, **more: Any) -> str:
+    """The cause of the maximum of a run with one step of these series."""
+    return text(answer_of(built(made.run([made.step(0, list(series), **more)]))).cause)
+
+
+def stolen(second: int, cpu: int, ns: int = 40 * MS, seconds: int = 10) -> list[stream.Ambience]:
+    """Readings of a step, in one second of which a hypervisor took time."""
+    taken = tuple(ns if cpu == each else 0 for each in (0, 1))
+    return [reading(at - 0.01, taken if at == second else (0, 0)) for at in range(seconds + 1)]
+
+
+# The maximum of ``latency`` is in the middle: 5 s into the step.
+
+
+def test_the_hypervisor_is_a_cause_on_the_cpu_of_the_maximum_only() -> None:
+    both = latency(30_000, cpu=0), latency(50, cpu=1)
+    said = cause_of(*both, ambience=stolen(6, cpu=0))
+    assert said.startswith("Possible cause: the hypervisor. A hypervisor took 40 ms from CPU 0 ")
+    assert "hypervisor" not in cause_of(*both, ambience=stolen(6, cpu=1))
+    # of two CPUs, the one of the maximum is named, though more was taken from the other one
+    taken = [reading(at - 0.01, (40 * MS, 90 * MS) if at == 6 else (0, 0)) for at in range(11)]
+    said = cause_of(*both, ambience=taken)
+    assert "CPU 0" in said and "CPU 1" not in said
+
+
+@pytest.mark.parametrize(
+    ("second", "named"),
+    # the kernel books the time when the CPU runs again, before the next reading
+    [(5, False), (6, True), (7, False)],
+)
+def test_the_hypervisor_is_a_cause_at_the_time_of_the_maximum_only(
+    second: int, named: bool
+) -> None:
+    said = cause_of(latency(30_000), ambience=stolen(second, cpu=0))
+    assert ("hypervisor" in said) is named
+    assert not named or "1 s" in said
+
+
+@pytest.mark.parametrize(("taken_ms", "named"), [(10, False), (20, True), (900, True)])
+def test_the_hypervisor_is_a_cause_if_it_took_enough_time(taken_ms: int, named: bool) -> None:
+    said = cause_of(latency(30_000), ambience=stolen(6, cpu=0, ns=taken_ms * MS))
+    assert ("hypervisor" in said) is named
+
+
+def test_a_maximum_after_the_last_reading_has_no_cause_in_them() -> None:
+    assert "hypervisor" not in cause_of(latency(30_000), ambience=stolen(3, cpu=0, seconds=4))
+
+
+def test_the_hypervisor_is_possible_where_the_time_of_the_maximum_is_not_known() -> None:
+    series = latency(30_000)
+    series.lost = ((9_999, 1, 31_000_000),)
+    for taken_ms, named in ((10, False), (40, True)):
+        ambience = stolen(3, cpu=0, ns=taken_ms * MS)
+        assert ("hypervisor" in cause_of(series, ambience=ambience)) is named
+
+
+@pytest.mark.parametrize(
+    ("second", "top_us", "named"), [(6, 300, True), (4, 300, False), (6, 30_000, False)]
+)
+def test_the_firmware_is_a_cause_near_the_maximum_only(
+    second: int, top_us: int, named: bool
+) -> None:
+    """An interrupt of the firmware takes less than 10 ms."""
+    readings = [reading(at - 0.01, smi=int(at == second)) for at in range(11)]
+    said = cause_of(latency(top_us), ambience=readings)
+    assert said.startswith("Possible cause: the firmware. 1 system management") is named
