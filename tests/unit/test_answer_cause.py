@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import report_runs as made
@@ -89,3 +90,37 @@ def test_the_firmware_is_a_cause_near_the_maximum_only(
     readings = [reading(at - 0.01, smi=int(at == second)) for at in range(11)]
     said = cause_of(latency(top_us), ambience=readings)
     assert said.startswith("Possible cause: the firmware. 1 system management") is named
+
+
+def test_an_injection_is_a_cause_on_its_cpu_only() -> None:
+    """The first measured CPU is disturbed."""
+    more = {"disturb": "kthread:200us:7.301ms"}
+    for tops in ((210, 50), (50, 210)):
+        series = [latency(top, cpu=2 + at, thread=at) for at, top in enumerate(tops)]
+        assert ("injection" in cause_of(*series, **more)) is (tops[0] == 210)
+
+
+@pytest.mark.parametrize(("top_us", "named"), [(30, False), (210, True), (5_000, False)])
+def test_an_injection_is_a_cause_of_a_maximum_of_its_length_only(top_us: int, named: bool) -> None:
+    """On PREEMPT_RT, a thread without a lock delays no real-time task."""
+    said = cause_of(latency(top_us), disturb="kthread:200us:7.301ms")
+    assert ("injection" in said) is named
+
+
+def first(top_us: int, usual_us: int, cpu: int) -> made.FakeSeries:
+    """A series whose first sample is the largest."""
+    values = np.full(1000, usual_us * 1000, np.int32)
+    values[0] = top_us * 1000
+    return made.FakeSeries(made.info(cpu, cpu), np.arange(1000, dtype=np.int64), values)
+
+
+def test_cold_caches_are_those_of_the_series_with_the_maximum() -> None:
+    """The observation is about the series with the largest ratio."""
+    said = cause_of(first(60, 10, cpu=0), first(40, 2, cpu=1))
+    assert said.startswith("Likely cause: cold caches.")
+    assert "60.0 us" in said and "10.0 us" in said
+    assert "CPU 1" not in said and "40.0 us" not in said
+
+
+def test_caches_do_not_take_milliseconds() -> None:
+    assert "caches" not in cause_of(first(40_000, 10, cpu=0))

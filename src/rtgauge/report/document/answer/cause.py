@@ -22,6 +22,7 @@ from rtgauge.report.results.labels import (
     waits_for_answers,
     worst,
 )
+from rtgauge.units import parse_duration
 
 __all__ = ["EXPLAIN", "TRACE", "cause_of", "far_below", "hint_of"]
 
@@ -30,6 +31,8 @@ FAR_BELOW: Final = 10
 """If every budget exceeds the maximum by more than this factor, its cause needs no search."""
 SAME: Final = 1.05
 """A second line that reaches up to the maximum, but for this factor, is its likely cause."""
+COLD_NS: Final = 1_000_000
+"""Cold caches delay a sample by less than this."""
 DITHERED: Final = 1000
 """Number of periods from which on a timer has dither by default."""
 ALIKE: Final = ("measurement", "name", "context", "labels", "interval_ns")
@@ -66,7 +69,7 @@ def _likely(data: Data) -> tuple[Line, str]:
     run, step = data.run, data.step(one)
     place = run["series"].index(one)
     by_rule: dict[str, Model] = {}
-    above_median = (peak(one) or 0) - (one["percentiles"].get("50") or 0)
+    above_median = (peak(one) or 0) - _median(one)
     for observation in step["observations"]:
         # Some are periodic, but not what made the maximum.
         reaches = SAME * observation.get("reach", above_median) >= above_median
@@ -75,7 +78,7 @@ def _likely(data: Data) -> tuple[Line, str]:
     if policies := ordinary_policies(run, step):
         text = f"Likely cause: {policies}. Without real-time priority, other tasks run first."
         return line(text), raised_command(data)
-    if "disturbed" in by_rule:
+    if _injected(run, step, one, above_median):
         text = "Likely cause: the injection of this run."
         return line(text), step_command(run, step, {"disturb": ""})
     limit = {"stop-above": f"{_limit_us(one):.15g}us"}
@@ -98,8 +101,10 @@ def _likely(data: Data) -> tuple[Line, str]:
         maxima = by_rule.get(rule, {}).get("maxima", ())
         if text := next((each["text"] for each in maxima if each["series"] == place), ""):
             return line(f"{words} {text}"), ""
-    if one["first"] == peak(one) and "first sample" in by_rule:
-        return line(f"Likely cause: cold caches. {by_rule['first sample']['text']}"), ""
+    if "first sample" in by_rule and one["first"] == peak(one) and above_median <= COLD_NS:
+        first, usual = (numbers.shown(each, "ns").full for each in (one["first"], _median(one)))
+        text = f"The first sample is {first}, and the median of all samples {usual}."
+        return line(f"Likely cause: cold caches. {text}"), ""
     if "second line" in by_rule:
         text = f"Likely cause: something periodic. {_sentence(by_rule['second line'])}"
         return line(text), stop if (again := _with_dither(run, step, one)) is None else again
@@ -118,6 +123,25 @@ def _likely(data: Data) -> tuple[Line, str]:
         loaded = [word for name, text in kept.items() for word in (f"--{name}", text)]
         stop = f"{TRACE} {shlex.join([*target_words(run), *loaded])}".strip() + left_out
     return line(UNKNOWN), stop
+
+
+def _median(one: Model) -> int:
+    return one["percentiles"].get("50") or 0
+
+
+def _injected(run: Model, step: Model, one: Model, excess_ns: int) -> bool:
+    """Whether the injection of a step is likely to have caused the maximum of a series. It disturbs
+    the CPU of the first thread, for its length."""
+    if not (disturb := step["load"].get("disturb")):
+        return False
+    first = [
+        each["cpu"]
+        for each in run["series"]
+        if each["step"] == step["step"] and each["thread"] == 0 and each["cpu"] >= 0
+    ]
+    length_ns = parse_duration(disturb.split(":")[1])
+    there = not first or one["cpu"] in (first[0], -1)
+    return there and length_ns <= 2 * excess_ns <= 4 * length_ns
 
 
 def _with_dither(run: Model, step: Model, one: Model) -> str | None:
