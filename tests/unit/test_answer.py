@@ -821,7 +821,7 @@ def test_the_command_that_finds_the_cause(
         run["steps"][0]["parameters"].pop("stop-above", None)
     if seen:
         run["steps"][0]["observations"] = [
-            {"rule": "second line", "text": "Recurs.", "series": [0], "reach": 60_000}
+            {"rule": "second line", "maxima": [{"series": 0, "text": "Recurs."}]}
         ]
     told = answer_of(run).cause_command
     assert command in told and bool(command) is bool(told)
@@ -851,27 +851,10 @@ def test_a_timer_decides_whether_its_due_times_can_be_moved(
     (step,) = run["steps"]
     step["parameters"] |= {"stop-above": "0", "dither": "no", "for": "10s"}
     step["asked"] |= {"dither": asked} if asked else {}
-    step["observations"] = [
-        {"rule": "second line", "text": "Recurs.", "series": [0], "reach": 60_000}
-    ]
+    step["observations"] = [{"rule": "second line", "maxima": [{"series": 0, "text": "Recurs."}]}]
     told = answer_of(run).cause_command
     assert command in told
     assert "--dither" not in told or "--stop-above" in told
-
-
-@pytest.mark.parametrize(("reach_us", "named"), [(60, True), (20, False)])
-def test_a_periodic_disturbance_is_the_cause_if_it_reaches_the_maximum(
-    reach_us: int, named: bool
-) -> None:
-    run = built(made.run([made.step(0, [latency(67)])]))
-    said = {"rule": "second line", "text": "Samples recur every 7.30 ms.", "series": [0]}
-    run["steps"][0]["observations"] = [said | {"reach": reach_us * 1000}]
-    told = text(answer_of(run).cause)
-    assert told.startswith("Likely cause: something periodic. Samples recur") is named
-    assert "looks the same" not in told
-    run["steps"][0]["observations"][0]["periodic"] = {"aliases_ns": [8_000_000]}
-    told = text(answer_of(run).cause)
-    assert ("every 7.30 ms, or at another period that looks the same." in told) is named
 
 
 def test_the_section_begins_with_the_answer() -> None:

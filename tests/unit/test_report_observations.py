@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import report_runs as made
+from answers import text
 from rtgauge import stats, stream
+from rtgauge.report.document.answer import answer_of
 from rtgauge.report.pictures.folded import folded_said
 from rtgauge.report.results import model
 from rtgauge.report.results.observations import RULES, About
@@ -44,6 +46,7 @@ def _said(*series: made.FakeSeries, **more: Any) -> dict[str, list[str]]:
         found.setdefault(one["rule"], []).append(one["text"].replace("\u202f", " "))
         assert all(0 <= place < len(series) for place in one["series"])
         assert ("reach" in one) is ("periodic" in one) is (one["rule"] == "second line")
+        assert "maxima" in one or "periodic" not in one
     return found
 
 
@@ -140,6 +143,11 @@ def test_a_disturber_is_timed_explained_and_named(sweep: bool) -> None:
     assert ("±" in found["text"]) is sweep
     assert periodic["period_ns"] == pytest.approx(7.301e6, rel=1e-5)
     assert periodic["share"] == pytest.approx(273 / 303, abs=0.06)
+    assert [one["series"] for one in found["maxima"]] == [0, 1]
+    for cpu, one in enumerate(found["maxima"]):
+        words = f"On CPU {cpu}, samples about .* recur every 7.301.ms"
+        words += "[.]" if sweep else ", or at another period that looks the same[.]"
+        assert re.fullmatch(words, one["text"])
     injection = "the injection (preempt_disable:200us:7.301ms)"
     assert periodic["suspects"] == [injection] * sweep  # on the grid, other periods look alike
     assert len(periodic["fold"]) == 60 and sum(periodic["fold"][29:31]) > 230
@@ -148,6 +156,24 @@ def test_a_disturber_is_timed_explained_and_named(sweep: bool) -> None:
     (mark,) = model.analyse(cast(Any, [run])).marks[0].values()
     assert mark.text.endswith(" or an alias") is not sweep
     assert ("This is the period of" in found["text"]) is sweep
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("away", "more_us", "named"), [(0, 1, True), (0, 300, False), (3, 1, False)]
+)
+def test_a_second_line_is_the_cause_of_its_own_samples_only(
+    away: int, more_us: int, named: bool
+) -> None:
+    """The maximum of CPU 1 is at its rhythm or ``away`` from it, and that much above its others."""
+    both = [_disturbed(cpu, 7.301e6, sweep=True) for cpu in (0, 1)]
+    top = int(both[1].value.argmax())
+    both[1].value[top + away] = both[1].value[top] + more_us * US
+    (run,) = model.build(cast(Any, [made.run([made.step(0, both)])]))["runs"]
+    (found,) = [o for o in run["steps"][0]["observations"] if o["rule"] == "second line"]
+    assert [one["series"] for one in found["maxima"]] == ([0, 1] if named else [0])
+    words = "Likely cause: something periodic. On CPU 1, samples about "
+    assert text(answer_of(run).cause).startswith(words) is named
 
 
 @pytest.mark.slow

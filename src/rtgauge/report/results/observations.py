@@ -39,6 +39,8 @@ FIRST_NS: Final = 1000
 FIRST_PART: Final = 0.01
 SPREAD_TIMES: Final = 3
 SPREAD_NS: Final = 500
+SAME: Final = 1.05
+"""A second line that reaches up to the maximum, but for this factor, is its likely cause."""
 STOLEN: Final = 0.001
 SMI_NS: Final = 10_000_000
 """An interrupt of the firmware takes less than this."""
@@ -203,6 +205,7 @@ def told(
                 if rule.find is _second_line:
                     found[-1]["reach"] = round(quantity.lines[0][0].worst_ns)
                     found[-1]["periodic"] = _disturber(quantity)
+                    found[-1]["maxima"] = _recurring(quantity)
         if quantity.timed and quantity.lines:
             line, some = quantity.lines[0]
             middle = series[some[0]]["percentiles"].get("50") or series[some[0]]["mean"] or 0
@@ -483,6 +486,36 @@ def _disturber(quantity: Quantity) -> Document:
         "suspects": _suspects(quantity),
         "aliases_ns": stats.aliases(comb.period_ns, interval_ns) if hidden else [],
     }
+
+
+def _recurring(quantity: Quantity) -> list[Document]:
+    """The series whose maximum is on a second line of theirs, each with a sentence on this line."""
+    found: dict[int, str] = {}
+    for line, members in quantity.lines:
+        text = f"samples about {_ns(line.excess_ns)} above the first line recur every "
+        text += _period(line)
+        if _hidden(quantity, members):
+            text += ", or at another period that looks the same"
+        for at in members:
+            if at not in found and _recurs(quantity, at, line):
+                cpu = quantity.series[at]["cpu"]
+                words = f"on CPU {cpu}, {text}." if cpu >= 0 else f"{text}."
+                found[at] = words[:1].upper() + words[1:]
+    return [{"series": quantity.places[at], "text": text} for at, text in sorted(found.items())]
+
+
+def _recurs(quantity: Quantity, at: int, line: stats.Line) -> bool:
+    """Whether the maximum of a series is one of the samples of a rhythm, and no larger than its
+    largest."""
+    one, figures = quantity.series[at], quantity.figures[at]
+    if SAME * line.worst_ns < (peak(one) or 0) - (one["percentiles"].get("50") or 0):
+        return False
+    if figures.large is None:
+        return True  # without a time grid, times are only roughly known
+    top = int(figures.large.value.argmax())
+    excess = float(figures.large.value[top] - figures.counts.percentile(50))
+    when = figures.large.time_ns[[top]].astype(np.float64)
+    return bool(line.comb.within(when, excess)[0])
 
 
 def _two_groups(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:

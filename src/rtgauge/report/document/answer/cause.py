@@ -29,8 +29,6 @@ __all__ = ["EXPLAIN", "TRACE", "cause_of", "far_below", "hint_of"]
 EXPLAIN: Final = "rtgauge explain"
 FAR_BELOW: Final = 10
 """If every budget exceeds the maximum by more than this factor, its cause needs no search."""
-SAME: Final = 1.05
-"""A second line that reaches up to the maximum, but for this factor, is its likely cause."""
 COLD_NS: Final = 1_000_000
 """Cold caches delay a sample by less than this."""
 DITHERED: Final = 1000
@@ -68,13 +66,13 @@ def _likely(data: Data) -> tuple[Line, str]:
         return (), ""
     run, step = data.run, data.step(one)
     place = run["series"].index(one)
-    by_rule: dict[str, Model] = {}
+    by_rule: dict[str, str] = {}
     above_median = (peak(one) or 0) - _median(one)
-    for observation in step["observations"]:
-        # Some are periodic, but not what made the maximum.
-        reaches = SAME * observation.get("reach", above_median) >= above_median
-        if reaches and (not observation["series"] or place in observation["series"]):
-            by_rule.setdefault(observation["rule"], observation)
+    told = step["observations"]
+    for observation in told:
+        for each in observation.get("maxima", ()):
+            if each["series"] == place:
+                by_rule[observation["rule"]] = each["text"]
     if policies := ordinary_policies(run, step):
         text = f"Likely cause: {policies}. Without real-time priority, other tasks run first."
         return line(text), raised_command(data)
@@ -98,15 +96,15 @@ def _likely(data: Data) -> tuple[Line, str]:
         ("stolen time", "Possible cause: the hypervisor."),
         ("management interrupts", "Possible cause: the firmware."),
     ):
-        maxima = by_rule.get(rule, {}).get("maxima", ())
-        if text := next((each["text"] for each in maxima if each["series"] == place), ""):
-            return line(f"{words} {text}"), ""
-    if "first sample" in by_rule and one["first"] == peak(one) and above_median <= COLD_NS:
+        if rule in by_rule:
+            return line(f"{words} {by_rule[rule]}"), ""
+    cold = any(each["rule"] == "first sample" and place in each["series"] for each in told)
+    if cold and one["first"] == peak(one) and above_median <= COLD_NS:
         first, usual = (numbers.shown(each, "ns").full for each in (one["first"], _median(one)))
         text = f"The first sample is {first}, and the median of all samples {usual}."
         return line(f"Likely cause: cold caches. {text}"), ""
     if "second line" in by_rule:
-        text = f"Likely cause: something periodic. {_sentence(by_rule['second line'])}"
+        text = f"Likely cause: something periodic. {by_rule['second line']}"
         return line(text), stop if (again := _with_dither(run, step, one)) is None else again
     other = _maximum([each for each in data.idle if all(each[key] == one[key] for key in ALIKE)])
     if under_load(step) and other and (peak(one) or 0) >= 3 * other:
@@ -155,14 +153,6 @@ def _with_dither(run: Model, step: Model, one: Model) -> str | None:
         return None
     seconds = max(119, DITHERED * one["interval_ns"] / 1e9)
     return lasting_command(run, step, seconds, {"dither": ""})
-
-
-def _sentence(observation: Model) -> str:
-    """The first sentence of an observation, with its most important caveat. Its step has the
-    others."""
-    first, _, _ = observation["text"].partition(". ")
-    alike = (observation.get("periodic") or {}).get("aliases_ns")
-    return f"{first.rstrip('.')}{', or at another period that looks the same' if alike else ''}."
 
 
 def _explained(run: Model, one: Model) -> str:
