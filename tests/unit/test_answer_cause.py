@@ -11,6 +11,9 @@ import pytest
 import report_runs as made
 from answers import built, latency, text
 from rtgauge import stream
+from rtgauge.causes import Cause, Cost, Segment, Task
+from rtgauge.causes.blame import blame
+from rtgauge.causes.model import plain
 from rtgauge.report.document.answer import answer_of
 
 MS = 1_000_000
@@ -124,3 +127,27 @@ def test_cold_caches_are_those_of_the_series_with_the_maximum() -> None:
 
 def test_caches_do_not_take_milliseconds() -> None:
     assert "caches" not in cause_of(first(40_000, 10, cpu=0))
+
+
+def blamed(ambience: list[stream.Ambience]) -> str:
+    """The cause of a maximum of 30 ms of which a trace shows 29 ms with interrupts off."""
+    run = made.run([made.step(0, [latency(30_000)], ambience=ambience)])
+    length_ns = 29 * MS
+    segment = Segment(0, length_ns, "interrupts-off", "inferred", Task("disk", 7, "other"))
+    said = blame([segment], 30 * MS, 5000)[0]
+    found = Cause(
+        *(0, 0, "user", 5000, 5 * SECOND, 30 * MS, (segment,), MS),
+        *("tracefs", said, Cost(0, "")),
+    )
+    document = built(run)
+    document["causes"] = [plain(found)]
+    return text(answer_of(document).cause)
+
+
+def test_a_trace_does_not_show_what_a_hypervisor_took() -> None:
+    """While a virtual CPU does not run, its kernel is where it was."""
+    known = "interrupts were off, task disk (29 000 of 30 000 us)"
+    assert blamed([]) == f"Cause: {known}."
+    said = blamed(stolen(6, cpu=0))
+    assert said.startswith(f"Possible cause: {known}. Another one is the hypervisor: A hypervisor ")
+    assert blamed(stolen(6, cpu=1)) == f"Cause: {known}."

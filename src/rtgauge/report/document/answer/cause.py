@@ -35,6 +35,7 @@ DITHERED: Final = 1000
 """Number of periods from which on a timer has dither by default."""
 ALIKE: Final = ("measurement", "name", "context", "labels", "interval_ns")
 """What the series of one quantity under different loads have in common."""
+UNSEEN: Final = {"stolen time": "the hypervisor", "management interrupts": "the firmware"}
 UNKNOWN: Final = "The data do not show what caused the maximum."
 TRACE: Final = "rtgauge run timer --explain"
 
@@ -43,6 +44,8 @@ def cause_of(data: Data) -> tuple[Line, str]:
     """The cause of the maximum, where a replay or a trace shows it, else the likely one. With the
     command that finds more."""
     if data.top is not None and (known := _explained(data.run, data.top)):
+        for who, text in _unseen(data):  # a trace shows neither
+            return line(f"Possible cause: {known}. Another one is {who}: {text}"), ""
         return line(f"Cause: {known}."), ""
     found = _likely(data)
     return ((), "") if found[0] == line(UNKNOWN) and far_below(data) else found
@@ -66,13 +69,9 @@ def _likely(data: Data) -> tuple[Line, str]:
         return (), ""
     run, step = data.run, data.step(one)
     place = run["series"].index(one)
-    by_rule: dict[str, str] = {}
+    by_rule = _by_rule(data)
     above_median = (peak(one) or 0) - _median(one)
     told = step["observations"]
-    for observation in told:
-        for each in observation.get("maxima", ()):
-            if each["series"] == place:
-                by_rule[observation["rule"]] = each["text"]
     if policies := ordinary_policies(run, step):
         text = f"Likely cause: {policies}. Without real-time priority, other tasks run first."
         return line(text), raised_command(data)
@@ -92,12 +91,8 @@ def _likely(data: Data) -> tuple[Line, str]:
         and (_is_traced(step) or not any(map(_is_traced, run["steps"])))
     ):
         stop = f"{EXPLAIN} {run['id'][:13]}"
-    for rule, words in (
-        ("stolen time", "Possible cause: the hypervisor."),
-        ("management interrupts", "Possible cause: the firmware."),
-    ):
-        if rule in by_rule:
-            return line(f"{words} {by_rule[rule]}"), ""
+    for who, text in _unseen(data):
+        return line(f"Possible cause: {who}. {text}"), ""
     cold = any(each["rule"] == "first sample" and place in each["series"] for each in told)
     if cold and one["first"] == peak(one) and above_median <= COLD_NS:
         first, usual = (numbers.shown(each, "ns").full for each in (one["first"], _median(one)))
@@ -140,6 +135,24 @@ def _injected(run: Model, step: Model, one: Model, excess_ns: int) -> bool:
     length_ns = parse_duration(disturb.split(":")[1])
     there = not first or one["cpu"] in (first[0], -1)
     return there and length_ns <= 2 * excess_ns <= 4 * length_ns
+
+
+def _by_rule(data: Data) -> dict[str, str]:
+    """The observations that may be about the cause of the maximum: rule -> a sentence on it."""
+    place = data.run["series"].index(data.top)
+    return {
+        observation["rule"]: each["text"]
+        for observation in data.step(data.top)["observations"]
+        for each in observation.get("maxima", ())
+        if each["series"] == place
+    }
+
+
+def _unseen(data: Data) -> list[tuple[str, str]]:
+    """What may have caused the maximum without the knowledge of the kernel, and a sentence on
+    it."""
+    by_rule = _by_rule(data)
+    return [(who, by_rule[rule]) for rule, who in UNSEEN.items() if rule in by_rule]
 
 
 def _with_dither(run: Model, step: Model, one: Model) -> str | None:
