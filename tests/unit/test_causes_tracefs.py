@@ -424,6 +424,34 @@ def test_what_the_kernel_does_not_see_is_named_if_it_was_counted(
     assert ordinary.unseen == ""
 
 
+@pytest.mark.parametrize(
+    ("environment", "value", "told"),
+    [
+        ({"virtualisation": {"hypervisor": "KVM"}}, 200_000, True),
+        ({"virtualisation": {"hypervisor": "KVM"}}, 7000, False),
+        ({"virtualisation": {"hypervisor": ""}}, 200_000, False),
+        ({"virtualisation": {"hypervisor": "QEMU"}, "lab": {"mode": "counted"}}, 200_000, False),
+        ({"virtualisation": {"hypervisor": "QEMU"}, "lab": {"mode": "plain"}}, 200_000, True),
+        ({"virtualisation": 7}, 200_000, False),
+    ],
+)
+def test_a_trace_of_a_virtual_machine_lacks_the_time_of_the_hypervisor(
+    tmp_path: Path, environment: dict[str, Any], value: int, told: bool
+) -> None:
+    """Steal time may be unknown, or be counted later."""
+    chosen = sample(0, index=1, due_ns=10**6, value=value)
+    page_ = page(0, 4, page_of(900_000, 1_000_000 + value - 1000, 2_000_000))
+    step = stored(tmp_path, [*HEAD, chosen, page_, end(0)])
+    run = report_runs.run([step], environment=environment)  # type: ignore[list-item]
+    run.document["steps"] = [{"step": 0, "measurement": "timer", "run_options": {}}]
+    found = traced(run, medians=medians)  # type: ignore[arg-type]
+    assert found is not None
+    (cause,) = found.causes
+    words = "Time that the hypervisor of this virtual machine took does not appear in a trace."
+    assert (cause.unseen == words) is told
+    assert told or cause.unseen == ""
+
+
 def test_explain_knows_the_usual_time_as_the_report_does(tmp_path: Path) -> None:
     """An ordinary sample above 3 µs, in a second with a system management interrupt."""
     chosen = sample(0, index=1, due_ns=10**6, value=7000)

@@ -21,6 +21,9 @@ __all__ = ["advised", "system_of"]
 
 #: Targets of runs that were imported from a file. No command repeats them.
 _FILES: Final = ("capture:", "printed:")
+_HYPERVISOR: Final = (
+    "Time that the hypervisor of this virtual machine took does not appear in a trace."
+)
 #: Options that a remedy does not repeat. ``tune`` has no injection.
 _NOT_REPEATED: Final = (
     *("--disturb", "--disturb-module", "--allow-disturb"),
@@ -31,7 +34,12 @@ _NOT_REPEATED: Final = (
 def advised(cause: Cause, median: float, system: System) -> Cause:
     """The cause with its blame and remedies. ``median``: of its series."""
     text, main = blame(cause.segments, cause.latency_ns, median)
-    return replace(cause, blame=text, remedies=remedies(main, system) if main else ())
+    unseen = cause.unseen
+    late = bool(text) and not text.startswith("nothing:")
+    if late and system.virtual and "hypervisor" not in unseen:
+        unseen = f"{unseen} {_HYPERVISOR}".strip()
+    found = remedies(main, system) if main else ()
+    return replace(cause, blame=text, unseen=unseen, remedies=found)
 
 
 def system_of(run: StoredRun, step: int) -> System:
@@ -83,7 +91,15 @@ def system_of(run: StoredRun, step: int) -> System:
         machine=str(kernel.get("machine") or "x86_64"),
         without_effect=frozenset(without_effect),
         boots=boots,
+        virtual=_virtual(environment),
     )
+
+
+def _virtual(environment: Mapping[str, Any]) -> bool:
+    """Whether a hypervisor may take time from the system. Counted boards have no such time."""
+    lab, found = environment.get("lab"), environment.get("virtualisation")
+    counted = isinstance(lab, dict) and lab.get("mode") == "counted"
+    return isinstance(found, dict) and bool(found.get("hypervisor")) and not counted
 
 
 def _boots(target: str, lab: object) -> bool:

@@ -37,6 +37,8 @@ class System:
     """Arguments that the kernel has already, or ignores."""
     boots: bool = True
     """``rtgauge tune`` boots the target with other arguments for the kernel."""
+    virtual: bool = False
+    """A hypervisor may take time from it."""
 
 
 @dataclass(frozen=True)
