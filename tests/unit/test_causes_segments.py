@@ -448,6 +448,20 @@ def test_a_thread_that_runs_when_it_is_due_may_wait_for_a_lock(asleep: bool) -> 
         assert blamed == "waited for a lock, held by t60 (524 of 829\u202fµs)"
 
 
+@pytest.mark.parametrize("awake", [False, True])
+@pytest.mark.parametrize("state", [1, 2])
+def test_a_wait_that_another_cpu_ends_is_for_a_lock_if_it_is_uninterruptible(
+    state: int, awake: bool
+) -> None:
+    """A timer that expires on another CPU ends the other ones. The task that runs in that time is
+    not one that could have been preempted."""
+    before = [switch(-100, 1, TARGET, 19)] if awake else path(1)
+    events = [*before, switch(10, TARGET, 60, state=state), switch(500, 60, TARGET, 19)]
+    _, blamed = waited(events, 500)
+    lock, unknown = "waited for a lock (490 of", "not seen: 490 of"
+    assert blamed.startswith(lock if state == 2 else unknown)
+
+
 def test_a_task_that_an_older_kernel_preempted_does_not_wait() -> None:
     """Up to 4.13, tracefs reports 0x1000 for the state of a task that was preempted."""
     events = [*path(1), switch(10, TARGET, 60, 9, state=0x1000), switch(500, 60, TARGET, 19)]

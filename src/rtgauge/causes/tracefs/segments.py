@@ -223,32 +223,32 @@ def _waits(
 ) -> Iterator[_Wait]:
     """When the task of a turn waited, in the order of time."""
     for turn in turns:
-        # any wait of the sample's thread may be for a lock, once it has run
+        # any wait of the sample's thread that another task ends may be for a lock
         blocked = _BLOCKED if turn.task == sample.pid else _UNINTERRUPTIBLE
-        ran = turn.awake or turn.task != sample.pid
         since: int | None = None
         owner: int | None = None
-        lock = False
+        lock = woken = False
         slept = 0
         mine = by_task.get(turn.task, ())
         for event in mine[bisect.bisect_left(mine, turn.begin_ns, key=_time) :]:
             if event.time_ns >= turn.end_ns:
                 break
             if event.name == _WAKING:
-                owner = _waker(event, sample)
+                owner, woken = _waker(event, sample), True
                 known = event.pid is not None
                 if since is not None and known and _is_event(slept, event, sample, tasks):
                     yield _Wait(since, event.time_ns, None, event=True)
                     since = None
             elif event.fields.get("prev_pid") == turn.task:
                 state = event.fields.get("prev_state")
-                if ran and isinstance(state, int) and state & _BLOCKED:
+                if isinstance(state, int) and state & _BLOCKED:
                     since, owner, lock = event.time_ns, None, bool(state & blocked)
-                    slept = state
+                    slept, woken = state, False
             else:
-                ran = True
                 if since is not None and lock:
-                    yield _Wait(since, event.time_ns, owner)
+                    # one that another CPU ended is for a lock only if it is uninterruptible
+                    expired = not woken and not slept & _UNINTERRUPTIBLE
+                    yield _Wait(since, event.time_ns, owner, event=expired)
                 since = None
         if since is not None and lock:
             yield _Wait(since, turn.end_ns, owner)
