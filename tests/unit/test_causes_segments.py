@@ -462,6 +462,38 @@ def test_a_wait_that_another_cpu_ends_is_for_a_lock_if_it_is_uninterruptible(
     assert blamed.startswith(lock if state == 2 else unknown)
 
 
+@pytest.mark.parametrize("until", [40, 150, 189])
+@pytest.mark.parametrize("running", [0, ORDINARY])
+def test_a_trace_that_ends_before_the_wake_up_blames_nothing(until: int, running: int) -> None:
+    """It was read during the sample. The timer came late, after another one."""
+    events = [
+        *(switch(-100, 1, running), timer(50, "entry", running), timer(52, "exit", running)),
+        *(timer(190, "entry", running), waking(191, running), timer(192, "exit", running)),
+        switch(195, running, TARGET, 19),
+    ]
+    sample = Sample(DUE, DUE + 200_000, TARGET, 0, 1 << 62, 8_000)
+    whole = blame(segments_of(sample, events)[0], 200_000, 8_000)[0]
+    assert whole.startswith("the interrupt came late")
+    seen = [one for one in events if one.time_ns <= DUE + until * 1000]
+    segments, rest = segments_of(replace(sample, until_ns=DUE + until * 1000), seen)
+    assert {one.kind for one in segments} <= {"interrupt"}
+    assert sum(one.length_ns for one in segments) + rest == 200_000
+    assert blame(segments, 200_000, 8_000)[0] in (
+        "",
+        "not seen: 198 of 200\u202fµs is not explained",
+    )
+
+
+def test_the_handler_of_a_sample_may_have_no_events() -> None:
+    """Such as that of the timer of PowerPC. The earlier handler of another device had ended."""
+    events = [switch(-100, 1, ORDINARY), handler(-50, "entry"), handler(-48, "exit")]
+    assert cut(events, 201, pid=0) == [("interrupts-off", 201, "t77", "")]
+    # its end was not seen, but no handler goes on across a switch
+    for before in (events[:2], events[:1]):
+        found = cut([*before, switch(-10, ORDINARY, 60)], 201, pid=0)
+        assert found == [("interrupts-off", 201, "t60", "")]
+
+
 def test_a_task_that_an_older_kernel_preempted_does_not_wait() -> None:
     """Up to 4.13, tracefs reports 0x1000 for the state of a task that was preempted."""
     events = [*path(1), switch(10, TARGET, 60, 9, state=0x1000), switch(500, 60, TARGET, 19)]

@@ -359,6 +359,15 @@ def test_how_a_series_begins_is_what_the_agent_says_of_it(tmp_path: Path) -> Non
         ([page(0, 4, b""), page(0, 5, b"\x01")], 200_000, "overwritten"),
         ([page(0, 4, page_of(1_900_000, 2_150_000)), end(0, omitted=3)], 50_000, "too many"),
         ([end(0, error="No such device")], 200_000, "No such device"),
+        # the events around its end are missing
+        (
+            [
+                page(0, 4, page_of(1_900_000, 2_150_000)),
+                page(0, 5, page_of(2_300_000, missed=True)),
+            ],
+            50_000,
+            "too many",
+        ),
         # pages after the one that could not be read
         (
             [page(0, 4, page_of(1_900_000, 2_150_000)), end(0, error="Input/output error")],

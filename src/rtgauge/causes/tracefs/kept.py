@@ -118,6 +118,8 @@ class _Run:
     events: list[Event]
     gap_ns: int | None = None
     """Begin of the next pages of its snapshot. None after the last one."""
+    lossy: bool = False
+    """Events between these pages and the next ones were overwritten."""
 
     @property
     def end_ns(self) -> int:
@@ -244,6 +246,8 @@ class Kept:
             if follows and runs:
                 runs[-1].events.extend(page.events)
             else:
+                if page.missed and runs:
+                    runs[-1] = replace(runs[-1], lossy=True)
                 runs.append(_Run(snapshot, page.begin_ns, list(page.events)))
         return {cpu: list(_with_gaps(runs)) for cpu, runs in found.items()}
 
@@ -344,7 +348,7 @@ class Kept:
         complete = run.snapshot == one.snapshot and not (
             run.snapshot in self._omitted or run.snapshot in self._errors
         )
-        gap = run.gap_ns is not None and run.gap_ns < end
+        gap = run.lossy or (run.gap_ns is not None and run.gap_ns < end)
         return end if complete and not gap else run.end_ns
 
     @property

@@ -289,6 +289,8 @@ def segments_of(
     since_ns = woken_elsewhere(sample, events) or sample.due_ns
     by_task = _by_task(sample, events)
     turns = _turns(sample, events, by_task, tasks)
+    # the trace ends before the thread is woken: it does not show what delayed the interrupt
+    blind = sample.until_ns < sample.end_ns and bool(sample.pid) and sample.pid not in by_task
     own = by_task.get(sample.pid, ()) if sample.pid and since_ns == sample.due_ns else ()
     # it ran, and nothing woke it, so it was awake when it was due
     awake = bool(own) and all(one.name != _WAKING for one in own)
@@ -302,6 +304,8 @@ def segments_of(
         chosen = turn is not None and _was_ready(turn.task, stretch.chosen_ns, by_task)
         segment = _segment(stretch, sample, tasks, answer, wait, ready, chosen=chosen)
         if segment is None or stretch.end_ns <= since_ns:
+            continue
+        if blind and not (stretch.handler or stretch.softirq):
             continue
         last = found[-1] if found else None
         if last is not None and _alike(last, segment):
@@ -382,16 +386,21 @@ def begun_at(sample: Sample, events: Sequence[Event]) -> int:
     PowerPC timer has no events: the wake-up is the first one in it."""
     begun = first = None
     ended: int | None = None
+    open_ = 0
     for event in events:
         if event.time_ns > sample.end_ns:
             break
         if is_entry(event):
             begun = event.time_ns
             ended = None
+            open_ += 1
             if first is None and begun >= sample.due_ns:
                 first = begun
         elif is_exit(event):
             ended = event.time_ns
+            open_ = max(open_ - 1, 0)
+        elif event.name == SWITCH:
+            open_ = 0
         elif (
             sample.pid
             and event.time_ns >= sample.due_ns
@@ -403,6 +412,8 @@ def begun_at(sample: Sample, events: Sequence[Event]) -> int:
             unknown = handler and ended is not None and event.time_ns - ended > DELIVERY_NS
             woken = None if unknown else begun if handler else first
             return event.time_ns if woken is None else woken
+    if not sample.pid and not open_:
+        return sample.end_ns  # the handler of the sample has no events
     found = first if sample.pid else begun
     return sample.due_ns if found is None else found
 
