@@ -494,6 +494,14 @@ def test_the_handler_of_a_sample_may_have_no_events() -> None:
         assert found == [("interrupts-off", 201, "t60", "")]
 
 
+def test_the_idle_task_that_runs_until_the_switch_is_not_the_switch() -> None:
+    events = [switch(-100, 1, 0), timer(1, "entry", 0), waking(2, 0), timer(3, "exit", 0)]
+    events.append(switch(195, 0, TARGET, 19))
+    sample = Sample(DUE, DUE + 200_000, TARGET, 0, 1 << 62, 8_000)
+    blamed = blame(segments_of(sample, events)[0], 200_000, 8_000)[0]
+    assert blamed == "the idle task ran until the task switch (192 of 200\u202fµs)"
+
+
 def test_a_task_that_an_older_kernel_preempted_does_not_wait() -> None:
     """Up to 4.13, tracefs reports 0x1000 for the state of a task that was preempted."""
     events = [*path(1), switch(10, TARGET, 60, 9, state=0x1000), switch(500, 60, TARGET, 19)]

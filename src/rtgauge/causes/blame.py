@@ -101,6 +101,8 @@ def _sentence(main: Segment) -> str:
         return "the interrupt came late, although interrupts were enabled"
     if (main.kind, main.function) == ("switch", CHOICE):
         return f"the scheduler chose a task of lower priority: {task}"
+    if (main.kind, main.function) == ("switch", UNTIL) and task == "idle":
+        return "the idle task ran until the task switch"
     if (main.kind, main.function) == ("switch", UNTIL):
         return f"task {task} ran until the task switch, no longer than usual"
     return {

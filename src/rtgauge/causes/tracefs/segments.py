@@ -693,5 +693,5 @@ def _instead(
         return "preemption-off", "measured", stretch.code
     if idle or usual:
         long = stretch.end_ns - stretch.begin_ns > SWITCH_NS
-        return "switch", "inferred", UNTIL if long and not idle else ""
+        return "switch", "inferred", UNTIL if long else ""
     return "preemption-off", "inferred", stretch.code
