@@ -289,19 +289,23 @@ def test_a_sample_that_an_event_began_counts_from_its_handler(tmp_path: Path) ->
     assert cause.unseen.startswith("Its event came late")
 
 
-@pytest.mark.parametrize("source", ["gpio", "hpet"])
+@pytest.mark.parametrize(
+    ("source", "context"), [("gpio", "irq"), ("hpet", "irq"), ("hpet", "softirq")]
+)
 def test_a_sample_of_a_handler_is_explained_if_its_event_was_due(
-    tmp_path: Path, source: str
+    tmp_path: Path, source: str, context: str
 ) -> None:
-    """Another CPU raised the line of the GPIO chip 60 µs after the due time."""
+    """Another CPU raised the line of the GPIO chip 60 µs after the due time. A sample of a softirq
+    begins in the handler."""
     step = stored(tmp_path, [])
-    step.series[1].info = replace(step.series[1].info, labels={"source": source})
+    info = replace(step.series[1].info, labels={"source": source}, context=context)
+    step.series[1].info = info
     late = 40_000 if source == "hpet" else 100_000
     kept = Kept(added_ns=4200)
     kept.__dict__["_runs"] = {0: [_Run(0, DUE - 300_000, path(late // 1000))]}
     chosen = _Chosen(0, 1, 0, DUE - START, 41_000, 0, 0)
     cause = kept.cause(chosen, step, step.series[1], 2000, threaded=False, how="event")
-    if source == "hpet":
+    if (source, context) == ("hpet", "irq"):
         assert cause.blame.startswith("interrupts were off")
     else:
         assert (cause.segments, cause.rest_ns, cause.blame) == ((), 41_000, "")
@@ -355,6 +359,15 @@ def test_how_a_series_begins_is_what_the_agent_says_of_it(tmp_path: Path) -> Non
             "overwritten",
         ),
         ([page(0, 4, page_of(1_900_000)), page(0, 6, page_of(2_150_000))], 150_000, "overwritten"),
+        # the events around its end are missing
+        (
+            [
+                page(0, 4, page_of(1_900_000, 2_150_000)),
+                page(0, 5, page_of(2_300_000, missed=True)),
+            ],
+            50_000,
+            "too many",
+        ),
         ([], 200_000, "overwritten"),
         ([page(0, 4, b""), page(0, 5, b"\x01")], 200_000, "overwritten"),
         ([page(0, 4, page_of(1_900_000, 2_150_000)), end(0, omitted=3)], 50_000, "too many"),

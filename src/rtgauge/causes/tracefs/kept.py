@@ -75,8 +75,8 @@ _MUCH = "There were too many events at its end to keep."
 _SWAPPED = "The trace was read during the sample. What came after that is not explained."
 _LATER = "Its event came late, and the agent did not keep the trace up to its end."
 _RAISED = (
-    "The trace does not show when the event came that began this sample of a handler. A replay of"
-    " an emulated board does."
+    "The trace does not show when the event came that began this sample of a handler or softirq. A"
+    " replay of an emulated board does."
 )
 _TIMERS: Final = ("hpet", "hrtimer")
 """Sources of interrupts that come when they are due."""
@@ -270,7 +270,8 @@ class Kept:
         run = self._best(one, begin, end) if self._looks < LOOKS_LIMIT else None
         segments: tuple[Segment, ...] = ()
         rest, unseen = max(one.value, 0), ""
-        if how == EVENT and not one.thread and series.info.labels.get("source") not in _TIMERS:
+        timed = series.info.context == "irq" and series.info.labels.get("source") in _TIMERS
+        if how == EVENT and not one.thread and not timed:
             unseen = _RAISED
         elif one.thread and container(Facts(step.facts)):
             unseen = _CONTAINED
