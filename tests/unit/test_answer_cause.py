@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -151,3 +152,15 @@ def test_a_trace_does_not_show_what_a_hypervisor_took() -> None:
     said = blamed(stolen(6, cpu=0))
     assert said.startswith(f"Possible cause: {known}. Another one is the hypervisor: A hypervisor ")
     assert blamed(stolen(6, cpu=1)) == f"Cause: {known}."
+
+
+def test_the_policy_of_a_task_is_no_cause_of_the_latency_of_a_handler() -> None:
+    def said(handler_us: int) -> str:
+        handler = latency(handler_us, context="irq", policy="", priority=0)
+        task = latency(50, policy="other", priority=0)
+        task.info = replace(task.info, series=1)
+        step = made.step(0, [handler, task], parameters={"priority": "80"})
+        return text(answer_of(built(made.run([step]))).cause)
+
+    assert said(20).startswith("Likely cause: SCHED_OTHER")
+    assert "SCHED_OTHER" not in said(300)

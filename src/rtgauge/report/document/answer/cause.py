@@ -15,6 +15,7 @@ from rtgauge.report.document.answer.state import exceeds
 from rtgauge.report.document.blocks import Line, line
 from rtgauge.report.results.again import lasting_command, step_command, without_foreign
 from rtgauge.report.results.labels import (
+    ORDINARY,
     made_of_a_file,
     ordinary_policies,
     peak,
@@ -72,7 +73,7 @@ def _likely(data: Data) -> tuple[Line, str]:
     by_rule = _by_rule(data)
     above_median = (peak(one) or 0) - _median(one)
     told = step["observations"]
-    if policies := ordinary_policies(run, step):
+    if one["policy"] in ORDINARY and (policies := ordinary_policies(run, step)):
         text = f"Likely cause: {policies}. Without real-time priority, other tasks run first."
         return line(text), raised_command(data)
     if _injected(run, step, one, above_median):
