@@ -15,6 +15,7 @@ from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
+import kmod
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -34,6 +35,10 @@ from run_stages import (
 from sizes import faults as size_faults
 from static_programs import shared_library
 from tree import tree_faults
+
+from rtgauge.errors import TargetError
+from rtgauge.lab.boards import BOARDS, Board
+from rtgauge.lab.kernels import Unpacked
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
@@ -276,6 +281,24 @@ def test_a_stage_that_is_stopped_still_says_what_failed(runner: Runner, tmp_path
     done = runner.carry_out(stage(command))
     assert (done.state, done.note) == ("FAILED", "stopped")
     assert "assert 'cause' == 'found'" in (runner.logs / "trial.log").read_text("utf-8")
+
+
+def test_kernels_that_the_cache_does_not_contain_are_fetched(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The stage `kmod` waits for no other stage. Without a kernel it is skipped, not green."""
+    asked = []
+
+    def unreachable(board: Board, newest: bool, say: object) -> Unpacked:
+        asked.append((board.name, newest))
+        raise TargetError("no network", "check the connection")
+
+    monkeypatch.setattr(kmod, "kernel_for", unreachable)
+    monkeypatch.setattr(kmod, "checkpatch", lambda: None)
+    assert kmod.main() == 77
+    assert asked == [(name, False) for name in sorted(BOARDS)]
+    said = capsys.readouterr().out
+    assert "x86_64-rt-6.12: no network" in said and "not built for arm64-rt-6.1, " in said
 
 
 @pytest.mark.slow
