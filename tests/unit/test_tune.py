@@ -90,6 +90,7 @@ def board(monkeypatch: pytest.MonkeyPatch) -> type[Board]:
     monkeypatch.setattr(Board, "boots", [])
     monkeypatch.setattr(Board, "seeds", [])
     monkeypatch.setattr(Board, "ends_at", 0)
+    monkeypatch.setattr(Board, "fails_at", 0)
     monkeypatch.setattr(designs, "FULL_RUNS", 8)  # two blocks of two factors
     return Board
 
