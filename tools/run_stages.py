@@ -99,9 +99,10 @@ class Stage:
     inputs. ``results`` are globs of JUnit files. ``after`` names stages that have to end before
     this one starts. ``alone``: nothing else runs at the same time, except stages that are
     ``with_alone``, which use one processor and do not change settings of the machine, and one that
-    is ``spare``. This one neither changes settings nor depends on time: it runs with a lower
-    priority and next to any other stage, in addition to the permitted number. ``limit_s``: the
-    stage fails if one of its commands takes longer.
+    is ``spare``. This one runs with a lower priority and next to any other stage, in addition to
+    the permitted number. It does not change settings of the machine, and its tests assert no
+    duration. They have time limits, which a machine that is busy for long may exceed. ``limit_s``:
+    the stage fails if one of its commands takes longer.
     """
 
     name: str
