@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -25,9 +25,9 @@ from rtgauge.lab.programs import Programs
 from rtgauge.plan import Plan, PlannedStep
 from rtgauge.report import Source
 from rtgauge.store import Store
-from rtgauge.target import RunningAgent, open_target
 from rtgauge.target import lab as module
-from rtgauge.target.base import pace_of, taken_s
+from rtgauge.target import open_target
+from rtgauge.target.base import Emulation, pace_of, taken_s
 from rtgauge.target.lab import LabTarget
 from test_lab_machine import fake_qemu, process_ends
 
@@ -170,11 +170,12 @@ def test_time_that_others_had_does_not_count() -> None:
         def __init__(self, computed: float) -> None:
             self.computed_s = lambda: computed
 
-    one = cast(RunningAgent, Emulated(30.0))
+    one = Emulated(30.0)
+    assert isinstance(one, Emulation) and not isinstance(object(), Emulation)
     assert taken_s(one, 40.0) == 30.0
     assert taken_s(one, 300.0) == 30.0
     assert taken_s(one, 3000.0) == 300.0
-    assert taken_s(cast(RunningAgent, object()), 40.0) == 40.0
+    assert taken_s(None, 40.0) == 40.0
 
 
 def test_silence_is_no_fault(lab: Callable[..., LabTarget]) -> None:

@@ -22,6 +22,7 @@ from rtgauge.target import RunningAgent, Target
 from rtgauge.target.base import (
     Detached,
     Emulated,
+    Emulation,
     Restoring,
     last_words,
     pace_of,
@@ -121,6 +122,7 @@ class Watch:
     ) -> None:
         self._agent = agent
         self._detached = agent if isinstance(agent, Detached) else None
+        self._emulation = agent if isinstance(agent, Emulation) else None
         self._live = live
         self._target = target
         self._clock = target.clock
@@ -229,7 +231,7 @@ class Watch:
         limit *= max(self._pace.scale, 1.0)
         if self._pace.speaks and now - self._heard > limit:
             self._host_stops(f"the agent sent nothing for {limit:.0f} s")
-        if self._overtime(taken_s(self._agent, now - self._began) - self._away_s):
+        if self._overtime(taken_s(self._emulation, now - self._began) - self._away_s):
             self._host_stops("the agent did not end in time")
         return self._waits_for_the_end(now)
 

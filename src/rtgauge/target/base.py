@@ -332,15 +332,15 @@ def last_words(messages: str) -> tuple[str, str]:
     return message.removeprefix(_AGENT), remedy.removeprefix("remedy: ")
 
 
-def taken_s(agent: RunningAgent, elapsed_s: float) -> float:
+def taken_s(emulation: Emulation | None, elapsed_s: float) -> float:
     """The seconds that count against the time limit of a step, ``elapsed_s`` after its start.
 
     For an emulation that is its processor time, but at least a tenth (``CROWDED``) of the elapsed
     time, so that an emulator without progress is not waited for without end.
     """
-    if not isinstance(agent, Emulation):
+    if emulation is None:
         return elapsed_s
-    return max(agent.computed_s(), elapsed_s / CROWDED)
+    return max(emulation.computed_s(), elapsed_s / CROWDED)
 
 
 def say(text: str) -> None:
