@@ -326,7 +326,7 @@ def test_stages_depend_on_the_tools_that_their_programs_import() -> None:
             assert needed <= set(one.inputs), one.name
 
 
-@pytest.mark.parametrize("folder", ["machine", "lab", "cross"])
+@pytest.mark.parametrize("folder", ["machine", "lab", "cross", "unit"])
 def test_stages_depend_on_the_folders_that_their_tests_read(folder: str) -> None:
     sources = [one.read_text(encoding="utf-8") for one in (ROOT / "tests" / folder).glob("*.py")]
     read = {name for name in ("bench", "docs") if any(f'/ "{name}"' in text for text in sources)}
