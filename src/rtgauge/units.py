@@ -17,6 +17,7 @@ from typing import Final
 __all__ = [
     "CPU_MAX",
     "INT64_MAX",
+    "INTERRUPT_MAX",
     "format_cpus",
     "format_duration",
     "format_size",
@@ -27,10 +28,12 @@ __all__ = [
     "parse_size",
     "read_cpus",
     "read_integer",
+    "read_interrupts",
     "read_mask",
 ]
 
 CPU_MAX: Final = 4096
+INTERRUPT_MAX: Final = 1 << 14
 INT64_MAX: Final = 2**63 - 1
 
 _DURATIONS: Final = {
@@ -114,12 +117,12 @@ def read_integer(text: str | None) -> int | None:
         return None
 
 
-def parse_cpus(text: str) -> frozenset[int] | None:
-    """The CPUs of ``0-3,8``; None for ``all``."""
+def parse_cpus(text: str, most: int = CPU_MAX) -> frozenset[int] | None:
+    """The CPUs of ``0-3,8``, at most ``most``; None for ``all``."""
     if text.strip() == "all":
         return None
     cpus: set[int] = set()
-    room = CPU_MAX  # bounds the work on a list that repeats CPUs
+    room = most  # bounds the work on a list that repeats CPUs
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,6})(?:-([0-9]{1,6}))?\s*", part)
         if match is None:
@@ -127,8 +130,8 @@ def parse_cpus(text: str) -> frozenset[int] | None:
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise ValueError(f"'{text}' is not a list of CPUs: {first}-{last} runs backwards")
-        if last >= CPU_MAX:
-            raise ValueError(f"'{text}' names CPU {last}; the highest possible is {CPU_MAX - 1}")
+        if last >= most:
+            raise ValueError(f"'{text}' names CPU {last}; the highest possible is {most - 1}")
         room -= last + 1 - first
         if room < 0:
             raise ValueError(f"'{text[:20]}…' names CPUs several times")
@@ -142,6 +145,14 @@ def read_cpus(text: str) -> frozenset[int] | None:
         return frozenset()
     try:
         return parse_cpus(text)
+    except ValueError:
+        return None
+
+
+def read_interrupts(text: str) -> frozenset[int] | None:
+    """The numbers of interrupts, which a run lists as CPUs are; None for anything else."""
+    try:
+        return parse_cpus(text, INTERRUPT_MAX)
     except ValueError:
         return None
 

@@ -215,6 +215,8 @@ CASES = [
     Case("interrupts", "warning", {}, "0 (timer), 124 (eth0) on CPU 0", "echo 1-3", cpus=(0,)),
     Case("interrupts", "ok", {EFFECTIVE: "9=2\n124=3"}, "during the run: none",
          run={"/proc/irq/{9,124}/smp_affinity_list": "0-1"}),
+    Case("interrupts", "ok", {EFFECTIVE: "9=2\n5000=3"}, "during the run: none",
+         run={"/proc/irq/{9,5000}/smp_affinity_list": "0-1"}),
     Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3"}, "during the run: 124",
          run={"/proc/irq/9/smp_affinity_list": "0-1", "/proc/irq/124/smp_affinity_list": None}),
     Case("interrupts", "note", {}, "3 on the measured CPUs", "--cpu", base="laptop"),

@@ -250,6 +250,11 @@ def test_the_head_of_a_report_names_four_kernels(number: int, more: str) -> None
             [f"w /proc/irq/{number}/smp_affinity_list - - - - 0-1" for number in (24, 26, 27, 28)],
         ),
         (
+            "/proc/irq/{4095-4097}/smp_affinity_list",
+            "0",
+            [f"w /proc/irq/{number}/smp_affinity_list - - - - 0" for number in range(4095, 4098)],
+        ),
+        (
             "/proc/irq/24/smp_affinity_list",
             "0",
             ["w /proc/irq/24/smp_affinity_list - - - - 0"],

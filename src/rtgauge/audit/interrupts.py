@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rtgauge.audit.case import PREPARE, Case, Finding, Shell, cpus_text, finding, unknown
 from rtgauge.audit.isolation import isolcpus
 from rtgauge.facts.interpret import online_cpus, preemption
-from rtgauge.units import format_cpus, read_cpus, read_integer, read_mask
+from rtgauge.units import format_cpus, read_cpus, read_integer, read_interrupts, read_mask
 
 __all__ = [
     "check_interrupt_threads",
@@ -40,7 +40,7 @@ def _affinities(case: Case) -> dict[int, frozenset[int]] | None:
         match = re.fullmatch(r"/proc/irq/\{?([\d,-]{1,20000})\}?/smp_affinity_list", name)
         moved_to = read_cpus(value) if value is not None else None
         if match is not None and moved_to:
-            for moved in read_cpus(match[1]) or ():  # numbers of interrupts are listed as CPUs are
+            for moved in read_interrupts(match[1]) or ():
                 if moved in cpus:
                     cpus[moved] = moved_to
     return cpus

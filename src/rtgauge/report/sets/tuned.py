@@ -25,7 +25,7 @@ from rtgauge.report.results import gather, schemas
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.sets.decide import LEVEL, WITHIN, rank
 from rtgauge.stats import Counts, Effect
-from rtgauge.units import read_cpus
+from rtgauge.units import read_interrupts
 
 __all__ = ["helpful", "judged", "tuned", "validate"]
 
@@ -414,7 +414,7 @@ def _setting(path: str, value: str) -> str:
         line = f"{path.removeprefix('/proc/sys/').replace('/', '.')} = {value}"
         return f"echo {shlex.quote(line)} >> /etc/sysctl.d/90-rtgauge.conf"
     into = ">> /etc/tmpfiles.d/rtgauge.conf"
-    if (several := _SEVERAL.fullmatch(path)) is not None and (items := read_cpus(several[2])):
+    if (several := _SEVERAL.fullmatch(path)) is not None and (items := read_interrupts(several[2])):
         # systemd-tmpfiles expands no ranges in braces
         words = shlex.quote(f"w {several[1]}%s{several[3]} - - - - {value}\\n")
         return f"printf {words} {' '.join(map(str, sorted(items)))} {into}"
