@@ -107,6 +107,26 @@ def test_a_half_built_module_is_built_anew(
     assert not (folder / "main.o").exists()
 
 
+@pytest.mark.parametrize("program", ["make", "mv", "tar"])
+def test_a_build_next_to_another_leaves_nothing(rtgauge: Run, headers: Path, program: str) -> None:
+    """The other build ends while this one calls that program, or the disk is full (tar)."""
+    folder = f"{headers.parent}/cache/rtgauge/module/*-*"
+    text = PROGRAMS.get(program, f'exec /bin/{program} "$@"')
+    other = (
+        f'at=$(echo {folder}.*); at=${{at%.*}}; mkdir -p "$at"\n'
+        'echo other > "$at/rtgauge.ko"; : > "$at/built"\n'
+    )
+    path = headers.parent / "programs" / program
+    path.write_text(f"#!/bin/sh\n{'exit 2' if program == 'tar' else other + text}\n")
+    path.chmod(0o755)
+    done = rtgauge("module", "build", "--headers", str(headers))
+    assert done.code == (program == "tar"), done.err
+    left = list((headers.parent / "cache" / "rtgauge" / "module").rglob("*"))
+    assert not [one for one in left if one.name.rpartition(".")[2].isdecimal()]
+    made = [one.read_text() for one in left if one.name == "rtgauge.ko"]
+    assert made == {"make": ["other\n"], "mv": ["other\n"], "tar": []}[program]
+
+
 def test_parallel_ports_have_a_module_of_their_own(
     rtgauge: Run, headers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

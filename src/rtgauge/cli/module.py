@@ -49,8 +49,11 @@ build() {
 	command -v make >/dev/null && command -v gcc >/dev/null || exit 66
 	# in a folder of its own: another build may run, or may have been killed
 	new=$folder.$$
+	# mv puts it into the folder of another build that has just ended
+	trap 'rm -rf "$new" "$folder/${new##*/}"' EXIT
 	mkdir -p "$new" && tar -xf - -C "$new" || exit 67
 	make -C "$headers" M="$new" modules >"$new/build.log" 2>&1 && : >"$new/built"
+	[ ! -f "$folder/built" ] || return 0
 	rm -rf "$folder" && mv "$new" "$folder" || exit 67
 	[ ! -f "$folder/built" ] || return 0
 	log=$folder/build.log
