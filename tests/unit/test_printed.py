@@ -418,6 +418,10 @@ def test_the_output_of_irqbench(store: Store, tmp_path: Path) -> None:
         run = imported(store, tmp_path / f"cut-{number}.txt", log)
         assert table_of(run, "responses") == [*before, {**whole, "mean": "", "events": 19_980}]
         assert run["steps"][0]["state"] == "interrupted"
+    run = imported(store, tmp_path / "twice.txt", cut + text)
+    assert [step["state"] for step in run["steps"]] == ["interrupted", "complete"]
+    found = [row for table in run["tables"] for row in table["rows"]]
+    assert found == [["irqbench", "", 3_000, "", 21_400, 19_980], [*whole.values()]]
 
 
 @pytest.mark.slow

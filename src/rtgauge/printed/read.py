@@ -64,6 +64,7 @@ _BROKEN: Final = re.compile(
 _EVENTS: Final = re.compile(
     r"(\d{1,18}): (-?\d{1,10}\.\d{3}) / (-?\d{1,10}\.\d{3}) / (-?\d{1,10}\.\d{3}) us$"
 )
+_WARMING: Final = re.compile(r"Warming up\.\.\.$")
 _PUBLISHED: Final = re.compile(
     r"^\|?\s*([^|\s](?:[^|]{0,118}[^|\s])?)\s*\|\s*(-?\d{1,9}(?:\.\d{1,3})?)\s*us\s*"
     r"\|\s*(-?\d{1,9}(?:\.\d{1,3})?)\s*us\s*\|?$"
@@ -174,6 +175,7 @@ class _Reader:
             (_STARTED, self._started),
             (_SWITCHED, self._switched),
             (_BROKEN, self._broken),
+            (_WARMING, self._warming),
             (_EVENTS, self._events),
             (_SYSTEM, self._system),
             (_PUBLISHED, self._published),
@@ -357,6 +359,12 @@ class _Reader:
         one = Responses(self.line)
         self.found.append(one)
         return one
+
+    def _warming(self, _found: re.Match[str]) -> None:
+        """The begin of irqbench: a run before it that has no end keeps what it printed last."""
+        last = self.found[-1] if self.found else None
+        if isinstance(last, Responses) and last.last is not None:
+            self.found.append(Responses(self.line))
 
     def _events(self, found: re.Match[str]) -> None:
         low, mean, high = (_ns(found[at], self.line) for at in (2, 3, 4))

@@ -34,7 +34,7 @@ __all__ = [
 FACTS: Final = {"agent.version": __version__}
 LATEST_S: Final = float(2**33)
 """The latest file time that is accepted, in 2242: clocks of a stream are 64-bit ns."""
-READER: Final = 4
+READER: Final = 5
 """The version of the readers of captures and printed results. A change after which a file gives
 other results increases it: the file is then imported again, as a run of its own."""
 _NS: Final = 10**9
