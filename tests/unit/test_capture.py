@@ -937,6 +937,15 @@ def test_what_is_refused_leaves_nothing(store: Store, tmp_path: Path) -> None:
         assert store.runs() == [], name
 
 
+def test_a_session_of_several_instruments(store: Store, tmp_path: Path) -> None:
+    """Nothing tells which one has the lines: both may have a D0."""
+    lines = "samplerate=1 MHz\nprobe1=D0\nprobe2=D1\n"
+    metadata = f"[device 1]\ncapturefile=logic-1\n{lines}[device 2]\ncapturefile=logic-2\n{lines}"
+    path = session(tmp_path / "a.sr", regular(20, 1000), metadata=metadata)
+    with pytest.raises(UsageError, match="2 instruments"):
+        import_capture(store, path, LINES)
+
+
 def test_a_session_that_unpacks_without_end(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

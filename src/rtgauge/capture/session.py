@@ -103,6 +103,8 @@ def read_session(
     devices = [name for name in ini.sections() if name.startswith("device ")]
     if not devices:
         refuse("it names no instrument")
+    if len(devices) > 1:
+        refuse(f"it contains the lines of {len(devices)} instruments", "save each in its own file")
     device = ini[devices[0]]
     version_text = ini.get("global", "sigrok version", fallback="")
     try:
