@@ -691,3 +691,20 @@ def test_a_policy_that_could_not_be_set_is_not_that_of_the_cpus_before_it() -> N
     found = find(facts, "frequency", settings=settings)
     assert found.level == "warning"
     assert "performance on CPUs 0-1, powersave on CPUs 2-3" in found.found
+
+
+def test_a_policy_whose_cpus_lie_around_those_of_another() -> None:
+    """As on boards with CPUs of two kinds: 0 and 3 to 5, and 1 to 2."""
+    settings = [
+        Record(0, CPU + "cpufreq/policy0/scaling_governor", "performance", None, None, "refused"),
+        Record(1, CPU + "cpufreq/policy1/scaling_governor", "performance", "powersave",
+               "performance", ""),
+    ]  # fmt: skip
+    facts = {
+        CPU + "online": "0-5",
+        CPU + "cpu{0-5}/cpufreq/scaling_governor": "powersave",
+        CPU + "cpu{0,3-5}/cpufreq/scaling_max_freq": "700000",
+        CPU + "cpu{1-2}/cpufreq/scaling_max_freq": "1100000",
+    }
+    found = find(facts, "frequency", settings=settings)
+    assert "powersave on CPUs 0,3-5, performance on CPUs 1-2" in found.found

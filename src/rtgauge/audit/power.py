@@ -26,13 +26,14 @@ __all__ = ["check_energy_preference", "check_frequency", "check_sleep", "check_t
 
 _ALL_PERFORMANCE = "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
 _POLICY = re.compile(r"/sys/.*/(?:cpufreq/policy|cpu)(\d{1,4})/(?:cpufreq/)?(\w+)")
+_LIMITS = ("min_freq", "max_freq")
 _SET_GOVERNOR = Shell(f"{_ALL_PERFORMANCE} # {PREPARE}")
 
 
 def _of_policies(case: Case, pattern: str) -> tuple[dict[int, str], bool]:
     """A file of each measured CPU; whether a run set one. A run sets that of a policy, which has
-    the number of its first CPU. Before Linux 4.4, the policy is in the folder of one of its
-    CPUs."""
+    the number of its first CPU. The CPUs of two policies may alternate, but those of one have the
+    same limits. Before Linux 4.4, the policy is in the folder of one of its CPUs."""
     values = case.values(pattern)
     file = pattern.rpartition("/")[2]
     policies = {
@@ -40,12 +41,15 @@ def _of_policies(case: Case, pattern: str) -> tuple[dict[int, str], bool]:
         for name, value in case.settings.items()
         if (match := _POLICY.fullmatch(name)) is not None and match[2] == file
     }
-    for cpu in values:
-        first = max(
-            (policy for policy in policies if policy <= cpu), default=min(policies, default=None)
-        )
-        value = None if first is None else policies[first]
-        if value is not None:
+    low, high = (case.facts.per_cpu(f"{CPU}cpu#/cpufreq/scaling_{one}") for one in _LIMITS)
+    for cpu in values if policies else ():
+        before = [policy for policy in policies if policy <= cpu] or [min(policies)]
+        alike = [
+            policy
+            for policy in before
+            if (low.get(policy), high.get(policy)) == (low.get(cpu), high.get(cpu))
+        ]
+        if (value := policies[max(alike or before)]) is not None:
             values[cpu] = value
     return values, any(value is not None for value in policies.values())
 
