@@ -610,6 +610,19 @@ CASES = [
     Case("isolation", "ok", {CPU + "nohz_full": " (null)"}, why="by hand", cpus=(2, 3)),
     Case("isolation", "ok", {CPU + "isolated": None}, cpus=(2, 3)),  # from the command line
     Case("isolation", "note", {CPU + "isolated": None, "/proc/cmdline": None}, "unknown"),
+    *(
+        Case(
+            "isolation",
+            level,
+            {CPU + "isolated": None, "/proc/cmdline": f"isolcpus={flags}2-3"},
+            cpus=(2, 3),
+        )
+        for flags, level in (
+            ("nohz,managed_irq,", "note"),
+            ("nohz,domain,", "ok"),
+            ("other,", "ok"),  # an unknown flag is skipped
+        )
+    ),
     Case("isolation", "note", {CPU + "online": "0"}, "a single CPU"),
     Case(
         "isolation",

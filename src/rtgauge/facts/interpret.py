@@ -156,8 +156,11 @@ def isolated_cpus(facts: Facts) -> frozenset[int] | None:
         if value is None:  # nothing asked for, if the command line is known
             isolated = None if facts.parameters("isolcpus") is None else frozenset()
         else:  # flags precede the list: isolcpus=managed_irq,domain,1-3
-            items = [item for item in value.split(",") if item[:1].isdecimal()]
-            isolated = read_cpus(",".join(items))
+            words = value.split(",")
+            items = [item for item in words if item[:1].isdecimal()]
+            # kernel/sched/isolation.c: with other flags alone, the scheduler uses these CPUs
+            shared = "domain" not in words and not {"nohz", "managed_irq"}.isdisjoint(words)
+            isolated = frozenset() if shared else read_cpus(",".join(items))
     if isolated is None:
         return group
     return isolated | (group or frozenset())
