@@ -498,6 +498,13 @@ def test_a_tune_is_not_resumed_with_another_kernel(
     assert ("was measured on another system (fake, " in result.err) == other
 
 
+def test_a_new_tune_does_not_list_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Store, "runs")
+    record = {"configurations": [{"state": "waiting", "run": ""}]}
+    with Store.open() as store:
+        rtgauge_tune._check_system(store, record, FakeTarget(""))
+
+
 @pytest.mark.slow
 def test_a_tune_of_another_store_is_resumed(
     rtgauge: Run, board: type[Board], tmp_path: Path

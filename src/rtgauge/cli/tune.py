@@ -316,6 +316,8 @@ def _check_system(store: Store, record: Mapping[str, Any], target: Target) -> No
 
     rows = record["configurations"]
     complete = {row["run"] for row in rows if row["state"] == "complete"}
+    if not complete:
+        return
     known = [row.id for row in store.runs() if row.id in complete and row.state != "unreadable"]
     if not known:
         return
