@@ -635,6 +635,32 @@ def test_a_study_goes_on_without_a_target_that_is_lost(store: Store) -> None:
     assert document["runs"][3]["reason"] == "the board went away"
 
 
+class Shrinking(FakeTarget):
+    """A board whose second CPU is offline after a run."""
+
+    def __init__(self, options: str = "") -> None:
+        super().__init__(options)
+        self.asked = 0
+
+    def environment(self) -> bytes:
+        self.asked += 1
+        few = FakeTarget("cpus=1").environment()
+        return super().environment() if self.asked <= 2 else few  # the first one is a check
+
+
+@pytest.mark.slow
+def test_a_study_goes_on_without_a_target_that_lost_a_cpu(store: Store) -> None:
+    watcher = Watcher()
+    wanted = replace(timer(cpu="1"), repeat=2, order_seed=1)
+    outcomes = execute(wanted, [Shrinking("late"), open_target("fake")], store, watcher)
+    assert [(one.target, one.state) for one in outcomes] == [
+        ("fake:late", "complete"), ("fake", "complete"), ("fake:late", "failed"),
+        ("fake", "complete"),
+    ]  # fmt: skip
+    assert outcomes[2].reason.endswith("target 'fake:late' has no online CPU 1")
+    assert outcomes[2].remedy == "its online CPUs are 0"
+
+
 @pytest.mark.slow
 def test_a_study_does_not_promise_to_go_on_when_nothing_follows(store: Store) -> None:
     watcher = Watcher()

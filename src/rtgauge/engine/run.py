@@ -24,7 +24,14 @@ from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import Held, LogHosts, PairView, Together, follow, joined, with_line
 from rtgauge.engine.sink import with_sink
 from rtgauge.engine.watch import Ended, Limits, StepProgress, Stopping, Watch
-from rtgauge.errors import ExitCode, RtgaugeError, StoreError, StreamError, TargetError
+from rtgauge.errors import (
+    ExitCode,
+    RtgaugeError,
+    StoreError,
+    StreamError,
+    TargetError,
+    UsageError,
+)
 from rtgauge.facts import Facts
 from rtgauge.facts.interpret import online_cpus
 from rtgauge.plan import (
@@ -181,18 +188,18 @@ class Run:
         interruption: Stopping,
     ) -> RunOutcome:
         """The whole run, from the environment to the sealed samples. Raises TargetError if the
-        target cannot be reached, and the study has no others."""
-        try:
-            environment = self._target.environment()
-            header, self._facts, self._settings = read_facts(environment)
-        except TargetError as error:
-            if not self.has_others:
-                raise
-            return self._without_target(study, repeat, number, total, error)
+        target cannot be reached, UsageError if it lacks a CPU, and the study has no others."""
         measured = replace(self._plan, steps=tuple(_own(self._plan.steps)))
         calibrations = calibration_steps(measured, self._catalogue)
         steps = [*self._plan.steps, *calibrations]
-        require_cpus(_own(steps), self._facts, self._target.name)
+        try:
+            environment = self._target.environment()
+            header, self._facts, self._settings = read_facts(environment)
+            require_cpus(_own(steps), self._facts, self._target.name)
+        except (TargetError, UsageError) as error:
+            if not self.has_others:
+                raise
+            return self._without_target(study, repeat, number, total, error)
         self._document = self._first_document(study, repeat, header.boot_id, steps)
         began = self._clock.monotonic()
         with self._store.create(self._document) as self._folder:
@@ -201,9 +208,9 @@ class Run:
             return self._in_folder(environment, steps, began, interruption)
 
     def _without_target(
-        self, study: str, repeat: int, number: int, total: int, error: TargetError
+        self, study: str, repeat: int, number: int, total: int, error: RtgaugeError
     ) -> RunOutcome:
-        """Record a run whose target cannot be reached."""
+        """Record a run whose target cannot be reached, or lacks a CPU."""
         self.lost_target = True
         self._facts = {}
         self._document = self._first_document(study, repeat, "", self._plan.steps)
