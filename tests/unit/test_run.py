@@ -21,6 +21,7 @@ import rtgauge.engine.environment
 import rtgauge.engine.run
 import rtgauge.engine.watch
 from rtgauge import report
+from rtgauge.audit import audit
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.environment import lacking, read_facts
 from rtgauge.engine.live import LiveStep
@@ -198,6 +199,26 @@ def test_what_cannot_be_measured_is_told_before_the_first_step(store: Store) -> 
     assert remedy.endswith("/90-rtgauge.conf")
     assert module.endswith("the kernel module rtgauge is not loaded. 1 of 2 steps will be skipped")
     assert load == "  build and load it: rtgauge module load"
+
+
+@pytest.mark.slow
+def test_a_step_without_a_priority_of_its_own_has_the_default(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The audit asks what precedes the step with the lowest priority."""
+    found: list[int] = []
+
+    def spied(facts: Any, *, priority: int, **more: Any) -> Any:
+        found.append(priority)
+        return audit(facts, priority=priority, **more)
+
+    monkeypatch.setattr("rtgauge.engine.run.audit", spied)
+    raised = ("timer", {"for": "1s", "priority": "97"})
+    carry_out(store, "fake", plan(raised))
+    assert set(found) == {97}
+    found.clear()
+    carry_out(store, "fake", plan(raised, ("timer", {"for": "1s"})))
+    assert set(found) == {95}
 
 
 def test_priority_0_asks_for_no_right() -> None:

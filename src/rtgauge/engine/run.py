@@ -138,9 +138,13 @@ def _cpus_measured(steps: Sequence[PlannedStep]) -> list[int] | None:
     return sorted(union)
 
 
-def _lowest_priority(steps: Sequence[PlannedStep]) -> int:
+def _lowest_priority(steps: Sequence[PlannedStep], catalogue: Catalogue) -> int:
     """The lowest real-time priority at which a step measures."""
-    texts = [step.parameters.get("priority", "") for step in steps]
+    texts = [
+        step.parameters.get("priority", entry.option("priority").default)
+        for step in steps
+        if (entry := catalogue.measurement(step.measurement)).has("priority")
+    ]
     priorities = [int(text) for text in texts if re.fullmatch(r"[1-9][0-9]?", text)]
     return min(priorities, default=DEFAULT_PRIORITY)
 
@@ -394,7 +398,7 @@ class Run:
             cpus=self._cpus,
             load_running=loaded,
             settings=settings,
-            priority=_lowest_priority(_own(self._plan.steps)),
+            priority=_lowest_priority(_own(self._plan.steps), self._catalogue),
         )
         if isinstance(self._target, Emulated):
             found = [_of_the_lab(one, self._target.facts) for one in found]
