@@ -48,10 +48,10 @@ build() {
 	[ -d "$headers" ] || exit 65
 	command -v make >/dev/null && command -v gcc >/dev/null || exit 66
 	# in a folder of its own: another build may run, or may have been killed
-	new=$folder.$$
+	mkdir -p "${folder%/*}" && new=$(mktemp -d "$folder.XXXXXX") || exit 67
 	# mv puts it into the folder of another build that has just ended
 	trap 'rm -rf "$new" "$folder/${new##*/}"' EXIT
-	mkdir -p "$new" && tar -xf - -C "$new" || exit 67
+	tar -xf - -C "$new" || exit 67
 	make -C "$headers" M="$new" modules >"$new/build.log" 2>&1 && : >"$new/built"
 	[ ! -f "$folder/built" ] || return 0
 	rm -rf "$folder" && mv "$new" "$folder" || exit 67
