@@ -196,6 +196,7 @@ def described(part: str, facts: dict[str, Any], seed: int) -> made.FakeRun:
         ("run", {"label": "a"}, {"label": "b"}, 2),
         ("run", {"target": "a"}, {"target": "b"}, 2),
         ("environment", {"host": "a"}, {"host": "b"}, 2),
+        ("environment", {"cpu": {"model": "a"}}, {"cpu": {"model": "b"}}, 2),
         ("environment", {"libc": "a"}, {"libc": "b"}, 2),
         ("environment", {"realtime": "none"}, {"realtime": "preempt_rt"}, 2),
         ("environment", {"settings": {}}, {}, 1),

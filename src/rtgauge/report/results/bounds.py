@@ -205,12 +205,13 @@ def bounds(
 def _alike(run: Document, step: Document, one: Document) -> str:
     """What the evidence for one quantity has in common: system, label, step and series."""
     environment = run["environment"]
-    kernel = environment.get("kernel") or {}
+    kernel, cpu = environment.get("kernel") or {}, environment.get("cpu") or {}
     parameters = {k: v for k, v in step["parameters"].items() if k not in _NO_METHOD}
     facts = [
         run["target"],
         run["label"] or "",
-        [environment.get("host"), environment["libc"], environment["realtime"]],
+        [environment.get("host"), cpu.get("model")],
+        [environment["libc"], environment["realtime"]],
         [kernel.get(name) for name in ("release", "version", "cmdline")],
         [step["measurement"], step["load"]["name"], step["load"].get("command"), parameters],
         {k: v for k, v in step["run_options"].items() if k != "label"},
