@@ -563,12 +563,38 @@ def test_a_damaged_record_can_be_deleted(rtgauge: Run, board: type[Board]) -> No
     with Store.open() as store:
         folder = store.path.parent / "tunes" / "one"
     folder.mkdir(parents=True)
-    (folder / "tune.json").write_text("{")
-    result = rtgauge("tune", "--resume")
-    assert result.code != 0
-    assert "tune one is damaged" in result.err and f"delete {folder}" in result.err
+    head = {"format": "rtgauge-tune", "version": 1, "study": "one", "state": "failed"}
+    for text in ("{", json.dumps(head), json.dumps({**head, "words": ["timer"]})):
+        (folder / "tune.json").write_text(text)
+        result = rtgauge("tune", "--resume")
+        assert result.code != 0
+        assert "tune one is damaged" in result.err and f"delete {folder}" in result.err
     shutil.rmtree(folder)
     assert "damaged" not in rtgauge("tune", "--resume").err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"study": "../../elsewhere"},  # the record is written there
+        {"words": [1]},
+        {"booted": [None]},
+        {"design": {"seed": 1}},
+        {"configurations": [{}]},
+        {"tried": []},
+    ],
+)
+def test_a_record_of_another_form_is_damaged(
+    rtgauge: Run, board: type[Board], change: dict[str, Any]
+) -> None:
+    board.ends_at = 2
+    study = tuned(rtgauge, "a=1", code=4)["study"]
+    with Store.open() as store:
+        path = store.path.parent / "tunes" / study / "tune.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    result = rtgauge("tune", "--resume", study)
+    assert result.code != 0 and f"tune {study} is damaged" in result.err, result.err
 
 
 def test_dry_run_prints_the_configurations_and_boots_nothing(

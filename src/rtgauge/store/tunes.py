@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,16 @@ __all__ = ["FORMAT", "VERSION", "TuneFile", "find_tune"]
 FORMAT: Final = "rtgauge-tune"
 VERSION: Final = 1
 _NAME: Final = "tune.json"
+_KEYS: Final[Mapping[str, type]] = {
+    "state": str, "target": str, "label": str, "plan": dict, "words": list, "tried": list,
+    "design": dict, "confirm_blocks": int, "boot_command": str, "booted": list, "dropped": dict,
+    "ignored": dict, "configurations": list,
+}  # fmt: skip
+_DESIGN: Final[Mapping[str, type]] = {"kind": str, "size": int, "seed": int, "blocks": int}
+_ROW: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "number": int, "phase": str, "block": int, "on": list, "state": str, "run": str,
+    "reason": str, "remedy": str, "duration_s": (int, float), "again": bool,
+}  # fmt: skip
 
 
 class TuneFile:
@@ -51,15 +62,37 @@ def _folder(store: Store) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    document = read_json(
-        path, f"tune {path.parent.name}", f"delete {path.parent}: the runs of the tune stay"
-    )
+    study, remedy = path.parent.name, f"delete {path.parent}: the runs of the tune stay"
+    document = read_json(path, f"tune {study}", remedy)
     if document.get("format") != FORMAT or document.get("version") != VERSION:
         raise StoreError(
             f"{path} is not a record of a tune of version {VERSION}",
             "use the version of rtgauge that wrote it",
         )
+    if document.get("study") != study or not _well_formed(document):
+        raise StoreError(f"tune {study} is damaged: {path} is not a record of it", remedy)
     return document
+
+
+def _well_formed(document: dict[str, Any]) -> bool:
+    """Whether a record has all that a resumed tune reads, each of its type."""
+    return (
+        _has(document, _KEYS)
+        and _has(document["design"], _DESIGN)
+        and all(isinstance(word, str) for word in (*document["words"], *document["booted"]))
+        and all(_has(row, _ROW) for row in document["configurations"])
+        and all(
+            place in range(len(document["tried"]))
+            for row in document["configurations"]
+            for place in row["on"]
+        )
+    )
+
+
+def _has(part: Any, kinds: Mapping[str, type | tuple[type, ...]]) -> bool:
+    return isinstance(part, dict) and all(
+        isinstance(part.get(key), kind) for key, kind in kinds.items()
+    )
 
 
 def find_tune(store: Store, word: str) -> dict[str, Any]:
