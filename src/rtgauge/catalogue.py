@@ -39,6 +39,8 @@ __all__ = [
 CONTEXTS: Final = ("irq", "softirq", "threaded", "workqueue", "kernel", "user")
 # Options of every load: when in a cycle it works.
 _CYCLE: Final = ("cycle", "from", "until")
+#: The options of measurements that the host itself reads.
+_READ: Final = {"cpu": "cpus", "for": "duration", "interval": "duration", "samples": "integer"}
 
 # Names that no measurement's option may have: the command line and plans use them.
 _RESERVED: Final = frozenset({"help", "measurement", *(option.name for option in HOST_OPTIONS)})
@@ -489,10 +491,15 @@ def _measurement(entry: _Reader, reserved: frozenset[str]) -> Measurement:
     for context in contexts:
         if context not in CONTEXTS:
             raise _wrong(f"{entry.where}: context '{context}'")
+    options = _options(entry, reserved)
+    for option in options:
+        wanted = _READ.get(option.name, option.type)
+        if option.type != wanted:
+            raise _wrong(f"{entry.where}: option '{option.name}' is not of the type {wanted}")
     return Measurement(
         name=name,
         summary=entry.text("summary", ""),
-        options=_options(entry, reserved),
+        options=options,
         code=entry.text("code", ""),
         role=role,
         chapter=entry.text("chapter", ""),

@@ -146,7 +146,10 @@ def broken() -> list[tuple[str, Any]]:
     thorough["measurements"][0]["evaluate"] = [{"parameters": {}, "thorough": "for=1h"}]
     chapter = document()
     chapter["measurements"][0]["chapter"] = 7
+    cpu = document()
+    cpu["measurements"][0]["options"][2] |= {"type": "text", "default": "x"}
     return [
+        ("option 'cpu' is not of the type cpus", cpu),
         ("format", {"format": "something"}),
         ("version 2", newer),
         ("twice", twice),
