@@ -6,6 +6,7 @@ The packages come from a made-up apt and a made-up dpkg-deb; archives are read b
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import hashlib
@@ -848,6 +849,38 @@ def test_a_package_cannot_write_outside_the_cache(world: World) -> None:
     with pytest.raises(TargetError, match="unsafe name"):
         images.image(BOARD)
     assert not list(world.place.rglob("out"))
+
+
+@pytest.mark.parametrize(
+    ("links", "name"),
+    [
+        ({"lib/a": "../../out"}, "lib/a/file"),
+        ({"lib/a": "../../out/file"}, "lib/a"),
+        ({"lib/a": "b/../../out", "lib/b": "."}, "lib/a/file"),
+        ({"lib/c": "../lib/d", "lib/d": "../../out"}, "lib/c/file"),
+    ],
+)
+def test_a_package_cannot_write_through_its_links(
+    tmp_path: Path, links: dict[str, str], name: str
+) -> None:
+    out, root = tmp_path / "out", tmp_path / "root"
+    out.mkdir()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for place, target in {**links, "usr/src/scripts": "../lib/scripts"}.items():
+            entry = tarfile.TarInfo(place)
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            archive.addfile(entry)
+        archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    packed.seek(0)
+    with (
+        tarfile.open(fileobj=packed, mode="r|") as archive,
+        contextlib.suppress(OSError),
+    ):
+        for member in archive:
+            kernels._extract(archive, member, member.name, root)
+    assert not list(out.iterdir())
+    assert (root / "usr/src/scripts").readlink() == Path("../lib/scripts")
 
 
 def test_of_two_at_once_one_waits(tmp_path: Path) -> None:

@@ -253,9 +253,17 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, name: str, root:
         with path.open("wb") as file:
             shutil.copyfileobj(content, file)
         path.chmod(member.mode & 0o755)
-    elif member.issym() and not member.linkname.startswith("/"):
+    elif member.issym() and _stays(member.linkname, path.parent, root):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(member.linkname)
+
+
+def _stays(link: str, folder: Path, root: Path) -> bool:
+    """Whether a link in this folder leads below ``root``, where all links do."""
+    parts = PurePosixPath(link).parts
+    above = next((at for at, part in enumerate(parts) if part != ".."), len(parts))
+    depth = len(folder.resolve().relative_to(root.resolve()).parts)
+    return not link.startswith("/") and ".." not in parts[above:] and above <= depth
 
 
 def _relocate(headers: Path) -> None:
