@@ -883,6 +883,13 @@ def test_a_package_cannot_write_through_its_links(
     assert (root / "usr/src/scripts").readlink() == Path("../lib/scripts")
 
 
+@pytest.mark.parametrize(("many", "first"), [(2, "00-m0"), (100, "00-m0"), (101, "000-m0")])
+def test_modules_are_loaded_in_their_order(many: int, first: str) -> None:
+    """The guest program loads them in the order of their names."""
+    named = initramfs.numbered([(f"m{number}", b"") for number in range(many)])
+    assert list(named) == sorted(named) and first in named
+
+
 def test_of_two_at_once_one_waits(tmp_path: Path) -> None:
     said: list[str] = []
     order: list[str] = []

@@ -184,5 +184,7 @@ def read_modules(paths: tuple[Path, ...]) -> dict[str, bytes]:
 
 
 def numbered(modules: Sequence[tuple[str, bytes]]) -> dict[str, bytes]:
-    """Modules by the names that they get in the archive: numbered, to be loaded in that order."""
-    return {f"{number:02}-{name}": content for number, (name, content) in enumerate(modules)}
+    """Modules by the names that they get in the archive: numbered, to be loaded in that order,
+    which is that of the names."""
+    digits = max(2, len(str(len(modules) - 1)))
+    return {f"{number:0{digits}}-{name}": content for number, (name, content) in enumerate(modules)}
