@@ -715,6 +715,16 @@ def test_a_study_that_loses_its_target_names_the_runs_that_are_kept(
     assert caught.value.remedy == ". ".join(remedy)
 
 
+@pytest.mark.slow
+def test_a_study_whose_target_loses_a_cpu_names_the_runs_that_are_kept(store: Store) -> None:
+    with pytest.raises(UsageError, match="no online CPU 1") as caught:
+        execute(replace(timer(cpu="1"), repeat=3), [Shrinking("")], store)
+    study = store.runs()[0].study[:18]
+    assert caught.value.remedy == (
+        "its online CPUs are 0. 2 runs of the study can be reported: rtgauge report " + study
+    )
+
+
 def test_a_plan_that_does_not_fit_is_refused_before_anything_is_started(store: Store) -> None:
     wrong = timer(cpu="0,7")
     with pytest.raises(

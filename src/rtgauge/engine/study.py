@@ -115,10 +115,11 @@ def execute(
     ``reconnect_s``: seconds for which a lost connection is retried; None: the targets' default.
 
     Returns the outcome of each run that began, by repeat and then in the order of the targets.
-    After an interrupted run no other begins. A target that can no longer be reached fails its run,
-    and the study continues without it. Raises UsageError if the plan does not fit a target (nothing
-    was started then), TargetError if one cannot be reached at the beginning, or the only one later,
-    StoreError if the store cannot be written (what came so far is kept).
+    After an interrupted run no other begins. A target that can no longer be reached, or has lost a
+    CPU, fails its run, and the study continues without it. Raises UsageError if the plan does not
+    fit a target at the beginning (nothing was started then), or the only one later, TargetError if
+    one cannot be reached at the beginning, or the only one later, StoreError if the store cannot be
+    written (what came so far is kept).
     """
     watcher = progress or _Quiet()
     check_texts(plan)
@@ -206,11 +207,11 @@ def _naming(study: str, store: Store) -> Iterator[None]:
     """Let the error of a target that ends a study name the runs that are kept."""
     try:
         yield
-    except TargetError as error:
+    except (TargetError, UsageError) as error:
         kept = sum(row.study == study for row in store.runs()) if study else 0
         if not kept:
             raise
-        raise TargetError(
+        raise (TargetError if isinstance(error, TargetError) else UsageError)(
             error.message,
             f"{error.remedy + '. ' if error.remedy else ''}"
             f"{plain(plural(kept, 'run'))} of the study can be reported: "
