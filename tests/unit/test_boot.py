@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -150,7 +149,7 @@ def test_a_command_that_fails_is_quoted(state: Path) -> None:
 
 
 def test_the_arguments_are_verified() -> None:
-    facts: Mapping[str, str] = {
+    facts = {
         "/proc/cmdline": "quiet a=1 b",
         "agent.unknown_parameters": "b BOOT_IMAGE=x",
     }
@@ -159,6 +158,11 @@ def test_the_arguments_are_verified() -> None:
         check_booted(dict(facts), ["c"], [])
     with pytest.raises(TargetError, match="with 'b' still in /proc/cmdline"):
         check_booted(dict(facts), ["a=1"], ["b"])
+    facts["/proc/cmdline"] = "x-y=1 console=a x_y=2 console=b x=1 x=2"
+    check_booted(dict(facts), ["x-y=1", "x_y=2", "console=a", "x=2"], [])
+    for one, later in (("x-y=1", "x_y=2"), ("x=1", "x=2")):
+        with pytest.raises(TargetError, match=f"with '{one}' before '{later}'"):
+            check_booted(dict(facts), [one], [])
     assert unknown_arguments(dict(facts), ["a=1", "b"]) == ["b"]
     assert unknown_arguments({"agent.unknown_parameters": None}, ["b"]) == []
 

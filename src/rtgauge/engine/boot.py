@@ -18,6 +18,7 @@ from typing import Final
 from rtgauge.engine.environment import read_facts
 from rtgauge.errors import RtgaugeError, TargetError
 from rtgauge.facts import Fact, Facts
+from rtgauge.plan import kernel_parameter
 from rtgauge.target import Target
 from rtgauge.target.base import Bootable
 
@@ -28,6 +29,8 @@ RETRY_S: Final = 2.0
 LOST: Final = 255
 """Exit code of ssh if its connection is lost."""
 _SHOWN: Final = 200
+_SEVERAL: Final = ("console", "earlycon", "hugepages", "hugepagesz", "memmap")
+"""Parameters of which the kernel takes more than the last value."""
 
 
 def command_line(facts: dict[str, Fact]) -> list[str]:
@@ -42,13 +45,22 @@ def unknown_arguments(facts: dict[str, Fact], arguments: Iterable[str]) -> list[
 
 
 def check_booted(facts: dict[str, Fact], wanted: Sequence[str], others: Sequence[str]) -> None:
-    """Raise TargetError unless the kernel has the arguments wanted and none of the others."""
+    """Raise TargetError unless the kernel has the arguments wanted and none of the others, and no
+    later value replaces one."""
     present = command_line(facts)
+    last = {kernel_parameter(one): one for one in present}
     for one in wanted:
         if one not in present:
             raise TargetError(
                 f"the target booted without '{one}' in /proc/cmdline",
                 "check what --boot-cmd does with its arguments",
+            )
+        name = kernel_parameter(one)
+        if (later := last[name]) not in wanted and name not in _SEVERAL:
+            raise TargetError(
+                f"the target booted with '{one}' before '{later}' in /proc/cmdline, which replaces "
+                "it",
+                "let --boot-cmd add its arguments at the end",
             )
     for one in others:
         if one in present:

@@ -15,7 +15,13 @@ from rtgauge.plan.evaluation import (
     has_time_grid,
     thorough_parameters,
 )
-from rtgauge.plan.factors import Factor, configured, kernel_arguments, parse_factors
+from rtgauge.plan.factors import (
+    Factor,
+    configured,
+    kernel_arguments,
+    kernel_parameter,
+    parse_factors,
+)
 from rtgauge.plan.lengths import GUESS_NS, endless, ends_ns, expected_ns, scaled
 from rtgauge.plan.plan import (
     Plan,
@@ -49,6 +55,7 @@ __all__ = [
     "expected_ns",
     "has_time_grid",
     "kernel_arguments",
+    "kernel_parameter",
     "parse_factors",
     "plan_summary",
     "plan_targets",

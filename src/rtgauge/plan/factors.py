@@ -18,7 +18,7 @@ from rtgauge.catalogue import Catalogue
 from rtgauge.errors import UsageError
 from rtgauge.plan.plan import Plan, PlannedStep
 
-__all__ = ["Factor", "configured", "kernel_arguments", "parse_factors"]
+__all__ = ["Factor", "configured", "kernel_arguments", "kernel_parameter", "parse_factors"]
 
 Kind = Literal["kernel", "setting", "priority"]
 
@@ -88,7 +88,7 @@ def _factor(word: str, items: Sequence[str], catalogue: Catalogue, plan: Plan) -
     return Factor(" ".join(arguments), "kernel", arguments)
 
 
-def _key(argument: str) -> str:
+def kernel_parameter(argument: str) -> str:
     """Parameter that an argument sets. The kernel treats dashes and underscores alike."""
     return argument.partition("=")[0].replace("-", "_")
 
@@ -98,7 +98,7 @@ def _check_each(factors: Sequence[Factor], plan: Plan) -> None:
     seen: dict[str, Factor] = {}
     for factor in factors:
         for value in factor.values:
-            key = f"{factor.kind} {_key(value) if factor.kind == 'kernel' else ''}"
+            key = f"{factor.kind} {kernel_parameter(value) if factor.kind == 'kernel' else ''}"
             key = f"setting {value}" if factor.kind == "setting" else key
             other = seen.setdefault(key, factor)
             if other is factor:
@@ -107,7 +107,7 @@ def _check_each(factors: Sequence[Factor], plan: Plan) -> None:
                 raise UsageError(f"'{factor.name}' is given twice", "omit one of them")
             raise UsageError(
                 f"'{other.name}' and '{factor.name}' cannot be combined: both set "
-                f"{_key(value) if factor.kind == 'kernel' else factor.kind}",
+                f"{kernel_parameter(value) if factor.kind == 'kernel' else factor.kind}",
                 "try each in a tune of its own, or set one of them in every run",
             )
     for step in plan.steps:
