@@ -778,9 +778,21 @@ def test_the_answer_of_an_emulated_board_names_it(mode: str) -> None:
     assert len({one.meaning for one in MODES.values()}) == len(MODES)
 
 
-def test_the_load_is_named_as_the_cause() -> None:
-    answer = answer_of(built(timers(10, 300)))
-    assert "The maximum depends on the load: while idle it is 10.0 us" in text(answer.cause)
+@pytest.mark.parametrize(
+    ("late", "idle", "shown"),
+    [(1, 10_000, False), (4, 10_000, False), (5, 10_000, True), (5, 1000, False), (40, 1000, True)],
+)
+def test_the_load_is_named_as_the_cause(late: int, idle: int, shown: bool) -> None:
+    values = np.full(10_000, 5000, np.int32)
+    values[np.random.default_rng(1).permutation(10_000)[:late]] = 300_000
+    loaded = made.FakeSeries(made.info(), np.arange(10_000, dtype=np.int64), values)
+    steps = [made.step(0, [latency(10, idle)]), made.step(1, [loaded], load="sched")]
+    cause = text(answer_of(built(made.run(steps, findings=[]))).cause)
+    # if the load had no effect, all late samples would be in its step with this probability
+    assert ((10_000 / (10_000 + idle)) ** late <= 0.05) == shown
+    assert cause.startswith(f"The maximum {'depends' if shown else 'may depend'} on the load: ")
+    assert "while idle it is 10.0 us" in cause
+    assert ("may also be chance" in cause) == (not shown)
 
 
 @pytest.mark.parametrize(

@@ -488,7 +488,7 @@ def test_the_handler_of_a_sample_may_have_no_events() -> None:
     """Such as that of the timer of PowerPC. The earlier handler of another device had ended."""
     events = [switch(-100, 1, ORDINARY), handler(-50, "entry"), handler(-48, "exit")]
     assert cut(events, 201, pid=0) == [("interrupts-off", 201, "t77", "")]
-    # its end was not seen, but no handler goes on across a switch
+    # its end was not seen, but no handler continues across a switch
     for before in (events[:2], events[:1]):
         found = cut([*before, switch(-10, ORDINARY, 60)], 201, pid=0)
         assert found == [("interrupts-off", 201, "t60", "")]

@@ -36,6 +36,7 @@ DITHERED: Final = 1000
 """Number of periods from which on a timer has dither by default."""
 ALIKE: Final = ("measurement", "name", "context", "labels", "interval_ns")
 """What the series of one quantity under different loads have in common."""
+CONFIDENCE: Final = 0.95
 UNSEEN: Final = {"stolen time": "the hypervisor", "management interrupts": "the firmware"}
 UNKNOWN: Final = "The data do not show what caused the maximum."
 TRACE: Final = "rtgauge run timer --explain"
@@ -102,21 +103,45 @@ def _likely(data: Data) -> tuple[Line, str]:
     if "second line" in by_rule:
         text = f"Likely cause: something periodic. {by_rule['second line']}"
         return line(text), stop if (again := _with_dither(run, step, one)) is None else again
-    other = _maximum([each for each in data.idle if all(each[key] == one[key] for key in ALIKE)])
-    if under_load(step) and other and (peak(one) or 0) >= 3 * other:
-        text = (
-            f"The maximum depends on the load: while idle it is {numbers.shown(other, 'ns').full}"
-        )
-        if run["environment"]["realtime"] in NOT_RT:
-            text += ", and this kernel is not PREEMPT_RT: its longest non-preemptible sections "
-            text += "delay every task"
-        return line(text + "."), stop
+    if text := _depends(data, one, step):
+        return line(text), stop
     if not stop and waits_for_answers(one["name"], one["unit"]) and not made_of_a_file(run):
         load = step["run_options"].get("load")
         kept, left_out = without_foreign(run, {"load": load} if load else {})
         loaded = [word for name, text in kept.items() for word in (f"--{name}", text)]
         stop = f"{TRACE} {shlex.join([*target_words(run), *loaded])}".strip() + left_out
     return line(UNKNOWN), stop
+
+
+def _depends(data: Data, one: Model, step: Model) -> str:
+    """A sentence on a maximum that is much larger than the idle one; empty for another."""
+    idle = [each for each in data.idle if _alike(each, one)]
+    other = _maximum(idle)
+    if not under_load(step) or not other or (peak(one) or 0) < 3 * other:
+        return ""
+    told = f"while idle it is {numbers.shown(other, 'ns').full}"
+    if _later_by_chance(data.run, one, idle, other) > 1 - CONFIDENCE:
+        return f"The maximum may depend on the load: {told}. This may also be chance."
+    if data.run["environment"]["realtime"] in NOT_RT:
+        told += ", and this kernel is not PREEMPT_RT: its longest non-preemptible sections "
+        told += "delay every task"
+    return f"The maximum depends on the load: {told}."
+
+
+def _alike(one: Model, other: Model) -> bool:
+    return all(one[key] == other[key] for key in ALIKE)
+
+
+def _later_by_chance(run: Model, one: Model, idle: Sequence[Model], idle_max: int) -> float:
+    """If the load had no effect: the probability that all samples above the idle maximum were taken
+    under load. Samples in groups count as one for each group."""
+    loaded = [each for each in run["series"] if each["step"] == one["step"] and _alike(each, one)]
+    groups = 0.0
+    for each in loaded:
+        above = sum(count for low, _, count in each["histogram"] if low > idle_max)
+        groups += above / ((each["clustering"] or {}).get("group") or 1)
+    under, without = (sum(each["count"] for each in some) for some in (loaded, idle))
+    return float((under / max(under + without, 1)) ** groups)
 
 
 def _median(one: Model) -> int:
