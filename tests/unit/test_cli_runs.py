@@ -238,6 +238,33 @@ def test_without_a_command_for_another_store(
         assert remedy in " ".join(before.err.split())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["runs"], ["show"], ["delete", "last", "--yes"], ["export"], ["report"],
+        ["compare", "1", "2"], ["trend", "label"], ["explain"],
+        ["evaluate", "--target", "fake", "--resume"], ["tune", "--resume"],
+        ["import", "file", "--mark", "D0", "--of", "last"],
+    ],
+)  # fmt: skip
+def test_a_missing_store_is_not_created_to_read_it(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    Path("file").touch()
+    before = sorted(Path.cwd().iterdir())
+    for place in ("nosuch", "nosuch.db", "sqlite:///nosuch.db", "postgresql://h/d?data=nosuch"):
+        done = rtgauge(*words, "--store", place)
+        assert done.code == 2
+        assert f"rtgauge: there is no store at {Path('nosuch').absolute()}" in done.err
+    monkeypatch.setenv("RTGAUGE_STORE", "nosuch")
+    done = rtgauge(*words)
+    assert (done.code, done.out) == (2, "")
+    assert f"there is no store at {Path('nosuch').absolute()}\n" in done.err
+    assert "Store     there is no store at" in rtgauge("--store", "nosuch").out
+    assert sorted(Path.cwd().iterdir()) == before
+
+
 @pytest.mark.parametrize("command", ["check", "describe", "lab"])
 def test_a_command_without_a_store_is_not_given_one(rtgauge: Run, command: str) -> None:
     refused = rtgauge("--store", "other", command)

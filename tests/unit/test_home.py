@@ -44,6 +44,7 @@ def test_without_both_one_line_says_so(
     # Nothing needs the folder where all others are named.
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("RTGAUGE_STORE", str(tmp_path / "store"))
+    (tmp_path / "store/runs").mkdir(parents=True)
     assert rtgauge("runs").code == 0
     for words in (("runs", "--store", "~/x"), ("lab", "list"), ("runs",)):
         monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)

@@ -231,7 +231,7 @@ def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> Non
 
     if file.is_file():  # else that is what is wrong
         _check_options(file, _BUNDLE, capture)
-    with open_store(place) as store:
+    with open_store(place, create=True) as store:
         bundle, new = import_bundle(store, file)
     if as_json:
         print_json({**_document("rtgauge-imported", bundle, file), "new": new})
@@ -267,7 +267,7 @@ def _import_capture(
 
     _check_options(file, _CAPTURE, options)
     wanted = _wanted(options)
-    with open_store(place) as store:
+    with open_store(place, create=True) as store:
         found = import_capture(store, file, wanted)
         earlier = earlier_import(store, found.run) if found.new else None
     told = {"events": found.events, "answered": found.answered, "path": str(file)}
@@ -315,7 +315,7 @@ def _import_printed(
     )  # fmt: skip
     cell_ns = _times(options, "cell")["cell"]
     told = Told(tested, options["name"], options["load"], cell_ns, options["xenomai"])
-    with open_store(place) as store:
+    with open_store(place, create=True) as store:
         found = import_printed(store, file, told)
         earlier = earlier_import(store, found.run) if found.new else None
     results = {"results": list(found.results), "path": str(file)}

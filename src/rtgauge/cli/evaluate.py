@@ -152,7 +152,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
                 "the resumed evaluation", "print its steps with --dry-run", found, [target], given
             )
         _announce(plan, catalogue, target.name)
-        with open_store(given["store"]) as store:
+        with open_store(given["store"], create=True) as store:
             outcomes = execute_plan(
                 plan, [target], store, reconnect_s=reconnect_s(given), talk=Talk.of(given)
             )

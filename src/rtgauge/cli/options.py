@@ -88,11 +88,12 @@ def cover_of(given: Mapping[str, Any]) -> Cover:
 
 
 @contextlib.contextmanager
-def open_store(place: str | None) -> Iterator[Store]:
-    """The store at this place; by default the project's, else the user's."""
+def open_store(place: str | None, *, create: bool = False) -> Iterator[Store]:
+    """The store at this place; by default the project's, else the user's. ``create``: for commands
+    that add runs."""
     from rtgauge.store import Store
 
-    with Store.open(place or project().of_commands().get("place")) as store:
+    with Store.open(place or project().of_commands().get("place"), create=create) as store:
         yield store
 
 

@@ -474,7 +474,7 @@ def carry_out_plan(
         check_report(path)
     cover = cover_of(given)
     plan = as_root(replace(of_project(plan), order_seed=order_seed(given)), given)
-    with open_store(given["store"]) as store:
+    with open_store(given["store"], create=True) as store:
         outcomes = execute_plan(
             plan,
             targets,

@@ -205,7 +205,7 @@ def _carry_out(
         return int(ExitCode.DONE)
     if not record["booted"]:
         _check_present(target, factors)
-    with open_store(given["store"]) as store:
+    with open_store(given["store"], create=True) as store:
         _check_system(store, record, target)
         return _Tune(plan, target, factors, catalogue, store, given, record).carry_out()
 

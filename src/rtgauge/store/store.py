@@ -63,17 +63,17 @@ class Store:
         self._runs = runs
 
     @classmethod
-    def open(cls, place: str | None = None) -> Store:
-        """Open the store, and create it if it is missing.
+    def open(cls, place: str | None = None, *, create: bool = True) -> Store:
+        """Open the store, and create it if it is missing. Without ``create``, UsageError for a
+        missing store that is not the default.
 
         ``place``: a folder, the file of a SQLite index, or the URL of an index
         (``sqlite:///FILE``, ``postgresql://…?data=FOLDER``); by default ``$RTGAUGE_STORE``, else
         ``rtgauge`` in the user's folder for data. The folders of the runs are below ``runs/`` in
         the folder given, next to a SQLite file, or in the URL's ``data``. StoreError, UsageError.
         """
-        address, data, own = _locate(
-            place or os.environ.get(ENVIRONMENT_VARIABLE) or str(_default_folder())
-        )
+        named = place or os.environ.get(ENVIRONMENT_VARIABLE)
+        address, data, own = _locate(named or str(_default_folder()))
         try:
             f"{address}{data}".encode()
         except UnicodeEncodeError:
@@ -81,6 +81,15 @@ class Store:
                 f"the store {data} has a name that is not UTF-8",
                 "keep the runs elsewhere with --store",
             ) from None
+        index = address.database if address.get_backend_name() == "sqlite" and not own else None
+        at = Path(index or data)
+        with store_errors("open the store", at):
+            missing = not (at.exists() or (data / "runs").exists())
+        if named and missing and not create:
+            raise UsageError(
+                f"there is no store at {at}",
+                "correct its name, or create it with a run: rtgauge run timer --for 10s",
+            )
         try:
             make_folder(data)
         except StoreError:
