@@ -87,7 +87,7 @@ class StoreError(RtgaugeError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The remedy for an unknown name: the nearest known one, or the list of all."""
-    names = sorted(known)
+    names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean '{close[0]}'?"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtgauge.catalogue import Catalogue, Option
-from rtgauge.errors import TargetError, UsageError
+from rtgauge.errors import TargetError, UsageError, nearest
 from rtgauge.target.fake import CATALOGUE
 
 
@@ -70,6 +70,10 @@ def test_unknown_names_suggest_the_nearest() -> None:
         with pytest.raises(UsageError) as caught:
             call()
         assert caught.value.remedy == f"did you mean '{wanted}'?"
+
+
+def test_a_name_is_suggested_once() -> None:
+    assert nearest("nosuch", ["b", "a", "b"]) == "choose from: a, b"
 
 
 def test_loads() -> None:
