@@ -210,6 +210,9 @@ def _print(findings: Sequence[Finding]) -> None:
         if number
     )
     show(", ".join(texts))
+    worst = min(findings, key=lambda finding: list(_GROUPS).index(finding.level))
+    if worst.level in ("error", "warning"):
+        _show(f"The worst finding is {worst.check}: {worst.found}", columns, "", "  ")
 
 
 def _show_command(command: str, columns: int, first: str) -> None:
