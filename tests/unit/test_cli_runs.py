@@ -212,6 +212,8 @@ def test_without_a_command(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "rtgauge show " in after and "rtgauge report " in after
     assert max(len(line) for line in after.splitlines() if "rtgauge run" not in line) <= 80
     assert "\x1b" not in done.out
+    after = rtgauge("--store", "a_longer_name").out.partition("Next:\n")[2]
+    assert max(map(len, after.splitlines())) <= 80
 
 
 @pytest.mark.slow

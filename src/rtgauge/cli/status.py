@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rtgauge import __version__
 from rtgauge.cli.brief import Brief, brief_of
 from rtgauge.cli.options import open_store
-from rtgauge.cli.output import encodable_lines, show
+from rtgauge.cli.output import encodable_lines, show, width
 from rtgauge.errors import RtgaugeError
 from rtgauge.text import plural
 
@@ -114,5 +114,6 @@ def _next(rows: list[RunRow], brief: Brief | None, place: str | None) -> list[st
             command = with_store(brief.command, place or "")
             found = {command: "recommended by the last run", **found}
     found["rtgauge --help"] = "all commands"
-    room = max(len(text) for text in found if len(text) < 40)
+    longest = width() - 6 - max(map(len, found.values()))
+    room = max((len(text) for text in found if len(text) <= longest), default=0)
     return [text if len(text) > room else f"{text:{room}}  # {why}" for text, why in found.items()]
