@@ -102,6 +102,17 @@ def test_the_corrected_column_differs_from_the_maximum(evaluated: model.Document
     assert f" {shown} 49 007 " in lines
 
 
+def test_a_step_says_how_its_threads_were_scheduled() -> None:
+    document = model.build([made.evaluation(2, 3000)])  # type: ignore[list-item]
+    series = [one for one in document["runs"][0]["series"] if one["step"] == 0]
+    for one in series:
+        one.update(policy="fifo", priority=80, interval_ns=1_000_000)
+    assert "1 timer idle, SCHED_FIFO 80, interval 1 ms" in joined(terminal.text(document, 80))
+    series[0].update(priority=70, interval_ns=500_000)
+    words = numbers.plain(joined(terminal.text(document, 80)))
+    assert "1 timer idle, SCHED_FIFO 70 to 80, interval 500 us to 1 ms" in words
+
+
 def test_few_samples_have_the_highest_percentile_there_is() -> None:
     words = joined(summary(made.run([made.step(0, [few(5000)])])))
     assert "median 99 % max" in words and "too few samples" not in words
@@ -116,7 +127,7 @@ def few(number: int) -> made.FakeSeries:
 def test_ordinary_priority_is_said_in_the_heading() -> None:
     series = made.FakeSeries(made.info(policy="other"), np.arange(9), np.arange(9, dtype=np.int32))
     words = joined(summary(made.run([made.step(0, [series])])))
-    assert "1 timer idle SCHED_OTHER" in words
+    assert "1 timer idle, SCHED_OTHER" in words
 
 
 def test_a_calibration_asked_for_alone_has_its_table() -> None:

@@ -10,7 +10,7 @@ characters.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -47,7 +47,6 @@ from rtgauge.report.results.labels import (
     judged,
     load_text,
     ordinary,
-    ordinary_policies,
     peak,
     principal,
     quantity_name,
@@ -436,14 +435,29 @@ def _lacking(run: Mapping[str, Any], step: Mapping[str, Any]) -> bool:
     return False
 
 
+def _threads(series: Sequence[Mapping[str, Any]]) -> str:
+    """Policies, priorities and intervals of measuring threads: ``SCHED_FIFO 80, interval 1 ms``."""
+    found = []
+    for policy in sorted({one["policy"] for one in series} - {""}):
+        priorities = {one["priority"] for one in series if one["policy"] == policy} - {0}
+        found.append(f"SCHED_{policy.upper()} {_range(priorities, str)}".rstrip())
+    lengths = {one["interval_ns"] for one in series if one["interval_ns"] > 0}
+    return ", ".join([*found, *([f"interval {_range(lengths, numbers.time)}"] if lengths else [])])
+
+
+def _range(values: Set[int], shown: Callable[[int], str]) -> str:
+    ends = sorted({min(values), max(values)}) if values else []
+    return " to ".join(map(shown, ends))
+
+
 def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
     work = work_text(step["load"])
     head = [(f"{step_number(step)} {safe(step_name(run, step))}", "bold")]
     head.append((f"  {safe(load_text(step['load']))}", ""))
     if work:
         head.append((f", {safe(work)}", "dim"))
-    if policies := ordinary_policies(run, step):
-        head.append((f"  {policies}", _STYLES["error"]))
+    if threads := _threads([one for one in run["series"] if one["step"] == step["step"]]):
+        head.append((f", {safe(threads)}", _STYLES["error"] if ordinary(run, step) else "dim"))
     if step["state"] != "complete":
         head.append((f"  {step['state']}", _STYLES[step["state"]]))
     parts: list[RenderableType] = [_line(*head)]
