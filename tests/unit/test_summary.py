@@ -26,6 +26,7 @@ from rtgauge.report.document.blocks import (
     plain_line,
 )
 from rtgauge.report.document.summary import short
+from rtgauge.report.render import terminal
 from rtgauge.report.results import model
 from rtgauge.report.results.labels import runs_text
 from rtgauge.text import plain
@@ -92,6 +93,18 @@ def test_the_summary_has_the_system_a_row_for_each_step_and_what_is_missing() ->
     assert lacking.rows[0].cells[1].text == "No right to use real-time priorities"
     heads = [block.text for block in summary.blocks if isinstance(block, Heading)]
     assert heads == ["Strengths", "Concerns", "Steps without a valid result"]
+
+
+@pytest.mark.slow
+def test_the_rows_of_a_terminal_say_whose_median_they_have() -> None:
+    document = model.build([chaptered()])
+    series = [one for one in document["runs"][0]["series"] if one["step"] == 0]
+    assert len(series) > 1
+    for at, one in enumerate(series):
+        one["max"], one["percentiles"] = 9000 - at, {"50": 1000 * (at + 1)}
+    words = " ".join(terminal.text(document, 80).split())
+    assert " timer latency 1.00 µs 9.00 µs " in words
+    assert "The median is that of the series with the max." in words
 
 
 @pytest.mark.slow

@@ -286,6 +286,8 @@ class _Steps:
                 cells = [row.quantity, row.median] if wide else []
                 table.add_row(row.name, *cells, Text(row.max, "bold"), row.tags)
         yield table
+        if wide:
+            yield Text("The median is that of the series with the max.", "dim")
 
 
 def _ratings(run: Mapping[str, Any]) -> list[RenderableType]:
