@@ -484,7 +484,28 @@ def test_a_budget_is_never_passed_without_the_priority_asked_for(store: Store) -
     assert any("without real-time" in p.text for p in negative_points(found["fake:unprivileged"]))
 
 
-def test_only_what_was_asked_for_decides_whether_all_was_skipped(store: Store) -> None:
+@pytest.mark.parametrize(
+    ("steps", "calibrated"),
+    [
+        ([("telescope", {})], False),  # needs the module
+        ([("response", {"samples": "10"})], False),  # without a line
+        ([("telescope", {}), ("response", {"samples": "10"})], False),
+        ([("telescope", {}), ("pendulum", {"for": "1s"})], True),
+        ([("response", {"line": "gpio:a:1:2", "samples": "10"})], True),
+    ],
+)
+def test_steps_that_cannot_be_measured_are_not_calibrated_for(
+    store: Store, steps: list[tuple[str, dict[str, str]]], *, calibrated: bool
+) -> None:
+    document = store.get(carry_out(store, "fake", plan(*steps)).id).document
+    names = [name for name, _ in steps] + ["clock-cost"] * calibrated
+    assert [one["measurement"] for one in document["steps"]] == names
+
+
+def test_only_what_was_asked_for_decides_whether_all_was_skipped(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtgauge.engine.run.is_skipped", lambda *_: False)
     one = carry_out(store, "fake", plan(("telescope", {})))
     assert (one.state, one.exit_code) == ("skipped", ExitCode.SKIPPED)
     both = carry_out(store, "fake", plan(("telescope", {}), ("pendulum", {"for": "1s"})))

@@ -20,7 +20,14 @@ from rtgauge.target import Target
 from rtgauge.text import plural
 from rtgauge.units import format_cpus, parse_cpus
 
-__all__ = ["check_cpus", "lacking", "log_host_document", "read_facts", "require_cpus"]
+__all__ = [
+    "check_cpus",
+    "is_skipped",
+    "lacking",
+    "log_host_document",
+    "read_facts",
+    "require_cpus",
+]
 
 
 def read_facts(data: bytes) -> tuple[Header, dict[str, Any], list[Setting]]:
@@ -88,6 +95,18 @@ _MODULE: Final = {
 }
 
 
+#: By what a measurement needs: the fact that is not 0 where the target does not have it.
+_NEEDS: Final = {"priorities": "agent.fifo", "module": "agent.module"}
+
+
+def is_skipped(step: PlannedStep, catalogue: Catalogue, facts: Mapping[str, Any]) -> bool:
+    """Whether the agent will skip the step, as far as that is known beforehand."""
+    if (step.answers or step.times) and not (step.parameters.get("line") or step.log_host):
+        return True
+    needs = catalogue.measurement(step.measurement).needs
+    return needs in _NEEDS and bool(Facts(facts).integer(_NEEDS[needs]))
+
+
 def lacking(
     steps: Sequence[PlannedStep],
     catalogue: Catalogue,
@@ -106,7 +125,7 @@ def lacking(
         if step.parameters.get("priority") != "0"
         and catalogue.measurement(step.measurement).has("priority")
     ]
-    fifo, module = (Facts(facts).integer(f"agent.{name}") for name in ("fifo", "module"))
+    fifo, module = (Facts(facts).integer(_NEEDS[name]) for name in ("priorities", "module"))
     if fifo and raised:
         skipped = needs.count("priorities")
         remedy = next((one["remedy"] for one in findings if one["check"] == "privileges"), "")

@@ -18,7 +18,13 @@ from typing import Any, Final, Protocol
 
 from rtgauge.audit import DEFAULT_PRIORITY, Finding, audit, environment_document
 from rtgauge.catalogue import Catalogue
-from rtgauge.engine.environment import lacking, log_host_document, read_facts, require_cpus
+from rtgauge.engine.environment import (
+    is_skipped,
+    lacking,
+    log_host_document,
+    read_facts,
+    require_cpus,
+)
 from rtgauge.engine.link import MARGIN, needed_bytes_per_s
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import Held, LogHosts, PairView, Together, follow, joined, with_line
@@ -193,12 +199,13 @@ class Run:
     ) -> RunOutcome:
         """The whole run, from the environment to the sealed samples. Raises TargetError if the
         target cannot be reached, UsageError if it lacks a CPU, and the study has no others."""
-        measured = replace(self._plan, steps=tuple(_own(self._plan.steps)))
-        calibrations = calibration_steps(measured, self._catalogue)
-        steps = [*self._plan.steps, *calibrations]
+        own = tuple(_own(self._plan.steps))
+        steps = [*self._plan.steps]
         try:
             environment = self._target.environment()
             header, self._facts, self._settings = read_facts(environment)
+            if not own or not all(is_skipped(one, self._catalogue, self._facts) for one in own):
+                steps += calibration_steps(replace(self._plan, steps=own), self._catalogue)
             require_cpus(_own(steps), self._facts, self._target.name)
         except (TargetError, UsageError) as error:
             if not self.has_others:
