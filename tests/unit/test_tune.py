@@ -653,6 +653,27 @@ def test_settings_that_every_run_has_are_not_tried(rtgauge: Run, board: type[Boa
     assert result.code == 2 and "is already the setting of 'timer' in every run" in result.err
 
 
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_a_governor_that_the_kernel_does_not_have_is_not_tried(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    from rtgauge.engine import environment  # noqa: PLC0415
+
+    def read_facts(data: bytes) -> tuple[Any, dict[str, Any], list[Any]]:
+        header, facts, settings = read(data)
+        absent = {name: None for name in facts if name.endswith("/scaling_governor")}
+        assert absent
+        return header, facts | absent, settings
+
+    tried = ("tune", "timer", "--target", "fake", "--for", "1s", "--try", "governor")
+    assert rtgauge(*tried, "--dry-run").code == 0
+    read = environment.read_facts
+    monkeypatch.setattr(environment, "read_facts", read_facts)
+    refused = rtgauge(*tried, *more)
+    assert (refused.code, refused.out) == (2, "")
+    assert "the kernel of fake does not control the frequency of its CPUs" in refused.err
+
+
 def test_an_argument_that_the_kernel_has_is_not_tried(rtgauge: Run, board: type[Board]) -> None:
     result = rtgauge(*words("quiet"))
     assert result.code == 2 and "already has 'quiet'" in result.err

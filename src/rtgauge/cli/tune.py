@@ -188,6 +188,7 @@ def _carry_out(
     settle(plan, targets)
     _check_target(target, factors, given["boot_cmd"])
     _check_disturbs(plan, target)
+    _check_governor(target, factors)
     if record is None:
         seed = order_seed(given)
         seed = secrets.randbelow(SEEDS) if seed is None else seed
@@ -263,6 +264,24 @@ def _check_disturbs(plan: Plan, target: Target) -> None:
             f"target '{target.name}' is not a board of the lab, so rtgauge tune does not disturb "
             "it",
             "tune it in the lab (--target lab:x86_64-rt), or leave disturb out of the plan",
+        )
+
+
+def _check_governor(target: Target, factors: Sequence[Factor]) -> None:
+    """Raise UsageError for the governor where the kernel does not control the frequency of the
+    CPUs, unless arguments for the kernel are tried, too, which can change that."""
+    from rtgauge.engine.environment import read_facts
+    from rtgauge.facts import Facts
+    from rtgauge.facts.interpret import GOVERNOR
+
+    tried = [factor.name for factor in factors if factor.values == ("governor",)]
+    if not tried or kernel_arguments(factors):
+        return
+    if Facts(read_facts(target.environment())[1]).per_cpu_absent(GOVERNOR):
+        raise UsageError(
+            f"'{tried[0]}' cannot be tried: the kernel of {target.name} does not control the "
+            "frequency of its CPUs",
+            "omit it. In a virtual machine, set the governor on the host",
         )
 
 
