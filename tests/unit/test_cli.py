@@ -289,7 +289,7 @@ def test_a_plan_s_steps_that_mark_nothing_are_measured_without() -> None:
 def test_evaluate(rtgauge: Run) -> None:
     done = rtgauge("evaluate", "--target", "fake", "--for", "1s")
     assert done.code == 0
-    assert "4 steps and 1 calibration in 1 chapter, about 6.0 s\n" in done.err
+    assert "4 steps and 1 calibration in 1 chapter, about 5.0 s\n" in done.err
     # each step has its line when it ends
     assert done.err.splitlines()[1].startswith("run ")
     first = Path("rtgauge-report-fake-2024-01-01.html")

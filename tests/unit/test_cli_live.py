@@ -348,7 +348,8 @@ def seconds_left(
     left: progress_module._Left | None = None,
 ) -> list[float]:
     """The time left after each step of the first of ``runs``, in seconds. ``steps``: how long each
-    should measure, how long it takes, and how it ends. ``left``: what the runs before it left."""
+    should measure, how long it takes, and how it ends (``known``: it is skipped, and no estimate
+    counts it). ``left``: what the runs before it left."""
     clock = [0.0]
     monkeypatch.setattr("rtgauge.cli.progress.time.monotonic", lambda: clock[0])
     left = left or progress_module._Left()
@@ -356,10 +357,10 @@ def seconds_left(
     found = []
     for at, (length_s, takes_s, state) in enumerate(steps):
         live = LiveStep(PlannedStep("timer", {}), length_s)
-        live.after_s = sum(one[0] for one in steps[at + 1 :])
+        live.after_s = sum(one[0] for one in steps[at + 1 :] if one[2] != "known")
         left.begin(live, len(steps) - at - 1)
         clock[0] += takes_s
-        left.end(state)
+        left.end("skipped" if state == "known" else state)
         found.append(left.after())
     return found
 
@@ -386,6 +387,11 @@ def test_skipped_steps_do_not_count_in_the_runs_that_follow(
     """Each of the two following runs takes 12 s: the skipped step does not last in any of them."""
     steps = [(10.0, 12.0, "complete"), (60.0, 0.1, "skipped")]
     assert seconds_left(monkeypatch, steps, runs=3) == [62.0 + 2 * 74.0, 2 * 12.0]
+
+
+def test_steps_known_to_be_skipped_do_not_count_in_any_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [(10.0, 10.0, "complete"), (60.0, 0.0, "known"), (20.0, 20.0, "complete")]
+    assert seconds_left(monkeypatch, steps, runs=2) == [20.0 + 30.0, 20.0 + 30.0, 30.0]
 
 
 def test_the_time_left_does_not_grow_at_the_start_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

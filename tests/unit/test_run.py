@@ -502,6 +502,14 @@ def test_steps_that_cannot_be_measured_are_not_calibrated_for(
     assert [one["measurement"] for one in document["steps"]] == names
 
 
+def test_a_step_that_is_known_to_be_skipped_takes_no_time(store: Store) -> None:
+    watcher = Watcher()
+    wanted = plan(("timer", {"for": "1s"}), ("telescope", {}), ("pendulum", {"for": "2s"}))
+    execute(wanted, [open_target("fake")], store, watcher)
+    left = {live.step.measurement: live.after_s for live in watcher.lives}
+    assert left == {"clock-cost": 3.0, "timer": 2.0, "telescope": 2.0, "pendulum": 0.0}
+
+
 def test_only_what_was_asked_for_decides_whether_all_was_skipped(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,7 +151,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
             check_consent(
                 "the resumed evaluation", "print its steps with --dry-run", found, [target], given
             )
-        _announce(plan, catalogue, target.name)
+        _announce(plan, catalogue, target)
         with open_store(given["store"], create=True) as store:
             outcomes = execute_plan(
                 plan, [target], store, reconnect_s=reconnect_s(given), talk=Talk.of(given)
@@ -369,16 +369,22 @@ def _check_here(run: StoredRun, target: Target, here: tuple[str, ...]) -> None:
     )
 
 
-def _announce(plan: Plan, catalogue: Catalogue, target: str) -> None:
-    """Print how many steps there are and their estimated length."""
+def _announce(plan: Plan, catalogue: Catalogue, target: Target) -> None:
+    """Print how many steps there are and their estimated length, without those that are known to be
+    skipped. Boards of the lab skip none, and their facts would take a boot."""
+    from rtgauge.engine.environment import is_skipped, read_facts
+    from rtgauge.target.base import Adaptable
+
+    facts = {} if isinstance(target, Adaptable) else read_facts(target.environment())[1]
     aside = calibration_steps(plan, catalogue)
-    lengths = [expected_ns(step, catalogue) for step in (*aside, *plan.steps)]
+    measured = [step for step in plan.steps if not is_skipped(step, catalogue, facts)]
+    lengths = [expected_ns(step, catalogue) for step in (*aside, *measured)]
     total = sum(GUESS_NS if length is None else length for length in lengths) / 1e9
     chapters = {catalogue.measurement(step.measurement).chapter for step in plan.steps} - {""}
     parts = f" in {plural(len(chapters), 'chapter')}" if chapters else ""
     steps = plural(len(plan.steps), "step")
     steps += f" and {plural(len(aside), 'calibration')}" if aside else ""
-    say(f"evaluating {target}: {steps}{parts}, about {format_seconds(total)}")
+    say(f"evaluating {target.name}: {steps}{parts}, about {format_seconds(total)}")
 
 
 def _default_reports(target: str, date: str) -> list[Path]:

@@ -360,6 +360,7 @@ class _Left:
         self._skipped: dict[int, float] = {}  # number of steps after each, and its length
         self._known = False
         self._began = self._length_s = 0.0  # of the step
+        self._counted_s = 0.0  # its part of the whole run: 0 if it was known to be skipped
         self._ended = 0  # number of steps that did, and
         self._beyond_s = 0.0  # how much longer they took
 
@@ -369,16 +370,18 @@ class _Left:
 
     def begin(self, live: LiveStep, steps: int) -> None:
         """A step begins; ``steps`` come after it."""
-        self._began, self._steps, self._after_s = time.monotonic(), steps, live.after_s
         self._known = not live.endless
         self._length_s = live.expected_s or GUESS_NS / 1e9
         if self._whole is None:
-            self._whole = steps + 1, self._length_s + live.after_s
+            self._after_s = self._length_s + live.after_s
+            self._whole = steps + 1, self._after_s
+        self._counted_s = self._after_s - live.after_s
+        self._began, self._steps, self._after_s = time.monotonic(), steps, live.after_s
 
     def end(self, state: str) -> None:
         """The step has ended."""
         if state == "skipped":
-            self._skipped[self._steps] = self._length_s
+            self._skipped[self._steps] = self._counted_s
             return
         self._skipped.pop(self._steps, None)
         self._ended += 1

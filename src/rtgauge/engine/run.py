@@ -306,8 +306,11 @@ class Run:
         return self._outcome(stopped=interruption.asked)
 
     def _expected_s(self, step: PlannedStep) -> float:
-        """Seconds that a step should measure; 0 for a board whose log host determines the time."""
+        """Seconds that a step should measure; 0 for one that will be skipped, and for a board whose
+        log host determines the time."""
         if _has_log_host(step):
+            return 0.0
+        if not _is_log_host(step) and is_skipped(step, self._catalogue, self._facts):
             return 0.0
         catalogue = self._hosts[step.log_host].catalogue if _is_log_host(step) else self._catalogue
         return (expected_ns(step, catalogue) or GUESS_NS) / 1e9
