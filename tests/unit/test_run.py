@@ -877,18 +877,24 @@ def test_an_agent_that_does_not_stop_when_told_is_killed(store: Store) -> None:
     assert "did not stop when asked" in outcome.reason
 
 
+@pytest.mark.parametrize("line", [{}, {"line": "gpio:a:1:2"}])
 @pytest.mark.parametrize("extent", [{}, {"for": "2s"}, {"samples": "20"}])
-def test_a_step_without_an_end_is_announced(store: Store, extent: dict[str, str]) -> None:
+def test_a_step_without_an_end_is_announced(
+    store: Store, extent: dict[str, str], line: dict[str, str]
+) -> None:
     def act(live: LiveStep) -> None:
         if live.step.measurement == "response" and not extent:
             os.kill(os.getpid(), signal.SIGINT)
 
     watcher = Watcher()
     watcher.act = act  # type: ignore[method-assign]
-    (outcome,) = execute(plan(("response", extent)), [open_target("fake")], store, watcher)
+    planned = plan(("response", {**extent, **line}))
+    (outcome,) = execute(planned, [open_target("fake")], store, watcher)
     assert outcome.state == ("complete" if extent else "interrupted")
     said = "measures until you press Ctrl-C. To limit it, add --for 60s or --samples 1000"
-    assert sum(said in message for message in watcher.messages) == (0 if extent else 1)
+    # an agent skips response without a line
+    announced = sum(said in message for message in watcher.messages)
+    assert announced == (1 if line and not extent else 0)
 
 
 @pytest.mark.parametrize(
