@@ -234,7 +234,7 @@ def test_the_table_says_that_samples_come_in_groups() -> None:
     for samples, said in ((grouped, True), (np.random.default_rng(2).permutation(grouped), False)):
         grid = bounds_grid(built(run(samples)))
         assert grid is not None
-        assert (" that come in groups count as fewer samples." in grid.caption) is said
+        assert (" Large samples in groups count as fewer samples." in grid.caption) is said
 
 
 def test_a_single_run_claims_nothing_of_boots() -> None:

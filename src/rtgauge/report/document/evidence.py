@@ -71,7 +71,7 @@ def bounds_grid(model: Model) -> Grid | None:
     if any(_claim(one["next_hour"]) == "–" or _claim(one["next_boot"]) == "–" for one in shown):
         caption += " –: too little evidence for a claim."
     if any(_clustered(model, one) for one in shown):
-        caption += " Large samples that come in groups count as fewer samples."
+        caption += " Large samples in groups count as fewer samples."
     caption += f" A bound of {numbers.percent(BOOT_PART)} takes {_needed(shown)}."
     if composed:
         caption += (
