@@ -410,10 +410,11 @@ def test_the_worst_sample_of_each_series_is_printed(
     monkeypatch.setattr("rtgauge.cli.explain.find_run", lambda *_: stored)
     one = cause(segment("switch", 95_000, "__schedule"))
     other = replace(one, series=0, latency_ns=500, segments=(), rest_ns=500)
-    found = Explained((one, replace(one, index=7), other), 6, 1.0)
+    found = Explained((one, replace(one, index=7), other), 46_000, 1.0)
     monkeypatch.setattr("rtgauge.causes.explain.explain", lambda *_, **__: found)
     done = rtgauge("explain", "last", "--store", str(tmp_path / "store"))
     assert done.code == 0, done.err
+    assert "replayed: all 46 000 samples equal\n" in done.out
     titles = [text for text in done.out.splitlines() if "user context, sample" in text]
     assert [text.split(",")[0] for text in titles] == ["timer series 2", "timer series 0"]
     assert len(two) == 4

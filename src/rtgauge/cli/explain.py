@@ -16,7 +16,7 @@ from rtgauge.cli.options import as_json, find_run, named_store, open_store, stor
 from rtgauge.cli.output import encodable, print_json, say, unread
 from rtgauge.errors import ExitCode, UsageError
 from rtgauge.facts import printable
-from rtgauge.text import plural
+from rtgauge.text import count, plural
 from rtgauge.units import parse_duration
 
 if TYPE_CHECKING:
@@ -158,7 +158,8 @@ def _print(run: StoredRun, explained: Explained, *, brief: bool) -> None:
     from rtgauge.report.results.again import with_store
 
     store = named_store()
-    note = f"replayed: all {explained.compared} samples equal" if explained.compared else "traced"
+    equal = f"replayed: all {count(explained.compared)} samples equal"
+    note = equal if explained.compared else "traced"
     found = _first_of_each(explained.causes) if brief else list(explained.causes)
     shown = found[:SERIES_SHOWN] if brief else found
     for number, cause in enumerate(shown):
