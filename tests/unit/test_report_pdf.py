@@ -5,6 +5,7 @@ hostile text from a target, and the same bytes for the same run."""
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import math
 import re
 import shlex
@@ -13,6 +14,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -637,18 +639,69 @@ def test_no_section_at_all() -> None:
 
 def drawn(kind: str, series: Sequence[made.FakeSeries], **more: Any) -> ElementTree.Element:
     """A figure of one step with these series."""
+    return ElementTree.fromstring(figure(kind, series, **more).svg)
+
+
+def figure(kind: str, series: Sequence[made.FakeSeries], **more: Any) -> drawing.Drawn:
+    """A figure of one step with these series, and its caption."""
     runs: Any = [made.run([made.step(0, list(series), **more)])]
     analysis = model.analyse(runs)
     views = views_of(analysis)
     group = views.runs[0]["steps"][0]["groups"][0]
     view = next(view for view in group["figures"] if view["kind"] == kind)
-    found = figures.draw(views.shared.data[group["id"]], view, iter(()))
+    data = views.shared.data[group["id"]]
+    found = figures.draw(data, view, iter(data["strips"]))
     assert found is not None
-    return ElementTree.fromstring(found.svg)
+    return found
 
 
 def texts(svg: ElementTree.Element) -> list[str]:
     return [str(one.text) for one in svg.iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("number", [2, 8])
+def test_the_key_of_a_strip_names_all_its_lines(number: int) -> None:
+    zones = {f"thermal_zone{at}, x86_pkg_temperature": 40_000 + at for at in range(number)}
+    ambience = [
+        SimpleNamespace(time_ns=(at + 1) * 10**9, cpus=[0], frequency_khz=[None], interrupts=None,
+                        steal_ns=None, smi=None, temperature_mc=zones)
+        for at in range(3)
+    ]  # fmt: skip
+    svg = drawn("strip", made.timer_series(1, 3000), ambience=ambience)
+    named_once(svg, list(zones))
+    filled = [path.get("stroke") for path in svg.iter(f"{SVG}path") if path.get("fill") != "none"]
+    # a marker in the key, and at least one on the line
+    assert all(filled.count(hue) >= 2 for hue in drawing.COLOURS[:number])
+
+
+@pytest.mark.parametrize(("number", "lacking"), [(6, ""), (33, " The key lacks 1 line.")])
+def test_the_key_against_a_label_names_all_its_lines(number: int, lacking: str) -> None:
+    samples = np.arange(50, dtype=np.int32) + 900
+    series = [
+        made.FakeSeries(made.info(at, labels={"waiters": str(2 + at // number),
+                                              "policy": f"of the order {at % number}"}),
+                        np.arange(50), samples)
+        for at in range(3 * number)
+    ]  # fmt: skip
+    found = figure("against", series)
+    names = [f"policy of the order {at}" for at in range(number)]
+    named_once(ElementTree.fromstring(found.svg), names[:32])
+    assert found.caption.endswith(f"a constant cost.{lacking}")
+
+
+def named_once(svg: ElementTree.Element, names: Sequence[str]) -> None:
+    """Each name is in the figure, and no two of its texts are at one place."""
+    found = {str(one.text): one for one in svg.iter(f"{SVG}text")}
+    assert [name for name in names if name not in found] == []
+    _, _, width, _ = map(float, svg.attrib["viewBox"].split())
+    spans: dict[float, list[tuple[float, float]]] = {}
+    for text, one in found.items():
+        if one.get("text-anchor") is None:
+            left, row = float(one.attrib["x"]), float(one.attrib["y"])
+            spans.setdefault(row, []).append((left, left + 0.9 * drawing.text_width(text)))
+    for places in map(sorted, spans.values()):
+        assert all(a[1] < b[0] for a, b in itertools.pairwise(places)), places
+        assert places[-1][1] <= width
 
 
 @pytest.mark.parametrize("kind", ["histogram", "ccdf", "time", "heat", "around", "begin"])

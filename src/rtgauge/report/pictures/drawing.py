@@ -38,6 +38,9 @@ HALF: Final = 236.0
 FONT: Final = "Libertinus Serif"
 SIZE: Final = 7.5
 
+KEY_ROW, KEY_MARK = 10.5, 8.0
+"""Height of a row of a figure's own key, and the room for a marker before a name."""
+
 CROWD: Final = 8
 """More series than these cannot be told apart by colours and markers."""
 
@@ -189,6 +192,8 @@ class Canvas:
         )
 
 
+_Place = tuple[float, int, str]
+
 _NARROW: Final = frozenset("iljtfrI.,:;|!'()[]{}/\\ \u202f\u00a0\u200b")
 _WIDE: Final = frozenset("mwMWOQGD@%—")
 
@@ -226,12 +231,40 @@ def fit(text: str, room: float) -> str:
     return shown
 
 
+def _placed(names: Iterable[str], room: float, x: float, line: float) -> list[_Place]:
+    """The places of the markers of a key, and the names, in rows of width ``room`` of which the
+    first is free from ``x`` on. ``line``: the room for a marker."""
+    row, found = 0, []
+    for name in names:
+        words = fit(cut(name, 48), room - line)
+        wide = line + text_width(words)
+        if x > 2 and x + wide > room:
+            x, row = 2.0, row + 1
+        found.append((x, row, words))
+        x += wide + 6
+    return found
+
+
 class Plot(Canvas):
     """A drawing with two axes."""
 
-    def __init__(self, width: float, height: float, x: Scale, y: Scale, named: bool = True) -> None:
-        """``named``: the axis below has a name."""
-        super().__init__(width, height)
+    def __init__(
+        self,
+        width: float,
+        height: float,
+        x: Scale,
+        y: Scale,
+        named: bool = True,
+        lines: Sequence[str] = (),
+        after: str = "",
+    ) -> None:
+        """``named``: the axis below has a name. ``lines``: the names of a key above the drawing,
+        ``after`` the name of the axis on the left. The figure is higher if they need more rows."""
+        free = text_width(fit(after, width * 0.6)) + 12
+        self._key = _placed(lines, width - 2, free, KEY_MARK)
+        more = KEY_ROW * self._key[-1][1] if self._key else 0.0
+        super().__init__(width, height + more)
+        self.top += more
         self.bottom += 0 if named else 9
         self.x, self.y = x, y
         self._px: dict[float, float] = {}
@@ -284,7 +317,10 @@ class Plot(Canvas):
         self.text(2, 7, fit(label, self.width * 0.6), fill=INK)
 
     def frame(self) -> None:
-        """The lines of the axes."""
+        """The lines of the axes, and the key."""
+        for at, (x, row, words) in enumerate(self._key):
+            put_marker(self, at, x + 3, 4.5 + KEY_ROW * row, 1.9)
+            self.text(x + KEY_MARK, 7 + KEY_ROW * row, words)
         self.path(f"M{pt(self.left)} {pt(self.top)}V{pt(self.bottom)}H{pt(self.right)}", FAINT, 0.7)
 
     def upright(self, value: float, text: str, colour: str, dash: str, level: int = 0) -> None:
@@ -479,19 +515,14 @@ def key(data: Data) -> str | None:
     quantity = Quantity(data)
     if quantity.number < 2 or quantity.crowd:
         return None
-    x, y = 2.0, 8.0
-    canvas = Canvas(FULL, 12)
-    for at, label in enumerate(quantity.labels):
-        words = fit(cut(label, 48), FULL - 30)
-        wide = 24 + text_width(words) * 0.9
+    places = _placed(quantity.labels, FULL, 2.0, 17)
+    canvas = Canvas(FULL, 12 * (places[-1][1] + 1))
+    for at, (x, row, words) in enumerate(places):
+        y = 8.0 + 12 * row
         colour, _ = quantity.line(at)
-        if x > 2 and x + wide > FULL:
-            x, y = 2.0, y + 12
         canvas.path(f"M{pt(x)} {pt(y - 2.5)}h14", colour, 1.0, **quantity.dash(at))
         put_marker(canvas, quantity.hue(at), x + 7, y - 2.5)
         canvas.text(x + 17, y, words, fill=INK)
-        x += wide
-    canvas.height = y + 4
     return canvas.svg()
 
 

@@ -53,6 +53,9 @@ from rtgauge.report.results.sequences import Sequenced
 
 __all__ = ["KINDS", "draw", "sequence"]
 
+KEYED: Final = 32
+"""More lines against a label than these have no markers of their own, and are not named."""
+
 
 # --- the kinds of figures --------------------------------------------------------------------
 
@@ -482,10 +485,12 @@ def _against(quantity: Quantity, width: float, height: float) -> Plot | None:
         if wide
         else scales.linear(xs[0] - margin, xs[-1] + margin)
     )
-    plot = Plot(width, height, across, scales.spread(min(ends), max(ends)))
+    number = len(data["lines"])
+    lines = [str(name) for name in data["lines"][:KEYED]] if number > 1 else []
+    spread = scales.spread(min(ends), max(ends))
+    plot = Plot(width, height, across, spread, lines=lines, after=quantity.name())
     plot.across(xs, str(data["label"]))
     plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
-    number = len(data["lines"])
     for at in range(number):
         points = sorted(
             zip(*(data[key][at] for key in ("x", "low", "middle", "tail", "high")), strict=True),
@@ -497,7 +502,7 @@ def _against(quantity: Quantity, width: float, height: float) -> Plot | None:
         lower = [plot.at(x, low / quantity.divisor) for x, low, _, _, _ in points]
         area = "M" + "L".join([*upper, *reversed(lower)]) + "z"
         plot.path(area, fill=colour, fill_opacity="0.16" if number <= 4 else "0.08")
-    for at, name in enumerate(data["lines"]):
+    for at in range(number):
         colour = COLOURS[at % len(COLOURS)]
         rows = sorted(zip(data["x"][at], data["middle"][at], strict=True), key=lambda row: row[0])
         known = [(x, y / quantity.divisor) for x, y in rows if y is not None]
@@ -507,12 +512,6 @@ def _against(quantity: Quantity, width: float, height: float) -> Plot | None:
         for x, high in zip(data["x"][at], data["high"][at], strict=True):
             left, top = plot.px(x), plot.py(high / quantity.divisor)
             plot.path(f"M{pt(left)} {pt(top - 2.8)}l2.6 4.6h-5.2z", colour, 0.8, fill="#ffffff")
-        if number > 1:
-            words = fit(str(name), 90)
-            free = plot.left + 130 + at * 110
-            if free + 100 < plot.right:
-                put_marker(plot, at, free, 4.5, 1.9)
-                plot.text(free + 5, 7, words)
     quantity.levels_of(plot)
     plot.frame()
     return plot
@@ -577,19 +576,20 @@ def _strip(quantity: Quantity, strip: Data, width: float, height: float) -> Plot
         return None
     low, high = min(known), max(known)
     base = low - (high - low) * 0.3 - high * 0.02 if 0 < 0.7 * high < low else min(0.0, low)
+    title = f"{strip['title']} ({strip['unit']})"
     plot = Plot(
         width,
         height,
         scales.linear(edges[0], edges[-1]),
         scales.linear(base, high + (high - base) * 0.1),
         named=False,
+        lines=[str(label) for label in strip["labels"]] if len(rows) > 1 else [],
+        after=title,
     )
     plot.across(plot.x.ticks((plot.right - plot.left) / 50), "")
-    title = fit(f"{strip['title']} ({strip['unit']})", width * 0.6)
     plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 16), title)
     # Each value covers the time from the previous record to its own.
     until = [edges[0], *strip["x"]]
-    free = text_width(title) + 12
     for at, row in enumerate(rows):
         colour = COLOURS[at % len(COLOURS)]
         shown = [
@@ -599,14 +599,10 @@ def _strip(quantity: Quantity, strip: Data, width: float, height: float) -> Plot
         plot.path(plot.steps(until, shown), colour, 0.9)
         if len(rows) > 1:
             filled = [k for k, value in enumerate(shown) if value is not None]
-            for k in filled[at * max(len(filled) // 24, 1) :: max(len(filled) // 3, 1)]:
+            apart = max(len(filled) // 3, 1)
+            for k in filled[at * max(len(filled) // 24, 1) % apart :: apart]:
                 middle = (max(until[k], plot.x.low) + min(until[k + 1], plot.x.high)) / 2
                 put_marker(plot, at, plot.px(middle), plot.py(shown[k] or 0.0), 1.8)
-            words = cut(str(strip["labels"][at]), 24)
-            if free + 14 + text_width(words) < plot.right:
-                put_marker(plot, at, free + 3, 4.5, 1.9)
-                plot.text(free + 8, 7, words)
-                free += 16 + text_width(words) * 1.06
     plot.frame()
     return plot
 
@@ -694,6 +690,8 @@ def _caption(quantity: Quantity, view: Mapping[str, Any]) -> str:
             "A column for each series. The darker a cell, the more samples it contains. The dot is "
             "the maximum. Look for columns that differ from their neighbours."
         )
+    elif kind == "against" and (more := len(quantity.data["against"]["lines"]) - KEYED) > 0:
+        caption += f" The key lacks {numbers.plural(more, 'line')}."
     elif kind == "begin" and quantity.crowd:
         caption += " The series with the highest maximum is shown."
     elif kind in ("histogram", "ccdf") and quantity.crowd:
