@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import zlib
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -851,6 +852,45 @@ const measured = frame => {
         page.querySelectorAll("#answer .command-line button:not([hidden])").length;
 };
 </script>"""
+
+
+ROOM = """<script>
+addEventListener("load", () => {
+    const frame = document.querySelector("iframe"), page = frame.contentDocument, found = [];
+    for (const one of page.querySelectorAll("details")) one.open = true;
+    for (const head of page.querySelectorAll("thead th")) {
+        const box = head.closest(".scroll"), first = head.parentElement.firstElementChild;
+        if (["Reason", "Remedy", "Evidence"].includes(head.textContent) && !head.closest(".lead"))
+            found.push(head.offsetWidth >= 140 &&
+                head.offsetWidth + first.offsetWidth <= box.clientWidth);
+    }
+    document.title = found.length + " columns, " + found.filter(one => !one).length + " narrow";
+});
+</script>"""
+
+
+@pytest.mark.slow
+def test_on_a_narrow_screen_sentences_in_tables_have_room(browser: str, tmp_path: Path) -> None:
+    """Next to the first column, which stays in view."""
+    why = "not permitted, even to root: the kernel is locked down, or this is a container"
+    run = made.evaluation(1, 500)
+    names = ("interrupt-latency", "interrupt-to-thread", "mutex-inversion")
+    for at, name in enumerate(names, len(run.steps)):
+        run.steps.append(made.step(at, [], name, state="skipped", reason=why, remedy=why))
+    setting = {"before": "0", "asked": "1", "effective": None, "reason": why}
+    run.document["environment"] = {
+        **made.ENVIRONMENT,
+        "settings": {"/sys/kernel/debug/sched/fair_server/cpu0/runtime": setting},
+    }
+    file = tmp_path / "report.html"
+    report.write([run], tmp_path / "inner.html")  # type: ignore[list-item]
+    inner = re.sub(r"<meta http-equiv=[^>]*>", "", (tmp_path / "inner.html").read_text())
+    frame = f'<iframe width="500" height="900" srcdoc="{escape(inner)}"></iframe>'
+    file.write_text(f"<!DOCTYPE html><title>none</title>{frame}{ROOM}")
+    page, _ = drawn(browser, file, tmp_path, "")
+    found = re.search(r"(\d+) columns, (\d+) narrow", page.text)
+    assert found, page.text[:200]
+    assert int(found[1]) > 5 and found[2] == "0"
 
 
 @pytest.mark.parametrize("which", ["evaluation", "fake", "dense"])
