@@ -674,6 +674,22 @@ def test_the_key_of_a_strip_names_all_its_lines(number: int) -> None:
     assert all(filled.count(hue) >= 2 for hue in drawing.COLOURS[:number])
 
 
+def test_the_axis_of_a_strip_without_activity_begins_at_zero() -> None:
+    """It reached from -0.5 to 0.5 %."""
+    ambience = [
+        SimpleNamespace(time_ns=(at + 1) * 10**9, cpus=[0], frequency_khz=[None], interrupts=None,
+                        steal_ns=[0], smi=None, temperature_mc={})
+        for at in range(3)
+    ]  # fmt: skip
+    svg = drawn("strip", made.timer_series(1, 3000), ambience=ambience)
+    upwards = [
+        one for one in svg.iter(f"{SVG}text") if one.text and one.get("text-anchor") == "end"
+    ]
+    places = {str(one.text): float(one.attrib["y"]) for one in upwards}
+    assert "0" in places and "1" in places
+    assert places["0"] == max(places.values())
+
+
 @pytest.mark.parametrize(("number", "lacking"), [(6, ""), (33, " The key lacks 1 line.")])
 def test_the_key_against_a_label_names_all_its_lines(number: int, lacking: str) -> None:
     samples = np.arange(50, dtype=np.int32) + 900

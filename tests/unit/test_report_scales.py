@@ -40,3 +40,11 @@ def test_an_axis_across_zero_keeps_its_numbers() -> None:
         assert 0.0 in ticks and 3 <= len(ticks) <= 8
         assert all(found.low <= tick <= found.high for tick in ticks)
     assert scales.values(-30.0, 90.0).ticks(6) == [-10.0, -1.0, 0.0, 1.0, 10.0, 100.0]
+
+
+def test_a_low_axis_has_two_numbers() -> None:
+    """That of a strip had 0 alone, so that its values could not be read."""
+    for low, high in ((0.0, 95.0), (0.0, 3960.0), (0.0, 1.0), (3390.0, 3412.0), (40.0, 44.0)):
+        ticks = scales.linear(low, high).ticks(1.75)
+        assert 2 <= len(ticks) <= 4
+        assert all(low <= tick <= high for tick in ticks)

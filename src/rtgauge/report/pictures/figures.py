@@ -581,7 +581,7 @@ def _strip(quantity: Quantity, strip: Data, width: float, height: float) -> Plot
         width,
         height,
         scales.linear(edges[0], edges[-1]),
-        scales.linear(base, high + (high - base) * 0.1),
+        scales.linear(base, high + (high - base) * 0.1 if high > base else base + 1),
         named=False,
         lines=[str(label) for label in strip["labels"]] if len(rows) > 1 else [],
         after=title,

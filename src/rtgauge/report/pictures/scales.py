@@ -126,11 +126,13 @@ def _logarithmic(low: float, high: float, room: float) -> list[float]:
 
 
 def _even(low: float, high: float, room: float) -> list[float]:
-    """Values 1, 2 or 5 times a power of ten apart."""
+    """Values 1, 2 or 5 times a power of ten apart, at least two of them."""
     raw = (high - low) / max(room, 1)
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= raw * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    if first >= last and room < 8:
+        return _even(low, high, max(room, 1) * 2)
     return [_rounded(number * step, DIGITS) for number in range(first, last + 1)]
 
 
