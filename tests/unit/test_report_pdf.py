@@ -674,6 +674,19 @@ def test_the_key_of_a_strip_names_all_its_lines(number: int) -> None:
     assert all(filled.count(hue) >= 2 for hue in drawing.COLOURS[:number])
 
 
+def test_triangles_of_lost_samples_stay_hollow_next_to_each_other() -> None:
+    """A common outline had its lines drawn after it was filled."""
+    lost = tuple((at, 1, 900) for at in range(1000, 1040))
+    kept = np.delete(np.arange(3000), np.arange(1000, 1040))
+    series = made.FakeSeries(made.info(), kept, kept.astype(np.int32) + 1000, lost=lost)
+    shapes = [
+        one.attrib["d"]
+        for one in drawn("time", [series]).iter(f"{SVG}path")
+        if one.get("stroke") == drawing.WARN
+    ]
+    assert len(shapes) > 3 and all(shape.count("M") == 1 for shape in shapes)
+
+
 def test_the_axis_of_a_strip_without_activity_begins_at_zero() -> None:
     """It reached from -0.5 to 0.5 %."""
     ambience = [

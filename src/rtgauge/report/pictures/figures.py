@@ -262,13 +262,10 @@ def _events(plot: Plot, quantity: Quantity, time: Data, middles: Sequence[float]
     plot.path("".join(lines), ACCENT, 0.8, stroke_dasharray="1 2")
     base = plot.bottom
     for kind, colour, fill in (("missed", FAIL, FAIL), ("lost", WARN, "#ffffff")):
-        bins = sorted({mark[0] for mark in time["marks"] if mark[2] == kind})
-        shapes = [
-            f"M{pt(plot.px(middles[at]))} {pt(base - 6.5)}l3.2 6h-6.4z"
-            for at in bins
-            if at < len(middles)
-        ]
-        plot.path("".join(shapes), colour, 0.7, fill=fill)
+        for at in sorted({mark[0] for mark in time["marks"] if mark[2] == kind}):
+            if at < len(middles):
+                shape = f"M{pt(plot.px(middles[at]))} {pt(base - 6.5)}l3.2 6h-6.4z"
+                plot.path(shape, colour, 0.7, fill=fill)
 
 
 def _cells(
