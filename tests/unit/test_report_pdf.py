@@ -674,6 +674,32 @@ def test_the_key_of_a_strip_names_all_its_lines(number: int) -> None:
     assert all(filled.count(hue) >= 2 for hue in drawing.COLOURS[:number])
 
 
+def test_answers_have_a_scale_of_colours_and_names_apart() -> None:
+    """The name of max was on that of min where answers came at the left end of the picture."""
+
+    def answers(at: int, values: Sequence[int]) -> made.FakeSeries:
+        info = made.info(at, cpu=at, name="response")
+        return made.FakeSeries(info, np.arange(len(values)), np.array(values, np.int32))
+
+    spread = list(range(27_000, 33_000, 3))
+    near = list(range(10_800, 13_500, 3))
+    series = [answers(0, [*spread, 400_000]), answers(1, near), answers(2, [30_000])]
+    for kind in ("persistence", "enlarged"):
+        svg = drawn(kind, series)
+        found = [text.replace("\u202f", " ") for text in texts(svg)]
+        assert {"CPU 0: 2 001 answers", "CPU 2: 1 answer"} <= set(found)
+        assert {"answers on a path: 1", "2 001"} <= set(found)
+        boxes = []
+        for one in svg.iter(f"{SVG}text"):
+            if one.get("fill") == drawing.WARM:
+                x, y = float(one.attrib["x"]), float(one.attrib["y"])
+                wide = 0.8 * drawing.text_width(str(one.text))
+                boxes.append((x - wide if one.get("text-anchor") == "end" else x, wide, y))
+        assert len(boxes) >= 4
+        for a, b in itertools.combinations(boxes, 2):
+            assert abs(a[2] - b[2]) > 7 or a[0] + a[1] < b[0] or b[0] + b[1] < a[0]
+
+
 def test_triangles_of_lost_samples_stay_hollow_next_to_each_other() -> None:
     """A common outline had its lines drawn after it was filled."""
     lost = tuple((at, 1, 900) for at in range(1000, 1040))

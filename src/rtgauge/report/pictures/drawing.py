@@ -346,6 +346,17 @@ class Plot(Canvas):
         self.path(f"M{pt(self.left)} {pt(at)}H{pt(self.right)}", colour, 0.8, stroke_dasharray=dash)
         self.label(self.right - 3, at - 2.5, text, colour, "end")
 
+    def shades(self, words: str, most: int, low: float = 0.0) -> None:
+        """The scale of shades above the drawing, for counts from 1 to ``most``; ``low``: the place
+        of 1 on the ramp."""
+        right, wide = self.right - 24, 60.0
+        for k in range(12):
+            left = right - wide + k * wide / 12
+            shade = shade_of(low + (1 - low) * k / 11)
+            self.path(f"M{pt(left)} 2h{pt(wide / 12 + 0.1)}v5H{pt(left)}z", fill=shade)
+        self.text(right - wide - 3, 7, f"{words}: 1", text_anchor="end")
+        self.text(right + 3, 7, numbers.count(most))
+
     def steps(self, edges: Sequence[float], heights: Sequence[float | None]) -> str:
         """A path along a value for each bin; None breaks it."""
         path, last = [], None

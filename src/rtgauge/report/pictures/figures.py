@@ -298,12 +298,7 @@ def _cells(
                 paths.setdefault(shade, []).append(f"M{pt(left)} {y}h{wide}v{height}h-{wide}z")
     for shade in sorted(paths):
         plot.path("".join(paths[shade]), fill=shade_of(shade / SHADES))
-    right, wide_all = plot.right - 24, 60.0
-    for k in range(12):
-        left = right - wide_all + k * wide_all / 12
-        plot.path(f"M{pt(left)} 2h{pt(wide_all / 12 + 0.1)}v5H{pt(left)}z", fill=shade_of(k / 11))
-    plot.text(right - wide_all - 3, 7, "samples in a cell: 1", text_anchor="end")
-    plot.text(right + 3, 7, numbers.count(most))
+    plot.shades("samples in a cell", most)
 
 
 def _heat(quantity: Quantity, width: float, height: float) -> Plot | None:

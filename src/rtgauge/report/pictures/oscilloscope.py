@@ -41,6 +41,8 @@ def _enlarged(quantity: Quantity, width: float, height: float) -> Plot | None:
     return _answers(quantity, width, 1)
 
 
+PALE: Final = 0.2
+"""The place of a single answer on the ramp of shades."""
 _TRACE: Final = 24.0
 """The height of a trace of answers, from its low to its high level."""
 
@@ -68,8 +70,10 @@ def _answers(quantity: Quantity, width: float, which: int) -> Plot | None:
         [1, *(n + sum(left) for n, left in zip(answers["count"], answers["open"], strict=True))]
     )
 
+    plot.shades("answers on a path", most, PALE)
+
     def shade(number: int) -> str:
-        return shade_of(0.2 + 0.8 * math.log(max(number, 1)) / math.log(max(most, 2)))
+        return shade_of(PALE + (1 - PALE) * math.log(max(number, 1)) / math.log(max(most, 2)))
 
     rises, falls = _ways(answers)
     _event(plot, rises, falls)
@@ -154,9 +158,10 @@ def _named(
     middle, low = high + _TRACE / 2, high + _TRACE
     plot.text(2, middle + 2.5, "answer", fill=SOFT)
     if many:
-        words = f"{quantity.labels[row]}: {numbers.count(answers['count'][row])} answers"
+        words = f"{quantity.labels[row]}: {numbers.plural(answers['count'][row], 'answer')}"
         room = plot.right - plot.left
         plot.text(plot.left, high - 4, fit(words, room), fill=INK, font_weight="600")
+    ends = []
     for name in ("min", "max"):
         value = answers[name][row]
         if value is None or not plot.x.low <= value / quantity.divisor <= plot.x.high:
@@ -172,7 +177,14 @@ def _named(
         words = f"{word} {quantity.shown(value / quantity.divisor)}"
         wide = text_width(words) * 0.85 + 4
         left = at - wide > plot.left if name == "min" else at + wide > plot.right
-        plot.label(at + (-3 if left else 3), middle + 2.5, words, WARM, "end" if left else "start")
+        ends.append((at, words, left, at - wide if left else at, at if left else at + wide))
+    # Names that would be on each other are below each other, at the right end that of max on top.
+    over = len(ends) == 2 and ends[0][3] < ends[1][4] and ends[1][3] < ends[0][4]
+    down = 0.0 if not over else 4.5 if ends[1][2] else -4.5
+    for at, words, left, _, _ in ends:
+        y = middle + 2.5 + down
+        plot.label(at + (-3 if left else 3), y, words, WARM, "end" if left else "start")
+        down = -down
     words = ", ".join(
         text
         for text in (
@@ -211,6 +223,7 @@ def _waves(quantity: Quantity, width: float, which: int) -> Plot | None:
     half = (plot.bottom - plot.top - 8) / 2
     tables = {name: np.array(one["cells"], np.int64) for name, one in pair.items()}
     most = max(int(table.max(initial=1)) for table in tables.values())
+    plot.shades("points in a cell", most, PALE)
     for name, top in (("event", plot.top), ("answer", plot.top + half + 8)):
         one = pair[name]
         low, high = one["low_uv"] / 1e6, one["high_uv"] / 1e6
@@ -224,7 +237,7 @@ def _waves(quantity: Quantity, width: float, which: int) -> Plot | None:
         for at in np.flatnonzero(tables[name]).tolist():
             column, row = divmod(at, one["levels"])
             part = math.log(int(tables[name][at])) / math.log(max(most, 2))
-            colour = shade_of(0.2 + 0.8 * round(part * SHADES) / SHADES)
+            colour = shade_of(PALE + (1 - PALE) * round(part * SHADES) / SHADES)
             x, y = plot.left + column * wide, top + half - (row + 1) * tall
             paths.setdefault(colour, []).append(
                 f"M{pt(x)} {pt(y)}h{pt(wide + 0.1)}v{pt(tall + 0.1)}h{pt(-wide - 0.1)}z"
