@@ -122,6 +122,25 @@ def test_a_chapter_has_its_quantities_and_a_picture() -> None:
     assert "load sched: max" in figure.text
 
 
+def test_a_chapter_counts_lost_samples() -> None:
+    kept = np.concatenate([np.arange(100), np.arange(140, 300)])
+    for lost, counts in (((), None), (((100, 40, 9000),), ["40", "0"])):
+        series = made.FakeSeries(made.info(), kept, kept.astype(np.int32) + 900, lost=lost)
+        other = made.FakeSeries(made.info(), kept, kept.astype(np.int32) + 900)
+        run = made.run([made.step(0, [series]), made.step(1, [other], load="sched")])
+        (grid,) = [
+            block.grid
+            for section in of(run).sections
+            for block in section.blocks
+            if isinstance(block, Table) and block.grid.label == "Quantities"
+        ]
+        assert ("Lost" in grid.heads) == bool(lost)
+        if counts is not None:
+            at = grid.heads.index("Lost") - 1
+            assert [row.cells[at].text for row in grid.rows] == counts
+        assert {len(row.cells) for row in grid.rows} == {len(grid.heads) - 1}
+
+
 def test_a_failed_test_is_on_the_page_of_its_chapter() -> None:
     tests = [stream.Verdict(0, "order", "fail", "low came first", "use another lock")]
     document = of(made.run([made.step(0, [], "rules", verdicts=tests)]))

@@ -445,6 +445,9 @@ def _quantities(run: Model, steps: Sequence[Model]) -> Grid | None:
     if not found:
         return None
     drawn = [added([one["histogram"] for one in series]) for _, series in found]
+    counts = ["missed"]
+    if any(one["lost"] for _, series in found for one in series):
+        counts.append("lost")
     rows = []
     for name, (step, series), histogram in zip(names, found, drawn, strict=True):
         unit = series[0]["unit"]
@@ -458,11 +461,12 @@ def _quantities(run: Model, steps: Sequence[Model]) -> Grid | None:
         share = f"{tail}{numbers.GAP}%" if tail and tail != "99.9" else ""
         cells.append(Cell(numbers.shown(max(high, default=None), unit).full, note=share))
         cells.append(top)
-        cells.append(counter(sum(one["missed"] for one in series)))
+        cells += [counter(sum(one[name] for one in series)) for name in counts]
         shape = sketch.blocks(histogram, sketch.extent([histogram])).replace(" ", "\u00a0")
         cells.append(Cell(shape, cls="spark"))
         rows.append(Row(name, cells))
-    heads = ["Quantity", "Samples", "Min", "Median", f"99.9{numbers.GAP}%", "Max", "Missed"]
+    heads = ["Quantity", "Samples", "Min", "Median", f"99.9{numbers.GAP}%", "Max"]
+    heads += map(capital, counts)
     caption = "All series of a quantity together: the range of their medians, the highest "
     caption += f"99.9{numbers.GAP}% value and maximum. Each histogram has its own range, and both "
     caption += "axes are logarithmic."
