@@ -141,6 +141,17 @@ def test_a_chapter_counts_lost_samples() -> None:
         assert {len(row.cells) for row in grid.rows} == {len(grid.heads) - 1}
 
 
+@pytest.mark.parametrize(
+    ("length", "text"), [(3.0, "run of 3 s"), (4.0, "sampled for 3 s in a run of 4 s")]
+)
+def test_the_length_of_the_samples_is_said_if_the_run_was_longer(length: float, text: str) -> None:
+    values = np.arange(3000, dtype=np.int32) + 900
+    run = made.run([made.step(0, [made.FakeSeries(made.info(), np.arange(3000), values)])])
+    run.document["duration_s"] = length
+    parts = plain(of(run).subtitle).split("; ")
+    assert text in parts
+
+
 def test_a_failed_test_is_on_the_page_of_its_chapter() -> None:
     tests = [stream.Verdict(0, "order", "fail", "low came first", "use another lock")]
     document = of(made.run([made.step(0, [], "rules", verdicts=tests)]))

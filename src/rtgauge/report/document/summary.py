@@ -221,7 +221,8 @@ def told(run: Model) -> list[str]:
     load = facts["Load"] if facts["Load"] in ("idle", TRACED_TEXT) else f"load: {facts['Load']}"
     said.append(f"{load} ({'; '.join(meant)})" if len(meant) == 1 else load)
     whole, sampled = f"run of {facts['Length']}", sampled_text(run)
-    return [*said, f"{sampled} in a {whole}" if sampled and sampled not in whole else whole]
+    apart = sampled not in ("", f"sampled for {facts['Length']}")
+    return [*said, f"{sampled} in a {whole}" if apart else whole]
 
 
 def _commands(steps: Sequence[Model]) -> str:
