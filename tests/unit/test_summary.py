@@ -141,6 +141,25 @@ def test_a_chapter_counts_lost_samples() -> None:
         assert {len(row.cells) for row in grid.rows} == {len(grid.heads) - 1}
 
 
+def test_tables_of_several_runs_count_lost_samples_and_repeat_no_head() -> None:
+    kept = np.concatenate([np.arange(100), np.arange(140, 300)])
+    runs: list[Any] = []
+    for number, lost in enumerate(((), ((100, 40, 9000),))):
+        series = made.FakeSeries(made.info(), kept, kept.astype(np.int32) + 900, lost=lost)
+        identity = {"id": f"0192f0c4-6d1e-7aaa-8000-00000000000{number}", "boot_id": str(number)}
+        runs.append(made.run([made.step(0, [series])], target=f"ssh://board{number}", **identity))
+    source = Source(runs)
+    document = short(source.analysis, source.comparison)
+    grids = [one.grid for one in within(document.sections) if isinstance(one, Table)]
+    latency = next(grid for grid in grids if grid.label.startswith("Timer: latency"))
+    at = latency.heads.index("Lost") - 1
+    assert [row.cells[at].text for row in latency.rows] == ["0", "40"]
+    first = short(source.analysis).sections[0]
+    listed = next(one.grid for one in within(first.blocks) if isinstance(one, Table))
+    at = listed.heads.index("Observed maximum") - 1
+    assert [plain(row.cells[at].text)[:8] for row in listed.rows] == ["1.20 us ", "9.00 us "]
+
+
 @pytest.mark.parametrize(
     ("length", "text"), [(3.0, "run of 3 s"), (4.0, "sampled for 3 s in a run of 4 s")]
 )

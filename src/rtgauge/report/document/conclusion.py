@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer import action_blocks, answer_of, board_text
+from rtgauge.report.document.answer import OBSERVED, action_blocks, answer_of, board_text
 from rtgauge.report.document.blocks import (
     Block,
     Bullets,
@@ -264,6 +264,9 @@ def _quantity(document: Model, quantity: Model) -> Grid:
         )
         for name, _ in names
     }
+    counts = ["missed"]
+    if any(row["lost"] for row in quantity["rows"]):
+        counts.append("lost")
     rows = []
     for at, row in enumerate(quantity["rows"]):
         cells = [Cell(numbers.count(row["count"]))]
@@ -271,11 +274,11 @@ def _quantity(document: Model, quantity: Model) -> Grid:
             share = shown_ratios(document, quantity, row).get(name)
             cell = columns[name][at]
             cells.append(cell if share is None else Cell(cell.text, cell.pad, ratio(share)))
-        cells.append(counter(row["missed"]))
+        cells += [counter(row[name]) for name in counts]
         rows.append(Row(_name(document, row), cells))
     apart = told_apart(document, quantity)
     title = capital(where(quantity)) + (f", {apart}" if apart else "")
-    heads = ["System", "Samples", *(capital(head) for _, head in names), "Missed"]
+    heads = ["System", "Samples", *map(capital, [*(head for _, head in names), *counts])]
     first = document["sets"][0]["letter"]
     return Grid(title, heads, rows, f"Ratios are relative to {first}. The ratio of a "
                 "figure with a verdict is the centre of the runs' ratios.", title)  # fmt: skip
@@ -286,7 +289,7 @@ def _runs(runs: Sequence[Model]) -> Grid:
     rows = []
     for number, run in enumerate(runs, 1):
         answer = answer_of(run)
-        said = plain_line(answer.worst)
+        said = plain_line(answer.worst).removeprefix(OBSERVED)
         cells = [Cell(target_name(run)), Cell(run["label"] or "–"), Cell(answer.title), Cell(said)]
         rows.append(Row(f"Run {number}", cells))
     return Grid("Runs", ["Run", "System", "Label", "Answer", "Observed maximum"], rows, "", "Runs")
