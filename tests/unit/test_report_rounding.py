@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import report_runs as made
@@ -20,7 +22,7 @@ from rtgauge.report.document.summary import short, summary
 from rtgauge.report.document.tables import Grid, figures_table
 from rtgauge.report.document.views import views
 from rtgauge.report.pictures import scales
-from rtgauge.report.render import markdown, terminal
+from rtgauge.report.render import html, markdown, terminal
 from rtgauge.report.results import model
 from rtgauge.report.sets import compare
 from rtgauge.report.sets.compare import RunSet
@@ -205,3 +207,19 @@ def _tested(results: tuple[str, ...]) -> Any:
         for at, result in enumerate(results)
     ]
     return made.run([made.step(0, [latency(90)], verdicts=verdicts)], findings=[])
+
+
+@pytest.mark.slow
+def test_numbers_of_series_have_their_thousands_apart() -> None:
+    values = np.array([900, 1000], np.int32)
+    series = [
+        made.FakeSeries(made.info(at, labels={"thread": str(at)}), np.arange(2), values)
+        for at in range(1001)
+    ]
+    run: Any = made.run([made.step(0, series, budget_ns=5000)])
+    analysis = model.analyse([run])
+    page, shown = html.render(analysis), terminal.text(analysis.model)
+    for text in (page, shown):
+        assert not re.search(r"\b1001 (of|series)|of 1001\b|>1001<", text)
+        assert "all 1 001 series" in " ".join(text.replace("\u202f", " ").split())
+    assert "of 1\u202f001 series" in page

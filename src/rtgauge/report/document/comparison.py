@@ -423,7 +423,7 @@ def _across(
         for row in rows
     ]
     columns = [
-        ("Series", [Cell(str(len(row.places))) for row in rows]),
+        ("Series", [Cell(numbers.count(len(row.places))) for row in rows]),
         ("Samples", [Cell(numbers.count(row.count)) for row in rows]),
         *_extremes(rows, unit),
     ]

@@ -331,7 +331,9 @@ def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
         rows.append(
             {
                 "rule": rule,
-                "whose": f"all {len(whose)} series" if everyone else "; ".join(whose),
+                "whose": f"all {numbers.count(len(whose))} series"
+                if everyone
+                else "; ".join(whose),
                 "result": result,
                 "evidence": evidence,
                 "remedy": remedy,
@@ -342,7 +344,11 @@ def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
 
 def _most(shown: int, number: int) -> str:
     """The words of a caption for a table of part of the series; empty for all of them."""
-    return f"; the {shown} of {number} series with the highest maxima" if shown < number else ""
+    return (
+        f"; the {shown} of {numbers.count(number)} series with the highest maxima"
+        if shown < number
+        else ""
+    )
 
 
 def _group(
@@ -406,9 +412,9 @@ def _group(
         "sentences": [claim(series, labels)],
         "table": table,
         "all": everything,
-        "all_summary": f"All {len(series)} series"
+        "all_summary": f"All {numbers.count(len(series))} series"
         if len(listed) == len(series)
-        else f"{len(listed)} of {len(series)} series",
+        else f"{len(listed)} of {numbers.count(len(series))} series",
         "more": more_table(
             [series[at] for at in detailed],
             [labels[at] for at in detailed],

@@ -425,7 +425,11 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                     "number": figure.text,
                     "unit": figure.unit,
                     "where": "observed maximum"
-                    + (f" of {len(members)} series, on {group['labels'][at]}" if many else ""),
+                    + (
+                        f" of {numbers.count(len(members))} series, on {group['labels'][at]}"
+                        if many
+                        else ""
+                    ),
                     "more": more,
                     "missed": f"{numbers.count(missed)} missed" if missed else "",
                     "tags": tags(run, view["step"]["step"], set(group["places"])),
@@ -438,7 +442,10 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
     step = view["step"]
     members = [one for one in run["series"] if one["step"] == step["step"]]
     units = {one["unit"] for one in members}
-    cells = [Cell(str(len(members))), Cell(numbers.count(sum(one["count"] for one in members)))]
+    cells = [
+        Cell(numbers.count(len(members))),
+        Cell(numbers.count(sum(one["count"] for one in members))),
+    ]
     if len(units) == 1 and worst(members) is not None:
         unit = units.pop()
         medians = [one["percentiles"]["50"] for one in members if "50" in one["percentiles"]]

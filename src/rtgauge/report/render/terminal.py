@@ -529,7 +529,7 @@ def _verdicts(
             whose = [names[v["series"]] for v in same if v["series"] in names]
             shown = numbers.join(whose[:4] + ([f"{len(whose) - 4} more"] if len(whose) > 4 else []))
             if len(whose) == len(places) > 2:
-                shown = f"all {len(whose)} series"
+                shown = f"all {numbers.count(len(whose))} series"
             line = _line((f"{result} ", _STYLES[result]), (safe(rule), ""))
             if shown:
                 line.append(f" ({safe(shown)})")

@@ -524,7 +524,7 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
         what = f"{of} ({numbers.count(missing)} not answered)"
     text = (
         f"The maximum of {what}"
-        + (f" in {len(series)} series" if len(series) > 1 else "")
+        + (f" in {numbers.count(len(series))} series" if len(series) > 1 else "")
         + f" over {numbers.duration(max(each['bound']['duration_s'] for each in series))} is "
         + numbers.shown(peak(one), one["unit"]).full
         + (f" ({labels[at]})." if len(series) > 1 else ".")

@@ -298,7 +298,7 @@ def _verdict_points(run: Run) -> list[Point]:
                     whose[:4] + ([f"{len(whose) - 4} more"] if len(whose) > 4 else [])
                 )
                 if len(whose) == len(places) > 2:
-                    shown = f"all {len(whose)} series"
+                    shown = f"all {numbers.count(len(whose))} series"
                 word = {"fail": "failed", KNOWN: "failed, a known limitation"}.get(
                     result, "is inconclusive"
                 )
