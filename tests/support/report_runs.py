@@ -478,3 +478,19 @@ def simple() -> SimpleNamespace:
     values = latencies(random, 1000)
     series = FakeSeries(info(), np.arange(1000, dtype=np.int64), values)
     return SimpleNamespace(run=run([step(0, [series])]), series=series, values=values)
+
+
+def apart(number: int, count: int = 100) -> list[FakeSeries]:
+    """Series with few samples in a step whose bins of time are those of a long one, so that most of
+    their bins have no neighbour."""
+    values = (np.arange(count) * 2 + 900).astype(np.int32)
+    few = [
+        FakeSeries(info(at, interval_ns=0, labels={"waiters": str(at)}), np.arange(count), values,
+                   due=np.arange(count) * 1_500_000 + at * 180_000)
+        for at in range(number)
+    ]  # fmt: skip
+    size = 9000
+    every = np.full(size, 950, np.int32)
+    due = np.arange(size) * (1_500_000 * count // size)
+    whole = info(number, name="every", interval_ns=0)
+    return [*few, FakeSeries(whole, np.arange(size), every, due=due)]

@@ -854,6 +854,34 @@ const measured = frame => {
 </script>"""
 
 
+INKED = """<script>
+    const count = () => {
+        const one = document.querySelector("figure[data-kind=time] canvas");
+        const { data } = one.getContext("2d").getImageData(0, 0, one.width, one.height);
+        let inked = 0;
+        for (let k = 0; k < data.length; k += 4)
+            if (data[k] === 29 && data[k + 1] === 92 && data[k + 2] === 136) inked++;
+        document.title = "inked: " + inked;
+    };
+    const check = document.getElementById("selfcheck");
+    new MutationObserver(() => setTimeout(count, 200)).observe(check, { childList: true });
+</script></body>"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 3])
+def test_samples_far_apart_are_drawn_over_time(browser: str, tmp_path: Path, number: int) -> None:
+    """A value with no neighbour has no line: it was left out."""
+    text = re.sub(
+        r"<meta http-equiv=[^>]*>", "", rendered(made.run([made.step(0, made.apart(number))]))
+    )
+    file = tmp_path / "report.html"
+    file.write_text(text.replace("</body>", INKED))
+    page, _ = drawn(browser, file, tmp_path)
+    found = re.search(r"inked: (\d+)", page.text)
+    assert found and int(found[1]) >= 400, page.text[:100]
+
+
 ROOM = """<script>
 addEventListener("load", () => {
     const frame = document.querySelector("iframe"), page = frame.contentDocument, found = [];

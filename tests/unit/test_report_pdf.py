@@ -700,6 +700,14 @@ def test_answers_have_a_scale_of_colours_and_names_apart() -> None:
             assert abs(a[2] - b[2]) > 7 or a[0] + a[1] < b[0] or b[0] + b[1] < a[0]
 
 
+def test_samples_far_apart_are_drawn_over_time() -> None:
+    """A value with no neighbour has no line: it was left out."""
+    for kind, hue in (("time", drawing.COLOURS[0]), ("heat", drawing.WARM)):
+        svg = drawn(kind, made.apart(1))
+        lines = [one.attrib["d"] for one in svg.iter(f"{SVG}path") if one.get("stroke") == hue]
+        assert len(re.findall(r"M[-\d.]+ [-\d.]+[hL]", "".join(lines))) >= 90
+
+
 def test_triangles_of_lost_samples_stay_hollow_next_to_each_other() -> None:
     """A common outline had its lines drawn after it was filled."""
     lost = tuple((at, 1, 900) for at in range(1000, 1040))

@@ -389,13 +389,15 @@ class Plot(Canvas):
         return "".join(path)
 
     def joined(self, points: Iterable[tuple[float, float | None]]) -> str:
-        """A path through points; one without a value breaks it."""
-        path, drawn = [], False
-        for x, y in points:
-            if y is not None:
-                at = f"{tenth(self.px(x))} {tenth(self.py(y))}"
-                path.append(f"{'L' if drawn else 'M'}{at}")
-            drawn = y is not None
+        """A path through points; one without a value breaks it. A point alone is a dot."""
+        path = []
+        for known, run in itertools.groupby(points, lambda point: point[1] is not None):
+            places = [(self.px(x), self.py(y)) for x, y in run if y is not None]
+            if known and len(places) == 1:
+                (x, y), half = places[0], 0.6
+                path.append(f"M{tenth(x - half)} {tenth(y)}h{tenth(2 * half)}")
+            elif known:
+                path.append("M" + "L".join(f"{tenth(x)} {tenth(y)}" for x, y in places))
         return "".join(path)
 
 

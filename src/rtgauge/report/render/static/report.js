@@ -335,6 +335,11 @@ class Group {
 		const crowd = !this.data.hues, many = crowd && this.visible().length > 8, worst = crowd && i === this.worst && this.n > 8;
 		return Object.assign({ dash: this.dash(i), stroke: this.tone(i, many && !worst ? 0.45 : 1), width: worst ? 2 : many ? 1 : 1.6, points: { show: false } }, more);
 	}
+	/* A value with no neighbour has no line: a dot. */
+	alone(fill) {
+		const filter = (u, s) => { const y = u.data[s], found = y.map((v, k) => k).filter(k => y[k] !== null && (y[k - 1] ?? null) === null && (y[k + 1] ?? null) === null); return found.length ? found : null; };
+		return { points: { show: false, filter, size: 4, width: 0, fill } };
+	}
 	histogram(figure) {
 		const { edges, counts } = this.data.histogram, vis = this.ordered();
 		if (edges.length < 2) return null;
@@ -467,11 +472,11 @@ class Group {
 				rows.forEach(scan);
 				const at = data.length;
 				if (t.floor) { /* of each series the max alone */
-					data.push(rows[0]); series.push(this.line(i, { width: 1.4 })); meaning.push([i, "max"]);
+					data.push(rows[0]); series.push(this.line(i, { width: 1.4, ...this.alone(this.tone(i)) })); meaning.push([i, "max"]);
 					continue;
 				}
 				data.push(...rows);
-				series.push(this.line(i, { width: 1.4 }), this.line(i, { width: 0, stroke: colour(i, this.n, 0) }), this.line(i, { width: 1, dash: [3, 3] }));
+				series.push(this.line(i, { width: 1.4, ...this.alone(this.tone(i)) }), this.line(i, { width: 0, stroke: colour(i, this.n, 0) }), this.line(i, { width: 1, dash: [3, 3] }));
 				bands.push({ series: [at, at + 1], fill: colour(i, this.n, 0.13) });
 				meaning.push([i, "max"], [i, "min"], [i, "median"]);
 			}
@@ -485,7 +490,7 @@ class Group {
 			bands.push({ series: [1, 2], fill: css("--hair") });
 			meaning.push(null, null);
 			if (!crowd) for (const i of this.ordered()) {
-				data.push(get(t.high[i])); series.push(this.line(i)); meaning.push([i, "max"]);
+				data.push(get(t.high[i])); series.push(this.line(i, this.alone(this.tone(i)))); meaning.push([i, "max"]);
 			}
 		}
 		if (!Number.isFinite(lo)) return null;
@@ -607,7 +612,7 @@ class Group {
 			options: {
 				scales: { x: { time: false, range: (u, a, b) => a === null ? [0, 1] : a === b ? [a - 0.5, b + 0.5] : [a, b] }, y: scale },
 				axes: [Object.assign(axisBase(), { label: "time since the start of the step (s)", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
-				series: [{}, { stroke: warm, width: 1, points: { show: false } }],
+				series: [{}, { stroke: warm, width: 1, ...this.alone(warm) }],
 				focus: { alpha: 1 },
 			},
 			hooks: { drawAxes: [u => this.cells(u, cells, h.low, h.high, hue)] },
