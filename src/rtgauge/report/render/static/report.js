@@ -92,7 +92,7 @@ const power = v => {
 	if (e >= -2 && e < 0) return String(+(10 ** e).toPrecision(1));
 	return "10" + (e < 0 ? "⁻" : "") + String(Math.abs(e)).split("").map(d => SUP[d]).join("");
 };
-const seconds = v => v >= 7200 ? (v / 3600).toFixed(2) + NARROW + "h" : v >= 600 ? (v / 60).toFixed(1) + NARROW + "min" : show(v) + NARROW + "s";
+const seconds = v => v >= 7200 ? (v / 3600).toFixed(2) + NARROW + "h" : v >= 600 ? (v / 60).toFixed(1) + NARROW + "min" : (v < 1 ? String(+v.toPrecision(3)) : show(v)) + NARROW + "s";
 
 /* Ticks of a logarithmic axis: decades, and 2 and 5 between them where there is room. */
 const logSplits = (lo, hi, room) => {
