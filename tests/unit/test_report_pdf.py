@@ -739,11 +739,11 @@ def test_the_axis_of_a_strip_without_activity_begins_at_zero() -> None:
 
 @pytest.mark.parametrize(("number", "lacking"), [(6, ""), (33, " The key lacks 1 line.")])
 def test_the_key_against_a_label_names_all_its_lines(number: int, lacking: str) -> None:
-    samples = np.arange(50, dtype=np.int32) + 900
+    samples = np.arange(20, dtype=np.int32) + 900
     series = [
         made.FakeSeries(made.info(at, labels={"waiters": str(2 + at // number),
                                               "policy": f"of the order {at % number}"}),
-                        np.arange(50), samples)
+                        np.arange(20), samples)
         for at in range(3 * number)
     ]  # fmt: skip
     found = figure("against", series)
