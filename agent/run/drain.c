@@ -379,6 +379,9 @@ static void drain_block(void *arg, struct series *s, int64_t index, int64_t due_
 		for (size_t i = 0; i < count; i++)
 			if (values[i] != INT32_MAX)
 				explain_value(pass->run, s, index + (int64_t)i, values[i]);
+	/* a block ends where its grid moves */
+	if (pass->count && due_ns != pass->due_ns + (index - pass->index) * s->info.interval_ns)
+		drain_close(pass);
 	while (count) {
 		size_t used = pass->count + pass->gap_words + (pass->open ? 2 : 0);
 		size_t some;
@@ -458,7 +461,7 @@ static void drain_maximum(struct run *run, struct series *s, int64_t now_ns)
 		return;
 	s->max_is_new = false;
 	if (info->interval_ns)
-		now_ns = info->first_due_ns + s->max_index * info->interval_ns;
+		now_ns = series_due_ns(s, s->max_index, s->max_moved_ns);
 	drain_series_event(run, "maximum", now_ns, s, s->max_index, "value", s->histogram.max);
 	explain_maximum(run, s);
 }
@@ -567,7 +570,7 @@ void drain_trailer(struct run *run, int64_t duration_ns)
 		const struct series *s = &run->step.series[i];
 		int64_t interval_ns = s->info.interval_ns;
 		/* for a grid without any period, one before its first, so that 0 periods are due */
-		int64_t last_ns = s->info.first_due_ns + (s->next_index - 1) * interval_ns;
+		int64_t last_ns = series_due_ns(s, s->next_index - 1, s->moved_ns);
 		/* a series without a grid begins with its first sample, which may be lost */
 		bool begun = interval_ns || s->histogram.count;
 

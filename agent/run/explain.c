@@ -180,7 +180,8 @@ static int explain_place(const struct explain *explain, const struct series *s, 
 	return i;
 }
 
-static void explain_add(struct run *run, const struct series *s, int64_t index, int64_t value_ns)
+static void explain_add(struct run *run, const struct series *s, int64_t index, int64_t moved_ns,
+			int64_t value_ns)
 {
 	struct explain *explain = &run->explain;
 	int i = explain_place(explain, s, index);
@@ -194,7 +195,8 @@ static void explain_add(struct run *run, const struct series *s, int64_t index, 
 		if (value_ns <= explain->samples[i].value_ns)
 			return;
 	}
-	explain->samples[i] = (struct explain_sample){ s, index, value_ns };
+	explain->samples[i] =
+		(struct explain_sample){ s, index, series_due_ns(s, index, moved_ns), value_ns };
 	explain->count += i == explain->count;
 }
 
@@ -215,7 +217,7 @@ void explain_maximum(struct run *run, const struct series *s)
 		return;
 	/* one above the time was counted with its block, as it is not in the list */
 	explain->dropped -= above_ns && s->histogram.max > above_ns;
-	explain_add(run, s, s->max_index, s->histogram.max);
+	explain_add(run, s, s->max_index, s->max_moved_ns, s->histogram.max);
 }
 
 void explain_value(struct run *run, const struct series *s, int64_t index, int64_t value_ns)
@@ -225,7 +227,7 @@ void explain_value(struct run *run, const struct series *s, int64_t index, int64
 	if (explain_full(run, value_ns))
 		run->explain.dropped++;
 	else
-		explain_add(run, s, index, value_ns);
+		explain_add(run, s, index, s->moved_ns, value_ns);
 }
 
 /* The record of a sample, and its window. */
@@ -233,12 +235,11 @@ static void explain_sample(struct run *run, const struct explain_sample *sample,
 			   struct tracing_window *window)
 {
 	const struct series_info *info = &sample->series->info;
-	int64_t due_ns = info->first_due_ns + sample->index * info->interval_ns;
 	int64_t values[] = {
 		run->explain.snapshots,
 		sample->series->number,
 		sample->index,
-		due_ns,
+		sample->due_ns,
 		sample->value_ns,
 		info->cpu,
 		info->thread < 0 ? 0 : run->step.workers[info->thread].tid,
@@ -248,8 +249,8 @@ static void explain_sample(struct run *run, const struct explain_sample *sample,
 		    "snapshot\0series\0index\0due_ns\0value\0cpu\0thread\0", values);
 	explain_end(run);
 	window->cpu = info->cpu;
-	window->from_ns = run->step.start_ns + due_ns - EXPLAIN_BEFORE_NS;
-	window->to_ns = run->step.start_ns + due_ns + sample->value_ns + EXPLAIN_AFTER_NS;
+	window->from_ns = run->step.start_ns + sample->due_ns - EXPLAIN_BEFORE_NS;
+	window->to_ns = run->step.start_ns + sample->due_ns + sample->value_ns + EXPLAIN_AFTER_NS;
 	/* dither puts it somewhere in its period */
 	for (int i = 0; i < run->step.series_count; i++)
 		if (run->step.series[i].info.companion == sample->series->number)

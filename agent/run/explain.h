@@ -19,6 +19,7 @@ struct series;
 struct explain_sample {
 	const struct series *series;
 	int64_t index;
+	int64_t due_ns;
 	int64_t value_ns;
 };
 

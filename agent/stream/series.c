@@ -8,7 +8,7 @@
 
 #include "base/shared.h"
 
-enum escape { ESCAPE_MISSED = 1, ESCAPE_LOST, ESCAPE_WIDE, ESCAPE_TIME };
+enum escape { ESCAPE_MISSED = 1, ESCAPE_LOST, ESCAPE_WIDE, ESCAPE_TIME, ESCAPE_MOVED };
 
 /* The histogram lies behind the ring, in the same piece of shared memory. */
 static size_t series_memory(size_t words)
@@ -95,6 +95,10 @@ static bool series_make_room(struct series *s, uint32_t *head)
 		series_escape(s, head, ESCAPE_TIME, s->time_open_ns);
 		s->time_open_ns = SERIES_UNKNOWN;
 	}
+	if (s->moved_open_ns) {
+		series_escape(s, head, ESCAPE_MOVED, s->moved_open_ns);
+		s->moved_open_ns = 0;
+	}
 	return true;
 }
 
@@ -157,6 +161,15 @@ void series_time(struct series *s, int64_t time_ns)
 		atomic_store_release(&s->head, head);
 }
 
+void series_moved(struct series *s, int64_t by_ns)
+{
+	uint32_t head;
+
+	s->moved_open_ns += by_ns;
+	if (series_make_room(s, &head))
+		atomic_store_release(&s->head, head);
+}
+
 int series_bucket(int64_t value)
 {
 	int high;
@@ -206,6 +219,7 @@ static void series_count(struct series *s, int64_t value, int64_t index)
 		h->max = value;
 		s->max_is_new = true;
 		s->max_index = index;
+		s->max_moved_ns = s->moved_ns;
 	}
 	h->count++;
 	if (__builtin_add_overflow(h->sum, value, &h->sum))
@@ -248,6 +262,9 @@ static uint32_t series_drain_escape(struct series *s, uint32_t tail, const struc
 	case ESCAPE_TIME:
 		s->time_ns = value;
 		return 4;
+	case ESCAPE_MOVED:
+		s->moved_ns += value;
+		return 4;
 	}
 	abort();
 }
@@ -285,9 +302,8 @@ int64_t series_drain(struct series *s, const struct series_sink *sink)
 				s->info.first_due_ns = s->time_ns;
 		}
 		sink->samples(sink->arg, s, s->next_index,
-			      s->info.interval_ns ?
-				      s->info.first_due_ns + s->next_index * s->info.interval_ns :
-				      s->time_ns,
+			      s->info.interval_ns ? series_due_ns(s, s->next_index, s->moved_ns) :
+						    s->time_ns,
 			      s->ring + start, at - start);
 		s->next_index += at - start;
 		taken += at - start;
@@ -324,6 +340,6 @@ void series_flush(struct series *s)
 {
 	uint32_t head;
 
-	if ((s->lost_open || s->missed_open) && series_make_room(s, &head))
+	if ((s->lost_open || s->missed_open || s->moved_open_ns) && series_make_room(s, &head))
 		atomic_store_release(&s->head, head);
 }

@@ -5,8 +5,8 @@
  * On the path of a sample this is step 3: the measuring thread puts it into a lock-free ring of
  * 32-bit words with one producer and one consumer; and step 4: the draining thread takes it out,
  * counts it in the histogram and hands blocks to the stream. What breaks the sequence of samples
- * (missed periods, loss, a value beyond 32 bits) is in the same ring behind an escape word, so
- * that it cannot get out of step with the samples.
+ * (missed periods, loss, a move of the grid, a value beyond 32 bits) is in the same ring behind an
+ * escape word, so that it cannot get out of step with the samples.
  */
 #ifndef RTGAUGE_SERIES_H
 #define RTGAUGE_SERIES_H
@@ -23,7 +23,8 @@
 #define SERIES_ESCAPE INT32_MIN
 /* The largest of the lost samples, if it is unknown. */
 #define SERIES_UNKNOWN INT64_MIN
-/* Maximum that one call puts into the ring: a loss, missed periods, a time, a wide sample. */
+/* Maximum that one call puts into the ring: a loss, missed periods, a time or a move, a wide
+ * sample. */
 #define SERIES_WORDS_MAX 20
 
 struct series_label {
@@ -76,7 +77,8 @@ struct series {
 	int64_t lost_open; /* lost, and not yet said in the ring */
 	int64_t lost_open_max;
 	int64_t missed_open;
-	int64_t time_open_ns;		  /* of the samples from here on; SERIES_UNKNOWN: written */
+	int64_t time_open_ns; /* of the samples from here on; SERIES_UNKNOWN: written */
+	int64_t moved_open_ns;
 	const struct series_pulse *pulse; /* or NULL */
 
 	/* written by the draining thread */
@@ -84,6 +86,7 @@ struct series {
 	int number;
 	struct series_info info;
 	int64_t next_index;
+	int64_t moved_ns;     /* by which the grid was moved so far */
 	int64_t time_ns;      /* of the next block, without a grid */
 	int64_t last_time_ns; /* of the last block so far */
 	int64_t missed;
@@ -92,6 +95,7 @@ struct series {
 	int64_t lost_max;
 	bool max_is_new;
 	int64_t max_index;
+	int64_t max_moved_ns; /* moved_ns at the maximum */
 	struct series_histogram histogram;
 };
 
@@ -124,6 +128,8 @@ void series_missed(struct series *s, int64_t count);
 void series_lost(struct series *s, int64_t count);
 /* The samples from here on were taken at @time_ns (series without a grid). */
 void series_time(struct series *s, int64_t time_ns);
+/* From here on the grid is @by_ns later than before. */
+void series_moved(struct series *s, int64_t by_ns);
 
 /* After the measuring thread has ended and the ring was drained: say what is still open. */
 void series_flush(struct series *s);
@@ -141,6 +147,12 @@ static inline void series_put(struct series *s, int64_t value)
 	}
 	s->ring[head & s->mask] = (int32_t)value;
 	atomic_store_release(&s->head, head + 1);
+}
+
+/* When a sample of a series on a grid was due, where the grid was moved by @moved_ns. */
+static inline int64_t series_due_ns(const struct series *s, int64_t index, int64_t moved_ns)
+{
+	return s->info.first_due_ns + index * s->info.interval_ns + moved_ns;
 }
 
 /* Step 4: take out all there is. Number of samples taken. */

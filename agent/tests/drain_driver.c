@@ -7,6 +7,7 @@
  *	s VALUE		a sample
  *	m COUNT		periods missed
  *	l COUNT		samples lost
+ *	g BY_NS		the grid moves
  *	d 0		the draining thread comes by
  *	t 0		the step ends: the trailer
  */
@@ -51,6 +52,8 @@ int main(int argc, char **argv)
 			series_missed(&series, number);
 		else if (what == 'l')
 			series_lost(&series, number);
+		else if (what == 'g')
+			series_moved(&series, number);
 		else if (what == 't')
 			drain_trailer(&run, 0);
 		else

@@ -19,12 +19,13 @@ static struct run run;
 static struct step *const step = &run.step;
 static struct response response;
 static struct loopback loopback;
-static struct series series[1];
+static struct series series[2];
 static int raised;
 static int stop_at; /* the event after which the run is stopped from outside; 0: never */
 static int answers; /* the first so many events come back */
 static bool fails;  /* the line, from its first drive on */
 static enum line_edge edge;
+static bool dithers;
 
 static int drive(struct line *line, int level)
 {
@@ -57,12 +58,14 @@ static int64_t events(int samples, int stop, int back)
 		.samples = samples,
 		.for_ns = INT64_MAX,
 		.interval_ns = NSEC_PER_MSEC,
+		.dither = dithers,
 	};
 	step->series = series;
 	step->start_ns = clock_now_ns(CLOCK_MONOTONIC);
 	loopback.step = step;
 	loopback.response = &response;
-	loopback.wake = loopback.dither = -1;
+	loopback.wake = -1;
+	loopback.dither = dithers ? 1 : -1;
 	answers_begin(&loopback.limits, response.interval_ns, 0, true);
 	raised = 0;
 	stop_at = stop;
@@ -132,6 +135,49 @@ static void test_times(void)
 		series_free(&two[i]);
 }
 
+/* An event that is held back moves the grid. */
+static void test_held_back(void)
+{
+	const struct series_info info = { .interval_ns = NSEC_PER_MSEC, .companion = -1 };
+	struct drained d;
+	bool right = true;
+
+	for (int i = 0; i < 2; i++)
+		series_init(&series[i], i, &info, 1024);
+	dithers = true;
+	events(3, 0, 1);
+	dithers = false;
+	for (int i = 0; i < 3; i++) {
+		int64_t due_ns = step->start_ns + i * NSEC_PER_MSEC + loopback.moved_ns[i] +
+				 grid_offset_ns(i, NSEC_PER_MSEC);
+
+		right &= due_ns <= loopback.raised_ns[i];
+		right &= i < 2 || due_ns >= loopback.raised_ns[i - 1] + loopback.limits.timeout_ns;
+	}
+	tap_check(&tap, right, "the grid is where the events are raised");
+	d = drained_from(&series[1]);
+	tap_check(&tap,
+		  d.samples == 3 &&
+			  d.due_ns[d.blocks - 1] == 2 * NSEC_PER_MSEC + loopback.moved_ns[2],
+		  "that of the offsets, too");
+	memset(loopback.moved_ns, 0, sizeof(loopback.moved_ns));
+	loopback.moved_ns[2] = 7;
+	loopback.moved_ns[4] = 9;
+	loopback.next = 0;
+	loopback_came(step, &loopback, 0, &(struct line_event){ 0 });
+	loopback_came(step, &loopback, 2, &(struct line_event){ 0 });
+	loopback.events = 5;
+	response.state = &loopback;
+	loopback_stop(&response);
+	d = drained_from(&series[0]);
+	tap_check(&tap, d.blocks == 2 && d.due_ns[1] == 2 * NSEC_PER_MSEC + 7,
+		  "an event that comes back is on the grid as it was when it was raised");
+	tap_check(&tap, d.missed == 3 && series[0].moved_ns == 9,
+		  "those that do not come back, too");
+	for (int i = 0; i < 2; i++)
+		series_free(&series[i]);
+}
+
 /* The two threads end each other. */
 static void test_failing_line(void)
 {
@@ -196,6 +242,7 @@ int main(void)
 	tap_check(&tap, events(9, 3, 2) == 2, "stopped before the answer: not known");
 	tap_check(&tap, events(9, 1, 0) == 0, "stopped before the first answer");
 	test_times();
+	test_held_back();
 	test_failing_line();
 	test_module();
 	test_periods();

@@ -399,6 +399,49 @@ static void test_time_after_loss(struct tap *tap)
 	series_free(&s);
 }
 
+/* A grid that moves: what follows is due later, after a loss as well. */
+static void test_grid_moved(struct tap *tap)
+{
+	struct drained d;
+	struct series s;
+
+	series_init(&s, 0, &grid_info, 1024);
+	s.info.first_due_ns = 100;
+	series_put(&s, 1);
+	series_moved(&s, 7);
+	series_put(&s, 5);
+	series_missed(&s, 2);
+	series_moved(&s, 20);
+	series_moved(&s, 30);
+	series_put(&s, 3);
+	d = drained_from(&s);
+	tap_check(tap, d.blocks == 3 && d.due_ns[0] == 100, "a block ends where the grid moves");
+	tap_check(tap, d.due_ns[1] == 117 && d.due_ns[2] == 100 + 4 * 10 + 57,
+		  "samples are due on the moved grid, by index: %lld, %lld", (long long)d.due_ns[1],
+		  (long long)d.due_ns[2]);
+	tap_check(tap, series_due_ns(&s, s.max_index, s.max_moved_ns) == 117,
+		  "the maximum is due on the grid as it was then");
+	while (!s.lost_open)
+		series_put(&s, 4);
+	series_moved(&s, 1000);
+	series_put(&s, 4);
+	drained_from(&s);
+	series_put(&s, 4);
+	d = drained_from(&s);
+	tap_check(tap,
+		  s.lost == 2 && d.blocks == 1 &&
+			  d.due_ns[0] == 100 + (s.next_index - 1) * 10 + 1057,
+		  "a move is not lost with the samples around it");
+	while (!s.lost_open)
+		series_put(&s, 4);
+	series_moved(&s, 1000);
+	drained_from(&s);
+	series_flush(&s);
+	drained_from(&s);
+	tap_check(tap, s.moved_ns == 2057, "the flush says it");
+	series_free(&s);
+}
+
 #define STRESS_SAMPLES 300000
 
 static void *stress_producer(void *arg)
@@ -540,6 +583,7 @@ int main(void)
 	test_little_room(&tap);
 	test_times(&tap);
 	test_time_after_loss(&tap);
+	test_grid_moved(&tap);
 	test_loss_at_the_end(&tap);
 	test_loss_unknown(&tap);
 	test_losses_unknown(&tap);

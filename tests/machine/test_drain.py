@@ -217,6 +217,21 @@ def test_a_block_is_filled_to_its_last_word(driver: Path, most: int) -> None:
     assert runs(missed_in(records)) == missed
 
 
+def test_a_block_ends_where_its_grid_moves(driver: Path) -> None:
+    orders = ["s 1", "s 2", "g 700", "s 9", "m 2", "s 3", "m 1", "g 5", "s 4", "g 9", "m 3"]
+    records = drained(driver, Happened([*orders, "d 0", "t 0"], {}, [], []), "samples", 20)
+    found = [one for one in records if isinstance(one, Samples)]
+    due = [FIRST_DUE_NS, FIRST_DUE_NS + 2 * 20 + 700, FIRST_DUE_NS + 7 * 20 + 705]
+    assert [(one.index, one.due_ns, one.values.tolist()) for one in found] == [
+        (0, due[0], [1, 2]), (2, due[1], [9, 3]), (7, due[2], [4])
+    ]  # fmt: skip
+    assert runs(missed_in(records)) == [(3, 2), (6, 1), (8, 3)]
+    (largest,) = (one for one in records if isinstance(one, Event) and one.event == "maximum")
+    assert (largest.fields["index"], largest.time_ns) == (2, due[1])
+    (trailer,) = (one for one in records if isinstance(one, Trailer))
+    assert trailer.series[0].last_due_ns == FIRST_DUE_NS + 10 * 20 + 714
+
+
 def test_without_an_interval_a_block_has_one_time(driver: Path) -> None:
     happened = scenario(random.Random(1), [(20_000, 10**6), (5, 10**6)])
     records = drained(driver, happened, "samples", 0)

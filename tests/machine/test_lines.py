@@ -166,7 +166,7 @@ def test_a_silent_target_ends_in_a_verdict(
         f"0 of {EVENTS} events answered. Without an answer: number 0, 1, 2"
     )
     assert "wiring" in verdict(stream).remedy
-    assert_accounted(stream, EVENTS)
+    assert_accounted(stream, EVENTS, held=True)
 
 
 @pytest.mark.slow
@@ -186,7 +186,48 @@ def test_a_late_answer_is_no_answer_to_the_next_event(agent: str, tmp_path: Path
     assert (code, answers_of(stream)) == (3, (EVENTS, EVENTS - 1, 1, 1, 0, 0))
     assert missed_at(stream) == [3]
     assert verdict(stream).evidence.endswith("Without an answer: number 3; late: 1")
-    assert_accounted(stream, EVENTS)
+    assert_accounted(stream, EVENTS, held=True)
+
+
+@pytest.mark.parametrize("dither", ["no", "yes"])
+@pytest.mark.slow
+def test_the_stream_has_the_times_at_which_events_were_raised(
+    agent: str, tmp_path: Path, dither: str
+) -> None:
+    """Every third answer comes after two intervals and a half, for which the next event waits: it
+    is due after that answer, and before the target sees it."""
+    seen: list[int] = []
+    answered: list[int] = []
+
+    def late(number: int, level: int) -> list[bytes]:
+        seen.append(time.monotonic_ns())
+        if number % 3 == 1:
+            time.sleep(0.025)
+        answered.append(time.monotonic_ns())
+        return [datagram(level)]
+
+    with target(late) as port:
+        words = ("--interval", "10ms", "--timeout", "20s", "--dither", dither, "--samples", "30")
+        _, stream = log_host(agent, tmp_path, port, *words)
+    assert answers_of(stream)[:3] == (30, 30, 0)
+    times: dict[str, dict[int, int]] = {one.name: {} for one in stream.series}
+    offsets = [0] * 30
+    for record in stream.records:
+        if isinstance(record, Samples):
+            info = stream.series[record.series]
+            points = range(record.index, record.index + len(record.values))
+            for at, point in enumerate(points):
+                times[info.name][point] = record.due_ns + at * info.interval_ns
+                if info.name == "dither":
+                    offsets[point] = int(record.values[at])
+    due = [stream.header.start_ns + times["response"][k] + offsets[k] for k in range(30)]
+    assert all(one <= other for one, other in zip(due, seen, strict=True))
+    assert all(one <= other for one, other in zip(answered, due[1:], strict=False))
+    assert all(one == times["response"] for one in times.values())
+    largest = [one for one in stream.events if one.event == "maximum"][-1]
+    assert largest.time_ns == times["response"][int(str(largest.fields["index"]))]
+    assert stream.trailer is not None
+    assert {one.last_due_ns for one in stream.trailer.series} == {times["response"][29]}
 
 
 def test_answers_that_are_too_many_are_counted(

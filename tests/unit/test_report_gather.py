@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import report_runs as made
 from rtgauge import stats, stream
 from rtgauge.report.results import gather
+from rtgauge.report.results.grid import Grid
 from rtgauge.report.results.window import Peak
 
 MS = made.MS
@@ -100,6 +101,12 @@ def test_without_a_grid_losses_are_binned_by_their_time() -> None:
     assert not line.missed.any()
 
 
+def grid_of(interval_ns: int, index: list[int], due_ns: list[int]) -> Grid:
+    grid = Grid(interval_ns)
+    grid.add(np.array(index, np.int64), np.array(due_ns, np.int64))
+    return grid
+
+
 @pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(-5, 130), st.integers(0, 40)), max_size=8),
@@ -113,18 +120,106 @@ def test_runs_of_grid_points_are_spread_over_their_bins(
     """Bins begin between grid points, or on them; the outer ones take what is beyond them."""
     edges = np.arange(0, 1200 * periods, 10 * periods)[:11]
     index, count = (np.array([run[k] for run in runs], np.int64) for k in (0, 1))
-    found = gather._spread(edges, (first, first * 10 + phase), 10, index, count)
+    found = gather._spread(edges, grid_of(10, [first], [first * 10 + phase]), index, count)
     expected = np.zeros(10, np.int64)
     for at, number in runs:
         for point in range(at, at + number):
             time = point * 10 + phase
             expected[min(max(time // (10 * periods), 0), 9)] += 1
     assert found.tolist() == expected.tolist()
-    assert not gather._spread(edges, (0, 0), 0, index, count).any()
-    fine = gather._spread(np.arange(0, 30, 3), (first, first), 1, index, count)
+    assert not gather._spread(edges, Grid(0), index, count).any()
+    fine = gather._spread(np.arange(0, 30, 3), grid_of(1, [first], [first]), index, count)
     points = [point for at, number in runs for point in range(at, at + number)]
     wanted = Counter(min(max(point // 3, 0), 8) for point in points)
     assert fine.tolist() == [wanted[k] for k in range(9)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_grid_points_of_a_grid_that_moves(seed: int) -> None:
+    """By index and by time, against a list of all points; samples come in pieces."""
+    random = np.random.default_rng(seed)
+    moves = random.integers(0, 400, 200) * (random.random(200) < 0.1)
+    due = 777 + np.arange(200) * 10 + np.cumsum(moves)
+    kept = np.flatnonzero((random.random(200) < 0.7) | (np.arange(200) == 0))
+    grid = Grid(10)
+    for part in np.array_split(kept, int(random.integers(1, 6))):
+        grid.add(part, due[part])
+    assert grid.due_ns(kept).tolist() == due[kept].tolist()
+    # between two samples evenly, if the grid moved
+    points: list[int] = []
+    for one, other in itertools.pairwise(kept.tolist()):
+        step = (int(due[other]) - int(due[one])) // (other - one)
+        points += [int(due[one]) + step * k for k in range(other - one)]
+    points.append(int(due[kept[-1]]))
+    assert grid.due_ns(np.arange(len(points))).tolist() == points
+    times = np.arange(points[0] - 7, points[-1] + 25, 3)
+    beyond = [points[0] - 10, *points, points[-1] + 10, points[-1] + 20, points[-1] + 30]
+    expected = [next(k for k, due in enumerate(beyond) if due >= time) - 1 for time in times]
+    assert grid.points(times).tolist() == expected
+
+
+def test_what_was_held_back_is_in_the_bin_of_its_time() -> None:
+    """Events of a line, two of them unanswered; the grid moves after every 50 of them."""
+    index = np.setdiff1d(np.arange(400), [120, 270])
+    due = 5 * MS + index * MS + index // 50 * 90 * MS
+    values = np.where(index == 260, 7 * MS, 1000 + index).astype(np.int32)
+    series = made.FakeSeries(
+        made.info(name="response"), index, values, due=due, gaps=((119, 1), (269, 1)),
+        lost=((200, 3, UNKNOWN),), chunk_rows=90,
+    )  # fmt: skip
+    figures = of(series)
+    line = figures.timeline
+    assert line is not None and line.start_ns == 5 * MS
+
+    def bins_of(times: Any) -> list[int]:
+        held = Counter(min((int(time) - line.start_ns) // line.bin_ns, len(line.count) - 1)
+                       for time in times)  # fmt: skip
+        return [held[k] for k in range(len(line.count))]
+
+    assert line.count.tolist() == bins_of(due)
+    assert line.missed.tolist() == bins_of([(125 + 180) * MS, (275 + 450) * MS])
+    assert line.lost.tolist() == bins_of([(205 + 360 + k) * MS for k in range(3)])
+    assert figures.max_at == (260, (265 + 450) * MS)
+    assert figures.large is not None
+    assert (265 + 450 + 7) * MS in figures.large.time_ns.tolist()
+    assert figures.duration_s == pytest.approx(0.4 + 7 * 0.09)
+
+
+@pytest.mark.parametrize("machine", ["x86_64", ""])
+def test_unanswered_events_at_the_ends_are_spread_over_their_time(machine: str) -> None:
+    """Ten at either end, of 50 ms each; in a capture, none is held back."""
+    index = np.arange(10, 110)
+    due = 500 * MS + (index - 10) * MS
+    series = made.FakeSeries(
+        made.info(name="response"), index, np.full(100, 5, np.int32), due=due,
+        gaps=((-1, 10), (109, 10)),
+    )  # fmt: skip
+    totals = dataclasses.replace(series.totals, first_due_ns=0, last_due_ns=1099 * MS)
+    step: Any = made.step(0, [series])
+    step.header = dataclasses.replace(step.header, machine=machine)
+    step.trailer = mock.Mock(duration_ns=1100 * MS)
+    with mock.patch.object(made.FakeSeries, "totals", totals):
+        line = of(series, step).timeline
+    assert line is not None
+    missed = line.start_ns + np.repeat(np.arange(len(line.missed)), line.missed) * line.bin_ns
+    each = 50 if machine else 1
+    expected = [500 - each * (10 - k) for k in range(10)] + [599 + each * k for k in range(1, 11)]
+    assert len(missed) == 20
+    assert np.all(np.abs(missed - np.array(expected) * MS) <= line.bin_ns)
+
+
+@pytest.mark.parametrize("moved", [0, 90 * MS])
+def test_periods_due_are_known_from_the_times_where_records_were_lost(
+    moved: int,
+) -> None:
+    """Thirty, of which the middle ten are neither samples nor missed."""
+    index = np.setdiff1d(np.arange(30), np.arange(10, 20))
+    due = index * MS + np.where(index >= 5, moved, 0)
+    series = made.FakeSeries(made.info(), index, np.full(20, 5, np.int32), due=due)
+    step: Any = made.step(0, [series])
+    step.end = stream.StreamEnd(False, 321, 4711, 5, "cut inside a record", True)
+    figures = of(series, step)
+    assert (figures.taken, figures.lost) == (30, 10)
 
 
 @pytest.mark.parametrize(

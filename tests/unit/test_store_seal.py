@@ -344,6 +344,21 @@ def test_totals_without_a_trailer(tmp_path: Path) -> None:
     assert seal.series[0].max == 9
 
 
+def test_a_grid_that_moves_is_kept(tmp_path: Path) -> None:
+    stream = Builder().series(0, interval_ns=1000)
+    stream.samples(0, 0, [5, 6], due_ns=500).samples(0, 2, [7, 8], due_ns=9500)
+    step = step_with(tmp_path, stream.data)
+
+    def found(step: StoredStep) -> tuple[list[int], int]:
+        series = step.series[0]
+        due_ns = [time for chunk in series.chunks() for time in chunk.due_ns.tolist()]
+        return due_ns, series.totals.last_due_ns
+
+    assert found(step) == ([500, 1500, 9500, 10500], 10500)
+    seal_step(step.folder, RUN, 0)
+    assert found(StoredStep(tmp_path, 0, {})) == ([500, 1500, 9500, 10500], 10500)
+
+
 def test_times_of_a_series_without_a_grid_come_from_its_samples(tmp_path: Path) -> None:
     stream = Builder().series(0, interval_ns=0)
     for at in range(5):

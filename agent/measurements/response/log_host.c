@@ -91,8 +91,9 @@ struct log_host {
 	int dither; /* -1: none */
 
 	struct answers answers;
-	int64_t mark_ns; /* stamp of MARK for the open event; 0: not yet */
-	int edges;	 /* since the event was raised */
+	int64_t mark_ns;  /* stamp of MARK for the open event; 0: not yet */
+	int edges;	  /* since the event was raised */
+	int64_t moved_ns; /* by which it was later on the grid than the event before */
 
 	int64_t lost;
 	int64_t unasked; /* edges before the first event */
@@ -225,6 +226,11 @@ static void log_host_close_event(struct step *step, struct log_host *h, int64_t 
 {
 	struct series *series = &step->series[h->series];
 
+	if (h->moved_ns) {
+		series_moved(series, h->moved_ns);
+		if (h->dither >= 0)
+			series_moved(&step->series[h->dither], h->moved_ns);
+	}
 	switch (answers_close(&h->answers, next_ns)) {
 	case ANSWERS_UNANSWERED:
 		if (h->answers.unanswered <= LOG_HOST_NAMED)
@@ -307,6 +313,7 @@ static void log_host_loop(struct worker *worker)
 		/* never faster than was asked for: those that are left come later */
 		if (late_ns > 0) {
 			grid_ns += late_ns;
+			h->moved_ns += late_ns;
 			h->held_up++;
 		}
 		due_next_ns = next_ns = grid_ns + h->interval_ns + log_host_offset_ns(h, i + 1);
@@ -315,7 +322,8 @@ static void log_host_loop(struct worker *worker)
 			h->answers.raised--;
 			return;
 		}
-		grid_ns += next_ns - due_next_ns;
+		h->moved_ns = next_ns - due_next_ns;
+		grid_ns += h->moved_ns;
 		if (h->dither >= 0)
 			series_put(&step->series[h->dither], log_host_offset_ns(h, i));
 	}

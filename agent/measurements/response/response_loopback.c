@@ -23,11 +23,13 @@
 struct loopback {
 	struct response *response;
 	struct step *step;
-	int series;			    /* numbers */
-	int wake;			    /* -1: the kernel stamps no edges */
-	int dither;			    /* -1: none */
-	uint32_t raised;		    /* events, modulo 2^32 */
-	int64_t raised_ns[LOOPBACK_EVENTS]; /* written before `raised` says so */
+	int series;	 /* numbers */
+	int wake;	 /* -1: the kernel stamps no edges */
+	int dither;	 /* -1: none */
+	uint32_t raised; /* events, modulo 2^32 */
+	/* written before `raised` says so */
+	int64_t raised_ns[LOOPBACK_EVENTS];
+	int64_t moved_ns[LOOPBACK_EVENTS]; /* by which the grid was moved until then */
 
 	/* of the thread that waits */
 	int64_t next;	   /* the event expected to come back */
@@ -35,6 +37,7 @@ struct loopback {
 	int64_t late;	   /* came back after the next was due */
 	int64_t ambiguous; /* edges of the last event or of an earlier one */
 	int64_t block_ns;  /* of the wake-ups since then, which have no grid */
+	int64_t said_ns;   /* by which the grid of the responses was moved */
 
 	/* of the thread that raises; valid once it has ended */
 	int64_t events;
@@ -52,11 +55,13 @@ static bool loopback_drive(struct loopback *l, int level)
 }
 
 /* One event; with one edge alone the line returns half an interval later. */
-static bool loopback_raise(struct step *step, struct loopback *l, int64_t index, int64_t due_ns)
+static bool loopback_raise(struct step *step, struct loopback *l, int64_t index, int64_t due_ns,
+			   int64_t moved_ns)
 {
 	const struct response *r = l->response;
 	int level = r->toggles ? r->line.how.edge == LINE_RISING : !(index & 1);
 
+	l->moved_ns[index % LOOPBACK_EVENTS] = moved_ns;
 	l->raised_ns[index % LOOPBACK_EVENTS] = clock_now_ns(CLOCK_MONOTONIC);
 	atomic_store_release(&l->raised, (uint32_t)(index + 1));
 	if (!loopback_drive(l, level))
@@ -64,6 +69,14 @@ static bool loopback_raise(struct step *step, struct loopback *l, int64_t index,
 	if (!r->toggles)
 		return true;
 	return step_sleep_until(step, due_ns + r->interval_ns / 2) && loopback_drive(l, !level);
+}
+
+/* The grid of @series was moved by @moved_ns so far; *said_ns of it are in the series. */
+static void loopback_move(struct series *series, int64_t *said_ns, int64_t moved_ns)
+{
+	if (moved_ns != *said_ns)
+		series_moved(series, moved_ns - *said_ns);
+	*said_ns = moved_ns;
 }
 
 static bool loopback_hold(struct step *step, struct loopback *l, int64_t *grid_ns,
@@ -108,13 +121,14 @@ static void loopback_raise_loop(struct worker *worker)
 	struct step *step = worker->step;
 	int64_t grid_ns = step->start_ns + step->series[l->series].info.first_due_ns;
 	int64_t end_ns = r->for_ns == INT64_MAX ? INT64_MAX : grid_ns + r->for_ns;
-	int64_t index = 0, held_back;
+	int64_t first_ns = grid_ns, dither_ns = 0, index = 0, held_back;
 	bool ready = r->line.how.edge != LINE_FALLING || loopback_drive(l, 1);
 
 	for (; ready && index < r->samples && grid_ns < end_ns;
 	     index++, grid_ns += r->interval_ns) {
 		int64_t offset_ns = r->dither ? grid_offset_ns(index, r->interval_ns) : 0;
 		int64_t late_ns = clock_now_ns(CLOCK_MONOTONIC) - grid_ns - r->interval_ns;
+		int64_t moved_ns;
 
 		/* never faster than was asked for: those that are left come later */
 		if (late_ns > 0) {
@@ -124,9 +138,12 @@ static void loopback_raise_loop(struct worker *worker)
 		if (!step_sleep_until(step, grid_ns + offset_ns) ||
 		    !loopback_await(step, l, index, &grid_ns, offset_ns))
 			break;
-		if (l->dither >= 0)
+		moved_ns = grid_ns - first_ns - index * r->interval_ns;
+		if (l->dither >= 0) {
+			loopback_move(&step->series[l->dither], &dither_ns, moved_ns);
 			series_put(&step->series[l->dither], offset_ns);
-		if (!loopback_raise(step, l, index, grid_ns + offset_ns))
+		}
+		if (!loopback_raise(step, l, index, grid_ns + offset_ns, moved_ns))
 			break;
 	}
 	held_back = l->held_back;
@@ -175,6 +192,7 @@ static void loopback_came(struct step *step, struct loopback *l, int64_t index,
 
 	if (open)
 		series_missed(response, open);
+	loopback_move(response, &l->said_ns, l->moved_ns[index % LOOPBACK_EVENTS]);
 	/* the level tells an event only from the previous one */
 	if (open > !l->response->toggles) {
 		l->ambiguous++;
@@ -340,8 +358,13 @@ static void loopback_stop(struct response *r)
 	/* the last event came back after all */
 	if (l->events < l->next)
 		l->events = l->next;
-	if (l->series >= 0 && l->events > l->next)
-		series_missed(&step->series[l->series], l->events - l->next);
+	if (l->series >= 0 && l->events > l->next) {
+		struct series *response = &step->series[l->series];
+
+		loopback_move(response, &l->said_ns,
+			      l->moved_ns[(l->events - 1) % LOOPBACK_EVENTS]);
+		series_missed(response, l->events - l->next);
+	}
 }
 
 const struct response_way response_loopback = {

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge import stats
+from rtgauge.report.results.grid import Grid
 from rtgauge.report.results.labels import is_response, waits_for_answers
 from rtgauge.report.results.window import LOOP, REACH, Peak, Window, part_of
 from rtgauge.stats import Counts
@@ -401,6 +402,7 @@ def _figures(
     heat: Heat | None = None
     around = begin = kept_max = max_at = clustering = top = over = None
     effective: dict[str, int | None] | None = None
+    grid = Grid(info.interval_ns)
     leading: Lead | None = None
     large: Window | None = None
     # Where only the histogram has all values, the samples are used for their times alone.
@@ -418,8 +420,10 @@ def _figures(
         known = np.zeros(len(gap_index), np.bool_)
         before = np.zeros(len(gap_index), np.int64)
     else:
-        scan = _Pass(series, gap_index, rhythm.bins, lead, rhythm.pace, over)
+        scan = _Pass(series, gap_index, rhythm.bins, lead, rhythm.pace, over, grid)
+        _add_end(grid, series, step, last=False)
         scan.run(share)
+        _add_end(grid, series, step, last=True)
         leading = scan.lead
         counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
         kept_max, max_at = counts.max, scan.when()
@@ -430,16 +434,16 @@ def _figures(
         top = None if partial else _top(largest, info.scale, scan.counts.count)
         if info.interval_ns > 0:
             index, value = largest.largest()
-            due_ns = scan.origin[1] + (index - scan.origin[0]) * info.interval_ns
-            large = Window(index, due_ns, value * info.scale, 0)
+            large = Window(index, grid.due_ns(index), value * info.scale, 0)
         line = scan.timeline()
         if line is not None and not partial:
-            grid = (scan.origin, info.interval_ns, gap_index, gap_count)
             effective = stats.effective_sizes(
-                counts, line, _in_bins(line, *grid) if answers else None
+                counts,
+                line,
+                _in_bins(line, grid, gap_index, gap_count) if answers else None,
             )
         if line is not None and pictures:
-            timeline = _time_bins(series, line, scan.origin, losses, gap_index, gap_count)
+            timeline = _time_bins(series, line, grid, losses, gap_index, gap_count)
             heat = _heat(line, info.scale)
             around, begin = scan.around(), scan.begin()
     gaps = (gap_index[:0], gap_count[:0]) if partial else (gap_index, gap_count)
@@ -460,7 +464,7 @@ def _figures(
     maxima += [kept_max * info.scale] if kept_max is not None else []
     maxima += [counts.max] if counts.max is not None else []
     longest = max(maxima, default=None)
-    taken = max(totals.count, counts.count, _due(series, step) - missed)
+    taken = max(totals.count, counts.count, _due(series, step, grid) - missed)
     return Figures(
         counts=counts,
         corrected=corrected,
@@ -532,7 +536,18 @@ def _corrected(
     return result.counts, uncorrectable
 
 
-def _due(series: StoredSeries, step: StoredStep) -> int:
+def _add_end(grid: Grid, series: StoredSeries, step: StoredStep, *, last: bool) -> None:
+    """The first or last event, which may be unanswered; in a capture, none is held back."""
+    totals, header, info = series.totals, step.header, series.info
+    points = totals.count + totals.missed
+    if not waits_for_answers(info.name, info.unit) or info.interval_ns <= 0 or not points:
+        return
+    if step.trailer is not None and header is not None and header.machine:
+        index, due_ns = (points - 1, totals.last_due_ns) if last else (0, totals.first_due_ns)
+        grid.add(np.array([index]), np.array([due_ns]))
+
+
+def _due(series: StoredSeries, step: StoredStep, grid: Grid) -> int:
     """The number of periods due where records of a stream without a trailer were lost: what these
     held is known from the due times alone. Else 0."""
     totals, interval_ns, end = series.totals, series.info.interval_ns, step.end
@@ -540,7 +555,8 @@ def _due(series: StoredSeries, step: StoredStep) -> int:
         return 0
     if not end.lost_records:
         return 0
-    return (totals.last_due_ns - totals.first_due_ns) // interval_ns + 1
+    first, last = grid.points(np.array([totals.first_due_ns, totals.last_due_ns]))
+    return int(last - first) + 1
 
 
 def _top(found: stats.ExcursionsBuilder, scale: int, count: int) -> stats.Part:
@@ -798,7 +814,9 @@ class _Pass:
         lead: int,
         pace: stats.Pace | None,
         over: _Exceeding | None,
+        grid: Grid,
     ) -> None:
+        self._grid = grid
         self._info = series.info
         self._pace = pace
         self._over = over
@@ -815,8 +833,6 @@ class _Pass:
         self.before: Int64 = np.zeros(len(wanted), np.int64)
         self.known = np.zeros(len(wanted), np.bool_)
         self.first: int | None = None
-        self.origin: tuple[int, int] = (0, 0)
-        """Index and due time of the first sample."""
         self.counts = Counts.from_arrays(())
 
     def run(self, threads: int) -> None:
@@ -845,9 +861,10 @@ class _Pass:
                 return None
             if self.first is None:
                 self.first = int(chunk.value[0])
-                self.origin = (int(chunk.index[0]), int(chunk.due_ns[0]))
                 _, due, value = part_of(chunk, 0, self._lead)
                 self.lead = Lead(due, value * self._info.scale)
+            if self._grid.interval_ns > 0:
+                self._grid.add(chunk.index, chunk.due_ns)
             number, self._taken = self._taken, self._taken + 1
             if self._peak is not None:
                 self._peak.expect(number)
@@ -986,7 +1003,7 @@ def _heat(line: stats.Timeline, scale: int) -> Heat:
 def _time_bins(
     series: StoredSeries,
     line: stats.Timeline,
-    origin: tuple[int, int],
+    grid: Grid,
     losses: Sequence[_Loss],
     index: Int64,
     count: Int64,
@@ -996,7 +1013,7 @@ def _time_bins(
     many = np.array([loss.count for loss in losses], np.int64)
     if info.interval_ns > 0:
         where = np.array([loss.index for loss in losses], np.int64)
-        lost_row = _spread(edges, origin, info.interval_ns, where, many)
+        lost_row = _spread(edges, grid, where, many)
     else:
         lost_row = np.zeros(len(edges) - 1, np.int64)
         times = np.array([loss.time_ns for loss in losses], np.int64)
@@ -1009,18 +1026,15 @@ def _time_bins(
         low=line.min * info.scale,
         middle=line.quantile(0.5) * info.scale,
         high=line.max * info.scale,
-        missed=_in_bins(line, origin, info.interval_ns, index, count),
+        missed=_in_bins(line, grid, index, count),
         lost=lost_row,
     )
 
 
-def _in_bins(
-    line: stats.Timeline, origin: tuple[int, int], interval_ns: int, index: Int64, count: Int64
-) -> Int64:
+def _in_bins(line: stats.Timeline, grid: Grid, index: Int64, count: Int64) -> Int64:
     """The periods missed in each bin."""
     pieces = (
-        _spread(line.edges_ns, origin, interval_ns, index[part] + 1, count[part])
-        for part in _pieces(len(index))
+        _spread(line.edges_ns, grid, index[part] + 1, count[part]) for part in _pieces(len(index))
     )
     return sum(pieces, start=np.zeros(len(line.edges_ns) - 1, np.int64))
 
@@ -1030,18 +1044,13 @@ def _pieces(length: int) -> Iterator[slice]:
     return (slice(at, at + _PIECE) for at in range(0, length, _PIECE))
 
 
-def _spread(
-    edges: Int64, origin: tuple[int, int], interval_ns: int, index: Int64, count: Int64
-) -> Int64:
-    """Runs of ``count`` grid points from ``index`` on, each point counted in its bin of time.
-
-    ``origin``: index and due time of one point of the grid.
-    """
+def _spread(edges: Int64, grid: Grid, index: Int64, count: Int64) -> Int64:
+    """Runs of ``count`` grid points from ``index`` on, each point counted in its bin of time."""
     row = np.zeros(len(edges) - 1, np.int64)
-    if not len(index) or interval_ns <= 0:
+    if not len(index) or grid.interval_ns <= 0:
         return row
     # The grid point at which each bin begins; the outer bins take what lies beyond them.
-    starts = origin[0] - ((origin[1] - edges[1:-1]) // interval_ns)
+    starts = grid.points(edges[1:-1])
     first = np.searchsorted(starts, index, side="right")
     last = np.searchsorted(starts, index + np.maximum(count, 1) - 1, side="right")
     inside = first == last
