@@ -372,15 +372,6 @@ def test_how_a_series_begins_is_what_the_agent_says_of_it(tmp_path: Path) -> Non
         ([page(0, 4, b""), page(0, 5, b"\x01")], 200_000, "overwritten"),
         ([page(0, 4, page_of(1_900_000, 2_150_000)), end(0, omitted=3)], 50_000, "too many"),
         ([end(0, error="No such device")], 200_000, "No such device"),
-        # the events around its end are missing
-        (
-            [
-                page(0, 4, page_of(1_900_000, 2_150_000)),
-                page(0, 5, page_of(2_300_000, missed=True)),
-            ],
-            50_000,
-            "too many",
-        ),
         # pages after the one that could not be read
         (
             [page(0, 4, page_of(1_900_000, 2_150_000)), end(0, error="Input/output error")],
@@ -401,6 +392,17 @@ def test_what_is_missing_is_said(
     (cause,) = kept_of(step).causes(step, {})
     assert cause.rest_ns == rest
     assert unseen in cause.unseen
+
+
+def test_events_that_were_overwritten_after_a_snapshot_are_not_missing_in_it(
+    tmp_path: Path,
+) -> None:
+    """The buffers were full again when the next snapshot was taken."""
+    pages = [page(0, 4, page_of(1_900_000, 2_150_000)), page(1, 0, page_of(9**8, missed=True))]
+    later = sample(1, index=50, due_ns=9**8)
+    step = stored(tmp_path, [*HEAD, sample(0), later, *pages, end(0), end(1)])
+    cause = next(iter(kept_of(step).causes(step, {})))
+    assert (cause.rest_ns, cause.unseen) == (0, "")
 
 
 def test_a_trace_that_was_read_during_the_sample(tmp_path: Path) -> None:

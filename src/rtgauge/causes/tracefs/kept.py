@@ -246,7 +246,7 @@ class Kept:
             if follows and runs:
                 runs[-1].events.extend(page.events)
             else:
-                if page.missed and runs:
+                if page.missed and runs and runs[-1].snapshot == snapshot:
                     runs[-1] = replace(runs[-1], lossy=True)
                 runs.append(_Run(snapshot, page.begin_ns, list(page.events)))
         return {cpu: list(_with_gaps(runs)) for cpu, runs in found.items()}
