@@ -76,6 +76,18 @@ def test_a_maximum_after_the_last_reading_has_no_cause_in_them() -> None:
     assert "hypervisor" not in cause_of(latency(30_000), ambience=stolen(3, cpu=0, seconds=4))
 
 
+def test_the_last_reading_is_soon_after_a_sample_that_ends_the_step() -> None:
+    """As with ``--stop-above``: the next period does not come."""
+    values = np.full(1000, 5_000, np.int32)
+    values[-1] = 30 * MS
+    series = made.FakeSeries(made.info(0, 0), np.arange(1000, dtype=np.int64), values)
+    end_s = (int(series.due_ns[-1]) + 30 * MS) / SECOND
+    readings = [reading(0), reading(end_s + 0.0002, (40 * MS, 0))]
+    assert "hypervisor" in cause_of(series, ambience=readings)
+    readings = [reading(0), reading(end_s - 0.002, (40 * MS, 0))]
+    assert "hypervisor" not in cause_of(series, ambience=readings)
+
+
 def test_the_hypervisor_is_possible_where_the_time_of_the_maximum_is_not_known() -> None:
     series = latency(30_000)
     series.lost = ((9_999, 1, 31_000_000),)

@@ -832,8 +832,10 @@ def _maxima(
         near, when = records, ""
         if one["max_at"] is not None and one["interval_ns"] and top == one["max"]:
             begin_ns = round(one["max_at"]["time_s"] * 1e9)
-            # with dither, or with an event that is awaited, a sample begins later in its period
-            near = around(records, begin_ns, begin_ns + one["interval_ns"] + top)
+            # with dither, or with an event that is awaited, a sample begins later in its period,
+            # but ends before the last record, which may end the step
+            end_ns = min(begin_ns + one["interval_ns"], max(records[-1].time_ns - top, begin_ns))
+            near = around(records, begin_ns, end_ns + top)
             if len(near) < 2:
                 continue
             span_ns = near[-1].time_ns - near[0].time_ns
