@@ -484,6 +484,17 @@ def test_a_trace_that_ends_before_the_wake_up_blames_nothing(until: int, running
     )
 
 
+@pytest.mark.parametrize(("state", "blamed"), [(0, "a task of higher"), (1, "")])
+def test_a_thread_that_was_ready_when_it_was_due_needs_no_wake_up(state: int, blamed: str) -> None:
+    """It was late for its last period. The trace was read during the sample."""
+    events = [switch(-10, TARGET, 60, 4, state=state)]
+    sample = Sample(DUE, DUE + 200_000, TARGET, 0, DUE + 150_000, 8_000)
+    segments, rest = segments_of(sample, events)
+    assert rest == (50_000 if blamed else 200_000)
+    assert blame(segments, 200_000, 8_000)[0].startswith(blamed)
+    assert bool(segments) is bool(blamed)
+
+
 def test_the_handler_of_a_sample_may_have_no_events() -> None:
     """Such as that of the timer of PowerPC. The earlier handler of another device had ended."""
     events = [switch(-100, 1, ORDINARY), handler(-50, "entry"), handler(-48, "exit")]

@@ -291,6 +291,9 @@ def segments_of(
     turns = _turns(sample, events, by_task, tasks)
     # the trace ends before the thread is woken: it does not show what delayed the interrupt
     blind = sample.until_ns < sample.end_ns and bool(sample.pid) and sample.pid not in by_task
+    if blind:
+        before = _by_task(replace(sample, due_ns=0, end_ns=sample.due_ns), events)
+        blind = not _was_ready(sample.pid, sample.due_ns, before)
     own = by_task.get(sample.pid, ()) if sample.pid and since_ns == sample.due_ns else ()
     # it ran, and nothing woke it, so it was awake when it was due
     awake = bool(own) and all(one.name != _WAKING for one in own)
