@@ -626,6 +626,9 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "an option that is two": (_step(run_options={"load --load-cmd": "x"}), "proper name"),
     "a measurement that is an option": (_step(measurement="--help"), "proper name"),
     "an invalid budget": (_step(budget_ns="1ms"), "'budget_ns'"),
+    "an injection without a length": (_step(disturb="kthread"), "the injection of a step"),
+    "an injection of no length": (_step(disturb="kthread:0:7ms"), "the injection of a step"),
+    "an injection of any length": (_step(disturb="kthread:x:7ms"), "the injection of a step"),
     # seals and records
     "a newer seal": (_json("steps/000/seal.json", version=2), "reads up to 1"),
     "an invalid seal": (_json("steps/000/seal.json", series=[1]), "the seal of step 1"),

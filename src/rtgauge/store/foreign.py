@@ -49,6 +49,7 @@ from rtgauge.stream import (
     Work,
     wrong_totals,
 )
+from rtgauge.units import parse_duration
 
 __all__ = ["FEWER_STEPS", "JSON_LIMIT", "check_run"]
 
@@ -333,6 +334,7 @@ def _steps(steps: list[Any], run: Path) -> None:
         options = (step.get("run_options") or {}).values()
         if any(value is not True and type(value) is not str for value in options):
             raise _Wrong("an option of a step is neither text nor true")
+        _injection(step.get("disturb"), "a step")
         if step["step"] in known:
             raise _Wrong(f"step {step['step'] + 1} occurs twice in {DOCUMENT}")
         known.add(step["step"])
@@ -340,6 +342,17 @@ def _steps(steps: list[Any], run: Path) -> None:
     for folder in (run / "steps").iterdir() if (run / "steps").is_dir() else ():
         if folder.name not in folders:
             raise _Wrong(f"it contains a step that is missing from its {DOCUMENT}")
+
+
+def _injection(text: str | None, where: str) -> None:
+    """KIND:LENGTH:PERIOD, with both times above 0."""
+    parts = (text or "x:1ns:1ns").split(":")
+    try:
+        proper = len(parts) == 3 and all(map(parse_duration, parts[1:]))
+    except ValueError:
+        proper = False
+    if not proper:
+        raise _Wrong(f"the injection of {where} is not KIND:LENGTH:PERIOD")
 
 
 # --- a step ---------------------------------------------------------------------------------------
@@ -367,6 +380,7 @@ def _step(step: StoredStep, kept: _Kept) -> None:
     filled = {parquet_name(one.series) for one in seal.series if one.rows}
     if filled != {one for one in there if one.endswith(".parquet")}:
         raise _Wrong(f"samples of {name} are missing, or do not belong there")
+    _injection(step.header.disturb if step.header else None, name)
     told = {one.series: one for one in (scan.trailer.series if scan.trailer else ())}
     for one in seal.series:
         _series(folder, one, scan.series[one.series], told.get(one.series), name)
