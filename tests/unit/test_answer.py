@@ -796,6 +796,30 @@ def test_the_load_is_named_as_the_cause(late: int, idle: int, shown: bool) -> No
 
 
 @pytest.mark.parametrize(
+    ("unanswered", "idle", "shown"), [(4, 10_000, False), (5, 10_000, True), (0, 200_000, True)]
+)
+def test_what_has_no_sample_above_the_idle_maximum_counts(
+    unanswered: int, idle: int, shown: bool
+) -> None:
+    """Events without an answer, and a missed period that was later than all samples."""
+    steps = [made.step(0, [latency(10, idle)]), made.step(1, [latency(9, 10_000)], load="sched")]
+    run = built(made.run(steps, findings=[]))
+    run["series"][1].update(max_at_least=300_000, unanswered=unanswered)
+    cause = text(answer_of(run).cause)
+    assert cause.startswith(f"The maximum {'depends' if shown else 'may depend'} on the load: ")
+
+
+def test_samples_above_the_idle_maximum_count_as_a_group_at_least() -> None:
+    values = np.full(10_000, 5000, np.int32)
+    values[5000] = 300_000
+    loaded = made.FakeSeries(made.info(), np.arange(10_000, dtype=np.int64), values)
+    steps = [made.step(0, [latency(10, 200_000)]), made.step(1, [loaded], load="sched")]
+    run = built(made.run(steps, findings=[]))
+    run["series"][1]["clustering"] = {"group": 100.0}
+    assert text(answer_of(run).cause).startswith("The maximum depends on the load: ")
+
+
+@pytest.mark.parametrize(
     ("measurement", "more"),
     [("idle-exit", {}), ("timer", {"context": "irq"}), ("timer", {"labels": {"method": "itimer"}})],
 )

@@ -134,12 +134,15 @@ def _alike(one: Model, other: Model) -> bool:
 
 def _later_by_chance(run: Model, one: Model, idle: Sequence[Model], idle_max: int) -> float:
     """If the load had no effect: the probability that all samples above the idle maximum were taken
-    under load. Samples in groups count as one for each group."""
+    under load. Samples in groups count as one for each group, the missed periods of a series as
+    one."""
     loaded = [each for each in run["series"] if each["step"] == one["step"] and _alike(each, one)]
     groups = 0.0
     for each in loaded:
-        above = sum(count for low, _, count in each["histogram"] if low > idle_max)
-        groups += above / ((each["clustering"] or {}).get("group") or 1)
+        if (peak(each) or 0) > idle_max:
+            above = sum(count for low, _, count in each["histogram"] if low > idle_max)
+            above += each["unanswered"] if (each["max_at_least"] or 0) > idle_max else 0
+            groups += max(above / ((each["clustering"] or {}).get("group") or 1), 1)
     under, without = (sum(each["count"] for each in some) for some in (loaded, idle))
     return float((under / max(under + without, 1)) ** groups)
 
