@@ -160,6 +160,9 @@ def test_the_arguments_are_verified() -> None:
         check_booted(dict(facts), ["a=1"], ["b"])
     facts["/proc/cmdline"] = "x-y=1 console=a x_y=2 console=b x=1 x=2"
     check_booted(dict(facts), ["x-y=1", "x_y=2", "console=a", "x=2"], [])
+    for one in ("tsc=reliable", "pci=nomsi", "isolcpus=1", "initcall_blacklist=a"):
+        name = one.partition("=")[0]
+        check_booted({"/proc/cmdline": f"{one} {name}=b"}, [one], [])
     for one, later in (("x-y=1", "x_y=2"), ("x=1", "x=2")):
         with pytest.raises(TargetError, match=f"with '{one}' before '{later}'"):
             check_booted(dict(facts), [one], [])

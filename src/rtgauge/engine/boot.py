@@ -29,8 +29,11 @@ RETRY_S: Final = 2.0
 LOST: Final = 255
 """Exit code of ssh if its connection is lost."""
 _SHOWN: Final = 200
-_SEVERAL: Final = ("console", "earlycon", "hugepages", "hugepagesz", "memmap")
-"""Parameters of which the kernel takes more than the last value."""
+_SEVERAL: Final = (
+    "acpi_osi", "cgroup_disable", "console", "crashkernel", "earlycon", "hugepages", "hugepagesz",
+    "initcall_blacklist", "isolcpus", "memmap", "modprobe.blacklist", "nohz_full", "pci", "tsc",
+)  # fmt: skip
+"""Parameters of which a later value does not replace an earlier one."""
 
 
 def command_line(facts: dict[str, Fact]) -> list[str]:
