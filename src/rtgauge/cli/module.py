@@ -51,7 +51,7 @@ build() {
 	mkdir -p "${folder%/*}" && new=$(mktemp -d "$folder.XXXXXX") || exit 67
 	# mv puts it into the folder of another build that has just ended
 	trap 'rm -rf "$new" "$folder/${new##*/}"' EXIT
-	tar -xf - -C "$new" || exit 67
+	chmod +rx "$new" && tar -xf - -C "$new" || exit 67
 	make -C "$headers" M="$new" modules >"$new/build.log" 2>&1 && : >"$new/built"
 	[ ! -f "$folder/built" ] || return 0
 	rm -rf "$folder" && mv "$new" "$folder" || exit 67
