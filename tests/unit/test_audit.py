@@ -708,3 +708,7 @@ def test_a_policy_whose_cpus_lie_around_those_of_another() -> None:
     }
     found = find(facts, "frequency", settings=settings)
     assert "powersave on CPUs 0,3-5, performance on CPUs 1-2" in found.found
+    # the first CPU of the policy is offline
+    facts = {name.replace("{0,3-5}", "{3-5}"): value for name, value in facts.items()}
+    found = find(facts | {CPU + "online": "1-5"}, "frequency", settings=settings)
+    assert "performance on CPUs 1-2, powersave on CPUs 3-5" in found.found

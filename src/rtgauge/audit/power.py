@@ -42,14 +42,12 @@ def _of_policies(case: Case, pattern: str) -> tuple[dict[int, str], bool]:
         if (match := _POLICY.fullmatch(name)) is not None and match[2] == file
     }
     low, high = (case.facts.per_cpu(f"{CPU}cpu#/cpufreq/scaling_{one}") for one in _LIMITS)
+    limits = {cpu: (low.get(cpu), high.get(cpu)) for cpu in {*values, *policies}}
     for cpu in values if policies else ():
         before = [policy for policy in policies if policy <= cpu] or [min(policies)]
-        alike = [
-            policy
-            for policy in before
-            if (low.get(policy), high.get(policy)) == (low.get(cpu), high.get(cpu))
-        ]
-        if (value := policies[max(alike or before)]) is not None:
+        alike = [policy for policy in before if limits[policy] == limits[cpu]]
+        offline = [policy for policy in before if limits[policy] == (None, None)]
+        if (value := policies[max(alike or offline or before)]) is not None:
             values[cpu] = value
     return values, any(value is not None for value in policies.values())
 
