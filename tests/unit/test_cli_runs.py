@@ -267,6 +267,13 @@ def test_a_missing_store_is_not_created_to_read_it(
     assert sorted(Path.cwd().iterdir()) == before
 
 
+@pytest.mark.slow
+def test_a_step_that_will_be_skipped_is_not_announced(rtgauge: Run) -> None:
+    done = rtgauge("run", "telescope", "--for", "1h", "--target", "fake")
+    steps = [line for line in done.err.splitlines() if line.startswith("[1/1]")]
+    assert done.code == 77 and steps == ["[1/1] telescope --for 1h, idle: skipped"]
+
+
 @pytest.mark.parametrize("command", ["check", "describe", "lab"])
 def test_a_command_without_a_store_is_not_given_one(rtgauge: Run, command: str) -> None:
     refused = rtgauge("--store", "other", command)

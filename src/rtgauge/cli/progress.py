@@ -300,7 +300,7 @@ class ConsoleProgress:
         self._left.begin(live, total - number)
         length = live.expected_s
         long = length > LONG_S if length is not None else live.endless
-        if self._steps and self._console.screen is None and long:
+        if self._steps and self._console.screen is None and long and not live.skipped:
             lasts = "" if length is None else f" ({format_seconds(length)})"
             self._line(f"{self._place}{describe_step(live.step)}{lasts} …")
 

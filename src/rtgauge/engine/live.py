@@ -175,6 +175,7 @@ class LiveStep:
     # measures until it is stopped, and how long the steps after it are expected to measure
     endless: bool = False
     after_s: float = 0.0
+    skipped: bool = False  # by the agent, as far as that is known beforehand
     elapsed_s: float = 0.0
     header: Header | None = None
     trailer: Trailer | None = None

@@ -454,13 +454,15 @@ class Run:
             self._progress.message(f"step {index + 1} ({step.measurement}): {thin}")
         time_s, samples_s = _ends_s(step, self._catalogue)
         without_end = endless(step, self._catalogue)
-        if without_end and not is_skipped(step, self._catalogue, self._facts):
+        skipped = is_skipped(step, self._catalogue, self._facts)
+        if without_end and not skipped:
             self._progress.message(
                 f"step {index + 1} ({step.measurement}) measures until you press Ctrl-C. "
                 "To limit it, add --for 60s or --samples 1000"
             )
         new = functools.partial(LiveStep, step, time_s, samples_s, without_end)
         live = new()
+        live.skipped = skipped
         began = self._begin(index, live)
 
         def once() -> Ended:
