@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -214,6 +215,18 @@ def test_without_a_command(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "\x1b" not in done.out
     after = rtgauge("--store", "a_longer_name").out.partition("Next:\n")[2]
     assert max(map(len, after.splitlines())) <= 80
+
+
+@pytest.mark.slow
+def test_without_a_command_during_a_run(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rtgauge.cli.status._machine", lambda: "PREEMPT_RT; ready")
+    measure(rtgauge, "--budget", "1us")
+    with Store.open() as store:
+        (row,) = store.runs()
+        monkeypatch.setattr(Store, "runs", lambda _: [replace(row, state="running")])
+        out = rtgauge().out
+    assert "UTC: running\n          over 1 µs: max " in out
+    assert out.count(row.headline) == 1 and "observed maximum" not in out
 
 
 @pytest.mark.slow

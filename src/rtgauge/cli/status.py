@@ -57,11 +57,11 @@ def _last(row: RunRow, brief: Brief) -> None:
     label = f" ({row.label})" if row.label else ""
     _field("Last run", f"#{row.number} on {row.target}{label}, {when} UTC: {brief.verdict}")
     color = _TONES.get(brief.verdict, "yellow")
-    title = brief.title or row.headline
+    title = brief.title or brief.worst or row.headline
     if title:
         for line in encodable_lines(title, 10):
             show(line, fg=color)
-    if brief.worst:
+    if brief.title and brief.worst:
         for line in encodable_lines(f"observed maximum {brief.worst}", 10):
             show(line)
 
