@@ -301,6 +301,13 @@ def test_a_line_of_a_step_always_shows_state_and_figure(step: str, columns: int)
         assert step.split(", ")[1] in text
 
 
+@pytest.mark.parametrize("place", ["", "[2/39] ", "ssh://board: [2/39] "])
+def test_a_line_of_a_step_keeps_its_name(place: str) -> None:
+    step = f"{place}timer --for 35s, load sched:groups=4,cpu, budget 150us"
+    assert fitted(step, "complete", [], 60).startswith(f"{place}timer ")
+    assert fitted(step, "complete, latency max 9 956 µs", [], 79).startswith(f"{place}timer ")
+
+
 def test_a_reason_is_told_once(terminal: Terminal) -> None:
     progress = ConsoleProgress(terminal, {"NO_COLOR": "1"})
     live = LiveStep(PlannedStep("irq-latency", {"for": "5s"}), 5.0)

@@ -120,14 +120,15 @@ class _Group:
 
 
 def short_step(text: str, room: int) -> str:
-    """A step (``describe_step``) in at most ``room`` columns: its options make way first, then its
-    load. At least a few letters of its name stay."""
+    """A step (``describe_step``, after its target and its place) in at most ``room`` columns: its
+    options make way first, then its load. At least a few letters of its name stay."""
     room = max(room, 8)
     if len(text) <= room:
         return text
     head, _, conditions = text.partition(", ")
     words = head.split(" ")
-    for kept in range(len(words) - 1, 0, -1):
+    name = next((at for at, word in enumerate(words) if not word.endswith((":", "]"))), 0)
+    for kept in range(len(words) - 1, name, -1):
         shorter = f"{' '.join(words[:kept])} …, {conditions}"
         if conditions and len(shorter) <= room:
             return shorter
