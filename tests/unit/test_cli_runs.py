@@ -22,6 +22,7 @@ from rtgauge.errors import TargetError
 from rtgauge.report.document import answer
 from rtgauge.report.results.again import _WITHOUT_STORE, remedy_with_store, with_store
 from rtgauge.store import Store, numbers
+from rtgauge.store.folder import StreamFile
 from rtgauge.store.identity import new_run_id
 from rtgauge.target.fake import FakeTarget
 
@@ -215,6 +216,31 @@ def test_without_a_command(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "\x1b" not in done.out
     after = rtgauge("--store", "a_longer_name").out.partition("Next:\n")[2]
     assert max(map(len, after.splitlines())) <= 80
+
+
+@pytest.mark.slow
+def test_a_running_run_is_not_shown_as_ended(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shown: list[str] = []
+    report = tmp_path / "report.md"
+    write = StreamFile.write
+
+    def watch(stream: StreamFile, data: bytes) -> None:
+        write(stream, data)
+        if not shown and "max" in (out := rtgauge("show").out):
+            shown.append(out)
+            rtgauge("report", "-o", str(report))
+
+    monkeypatch.setattr(StreamFile, "write", watch)
+    rtgauge("evaluate", "--target", "fake", "--for", "3s", "--only", "timer", "-o", "x.md")
+    (out,) = shown
+    assert "running" in out.splitlines()[0] and " 0 s" not in out.splitlines()[0]
+    assert "the run has not reached this step" in " ".join(out.split())
+    assert "ended before" not in out and "ends early" not in out
+    text = report.read_text(encoding="utf-8")
+    assert "- Length: not ended" in text and "in a run" not in text
+    assert "damaged" not in text and "not complete" not in text
 
 
 @pytest.mark.slow

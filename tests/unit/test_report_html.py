@@ -311,6 +311,7 @@ def test_options_that_ask_for_nothing_are_left_out() -> None:
     }
     options = [{"name": name, "default": text} for name, text in defaults.items()]
     step = {
+        "state": "complete",
         "load": {"name": "idle", "loads": []},
         "budget": None,
         "duration_s": 1.0,

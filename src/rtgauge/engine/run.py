@@ -380,7 +380,7 @@ class Run:
                     "role": step.role,
                     # The state that remains if the host is killed before this step.
                     "state": "skipped",
-                    "reason": "the run ended before this step",
+                    "reason": "the run has not reached this step",
                     "remedy": "",
                     "command": "",
                     "folder": f"steps/{index:03d}",

@@ -32,6 +32,7 @@ from rtgauge.report.results.labels import (
     capital,
     highest,
     is_response,
+    length_text,
     realtime_text,
     target_name,
 )
@@ -402,7 +403,7 @@ def _run_row(run: Document, number: int) -> dict[str, Any]:
         "kernel": str((environment.get("kernel") or {}).get("release") or "unknown"),
         "realtime": realtime_text(environment),
         "load": numbers.join(loads) or "–",
-        "length": numbers.duration(run["duration_s"]),
+        "length": length_text(run),
         "verdict": answer.title,
         "kind": answer.tone,
     }

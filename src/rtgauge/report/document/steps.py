@@ -42,6 +42,7 @@ from rtgauge.report.results.labels import (
     group_series,
     is_response,
     judged,
+    length_text,
     peak,
     series_labels,
     step_name,
@@ -226,7 +227,7 @@ def step_facts(
                 else f"may be exceeded {rate:g} times an hour",
             )
         )
-    facts.append(Named("Length", numbers.duration(step["duration_s"])))
+    facts.append(Named("Length", length_text(step)))
     stamps = {one["stamp_ns"] for one in series if one["stamp_ns"] is not None}
     if stamps:
         text = numbers.shown(min(stamps), "ns").full
@@ -250,7 +251,7 @@ def _observations(run: Document, step: Document) -> list[Point]:
                     f"{numbers.plural(stream['lost_records'], 'record')} of the stream lost.",
                 )
             )
-        if stream["dropped_bytes"] or not stream["complete"]:
+        if step["state"] != "running" and (stream["dropped_bytes"] or not stream["complete"]):
             text = f"The stream is not complete: {stream['reason'] or 'it has no trailer'}."
             note = (
                 f"{numbers.plural(stream['dropped_bytes'], 'byte')} after the last good record "

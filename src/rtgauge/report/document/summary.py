@@ -60,6 +60,7 @@ from rtgauge.report.results.labels import (
     group_series,
     highest,
     lab_text,
+    length_text,
     limitation,
     link_text,
     load_text,
@@ -204,7 +205,7 @@ def system_facts(run: Model) -> tuple[Named, ...]:
         Named("Processor", cpu or "unknown", cpus),
         Named("C library", environment["libc"] or "unknown", compiler_text(environment)),
         Named("Load", numbers.join(loads) or "idle", _commands(measured)),
-        Named("Length", numbers.duration(run["duration_s"]), steps_text(steps)),
+        Named("Length", length_text(run), steps_text(steps)),
         Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
     )
 
@@ -221,6 +222,8 @@ def told(run: Model) -> list[str]:
     load = facts["Load"] if facts["Load"] in ("idle", TRACED_TEXT) else f"load: {facts['Load']}"
     said.append(f"{load} ({'; '.join(meant)})" if len(meant) == 1 else load)
     whole, sampled = f"run of {facts['Length']}", sampled_text(run)
+    if run["state"] == "running":
+        return [*said, "the run has not ended"]
     apart = sampled not in ("", f"sampled for {facts['Length']}")
     return [*said, f"{sampled} in a {whole}" if apart else whole]
 

@@ -37,6 +37,7 @@ from rtgauge.report.results.labels import (
     group_series,
     is_response,
     lab_text,
+    length_text,
     link_text,
     load_text,
     ordinary_policies,
@@ -185,7 +186,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         Named("Load", numbers.join(loads) or "idle"),
         Named(
             "Length",
-            numbers.duration(run["duration_s"]),
+            length_text(run),
             steps_text(carried_out(run)),
         ),
         Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),

@@ -184,7 +184,7 @@ def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[Ren
     facts = [
         str(kernel),
         realtime_text(environment),
-        numbers.duration(run["duration_s"]),
+        "running" if run["state"] == "running" else numbers.duration(run["duration_s"]),
     ]
     if not reached(run):
         facts = ["the target could not be reached"]
@@ -506,9 +506,10 @@ def _counters(step: Mapping[str, Any]) -> list[Text]:
     lines = []
     if stream["lost_records"]:
         lines.append(f"{numbers.plural(stream['lost_records'], 'record')} of the stream lost")
-    if stream["dropped_bytes"]:
+    ended = step["state"] != "running"  # the end of another one is still being written
+    if ended and stream["dropped_bytes"]:
         lines.append(f"{numbers.plural(stream['dropped_bytes'], 'byte')} of the stream dropped")
-    if not stream["complete"]:
+    if ended and not stream["complete"]:
         lines.append(f"the stream ends early: {stream['reason'] or 'it has no trailer'}")
     return [Text(safe(line), "yellow") for line in lines]
 

@@ -37,6 +37,7 @@ __all__ = [
     "is_response",
     "judged",
     "lab_text",
+    "length_text",
     "limitation",
     "link_text",
     "load_text",
@@ -317,6 +318,11 @@ def sampled_text(run: Mapping[str, Any]) -> str:
 def carried_out(run: Mapping[str, Any]) -> list[Any]:
     """The steps of a run that measure or calibrate, without the background activity."""
     return [step for step in run["steps"] if step["role"] != "background"]
+
+
+def length_text(one: Mapping[str, Any]) -> str:
+    """The length of a run, or of a step."""
+    return "not ended" if one["state"] == "running" else numbers.duration(one["duration_s"])
 
 
 def steps_text(steps: Sequence[Mapping[str, Any]]) -> str:

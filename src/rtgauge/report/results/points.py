@@ -222,23 +222,17 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
                 changed[0],
             )
         )
-    if stream is not None and (
-        stream["lost_records"] or stream["dropped_bytes"] or not stream["complete"]
-    ):
-        parts = []
+    if stream is not None:
+        parts, ended = [], step["state"] != "running"
         if stream["lost_records"]:
             parts.append(_plural(stream["lost_records"], "record lost", "records lost"))
-        if stream["dropped_bytes"]:
+        if ended and stream["dropped_bytes"]:
             parts.append(_plural(stream["dropped_bytes"], "byte dropped", "bytes dropped"))
-        if not stream["complete"]:
+        if ended and not stream["complete"]:
             parts.append("the end lost")
-        points.append(
-            Point(
-                "warn",
-                f"{where}: the stream is damaged: {numbers.join(parts)}.",
-                stream["reason"],
-            )
-        )
+        if parts:
+            text = f"{where}: the stream is damaged: {numbers.join(parts)}."
+            points.append(Point("warn", text, stream["reason"]))
     points += [
         Point("warn", f"{where}: {_short(observation['text'])}")
         for observation in step["observations"]
