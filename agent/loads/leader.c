@@ -222,7 +222,7 @@ static int keep_phase(struct load_worker *worker, pid_t pid, int64_t until_ns, s
 		}
 		err = watch_phase(pid, starts ? LOAD_POLL_NS : until_ns - now_ns, msg);
 		if (starts)
-			late_ns += load_stalled_ns(now_ns);
+			late_ns += load_stalled_ns(now_ns, clock_now_ns(CLOCK_MONOTONIC));
 	}
 	return err;
 }

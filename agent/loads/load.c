@@ -98,15 +98,17 @@ static int trim_shared(struct load_worker *worker, struct message *msg)
 	return worker->seen ? 0 : load_out_of_memory(msg);
 }
 
-/* Until @worker is ready, at most until @until_ns, which standstills move. */
-static int wait_ready(const struct load_set *set, struct load_worker *worker, int64_t *until_ns,
-		      struct message *msg)
+/* Until @worker is ready, at most until @until_ns, which standstills since @seen_ns move. */
+static int wait_ready(const struct load_set *set, struct load_worker *worker, int64_t *seen_ns,
+		      int64_t *until_ns, struct message *msg)
 {
 	siginfo_t info;
 
 	while (!atomic_load_acquire(&worker->shared->ready)) {
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
+		*until_ns += load_stalled_ns(*seen_ns, now_ns);
+		*seen_ns = now_ns;
 		if (has_ended(worker, &info))
 			return report_end(worker, &info, msg);
 		if (now_ns > *until_ns)
@@ -114,7 +116,6 @@ static int wait_ready(const struct load_set *set, struct load_worker *worker, in
 					   "load %s was not ready after %lld s", worker->label,
 					   (long long)(set->ready_ns / NSEC_PER_SEC));
 		load_sleep_ns(LOAD_POLL_NS);
-		*until_ns += load_stalled_ns(now_ns);
 	}
 	return trim_shared(worker, msg);
 }
@@ -178,7 +179,8 @@ static int refuse_all_absent(const struct load_set *set, struct message *msg)
 int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*forked)(void *arg),
 		   void (*started)(void *arg, pid_t pgid), void *arg, struct message *msg)
 {
-	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + set->ready_ns;
+	int64_t seen_ns = clock_now_ns(CLOCK_MONOTONIC);
+	int64_t until_ns = seen_ns + set->ready_ns;
 	int64_t origin_ns;
 	int err;
 
@@ -199,7 +201,7 @@ int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*fork
 		err = start_worker(&set->workers[i], forked, started, arg, msg);
 	}
 	for (size_t i = 0; i < set->count && !err; i++)
-		err = wait_ready(set, &set->workers[i], &until_ns, msg);
+		err = wait_ready(set, &set->workers[i], &seen_ns, &until_ns, msg);
 	if (!err)
 		err = refuse_all_absent(set, msg);
 	if (err) {

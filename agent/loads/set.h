@@ -82,13 +82,12 @@ void load_die_with(pid_t parent);
  * The error that it stands for. */
 int load_describe_end(const struct load_worker *worker, const siginfo_t *info, struct message *msg);
 void load_sleep_ns(int64_t ns);
-/* After a poll from @from_ns on: the time in which the caller stood still, together with the machine
- * (a virtual machine that its host suspends), or alone. A wait for a load is longer by it. */
-static inline int64_t load_stalled_ns(int64_t from_ns)
+/* Between two readings of the clock by a caller that polls: the time in which it stood still, together
+ * with the machine (a virtual machine that its host suspends), or alone. A wait for a load is longer
+ * by it. */
+static inline int64_t load_stalled_ns(int64_t from_ns, int64_t to_ns)
 {
-	int64_t stalled_ns = clock_now_ns(CLOCK_MONOTONIC) - from_ns - LOAD_STALL_NS;
-
-	return stalled_ns > 0 ? stalled_ns : 0;
+	return to_ns - from_ns > LOAD_STALL_NS ? to_ns - from_ns - LOAD_STALL_NS : 0;
 }
 /* The children of the caller, as /proc has them: how many, @room at most. */
 int load_find_children(pid_t *pids, int room);

@@ -1048,42 +1048,59 @@ static void test_killed_start(const char *text)
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-static int start_late(const char *text, struct message *msg)
+static int start_late(void (*started)(void *arg, pid_t pgid), struct message *msg)
 {
 	struct load_set *set;
-	int err = load_set_parse(&set, text, loads, msg);
+	int err = load_set_parse(&set, "late", loads, msg);
 
 	if (err)
 		return err;
 	set->ready_ns = NSEC_PER_SEC;
-	err = load_set_start(set, NULL, NULL, NULL, NULL, msg);
+	err = load_set_start(set, NULL, NULL, started, NULL, msg);
 	load_set_free(set);
 	return err;
 }
 
-/* A load that is not ready in time, and an agent that stands still while it waits, as all does in a
- * virtual machine that its host suspends. */
-static void test_late(void)
+static void stand_still(void *arg, pid_t pgid)
+{
+	raise(SIGSTOP);
+}
+
+static void check_standstill(void (*started)(void *arg, pid_t pgid), const char *when)
 {
 	struct message msg = { 0 };
 	int status = -1;
 	pid_t agent;
 
 	board->go = 0;
-	tap_check(&tap, start_late("late", &msg) == -ETIMEDOUT, "a load may be late");
-	check_message(&msg, "load late was not ready after 1 s");
 	board->done = 0;
 	agent = fork();
 	if (!agent)
-		_exit(-start_late("late", &msg));
-	wait_for(&board->done);
-	kill(agent, SIGSTOP);
+		_exit(-start_late(started, &msg));
+	if (!started) {
+		wait_for(&board->done);
+		kill(agent, SIGSTOP);
+	}
+	waitpid(agent, &status, WUNTRACED);
 	sleep_ms(1500);
 	kill(agent, SIGCONT);
 	sleep_ms(100);
 	atomic_store_release(&board->go, 1);
 	waitpid(agent, &status, 0);
-	tap_check(&tap, !status, "an agent that stood still waits on");
+	tap_check(&tap, !status, "an agent that stood still %s waits on: %d", when, status);
+}
+
+/* A load that is not ready in time, and an agent that stands still while it waits, or just before, as
+ * all does in a virtual machine that its host suspends. */
+static void test_late(void)
+{
+	struct message msg = { 0 };
+
+	board->go = 0;
+	tap_check(&tap, start_late(NULL, &msg) == -ETIMEDOUT, "a load may be late");
+	check_message(&msg, "load late was not ready after 1 s");
+	check_standstill(NULL, "while it waited");
+	check_standstill(stand_still, "before it waited");
 }
 
 /* An agent that is killed with -9: its loads die with it. Their processes come to this one, which
