@@ -81,7 +81,7 @@ static void source_hpet_write(const struct source_hpet *hpet, u32 offset, u32 va
 	writel(value, hpet->base + offset);
 }
 
-/* The product exceeds 64 bits from a few seconds on. */
+/* A plain product would exceed 64 bits from a few seconds on. */
 static u64 source_hpet_ns(const struct source_hpet *hpet, u32 ticks)
 {
 	return mul_u64_u32_shr(hpet->to_ns, ticks, 32);
@@ -89,7 +89,7 @@ static u64 source_hpet_ns(const struct source_hpet *hpet, u32 ticks)
 
 /* --- in the handler --- */
 
-/* Sets the comparator, from a reading of both clocks. Whether it is still far enough ahead. */
+/* Sets the comparator, from a reading of both clocks. Returns whether it is far ahead. */
 static bool source_hpet_set(struct source_hpet *hpet, u32 counter, u64 now_ns, u64 due_ns)
 {
 	u64 ticks = (u64)(((due_ns - now_ns) * hpet->to_ticks) >> 32);

@@ -101,8 +101,8 @@ class Stage:
     ``with_alone``, which use one processor and do not change settings of the machine, and one that
     is ``spare``. This one runs with a lower priority and next to any other stage, in addition to
     the permitted number. It does not change settings of the machine, and its tests assert no
-    duration. They have time limits, which a machine that is busy for long may exceed. ``limit_s``:
-    the stage fails if one of its commands takes longer.
+    duration. They have time limits, which they may exceed on a machine that is busy for long.
+    ``limit_s``: the stage fails if one of its commands takes longer.
     """
 
     name: str

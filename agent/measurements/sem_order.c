@@ -121,7 +121,7 @@ static void sem_keeper_body(struct ensemble_thread *thread)
 
 /* --- the conductor --- */
 
-/* Numbers that are far from each other in turn: a step through all of them, where there is one. */
+/* A step through all numbers below @count, each far from the one before, where there is one. */
 static int sem_mixing_step(int count)
 {
 	int step = count * 2 / 3, a, b;

@@ -526,7 +526,7 @@ static int handover_add_series(struct handover *h, enum handover_role role,
 		.unit = "ns",
 		.cpu = role == HANDOVER_WAITER && place == HANDOVER_OTHER_CPU ? h->other_cpu :
 										h->ensemble.cpu,
-		/* without a waiter the conductor sends, else the policy is not its own */
+		/* without a waiter the conductor sends, otherwise the policy is not the conductor's */
 		.thread = place == HANDOVER_NONE ? h->ensemble.conductor : -1,
 		.policy = policies[h->ensemble.policy],
 		.priority = handover_priority(h, role, place),

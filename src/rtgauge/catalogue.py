@@ -495,7 +495,7 @@ def _measurement(entry: _Reader, reserved: frozenset[str]) -> Measurement:
     for option in options:
         wanted = _READ.get(option.name, option.type)
         if option.type != wanted:
-            raise _wrong(f"{entry.where}: option '{option.name}' is not of the type {wanted}")
+            raise _wrong(f"{entry.where}: option '{option.name}' is not of type {wanted}")
     return Measurement(
         name=name,
         summary=entry.text("summary", ""),

@@ -162,7 +162,7 @@ def test_a_trace_does_not_show_what_a_hypervisor_took() -> None:
     known = "interrupts were off, task disk (29 000 of 30 000 us)"
     assert blamed([]) == f"Cause: {known}."
     said = blamed(stolen(6, cpu=0))
-    assert said.startswith(f"Possible cause: {known}. Another one is the hypervisor: A hypervisor ")
+    assert said.startswith(f"Possible cause: {known}. Another one: the hypervisor. A hypervisor ")
     assert blamed(stolen(6, cpu=1)) == f"Cause: {known}."
 
 

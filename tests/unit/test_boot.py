@@ -164,7 +164,7 @@ def test_the_arguments_are_verified() -> None:
         name = one.partition("=")[0]
         check_booted({"/proc/cmdline": f"{one} {name}=b"}, [one], [])
     for one, later in (("x-y=1", "x_y=2"), ("x=1", "x=2")):
-        with pytest.raises(TargetError, match=f"with '{one}' before '{later}'"):
+        with pytest.raises(TargetError, match=f"with '{one}', but '{later}' follows"):
             check_booted(dict(facts), [one], [])
     assert unknown_arguments(dict(facts), ["a=1", "b"]) == ["b"]
     assert unknown_arguments({"agent.unknown_parameters": None}, ["b"]) == []

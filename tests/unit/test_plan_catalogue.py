@@ -153,7 +153,7 @@ def broken() -> list[tuple[str, Any]]:
     cpu = document()
     cpu["measurements"][0]["options"][2] |= {"type": "text", "default": "x"}
     return [
-        ("option 'cpu' is not of the type cpus", cpu),
+        ("option 'cpu' is not of type cpus", cpu),
         ("format", {"format": "something"}),
         ("version 2", newer),
         ("twice", twice),

@@ -737,7 +737,7 @@ def test_the_axis_of_a_strip_without_activity_begins_at_zero() -> None:
     assert places["0"] == max(places.values())
 
 
-@pytest.mark.parametrize(("number", "lacking"), [(6, ""), (33, " The key lacks 1 line.")])
+@pytest.mark.parametrize(("number", "lacking"), [(6, ""), (33, " The key does not name 1 line.")])
 def test_the_key_against_a_label_names_all_its_lines(number: int, lacking: str) -> None:
     samples = np.arange(20, dtype=np.int32) + 900
     series = [

@@ -93,7 +93,7 @@ struct log_host {
 	struct answers answers;
 	int64_t mark_ns;  /* stamp of MARK for the open event; 0: not yet */
 	int edges;	  /* since the event was raised */
-	int64_t moved_ns; /* by which it was later on the grid than the event before */
+	int64_t moved_ns; /* by which the grid moves before the open event */
 
 	int64_t lost;
 	int64_t unasked; /* edges before the first event */

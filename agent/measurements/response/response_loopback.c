@@ -37,7 +37,7 @@ struct loopback {
 	int64_t late;	   /* came back after the next was due */
 	int64_t ambiguous; /* edges of the last event or of an earlier one */
 	int64_t block_ns;  /* of the wake-ups since then, which have no grid */
-	int64_t said_ns;   /* by which the grid of the responses was moved */
+	int64_t said_ns;   /* part of the moves that the series of responses has */
 
 	/* of the thread that raises; valid once it has ended */
 	int64_t events;

@@ -337,7 +337,7 @@ static int module_add_loopback(struct step *step, struct response *r, struct mod
 	return 0;
 }
 
-/* Those that begin within the duration, as a thread of user space counts them. 0: no limit. */
+/* Intervals that begin within the duration, as a thread of user space counts them. 0: no limit. */
 static uint64_t module_periods(const struct response *r)
 {
 	return r->for_ns == INT64_MAX ? 0 : (uint64_t)((r->for_ns - 1) / r->interval_ns + 1);

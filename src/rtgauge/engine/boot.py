@@ -61,8 +61,8 @@ def check_booted(facts: dict[str, Fact], wanted: Sequence[str], others: Sequence
         name = kernel_parameter(one)
         if (later := last[name]) not in wanted and name not in _SEVERAL:
             raise TargetError(
-                f"the target booted with '{one}' before '{later}' in /proc/cmdline, which replaces "
-                "it",
+                f"the target booted with '{one}', but '{later}' follows in /proc/cmdline and "
+                "replaces it",
                 "let --boot-cmd add its arguments at the end",
             )
     for one in others:

@@ -95,7 +95,7 @@ _MODULE: Final = {
 }
 
 
-#: By what a measurement needs: the fact that is not 0 where the target does not have it.
+#: Need of a measurement: the fact that is not 0 if the target lacks it.
 _NEEDS: Final = {"priorities": "agent.fifo", "module": "agent.module"}
 
 

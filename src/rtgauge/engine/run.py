@@ -197,8 +197,9 @@ class Run:
         total: int,
         interruption: Stopping,
     ) -> RunOutcome:
-        """The whole run, from the environment to the sealed samples. Raises TargetError if the
-        target cannot be reached, UsageError if it lacks a CPU, and the study has no others."""
+        """The whole run, from the environment to the sealed samples. If the study has
+        no other target, raises TargetError if this one cannot be reached, and UsageError if it
+        lacks a CPU."""
         own = tuple(_own(self._plan.steps))
         steps = [*self._plan.steps]
         try:

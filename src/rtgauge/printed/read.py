@@ -361,7 +361,7 @@ class _Reader:
         return one
 
     def _warming(self, _found: re.Match[str]) -> None:
-        """The begin of irqbench: a run before it that has no end keeps what it printed last."""
+        """The beginning of irqbench: a run before it that has no end keeps what it printed last."""
         last = self.found[-1] if self.found else None
         if isinstance(last, Responses) and last.last is not None:
             self.found.append(Responses(self.line))

@@ -54,7 +54,7 @@ from rtgauge.report.results.sequences import Sequenced
 __all__ = ["KINDS", "draw", "sequence"]
 
 KEYED: Final = 32
-"""More lines against a label than these have no markers of their own, and are not named."""
+"""Maximum number of lines against a label that the key names."""
 
 
 # --- the kinds of figures --------------------------------------------------------------------
@@ -683,7 +683,7 @@ def _caption(quantity: Quantity, view: Mapping[str, Any]) -> str:
             "the maximum. Look for columns that differ from their neighbours."
         )
     elif kind == "against" and (more := len(quantity.data["against"]["lines"]) - KEYED) > 0:
-        caption += f" The key lacks {numbers.plural(more, 'line')}."
+        caption += f" The key does not name {numbers.plural(more, 'line')}."
     elif kind == "begin" and quantity.crowd:
         caption += " The series with the highest maximum is shown."
     elif kind in ("histogram", "ccdf") and quantity.crowd:

@@ -162,7 +162,7 @@ def _in_short(answer: Answer, name: str) -> Iterator[Block]:
 
 
 def _cycles(answer: Answer) -> str:
-    """Which cycles the data support: ``of 50 to 200 µs: exceeded, of 500 µs: supported``."""
+    """The cycles that the data support: ``Cycles of 50 µs: exceeded, of 1 ms: supported.``"""
     words = []
     for state, same in itertools.groupby(answer.cycles, key=lambda one: one.state):
         lengths = [numbers.time(one.interval_ns) for one in same]

@@ -27,7 +27,7 @@ class Grid:
         """First grid point, its due time, and the distance of the following ones."""
 
     def add(self, index: Int64, due_ns: Int64) -> None:
-        """At least one. None before the last one counts."""
+        """Add grid points, at least one. Points before the last one added are ignored."""
         end = (int(index[-1]), int(due_ns[-1]))
         if self._last is None:
             self._pieces[0, :2] = self._last = (int(index[0]), int(due_ns[0]))

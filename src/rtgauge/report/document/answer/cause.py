@@ -47,7 +47,7 @@ def cause_of(data: Data) -> tuple[Line, str]:
     command that finds more."""
     if data.top is not None and (known := _explained(data.run, data.top)):
         for who, text in _unseen(data):  # a trace shows neither
-            return line(f"Possible cause: {known}. Another one is {who}: {text}"), ""
+            return line(f"Possible cause: {known}. Another one: {who}. {text}"), ""
         return line(f"Cause: {known}."), ""
     found = _likely(data)
     return ((), "") if found[0] == line(UNKNOWN) and far_below(data) else found
@@ -98,7 +98,7 @@ def _likely(data: Data) -> tuple[Line, str]:
     cold = any(each["rule"] == "first sample" and place in each["series"] for each in told)
     if cold and one["first"] == peak(one) and above_median <= COLD_NS:
         first, usual = (numbers.shown(each, "ns").full for each in (one["first"], _median(one)))
-        text = f"The first sample is {first}, and the median of all samples {usual}."
+        text = f"The first sample is {first}, and the median of all samples is {usual}."
         return line(f"Likely cause: cold caches. {text}"), ""
     if "second line" in by_rule:
         text = f"Likely cause: something periodic. {by_rule['second line']}"
