@@ -360,7 +360,7 @@ def test_there_is_no_round_robin_with_fifo(agent: str, tmp_path: Path) -> None:
     assert code == 3
     (verdict,) = verdicts(stream).values()
     assert (verdict.rule, verdict.result) == (FAIR, "fail")
-    assert "2500 ms in one turn, and gave up" in verdict.evidence
+    assert "2500 ms in one turn, then gave up" in verdict.evidence
     assert "SCHED_RR" in verdict.remedy
     assert set(stream.samples.values()) <= {0}
     assert len(rows_of(stream, "turns")) == 1
