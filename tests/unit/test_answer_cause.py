@@ -15,7 +15,7 @@ from rtgauge import stream
 from rtgauge.causes import Cause, Cost, Segment, Task
 from rtgauge.causes.blame import blame
 from rtgauge.causes.model import plain
-from rtgauge.report.document.answer import answer_of
+from rtgauge.report.document.answer import answer_of, cause
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -176,3 +176,26 @@ def test_the_policy_of_a_task_is_no_cause_of_the_latency_of_a_handler() -> None:
 
     assert said(20).startswith("Likely cause: SCHED_OTHER")
     assert "SCHED_OTHER" not in said(300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("idle", [1000, 100])
+def test_a_load_without_effect_is_rarely_named(idle: int) -> None:
+    """Simulated: samples of one distribution, 1000 of them under load."""
+    random = np.random.default_rng(20261130)
+    named = 0
+    for _ in range(4000):
+        loaded, rest = random.pareto(1, 1000), random.pareto(1, idle)
+        top, above = rest.max(), loaded[loaded > rest.max()]
+        one = dict.fromkeys(cause.ALIKE, "") | {
+            "step": 1,
+            "count": 1000,
+            "max": loaded.max(),
+            "max_at_least": None,
+            "unanswered": 0,
+            "clustering": None,
+            "histogram": [[value, value, 1] for value in above],
+        }
+        likely = cause._later_by_chance({"series": [one]}, one, [{"count": idle}], top) <= 0.05
+        named += likely and loaded.max() >= 3 * top
+    assert 0.005 < named / 4000 < 0.05
