@@ -71,7 +71,7 @@ def test_the_evaluator_rates_what_no_program_can() -> None:
 @pytest.mark.study(54, 114)
 def test_points_and_notes_of_the_evaluator_are_in_every_report() -> None:
     plan: dict[str, Any] = {
-        "points": [{"favour": "for", "text": "No license fees"},
+        "points": [{"favour": "for", "text": "No licence fees"},
                    {"favour": "against", "text": "Old kernel <b>"}, {"favour": "x"}, "no"],
         "notes": {"hardware": "PLB 132 MHz\nOPB 66 MHz", "support": "by the list",
                   "acronyms": "PLB: processor local bus", "changes": "issue 2"},
@@ -84,13 +84,13 @@ def test_points_and_notes_of_the_evaluator_are_in_every_report() -> None:
         "hardware", "support", "acronyms", "changes",
     ]  # fmt: skip
     (run,) = document["runs"]
-    assert "No license fees" in [point.text for point in positive_points(run)]
+    assert "No licence fees" in [point.text for point in positive_points(run)]
     assert "Old kernel <b>" in [point.text for point in negative_points(run)]
     assert all(point.note for point in positive_points(run) if "license" in point.text)
     analysis = model.analyse(runs)
     for text in (markdown.render(short(analysis)), html.render(analysis)):
         for words in (
-            "No license fees", "Old kernel", "OPB 66 MHz", "by the list", "processor local bus",
+            "No licence fees", "Old kernel", "OPB 66 MHz", "by the list", "processor local bus",
             "issue 2", made.ENVIRONMENT["cpu"]["model"], made.ENVIRONMENT["kernel"]["release"],
         ):  # fmt: skip
             assert words in text
