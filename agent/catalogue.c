@@ -424,6 +424,8 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 		json_bool(json, "answers", true);
 	if (m->times)
 		json_text(json, "times", m->times);
+	if (m->unseen_gaps)
+		json_text(json, "unseen_gaps", m->unseen_gaps);
 	describe_list(json, "contexts", m->contexts ? m->contexts : user);
 	describe_options(json, "options", m->options);
 	json_open(json, "series", '[');

@@ -505,6 +505,7 @@ const struct measurement noise_measurement = {
 	.series = noise_series,
 	.tables = noise_tables,
 	.evaluate = noise_evaluate,
+	.unseen_gaps = "hardware",
 	.not_on_cobalt = "the kernel counts only what interrupts Linux threads",
 	.state_size = sizeof(struct noise),
 	.setup = noise_setup,

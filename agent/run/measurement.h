@@ -78,6 +78,7 @@ struct measurement {
 	bool sleeps;	   /* it decides how deep CPUs sleep: sleep states are not held */
 	bool answers;	   /* it answers events from outside, which another machine can raise */
 	const char *times; /* the measurement whose answers it times, or NULL */
+	const char *unseen_gaps; /* its series of gaps that the kernel did not see, or NULL */
 	/* Why it is not measured on the Cobalt core; NULL where it is. */
 	const char *not_on_cobalt;
 	const void *method; /* what its method (methods/) needs of it, or NULL */

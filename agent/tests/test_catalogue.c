@@ -50,6 +50,7 @@ static void test_measurement(const struct measurement *m)
 {
 	const struct measurement *timed = m->times ? catalogue_find(m->times) : NULL;
 	const char *taken = NULL;
+	bool unseen = false;
 
 	for (const struct option_info *o = m->options; o && o->name; o++)
 		if (catalogue_run_option(o->name))
@@ -65,6 +66,9 @@ static void test_measurement(const struct measurement *m)
 		  taken ? taken : "");
 	tap_check(&tap, !m->times || (timed && timed->answers),
 		  "%s times a measurement that answers", m->name);
+	for (const struct measurement_series *s = m->series; s && s->name; s++)
+		unseen |= m->unseen_gaps && !strcmp(s->name, m->unseen_gaps);
+	tap_check(&tap, unseen == !!m->unseen_gaps, "%s has its series of gaps", m->name);
 }
 
 /* Can fail on machines with 32-bit addresses only. */

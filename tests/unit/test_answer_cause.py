@@ -142,6 +142,45 @@ def test_caches_do_not_take_milliseconds() -> None:
     assert "caches" not in cause_of(first(40_000, 10, cpu=0))
 
 
+def polled(gap_us: int, cpu: int = 0, name: str = "gaps", **more: Any) -> made.FakeStep:
+    """A step of a thread that polled the clock, with one series of gaps."""
+    info = made.info(0, cpu, name=name, interval_ns=0)
+    series = made.FakeSeries(info, np.arange(1), np.array([gap_us * 1000], np.int32))
+    return made.step(1, [series], "polling", **more)
+
+
+POLLING: Any = {
+    "measurements": [
+        {"name": "polling", "unseen_gaps": "gaps", "series": [{"name": "gaps"}, {"name": "seen"}]}
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("step", "named"),
+    [
+        (polled(30), True),
+        (polled(29), False),
+        (polled(30, cpu=1), False),
+        (polled(30, name="seen"), False),
+        (polled(30, disturb="local_irq_save:30us:7.301ms"), False),
+    ],
+)
+def test_the_hardware_is_a_cause_if_a_gap_on_the_cpu_is_as_long(
+    step: made.FakeStep, named: bool
+) -> None:
+    """The kernel did not see these gaps."""
+    run = made.run([made.step(0, [latency(30)]), step], catalogue=POLLING)
+    said = text(answer_of(built(run)).cause)
+    gap = (
+        "Possible cause: the hardware, the firmware or a hypervisor. "
+        "They took CPU 0 for up to 30.0 us in polling (step 2), and the kernel did not see it."
+    )
+    assert said == (gap if named else cause.UNKNOWN)
+    run.document["catalogue"] = {"measurements": [{"name": "polling"}]}  # of an older agent
+    assert text(answer_of(built(run)).cause) == cause.UNKNOWN
+
+
 def blamed(ambience: list[stream.Ambience]) -> str:
     """The cause of a maximum of 30 ms of which a trace shows 29 ms with interrupts off."""
     run = made.run([made.step(0, [latency(30_000)], ambience=ambience)])

@@ -144,8 +144,11 @@ def _run(
     for step in sorted(run.steps, key=lambda step: step.number):
         planned = _planned(source.get("plan"), step.number)
         steps.append(_step(step, chapters.get(_measurement(step), ""), planned, target))
-        steps[-1]["time_grid"] = _has_time_grid(steps[-1], source.get("catalogue"), rhythms)
-        steps[-1]["not_on_core"] = _not_on_core(steps[-1], source.get("catalogue"))
+        steps[-1] |= {
+            "time_grid": _has_time_grid(steps[-1], source.get("catalogue"), rhythms),
+            "not_on_core": _not_on_core(steps[-1], source.get("catalogue")),
+            "unseen_gaps": _unseen_gaps(source.get("catalogue"), _measurement(step)),
+        }
         _tell_meaning(steps[-1]["load"], source.get("catalogue"))
         kept = kept_of(step)
         _label_traced(steps[-1], kept)
@@ -321,6 +324,14 @@ def _not_on_core(step: Document, catalogue: Any) -> str:
         if one.get("name") == step["measurement"]:
             return str(one.get("not_on_cobalt") or "")
     return ""
+
+
+def _unseen_gaps(catalogue: Any, measurement: str) -> str | None:
+    """The series of a measurement whose samples are gaps that the kernel did not see."""
+    for one in (catalogue or {}).get("measurements") or ():
+        if one.get("name") == measurement and one.get("unseen_gaps"):
+            return str(one["unseen_gaps"])
+    return None
 
 
 def _rhythms(catalogue: Any) -> set[str]:

@@ -19,6 +19,7 @@ from rtgauge.report.results.labels import (
     made_of_a_file,
     ordinary_policies,
     peak,
+    step_number,
     under_load,
     waits_for_answers,
     worst,
@@ -103,7 +104,7 @@ def _likely(data: Data) -> tuple[Line, str]:
     if "second line" in by_rule:
         text = f"Likely cause: something periodic. {by_rule['second line']}"
         return line(text), stop if (again := _with_dither(run, step, one)) is None else again
-    if text := _depends(data, one, step):
+    if text := _depends(data, one, step) or _gap(data, one):
         return line(text), stop
     if not stop and waits_for_answers(one["name"], one["unit"]) and not made_of_a_file(run):
         load = step["run_options"].get("load")
@@ -126,6 +127,26 @@ def _depends(data: Data, one: Model, step: Model) -> str:
         told += ", and this kernel is not PREEMPT_RT: its longest non-preemptible sections "
         told += "delay every task"
     return f"The maximum depends on the load: {told}."
+
+
+def _gap(data: Data, one: Model) -> str:
+    """A sentence on what took the CPU of the maximum for as long in another step, without the
+    kernel's knowledge; empty without such a gap."""
+    gaps = [
+        each
+        for each in data.run["series"]
+        if each["name"] == data.step(each).get("unseen_gaps") and each["cpu"] == one["cpu"] >= 0
+    ]
+    gaps = [each for each in gaps if not data.disturbed(each)]
+    at = worst(gaps)
+    if at is None or (peak(gaps[at]) or 0) < (peak(one) or 0):
+        return ""
+    where = f"{gaps[at]['measurement']} (step {step_number(data.step(gaps[at]))})"
+    return (
+        f"Possible cause: the hardware, the firmware or a hypervisor. They took CPU {one['cpu']} "
+        f"for up to {numbers.shown(peak(gaps[at]), 'ns').full} in {where}, and the kernel did not "
+        "see it."
+    )
 
 
 def _alike(one: Model, other: Model) -> bool:
