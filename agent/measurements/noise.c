@@ -149,16 +149,17 @@ static uint64_t noise_interrupts(const char *text, int cpu)
 	return sum;
 }
 
-/* A file's text; "" where it cannot be read. */
-static void noise_read(int fd, char *text, size_t room)
+/* A file's text as far as it can be read. Returns whether that is all of it. */
+static bool noise_read(int fd, char *text, size_t room)
 {
 	size_t used = 0;
-	ssize_t size;
+	ssize_t size = -1;
 
 	if (fd >= 0 && !lseek(fd, 0, SEEK_SET))
 		while (used < room - 1 && (size = read(fd, text + used, room - 1 - used)) > 0)
 			used += (size_t)size;
 	text[used] = '\0';
+	return !size;
 }
 
 /* Bytes for a file's text, with as many again for lines that come later; 0 if it is too long. */
@@ -203,13 +204,15 @@ static int64_t noise_switches(void)
 	return (int64_t)usage.ru_nvcsw + usage.ru_nivcsw;
 }
 
+/* If the interrupts cannot be read, there may have been one. */
 static struct noise_counts noise_look(struct noise_cpu *c)
 {
 	struct noise_counts counts = { .smi = noise_smi(c) };
 
 	counts.switches = noise_switches();
-	noise_read(c->interrupts_fd, c->text, c->text_size);
-	counts.interrupts = noise_interrupts(c->text, c->cpu);
+	counts.interrupts = noise_read(c->interrupts_fd, c->text, c->text_size) ?
+				    noise_interrupts(c->text, c->cpu) :
+				    c->counts.interrupts + 1;
 	return counts;
 }
 
@@ -305,7 +308,7 @@ static void noise_loop(struct worker *worker)
 {
 	struct noise_cpu *c = worker->state;
 	struct step *step = worker->step;
-	int64_t above_ns = option_number(&step->options, "above"), stolen;
+	int64_t above_ns = option_number(&step->options, "above"), stolen, last;
 	int64_t now_ns, until_ns;
 
 	stolen = noise_read_stolen(c);
@@ -322,9 +325,8 @@ static void noise_loop(struct worker *worker)
 			now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		}
 	}
-	c->stolen_ticks = noise_read_stolen(c);
-	if (c->stolen_ticks >= 0)
-		c->stolen_ticks -= stolen;
+	last = noise_read_stolen(c);
+	c->stolen_ticks = stolen < 0 || last < stolen ? -1 : last - stolen;
 }
 
 /* --- the frame --- */

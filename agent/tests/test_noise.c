@@ -12,9 +12,12 @@ static ssize_t test_read(int fd, void *text, size_t room);
 
 /* Another thread runs during a reading. */
 static bool sleeps;
+static int failures; /* of the next readings */
 
 static ssize_t test_read(int fd, void *text, size_t room)
 {
+	if (failures && failures--)
+		return -1;
 	if (sleeps)
 		usleep(1000);
 	return read(fd, text, room);
@@ -109,11 +112,33 @@ static void test_stopped(struct tap *tap)
 		tap_check(tap, false, "a count of SMIs");
 		return;
 	}
+	failures = 1;
 	noise_loop(&worker);
+	tap_check(tap, c.stolen_ticks == -1,
+		  "stolen time is not known without a first reading: %lld",
+		  (long long)c.stolen_ticks);
 	tap_check(tap, c.counts.smi == c.smi_start && c.smi_start == count,
 		  "SMIs of a step that was stopped: %lld", (long long)(c.counts.smi - c.smi_start));
 	option_set_free(&step.options);
 	fclose(file);
+}
+
+/* Nothing is known of the interrupts in a gap after which they cannot be read. */
+static void test_unreadable(struct tap *tap)
+{
+	static struct noise_cpu c = { .interrupts_fd = -1, .smi_fd = -1 };
+	static char text[4096];
+	struct noise_counts counts;
+
+	c.text = text;
+	c.text_size = sizeof(text);
+	for (int i = 0; i < 2; i++) {
+		counts = noise_look(&c);
+		counts.switches = c.counts.switches;
+		tap_check(tap, noise_kind(&c.counts, &counts) == NOISE_INTERRUPT,
+			  "an interrupt cannot be excluded without their count");
+		noise_follow(&c, counts);
+	}
 }
 
 /* A text of 200 KiB whose last line counts: more than the smallest room. */
@@ -178,6 +203,7 @@ int main(void)
 	test_kinds(&tap);
 	test_smi(&tap);
 	test_stopped(&tap);
+	test_unreadable(&tap);
 	test_room(&tap);
 	test_here(&tap);
 	return tap_end(&tap);
