@@ -40,6 +40,7 @@ struct core_modes {
 
 struct core {
 	const char *name;
+	const char *title; /* in messages */
 	/* Bind this process to the core, whose revision of the interface goes to @revision. 0 or
 	 * -errno with reason and remedy. NULL: nothing to bind. */
 	int (*bind)(int *revision, struct message *why);

@@ -285,6 +285,7 @@ static void cobalt_rest(int64_t ns)
 
 const struct core core_cobalt = {
 	.name = "cobalt",
+	.title = "Cobalt",
 	.bind = cobalt_bind,
 	.enter = cobalt_enter,
 	.begin = cobalt_begin,

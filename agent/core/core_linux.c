@@ -99,6 +99,7 @@ static int64_t linux_now(void)
 
 const struct core core_linux = {
 	.name = "linux",
+	.title = "Linux",
 	.enter = linux_enter,
 	.place = linux_place,
 	.look = linux_look,

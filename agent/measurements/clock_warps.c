@@ -251,7 +251,7 @@ static int warps_finish(struct step *step)
 	snprintf(evidence, sizeof(evidence),
 		 "CLOCK_MONOTONIC read by a system call of the %s core, minus the same clock read "
 		 "by the C library: at least %lld ns, at most %lld ns",
-		 step->core->name, (long long)state->least_ahead_ns,
+		 step->core->title, (long long)state->least_ahead_ns,
 		 (long long)state->most_ahead_ns);
 	step_verdict(step, WARPS_SAME_RULE, same ? "pass" : "fail", evidence, WARPS_REMEDY);
 	return 0;

@@ -88,7 +88,7 @@ static int switches_prepare(struct worker *worker)
 static int switches_refused(struct step *step, const struct worker *worker)
 {
 	return message_set(&step->msg, worker->refused, "see the kernel's messages (dmesg)",
-			   "the %s core refuses a thread: %s", step->core->name,
+			   "the %s core refuses a thread: %s", step->core->title,
 			   strerror(-worker->refused));
 }
 

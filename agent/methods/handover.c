@@ -644,10 +644,10 @@ static const char *handover_not_on_core(const struct handover *h, int kind, char
 {
 	if (h->plan->label)
 		snprintf(text, room, "the %s core does not support --%s %s",
-			 h->ensemble.step->core->name, h->plan->label, h->plan->kinds[kind].value);
+			 h->ensemble.step->core->title, h->plan->label, h->plan->kinds[kind].value);
 	else
 		snprintf(text, room, "the %s core does not support this measurement",
-			 h->ensemble.step->core->name);
+			 h->ensemble.step->core->title);
 	return text;
 }
 

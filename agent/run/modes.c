@@ -94,7 +94,7 @@ void modes_put(struct run *run)
 	left = all.switches || all.faults;
 	snprintf(evidence, sizeof(evidence),
 		 "threads of the %s core: %lld switch%s to Linux and %lld page fault%s while timed",
-		 step->core->name, (long long)all.switches, all.switches == 1 ? "" : "es",
+		 step->core->title, (long long)all.switches, all.switches == 1 ? "" : "es",
 		 (long long)all.faults, all.faults == 1 ? "" : "s");
 	step_verdict(step, MODES_RULE, left ? "fail" : "pass", evidence, modes_remedy(&all));
 }

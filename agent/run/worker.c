@@ -253,7 +253,7 @@ static int workers_verify(struct run *run)
 				&run->step.msg, -worker->outside,
 				"check the kernel's messages, or give --core linux",
 				"cannot make a measuring thread a task of the %s core: %s",
-				run->step.core->name, strerror(worker->outside));
+				run->step.core->title, strerror(worker->outside));
 		if (worker->refused)
 			err = run->step.measurement->refused(&run->step, worker);
 		if (err)

@@ -276,9 +276,9 @@ static void test_nothing_left(void)
 	h.kind_wanted[0] = true;
 	h.plan = &plan;
 	step.core = &core_linux;
-	check_skipped("the linux core does not support --method handler");
+	check_skipped("the Linux core does not support --method handler");
 	h.plan = &only_way;
-	check_skipped("the linux core does not support this measurement");
+	check_skipped("the Linux core does not support this measurement");
 	h = before;
 }
 

@@ -565,7 +565,7 @@ def test_clock_of_another_time_fails(tmp_path: Path, ahead_ns: int) -> None:
     assert found[SAME].result == "fail"
     least, most = (int(word) for word in re.findall(r"(-?\d+) ns", found[SAME].evidence))
     assert least <= ahead_ns <= most
-    assert "by a system call of the cobalt core, minus" in found[SAME].evidence
+    assert "by a system call of the Cobalt core, minus" in found[SAME].evidence
 
 
 def test_registers_on_core(tmp_path: Path) -> None:

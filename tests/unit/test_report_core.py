@@ -25,7 +25,7 @@ from rtgauge.report.results.labels import core_text, realtime_text
             "cobalt",
             {"name": "cobalt", "revision": 19},
             "Xenomai Cobalt",
-            "tasks of the cobalt core, interface revision 19",
+            "tasks of the Cobalt core, interface revision 19",
         ),
     ],
 )
@@ -41,9 +41,9 @@ def test_steps_of_two_cores_in_one_run() -> None:
     own = {**step, "core": "cobalt"}
     others = [{**step, "state": "skipped"}, {**step, "role": "calibration"}, {**step, "core": None}]
     run = {"environment": {"core": {"name": "cobalt", "revision": 19}}}
-    assert core_text({**run, "steps": [own, own, *others]}).startswith("tasks of the cobalt core, ")
+    assert core_text({**run, "steps": [own, own, *others]}).startswith("tasks of the Cobalt core, ")
     assert core_text({**run, "steps": [own, step, own, *others]}) == (
-        "tasks of the cobalt core in 2 of 3 steps, interface revision 19"
+        "tasks of the Cobalt core in 2 of 3 steps, interface revision 19"
     )
 
 
@@ -87,11 +87,11 @@ def test_evaluation_on_a_core(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     words = ["--target", "fake", "--core", "cobalt", "--for", "1s", "--skip", "telescope"]
     assert main(["evaluate", *words, "--no-progress", "-o", str(report), *store]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert said.count("not offered by the cobalt core") == 1
+    assert said.count("not offered by the Cobalt core") == 1
     page = report.read_text()
-    apart = "The cobalt core does not offer 1 of 3 steps (pendulum). All 2 others were measured."
+    apart = "The Cobalt core does not offer 1 of 3 steps (pendulum). All 2 others were measured."
     assert apart in page
-    assert "Not offered by the cobalt core. pendulum: its string exists only on Linux." in page
+    assert "Not offered by the Cobalt core. pendulum: its string exists only on Linux." in page
     assert main(["show", "last", "--json", *store]) == 0
     run = json.loads(capsys.readouterr().out)["runs"][0]
     found = {one["measurement"]: (one["core"], one["not_on_core"]) for one in run["steps"]}
@@ -137,7 +137,7 @@ def test_more_than_half_of_what_the_core_offers(
     answer = answer_of(model.build([_evaluation(offered, skipped, apart)])["runs"][0])
     assert (answer.state is State.UNMEASURED) == bool(why)
     assert why in answer.title
-    told = f"The cobalt core does not offer {apart} of {offered + skipped + apart} steps (pipe ×"
+    told = f"The Cobalt core does not offer {apart} of {offered + skipped + apart} steps (pipe ×"
     assert (told in answer.missing) == bool(apart > 1 and offered)
     advised = any("--core linux" in one.text for one in answer.actions)
     assert advised == (not offered and not skipped)

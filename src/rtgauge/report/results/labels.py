@@ -30,6 +30,7 @@ __all__ = [
     "chapters",
     "claim",
     "compiler_text",
+    "core_name",
     "core_text",
     "group_series",
     "headline",
@@ -101,7 +102,7 @@ _REALTIME: Final = {
     "cobalt": "Xenomai Cobalt",
     "evl": "Xenomai EVL",
 }
-_CORES: Final = ("cobalt", "evl")
+_CORES: Final = {"cobalt": "Cobalt", "evl": "EVL"}
 
 
 class Level(enum.IntEnum):
@@ -199,6 +200,11 @@ def realtime_text(environment: Mapping[str, Any]) -> str:
     return text if "printed" in environment else f"{text}, measured on Linux"
 
 
+def core_name(core: str) -> str:
+    """A real-time core in sentences."""
+    return f"{_CORES.get(core, core)} core"
+
+
 def core_text(run: Mapping[str, Any]) -> str:
     """The real-time core that measuring threads ran on; empty for Linux. With the number of steps
     if others measured Linux threads."""
@@ -212,7 +218,7 @@ def core_text(run: Mapping[str, Any]) -> str:
     ]
     own, every = measured.count(core["name"]), numbers.plural(len(measured), "step")
     steps = "" if own == len(measured) else f" in {own} of {every}"
-    return f"tasks of the {core['name']} core{steps}, interface revision {core['revision']}"
+    return f"tasks of the {core_name(core['name'])}{steps}, interface revision {core['revision']}"
 
 
 def lab_text(environment: Mapping[str, Any]) -> str:
@@ -350,7 +356,7 @@ def apart(run: Mapping[str, Any]) -> list[Any]:
 def ending(step: Mapping[str, Any]) -> tuple[str, str, str]:
     """State, reason and remedy of a step. All that the core does not offer have the same."""
     if not_offered(step):
-        reason = f"not offered by the {step['run_options']['core']} core"
+        reason = f"not offered by the {core_name(step['run_options']['core'])}"
         return step["state"], reason, step["remedy"]
     return step["state"], step["reason"], step["remedy"]
 

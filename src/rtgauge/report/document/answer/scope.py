@@ -14,6 +14,7 @@ from rtgauge.report.results.background import CHECKS
 from rtgauge.report.results.labels import (
     capital,
     chapters,
+    core_name,
     lab_text,
     refused_part,
     steps_text,
@@ -81,7 +82,7 @@ def _not_of_the_core(data: Data) -> str:
     if not data.apart:
         return ""
     every = numbers.plural(len(data.measured) + len(data.apart), "step")
-    text = f"The {data.apart[0]['run_options']['core']} core does not offer "
+    text = f"The {core_name(data.apart[0]['run_options']['core'])} does not offer "
     text += f"{len(data.apart)} of {every} ({_names(data.run, data.apart)})."
     if data.measured and all(step["state"] == "complete" for step in data.asked):
         others = len(data.measured)
