@@ -47,7 +47,10 @@ static bool sessions_over; /* the module is being removed */
 
 /* --- what the handler defers its work to --- */
 
-/* An event on the grid: the first one due after the last stamp; what is due until now is missed. */
+/*
+ * An event on the grid: the first one due after the last stamp; what is due until now is missed. One
+ * whose handler came after this stamp needs another one.
+ */
 static void session_follow(struct session *s, u64 now_ns)
 {
 	u32 position = s->thread_position, head = shared_get(&s->head);
@@ -60,7 +63,7 @@ static void session_follow(struct session *s, u64 now_ns)
 		    (taken && record->raised_ns <= now_ns)) {
 			record->flags |= RTGAUGE_RECORD_THREAD_MISSED;
 			s->thread_missed++;
-		} else if (!taken) {
+		} else if (!taken && record->entry_ns <= now_ns) {
 			record->thread_ns = now_ns;
 			taken = true;
 		} else {
@@ -72,7 +75,11 @@ static void session_follow(struct session *s, u64 now_ns)
 	shared_set(&s->thread_position, position);
 }
 
-/* Answers the next edge from outside in the ring, one at a time. True if there is another one. */
+/*
+ * Answers the next edge from outside in the ring, one at a time. True if there is another one, or if
+ * the one that is there came after @now_ns: the caller may have been called for one that it has
+ * served already.
+ */
 bool session_serve(struct session *s, u64 now_ns)
 {
 	u32 position = s->thread_position;
@@ -83,6 +90,8 @@ bool session_serve(struct session *s, u64 now_ns)
 	if (s->kind == RTGAUGE_KIND_RESPONSE) {
 		struct rtgauge_record *record = &s->ring[position & s->mask];
 
+		if (unlikely(record->entry_ns > now_ns))
+			return true;
 		record->thread_ns = now_ns;
 		s->source->answer(s, record);
 		shared_set(&s->thread_position, position + 1);
