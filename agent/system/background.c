@@ -166,6 +166,7 @@ struct background_words {
 	size_t at;
 	size_t size;
 	bool line_ended; /* behind the word that was given last */
+	bool failed;	 /* the file cannot be read to its end */
 	char buffer[BACKGROUND_BUFFER];
 };
 
@@ -174,8 +175,10 @@ static int background_next_byte(struct background_words *words)
 	if (words->at == words->size) {
 		ssize_t size = read(words->fd, words->buffer, sizeof(words->buffer));
 
-		if (size <= 0)
+		if (size <= 0) {
+			words->failed = size < 0;
 			return -1;
+		}
 		words->at = 0;
 		words->size = (size_t)size;
 	}
@@ -234,6 +237,7 @@ static void background_read_steal(struct background *background)
 		}
 		background_skip_line(&words);
 	}
+	background->steal_known = background->steal_known && !words.failed;
 }
 
 /* The first line names the CPUs; in each other, behind its name, stands one number for each, but
@@ -255,20 +259,19 @@ static void background_read_interrupts(struct background *background)
 			background->columns[columns++] =
 				background_find(background, strtol(word + 3, NULL, 10));
 	} while (!words.line_ended);
-	background->interrupts_known = columns > 0;
 	/* a CPU that is offline has no column, and keeps its number */
 	for (int i = 0; i < columns; i++)
 		if (background->columns[i] >= 0)
 			background->cpus[background->columns[i]].interrupts = 0;
 	while (background_word(&words, word, sizeof(word))) {
-		bool each = strcmp(word, "ERR:") && strcmp(word, "MIS:");
+		bool each = strcasecmp(word, "ERR:") && strcmp(word, "MIS:");
 
 		for (int i = 0; i < columns && each && !words.line_ended; i++) {
 			char *end;
 			uint64_t number;
 
 			if (!background_word(&words, word, sizeof(word)))
-				return;
+				break;
 			number = strtoull(word, &end, 10);
 			if (end == word || *end)
 				break;
@@ -277,6 +280,7 @@ static void background_read_interrupts(struct background *background)
 		}
 		background_skip_line(&words);
 	}
+	background->interrupts_known = columns > 0 && !words.failed;
 }
 
 /* The count of SMIs that the CPU has seen, of 32 bits. */
@@ -329,6 +333,8 @@ static void background_read_smi(struct background *background, bool first)
 void background_read(struct background *background, bool still)
 {
 	bool first = !background->readings++;
+	bool interrupts_known = first || background->interrupts_known;
+	bool steal_known = first || background->steal_known;
 
 	for (int i = 0; i < background->count; i++) {
 		struct background_cpu *cpu = &background->cpus[i];
@@ -346,6 +352,8 @@ void background_read(struct background *background, bool still)
 	}
 	background_read_steal(background);
 	background_read_interrupts(background);
+	background->interrupts_counted = interrupts_known && background->interrupts_known;
+	background->steal_counted = steal_known && background->steal_known;
 	background_read_smi(background, first);
 	for (int i = 0; first && i < background->count; i++) {
 		background->cpus[i].interrupts_before = background->cpus[i].interrupts;
@@ -418,11 +426,11 @@ void background_put(const struct background *background, int64_t time_ns, struct
 	cbor_put_int(c, "time_ns", time_ns);
 	background_put_each(background, c, "cpus", background_cpu);
 	background_put_each(background, c, "frequency_khz", background_frequency);
-	if (background->interrupts_known)
+	if (background->interrupts_counted)
 		background_put_each(background, c, "interrupts", background_interrupts);
 	else
 		cbor_put_text(c, "interrupts", NULL);
-	if (background->steal_known)
+	if (background->steal_counted)
 		background_put_each(background, c, "steal_ns", background_steal);
 	else
 		cbor_put_text(c, "steal_ns", NULL);

@@ -44,6 +44,8 @@ struct background {
 	int interrupts_fd;
 	bool interrupts_known;
 	bool steal_known;
+	bool interrupts_counted; /* known now, and at the reading before */
+	bool steal_counted;
 	int64_t tick_ns;
 	int readings;
 	int64_t smi;	   /* since the reading before, BACKGROUND_UNKNOWN */

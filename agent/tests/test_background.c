@@ -6,8 +6,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static ssize_t test_read(int fd, void *text, size_t room);
+
+#define read test_read
 #include "system/background.c"
+#undef read
+
 #include "tap.h"
+
+/* A file breaks off after 12 bytes. */
+static bool breaks;
+
+static ssize_t test_read(int fd, void *text, size_t room)
+{
+	if (breaks && lseek(fd, 0, SEEK_CUR) >= 12)
+		return -1;
+	return read(fd, text, breaks && room > 12 ? 12 : room);
+}
 
 static int file_of(const char *text)
 {
@@ -78,6 +93,47 @@ static void test_no_steal(struct tap *tap, struct background *background)
 	tap_check(tap, !background->steal_known && found && found[strlen(name)] == 0xf6,
 		  "an empty file has no steal time: null");
 	cbor_free(&c);
+}
+
+/* Whether @key is null in the body of a record of the last reading. */
+static bool is_null(const struct background *background, const char *key)
+{
+	struct cbor c = { 0 };
+	const uint8_t *found;
+	bool null;
+
+	background_put(background, 0, &c);
+	found = memmem(c.data, c.size, key, strlen(key));
+	null = found && found[strlen(key)] == 0xf6;
+	cbor_free(&c);
+	return null;
+}
+
+/* What was counted since a reading that failed is not known. */
+static void test_gap(struct tap *tap)
+{
+	static const char stat[] = "cpu 1\ncpu0 1 2 3 4 5 6 7 8\n";
+	static const char interrupts[] = "CPU0\n0: 5000\nErr: 9\n";
+	struct background background;
+
+	make(&background, "", "");
+	background_read(&background, true);
+	rewrite(background.stat_fd, stat);
+	rewrite(background.interrupts_fd, interrupts);
+	background_read(&background, true);
+	tap_check(tap, is_null(&background, "interrupts") && is_null(&background, "steal_ns"),
+		  "no counts since a first reading that failed");
+	tap_check(tap, background.cpus[0].interrupts == 5000, "the line Err has one for all CPUs");
+	background_read(&background, true);
+	tap_check(tap, !is_null(&background, "interrupts") && !is_null(&background, "steal_ns"),
+		  "counts since the one after it");
+	breaks = true;
+	background_read(&background, true);
+	breaks = false;
+	tap_check(tap, is_null(&background, "interrupts"), "none of a file that is read in part");
+	background_read(&background, true);
+	tap_check(tap, is_null(&background, "interrupts"), "nor of the reading after it");
+	background_close(&background);
 }
 
 static void test_files(struct tap *tap)
@@ -227,6 +283,7 @@ int main(void)
 	struct tap tap = { 0 };
 
 	test_files(&tap);
+	test_gap(&tap);
 	test_long_file(&tap);
 	test_hostile_files(&tap);
 	test_smi(&tap);
