@@ -204,8 +204,7 @@ static int sem_add_series(struct sem_state *state, const char *name, const struc
 		.labels = { { "kind", kind->name }, { "used", kind->used ? "yes" : "no" } },
 	};
 
-	return step_add_series(state->ensemble.step, &info,
-			       (size_t)(state->samples + state->samples / 8 + 64));
+	return step_add_series(state->ensemble.step, &info, ensemble_words(state->samples));
 }
 
 static int sem_setup(struct step *step)

@@ -20,9 +20,6 @@
  * lifted. */
 #define ENSEMBLE_RUN_NS (50 * NSEC_PER_MSEC)
 #define ENSEMBLE_REST_PART 16
-/* Room in a ring, in samples: what the shortest operations make in some 200 ms, until the drain
- * comes; more would be locked for nothing. What finds no room is counted as lost. */
-#define ENSEMBLE_RING_MAX (1 << 20)
 #define ENSEMBLE_LOOK_NS (50 * NSEC_PER_USEC)
 
 /* --- what differs between the cores --- */
@@ -258,9 +255,7 @@ int ensemble_series(struct ensemble *e, const char *name, const char *label, con
 		.labels = { { label, value } },
 	};
 
-	samples += samples / 8 + 64;
-	return step_add_series(e->step, &info,
-			       (size_t)(samples < ENSEMBLE_RING_MAX ? samples : ENSEMBLE_RING_MAX));
+	return step_add_series(e->step, &info, ensemble_words(samples));
 }
 
 void ensemble_tested(struct ensemble *e, int series, int level)

@@ -104,6 +104,14 @@ int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct wo
 int ensemble_series(struct ensemble *e, const char *name, const char *label, const char *value,
 		    int64_t samples, bool net);
 
+/* Words of a ring for @samples: at most what the shortest operations make in some 200 ms, until the
+ * drain comes. More would be locked for nothing. What finds no room is counted as lost. */
+static inline size_t ensemble_words(int64_t samples)
+{
+	samples += samples / 8 + 64;
+	return (size_t)(samples < 1 << 20 ? samples : 1 << 20);
+}
+
 /* The room that @samples take in test loops of @loop: each of these records its time. The drain
  * takes out what is more than 1000 test loops. */
 static inline int64_t ensemble_room(int64_t samples, int loop)

@@ -538,7 +538,7 @@ static int handover_add_series(struct handover *h, enum handover_role role,
 	if (h->plan->label)
 		info.labels[1] =
 			(struct series_label){ h->plan->label, h->plan->kinds[h->kind].value };
-	return step_add_series(h->ensemble.step, &info, (size_t)(h->samples + h->samples / 8 + 64));
+	return step_add_series(h->ensemble.step, &info, ensemble_words(h->samples));
 }
 
 /* What each part yields: the time until the waiter runs, and that of the call alone where the

@@ -242,6 +242,22 @@ static void test_refused_wake_up(void)
 	step.stop = 0;
 }
 
+/* The drain empties the rings all the time. */
+static void test_ring(void)
+{
+	const struct handover before = h;
+	int series;
+
+	h.ensemble.step = &step;
+	h.plan = &signal_plan;
+	h.samples = 10000000;
+	series = handover_add_series(&h, HANDOVER_WAITER, HANDOVER_HIGHER);
+	tap_check(&tap, series >= 0 && step.series[series].mask < 1 << 20,
+		  "room for %lld of 10 million samples",
+		  series < 0 ? -1LL : (long long)step.series[series].mask + 1);
+	h = before;
+}
+
 /* --- nothing is left --- */
 
 static void check_skipped(const char *reason)
@@ -361,6 +377,7 @@ int main(void)
 	test_sleeps();
 	test_signals();
 	test_refused_wake_up();
+	test_ring();
 	test_nothing_left();
 	test_no_inheritance();
 	test_removed_set();
