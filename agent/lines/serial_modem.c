@@ -291,12 +291,27 @@ static int modem_limit(struct modem *modem, int64_t until_ns)
 	return timer_settime(modem->timer, TIMER_ABSTIME, &when, NULL) ? -errno : 0;
 }
 
+/* The same again where the level is not that after so many changes: one came between the readings,
+ * or the driver counts two as one. */
+static int modem_look_twice(struct modem *modem, int *level, int *count)
+{
+	int err = modem_look(modem, level, count), before = ~*count;
+
+	while (!err && *count != before &&
+	       (((unsigned int)*count ^ (unsigned int)modem->count) & 1) !=
+		       (unsigned int)(*level != modem->level)) {
+		before = *count;
+		err = modem_look(modem, level, count);
+	}
+	return err;
+}
+
 /* Changes since the last call: 1, 0 or -errno. */
 static int modem_changed(struct line *line, struct line_event *event)
 {
 	struct modem *modem = line->state;
 	int level = modem->level, count = modem->count;
-	int err = modem_look(modem, &level, &count);
+	int err = modem_look_twice(modem, &level, &count);
 	uint32_t edges = (uint32_t)count - (uint32_t)modem->count;
 
 	if (err)

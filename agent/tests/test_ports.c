@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of the lines of serial_modem.c with a simulated port. Prints TAP. */
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static int test_ioctl(int fd, unsigned long request, ...);
+
+#define ioctl test_ioctl
+#include "lines/serial_modem.c"
+#undef ioctl
+
+#include "tap.h"
+
+static struct {
+	int level, count; /* of the serial port's input, and its changes */
+	bool counts;	  /* the driver counts them */
+	bool changes;	  /* between the reading of the count and that of the level */
+} port;
+
+static void change(void)
+{
+	port.level = !port.level;
+	port.count += port.counts;
+}
+
+/* The requests that are simulated have a pointer. */
+static int test_ioctl(int fd, unsigned long request, ...)
+{
+	void *value = NULL;
+	va_list ap;
+
+	va_start(ap, request);
+	if (request == TIOCGICOUNT || request == TIOCMGET)
+		value = va_arg(ap, void *);
+	va_end(ap);
+	switch (request) {
+	case TIOCGICOUNT:
+		*(struct serial_icounter_struct *)value =
+			(struct serial_icounter_struct){ .cts = port.count };
+		if (port.changes)
+			change();
+		port.changes = false;
+		return 0;
+	case TIOCMGET:
+		*(int *)value = port.level ? TIOCM_CTS : 0;
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/* Number of events, and those lost, that the next looks give; -1: one with another level. */
+static int events(struct line *line, int level)
+{
+	int count = 0;
+
+	for (int look = 0; look < 3; look++) {
+		struct line_event event = { 0 };
+
+		if (modem_changed(line, &event) != 1)
+			continue;
+		if (event.level != level)
+			return -1;
+		count += 1 + (int)event.lost;
+	}
+	return count;
+}
+
+static void test_serial(struct tap *tap, bool counts)
+{
+	struct modem modem = { .input = TIOCM_CTS, .counts = true };
+	struct line line = { .state = &modem };
+
+	memset(&port, 0, sizeof(port));
+	port.counts = counts;
+	change();
+	tap_check(tap, events(&line, 1) == 1, "a change is one event");
+	port.changes = true;
+	tap_check(tap, events(&line, 0) == 1, "also between the readings of count and level");
+	change();
+	port.changes = true;
+	tap_check(tap, events(&line, 0) == (counts ? 2 : 0), "two, the second one between them");
+	port.count += counts;
+	tap_check(tap, events(&line, 0) == counts, "a pulse that the driver counts once");
+	change();
+	tap_check(tap, events(&line, 1) == 1, "and the change after it");
+}
+
+int main(void)
+{
+	struct tap tap = { 0 };
+
+	test_serial(&tap, true);
+	test_serial(&tap, false);
+	return tap_end(&tap);
+}
