@@ -28,6 +28,7 @@
 struct parallel {
 	int fd;
 	bool claimed;
+	bool known;	     /* what was found */
 	unsigned char found; /* on the data lines */
 };
 
@@ -130,6 +131,7 @@ static int parallel_open(struct line *line, struct message *why)
 		return err;
 	if (ioctl(parallel->fd, PPRDATA, &parallel->found))
 		return parallel_refused(path, errno, why);
+	parallel->known = true;
 	/* at rest; that is a fall, which is not an event */
 	err = parallel_write(parallel, line->how.active_low ? PARALLEL_LEVEL : 0);
 	if (err >= 0)
@@ -181,10 +183,10 @@ static void parallel_close(struct line *line)
 {
 	struct parallel *parallel = line->state;
 
-	if (parallel->claimed) {
+	if (parallel->known)
 		parallel_write(parallel, parallel->found);
+	if (parallel->claimed)
 		ioctl(parallel->fd, PPRELEASE);
-	}
 	if (parallel->fd >= 0)
 		close(parallel->fd);
 	free(parallel);

@@ -1,23 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of the lines of serial_modem.c with a simulated port. Prints TAP. */
+/* Tests of the lines of serial_modem.c and parallel.c with simulated ports. Prints TAP. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/value.h"
+
 static int test_ioctl(int fd, unsigned long request, ...);
+static int test_value_get(const char *path, char *value, int *keep);
 
 #define ioctl test_ioctl
+#define value_get test_value_get
+#include "lines/parallel.c"
 #include "lines/serial_modem.c"
+#undef value_get
 #undef ioctl
 
 #include "tap.h"
+
+#define FOUND 0xa5 /* on the data lines of the parallel port */
 
 static struct {
 	int level, count; /* of the serial port's input, and its changes */
 	bool counts;	  /* the driver counts them */
 	bool changes;	  /* between the reading of the count and that of the level */
+	unsigned char data;
+	bool unreadable;
+	const char *interrupt;
 } port;
 
 static void change(void)
@@ -33,7 +46,8 @@ static int test_ioctl(int fd, unsigned long request, ...)
 	va_list ap;
 
 	va_start(ap, request);
-	if (request == TIOCGICOUNT || request == TIOCMGET)
+	if (request == TIOCGICOUNT || request == TIOCMGET || request == PPRDATA ||
+	    request == PPWDATA || request == PPCLRIRQ)
 		value = va_arg(ap, void *);
 	va_end(ap);
 	switch (request) {
@@ -47,9 +61,25 @@ static int test_ioctl(int fd, unsigned long request, ...)
 	case TIOCMGET:
 		*(int *)value = port.level ? TIOCM_CTS : 0;
 		return 0;
+	case PPRDATA:
+		*(unsigned char *)value = port.data;
+		errno = EIO;
+		return port.unreadable ? -1 : 0;
+	case PPWDATA:
+		port.data = *(unsigned char *)value;
+		return 0;
+	case PPCLRIRQ:
+		*(int *)value = 0;
+		return 0;
 	default:
 		return 0;
 	}
+}
+
+static int test_value_get(const char *path, char *value, int *keep)
+{
+	strcpy(value, port.interrupt);
+	return 0;
 }
 
 /* Number of events, and those lost, that the next looks give; -1: one with another level. */
@@ -89,11 +119,38 @@ static void test_serial(struct tap *tap, bool counts)
 	tap_check(tap, events(&line, 1) == 1, "and the change after it");
 }
 
+static void test_parallel(struct tap *tap)
+{
+	struct line line;
+	struct message why = { 0 };
+	bool parsed;
+
+	memset(&port, 0, sizeof(port));
+	port.data = FOUND;
+	port.interrupt = "7";
+	parsed = !line_parse(&line, "parallel:/dev/null", (struct line_how){ 0 }, &why);
+	tap_check(tap, parsed && !line_open(&line, &why) && port.data == 0, "a line at rest");
+	line_close(&line);
+	tap_check(tap, port.data == FOUND, "its port has the data that it had");
+	port.interrupt = "-1";
+	tap_check(tap, line_open(&line, &why) == -EINVAL, "a port without an interrupt: %s",
+		  why.text);
+	line_close(&line);
+	tap_check(tap, port.data == FOUND, "it keeps its data");
+	port.interrupt = "7";
+	port.unreadable = true;
+	memset(&why, 0, sizeof(why));
+	tap_check(tap, line_open(&line, &why) == -EIO, "a port that cannot be read: %s", why.text);
+	line_close(&line);
+	tap_check(tap, port.data == FOUND, "it keeps its data, too");
+}
+
 int main(void)
 {
 	struct tap tap = { 0 };
 
 	test_serial(&tap, true);
 	test_serial(&tap, false);
+	test_parallel(&tap);
 	return tap_end(&tap);
 }
