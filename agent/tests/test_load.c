@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Tests of load.c with loads that do exactly what a test asks of them, and of the loads themselves
- * by what the kernel says of their processes. Prints TAP.
- */
+/* Tests of load.c with loads that do exactly what a test asks of them. Prints TAP. */
 #include "loads/load.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,7 +15,6 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -300,24 +294,6 @@ static int run_state(struct load_worker *worker, const struct option_set *option
 	return load_watch(msg);
 }
 
-/* The load `sched` with an observer, which sees that every receiver receives. */
-static int run_observed_sched(struct load_worker *worker, const struct option_set *options,
-			      struct message *msg)
-{
-	uint32_t counters =
-		(uint32_t)(option_number(options, "groups") * option_number(options, "fds"));
-
-	if (!load_fork()) {
-		for (uint32_t i = 0; i < counters; i++)
-			while (*load_counter(worker, i) < 1000)
-				sleep_ms(1);
-		atomic_store_release(&board->done, 1);
-		for (;;)
-			pause();
-	}
-	return load_sched.run(worker, options, msg);
-}
-
 static const struct option_info no_options[] = { { 0 } };
 #define LOAD(its_name, its_unit)                                     \
 	static const struct load its_name = { .name = #its_name,     \
@@ -335,97 +311,10 @@ LOAD(deserter, "steps");
 LOAD(stuck, "steps");
 LOAD(late, "steps");
 LOAD(phases, "starts");
-static const struct load mixed = {
-	.name = "mixed",
-	.mix = "sched:groups=1:fds=1,counting",
-};
-static struct load observed; /* sched's options, filled in by main */
 
 static const struct load *const loads[] = { &counting, &failing,    &leaving,  &family,	  &orphan,
-					    &state,    &load_sched, &load_cpu, &observed, &deserter,
-					    &stuck,    &phases,	    &mixed,    &late,	  NULL };
-
-/* ---- parsing ---- */
-
-static const struct {
-	const char *text;
-	const char *message;
-	const char *remedy;
-} refused[] = {
-	{ "shed", "unknown load 'shed'", "did you mean 'sched'?" },
-	{ "cup", "unknown load 'cup'", "did you mean 'cpu'?" },
-	{ "sched,", "unknown load ''", NULL },
-	{ ",sched", "unknown load ''", NULL },
-	{ "sched,,cpu", "unknown load ''", NULL },
-	{ "idel", "unknown load 'idel'", "did you mean 'idle'?" },
-	{ "idle,cpu", "idle is not a load: it cannot run with others", "omit it" },
-	{ "cpu,idle", "idle is not a load: it cannot run with others", "omit it" },
-	{ "idle:groups=1", "idle is not a load: it cannot have options", "omit it" },
-	{ "sched:", "load sched: '' is not option=value", "write NAME:option=value" },
-	{ "sched:groups", "load sched: 'groups' is not option=value", NULL },
-	{ "sched:gruops=1", "load sched: unknown option 'gruops'", "did you mean 'groups'?" },
-	{ "sched:groups=0", "load sched: groups 0 is below its minimum 1", NULL },
-	{ "sched:transport=tcp", "load sched: transport cannot be 'tcp'",
-	  "choose from: socket pipe" },
-	{ "cpu:per-cpu=x", "load cpu: per-cpu 'x' is not a whole number", NULL },
-	{ "mixxed", "unknown load 'mixxed'", "did you mean 'mixed'?" },
-	{ "mixed:groups=1", "no load of mixed takes 'groups=1' in addition to its options",
-	  "give the loads of the profile instead: sched:groups=1:fds=1,counting" },
-	{ "mixed:", "no load of mixed takes '' in addition to its options", NULL },
-	{ "mixed:size", "load sched: 'size' is not option=value", "write NAME:option=value" },
-	{ "mixed:size=0", "load sched: size 0 is below its minimum 1", NULL },
-	{ "mixed:from=1s", "load sched: cannot work from 1s until 0", NULL },
-	{ "cpu:count=9:restart=1s", "load cpu: count cannot be combined with restart or cycle",
-	  "omit either count, or restart and cycle" },
-	{ "cpu:restrat=5s", "load cpu: unknown option 'restrat'", "did you mean 'restart'?" },
-	{ "cpu:restart=5", "load cpu: restart '5' is not a duration", NULL },
-	{ "cpu:from=1s", "load cpu: cannot work from 1s until 0", "also give the cycle" },
-	{ "cpu:cycle=9s:from=9s", "load cpu: cannot work from 9s until 0", NULL },
-	{ "cpu:cycle=9s:until=10s", "load cpu: cannot work from 0 until 10s", NULL },
-	{ "cpu:cycle=9s:from=2s:until=2s", "load cpu: cannot work from 2s until 2s", NULL },
-	{ "counting:a=1", "load counting: unknown option 'a'",
-	  "choose from: restart cycle from until count rest" },
-};
-
-static void test_parse(void)
-{
-	static const char *const accepted[] = {
-		"",
-		"idle",
-		"sched",
-		"sched:groups=4:size=100,cpu",
-		"cpu,cpu:per-cpu=2",
-		"mixed",
-		"mixed:size=512:restart=5s",
-		"cpu,mixed",
-		"mixed,mixed,cpu",
-		"cpu:cycle=9s:from=1s:until=9s:restart=1s",
-	};
-
-	for (size_t i = 0; i < COUNT(accepted); i++) {
-		struct load_set *set;
-		struct message msg = { 0 };
-
-		tap_check(&tap,
-			  !load_set_parse(&set, accepted[i], loads, &msg) && set && !msg.text[0],
-			  "%s", accepted[i]);
-		load_set_free(set);
-	}
-	for (size_t i = 0; i < COUNT(refused); i++) {
-		struct load_set *set;
-		struct message msg = { 0 };
-
-		tap_check(&tap,
-			  load_set_parse(&set, refused[i].text, loads, &msg) == -EINVAL && !set,
-			  "%s", refused[i].text);
-		check_message(&msg, refused[i].message);
-		tap_check(&tap,
-			  refused[i].remedy ? !strcmp(msg.remedy, refused[i].remedy) :
-					      msg.remedy[0],
-			  "%s", msg.remedy);
-	}
-	load_set_free(NULL);
-}
+					    &state,    &load_sched, &load_cpu, &deserter, &stuck,
+					    &phases,   &late,	    NULL };
 
 /* ---- counting ---- */
 
@@ -1192,137 +1081,6 @@ static void test_cpus(void)
 	tap_check(&tap, !strncmp(msg.remedy, "use online CPUs: ", 17), "%s", msg.remedy);
 }
 
-/* ---- the loads themselves ---- */
-
-/* Living processes of a group, as /proc has them; @pids gets the first of them. */
-static int processes_of(pid_t pgid, pid_t *pids, int room)
-{
-	DIR *proc = opendir("/proc");
-	struct dirent *entry;
-	int count = 0;
-
-	while (proc && (entry = readdir(proc))) {
-		char path[300];
-		char text[512] = "";
-		char status = 'Z';
-		int parent;
-		int group = 0;
-		char *end;
-		FILE *file;
-
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
-		snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
-		file = fopen(path, "r");
-		if (!file)
-			continue;
-		end = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
-		fclose(file);
-		if (!end || sscanf(end + 1, " %c %d %d", &status, &parent, &group) != 3)
-			continue;
-		if (group != pgid || status == 'Z')
-			continue;
-		if (count < room)
-			pids[count] = atoi(entry->d_name);
-		count++;
-	}
-	if (proc)
-		closedir(proc);
-	return count;
-}
-
-static int threads_of(pid_t pid)
-{
-	char path[64];
-	char line[128];
-	int threads = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	file = fopen(path, "r");
-	while (file && fgets(line, sizeof(line), file))
-		sscanf(line, "Threads: %d", &threads);
-	if (file)
-		fclose(file);
-	return threads;
-}
-
-static void test_sched(const char *transport, const char *kind, int groups, int fds, int size)
-{
-	struct load_set *set;
-	bool threads = !strcmp(kind, "thread");
-	int members = 2 * groups * fds;
-	char text[128];
-	char what[160];
-
-	snprintf(text, sizeof(text), "observed:groups=%d:fds=%d:size=%d:transport=%s:kind=%s",
-		 groups, fds, size, transport, kind);
-	set = start(text);
-	snprintf(what, sizeof(what), "%s: every receiver receives", text);
-	wait_for(&board->done);
-	tap_check(&tap, true, "%s", what);
-	while (!seen.count && !load_set_check(set, 0, see_work, NULL, &msg))
-		sleep_ms(1);
-	tap_check(&tap, seen.count && !strcmp(seen.unit, "messages"), "its messages are counted");
-	snprintf(what, sizeof(what), "%d senders and receivers, a leader and the observer",
-		 members);
-	if (threads) /* a sanitizer may add a thread of its own */
-		tap_check(&tap,
-			  processes_of(seen.groups[0], NULL, 0) == 2 &&
-				  threads_of(seen.groups[0]) >= members + 1,
-			  "%s", what);
-	else
-		tap_check(&tap, processes_of(seen.groups[0], NULL, 0) == members + 2, "%s", what);
-	check_stop(set, "all of it stops");
-}
-
-static void test_sched_loses_one(void)
-{
-	struct load_set *set = start("sched:groups=1:fds=2");
-	pid_t pids[8];
-	int count;
-
-	count = processes_of(seen.groups[0], pids, (int)COUNT(pids));
-	tap_check(&tap, count == 5, "a leader, two senders, two receivers");
-	kill(pids[count > 0 && pids[0] == seen.groups[0]], SIGKILL);
-	tap_check(&tap, check_until_end(set) == -EIO, "one that is killed is missed");
-	tap_check(&tap, !strncmp(msg.text, "load sched: one of its ", 23), "%s", msg.text);
-	load_set_free(set);
-	tap_check(&tap, no_children(), "all of it is gone");
-
-	tap_check(&tap, !try_start("sched:groups=2048:fds=2", NULL), "too many are refused");
-	check_message(&msg, "load sched: 2048 groups of 2 receivers exceed the limit of 2048 "
-			    "receivers");
-}
-
-static void test_cpu(void)
-{
-	struct cpulist allowed;
-	struct load_set *set = start("cpu:per-cpu=2");
-	pid_t pids[64];
-	int pinned = 0;
-	int count;
-	int cpus;
-
-	cpulist_allowed(&allowed);
-	cpus = cpulist_count(&allowed);
-	count = processes_of(seen.groups[0], pids, (int)COUNT(pids));
-	tap_check(&tap, count == 2 * cpus + 1, "two processes for each CPU, and a leader");
-	for (int i = 0; i < count && i < (int)COUNT(pids); i++) {
-		cpu_set_t set_of;
-
-		if (pids[i] != seen.groups[0] &&
-		    !sched_getaffinity(pids[i], sizeof(set_of), &set_of))
-			pinned += CPU_COUNT(&set_of) == 1;
-	}
-	tap_check(&tap, cpus > 31 || pinned == 2 * cpus, "each on one CPU alone");
-	seen.count = 0;
-	while (!seen.count && !load_set_check(set, 0, see_work, NULL, &msg))
-		sleep_ms(1);
-	tap_check(&tap, seen.count && !strcmp(seen.unit, "loops"), "its loops are counted");
-	check_stop(set, "all of it stops");
-}
-
 int main(void)
 {
 	alarm(WATCHDOG_S);
@@ -1330,10 +1088,6 @@ int main(void)
 		     0);
 	if (board == MAP_FAILED)
 		return 1;
-	observed = load_sched;
-	observed.name = "observed";
-	observed.run = run_observed_sched;
-	test_parse();
 	test_count(1, 0, 1);
 	test_count(3, 0xfffffff0U, 100);
 	test_count(3, ULONG_MAX - 15, 100);
@@ -1367,14 +1121,6 @@ int main(void)
 	test_killed_agent();
 	test_state();
 	test_cpus();
-	test_sched("socket", "process", 2, 3, 100);
-	test_sched("pipe", "process", 2, 3, 100);
-	test_sched("socket", "thread", 2, 3, 100);
-	test_sched("pipe", "thread", 1, 2, 65536);
-	test_sched("socket", "process", 1, 1, 65536);
-	test_sched("pipe", "process", 1, 1, 1);
-	test_sched_loses_one();
-	test_cpu();
 	test_command_without_proc();
 	return tap_end(&tap);
 }

@@ -4,10 +4,13 @@
  * when one of its processes does, refuses what cannot be, and leaves nothing. Prints TAP.
  */
 #include <arpa/inet.h>
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +29,8 @@
 #include "catalogue.h"
 #include "loads/load.h"
 #include "tap.h"
+
+extern const struct load load_sched;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define DEEP 3000      /* folders in folders */
@@ -97,9 +102,12 @@ static const struct {
 	{ "irq:per-cpu=1", "load irq: unknown option 'per-cpu'",
 	  "choose from: restart cycle from until count rest" },
 	{ "walk:path=/dev/null", "load walk: cannot list /dev/null: Not a directory", NULL },
+	{ "sched:groups=2048:fds=2",
+	  "load sched: 2048 groups of 2 receivers exceed the limit of 2048 receivers", NULL },
 };
 
 static struct tap tap;
+static uint32_t *all_receive; /* in every process: the observer of `sched` has seen it */
 
 static void sleep_ms(int ms)
 {
@@ -136,19 +144,25 @@ static void see_started(void *arg, pid_t pgid)
 }
 
 /* Parse and start; NULL with the message if that failed. */
-static struct load_set *start(const char *text, const struct cpulist *cpus, struct seen *seen,
-			      struct message *msg)
+static struct load_set *start_of(const struct load *const *loads, const char *text,
+				 const struct cpulist *cpus, struct seen *seen, struct message *msg)
 {
 	struct load_set *set;
 
 	memset(seen, 0, sizeof(*seen));
 	memset(msg, 0, sizeof(*msg));
-	if (load_set_parse(&set, text, catalogue_loads, msg))
+	if (load_set_parse(&set, text, loads, msg))
 		return NULL;
 	if (!load_set_start(set, cpus, NULL, see_started, seen, msg))
 		return set;
 	load_set_free(set);
 	return NULL;
+}
+
+static struct load_set *start(const char *text, const struct cpulist *cpus, struct seen *seen,
+			      struct message *msg)
+{
+	return start_of(catalogue_loads, text, cpus, seen, msg);
 }
 
 /* Until @more has been counted, or the load has ended. The time stands still: nothing stalls. */
@@ -423,6 +437,172 @@ static void test_peer(void)
 	close(fd);
 }
 
+/* ---- sched and cpu, by what the kernel says of their processes ---- */
+
+/* The load `sched` with an observer, which sees that every receiver receives. */
+static int run_observed_sched(struct load_worker *worker, const struct option_set *options,
+			      struct message *msg)
+{
+	uint32_t counters =
+		(uint32_t)(option_number(options, "groups") * option_number(options, "fds"));
+
+	if (!load_fork()) {
+		for (uint32_t i = 0; i < counters; i++)
+			while (*load_counter(worker, i) < 1000)
+				sleep_ms(1);
+		atomic_store_release(all_receive, 1);
+		for (;;)
+			pause();
+	}
+	return load_sched.run(worker, options, msg);
+}
+
+/* Living processes of a group, as /proc has them; @pids gets the first of them. */
+static int processes_of(pid_t pgid, pid_t *pids, int room)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+	int count = 0;
+
+	while (proc && (entry = readdir(proc))) {
+		char path[300];
+		char text[512] = "";
+		char status = 'Z';
+		int parent;
+		int group = 0;
+		char *end;
+		FILE *file;
+
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		end = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
+		fclose(file);
+		if (!end || sscanf(end + 1, " %c %d %d", &status, &parent, &group) != 3)
+			continue;
+		if (group != pgid || status == 'Z')
+			continue;
+		if (count < room)
+			pids[count] = atoi(entry->d_name);
+		count++;
+	}
+	if (proc)
+		closedir(proc);
+	return count;
+}
+
+static int threads_of(pid_t pid)
+{
+	char path[64];
+	char line[128];
+	int threads = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "Threads: %d", &threads);
+	if (file)
+		fclose(file);
+	return threads;
+}
+
+static void check_stop(struct load_set *set)
+{
+	tap_check(&tap, !load_set_stop(set) && no_children(), "all of it stops");
+	load_set_free(set);
+}
+
+static void test_sched(const char *transport, const char *kind, int groups, int fds, int size)
+{
+	struct load observed = load_sched;
+	const struct load *const loads[] = { &observed, NULL };
+	bool threads = !strcmp(kind, "thread");
+	int members = 2 * groups * fds;
+	struct load_set *set;
+	struct message msg;
+	struct seen seen;
+	char text[128];
+	char what[160];
+
+	observed.name = "observed";
+	observed.run = run_observed_sched;
+	snprintf(text, sizeof(text), "observed:groups=%d:fds=%d:size=%d:transport=%s:kind=%s",
+		 groups, fds, size, transport, kind);
+	*all_receive = 0;
+	set = start_of(loads, text, NULL, &seen, &msg);
+	if (!set)
+		return (void)tap_check(&tap, false, "%s: %s", text, msg.text);
+	while (!atomic_load_acquire(all_receive))
+		sleep_ms(1);
+	tap_check(&tap, true, "%s: every receiver receives", text);
+	tap_check(&tap, !wait_for_work(set, &seen, 1, &msg) && !strcmp(seen.unit, "messages"),
+		  "its messages are counted");
+	snprintf(what, sizeof(what), "%d senders and receivers, a leader and the observer",
+		 members);
+	if (threads) /* a sanitizer may add a thread of its own */
+		tap_check(&tap,
+			  processes_of(seen.group, NULL, 0) == 2 &&
+				  threads_of(seen.group) >= members + 1,
+			  "%s", what);
+	else
+		tap_check(&tap, processes_of(seen.group, NULL, 0) == members + 2, "%s", what);
+	check_stop(set);
+}
+
+static void test_sched_loses_one(void)
+{
+	struct message msg;
+	struct seen seen;
+	struct load_set *set = start("sched:groups=1:fds=2", NULL, &seen, &msg);
+	pid_t pids[8];
+	int count, err;
+
+	if (!set)
+		return (void)tap_check(&tap, false, "sched: %s", msg.text);
+	count = processes_of(seen.group, pids, (int)COUNT(pids));
+	tap_check(&tap, count == 5, "a leader, two senders, two receivers");
+	kill(pids[count > 0 && pids[0] == seen.group], SIGKILL);
+	while (!(err = load_set_check(set, 0, NULL, NULL, &msg)))
+		sleep_ms(1);
+	tap_check(&tap, err == -EIO, "one that is killed is missed");
+	tap_check(&tap, !strncmp(msg.text, "load sched: one of its ", 23), "%s", msg.text);
+	load_set_free(set);
+	tap_check(&tap, no_children(), "all of it is gone");
+}
+
+static void test_cpu(void)
+{
+	struct cpulist allowed;
+	struct message msg;
+	struct seen seen;
+	struct load_set *set = start("cpu:per-cpu=2", NULL, &seen, &msg);
+	pid_t pids[64];
+	int pinned = 0;
+	int count;
+	int cpus;
+
+	if (!set)
+		return (void)tap_check(&tap, false, "cpu: %s", msg.text);
+	cpulist_allowed(&allowed);
+	cpus = cpulist_count(&allowed);
+	count = processes_of(seen.group, pids, (int)COUNT(pids));
+	tap_check(&tap, count == 2 * cpus + 1, "two processes for each CPU, and a leader");
+	for (int i = 0; i < count && i < (int)COUNT(pids); i++) {
+		cpu_set_t set_of;
+
+		if (pids[i] != seen.group && !sched_getaffinity(pids[i], sizeof(set_of), &set_of))
+			pinned += CPU_COUNT(&set_of) == 1;
+	}
+	tap_check(&tap, cpus > 31 || pinned == 2 * cpus, "each on one CPU alone");
+	tap_check(&tap, !wait_for_work(set, &seen, 1, &msg) && !strcmp(seen.unit, "loops"),
+		  "its loops are counted");
+	check_stop(set);
+}
+
 /* Defaults of all loads at once, under an agent that is killed with -9: all of it dies. */
 static void test_killed_agent(void)
 {
@@ -479,6 +659,18 @@ int main(int argc, char **argv)
 	test_file_limit();
 	test_deep_tree();
 	test_peer();
+	all_receive = mmap(NULL, sizeof(*all_receive), PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (all_receive == MAP_FAILED)
+		return 1;
+	test_sched("socket", "process", 2, 3, 100);
+	test_sched("pipe", "process", 2, 3, 100);
+	test_sched("socket", "thread", 2, 3, 100);
+	test_sched("pipe", "thread", 1, 2, 65536);
+	test_sched("socket", "process", 1, 1, 65536);
+	test_sched("pipe", "process", 1, 1, 1);
+	test_sched_loses_one();
+	test_cpu();
 	test_killed_agent();
 	return tap_end(&tap);
 }
