@@ -445,13 +445,16 @@ static void run_announce(struct run *run)
 /* The workers end, and what start() has started. The time since the start of the run. */
 static int64_t run_end_workers(struct run *run)
 {
-	int64_t end_ns;
+	int64_t end_ns, ended_ns;
 
 	workers_join(run);
 	if (run->step.measurement->stop)
 		run->step.measurement->stop(&run->step);
 	end_ns = clock_now_ns(CLOCK_MONOTONIC) - run->step.start_ns;
-	run->step.duration_ns = end_ns - run->step.gate_ns;
+	/* the drain may have waited for its reader since */
+	ended_ns = workers_ended_ns(run);
+	run->step.duration_ns =
+		(ended_ns ? ended_ns - run->step.start_ns : end_ns) - run->step.gate_ns;
 	return end_ns;
 }
 

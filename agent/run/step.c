@@ -81,6 +81,7 @@ void step_foreign_done(struct step *step, int number)
 		return;
 	if (!worker->tid || !worker_look(worker, &worker->end))
 		worker->end = worker->start;
+	worker->ended_ns = clock_now_ns(CLOCK_MONOTONIC);
 	atomic_store_release(&worker->done, 1);
 }
 

@@ -63,9 +63,10 @@ struct worker {
 	pthread_t thread;
 	pid_t tid;
 	bool created;
-	bool changed; /* its CPUs or policy were changed from outside; reported once */
-	int refused;  /* result of prepare(); if not 0, loop() is not called */
-	bool starved; /* loop() was not called: the step was stopped first; valid once done */
+	bool changed;	  /* its CPUs or policy were changed from outside; reported once */
+	int refused;	  /* result of prepare(); if not 0, loop() is not called */
+	bool starved;	  /* loop() was not called: the step was stopped first; valid once done */
+	int64_t ended_ns; /* CLOCK_MONOTONIC, valid once done. 0: it died */
 	uint32_t done;
 	void *stack;
 	int outside;		 /* errno of its way into the core, 0: it is a task of the core */
@@ -90,7 +91,7 @@ struct step {
 	int64_t start_ns;	/* CLOCK_MONOTONIC at due time 0 */
 	int64_t gate_ns;	/* opening of the gate, as a due time */
 	bool opened;		/* the gate was opened to measure, not to end the workers */
-	int64_t duration_ns;	/* from the gate to the end; valid in finish() */
+	int64_t duration_ns;	/* from the gate to the end of the workers; valid in finish() */
 	uint32_t stop;		/* STEP_STOP: workers end at once */
 	int memory_unlocked;	/* errno of mlockall(), 0: memory is locked */
 	uint32_t threshold_hit; /* the two below are valid */

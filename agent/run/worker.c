@@ -122,6 +122,7 @@ static void *worker_main(void *arg)
 		if (!worker->starved)
 			worker_measure(worker);
 	}
+	worker->ended_ns = clock_now_ns(CLOCK_MONOTONIC);
 	worker_look(worker, &worker->end);
 	atomic_store_release(&worker->done, 1);
 	eventfd_write(run->ended_fd, 1);
@@ -303,6 +304,16 @@ bool workers_done(const struct run *run)
 		if (!atomic_load_acquire(&run->step.workers[i].done))
 			return false;
 	return true;
+}
+
+int64_t workers_ended_ns(const struct run *run)
+{
+	int64_t last_ns = 0;
+
+	for (int i = 0; i < run->step.worker_count; i++)
+		if (run->step.workers[i].ended_ns > last_ns)
+			last_ns = run->step.workers[i].ended_ns;
+	return last_ns;
 }
 
 int workers_check(struct run *run, struct message *msg)

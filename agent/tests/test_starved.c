@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Test of a measuring thread that gets no CPU time between the start and the stop of its step.
- * Prints TAP. */
+/* Tests of a measuring thread that gets no CPU time between the start and the stop of its step, and of
+ * the length of a step. Prints TAP. */
 #define drain_message take_message
 #include <string.h>
 #include <sys/eventfd.h>
@@ -10,6 +10,7 @@
 #include "run/run.h"
 
 #include "measurements/timer/timer.c"
+#include "run/run.c"
 #include "run/watch.c"
 #include "run/worker.c"
 
@@ -34,7 +35,7 @@ static int refuse(struct worker *of)
 	return -EPERM;
 }
 
-static char said[256];
+static char said[512];
 
 void take_message(struct run *of, int64_t now_ns, const char *text)
 {
@@ -51,6 +52,27 @@ static const char *end_of(struct worker *workers, int count, int64_t duration_ms
 	said[0] = '\0';
 	watch_starved(&run, run.step.duration_ns);
 	return said;
+}
+
+/* The draining thread, which waited for the reader of the stream, sees the end of the workers late. */
+static void test_duration(struct tap *tap)
+{
+	static const struct measurement measurement;
+	struct worker workers[] = { { .ended_ns = 7 * NSEC_PER_SEC },
+				    { .ended_ns = 8 * NSEC_PER_SEC, .foreign = true },
+				    { .ended_ns = 6 * NSEC_PER_SEC } };
+	int64_t now_ns;
+
+	run.step = (struct step){ .measurement = &measurement,
+				  .workers = workers,
+				  .worker_count = 3,
+				  .start_ns = 2 * NSEC_PER_SEC,
+				  .gate_ns = NSEC_PER_SEC };
+	run_end_workers(&run);
+	tap_check(tap, run.step.duration_ns == 5 * NSEC_PER_SEC, "until the last worker ended");
+	run.step.worker_count = 0;
+	now_ns = run_end_workers(&run);
+	tap_check(tap, run.step.duration_ns == now_ns - NSEC_PER_SEC, "until now without one");
 }
 
 static void test_message(struct tap *tap)
@@ -136,5 +158,6 @@ int main(void)
 	tap_check(&tap, !let_in(true, 500 * NSEC_PER_MSEC),
 		  "nor has a thread of a step that ends before it measures");
 	test_message(&tap);
+	test_duration(&tap);
 	return tap_end(&tap);
 }
