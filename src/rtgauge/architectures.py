@@ -138,7 +138,7 @@ def architecture(name: str) -> Architecture:
         if wanted in (one.name, one.processor, *one.aliases):
             return one
     raise UsageError(
-        f"there is no agent for an architecture '{name}'", nearest(wanted, ARCHITECTURES)
+        f"there is no agent for the architecture '{name}'", nearest(wanted, ARCHITECTURES)
     )
 
 

@@ -82,7 +82,7 @@ QUICK = ("--target", "fake", "--for", "1s")
         (["run", "timer-study", "--target", "fake", "--hours", "0"], "cannot last 0 hours", "0.5"),
         (["run", "timer-study", "--target", "fake", "--hours", "nan"], "cannot last nan hours", ""),
         (["run", "timer-study", "--target", "fake", "--hours", "x"], "'x' is not a number", "8"),
-        (["run", "timer-study", "--target", "fake", "--hours", "1e-7"], "leave no time for", ""),
+        (["run", "timer-study", "--target", "fake", "--hours", "1e-7"], "leaves no time for", ""),
         (["run", "timer", *QUICK, "--budget", "150"], "--budget: '150' has no unit", "150us"),
         (["run", "timer", *QUICK, "--rate", "1/h"], "without the budget", "--budget"),
         (["run", "timer", *QUICK, "--budget", "1ms", "--rate", "1"], "has no time unit", "1/h"),

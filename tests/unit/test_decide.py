@@ -387,11 +387,11 @@ def test_events_that_were_not_waited_for_are_the_reason(short: int) -> None:
     assert not any("Too few runs" in text for text in advice(document))
     (said,) = [text for text in advice(document) if "judged" in text]
     assert said.endswith(
-        ": not judged, because events were not waited for as long as the budget "
+        ": not judged, because the wait for some answers was shorter than the budget "
         f"({2 * short} events). Use a --timeout and an --interval above "
         "the budget."
     )
-    assert "not decided, events were not waited" in verdict_text(document, found)
+    assert "not decided, the wait for some answers" in verdict_text(document, found)
     for each in quantities[0]["rows"][1]["runs"][:short]:
         each["complete"] = False  # such a run does not count
     assert not any("waited for" in text for text in advice(of(runs, quantities)))

@@ -563,7 +563,7 @@ BAD: dict[str, tuple[Callable[[Files], object], str, str]] = {
     ),
     "no PCI": (
         without("PCI"),
-        "its kernel lacks CONFIG_PCI (finds the device of the exchange with the host)",
+        "its kernel lacks CONFIG_PCI (finds the device for the exchange with the host)",
         "set CONFIG_PCI=y",
     ),
     "no support for modules": (

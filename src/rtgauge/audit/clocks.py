@@ -75,7 +75,7 @@ def check_clock(name: str, case: Case) -> Finding:
         return unknown(
             name,
             "the current clock source could not be read",
-            "a slow one adds microseconds to every time stamp",
+            "a slow clock source adds microseconds to every time stamp",
             f"cat {path}",
         )
     available = (facts.text(CLOCK + "available_clocksource") or "").split()
@@ -97,7 +97,7 @@ def check_clock(name: str, case: Case) -> Finding:
             "note",
             current,
             "the TSC, before the kernel has refined its frequency: times may be wrong by up to 1 %",
-            f"measure again when {path} is no longer tsc-early",
+            f"measure again when {path} no longer contains tsc-early",
         )
     if current in ("jiffies", "refined-jiffies"):
         return finding(
@@ -136,7 +136,7 @@ def check_clock(name: str, case: Case) -> Finding:
         name,
         "note",
         current,
-        "a counter of this board that this check does not know. clock-cost measures its cost",
+        "a counter of this board, unknown to this check",
         "run the measurement clock-cost: a clock whose reading takes more than 1 µs is slow",
     )
 
@@ -180,7 +180,8 @@ def check_tick(name: str, case: Case) -> Finding:
             name,
             "note",
             found,
-            f"{why}. A faster tick does not make timers more accurate. tick-cost measures its cost",
+            f"{why}. A faster tick does not make timers more accurate. The measurement "
+            "tick-cost shows the cost of a tick",
             "build the kernel with CONFIG_HZ=250 or 100. nohz_full= suits only a CPU whose"
             " single task never sleeps: it slows every kernel entry",
         )

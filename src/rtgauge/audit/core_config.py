@@ -125,8 +125,8 @@ def _linux(name: str, config: Options) -> Result:
         name,
         "note",
         ", ".join(on),
-        "only Linux tasks need them. The Xenomai project's benchmarks with Linux 3.4.6 were "
-        "better without them on an Atom 230",
+        "only Linux tasks need them. Benchmark results of the Xenomai project with Linux 3.4.6 on "
+        "an Atom 230 were better without them",
         f"measure with and without: {shown(changes)}",
     ), changes
 

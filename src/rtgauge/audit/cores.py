@@ -104,7 +104,7 @@ def _smi(name: str, case: Case) -> Finding:
             name,
             "ok",
             "the core does not know this chipset",
-            "the core supports only chipsets of Intel",
+            "the core supports only Intel chipsets",
         )
     state = facts.text(f"{_PARAMETERS}smi")
     if state in ("enabled", "1"):

@@ -9,6 +9,7 @@ import re
 from rtgauge.audit.case import Case, Finding, Shell, cpus_text, finding, reason, unknown
 from rtgauge.facts import CPU
 from rtgauge.facts.interpret import isolated_cpus
+from rtgauge.text import plain, plural
 from rtgauge.units import read_cpus
 
 __all__ = [
@@ -42,7 +43,7 @@ def check_mitigations(name: str, case: Case) -> Finding:
     active = sorted(flaw for flaw, text in flaws.items() if text.startswith("Mitigation"))
     if not active:
         open_ = sum(text.startswith("Vulnerable") for text in flaws.values())
-        none = f"{len(flaws)} known flaws, none in this processor"
+        none = f"{plain(plural(len(flaws), 'known flaw'))}, none in this processor"
         found = f"off, flaws not mitigated: {open_}" if open_ else none
         return finding(name, "ok", found, "kernel entries have no extra cost")
     more = f" and {len(active) - 3} more" if len(active) > 3 else ""
@@ -201,6 +202,6 @@ def _share(mount: str, case: Case) -> str:
         mount,
         f"mkdir {_RESCTRL}/rt",
         f"echo {text} > {_RESCTRL}/rt/cpus_list",
-        f"cat {_RESCTRL}/schemata # then write shares that do not overlap to both schemata",
+        f"cat {_RESCTRL}/schemata # then write non-overlapping shares to both schemata",
     ]
     return " && ".join(step for step in steps if step)

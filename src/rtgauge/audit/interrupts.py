@@ -48,7 +48,7 @@ def _affinities(case: Case) -> dict[int, frozenset[int]] | None:
 
 def check_interrupts(name: str, case: Case) -> Finding:
     # core-api/irq/irq-affinity
-    why = "the handler, or the wake-up of its thread, stops the task on that CPU"
+    why = "an interrupt's handler, or the wake-up of its thread, stops the task on that CPU"
     affinities = _affinities(case)
     online = online_cpus(case.facts)
     if affinities is None or online is None:

@@ -85,7 +85,7 @@ def _memory_lock(case: Case) -> str | None:
 def check_privileges(name: str, case: Case) -> Finding:
     facts = case.facts
     fifo = facts.integer("agent.fifo")
-    why_fifo = "without SCHED_FIFO every ordinary task competes with what is measured"
+    why_fifo = "without SCHED_FIFO, every ordinary task competes with the measured task"
     if fifo is None:
         return unknown(name, "SCHED_FIFO was not tried", why_fifo, _fifo_remedy(facts))
     if fifo != 0:

@@ -30,7 +30,7 @@ _NORMAL = "/sys/kernel/rcu_normal"
 def check_watchdogs(name: str, case: Case) -> Finding:
     # admin-guide/lockup-watchdogs: a timer every few seconds wakes a thread of the highest class;
     # the hard lockup detector is a performance counter's interrupt that cannot be masked
-    why = "each wakes on every CPU every few seconds, above every real-time priority"
+    why = "each detector runs on every CPU every few seconds, above every real-time priority"
     soft, hard = _KERNEL + "soft_watchdog", _KERNEL + "nmi_watchdog"
     both = case.integer(_KERNEL + "watchdog")
     states = {
@@ -96,7 +96,7 @@ def check_timer_migration(name: str, case: Case) -> Finding:
         )
     if full and case.cpus & full:  # --prepare changes nothing there
         why = "timers leave the CPUs without a tick and may expire on the other measured CPUs"
-        aside = f"measure on CPUs without a tick alone (--cpu {format_cpus(case.cpus & full)})"
+        aside = f"measure only on CPUs without a tick (--cpu {format_cpus(case.cpus & full)})"
         return finding(name, "note", "on", why, aside)
     return finding(name, "note", "on", why, remedy)
 
@@ -130,7 +130,7 @@ def check_kernel_work(name: str, case: Case) -> Finding:
             name,
             "ok",
             f"{found}work queues on {cpus_text(mask)}",
-            "no CPU is reserved that they would have to avoid",
+            "no CPU is reserved for real-time tasks",
         )
     here = mask & apart
     if here:

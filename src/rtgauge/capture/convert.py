@@ -83,7 +83,7 @@ def converted(
             preexec_fn=limited,
         )
     except subprocess.TimeoutExpired:
-        refuse(f"sigrok-cli did not read it in {CONVERT_S:.0f} s", "save a part of it")
+        refuse(f"sigrok-cli did not read it within {CONVERT_S:.0f} s", "save a part of it")
     said = [line for line in done.stderr[:4096].decode("utf-8", "replace").splitlines() if line]
     if done.returncode != 0 or not made.is_file():
         refuse(f"sigrok-cli cannot read it: {one_line(said[-1] if said else 'no reason given')}")

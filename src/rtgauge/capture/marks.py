@@ -283,7 +283,7 @@ def _too_many(pulses: int, samples: int) -> UsageError:
         f"the recording has {numbers.plural(pulses, 'pulse')} for "
         f"{numbers.plural(samples, 'sample')}",
         "record this run alone, and use --series to name all series that were marked. Some "
-        "measurements also mark what they drop",
+        "measurements also mark samples that they drop",
     )
 
 
@@ -347,7 +347,7 @@ def _one_less(pulses: int, samples: int) -> UsageError:
     return UsageError(
         f"the recording has {numbers.count(pulses)} of {numbers.count(samples)} pulses, and "
         "lacks one in its middle, or has one without a sample there",
-        "record at a higher sample rate, without a filter for glitches, a run without lost samples",
+        "record a run without lost samples, at a higher sample rate and without a glitch filter",
     )
 
 
@@ -389,7 +389,8 @@ def _find_rises(rise: Floats, there: Sequence[StoredSeries], lines: Lines) -> _F
         raise _too_many(len(rise), len(time))
     if len(time) == 1:
         raise UsageError(
-            "the clock of the recording cannot be compared with the run's clock by a single pulse",
+            "a single pulse is not enough to compare the clock of the recording with the "
+            "clock of the run",
             "measure more samples (--samples)",
         )
     if len(rise) < 2:
@@ -408,7 +409,7 @@ def _find_rises(rise: Floats, there: Sequence[StoredSeries], lines: Lines) -> _F
         not stepped or abs(apart - 1) > 0.1
     ):
         raise UsageError(
-            "the pulses of the recording come at another rate than the samples of the run",
+            "the pulses of the recording come at a different rate from the samples of the run",
             "give the true rate with --samplerate, or name the run with --of",
         )
     if stepped and len(rise) < samples:
@@ -667,18 +668,18 @@ def _catalogue(source: Mapping[str, Any], measurement: str) -> dict[str, Any]:
                      "help": "the capture's channel with the marks"},
                 ],
                 "series": [
-                    {"name": "sample", "unit": "ns", "meaning": "what the run measured",
+                    {"name": "sample", "unit": "ns", "meaning": "time that the run measured",
                      "from": "the target's time stamp", "to": "the target's time stamp",
                      "stages": []},
-                    {"name": "pulse", "unit": "ns", "meaning": "what the analyser saw of it",
+                    {"name": "pulse", "unit": "ns", "meaning": "time that the analyser measured",
                      "from": "the line's edge", "to": "the line's edge", "stages": []},
-                    {"name": "difference", "unit": "ns", "meaning": "pulse less sample",
+                    {"name": "difference", "unit": "ns", "meaning": "pulse minus sample",
                      "from": "sample", "to": "pulse", "stages": []},
                 ],
                 "tables": [
                     {"name": "accuracy", "meaning": "figures of the samples and of their pulses; "
-                     "error: by how much a figure of the pulses can be wrong because the line was "
-                     "sampled (the mean's for 95 % of recordings)"},
+                     "error: the largest error that sampling the line can cause in a figure of the "
+                     "pulses (in the mean: for 95 % of recordings)"},
                 ],
                 "verdicts": [
                     {"rule": "every-sample-marked", "meaning": "the recording has one pulse for "

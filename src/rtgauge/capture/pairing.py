@@ -138,7 +138,7 @@ class _Windows:
         self.place: Counts = more + np.arange(len(events)) + np.cumsum(pauses) - pauses
         count = more + len(events) + int(pauses.sum())
         if count > WINDOWS:
-            refuse("its events have too many and too long pauses", _PART)
+            refuse("the pauses between its events are too long in total", _PART)
         whose = np.repeat(np.arange(len(events)), pauses + 1)
         since = np.arange(more, count) - self.place[whose]
         self.begin: Positions = np.concatenate(

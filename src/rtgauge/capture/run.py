@@ -386,8 +386,8 @@ def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> 
         )
     elif lines.threshold is None:
         yield (
-            f"Sampled at {rate}: each value is accurate to ±{error}. This shifts min and max by at "
-            "most as much, and means only if the events are synchronous with the instrument's clock"
+            f"Sampled at {rate}: each value is accurate to ±{error}. Min and max can be wrong by "
+            "as much, and means only if the events are synchronous with the instrument's clock"
         )
     else:
         yield (
@@ -472,7 +472,7 @@ def _verdict(found: Found) -> tuple[str, str, str]:
             ):
                 remedy = (
                     f"no {name} edge was answered: if events are {other} edges alone, "
-                    f"import it with --edge {other}"
+                    f"import the capture with --edge {other}"
                 )
     if len(missing) or (late and not unclear):
         return "fail", evidence, remedy

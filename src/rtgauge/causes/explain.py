@@ -456,7 +456,8 @@ def traced(
     if not wanted:
         names = ", ".join(f"{one.context}:{one.index}" for one in causes)
         raise UsageError(
-            "the run kept no trace of such a sample", f"name one of those traced: {names}"
+            "the run kept no trace of the sample asked for",
+            f"name one of the traced samples: {names}",
         )
     losses = [words for _, found in kept for words in found.losses]
     return Explained(tuple(wanted), 0, 0.0, tuple(losses))

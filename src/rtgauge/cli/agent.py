@@ -43,7 +43,7 @@ HEAD: Final = {"format": "rtgauge-agent", "version": 1}
     "--sysroot",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Link an agent with headers and libraries of a copy of the board's root.",
+    help="Link an agent with the headers and libraries in a copy of the board's root.",
 )
 @click.option("--cc", metavar="COMMAND", help="The compiler for --sysroot. The default is cc.")
 @click.option(

@@ -133,7 +133,7 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
 @click.option(
     "--samplerate",
     metavar="RATE",
-    help="Sample rate, instead of the file's: 24MHz. In a file of times, how exact they are.",
+    help="Sample rate, instead of the file's: 24MHz. In a file of times, it gives their accuracy.",
 )
 @click.option("--interval", metavar="TIME", help="Time between events (default: as recorded).")
 @click.option(
@@ -147,7 +147,11 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     type=click.Choice(CONTEXTS),
     help="Context that answered, if known.",
 )
-@click.option("--mark", metavar="CHANNEL", help="Channel with the line of --mark of a run.")
+@click.option(
+    "--mark",
+    metavar="CHANNEL",
+    help="Channel with the --mark line of a run.",
+)
 @click.option(
     "--of", default="last", metavar="RUN", help="The run that was marked (default: last)."
 )
@@ -169,7 +173,7 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     "--target",
     default="",
     metavar="lab:BOARD",
-    help="The emulated board that printed the file, to compare it with runs of that board.",
+    help="The emulated board that the output comes from, to compare it with runs of that board.",
 )
 @click.option("--board", default="", metavar="TEXT", help="The system's board or processor.")
 @click.option("--kernel", default="", metavar="RELEASE", help="The system's kernel.")

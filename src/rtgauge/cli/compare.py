@@ -52,8 +52,8 @@ MARGIN_MAX: Final = 10.0
 @click.option(
     "--gate",
     is_flag=True,
-    help="Exit with 3 if a set is proven to be worse by more than the margin, with 77 if the runs "
-    "cannot prove anything about the primary quantity.",
+    help="Exit with 3 if a set is proven to be worse by more than the margin, and with 77 if the "
+    "runs cannot prove anything about the primary quantity.",
 )
 @as_json
 @store_option
@@ -126,7 +126,10 @@ def _gate(document: Mapping[str, Any], words: str = "") -> ExitCode:
 
     found = document["comparisons"]
     if not found:
-        say("gate: nothing is compared: no time of the first set was measured alike in another")
+        say(
+            "gate: nothing is compared: no time of the first set "
+            "was measured in the same way in another set"
+        )
         return ExitCode.SKIPPED
     worse = [one for one in found if is_worse(one)]
     for one in worse:
@@ -170,7 +173,7 @@ def _lacking(document: Mapping[str, Any], words: str, one: Mapping[str, Any] | N
     quantity = quantities[place]
     there = {row["set"] for row in quantity["rows"]}
     without = [number for number in range(len(document["sets"])) if number not in there]
-    lacked = {**quantity, "sets": without, "reason": "not measured like this there"}
+    lacked = {**quantity, "sets": without, "reason": "not measured in this way there"}
     found = [
         *([lacked] if without else []),
         *([] if words else outranked(quantity, document["absent"])),

@@ -36,7 +36,7 @@ COMMANDS = {
     "xeno-test": ("xeno_test", "xeno_test", "Carry out the steps of Xenomai's xeno-test."),
     "tune": ("tune", "tune", "Find which settings and kernel arguments help."),
     "check": ("check", "check", "Audit the target for real-time obstacles."),
-    "log-host": ("run", "log_host", "Raise events on a line, time another machine's answers."),
+    "log-host": ("run", "log_host", "Raise events on a line and time another machine's answers."),
     "runs": ("store", "runs", "List the runs in the store."),
     "show": ("store", "show", "Show the results of a run."),
     "report": ("store", "report", "Write the report of one or more runs."),

@@ -99,7 +99,7 @@ _FAULTS: Final[Mapping[int, tuple[str, str]]] = {
     ),
     69: (
         "the module cannot be loaded on {target}: {said}",
-        "loading needs root or 'sudo -n'. With Secure Boot modules have to be signed: sign each "
+        "loading needs root or 'sudo -n'. With Secure Boot, modules must be signed: sign each "
         ".ko file in {folder}, then load again",
     ),
     71: (

@@ -38,8 +38,8 @@ SUFFIXES: Final = (".html", ".json", ".md")
 @click.option(
     "--gate",
     is_flag=True,
-    help="Exit with 3 if the runs since the last change are worse than those before, with 77 if "
-    "the primary figure cannot be judged, or the newest run lacks it.",
+    help="Exit with 3 if the runs since the last change are worse than those before, and with 77 "
+    "if the primary figure cannot be judged, or the newest run lacks it.",
 )
 @as_json
 @store_option

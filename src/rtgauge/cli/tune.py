@@ -91,7 +91,7 @@ def _options() -> dict[str, list[click.Option]]:
             ),
             TableOption(
                 "--blocks",
-                text="number of blocks of the confirmation, of two runs each",
+                text="number of blocks of the confirmation (two runs each)",
                 brackets=[f"default {BLOCKS}"],
                 metavar="N",
                 type=click.IntRange(6, 100),
@@ -100,7 +100,7 @@ def _options() -> dict[str, list[click.Option]]:
             TableOption("--dry-run", text="print the configurations and the time", is_flag=True),
             TableOption(
                 _RESUME,
-                text="continue the last tune that was interrupted, or the one of STUDY",
+                text="continue the last tune that was interrupted, or the tune STUDY",
                 metavar="[STUDY]",
             ),
         ]
@@ -249,8 +249,9 @@ def _check_target(target: Target, factors: Sequence[Factor], command: str) -> No
         )
     if kernel and not command:
         raise UsageError(
-            f"'{kernel[0]}' needs a reboot of {target.name}, and rtgauge does not know how",
-            "give a command that does it with --boot-cmd",
+            f"'{kernel[0]}' needs a reboot of {target.name}, and rtgauge does not know how to "
+            "reboot it",
+            "give the command that reboots it: --boot-cmd COMMAND",
         )
 
 

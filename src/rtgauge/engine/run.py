@@ -444,7 +444,7 @@ class Run:
             return ""
         return (
             f"histograms only: the samples need {plain(bandwidth(needed * MARGIN))} "
-            f"with a reserve, the link carries {plain(bandwidth(carries))}"
+            f"with a reserve, but the link carries {plain(bandwidth(carries))}"
         )
 
     def _step(self, index: int, step: PlannedStep, interruption: Stopping) -> Ended:

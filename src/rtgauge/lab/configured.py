@@ -43,9 +43,9 @@ class Need:
 _MUST: Final = (
     Need("BLK_DEV_INITRD", "starts from the lab's archive", must=True),
     Need("BINFMT_ELF", "starts programs", must=True),
-    Need("PCI", "finds the device of the exchange with the host", must=True),
+    Need("PCI", "finds the device for the exchange with the host", must=True),
     Need("PROC_FS", "describes the system to the agent", must=True),
-    Need("SYSFS", "maps the device of the exchange with the host", must=True),
+    Need("SYSFS", "maps the device for the exchange with the host", must=True),
     Need("FUTEX", "threads wait for each other", must=True),
     Need("POSIX_TIMERS", "clocks and sleeps", must=True, since=(4, 10)),
 )

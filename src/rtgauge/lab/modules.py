@@ -130,7 +130,9 @@ class Recipe:
 
     def _check(self, cache: Path) -> None:
         if shutil.which("make") is None:
-            raise TargetError("there is no make to build modules with", _install("make"))
+            raise TargetError(
+                "modules cannot be built: make is missing on this machine", _install("make")
+            )
         if self.unpacked.headers.is_relative_to(cache):
             check_name(self.unpacked.headers)
         else:  # of a user's board
@@ -181,7 +183,8 @@ def compiler_version(compiler: str, machine: Machine) -> str:
     package = machine.compiler_package.format(version=compiler.rpartition("gcc-")[2])
     if shutil.which(compiler) is None:
         raise TargetError(
-            f"there is no {compiler}, which modules for {machine.architecture} are built with",
+            f"modules for {machine.architecture} cannot be built: {compiler} is missing on "
+            "this machine",
             _install(package),
         )
     done = _run([compiler, "-v"], QUERY_TIMEOUT_S)

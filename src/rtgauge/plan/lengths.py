@@ -63,7 +63,7 @@ def scaled(plan: Plan, hours: float, catalogue: Catalogue) -> Plan:
         length = format_duration(milliseconds * 10**6)
         if milliseconds == 0:
             raise UsageError(
-                f"{hours:g} hours leave no time for {step.measurement}",
+                f"{hours:g} h leaves no time for {step.measurement}",
                 "raise hours, or the step's share",
             )
         entry = catalogue.measurement(step.measurement)

@@ -225,8 +225,8 @@ def extrapolation(
     tops = _cluster_maxima(positions, excess)
     if len(tops) < CLUSTERS:
         reasons.append(
-            f"{len(tops)} of the {CLUSTERS} clusters of large samples that a fit needs: "
-            "measure longer"
+            f"too few clusters of large samples for a fit ({len(tops)} of {CLUSTERS}): measure "
+            "longer"
         )
         return Extrapolation(tuple(reasons), total, len(values), len(tops), threshold, times=times)
     return _fitted(tops, reasons, total, len(values), threshold, step, times)

@@ -42,7 +42,7 @@ Document = Mapping[str, Any]
 
 _CLOSEST: Final = 6
 """Maximum number of decimals that tell a ratio from 1: a smaller difference is that of rounding."""
-_SHORT: Final = "events were not waited for as long as the budget"
+_SHORT: Final = "the wait for some answers was shorter than the budget"
 _HEADS: Final = {"min": "min", "50": "median", "max": "max"}
 
 

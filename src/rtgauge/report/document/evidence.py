@@ -66,7 +66,7 @@ def bounds_grid(model: Model) -> Grid | None:
     confidence = numbers.percent(shown[0]["confidence"])
     caption = (
         f"{confidence} sure: the chance that a further sample of each CPU, a further hour, or an "
-        "equal run after another boot exceeds the maximum is at most this."
+        "equal run after another boot exceeds the maximum is at most the value shown."
     )
     if any(_claim(one["next_hour"]) == "–" or _claim(one["next_boot"]) == "–" for one in shown):
         caption += " –: too little evidence for a claim."
