@@ -185,7 +185,7 @@ const struct catalogue_run_option catalogue_run_options[] = {
 	    "run the load command with the agent's rights instead of the rights of the user who called sudo" },
 	  APPLIES_COMMAND, PLACE(load_command_root), GROUP_TARGET, true, NULL },
 	{ { "core", OPTION_ENUM, "auto", 0, 0, RUN_CORES,
-	    "real-time core that the measuring threads run on; auto: Cobalt if kernel and step support it" },
+	    "real-time core that the measuring threads run on; auto: Cobalt if the kernel and the step support it" },
 	  APPLIES_STEP, PLACE(core), GROUP_TARGET, true, NULL },
 	{ { "mark", OPTION_TEXT, "", 0, 0, "gpio:CHIP:LINE",
 	    "output line of the target that is high while a sample is taken, for a logic analyser" },

@@ -91,7 +91,7 @@ static struct pci_dev *source_pci_look(const struct source_pci_kind **kind, cons
 	struct pci_dev *device = NULL;
 	unsigned int i;
 
-	*reason = "no PCI device that the module supports: edu";
+	*reason = "no PCI device that the module supports (edu)";
 	for (i = 0; i < ARRAY_SIZE(source_pci_kinds); i++) {
 		*kind = &source_pci_kinds[i];
 		while ((device = pci_get_device((*kind)->vendor, (*kind)->device, device))) {

@@ -77,7 +77,7 @@ static int copy_run(struct load_worker *worker, const struct option_set *options
 
 	if (err == -ENOTSUP)
 		return message_set(msg, err, "set path to a file, a disk or /dev/zero",
-				   "%.200s is not read: it is a character device, a "
+				   "%.200s cannot be copied: it is a character device, a "
 				   "FIFO or a socket",
 				   path);
 	if (err)

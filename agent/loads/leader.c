@@ -217,7 +217,7 @@ static int keep_phase(struct load_worker *worker, pid_t pid, int64_t until_ns, s
 			if (worker->late_phases < LATE_PHASES)
 				return 0;
 			return message_set(msg, -ETIMEDOUT, "give it longer phases",
-					   "%d phases in turn were over before it was ready",
+					   "%d phases in a row ended before it was ready",
 					   LATE_PHASES);
 		}
 		err = watch_phase(pid, starts ? LOAD_POLL_NS : until_ns - now_ns, msg);

@@ -27,7 +27,7 @@ static const struct option_info net_options[] = {
 	{ "pause", OPTION_DURATION, "7s", 0, 3600 * NSEC_PER_SEC, NULL,
 	  "pause between two bursts" },
 	{ "peer", OPTION_TEXT, "", 0, 0, "SINK",
-	  "ADDRESS/PORT (IPv4) of a service that discards everything, or host for a service of rtgauge on its host; empty: loopback" },
+	  "ADDRESS/PORT (IPv4) of a service that discards everything, or host for a service that rtgauge provides; empty: loopback" },
 	{ 0 },
 };
 

@@ -21,7 +21,8 @@
 static const struct option_info sched_options[] = {
 	{ "groups", OPTION_INTEGER, "10", 1, LOAD_COUNTERS_MAX, NULL,
 	  "groups of senders and receivers" },
-	{ "fds", OPTION_INTEGER, "20", 1, 1000, NULL, "senders, and receivers, in each group" },
+	{ "fds", OPTION_INTEGER, "20", 1, 1000, NULL,
+	  "senders in each group, and as many receivers" },
 	{ "size", OPTION_SIZE, "100", 1, 65536, NULL, "bytes in a message" },
 	{ "transport", OPTION_ENUM, "socket", 0, 0, "socket pipe", "transport of the messages" },
 	{ "kind", OPTION_ENUM, "process", 0, 0, "process thread", "processes or threads" },

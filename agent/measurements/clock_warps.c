@@ -21,7 +21,7 @@
 #define WARPS_SAME_RULE "the clock of the core is that of Linux"
 #define WARPS_REMEDY                                                                               \
 	"choose another clock source (/sys/devices/system/clocksource/clocksource0), or have the " \
-	"firmware synchronize the counters of the CPUs"
+	"firmware synchronise the counters of the CPUs"
 
 static const struct option_info warps_options[] = {
 	{ "for", OPTION_DURATION, "30s", NSEC_PER_MSEC, 24 * 3600 * NSEC_PER_SEC, NULL,

@@ -38,7 +38,7 @@ static const struct option_info switches_options[] = {
 
 static const struct measurement_entry switches_tables[] = {
 	{ "switches", "checks of the registers of each thread after switches, and the number of "
-		      "checks that found a changed one" },
+		      "checks that found a changed register" },
 	{ NULL, NULL },
 };
 

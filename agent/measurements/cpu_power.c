@@ -584,7 +584,7 @@ static int cpu_power_finish(struct step *step)
 	}
 	if (state->walk.bytes && (int64_t)state->walk.bytes < 2 * state->last_level) {
 		snprintf(evidence, sizeof(evidence),
-			 "the walk covers %lld KiB, the last level has %lld KiB",
+			 "the walk covers %lld KiB, but the last level has %lld KiB",
 			 (long long)state->walk.bytes / 1024, (long long)state->last_level / 1024);
 		step_verdict(
 			step, POWER_EVICTED, "skipped", evidence,

@@ -305,8 +305,8 @@ static void wakeup_tell_dropped(struct step *step, const struct wakeup_state *st
 	for (int i = 0; i < state->all.count; i++)
 		dropped += state->bells[i].dropped;
 	snprintf(text, sizeof(text),
-		 "%lld sample%s not taken: the thread to wake was awake too often, see the table "
-		 "of pairs. Raise --pause.",
+		 "%lld sample%s not taken, because the thread to wake was awake: see the table of "
+		 "pairs, and raise --pause",
 		 (long long)dropped, dropped == 1 ? " was" : "s were");
 	if (dropped)
 		step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);

@@ -124,9 +124,9 @@ static int chain_finish(struct step *step)
 				   mutex_protocol_names[state->cases[measured].protocol],
 				   state->cases[measured].refused);
 	} else if (measured < state->case_count) {
-		snprintf(text, sizeof(text), "no chain of %d and more: %s is %d",
+		snprintf(text, sizeof(text), "a chain of %d or more cannot be built: %s is %d",
 			 state->cases[measured].links, CHAIN_LOCK_DEPTH, chain_limit());
-		step_verdict(step, CHAIN_RULE, "skipped", text, "write 1024, its default, to it");
+		step_verdict(step, CHAIN_RULE, "skipped", text, "write its default, 1024, to it");
 	}
 	if (measured)
 		mutex_links_verdict(step, CHAIN_RULE, state->cases, measured);

@@ -400,7 +400,7 @@ static int noise_add(struct step *step, struct noise_cpu *c, int cpu)
 	noise_read(c->interrupts_fd, c->text, c->text_size);
 	if (noise_column(&text, cpu) < 0)
 		return step_skip(step,
-				 "/proc/interrupts cannot be read or does not have the CPU, so the "
+				 "/proc/interrupts cannot be read or does not list the CPU, so the "
 				 "causes of gaps are unknown",
 				 "mount proc, allow more open files (ulimit -n), and measure "
 				 "outside a container that hides this file");

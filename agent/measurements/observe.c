@@ -994,8 +994,9 @@ static void observe_judge(struct step *step, const struct observe *state)
 	char text[200];
 
 	used = snprintf(text, sizeof(text),
-			"%lld of %lld switches that the kernel counted are missing from its trace",
-			(long long)state->unreported, (long long)state->switches);
+			"%lld of %lld switches that the kernel counted %s missing from its trace",
+			(long long)state->unreported, (long long)state->switches,
+			state->unreported == 1 ? "is" : "are");
 	if (uncompared)
 		snprintf(text + used, sizeof(text) - (size_t)used,
 			 "; %d thread%s %s not compared with the kernel's count", uncompared,
@@ -1006,7 +1007,7 @@ static void observe_judge(struct step *step, const struct observe *state)
 			 (long long)state->lost);
 		remedy = "observe a process with fewer wake-ups, or on a machine with an idle CPU";
 	} else if (state->refused) {
-		snprintf(text, sizeof(text), "the table had no room for %lld events",
+		snprintf(text, sizeof(text), "events left out because the table was full: %lld",
 			 (long long)state->refused);
 		remedy = "observe a process with fewer threads";
 	} else if (!state->recounted) {
@@ -1035,8 +1036,8 @@ static int observe_finish(struct step *step)
 	if (!state->module)
 		observe_say(step,
 			    "tracefs records the events, which lengthens the path from waking to "
-			    "running by up to 2.6 us for each wake-up on boards of the lab. With "
-			    "the module rtgauge.ko it is less than 1 us");
+			    "running by up to 2.6 us for each wake-up on boards of the lab. The "
+			    "module rtgauge.ko lengthens it by less than 1 us");
 	if (state->ended) {
 		snprintf(text, sizeof(text), "process %d ended during the observation",
 			 (int)state->pid);
@@ -1044,8 +1045,8 @@ static int observe_finish(struct step *step)
 	}
 	if (state->refused) {
 		snprintf(text, sizeof(text),
-			 "the table has no room for more than %d threads: %lld events of others "
-			 "were left out",
+			 "the table has no room for more than %d threads. Events of others that "
+			 "were left out: %lld",
 			 OBSERVE_THREADS - 1, (long long)state->refused);
 		observe_say(step, text);
 	}

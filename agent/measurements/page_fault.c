@@ -440,8 +440,9 @@ static void fault_tell_others(struct step *step, const struct fault_measured *m)
 	if (!m->touches || !m->others)
 		return;
 	snprintf(text, sizeof(text),
-		 "huge: %lld of %lld accesses have no sample, because the kernel gave small pages",
-		 (long long)m->others, (long long)(m->others + m->touches));
+		 "huge: %lld of %lld accesses %s no sample, because the kernel gave small pages",
+		 (long long)m->others, (long long)(m->others + m->touches),
+		 m->others == 1 ? "has" : "have");
 	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 }
 

@@ -78,7 +78,7 @@ struct sem_state {
 static const struct option_info sem_options[] = {
 	ENSEMBLE_FOR,
 	{ "samples", OPTION_INTEGER, "300", 10, 1000000, NULL,
-	  "rounds: one sample each for every number of waiters" },
+	  "rounds, each with one sample for every number of waiters" },
 	{ "operations", OPTION_INTEGER, "0", 0, 100000000, NULL,
 	  "samples of acquire-all and of release-all, in place of --samples; 0: the "
 	  "samples of all rounds" },
@@ -88,7 +88,7 @@ static const struct option_info sem_options[] = {
 	ENSEMBLE_POLICY,
 	{ "waiters", OPTION_INTEGER, "90", 1, SEM_WAITERS_MAX, NULL, "maximum number of waiters" },
 	{ "arrival", OPTION_ENUM, "inward", 0, 0, "inward descending ascending",
-	  "the order in which they arrive, by priority" },
+	  "order in which the waiters arrive, by priority" },
 	{ "shared", OPTION_FLAG, "no", 0, 0, NULL, "a semaphore that processes may share" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };

@@ -277,7 +277,7 @@ static int smokey_finish(struct step *step)
 				SMOKEY_TESTS, state->failed ? ", and a test failed" : "");
 	if (!state->ended)
 		snprintf(evidence + used, sizeof(evidence) - (size_t)used,
-			 "%s did not end in %lld s. Its last message: %s", state->program,
+			 "%s did not end within %lld s. Its last message: %s", state->program,
 			 (long long)took_s, said);
 	else if (good || !WIFSIGNALED(state->status))
 		snprintf(evidence + used, sizeof(evidence) - (size_t)used,

@@ -51,7 +51,7 @@ static int refuse_kind(const char *text, int size, struct message *msg)
 		snprintf(remedy, sizeof(remedy), "did you mean '%s'?", near);
 	else
 		snprintf(remedy, sizeof(remedy), "the kinds are: %s", DISTURB_KINDS);
-	return message_set(msg, -EINVAL, remedy, "no kind of disturbance is called '%s'", given);
+	return message_set(msg, -EINVAL, remedy, "unknown kind of disturbance '%s'", given);
 }
 
 int disturb_parse(struct disturb *disturb, const char *text, struct message *msg)

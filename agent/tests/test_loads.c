@@ -83,7 +83,7 @@ static const struct {
 	  "set path to a readable file that is not empty" },
 	{ "copy:path=/dev/null", "load copy: cannot read /dev/null: No data available", NULL },
 	{ "copy:path=/dev/tty",
-	  "load copy: /dev/tty is not read: it is a character device, a FIFO or a socket",
+	  "load copy: /dev/tty cannot be copied: it is a character device, a FIFO or a socket",
 	  "set path to a file, a disk or /dev/zero" },
 	{ "copy:path=/dev", "load copy: cannot read /dev: Is a directory",
 	  "set path to a readable file that is not empty" },
@@ -297,7 +297,8 @@ static void test_fifo(void)
 	snprintf(path, sizeof(path), "%s/fifo", folder);
 	snprintf(text, sizeof(text), "copy:path=%s", path);
 	snprintf(said, sizeof(said),
-		 "load copy: %s is not read: it is a character device, a FIFO or a socket", path);
+		 "load copy: %s cannot be copied: it is a character device, a FIFO or a socket",
+		 path);
 	if (mkfifo(path, 0600))
 		return (void)tap_check(&tap, false, "no FIFO");
 	test_refused(text, said, NULL);

@@ -516,7 +516,7 @@ def test_a_stranger_during_a_run_is_not_answered(
         assert process.wait(30) == 0
     stream = read(tmp_path / "board.cbor")
     assert table(stream, "events") == {"seen": 2, "answered": 2, "lost": 0, "repeated": 0}
-    assert "3 times something came on the line that was not an event" in messages(stream)
+    assert "3 times something other than an event came on the line" in messages(stream)
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_a_load_that_is_never_ready_before_its_restart_ends_the_step(tmp_path: P
     *_, trailer = read_stream(output)
     assert isinstance(trailer, Trailer)
     assert (done.returncode, trailer.state) == (1, "failed")
-    assert "10 phases in turn were over before it was ready" in trailer.reason
+    assert "10 phases in a row ended before it was ready" in trailer.reason
     assert trailer.remedy == "give it longer phases"
 
 

@@ -181,7 +181,7 @@ def _counted(stream: Stream) -> tuple[str, int, int]:
     """Result of the verdict, the switches missing in the trace, and the kernel's count."""
     lost = _verdict(stream)
     numbers = re.fullmatch(
-        r"(\d+) of (\d+) switches that the kernel counted are missing from its trace"
+        r"(\d+) of (\d+) switches that the kernel counted (?:is|are) missing from its trace"
         r"(?:; \d+ threads? (?:is|are) not compared with the kernel's count)?",
         lost.evidence,
     )

@@ -183,7 +183,7 @@ def test_smokey_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     code, stream, _ = run(tmp_path, "smokey", "--timeout", "1s")
     assert code == 3
     assert verdicts(stream)["smokey: posix_mutex"].result == "pass"
-    assert "did not end in 1 s" in verdicts(stream)[WHOLE].evidence
+    assert "did not end within 1 s" in verdicts(stream)[WHOLE].evidence
     for pid in pids.read_text().split():
         stat = Path(f"/proc/{pid}/stat")
         assert not stat.exists() or stat.read_text().split()[2] == "Z"

@@ -410,7 +410,7 @@ class _Replay:
         self._anchors.append(self._recording.anchors())
         if self._recording.lost:
             raise TargetError(
-                f"the recorder had no room for {self._recording.lost} records",
+                f"records that the recorder had no room for: {self._recording.lost}",
                 "free some space in the folder for temporary files (TMPDIR), or explain fewer "
                 "samples",
             )
