@@ -156,7 +156,7 @@ def test_the_live_view_agrees_with_what_is_stored(store: Store) -> None:
         ("fake:fails", "failed", 1, "CPU 1 went away", 2000),
         ("fake:mute", "failed", 1, "ended without a sample", 0),
         ("fake:load-dies", "failed", 1, "load sched died", 2000),
-        ("fake:load-stalls", "failed", 1, "the load sched stopped working: killed", 4000),
+        ("fake:load-stalls", "failed", 1, "load sched stopped working: killed", 4000),
         ("fake:babbles", "failed", 1, "the stream is damaged: record", 2000),
         ("fake:skipped", "skipped", 77, "no such device", None),
         ("fake:silent", "failed", 1, "sent nothing for 20 s", 2250),

@@ -267,8 +267,8 @@ def load_failure(events: Iterable[Event]) -> tuple[str, str] | None:
     if died is None:
         return None
     return (
-        f"the load {died.fields.get('load')!s} stopped working: {died.fields.get('message')!s}",
-        "run the step again: the load was missing from part of it",
+        f"load {died.fields.get('load')!s} stopped working: {died.fields.get('message')!s}",
+        "run the step again, because the load was missing from part of it",
     )
 
 

@@ -131,7 +131,7 @@ def verdict_on(held: Held, judged: stats.BudgetVerdict, remedy: str) -> Document
         evidence += _within(*held.waited)
     for doubt, help_ in held.doubts:
         result = "inconclusive" if result == "pass" else result
-        evidence, remedy = f"{evidence}; but {doubt}", help_
+        evidence, remedy = f"{evidence}; {doubt}", help_
     return {"result": result, "evidence": evidence, "remedy": remedy}
 
 

@@ -205,7 +205,7 @@ def _undecided(data: Data, state: State) -> Iterator[Action]:
 def _broken(data: Data) -> Iterator[Action]:
     """The first remedy of a failed test, and that of most steps that failed or were skipped."""
     for test in [one for one in data.failed_tests if one["remedy"]][:1]:
-        yield Action(capital(test["remedy"]), "", f"the test “{test['rule']}” passes")
+        yield Action(capital(test["remedy"]), "", f"the test “{test['rule']}” can pass")
     broken = [step for step in data.measured if step["state"] in ("failed", "skipped")]
     remedies = [step["remedy"] for step in broken if step["remedy"]]
     if remedies and len(broken) * 10 >= len(data.measured):

@@ -224,7 +224,7 @@ def _others(data: Data, verdicts: Sequence[Model], verdict: Model) -> str:
             kept.append(load_text(other["load"]))
     said = ""
     if late:
-        said += f" Exceeded{' too' if exceeds(data, verdict) else ''}: {_loads(late)}."
+        said += f" {'Also exceeded' if exceeds(data, verdict) else 'Exceeded'}: {_loads(late)}."
     if kept := [load for load in kept if load not in late]:
         said += f" Not exceeded: {_loads(kept)}."
     return said
