@@ -266,7 +266,7 @@ static bool warps_on_cobalt(const struct step *step)
 const struct measurement clock_warps_measurement = {
 	.name = "clock-warps",
 	.summary =
-		"whether a clock goes backwards between CPUs, and whether the core uses that of Linux",
+		"whether a clock goes backwards between CPUs, and whether the core uses the clock of Linux",
 	.chapter = CHAPTER_TICK,
 	.options = warps_options,
 	.tables = warps_tables,

@@ -114,7 +114,7 @@ static const struct option_info observe_options[] = {
 	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
 	  "duration; 0: until the process ends, or until stopped" },
 	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
-	  "wake-ups of all its threads; 0: no limit" },
+	  "wake-ups of all observed threads; 0: no limit" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 

@@ -109,7 +109,7 @@ static const struct measurement_entry robin_tables[] = {
 static const struct measurement_entry robin_verdicts[] = {
 	{ ROBIN_FAIR, "each thread runs once a round, always in the same order, and "
 		      "no slice differs from the median of the later rounds by more than "
-		      "a quarter of it plus a tick" },
+		      "a quarter of this median plus a tick" },
 	{ NULL, NULL },
 };
 

@@ -85,7 +85,7 @@ static const struct option_info lifecycle_options[] = {
 };
 
 static const struct measurement_series lifecycle_series[] = {
-	{ "create", "ns", "time to create a thread, until it runs if it ever does",
+	{ "create", "ns", "time to create a thread, up to its first instruction if it ever runs",
 	  "before pthread_create()", "after it, or the first instruction of the thread", NULL },
 	{ "delete", "ns", "time to cancel and join a thread, or to join one that has ended",
 	  "before pthread_cancel() or pthread_join()", "after pthread_join()", NULL },
