@@ -21,6 +21,7 @@ from rtgauge.report.document.answer import (
     State,
     answer_of,
     answer_section,
+    whole_of,
 )
 from rtgauge.report.document.blocks import Bullets, Callout, Heading
 from rtgauge.report.document.cycles import CYCLES_NS, shortest
@@ -1029,3 +1030,56 @@ def test_the_load_of_a_verdict_is_named_if_unknown() -> None:
         0, [latency(9, 200_000)], budget_ns=150_000, load="unknown", rate_per_hour=100.0
     )
     assert answer_of(built(made.run([step], findings=[]))).title.endswith(", under an unknown load")
+
+
+def test_a_resumed_evaluation_has_one_answer() -> None:
+    """The answer has the results of each step from the run that completed it."""
+
+    def part(at: int, states: dict[str, str], **more: Any) -> dict[str, Any]:
+        tops = {"idle": 20, "sched": 90 + at, "disk": 40}
+        steps = []
+        for number, (load, state) in enumerate(states.items()):
+            samples = [latency(tops[load])] if state != "skipped" else []
+            budget_ns = 80_000 if load == "idle" else 100_000
+            step = made.step(number, samples, load=load, state=state, budget_ns=budget_ns)
+            steps.append(step if samples else replace(step, header=None, end=None))
+        planned = [{"measurement": "timer", "load": load, "budget_ns": None} for load in states]
+        plan = {"name": "evaluate", "steps": planned}
+        return built(made.run(steps, plan=plan, study="s", **{"findings": [], **more}))
+
+    first = part(0, {"idle": "complete", "sched": "interrupted", "disk": "skipped"},
+                 state="interrupted", duration_s=60.0)  # fmt: skip
+    second = part(1, {"sched": "complete", "disk": "interrupted"}, id="2", state="interrupted")
+    third = part(2, {"disk": "complete"}, id="3", duration_s=3.0)
+    for one in second["plan"]["steps"]:
+        one["new_option"] = ""
+    cut = whole_of([first, second])
+    assert cut is not None and "interrupted" in answer_of(cut).title
+    command = "rtgauge evaluate --resume 0192f0c4-6d1e"
+    assert answer_of(cut).actions[0].command == command
+    whole = whole_of([first, second, third])
+    assert whole is not None and whole["state"] == "complete"
+    assert [(one["step"], one["load"]["name"], one["state"]) for one in whole["steps"]] == [
+        (0, "idle", "complete"), (1, "sched", "complete"), (2, "disk", "complete")
+    ]  # fmt: skip
+    assert [one["step"] for one in whole["series"]] == [0, 1, 2]
+    for verdict in whole["verdicts"]:
+        assert whole["series"][verdict["series"]]["step"] == verdict["step"]
+    assert "Observed maximum 91.0 us (CPU 0, load sched" in text(answer_of(whole).worst)
+    assert "interrupted" not in answer_of(whole).title
+    # A step that no run completed has its last state.
+    failed = part(2, {"disk": "failed"}, id="3", state="failed")
+    again = whole_of([first, second, failed])
+    assert again is not None and again["state"] == "failed"
+    assert [one["state"] for one in again["steps"]] == ["complete", "complete", "failed"]
+    # The worst of what the audits found.
+    warned = [{**one, "level": "warning"} for one in made.FINDINGS]
+    found = whole_of([{**first, "findings": made.FINDINGS}, {**second, "findings": warned}])
+    assert found is not None
+    assert {one["level"] for one in found["findings"]} <= {"warning", "error"}
+    # Other runs have no common answer.
+    other = {**second, "study": "other"}
+    elsewhere = {**second, "target": "fake"}
+    plain_run = {**second, "plan": {**second["plan"], "name": "timer"}}
+    for runs in ([first], [first, other], [first, elsewhere], [first, plain_run]):
+        assert whole_of(runs) is None

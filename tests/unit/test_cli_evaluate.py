@@ -113,7 +113,12 @@ def test_an_interrupted_evaluation_is_resumed_by_another_run_of_its_study(
     again = [step for step in planned if step["role"] == "measurement"]
     assert [step["measurement"] for step in again] == [step["measurement"] for step in left]
 
-    assert rtgauge(*words, "--resume").code == 0
+    done = rtgauge(*words, "--resume")
+    assert done.code == 0
+    # one answer, on all steps
+    assert done.out.count("Observed maximum") == 1 and done.out.count("What to do next") == 1
+    assert "Not proven for the budget of 1 000 000 µs: never" in " ".join(done.out.split())
+    assert "interrupted" not in done.out.rpartition("─" * 60)[2]
     joined = json.loads(Path("all.json").read_text())["runs"]
     assert joined[0]["id"] == first["id"]
     second = joined[1]

@@ -12,7 +12,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer import OBSERVED, action_blocks, answer_of, board_text
+from rtgauge.report.document.answer import (
+    OBSERVED,
+    action_blocks,
+    answer_of,
+    answer_section,
+    board_text,
+    whole_of,
+)
 from rtgauge.report.document.blocks import (
     Block,
     Bullets,
@@ -296,10 +303,18 @@ def _runs(runs: Sequence[Model]) -> Grid:
 
 
 def runs_section(analysis: Analysis) -> Section:
-    """The first section of a report on several runs of one system."""
-    runs = Table(_runs(analysis.model["runs"]))
+    """The first section of a report on several runs of one system, with the answer of a resumed
+    evaluation."""
+    every = analysis.model["runs"]
+    whole = whole_of(every)
+    answer = () if whole is None else answer_section(answer_of(whole), None).blocks
     return Section(
         "Runs",
         "comparison",
-        (runs, *contexts_blocks(analysis.model), *evidence_blocks(analysis.model)),
+        (
+            *answer,
+            Table(_runs(every)),
+            *contexts_blocks(analysis.model),
+            *evidence_blocks(analysis.model),
+        ),
     )

@@ -27,6 +27,7 @@ from rtgauge.report.document.answer import (
     answer_section,
     in_store,
     limits,
+    whole_of,
 )
 from rtgauge.report.document.blocks import Block, Callout, Figure, Paragraph, Section, line
 from rtgauge.report.document.blocks import Table as Grid
@@ -113,9 +114,15 @@ def render(model: Mapping[str, Any], *, across: bool = True) -> RenderableType:
 
 
 def answers(model: Mapping[str, Any], store: str = "") -> RenderableType:
-    """The answer of each run; for a single run, also what to do next. ``store``: the store to name
-    in printed commands; empty for the default."""
+    """The answer of each run; for a single run and for a resumed evaluation one answer, and what to
+    do next. ``store``: the store to name in printed commands; empty for the default."""
     parts: list[RenderableType] = [Text(), Rule(style="dim", characters="─")]
+    every: list[Block] = []
+    if len(model["runs"]) > 1 and (found := evidence_blocks(model)):
+        every = [Section("All runs together", "all", tuple(found))]
+    if (whole := whole_of(model["runs"])) is not None:
+        answer = in_store(answer_of(whole), store)
+        return Group(*console.render(every), *parts, *console.render(_in_full(answer)))
     targets = [target_name(run) for run in model["runs"]]
     for number, run in enumerate(model["runs"]):
         answer = in_store(answer_of(run), store)
@@ -124,9 +131,7 @@ def answers(model: Mapping[str, Any], store: str = "") -> RenderableType:
             name = capital(quantities.run_name(model["runs"], number))
         alone = len(model["runs"]) == 1
         parts += console.render(_in_full(answer) if alone else _in_short(answer, name))
-    if len(model["runs"]) > 1 and (every := evidence_blocks(model)):
-        parts += console.render([Section("All runs together", "all", tuple(every))])
-    return Group(*parts)
+    return Group(*parts, *console.render(every))
 
 
 def text(

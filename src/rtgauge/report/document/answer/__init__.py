@@ -13,6 +13,7 @@ explains the states, the criterion for cycles and the order of the actions.
     commands.py   the commands that measure again
     actions.py    what to do next
     answered.py   the answer of a run, from all of these
+    whole.py      an evaluation and the runs that resumed it as one run
     picture.py    its picture
     sections.py   the answer as blocks
 """
@@ -30,6 +31,7 @@ from rtgauge.report.document.answer.data import State, tests_of, without_priorit
 from rtgauge.report.document.answer.picture import answer_figure
 from rtgauge.report.document.answer.scope import board_text
 from rtgauge.report.document.answer.sections import action_blocks, answer_section, limits
+from rtgauge.report.document.answer.whole import whole_of
 from rtgauge.report.document.cycles import Cycle
 
 __all__ = [
@@ -51,5 +53,6 @@ __all__ = [
     "on_hardware",
     "tests_of",
     "when_text",
+    "whole_of",
     "without_priority",
 ]

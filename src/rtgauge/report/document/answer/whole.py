@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An evaluation and the runs that resumed it, as one run that the answer looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rtgauge.report.document.answer.commands import is_evaluation
+from rtgauge.report.document.answer.data import Model
+from rtgauge.report.results.labels import Level
+
+__all__ = ["whole_of"]
+
+
+def whole_of(runs: Sequence[Model]) -> dict[str, Any] | None:
+    """The steps of an evaluation, each from the run that completed it, or else from the last run
+    that tried it. Calibrations are left out. None unless the runs are those of one evaluation."""
+    first = runs[0]
+    same = {(run["study"] or run["id"], run["target"], _kernel(run)) for run in runs}
+    if len(runs) < 2 or len(same) > 1 or not all(map(is_evaluation, runs)):
+        return None
+    planned = _planned(first)
+    chosen: dict[int, tuple[Model, Model]] = {}
+    for run in runs:
+        there = _planned(run)
+        for step in run["steps"]:
+            asked = there[step["step"]] if step["step"] < len(there) else None
+            for at in [at for at, one in enumerate(planned) if one == asked]:
+                if at not in chosen or chosen[at][1]["state"] != "complete":
+                    chosen[at] = run, step
+    whole = {
+        **first,
+        "duration_s": sum(run["duration_s"] or 0.0 for run in runs),
+        "state": _state(chosen.values()),
+        "findings": _findings(runs),
+        **{part: [] for part in ("steps", "series", "tests", "verdicts", "causes")},
+    }
+    for at, (run, step) in sorted(chosen.items()):
+        _add(whole, run, step, at)
+    return whole
+
+
+def _kernel(run: Model) -> str:
+    return repr(run["environment"]["kernel"])
+
+
+def _planned(run: Model) -> list[Any]:
+    """The steps of a plan, without the options that have no value: an older version may not have
+    had them."""
+    steps = run["plan"].get("steps")
+    return [
+        {name: one for name, one in step.items() if one not in (None, "", False)}
+        for step in (steps if isinstance(steps, list) else [])
+        if isinstance(step, Mapping)
+    ]
+
+
+def _state(chosen: Any) -> str:
+    """The worst state of the runs whose steps are incomplete."""
+    left = {run["state"] for run, step in chosen if step["state"] != "complete"}
+    return next((one for one in ("running", "failed", "interrupted") if one in left), "complete")
+
+
+def _findings(runs: Sequence[Model]) -> list[Any]:
+    """The worst finding of each check."""
+    worst: dict[str, Any] = {}
+    for run in runs:
+        for one in run["findings"]:
+            known = worst.setdefault(one["check"], one)
+            if Level.of(one["level"]) > Level.of(known["level"]):
+                worst[one["check"]] = one
+    return list(worst.values())
+
+
+def _add(whole: dict[str, Any], run: Model, step: Model, at: int) -> None:
+    """Add a step of a run with its results, as step ``at``."""
+    places: dict[int, int] = {}
+    for place, one in enumerate(run["series"]):
+        if one["step"] == step["step"]:
+            places[place] = len(whole["series"])
+            whole["series"].append({**one, "step": at})
+    told = [
+        {**one, "series": [places[place] for place in one["series"] if place in places]}
+        for one in step["observations"]
+    ]
+    whole["steps"].append({**step, "step": at, "observations": told})
+    for part in ("tests", "verdicts", "causes"):
+        for one in run[part]:
+            if one["step"] == step["step"]:
+                moved = {"series": places[one["series"]]} if part == "verdicts" else {}
+                whole[part].append({**one, "step": at, **moved})
