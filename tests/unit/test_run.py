@@ -301,6 +301,43 @@ def test_a_second_try_that_cannot_start_fails_its_step_alone(
     export_run(run, tmp_path / "a.rtgauge")
 
 
+def throttling(document: Mapping[str, Any]) -> str:
+    found = {one["check"]: one["found"] for one in document["findings"]}
+    return str(found["throttling"])
+
+
+def test_the_settings_of_a_step_count_from_its_begin(store: Store) -> None:
+    """The record of a run of days had the findings from before its own settings."""
+    seen: list[Mapping[str, Any]] = []
+
+    class Reading(Watcher):
+        def act(self, live: LiveStep) -> None:
+            if live.results and live.step.role == "measurement":
+                (row,) = store.runs()
+                seen.append(store.get(row.id).document)
+
+    execute(timer(), [open_target("fake")], store, Reading())
+    assert seen and seen[0]["state"] == "running"
+    assert {throttling(one) for one in seen} == {"during the run: throttling off"}
+    assert "/proc/sys/kernel/sched_rt_runtime_us" in seen[0]["environment"]["settings"]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (({}, {}), "during the run: throttling off"),
+        (({}, {"keep-settings": "yes"}), "throttling at 950000 of 1000000 µs"),
+        (({"keep-settings": "yes"}, {}), "throttling at 950000 of 1000000 µs"),
+    ],
+)
+def test_a_setting_of_some_steps_is_not_that_of_the_run(
+    store: Store, options: tuple[dict[str, str], ...], found: str
+) -> None:
+    wanted = plan(*(("timer", {"for": "1s", **one}) for one in options))
+    outcome = carry_out(store, "fake", wanted)
+    assert found in throttling(store.get(outcome.id).document)
+
+
 def test_the_settings_of_another_agent_are_not_those_of_the_run(store: Store) -> None:
     class Shared(FakeTarget):
         """Another agent changes a setting until the first step waits for it."""

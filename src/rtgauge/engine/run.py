@@ -182,7 +182,8 @@ class Run:
         self.has_others = False
         self.lost_target = False
         self.order: Mapping[str, int] = {}  # the run's place among those of its repeat
-        self._settings: list[Setting] = []
+        self._found_settings: list[Setting] = []
+        self._set: dict[int, tuple[PlannedStep, list[Setting]]] = {}  # by the steps so far
         self._in_pairs: set[int] = set()  # log hosts' steps: carried out with the one before
         self._started: set[int] = set()  # steps that have a stream
         self._busy = Ended("complete")  # a step that another agent prevented, to the end of busy_s
@@ -204,7 +205,7 @@ class Run:
         steps = [*self._plan.steps]
         try:
             environment = self._target.environment()
-            header, self._facts, self._settings = read_facts(environment)
+            header, self._facts, self._found_settings = read_facts(environment)
             if not own or not all(is_skipped(one, self._catalogue, self._facts) for one in own):
                 steps += calibration_steps(replace(self._plan, steps=own), self._catalogue)
             require_cpus(_own(steps), self._facts, self._target.name)
@@ -364,7 +365,7 @@ class Run:
             "remedy": "",
             "plan": self._plan.document(),
             "environment": self._environment(),
-            "findings": self._findings(None),
+            "findings": self._findings(),
             "catalogue": json.loads(json.dumps(dict(self._catalogue.document))),
             "steps": [
                 {
@@ -394,26 +395,44 @@ class Run:
 
     def _environment(self) -> dict[str, Any]:
         """Facts of the target, contents of an emulated one, and the connection to it."""
-        document = environment_document(self._facts, self._settings)
+        settings = [one for _, settings in self._set.values() for one in settings]
+        document = environment_document(self._facts, [*self._found_settings, *settings])
         if isinstance(self._target, Emulated):
             document["lab"] = dict(self._target.facts)
         if isinstance(self._target, Linked):
             document["connection"] = dict(self._target.connection)
         return document
 
-    def _findings(self, settings: Sequence[Setting] | None) -> list[dict[str, Any]]:
+    def _findings(self) -> list[dict[str, Any]]:
         """The audit's findings for what is measured here, and with what the run itself set."""
         loaded = any(step.loads != "idle" for step in self._plan.steps)
         found = audit(
             self._facts,
             cpus=self._cpus,
             load_running=loaded,
-            settings=settings,
+            settings=[*self._found_settings, *self._common_settings()],
             priority=_lowest_priority(_own(self._plan.steps), self._catalogue),
         )
         if isinstance(self._target, Emulated):
             found = [_of_the_lab(one, self._target.facts) for one in found]
         return [asdict(one) for one in found]
+
+    def _common_settings(self) -> list[Setting]:
+        """What the steps so far set, without the settings that some of them left as found because
+        of their options, such as steps without ``prepare``."""
+        changing = [one.name for one in self._catalogue.run_options if one.changes == "settings"]
+        groups: dict[tuple[Any, ...], list[Setting]] = {}
+        for index, (step, settings) in self._set.items():
+            if index < len(self._plan.steps):
+                options = tuple(step.run.get(name) for name in ("keep-settings", *changing))
+                groups.setdefault(options, []).extend(settings)
+        names = [{one.name for one in group} for group in groups.values()]
+        common = set.intersection(*names) if names else set()
+        return [one for group in groups.values() for one in group if one.name in common]
+
+    def _record_settings(self) -> None:
+        """Record what the steps set. The audit judges the system with it."""
+        self._document.update(environment=self._environment(), findings=self._findings())
 
     def _note(self, index: int, ended: Ended, duration_s: float = 0.0) -> dict[str, Any]:
         entry: dict[str, Any] = self._document["steps"][index]
@@ -476,7 +495,9 @@ class Run:
                 watch = self._start(
                     stack, index, step, live, self._target, interruption, self._progress
                 )
-                return watch if isinstance(watch, Ended) else watch.run()
+                if isinstance(watch, Ended):
+                    return watch
+                return watch.run(functools.partial(self._mark_measuring, index, live))
 
         def when_free() -> Ended:
             ended = once()
@@ -566,6 +587,7 @@ class Run:
             except RtgaugeError as error:
                 log = Ended("failed", error.message, error.remedy)
                 return None
+            self._mark_measuring(index, answering)
             self._mark_running(index + 1)
             held.held = True
             log = self._start(stack, index + 1, step, raising, host.target, interruption, together)
@@ -587,6 +609,12 @@ class Run:
 
     def _mark_running(self, index: int) -> None:
         self._document["steps"][index].update(state="running", reason="")
+        self._folder.write_document(self._document)
+
+    def _mark_measuring(self, index: int, live: LiveStep) -> None:
+        """Record what a step has set before it measures, which may take days."""
+        self._set[index] = live.step, live.settings
+        self._record_settings()
         self._folder.write_document(self._document)
 
     def _begin(self, index: int, view: LiveStep) -> float:
@@ -630,8 +658,10 @@ class Run:
             except StreamError as error:  # such as a newer version: it stays as it came
                 ended = Ended("failed", error.message, error.remedy)
         if live.has_results and not _is_log_host(live.step):
-            self._settings += live.settings
-        self._document["environment"] = self._environment()
+            self._set[index] = live.step, live.settings
+        else:
+            self._set.pop(index, None)
+        self._record_settings()
         entry = self._note(index, ended, self._clock.monotonic() - began)
         self._progress.step_ended(live, entry)
         return ended
@@ -654,7 +684,6 @@ class Run:
         return "complete", "", ""
 
     def _finish(self, began: float, state: str, reason: str, remedy: str) -> None:
-        self._document["findings"] = self._findings(self._settings)
         self._keep_orders()
         self._document.update(
             state=state,

@@ -149,10 +149,14 @@ class Watch:
         self._refused = False
         self._blame = Ended("complete")  # why the host itself ended the agent
 
-    def run(self) -> Ended:
-        """Read until the agent has ended; how the step ended."""
+    def run(self, begins: Callable[[], object]) -> Ended:
+        """Read until the agent has ended; how the step ended. ``begins`` is called once the
+        measurement has begun."""
+        ready = False
         while self.turn(POLL_S):
-            pass
+            if self.ready and not ready:
+                ready = True
+                begins()
         return self.end()
 
     def begin(self, folder: RunFolder, index: int) -> None:

@@ -475,6 +475,7 @@ class FakeTarget:
             given.get("run", ""),
             int(given.get("step", "0")),
             "--histogram-only" in words,
+            "--keep-settings" in words,
         )
 
 
@@ -493,6 +494,7 @@ class _Request:
     run: str
     step: int
     histogram_only: bool
+    keep_settings: bool
 
     def number(self, name: str) -> int:
         if not self.measurement.has(name):
@@ -664,10 +666,9 @@ class FakeAgent:
             "effective": "-1" if privileged else "950000",
             "reason": "" if privileged else "not permitted",
         }
-        yield (
-            0.0,
-            header + writer.environment(self._facts) + writer.record(RecordType.SETTING, setting),
-        )
+        found = header + writer.environment(self._facts)
+        changed = b"" if request.keep_settings else writer.record(RecordType.SETTING, setting)
+        yield 0.0, found + changed
         if "busy" in self._faults:
             reason = "another agent, process 42, is measuring here"
             end = self._trailer([], 0, "failed", reason, "end it: kill 42", "busy")
