@@ -9,12 +9,13 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from conftest import Result
 from rtgauge.catalogue import Catalogue
+from rtgauge.engine.link import pair_bytes_per_s
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import LogHosts, joined, paired
 from rtgauge.engine.run import RunOutcome
@@ -229,6 +230,89 @@ def test_a_run_that_is_stopped_stops_the_log_host_first(
     assert (outcome.state, int(outcome.exit_code)) == ("interrupted", 4)
     assert [one["state"] for one in steps[:4]] == ["interrupted"] * 2 + ["skipped"] * 2
     assert order.done[-2:] == [("stop", "log-host"), ("stop", "response")]
+
+
+class Busy(FakeTarget):
+    """Another agent measures when the board is first asked to answer."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self._times = times
+
+    def start(self, arguments: Sequence[str]) -> FakeAgent:
+        if arguments[1] == "response" and self._times:
+            self._left["busy"], self._times = self._times, 0
+        return super().start(arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_pair_waits_until_another_agent_has_ended(store: Store, side: int) -> None:
+    watcher = Watcher()
+    step = response(log_host="fake:busy=2" if side else "fake")
+    board = FakeTarget() if side else Busy(2)
+    (outcome,) = execute(Plan("test", (step, step)), [board], store, watcher)
+    assert outcome.state == "complete", outcome.reason
+    run = store.get(outcome.id)
+    reasons = [one["reason"] for one in run.document["steps"][:4]]
+    assert reasons[side].startswith("waited") and not any(reasons[2:])
+    assert not reasons[1 - side]
+    name = ("fake", "fake:busy=2")[side]
+    said = [text for text in watcher.messages if text.startswith(f"{name}: another agent")]
+    assert len(said) == 1
+    assert all(series.totals.count for step in run.steps[:4] for series in step.series)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_pair_does_not_wait_for_ever(store: Store, side: int) -> None:
+    step = response(log_host="fake:busy=999" if side else "fake")
+    timer = planned_step(KNOWN, "timer", {"for": "1s"})
+    board = FakeTarget() if side else Busy(999)
+    (outcome,) = execute(Plan("test", (step, timer)), [board], store)
+    steps = store.get(outcome.id).document["steps"]
+    states = [one["state"] for one in steps[:3]]
+    # the board itself can measure while its log host is busy
+    other = ["interrupted", "failed", "complete"] if side else ["failed", "skipped", "skipped"]
+    assert (outcome.state, states) == ("failed", other)
+    assert "Waited 2 min" in steps[side]["reason"]
+
+
+class Linked(FakeTarget):
+    """A target behind a thin link."""
+
+    lost, reconnect_s = "", 0.0
+    bandwidth = 1.0
+    connection: ClassVar[dict[str, Any]] = {}
+
+    def regain(self, _stop: Callable[[], bool]) -> str:
+        raise AssertionError("nothing is retried")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_link_that_is_too_thin_for_the_samples_of_a_pair(
+    store: Store, monkeypatch: pytest.MonkeyPatch, side: int
+) -> None:
+    board = FakeTarget() if side else Linked()
+    hosts = LogHosts(lambda _name: Linked() if side else FakeTarget())
+    monkeypatch.setattr("rtgauge.engine.study.LogHosts", lambda *_: hosts)
+    (outcome,) = execute(Plan("test", (response(),)), [board], store)
+    assert outcome.state == "complete", outcome.reason
+    run = store.get(outcome.id)
+    for at, step in enumerate(run.steps[:2]):
+        thin = at == side
+        assert step.series and {one.info.histogram_only for one in step.series} == {thin}
+        assert ("the link carries" in run.document["steps"][at]["reason"]) is thin
+
+
+def test_the_samples_of_a_board_come_as_often_as_the_events() -> None:
+    def needed(**given: str) -> tuple[float, float]:
+        made = paired(Plan("test", (response(**given),)), FakeTarget(), LogHosts()).steps
+        return pair_bytes_per_s(made[0], KNOWN, made[1], KNOWN)
+
+    often, seldom = needed(interval="1ms"), needed(interval="100ms")
+    assert all(one > 5 * other for one, other in zip(often, seldom, strict=True))
 
 
 # --- what a plan says, and what the lab adds -----------------------------------------------------

@@ -8,13 +8,15 @@ value. To let the rings on the target overflow would lose samples at random.
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from rtgauge.catalogue import Catalogue, Measurement
 from rtgauge.plan import PlannedStep
 from rtgauge.units import parse_cpus, parse_duration, parse_integer
 
-__all__ = ["MARGIN", "needed_bytes_per_s"]
+__all__ = ["MARGIN", "needed_bytes_per_s", "pair_bytes_per_s"]
 
 #: Factor between the rate of the link and the rate of the samples: the link is shared and varies.
 MARGIN: Final = 1.5
@@ -46,6 +48,17 @@ def needed_bytes_per_s(step: PlannedStep, catalogue: Catalogue, online: Set[int]
     blocks = min(BLOCKS_PER_S, 1e9 / interval_ns)
     rate = series * (SAMPLE_BYTES * 1e9 / interval_ns + BLOCK_BYTES * blocks) + REST_BYTES_PER_S
     return min(rate, wait) if wait else rate
+
+
+def pair_bytes_per_s(
+    board: PlannedStep, catalogue: Catalogue, timing: PlannedStep, of_log_host: Catalogue
+) -> tuple[float, float]:
+    """The same for a board that answers and for its log host, which raises the events."""
+    entry = of_log_host.measurement(timing.measurement)
+    events = {name: _value(timing, entry, name) for name in ("interval", "samples")}
+    raised = replace(board, parameters=MappingProxyType({**board.parameters, **events}))
+    one = frozenset({0})  # the first of the CPUs
+    return needed_bytes_per_s(raised, catalogue, one), needed_bytes_per_s(timing, of_log_host, one)
 
 
 def _threads(step: PlannedStep, entry: Measurement, online: Set[int]) -> int:

@@ -25,7 +25,7 @@ from rtgauge.engine.environment import (
     read_facts,
     require_cpus,
 )
-from rtgauge.engine.link import MARGIN, needed_bytes_per_s
+from rtgauge.engine.link import MARGIN, needed_bytes_per_s, pair_bytes_per_s
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import Held, LogHosts, PairView, Together, follow, joined, with_line
 from rtgauge.engine.sink import with_sink
@@ -127,6 +127,13 @@ def _ends_s(step: PlannedStep, catalogue: Catalogue) -> tuple[float | None, floa
     """``ends_ns`` in seconds."""
     time_ns, samples_ns = ends_ns(step, catalogue)
     return time_ns and time_ns / 1e9, samples_ns and samples_ns / 1e9
+
+
+def _thinned(ended: Ended, thin: str) -> Ended:
+    """How a step ended, with the reason for histograms only, if any."""
+    if not thin or ended.state != "complete":
+        return ended
+    return replace(ended, reason="; ".join(filter(None, (thin, ended.reason))))
 
 
 def _has_log_host(step: PlannedStep) -> bool:
@@ -452,26 +459,28 @@ class Run:
         if isinstance(self._target, Replayable) and self._target.orders:
             self._document["orders"] = [list(words) for words in self._target.orders]
 
-    def _thin(self, step: PlannedStep) -> str:
-        """Why the link to the target is too thin for this step's samples; empty if it is not."""
-        carries = self._target.bandwidth if isinstance(self._target, Linked) else 0.0
-        if step.flag("histogram-only") or not carries:
-            return ""
-        online = online_cpus(Facts(self._facts)) or frozenset({0})
-        needed = needed_bytes_per_s(step, self._catalogue, online)
-        if carries >= needed * MARGIN:
-            return ""
-        return (
+    def _fitting(
+        self, index: int, step: PlannedStep, target: Target, needed: float
+    ) -> tuple[PlannedStep, str]:
+        """The step, with histograms only if the link to the target is too thin for its samples; and
+        why, or empty. ``needed``: bytes per second."""
+        carries = target.bandwidth if isinstance(target, Linked) else 0.0
+        if step.flag("histogram-only") or not carries or carries >= needed * MARGIN:
+            return step, ""
+        thin = (
             f"histograms only: the samples need {plain(bandwidth(needed * MARGIN))} "
             f"with a reserve, but the link carries {plain(bandwidth(carries))}"
         )
+        self._progress.message(f"step {index + 1} ({step.measurement}): {thin}")
+        return step.with_option("histogram-only", True), thin
+
+    def _online(self) -> frozenset[int]:
+        return online_cpus(Facts(self._facts)) or frozenset({0})
 
     def _step(self, index: int, step: PlannedStep, interruption: Stopping) -> Ended:
         """One step on the target itself."""
-        thin = self._thin(step)
-        if thin:
-            step = step.with_option("histogram-only", True)
-            self._progress.message(f"step {index + 1} ({step.measurement}): {thin}")
+        needed = needed_bytes_per_s(step, self._catalogue, self._online())
+        step, thin = self._fitting(index, step, self._target, needed)
         time_s, samples_s = _ends_s(step, self._catalogue)
         without_end = endless(step, self._catalogue)
         skipped = is_skipped(step, self._catalogue, self._facts)
@@ -501,28 +510,33 @@ class Run:
 
         def when_free() -> Ended:
             ended = once()
-            return self._wait(ended, once, interruption) if ended.cause == BUSY else ended
+            return self._wait(ended, once, interruption, self._target)
 
         ended = when_free()
         if ended.cause == DISTURBED and not interruption.asked:
             ended = self._again(index, ended, when_free)
-        if thin and ended.state == "complete":
-            ended.reason = "; ".join(part for part in (thin, ended.reason) if part)
-        return self._end(index, live, ended, began)
+        return self._end(index, live, _thinned(ended, thin), began)
 
-    def _wait(self, ended: Ended, once: Callable[[], Ended], interruption: Stopping) -> Ended:
-        """Try a step until no other agent measures on the target, for ``busy_s`` at most."""
+    def _wait(
+        self, ended: Ended, once: Callable[[], Ended], interruption: Stopping, target: Target
+    ) -> Ended:
+        """Try a step until no other agent measures on the target, for ``busy_s`` at most. A step
+        that another agent did not prevent is left as it is."""
+        if ended.cause != BUSY:
+            return ended
         limit = self._limits.busy_s
         self._progress.message(
-            f"{self._target.name}: {ended.reason}. Waiting up to {plain(duration(limit))} for it …"
+            f"{target.name}: {ended.reason}. Waiting up to {plain(duration(limit))} for it …"
         )
         began = self._clock.monotonic()
         waited = 0.0
         while ended.cause == BUSY and not interruption.asked:
             if waited >= limit:
                 reason = f"{ended.reason}. Waited {plain(duration(waited))} for it to end"
-                self._busy = Ended("failed", reason, ended.remedy)
-                return self._busy
+                ended = Ended("failed", reason, ended.remedy)
+                if target is self._target:
+                    self._busy = ended
+                return ended
             self._clock.sleep(BUSY_PAUSE_S)
             waited = self._clock.monotonic() - began
             ended = once()
@@ -567,12 +581,47 @@ class Run:
     ) -> tuple[Ended, Ended]:
         """A board's step and its log host's, at once; the log host's follows in the list."""
         host = self._hosts[timing.log_host]
-        answering = LiveStep(board, None)
-        raising = LiveStep(timing, *_ends_s(timing, host.catalogue))
-        view = PairView(answering, raising)
+        both = board, timing
+        needed = pair_bytes_per_s(board, self._catalogue, timing, host.catalogue)
+        targets = self._target, host.target
+        fitting = [self._fitting(index + at, both[at], targets[at], needed[at]) for at in (0, 1)]
+        (board, _), (timing, _) = fitting
+
+        def new() -> tuple[LiveStep, LiveStep]:
+            return LiveStep(board, None), LiveStep(timing, *_ends_s(timing, host.catalogue))
+
+        lives = new()
+        began = self._begin(index, PairView(*lives))
+        ended: list[Ended] = []
+
+        def once(busy: int) -> Ended:
+            nonlocal lives, ended
+            if index in self._started:  # it was tried before
+                lives = new()
+                for at in self._started & {index, index + 1}:
+                    self._folder.drop_stream(at)
+                    self._started.discard(at)
+            ended = [*self._both(index, *lives, interruption)]
+            return ended[busy]
+
+        once(0)
+        for at in (0, 1):
+            found = self._wait(ended[at], functools.partial(once, at), interruption, targets[at])
+            ended[at] = found  # once() has replaced the list
+        ended = [_thinned(one, thin) for one, (_, thin) in zip(ended, fitting, strict=True)]
+        first = self._end(index, lives[0], ended[0], began)
+        lives[1].after_s = self._after_s[index + 1]
+        self._progress.step_started(lives[1], index + 2, len(self._plan.steps))
+        return first, self._end(index + 1, lives[1], ended[1], began)
+
+    def _both(
+        self, index: int, answering: LiveStep, raising: LiveStep, interruption: Stopping
+    ) -> tuple[Ended, Ended]:
+        """Carry out both sides of a pair once."""
+        board, timing = answering.step, raising.step
+        host = self._hosts[timing.log_host]
         held = Held(interruption)
-        together = Together(self._progress, view)
-        began = self._begin(index, view)
+        together = Together(self._progress, PairView(answering, raising))
         log: Watch | Ended | None = None
 
         def start_timing() -> Watch | None:
@@ -601,11 +650,7 @@ class Run:
                 answers = answers.end()
             if isinstance(log, Watch):
                 log = log.end()
-        ended = joined(answers, log, there)
-        first = self._end(index, answering, ended[0], began)
-        raising.after_s = self._after_s[index + 1]
-        self._progress.step_started(raising, index + 2, len(self._plan.steps))
-        return first, self._end(index + 1, raising, ended[1], began)
+        return joined(answers, log, there)
 
     def _mark_running(self, index: int) -> None:
         self._document["steps"][index].update(state="running", reason="")
