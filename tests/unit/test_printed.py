@@ -5,9 +5,12 @@ Xenomai's sources (tests/support/xenomai.py)."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,12 +23,12 @@ from numpy.typing import NDArray
 import fuzz_printed
 import xenomai
 from conftest import Result
-from rtgauge.errors import UsageError
+from rtgauge.errors import StoreError, UsageError
 from rtgauge.printed import Told, import_printed, is_printed
 from rtgauge.report.document.steps import _observations
 from rtgauge.report.results.model import build, validate
 from rtgauge.store import Store
-from rtgauge.store.made import READER, Subject, earlier_import
+from rtgauge.store.made import READER, Subject, earlier_import, find_import, importing
 
 Command = Callable[..., Result]
 Int64 = NDArray[np.int64]
@@ -707,3 +710,46 @@ def test_a_recorded_file_for_gnuplot(store: Store, tmp_path: Path) -> None:
     series = series_of(run, "latency")
     assert (series["context"], series["count"], series["max"]) == ("kernel", 3999, -497)
     assert run["steps"][0]["duration_s"] == 3.999
+
+
+@pytest.mark.slow
+def test_two_imports_of_a_file_at_once_make_one_run(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both looked for a run of the file before either had made one."""
+    path = tmp_path / "a.txt"
+    path.write_text(xenomai.latency(made(1, 4)))
+    meeting = threading.Barrier(2)
+
+    def find(*given: Any) -> Any:
+        found = find_import(*given)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            meeting.wait(0.2)
+        return found
+
+    monkeypatch.setattr("rtgauge.printed.run.find_import", find)
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(import_printed, store, path, Told()) for _ in range(2)]
+        results = [one.result(60) for one in both]
+    assert sorted(one.new for one in results) == [False, True]
+    assert len({one.run for one in results}) == len(store.runs()) == 1
+    assert [one.name for one in store.path.iterdir()] == [results[0].run]
+
+
+def test_an_import_that_was_killed_leaves_no_lock(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = "0" * 64
+    left = store.path / f".{digest}.import"
+    left.mkdir(parents=True)
+    with importing(store, digest):
+        store.runs()
+        assert left.exists()
+    assert not left.exists()
+    left.mkdir()
+    store.runs()
+    assert not left.exists()
+    with importing(store, digest):
+        monkeypatch.setattr("rtgauge.store.made._WAIT_S", 0.0)
+        with pytest.raises(StoreError, match="another process is importing"):
+            importing(store, digest).__enter__()

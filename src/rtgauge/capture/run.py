@@ -36,6 +36,7 @@ from rtgauge.store.made import (
     asked_of,
     find_import,
     import_header,
+    importing,
     run_document,
     step_document,
     write_run,
@@ -179,9 +180,12 @@ def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
     The store is unchanged then."""
     digest = digest_of(path)
     asked = _asked(wanted)
-    same = _is_there(store, digest, asked)
-    if same is not None:
-        return same
+    with importing(store, digest):
+        return _is_there(store, digest, asked) or _made(store, path, wanted, digest, asked)
+
+
+def _made(store: Store, path: Path, wanted: Wanted, digest: str, asked: str) -> Imported:
+    """A new run of a capture."""
     with open_recording(path, wanted.samplerate) as recording:
         event = recording.choose(wanted.event, "event")
         answer = recording.choose(wanted.answer, "answer")

@@ -20,7 +20,7 @@ import numpy as np
 
 from rtgauge import __version__
 from rtgauge.printed.latency import TIME_LIMIT, Latency, distribution
-from rtgauge.printed.lines import read_text
+from rtgauge.printed.lines import Text, read_text
 from rtgauge.printed.read import Clocks, Found, Responses, Switches, read
 from rtgauge.store import Store, new_run_id
 from rtgauge.store.made import (
@@ -30,6 +30,7 @@ from rtgauge.store.made import (
     asked_of,
     find_import,
     import_header,
+    importing,
     run_document,
     step_document,
     write_run,
@@ -155,9 +156,15 @@ def import_printed(store: Store, path: Path, told: Told) -> Imported:
     text = read_text(path)
     board = " ".join(told.tested.lab.get(key, "") for key in ("board", "mode")).rstrip()
     asked = asked_of(told.cell_ns or None, told.version, board)
-    same = find_import(store, "printed", text.sha256, asked)
-    if same is not None:
-        return Imported(same[0], False, tuple(str(same[1].get("results") or "").split(", ")))
+    with importing(store, text.sha256):
+        same = find_import(store, "printed", text.sha256, asked)
+        if same is not None:
+            return Imported(same[0], False, tuple(str(same[1].get("results") or "").split(", ")))
+        return _made(store, path, told, text, asked)
+
+
+def _made(store: Store, path: Path, told: Told, text: Text, asked: str) -> Imported:
+    """A new run of a text."""
     results = read(text)
     run = new_run_id()
     when = min(max(os.stat(path).st_mtime, 0.0), LATEST_S)

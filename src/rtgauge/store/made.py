@@ -7,6 +7,8 @@ seal, statistics and reports know no difference.
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,7 +16,8 @@ from typing import Any, Final
 
 from rtgauge import __version__
 from rtgauge.errors import StoreError
-from rtgauge.store.store import Store
+from rtgauge.store.files import FolderLock, make_folder, store_errors
+from rtgauge.store.store import IMPORT, Store
 from rtgauge.stream import StreamWriter
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "earlier_import",
     "find_import",
     "import_header",
+    "importing",
     "run_document",
     "step_document",
     "write_run",
@@ -38,6 +42,8 @@ READER: Final = 5
 """The version of the readers of captures and printed results. A change after which a file gives
 other results increases it: the file is then imported again, as a run of its own."""
 _NS: Final = 10**9
+_WAIT_S: Final = 600.0
+_POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,31 @@ def asked_of(*options: object) -> str:
     """Options of an import and the version of the readers, as text that equal imports share."""
     words = ["-" if one in (None, "") else str(one) for one in options]
     return " ".join([f"reader={READER}", *words])
+
+
+@contextlib.contextmanager
+def importing(store: Store, digest: str) -> Iterator[None]:
+    """While no other process imports the file with this digest: of two, only the first makes a run.
+    StoreError if the other one does not end."""
+    folder = store.path / f".{digest}{IMPORT}"
+    lock, waited_s = None, 0.0
+    while lock is None:
+        make_folder(folder)
+        with store_errors("lock", folder), contextlib.suppress(FileNotFoundError):
+            lock = FolderLock.take(folder)
+        if lock is None and waited_s >= _WAIT_S:
+            raise StoreError(
+                "another process is importing this file", "wait until that process ends"
+            )
+        if lock is None:
+            time.sleep(_POLL_S)
+            waited_s += _POLL_S
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        lock.release()
 
 
 def find_import(store: Store, kind: str, digest: str, asked: str) -> tuple[str, Any] | None:

@@ -35,6 +35,8 @@ SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 PLACES = "give a folder, a file.db, sqlite:///FILE or postgresql://…?data=FOLDER"
 INT64_MAX = 2**63 - 1
 UNREADABLE = "unreadable"
+IMPORT = ".import"
+"""The suffix of a folder that is locked while a file is imported."""
 VERDICTS = ("fail", "inconclusive", "pass", "skipped")
 
 
@@ -285,8 +287,9 @@ def _stamp(path: Path) -> Stamp | None:
 
 
 def _is_leftover(name: str) -> bool:
-    """Whether this is a folder that was being made or deleted when its process ended."""
-    return name[:1] == "." and is_run_id(name[1:37]) and name[37:] in (".new", ".deleted")
+    """Whether this is a folder that was being made, deleted or locked when its process ended."""
+    of_a_run = is_run_id(name[1:37]) and name[37:] in (".new", ".deleted")
+    return name[:1] == "." and (of_a_run or name.endswith(IMPORT))
 
 
 def _remove_leftover(path: Path) -> None:
