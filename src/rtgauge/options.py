@@ -182,7 +182,7 @@ HOST_OPTIONS: Final = (
         "allow-load-cmd",
         "command",
         "consent to the programs, files, addresses and lines that a plan, or a resumed "
-        "evaluation, uses on targets outside the lab",
+        "evaluation or tune, uses on targets outside the lab",
         _TARGET,
         rare=True,
     ),

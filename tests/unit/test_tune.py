@@ -506,6 +506,51 @@ def test_a_new_tune_does_not_list_the_store(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
+def test_a_resumed_tune_runs_no_program_without_consent(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The record may be somebody else's, also its consent."""
+    state, ran = tmp_path / "state", tmp_path / "ran"
+    state.write_text("")
+    monkeypatch.setattr(Remote, "state", state, raising=False)
+    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Remote())
+    monkeypatch.setattr(designs, "FULL_RUNS", 8)
+    monkeypatch.setattr("rtgauge.engine.boot.RETRY_S", 0.01)
+    boot = f"f() {{ printf '%s' \"$*\" >{state}; touch {ran}; }}; f"
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.Tuner, "carry_out", lambda _: False)
+        more = ["--boot-cmd", boot, "--load-cmd", "stress", "--allow-load-cmd"]
+        assert rtgauge(*words("a=1"), *more).code == 4
+    asked = rtgauge("tune", "--resume")
+    who = "the resumed tune would run 'stress' on fake as the user of the connection, which needs"
+    assert asked.code == 2 and who in asked.err
+    assert "--dry-run --json), then add --allow-load-cmd" in asked.err
+    asked = rtgauge("tune", "--resume", "--load-cmd", "stress")
+    assert asked.code == 2 and "on this machine as " in asked.err and "would run 'f()" in asked.err
+    assert not ran.exists()
+    shown = rtgauge("tune", "--resume", "--dry-run", "--json")
+    assert shown.code == 0 and shown.json()["boot_command"] == boot
+    done = rtgauge("tune", "--resume", "--allow-load-cmd", "--json")
+    assert done.code == 0 and ran.exists(), done.err
+    assert "the resumed tune runs 'stress' on fake" in done.err
+
+
+@pytest.mark.slow
+def test_what_the_user_names_on_resuming_a_tune_needs_no_consent(
+    rtgauge: Run, board: type[Board], tmp_path: Path
+) -> None:
+    agent = tmp_path / "agent"
+    agent.touch()
+    board.ends_at = 2
+    assert rtgauge(*words("a=1"), "--agent", str(agent)).code == 4
+    board.ends_at = 0
+    asked = rtgauge("tune", "--resume", "--dry-run")
+    assert asked.code == 2 and f"would run the agent '{agent}', which needs" in asked.err
+    for more in (["--agent", str(agent)], ["--allow-load-cmd"]):
+        assert rtgauge("tune", "--resume", "--dry-run", *more).code == 0
+
+
+@pytest.mark.slow
 def test_a_tune_of_another_store_is_resumed(
     rtgauge: Run, board: type[Board], tmp_path: Path
 ) -> None:

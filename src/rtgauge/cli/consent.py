@@ -43,7 +43,9 @@ def check_consent(
 
     places = [target for target in targets if not isinstance(target, Disturbable)]
     for one in dict.fromkeys(found):
-        if one.option == "log-line":
+        if one.option == "boot-cmd":
+            where = f"on this machine as {_name_of(os.geteuid())}"
+        elif one.option == "log-line":
             where = "on the log host with the agent's rights"
         elif places:
             where = _where(one, places, given)
@@ -77,6 +79,10 @@ def _runs_as(target: Target, as_root: bool) -> str:
         user = int(os.environ["SUDO_UID"]) if os.geteuid() == 0 else os.geteuid()
     except (KeyError, ValueError):
         user = os.geteuid()
+    return _name_of(user)
+
+
+def _name_of(user: int) -> str:
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:

@@ -19,12 +19,15 @@ import click
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli.carry_out import as_root, of_project
 from rtgauge.cli.completion import Words
+from rtgauge.cli.consent import check_consent, outside
 from rtgauge.cli.generated import order_seed, reconnect_s
 from rtgauge.cli.help import TableOption, command
 from rtgauge.cli.options import open_store
 from rtgauge.cli.output import format_seconds, print_json, print_tune, say, show, unread
 from rtgauge.cli.run import Task, completed, run_words
+from rtgauge.cli.words import named_agent
 from rtgauge.errors import ExitCode, StoreError, UsageError
+from rtgauge.options import Reach
 from rtgauge.plan import (
     GUESS_NS,
     Factor,
@@ -54,6 +57,7 @@ _LACKING: Final = ("repeat", "budget", "rate", "disturb", "allow-disturb", "quie
                    "title", "author", "serial", "meta", "logo", "full", "exit")  # fmt: skip
 _RESUME: Final = "--resume"
 _STORE: Final = "--store"
+_CONSENT: Final = "--allow-load-cmd"
 _GENERAL: Final = """Find which settings and kernel arguments help, by a designed experiment.
 '{command} MEASUREMENT --help' shows the options of one measurement.
 
@@ -107,10 +111,13 @@ def _options() -> dict[str, list[click.Option]]:
     }
 
 
-def task(words: Sequence[str] = (), record: dict[str, Any] | None = None) -> Task:
-    """The task that these words ask for. ``record``: that of the tune to resume."""
+def task(
+    words: Sequence[str] = (), now: Sequence[str] = (), record: dict[str, Any] | None = None
+) -> Task:
+    """The task that these words ask for. ``record``: that of the tune to resume, ``now``: the words
+    that are not from there."""
     return Task(
-        lambda plan, targets, given: _carry_out(plan, targets, given, words, record),
+        lambda plan, targets, given: _carry_out(plan, targets, given, words, now, record),
         _options,
         _LACKING,
         _GENERAL,
@@ -134,10 +141,10 @@ def _completed(
 def tune(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Find which settings and kernel arguments help."""
     record: dict[str, Any] | None = None
-    words = tuple(_separate(words))
+    words = now = tuple(_separate(words))
     if _RESUME in words:
         words, record = _resumed(words)
-    return run_words(ctx, words, task=task(words, record))
+    return run_words(ctx, words, task=task(words, now, record))
 
 
 def _separate(words: Sequence[str]) -> Iterator[str]:
@@ -160,7 +167,14 @@ def _resumed(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
         record = find_tune(store, study)
     if record["state"] == "complete":
         raise UsageError(f"tune {record['study']} is complete", "start another one")
-    return (*record["words"], *rest), record
+    recorded = [word for word in record["words"] if word != _CONSENT]
+    agent = named_agent(recorded)
+    if agent is not None and named_agent(rest) is None and _CONSENT not in rest:
+        raise UsageError(  # before it describes the target
+            f"the resumed tune would run the agent '{agent}', which needs your consent",
+            f"look at it, then add {_CONSENT}",
+        )
+    return (*recorded, *rest), record
 
 
 def _carry_out(
@@ -168,6 +182,7 @@ def _carry_out(
     targets: Sequence[Target],
     given: Mapping[str, Any],
     words: Sequence[str],
+    now: Sequence[str],
     record: dict[str, Any] | None,
 ) -> int:
     """Tune one target with the plan. Returns the exit code."""
@@ -189,6 +204,7 @@ def _carry_out(
     _check_target(target, factors, given["boot_cmd"])
     _check_disturbs(plan, target)
     _check_governor(target, factors)
+    resumed = record is not None
     if record is None:
         seed = order_seed(given)
         seed = secrets.randbelow(SEEDS) if seed is None else seed
@@ -204,11 +220,26 @@ def _carry_out(
         else:
             print_tune(record, planned=True)
         return int(ExitCode.DONE)
+    if resumed:
+        _check_consent(plan, target, given, now)
     if not record["booted"]:
         _check_present(target, factors)
     with open_store(given["store"], create=True) as store:
         _check_system(store, record, target)
         return _Tune(plan, target, factors, catalogue, store, given, record).carry_out()
+
+
+def _check_consent(
+    plan: Plan, target: Target, given: Mapping[str, Any], now: Sequence[str]
+) -> None:
+    """Check the user's consent to what the record of a tune reaches, because its author may be
+    somebody else. ``now``: the words that the user gave."""
+    found = [one for step in plan.steps for one in outside(step)]
+    if given["boot_cmd"]:
+        found.append(Reach("boot-cmd", "run", given["boot_cmd"]))
+    named = {word.partition("=")[0] for word in now}
+    found = [one for one in found if f"--{one.option}" not in named]
+    check_consent("the resumed tune", "read its record (--dry-run --json)", found, [target], given)
 
 
 def _check_report(path: Path) -> None:
