@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,21 @@ def test_a_machine_that_cannot_start_ssh(monkeypatch: pytest.MonkeyPatch, place:
     with pytest.raises(TargetError, match="ssh cannot be started: Resource temporarily") as caught:
         Connection(parse("//board"), "ssh:board")
     assert caught.value.remedy
+
+
+@pytest.mark.slow
+def test_a_configuration_that_does_not_end_is_given_up(
+    board: Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A program that the configuration of ssh calls may hang."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\nsleep 20\n")
+    ssh.chmod(0o755)
+    monkeypatch.setattr(board, "_ssh", str(ssh))
+    monkeypatch.setattr(connection, "CONFIGURATION_S", 0.2)
+    with pytest.raises(TargetError, match="'ssh -G' did not end within") as caught:
+        board.destination()
+    assert "Match exec" in caught.value.remedy
 
 
 @pytest.mark.parametrize("stream", ["1", "2"])

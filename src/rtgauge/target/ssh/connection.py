@@ -38,6 +38,8 @@ READY: Final = "rtgauge-keeper"
 TOLD: Final = 4
 OPEN_S: Final = 60.0
 CONNECT_S: Final = 30
+#: Timeout for ssh to print its configuration, which may call programs (Match exec).
+CONFIGURATION_S: Final = 30.0
 # Timeout for a link without any byte. One with 300 bytes per second still delivers some.
 STALL_S: Final = 30.0
 #: Timeout for a whole exchange with a board, however steadily its bytes arrive. Each byte prolongs
@@ -459,16 +461,23 @@ class Connection:
 
     def destination(self) -> frozenset[str]:
         """The IPv4 addresses that ``ssh`` connects to by its configuration; empty if others connect
-        for it, or if its name has no IPv4 address."""
+        for it, or if its name has no IPv4 address. Raises TargetError."""
         with _local_errors():
-            done = subprocess.run(
-                [self._ssh, "-G", *self._address.words()],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-            )
+            try:
+                done = subprocess.run(
+                    [self._ssh, "-G", *self._address.words()],
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=CONFIGURATION_S,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                raise TargetError(
+                    f"{self.name}: 'ssh -G' did not end within {CONFIGURATION_S:.0f} s",
+                    "check the programs that your configuration of ssh calls (Match exec)",
+                ) from None
         found = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
         if any(found.get(one, "none") != "none" for one in ("proxyjump", "proxycommand")):
             return frozenset()
