@@ -9,11 +9,13 @@ from rtgauge.audit import audit
 from rtgauge.catalogue import Catalogue
 from rtgauge.clock import FakeClock, RealClock
 from rtgauge.engine.environment import read_facts
-from rtgauge.errors import TargetError, UsageError
-from rtgauge.plan import planned_step
+from rtgauge.engine.study import execute
+from rtgauge.errors import ExitCode, TargetError, UsageError
+from rtgauge.plan import Plan, planned_step
+from rtgauge.store import Store
 from rtgauge.stream import Histogram, Record, Samples, SeriesInfo, StreamEnd, StreamReader, Trailer
 from rtgauge.target import open_target
-from rtgauge.target.fake import COUNTED, FAULTS, FakeTarget
+from rtgauge.target.fake import CATALOGUE, COUNTED, FAULTS, FakeTarget
 
 
 def stream(name: str, measurement: str = "timer", **settings: str) -> bytes:
@@ -104,3 +106,11 @@ def test_the_audit_knows_what_to_say_of_it() -> None:
     assert {one.level for one in findings} <= {"ok", "note", "warning"}
     _, facts, _ = read_facts(open_target("fake:unprivileged").environment())
     assert [one.check for one in audit(facts) if one.level == "error"] == ["privileges"]
+
+
+@pytest.mark.parametrize("name", ["response", "log-host"])
+def test_what_needs_a_line_is_skipped_without_one(store: Store, name: str) -> None:
+    known = Catalogue.from_document(dict(CATALOGUE))
+    step = planned_step(known, name, {"for": "1s"})
+    (outcome,) = execute(Plan("test", (step,)), [open_target("fake")], store)
+    assert (outcome.state, outcome.exit_code) == ("skipped", ExitCode.SKIPPED)

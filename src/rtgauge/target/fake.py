@@ -678,6 +678,11 @@ class FakeAgent:
             why = f"it is not measured on the Cobalt core: {request.measurement.not_on_cobalt}"
             yield 0.0, self._trailer([], 0, "skipped", why, "give --core linux")
             return
+        entry = request.measurement
+        if (entry.answers or entry.times) and not request.parameters["line"]:
+            why = "no line was given"
+            yield 0.0, self._trailer([], 0, "skipped", why, "add --line gpio:CHIP:OUT:IN")
+            return
         if "skipped" in self._faults or request.measurement.name == "telescope":
             reason, remedy = "there is no such device here", "connect the device"
             yield 0.0, self._trailer([], 0, "skipped", reason, remedy)
