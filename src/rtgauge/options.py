@@ -230,6 +230,7 @@ HOST_OPTIONS: Final = (
         applies="plan",
         group=_EXTENT,
     ),
+    _flag("dry-run", "command", "only print the steps with their lengths", _EXTENT, rare=True),
     _text("hours", "H", "plan", "total length of the plan's steps that have a share", _EXTENT),
     _text("share", "N", "file", "the step's share of the plan's hours", ""),
     _flag(

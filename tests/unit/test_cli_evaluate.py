@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -84,6 +85,33 @@ def test_a_dry_run_measures_nothing_and_shows_lengths(rtgauge: Run) -> None:
     assert re.search(r"^ +7(\.0)? s  timer --for 7s", done.out, re.M)
     assert rtgauge("runs", "--json").json()["runs"] == []
     assert not list(Path.cwd().glob("rtgauge-report*"))
+
+
+@pytest.mark.parametrize("target", ["fake", "fake:unprivileged"])
+def test_a_dry_run_and_the_evaluation_estimate_the_same(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    """The dry run counted steps that will be skipped."""
+    planned = rtgauge("evaluate", "--target", target, "--dry-run").out
+    monkeypatch.setattr("rtgauge.cli.evaluate.execute_plan", Mock(side_effect=KeyboardInterrupt))
+    said = rtgauge("evaluate", "--target", target, "-o", "a.json").err
+    (time,) = re.findall(r"Time: +(about .*)", planned)
+    assert said.splitlines()[0].endswith(f", {time}")
+    assert "skipped  telescope" in planned
+
+
+def test_a_dry_run_of_a_plan_or_measurement(rtgauge: Run) -> None:
+    path = Path("a.toml")
+    path.write_text("[[step]]\nmeasurement = 'timer'\nfor = '1s'\nload-cmd = 'touch x'\n")
+    done = rtgauge("run", "a.toml", "--target", "fake", "--for", "7s", "--dry-run")
+    assert done.code == 0, done.err
+    assert re.search(r"^ +7(\.0)? s  timer --for 7s", done.out, re.M)
+    done = rtgauge("run", "timer", "--for", "3s", "--target", "fake", "--dry-run", "--json")
+    assert (done.json()["format"], done.json()["targets"]) == ("rtgauge-plan", ["fake"])
+    for word in ("response", "log-host"):
+        done = rtgauge("run", word, "--target", "fake", "--for", "3s", "--dry-run")
+        assert f"skipped  {word}" in done.out
+    assert rtgauge("runs", "--json").json()["runs"] == []
 
 
 @pytest.mark.slow

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,8 +22,10 @@ from rtgauge.errors import UsageError, nearest
 from rtgauge.plan import (
     GUESS_NS,
     Plan,
+    PlannedStep,
     calibration_steps,
     describe_step,
+    endless,
     expected_ns,
     plan_summary,
     read_plan,
@@ -30,7 +33,10 @@ from rtgauge.plan import (
 )
 from rtgauge.text import plain
 
-__all__ = ["describe", "describe_plan"]
+if TYPE_CHECKING:
+    from rtgauge.target import Target
+
+__all__ = ["describe", "describe_plan", "facts_of", "lengths_of"]
 
 COLUMN = 30
 LONGEST = 60
@@ -81,13 +87,42 @@ def describe(name: str | None, target: str, as_json: bool) -> None:
     show(formatter.getvalue().rstrip())
 
 
+def facts_of(target: Target) -> dict[str, Any] | None:
+    """The facts of a target that tell which steps it will skip. None for boards of the lab, which
+    skip none, and whose facts would take a boot."""
+    from rtgauge.engine.environment import read_facts
+    from rtgauge.target.base import Adaptable
+
+    return None if isinstance(target, Adaptable) else read_facts(target.environment())[1]
+
+
+def lengths_of(
+    steps: Sequence[PlannedStep], catalogue: Catalogue, facts: Mapping[str, Any] | None
+) -> list[int | None]:
+    """The length of each step in ns: None if it is not known, 0 if it will be skipped."""
+    from rtgauge.engine.environment import is_skipped
+
+    return [
+        0
+        if facts is not None and is_skipped(step, catalogue, facts)
+        else expected_ns(step, catalogue)
+        for step in steps
+    ]
+
+
 def describe_plan(
-    plan: Plan, catalogue: Catalogue, *, as_json: bool, path: Path | None = None
+    plan: Plan,
+    catalogue: Catalogue,
+    *,
+    as_json: bool,
+    path: Path | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print what a plan would do, and in what time. ``path``: its file."""
+    """Print what a plan would do, and in what time. ``path``: its file. ``facts``: those of its
+    target, if they are known."""
     summary = plan_summary(path) if path is not None else ""
     steps = [*calibration_steps(plan, catalogue), *plan.steps]
-    lengths = [expected_ns(step, catalogue) for step in steps]
+    lengths = lengths_of(steps, catalogue, facts)
     total = plan.repeat * sum(GUESS_NS if one is None else one for one in lengths) / 1e9
     if as_json:
         told = [
@@ -130,7 +165,16 @@ def describe_plan(
     wrapped(f"Time:     {each}")
     show("")
     show("Steps, with their time:")
-    shown = ["?" if length is None else format_seconds(length / 1e9) for length in lengths]
+    shown = [
+        "skipped"
+        if length == 0
+        else "endless"
+        if endless(step, catalogue)
+        else "?"
+        if length is None
+        else format_seconds(length / 1e9)
+        for step, length in zip(steps, lengths, strict=True)
+    ]
     widest = max(map(len, shown))
     for step, length in zip(steps, shown, strict=True):
         head = f"  {length.rjust(widest)}  "

@@ -23,7 +23,7 @@ from rtgauge.cli.carry_out import (
 )
 from rtgauge.cli.completion import Words
 from rtgauge.cli.consent import check_consent, outside
-from rtgauge.cli.describe import describe_plan
+from rtgauge.cli.describe import describe_plan, facts_of, lengths_of
 from rtgauge.cli.generated import (
     RunCommand,
     common_options,
@@ -50,7 +50,6 @@ from rtgauge.plan import (
     chapter_word,
     chosen,
     evaluation_plan,
-    expected_ns,
     remaining,
 )
 from rtgauge.text import plural
@@ -135,7 +134,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         plan = replace(plan, options={**plan.options, **_options(given, chosen_by)})
         if given["dry_run"]:
             plan = replace(plan, targets=(target.name,))
-            describe_plan(plan, catalogue, as_json=given["json"])
+            describe_plan(plan, catalogue, as_json=given["json"], facts=facts_of(target))
             return int(ExitCode.DONE)
         paths = given["report"] or _default_reports(
             target.name, target.clock.now().date().isoformat()
@@ -370,15 +369,9 @@ def _check_here(run: StoredRun, target: Target, here: tuple[str, ...]) -> None:
 
 
 def _announce(plan: Plan, catalogue: Catalogue, target: Target) -> None:
-    """Print how many steps there are and their estimated length, without those that are known to be
-    skipped. Boards of the lab skip none, and their facts would take a boot."""
-    from rtgauge.engine.environment import is_skipped, read_facts
-    from rtgauge.target.base import Adaptable
-
-    facts = {} if isinstance(target, Adaptable) else read_facts(target.environment())[1]
+    """Print how many steps there are and their estimated length."""
     aside = calibration_steps(plan, catalogue)
-    measured = [step for step in plan.steps if not is_skipped(step, catalogue, facts)]
-    lengths = [expected_ns(step, catalogue) for step in (*aside, *measured)]
+    lengths = lengths_of([*aside, *plan.steps], catalogue, facts_of(target))
     total = sum(GUESS_NS if length is None else length for length in lengths) / 1e9
     chapters = {catalogue.measurement(step.measurement).chapter for step in plan.steps} - {""}
     parts = f" in {plural(len(chapters), 'chapter')}" if chapters else ""

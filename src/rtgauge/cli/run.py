@@ -30,6 +30,7 @@ from rtgauge.cli.carry_out import (
 )
 from rtgauge.cli.completion import Words
 from rtgauge.cli.consent import check_consent, outside
+from rtgauge.cli.describe import describe_plan, facts_of
 from rtgauge.cli.generated import (
     OF_MEASUREMENT,
     OF_PLAN,
@@ -348,7 +349,8 @@ def _plan_command(
         _load_for_its_cpus(settings, changed.steps)
         theirs = {one for step in sized.steps for one in outside(step)}
         found = [one for step in changed.steps for one in outside(step) if one in theirs]
-        check_consent("the plan", "read the plan", found, targets, given)
+        if not given["dry_run"]:
+            check_consent("the plan", "read the plan", found, targets, given)
         return task.carry_out(changed, targets, given)
 
     summary = plan_summary(path)
@@ -470,6 +472,11 @@ def carry_out_plan(
 ) -> int:
     """Carry out the plan, then show and write the results. Returns the exit code. ``xeno``: it is
     77 if a core refused the steps, which then measured Linux."""
+    if given["dry_run"]:
+        catalogue = Catalogue.from_json(targets[0].describe())
+        planned = replace(plan, targets=tuple(target.name for target in targets))
+        describe_plan(planned, catalogue, as_json=given["json"], facts=facts_of(targets[0]))
+        return int(ExitCode.DONE)
     for path in given["report"]:
         check_report(path)
     cover = cover_of(given)

@@ -54,7 +54,8 @@ SEEDS: Final = 1_000_000
 BOOT_S: Final = 20.0
 REBOOT_S: Final = 90.0
 _LACKING: Final = ("repeat", "budget", "rate", "disturb", "allow-disturb", "quiet", "no-progress",
-                   "title", "author", "serial", "meta", "logo", "full", "exit")  # fmt: skip
+                   "title", "author", "serial", "meta", "logo", "full", "exit",
+                   "dry-run")  # fmt: skip
 _RESUME: Final = "--resume"
 _STORE: Final = "--store"
 _CONSENT: Final = "--allow-load-cmd"
