@@ -163,6 +163,13 @@ def test_the_arguments_are_verified() -> None:
     for one in ("tsc=reliable", "pci=nomsi", "isolcpus=1", "initcall_blacklist=a"):
         name = one.partition("=")[0]
         check_booted({"/proc/cmdline": f"{one} {name}=b"}, [one], [])
+    for line in ("isolcpus=2 isolcpus=1", "isolcpus=domain,nohz,2-3 isolcpus=1"):
+        with pytest.raises(TargetError, match=r"'isolcpus=1', but 'isolcpus=.*2.*' precedes"):
+            check_booted({"/proc/cmdline": line}, ["isolcpus=1"], [])
+    with pytest.raises(TargetError, match="'nohz_full=2' precedes it"):
+        check_booted({"/proc/cmdline": "nohz_full=2 nohz_full=1"}, ["nohz_full=1"], [])
+    for line in ("isolcpus=managed_irq,2 isolcpus=1", "isolcpus=domain,1 isolcpus=1"):
+        check_booted({"/proc/cmdline": line}, ["isolcpus=1"], [])
     for one, later in (("x-y=1", "x_y=2"), ("x=1", "x=2")):
         with pytest.raises(TargetError, match=f"with '{one}', but '{later}' follows"):
             check_booted(dict(facts), [one], [])

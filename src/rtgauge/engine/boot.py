@@ -34,6 +34,8 @@ _SEVERAL: Final = (
     "initcall_blacklist", "isolcpus", "memmap", "modprobe.blacklist", "nohz_full", "pci", "tsc",
 )  # fmt: skip
 """Parameters of which a later value does not replace an earlier one."""
+_FIRST: Final = ("isolcpus", "nohz_full")
+"""Those whose first CPUs count: kernel/sched/isolation.c (since 4.15) refuses others."""
 
 
 def command_line(facts: dict[str, Fact]) -> list[str]:
@@ -65,12 +67,35 @@ def check_booted(facts: dict[str, Fact], wanted: Sequence[str], others: Sequence
                 "replaces it",
                 "let --boot-cmd add its arguments at the end",
             )
+        before = present[: present.index(one)]
+        if earlier := next((other for other in before if _refuses(other, one)), ""):
+            raise TargetError(
+                f"the target booted with '{one}', but '{earlier}' precedes it in /proc/cmdline, "
+                "and the kernel keeps the first CPUs",
+                "let --boot-cmd replace that argument",
+            )
     for one in others:
         if one in present:
             raise TargetError(
                 f"the target booted with '{one}' still in /proc/cmdline",
                 "let --boot-cmd replace the arguments that it added before",
             )
+
+
+def _refuses(first: str, later: str) -> bool:
+    """Whether the kernel ignores an argument because of the same one before it, which has other
+    CPUs for the same purpose."""
+    if kernel_parameter(first) != kernel_parameter(later) or kernel_parameter(later) not in _FIRST:
+        return False
+    flags, cpus = zip(*map(_flags_and_cpus, (first, later)), strict=True)
+    return cpus[0] != cpus[1] and not flags[0].isdisjoint(flags[1])
+
+
+def _flags_and_cpus(argument: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The flags before a list of CPUs, ``domain`` without any, and the parts of the list."""
+    words = argument.partition("=")[2].split(",")
+    flags = frozenset(word for word in words if word[:1].isalpha() and word not in ("all", "N"))
+    return flags or frozenset({"domain"}), frozenset(words) - flags
 
 
 class Booter:
