@@ -532,7 +532,8 @@ def test_describe_lists_by_chapter(rtgauge: Run) -> None:
     lines = rtgauge("describe", "--target", "fake").out.splitlines()
     timer = next(place for place, line in enumerate(lines) if line.startswith("  timer "))
     headings = [line for line in lines[:timer] if line and not line.startswith(" ")]
-    assert headings[-1] == "Measurements: timer latency:"
+    assert headings[-1] == "Measurements (timer latency):"
+    assert not [line for line in lines if line[:1].strip() and ": " in line]
     assert "Measurements:" in lines  # one of the fake's is in no chapter
 
 

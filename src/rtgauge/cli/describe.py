@@ -205,10 +205,10 @@ def _overview(catalogue: Catalogue, formatter: click.HelpFormatter) -> None:
             (m.name, m.summary) for m in everything if m.role == "calibration"
         ],
         "Loads": [(load.name, load.summary) for load in catalogue.loads.values()],
-        "Profiles: loads under one name": [
+        "Profiles (loads under one name)": [
             (profile.name, profile.summary) for profile in catalogue.profiles.values()
         ],
-        "Options that every load has, as in sched:restart=5s": _rows(catalogue.load_options),
+        "Options that every load has (such as sched:restart=5s)": _rows(catalogue.load_options),
     }
     for title, rows in groups.items():
         if rows:
@@ -220,7 +220,7 @@ def _chapters(measurements: Sequence[Measurement]) -> dict[str, list[tuple[str, 
     """Under the chapters of an evaluation, in the order in which these first come."""
     chapters: dict[str, list[tuple[str, str]]] = {}
     for one in measurements:
-        title = f"Measurements: {one.chapter.lower()}" if one.chapter else "Measurements"
+        title = f"Measurements ({one.chapter.lower()})" if one.chapter else "Measurements"
         chapters.setdefault(title, []).append((one.name, one.summary))
     return chapters
 
