@@ -103,6 +103,19 @@ def test_the_tick_is_a_second_line_with_its_period(hz: int, named: bool) -> None
     assert ("the tick (250 Hz)" in text) is named
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("more_ns", "found"), [(10, False), (30, True)])
+def test_one_step_of_the_clock_is_no_second_line(more_ns: int, found: bool) -> None:
+    """A clock with steps of 10 ns, rounded to whole ns: 20, 21, 30, 31, …"""
+    random = np.random.default_rng(6)
+    values = 20 + random.integers(0, 2, 400_000)
+    values[random.choice(len(values), 20, replace=False)] += 10
+    _, began = _loops(values)
+    hit = np.searchsorted(began, np.arange(1e6, began[-1], 1.2e6))
+    values[hit] += more_ns
+    assert ("second line" in _said(_series(0, values))) is found
+
+
 def _disturbed(cpu: int, period_ns: float, sweep: bool) -> made.FakeSeries:
     """10 000 wake-ups every ms, delayed by up to 200 us every period; with a tenth as many large
     ones at random."""

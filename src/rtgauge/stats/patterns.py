@@ -150,6 +150,7 @@ def second_line(
     *,
     interval_ns: float = 0.0,
     late_ns: Float64 | None = None,
+    least_ns: float = 1.0,
 ) -> Line | None:
     """Samples that are larger at regular times than the others, if there are such.
 
@@ -157,13 +158,14 @@ def second_line(
     its series. ``place``: where in its test loop each was taken, from 0 to 1; what comes at the
     same place of many loops is the rhythm of the loops, and found only if it has one of the
     ``rates``. ``interval_ns``: as in ``comb``. ``late_ns``: by how much each time is wrong if the
-    pace of its loop is wrong by its error, which adds to the error of the period. The samples
-    searched are those of ``disturber``.
+    pace of its loop is wrong by its error, which adds to the error of the period. ``least_ns``:
+    the excess that a sample may have because of the clock. The samples searched are those of
+    ``disturber``.
     """
     if len(times) < 4 * LEAST_HITS:
         return None
     body = float(np.quantile(excess, 0.9))
-    large = np.flatnonzero(excess > max(2 * body, 1.0))
+    large = np.flatnonzero(excess > max(2 * body, least_ns))
 
     def stays(some: NDArray[np.intp], found: Comb) -> bool:
         # The error of the pace is not yet part of that of the period.

@@ -349,7 +349,9 @@ def _in_loops(quantity: Quantity, members: Sequence[int]) -> Iterator[stats.Line
     for seamless in (False, True):
         parts = [_placed(quantity, at, seamless) for at in members]
         times, excess, place, late = (np.concatenate(rows) for rows in zip(*parts, strict=True))
-        line = stats.second_line(times, excess, rates, place, late_ns=late)
+        line = stats.second_line(
+            times, excess, rates, place, late_ns=late, least_ns=_least_ns(quantity, members)
+        )
         # Series that take turns have the rhythm of their turns.
         if line is not None and (len(members) == 1 or line.comb.near(rates, stats.SAME_RATE)):
             yield line
@@ -360,9 +362,10 @@ def _on_grid(
 ) -> stats.Line | None:
     """The rhythm of the largest samples of series on a time grid, over the whole step."""
     parts = []
+    least = _least_ns(quantity, members)
     for at, one in zip(members, large, strict=True):
         low, high = (quantity.figures[at].counts.percentile(part) for part in (50, 90))
-        clear = one.value - low > max(2 * (high - low), 1)
+        clear = one.value - low > max(2 * (high - low), least)
         parts.append((one.time_ns[clear], one.value[clear] - low))
     times, excess = (np.concatenate(rows).astype(np.float64) for rows in zip(*parts, strict=True))
     if not len(times):
@@ -379,6 +382,13 @@ def _on_grid(
         interval_ns=quantity.series[members[0]]["interval_ns"],
         dithered=large[0].dithered,
     )
+
+
+def _least_ns(quantity: Quantity, members: Sequence[int]) -> int:
+    """The excess that samples may have because of the clock: one of its steps, up to 1 µs, and two
+    roundings. Values that differ by more than a rounding differ by a step at least."""
+    gaps = np.concatenate([np.diff(quantity.figures[at].counts.values) for at in members])
+    return int(gaps[gaps > 1].min(initial=1000)) + 2
 
 
 def _placed(quantity: Quantity, at: int, seamless: bool) -> tuple[np.ndarray, ...]:
