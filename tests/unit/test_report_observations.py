@@ -116,6 +116,22 @@ def test_one_step_of_the_clock_is_no_second_line(more_ns: int, found: bool) -> N
     assert ("second line" in _said(_series(0, values))) is found
 
 
+@pytest.mark.slow
+def test_samples_of_one_event_are_one_excursion() -> None:
+    """A disturbance of 5 samples, every 4 ms."""
+    values = _body(3, 200_000)
+    _, began = _loops(values)
+    hit = np.searchsorted(began, np.arange(1e6, began[-1] - 1e6, 4e6))
+    for after in range(5):
+        values[hit + after] += 3100
+    run = made.run([made.step(0, [_series(0, values)])])
+    (step,) = model.build(cast(Any, [run]))["runs"][0]["steps"]
+    (found,) = [one for one in step["observations"] if one["rule"] == "second line"]
+    number = found["periodic"]["excursions"]
+    assert sum(found["periodic"]["fold"]) == number < 200
+    assert found["text"].endswith("(samples within 200\u202fµs are one excursion).")
+
+
 def _disturbed(cpu: int, period_ns: float, sweep: bool) -> made.FakeSeries:
     """10 000 wake-ups every ms, delayed by up to 200 us every period; with a tenth as many large
     ones at random."""

@@ -128,7 +128,7 @@ class Line:
     """A second line above the first: ``number`` samples that come back every ``comb.period_ns``,
     of which half took at least ``excess_ns`` more than the median of all, the largest ``worst_ns``
     more (``_reach``: larger ones recur by chance alone). They are among the ``large`` samples that
-    took at least ``least_ns`` more; ``fold``: the number of these in each part of the period, the
+    took at least ``least_ns`` more; ``fold``: the number of events in each part of the period, the
     rhythm in the middle. ``multiples``: further lines at whole multiples of ``excess_ns``, and the
     number of samples on each."""
 

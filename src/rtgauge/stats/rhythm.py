@@ -180,9 +180,7 @@ def comb(
     ``dithered``: the samples sweep the interval. They have a rhythm of their own near the sampling
     rate, so nothing above half of it is used.
     """
-    hits = np.sort(hits) - exposure.origin
-    if len(hits):
-        hits = hits[np.diff(hits, prepend=-np.inf) > APART_NS]
+    hits = _events(hits) - exposure.origin
     if len(hits) < LEAST_HITS or exposure.span <= 0:
         return None
     places = _places(exposure, 1e9 / max(4 * APART_NS, 2 * interval_ns))
@@ -198,6 +196,12 @@ def comb(
     return next((one for one in judged if one is not None), None)
 
 
+def _events(hits: Float64) -> Float64:
+    """The times of events in their order, without those that are part of the event before them."""
+    hits = np.sort(hits)
+    return hits[np.diff(hits, prepend=-np.inf) > APART_NS]
+
+
 def aliases(period_ns: float, interval_ns: float, number: int = 2) -> list[float]:
     """The longest other periods whose events look alike to samples on a grid: events at f, and at
     each multiple of the sampling rate plus or minus f."""
@@ -211,7 +215,7 @@ def aliases(period_ns: float, interval_ns: float, number: int = 2) -> list[float
 def folded(hits: Float64, found: Comb, bins: int = 60) -> list[int]:
     """The number of events in each part of the period, with the middle of the rhythm in the middle
     of the parts."""
-    phase = ((hits - found.phase_ns) / found.period_ns + 0.5) % 1.0
+    phase = ((_events(hits) - found.phase_ns) / found.period_ns + 0.5) % 1.0
     counts: list[int] = np.bincount((phase * bins).astype(np.int64), minlength=bins).tolist()
     return counts[:bins]
 
