@@ -126,6 +126,9 @@ def _rounded_to_shown(value: float, unit: str) -> Shown:
     else:
         decimals = 2 if size >= 1 else 3
     text = f"{round(size) if decimals == 0 else size:.{decimals}f}"
+    while unit == "%" and size != float(text) in (0, 100):
+        decimals += 1
+        text = f"{size:.{decimals}f}"
     whole, _, rest = text.partition(".")
     sign = MINUS if value < 0 else ""
     if isinstance(value, AtLeast):
@@ -151,8 +154,13 @@ def plural(number: int, one: str, many: str = "") -> str:
 
 
 def percent(share: float, digits: int = 2) -> str:
-    """A share with that many significant digits: ``95 %``, ``0.12 %``."""
-    return f"{_digits(100 * share, digits)}{GAP}%"
+    """A share with that many significant digits: ``95 %``, ``0.12 %``. With more, if it would be
+    rounded to 100 %."""
+    text = _digits(100 * share, digits)
+    while 100 * share != float(text) == 100:
+        digits += 1
+        text = _digits(100 * share, digits)
+    return f"{text}{GAP}%"
 
 
 def _digits(value: float, number: int) -> str:

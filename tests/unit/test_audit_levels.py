@@ -655,15 +655,15 @@ CASES = [
         "unknown",
     ),
     # virtualisation
-    Case("virtualisation", "error", {}, "virtual machine (KVM), steal time 5.00 %", base="vm"),
+    Case("virtualisation", "error", {}, "virtual machine (KVM), steal time 5 %", base="vm"),
     Case(
         "virtualisation",
         "warning",
         {"/proc/stat": "cpu0 1 0 0 99998 0 0 0 1 0 0"},
-        "below 0.01 %",
+        "steal time 0.001 %",
         base="vm",
     ),
-    Case("virtualisation", "warning", {}, "0.00 %", base="vm", cpus=(1,)),
+    Case("virtualisation", "warning", {}, "steal time 0 %", base="vm", cpus=(1,)),
     Case("virtualisation", "warning", {"/proc/stat": None}, "unknown", base="vm"),
     Case("virtualisation", "warning", {"/sys/hypervisor/type": "xen"}, "xen"),
     Case("virtualisation", "warning", {"/proc/stat": "cpu0 1 1 1 1 1 1 1 1"}, "but steal"),

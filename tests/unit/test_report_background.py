@@ -162,7 +162,7 @@ def test_what_disturbed_is_found() -> None:
         "up to 1\u202f% between two readings"
     }
     nearly = seen(record(0), record(1, steal_ns=(997 * S // 1000, 0)))
-    assert "took 100\u202f% of the time of CPU 0" in found(nearly)["steal-time"]
+    assert "took 99.7\u202f% of the time of CPU 0" in found(nearly)["steal-time"]
     assert found(quiet, stolen, cpus=(0,)) == {}
     # booked late: more than the time since the reading before
     late = seen(record(0), record(1, steal_ns=(S // 2, 0)), record(2, steal_ns=(3 * S, 0)))

@@ -1116,9 +1116,12 @@ def test_the_pictures_round_as_the_tables_do(browser: str, tmp_path: Path) -> No
     source = report_script()
     numbers_of = source[source.index("/* --- numbers --- */") : source.index("const SUP")]
     rounded = f"(() => {{ {numbers_of} return {values}.map(v => show(v / 1000)); }})()"
-    acts = f"[{rounded}, [...drawn, shown('begin', 0.99)]]"
+    shares = [99.96, 99.9996, 100.04, 100, 0.04, 0.0004, 0]
+    percent = f"(() => {{ {numbers_of} return {shares}.map(v => show(v, true, '%')); }})()"
+    acts = f"[{rounded}, {percent}, [...drawn, shown('begin', 0.99)]]"
     run = made.run([made.step(0, [series_of([100_500, 12_250, -4])])])
-    texts, found = said(browser, tmp_path, acts, run)
+    texts, percentages, found = said(browser, tmp_path, acts, run)
+    assert percentages == [numbers.shown(share, "%").text for share in shares]
     for value, text in zip(values, texts, strict=True):
         if not -5 < value < 0:
             assert text == numbers.shown(value, "ns").text.replace("\u202f", " "), value

@@ -42,6 +42,14 @@ from rtgauge.text import (
         (-5, "ns", "−0.005"),
         (1234, "count", "1 234"),
         (12.345, "count", "12.3"),
+        (99.96, "%", "99.96"),
+        (99.9996, "%", "99.9996"),
+        (100.04, "%", "100.04"),
+        (100, "%", "100"),
+        (-99.96, "%", "−99.96"),
+        (0.04, "%", "0.040"),
+        (0.0004, "%", "0.0004"),
+        (0, "%", "0"),
         (None, "ns", "–"),
     ],
 )
@@ -163,6 +171,9 @@ def test_other_quantities() -> None:
     assert [plain(size(number)) for number in (120 << 10, 3 << 19)] == ["120 KiB", "1.5 MiB"]
     assert [plain(percent(share)) for share in (0.95, 0.0012, 1.0)] == ["95 %", "0.12 %", "100 %"]
     assert plain(percent(0.999999, 6)) == "99.9999 %"
+    assert [plain(percent(share)) for share in (0.9996, 0.996, 1.004, 0.0, 0.99)] == [
+        "99.96 %", "99.6 %", "100.4 %", "0 %", "99 %",
+    ]  # fmt: skip
 
 
 def test_words_for_numbers() -> None:

@@ -6,19 +6,17 @@ from __future__ import annotations
 from rtgauge.audit.case import Case, Finding, finding, unknown
 from rtgauge.facts import CPU
 from rtgauge.facts.interpret import hypervisor, steal
+from rtgauge.text import percent, plain
 from rtgauge.units import read_integer
 
 __all__ = ["check_smi", "check_thermal", "check_virtualisation"]
 
 
-def _percent(share: float) -> str:
-    return "below 0.01 %" if 0 < share < 0.0001 else f"{100 * share:.2f} %"
-
-
 def check_virtualisation(name: str, case: Case) -> Finding:
     kind = hypervisor(case.facts)
     share = steal(case.facts, case.cpus)
-    stolen = "steal time unknown" if share is None else f"steal time {_percent(share)} since boot"
+    stolen = "unknown" if share is None else f"{plain(percent(share))} since boot"
+    stolen = f"steal time {stolen}"
     why = "the host may take the CPU away at any moment, which no setting in the guest prevents"
     remedy = (
         "measure on the physical machine, or give each virtual CPU a host CPU of its own"

@@ -176,7 +176,7 @@ def _bar(live: LiveStep, columns: int, blocks: bool) -> Line:
         return Line().add(f" measuring for {passed}{until}")
     done = min(1.0, live.measured_s / live.expected_s) if live.expected_s else 1.0
     left = live.expected_s - live.measured_s
-    text = f" {100 * done:3.0f} %  {passed} of {format_seconds(live.expected_s)}"
+    text = f" {math.floor(100 * done):3d} %  {passed} of {format_seconds(live.expected_s)}"
     text += f", {format_seconds(left)} left" if left > 0 else ", ending"
     room = max(0, min(columns - 46, 60))
     full = int(done * room)

@@ -42,7 +42,7 @@ def folded_said(periodic: Mapping[str, Any]) -> str:
     """Its content in a sentence."""
     many = numbers.plural(periodic["excursions"], "excursion")
     return (
-        f"The rhythm explains {round(periodic['share'] * 100)}{numbers.GAP}% of {many}: those "
+        f"The rhythm explains {numbers.percent(periodic['share'])} of {many}: those "
         f"within {numbers.shown(periodic['width_ns'], 'ns').full} of each period, less as "
         "many as lie there by chance."
     )

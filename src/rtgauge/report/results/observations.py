@@ -439,7 +439,7 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         f"a second line{where}: {numbers.count(line.number)} of {numbers.count(samples)} samples "
         f"are about {_ns(line.excess_ns)} above the first line (at most {_ns(line.worst_ns)}) and "
         f"recur every {_period(line)}{error}. They explain "
-        f"{round(comb.share * 100)}{numbers.GAP}% of the {numbers.count(comb.hits)} excursions "
+        f"{numbers.percent(comb.share)} of the {numbers.count(comb.hits)} excursions "
         f"of at least {_ns(line.least_ns)} above the median"
     )
     merged = f" (samples within 200{numbers.GAP}µs are one excursion)"

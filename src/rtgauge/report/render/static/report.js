@@ -58,10 +58,11 @@ const group = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, NARROW);
 const amount = (n, thing) => `${group(String(n))} ${thing}${String(n) === "1" ? "" : "s"}`;
 /* The first texts of a list, and how many it has more. */
 const few = (list, most) => [...list.slice(0, most), ...(list.length > most ? [`${list.length - most} more`] : [])].join(" · ");
-const show = (v, whole = false) => {
+const show = (v, whole = false, unit = "") => {
 	if (v === null || v === undefined) return "–";
 	const a = Math.abs(v);
-	const d = whole && Number.isInteger(v) ? 0 : a >= 100 || a === 0 ? 0 : a >= 10 ? 1 : a >= 1 ? 2 : 3;
+	let d = whole && Number.isInteger(v) ? 0 : a >= 100 || a === 0 ? 0 : a >= 10 ? 1 : a >= 1 ? 2 : 3;
+	while (unit === "%" && a % 100 && +a.toFixed(d) % 100 === 0 && d < 20) d++;
 	let text = a.toFixed(d);
 	/* Half to even, as in the tables: only such a number of halves is exact in binary. */
 	if (a * 2 ** (d + 1) % 2 === 1 && "13579".includes(text.slice(-1))) text = (a - 0.5 / 10 ** d).toFixed(d);
@@ -817,7 +818,7 @@ class Group {
 				series: [{}, ...s.labels.map((_, i) => ({ stroke: colour(i, n), width: 1.4, points: { show: false }, paths: uPlot.paths.stepped({ align: -1 }) }))],
 				focus: { alpha: 1 },
 			},
-			tell: (u, idx) => [seconds(x[idx]), ...s.labels.map((text, i) => [text, rows[i][idx]]).filter((p, i) => n <= 4 || i + 1 === (u.focused || 1)).map(([text, v]) => `${n > 1 ? text + " " : ""}${show(v, true)}${NARROW}${s.unit}`)].join(" · "),
+			tell: (u, idx) => [seconds(x[idx]), ...s.labels.map((text, i) => [text, rows[i][idx]]).filter((p, i) => n <= 4 || i + 1 === (u.focused || 1)).map(([text, v]) => `${n > 1 ? text + " " : ""}${show(v, true, s.unit)}${NARROW}${s.unit}`)].join(" · "),
 		});
 	}
 	dots(i, more) { return Object.assign({ stroke: colour(i, this.n), width: 0, paths: () => null, points: { show: true, size: 4.5, width: 1, fill: colour(i, this.n, 0.75) } }, more); }
