@@ -152,6 +152,23 @@ def test_every_format_shows_the_same_quantity_of_a_step() -> None:
     assert [plain(cell.text) for cell in grid.rows[0].cells[2:4]] == ["50.0 us", "50.0 us"]
 
 
+def test_lost_samples_stand_in_every_table() -> None:
+    """Side by side, and in the row of a step, missed periods were shown alone."""
+    run = methods_run("bench")
+    run.steps[1].series[0].lost = ((5, 7, 4000), (9, 2, 4000))
+    analysis = model.analyse([run])  # type: ignore[list-item]
+    assert [row.lost for row in quantities.within(analysis.model, 0)[0].rows] == [0, 0, 9]
+    (table,) = views(analysis).runs[0]["side_by_side"]
+    assert [line.cells[table.heads.index("Lost")].text for line in table.lines] == ["0", "0", "9"]
+    assert [plain(view["row"].missed) for view in views(analysis).runs[0]["steps"]] == [
+        "",
+        "9 lost",
+        "",
+    ]
+    text = terminal.text(analysis.model, 80)
+    assert re.search(r"time +samples +min +mean +max +lost\b", text)
+
+
 def test_one_row_is_not_beside_anything() -> None:
     document = model.build([made.simple().run])
     assert quantities.within(document, 0) == quantities.across(document) == []

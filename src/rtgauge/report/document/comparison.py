@@ -132,6 +132,8 @@ def _ends(rows: Sequence[quantities.Row], unit: str) -> list[tuple[str, list[Cel
     ends = [("Max", column([row.max for row in rows], unit, cls="peak"))]
     if any(row.missed for row in rows):
         ends.append(("Missed", [counter(row.missed) for row in rows]))
+    if any(row.lost for row in rows):
+        ends.append(("Lost", [counter(row.lost) for row in rows]))
     return ends
 
 

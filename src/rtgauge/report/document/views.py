@@ -52,7 +52,7 @@ from rtgauge.report.results.labels import (
     worst,
 )
 from rtgauge.report.results.model import Analysis, Document
-from rtgauge.report.results.points import negative_points, on_a_grid, positive_points
+from rtgauge.report.results.points import lacking, negative_points, on_a_grid, positive_points
 from rtgauge.report.results.ratings import published_ratings, rating_text
 from rtgauge.report.sets.compare import Compared
 
@@ -272,8 +272,8 @@ def _chapters(run: Document, views: Sequence[dict[str, Any]], prefix: str) -> li
 @dataclass(frozen=True)
 class StepRow:
     """A step in one line. The figures are those of its ``principal`` quantity, of the series with
-    the highest maximum. ``missed`` counts the missed periods of all quantities of
-    the step.
+    the highest maximum. ``missed``: the missed periods and lost samples of all quantities of the
+    step.
 
     ``path`` is the histogram of that quantity as an SVG path of 96 by 22, ``peak`` the place of its
     largest sample. ``failed``: a verdict or the step failed. ``observed``: it has observations."""
@@ -328,7 +328,6 @@ def _row(run: Document, view: Mapping[str, Any]) -> StepRow:
     histogram = added([one.get("histogram") or [] for one in members])
     path, mark = sketch.path(histogram, sketch.extent([histogram]))
     every = [run["series"][place] for group in groups for place in group["places"]]
-    missed = sum(one["missed"] for one in on_a_grid(every))
     shown = tags(run, step["step"])
     return StepRow(
         name=view["short"],
@@ -337,7 +336,7 @@ def _row(run: Document, view: Mapping[str, Any]) -> StepRow:
         quantity=title if len(groups) > 1 else "",
         median=numbers.shown(top["percentiles"].get("50"), top["unit"]).full if top else "–",
         max=_maximum(step, top).full if top else "–",
-        missed=f"{numbers.count(missed)} missed" if missed else "",
+        missed=lacking(every),
         path=path,
         peak=mark,
         tags=shown,
@@ -391,7 +390,6 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
             many = len(members) > 1
             if chapters(run) and not top["interval_ns"]:
                 continue  # in an evaluation only quantities with a due time; the overview has all
-            missed = sum(one["missed"] for one in members)
             unanswered = any(one["unanswered"] for one in members)
             bounds = [one["bound"] for one in members if one["bound"]["samples"]]
             bound = max(bounds, key=lambda one: float(one["probability"]), default=top["bound"])
@@ -432,7 +430,7 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                         else ""
                     ),
                     "more": more,
-                    "missed": f"{numbers.count(missed)} missed" if missed else "",
+                    "missed": lacking(members),
                     "tags": tags(run, view["step"]["step"], set(group["places"])),
                 }
             )

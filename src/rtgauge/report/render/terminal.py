@@ -62,7 +62,7 @@ from rtgauge.report.results.labels import (
     work_text,
     worst,
 )
-from rtgauge.report.results.points import on_a_grid, prepared
+from rtgauge.report.results.points import lacking, prepared
 from rtgauge.report.results.published import place_text
 from rtgauge.report.results.ratings import rating_text
 from rtgauge.report.sets import quantities
@@ -330,12 +330,11 @@ def _row(run: Mapping[str, Any], step: Mapping[str, Any]) -> _Row:
         if number := results.count(result):
             word = "known" if result == KNOWN else result
             tags.append(f"{' ' if tags else ''}{number}{HOLD}{word}", _STYLES[result])
-    missed = sum(one["missed"] for one in on_a_grid([run["series"][place] for place in places]))
+    missed = lacking([run["series"][place] for place in places])
     if step["state"] != "complete":
         tags = Text(step["state"], _STYLES[step["state"]])
     elif missed:
-        said = f"{safe(numbers.count(missed))}{HOLD}missed"
-        tags.append(f"{' ' if tags else ''}{said}", _STYLES["fail"])
+        tags.append(f"{' ' if tags else ''}{safe(missed).replace(' ', HOLD)}", _STYLES["fail"])
     return _Row(_title(run, step), quantity, median, most, tags)
 
 
@@ -392,6 +391,8 @@ def _side_by_side(tables: Sequence[quantities.Table]) -> list[RenderableType]:
         ]
         if any(row.missed for row in rows):
             columns.append(("missed", [numbers.count(row.missed) for row in rows]))
+        if any(row.lost for row in rows):
+            columns.append(("lost", [numbers.count(row.lost) for row in rows]))
         small = [sketch.blocks(row.histogram, ends, SPARK) for row in rows]
         table = _Figures("side by side", [safe(row.what) for row in rows], columns, small)
         parts += [Text(), Text(safe(quantities.title(found)), "bold"), table]

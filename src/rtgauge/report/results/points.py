@@ -26,7 +26,7 @@ from rtgauge.report.results.labels import (
     waits_for_answers,
 )
 
-__all__ = ["Point", "negative_points", "on_a_grid", "positive_points", "prepared"]
+__all__ = ["Point", "lacking", "negative_points", "on_a_grid", "positive_points", "prepared"]
 
 Run = Mapping[str, Any]
 
@@ -126,6 +126,15 @@ def on_a_grid(members: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     answers = [one for one in grid if waits_for_answers(one["name"], one["unit"])]
     every, unanswered = (sum(one["missed"] for one in some) for some in (grid, answers))
     return answers if answers and every <= 2 * unanswered else grid
+
+
+def lacking(members: Sequence[Mapping[str, Any]]) -> str:
+    """The missed periods and lost samples of series: ``3 missed, 5 lost``. Empty without any."""
+    found = {
+        "missed": sum(one["missed"] for one in on_a_grid(members)),
+        "lost": sum(one["lost"] for one in members),
+    }
+    return ", ".join(f"{numbers.count(many)} {word}" for word, many in found.items() if many)
 
 
 def _kept_budgets(run: Run) -> list[Point]:

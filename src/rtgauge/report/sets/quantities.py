@@ -56,6 +56,7 @@ class Row:
     mean: float | None
     max: int | None
     missed: int
+    lost: int
     histogram: list[list[int]]
     state: str
 
@@ -261,6 +262,7 @@ def _row(model: Document, member: Member, places: Sequence[int], what: str) -> R
         mean=sum(mean * samples for mean, samples in kept) / total if total else None,
         max=highest(peak(one) for one in series),
         missed=sum(one["missed"] for one in series),
+        lost=sum(one["lost"] for one in series),
         histogram=added([one.get("histogram") or [] for one in series]),
         state=step["state"],
     )
