@@ -18,7 +18,7 @@ from answers import built, latency
 from rtgauge.report.document.blocks import Paragraph, Table, plain_line
 from rtgauge.report.document.compared import ratio, verdict_cells
 from rtgauge.report.document.conclusion import comparison_section
-from rtgauge.report.document.summary import short, summary
+from rtgauge.report.document.summary import _quantities, short, summary
 from rtgauge.report.document.tables import Grid, figures_table
 from rtgauge.report.document.views import views
 from rtgauge.report.pictures import scales
@@ -223,3 +223,17 @@ def test_numbers_of_series_have_their_thousands_apart() -> None:
         assert not re.search(r"\b1001 (of|series)|of 1001\b|>1001<", text)
         assert "all 1 001 series" in " ".join(text.replace("\u202f", " ").split())
     assert "of 1\u202f001 series" in page
+
+
+@pytest.mark.parametrize(("typical", "said"), [(-2, True), (0, True), (-7, False), (20, False)])
+def test_a_duration_of_zero_is_said_to_be_below_the_resolution(typical: int, said: bool) -> None:
+    values = np.full(200, typical, np.int32)
+    info = made.info(interval_ns=0, stamp_ns=22, name="lock")
+    series = made.FakeSeries(info, np.arange(200), values, due=np.arange(200) * made.MS)
+    document = model.build([made.run([made.step(0, [series], "sem-lock")])])  # type: ignore[list-item]
+    words = "below the resolution of the time stamps"
+    (one,) = document["runs"][0]["series"]
+    assert (words in terminal.text(document, 80)) is said
+    assert (f"0.00: {words}." in figures_table([one], ["CPU 0"], [""], "ns").caption) is said
+    grid = _quantities(document["runs"][0], document["runs"][0]["steps"])
+    assert grid is not None and (f"0.00: {words}." in grid.caption) is said

@@ -49,6 +49,7 @@ from rtgauge.report.results.commands import sentence
 from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
     TRACED_TEXT,
+    UNRESOLVED,
     Level,
     added_text,
     budget_of,
@@ -76,6 +77,7 @@ from rtgauge.report.results.labels import (
     steps_text,
     tail_percentile,
     target_name,
+    unresolved,
 )
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.points import Point, negative_points, positive_points
@@ -474,6 +476,8 @@ def _quantities(run: Model, steps: Sequence[Model]) -> Grid | None:
     caption = "All series of a quantity together: the range of their medians, the highest "
     caption += f"99.9{numbers.GAP}% value and maximum. Each histogram has its own range, and both "
     caption += "axes are logarithmic."
+    if unresolved([one for _, series in found for one in series]):
+        caption += f" 0.00: {UNRESOLVED}."
     return Grid("Quantities", [*heads, "Histogram"], rows, caption, "")
 
 

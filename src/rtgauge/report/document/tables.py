@@ -10,11 +10,13 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.results.labels import (
     KNOWN,
+    UNRESOLVED,
     background,
     capital,
     judged,
     peak,
     tail_percentile,
+    unresolved,
     watched,
 )
 from rtgauge.report.results.model import Document
@@ -206,6 +208,8 @@ def figures_table(
             caption += ". –: too few samples for this percentile"
             if any(one["unanswered"] for one in series):
                 caption += ", or events without an answer"
+    if unresolved(series):
+        caption += f". 0.00: {UNRESOLVED}"
     return _grid("Results", "Series", labels, swatches, columns, caption + ".")
 
 

@@ -39,6 +39,7 @@ from rtgauge.report.render.console import HOLD, indented, printed, safe
 from rtgauge.report.results.labels import (
     KNOWN,
     RESULTS,
+    UNRESOLVED,
     budget_of,
     capital,
     carried_out,
@@ -59,6 +60,7 @@ from rtgauge.report.results.labels import (
     step_number,
     tail_percentile,
     target_name,
+    unresolved,
     work_text,
     worst,
 )
@@ -214,6 +216,8 @@ def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[Ren
         if any(one["unanswered"] for one in run["series"]):
             words += ", or events without an answer"
         parts += [Text(), Text(words, "dim")]
+    if unresolved(run["series"], medians=bool(whole)):
+        parts += [Text(), Text(f"0.00  {UNRESOLVED}", "dim")]
     if aside:
         parts.append(Text())
     for step in aside:

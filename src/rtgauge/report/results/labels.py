@@ -20,6 +20,7 @@ __all__ = [
     "TRACED",
     "TRACED_TEXT",
     "UNLOADED",
+    "UNRESOLVED",
     "Level",
     "above",
     "added_text",
@@ -63,6 +64,7 @@ __all__ = [
     "target_name",
     "tests_ended",
     "things_of",
+    "unresolved",
     "variants",
     "waits_for_answers",
     "watched",
@@ -462,6 +464,21 @@ def peak(one: Mapping[str, Any]) -> int | None:
     were later than all samples."""
     least = one["max_at_least"]
     return one["max"] if least is None else numbers.AtLeast(least)
+
+
+UNRESOLVED: Final = "below the resolution of the time stamps"
+"""What the figure 0.00 says of a duration."""
+
+
+def unresolved(series: Sequence[Mapping[str, Any]], *, medians: bool = False) -> bool:
+    """Whether a figure of these series, or one of the ``medians``, is at most 0 after the cost of a
+    time stamp was subtracted, and so is shown as 0.00."""
+    figures = [
+        [one["percentiles"].get("50"), *([] if medians else [one["first"], one["min"]])]
+        for one in series
+        if one["unit"] == "ns" and one["stamp_ns"] is not None
+    ]
+    return any(value is not None and -5 < value <= 0 for some in figures for value in some)
 
 
 def above(one: Mapping[str, Any], limit: int) -> bool:
