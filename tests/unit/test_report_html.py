@@ -1125,7 +1125,7 @@ def test_the_pictures_round_as_the_tables_do(browser: str, tmp_path: Path) -> No
     for value, text in zip(values, texts, strict=True):
         if not -5 < value < 0:
             assert text == numbers.shown(value, "ns").text.replace("\u202f", " "), value
-    assert "max 100" in found and "max 101" not in found
+    assert "max 100 µs" in found and "max 101 µs" not in found
     assert found[-1].endswith(": 0.00 µs")
 
 

@@ -371,7 +371,7 @@ class Group {
 		if (Number.isFinite(highest)) {
 			/* A lower limit of the maximum may be beyond all samples, and so may a lost sample. */
 			const top = this.value(highest), limit = vis.some(i => this.data.at_least[i]), end = u.data[0][u.data[0].length - 1], beyond = top > end;
-			vline(u, beyond ? end : top, `max ${this.atLeast(limit)}${limit ? this.show(top) : this.largest(top)}${beyond ? NARROW + "→" : ""}`, css("--ink"), [2, 3], 0);
+			vline(u, beyond ? end : top, `max ${this.atLeast(limit)}${limit ? this.show(top) : this.largest(top)}${this.unit && NARROW + this.unit}${beyond ? NARROW + "→" : ""}`, css("--ink"), [2, 3], 0);
 		}
 		if (this.data.budget !== null) vline(u, this.value(this.data.budget), "budget", css("--fail"), [6, 4], 1);
 		if (this.data.mark) vline(u, this.value(this.data.mark[0]), this.data.mark[1], css("--accent"), [1, 3], 2);
