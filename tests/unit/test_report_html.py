@@ -1109,6 +1109,22 @@ def test_a_readout_names_whose_periods_were_missed(browser: str, tmp_path: Path)
 
 
 @pytest.mark.slow
+def test_a_bin_with_no_neighbour_shows_its_min_and_median(browser: str, tmp_path: Path) -> None:
+    """It showed the maximum alone, as if all samples were equal."""
+    bursts = [np.arange(20) + number * 2000 for number in range(25)]
+    values = np.tile(np.array([2000, 9000] * 10, np.int32), 25)
+    gaps = tuple((int(one[-1]), 1980) for one in bursts[:-1])
+    series = made.FakeSeries(made.info(), np.concatenate(bursts), values, gaps=gaps)
+    acts = """(() => {
+        const bars = [], context = CanvasRenderingContext2D.prototype, put = context.fillRect;
+        context.fillRect = function (...at) { bars.push(at[3]); put.call(this, ...at); };
+        return press("time", "0").then(() => bars);
+    })()"""
+    heights = said(browser, tmp_path, acts, made.run([made.step(0, [series])]))
+    assert sum(height > 60 for height in heights) >= 20
+
+
+@pytest.mark.slow
 def test_the_pictures_round_as_the_tables_do(browser: str, tmp_path: Path) -> None:
     """A maximum of 100.5 µs was 100 in the table and 101 in the picture."""
     values = [-5, -4, 0, 1, 999, 1115, 1125, 1135, 1725, 2675, 9995, 9996, 12_250, 12_350, 12_345]

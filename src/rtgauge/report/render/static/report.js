@@ -337,8 +337,9 @@ class Group {
 		return Object.assign({ dash: this.dash(i), stroke: this.tone(i, many && !worst ? 0.45 : 1), width: worst ? 2 : many ? 1 : 1.6, points: { show: false } }, more);
 	}
 	/* A value with no neighbour has no line: a dot. */
+	lonely(y) { return y.map((_, k) => k).filter(k => y[k] !== null && (y[k - 1] ?? null) === null && (y[k + 1] ?? null) === null); }
 	alone(fill) {
-		const filter = (u, s) => { const y = u.data[s], found = y.map((v, k) => k).filter(k => y[k] !== null && (y[k - 1] ?? null) === null && (y[k + 1] ?? null) === null); return found.length ? found : null; };
+		const filter = (u, s) => { const found = this.lonely(u.data[s]); return found.length ? found : null; };
 		return { points: { show: false, filter, size: 4, width: 0, fill } };
 	}
 	histogram(figure) {
@@ -463,7 +464,7 @@ class Group {
 		const vis = this.visible(), number = t.high[0].length ? t.high[0].length : Math.max(...t.high.map(r => r.length));
 		const x = Array.from({ length: number }, (_, k) => (t.start_ns + t.bin_ns * (k + 0.5)) / 1e9);
 		const get = row => x.map((_, k) => this.value(row[k]));
-		const data = [x], series = [{}], bands = [], meaning = [null];
+		const data = [x], series = [{}], bands = [], meaning = [null], bars = [];
 		const detail = vis.length <= 2, crowd = vis.length > 8;
 		let lo = Infinity, hi = -Infinity;
 		const scan = row => { for (const v of row) if (v !== null) { if (v < lo) lo = v; if (v > hi) hi = v; } };
@@ -477,6 +478,7 @@ class Group {
 					continue;
 				}
 				data.push(...rows);
+				for (const k of this.lonely(rows[0])) if (rows[1][k] !== null && rows[1][k] < rows[0][k]) bars.push([i, x[k], ...rows.map(row => row[k])]);
 				series.push(this.line(i, { width: 1.4, ...this.alone(this.tone(i)) }), this.line(i, { width: 0, stroke: colour(i, this.n, 0) }), this.line(i, { width: 1, dash: [3, 3] }));
 				bands.push({ series: [at, at + 1], fill: colour(i, this.n, 0.13) });
 				meaning.push([i, "max"], [i, "min"], [i, "median"]);
@@ -514,6 +516,13 @@ class Group {
 				if (budget !== null) hline(u, budget, "budget", css("--fail"));
 				this.second(u);
 				cx.save();
+				/* The band and the median of a bin with no neighbour. */
+				for (const [i, at, ...values] of bars) {
+					if (at < u.scales.x.min || at > u.scales.x.max) continue;
+					const px = u.valToPos(at, "x", true), [top, bottom, middle] = values.map(v => u.valToPos(v, "y", true));
+					cx.fillStyle = colour(i, this.n, 0.3); cx.fillRect(px - 2 * r, top, 4 * r, bottom - top);
+					cx.fillStyle = colour(i, this.n); cx.fillRect(px - 4 * r, middle - r / 2, 8 * r, r);
+				}
 				if (who) who.forEach((i, k) => {
 					if (i === null || x[k] < u.scales.x.min || x[k] > u.scales.x.max) return;
 					cx.fillStyle = colour(i, this.n);
