@@ -11,7 +11,7 @@ import report_runs as made
 from answers import built, latency
 from rtgauge.report.document.steps import _observations
 from rtgauge.report.results import model
-from rtgauge.report.results.labels import step_number
+from rtgauge.report.results.labels import load_text, step_number
 from rtgauge.report.results.points import negative_points, positive_points
 from rtgauge.text import plain
 
@@ -108,6 +108,19 @@ def test_checks_and_observations_are_counted_and_shortened() -> None:
     assert any(text.endswith(": Hardly depends on n.") for text in positive(run))
     concerns = [point.text for point in negative_points(run)]
     assert any(text.endswith(": Grows with depth.") for text in concerns)
+
+
+def test_steps_under_several_loads_name_them() -> None:
+    run = with_verdicts(("fail", None))
+    found = {"rule": "growth", "text": "Grows with depth.", "series": []}
+    for step in run["steps"][:2]:
+        step["observations"] = [found]
+    said = [point.text for point in negative_points(run)]
+    assert "timer, idle (step 1): Grows with depth." in said
+    assert "timer, load sched (step 2): Grows with depth." in said
+    test = run["tests"][0]
+    (place,) = (step for step in run["steps"] if step["step"] == test["step"])
+    assert f"timer, {load_text(place['load'])} (step {step_number(place)}): " in " ".join(said)
 
 
 def test_a_reason_that_several_steps_share_is_said_once() -> None:

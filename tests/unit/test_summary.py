@@ -177,7 +177,7 @@ def test_a_failed_test_is_on_the_page_of_its_chapter() -> None:
     (chapter,) = [one for one in document.sections if one.anchor.startswith("page-")]
     (bullets,) = [block for block in chapter.blocks if isinstance(block, Bullets)]
     said = "".join(span.text for span in bullets.items[0][0])
-    assert said == "rules: order. Low came first. Use another lock."
+    assert said == "rules (step 1): order. Low came first. Use another lock."
 
 
 def test_an_empty_run_has_an_answer_and_a_summary() -> None:

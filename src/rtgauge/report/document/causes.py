@@ -24,7 +24,7 @@ from rtgauge.report.document.blocks import (
 )
 from rtgauge.report.document.tables import Cell, Grid, Row
 from rtgauge.report.pictures.segments import gantt, gantt_said
-from rtgauge.report.results.labels import name_among, step_name, step_number
+from rtgauge.report.results.labels import name_among, step_place
 
 __all__ = ["causes_sections"]
 
@@ -65,7 +65,7 @@ def causes_sections(run: Model, prefix: str = "") -> Iterator[Section]:
 def _cause(run: Model, cause: Model, *, table: bool) -> Iterator[Block]:
     """A sample: its picture, blame and remedies, and with ``table`` its segments as a table."""
     step = next((one for one in run["steps"] if one["step"] == cause["step"]), None)
-    name = f"{step_name(run, step)} (step {step_number(step)})" if step else "sample"
+    name = step_place(run, step) if step else "sample"
     context = f", {cause['context']} context" if cause["context"] else ""
     sample = f"sample {numbers.count(cause['index'])}: {microseconds(cause['latency_ns'])}"
     yield Heading(f"{name}{_series(run, cause)}{context}, {sample}")

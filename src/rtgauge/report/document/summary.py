@@ -73,7 +73,7 @@ from rtgauge.report.results.labels import (
     sampled_text,
     series_labels,
     step_name,
-    step_number,
+    step_place,
     steps_text,
     tail_percentile,
     target_name,
@@ -538,7 +538,7 @@ def _failed(run: Model, steps: Sequence[Model]) -> list[tuple[Line, tuple[Block,
     return [
         (
             line(
-                Span(f"{step_name(run, among[test['step']])}: {test['rule']}. ", "fail"),
+                Span(f"{step_place(run, among[test['step']])}: {test['rule']}. ", "fail"),
                 " ".join(f"{capital(t.rstrip('.'))}." for t in (test["evidence"], test["remedy"])
                          if t.strip()),
             ),
@@ -551,7 +551,7 @@ def _failed(run: Model, steps: Sequence[Model]) -> list[tuple[Line, tuple[Block,
 
 def _observations(run: Model, steps: Sequence[Model]) -> list[tuple[Line, tuple[Block, ...]]]:
     found: list[tuple[Line, tuple[Block, ...]]] = [
-        (line(Span(f"{step_name(run, step)} (step {step_number(step)}): ", "dim"), text), below)
+        (line(Span(f"{step_place(run, step)}: ", "dim"), text), below)
         for step in steps
         for text, below in (
             *((one["text"], _folded(one)) for one in step["observations"]),

@@ -59,6 +59,7 @@ __all__ = [
     "series_labels",
     "step_name",
     "step_number",
+    "step_place",
     "steps_text",
     "tail_percentile",
     "target_name",
@@ -289,6 +290,15 @@ def step_name(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
     that measurement."""
     words = ", ".join(variants(run)[step["step"]].values())
     return f"{step['measurement']}: {words}" if words else str(step["measurement"])
+
+
+def step_place(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+    """The name and number of a step, with its load if the run has the measurement under several:
+    ``timer, load sched (step 2)``."""
+    same = [one for one in run["steps"] if one["measurement"] == step["measurement"]]
+    several = len({load_text(one["load"]) for one in same}) > 1
+    load = f", {load_text(step['load'])}" if several else ""
+    return f"{step_name(run, step)}{load} (step {step_number(step)})"
 
 
 def capital(text: str) -> str:

@@ -20,8 +20,7 @@ from rtgauge.report.results.labels import (
     ordinary,
     representative,
     series_labels,
-    step_name,
-    step_number,
+    step_place,
     tests_ended,
     waits_for_answers,
 )
@@ -47,10 +46,6 @@ def _plural(number: int, one: str, many: str) -> str:
     return f"{numbers.count(number)} {one if number == 1 else many}"
 
 
-def _where(run: Run, step: Mapping[str, Any]) -> str:
-    return f"{step_name(run, step)} (step {step_number(step)})"
-
-
 def _sentence(text: str) -> str:
     text = text.strip()
     if not text:
@@ -69,7 +64,7 @@ def positive_points(run: Run) -> list[Point]:
         points.append(Point("pass", f"{tests_ended(run['tests'])}."))
     for step in carried_out(run):
         points += [
-            Point("pass", f"{_where(run, step)}: {_short(observation['text'])}")
+            Point("pass", f"{step_place(run, step)}: {_short(observation['text'])}")
             for observation in step["observations"]
             if observation["rule"] == "steady"
         ]
@@ -186,7 +181,7 @@ def negative_points(run: Run) -> list[Point]:
 def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
     """What limits the figures of one step."""
     points: list[Point] = []
-    where = _where(run, step)
+    where = step_place(run, step)
     if words := ordinary(run, step):
         points.append(Point("fail", f"{where} was {words}."))
     if step["state"] == "complete" and step["reason"]:
@@ -272,7 +267,7 @@ def _broken_points(run: Run) -> list[Point]:
     for step in carried_out(run):
         if step["state"] in ("failed", "interrupted", "skipped") and not not_offered(step):
             key = (step["state"], step["reason"] or "no reason recorded")
-            alike.setdefault(key, []).append(_where(run, step))
+            alike.setdefault(key, []).append(step_place(run, step))
     points = []
     for (state, reason), places in alike.items():
         who = numbers.join(places[:3] + ([f"{len(places) - 3} more"] if len(places) > 3 else []))
@@ -285,7 +280,7 @@ def _broken_points(run: Run) -> list[Point]:
 def _verdict_points(run: Run) -> list[Point]:
     points = []
     for step in carried_out(run):
-        where = _where(run, step)
+        where = step_place(run, step)
         places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
         names: dict[int, str] = {}
         for members in group_series(run["series"], places):
