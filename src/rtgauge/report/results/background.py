@@ -101,7 +101,7 @@ def stolen_ns(record: Ambience, span_ns: int) -> list[int]:
 
 def around(records: Sequence[Ambience], begin_ns: int, end_ns: int) -> Sequence[Ambience]:
     """The last record before a sample, the records during it, and the first record after it. Empty
-    if there is none before or none after it."""
+    without a record before it or without one after it."""
     first = bisect.bisect_right(records, begin_ns, key=lambda one: one.time_ns)
     last = bisect.bisect_left(records, end_ns, key=lambda one: one.time_ns)
     return records[first - 1 : last + 1] if first and last < len(records) else ()
