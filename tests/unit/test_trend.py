@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import re
 import zipfile
@@ -22,6 +23,8 @@ from rtgauge import stats
 from rtgauge.cli.trend import _gate
 from rtgauge.errors import UsageError
 from rtgauge.report.document.trended import conclusion, trend_document, worse
+from rtgauge.report.pictures.drawing import text_width
+from rtgauge.report.pictures.trended import trended
 from rtgauge.report.render import console, html, markdown
 from rtgauge.report.results import gather, model
 from rtgauge.report.results.kept import packed, unpacked
@@ -103,6 +106,32 @@ def test_a_change_is_dated_sized_and_explained() -> None:
     web = html.page(trend_document(document))
     assert web.count("<svg") >= 2 and "<script" not in web and "#21" in web
     assert "run #21" in markdown.render(trend_document(document)).replace("\\#", "#")
+
+
+def test_names_of_changes_cover_neither_runs_nor_each_other() -> None:
+    """The name of a change was on the first runs after it, and on the name of the next change."""
+    begins = [0, 300, 304, 308, 396]
+    values = [1000 * (1 + at % 2) for at in range(400)]
+    picture = trended({
+        "unit": "ns",
+        "values": [{"value": value} for value in values],
+        "segments": [
+            {"begin": a, "runs": b - a, "median": 1000}
+            for a, b in itertools.pairwise([*begins, 400])
+        ],
+        "changes": [{"at": at, "number": at + 1, "direction": "worse"} for at in begins[1:]],
+    })  # fmt: skip
+    labels = re.findall(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"([^>]*)>(#\d+)<', picture)
+    assert [one[3] for one in labels] == ["#301", "#305", "#309", "#397"]
+    boxes = []
+    for x, y, more, text in labels:
+        wide = text_width(text)
+        left = float(x) - (wide if 'text-anchor="end"' in more else 0)
+        boxes.append((left, left + wide, float(y)))
+    for one, other in itertools.combinations(boxes, 2):
+        assert one[2] != other[2] or one[1] <= other[0] or other[1] <= one[0]
+    points = [float(y) for y in re.findall(r'd="M[\d.]+ ([\d.]+)a', picture)]
+    assert len(points) == 400 and min(points) - 1.6 > max(box[2] for box in boxes)
 
 
 @pytest.mark.slow

@@ -3,17 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.pictures import scales
-from rtgauge.report.pictures.drawing import COLOURS, FAIL, INK, SOFT, Plot, classed, marker, pt
+from rtgauge.report.pictures.drawing import (
+    COLOURS,
+    FAIL,
+    INK,
+    SOFT,
+    Plot,
+    classed,
+    marker,
+    pt,
+    text_width,
+)
 
 __all__ = ["trended"]
 
 WIDTH: Final = 482.0
 HEIGHT: Final = 150.0
+ROW: Final = 9.5
 WIDE: Final = 5.0
 """A ratio of the largest to the smallest value beyond which the axis is logarithmic."""
 
@@ -28,6 +39,9 @@ def trended(one: Mapping[str, Any]) -> str:
     wide = low > 0 and high > WIDE * low
     y = scales.values(low, high) if wide else scales.linear(low - room, high + room)
     plot = Plot(WIDTH, HEIGHT, scales.linear(0.5, len(values) + 0.5), y)
+    names = _names(plot, one["changes"])
+    above = ROW * (max((row for _, row in names), default=-1) + 1)
+    plot.height, plot.top, plot.bottom = HEIGHT + above, plot.top + above, plot.bottom + above
     plot.across(plot.x.ticks(9), "run, in chronological order")
     unit = numbers.unit_name(one["unit"])
     plot.upwards(plot.y.ticks(7), f"value ({unit})" if unit else "value")
@@ -37,9 +51,21 @@ def trended(one: Mapping[str, Any]) -> str:
         left, right = plot.px(each["begin"] + 0.5), plot.px(each["begin"] + each["runs"] + 0.5)
         level = plot.py(each["median"] / divisor)
         plot.path(f"M{pt(left)} {pt(level)}H{pt(right)}", INK, 1.2)
-    for change in one["changes"]:
-        name = f"#{change['number']}" if change["number"] else str(change["at"] + 1)
+    for change, (name, row) in zip(one["changes"], names, strict=True):
         colour = FAIL if change["direction"] == "worse" else SOFT
-        plot.upright(change["at"] + 0.5, name, colour, "4 2")
+        plot.upright(change["at"] + 0.5, name, colour, "4 2", -1 - row)
     plot.frame()
     return classed(plot.svg())
+
+
+def _names(plot: Plot, changes: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
+    """The name of each change and its row above the drawing, in which no other name is near."""
+    found, ends = [], [0.0]
+    for change in changes:
+        name = f"#{change['number']}" if change["number"] else str(change["at"] + 1)
+        at, wide = plot.px(change["at"] + 0.5), text_width(name) + 5
+        left = at - wide if at + wide > plot.width else at
+        row = next((row for row, end in enumerate(ends) if end <= left), len(ends))
+        ends[row : row + 1] = [left + wide]
+        found.append((name, row))
+    return found
