@@ -11,9 +11,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from pyarrow import parquet
 
 from rtgauge.report.render import html
+from rtgauge.report.results import model
+from test_report_html import Page
+from test_report_store import written
 
 SOURCE = (Path(html.__file__).parent / "static" / "report.js").read_text("utf-8")
 NUMBERS = SOURCE[SOURCE.index("const NARROW") : SOURCE.index("const SUP")]
@@ -27,7 +32,7 @@ pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="there is n
 def evaluated(expression: str) -> Any:
     program = f"{NUMBERS}\nprocess.stdout.write(JSON.stringify({expression}));"
     done = subprocess.run(
-        ["node", "-e", program], capture_output=True, text=True, check=True, timeout=60
+        ["node", "-"], input=program, capture_output=True, text=True, check=True, timeout=60
     )
     return json.loads(done.stdout)
 
@@ -204,3 +209,80 @@ def test_the_pointer_tells_how_many_systems_have_more_answers() -> None:
     assert told("panel", before, data, 0) == (
         "0 to 5 µs: a 2 answers · b 3 answers · c 4 answers · d 5 000 answers · 2 more"
     )
+
+
+def _of_samples(data: Path) -> tuple[list[int], list[int], list[int]]:
+    """Index, due time and value of each sample of a dithered series, from its Parquet files."""
+    (step,) = data.glob("**/steps/000")
+    index, due, value = (
+        parquet.read_table(step / "series-0.parquet").column(name).to_pylist()
+        for name in ("index", "due_ns", "value")
+    )
+    dither = dict(
+        zip(*(parquet.read_table(step / "series-1.parquet").column(name).to_pylist()
+              for name in ("index", "value")), strict=True)
+    )  # fmt: skip
+    return index, [at + dither[k] for k, at in zip(index, due, strict=True)], value
+
+
+@pytest.mark.slow
+def test_every_table_of_a_page_has_the_stored_samples(tmp_path: Path) -> None:
+    """Counted one by one: what each picture offers for download, from the samples of the store."""
+    run, _, _ = written(tmp_path, seal=True)
+    index, due, value = _of_samples(tmp_path)
+    number = len(value)
+    ((_, data),) = Page(html.render(model.analyse([run]))).data.items()
+
+    def rows(kind: str, **more: Any) -> list[list[int]]:
+        _, *found = table(kind, data, **more)
+        return [[int(cell) for cell in row if cell != "CPU 0"] for row in found]
+
+    histogram = rows("histogram")
+    assert sum(count for *_, count in histogram) == number
+    for low, high, count in histogram:
+        assert count == sum(low <= one < high for one in value)
+
+    for least, count, corrected in rows("ccdf"):
+        assert count == sum(one >= least for one in value) <= corrected <= count + 49
+
+    over_time = rows("time")
+    width = over_time[1][0] - over_time[0][0]
+    groups: dict[int, list[int]] = {}
+    for at, one in zip(due, value, strict=True):
+        groups.setdefault((at - over_time[0][0]) // width, []).append(one)
+    for k, (_, low, middle, high, _, lost) in enumerate(over_time):
+        some = sorted(groups.pop(k))
+        assert (low, high, lost) == (some[0], some[-1], 0)
+        # The median of a bin has the resolution of 1/128 of a histogram.
+        assert some[(len(some) - 1) // 2] * 127 / 128 <= middle <= some[len(some) // 2] * 129 / 128
+    assert not groups and sum(row[4] for row in over_time) == 49
+
+    samples = list(zip(due, value, strict=True))
+    heat = rows("heat", maps=data["heat"]["maps"])
+    assert sum(row[4] for row in heat) == number
+    cells: dict[tuple[int, int], int] = {}
+    for start, _, low, high, count in heat:
+        cells[start, low] = count
+        assert low <= high
+    lows = sorted({low for _, low in cells})
+    seen: dict[tuple[int, int], int] = {}
+    begin, wide = heat[0][0], heat[0][1] - heat[0][0]
+    for at, one in samples:
+        cell = begin + (at - begin) // wide * wide, max(low for low in lows if low <= one)
+        seen[cell] = seen.get(cell, 0) + 1
+    assert seen == cells
+
+    place = {k: (at, one) for k, at, one in zip(index, due, value, strict=True)}
+    window = {
+        kind: [
+            {**one, **{key: np.cumsum(one[key]).tolist() for key in ("index", "due_ns")}}
+            for one in data["window"][kind]
+        ]
+        for kind in ("around", "begin")
+    }
+    for kind in window:
+        for k, at, one in rows(kind, window=window):
+            assert place[k] == (at, one)
+    top = max(value)
+    assert any(one == top for *_, one in rows("around", window=window))
+    assert [k for k, *_ in rows("begin", window=window)] == index[:100]

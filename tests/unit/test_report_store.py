@@ -78,6 +78,10 @@ def test_figures_of_a_stored_run(tmp_path: Path, seal: bool) -> None:
     (one,) = document["runs"][0]["series"]
     assert (one["count"], one["missed"], one["overruns"]) == (len(kept), 49, 1)
     assert (one["min"], one["max"], one["first"]) == (kept.min(), kept.max(), kept[0])
+    rest = kept[1:]
+    assert one["mean"] == pytest.approx(kept.mean(), rel=1e-12)
+    assert (one["rest"]["min"], one["rest"]["max"]) == (rest.min(), rest.max())
+    assert one["rest"]["mean"] == pytest.approx(rest.mean(), rel=1e-12)
     ordered = np.sort(kept)
     for percent, value in one["percentiles"].items():
         rank = -(-int(float(percent) * 1000) * len(kept) // 100_000)
