@@ -1083,3 +1083,18 @@ def test_a_resumed_evaluation_has_one_answer() -> None:
     plain_run = {**second, "plan": {**second["plan"], "name": "timer"}}
     for runs in ([first], [first, other], [first, elsewhere], [first, plain_run]):
         assert whole_of(runs) is None
+
+
+@pytest.mark.parametrize("budget_ns", [None, 150_000])
+@pytest.mark.parametrize("state", ["complete", "interrupted"])
+def test_a_run_without_samples_measured_nothing(state: str, budget_ns: int | None) -> None:
+    """It said that figures had no verdict, and that timer was measured."""
+    nothing = made.FakeSeries(made.info(), np.zeros(0, np.int64), np.zeros(0, np.int32))
+    run = made.run(
+        [made.step(0, [nothing], state=state, budget_ns=budget_ns)], state=state, findings=[]
+    )
+    found = answer_of(built(run))
+    assert found.state is (State.UNMEASURED if budget_ns is None else State.UNPROVEN)
+    assert "no samples" in found.title or "interrupted" in found.title
+    assert not found.scope
+    assert all(": " not in action.text for action in found.actions)

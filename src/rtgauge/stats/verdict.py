@@ -197,7 +197,7 @@ class _Seen:
 
 
 _NO_SAMPLES = "no samples"
-_NOTHING = (_NO_SAMPLES, "measure again: a verdict needs samples")
+_NOTHING = (_NO_SAMPLES, "measure again")
 
 
 def verdict(  # noqa: PLR0913

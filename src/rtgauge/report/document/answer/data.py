@@ -74,6 +74,12 @@ class Data:
         ]
 
     @functools.cached_property
+    def empty(self) -> bool:
+        """Whether the run has neither samples nor tests."""
+        sampled = any(one["count"] or one["missed"] for one in self.run["series"])
+        return not sampled and not self.tests
+
+    @functools.cached_property
     def due(self) -> list[Any]:
         """The series of latencies: values in ns with a due time, of steps that measure."""
         return [

@@ -131,7 +131,7 @@ def _names(run: Model, steps: Sequence[Model]) -> str:
 def scope_of(data: Data) -> str:
     """What was measured, where no step failed or was skipped: the reader sees what was not."""
     states = {step["state"] for step in data.measured}
-    if data.apart or not states or states & {"failed", "skipped"}:
+    if data.empty or data.apart or not states or states & {"failed", "skipped"}:
         return ""
     if len({step["chapter"] for step in data.measured}) > 1:
         every = len(data.measured)

@@ -27,7 +27,7 @@ def _unmeasured(data: Data) -> _Found | None:
     states = [step["state"] for step in data.measured]
     skipped, failed = states.count("skipped"), states.count("failed")
     steps, lost = data.measured, skipped
-    empty = not (data.due or data.tests or data.verdicts or data.run["series"])
+    empty = data.empty and not data.verdicts
     if (states and failed == len(states)) or (empty and data.run["state"] == "failed"):
         why = "the run failed" if failed < 2 else f"all {failed} steps failed"
         return State.UNMEASURED, "fail", f"Not measured properly: {why}"
