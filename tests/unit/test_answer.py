@@ -806,7 +806,8 @@ def test_what_has_no_sample_above_the_idle_maximum_counts(
     """Events without an answer, and a missed period that was later than all samples."""
     steps = [made.step(0, [latency(10, idle)]), made.step(1, [latency(9, 10_000)], load="sched")]
     run = built(made.run(steps, findings=[]))
-    run["series"][1].update(max_at_least=300_000, unanswered=unanswered)
+    one = run["series"][1]
+    one.update(max_at_least=300_000, unanswered=unanswered, groups=[[300_000, unanswered]])
     cause = text(answer_of(run).cause)
     assert cause.startswith(f"The maximum {'depends' if shown else 'may depend'} on the load: ")
 

@@ -218,23 +218,59 @@ def test_the_policy_of_a_task_is_no_cause_of_the_latency_of_a_handler() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("idle", [1000, 100])
-def test_a_load_without_effect_is_rarely_named(idle: int) -> None:
-    """Simulated: samples of one distribution, 1000 of them under load."""
+@pytest.mark.parametrize(
+    ("idle", "size", "cpus", "loads"),
+    [(1000, 1, 1, 1), (100, 1, 1, 1), (1000, 8, 1, 1), (1000, 1, 8, 1), (5000, 1, 1, 10)],
+)
+def test_a_load_without_effect_is_rarely_named(idle: int, size: int, cpus: int, loads: int) -> None:
+    """Simulated: samples of one distribution in groups, at once on all CPUs. 1000 groups under each
+    load."""
     random = np.random.default_rng(20261130)
     named = 0
     for _ in range(4000):
-        loaded, rest = random.pareto(1, 1000), random.pareto(1, idle)
-        top, above = rest.max(), loaded[loaded > rest.max()]
-        one = dict.fromkeys(cause.ALIKE, "") | {
-            "step": 1,
-            "count": 1000,
-            "max": loaded.max(),
-            "max_at_least": None,
-            "unanswered": 0,
-            "clustering": None,
-            "histogram": [[value, value, 1] for value in above],
-        }
-        likely = cause._later_by_chance({"series": [one]}, one, [{"count": idle}], top) <= 0.05
-        named += likely and loaded.max() >= 3 * top
-    assert 0.005 < named / 4000 < 0.05
+        rest, under = random.pareto(1, idle), random.pareto(1, (loads, 1000))
+        top, best = rest.max(), int(under.max(axis=1).argmax())
+        above = np.sort(under[best][under[best] > top])[::-1]
+        series = [
+            {
+                "step": step,
+                "count": 1000 * size,
+                "max_at_least": None,
+                "unanswered": 0,
+                "clustering": None,
+                "histogram": [[value, value, size] for value in above],
+                "groups": [(value, 1 + at) for at, value in enumerate(above)],
+            }
+            for step in range(loads)
+            for _ in range(cpus)
+        ]
+        same = [{"count": idle * size, "unanswered": 0}] * cpus
+        likely = cause._later_by_chance(series, series[best * cpus], same, top) <= 0.05
+        named += likely and under.max() >= 3 * top
+    assert 0.0025 < named / 4000 < 0.05
+
+
+def test_unanswered_events_in_a_row_do_not_prove_an_effect_of_the_load() -> None:
+    index = np.delete(np.arange(2000, dtype=np.int64), np.arange(700, 740))
+    values = np.full(len(index), 5000, np.int32)
+    silent = made.FakeSeries(made.info(name="response"), index, values, gaps=((699, 40),))
+    steps = [made.step(0, [latency(10, name="response")]), made.step(1, [silent], load="sched")]
+    run = built(made.run(steps, findings=[]))
+    assert run["series"][1]["groups"][0][1] == 1
+    assert text(answer_of(run).cause).startswith("The maximum may depend on the load: ")
+
+
+def test_late_samples_close_together_do_not_prove_an_effect_of_the_load() -> None:
+    """One stall on two CPUs: twenty late samples in a row on each, a missed period among them."""
+    index = np.arange(2000, dtype=np.int64)
+    index[1010:] += 1
+    values = np.full(2000, 5000, np.int32)
+    values[1000:1020] = 300_000
+    stalled = [
+        made.FakeSeries(made.info(cpu, cpu), index, values, gaps=((1009, 1),)) for cpu in (0, 1)
+    ]
+    steps = [made.step(0, [latency(10, cpu=cpu) for cpu in (0, 1)])]
+    steps += [made.step(1, stalled, load="sched")]
+    run = built(made.run(steps, findings=[]))
+    assert [one["groups"][0] for one in run["series"] if one["step"] == 1] == [[300_000, 1]] * 2
+    assert text(answer_of(run).cause).startswith("The maximum may depend on the load: ")

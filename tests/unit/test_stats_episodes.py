@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtgauge.stats import NEAR, EpisodesBuilder
+from rtgauge.stats import NEAR, EpisodesBuilder, groups
 
 
 def by_hand(positions: set[int], near: int = NEAR) -> int:
@@ -71,3 +71,33 @@ def test_a_run_does_not_end_before_it_begins() -> None:
         with pytest.raises(ValueError, match="run of exceedances"):
             EpisodesBuilder().add(np.array(first), np.array(last))
     assert EpisodesBuilder().count() == 0
+
+
+@pytest.mark.slow
+@given(
+    runs=st.dictionaries(
+        st.integers(0, 2000), st.tuples(st.integers(0, 30), st.integers(-9, 300)), max_size=300
+    )
+)
+def test_the_groups_above_each_limit_are_episodes(runs: dict[int, tuple[int, int]]) -> None:
+    begin = np.array(list(runs), np.int64)
+    end = begin + np.array([length for length, _ in runs.values()], np.int64)
+    value = np.array([size for _, size in runs.values()], np.int64)
+    found = groups(begin, end, value)
+    falling = sorted(value.tolist(), reverse=True)
+    limits = [limit for at, limit in enumerate(falling) if at < 64 or at in (127, 255)]
+    assert [limit for limit, _ in found] == sorted(set(limits), reverse=True)
+    for limit, number in found:
+        over = [(first, first + long) for first, (long, size) in runs.items() if size >= limit]
+        assert number == by_hand({at for low, high in over for at in range(low, high + 1)})
+
+
+def test_groups_are_those_of_the_largest_samples() -> None:
+    at = np.array([5, 9, 18, 40, 70], np.int64)
+    found = groups(at, at, np.array([30, 50, 20, 50, 10]))
+    assert found == [(50, 2), (30, 2), (20, 2), (10, 3)]
+    rising = np.arange(600, dtype=np.int64) * NEAR
+    assert [limit for limit, _ in groups(rising, rising, rising)][62:] == [
+        5370, 5360, 4720, 3440, 880,
+    ]  # fmt: skip
+    assert groups(at[:0], at[:0], at[:0]) == []

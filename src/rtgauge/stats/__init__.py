@@ -29,7 +29,7 @@ from .counts import (
 from .designs import FACTORS_MAX, FULL_MAX, Design, design, plackett_burman
 from .effective import effective_of_maximum, effective_size, effective_sizes
 from .effects import Effect, Interaction, effects, interactions
-from .episodes import NEAR, EpisodesBuilder
+from .episodes import NEAR, EpisodesBuilder, groups
 from .extrapolation import Extrapolation, Part, extrapolation
 from .independence import Clustering, clustering, extremal_index
 from .patterns import (
@@ -122,6 +122,7 @@ __all__ = [
     "extremal_index",
     "folded",
     "fraction_of",
+    "groups",
     "histogram_points",
     "holm",
     "interactions",

@@ -17,10 +17,12 @@ import numpy as np
 
 from .counts import Int64, Integers
 
-__all__ = ["NEAR", "EpisodesBuilder"]
+__all__ = ["NEAR", "EpisodesBuilder", "groups"]
 
 NEAR: Final = 10
 """Exceedances closer than this number of intervals are one episode."""
+_EACH: Final = 64
+"""Number of the largest values each of which is a limit. Further limits double that number."""
 
 
 class EpisodesBuilder:
@@ -64,6 +66,21 @@ class EpisodesBuilder:
         """The number of episodes of runs in rising order, each with ``number`` episodes."""
         joined = begin[1:] - np.maximum.accumulate(end)[:-1] < self._near
         return int(number.sum()) - int(np.count_nonzero(joined))
+
+
+def groups(first: Integers, last: Integers, value: Integers) -> list[tuple[int, int]]:
+    """How many episodes reach a limit, for falling limits: pairs (limit, number).
+
+    Arguments: runs of periods, as for ``EpisodesBuilder.add``, each with the largest of its values.
+    """
+    size = np.asarray(value, dtype=np.int64)
+    falling, found = np.sort(size)[::-1], []
+    ranks = [*range(_EACH), *(2**power - 1 for power in range(7, len(size).bit_length()))]
+    for limit in dict.fromkeys(falling[[rank for rank in ranks if rank < len(size)]].tolist()):
+        episodes = EpisodesBuilder()
+        episodes.add(first[size >= limit], last[size >= limit])
+        found.append((limit, episodes.count()))
+    return found
 
 
 def _ordered(first: Integers, last: Integers) -> tuple[Int64, Int64]:

@@ -168,6 +168,9 @@ class Figures:
     clustering: stats.Clustering | None = None
     top: stats.Part | None = None
     """The largest samples, in the unit of the series. None without samples in order."""
+    groups: tuple[tuple[int, int], ...] = ()
+    """``stats.groups`` of the largest samples of a series on a time grid, with the periods missed
+    after them, or events without an answer."""
     effective: Mapping[str, int | None] | None = None
     """The effective number of samples around each percentile (``stats.effective_sizes``)."""
     halves: tuple[Counts, Counts] | None = None
@@ -490,6 +493,14 @@ def _figures(
         else Large(large.due_ns + large.value, large.value, series.companion is not None),
         clustering=clustering,
         top=top,
+        groups=()
+        if large is None
+        else _groups(
+            large,
+            gap_index,
+            gap_count,
+            before * info.scale if unanswered is None else unanswered.longest,
+        ),
         effective=effective,
         episodes=None if over is None else over.episodes(lost_runs),
         adjacent=0 if over is None else over.adjacent(),
@@ -500,6 +511,19 @@ def _figures(
         else None,
         missed_halves=_missed_halves(gap_index, gap_count, missed),
     )
+
+
+def _groups(
+    large: Window, gap_index: Int64, gap_count: Int64, reach: Int64
+) -> tuple[tuple[int, int], ...]:
+    """The groups of the largest samples. ``reach``: the value of what is missing in each gap."""
+    after = np.flatnonzero(reach >= large.value.min(initial=0))
+    found = stats.groups(
+        np.concatenate((large.index, gap_index[after] + 1)),
+        np.concatenate((large.index, (gap_index + gap_count)[after])),
+        np.concatenate((large.value, reach[after])),
+    )
+    return tuple(found)
 
 
 def _starved_ns(series: StoredSeries, missed: int) -> int:

@@ -760,6 +760,7 @@ def _series(
         },
         "effective_samples": None if figures.effective is None else dict(figures.effective),
         "clustering": _clustering(figures.clustering),
+        "groups": [list(one) for one in figures.groups],
         "spread": _spread(stored, figures),
         "rest": figures.rest,
         "missed": figures.missed,

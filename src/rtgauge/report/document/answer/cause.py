@@ -121,7 +121,8 @@ def _depends(data: Data, one: Model, step: Model) -> str:
     if not under_load(step) or not other or (peak(one) or 0) < 3 * other:
         return ""
     told = f"while idle it is {numbers.shown(other, 'ns').full}"
-    if _later_by_chance(data.run, one, idle, other) > 1 - CONFIDENCE:
+    loaded = [each for each in data.loaded if _alike(each, one)]
+    if _later_by_chance(loaded, one, idle, other) > 1 - CONFIDENCE:
         return f"The maximum may depend on the load: {told}. This may also be chance."
     if data.run["environment"]["realtime"] in NOT_RT:
         told += ", and this kernel is not PREEMPT_RT: its longest non-preemptible sections "
@@ -153,19 +154,32 @@ def _alike(one: Model, other: Model) -> bool:
     return all(one[key] == other[key] for key in ALIKE)
 
 
-def _later_by_chance(run: Model, one: Model, idle: Sequence[Model], idle_max: int) -> float:
-    """If the load had no effect: the probability that all samples above the idle maximum were taken
-    under load. Samples in groups count as one for each group, the missed periods of a series as
-    one."""
-    loaded = [each for each in run["series"] if each["step"] == one["step"] and _alike(each, one)]
-    groups = 0.0
-    for each in loaded:
-        if (peak(each) or 0) > idle_max:
-            above = sum(count for low, _, count in each["histogram"] if low > idle_max)
-            above += each["unanswered"] if (each["max_at_least"] or 0) > idle_max else 0
-            groups += max(above / ((each["clustering"] or {}).get("group") or 1), 1)
-    under, without = (sum(each["count"] for each in some) for some in (loaded, idle))
-    return float((under / max(under + without, 1)) ** groups)
+def _later_by_chance(
+    loaded: Sequence[Model], one: Model, idle: Sequence[Model], idle_max: int
+) -> float:
+    """If no load had an effect: the probability that the maximum was taken under load, and with it
+    all groups of samples above the idle maximum in its step and the idle one. Only the series
+    with the most groups counts, because an event can delay the tasks of all CPUs."""
+    same = [each for each in loaded if each["step"] == one["step"]]
+    any_load, this_load, without = (sum(map(_due, some)) for some in (loaded, same, idle))
+    groups = max(_groups(each, idle_max) for each in same)
+    first = any_load / max(any_load + without, 1)
+    return float(first * (this_load / max(this_load + without, 1)) ** (groups - 1))
+
+
+def _due(one: Model) -> int:
+    """The number of samples of a series, and of events without an answer."""
+    return int(one["count"] + one["unanswered"])
+
+
+def _groups(one: Model, limit: int) -> float:
+    """The number of groups of samples above a limit, and of events without an answer: episodes, or
+    the groups in which large values come, if these are fewer. At least 1."""
+    above = sum(count for low, _, count in one["histogram"] if low > limit)
+    above += one["unanswered"] if (one["max_at_least"] or 0) > limit else 0
+    group = (one["clustering"] or {}).get("group") or 1
+    episodes = (number for value, number in one.get("groups", ()) if value > limit)
+    return float(max(min(above / group, max(episodes, default=1)), 1))
 
 
 def _median(one: Model) -> int:
