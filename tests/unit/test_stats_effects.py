@@ -9,7 +9,7 @@ import pytest
 from scipy import stats as published
 
 from rtgauge.stats.designs import Design, design
-from rtgauge.stats.effects import effects, interactions
+from rtgauge.stats.effects import Effect, effects, interactions
 
 
 def made(
@@ -246,3 +246,20 @@ def test_an_interaction_stands_out_among_those_that_share_its_pattern() -> None:
 def test_values_that_do_not_fit_are_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match=r"finite|each run"):
         effects(values, [0, 0], [(True,), (False,)], whole=False)
+
+
+@pytest.mark.parametrize(("estimate", "error"), [(0.02, 0.03), (-0.09, 0.002), (0.0, 0.05)])
+def test_an_effect_is_within_a_margin_by_two_one_sided_tests(estimate: float, error: float) -> None:
+    one = Effect(estimate, math.nan, math.nan, math.nan, 7, error)
+    sides = [published.t.sf((0.1 + sign * estimate) / error, 7) for sign in (-1, 1)]
+    assert one.within(0.1) == pytest.approx(2 * max(sides))
+    assert one.within(abs(estimate)) == one.within(abs(estimate) - 0.05) == 1.0
+    assert Effect(estimate, 0, 0, 0, 7, 0.0).within(0.1) == 0.0
+
+
+def test_a_95_percent_interval_that_just_fits_gives_5_percent() -> None:
+    found = design(2, 3)
+    values = made(found, [0.05, 0.0], noise=0.1)
+    one = effects(values, found.blocks, found.rows, whole=True)[0]
+    assert one is not None and one.estimate > 0
+    assert one.within(one.high) == pytest.approx(0.05)

@@ -12,8 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from rtgauge import stats
 from rtgauge.engine.tune import confirmation, screening
 from rtgauge.report.document import tuned
 from rtgauge.report.document.views import _head
@@ -149,6 +151,26 @@ def test_runs_that_fail_on_one_side_decide_nothing(judged: Callable[..., dict[st
         lambda row, number: "failed" if row["phase"] == "screen" and number == 2 else "complete"
     )
     assert verdict(equal) == "helps" and equal["confirmation"]["verdict"] == "better"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("factors", "scatter"), [(3, 0.05), (19, 0.08)])
+def test_effects_beyond_the_margin_are_rarely_called_equivalent(
+    factors: int, scatter: float
+) -> None:
+    """Simulated: no effect is within 10 %, so any claim of that kind is wrong."""
+    generator = np.random.default_rng(20261130)
+    wrong = 0
+    for seed in range(300):
+        found = stats.design(factors, seed)
+        on = np.array(found.rows, float)
+        size = 1.001 * math.log(1.1) * generator.choice([-1, 1], factors)
+        values = on @ size + generator.normal(0, scatter, len(on))
+        solved = stats.effects(
+            values.tolist(), found.blocks, found.rows, whole=found.kind == "full"
+        )
+        wrong += "equivalent" in [verdict for verdict, _ in sets.judged(solved)]
+    assert 0 < wrong <= 0.05 * 300
 
 
 def test_a_confirmation_without_pairs(judged: Callable[..., dict[str, Any]]) -> None:

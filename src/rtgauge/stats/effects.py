@@ -32,7 +32,8 @@ class Effect:
     """The change of the value when a factor is turned on, in the value's unit.
 
     ``low``, ``high``: the interval. ``p``: the two-sided probability of an estimate as far from 0
-    without an effect. ``freedom``: the degrees of freedom of the scatter.
+    without an effect. ``freedom``: the degrees of freedom of the scatter. ``error``: the standard
+    error of the estimate.
     """
 
     estimate: float
@@ -40,6 +41,16 @@ class Effect:
     high: float
     p: float
     freedom: int
+    error: float
+
+    def within(self, margin: float) -> float:
+        """The p-value of the claim that the effect is within the margin: twice that of the nearer
+        one-sided test (Schuirmann 1987). At most 5 % if the 95 % interval is within it."""
+        left = margin - abs(self.estimate)
+        if left <= 0:
+            return 1.0
+        scatter = self.freedom * self.error**2
+        return beta_part(self.freedom / 2, 0.5, scatter / (scatter + left**2))
 
 
 @dataclass(frozen=True)
@@ -182,6 +193,7 @@ def _regression(
                 estimate + quantile * error,
                 _two_sided(estimate, error, freedom, float(np.abs(observed).max(initial=0.0))),
                 freedom,
+                error,
             )
         )
     return found

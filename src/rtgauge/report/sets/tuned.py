@@ -279,16 +279,18 @@ def _effect(effect: Effect | None, adjusted: float | None) -> Document:
 
 
 def judged(effects: Sequence[Effect | None]) -> list[tuple[str, float | None]]:
-    """The verdict on each factor, and its p-value with Holm's correction."""
-    adjusted = iter(stats.holm([one.p for one in effects if one is not None]))
-    margin = math.log1p(WITHIN)
+    """The verdict on each factor, and its p-value with Holm's correction, which each kind of claim
+    has of its own."""
+    known = [one for one in effects if one is not None]
+    adjusted = iter(stats.holm([one.p for one in known]))
+    close = iter(stats.holm([one.within(math.log1p(WITHIN)) for one in known]))
     found: list[tuple[str, float | None]] = []
     for effect in effects:
         if effect is None:
             found.append(("not estimable", None))
             continue
         p = next(adjusted)
-        if -margin <= effect.low and effect.high <= margin:
+        if next(close) <= LEVEL:
             said = "equivalent"
         elif p <= LEVEL:
             said = "helps" if effect.estimate < 0 else "hurts"
