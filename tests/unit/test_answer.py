@@ -491,6 +491,7 @@ def test_events_without_an_answer() -> None:
     assert "3 of 1 003 events were not answered" in text(answer.worst)
     del step.document["budget_ns"]
     sure = text(answer_of(built(made.run([step]))).sure)
+    assert " events have no answer, if events are independent. " in sure
     assert sure.endswith(
         "A run of 3 h without unanswered events is needed to show that they are rarer than "
         "1 an hour."

@@ -18,6 +18,7 @@ import report_runs as made
 from rtgauge import stats, stream
 from rtgauge.report.document.answer import answer_of
 from rtgauge.report.document.summary import short
+from rtgauge.report.document.views import views
 from rtgauge.report.render import compare_text, html, junit, ktap, markdown, terminal
 from rtgauge.report.results import labels, model
 from rtgauge.report.sets import compare
@@ -145,6 +146,8 @@ def test_every_output_shows_the_maximum_as_a_lower_limit() -> None:
     assert bound["samples"] == 600
     assert bound["probability"] == stats.exceedance_bound(600, 0.95, 60) > 0.1
     assert bound["rate_per_hour"] == stats.rate_bound(12.0, 0.95, 60)
+    (card,) = views(model.analyse([run])).runs[0]["cards"]  # type: ignore[list-item]
+    assert card["more"].endswith("exceeds this or has no answer, if events are independent.")
     limit = "≥\u202f20\u202f000"
     texts = {
         "terminal": terminal.text(document, 100),

@@ -403,7 +403,7 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                     f". {numbers.percent(bound['confidence'])} sure: at most "
                     f"{numbers.probability(bound['probability'])} further {things}"
                     f"{' of each series' if many else ''} exceeds this"
-                    f"{' or has no answer' if unanswered else ''}."
+                    f"{' or has no answer, if events are independent' if unanswered else ''}."
                 )
             else:
                 more += f". Too few for a statement about further {things}."

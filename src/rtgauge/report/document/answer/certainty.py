@@ -109,7 +109,11 @@ def certainty_of(data: Data) -> tuple[Line, str]:
         text += (
             f" {numbers.percent(bound['confidence'])} sure: fewer than "
             f"{numbers.probability(bound['probability'])} {things}{each} "
-            + ("have no answer." if one["unanswered"] else "exceed the maximum.")
+            + (
+                "have no answer, if events are independent."
+                if one["unanswered"]
+                else "exceed the maximum."
+            )
         )
         if bound["effective_samples"] < bound["samples"]:
             text += (
