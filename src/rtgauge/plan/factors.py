@@ -72,11 +72,12 @@ def _factor(word: str, items: Sequence[str], catalogue: Catalogue, plan: Plan) -
                 "omit it",
             )
         return Factor(word, "priority", (having[0].normalise(_PRIORITY, value),))
-    close = [] if mark else difflib.get_close_matches(word, items, 1, _LIKE)
+    known = [_PRIORITY, *({_GOVERNOR} & set(items))] if mark else items
+    close = difflib.get_close_matches(name, known, 1, _LIKE)
     if close:
         raise UsageError(
-            f"'{word}' is not an item of --prepare, but too similar to one to be a kernel argument",
-            f"did you mean '{close[0]}'?",
+            f"'{name}' is not a setting of tune, but too similar to one to be a kernel argument",
+            f"did you mean '{close[0]}{mark}{value}'?",
         )
     arguments = tuple(word.split())
     wrong = next((one for one in arguments if not _ARGUMENT.fullmatch(one)), None)
