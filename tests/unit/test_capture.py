@@ -1050,6 +1050,28 @@ def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_doubtful_pairs_of_pulses_are_reported_with_their_remedy(
+    rtgauge: Callable[..., Result], tmp_path: Path
+) -> None:
+    """Every 10 ms a pulse of 2 ms, answered 25 us later by a pulse of 1 ms."""
+    pulses = [(10_000 * k, 10_000 * k + 25) for k in range(1, 31)]
+    lines = samples(
+        [at for event, _ in pulses for at in (event, event + 2000)],
+        [at for _, answer in pulses for at in (answer, answer + 1000)],
+        320_000,
+    )
+    words = ("import", session(tmp_path / "a.sr", lines), "--event", "D0", "--answer", "D1")
+    for edges, doubtful in (((), 58), (("--edge", "rising"), 30)):
+        for _ in range(2):  # the second import changes nothing, and prints the same
+            done = rtgauge(*words, *edges)
+            assert f"The answers to {doubtful} of them may belong to other events" in done.err
+        remedy = " ".join(rtgauge("show", done.err.split()[1]).out.split())
+        assert "import with the edges that count" in remedy
+    done = rtgauge(*words, "--edge", "rising", "--answer-edge", "rising")
+    assert "30 events, 30 answered" in done.err and "may belong" not in done.err
+
+
+@pytest.mark.slow
 def test_a_run_of_a_capture_goes_out_and_in_like_any_other(
     rtgauge: Callable[..., Result], tmp_path: Path
 ) -> None:

@@ -155,6 +155,7 @@ class Imported:
     new: bool
     events: int
     answered: int
+    ambiguous: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +204,8 @@ def _made(store: Store, path: Path, wanted: Wanted, digest: str, asked: str) -> 
         document = _document(run, path, wanted, about, parameters, found, lines, when)
         records = _records(run, parameters, found, lines, recording, wanted, when)
         write_run(store, document, when, [records])
-    return Imported(run, True, len(found.events), found.answers.answered)
+    counts = (len(found.events), found.answers.answered, found.answers.ambiguous)
+    return Imported(run, True, *counts)
 
 
 def digest_of(path: Path) -> str:
@@ -225,8 +227,8 @@ def _is_there(store: Store, digest: str, asked: str) -> Imported | None:
     found = find_import(store, "capture", digest, asked)
     if found is None:
         return None
-    events, answered = (int(found[1].get(key) or 0) for key in ("events", "answered"))
-    return Imported(found[0], False, events, answered)
+    counts = (int(found[1].get(key) or 0) for key in ("events", "answered", "ambiguous"))
+    return Imported(found[0], False, *counts)
 
 
 # --- events and answers --------------------------------------------------------------------------
@@ -478,9 +480,26 @@ def _verdict(found: Found) -> tuple[str, str, str]:
                     f"no {name} edge was answered: if events are {other} edges alone, "
                     f"import the capture with --edge {other}"
                 )
+    if found.answers.ambiguous and _pulses(found):
+        remedy += (
+            ". If events or answers are pulses, import with the edges that count, such as "
+            "--edge rising --answer-edge rising"
+        )
     if len(missing) or (late and not unclear):
         return "fail", evidence, remedy
     return "inconclusive" if unclear else "pass", evidence, remedy
+
+
+def _pulses(found: Found) -> bool:
+    """Whether events or answers look like pulses: their edges are unevenly spaced, or many of the
+    answering line are left over."""
+    if 2 * found.answers.double >= len(found.events):
+        return True
+    spaces = np.diff(found.events.at)
+    if len(spaces) < 2 or len(np.unique(found.events.level)) < 2:
+        return False
+    short, long = sorted(float(np.median(spaces[start::2])) for start in (0, 1))
+    return long > 2 * short
 
 
 # --- the run -------------------------------------------------------------------------------------
@@ -543,7 +562,11 @@ def _document(
     when: float,
 ) -> dict[str, Any]:
     """``run.json``."""
-    counted = {"events": str(len(found.events)), "answered": str(found.answers.answered)}
+    counted = {
+        "events": str(len(found.events)),
+        "answered": str(found.answers.answered),
+        "ambiguous": str(found.answers.ambiguous),
+    }
     duration_s = round(float(lines.length / lines.rate), 3)
     return run_document(
         run,

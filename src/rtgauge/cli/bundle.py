@@ -267,6 +267,7 @@ def _import_capture(
     options: Mapping[str, Any],
 ) -> None:
     from rtgauge.capture import import_capture
+    from rtgauge.report.results.again import with_store
     from rtgauge.store.made import earlier_import
 
     _check_options(file, _CAPTURE, options)
@@ -276,6 +277,9 @@ def _import_capture(
         earlier = earlier_import(store, found.run) if found.new else None
     told = {"events": found.events, "answered": found.answered, "path": str(file)}
     said = f"{plain(plural(found.events, 'event'))}, {found.answered} answered"
+    if found.ambiguous:
+        shown = with_store(f"rtgauge show {found.run[:ID_SHOWN]}", place or "")
+        said += f". The answers to {found.ambiguous} of them may belong to other events: {shown}"
     _say_imported("rtgauge-imported-capture", found, earlier, told, said, as_json, place)
 
 
