@@ -72,6 +72,13 @@ def test_the_hypervisor_is_a_cause_if_it_took_enough_time(taken_ms: int, named: 
     assert ("hypervisor" in said) is named
 
 
+@pytest.mark.parametrize(("taken_ms", "coarse"), [(20, True), (90, True), (100, False)])
+def test_a_short_stolen_time_is_shown_with_its_resolution(taken_ms: int, coarse: bool) -> None:
+    """Two readings 10 ms apart: the hypervisor took more than 0 and less than 20 ms."""
+    said = cause_of(latency(30_000), ambience=stolen(6, cpu=0, ns=taken_ms * MS))
+    assert ("The kernel counts this time in steps of 10 ms." in said) is coarse
+
+
 def test_a_maximum_after_the_last_reading_has_no_cause_in_them() -> None:
     assert "hypervisor" not in cause_of(latency(30_000), ambience=stolen(3, cpu=0, seconds=4))
 

@@ -42,6 +42,8 @@ SPREAD_NS: Final = 500
 SAME: Final = 1.05
 """A second line that reaches up to the maximum, but for this factor, is its likely cause."""
 STOLEN: Final = 0.001
+STOLEN_STEP_NS: Final = 10_000_000
+"""/proc/stat has hundredths of a second."""
 SMI_NS: Final = 10_000_000
 """An interrupt of the firmware takes less than this."""
 GROWN: Final = 0.2
@@ -799,7 +801,8 @@ def _background(
             text = (
                 f"A hypervisor took {_ms(taken)} of "
                 f"{numbers.duration(span_ns / 1e9)} from CPU {cpu} "
-                f"({numbers.percent(taken / span_ns)}). This may have delayed any sample there."
+                f"({numbers.percent(taken / span_ns)}).{_steps(taken)} This may have delayed any "
+                "sample there."
             )
             maxima = _maxima(records, series, _stolen_there)
             yield {**_observation("stolen time", text, []), "maxima": maxima}
@@ -811,6 +814,13 @@ def _background(
         )
         maxima = _maxima(records, series, _interrupted_there)
         yield {**_observation("management interrupts", text, []), "maxima": maxima}
+
+
+def _steps(stolen_ns: int) -> str:
+    """The resolution of a stolen time, if it may change the time by more than a tenth."""
+    if stolen_ns >= 10 * STOLEN_STEP_NS:
+        return ""
+    return f" The kernel counts this time in steps of {_ms(STOLEN_STEP_NS)}."
 
 
 def _ms(ns: int) -> str:
@@ -865,7 +875,7 @@ def _stolen_there(records: Sequence[Ambience], cpu: int, excess_ns: float, when:
     if most is None or not taken[most] or 2 * taken[most] < excess_ns:
         return ""
     where = when or "between two readings, and the time of the maximum is not known"
-    return f"A hypervisor took {_ms(taken[most])} from CPU {most} {where}."
+    return f"A hypervisor took {_ms(taken[most])} from CPU {most} {where}.{_steps(taken[most])}"
 
 
 def _interrupted_there(records: Sequence[Ambience], _: int, excess_ns: float, when: str) -> str:
