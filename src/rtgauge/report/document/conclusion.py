@@ -124,7 +124,8 @@ def conclusion(document: Model) -> str:
     pair = len(rows) == 2 and len(judged) == 1
     if proven:  # a sentence about several pairs names none of them
         return f"{proven[0]}: {text[0].lower()}{text[1:]}" if pair else text
-    if high < (1 + document["within"]) * low:
+    alike = judged and all(one["verdict"] == "equivalent" for one in judged)
+    if alike and high < (1 + document["within"]) * low:
         return f"{text}: about the same"
     undecided = pair and judged[0]["verdict"] in ("not decided", "not enough runs")
     return f"{text}: no difference is proven" if undecided else text
