@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from static_programs import compiler, run
 
-from lab_boots import Boot, Booted, Lab
-from rtgauge.architectures import architecture
+from lab_boots import Boot, Booted, Lab, program
 from rtgauge.lab.boards import BOARDS as LAB
 from rtgauge.lab.boards import Board, Own
 from rtgauge.lab.images import image
@@ -19,7 +17,6 @@ from rtgauge.lab.kernels import known_kernel
 from rtgauge.lab.registry import add
 
 QEMU = "qemu-system-x86_64"
-SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 
 @pytest.fixture(autouse=True)
@@ -64,8 +61,8 @@ def with_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
         assert kernel is not None
         overlay = tmp_path / "overlay"
         overlay.mkdir()
-        words = compiler(architecture(board.machine.processor))
-        run(*words, "-O2", "-static", "-o", overlay / "tasks", SUPPORT / "board_tasks.c")
+        (overlay / "tasks").write_bytes(program("tests/support/board_tasks.c", board.machine))
+        (overlay / "tasks").chmod(0o755)
         own = Own(kernel.kernel, kernel.headers, overlay)
         add(Board("with-tasks", board.machine, "", False, own))
         return "lab:with-tasks"

@@ -24,8 +24,10 @@ from typing import Final
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from static_programs import ALIKE, LINK, compiler, run
 
 from lab_modules import modules_of
+from rtgauge.architectures import architecture
 from rtgauge.lab.boards import BOARDS, Board, Machine
 from rtgauge.lab.cache import cache_folder, locked
 from rtgauge.lab.kernels import kernel_for
@@ -54,6 +56,7 @@ __all__ = [
     "assert_no_complaint",
     "assert_tap",
     "pair_orders",
+    "program",
     "row_of",
     "sample_bytes",
     "series_of",
@@ -315,7 +318,7 @@ class Lab:
 def _carry_out(boot: Boot) -> Booted:
     with contextlib.closing(LabTarget(boot.board)) as target:
         for path, source in boot.programs:
-            target.put(path, _program(source, boot.board))
+            target.put(path, program(source, _board(boot.board).machine))
         if boot.debian:
             for name, content in modules_of(_board(boot.board), boot.debian).items():
                 target.put(f"/{name}", content)
@@ -339,31 +342,17 @@ def _board(name: str) -> Board:
     return BOARDS[name.split(",", 1)[0]]
 
 
-def _compiler(machine: Machine) -> list[str]:
-    """What makes static programs for a machine: gcc, and where there is none for it, zig."""
+def program(source: str, machine: Machine) -> bytes:
+    """A static program for a machine, from a source of this checkout. For other machines than this
+    one zig links it as it links the agent: it has that C library already."""
     if machine.processor == platform.machine():
-        return ["gcc"]
-    gcc = shutil.which(f"{machine.triplet}gcc")
-    if gcc and Path(f"/usr/{machine.triplet.rstrip('-')}/lib/libc.a").is_file():
-        return [gcc]
-    return [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine.processor}-linux-musl"]
-
-
-def _program(source: str, board: str) -> bytes:
-    """A static program for a board, from a source of this checkout."""
+        words, link = ["gcc"], ["-static", "-pthread"]
+    else:
+        words, link = compiler(architecture(machine.processor)), [*LINK, *ALIKE]
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "program"
-        words = [
-            *_compiler(_board(board).machine),
-            "-std=gnu11",
-            "-O2",
-            "-static",
-            "-pthread",
-            f"{ROOT / source}",
-            "-o",
-            f"{made}",
-        ]
-        subprocess.run(words, check=True, timeout=900)
+        compiled, made = Path(folder, "program.o"), Path(folder, "program")
+        run(*words, "-std=gnu11", "-O2", "-fPIE", "-pthread", "-c", source, "-o", compiled)
+        run(*words, compiled, *link, "-o", made)
         return made.read_bytes()
 
 
