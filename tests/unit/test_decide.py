@@ -204,6 +204,26 @@ def test_equivalent_needs_the_whole_interval_within_the_margin() -> None:
     assert one["needed"] >= 7
 
 
+@pytest.mark.parametrize(
+    ("value", "resolution_ns", "verdict"),
+    [(5000, 1, "equivalent"), (5000, 1000, "not decided"), (50_000, 1000, "equivalent"),
+     (900, 1000, "not decided"), (5000, 0, "equivalent")],
+)  # fmt: skip
+def test_values_as_coarse_as_the_clock_are_not_equivalent(
+    value: float, resolution_ns: int, verdict: str
+) -> None:
+    """A clock of 1 us shows medians of 5.0 and 5.9 us alike."""
+    runs, (only,) = study([[value] * 6] * 2)
+    for at, one in enumerate(runs):
+        one["series"][0]["mean"] = float(at)
+    for row in only["rows"]:
+        for one in row["runs"]:
+            one["resolution_ns"] = resolution_ns
+    found = primary(runs, [only])
+    assert (found["verdict"], found["ratio"]) == (verdict, 1.0)
+    assert (found["needed"] is None) == (verdict == "equivalent" or value < 10_000)
+
+
 def test_five_blocks_never_decide() -> None:
     one = primary(*study([BLOCKS[:5], [9 * value for value in BLOCKS[:5]]]))
     assert one["verdict"] == "not enough runs"
@@ -628,6 +648,19 @@ def test_other_clocks_have_nothing_in_common() -> None:
     text = shown(runs)
     assert "Verdicts No quantity was measured in the same way on two systems" in text
     assert "clock time against instructions as time" in text
+
+
+@pytest.mark.slow
+def test_series_of_a_coarse_clock_are_not_equivalent() -> None:
+    runs = repeats(6)
+    for at, one in enumerate(runs):
+        for step in one.steps:
+            for series in step.series:
+                series.value[:] = 5000
+                series.value[: 5 + at] = 6000
+    text = shown(runs).replace("\u202f", " ")
+    assert "×1.00 [1.00, 1.00]" in text
+    assert "equivalent" not in text
 
 
 @pytest.mark.slow

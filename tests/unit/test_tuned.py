@@ -173,6 +173,13 @@ def test_effects_beyond_the_margin_are_rarely_called_equivalent(
     assert 0 < wrong <= 0.05 * 300
 
 
+def test_a_coarse_clock_shows_no_equivalence() -> None:
+    effect = stats.Effect(0.0, -0.01, 0.01, 1.0, 9, 0.001)
+    assert [sets.judged([effect], blur)[0][0] for blur in (0.0, 0.05, 0.2)] == [
+        "equivalent", "equivalent", "not decided",
+    ]  # fmt: skip
+
+
 def test_a_confirmation_without_pairs(judged: Callable[..., dict[str, Any]]) -> None:
     found = judged(lambda row, _: "lost" if row["on"] else "complete")
     assert found["confirmation"]["verdict"] == "not decided"

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.errors import UsageError
@@ -37,6 +39,7 @@ from rtgauge.report.results.published import published_cost
 from rtgauge.report.sets.decide import WITHIN, decisions, named
 from rtgauge.report.sets.work import work_rates
 from rtgauge.stats import Counts
+from rtgauge.units import parse_duration
 
 __all__ = [
     "FIGURES",
@@ -534,6 +537,17 @@ def _short_waits(analysis: Analysis, members: Sequence[_Member], budget: int | N
     return sum(one.count - one.exceeding(budget - 1) for one in open_)
 
 
+def _resolution_ns(analysis: Analysis, members: Sequence[_Member]) -> int:
+    """The distance of which all distances between values are multiples, or the width of the cells
+    of a printed histogram. 0 for constant values."""
+    found = int(np.gcd.reduce(np.diff(_counts(analysis, members).values)))
+    for number, at in members:
+        run = analysis.model["runs"][number]
+        step = _steps(run)[run["series"][at]["step"]]
+        found = max(found, parse_duration(step["parameters"].get("cell", "0ns")))
+    return found
+
+
 def _row(
     analysis: Analysis,
     number: int,
@@ -556,6 +570,7 @@ def _row(
                 "missed": sum(one["missed"] for one in mine),
                 "unknown": _unknown(analysis, own, budget),
                 "short_waits": _short_waits(analysis, own, budget),
+                "resolution_ns": _resolution_ns(analysis, own),
                 "complete": _complete(runs[run], mine),
             }
         )

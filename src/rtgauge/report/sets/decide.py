@@ -27,6 +27,7 @@ __all__ = [
     "STATISTICS",
     "WITHIN",
     "Uneven",
+    "blurred",
     "decisions",
     "decisive",
     "main_statistic",
@@ -74,6 +75,8 @@ class _Evidence:
     """Whether the figure depends on the lengths of the runs, which differ."""
     short: bool = False
     """Whether waits for answers ended before the budget: more runs alike would decide nothing."""
+    blur: float = 0.0
+    """By how much the resolution of the figures may change the logarithm of a ratio."""
 
     def shift(self, by: float = 0.0) -> stats.Shift:
         """The shift, less ``by``."""
@@ -328,6 +331,8 @@ def _evidence(
     coarse = name == "rate" and any(one["over"] < COUNTED for runs in whole for one in runs)
     unlike = uneven(name, first, second) is not None
     short = short_waits(name, first, second) > 0
+    steps = [int(one.get("resolution_ns", 0)) for runs in whole for one in runs]
+    blur = 0.0 if name == "rate" else blurred([*sides[0].values(), *sides[1].values()], steps)
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
         seen = set()
@@ -353,6 +358,7 @@ def _evidence(
                 coarse=coarse,
                 uneven=unlike,
                 short=short,
+                blur=blur,
             )
     values = []
     for side in sides:
@@ -368,7 +374,16 @@ def _evidence(
         coarse=coarse,
         uneven=unlike,
         short=short,
+        blur=blur,
     )
+
+
+def blurred(values: Sequence[float], steps: Sequence[int]) -> float:
+    """By how much the resolution of figures may change the logarithm of their ratio. ``values``:
+    the logarithms of the figures. ``steps``: the resolution of each run, in ns. A true value lies
+    within a step of the smallest figure."""
+    part = math.gcd(*steps) * math.exp(-min(values, default=0.0))
+    return -math.log1p(-part) if part < 1 else math.inf
 
 
 def _blocks(side: Mapping[str, float], by_id: Mapping[str, Run]) -> dict[tuple[str, int], str]:
@@ -421,12 +436,15 @@ def _judge(family: Sequence[tuple[Document, _Evidence]], within: float) -> None:
             document["needed"] = evidence.needed(len(judged))
         else:
             document["verdict"] = "not decided"
-            document["needed"] = stats.runs_needed(found, max(abs(found.estimate), margin))
+            document["needed"] = stats.runs_needed(
+                found, max(abs(found.estimate), margin - evidence.blur)
+            )
 
 
 def _within(evidence: _Evidence, found: stats.Shift, margin: float) -> float:
     """The p-value of the claim that a ratio is within the margin: that of the interval which just
     fits, so twice the larger of two one-sided tests (Schuirmann 1987)."""
+    margin -= evidence.blur
     if abs(found.estimate) >= margin:
         return 1.0
     return max(evidence.shift(end).p for end in (-margin, margin))

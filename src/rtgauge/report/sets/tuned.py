@@ -19,11 +19,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.report.results import gather, schemas
 from rtgauge.report.results.model import Analysis
-from rtgauge.report.sets.decide import LEVEL, WITHIN, rank
+from rtgauge.report.sets.decide import LEVEL, WITHIN, blurred, rank
 from rtgauge.stats import Counts, Effect
 from rtgauge.units import read_interrupts
 
@@ -44,11 +46,13 @@ _ORDER: Final = ("helps", "hurts", "not decided", "equivalent", "ignored", "fail
 class _Values:
     """The quantity that decides, and the logarithm of its percentile in each run, by the run's id.
 
-    ``lost``: runs without a value, each with the reason."""
+    ``lost``: runs without a value, each with the reason. ``blur``: by how much the resolution of
+    the clock may change the logarithm of a ratio."""
 
     quantity: Document
     of: Mapping[str, float]
     lost: Mapping[str, str]
+    blur: float = 0.0
 
 
 def tuned(record: Mapping[str, Any], analysis: Analysis) -> Document:
@@ -66,7 +70,7 @@ def tuned(record: Mapping[str, Any], analysis: Analysis) -> Document:
             row["reason"] = values.lost.get(row["run"], "the run is not in the store")
     screened = [row for row in rows if row["phase"] == "screen" and row["value_ns"] is not None]
     names = [factor["name"] for factor in record["tried"]]
-    factors = _factors(record, screened, names)
+    factors = _factors(record, screened, names, values.blur)
     _undecide(factors, [row for row in rows if row["phase"] == "screen"], names)
     for factor in factors:
         place = names.index(factor["name"])
@@ -82,7 +86,7 @@ def tuned(record: Mapping[str, Any], analysis: Analysis) -> Document:
         "quantity": values.quantity,
         "factors": factors,
         "interactions": _interactions(record, screened, names),
-        "confirmation": _confirmation(rows, names),
+        "confirmation": _confirmation(rows, names, values.blur),
     }
 
 
@@ -145,7 +149,8 @@ def _values(analysis: Analysis) -> _Values:
             values[run_id] = math.log(value)
     described[key]["percentile"] = tail
     described[key].pop("method")
-    return _Values(described[key], values, lost)
+    clocks = [int(np.gcd.reduce(np.diff(one.values))) for one in counts.values()]
+    return _Values(described[key], values, lost, blurred(list(values.values()), clocks))
 
 
 def _described(step: Mapping[str, Any], one: Mapping[str, Any]) -> Document:
@@ -173,7 +178,7 @@ def _why(run: Mapping[str, Any]) -> str:
 
 
 def _factors(
-    record: Mapping[str, Any], rows: Sequence[Document], names: Sequence[str]
+    record: Mapping[str, Any], rows: Sequence[Document], names: Sequence[str], blur: float
 ) -> list[Document]:
     """A row for each factor."""
     found = stats.effects(
@@ -183,7 +188,7 @@ def _factors(
         whole=record["design"]["kind"] == "full",
     ) or [None] * len(names)  # fmt: skip
     documents = []
-    for place, (effect, (said, p)) in enumerate(zip(found, judged(found), strict=True)):
+    for place, (effect, (said, p)) in enumerate(zip(found, judged(found, blur), strict=True)):
         name = names[place]
         factor = {"name": name, "kind": record["tried"][place]["kind"], **_effect(effect, p)}
         factor["freedom"] = None if effect is None else effect.freedom
@@ -278,12 +283,12 @@ def _effect(effect: Effect | None, adjusted: float | None) -> Document:
     }
 
 
-def judged(effects: Sequence[Effect | None]) -> list[tuple[str, float | None]]:
+def judged(effects: Sequence[Effect | None], blur: float = 0.0) -> list[tuple[str, float | None]]:
     """The verdict on each factor, and its p-value with Holm's correction, which each kind of claim
     has of its own."""
     known = [one for one in effects if one is not None]
     adjusted = iter(stats.holm([one.p for one in known]))
-    close = iter(stats.holm([one.within(math.log1p(WITHIN)) for one in known]))
+    close = iter(stats.holm([one.within(math.log1p(WITHIN) - blur) for one in known]))
     found: list[tuple[str, float | None]] = []
     for effect in effects:
         if effect is None:
@@ -335,7 +340,7 @@ def _interactions(
 # --- the confirmation -----------------------------------------------------------------------------
 
 
-def _confirmation(rows: Sequence[Document], names: Sequence[str]) -> Document | None:
+def _confirmation(rows: Sequence[Document], names: Sequence[str], blur: float) -> Document | None:
     chosen = [row for row in rows if row["phase"] == "confirm"]
     if not chosen:
         return None
@@ -363,7 +368,7 @@ def _confirmation(rows: Sequence[Document], names: Sequence[str]) -> Document | 
         return document
     found = stats.paired_shift([after - before for before, after in pairs])
     known = math.isfinite(found.low)
-    margin = math.log1p(WITHIN)
+    margin = math.log1p(WITHIN) - blur
     document |= {
         "present_ns": math.exp(sum(one for one, _ in pairs) / len(pairs)),
         "best_ns": math.exp(sum(other for _, other in pairs) / len(pairs)),
