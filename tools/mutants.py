@@ -309,12 +309,13 @@ def listed(path: Path = LISTED) -> Listed:
     """Reads the list; prints and counts its entries that the sources do not have any more."""
     data = tomllib.loads(path.read_text())
     equivalent: dict[tuple[str, str, str, str], str] = {}
-    for entry in data.get("equivalent", []):
-        for change in entry["changes"]:
-            key = (entry["module"], entry["function"], entry["line"], change)
-            if key in equivalent or not entry["reason"].strip():
-                raise SystemExit(f"{path.name}: {key} is listed twice, or without a reason")
-            equivalent[key] = entry["reason"]
+    for module, functions in data.get("equivalent", {}).items():
+        for function, entry in ((name, one) for name, ones in functions.items() for one in ones):
+            for change in entry["changes"]:
+                key = (module, function, entry["line"], change)
+                if key in equivalent or not entry["reason"].strip():
+                    raise SystemExit(f"{path.name}: {key} is listed twice, or without a reason")
+                equivalent[key] = entry["reason"]
     known = {one.key for module in {key[0] for key in equivalent} for one in mutants_of(module)}
     if stale := sorted(set(equivalent) - known):
         print(
