@@ -157,6 +157,17 @@ class Holder:
             pass
         self.process.wait(TIMEOUT_S)
 
+    def end(self, killed: str = "nobody") -> Any:
+        """End it in order, or by the death of those named; what it says of what remains."""
+        if killed == "nobody":
+            self.tell("close")
+        if killed == "agent and guardian":
+            self.kill_guardian()
+        if killed != "nobody":
+            self.process.kill()
+        self.wait()
+        return self.find("remaining")
+
     def close(self) -> None:
         """Whatever became of the test, its processes end."""
         if self.process.poll() is None:
@@ -198,6 +209,12 @@ class Bench:
         command = options.pop("command", [str(self.driver)])
         self.holders.append(Holder([*command, "hold", *steps], environment, **options))
         return self.holders[-1]
+
+    def held(self, *steps: str, **options: Any) -> Holder:
+        """The same, with everything set."""
+        holder = self.hold(*steps, **options)
+        holder.read_until("ready")
+        return holder
 
     def step(self, name: str, value: str) -> str:
         return f"{self.files / name}={value}"
@@ -249,9 +266,7 @@ def test_an_orderly_end_puts_everything_back(bench: Bench) -> None:
     assert bench.values() == {**dict.fromkeys(bench.before, "all\n"), "1": "again\n"}
     holder.tell("verify")
     assert holder.read_until("changed") == {"changed": [], "count": 0}
-    holder.tell("close")
-    assert holder.read_until("remaining")["remaining"] == [0, 0]
-    holder.wait()
+    assert holder.end() == [0, 0]
     assert holder.process.returncode == 0
     assert bench.values() == bench.before
     assert bench.journals() == []
@@ -260,8 +275,7 @@ def test_an_orderly_end_puts_everything_back(bench: Bench) -> None:
 
 @pytest.mark.parametrize("who", ["agent", "agent and guardian", "guardian first"])
 def test_killed_while_it_holds(bench: Bench, who: str) -> None:
-    holder = bench.hold(bench.step("@", "changed"), bench.step("3", "twice"))
-    holder.read_until("ready")
+    holder = bench.held(bench.step("@", "changed"), bench.step("3", "twice"))
     if who == "guardian first":
         holder.kill_guardian()
         wait_until_gone(holder.guardian)
@@ -283,13 +297,10 @@ def test_killed_while_it_holds(bench: Bench, who: str) -> None:
 
 
 def test_the_agent_outlives_its_guardian(bench: Bench) -> None:
-    holder = bench.hold(bench.step("@", "changed"))
-    holder.read_until("ready")
+    holder = bench.held(bench.step("@", "changed"))
     holder.kill_guardian()
     wait_until_gone(holder.guardian)
-    holder.tell("close")
-    assert holder.read_until("remaining")["remaining"] == [0, 0]
-    holder.wait()
+    assert holder.end() == [0, 0]
     assert holder.process.returncode == 0
     assert bench.values() == bench.before
     assert bench.journals() == []
@@ -364,8 +375,7 @@ def test_killed_at_random_moments(bench: Bench) -> None:
 
 
 def test_a_kill_of_its_group_and_ctrl_c_spare_the_guardian(bench: Bench) -> None:
-    holder = bench.hold(bench.step("@", "changed"), start_new_session=True)
-    holder.read_until("ready")
+    holder = bench.held(bench.step("@", "changed"), start_new_session=True)
     for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
         os.kill(holder.guardian, number)
     assert running(holder.guardian)
@@ -376,8 +386,7 @@ def test_a_kill_of_its_group_and_ctrl_c_spare_the_guardian(bench: Bench) -> None
 
 
 def test_the_guardian_holds_nothing_of_the_agent(bench: Bench) -> None:
-    holder = bench.hold(bench.step("0", "changed"))
-    holder.read_until("ready")
+    holder = bench.held(bench.step("0", "changed"))
     process = Path(f"/proc/{holder.guardian}")
     assert (process / "comm").read_text() == "rtgauge-guard\n"
     assert os.getsid(holder.guardian) == holder.guardian
@@ -398,8 +407,7 @@ def test_the_guardian_holds_nothing_of_the_agent(bench: Bench) -> None:
 
 
 def test_the_guardian_sleeps(bench: Bench) -> None:
-    holder = bench.hold(bench.step("0", "changed"))
-    holder.read_until("ready")
+    holder = bench.held(bench.step("0", "changed"))
     status = Path(f"/proc/{holder.guardian}/status")
 
     def switches() -> list[str]:
@@ -417,8 +425,7 @@ def test_the_guardian_sleeps(bench: Bench) -> None:
 
 @pytest.mark.parametrize("who", ["agent", "agent and guardian"])
 def test_loads_die_with_the_agent(bench: Bench, who: str) -> None:
-    holder = bench.hold("group", bench.step("0", "changed"))
-    holder.read_until("ready")
+    holder = bench.held("group", bench.step("0", "changed"))
     group = int(holder.find("group"))
     members = [
         int(entry.name)
@@ -442,41 +449,35 @@ def group_of(pid: int) -> int:
 
 
 def test_one_agent_at_a_time(bench: Bench) -> None:
-    first = bench.hold(bench.step("0", "first"))
-    first.read_until("ready")
+    first = bench.held(bench.step("0", "first"))
     second = bench.hold(bench.step("0", "second"))
     answer = second.read_until("error")
     assert str(first.process.pid) in answer["text"]
     assert f"kill {first.process.pid}" in answer["remedy"]
     assert "error" in bench.undo()
     assert bench.values()["0"] == "first\n"
-    first.tell("close")
-    first.wait()
+    first.end()
     third = bench.hold(bench.step("0", "third"))
     assert third.read_until("guardian")["undone"] == 0
     third.read_until("ready")
-    third.tell("close")
-    third.wait()
+    third.end()
     bench.check_clean(third)
 
 
 def test_a_start_waits_for_the_guardian_of_a_killed_agent(bench: Bench) -> None:
-    first = bench.hold(bench.step("@", "first"))
-    first.read_until("ready")
+    first = bench.held(bench.step("@", "first"))
     os.kill(first.guardian, signal.SIGSTOP)
     first.kill()
     second = bench.hold(bench.step("0", "second"))
     os.kill(first.guardian, signal.SIGCONT)
     record = second.read_until("ready")["ready"][0]
     assert record["before"] == "value 0 that was here before"
-    second.tell("close")
-    second.wait()
+    second.end()
     bench.check_clean(second)
 
 
 def test_the_next_start_undoes_and_goes_on(bench: Bench) -> None:
-    first = bench.hold(bench.step("@", "first"))
-    first.read_until("ready")
+    first = bench.held(bench.step("@", "first"))
     first.kill_guardian()
     first.kill()
     bench.write("5", "someone else's\n")
@@ -485,8 +486,7 @@ def test_the_next_start_undoes_and_goes_on(bench: Bench) -> None:
     assert opened["undone"] == 19
     assert str(bench.files / "5") in opened["note"]
     assert second.read_until("ready")["ready"][0]["before"] == "value 0 that was here before"
-    second.tell("close")
-    second.wait()
+    second.end()
     assert bench.values() == {**bench.before, "5": "someone else's\n"}
     assert bench.journals() == []
 
@@ -580,9 +580,7 @@ def test_without_privilege_it_works_and_says_why(driver: Path) -> None:
                 assert record["reason"] == "permission denied: run as root"
         assert records[1]["name"] == str(RT_RUNTIME)
         assert records[-1]["name"] == "cpu_dma_latency"
-        holder.tell("close")
-        assert holder.read_until("remaining")["remaining"] == [0, 0]
-        holder.wait()
+        assert holder.end() == [0, 0]
         holder.close()
         assert (folder / "setting").read_text() == "before\n"
         assert list((folder / "state").iterdir()) == []
@@ -599,13 +597,7 @@ def test_a_real_setting(bench: Bench, who: str) -> None:
         assert records[name]["effective"] == value or records[name]["reason"]
     # the kernel rounds to its tick
     assert RR_TIMESLICE.read_text().strip() == records[str(RR_TIMESLICE)]["effective"] != "100"
-    if who == "nobody":
-        holder.tell("close")
-    if who == "agent and guardian":
-        holder.kill_guardian()
-    if who != "nobody":
-        holder.kill()
-    holder.wait()
+    holder.end(who)
     assert bench.undo()["text"] == ""
     assert RR_TIMESLICE.read_text() == before
     if (runtime := records[str(RT_RUNTIME)]["before"]) != "-1":
@@ -653,9 +645,7 @@ def test_the_policy_of_a_thread(bench: Bench, thread: Thread, who: str) -> None:
     holder.tell("verify")
     assert holder.read_until("changed") == {"changed": [], "count": 0}
     if who == "nobody":
-        holder.tell("close")
-        assert holder.read_until("remaining")["remaining"] == [0, 0]
-        holder.wait()
+        assert holder.end() == [0, 0]
     else:
         if who == "agent and guardian":
             os.kill(holder.guardian, signal.SIGSTOP)
@@ -671,26 +661,20 @@ def test_the_policy_of_a_thread(bench: Bench, thread: Thread, who: str) -> None:
 def test_the_policy_of_a_thread_that_another_program_changed_stays(
     bench: Bench, thread: Thread
 ) -> None:
-    holder = bench.hold(f"{thread.name}=batch 0")
-    holder.read_until("ready")
+    holder = bench.held(f"{thread.name}=batch 0")
     os.sched_setscheduler(thread.tid, os.SCHED_IDLE, os.sched_param(0))
     holder.tell("verify")
     changed = [[thread.name, "batch 0", "idle 0"]]
     assert holder.read_until("changed") == {"changed": changed, "count": 1}
-    holder.tell("close")
-    assert holder.read_until("remaining")["remaining"][0] == 1
-    holder.wait()
+    assert holder.end()[0] == 1
     assert thread.policy() == os.SCHED_IDLE
 
 
 def test_a_thread_that_ended_needs_nothing(bench: Bench, thread: Thread) -> None:
-    holder = bench.hold(f"{thread.name}=batch 0", bench.step("0", "changed"))
-    holder.read_until("ready")
+    holder = bench.held(f"{thread.name}=batch 0", bench.step("0", "changed"))
     thread.process.kill()
     thread.process.wait(TIMEOUT_S)
-    holder.tell("close")
-    assert holder.read_until("remaining")["remaining"] == [0, 0]
-    holder.wait()
+    assert holder.end() == [0, 0]
     bench.check_clean(holder)
 
 
@@ -714,8 +698,7 @@ def test_what_cannot_be_a_policy(
     assert record["effective"] in (None, "other 0")
     assert reason in record["reason"]
     assert thread.policy() == os.SCHED_OTHER
-    holder.tell("close")
-    holder.wait()
+    holder.end()
     bench.check_clean(holder)
 
 
@@ -753,8 +736,7 @@ def test_priorities_of_interrupt_threads(bench: Bench, who: str) -> None:
         assert records[thread_name(tid)]["effective"] == f"fifo {wanted}"
         assert records[thread_name(tid)]["reason"] == ""
     if who == "nobody":
-        holder.tell("close")
-        holder.wait()
+        holder.end()
     else:
         if who == "agent and guardian":
             os.kill(holder.guardian, signal.SIGSTOP)
@@ -799,13 +781,7 @@ def test_fair_servers(bench: Bench, tmp_path: Path, who: str) -> None:
         assert (record["before"], record["effective"]) == ("50000000", "0")
         assert record["reason"] == ""
     assert [runtime.read_text() for runtime in runtimes] == ["0\n"] * 4
-    if who == "nobody":
-        holder.tell("close")
-    if who == "agent and guardian":
-        holder.kill_guardian()
-    if who != "nobody":
-        holder.kill()
-    holder.wait()
+    holder.end(who)
     assert bench.undo(prefix)["text"] == ""
     assert [runtime.read_text() for runtime in runtimes] == ["50000000\n"] * 4
     bench.check_clean(holder)
@@ -834,8 +810,7 @@ def test_why_fair_servers_cannot_be_reached(bench: Bench, script: str, reason: s
     records = holder.read_until("ready")["ready"]
     found = {record["name"]: record["reason"] for record in records}
     assert found["/sys/kernel/debug/sched/fair_server/cpu*/runtime"] == reason
-    holder.tell("close")
-    holder.wait()
+    holder.end()
     bench.check_clean(holder)
 
 
@@ -956,14 +931,7 @@ def test_prepared(bench: Bench, tree: FakeTree, who: str) -> None:
     # a device that goes away is not restored
     (tree.folder / "irq/100/smp_affinity_list").unlink()
     del tree.files["irq/100/smp_affinity_list"]
-    if who == "nobody":
-        holder.tell("close")
-        assert holder.read_until("remaining")["remaining"] == [0, 0]
-    if who == "agent and guardian":
-        holder.kill_guardian()
-    if who != "nobody":
-        holder.kill()
-    holder.wait()
+    assert holder.end(who) == ([0, 0] if who == "nobody" else None)
     assert bench.undo(tree.prefix)["text"] == ""
     assert tree.values() == tree.files
     assert bench.journals() == []
@@ -986,8 +954,7 @@ def test_prepared_where_policies_have_no_folder(bench: Bench, tree: FakeTree) ->
     ]
     assert [tree.read(name) for name in governors] == ["performance"] * 2
     assert tree.read("cpu/cpu0/cpufreq/energy_performance_preference") == "performance"
-    holder.tell("close")
-    holder.wait()
+    holder.end()
     assert [tree.read(name) for name in governors] == ["powersave"] * 2
 
 
@@ -1000,8 +967,7 @@ def test_prepared_in_part(bench: Bench, tree: FakeTree) -> None:
     assert changed == {"vm/stat_interval", "workqueue/cpumask", "mm/ksm/run"}
     assert {name.rsplit("/", 2)[-2] for name in records} >= {"vm", "workqueue", "ksm"}
     assert not any("irq" in name or "scaling" in name for name in records)
-    holder.tell("close")
-    holder.wait()
+    holder.end()
     assert tree.values() == before
 
 
@@ -1013,24 +979,20 @@ def test_prepared_where_every_cpu_is_measured(bench: Bench, tree: FakeTree) -> N
     assert tree.read("irq/0/smp_affinity_list") == "0-3"
     assert tree.read("workqueue/cpumask") == tree.MASK
     assert tree.read("vm/stat_interval") == "120"
-    holder.tell("close")
-    holder.wait()
+    holder.end()
     assert tree.values() == tree.files
 
 
 def test_prepared_keeps_timers_where_a_cpu_has_no_tick(bench: Bench, tree: FakeTree) -> None:
     (tree.folder / "cpu/nohz_full").write_text("2-3\n")
-    holder = bench.hold("CPUS=2", command=[*tree.prefix, str(bench.driver)])
-    holder.read_until("ready")
+    holder = bench.held("CPUS=2", command=[*tree.prefix, str(bench.driver)])
     assert tree.read("kernel/timer_migration") == "1"
     assert tree.read("kernel/numa_balancing") == "0"
-    holder.tell("close")
-    holder.wait()
+    holder.end()
 
 
 def test_a_journal_of_another_boot_is_dropped(bench: Bench) -> None:
-    holder = bench.hold(bench.step("0", "changed"))
-    holder.read_until("ready")
+    holder = bench.held(bench.step("0", "changed"))
     holder.kill_guardian()
     holder.kill()
     (journal,) = bench.state.iterdir()
