@@ -41,6 +41,7 @@ from rtgauge.stream import (
     Table,
     Work,
 )
+from waiting import until
 
 CPU = str(min(os.sched_getaffinity(0)))
 
@@ -220,10 +221,7 @@ def test_a_signal_ends_it_in_order(agent: str, tmp_path: Path, signal_number: in
     process = subprocess.Popen(
         [agent, "run", "timer", "--for", "0", "--interval", "1h", "--output", str(output)]
     )
-    give_up = time.monotonic() + 30
-    while not output.exists() or output.stat().st_size < 1000:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    until(lambda: output.exists() and output.stat().st_size >= 1000)
     process.send_signal(signal_number)
     assert process.wait(timeout=30) == 4
     stream = read(output)
@@ -545,10 +543,8 @@ def test_measuring_threads_do_not_fault(agent: str, tmp_path: Path) -> None:
         [agent, "run", "timer", "--for", "0", "--interval", "100us", "--load", "cpu",
          "--output", str(output)]
     )  # fmt: skip
-    give_up = time.monotonic() + 30
-    while not output.exists() or output.stat().st_size < 200_000:  # once around every ring
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    # once around every ring
+    until(lambda: output.exists() and output.stat().st_size >= 200_000)
     faults = minor_faults(process.pid)
     process.terminate()
     assert process.wait(timeout=30) == 4
@@ -588,10 +584,7 @@ def test_signals_that_the_caller_blocked_or_ignored(agent: str, tmp_path: Path) 
         [agent, "run", "timer", "--for", "0", "--interval", "1h", "--output", str(output)],
         preexec_fn=prepare,  # noqa: PLW1509
     )
-    give_up = time.monotonic() + 30
-    while not output.exists() or output.stat().st_size < 1000:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    until(lambda: output.exists() and output.stat().st_size >= 1000)
     process.send_signal(signal.SIGHUP)
     time.sleep(0.5)
     assert process.poll() is None

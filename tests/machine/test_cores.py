@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +28,7 @@ from fake_core import (
 )
 from rtgauge.stream import Event, Samples, Setting, Table
 from rtgauge.target.local import find_agent
+from waiting import until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 RECORDED: Final = ROOT / "tests" / "data" / "cobalt_calls.tsv"
@@ -129,9 +129,7 @@ def test_killed_agent_gives_gravity_back(tmp_path: Path) -> None:
     core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
     words = ["run", *TIMER[:-4], "--for", "60s", "--core", "cobalt", "--output", f"{tmp_path}/out"]
     process, thread = core.start([find_agent(), *words])
-    end = time.monotonic() + 30
-    while 25 not in core.calls and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: 25 in core.calls)
     assert core.gravity_now == "0i 0k 0u"
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=30)
@@ -226,9 +224,7 @@ def test_signal_to_measuring_thread_is_a_switch(tmp_path: Path) -> None:
     output = tmp_path / "out"
     words = ["run", *TIMER, "--samples", "400", "--core", "cobalt", "--output", str(output)]
     process, thread = core.start([find_agent(), *words])
-    end = time.monotonic() + 30
-    while core.calls.count(25) < 10 and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: core.calls.count(25) >= 10)
     task = next(
         one
         for one in Path(f"/proc/{process.pid}/task").iterdir()
@@ -252,9 +248,7 @@ def test_stop_is_not_a_switch(tmp_path: Path, *, counts: bool, mayday: int, resu
     output = tmp_path / "out"
     words = ["run", "timer", "--cpu", CPU, "--interval", "20s", "--for", "60s", "--core", "cobalt"]
     process, thread = core.start([find_agent(), *words, "--output", output])
-    end = time.monotonic() + 30
-    while core.calls.count(25) < 2 and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: core.calls.count(25) >= 2)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     thread.join(30)

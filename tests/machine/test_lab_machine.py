@@ -23,6 +23,7 @@ from rtgauge.lab.doorbell import DOORBELL
 from rtgauge.lab.lines import Chip
 from rtgauge.lab.machine import DATA_MAX, MODES, Limits, Machine, Setup, consoles_folder
 from rtgauge.target.lab import LabAgent
+from waiting import until
 
 TESTS = Path(__file__).resolve().parents[1]
 # What a host of its own needs to import.
@@ -262,11 +263,7 @@ def test_a_process_that_takes_long_to_die_is_waited_for(
     monkeypatch.setattr(subprocess.Popen, "wait", late)
     one.close()
     gc.collect()
-    for _ in range(600):
-        if not Path(f"/proc/{pid}").exists():
-            return
-        time.sleep(0.05)
-    pytest.fail("the process is still there, or was never waited for")
+    until(lambda: not Path(f"/proc/{pid}").exists(), 30)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

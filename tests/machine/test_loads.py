@@ -12,13 +12,13 @@ import os
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from rtgauge.stream import Trailer, Work, read_stream
 from rtgauge.target.local import find_agent
+from waiting import until
 
 AGENT = str(find_agent())
 DESCRIBED = json.loads(
@@ -48,10 +48,7 @@ def processes_with(mark: str) -> list[int]:
 
 def wait_until_none(mark: str) -> None:
     """Return when no process holds ``mark`` any more; one that stays meets the time limit."""
-    until = time.monotonic() + 60
-    while left := processes_with(mark):
-        assert time.monotonic() < until, f"still there: {left}"
-        time.sleep(0.02)
+    until(lambda: not processes_with(mark))
 
 
 def run_words(load: str, output: Path, seconds: str) -> list[str]:
@@ -94,11 +91,10 @@ def test_load_dies_with_a_killed_agent(name: str, tmp_path: Path) -> None:
         text=True,
     )
     with process:
-        until = time.monotonic() + 60
         # the stream grows once the load is ready and samples come
-        while process.poll() is None and not (output.exists() and output.stat().st_size > 8192):
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        until(
+            lambda: process.poll() is not None or (output.exists() and output.stat().st_size > 8192)
+        )
         process.send_signal(signal.SIGKILL)
         process.wait(60)
         wait_until_none(state)

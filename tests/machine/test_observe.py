@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 from agents import Stream, read
 from rtgauge.stream import Samples, Setting, Table, Verdict
 from rtgauge.target.local import find_agent
+from waiting import until
 
 TRACING = "/sys/kernel/tracing"
 READY = f"test -d {TRACING}/instances || mount -t tracefs nodev {TRACING}"
@@ -288,12 +288,7 @@ def test_nothing_is_left_when_the_agent_is_killed(tmp_path: Path) -> None:
         str(tmp_path / "stream"),
     ]
     with subprocess.Popen([*INSIDE, *words, "--pid", str(os.getpid())]) as agent:
-        until = time.monotonic() + 20
-        while "rtgauge" not in _instances() and time.monotonic() < until:
-            time.sleep(0.1)
+        until(lambda: "rtgauge" in _instances())
         assert f"rtgauge-{agent.pid}" in _instances()
         agent.send_signal(signal.SIGKILL)
-    until = time.monotonic() + 20
-    while f"rtgauge-{agent.pid}" in _instances() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert f"rtgauge-{agent.pid}" not in _instances()
+    until(lambda: f"rtgauge-{agent.pid}" not in _instances())

@@ -19,6 +19,7 @@ from fake_core import REASON_SYSCALL, FakeCore
 from fake_module import CHIP, ENTRY_TO_END_NS, ENTRY_TO_THREAD_NS, STORM, Edge, FakeModule
 from rtgauge.stream import Samples, Verdict
 from rtgauge.target.local import find_agent
+from waiting import until
 
 CPU: Final = str(min(os.sched_getaffinity(0)))
 RULE: Final = "stays out-of-band"
@@ -234,9 +235,7 @@ def test_stopped_step_is_complete(tmp_path: Path, context: str) -> None:
     process, thread = core.start(
         [find_agent(), "run", *ANSWER, "--context", context, "--output", output]
     )
-    give_up = time.monotonic() + 30
-    while module.answered < 3 and time.monotonic() < give_up:
-        time.sleep(0.01)
+    until(lambda: module.answered >= 3)
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
@@ -323,9 +322,7 @@ def test_killed_agent_gives_gravity_back(tmp_path: Path) -> None:
     process, thread = core.start(
         [find_agent(), "run", *ANSWER, "--context", "user", "--output", tmp_path / "out"]
     )
-    give_up = time.monotonic() + 30
-    while module.answered < 3 and time.monotonic() < give_up:
-        time.sleep(0.01)
+    until(lambda: module.answered >= 3)
     assert core.gravity_now == "0i 0k 0u"
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=30)

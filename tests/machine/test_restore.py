@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from conftest import Result
 from rtgauge.errors import TargetError
 from rtgauge.target.local import LocalTarget, put_back
 from test_settings_guardian import wait_until_gone
+from waiting import until
 
 pytestmark = pytest.mark.usefixtures("limited_real_time")
 
@@ -59,22 +59,14 @@ def measuring(host: int) -> tuple[int, int] | None:
     return None
 
 
-def wait_for(condition: Callable[[], Any], what: str) -> Any:
-    for _ in range(TIMEOUT_S * 50):
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"{what} did not happen")
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not _writable(RT_RUNTIME), reason=f"{RT_RUNTIME} cannot be changed here")
 @pytest.mark.parametrize("both", [True, False])
 def test_settings_come_back_without_another_start(spawn: Callable[..., Any], both: bool) -> None:
     before = RT_RUNTIME.read_text()
     with spawn("run", "timer", "--for", "50s", "--cpu", "0") as host:
-        agent, guardian = wait_for(lambda: measuring(host.pid), "the step")
-        wait_for(lambda: RT_RUNTIME.read_text() == "-1\n", "the setting")
+        agent, guardian = until(lambda: measuring(host.pid))
+        until(lambda: RT_RUNTIME.read_text() == "-1\n")
         if both:
             os.kill(guardian, signal.SIGKILL)
             wait_until_gone(guardian)
@@ -100,8 +92,8 @@ def test_load_commands_that_left_their_group_end_with_everybody_who_could_end_th
     other = subprocess.Popen(["sleep", "500"], env={**os.environ, "RTGAUGE_RUN": "other"})
     try:
         with spawn("run", "timer", "--for", "50s", "--cpu", "0", "--load-cmd", command) as host:
-            agent, guardian = wait_for(lambda: measuring(host.pid), "the step")
-            sleeping = int(wait_for(lambda: left.exists() and left.read_text(), "the load"))
+            agent, guardian = until(lambda: measuring(host.pid))
+            sleeping = int(until(lambda: left.exists() and left.read_text()))
             leaders = [pid for pid in below(agent) if sleeping in below(pid)]
             for pid in (agent, guardian, *leaders):
                 os.kill(pid, signal.SIGSTOP)

@@ -18,6 +18,7 @@ from agents import assert_accounted, read
 from rtgauge.stream import Setting, Trailer, Work, read_stream
 from test_load_command import mark, run, running, words
 from test_loads import CANNOT_HERE, DESCRIBED, processes_with, wait_until_none
+from waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -76,10 +77,7 @@ def test_doload_has_the_parts_of_the_script(tmp_path: Path) -> None:
         read_bytes = after[copying][1] - before[copying][1]
         assert read_bytes / calls[copying] == pytest.approx(512, rel=0.01)
         assert_crosses(tmp_path, 60)
-        until = time.monotonic() + 30
-        while len(of_load(tmp_path, "sched") & groups) > 1:
-            assert time.monotonic() < until, "the group was not restarted"
-            time.sleep(0.1)
+        until(lambda: len(of_load(tmp_path, "sched") & groups) <= 1, 30)
     wait_until_none(mark(tmp_path))
 
 

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from fake_bench import HANDLER, TASK, FakeBench, Order
 from fake_core import FakeCore
 from rtgauge.stream import Histogram, Verdict
 from rtgauge.target.local import find_agent
+from waiting import until
 
 ALL: Final = "every context asked for is measured"
 RULE: Final = "stays out-of-band"
@@ -188,9 +188,7 @@ def test_stop_ends_the_driver(tmp_path: Path) -> None:
     output = tmp_path / "out"
     words = ("timer", "--cpu", "0", "--for", "60s", "--context", "irq,kernel", "--core", "cobalt")
     process, thread = core.start([find_agent(), "run", *words, "--output", output])
-    give_up = time.monotonic() + 30
-    while len(bench.orders) < 2 and time.monotonic() < give_up:
-        time.sleep(0.01)
+    until(lambda: len(bench.orders) >= 2)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     thread.join(30)
