@@ -533,6 +533,14 @@ def test_edges_follow_the_step_of_a_coarse_clock() -> None:
     assert (counts[: len(counts) // 2] > 0).all()
 
 
+def test_few_values_are_not_spread_up_to_the_next() -> None:
+    """10 000 samples of 5 us and one of 40 us filled one bin, from 5 to 40 us."""
+    values = np.array([5_000] * 10_000 + [40_000])
+    edges = pictures.edges_of([stats.Counts.from_arrays([values])], 280)
+    counts, _ = np.histogram(values, bins=edges - 0.5)
+    assert counts[0] == 10_000 and counts[1:-1].sum() == 0 and edges[1] < 5_100
+
+
 @pytest.mark.slow
 def test_places_and_times_of_samples_take_little_room() -> None:
     """Sums of the differences are the values, and the file holds less than half of the digits."""

@@ -51,6 +51,7 @@ _MAPS: Final = 500_000
 _WINDOWS: Final = 80_000
 _STRIPS: Final = 3000
 _MANY: Final = 1024
+_FEW: Final = 8
 """With more series, the picture over time shows less of each, and the tables list fewer of them."""
 
 
@@ -106,8 +107,11 @@ def _spread(low: int, high: int, number: int) -> Int64:
 
 
 def _step(tables: Sequence[Counts]) -> int:
-    """The smallest distance between two values: a clock of 52 ns fills every 52nd bin only."""
-    smallest = [int(np.diff(t.values).min()) for t in tables if t.exact and len(t.values) > 1]
+    """The smallest distance between two values: a clock of 52 ns fills every 52nd bin only.
+
+    The values of a series with few of them may lie apart for other reasons.
+    """
+    smallest = [int(np.diff(t.values).min()) for t in tables if t.exact and len(t.values) >= _FEW]
     return max(min(smallest), 1) if smallest else 1
 
 
