@@ -46,7 +46,7 @@ EVENTS = 20
 DELAY_NS = 100_000_000
 DELAY_EVERY = 10
 # The board has enough time for an answer, so a busy machine does not cause a missing one.
-PACE = {"samples": f"{EVENTS}", "interval": "1s", "cpu": "0"}
+PACE = {"samples": f"{EVENTS}", "interval": "2s", "cpu": "0"}
 CONTEXTS = ("user", "kernel", "irq")
 # A ring that is to be without an answer has been taken by then, if not by an unusual machine: where
 # it has not, what comes late is found with the next.
