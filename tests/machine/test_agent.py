@@ -27,7 +27,6 @@ import pytest
 
 from agents import (
     assert_accounted,
-    number,
     read,
     run,
     stop_for,
@@ -195,24 +194,6 @@ def test_dither_meets_every_phase_and_keeps_its_distance(agent: str, tmp_path: P
     for some in (offsets, offsets[::50]):
         share = np.histogram(some, bins=10, range=(0, 200_000))[0] / len(some)
         assert abs(share - 0.1).max() < 0.03
-
-
-def test_samples_end_the_step(agent: str, tmp_path: Path) -> None:
-    code, stream = run(agent, tmp_path, "timer", "--for", "0", "--samples", "321")
-    assert code == 0
-    latencies = [info.series for info in stream.series if info.companion is None]
-    assert {stream.samples[series] for series in latencies} == {321}
-
-
-def test_the_threshold_ends_the_step_and_says_which_sample(agent: str, tmp_path: Path) -> None:
-    code, stream = run(agent, tmp_path, "timer", "--for", "20s", "--stop-above", "1ns")
-    assert code == 0
-    assert stream.trailer is not None
-    assert "stop threshold" in stream.trailer.reason
-    (event,) = [event for event in stream.events if event.event == "threshold"]
-    assert event.series is not None
-    assert event.fields["index"] == stream.samples[event.series] - 1
-    assert number(event, "value") > 1
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
