@@ -57,6 +57,7 @@ BEHAVIOUR = {
 }
 BLOCKS, INCREMENTS, RESCHEDULES, MAXIMUM = BEHAVIOUR["sem-lock"]
 ASCENDING, DESCENDING, MIXED, EQUAL = BEHAVIOUR["sem-order"]
+HIGHEST = "the highest waiter runs at once"
 
 # Semaphores of a C library that has a fault, put in front of those of the real one.
 FAULTS = {
@@ -215,39 +216,28 @@ def test_without_priorities_rules_fail(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("fault", "rules"),
+    ("name", "fault", "rules"),
     [
-        ("never blocks", {BLOCKS, RESCHEDULES}),
-        ("blocks at one", {BLOCKS, RESCHEDULES}),
-        ("loses a V", {INCREMENTS}),
-        ("adds two", {INCREMENTS, MAXIMUM}),
-        ("has no maximum", {MAXIMUM}),
-        ("polls", {RESCHEDULES}),
-        ("spins", {RESCHEDULES}),
+        ("sem-lock", "never blocks", {BLOCKS, RESCHEDULES}),
+        ("sem-lock", "blocks at one", {BLOCKS, RESCHEDULES}),
+        ("sem-lock", "loses a V", {INCREMENTS}),
+        ("sem-lock", "adds two", {INCREMENTS, MAXIMUM}),
+        ("sem-lock", "has no maximum", {MAXIMUM}),
+        ("sem-lock", "polls", {RESCHEDULES}),
+        ("sem-lock", "spins", {RESCHEDULES}),
+        ("sem-order", "releases the last one first", {DESCENDING, MIXED, EQUAL}),
+        ("sem-order", "adds two", {ASCENDING, DESCENDING, MIXED, EQUAL}),
+        ("sem-order", "never blocks", {ASCENDING, DESCENDING, MIXED, EQUAL}),
+        ("sem-contended --waiters 5", "releases the last one first", {HIGHEST}),
+        ("sem-contended --waiters 5", "polls", {HIGHEST}),
+        ("sem-contended --waiters 5", "never blocks", {HIGHEST}),
     ],
     indirect=["fault"],
 )
-def test_a_faulty_library_does_not_hold_the_rules_of_locking(
-    agent: str, tmp_path: Path, fault: str, rules: set[str]
+def test_a_faulty_library_does_not_hold_the_rules(
+    agent: str, tmp_path: Path, name: str, fault: str, rules: set[str]
 ) -> None:
-    code, stream = measure(agent, tmp_path, "sem-lock")
-    assert code == 3
-    assert failed(stream) == rules
-
-
-@pytest.mark.parametrize(
-    ("fault", "rules"),
-    [
-        ("releases the last one first", {DESCENDING, MIXED, EQUAL}),
-        ("adds two", {ASCENDING, DESCENDING, MIXED, EQUAL}),
-        ("never blocks", {ASCENDING, DESCENDING, MIXED, EQUAL}),
-    ],
-    indirect=["fault"],
-)
-def test_a_faulty_library_does_not_hold_the_rules_of_order(
-    agent: str, tmp_path: Path, fault: str, rules: set[str]
-) -> None:
-    code, stream = measure(agent, tmp_path, "sem-order")
+    code, stream = measure(agent, tmp_path, *name.split())
     assert code == 3
     assert failed(stream) == rules
 
@@ -371,7 +361,7 @@ def test_contended_has_a_sample_of_each_round_and_number(
         (1 + k, values[acquire_all.series][-30 + k], values[release_all.series][-30 + k])
         for k in range(30)
     ]
-    assert verdicts(stream)["the highest waiter runs at once"].result == "pass"
+    assert verdicts(stream)[HIGHEST].result == "pass"
 
 
 @pytest.mark.study(94)
@@ -388,19 +378,8 @@ def test_contended_takes_exactly_the_operations_asked_for(agent: str, tmp_path: 
 def test_contended_takes_the_highest_waiter_and_no_other(agent: str, tmp_path: Path) -> None:
     code, stream = measure(agent, tmp_path, "sem-contended", "--policy", "other")
     assert code == 3
-    assert failed(stream) == {"the highest waiter runs at once"}
+    assert failed(stream) == {HIGHEST}
     assert not any(stream.samples.values())
-
-
-@pytest.mark.parametrize(
-    "fault", ["releases the last one first", "polls", "never blocks"], indirect=True
-)
-def test_contended_is_not_measured_where_another_waiter_runs(
-    agent: str, tmp_path: Path, fault: str
-) -> None:
-    code, stream = measure(agent, tmp_path, "sem-contended", "--waiters", "5")
-    assert code == 3
-    assert failed(stream) == {"the highest waiter runs at once"}
 
 
 def test_contended_needs_priorities_for_all(agent: str, tmp_path: Path) -> None:
