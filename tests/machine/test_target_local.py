@@ -19,19 +19,20 @@ from rtgauge.errors import TargetError, UsageError
 from rtgauge.target import local, open_target
 from rtgauge.target.local import LocalAgent, LocalTarget, find_agent
 
-Script = Callable[[str], Path]
+Script = Callable[..., Path]
 
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     """Puts a shell script in the agent's place."""
 
-    def write(text: str) -> Path:
+    def write(text: str, *, by_sudo: bool = False) -> Path:
         path = Path("agent").absolute()
         path.write_text("#!/bin/sh\n" + textwrap.dedent(text))
         path.chmod(0o755)
         monkeypatch.setenv("RTGAUGE_AGENT", str(path))
-        monkeypatch.setattr(local, "_raise_words", lambda _: [])
+        if not by_sudo:
+            monkeypatch.setattr(local, "_raise_words", lambda _: [])
         return path
 
     return write
@@ -221,9 +222,7 @@ def fake_sudo(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 def test_the_agent_is_raised_by_sudo_where_that_asks_nothing(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    raise_words = local._raise_words
-    script('echo "$RAISED"; [ "$1" = run ] || exit 0; exec sleep 60')
-    monkeypatch.setattr(local, "_raise_words", raise_words)
+    script('echo "$RAISED"; [ "$1" = run ] || exit 0; exec sleep 60', by_sudo=True)
     fake_sudo(monkeypatch, '[ "$1" = -n ] || exit 1\nshift; [ "$1" != -k ] || shift\n'
               'RAISED=yes exec "$@"\n')  # fmt: skip
     target = LocalTarget()
@@ -240,9 +239,7 @@ def test_the_agent_is_raised_by_sudo_where_that_asks_nothing(
 
 def test_a_raised_query_that_hangs(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user may not kill sudo, which is root's."""
-    raise_words = local._raise_words
-    script('[ "$1" = version ] || exec sleep 600')
-    monkeypatch.setattr(local, "_raise_words", raise_words)
+    script('[ "$1" = version ] || exec sleep 600', by_sudo=True)
     fake_sudo(monkeypatch, 'shift; [ "$1" != -k ] || shift\nexec "$@"\n')
     monkeypatch.setattr(local, "QUERY_TIMEOUT_S", 0.2)
 
@@ -255,9 +252,7 @@ def test_a_raised_query_that_hangs(script: Script, monkeypatch: pytest.MonkeyPat
 
 
 def test_without_rights_it_runs_without(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    raise_words = local._raise_words
-    script('echo "plain"')
-    monkeypatch.setattr(local, "_raise_words", raise_words)
+    script('echo "plain"', by_sudo=True)
     fake_sudo(monkeypatch, "echo 'sudo: a password is required' >&2; exit 1\n")
     assert LocalTarget().environment() == b"plain\n"
 
@@ -266,9 +261,7 @@ def test_a_password_given_before_in_this_terminal_does_not_count(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """sudo keeps it for the terminal's session alone, which agents do not belong to."""
-    raise_words = local._raise_words
-    script('echo "plain"')
-    monkeypatch.setattr(local, "_raise_words", raise_words)
+    script('echo "plain"', by_sudo=True)
     known = f"sid=$(cut -d' ' -f6 /proc/$$/stat); [ $sid = {os.getsid(0)} ] || exit 1\n"
     fake_sudo(monkeypatch, f'shift; {known}[ "$1" != -k ] || exit 1; exec "$@"\n')
     assert LocalTarget().environment() == b"plain\n"
@@ -276,9 +269,7 @@ def test_a_password_given_before_in_this_terminal_does_not_count(
 
 def test_sudo_that_allows_the_agent_alone(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with `user ALL=(root) NOPASSWD: AGENT` in sudoers: any other command is refused."""
-    raise_words = local._raise_words
-    script('echo "$RAISED"; [ "$1" = run ] || exit 0; read -r stop; exit 4')
-    monkeypatch.setattr(local, "_raise_words", raise_words)
+    script('echo "$RAISED"; [ "$1" = run ] || exit 0; read -r stop; exit 4', by_sudo=True)
     allowed = os.environ["RTGAUGE_AGENT"]
     fake_sudo(
         monkeypatch,
