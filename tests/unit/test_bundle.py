@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -422,29 +423,16 @@ def _first(at: int, data: bytes) -> Callable[[Files], bytes]:
     return make
 
 
-def _json(name: str, **changes: Any) -> Callable[[Files], bytes]:
-    return lambda files: pack(with_json(files, name, lambda document: document.update(changes)))
+def _json(
+    name: str, at: Callable[[Any], Any] = lambda document: document, /, **changes: Any
+) -> Callable[[Files], bytes]:
+    """A document with changes in the part that ``at`` gives."""
+    return lambda files: pack(with_json(files, name, lambda found: at(found).update(changes)))
 
 
-def _step(**changes: Any) -> Callable[[Files], bytes]:
-    return lambda files: pack(
-        with_json(files, "run.json", lambda document: document["steps"][0].update(changes))
-    )
-
-
-def _totals(**changes: Any) -> Callable[[Files], bytes]:
-    def change(document: dict[str, Any]) -> None:
-        document["series"][0]["totals"].update(changes)
-
-    return lambda files: pack(with_json(files, "steps/000/seal.json", change))
-
-
-def _sealed(**changes: Any) -> Callable[[Files], bytes]:
-    return lambda files: pack(
-        with_json(
-            files, "steps/000/seal.json", lambda document: document["series"][0].update(changes)
-        )
-    )
+_step = partial(_json, "run.json", lambda document: document["steps"][0])
+_sealed = partial(_json, "steps/000/seal.json", lambda document: document["series"][0])
+_totals = partial(_json, "steps/000/seal.json", lambda document: document["series"][0]["totals"])
 
 
 def _parquet(**options: Any) -> Callable[[Files], bytes]:
