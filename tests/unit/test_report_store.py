@@ -24,6 +24,18 @@ INTERVAL = 100_000
 COUNT = 30_000
 
 
+def stored(data: Path, document: dict[str, Any], stream: bytes, *, seal: bool) -> StoredRun:
+    with Store.open(str(data)) as store:
+        with store.create(document) as folder:
+            with folder.append_stream(0) as file:
+                file.write(stream)
+            if seal:
+                folder.seal(0)
+            folder.write_document(document)
+            store.update(folder)
+        return store.get(document["id"])
+
+
 def written(data: Path, *, seal: bool) -> tuple[StoredRun, np.ndarray[Any, Any], int]:
     """A run with a dithered series, a stall of 49 periods and a loss, put through the store."""
     random = np.random.default_rng(4)
@@ -52,16 +64,7 @@ def written(data: Path, *, seal: bool) -> tuple[StoredRun, np.ndarray[Any, Any],
         Tally(1, count=COUNT, last_due_ns=last_due),
     ]
     records.append(writer.trailer(tallies, duration_ns=COUNT * INTERVAL))
-    with Store.open(str(data)) as store:
-        with store.create(document) as folder:
-            with folder.append_stream(0) as file:
-                for record in records:
-                    file.write(record)
-            if seal:
-                folder.seal(0)
-            folder.write_document(document)
-            store.update(folder)
-        run = store.get(document["id"])
+    run = stored(data, document, b"".join(records), seal=seal)
     wake = 4_950_000 + int(offsets[20_000])
     last = 49 * INTERVAL + int(offsets[20_049])
     added = [max(wake, last) - k * INTERVAL - int(offsets[20_000 + k]) for k in range(1, 50)]
@@ -120,15 +123,7 @@ def test_samples_that_are_in_the_histogram_alone(tmp_path: Path, seal: bool, tra
             ]
         )
     document = dict(made.run([made.step(0, [])]).document, id=new_run_id())
-    with Store.open(str(tmp_path / "data")) as store:
-        with store.create(document) as folder:
-            with folder.append_stream(0) as out:
-                out.write(stream.data)
-            if seal:
-                folder.seal(0)
-            folder.write_document(document)
-            store.update(folder)
-        run = store.get(document["id"])
+    run = stored(tmp_path / "data", document, stream.data, seal=seal)
     assert [one.withheld for one in run.steps[0].series] == [1000, 1000]
     built = model.build([run])
     model.validate(built)

@@ -73,6 +73,17 @@ def finished(store: Store, **changes: Any) -> str:
     return folder.id
 
 
+def keep(store: Store, steps: list[dict[str, Any]], *made: Builder) -> None:
+    """A run of these steps, and the streams of the first of them."""
+    with store.create(document(steps=steps)) as folder:
+        for step, one in enumerate(made):
+            with folder.append_stream(step) as stream:
+                stream.write(one.data)
+            folder.seal(step)
+        folder.write_document({**folder.document, "state": "complete"})
+        store.update(folder)
+
+
 # --- ids ------------------------------------------------------------------------------------------
 
 
@@ -142,34 +153,24 @@ def test_headline_covers_all_that_was_asked_for(store: Store) -> None:
         {"step": 1, "measurement": "pendulum", "load": "sched", "budget_ns": 13_000},
         {"step": 2, "measurement": "clock-cost", "role": "calibration"},
     ]
-    with store.create(document(steps=steps)) as folder:
-        for step, most in enumerate((13_000, 13_500, 99_000)):
-            made = Builder().series(0, scale=1).series(1, companion=0, scale=1)
-            made.samples(0, 0, [5000, most]).samples(1, 0, [900_000, 1]).trailer()
-            with folder.append_stream(step) as stream:
-                stream.write(made.data)
-            folder.seal(step)
-        folder.write_document({**folder.document, "state": "complete"})
-        store.update(folder)
+    made = []
+    for most in (13_000, 13_500, 99_000):
+        one = Builder().series(0, scale=1).series(1, companion=0, scale=1)
+        made.append(one.samples(0, 0, [5000, most]).samples(1, 0, [900_000, 1]).trailer())
+    keep(store, steps, *made)
     assert store.runs()[0].headline == "over 13 µs: max 13.5 µs (pendulum, sched)"
-    with store.create(document(steps=steps[:2])) as folder:
-        for step, most in enumerate((13_000, 13_001)):
-            made = Builder().series(0, scale=1).samples(0, 0, [5000, most]).trailer()
-            with folder.append_stream(step) as stream:
-                stream.write(made.data)
-            folder.seal(step)
-        folder.write_document({**folder.document, "state": "complete"})
-        store.update(folder)
+    few = [[5000, most] for most in (13_000, 13_001)]
+    keep(
+        store,
+        steps[:2],
+        *(Builder().series(0, scale=1).samples(0, 0, two).trailer() for two in few),
+    )
     assert "over 13 µs: max 13.001 µs (pendulum, sched)" in [one.headline for one in store.runs()]
 
 
 def test_headline_of_values_below_0(store: Store) -> None:
-    with store.create(document(steps=[{"step": 0, "measurement": "timer"}])) as folder:
-        with folder.append_stream(0) as stream:
-            stream.write(Builder().series(0, scale=1).samples(0, 0, [-9000, -1200]).trailer().data)
-        folder.seal(0)
-        folder.write_document({**folder.document, "state": "complete"})
-        store.update(folder)
+    made = Builder().series(0, scale=1).samples(0, 0, [-9000, -1200]).trailer()
+    keep(store, [{"step": 0, "measurement": "timer"}], made)
     assert store.runs()[0].headline == "max -1.2 µs (timer)"
 
 
@@ -189,18 +190,11 @@ def test_headline_of_an_event_without_an_answer(
 ) -> None:
     step: dict[str, Any] = {"step": 0, "measurement": "log-host", "budget_ns": budget}
     told = {} if timeout is None else {"timeout": {"asked": None, "effective": timeout}}
-    with store.create(document(steps=[step])) as folder:
-        made = Builder(parameters=told).series(0, name="response", interval_ns=1_000_000)
-        made.samples(0, 0, [13_000, 12_000])
-        made.add(
-            RecordType.EVENT,
-            {"event": "missed", "time_ns": 0, "series": 0, "index": 1, "count": 2},
-        )
-        with folder.append_stream(0) as stream:
-            stream.write(made.samples(0, 4, [9000]).trailer().data)
-        folder.seal(0)
-        folder.write_document({**folder.document, "state": "complete"})
-        store.update(folder)
+    made = Builder(parameters=told).series(0, name="response", interval_ns=1_000_000)
+    made.samples(0, 0, [13_000, 12_000])
+    missed = {"event": "missed", "time_ns": 0, "series": 0, "index": 1, "count": 2}
+    made.add(RecordType.EVENT, missed)
+    keep(store, [step], made.samples(0, 4, [9000]).trailer())
     assert store.runs()[0].headline == headline
 
 
@@ -219,16 +213,11 @@ def test_the_headlines_of_an_older_index_are_read_again(tmp_path: Path) -> None:
 
 def test_headline_without_samples_counts_verdicts(store: Store) -> None:
     steps = [{"step": 0, "measurement": "thread-rules", "role": "measurement"}]
-    with store.create(document(steps=steps)) as folder:
-        made = Builder()
-        for result in ("pass", "fail", "pass"):
-            body = {"rule": "r", "result": result, "evidence": "seen", "remedy": ""}
-            made.add(RecordType.VERDICT, body)
-        with folder.append_stream(0) as stream:
-            stream.write(made.trailer().data)
-        folder.seal(0)
-        folder.write_document({**folder.document, "state": "complete"})
-        store.update(folder)
+    made = Builder()
+    for result in ("pass", "fail", "pass"):
+        body = {"rule": "r", "result": result, "evidence": "seen", "remedy": ""}
+        made.add(RecordType.VERDICT, body)
+    keep(store, steps, made.trailer())
     assert store.runs()[0].headline == "1 fail, 2 pass"
 
 
