@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .counts import Counts, Int64
 
@@ -33,14 +32,13 @@ class Histogram:
 
 @dataclass(frozen=True, eq=False)
 class Ccdf:
-    """``at_least[k]`` samples, a part ``fraction[k]`` of all, are at least ``value[k]``.
+    """``at_least[k]`` samples are at least ``value[k]``.
 
     The last point is the maximum with 1 or more samples, so that all points have a logarithm.
     """
 
     value: Int64
     at_least: Int64
-    fraction: NDArray[np.float64]
 
 
 def _edges(low: int, high: int, bins: int, grain: int) -> Int64:
@@ -108,4 +106,4 @@ def ccdf_points(counts: Counts, points: int = 600, exact_tail: int = 100) -> Ccd
         kept = np.concatenate((by_height, by_value, [0, body - 1], np.arange(body, len(values))))
         kept = np.unique(kept)
         values, at_least = values[kept], at_least[kept]
-    return Ccdf(values, at_least, at_least / max(counts.count, 1))
+    return Ccdf(values, at_least)

@@ -61,8 +61,6 @@ class BudgetVerdict:
     remedy: str
     """Empty for a pass."""
     budget_ns: int
-    allowed_per_hour: float | None
-    """None without a time grid."""
     exceedances: int
     episodes: tuple[int, int]
     """Lower and upper limit. They are equal where the times of all exceedances are known."""
@@ -71,8 +69,6 @@ class BudgetVerdict:
     confidence: float
     bound_per_hour: float | None
     """Upper bound on the rate of episodes. None if no time passed, or without a time grid."""
-    bound_per_sample: float
-    """Upper bound on the probability that a sample exceeds the budget."""
     needed_s: float | None
     """Time that the run would have to be longer for a pass. 0 for a pass, None if none helps."""
     needed_samples: int | None = None
@@ -169,7 +165,6 @@ class _Seen:
         evidence: str,
         remedy: str,
         *,
-        allowed: float | None,
         bound: float | None,
         needed_s: float | None,
         needed_samples: int | None = None,
@@ -180,16 +175,12 @@ class _Seen:
             evidence=evidence,
             remedy=remedy,
             budget_ns=self.budget_ns,
-            allowed_per_hour=allowed,
             exceedances=self.exceedances,
             episodes=self.episodes,
             count=self.count,
             duration_s=self.duration_s,
             confidence=self.confidence,
             bound_per_hour=bound,
-            bound_per_sample=exceedance_bound(
-                self.count + self.unknown, self.confidence, self.exceedances + self.unknown
-            ),
             needed_s=needed_s,
             needed_samples=needed_samples,
             doubt=doubt,
@@ -313,7 +304,6 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         result,
         evidence,
         remedy,
-        allowed=allowed,
         bound=None if math.isinf(bound) else bound,
         needed_s=needed,
         doubt=doubt,
@@ -365,7 +355,6 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
         result,
         evidence,
         remedy,
-        allowed=None,
         bound=None,
         needed_s=None,
         needed_samples=needed,
