@@ -28,6 +28,7 @@ import pytest
 
 from drivers import compile_driver
 from rtgauge.target.local import find_agent
+from waiting import until
 
 SOURCES: Final = (
     "base/cpulist",
@@ -84,11 +85,7 @@ def running(pid: int) -> bool:
 
 
 def wait_for_state(pid: int, states: str) -> None:
-    for _ in range(int(TIMEOUT_S / 0.01)):
-        if state_of(pid) in states:
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"process {pid} is in state {state_of(pid)}")
+    until(lambda: state_of(pid) in states)
 
 
 def wait_until_gone(pid: int) -> None:

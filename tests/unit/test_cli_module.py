@@ -4,7 +4,6 @@ and what it says where something is missing."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from conftest import Result
 from rtgauge.cli import module
+from waiting import until
 
 Run = Callable[..., Result]
 
@@ -88,13 +88,8 @@ def test_a_program_that_does_not_end_is_ended(
     done = rtgauge("module", action, *given)
     assert done.code == 1
     assert f"'module {action}' did not end within 3 s" in done.err
-    pid = int((headers / "pid").read_text())
-    for _ in range(1000):
-        state = Path(f"/proc/{pid}/stat")
-        if not state.exists() or ") Z " in state.read_text():
-            return
-        time.sleep(0.01)
-    pytest.fail(f"{program} continues")
+    state = Path(f"/proc/{int((headers / 'pid').read_text())}/stat")
+    until(lambda: not state.exists() or ") Z " in state.read_text(), 10)
 
 
 def test_a_half_built_module_is_built_anew(
