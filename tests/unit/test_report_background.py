@@ -102,7 +102,7 @@ def test_figures_of_two_steps_against_brute_force() -> None:
     smi = [one.smi for step in steps for one in step[1:]]
     assert rows["smi", -1]["mean"] == pytest.approx(np.mean([s for s in smi if s is not None]))
     assert rows["temperature", -1]["labels"] == {"zone": "0 cpu"}
-    assert total.seconds == pytest.approx(weights.sum())
+    assert total.extents["interrupts", 0, ""].weight == pytest.approx(weights.sum())
 
 
 def test_the_first_reading_is_only_the_reference() -> None:
@@ -124,6 +124,16 @@ def test_steal_time_that_is_not_known_is_not_none() -> None:
     names = {one["name"] for one in background.series(watched, 1, 0.95)}
     assert "steal" not in names and "interrupts" in names
     assert not watched.steal_ns and found(watched) == {}
+
+
+def test_the_share_of_stolen_time_is_of_the_time_in_which_it_was_counted() -> None:
+    watched = seen(
+        record(0),
+        record(1, steal_ns=(S // 2, 0)),
+        record(2, steal_ns=None),
+        record(3, steal_ns=None),
+    )
+    assert "took 50\N{NARROW NO-BREAK SPACE}% of the time of CPU 0" in found(watched)["steal-time"]
 
 
 @pytest.mark.parametrize("steal", [None, (7, 8)])

@@ -15,7 +15,7 @@ from rtgauge import stats, stream
 from rtgauge.report.document.answer import answer_of
 from rtgauge.report.pictures.folded import folded_said
 from rtgauge.report.results import model
-from rtgauge.report.results.observations import RULES, About
+from rtgauge.report.results.observations import RULES, About, _interrupts
 from rtgauge.text import plain
 
 US = 1000
@@ -389,6 +389,19 @@ def test_stolen_time_and_firmware_are_remarked() -> None:
     assert said["management interrupts"][0].startswith("1 system management interrupt occurred")
     quiet = _said(_series(0, _body(7), cpu=1), ambience=[record(0, 0, 0), record(10**9, 10**8, 0)])
     assert quiet == {}
+
+
+def test_time_in_which_nothing_was_counted_takes_no_part() -> None:
+    def record(at: int, *counts: tuple[int, int] | None) -> stream.Ambience:
+        interrupts, steal = counts
+        return stream.Ambience(0, at * 10**9, (0, 1), (None, None), interrupts, steal, None, {})
+
+    records = [record(0, (0, 0), (0, 0)), record(1, (250, 100), (4 * 10**6, 0))]
+    failed = [record(2, None, None), record(3, None, None)]
+    assert _interrupts(records + failed) == _interrupts(records) == {0: 250, 1: 100}
+    assert _interrupts([*failed, record(4, (250, 100), (0, 0))]) == {0: 250, 1: 100}
+    (said,) = _said(_series(0, _body(7)), ambience=records + failed)["stolen time"]
+    assert "took 4 ms of 1 s from CPU 0 (0.4 %)" in said
 
 
 def test_rules_are_named_once() -> None:

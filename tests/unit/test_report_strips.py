@@ -121,6 +121,25 @@ def test_what_a_container_hides_leaves_the_other_strips(
     assert len(found["Frequency"].y) == len(found[other].y) == 3
 
 
+@pytest.mark.parametrize("points", [7, 40])
+def test_rates_are_of_the_time_in_which_something_was_counted(points: int) -> None:
+    step = made.step(0, [])
+    records = step.ambience = watched(40, 2)
+    for one in records[9:11]:
+        one.interrupts = one.steal_ns = None
+    found = found_in(step, points)
+    for title, key, scale in (
+        ("Interrupts", "interrupts", 1),
+        ("Stolen time", "steal_ns", 100 / S),
+    ):
+        strip = found[title]
+        spans = itertools.pairwise([0, *(round(x) for x in strip.x)])
+        for shown, (begin, end) in zip(strip.y[1], spans, strict=True):
+            counted = [getattr(one, key)[1] for one in records[begin:end] if getattr(one, key)]
+            mean = scale * sum(counted) / len(counted) if counted else None
+            assert shown == pytest.approx(mean)
+
+
 @pytest.mark.slow
 def test_background_activity_is_a_table_and_no_measurement() -> None:
     analysis = model.analyse([made.evaluation(2, 2000)])  # type: ignore[list-item]

@@ -9,8 +9,8 @@ can show: counts are added, and the minimum of frequencies and the maximum of te
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -95,15 +95,33 @@ def _largest(values: Sequence[Value]) -> Value:
     return max((v for v in values if v is not None), default=None)
 
 
+@dataclass
+class _Counted:
+    """CPU -> what was counted, and the time in which it was counted."""
+
+    numbers: dict[int, int] = field(default_factory=dict)
+    span_ns: int = 0
+
+    def add(self, cpus: Iterable[int], numbers: Iterable[int], span_ns: int) -> None:
+        self.span_ns += span_ns
+        for cpu, number in zip(cpus, numbers, strict=False):
+            self.numbers[cpu] = self.numbers.get(cpu, 0) + number
+
+    def rate(self, cpu: int, scale: float) -> Value:
+        if cpu not in self.numbers or self.span_ns <= 0:
+            return None
+        return self.numbers[cpu] * scale * 1e9 / self.span_ns
+
+
 class _Group:
     """Neighbouring records of background activity, merged."""
 
-    def __init__(self, start_s: float) -> None:
-        self.start_s = self.end_s = start_s
+    def __init__(self) -> None:
+        self.end_s = 0.0
         self.cpus: set[int] = set()
         self.frequency_khz: dict[int, int] = {}
-        self.interrupts: dict[int, int] = {}
-        self.steal_ns: dict[int, int] = {}
+        self.interrupts = _Counted()
+        self.steal_ns = _Counted()
         self.smi: int | None = None
         self.temperature_mc: dict[str, int] = {}
 
@@ -113,12 +131,10 @@ class _Group:
         for cpu, khz in zip(record.cpus, record.frequency_khz, strict=False):
             if khz is not None:
                 self.frequency_khz[cpu] = min(khz, self.frequency_khz.get(cpu, khz))
-        for counted, sums in (
-            (record.interrupts or (), self.interrupts),
-            (stolen_ns(record, span_ns), self.steal_ns),
-        ):
-            for cpu, number in zip(record.cpus, counted, strict=False):
-                sums[cpu] = sums.get(cpu, 0) + number
+        if record.interrupts is not None:
+            self.interrupts.add(record.cpus, record.interrupts, span_ns)
+        if record.steal_ns is not None:
+            self.steal_ns.add(record.cpus, stolen_ns(record, span_ns), span_ns)
         if record.smi is not None:
             self.smi = record.smi + (self.smi or 0)
         for zone, value in record.temperature_mc.items():
@@ -131,7 +147,7 @@ def _groups(records: Collection[Ambience], points: int) -> list[_Group]:
     before_ns = 0
     for number, record in enumerate(records):
         if number % size == 0:
-            groups.append(_Group(groups[-1].end_s if groups else 0.0))
+            groups.append(_Group())
         groups[-1].add(record, record.time_ns - before_ns)
         before_ns = record.time_ns
     return groups
@@ -143,16 +159,6 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
         return []
     cpus = sorted({cpu for group in groups for cpu in group.cpus})
     x = [group.end_s for group in groups]
-
-    def rate(counts: Callable[[_Group], Mapping[int, int]], scale: float) -> list[list[Value]]:
-        lengths = [group.end_s - group.start_s for group in groups]
-        return [
-            [
-                counts(group)[cpu] * scale / length if cpu in counts(group) and length > 0 else None
-                for group, length in zip(groups, lengths, strict=True)
-            ]
-            for cpu in cpus
-        ]
 
     names = [f"CPU {cpu}" for cpu in cpus]
     found = [
@@ -170,7 +176,7 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
             "All interrupts of each CPU. Each delays the task on that CPU.",
             names,
             x,
-            rate(lambda group: group.interrupts, 1.0),
+            [[one.interrupts.rate(cpu, 1.0) for one in groups] for cpu in cpus],
         ),
         _strip(
             "Stolen time",
@@ -178,7 +184,7 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
             "CPU time that the hypervisor took. No setting of the guest can prevent it.",
             names,
             x,
-            rate(lambda group: group.steal_ns, 1e-7),
+            [[one.steal_ns.rate(cpu, 1e-7) for one in groups] for cpu in cpus],
         ),
     ]
     found.append(

@@ -123,12 +123,10 @@ _UNITS: Final = {
 class Watched:
     """The records of one step, or of several in their order.
 
-    ``seconds``: the time that they cover. ``steal_ns``: CPU -> all stolen time. ``smi``: None if
-    they could not be counted.
+    ``steal_ns``: CPU -> all stolen time. ``smi``: None if they could not be counted.
     """
 
     extents: dict[Key, Extent] = field(default_factory=dict)
-    seconds: float = 0.0
     steal_ns: dict[int, int] = field(default_factory=dict)
     smi: int | None = None
 
@@ -147,7 +145,6 @@ class Watched:
         """Add the activity of a later step."""
         for key, extent in later.extents.items():
             self.extents.setdefault(key, Extent()).merge(extent)
-        self.seconds += later.seconds
         for cpu, stolen in later.steal_ns.items():
             self.steal_ns[cpu] = self.steal_ns.get(cpu, 0) + stolen
         if later.smi is not None:
@@ -166,7 +163,6 @@ class Watched:
     def _counted(self, record: Ambience, span_ns: int) -> None:
         """The counts since the previous record; the first record is only the reference."""
         seconds = span_ns / SECOND_NS
-        self.seconds += seconds
         steal = stolen_ns(record, span_ns)
         for name, counts in (("interrupts", record.interrupts or ()), ("steal", steal)):
             for cpu, number in zip(record.cpus, counts, strict=False):
@@ -277,11 +273,10 @@ def _steal(steps: _Steps) -> Document | None:
         stolen = {
             cpu: ns for cpu, ns in watched.steal_ns.items() if ns and (not cpus or cpu in cpus)
         }
-        if stolen and watched.seconds > 0:
+        if stolen:
             cpu = max(stolen, key=lambda cpu: stolen[cpu])
-            share = stolen[cpu] / SECOND_NS / watched.seconds
-            most = watched.extents["steal", cpu, ""].max or 0
-            worst.append((share, where, cpu, most))
+            one = watched.extents["steal", cpu, ""]
+            worst.append(((one.mean or 0) / SECOND_NS, where, cpu, one.max or 0))
     if not worst:
         return None
     share, where, cpu, most = max(worst)

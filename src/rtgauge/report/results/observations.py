@@ -240,10 +240,11 @@ def _parts(disturb: str) -> tuple[str, str, str]:
 
 def _interrupts(watched: Collection[Ambience]) -> dict[int, float]:
     """CPU -> its interrupts per second."""
-    records = list(watched)
-    span_ns = records[-1].time_ns - records[0].time_ns if records else 0
+    span_ns = 0
     total: dict[int, int] = {}
-    for record in records[1:]:
+    for before, record in pairwise(watched):
+        if record.interrupts is not None:
+            span_ns += record.time_ns - before.time_ns
         for cpu, number in zip(record.cpus, record.interrupts or (), strict=False):
             total[cpu] = total.get(cpu, 0) + number
     return {cpu: number * 1e9 / span_ns for cpu, number in total.items()} if span_ns > 0 else {}
@@ -792,7 +793,11 @@ def _background(
     ``maxima``: the series whose maximum each may have caused."""
     if len(records) < 2:
         return
-    span_ns = records[-1].time_ns - records[0].time_ns
+    span_ns = sum(
+        record.time_ns - before.time_ns
+        for before, record in pairwise(records)
+        if record.steal_ns is not None
+    )
     stolen = _stolen(records, {one["cpu"] for _, one in series})
     if stolen and span_ns > 0:
         cpu = max(stolen, key=lambda cpu: sum(stolen[cpu]))
