@@ -291,18 +291,15 @@ static int modem_limit(struct modem *modem, int64_t until_ns)
 	return timer_settime(modem->timer, TIMER_ABSTIME, &when, NULL) ? -errno : 0;
 }
 
-/* The same again where the level is not that after so many changes: one came between the readings,
- * or the driver counts two as one. */
+/* Once more where the level is not that after so many changes: one came between the readings, or the
+ * driver counts two as one. */
 static int modem_look_twice(struct modem *modem, int *level, int *count)
 {
-	int err = modem_look(modem, level, count), before = ~*count;
+	int err = modem_look(modem, level, count);
+	unsigned int odd = ((unsigned int)*count ^ (unsigned int)modem->count) & 1;
 
-	while (!err && *count != before &&
-	       (((unsigned int)*count ^ (unsigned int)modem->count) & 1) !=
-		       (unsigned int)(*level != modem->level)) {
-		before = *count;
+	if (!err && modem->counts && odd != (unsigned int)(*level != modem->level))
 		err = modem_look(modem, level, count);
-	}
 	return err;
 }
 

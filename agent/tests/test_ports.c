@@ -27,7 +27,8 @@ static int test_value_get(const char *path, char *value, int *keep);
 static struct {
 	int level, count; /* of the serial port's input, and its changes */
 	bool counts;	  /* the driver counts them */
-	bool changes;	  /* between the reading of the count and that of the level */
+	int changes;	  /* those between a reading of the count and one of the level */
+	int readings;	  /* of the level */
 	unsigned char data;
 	bool unreadable;
 	const char *interrupt;
@@ -54,11 +55,11 @@ static int test_ioctl(int fd, unsigned long request, ...)
 	case TIOCGICOUNT:
 		*(struct serial_icounter_struct *)value =
 			(struct serial_icounter_struct){ .cts = port.count };
-		if (port.changes)
+		if (port.changes && port.changes--)
 			change();
-		port.changes = false;
 		return 0;
 	case TIOCMGET:
+		port.readings++;
 		*(int *)value = port.level ? TIOCM_CTS : 0;
 		return 0;
 	case PPRDATA:
@@ -103,20 +104,30 @@ static void test_serial(struct tap *tap, bool counts)
 {
 	struct modem modem = { .input = TIOCM_CTS, .counts = true };
 	struct line line = { .state = &modem };
+	struct line_event event;
 
 	memset(&port, 0, sizeof(port));
 	port.counts = counts;
 	change();
 	tap_check(tap, events(&line, 1) == 1, "a change is one event");
-	port.changes = true;
+	port.changes = 1;
 	tap_check(tap, events(&line, 0) == 1, "also between the readings of count and level");
 	change();
-	port.changes = true;
+	port.changes = 1;
 	tap_check(tap, events(&line, 0) == (counts ? 2 : 0), "two, the second one between them");
 	port.count += counts;
 	tap_check(tap, events(&line, 0) == counts, "a pulse that the driver counts once");
 	change();
 	tap_check(tap, events(&line, 1) == 1, "and the change after it");
+	port.changes = 1000;
+	port.readings = 0;
+	modem_changed(&line, &event);
+	tap_check(tap, port.readings <= 2, "a line that changes all the time is not awaited: %d",
+		  port.readings);
+	modem = (struct modem){ .input = TIOCM_CTS, .level = !port.level };
+	port.readings = 0;
+	tap_check(tap, modem_changed(&line, &event) == 1 && port.readings == 1,
+		  "one look is enough without a count");
 }
 
 static void test_parallel(struct tap *tap)
