@@ -31,6 +31,7 @@
 #define NOISE_PMC_SMI 0x2b
 /* The column of steal time behind the CPU's name in /proc/stat (proc(5)). */
 #define NOISE_STEAL 8
+#define NOISE_UNREAD UINT64_MAX
 
 enum noise_kind { NOISE_HARDWARE, NOISE_INTERRUPT, NOISE_THREAD, NOISE_KINDS };
 
@@ -38,8 +39,8 @@ static const char *const noise_kinds[NOISE_KINDS] = { "hardware", "interrupt", "
 
 /* Counters of the kernel and the processor. */
 struct noise_counts {
-	int64_t switches; /* of the thread */
-	uint64_t interrupts;
+	int64_t switches;    /* of the thread */
+	uint64_t interrupts; /* NOISE_UNREAD: there may have been one */
 	uint64_t smi;
 };
 
@@ -204,7 +205,6 @@ static int64_t noise_switches(void)
 	return (int64_t)usage.ru_nvcsw + usage.ru_nivcsw;
 }
 
-/* If the interrupts cannot be read, there may have been one. */
 static struct noise_counts noise_look(struct noise_cpu *c)
 {
 	struct noise_counts counts = { .smi = noise_smi(c) };
@@ -212,7 +212,7 @@ static struct noise_counts noise_look(struct noise_cpu *c)
 	counts.switches = noise_switches();
 	counts.interrupts = noise_read(c->interrupts_fd, c->text, c->text_size) ?
 				    noise_interrupts(c->text, c->cpu) :
-				    c->counts.interrupts + 1;
+				    NOISE_UNREAD;
 	return counts;
 }
 
@@ -233,6 +233,8 @@ static enum noise_kind noise_kind(const struct noise_counts *before,
 		return NOISE_HARDWARE;
 	if (after->switches != before->switches)
 		return NOISE_THREAD;
+	if (after->interrupts == NOISE_UNREAD)
+		return NOISE_INTERRUPT;
 	return after->interrupts != before->interrupts ? NOISE_INTERRUPT : NOISE_HARDWARE;
 }
 

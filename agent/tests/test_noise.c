@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests of noise.c: its readings of the kernel's counts, and which cause a gap has. Prints TAP. */
+#include <sys/mman.h>
 #include <unistd.h>
 
 static ssize_t test_read(int fd, void *text, size_t room);
@@ -139,6 +140,22 @@ static void test_unreadable(struct tap *tap)
 			  "an interrupt cannot be excluded without their count");
 		noise_follow(&c, counts);
 	}
+	c.interrupts_fd = memfd_create("test", MFD_CLOEXEC);
+	dprintf(c.interrupts_fd, "  CPU0\n  0:  10  timer\n");
+	c.counts = noise_look(&c);
+	failures = 1;
+	noise_follow(&c, noise_look(&c));
+	lseek(c.interrupts_fd, 0, SEEK_SET);
+	dprintf(c.interrupts_fd, "  CPU0\n  0:  11  timer\n");
+	counts = noise_look(&c);
+	counts.switches = c.counts.switches;
+	tap_check(tap, noise_kind(&c.counts, &counts) == NOISE_INTERRUPT,
+		  "nor the one interrupt since the reading before");
+	noise_follow(&c, counts);
+	counts = noise_look(&c);
+	counts.switches = c.counts.switches;
+	tap_check(tap, noise_kind(&c.counts, &counts) == NOISE_HARDWARE, "it can be after that");
+	close(c.interrupts_fd);
 }
 
 /* A text of 200 KiB whose last line counts: more than the smallest room. */
