@@ -134,6 +134,12 @@ static int64_t let_in(bool stopped, int64_t ago_ns)
 	return missed[0];
 }
 
+static bool ended_in_step(void)
+{
+	return worker.ended_ns >= run.step.start_ns + NSEC_PER_SEC &&
+	       worker.ended_ns <= clock_now_ns(CLOCK_MONOTONIC);
+}
+
 int main(void)
 {
 	struct tap tap = { 0 };
@@ -150,6 +156,10 @@ int main(void)
 	tap_check(&tap, !let_in(true, -3600 * NSEC_PER_SEC), "none was due yet");
 	tap_check(&tap, let_in(false, 500 * NSEC_PER_MSEC) == -1,
 		  "a thread that is let in measures");
+	tap_check(&tap, ended_in_step(), "it says when it ended");
+	worker = (struct worker){ .foreign = true };
+	step_foreign_done(&run.step, 0);
+	tap_check(&tap, ended_in_step(), "so does a kernel thread");
 	prepare = refuse;
 	tap_check(&tap, !let_in(true, 500 * NSEC_PER_MSEC),
 		  "a thread that cannot be prepared has not missed a period");
