@@ -48,8 +48,8 @@ static bool sessions_over; /* the module is being removed */
 /* --- what the handler defers its work to --- */
 
 /*
- * An event on the grid: the first one due after the last stamp; what is due until now is missed. One
- * whose handler came after this stamp needs another one.
+ * An event on the grid: the first one due after the last stamp; what is due until now is missed. An
+ * event whose handler came after this stamp waits for the next stamp.
  */
 static void session_follow(struct session *s, u64 now_ns)
 {
@@ -76,9 +76,9 @@ static void session_follow(struct session *s, u64 now_ns)
 }
 
 /*
- * Answers the next edge from outside in the ring, one at a time. True if there is another one, or if
- * the one that is there came after @now_ns: the caller may have been called for one that it has
- * served already.
+ * Answers the next edge from outside in the ring, one at a time. True if there is another edge, or
+ * if the next edge came after @now_ns: the caller may have been called for an edge that it has
+ * already served.
  */
 bool session_serve(struct session *s, u64 now_ns)
 {

@@ -28,7 +28,7 @@
 struct parallel {
 	int fd;
 	bool claimed;
-	bool known;	     /* what was found */
+	bool known;	     /* @found was read */
 	unsigned char found; /* on the data lines */
 };
 

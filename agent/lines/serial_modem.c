@@ -291,8 +291,8 @@ static int modem_limit(struct modem *modem, int64_t until_ns)
 	return timer_settime(modem->timer, TIMER_ABSTIME, &when, NULL) ? -errno : 0;
 }
 
-/* Once more where the level is not that after so many changes: one came between the readings, or the
- * driver counts two as one. */
+/* Reads once more if the level does not agree with the number of changes: one came between the
+ * readings, or the driver counts two as one. */
 static int modem_look_twice(struct modem *modem, int *level, int *count)
 {
 	int err = modem_look(modem, level, count);

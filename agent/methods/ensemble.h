@@ -104,8 +104,8 @@ int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct wo
 int ensemble_series(struct ensemble *e, const char *name, const char *label, const char *value,
 		    int64_t samples, bool net);
 
-/* Words of a ring for @samples: at most what the shortest operations make in some 200 ms, until the
- * drain comes. More would be locked for nothing. What finds no room is counted as lost. */
+/* Words of a ring for @samples: at most what the shortest operations make in about 200 ms, the
+ * interval of the drain. More would be locked for nothing. What finds no room is counted as lost. */
 static inline size_t ensemble_words(int64_t samples)
 {
 	samples += samples / 8 + 64;

@@ -65,7 +65,7 @@ static enum state look(const struct journal_entry *entry, struct undo_report *re
 		return STATE_OURS;
 	report->left++;
 	message_set(&report->note, 0, "check whether the value is right",
-		    "another program changed %s from %s to %s. The new value was kept (before: %s)",
+		    "another program changed %s from %s to %s. This value was kept (originally %s)",
 		    entry->path, entry->effective, value, entry->before);
 	return STATE_DONE;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of a measuring thread that gets no CPU time between the start and the stop of its step, and of
- * the length of a step. Prints TAP. */
+/* Tests of a measuring thread that gets no CPU time between the start and the stop of its step, and
+ * of the length of a step. Prints TAP. */
 #define drain_message take_message
 #include <string.h>
 #include <sys/eventfd.h>
@@ -54,7 +54,7 @@ static const char *end_of(struct worker *workers, int count, int64_t duration_ms
 	return said;
 }
 
-/* The draining thread, which waited for the reader of the stream, sees the end of the workers late. */
+/* The draining thread waited for the reader of the stream: it sees the end of the workers late. */
 static void test_duration(struct tap *tap)
 {
 	static const struct measurement measurement;
