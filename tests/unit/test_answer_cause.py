@@ -181,7 +181,8 @@ def test_the_hardware_is_a_cause_if_a_gap_on_the_cpu_is_as_long(
     said = text(answer_of(built(run)).cause)
     gap = (
         "Possible cause: the hardware, the firmware or a hypervisor. "
-        "They took CPU 0 for up to 30.0 us in polling (step 2), and the kernel did not see it."
+        "One of them took CPU 0 for up to 30.0 us in polling (step 2), and the kernel did not see "
+        "it."
     )
     assert said == (gap if named else cause.UNKNOWN)
     run.document["catalogue"] = {"measurements": [{"name": "polling"}]}  # of an older agent

@@ -491,8 +491,8 @@ def _verdict(found: Found) -> tuple[str, str, str]:
 
 
 def _pulses(found: Found) -> bool:
-    """Whether events or answers look like pulses: their edges are unevenly spaced, or many of the
-    answering line are left over."""
+    """Whether events or answers look like pulses: their edges are unevenly spaced, or many edges
+    of the answering line are left over."""
     if 2 * found.answers.double >= len(found.events):
         return True
     spaces = np.diff(found.events.at)

@@ -35,7 +35,7 @@ _SEVERAL: Final = (
 )  # fmt: skip
 """Parameters of which a later value does not replace an earlier one."""
 _FIRST: Final = ("isolcpus", "nohz_full")
-"""Those whose first CPUs count: kernel/sched/isolation.c (since 4.15) refuses others."""
+"""Parameters whose first CPUs count: kernel/sched/isolation.c (since 4.15) refuses others."""
 
 
 def command_line(facts: dict[str, Fact]) -> list[str]:
@@ -71,7 +71,7 @@ def check_booted(facts: dict[str, Fact], wanted: Sequence[str], others: Sequence
         if earlier := next((other for other in before if _refuses(other, one)), ""):
             raise TargetError(
                 f"the target booted with '{one}', but '{earlier}' precedes it in /proc/cmdline, "
-                "and the kernel keeps the first CPUs",
+                "and the kernel keeps the CPUs of the first",
                 "let --boot-cmd replace that argument",
             )
     for one in others:

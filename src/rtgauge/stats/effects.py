@@ -44,8 +44,9 @@ class Effect:
     error: float
 
     def within(self, margin: float) -> float:
-        """The p-value of the claim that the effect is within the margin: twice that of the nearer
-        one-sided test (Schuirmann 1987). At most 5 % if the 95 % interval is within it."""
+        """The p-value of the claim that the effect is within the margin: twice that of the
+        one-sided test at the nearer limit (Schuirmann 1987). At most 5 % if the 95 % interval is
+        within it."""
         left = margin - abs(self.estimate)
         if left <= 0:
             return 1.0

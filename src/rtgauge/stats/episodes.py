@@ -22,7 +22,7 @@ __all__ = ["NEAR", "EpisodesBuilder", "groups"]
 NEAR: Final = 10
 """Exceedances closer than this number of intervals are one episode."""
 _EACH: Final = 64
-"""Number of the largest values each of which is a limit. Further limits double that number."""
+"""Number of the largest values, each of which is a limit. Further limits have twice the rank."""
 
 
 class EpisodesBuilder:

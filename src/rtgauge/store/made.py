@@ -66,8 +66,8 @@ def asked_of(*options: object) -> str:
 
 @contextlib.contextmanager
 def importing(store: Store, digest: str) -> Iterator[None]:
-    """While no other process imports the file with this digest: of two, only the first makes a run.
-    StoreError if the other one does not end."""
+    """A context in which no other process imports the file with this digest, so that only the first
+    import of a file makes a run. Raises StoreError if the other one does not end."""
     folder = store.path / f".{digest}{IMPORT}"
     lock, waited_s = None, 0.0
     while lock is None:

@@ -169,8 +169,8 @@ def _what_changed(one: Model, at: int) -> tuple[Block, ...]:
 def _figure(document: Model, one: Model) -> Figure:
     name = series_name(document, one)
     caption = "A point for each run, in chronological order. A vertical line is a change (red: for "
-    caption += "the worse) with the number of its first run, a horizontal one the median of the "
-    caption += "runs without a change between them."
+    caption += "the worse), with the number of the first run after it. A horizontal line is the "
+    caption += "median of the runs without a change between them."
     parts = [
         f"{numbers.plural(each['runs'], 'run')} around "
         f"{numbers.shown(each['median'], one['unit']).full}"

@@ -116,8 +116,8 @@ def render(model: Mapping[str, Any], *, across: bool = True) -> RenderableType:
 
 
 def answers(model: Mapping[str, Any], store: str = "") -> RenderableType:
-    """The answer of each run; for a single run and for a resumed evaluation one answer, and what to
-    do next. ``store``: the store to name in printed commands; empty for the default."""
+    """The answer of each run; for a single run or a resumed evaluation, one answer and what to do
+    next. ``store``: the store to name in printed commands; empty for the default."""
     parts: list[RenderableType] = [Text(), Rule(style="dim", characters="─")]
     every: list[Block] = []
     if len(model["runs"]) > 1 and (found := evidence_blocks(model)):

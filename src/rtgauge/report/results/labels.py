@@ -477,7 +477,7 @@ def peak(one: Mapping[str, Any]) -> int | None:
 
 
 UNRESOLVED: Final = "below the resolution of the time stamps"
-"""What the figure 0.00 says of a duration."""
+"""What the figure 0.00 means for a duration."""
 
 
 def unresolved(series: Sequence[Mapping[str, Any]], *, medians: bool = False) -> bool:

@@ -806,8 +806,8 @@ def _background(
             text = (
                 f"A hypervisor took {_ms(taken)} of "
                 f"{numbers.duration(span_ns / 1e9)} from CPU {cpu} "
-                f"({numbers.percent(taken / span_ns)}).{_steps(taken)} This may have delayed any "
-                "sample there."
+                f"({numbers.percent(taken / span_ns)}). This may have delayed any sample "
+                f"there.{_steps(taken)}"
             )
             maxima = _maxima(records, series, _stolen_there)
             yield {**_observation("stolen time", text, []), "maxima": maxima}

@@ -538,8 +538,8 @@ def _short_waits(analysis: Analysis, members: Sequence[_Member], budget: int | N
 
 
 def _resolution_ns(analysis: Analysis, members: Sequence[_Member]) -> int:
-    """The distance of which all distances between values are multiples, or the width of the cells
-    of a printed histogram. 0 for constant values."""
+    """The greatest common divisor of the distances between values, or the width of the cells of a
+    printed histogram. 0 for constant values."""
     found = int(np.gcd.reduce(np.diff(_counts(analysis, members).values)))
     for number, at in members:
         run = analysis.model["runs"][number]

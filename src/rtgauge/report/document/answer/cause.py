@@ -144,9 +144,9 @@ def _gap(data: Data, one: Model) -> str:
         return ""
     where = f"{gaps[at]['measurement']} (step {step_number(data.step(gaps[at]))})"
     return (
-        f"Possible cause: the hardware, the firmware or a hypervisor. They took CPU {one['cpu']} "
-        f"for up to {numbers.shown(peak(gaps[at]), 'ns').full} in {where}, and the kernel did not "
-        "see it."
+        f"Possible cause: the hardware, the firmware or a hypervisor. One of them took CPU "
+        f"{one['cpu']} for up to {numbers.shown(peak(gaps[at]), 'ns').full} in {where}, and the "
+        "kernel did not see it."
     )
 
 
@@ -157,9 +157,9 @@ def _alike(one: Model, other: Model) -> bool:
 def _later_by_chance(
     loaded: Sequence[Model], one: Model, idle: Sequence[Model], idle_max: int
 ) -> float:
-    """If no load had an effect: the probability that the maximum was taken under load, and with it
-    all groups of samples above the idle maximum in its step and the idle one. Only the series
-    with the most groups counts, because an event can delay the tasks of all CPUs."""
+    """If no load had an effect: the probability that the maximum was taken under load, and that its
+    step, not the idle one, has all groups of samples above the idle maximum. Only the series with
+    the most groups counts, because an event can delay the tasks of all CPUs."""
     same = [each for each in loaded if each["step"] == one["step"]]
     any_load, this_load, without = (sum(map(_due, some)) for some in (loaded, same, idle))
     groups = max(_groups(each, idle_max) for each in same)

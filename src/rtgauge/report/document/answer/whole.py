@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An evaluation and the runs that resumed it, as one run that the answer looks at."""
+"""An evaluation and the runs that resumed it, combined into one run for the answer."""
 
 from __future__ import annotations
 
