@@ -155,7 +155,7 @@ class Holder:
         self.process.wait(TIMEOUT_S)
 
     def end(self, killed: str = "nobody") -> Any:
-        """End it in order, or by the death of those named; what it says of what remains."""
+        """End it in order, or kill the processes named. Returns what it reports as remaining."""
         if killed == "nobody":
             self.tell("close")
         if killed == "agent and guardian":

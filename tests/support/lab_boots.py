@@ -343,8 +343,8 @@ def _board(name: str) -> Board:
 
 
 def program(source: str, machine: Machine) -> bytes:
-    """A static program for a machine, from a source of this checkout. For other machines than this
-    one zig links it as it links the agent: it has that C library already."""
+    """A static program for a machine, from a source of this checkout. For machines other than
+    this one, zig links it like the agent: zig has built that C library already."""
     if machine.processor == platform.machine():
         words, link = ["gcc"], ["-static", "-pthread"]
     else:

@@ -509,7 +509,7 @@ def test_a_new_tune_does_not_list_the_store(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_resumed_tune_runs_no_program_without_consent(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The record may be somebody else's, also its consent."""
+    """Somebody else may have written the record, including its consent."""
     state, ran = tmp_path / "state", tmp_path / "ran"
     state.write_text("")
     monkeypatch.setattr(Remote, "state", state, raising=False)
