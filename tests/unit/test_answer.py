@@ -1047,7 +1047,8 @@ def test_a_resumed_evaluation_has_one_answer() -> None:
             steps.append(step if samples else replace(step, header=None, end=None))
         planned = [{"measurement": "timer", "load": load, "budget_ns": None} for load in states]
         plan = {"name": "evaluate", "steps": planned}
-        return built(made.run(steps, plan=plan, study="s", **{"findings": [], **more}))
+        more = {"findings": [], "started": f"2026-11-1{at}T00:00:00Z", **more}
+        return built(made.run(steps, plan=plan, study="s", **more))
 
     first = part(0, {"idle": "complete", "sched": "interrupted", "disk": "skipped"},
                  state="interrupted", duration_s=60.0)  # fmt: skip
@@ -1061,6 +1062,7 @@ def test_a_resumed_evaluation_has_one_answer() -> None:
     assert answer_of(cut).actions[0].command == command
     whole = whole_of([first, second, third])
     assert whole is not None and whole["state"] == "complete"
+    assert whole_of([third, first, second]) == whole
     assert [(one["step"], one["load"]["name"], one["state"]) for one in whole["steps"]] == [
         (0, "idle", "complete"), (1, "sched", "complete"), (2, "disk", "complete")
     ]  # fmt: skip
@@ -1085,6 +1087,31 @@ def test_a_resumed_evaluation_has_one_answer() -> None:
     plain_run = {**second, "plan": {**second["plan"], "name": "timer"}}
     for runs in ([first], [first, other], [first, elsewhere], [first, plain_run]):
         assert whole_of(runs) is None
+
+
+def test_a_resumed_evaluation_is_not_fit_if_a_run_exceeded_the_budget() -> None:
+    """The step that was completed later hid the exceedance, and the exit code contradicted the
+    answer."""
+    plan = {"name": "evaluate", "steps": [{"measurement": "timer", "load": "sched"}]}
+
+    def part(state: str, top: int, **more: Any) -> dict[str, Any]:
+        step = made.step(0, [latency(top)], load="sched", state=state, budget_ns=100_000)
+        return built(made.run([step], plan=plan, study="s", findings=[], state=state, **more))
+
+    first = part("interrupted", 300)
+    second = part("complete", 50, id="2", started="2030-01-01T00:00:00Z")
+    whole = whole_of([first, second])
+    assert whole is not None
+    assert [step["state"] for step in whole["steps"]] == ["complete"]
+    answer = answer_of(whole)
+    assert answer.state is State.UNFIT
+    assert "Observed maximum 300 us" in text(answer.worst)
+    assert "--resume" not in answer.actions[0].command
+    # Without real-time priority, it proves nothing about a task that has it.
+    for one in first["series"]:
+        one["policy"] = "other"
+    whole = whole_of([first, second])
+    assert whole is not None and answer_of(whole).state is State.UNPROVEN
 
 
 @pytest.mark.parametrize("budget_ns", [None, 150_000])

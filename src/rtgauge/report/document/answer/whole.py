@@ -8,26 +8,31 @@ from typing import Any
 
 from rtgauge.report.document.answer.commands import is_evaluation
 from rtgauge.report.document.answer.data import Model
-from rtgauge.report.results.labels import Level
+from rtgauge.report.results.labels import Level, ordinary_policies
 
 __all__ = ["whole_of"]
 
 
 def whole_of(runs: Sequence[Model]) -> dict[str, Any] | None:
     """The steps of an evaluation, each from the run that completed it, or else from the last run
-    that tried it. Calibrations are left out. None unless the runs are those of one evaluation."""
+    that tried it. With the budgets and tests that failed in a run before, because a repetition
+    undoes no failure. Calibrations are left out. None unless the runs are those of one
+    evaluation."""
+    runs = sorted(runs, key=lambda run: str(run["started"]))
     first = runs[0]
     same = {(run["study"] or run["id"], run["target"], _kernel(run)) for run in runs}
     if len(runs) < 2 or len(same) > 1 or not all(map(is_evaluation, runs)):
         return None
     planned = _planned(first)
     chosen: dict[int, tuple[Model, Model]] = {}
+    replaced: list[tuple[int, Model, Model]] = []
     for run in runs:
         there = _planned(run)
         for step in run["steps"]:
             asked = there[step["step"]] if step["step"] < len(there) else None
             for at in [at for at, one in enumerate(planned) if one == asked]:
                 if at not in chosen or chosen[at][1]["state"] != "complete":
+                    replaced += [(at, *chosen[at])] if at in chosen else []
                     chosen[at] = run, step
     whole = {
         **first,
@@ -38,6 +43,10 @@ def whole_of(runs: Sequence[Model]) -> dict[str, Any] | None:
     }
     for at, (run, step) in sorted(chosen.items()):
         _add(whole, run, step, at)
+    for at, run, step in replaced:
+        # Without real-time priority they prove nothing about a task that has it.
+        if not ordinary_policies(run, step) or ordinary_policies(*chosen[at]):
+            _add_failures(whole, run, step, at)
     return whole
 
 
@@ -89,4 +98,16 @@ def _add(whole: dict[str, Any], run: Model, step: Model, at: int) -> None:
         for one in run[part]:
             if one["step"] == step["step"]:
                 moved = {"series": places[one["series"]]} if part == "verdicts" else {}
+                whole[part].append({**one, "step": at, **moved})
+
+
+def _add_failures(whole: dict[str, Any], run: Model, step: Model, at: int) -> None:
+    """Add the budgets and tests that failed in a step that another run repeated."""
+    for part in ("tests", "verdicts"):
+        for one in run[part]:
+            if one["step"] == step["step"] and one["result"] == "fail":
+                moved = {}
+                if part == "verdicts":
+                    moved = {"series": len(whole["series"])}
+                    whole["series"].append({**run["series"][one["series"]], "step": at})
                 whole[part].append({**one, "step": at, **moved})
