@@ -1114,6 +1114,22 @@ def test_a_resumed_evaluation_is_not_fit_if_a_run_exceeded_the_budget() -> None:
     assert whole is not None and answer_of(whole).state is State.UNPROVEN
 
 
+def test_a_resumed_evaluation_names_the_run_to_explain() -> None:
+    """It named the first run, also for a maximum that another run measured."""
+    plan = {"name": "evaluate", "steps": [{"measurement": "timer", "load": "sched"}]}
+
+    def part(state: str, top: int, **more: Any) -> dict[str, Any]:
+        step = made.step(0, [latency(top)], load="sched", state=state)
+        run = built(made.run([step], plan=plan, study="s", findings=[], state=state, **more))
+        run["environment"]["lab"] = {"mode": "counted", "meaning": ""}
+        return run
+
+    first, second = part("interrupted", 20), part("complete", 300, id="0192f0c4-7777-second")
+    whole = whole_of([first, second])
+    assert whole is not None
+    assert answer_of(whole).cause_command == "rtgauge explain 0192f0c4-7777"
+
+
 @pytest.mark.parametrize("budget_ns", [None, 150_000])
 @pytest.mark.parametrize("state", ["complete", "interrupted"])
 def test_a_run_without_samples_measured_nothing(state: str, budget_ns: int | None) -> None:

@@ -93,7 +93,7 @@ def _likely(data: Data) -> tuple[Line, str]:
         and not made_of_a_file(run)
         and (_is_traced(step) or not any(map(_is_traced, run["steps"])))
     ):
-        stop = f"{EXPLAIN} {run['id'][:13]}"
+        stop = f"{EXPLAIN} {step.get('run', run['id'])[:13]}"
     for who, text in _unseen(data):
         return line(f"Possible cause: {who}. {text}"), ""
     cold = any(each["rule"] == "first sample" and place in each["series"] for each in told)

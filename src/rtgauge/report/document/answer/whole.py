@@ -93,7 +93,7 @@ def _add(whole: dict[str, Any], run: Model, step: Model, at: int) -> None:
         {**one, "series": [places[place] for place in one["series"] if place in places]}
         for one in step["observations"]
     ]
-    whole["steps"].append({**step, "step": at, "observations": told})
+    whole["steps"].append({**step, "step": at, "observations": told, "run": run["id"]})
     for part in ("tests", "verdicts", "causes"):
         for one in run[part]:
             if one["step"] == step["step"]:
