@@ -126,7 +126,7 @@ def _rounded_to_shown(value: float, unit: str) -> Shown:
     else:
         decimals = 2 if size >= 1 else 3
     text = f"{round(size) if decimals == 0 else size:.{decimals}f}"
-    while unit == "%" and size != float(text) in (0, 100):
+    while unit == "%" and not math.isclose(size, float(text)) and float(text) in (0, 100):
         decimals += 1
         text = f"{size:.{decimals}f}"
     whole, _, rest = text.partition(".")
@@ -157,7 +157,7 @@ def percent(share: float, digits: int = 2) -> str:
     """A share with that many significant digits: ``95 %``, ``0.12 %``. With more, if it would be
     rounded to 100 %."""
     text = _digits(100 * share, digits)
-    while 100 * share != float(text) == 100:
+    while float(text) == 100 and not math.isclose(100 * share, 100):
         digits += 1
         text = _digits(100 * share, digits)
     return f"{text}{GAP}%"

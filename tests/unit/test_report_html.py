@@ -1140,7 +1140,7 @@ def test_the_pictures_round_as_the_tables_do(browser: str, tmp_path: Path) -> No
     source = report_script()
     numbers_of = source[source.index("/* --- numbers --- */") : source.index("const SUP")]
     rounded = f"(() => {{ {numbers_of} return {values}.map(v => show(v / 1000)); }})()"
-    shares = [99.96, 99.9996, 100.04, 100, 0.04, 0.0004, 0]
+    shares = [99.96, 99.9996, 99.99999999999999, 100.04, 100, 0.04, 0.0004, 0]
     percent = f"(() => {{ {numbers_of} return {shares}.map(v => show(v, true, '%')); }})()"
     acts = f"[{rounded}, {percent}, [...drawn, shown('begin', 0.99)]]"
     run = made.run([made.step(0, [series_of([100_500, 12_250, -4])])])

@@ -47,6 +47,7 @@ from rtgauge.text import (
         (100.04, "%", "100.04"),
         (100, "%", "100"),
         (-99.96, "%", "−99.96"),
+        (0.07e9 * 1e-7 / 0.07, "%", "100.0"),  # 99.99999999999999
         (0.04, "%", "0.040"),
         (0.0004, "%", "0.0004"),
         (0, "%", "0"),
@@ -171,7 +172,8 @@ def test_other_quantities() -> None:
     assert [plain(size(number)) for number in (120 << 10, 3 << 19)] == ["120 KiB", "1.5 MiB"]
     assert [plain(percent(share)) for share in (0.95, 0.0012, 1.0)] == ["95 %", "0.12 %", "100 %"]
     assert plain(percent(0.999999, 6)) == "99.9999 %"
-    assert [plain(percent(share)) for share in (0.9996, 0.996, 1.004, 0.0, 0.99)] == [
+    assert plain(percent(0.1 * 3 / 0.3)) == plain(percent(sum([0.1] * 10))) == "100 %"
+    assert [plain(percent(share)) for share in (0.9996, 0.99612, 1.004, 0.0, 0.99)] == [
         "99.96 %", "99.6 %", "100.4 %", "0 %", "99 %",
     ]  # fmt: skip
 
