@@ -21,7 +21,7 @@ from rtgauge.report.document.compared import (
     verdict_text,
 )
 from rtgauge.report.sets import compare as comparing
-from rtgauge.report.sets.decide import decisions, decisive, named
+from rtgauge.report.sets.decide import decisions, decisive, named, resolution
 from rtgauge.stats import holm, paired_shift, shift
 
 Values = Sequence[Mapping[str, float | None]]
@@ -222,6 +222,35 @@ def test_values_as_coarse_as_the_clock_are_not_equivalent(
     found = primary(runs, [only])
     assert (found["verdict"], found["ratio"]) == (verdict, 1.0)
     assert (found["needed"] is None) == (verdict == "equivalent" or value < 10_000)
+
+
+def test_the_coarser_clock_of_two_systems_counts() -> None:
+    """The finer one hid it."""
+    runs, (only,) = study([[5000.0] * 6] * 2)
+    for at, one in enumerate(runs):
+        one["series"][0]["mean"] = float(at)
+    for row, resolution_ns in zip(only["rows"], (1000, 1), strict=True):
+        for one in row["runs"]:
+            one["resolution_ns"] = resolution_ns
+    assert primary(runs, [only])["verdict"] == "not decided"
+
+
+@pytest.mark.parametrize(
+    ("values", "hz", "found"),
+    [
+        ([5000, 6000, 8000], 0, 1000),
+        ([5000], 0, 0),
+        # The periods of such a counter are rounded to ns.
+        ([41, 83, 125, 166], 23_999_981, 42),
+        ([41, 42, 83, 84, 124], 24_000_000, 42),
+        ([500], 24_000_000, 42),
+        # A mean, or another clock.
+        ([41, 52, 83], 24_000_000, 1),
+        ([41, 42, 44], 2_400_000_000, 1),
+    ],
+)
+def test_resolution_of_values(values: list[int], hz: int, found: int) -> None:
+    assert resolution(np.array(values), hz) == found
 
 
 def test_five_blocks_never_decide() -> None:

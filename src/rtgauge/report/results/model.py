@@ -75,6 +75,12 @@ class Analysis:
     places: tuple[tuple[tuple[int, int], ...], ...]
     marks: tuple[Mapping[int, Mark], ...] = ()
 
+    def counter_hz(self, number: int, at: int) -> int:
+        """The frequency of the CPU's counter in the step of a series of a run; 0 without one."""
+        step, _ = self.places[number][at]
+        header = next(one.header for one in self.runs[number].steps if one.number == step)
+        return 0 if header is None else header.counter.hz
+
 
 def build(runs: Sequence[StoredRun]) -> Document:
     """The results model, version 2, of one or several runs (docs/formats/results.md)."""

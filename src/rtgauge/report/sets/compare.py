@@ -17,8 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
 from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.errors import UsageError
@@ -36,7 +34,7 @@ from rtgauge.report.results.labels import (
 )
 from rtgauge.report.results.model import Analysis, Document
 from rtgauge.report.results.published import published_cost
-from rtgauge.report.sets.decide import WITHIN, decisions, named
+from rtgauge.report.sets.decide import WITHIN, decisions, named, resolution
 from rtgauge.report.sets.work import work_rates
 from rtgauge.stats import Counts
 from rtgauge.units import parse_duration
@@ -538,9 +536,9 @@ def _short_waits(analysis: Analysis, members: Sequence[_Member], budget: int | N
 
 
 def _resolution_ns(analysis: Analysis, members: Sequence[_Member]) -> int:
-    """The greatest common divisor of the distances between values, or the width of the cells of a
-    printed histogram. 0 for constant values."""
-    found = int(np.gcd.reduce(np.diff(_counts(analysis, members).values)))
+    """The resolution of the values, or the width of the cells of a printed histogram."""
+    hz = max(analysis.counter_hz(*one) for one in members)
+    found = resolution(_counts(analysis, members).values, hz)
     for number, at in members:
         run = analysis.model["runs"][number]
         step = _steps(run)[run["series"][at]["step"]]

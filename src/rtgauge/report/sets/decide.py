@@ -16,6 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.errors import UsageError
@@ -34,6 +37,7 @@ __all__ = [
     "named",
     "outranked",
     "rank",
+    "resolution",
     "short_waits",
     "uneven",
     "unknown",
@@ -331,7 +335,7 @@ def _evidence(
     coarse = name == "rate" and any(one["over"] < COUNTED for runs in whole for one in runs)
     unlike = uneven(name, first, second) is not None
     short = short_waits(name, first, second) > 0
-    steps = [int(one.get("resolution_ns", 0)) for runs in whole for one in runs]
+    steps = [math.gcd(*(int(one.get("resolution_ns", 0)) for one in runs)) for runs in whole]
     blur = 0.0 if name == "rate" else blurred([*sides[0].values(), *sides[1].values()], steps)
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
@@ -380,10 +384,20 @@ def _evidence(
 
 def blurred(values: Sequence[float], steps: Sequence[int]) -> float:
     """By how much the resolution of figures may change the logarithm of their ratio. ``values``:
-    the logarithms of the figures. ``steps``: the resolution of each run, in ns. A true value lies
-    within a step of the smallest figure."""
-    part = math.gcd(*steps) * math.exp(-min(values, default=0.0))
+    the logarithms of the figures. ``steps``: the resolution of each system, in ns. A true value
+    lies within the largest step of the smallest figure."""
+    part = max(steps) * math.exp(-min(values, default=0.0))
     return -math.log1p(-part) if part < 1 else math.inf
+
+
+def resolution(values: NDArray[np.int64], counter_hz: int) -> int:
+    """The resolution of the different values of a series, in ns: the distance of which all
+    distances between them are multiples. Or the period of the CPU's counter, if no values are
+    nearer but for two roundings. 0 for constant values without a counter."""
+    gaps = np.diff(values)
+    period = round(1e9 / counter_hz) if counter_hz else 0
+    clear = gaps[gaps > 1].min(initial=period) >= period - 2
+    return max(int(np.gcd.reduce(gaps)), period if clear else 0)
 
 
 def _blocks(side: Mapping[str, float], by_id: Mapping[str, Run]) -> dict[tuple[str, int], str]:

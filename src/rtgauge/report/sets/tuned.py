@@ -19,13 +19,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
 from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.report.results import gather, schemas
 from rtgauge.report.results.model import Analysis
-from rtgauge.report.sets.decide import LEVEL, WITHIN, blurred, rank
+from rtgauge.report.sets.decide import LEVEL, WITHIN, blurred, rank, resolution
 from rtgauge.stats import Counts, Effect
 from rtgauge.units import read_interrupts
 
@@ -149,8 +147,12 @@ def _values(analysis: Analysis) -> _Values:
             values[run_id] = math.log(value)
     described[key]["percentile"] = tail
     described[key].pop("method")
-    clocks = [int(np.gcd.reduce(np.diff(one.values))) for one in counts.values()]
-    return _Values(described[key], values, lost, blurred(list(values.values()), clocks))
+    clocks = [
+        resolution(one.values, analysis.counter_hz(number, members[key][number][0]))
+        for number, one in counts.items()
+    ]
+    blur = blurred(list(values.values()), [math.gcd(*clocks)])
+    return _Values(described[key], values, lost, blur)
 
 
 def _described(step: Mapping[str, Any], one: Mapping[str, Any]) -> Document:
