@@ -15,6 +15,7 @@ from rtgauge.report.document.summary import short
 from rtgauge.report.render import html, junit, markdown, terminal
 from rtgauge.report.results import model
 from rtgauge.report.results.points import negative_points, positive_points
+from rtgauge.report.results.published import place_text
 
 CLOCK: dict[str, Any] = {"labels": {"method": "clock_nanosleep"}}
 
@@ -174,6 +175,18 @@ def test_a_place_with_unanswered_events_is_not_known() -> None:
         return _places([one], "log-host", load="sched")
 
     assert run() and not run((4, 3))
+
+
+@pytest.mark.parametrize(
+    ("lower", "words"), [(0, "none of 9"), (1, "1 of 9"), (8, "8 of 9"), (9, "all 9")]
+)
+def test_a_place_below_or_above_all_published_maxima(lower: int, words: str) -> None:
+    """It was larger than 0 of 9 published maxima."""
+    run = model.build(
+        [cast(Any, made.run([made.step(0, [_series(0, [91_000], **CLOCK)], load="sched")]))]
+    )
+    place = {"series": 0, "lower": lower, "published": 9, "least_us": 30.0, "most_us": 177.0}
+    assert f": larger than {words} published maxima (" in place_text(place, run["runs"][0])
 
 
 def test_every_format_says_the_place_and_none_ranks() -> None:

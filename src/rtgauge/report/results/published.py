@@ -117,9 +117,11 @@ def place_text(place: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     one = run["series"][place["series"]]
     step = next(step for step in run["steps"] if step["step"] == one["step"])
     load = "idle" if step["load"]["name"] == "idle" else "under load"
+    lower, every = place["lower"], place["published"]
+    many = {0: f"none of {every}", every: f"all {every}"}.get(lower, f"{lower} of {every}")
     return (
         f"{one['name']}, max {numbers.shown(one['max'], one['unit']).full}: larger than "
-        f"{place['lower']} of {place['published']} published maxima "
+        f"{many} published maxima "
         f"({numbers.exact(place['least_us'])}{numbers.GAP}µs to "
         f"{numbers.exact(place['most_us'])}{numbers.GAP}µs, {one['context']}, {load})"
     )
