@@ -477,7 +477,7 @@ def _quantities(run: Model, steps: Sequence[Model]) -> Grid | None:
     caption += f"99.9{numbers.GAP}% value and maximum. Each histogram has its own range, and both "
     caption += "axes are logarithmic."
     if unresolved([one for _, series in found for one in series]):
-        caption += f" 0.00: {UNRESOLVED}."
+        caption += f" 0 or 0.00: {UNRESOLVED}."
     return Grid("Quantities", [*heads, "Histogram"], rows, caption, "")
 
 

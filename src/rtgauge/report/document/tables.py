@@ -209,7 +209,7 @@ def figures_table(
             if any(one["unanswered"] for one in series):
                 caption += ", or events without an answer"
     if unresolved(series):
-        caption += f". 0.00: {UNRESOLVED}"
+        caption += f". 0 or 0.00: {UNRESOLVED}"
     return _grid("Results", "Series", labels, swatches, columns, caption + ".")
 
 

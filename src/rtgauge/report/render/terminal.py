@@ -217,7 +217,7 @@ def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[Ren
             words += ", or events without an answer"
         parts += [Text(), Text(words, "dim")]
     if unresolved(run["series"], medians=bool(whole)):
-        parts += [Text(), Text(f"0.00  {UNRESOLVED}", "dim")]
+        parts += [Text(), Text(f"0 or 0.00  {UNRESOLVED}", "dim")]
     if aside:
         parts.append(Text())
     for step in aside:

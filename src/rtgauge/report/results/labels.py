@@ -477,12 +477,12 @@ def peak(one: Mapping[str, Any]) -> int | None:
 
 
 UNRESOLVED: Final = "below the resolution of the time stamps"
-"""What the figure 0.00 means for a duration."""
+"""What the figures 0 and 0.00 mean for a duration."""
 
 
 def unresolved(series: Sequence[Mapping[str, Any]], *, medians: bool = False) -> bool:
     """Whether a figure of these series, or one of the ``medians``, is at most 0 after the cost of a
-    time stamp was subtracted, and so is shown as 0.00."""
+    time stamp was subtracted, and so is shown as 0 or 0.00."""
     figures = [
         [one["percentiles"].get("50"), *([] if medians else [one["first"], one["min"]])]
         for one in series
