@@ -255,6 +255,14 @@ CASES = [
     Case("boot-parameters", "warning", {CMDLINE: "isolcpus=0-3 rcu_nocbs=all",
                                         CPU + "isolated": "0-3"}, "no CPU left"),
     Case("boot-parameters", "warning", {CMDLINE: "isolcpus=2-7 nohz_full=2-3"}, "CPUs 4-7"),
+    # of two lists, the kernel keeps the first since 4.15, and the last before
+    *(Case("boot-parameters", level, {CPU + "nohz_full": None, "uname.release": release,
+                                      CMDLINE: f"isolcpus={first} nohz_full={first} "
+                                      f"isolcpus={then} nohz_full={then} rcu_nocbs=2-3"}, found)
+      for first, then, release, level, found in (
+          ("2-3", "2-7", "6.12.0", "ok", "isolcpus=2-3, nohz_full=2-3"),
+          ("2-7", "2-3", "6.12.0", "warning", "isolcpus names CPUs 4-7"),
+          ("2-7", "2-3", "4.14.0", "ok", "isolcpus=2-3, nohz_full=2-3"))),
     Case("boot-parameters", "note", {CMDLINE: None}, "unknown"),
     Case("boot-parameters", "ok", {CMDLINE: "isolcpus=2-N rcu_nocbs=2-N", CPU + "nohz_full": ""}),
     Case("boot-parameters", "ok", {CMDLINE: "isolcpus=2-3", CPU + "nohz_full": "",

@@ -348,6 +348,8 @@ CASES = [
     # a tick is not a gap: nohz_full costs a task that sleeps more than it gives
     Case("isolation", "ok", {CPU + "nohz_full": " (null)"}, why="by hand", cpus=(2, 3)),
     Case("isolation", "ok", {CPU + "isolated": None}, cpus=(2, 3)),  # from the command line
+    Case("isolation", "ok", {CPU + "isolated": None, "/proc/cmdline": "isolcpus=2-3 isolcpus=1"},
+         cpus=(2, 3)),  # of two lists, the kernel keeps the first
     Case("isolation", "note", {CPU + "isolated": None, "/proc/cmdline": None}, "unknown"),
     *(
         Case(

@@ -135,9 +135,15 @@ def check_smt(name: str, case: Case) -> Finding:
     return unknown(name, "neither smt/active nor the siblings could be read", why, remedy)
 
 
+def _value(facts: Facts, parameter: str) -> str | None:
+    """The value of a kernel parameter that counts."""
+    first = parameter in ("isolcpus", "nohz_full")
+    return facts.cpu_list(parameter) if first else facts.parameter(parameter)
+
+
 def _asked(facts: Facts, parameter: str) -> frozenset[int] | None:
     """CPUs in a kernel parameter's list, its flags left out; None if it was not given."""
-    value = facts.parameter(parameter)
+    value = _value(facts, parameter)
     if value is None:
         return None
     # kernel-parameters, "cpu lists": N is the last CPU there can be
@@ -176,7 +182,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
     if facts.config("RCU_NOCB_CPU_DEFAULT_ALL") == "y" and nocbs is None:
         offloaded = online
     irqs = _asked(facts, "irqaffinity")
-    given = [p for p in ("isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity") if facts.parameter(p)]
+    given = [p for p in ("isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity") if _value(facts, p)]
     if not given and not isolated:
         return finding(name, "ok", "no parameter isolates CPUs", "so none contradicts another")
     faults: list[tuple[str, str]] = []
@@ -222,7 +228,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
         if facts.config("RCU_NOCB_CPU") == "n":
             remedy += " and a kernel built with CONFIG_RCU_NOCB_CPU=y"
         gaps.append((f"RCU callbacks on {cpus_text(missing_nocbs)}", remedy))
-    found = ", ".join(f"{p}={facts.parameter(p)}" for p in given)
+    found = ", ".join(f"{p}={_value(facts, p)}" for p in given)
     found = found or f"{cpus_text(isolated)} isolated"
     problems = faults + gaps
     if problems:

@@ -196,6 +196,14 @@ class Facts:
         values = self.parameters(name)
         return values[-1] if values else None
 
+    def cpu_list(self, name: str) -> str | None:
+        """The value that counts of ``isolcpus`` or ``nohz_full``: kernel/sched/isolation.c (since
+        4.15) refuses lists after the first. None if it is not given or not known."""
+        values = self.parameters(name)
+        if not values:
+            return None
+        return values[-1 if self.release is not None and self.release < (4, 15) else 0]
+
     def config(self, option: str) -> str | None:
         """An option of the kernel's configuration, ``n`` if it is off, None if not known."""
         if not self._config_read:

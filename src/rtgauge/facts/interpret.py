@@ -152,7 +152,7 @@ def isolated_cpus(facts: Facts) -> frozenset[int] | None:
     isolated = facts.cpus(CPU + "isolated")
     group = facts.cpus("/sys/fs/cgroup/cpuset.cpus.isolated")
     if isolated is None:
-        value = facts.parameter("isolcpus")
+        value = facts.cpu_list("isolcpus")
         if value is None:  # nothing asked for, if the command line is known
             isolated = None if facts.parameters("isolcpus") is None else frozenset()
         else:  # flags precede the list: isolcpus=managed_irq,domain,1-3
