@@ -12,6 +12,7 @@ from rtgauge.report.document.answer.data import Data, Model
 from rtgauge.report.results.again import (
     lasting_command,
     option_words,
+    raised,
     requirement,
     step_command,
     wiring,
@@ -47,7 +48,7 @@ def raised_command(data: Data) -> str:
     again = again or step_command(run, data.step(data.top), {})
     if not again or run["target"] not in ("", "local"):
         return again
-    return f'sudo "$(command -v rtgauge)"{again.removeprefix("rtgauge")}'
+    return raised(again)
 
 
 def _evaluation(data: Data, target: str) -> str:
