@@ -6,8 +6,10 @@ Xenomai's sources (tests/support/xenomai.py)."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -753,3 +755,17 @@ def test_an_import_that_was_killed_leaves_no_lock(
         monkeypatch.setattr("rtgauge.store.made._WAIT_S", 0.0)
         with pytest.raises(StoreError, match="another process is importing"):
             importing(store, digest).__enter__()
+
+
+def test_a_store_without_locks_is_not_waited_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS locks no folder: the call fails, while no other process imports the file."""
+
+    def flock(*_: object) -> None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    monkeypatch.setattr("rtgauge.store.made._WAIT_S", 0.0)
+    with pytest.raises(StoreError, match=r"cannot lock .*: Bad file descriptor"):
+        importing(store, "0" * 64).__enter__()

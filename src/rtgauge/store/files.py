@@ -165,14 +165,17 @@ class FolderLock:
         self._file: int | None = file
 
     @classmethod
-    def take(cls, path: Path) -> FolderLock | None:
-        """The lock, or None if another process holds it or its state is unknown.
-        FileNotFoundError if the folder was removed or replaced before it was locked."""
+    def take(cls, path: Path, *, known: bool = False) -> FolderLock | None:
+        """The lock, or None if another process holds it or its state is unknown; OSError instead of
+        an unknown state if ``known``. FileNotFoundError if the folder was removed or replaced
+        before it was locked."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             os.close(descriptor)
+            if known and not isinstance(error, BlockingIOError):
+                raise
             return None
         lock = cls(descriptor)
         if not lock.holds(path):

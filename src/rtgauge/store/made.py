@@ -73,7 +73,7 @@ def importing(store: Store, digest: str) -> Iterator[None]:
     while lock is None:
         make_folder(folder)
         with store_errors("lock", folder), contextlib.suppress(FileNotFoundError):
-            lock = FolderLock.take(folder)
+            lock = FolderLock.take(folder, known=True)
         if lock is None and waited_s >= _WAIT_S:
             raise StoreError(
                 "another process is importing this file", "wait until that process ends"
