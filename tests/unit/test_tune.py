@@ -520,7 +520,8 @@ def test_a_resumed_tune_runs_no_program_without_consent(
     with monkeypatch.context() as patch:
         patch.setattr(engine.Tuner, "carry_out", lambda _: False)
         more = ["--boot-cmd", boot, "--load-cmd", "stress", "--allow-load-cmd"]
-        assert rtgauge(*words("a=1"), *more).code == 4
+        begun = rtgauge(*words("a=1"), *more)
+    assert begun.code == 4 and " --allow-load-cmd continues it" in begun.err
     asked = rtgauge("tune", "--resume")
     who = "the resumed tune would run 'stress' on fake as the user of the connection, which needs"
     assert asked.code == 2 and who in asked.err

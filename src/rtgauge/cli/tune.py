@@ -235,12 +235,16 @@ def _check_consent(
 ) -> None:
     """Check the user's consent to what the record of a tune reaches, because its author may be
     somebody else. ``now``: the words that the user gave."""
-    found = [one for step in plan.steps for one in outside(step)]
-    if given["boot_cmd"]:
-        found.append(Reach("boot-cmd", "run", given["boot_cmd"]))
+    found = _reached(plan, given)
     named = {word.partition("=")[0] for word in now}
     found = [one for one in found if f"--{one.option}" not in named]
     check_consent("the resumed tune", "read its record (--dry-run --json)", found, [target], given)
+
+
+def _reached(plan: Plan, given: Mapping[str, Any]) -> list[Reach]:
+    """What a tune reaches outside rtgauge."""
+    found = [one for step in plan.steps for one in outside(step)]
+    return found + [Reach("boot-cmd", "run", given["boot_cmd"])] * bool(given["boot_cmd"])
 
 
 def _check_report(path: Path) -> None:
@@ -554,6 +558,8 @@ class _Tune:
             from rtgauge.report.results.again import with_store
 
             resume = f"rtgauge tune --resume {self._record['study'][:18]}"
+            if _reached(self._plan, self._given) or named_agent(self._record["words"]):
+                resume += f" {_CONSENT}"
             say(f"interrupted: {with_store(resume, self._given['store'] or '')} continues it")
             return int(ExitCode.INTERRUPTED)
         measured_runs = any(row["state"] == "complete" for row in result["configurations"])
