@@ -111,6 +111,9 @@ def test_a_dry_run_of_a_plan_or_measurement(rtgauge: Run) -> None:
     for word in ("response", "log-host"):
         done = rtgauge("run", word, "--target", "fake", "--for", "3s", "--dry-run")
         assert f"skipped  {word}" in done.out
+    hosted = ("--line", "gpio:a:1:2", "--log-host", "fake", "--log-line", "gpio:a:3:4")
+    done = rtgauge("run", "response", "--target", "fake", *hosted, "--dry-run")
+    assert "?  response" in done.out and "endless" not in done.out
     assert rtgauge("runs", "--json").json()["runs"] == []
 
 

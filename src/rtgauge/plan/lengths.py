@@ -105,7 +105,8 @@ def endless(step: PlannedStep, catalogue: Catalogue) -> bool:
     their number nor the time. Without the option ``samples``, ``for`` is the limit of a measurement
     that ends by itself. So do a log host and a loopback, after a default number of events."""
     entry = catalogue.measurement(step.measurement)
-    if entry.times or (entry.answers and step.parameters.get("line", "").startswith("loopback:")):
+    loopback = step.parameters.get("line", "").startswith("loopback:")
+    if entry.times or (entry.answers and (step.log_host or loopback)):
         return False
     ends = [entry.option(name) for name in ("for", "samples") if entry.has(name)]
     values = [one.number(step.parameters.get(one.name, one.default) or "0") for one in ends]
