@@ -117,6 +117,21 @@ def test_a_dry_run_of_a_plan_or_measurement(rtgauge: Run) -> None:
     assert rtgauge("runs", "--json").json()["runs"] == []
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_a_dry_run_skips_what_all_targets_skip(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, last: bool
+) -> None:
+    facts = fake.FakeTarget._facts
+
+    def some(target: fake.FakeTarget) -> dict[str, Any]:
+        return {**facts(target), **({"agent.module": 0} if "late" in target.name else {})}
+
+    monkeypatch.setattr(fake.FakeTarget, "_facts", some)
+    names = ["--target", "fake", "--target", "fake:late" if last else "fake:cpus=1"]
+    done = rtgauge("run", "telescope", *names, "--dry-run")
+    assert ("skipped  telescope" in done.out) is not last
+
+
 @pytest.mark.slow
 def test_an_interrupted_evaluation_is_resumed_by_another_run_of_its_study(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch

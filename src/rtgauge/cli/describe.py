@@ -87,24 +87,26 @@ def describe(name: str | None, target: str, as_json: bool) -> None:
     show(formatter.getvalue().rstrip())
 
 
-def facts_of(target: Target) -> dict[str, Any] | None:
-    """The facts of a target that tell which steps it will skip. None for boards of the lab, which
-    skip none, and whose facts would take a boot."""
+def facts_of(targets: Sequence[Target]) -> list[dict[str, Any]]:
+    """The facts of targets that tell which steps all of them will skip. None with a board of the
+    lab, which skips none, and whose facts would take a boot."""
     from rtgauge.engine.environment import read_facts
     from rtgauge.target.base import Adaptable
 
-    return None if isinstance(target, Adaptable) else read_facts(target.environment())[1]
+    if any(isinstance(target, Adaptable) for target in targets):
+        return []
+    return [read_facts(target.environment())[1] for target in targets]
 
 
 def lengths_of(
-    steps: Sequence[PlannedStep], catalogue: Catalogue, facts: Mapping[str, Any] | None
+    steps: Sequence[PlannedStep], catalogue: Catalogue, facts: Sequence[Mapping[str, Any]]
 ) -> list[int | None]:
-    """The length of each step in ns: None if it is not known, 0 if it will be skipped."""
+    """The length of each step in ns: None if it is not known, 0 if all targets will skip it."""
     from rtgauge.engine.environment import is_skipped
 
     return [
         0
-        if facts is not None and is_skipped(step, catalogue, facts)
+        if facts and all(is_skipped(step, catalogue, one) for one in facts)
         else expected_ns(step, catalogue)
         for step in steps
     ]
@@ -116,10 +118,10 @@ def describe_plan(
     *,
     as_json: bool,
     path: Path | None = None,
-    facts: Mapping[str, Any] | None = None,
+    facts: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Print what a plan would do, and in what time. ``path``: its file. ``facts``: those of its
-    target, if they are known."""
+    targets, if they are known."""
     summary = plan_summary(path) if path is not None else ""
     steps = [*calibration_steps(plan, catalogue), *plan.steps]
     lengths = lengths_of(steps, catalogue, facts)

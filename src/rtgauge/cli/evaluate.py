@@ -134,7 +134,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         plan = replace(plan, options={**plan.options, **_options(given, chosen_by)})
         if given["dry_run"]:
             plan = replace(plan, targets=(target.name,))
-            describe_plan(plan, catalogue, as_json=given["json"], facts=facts_of(target))
+            describe_plan(plan, catalogue, as_json=given["json"], facts=facts_of([target]))
             return int(ExitCode.DONE)
         paths = given["report"] or _default_reports(
             target.name, target.clock.now().date().isoformat()
@@ -371,7 +371,7 @@ def _check_here(run: StoredRun, target: Target, here: tuple[str, ...]) -> None:
 def _announce(plan: Plan, catalogue: Catalogue, target: Target) -> None:
     """Print how many steps there are and their estimated length."""
     aside = calibration_steps(plan, catalogue)
-    lengths = lengths_of([*aside, *plan.steps], catalogue, facts_of(target))
+    lengths = lengths_of([*aside, *plan.steps], catalogue, facts_of([target]))
     total = sum(GUESS_NS if length is None else length for length in lengths) / 1e9
     chapters = {catalogue.measurement(step.measurement).chapter for step in plan.steps} - {""}
     parts = f" in {plural(len(chapters), 'chapter')}" if chapters else ""

@@ -475,7 +475,7 @@ def carry_out_plan(
     if given["dry_run"]:
         catalogue = Catalogue.from_json(targets[0].describe())
         planned = replace(plan, targets=tuple(target.name for target in targets))
-        describe_plan(planned, catalogue, as_json=given["json"], facts=facts_of(targets[0]))
+        describe_plan(planned, catalogue, as_json=given["json"], facts=facts_of(targets))
         return int(ExitCode.DONE)
     for path in given["report"]:
         check_report(path)
