@@ -192,6 +192,9 @@ CASES = [
     Case("real-time-tasks", "warning", {TASKS: "6 0 77 camera\n6 0 2 sugov:1"},
          "camera (deadline)"),
     Case("real-time-tasks", "ok", {TASKS: "1 99 2 migration/0\n6 0 2 sugov:1"}, "only kernel"),
+    Case("real-time-tasks", "ok",
+         {TASKS: "1 99 2 migration/0\n1 80 9 0 rtgauge-measure\n1 98 9 0 rtgauge-guard"},
+         "only kernel threads and a run of rtgauge"),
     Case("real-time-tasks", "note", {TASKS: None}, "unknown"),
     # hidden by hidepid= or by a container: nothing seen is not nothing there
     Case("real-time-tasks", "note", {TASKS: ""}, "unknown", "outside of containers"),
