@@ -114,3 +114,16 @@ def test_what_needs_a_line_is_skipped_without_one(store: Store, name: str) -> No
     step = planned_step(known, name, {"for": "1s"})
     (outcome,) = execute(Plan("test", (step,)), [open_target("fake")], store)
     assert (outcome.state, outcome.exit_code) == ("skipped", ExitCode.SKIPPED)
+
+
+@pytest.mark.parametrize("end", [(), ("--for", "3s")])
+def test_without_an_end_it_takes_real_time(
+    monkeypatch: pytest.MonkeyPatch, end: tuple[str, ...]
+) -> None:
+    """After SIGTERM, the samples of hours were judged."""
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    agent = FakeTarget("").start(["run", "response", "--line", "gpio:a:1:2", *end])
+    for _ in range(8):
+        agent.read(1.0)
+    assert bool(slept) is not bool(end)

@@ -15,6 +15,7 @@ import json
 import math
 import re
 import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,6 +38,8 @@ SNAPSHOT_NS: Final = 5 * NS
 PART: Final = 15_000  # samples in one record
 CPUS: Final = 2
 INT32: Final = 2**31
+#: Real time of each block without an end, s: else the samples of a minute are those of a day.
+ENDLESS_S: Final = 0.005
 # Samples after which goes wrong what would half way, where no end is known.
 HALF_WAY: Final = 50
 
@@ -706,6 +709,7 @@ class FakeAgent:
             yield 0.0, record
         interval = request.number("interval") or 10**6
         total = self._total(interval)
+        endless = math.isinf(total) and not {"overtime", "stubborn"} & set(self._faults)
         block = max(1, BLOCK_NS // interval)
         done, snapshot = 0, SNAPSHOT_NS
         state, reason, remedy = "complete", "", ""
@@ -729,6 +733,8 @@ class FakeAgent:
                 if state != "complete":
                     break
             size = int(min(block, total - done))
+            if endless and isinstance(self._clock, FakeClock):
+                time.sleep(ENDLESS_S)
             data = b"".join(self._block(one, done, size, interval) for one in series)
             done += size
             now = done * interval * self._grid
