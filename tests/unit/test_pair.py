@@ -264,6 +264,22 @@ def test_a_pair_waits_until_another_agent_has_ended(store: Store, side: int) -> 
 
 
 @pytest.mark.slow
+def test_a_board_that_is_busy_after_its_log_host_is_waited_for(store: Store) -> None:
+    class BusyLater(Busy):
+        def start(self, arguments: Sequence[str]) -> FakeAgent:
+            agent = super().start(arguments)
+            self._times = int(arguments[1] == "response" and not self._busy)
+            self._busy = self._busy or bool(self._times)
+            return agent
+
+        _busy = False
+
+    (outcome,) = execute(Plan("test", (response(log_host="fake:busy=1"),)), [BusyLater(0)], store)
+    assert outcome.state == "complete", outcome.reason
+    assert store.get(outcome.id).document["steps"][0]["reason"].startswith("waited")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_pair_does_not_wait_for_ever(store: Store, side: int) -> None:
     step = response(log_host="fake:busy=999" if side else "fake")

@@ -605,7 +605,7 @@ class Run:
             return ended[busy]
 
         once(0)
-        for at in (0, 1):
+        for at in (0, 1, 0, 1):  # either may become busy while the other is waited for
             found = self._wait(ended[at], functools.partial(once, at), interruption, targets[at])
             ended[at] = found  # once() has replaced the list
         ended = [_thinned(one, thin) for one, (_, thin) in zip(ended, fitting, strict=True)]
