@@ -13,6 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ from rtgauge.capture.files import open_recording
 from rtgauge.capture.pairing import Answers
 from rtgauge.capture.recording import Levels
 from rtgauge.capture.run import Found, _verdict
-from rtgauge.errors import RtgaugeError, UsageError
+from rtgauge.errors import RtgaugeError, StoreError, UsageError
 from rtgauge.report.results.model import build, validate
 from rtgauge.store import Store
 from rtgauge.store.made import READER
@@ -822,7 +823,8 @@ def test_again(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     # a reader that may find other samples in it
     monkeypatch.setattr("rtgauge.store.made.READER", READER + 1)
     assert import_capture(store, path, LINES).new
-    assert not import_capture(store, path, LINES).new
+    monkeypatch.setattr("rtgauge.capture.run.importing", Mock(side_effect=StoreError("", "")))
+    assert not import_capture(store, path, LINES).new  # also in a store that is read-only
 
 
 def ini(

@@ -181,7 +181,10 @@ def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
     The store is unchanged then."""
     digest = digest_of(path)
     asked = _asked(wanted)
-    with importing(store, digest):
+    same = _is_there(store, digest, asked)
+    if same is not None:
+        return same
+    with importing(store, digest):  # another process may have made it in the meantime
         return _is_there(store, digest, asked) or _made(store, path, wanted, digest, asked)
 
 

@@ -156,11 +156,19 @@ def import_printed(store: Store, path: Path, told: Told) -> Imported:
     text = read_text(path)
     board = " ".join(told.tested.lab.get(key, "") for key in ("board", "mode")).rstrip()
     asked = asked_of(told.cell_ns or None, told.version, board)
-    with importing(store, text.sha256):
-        same = find_import(store, "printed", text.sha256, asked)
-        if same is not None:
-            return Imported(same[0], False, tuple(str(same[1].get("results") or "").split(", ")))
-        return _made(store, path, told, text, asked)
+    same = _is_there(store, text.sha256, asked)
+    if same is not None:
+        return same
+    with importing(store, text.sha256):  # another process may have made it in the meantime
+        return _is_there(store, text.sha256, asked) or _made(store, path, told, text, asked)
+
+
+def _is_there(store: Store, digest: str, asked: str) -> Imported | None:
+    """The run that was made of the same text before, if it is in the store."""
+    found = find_import(store, "printed", digest, asked)
+    if found is None:
+        return None
+    return Imported(found[0], False, tuple(str(found[1].get("results") or "").split(", ")))
 
 
 def _made(store: Store, path: Path, told: Told, text: Text, asked: str) -> Imported:
