@@ -564,15 +564,16 @@ def test_delete(store: Store) -> None:
 def test_what_dead_processes_left_is_removed(store: Store) -> None:
     run_id = finished(store)
     other = new_run_id()
-    for name in (f".{other}.new", f".{other}.deleted"):
+    for name in (f".{other}.new", f".{other}.deleted", f".{'0f' * 32}.import"):
         (store.path / name).mkdir()
-    for name in ("notes", ".hidden.new", f".{other}.new.old"):
+    for name in ("notes", ".hidden.new", ".hidden.import", f".{other}.new.old"):
         (store.path / name).mkdir()
     assert [row.id for row in store.runs()] == [run_id]
     assert {path.name for path in store.path.iterdir()} == {
         run_id,
         "notes",
         ".hidden.new",
+        ".hidden.import",
         f".{other}.new.old",
     }
 

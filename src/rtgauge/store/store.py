@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,7 @@ INT64_MAX = 2**63 - 1
 UNREADABLE = "unreadable"
 IMPORT = ".import"
 """The suffix of a folder that is locked while a file is imported."""
+_DIGEST = re.compile("[0-9a-f]{64}")
 VERDICTS = ("fail", "inconclusive", "pass", "skipped")
 
 
@@ -289,7 +291,8 @@ def _stamp(path: Path) -> Stamp | None:
 def _is_leftover(name: str) -> bool:
     """Whether this is a folder that was being made, deleted or locked when its process ended."""
     of_a_run = is_run_id(name[1:37]) and name[37:] in (".new", ".deleted")
-    return name[:1] == "." and (of_a_run or name.endswith(IMPORT))
+    of_an_import = _DIGEST.fullmatch(name[1:65]) and name[65:] == IMPORT
+    return name[:1] == "." and bool(of_a_run or of_an_import)
 
 
 def _remove_leftover(path: Path) -> None:
