@@ -62,7 +62,9 @@ const show = (v, whole = false, unit = "") => {
 	if (v === null || v === undefined) return "–";
 	const a = Math.abs(v);
 	let d = whole && Number.isInteger(v) ? 0 : a >= 100 || a === 0 ? 0 : a >= 10 ? 1 : a >= 1 ? 2 : 3;
-	while (unit === "%" && a % 100 && Math.abs(a - 100) > 1e-7 && +a.toFixed(d) % 100 === 0 && d < 20) d++;
+	/* A share that is neither 0 nor 100 % is not shown as that. */
+	if (unit === "%" && a % 100 && Math.abs(a - 100) > 1e-7)
+		for (; d < 20; d++) if (+a.toFixed(d) % 100 !== 0) break;
 	let text = a.toFixed(d);
 	/* Half to even, as in the tables: only such a number of halves is exact in binary. */
 	if (a * 2 ** (d + 1) % 2 === 1 && "13579".includes(text.slice(-1))) text = (a - 0.5 / 10 ** d).toFixed(d);
