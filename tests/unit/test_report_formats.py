@@ -377,7 +377,7 @@ def test_markdown() -> None:
     for step in run["steps"]:
         if step["state"] in ("skipped", "failed"):
             assert f"{step['reason']}".capitalize() in seen
-    assert "clock-cost: rule-fail. Seen fail. Do fail." in seen
+    assert "clock-cost (step 4): rule-fail. Seen fail. Do fail." in seen
     for finding in run["findings"]:
         if finding["level"] in ("error", "warning"):
             assert finding["remedy"] in seen

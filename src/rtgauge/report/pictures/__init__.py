@@ -109,9 +109,10 @@ def _spread(low: int, high: int, number: int) -> Int64:
 def _step(tables: Sequence[Counts]) -> int:
     """The smallest distance between two values: a clock of 52 ns fills every 52nd bin only.
 
-    The values of a series with few of them may lie apart for other reasons.
+    The values of a series with few of them may be more than 1 us apart for other reasons.
     """
-    smallest = [int(np.diff(t.values).min()) for t in tables if t.exact and len(t.values) >= _FEW]
+    steps = [np.diff(t.values) for t in tables if t.exact and len(t.values) > 1]
+    smallest = [int(one.min()) for one in steps if one.min() <= 1000 or len(one) >= _FEW]
     return max(min(smallest), 1) if smallest else 1
 
 
