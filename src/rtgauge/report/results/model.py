@@ -76,9 +76,11 @@ class Analysis:
     marks: tuple[Mapping[int, Mark], ...] = ()
 
     def counter_hz(self, number: int, at: int) -> int:
-        """The frequency of the CPU's counter in the step of a series of a run; 0 without one."""
+        """The frequency of the CPU's counter in the step of a series of a run. 0 without one, and
+        where figures were kept without their streams, as for ``trend``."""
         step, _ = self.places[number][at]
-        header = next(one.header for one in self.runs[number].steps if one.number == step)
+        steps = self.runs[number].steps if self.runs else ()
+        header = next((one.header for one in steps if one.number == step), None)
         return 0 if header is None else header.counter.hz
 
 
