@@ -517,7 +517,7 @@ def _groups(
     large: Window, gap_index: Int64, gap_count: Int64, reach: Int64
 ) -> tuple[tuple[int, int], ...]:
     """The groups of the largest samples. ``reach``: the value of what is missing in each gap."""
-    after = np.flatnonzero(reach >= large.value.min(initial=0))
+    after = np.flatnonzero((reach >= large.value.min(initial=0)) & (gap_count > 0))
     found = stats.groups(
         np.concatenate((large.index, gap_index[after] + 1)),
         np.concatenate((large.index, (gap_index + gap_count)[after])),
