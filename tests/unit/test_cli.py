@@ -822,7 +822,8 @@ def test_the_remedy_of_an_operation_decides_when_it_is_followed(rtgauge: Run) ->
 @pytest.mark.slow
 def test_events_that_a_target_does_not_answer(rtgauge: Run) -> None:
     """Half of the events are not answered: no output shows a maximum without saying so."""
-    words = ("--samples", "600", "--interval", "10ms", "--budget", "9.9ms", "--rate", "4000/h")
+    words = ("--samples", "600", "--interval", "10ms", "--budget", "9.9ms", "--rate", "4000/h",
+             "--line", "gpio:gpiochip0:22:23")  # fmt: skip
     done = rtgauge("run", "log-host", "--target", "fake:overloaded", *words)
     assert done.code == 3
     assert "\u2265 10 000" in done.out and "575 events were not answered" in done.out
