@@ -155,9 +155,9 @@ static int cobalt_bind(int *revision, struct message *why)
 	if (!cobalt_knows(bind.found_revision))
 		return cobalt_refused(&bind, ENOEXEC, why);
 	if (!access(COBALT_IPIPE, F_OK))
-		return message_set(why, -ENOEXEC,
-				   "import the output of Xenomai's latency, " COBALT_USE_LINUX,
-				   "Cobalt on the I-pipe has a clock of its own");
+		return message_set(
+			why, -ENOEXEC, "import the output of Xenomai's latency, " COBALT_USE_LINUX,
+			"rtgauge does not support Cobalt on the I-pipe, which has its own clock");
 	bind.revision = bind.found_revision;
 	if (syscall(COBALT_BIND, &bind))
 		return cobalt_refused(&bind, errno, why);

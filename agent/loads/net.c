@@ -158,7 +158,7 @@ static int net_reach(const char *peer, struct message *msg)
 
 	if (net_parse(peer, &address))
 		return message_set(msg, -EINVAL, "write ADDRESS/PORT, as in 192.168.0.10/9",
-				   "there is no peer '%.60s'", peer);
+				   "'%.60s' is not the address of a peer", peer);
 	fd = net_connect(&address);
 	if (fd >= 0)
 		return fd;

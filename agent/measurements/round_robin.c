@@ -561,7 +561,7 @@ static int robin_finish(struct step *step)
 			step, ROBIN_FAIR, "inconclusive",
 			state->slices ? evidence : "no test was carried out",
 			"re-run on an idle machine, keep the kernel from moving pages "
-			"(khugepaged, compaction), and give each virtual CPU a real CPU of its own");
+			"(khugepaged, compaction), and give each virtual CPU a host CPU of its own");
 	robin_tables_put(step, state);
 	return 0;
 }

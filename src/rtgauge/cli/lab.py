@@ -258,7 +258,7 @@ def _without_module(name: str, given: Given) -> str:
     lacks = "so it has no interrupt and no kernel context"
     if config.get("XENOMAI") == config.get("XENO_DRIVERS_TIMERBENCH") == "y":
         lacks = "so Xenomai's driver timerbench measures the interrupt and kernel contexts"
-    remedy = f"rtgauge lab remove {name}, then lab add with --build"
+    remedy = f"run 'rtgauge lab remove {name}', then add the board again with --build"
     if given.board.own is not None and given.board.own.build is not None:
         remedy = "set CONFIG_MODULES=y and rebuild the kernel"
         if config.get("CC_IS_CLANG") == "y":

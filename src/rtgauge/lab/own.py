@@ -130,7 +130,7 @@ class _Trouble:
     def added_anew(self, how: str) -> str:
         """The remedy to add the board in another way: one that the lab has is removed before."""
         if self._name in own_names():
-            return f"rtgauge lab remove {self._name}, then lab add {how}"
+            return f"run 'rtgauge lab remove {self._name}', then add the board again {how}"
         return f"add the board {how}"
 
     def unread(self, what: str, path: Path, error: OSError) -> TargetError:

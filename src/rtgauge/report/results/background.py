@@ -287,7 +287,7 @@ def _steal(steps: _Steps) -> Document | None:
         "level": "warning",
         "why": "while the hypervisor runs something else, the measured task does not run: such "
         "latencies come from the hypervisor, not from this system",
-        "remedy": "measure on the physical machine, or give each virtual CPU a CPU of its own",
+        "remedy": "measure on the physical machine, or give each virtual CPU a host CPU of its own",
     }
 
 

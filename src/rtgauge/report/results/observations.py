@@ -723,10 +723,10 @@ RULES: Final = (
         "growth",
         "A label has at least three values, all whole numbers. The whole interval of the slope of "
         "the medians (Theil and Sen) is above zero, and the total growth is more than "
-        f"{GROWN * 100:g}{numbers.GAP}% and {GROWN_NS} ns. With at least six values, the "
-        f"interval is one of 95{numbers.GAP}%. With fewer, it covers all pairs, and n medians that "
-        "differ by chance all rise with probability 1/n!. A drift of the system during the "
-        "measurement looks like growth.",
+        f"{GROWN * 100:g}{numbers.GAP}% and {GROWN_NS} ns. With at least six values, it is a "
+        f"95{numbers.GAP}% confidence interval. With fewer, it spans the slopes of all pairs, and "
+        "n medians that differ by chance all rise with probability 1/n!. A drift of the system "
+        "during the measurement looks like growth.",
         _grows,
     ),
     Rule(
