@@ -225,17 +225,17 @@ def test_numbers_of_series_have_their_thousands_apart() -> None:
     assert "of 1\u202f001 series" in page
 
 
-@pytest.mark.parametrize(("typical", "said"), [(-2, True), (0, True), (-7, False), (20, False)])
-def test_a_duration_of_zero_is_said_to_be_below_the_resolution(typical: int, said: bool) -> None:
+@pytest.mark.parametrize(("typical", "noted"), [(-2, True), (0, True), (-7, False), (20, False)])
+def test_a_duration_of_zero_is_said_to_be_below_the_resolution(typical: int, noted: bool) -> None:
     values = np.full(200, typical, np.int32)
     info = made.info(interval_ns=0, stamp_ns=22, name="lock")
     series = made.FakeSeries(info, np.arange(200), values, due=np.arange(200) * made.MS)
     document = model.build([made.run([made.step(0, [series], "sem-lock")])])  # type: ignore[list-item]
     words = "0 or 0.00: below the resolution of the time stamps"
     (one,) = document["runs"][0]["series"]
-    assert (words.replace(":", " ") in terminal.text(document, 80)) is said
+    assert (words.replace(":", " ") in terminal.text(document, 80)) is noted
     table = figures_table([one], ["CPU 0"], [""], "ns")
-    assert (f"{words}." in table.caption) is said
-    assert any(cell.text in ("0", "0.00") for cell in table.rows[0].cells[:2]) is said
+    assert (f"{words}." in table.caption) is noted
+    assert any(cell.text in ("0", "0.00") for cell in table.rows[0].cells[:2]) is noted
     grid = _quantities(document["runs"][0], document["runs"][0]["steps"])
-    assert grid is not None and (f"{words}." in grid.caption) is said
+    assert grid is not None and (f"{words}." in grid.caption) is noted
