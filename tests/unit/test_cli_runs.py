@@ -388,7 +388,6 @@ def test_what_to_do_next_is_in_the_same_store(rtgauge: Run, words: tuple[str, ..
             'sudo "$(command -v rtgauge)" evaluate',
             "sudo \"$(command -v rtgauge)\" evaluate --store 'a b'",
         ),
-        ("sudo .venv/bin/rtgauge evaluate", "sudo .venv/bin/rtgauge evaluate --store 'a b'"),
         ("rtgauge show --store x", None),
         ("rtgauge check", None),
         ("rtgauge", None),

@@ -6,11 +6,8 @@ A command is a whole line that a shell takes as it is.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -22,7 +19,6 @@ __all__ = [
     "deciding_command",
     "lasting_command",
     "option_words",
-    "raised",
     "remedy_with_store",
     "requirement",
     "step_command",
@@ -34,8 +30,8 @@ __all__ = [
 
 Model = Mapping[str, Any]
 
-_FOUND: Final = "$(command -v rtgauge)"
-"""The program in commands with sudo, whose PATH may lack it."""
+_CALLS: Final = ([["rtgauge"]], [["$(command -v rtgauge)"]])
+"""The words that start rtgauge: as the first word, or as the second after sudo."""
 _OPERATORS: Final = frozenset(("&&", "||", "|", ";", "&"))
 _WITHOUT_STORE: Final = ("check", "describe", "lab", "module", "agent", "completion")
 """The commands of rtgauge that have no option --store."""
@@ -137,14 +133,6 @@ def requirement(budget: Model) -> dict[str, str]:
     return options
 
 
-def raised(command: str) -> str:
-    """A command of rtgauge as root. Where PATH lacks rtgauge, the program as it was called."""
-    called = sys.argv[0]
-    lacks = os.path.basename(called) == "rtgauge" and shutil.which("rtgauge") is None
-    program = shlex.quote(called) if lacks else f'"{_FOUND}"'
-    return f"sudo {program}{command.removeprefix('rtgauge')}"
-
-
 def with_store(command: str, place: str) -> str:
     """A command with the store at ``place``. Other commands, and all of them if ``place`` is empty,
     are returned unchanged."""
@@ -154,9 +142,7 @@ def with_store(command: str, place: str) -> str:
     if (words := _words(head)) is None:  # the # is part of a word
         head, mark, comment = command, "", ""
         words = _words(head) or [""]
-    at = 1 if words[0] == "sudo" else 0
-    calls = words[at] == _FOUND or os.path.basename(words[at]) == "rtgauge"
-    name = words[at + 1] if calls else ""
+    name = next((words[at + 1] for at in (0, 1) if words[at : at + 1] in _CALLS[at]), "")
     uses_one = name[:1].isalpha() and name not in _WITHOUT_STORE
     if not uses_one or {"--store", "--help"} & set(words) or _OPERATORS & set(words):
         return command

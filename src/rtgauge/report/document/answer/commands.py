@@ -12,7 +12,6 @@ from rtgauge.report.document.answer.data import Data, Model
 from rtgauge.report.results.again import (
     lasting_command,
     option_words,
-    raised,
     requirement,
     step_command,
     wiring,
@@ -48,7 +47,7 @@ def raised_command(data: Data) -> str:
     again = again or step_command(run, data.step(data.top), {})
     if not again or run["target"] not in ("", "local"):
         return again
-    return raised(again)
+    return f'sudo "$(command -v rtgauge)"{again.removeprefix("rtgauge")}'
 
 
 def _evaluation(data: Data, target: str) -> str:
