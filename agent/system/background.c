@@ -176,7 +176,7 @@ static int background_next_byte(struct background_words *words)
 		ssize_t size = read(words->fd, words->buffer, sizeof(words->buffer));
 
 		if (size <= 0) {
-			words->failed = size < 0;
+			words->failed |= size < 0;
 			return -1;
 		}
 		words->at = 0;

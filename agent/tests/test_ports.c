@@ -63,9 +63,11 @@ static int test_ioctl(int fd, unsigned long request, ...)
 		*(int *)value = port.level ? TIOCM_CTS : 0;
 		return 0;
 	case PPRDATA:
-		*(unsigned char *)value = port.data;
 		errno = EIO;
-		return port.unreadable ? -1 : 0;
+		if (port.unreadable)
+			return -1;
+		*(unsigned char *)value = port.data;
+		return 0;
 	case PPWDATA:
 		port.data = *(unsigned char *)value;
 		return 0;
