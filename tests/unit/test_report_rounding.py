@@ -239,3 +239,18 @@ def test_a_duration_of_zero_is_said_to_be_below_the_resolution(typical: int, not
     assert any(cell.text in ("0", "0.00") for cell in table.rows[0].cells[:2]) is noted
     grid = _quantities(document["runs"][0], document["runs"][0]["steps"])
     assert grid is not None and (f"{words}." in grid.caption) is noted
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_an_evaluation_notes_the_resolution_only_for_the_medians_that_it_shows(noted: bool) -> None:
+    document = model.build([made.evaluation(2, 3000)])  # type: ignore[list-item]
+    series = document["runs"][0]["series"]
+    for step in document["runs"][0]["steps"]:
+        step["chapter"] = f"chapter {step['step']}"
+    one = max((one for one in series if one["step"] == 0), key=lambda one: one["max"])
+    low = {"stamp_ns": 22, "percentiles": {**one["percentiles"], "50": -2}}
+    if noted:
+        one.update(low)
+    else:
+        series.append({**one, "name": "other", **low})
+    assert ("below the resolution" in terminal.text(document, 80)) is noted

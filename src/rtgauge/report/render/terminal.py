@@ -216,7 +216,9 @@ def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[Ren
         if any(one["unanswered"] for one in run["series"]):
             words += ", or events without an answer"
         parts += [Text(), Text(words, "dim")]
-    if unresolved(run["series"], medians=bool(whole)):
+    rows = [_top(run, step) for steps in (whole or {}).values() for step in steps]
+    shown = [one for one in rows if one is not None] if whole else run["series"]
+    if unresolved(shown, medians=bool(whole)):
         parts += [Text(), Text(f"0 or 0.00  {UNRESOLVED}", "dim")]
     if aside:
         parts.append(Text())
@@ -319,11 +321,16 @@ def _title(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
     return f"{step_number(step):2} {safe(step_name(run, step))}{safe(load)}"
 
 
-def _row(run: Mapping[str, Any], step: Mapping[str, Any]) -> _Row:
+def _top(run: Mapping[str, Any], step: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The series that stands for a step: that with the max of its first quantity."""
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
+    found = principal(run["series"], places)
+    return None if found is None else run["series"][found[1]]
+
+
+def _row(run: Mapping[str, Any], step: Mapping[str, Any]) -> _Row:
     quantity = median = most = ""
-    if (found := principal(run["series"], places)) is not None:
-        top = run["series"][found[1]]
+    if (top := _top(run, step)) is not None:
         quantity = safe(top["name"])
         median = safe(numbers.shown(top["percentiles"].get("50"), top["unit"]).full)
         budget = budget_of(step, top["unit"])
@@ -334,7 +341,7 @@ def _row(run: Mapping[str, Any], step: Mapping[str, Any]) -> _Row:
         if number := results.count(result):
             word = "known" if result == KNOWN else result
             tags.append(f"{' ' if tags else ''}{number}{HOLD}{word}", _STYLES[result])
-    missed = lacking([run["series"][place] for place in places])
+    missed = lacking([one for one in run["series"] if one["step"] == step["step"]])
     if step["state"] != "complete":
         tags = Text(step["state"], _STYLES[step["state"]])
     elif missed:
