@@ -1071,6 +1071,10 @@ def test_a_resumed_evaluation_has_one_answer() -> None:
         assert whole["series"][verdict["series"]]["step"] == verdict["step"]
     assert "Observed maximum 91.0 us (CPU 0, load sched" in text(answer_of(whole).worst)
     assert "interrupted" not in answer_of(whole).title
+    # Steps that no run recorded, because it was killed, are missing.
+    killed = {**first, "steps": first["steps"][:1], "verdicts": [], "tests": []}
+    ended = whole_of([killed, part(1, {"idle": "complete"}, id="2", state="interrupted")])
+    assert ended is not None and ended["state"] == "interrupted"
     # A step that no run completed has its last state.
     failed = part(2, {"disk": "failed"}, id="3", state="failed")
     again = whole_of([first, second, failed])
@@ -1128,6 +1132,17 @@ def test_a_resumed_evaluation_names_the_run_to_explain() -> None:
     whole = whole_of([first, second])
     assert whole is not None
     assert answer_of(whole).cause_command == "rtgauge explain 0192f0c4-7777"
+
+
+def test_a_run_without_an_answer_is_not_one_without_samples() -> None:
+    """It was not measured properly, although each event waited for its answer until the timeout."""
+    document = built(made.run([made.step(0, [latency(10)])], findings=[]))
+    (one,) = document["series"]
+    none = dict.fromkeys(one["percentiles"])
+    one.update(
+        count=0, unanswered=200, max=None, min=None, max_at_least=20_000_000, percentiles=none
+    )
+    assert "no samples" not in answer_of(document).title
 
 
 @pytest.mark.parametrize("budget_ns", [None, 150_000])

@@ -51,8 +51,9 @@ _MAPS: Final = 500_000
 _WINDOWS: Final = 80_000
 _STRIPS: Final = 3000
 _MANY: Final = 1024
-_FEW: Final = 8
 """With more series, the picture over time shows less of each, and the tables list fewer of them."""
+_FEW: Final = 8
+"""Least number of distances between values that show a clock with steps of more than 1 us."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from rtgauge.report.results.labels import (
     made_of_a_file,
     ordinary_policies,
     peak,
-    step_number,
+    step_place,
     under_load,
     waits_for_answers,
     worst,
@@ -142,7 +142,7 @@ def _gap(data: Data, one: Model) -> str:
     at = worst(gaps)
     if at is None or (peak(gaps[at]) or 0) < (peak(one) or 0):
         return ""
-    where = f"{gaps[at]['measurement']} (step {step_number(data.step(gaps[at]))})"
+    where = step_place(data.run, data.step(gaps[at]))
     return (
         f"Possible cause: the hardware, the firmware or a hypervisor. One of them took CPU "
         f"{one['cpu']} for up to {numbers.shown(peak(gaps[at]), 'ns').full} in {where}, and the "

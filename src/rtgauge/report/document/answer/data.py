@@ -75,9 +75,9 @@ class Data:
 
     @functools.cached_property
     def empty(self) -> bool:
-        """Whether the run has neither samples nor tests."""
-        sampled = any(one["count"] or one["missed"] for one in self.run["series"])
-        return not sampled and not self.tests
+        """Whether the run has no samples, missed periods, events without an answer or tests."""
+        due = any(one["count"] or one["missed"] or one["unanswered"] for one in self.run["series"])
+        return not due and not self.tests
 
     @functools.cached_property
     def due(self) -> list[Any]:

@@ -15,8 +15,8 @@ __all__ = ["whole_of"]
 
 def whole_of(runs: Sequence[Model]) -> dict[str, Any] | None:
     """The steps of an evaluation, each from the run that completed it, or else from the last run
-    that tried it. With the budgets and tests that failed in a run before, because a repetition
-    undoes no failure. Calibrations are left out. None unless the runs are those of one
+    that tried it. It also has the budgets and tests that failed in an earlier run, because repeating
+    a step does not undo a failure. Calibrations are left out. None unless the runs are those of one
     evaluation."""
     runs = sorted(runs, key=lambda run: str(run["started"]))
     first = runs[0]
@@ -37,7 +37,7 @@ def whole_of(runs: Sequence[Model]) -> dict[str, Any] | None:
     whole = {
         **first,
         "duration_s": sum(run["duration_s"] or 0.0 for run in runs),
-        "state": _state(chosen.values()),
+        "state": _state(runs[-1], chosen.values(), len(planned)),
         "findings": _findings(runs),
         **{part: [] for part in ("steps", "series", "tests", "verdicts", "causes")},
     }
@@ -65,9 +65,11 @@ def _planned(run: Model) -> list[Any]:
     ]
 
 
-def _state(chosen: Any) -> str:
-    """The worst state of the runs whose steps are incomplete."""
+def _state(last: Model, chosen: Any, planned: int) -> str:
+    """The worst state of the runs whose steps are incomplete, and of the last run if a step was not
+    recorded."""
     left = {run["state"] for run, step in chosen if step["state"] != "complete"}
+    left |= {last["state"]} if len(chosen) < planned else set()
     return next((one for one in ("running", "failed", "interrupted") if one in left), "complete")
 
 
