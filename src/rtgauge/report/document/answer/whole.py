@@ -15,8 +15,8 @@ __all__ = ["whole_of"]
 
 def whole_of(runs: Sequence[Model]) -> dict[str, Any] | None:
     """The steps of an evaluation, each from the run that completed it, or else from the last run
-    that tried it. It also has the budgets and tests that failed in an earlier run, because repeating
-    a step does not undo a failure. Calibrations are left out. None unless the runs are those of one
+    that tried it. Budgets and tests that failed in an earlier run are kept, because repeating a
+    step does not undo a failure. Calibrations are left out. None unless the runs are those of one
     evaluation."""
     runs = sorted(runs, key=lambda run: str(run["started"]))
     first = runs[0]
