@@ -104,12 +104,15 @@ int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct wo
 int ensemble_series(struct ensemble *e, const char *name, const char *label, const char *value,
 		    int64_t samples, bool net);
 
-/* Words of a ring for @samples: at most what the shortest operations make in about 200 ms, the
- * interval of the drain. More would be locked for nothing. What finds no room is counted as lost. */
+/* Words of the longest ring: what the shortest operations make in about 200 ms, the interval of the
+ * drain. More would be locked for nothing. What finds no room is counted as lost. */
+#define ENSEMBLE_RING_MAX (1 << 20)
+
+/* Words of a ring for @samples. */
 static inline size_t ensemble_words(int64_t samples)
 {
 	samples += samples / 8 + 64;
-	return (size_t)(samples < 1 << 20 ? samples : 1 << 20);
+	return (size_t)(samples < ENSEMBLE_RING_MAX ? samples : ENSEMBLE_RING_MAX);
 }
 
 /* The room that @samples take in test loops of @loop: each of these records its time. The drain

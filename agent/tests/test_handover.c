@@ -252,7 +252,7 @@ static void test_ring(void)
 	h.plan = &signal_plan;
 	h.samples = 10000000;
 	series = handover_add_series(&h, HANDOVER_WAITER, HANDOVER_HIGHER);
-	tap_check(&tap, series >= 0 && step.series[series].mask < 1 << 20,
+	tap_check(&tap, series >= 0 && step.series[series].mask < ENSEMBLE_RING_MAX,
 		  "room for %lld of 10 million samples",
 		  series < 0 ? -1LL : (long long)step.series[series].mask + 1);
 	h = before;
