@@ -164,8 +164,9 @@ static int clock_cost_add_thread(struct step *step, struct clock_cost_thread *t,
 		if (clock_cost_clocks[i].counter)
 			continue;
 		info.labels[0] = (struct series_label){ "clock", clock_cost_clocks[i].name };
+		/* all samples, and the time of each batch */
 		t->results[i].series =
-			step_add_series(step, &info, (size_t)(t->samples + t->samples / 8 + 64));
+			step_add_series(step, &info, (size_t)(t->samples + t->samples / 64 + 64));
 		if (t->results[i].series < 0)
 			return t->results[i].series;
 	}
