@@ -84,7 +84,8 @@ static const struct option_info noise_options[] = {
 static const struct measurement_series noise_series[] = {
 	{ "hardware", "ns", "gaps without an interrupt and without another thread",
 	  "a reading of the clock", "the next one", NULL },
-	{ "interrupt", "ns", "gaps in which the kernel counted an interrupt",
+	{ "interrupt", "ns",
+	  "gaps in which the kernel counted an interrupt, or its count could not be read",
 	  "a reading of the clock", "the next one", NULL },
 	{ "thread", "ns", "gaps in which another thread ran", "a reading of the clock",
 	  "the next one", NULL },
