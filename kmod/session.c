@@ -48,8 +48,9 @@ static bool sessions_over; /* the module is being removed */
 /* --- what the handler defers its work to --- */
 
 /*
- * An event on the grid: the first one due after the last stamp; what is due until now is missed. An
- * event whose handler came after this stamp waits for the next stamp.
+ * Gives the stamp @now_ns to the first event on the grid that was raised after the last stamp. The
+ * other events raised until @now_ns are missed. An event whose handler ran after @now_ns waits for
+ * the next stamp.
  */
 static void session_follow(struct session *s, u64 now_ns)
 {
@@ -76,9 +77,9 @@ static void session_follow(struct session *s, u64 now_ns)
 }
 
 /*
- * Answers the next edge from outside in the ring, one at a time. True if there is another edge, or
- * if the next edge came after @now_ns: the caller may have been called for an edge that it has
- * already served.
+ * Answers one edge from outside, the next one in the ring. True: the caller has to call again,
+ * because there is another edge, or because the next one came after @now_ns. In that case the caller
+ * may have been started for an edge that it has already served.
  */
 bool session_serve(struct session *s, u64 now_ns)
 {

@@ -291,14 +291,14 @@ static int modem_limit(struct modem *modem, int64_t until_ns)
 	return timer_settime(modem->timer, TIMER_ABSTIME, &when, NULL) ? -errno : 0;
 }
 
-/* Reads once more if the level does not agree with the number of changes: one came between the
- * readings, or the driver counts two as one. */
+/* Reads again if the level does not agree with the number of changes: the line changed between the
+ * two readings, or the driver counted two changes as one. */
 static int modem_look_twice(struct modem *modem, int *level, int *count)
 {
 	int err = modem_look(modem, level, count);
-	unsigned int odd = ((unsigned int)*count ^ (unsigned int)modem->count) & 1;
+	bool odd = (*count ^ modem->count) & 1;
 
-	if (!err && modem->counts && odd != (unsigned int)(*level != modem->level))
+	if (!err && modem->counts && odd != (*level != modem->level))
 		err = modem_look(modem, level, count);
 	return err;
 }

@@ -1045,8 +1045,7 @@ static int observe_finish(struct step *step)
 	}
 	if (state->refused) {
 		snprintf(text, sizeof(text),
-			 "the table has no room for more than %d threads. Events of others that "
-			 "were left out: %lld",
+			 "events left out because the table has room for only %d threads: %lld",
 			 OBSERVE_THREADS - 1, (long long)state->refused);
 		observe_say(step, text);
 	}

@@ -451,7 +451,7 @@ static int64_t run_end_workers(struct run *run)
 	if (run->step.measurement->stop)
 		run->step.measurement->stop(&run->step);
 	end_ns = clock_now_ns(CLOCK_MONOTONIC) - run->step.start_ns;
-	/* after that, the drain may have waited for the reader of the stream */
+	/* after their end the drain may have waited for the reader of the stream */
 	ended_ns = workers_ended_ns(run);
 	run->step.duration_ns =
 		(ended_ns ? ended_ns - run->step.start_ns : end_ns) - run->step.gate_ns;

@@ -64,9 +64,10 @@ static enum state look(const struct journal_entry *entry, struct undo_report *re
 	if (!entry->effective || value_same(entry->path, value, entry->effective))
 		return STATE_OURS;
 	report->left++;
-	message_set(&report->note, 0, "check whether the value is right",
-		    "another program changed %s from %s to %s. This value was kept (originally %s)",
-		    entry->path, entry->effective, value, entry->before);
+	message_set(
+		&report->note, 0, "check whether the value is right",
+		"another program changed %s from %s to %s. The new value was kept (originally %s)",
+		entry->path, entry->effective, value, entry->before);
 	return STATE_DONE;
 }
 

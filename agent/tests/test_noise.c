@@ -137,7 +137,7 @@ static void test_unreadable(struct tap *tap)
 		counts = noise_look(&c);
 		counts.switches = c.counts.switches;
 		tap_check(tap, noise_kind(&c.counts, &counts) == NOISE_INTERRUPT,
-			  "an interrupt cannot be excluded without their count");
+			  "the count of interrupts cannot be read: an interrupt");
 		noise_follow(&c, counts);
 	}
 	c.interrupts_fd = memfd_create("test", MFD_CLOEXEC);
@@ -150,11 +150,12 @@ static void test_unreadable(struct tap *tap)
 	counts = noise_look(&c);
 	counts.switches = c.counts.switches;
 	tap_check(tap, noise_kind(&c.counts, &counts) == NOISE_INTERRUPT,
-		  "nor the one interrupt since the reading before");
+		  "it could not be read before: an interrupt");
 	noise_follow(&c, counts);
 	counts = noise_look(&c);
 	counts.switches = c.counts.switches;
-	tap_check(tap, noise_kind(&c.counts, &counts) == NOISE_HARDWARE, "it can be after that");
+	tap_check(tap, noise_kind(&c.counts, &counts) == NOISE_HARDWARE,
+		  "both counts could be read, and are equal: hardware");
 	close(c.interrupts_fd);
 }
 

@@ -268,7 +268,7 @@ def test_foreign_datagrams_are_no_answers(agent: str, tmp_path: Path) -> None:
     with target(lambda n, level: [b"hello", other, datagram(level)]) as port:
         code, stream = log_host(agent, tmp_path, port)
     assert (code, answers_of(stream)) == (0, (EVENTS, EVENTS, 0, 0, 0, 0))
-    assert f"{2 * EVENTS} times something other than an event came on the line" in messages(stream)
+    assert f"{2 * EVENTS} times something other than an event arrived on the line" in messages(stream)
 
 
 def test_with_one_edge_every_datagram_is_an_event(agent: str, tmp_path: Path) -> None:
@@ -516,7 +516,7 @@ def test_a_stranger_during_a_run_is_not_answered(
         assert process.wait(30) == 0
     stream = read(tmp_path / "board.cbor")
     assert table(stream, "events") == {"seen": 2, "answered": 2, "lost": 0, "repeated": 0}
-    assert "3 times something other than an event came on the line" in messages(stream)
+    assert "3 times something other than an event arrived on the line" in messages(stream)
 
 
 @pytest.mark.parametrize(

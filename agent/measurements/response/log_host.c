@@ -537,7 +537,7 @@ static int log_host_finish(struct step *step)
 	log_host_message(step, h->line.merged, "edge",
 			 "that the board saw as one with the next edge");
 	log_host_message(step, h->line.foreign, "time",
-			 "something other than an event came on the line");
+			 "something other than an event arrived on the line");
 	if (h->error)
 		return message_set(&step->msg, -h->error, "check the state of the line",
 				   "the line failed while it was %s: %s", h->failing,

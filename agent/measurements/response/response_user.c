@@ -175,7 +175,7 @@ static int response_user_finish(struct step *step, struct response *r)
 	}
 	if (r->line.foreign) {
 		snprintf(text, sizeof(text),
-			 "%lld time%s something other than an event came on the line",
+			 "%lld time%s something other than an event arrived on the line",
 			 (long long)r->line.foreign, r->line.foreign == 1 ? "" : "s");
 		step_message(step, step->duration_ns, text);
 	}
