@@ -23,7 +23,7 @@ from rtgauge.report.pictures.scales import Scale
 from rtgauge.text import GAP
 
 __all__ = [
-    "COLOURS", "CROWD", "DASHES", "FONT", "FULL", "HALF", "INK", "SIZE",
+    "COLOURS", "CROWD", "DASHES", "FONT", "FULL", "HALF", "INK", "NAME_ROW", "SIZE",
     "Canvas", "Data", "Drawn", "Plot", "Quantity", "classed", "cut", "fit", "key", "marker", "pt",
     "put_marker", "shade_of", "spark", "swatch", "text_width", "visible",
 ]  # fmt: skip
@@ -40,6 +40,9 @@ SIZE: Final = 7.5
 
 KEY_ROW, KEY_MARK = 10.5, 8.0
 """Height of a row of a figure's own key, and the room for a marker before a name."""
+
+NAME_ROW: Final = 9.5
+"""Height of a row of names of vertical lines."""
 
 CROWD: Final = 8
 """More series than these cannot be told apart by colours and markers."""
@@ -327,15 +330,19 @@ class Plot(Canvas):
         """A vertical line at a value, with its name. ``level``: the line of text that the name is
         on."""
         text = fit(text, (self.right - self.left) * 0.9)
-        at, wide = self.px(value), text_width(text) + 5
+        at, y = self.px(value), self.top + 7 + NAME_ROW * level
         self.path(f"M{pt(at)} {pt(self.top)}V{pt(self.bottom)}", colour, 0.8, stroke_dasharray=dash)
-        y = self.top + 7 + 9.5 * level
-        if at + wide > self.width and at - wide >= self.left:
-            self.label(at - 3, y, text, colour, "end")
-        elif at + wide > self.width:
-            self.label(self.left + 3, y, text, colour)
-        else:
-            self.label(at + 3, y, text, colour)
+        begin, end, anchor = self.beside(value, text)
+        self.label(begin + 3 if anchor == "start" else end - 3, y, text, colour, anchor)
+
+    def beside(self, value: float, text: str) -> tuple[float, float, str]:
+        """Where the name of a vertical line begins and ends, and its anchor."""
+        at, wide = self.px(value), text_width(text) + 5
+        if at + wide <= self.width:
+            return at, at + wide, "start"
+        if at - wide >= self.left:
+            return at - wide, at, "end"
+        return self.left, self.left + wide, "start"
 
     def level(self, value: float, text: str, colour: str, dash: str) -> None:
         """A horizontal line at a value, with its name; nothing beyond the axis."""

@@ -12,19 +12,18 @@ from rtgauge.report.pictures.drawing import (
     COLOURS,
     FAIL,
     INK,
+    NAME_ROW,
     SOFT,
     Plot,
     classed,
     marker,
     pt,
-    text_width,
 )
 
 __all__ = ["trended"]
 
 WIDTH: Final = 482.0
 HEIGHT: Final = 150.0
-ROW: Final = 9.5
 WIDE: Final = 5.0
 """A ratio of the largest to the smallest value beyond which the axis is logarithmic."""
 
@@ -40,7 +39,7 @@ def trended(one: Mapping[str, Any]) -> str:
     y = scales.values(low, high) if wide else scales.linear(low - room, high + room)
     plot = Plot(WIDTH, HEIGHT, scales.linear(0.5, len(values) + 0.5), y)
     names = _names(plot, one["changes"])
-    above = ROW * (max((row for _, row in names), default=-1) + 1)
+    above = NAME_ROW * (max((row for _, row in names), default=-1) + 1)
     plot.height, plot.top, plot.bottom = HEIGHT + above, plot.top + above, plot.bottom + above
     plot.across(plot.x.ticks(9), "run, in chronological order")
     unit = numbers.unit_name(one["unit"])
@@ -63,9 +62,8 @@ def _names(plot: Plot, changes: Sequence[Mapping[str, Any]]) -> list[tuple[str, 
     found, ends = [], [0.0]
     for change in changes:
         name = f"#{change['number']}" if change["number"] else str(change["at"] + 1)
-        at, wide = plot.px(change["at"] + 0.5), text_width(name) + 5
-        left = at - wide if at + wide > plot.width else at
-        row = next((row for row, end in enumerate(ends) if end <= left), len(ends))
-        ends[row : row + 1] = [left + wide]
+        begin, end, _ = plot.beside(change["at"] + 0.5, name)
+        row = next((row for row, last in enumerate(ends) if last <= begin), len(ends))
+        ends[row : row + 1] = [end]
         found.append((name, row))
     return found
