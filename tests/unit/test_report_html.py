@@ -932,7 +932,7 @@ def test_on_a_narrow_screen_sentences_in_tables_have_room(browser: str, tmp_path
     assert int(found[1]) > 5 and found[2] == "0"
 
 
-@pytest.mark.parametrize("which", ["evaluation", "fake", "dense"])
+@pytest.mark.parametrize("which", ["evaluation", "fake", "dense", "right"])
 @pytest.mark.slow
 def test_the_answer_is_neither_cut_nor_overlapping(
     browser: str, tmp_path: Path, which: str
@@ -942,7 +942,9 @@ def test_the_answer_is_neither_cut_nor_overlapping(
     series = made.FakeSeries(made.info(), np.arange(600), values.astype(np.int32))
     dense = made.run([made.step(0, [series], load="sched", budget_ns=90_000)])
     fake = made.run([made.step(0, [series], budget_ns=150_000)], target="fake")
-    runs = {"dense": dense, "fake": fake}
+    wide = made.FakeSeries(made.info(), np.arange(600), np.linspace(12e3, 243e3, 600).astype("i4"))
+    right = made.run([made.step(0, [wide], budget_ns=150_000)])  # the budget is named at its left
+    runs = {"dense": dense, "fake": fake, "right": right}
     text = evaluated(2) if which == "evaluation" else rendered(runs[which])
     text = re.sub(r"<meta http-equiv=[^>]*>", "", text)
     file = tmp_path / "frame.html"

@@ -24,6 +24,7 @@ from rtgauge.report.pictures.drawing import (
     Plot,
     classed,
     fit,
+    label_width,
     marker,
     pt,
     text_width,
@@ -198,7 +199,7 @@ def _maximum(
     if lines and len(drawn) == 1 and sampled:
         word = f"all {numbers.plural(drawn[at].counts.count, 'sample')}"
     text = f"{word} {numbers.shown(top, unit, budget).full}"
-    wide = text_width(text) * 1.25  # it is bold
+    wide = label_width(text)
     left = x + 6 + wide > plot.right
     if mark is not None and x < mark < x + 9 + wide:
         left = x - wide > plot.left

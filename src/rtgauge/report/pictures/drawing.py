@@ -24,8 +24,8 @@ from rtgauge.text import GAP
 
 __all__ = [
     "COLOURS", "CROWD", "DASHES", "FONT", "FULL", "HALF", "INK", "NAME_ROW", "SIZE",
-    "Canvas", "Data", "Drawn", "Plot", "Quantity", "classed", "cut", "fit", "key", "marker", "pt",
-    "put_marker", "shade_of", "spark", "swatch", "text_width", "visible",
+    "Canvas", "Data", "Drawn", "Plot", "Quantity", "classed", "cut", "fit", "key", "label_width",
+    "marker", "pt", "put_marker", "shade_of", "spark", "swatch", "text_width", "visible",
 ]  # fmt: skip
 
 Data = Mapping[str, Any]
@@ -215,6 +215,11 @@ def text_width(text: str, size: float = SIZE) -> float:
     )
 
 
+def label_width(text: str) -> float:
+    """As ``text_width``, of a label, which is bold."""
+    return text_width(text) * 1.25
+
+
 def cut(text: str, most: int) -> str:
     """The displayed text, shortened to at most ``most`` characters."""
     shown = visible(text)
@@ -337,7 +342,7 @@ class Plot(Canvas):
 
     def beside(self, value: float, text: str) -> tuple[float, float, str]:
         """Where the name of a vertical line begins and ends, and its anchor."""
-        at, wide = self.px(value), text_width(text) + 5
+        at, wide = self.px(value), label_width(text) + 5
         if at + wide <= self.width:
             return at, at + wide, "start"
         if at - wide >= self.left:
