@@ -955,6 +955,30 @@ def test_the_answer_is_neither_cut_nor_overlapping(
     assert re.search(rf"{good} \| {good}", page.text), page.text[:500]
 
 
+LETTERS = """<script>
+addEventListener("load", () => {
+    const page = document.querySelector("iframe").contentDocument;
+    const high = one => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a;
+    const all = [...page.querySelectorAll(".drawing text")].map(high);
+    document.title = `${all.length} texts, the smallest ${Math.min(...all).toFixed(2)}; ` +
+        `too wide: ${page.documentElement.scrollWidth - page.documentElement.clientWidth}`;
+});
+</script>"""
+
+
+@pytest.mark.slow
+def test_letters_of_drawings_are_readable_on_a_phone(browser: str, tmp_path: Path) -> None:
+    """A wide picture is scrolled instead of made small."""
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", evaluated(2)).replace("<details", "<details open")
+    assert 'viewBox="0 0 482 ' in text and 'viewBox="0 0 330 ' in text
+    file = tmp_path / "frame.html"
+    file.write_text(f"<!doctype html><title>-</title>{LETTERS}{framed(text, 400)}")
+    page, _ = drawn(browser, file, tmp_path, "")
+    found = re.search(r"(\d+) texts, the smallest ([\d.]+); too wide: 0", page.text)
+    assert found, page.text[:200]
+    assert int(found[1]) > 20 and float(found[2]) >= 9
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [8, 1024])
 def test_the_controls_work(
