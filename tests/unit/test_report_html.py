@@ -979,6 +979,35 @@ def test_letters_of_drawings_are_readable_on_a_phone(browser: str, tmp_path: Pat
     assert int(found[1]) > 20 and float(found[2]) >= 9
 
 
+LINES = """<script>
+addEventListener("load", () => {
+    const page = document.querySelector("iframe").contentDocument, lines = [];
+    for (const one of page.querySelectorAll("summary .k-max, summary .k-median")) {
+        const words = page.createRange();
+        words.selectNodeContents([...one.childNodes].find(node => node.nodeType === 3));
+        lines.push(words.getClientRects().length);
+    }
+    document.title = `lines: ${lines}; wide: ` +
+        (page.documentElement.scrollWidth <= page.documentElement.clientWidth);
+});
+</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", [False, True])
+def test_a_large_maximum_keeps_its_unit(browser: str, tmp_path: Path, paper: bool) -> None:
+    """In the row of a step: seven digits, without a line break before the unit."""
+    values = np.append(np.full(500, 1_234_567_890), 2_147_483_000).astype(np.int32)
+    series = made.FakeSeries(made.info(), np.arange(501), values)
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.run([made.step(0, [series])])))
+    if paper:
+        text = text.replace("@media screen", "@media none").replace("@media print", "@media all")
+    file = tmp_path / "frame.html"
+    file.write_text(f"<!doctype html><title>-</title>{LINES}{framed(text, 688 if paper else 1280)}")
+    page, _ = drawn(browser, file, tmp_path, "")
+    assert "lines: 1,1; wide: true" in page.text, page.text[:200]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [8, 1024])
 def test_the_controls_work(
