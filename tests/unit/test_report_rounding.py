@@ -22,7 +22,7 @@ from rtgauge.report.document.summary import _quantities, short, summary
 from rtgauge.report.document.tables import Grid, figures_table
 from rtgauge.report.document.views import views
 from rtgauge.report.pictures import scales
-from rtgauge.report.render import html, markdown, terminal
+from rtgauge.report.render import html, junit, ktap, markdown, terminal
 from rtgauge.report.results import model
 from rtgauge.report.sets import compare
 from rtgauge.report.sets.compare import RunSet
@@ -130,6 +130,8 @@ def test_maxima_in_every_format_are_told_from_the_budget() -> None:
     rows = [line for line in said.splitlines() if line.startswith("|") and " 150" in line]
     assert len(rows) == 3  # of the figures, the bounds and the chapter
     assert all("150.001" in line for line in rows)
+    assert "max 150.001" in plain(ktap.render(analysis.model))
+    assert "max 150.001" in plain(junit.render(analysis.model))
     (part,) = views(analysis).runs
     assert "150.001" in terminal.text(analysis.model, 100).split("latency (")[1]
     (group,) = part["steps"][0]["groups"]

@@ -20,6 +20,7 @@ from rtgauge.report.results.labels import (
     KNOWN,
     Level,
     bound_sentence,
+    budget_of,
     carried_out,
     group_series,
     judged,
@@ -106,19 +107,20 @@ def series_names(run: Document, step: int) -> dict[int, str]:
     return dict(zip(names, _distinct(names.values()), strict=True))
 
 
-def figures(one: Document) -> tuple[str, ...]:
-    """A series in a few lines."""
+def figures(one: Document, step: Document) -> tuple[str, ...]:
+    """A series in a few lines. The maximum is not rounded to the budget of the step."""
     if peak(one) is None and not one["unanswered"]:
         return ("no sample was taken",)
     unit = one["unit"]
     shown = {"min": one["min"], "median": one["percentiles"].get("50")}
     shown |= {"99.9 %": one["percentiles"].get("99.9"), "max": peak(one)}
+    budgets = {"max": budget_of(step, unit)}
     if one["missed"] and one["corrected"]:
         corrected = one["corrected"]["percentiles"]
         if name := tail_percentile([corrected]):
             shown[f"corrected {name} %"] = corrected[name]
     text = ", ".join(
-        f"{name} {numbers.shown(value, unit).full}"
+        f"{name} {numbers.shown(value, unit, budgets.get(name)).full}"
         for name, value in shown.items()
         if value is not None
     )
@@ -172,13 +174,13 @@ def _group(run: Document, step: Document) -> Group:
                 plain(one["rule"]) + (f" ({names[at]})" if at in names else ""),
                 _RESULTS.get(result, "skip"),
                 why,
-                figures(run["series"][at]) if at in names else (),
+                figures(run["series"][at], step) if at in names else (),
             )
         )
     with_rules = {one["series"] for one in found}
     for place, name in names.items():
         if place not in with_rules:
-            lines = figures(run["series"][place])
+            lines = figures(run["series"][place], step)
             empty = not run["series"][place]["count"]
             cases.append(Case(name, "skip" if empty else "pass", lines[0] if empty else "", lines))
     renamed = zip(_distinct(case.name for case in cases), cases, strict=True)
