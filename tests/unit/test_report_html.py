@@ -359,6 +359,7 @@ def test_the_corrected_percentile_stands_beside_the_maximum() -> None:
     series = made.timer_series(1, 20_000)
     page = html.render(model.analyse([made.run([made.step(0, series)])]))  # type: ignore[list-item]
     assert "Corrected 99.9" in page and "Corrected max" not in page
+    assert len(re.findall(r"<th[^>]*>Corrected 99.9", page)) == 1, "nor again among more figures"
 
 
 def test_every_counter_is_in_the_page() -> None:

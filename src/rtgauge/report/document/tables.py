@@ -222,7 +222,10 @@ def more_table(
     for key, head in (("min", "Min of rest"), ("mean", "Mean of rest"), ("max", "Max of rest")):
         columns.append((head, column([one["rest"][key] for one in series], unit)))
     corrected = [one["corrected"] for one in series if one["corrected"] is not None]
+    tail = tail_percentile([one["percentiles"] for one in corrected])
     for name in _percentiles(corrected):
+        if name == tail:
+            continue
         head = f"Corrected {_percentile_head(name).lower()}"
         columns.append(
             (
