@@ -338,6 +338,23 @@ def test_a_setting_of_some_steps_is_not_that_of_the_run(
     assert found in throttling(store.get(outcome.id).document)
 
 
+def test_two_values_of_a_setting_are_not_that_of_the_run(store: Store) -> None:
+    """The audit showed that of the last step."""
+
+    class Setter(Watcher):
+        def act(self, live: LiveStep) -> None:
+            value = "900000" if live.step.text("irq-priority") == "60" else "800000"
+            live.settings[:] = [replace(one, effective=value) for one in live.settings]
+
+    def found(*priorities: str) -> str:
+        steps = (("timer", {"for": "1s", "irq-priority": one}) for one in priorities)
+        (outcome,) = execute(plan(*steps), [open_target("fake")], store, Setter())
+        return throttling(store.get(outcome.id).document)
+
+    assert "800000" in found("50", "50")
+    assert "throttling at 950000 of 1000000 µs" in found("50", "60")
+
+
 def test_the_settings_of_another_agent_are_not_those_of_the_run(store: Store) -> None:
     class Shared(FakeTarget):
         """Another agent changes a setting until the first step waits for it."""

@@ -39,6 +39,7 @@ from rtgauge.errors import (
     UsageError,
 )
 from rtgauge.facts import Facts
+from rtgauge.facts.environment import settings_document
 from rtgauge.facts.interpret import online_cpus
 from rtgauge.plan import (
     GUESS_NS,
@@ -160,6 +161,11 @@ def _lowest_priority(steps: Sequence[PlannedStep], catalogue: Catalogue) -> int:
     ]
     priorities = [int(text) for text in texts if re.fullmatch(r"[1-9][0-9]?", text)]
     return min(priorities, default=DEFAULT_PRIORITY)
+
+
+def _values(settings: Sequence[Setting]) -> set[tuple[str, str | None]]:
+    """Each setting with its value in the record."""
+    return {(name, one["effective"]) for name, one in settings_document(settings).items()}
 
 
 class Run:
@@ -425,16 +431,16 @@ class Run:
         return [asdict(one) for one in found]
 
     def _common_settings(self) -> list[Setting]:
-        """What the steps so far set, without the settings that some of them left as found because
-        of their options, such as steps without ``prepare``."""
+        """What the steps so far set, without the settings that some of them left as found, or set
+        to another value, because of their options, such as steps without ``prepare``."""
         changing = [one.name for one in self._catalogue.run_options if one.changes == "settings"]
         groups: dict[tuple[Any, ...], list[Setting]] = {}
         for index, (step, settings) in self._set.items():
             if index < len(self._plan.steps):
                 options = tuple(step.run.get(name) for name in ("keep-settings", *changing))
                 groups.setdefault(options, []).extend(settings)
-        names = [{one.name for one in group} for group in groups.values()]
-        common = set.intersection(*names) if names else set()
+        values = [_values(group) for group in groups.values()]
+        common = {name for name, _ in set.intersection(*values)} if values else set()
         return [one for group in groups.values() for one in group if one.name in common]
 
     def _record_settings(self) -> None:
