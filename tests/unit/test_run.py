@@ -355,6 +355,24 @@ def test_two_values_of_a_setting_are_not_that_of_the_run(store: Store) -> None:
     assert "throttling at 950000 of 1000000 µs" in found("50", "60")
 
 
+def test_the_host_does_not_audit_while_a_step_measures(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It competes with the step for the CPUs of its own machine."""
+    measuring: list[bool] = []
+    watcher = Watcher()
+
+    def audited(*args: Any, **kwargs: Any) -> Any:
+        live = watcher.lives[-1] if watcher.lives else None
+        measuring.append(live is not None and bool(live.series) and live.trailer is None)
+        return audit(*args, **kwargs)
+
+    monkeypatch.setattr(rtgauge.engine.run, "audit", audited)
+    wanted = plan(("timer", {"for": "1s"}), ("pendulum", {"for": "1s"}))
+    execute(wanted, [open_target("fake")], store, watcher)
+    assert measuring and not any(measuring)
+
+
 def test_the_settings_of_another_agent_are_not_those_of_the_run(store: Store) -> None:
     class Shared(FakeTarget):
         """Another agent changes a setting until the first step waits for it."""

@@ -197,6 +197,7 @@ class Run:
         self.order: Mapping[str, int] = {}  # the run's place among those of its repeat
         self._found_settings: list[Setting] = []
         self._set: dict[int, tuple[PlannedStep, list[Setting]]] = {}  # by the steps so far
+        self._recorded = self._values()
         self._in_pairs: set[int] = set()  # log hosts' steps: carried out with the one before
         self._started: set[int] = set()  # steps that have a stream
         self._busy = Ended("complete")  # a step that another agent prevented, to the end of busy_s
@@ -408,8 +409,7 @@ class Run:
 
     def _environment(self) -> dict[str, Any]:
         """Facts of the target, contents of an emulated one, and the connection to it."""
-        settings = [one for _, settings in self._set.values() for one in settings]
-        document = environment_document(self._facts, [*self._found_settings, *settings])
+        document = environment_document(self._facts, [*self._found_settings, *self._settings()])
         if isinstance(self._target, Emulated):
             document["lab"] = dict(self._target.facts)
         if isinstance(self._target, Linked):
@@ -430,22 +430,31 @@ class Run:
             found = [_of_the_lab(one, self._target.facts) for one in found]
         return [asdict(one) for one in found]
 
+    def _settings(self) -> list[Setting]:
+        """What the steps so far set."""
+        return [one for _, settings in self._set.values() for one in settings]
+
     def _common_settings(self) -> list[Setting]:
         """What the steps so far set, without the settings that some of them left as found, or set
-        to another value, because of their options, such as steps without ``prepare``."""
+        to another value, because of their options, such as steps without ``prepare``. Before the
+        first step, what the calibrations set."""
         changing = [one.name for one in self._catalogue.run_options if one.changes == "settings"]
         groups: dict[tuple[Any, ...], list[Setting]] = {}
-        for index, (step, settings) in self._set.items():
-            if index < len(self._plan.steps):
-                options = tuple(step.run.get(name) for name in ("keep-settings", *changing))
-                groups.setdefault(options, []).extend(settings)
+        own = [index for index in self._set if index < len(self._plan.steps)]
+        for step, settings in (self._set[index] for index in own or self._set):
+            options = tuple(step.run.get(name) for name in ("keep-settings", *changing))
+            groups.setdefault(options, []).extend(settings)
         values = [_values(group) for group in groups.values()]
         common = {name for name, _ in set.intersection(*values)} if values else set()
         return [one for group in groups.values() for one in group if one.name in common]
 
     def _record_settings(self) -> None:
         """Record what the steps set. The audit judges the system with it."""
+        self._recorded = self._values()
         self._document.update(environment=self._environment(), findings=self._findings())
+
+    def _values(self) -> tuple[set[tuple[str, str | None]], ...]:
+        return _values(self._settings()), _values(self._common_settings())
 
     def _note(self, index: int, ended: Ended, duration_s: float = 0.0) -> dict[str, Any]:
         entry: dict[str, Any] = self._document["steps"][index]
@@ -663,10 +672,14 @@ class Run:
         self._folder.write_document(self._document)
 
     def _mark_measuring(self, index: int, live: LiveStep) -> None:
-        """Record what a step has set before it measures, which may take days."""
+        """Record what a step has set, because it may measure for days. It measures already, perhaps
+        on this machine, so that this is omitted if the record has the same settings."""
+        if live.step.role == "calibration":
+            return
         self._set[index] = live.step, live.settings
-        self._record_settings()
-        self._folder.write_document(self._document)
+        if self._values() != self._recorded:
+            self._record_settings()
+            self._folder.write_document(self._document)
 
     def _begin(self, index: int, view: LiveStep) -> float:
         """Record and show that a step begins; when that was."""
