@@ -170,6 +170,9 @@ def test_the_arguments_are_verified() -> None:
         check_booted({"/proc/cmdline": "nohz_full=2 nohz_full=1"}, ["nohz_full=1"], [])
     for line in ("isolcpus=managed_irq,2 isolcpus=1", "isolcpus=domain,1 isolcpus=1"):
         check_booted({"/proc/cmdline": line}, ["isolcpus=1"], [])
+    check_booted({"/proc/cmdline": "nohz_full=0,1,2,3 nohz_full=0-3"}, ["nohz_full=0-3"], [])
+    with pytest.raises(TargetError, match="'nohz_full=0-N' precedes it"):
+        check_booted({"/proc/cmdline": "nohz_full=0-N nohz_full=all"}, ["nohz_full=all"], [])
     for one, later in (("x-y=1", "x_y=2"), ("x=1", "x=2")):
         with pytest.raises(TargetError, match=f"with '{one}', but '{later}' follows"):
             check_booted(dict(facts), [one], [])

@@ -21,6 +21,7 @@ from rtgauge.facts import Fact, Facts
 from rtgauge.plan import kernel_parameter
 from rtgauge.target import Target
 from rtgauge.target.base import Bootable
+from rtgauge.units import read_cpus
 
 __all__ = ["Booter", "check_booted", "command_line", "unknown_arguments"]
 
@@ -91,11 +92,13 @@ def _refuses(first: str, later: str) -> bool:
     return cpus[0] != cpus[1] and not flags[0].isdisjoint(flags[1])
 
 
-def _flags_and_cpus(argument: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The flags before a list of CPUs, ``domain`` without any, and the parts of the list."""
+def _flags_and_cpus(argument: str) -> tuple[frozenset[str], frozenset[int] | frozenset[str]]:
+    """The flags before a list of CPUs, ``domain`` without any, and the CPUs, or the parts of a list
+    such as ``0-N``."""
     words = argument.partition("=")[2].split(",")
     flags = frozenset(word for word in words if word[:1].isalpha() and word not in ("all", "N"))
-    return flags or frozenset({"domain"}), frozenset(words) - flags
+    parts = [word for word in words if word not in flags]
+    return flags or frozenset({"domain"}), read_cpus(",".join(parts)) or frozenset(parts)
 
 
 class Booter:
