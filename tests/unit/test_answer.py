@@ -1085,7 +1085,15 @@ def test_a_resumed_evaluation_has_one_answer() -> None:
     found = whole_of([{**first, "findings": made.FINDINGS}, {**second, "findings": warned}])
     assert found is not None
     assert {one["level"] for one in found["findings"]} <= {"warning", "error"}
+    # Another name of the same kernel.
+    kernel = {**third["environment"]["kernel"], "unknown_parameters": ["BOOT_IMAGE=/vmlinuz.old"]}
+    kernel["cmdline"] = f"BOOT_IMAGE=/vmlinuz.old {kernel['cmdline']}"
+    renamed = {**third, "environment": {**third["environment"], "kernel": kernel}}
+    assert (found := whole_of([first, second, renamed])) is not None
+    assert found["steps"] == whole["steps"]
     # Other runs have no common answer.
+    kernel["cmdline"] += " isolcpus=1"
+    assert whole_of([first, second, renamed]) is None
     other = {**second, "study": "other"}
     elsewhere = {**second, "target": "fake"}
     plain_run = {**second, "plan": {**second["plan"], "name": "timer"}}

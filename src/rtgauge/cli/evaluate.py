@@ -74,8 +74,6 @@ _TARGET: Final = (
 #: Number of parts of a system that tell machines apart, and with those of the kernel's build.
 _MACHINE: Final = 4
 BUILD: Final = 6
-#: Parameters of the kernel that only name the files that were booted.
-_BOOTED: Final = ("BOOT_IMAGE=", "initrd=")
 _SERIAL: Final = "/proc/device-tree/serial-number"
 
 
@@ -301,6 +299,8 @@ def _system(environment: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[s
     """What tells systems apart: name, processor, architecture and serial number of the machine
     (``_MACHINE``), release and build of the kernel (``BUILD``), and its parameters. An unknown
     serial number is empty, and so are unknown parameters."""
+    from rtgauge.report.results.labels import kernel_parameters
+
     kernel, cpu = environment.get("kernel") or {}, environment.get("cpu") or {}
     serial = one_line(Facts(facts).text(_SERIAL) or "")
     host, model, machine, release, build = (
@@ -313,10 +313,8 @@ def _system(environment: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[s
             kernel.get("version"),
         )
     )
-    words = str(kernel.get("cmdline") or "").split()
-    parameters = " ".join(one for one in words if not one.startswith(_BOOTED))
     serial = f"serial number {serial}" if serial else ""
-    return host, model, machine, serial, release, build, parameters
+    return host, model, machine, serial, release, build, kernel_parameters(kernel)
 
 
 def system_here(target: Target) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ __all__ = [
     "highest",
     "is_response",
     "judged",
+    "kernel_parameters",
     "lab_text",
     "length_text",
     "limitation",
@@ -180,6 +181,13 @@ def target_name(run: Mapping[str, Any]) -> str:
     """The name of the system under test: for ``local`` its host name."""
     host = run["environment"].get("host")
     return str(host) if run["target"] == "local" and host else str(run["target"])
+
+
+def kernel_parameters(kernel: Mapping[str, Any]) -> str:
+    """The parameters of a kernel without those that only name the files that were booted; empty if
+    they are unknown."""
+    words = str(kernel.get("cmdline") or "").split()
+    return " ".join(one for one in words if not one.startswith(("BOOT_IMAGE=", "initrd=")))
 
 
 def made_of_a_file(run: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rtgauge.report.document.answer.commands import is_evaluation
 from rtgauge.report.document.answer.data import Model
-from rtgauge.report.results.labels import Level, ordinary_policies
+from rtgauge.report.results.labels import Level, kernel_parameters, ordinary_policies
 
 __all__ = ["whole_of"]
 
@@ -51,7 +51,10 @@ def whole_of(runs: Sequence[Model]) -> dict[str, Any] | None:
 
 
 def _kernel(run: Model) -> str:
-    return repr(run["environment"]["kernel"])
+    """What tells kernels apart, as for ``evaluate --resume``. The unknown parameters are those that
+    it has."""
+    kernel = run["environment"]["kernel"]
+    return repr({**kernel, "cmdline": kernel_parameters(kernel), "unknown_parameters": None})
 
 
 def _planned(run: Model) -> list[Any]:
