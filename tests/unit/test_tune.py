@@ -552,6 +552,21 @@ def test_what_the_user_names_on_resuming_a_tune_needs_no_consent(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("board")
+def test_a_command_that_is_not_called_needs_no_consent(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An emulated board boots itself. A message said to run the command by hand."""
+    command = f"touch {tmp_path / 'ran'}"
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.Tuner, "carry_out", lambda _: False)
+        assert rtgauge(*words("a=1"), "--boot-cmd", command).code == 4
+    found = rtgauge("tune", "--resume", "--json")
+    assert found.code == 0 and not (tmp_path / "ran").exists(), found.err
+    assert (found.json()["boot_command"], found.json()["booted"]) == ("", [])
+
+
+@pytest.mark.slow
 def test_a_tune_of_another_store_is_resumed(
     rtgauge: Run, board: type[Board], tmp_path: Path
 ) -> None:

@@ -189,6 +189,7 @@ def _carry_out(
     """Tune one target with the plan. Returns the exit code."""
     from rtgauge.engine.study import settle
     from rtgauge.engine.tune import screening
+    from rtgauge.target.base import Bootable
 
     for path in given["report"]:
         _check_report(path)
@@ -201,6 +202,8 @@ def _carry_out(
     if not given["tried"]:
         raise UsageError("there is nothing to try", "name factors, such as --try preempt=full")
     factors = parse_factors(given["tried"], catalogue, plan)
+    if isinstance(target, Bootable) or not kernel_arguments(factors):
+        given = {**given, "boot_cmd": ""}  # it is not called
     settle(plan, targets)
     _check_target(target, factors, given["boot_cmd"])
     _check_disturbs(plan, target)
