@@ -117,6 +117,27 @@ def test_a_dry_run_of_a_plan_or_measurement(rtgauge: Run) -> None:
     assert rtgauge("runs", "--json").json()["runs"] == []
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("-o", "a.unknown"),
+        ("-o", "nowhere/a.html"),
+        ("--reconnect", "5"),
+        ("--logo", "nowhere.png"),
+        ("--cpu", "99"),
+        ("--label", "\udcff"),
+        ("--order-seed", "x"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_run_refuses_at_once(
+    rtgauge: Run, option: str, value: str
+) -> None:
+    for command in ("run timer --for 1s", "evaluate --only timer"):
+        words = (*command.split(), "--target", "fake", option, value)
+        dry, run = rtgauge(*words, "--dry-run"), rtgauge(*words)
+        assert dry.code == run.code == 2 and run.err.endswith(dry.err)
+
+
 @pytest.mark.parametrize("last", [False, True])
 def test_a_dry_run_skips_what_all_targets_skip(
     rtgauge: Run, monkeypatch: pytest.MonkeyPatch, last: bool

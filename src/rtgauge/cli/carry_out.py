@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Talk",
     "as_root",
+    "check_dry",
     "check_report",
     "execute_plan",
     "of_project",
@@ -65,6 +66,20 @@ def check_report(path: Path) -> None:
             f"the report cannot be written: no permission to write to {path.parent.absolute()}",
             "name a file elsewhere with -o FILE, or change to another folder",
         )
+
+
+def check_dry(plan: Plan, targets: Sequence[Target]) -> None:
+    """Raise UsageError if the plan does not fit the targets. Boots no board of the lab."""
+    from rtgauge.engine.environment import check_cpus
+    from rtgauge.engine.study import settle
+    from rtgauge.plan import check_texts
+    from rtgauge.target.base import Adaptable
+
+    check_texts(plan)
+    settle(plan, targets)
+    for target in targets:
+        if not isinstance(target, Adaptable):
+            check_cpus(plan, target)
 
 
 def of_project(plan: Plan) -> Plan:

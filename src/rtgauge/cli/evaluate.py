@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli.carry_out import (
     Talk,
+    check_dry,
     check_report,
     execute_plan,
     of_project,
@@ -130,16 +131,18 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         plan = chosen(plan, catalogue, given["only"], given["skip"])
         chosen_by = ("only", "skip") if before else EVALUATION_OPTIONS
         plan = replace(plan, options={**plan.options, **_options(given, chosen_by)})
+        for path in given["report"]:
+            check_report(path)
+        cover, reconnect = cover_of(given), reconnect_s(given)
         if given["dry_run"]:
+            check_dry(plan, [target])
             plan = replace(plan, targets=(target.name,))
             describe_plan(plan, catalogue, as_json=given["json"], facts=facts_of([target]))
             return int(ExitCode.DONE)
-        paths = given["report"] or _default_reports(
-            target.name, target.clock.now().date().isoformat()
-        )
-        for path in paths:
-            check_report(path)
-        cover = cover_of(given)
+        paths = given["report"]
+        if not paths:
+            paths = _default_reports(target.name, target.clock.now().date().isoformat())
+            check_report(paths[0])
         plan = of_project(plan)
         settle(plan, [target])
         check_cpus(plan, target)
@@ -151,7 +154,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         _announce(plan, catalogue, target)
         with open_store(given["store"], create=True) as store:
             outcomes = execute_plan(
-                plan, [target], store, reconnect_s=reconnect_s(given), talk=Talk.of(given)
+                plan, [target], store, reconnect_s=reconnect, talk=Talk.of(given)
             )
             return show_results(
                 store,

@@ -23,6 +23,7 @@ from rtgauge.catalogue import Catalogue, Measurement, Option
 from rtgauge.cli.carry_out import (
     Talk,
     as_root,
+    check_dry,
     check_report,
     execute_plan,
     of_project,
@@ -472,22 +473,24 @@ def carry_out_plan(
 ) -> int:
     """Carry out the plan, then show and write the results. Returns the exit code. ``xeno``: it is
     77 if a core refused the steps, which then measured Linux."""
+    for path in given["report"]:
+        check_report(path)
+    cover = cover_of(given)
+    seed, reconnect = order_seed(given), reconnect_s(given)
     if given["dry_run"]:
+        check_dry(plan, targets)
         catalogue = Catalogue.from_json(targets[0].describe())
         planned = replace(plan, targets=tuple(target.name for target in targets))
         describe_plan(planned, catalogue, as_json=given["json"], facts=facts_of(targets))
         return int(ExitCode.DONE)
-    for path in given["report"]:
-        check_report(path)
-    cover = cover_of(given)
-    plan = as_root(replace(of_project(plan), order_seed=order_seed(given)), given)
+    plan = as_root(replace(of_project(plan), order_seed=seed), given)
     with open_store(given["store"], create=True) as store:
         outcomes = execute_plan(
             plan,
             targets,
             store,
             allow_disturb=given["allow_disturb"],
-            reconnect_s=reconnect_s(given),
+            reconnect_s=reconnect,
             talk=Talk.of(given),
         )
         return show_results(
