@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from rtgauge.report.document.answer import (
     State,
     answer_of,
     answer_section,
+    in_store,
 )
 from rtgauge.report.document.answer.actions import actions_of
 from rtgauge.report.document.answer.commands import (
@@ -224,7 +226,7 @@ def test_the_evaluation_of_an_imported_run_again_starts_no_program_of_it() -> No
     )
 
 
-def test_without_real_time_priority() -> None:
+def test_without_real_time_priority(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def series(top: int) -> made.FakeSeries:
         return latency(top, policy="other", priority=0)
 
@@ -238,6 +240,14 @@ def test_without_real_time_priority() -> None:
     assert not answer.cycles
     again = 'sudo "$(command -v rtgauge)" run timer --interval 1ms --load sched'
     assert answer.actions[0].command == answer.cause_command == again
+    # In a clone, the PATH has no rtgauge.
+    monkeypatch.setattr("sys.argv", ["/a b/rtgauge"])
+    for path, name in (("", "'/a b/rtgauge'"), (str(tmp_path), '"$(command -v rtgauge)"')):
+        (tmp_path / "rtgauge").touch(0o755)
+        monkeypatch.setenv("PATH", path)
+        shown = in_store(answer, "s")
+        again = f"sudo {name} run timer --interval 1ms --load sched --store s"
+        assert shown.actions[0].command == shown.cause_command == again
     assert "SCHED_OTHER" in text(answer.cause)
     assert not answer.sure_command  # no length mends it
 

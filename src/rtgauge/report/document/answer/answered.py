@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rtgauge.report.document.answer.actions import Action, actions_of, first_actions
 from rtgauge.report.document.answer.cause import cause_of, hint_of
@@ -47,19 +51,27 @@ class Answer:
 
 
 def action_in_store(action: Action, place: str) -> Action:
-    """An action with commands for the store at ``place``; empty for the usual one."""
-    command, again = (with_store(one, place) for one in (action.command, action.again))
+    """An action with commands for the store at ``place``; empty for the usual one. They run in this
+    shell."""
+    command, again = (_here(one, place) for one in (action.command, action.again))
     return replace(action, command=command, again=again)
 
 
 def in_store(answer: Answer, place: str) -> Answer:
-    """The answer with commands for the store at ``place``; empty for the usual one."""
+    """The answer with commands as in ``action_in_store``."""
     return replace(
         answer,
-        sure_command=with_store(answer.sure_command, place),
-        cause_command=with_store(answer.cause_command, place),
+        sure_command=_here(answer.sure_command, place),
+        cause_command=_here(answer.cause_command, place),
         actions=tuple(action_in_store(one, place) for one in answer.actions),
     )
+
+
+def _here(command: str, place: str) -> str:
+    command, called = with_store(command, place), Path(sys.argv[0])
+    if called.name != "rtgauge" or shutil.which("rtgauge"):
+        return command
+    return command.replace('"$(command -v rtgauge)"', shlex.quote(str(called.absolute())))
 
 
 def answer_of(run: Model) -> Answer:
