@@ -236,7 +236,7 @@ HOST_OPTIONS: Final = (
     _flag(
         "thorough",
         "command",
-        "use the parameters of a long run, as 'evaluate --thorough' does, unless others are given",
+        "use the catalogue's parameters of a long run, unless others are given",
         _EXTENT,
         rare=True,
     ),

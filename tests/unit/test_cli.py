@@ -39,6 +39,7 @@ QUICK = ("--target", "fake", "--for", "1s")
         (["rnu"], "unknown command 'rnu'", "'run'"),
         (["--verion"], "unknown option '--verion'", "'--version'"),
         (["runs", "--jsno"], "unknown option '--jsno'", "'--json'"),
+        (["--help-all"], "unknown option '--help-all'", "'--help'"),
         (["runs", "surplus"], "unexpected extra argument", "--help"),
         (["show"], "no runs in the store", "rtgauge run"),
         (["delete"], "missing argument", "--help"),

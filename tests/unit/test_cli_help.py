@@ -158,6 +158,14 @@ def test_help_all_shows_every_option(rtgauge: Run) -> None:
     assert "time to wake a thread on another CPU" in rtgauge("run", "--help-all").out
 
 
+def test_help_of_tune_and_lab_run_says_what_options_mean_there(rtgauge: Run) -> None:
+    tune = " ".join(rtgauge("tune", "timer", "--help-all").out.split())
+    assert "Several are measured in turn" not in tune and "several targets" not in tune
+    assert "Its suffix selects the format: .html, .md, .json --json" in tune
+    lab = " ".join(rtgauge("lab", "run", "timer", "--help-all").out.split())
+    assert "or lab:x86_64-rt. Several are measured" in lab and "default is local" not in lab
+
+
 def test_a_short_help_ends_texts_where_a_clause_ends(rtgauge: Run) -> None:
     out = rtgauge("run", "timer", "--help").out
     assert re.search(

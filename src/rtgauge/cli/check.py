@@ -71,7 +71,7 @@ def check(
 ) -> int:
     """Audit a target for obstacles to real time.
 
-    Each finding says what was found, why it matters, and how to cure it. The worst come first.
+    Each finding says what was found, why it matters, and what to do. The worst findings come first.
 
     \b
       rtgauge check --cpu 2-3 --priority 80

@@ -5,6 +5,7 @@ from the target's catalogue, those of the host from ``rtgauge.options``."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,10 +95,17 @@ def measurement_option(option: Option) -> click.Option:
     )
 
 
-def of_every_run(catalogue: Catalogue | None, without: Sequence[str] = ()) -> list[RunOption]:
-    """The options of ``run``, whatever it measures: the target's, where it is known, and ours."""
+def of_every_run(
+    catalogue: Catalogue | None, without: Sequence[str] = (), texts: Mapping[str, str] = {}
+) -> list[RunOption]:
+    """The options of ``run``, whatever it measures: the target's, where it is known, and ours.
+    ``texts``: help texts by name, for a command in which an option means something else."""
     agent = catalogue.run_options if catalogue is not None else ()
-    options = [option for option in (*agent, *HOST_OPTIONS) if option.name not in without]
+    options = [
+        replace(option, help=texts.get(option.name, option.help))
+        for option in (*agent, *HOST_OPTIONS)
+        if option.name not in without
+    ]
     options.sort(key=lambda option: option.name != "target")
     return [option for option in options if option.applies not in ("host", "file")]
 

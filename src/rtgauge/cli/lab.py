@@ -29,6 +29,10 @@ __all__ = ["lab"]
 
 NEWEST = "--newest"
 TARGET = "lab:x86_64-rt"
+_TEXTS = {
+    "target": f"board: lab:BOARD. The default is that of the plan, or {TARGET}. Several are "
+    "measured in turn, in a random order. Replaces a plan's targets"
+}
 
 
 @click.group(cls=Group, context_settings=SETTINGS)
@@ -306,8 +310,9 @@ def prune(days: float | None, as_json: bool) -> None:
     """Remove unused images, modules and kernels from the lab's cache.
 
     Removes what was not used for 14 days: images, modules, kernels that a newer one replaced, and
-    copies of your kernels. The next start of a board makes its image again. A run whose kernel or
-    image no board has any more cannot be explained then. The kernels of the lab's own boards stay.
+    copies of your kernels. The kernels of the lab's own boards stay. The next start of a board
+    rebuilds its image. `rtgauge explain` can no longer replay a run of a removed kernel or image,
+    unless a board still has it.
     """
     from rtgauge.lab.prune import DAYS, prune
 
@@ -348,7 +353,7 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
     The boards are those named with --target, those that the plan names, or lab:x86_64-rt. The
     options are those of 'rtgauge run'. --newest fetches newer kernels for the boards first.
     """
-    from rtgauge.cli.run import run_words
+    from rtgauge.cli.run import Task, carry_out_plan, run_words
     from rtgauge.cli.words import targets_of
 
     others = [name for name in targets_of(words, TARGET) if name.partition(":")[0] != "lab"]
@@ -362,7 +367,7 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
         words = tuple(word for word in words if word != NEWEST)
         boards = [name.partition(":")[2].partition(",")[0] for name in targets_of(words, TARGET)]
         _renew(boards)
-    return run_words(ctx, words, target=TARGET)
+    return run_words(ctx, words, target=TARGET, task=Task(carry_out_plan, texts=_TEXTS))
 
 
 @lab.command(short_help="Open a shell on a board's console.")

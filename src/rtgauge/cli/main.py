@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 
 import rtgauge
 from rtgauge.cli.bisect import BisectCode, asked, code_of_error
-from rtgauge.cli.help import HELP_ALL, SETTINGS, VARIABLE
+from rtgauge.cli.help import SETTINGS, VARIABLE
 from rtgauge.cli.output import print_error
 from rtgauge.cli.project import project
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
@@ -165,10 +165,10 @@ def _explain(error: click.ClickException) -> UsageError:
     """Turn an error of click into a UsageError."""
     ctx = getattr(error, "ctx", None)
     if isinstance(error, click.NoSuchOption):
-        known = [name for param in ctx.command.params for name in param.opts] if ctx else []
+        known = ctx.command.get_params(ctx) if ctx else []
+        names = [name for param in known for name in param.opts]
         return UsageError(
-            f"unknown option '{error.option_name}'",
-            nearest(error.option_name, [*known, "--help", HELP_ALL]),
+            f"unknown option '{error.option_name}'", nearest(error.option_name, [*names, "--help"])
         )
     message = error.format_message().rstrip(".")
     message = message[:1].lower() + message[1:]

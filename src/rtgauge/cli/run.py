@@ -12,7 +12,7 @@ import itertools
 import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -137,7 +137,8 @@ class Task:
     """What a command does with a plan. ``carry_out``: gets the plan, its targets and the values of
     all options, and returns the exit code. ``extra``: makes its own options, under their titles.
     ``without``: the options of every run that it does not have. ``help``: what it does, for a
-    ``command``. ``examples``: options of examples. ``rare``: options that its short help omits."""
+    ``command``. ``examples``: options of examples. ``rare``: options that its short help omits.
+    ``texts``: help texts of options of every run that mean something else to it."""
 
     carry_out: Callable[[Plan, Sequence[Target], Mapping[str, Any]], int]
     extra: Callable[[], Mapping[str, list[click.Option]]] = dict
@@ -145,6 +146,7 @@ class Task:
     help: str = _GENERAL
     examples: tuple[str, ...] = ("", " --load cpu --label loaded")
     rare: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_words(
@@ -271,7 +273,7 @@ def general_command(catalogue: Catalogue | None, path: str, task: Task | None = 
     return RunCommand(
         "Options of most measurements",
         [measurement_option(option) for option in own],
-        of_every_run(catalogue, without=task.without),
+        of_every_run(catalogue, task.without, task.texts),
         extra=task.extra(),
         name=path.rpartition(" ")[2],
         catalogue=catalogue,
@@ -302,7 +304,7 @@ def _measurement_command(
     return RunCommand(
         f"Options of {name}",
         [measurement_option(option) for option in entry.options],
-        of_every_run(catalogue, without=[OF_PLAN, *task.without]),
+        of_every_run(catalogue, [OF_PLAN, *task.without], task.texts),
         extra=task.extra(),
         name=usage,
         callback=carry_out,
@@ -375,7 +377,7 @@ def _plan_command(
     return RunCommand(
         "Options that override the same options of the steps",
         [measurement_option(option) for option in options.values()],
-        of_every_run(catalogue, without=[OF_MEASUREMENT, *task.without]),
+        of_every_run(catalogue, [OF_MEASUREMENT, *task.without], task.texts),
         extra=task.extra(),
         shown=5,
         name=usage,

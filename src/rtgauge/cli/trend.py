@@ -54,7 +54,7 @@ def trend(
 
     Examines all runs of each LABEL in the order of time, separately for each target. LABEL@TARGET
     takes only the runs on that target. A trend needs 20 runs that were measured in the same way.
-    It is searched for changes of level of the tail percentile, the median and the maximum.
+    The tail percentile, the median and the maximum are searched for changes of level.
 
     \b
     Examples:

@@ -56,6 +56,12 @@ REBOOT_S: Final = 90.0
 _LACKING: Final = ("repeat", "budget", "rate", "disturb", "allow-disturb", "quiet", "no-progress",
                    "title", "author", "serial", "meta", "logo", "full", "exit",
                    "dry-run")  # fmt: skip
+_TEXTS: Final = {
+    "target": "system under test: local, ssh://HOST, lab:BOARD or fake. The default is local. HOST "
+    "may be USER@HOST:PORT. Replaces a plan's target",
+    "order-seed": "seed of the random order of the runs, to repeat the order of an earlier tune",
+    "report": "report to write. Its suffix selects the format: .html, .md, .json",
+}
 _RESUME: Final = "--resume"
 _STORE: Final = "--store"
 _CONSENT: Final = "--allow-load-cmd"
@@ -124,6 +130,7 @@ def task(
         _GENERAL,
         (" --try governor --try stat_interval", " --load sched --try priority=95"),
         ("boot-timeout", "blocks", "samples", "cpu", "priority", "label"),
+        _TEXTS,
     )
 
 
