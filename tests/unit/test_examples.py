@@ -254,4 +254,4 @@ def test_python_is_executed(example: Example) -> None:
             exec(code, {})
     except SystemExit as end:  # the gate that requires proof
         assert "raise SystemExit" in example.text
-        assert str(end).startswith("not proved: ")
+        assert str(end).startswith("not proven: ")
