@@ -23,9 +23,10 @@ def expanded(path: str | Path) -> Path:
         user = Path(path).parts[0][1:]
         if user:
             raise UsageError(
-                f"{path} is unknown: this machine has no user {user}", "name an existing folder"
+                f"the folder of {path} is unknown: this machine has no user {user}",
+                "name an existing folder",
             ) from None
         raise UsageError(
-            f"{path} is unknown: neither HOME nor /etc/passwd names a home folder",
+            "the home folder is unknown: neither HOME nor /etc/passwd names one",
             "set HOME, as in HOME=/var/tmp rtgauge runs",
         ) from None

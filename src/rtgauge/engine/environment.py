@@ -39,12 +39,14 @@ def read_facts(data: bytes) -> tuple[Header, dict[str, Any], list[Setting]]:
         records = StreamReader().feed(data)
     except StreamError as error:
         raise TargetError(
-            f"the agent's 'environment' cannot be read: {error}", error.remedy
+            f"the output of the agent's command 'environment' cannot be read: {error}",
+            error.remedy,
         ) from None
     header = next((record for record in records if isinstance(record, Header)), None)
     if header is None:
         raise TargetError(
-            "the agent's 'environment' wrote no stream", "check that it is an rtgauge-agent"
+            "the agent's command 'environment' wrote no stream",
+            "check that the program named as the agent is an rtgauge-agent",
         )
     facts: dict[str, Any] = {}
     for record in records:

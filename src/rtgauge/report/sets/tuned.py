@@ -286,8 +286,8 @@ def _effect(effect: Effect | None, adjusted: float | None) -> Document:
 
 
 def judged(effects: Sequence[Effect | None], blur: float = 0.0) -> list[tuple[str, float | None]]:
-    """The verdict on each factor, and its p-value with Holm's correction, which each kind of claim
-    has of its own."""
+    """The verdict on each factor, and its p-value. Holm's correction covers all factors, separately
+    for each kind of claim."""
     known = [one for one in effects if one is not None]
     adjusted = iter(stats.holm([one.p for one in known]))
     close = iter(stats.holm([one.within(math.log1p(WITHIN) - blur) for one in known]))
