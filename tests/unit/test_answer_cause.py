@@ -11,7 +11,7 @@ import pytest
 
 import report_runs as made
 from answers import built, latency, text
-from rtgauge import stream
+from rtgauge import stats, stream
 from rtgauge.causes import Cause, Cost, Segment, Task
 from rtgauge.causes.blame import blame
 from rtgauge.causes.model import plain
@@ -227,18 +227,56 @@ def test_the_policy_of_a_task_is_no_cause_of_the_latency_of_a_handler() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("idle", "size", "cpus", "loads"),
-    [(1000, 1, 1, 1), (100, 1, 1, 1), (1000, 8, 1, 1), (1000, 1, 8, 1), (5000, 1, 1, 10)],
+    ("idle", "size", "apart", "cpus", "loads"),
+    [
+        (1000, 1, 0, 1, 1),
+        (100, 1, 0, 1, 1),
+        (1000, 8, 1, 1, 1),
+        (1000, 1, 0, 8, 1),
+        (5000, 1, 0, 1, 10),
+        (1000, 2, 30, 1, 1),
+        (1000, 8, 30, 1, 1),
+        (100, 8, 30, 1, 1),
+    ],
 )
-def test_a_load_without_effect_is_rarely_named(idle: int, size: int, cpus: int, loads: int) -> None:
+def test_a_load_without_effect_is_rarely_named(
+    idle: int, size: int, apart: int, cpus: int, loads: int
+) -> None:
     """Simulated: samples of one distribution in groups, at once on all CPUs. 1000 groups under each
-    load."""
+    load. ``apart``: mean distance of the samples of a group, in intervals."""
+    named = _named(4000, idle, size, apart, cpus, loads)
+    assert 0.0025 < named < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("idle", "power"), [(1000, 0.58), (300, 0.64), (200, 0.67), (100, 0.70)])
+def test_an_effect_of_the_load_is_named(idle: int, power: float) -> None:
+    """Simulated: samples that are ten times as late under load."""
+    assert _named(4000, idle, effect=10) > power
+
+
+def _named(
+    runs: int,
+    idle: int,
+    size: int = 1,
+    apart: int = 0,
+    cpus: int = 1,
+    loads: int = 1,
+    effect: int = 1,
+) -> float:
+    """The share of runs in which the load is named."""
     random = np.random.default_rng(20261130)
+    periods = 1000 * 20 * max(size, 1) * max(apart, 1)
     named = 0
-    for _ in range(4000):
-        rest, under = random.pareto(1, idle), random.pareto(1, (loads, 1000))
+    for _ in range(runs):
+        rest, under = random.pareto(1, idle), random.pareto(1, (loads, 1000)) * effect
         top, best = rest.max(), int(under.max(axis=1).argmax())
-        above = np.sort(under[best][under[best] > top])[::-1]
+        above = under[best][under[best] > top]
+        starts = random.choice(periods // (20 * size), len(above), replace=False) * 20 * size
+        steps = random.integers(2 * apart // 3, 4 * apart // 3 + 1, (len(above), size))
+        index = (starts[:, np.newaxis] + steps.cumsum(axis=1)).ravel()
+        value = np.repeat((above * 1e6).astype(np.int64), size)
+        found = stats.groups(index, index, value, periods) if len(value) else []
         series = [
             {
                 "step": step,
@@ -247,7 +285,7 @@ def test_a_load_without_effect_is_rarely_named(idle: int, size: int, cpus: int, 
                 "unanswered": 0,
                 "clustering": None,
                 "histogram": [[value, value, size] for value in above],
-                "groups": [(value, 1 + at) for at, value in enumerate(above)],
+                "groups": [(limit / 1e6, number) for limit, number in found],
             }
             for step in range(loads)
             for _ in range(cpus)
@@ -255,7 +293,7 @@ def test_a_load_without_effect_is_rarely_named(idle: int, size: int, cpus: int, 
         same = [{"count": idle * size, "unanswered": 0}] * cpus
         likely = cause._later_by_chance(series, series[best * cpus], same, top) <= 0.05
         named += likely and under.max() >= 3 * top
-    assert 0.0025 < named / 4000 < 0.05
+    return named / runs
 
 
 def test_unanswered_events_in_a_row_do_not_prove_an_effect_of_the_load() -> None:

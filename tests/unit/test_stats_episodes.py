@@ -73,31 +73,61 @@ def test_a_run_does_not_end_before_it_begins() -> None:
     assert EpisodesBuilder().count() == 0
 
 
+RANKS = [*range(1, 17), 20, 25, 32, 40, 50, 64, 128, 256, 512, 1024, 2048, 4096]
+
+
 @pytest.mark.slow
 @given(
-    runs=st.dictionaries(
-        st.integers(0, 2000), st.tuples(st.integers(0, 30), st.integers(-9, 300)), max_size=300
-    )
+    runs=st.lists(
+        st.tuples(st.integers(1, 60), st.integers(0, 30), st.integers(-9, 300)), max_size=300
+    ),
+    more=st.integers(0, 100_000),
 )
-def test_the_groups_above_each_limit_are_episodes(runs: dict[int, tuple[int, int]]) -> None:
-    begin = np.array(list(runs), np.int64)
-    end = begin + np.array([length for length, _ in runs.values()], np.int64)
-    value = np.array([size for _, size in runs.values()], np.int64)
-    found = groups(begin, end, value)
-    falling = sorted(value.tolist(), reverse=True)
-    limits = [limit for at, limit in enumerate(falling) if at < 64 or at in (127, 255)]
+def test_the_groups_above_each_limit_are_episodes_or_bursts(
+    runs: list[tuple[int, int, int]], more: int
+) -> None:
+    begin, end, at = [], [], 0
+    for apart, length, _ in runs:
+        begin.append(at + apart)
+        at += apart + length
+        end.append(at)
+    value = [size for _, _, size in runs]
+    shuffled = np.random.default_rng(len(runs)).permutation(len(runs))
+    first, last, size_of = (np.array(row, np.int64)[shuffled] for row in (begin, end, value))
+    found = groups(first, last, size_of, at + more)
+    falling = sorted(value, reverse=True)
+    limits = [limit for rank, limit in enumerate(falling, 1) if rank in RANKS]
     assert [limit for limit, _ in found] == sorted(set(limits), reverse=True)
     for limit, number in found:
-        over = [(first, first + long) for first, (long, size) in runs.items() if size >= limit]
-        assert number == by_hand({at for low, high in over for at in range(low, high + 1)})
+        over = {
+            place
+            for low, high, size in zip(begin, end, value, strict=True)
+            for place in range(low, high + 1)
+            if size >= limit
+        }
+        episodes = by_hand(over)
+        bursts = by_hand(over, max(NEAR, -(-(at + more) // (10 * episodes))))
+        assert number == (bursts if 2 * bursts <= episodes else episodes)
 
 
 def test_groups_are_those_of_the_largest_samples() -> None:
     at = np.array([5, 9, 18, 40, 70], np.int64)
-    found = groups(at, at, np.array([30, 50, 20, 50, 10]))
+    found = groups(at, at, np.array([30, 50, 20, 50, 10]), 100)
     assert found == [(50, 2), (30, 2), (20, 2), (10, 3)]
-    rising = np.arange(600, dtype=np.int64) * NEAR
-    assert [limit for limit, _ in groups(rising, rising, rising)][62:] == [
-        5370, 5360, 4720, 3440, 880,
-    ]  # fmt: skip
-    assert groups(at[:0], at[:0], at[:0]) == []
+    at = np.array([5, 5 + NEAR], np.int64)
+    assert groups(at, at, at * 0, 100) == [(0, 2)]
+    assert groups(at, at + [1, 0], at * 0, 100) == [(0, 1)]
+    rising = np.arange(10_000, dtype=np.int64) * NEAR
+    limits = [10_000 - limit // NEAR for limit, _ in groups(rising, rising, rising, 10**5)]
+    assert limits == RANKS
+    assert groups(at[:0], at[:0], at[:0], 0) == []
+
+
+def test_a_burst_is_one_group() -> None:
+    """At least half of the episodes are closer than a tenth of their mean distance."""
+    at = np.array([100, 130, 160, 190, 5000, 7000], np.int64)
+    value = np.ones(6, np.int64)
+    assert groups(at, at, value, 60 * 29) == [(1, 6)]
+    assert groups(at, at, value, 60 * 30) == [(1, 6)]
+    assert groups(at, at, value, 60 * 30 + 1) == [(1, 3)]
+    assert groups(at[1:], at[1:], value[1:], 10_000) == [(1, 5)]  # 3 of 5 are left

@@ -21,8 +21,10 @@ __all__ = ["NEAR", "EpisodesBuilder", "groups"]
 
 NEAR: Final = 10
 """Exceedances closer than this number of intervals are one episode."""
-_EACH: Final = 64
-"""Number of the largest values, each of which is a limit. Further limits have twice the rank."""
+_RANKS: Final = (*range(1, 17), 20, 25, 32, 40, 50, *(2**power for power in range(6, 13)))
+"""The limits of ``groups``: the largest value, the second largest, …"""
+_BURST: Final = 10
+"""Independent episodes are as close as this part of their mean distance in one case of ten."""
 
 
 class EpisodesBuilder:
@@ -68,19 +70,28 @@ class EpisodesBuilder:
         return int(number.sum()) - int(np.count_nonzero(joined))
 
 
-def groups(first: Integers, last: Integers, value: Integers) -> list[tuple[int, int]]:
-    """How many episodes reach a limit, for falling limits: pairs (limit, number).
+def groups(first: Integers, last: Integers, value: Integers, periods: int) -> list[tuple[int, int]]:
+    """How many groups reach a limit, for falling limits: pairs (limit, number).
 
-    Arguments: runs of periods, as for ``EpisodesBuilder.add``, each with the largest of its values.
+    Groups are episodes. If at least half of these are closer to the one before than a tenth of
+    their mean distance, they come in bursts, and each burst is one group.
+
+    Arguments: runs of periods that do not overlap, each with the largest of its values, and the
+    number of all periods.
     """
-    size = np.asarray(value, dtype=np.int64)
+    order = np.argsort(first, kind="stable")
+    begin, end, size = first[order], last[order], value[order]
     falling, found = np.sort(size)[::-1], []
-    ranks = [*range(_EACH), *(2**power - 1 for power in range(7, len(size).bit_length()))]
-    for limit in dict.fromkeys(falling[[rank for rank in ranks if rank < len(size)]].tolist()):
-        episodes = EpisodesBuilder()
-        episodes.add(first[size >= limit], last[size >= limit])
-        found.append((limit, episodes.count()))
-    return found
+    limits = falling[[rank - 1 for rank in _RANKS if rank <= len(size)]].tolist()
+    for limit in dict.fromkeys(reversed(limits)):
+        large = size >= limit
+        begin, end, size = begin[large], end[large], size[large]
+        gaps = begin[1:] - end[:-1]
+        episodes = 1 + int(np.count_nonzero(gaps >= NEAR))
+        apart = max(NEAR, periods / (_BURST * episodes))
+        bursts = 1 + int(np.count_nonzero(gaps >= apart))
+        found.append((limit, bursts if 2 * bursts <= episodes else episodes))
+    return found[::-1]
 
 
 def _ordered(first: Integers, last: Integers) -> tuple[Int64, Int64]:

@@ -500,6 +500,7 @@ def _figures(
             gap_index,
             gap_count,
             before * info.scale if unanswered is None else unanswered.longest,
+            taken + missed,
         ),
         effective=effective,
         episodes=None if over is None else over.episodes(lost_runs),
@@ -514,7 +515,7 @@ def _figures(
 
 
 def _groups(
-    large: Window, gap_index: Int64, gap_count: Int64, reach: Int64
+    large: Window, gap_index: Int64, gap_count: Int64, reach: Int64, periods: int
 ) -> tuple[tuple[int, int], ...]:
     """The groups of the largest samples. ``reach``: the value of what is missing in each gap."""
     after = np.flatnonzero((reach >= large.value.min(initial=0)) & (gap_count > 0))
@@ -522,6 +523,7 @@ def _groups(
         np.concatenate((large.index, gap_index[after] + 1)),
         np.concatenate((large.index, (gap_index + gap_count)[after])),
         np.concatenate((large.value, reach[after])),
+        periods,
     )
     return tuple(found)
 
