@@ -116,7 +116,7 @@ def test_groups_are_those_of_the_largest_samples() -> None:
     assert found == [(50, 2), (30, 2), (20, 2), (10, 3)]
     at = np.array([5, 5 + NEAR], np.int64)
     assert groups(at, at, at * 0, 100) == [(0, 2)]
-    assert groups(at, at + [1, 0], at * 0, 100) == [(0, 1)]
+    assert groups(at, at + (at < NEAR), at * 0, 100) == [(0, 1)]
     rising = np.arange(10_000, dtype=np.int64) * NEAR
     limits = [10_000 - limit // NEAR for limit, _ in groups(rising, rising, rising, 10**5)]
     assert limits == RANKS
