@@ -24,6 +24,7 @@ from rtgauge.report.results.background import around, stolen_ns
 from rtgauge.report.results.gather import Figures, Large
 from rtgauge.report.results.labels import group_series, peak, series_labels
 from rtgauge.stats.patterns import TICKS_HZ
+from rtgauge.stats.rhythm import APART_NS
 from rtgauge.units import parse_duration
 
 if TYPE_CHECKING:
@@ -445,7 +446,7 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         f"{numbers.percent(comb.share)} of the {numbers.count(comb.hits)} excursions "
         f"of at least {_ns(line.least_ns)} above the median"
     )
-    merged = f" (samples within 200{numbers.GAP}µs are one excursion)"
+    merged = f" (samples within {_ns(APART_NS)} are one excursion)"
     text += f"{merged if line.large > comb.hits else ''}."
     if line.multiples:
         at = " and ".join(
