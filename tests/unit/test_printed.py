@@ -24,9 +24,11 @@ from numpy.typing import NDArray
 
 import fuzz_printed
 import xenomai
+from answers import text as text_of
 from conftest import Result
 from rtgauge.errors import StoreError, UsageError
 from rtgauge.printed import Told, import_printed, is_printed
+from rtgauge.report.document.answer import answer_of
 from rtgauge.report.document.steps import _observations
 from rtgauge.report.results.model import build, validate
 from rtgauge.store import Store
@@ -232,6 +234,9 @@ def test_without_a_histogram(store: Store, tmp_path: Path) -> None:
     )
     assert not quiet["series"]
     assert table_of(quiet, "printed") == [row]
+    for each in (run, quiet):
+        worst = text_of(answer_of(each).worst)
+        assert worst == "Observed maximum 123 us (load unknown), as printed"
 
 
 def test_overruns_are_told_without_a_histogram(store: Store, tmp_path: Path) -> None:

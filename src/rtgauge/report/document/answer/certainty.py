@@ -34,7 +34,7 @@ OBSERVED: Final = "Observed maximum "
 def maximum_of(data: Data) -> Line:
     one = data.top
     if one is None:
-        return ()
+        return _printed(data)
     step = data.step(one)
     shown = numbers.shown(peak(one), one["unit"], budget_of(step, one["unit"])).full
     figure = Span(shown, strong=True)
@@ -55,6 +55,23 @@ def maximum_of(data: Data) -> Line:
     verb = "was" if missing == 1 else "were"
     more = f": {numbers.count(missing)} of {of} events {verb} not answered"
     return line(OBSERVED, figure, f" ({text}){more}")
+
+
+def _printed(data: Data) -> Line:
+    """The maximum that a program printed without a histogram."""
+    if "printed" not in data.run["environment"]:
+        return ()
+    found = [
+        (row[[column["name"] for column in table["columns"]].index("max")], table["step"])
+        for table in data.run["tables"]
+        if table["name"] == "printed"
+        for row in table["rows"]
+    ]
+    if not found:
+        return ()
+    top, step = max(found)
+    load = load_text(data.steps[step]["load"])
+    return line(OBSERVED, Span(numbers.shown(top, "ns").full, strong=True), f" ({load}), as printed")
 
 
 def when_text(run: Model, one: Model) -> str:
