@@ -361,7 +361,7 @@ static void describe_list(struct json *json, const char *key, const char *const 
 static void describe_tables(struct json *json, const struct measurement_entry *entries)
 {
 	json_open(json, "tables", '[');
-	for (; entries && entries->name; entries++) {
+	for (; entries->name; entries++) {
 		json_open(json, NULL, '{');
 		json_text(json, "name", entries->name);
 		json_text(json, "meaning", entries->meaning);
@@ -373,7 +373,7 @@ static void describe_tables(struct json *json, const struct measurement_entry *e
 static void describe_rules(struct json *json, const struct measurement *m)
 {
 	json_open(json, "verdicts", '[');
-	for (const struct measurement_entry *rule = m->verdicts; rule && rule->name; rule++) {
+	for (const struct measurement_entry *rule = m->verdicts; rule->name; rule++) {
 		const char *known = step_known_limitation(m, rule->name);
 
 		json_open(json, NULL, '{');
@@ -429,7 +429,7 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	describe_list(json, "contexts", m->contexts ? m->contexts : user);
 	describe_options(json, "options", m->options);
 	json_open(json, "series", '[');
-	for (const struct measurement_series *s = m->series; s && s->name; s++) {
+	for (const struct measurement_series *s = m->series; s->name; s++) {
 		json_open(json, NULL, '{');
 		json_text(json, "name", s->name);
 		json_text(json, "unit", s->unit);
@@ -445,7 +445,7 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	describe_rules(json, m);
 	describe_mark(json, m->mark);
 	json_open(json, "evaluate", '[');
-	for (const struct measurement_evaluate *e = m->evaluate; e && e->load; e++) {
+	for (const struct measurement_evaluate *e = m->evaluate; e->load; e++) {
 		json_open(json, NULL, '{');
 		describe_pairs(json, "parameters", e->parameters);
 		describe_pairs(json, "thorough", e->thorough ? e->thorough : "");

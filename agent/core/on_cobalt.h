@@ -78,7 +78,6 @@
 #define handover_contexts cobalt_handover_contexts
 #define handover_done cobalt_handover_done
 #define handover_end cobalt_handover_end
-#define handover_evaluate cobalt_handover_evaluate
 #define handover_fail cobalt_handover_fail
 #define handover_finish cobalt_handover_finish
 #define handover_judge_waiters cobalt_handover_judge_waiters
@@ -93,10 +92,7 @@
 #define handover_setup cobalt_handover_setup
 #define handover_skip cobalt_handover_skip
 #define handover_switches cobalt_handover_switches
-#define handover_tables cobalt_handover_tables
-#define handover_tables_judged cobalt_handover_tables_judged
 #define handover_tell_waiters cobalt_handover_tell_waiters
-#define handover_verdicts cobalt_handover_verdicts
 #define handover_wake_in_turn cobalt_handover_wake_in_turn
 #define mutex_kind_init cobalt_mutex_kind_init
 #define mutex_kind_protocols cobalt_mutex_kind_protocols

@@ -26,17 +26,6 @@ static const struct option_info clock_cost_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series clock_cost_series[] = {
-	{ "cost", "ns", "time between two consecutive readings of a clock", "a reading",
-	  "the next reading", NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry clock_cost_tables[] = {
-	{ "clocks", "mean cost of a reading from batches, and the smallest step observed" },
-	{ NULL, NULL },
-};
-
 struct clock_cost_clock {
 	const char *name;
 	clockid_t id;
@@ -248,8 +237,13 @@ const struct measurement clock_cost_measurement = {
 	.role = "calibration",
 	.chapter = CHAPTER_CALIBRATION,
 	.options = clock_cost_options,
-	.series = clock_cost_series,
-	.tables = clock_cost_tables,
+	.series = {
+		{ "cost", "ns", "time between two consecutive readings of a clock", "a reading",
+		  "the next reading", NULL },
+	},
+	.tables = {
+		{ "clocks", "mean cost of a reading from batches, and the smallest step observed" },
+	},
 	.not_on_cobalt = "it times the clock, which is the same for tasks of every core",
 	.state_size = sizeof(struct clock_cost_state),
 	.setup = clock_cost_setup,

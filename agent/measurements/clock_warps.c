@@ -31,20 +31,6 @@ static const struct option_info warps_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_entry warps_tables[] = {
-	{ "warps",
-	  "readings of each clock on each CPU, the smallest step from the previous reading, "
-	  "and by how much the CPU's clock is ahead of that of the first CPU, at least and at most" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry warps_verdicts[] = {
-	{ WARPS_RULE, "no reading of a clock is earlier than the previous one, on any CPU" },
-	{ WARPS_SAME_RULE, "each reading of the core lies between two readings of Linux" },
-	{ MODES_RULE, MODES_MEANING },
-	{ NULL, NULL },
-};
-
 enum { WARPS_LINUX, WARPS_CORE, WARPS_CLOCKS };
 
 /* Readings of one clock on a CPU. */
@@ -269,8 +255,18 @@ const struct measurement clock_warps_measurement = {
 		"whether a clock goes backwards between CPUs, and whether the core uses the clock of Linux",
 	.chapter = CHAPTER_TICK,
 	.options = warps_options,
-	.tables = warps_tables,
-	.verdicts = warps_verdicts,
+	.tables = {
+		{ "warps",
+		  "readings of each clock on each CPU, the smallest step from the previous reading, "
+		  "and by how much the CPU's clock is ahead of that of the first CPU, at least "
+		  "and at most" },
+	},
+	.verdicts = {
+		{ WARPS_RULE,
+		  "no reading of a clock is earlier than the previous one, on any CPU" },
+		{ WARPS_SAME_RULE, "each reading of the core lies between two readings of Linux" },
+		{ MODES_RULE, MODES_MEANING },
+	},
 	.state_size = sizeof(struct warps_state),
 	.setup = warps_setup,
 	.on_cobalt = warps_on_cobalt,

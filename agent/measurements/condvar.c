@@ -107,16 +107,6 @@ static void condvar_judge(struct handover *h)
 	handover_judge_waiters(h, condvar_queue_send, condvar_queue_wait, CONDVAR_REMEDY);
 }
 
-static const struct measurement_series condvar_series[] = {
-	HANDOVER_SERIES("before pthread_cond_signal()", "after pthread_cond_wait()"),
-};
-
-static const struct measurement_entry condvar_verdicts[] = {
-	HANDOVER_VERDICT,
-	HANDOVER_VERDICTS_WAITERS,
-	{ NULL, NULL },
-};
-
 /* docs/measurements/condvar.md */
 static const struct measurement_entry condvar_limitations[] = {
 #if defined(ON_COBALT)
@@ -150,9 +140,9 @@ const struct measurement condvar_measurement = {
 	.summary = "time to wake a thread through a condition variable, and which thread wakes",
 	HANDOVER_MEASUREMENT(condvar_plan),
 	.options = handover_options,
-	.series = condvar_series,
-	.tables = handover_tables_judged,
-	.verdicts = condvar_verdicts,
+	.series = { HANDOVER_SERIES("before pthread_cond_signal()", "after pthread_cond_wait()") },
+	.tables = { HANDOVER_TABLES, { ORDER_TABLE, ORDER_MEANING } },
+	.verdicts = { HANDOVER_VERDICT, HANDOVER_VERDICTS_WAITERS },
 	.known_limitations = condvar_limitations,
-	.evaluate = handover_evaluate,
+	.evaluate = { HANDOVER_EVALUATE },
 };

@@ -36,18 +36,6 @@ static const struct option_info switches_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_entry switches_tables[] = {
-	{ "switches", "checks of the registers of each thread after switches, and the number of "
-		      "checks that found a changed register" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry switches_verdicts[] = {
-	{ SWITCHES_RULE, "after each switch all registers are as they were before it" },
-	{ MODES_RULE, MODES_MEANING },
-	{ NULL, NULL },
-};
-
 /* A kind of thread on each CPU. */
 struct switches_kind {
 	const char *name;
@@ -230,8 +218,15 @@ const struct measurement core_switches_measurement = {
 	.summary = "whether threads keep their floating-point and vector registers across switches",
 	.chapter = CHAPTER_THREADS,
 	.options = switches_options,
-	.tables = switches_tables,
-	.verdicts = switches_verdicts,
+	.tables = {
+		{ "switches",
+		  "checks of the registers of each thread after switches, and the number of "
+		  "checks that found a changed register" },
+	},
+	.verdicts = {
+		{ SWITCHES_RULE, "after each switch all registers are as they were before it" },
+		{ MODES_RULE, MODES_MEANING },
+	},
 	.setup = switches_setup,
 	.on_cobalt = switches_on_cobalt,
 	.refused = switches_refused,

@@ -32,22 +32,6 @@ static const char *const migration_stages[] = { "system call",
 						"switch",
 						NULL };
 
-static const struct measurement_series migration_series[] = {
-	{ "migrate", "ns", "time in which a thread moves to another CPU",
-	  "before sched_setaffinity(), on one CPU", "after it, on the other", migration_stages },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry migration_verdicts[] = {
-	{ CPUPAIR_VERDICT, CPUPAIR_VERDICT_MEANING },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate migration_evaluate[] = {
-	{ "idle", "samples=1000 pairs=8", "samples=100000 pairs=56" },
-	{ NULL, NULL, NULL },
-};
-
 static bool migration_fail(struct step *step, int err, int cpu)
 {
 	struct migration_state *state = step->state;
@@ -140,9 +124,13 @@ const struct measurement cpu_migration_measurement = {
 	.summary = "time that a thread takes to move to another CPU",
 	.chapter = CHAPTER_KERNEL,
 	.options = migration_options,
-	.series = migration_series,
-	.verdicts = migration_verdicts,
-	.evaluate = migration_evaluate,
+	.series = {
+		{ "migrate", "ns", "time in which a thread moves to another CPU",
+		  "before sched_setaffinity(), on one CPU", "after it, on the other",
+		  migration_stages },
+	},
+	.verdicts = { { CPUPAIR_VERDICT, CPUPAIR_VERDICT_MEANING } },
+	.evaluate = { { "idle", "samples=1000 pairs=8", "samples=100000 pairs=56" } },
 	.mark = &mark_spans,
 	.not_on_cobalt = "Linux moves tasks between CPUs, also those of the core",
 	.state_size = sizeof(struct migration_state),

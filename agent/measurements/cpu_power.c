@@ -119,36 +119,6 @@ static const struct option_info cpu_power_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series cpu_power_series[] = {
-	{ "cached", "ns", "a pass over code or an array in the first-level cache",
-	  "before the pass", "after it", NULL },
-	{ "outer", "ns", "a second pass over code that is larger than that cache",
-	  "before the pass", "after it", NULL },
-	{ "uncached", "ns", "a pass after a walk that evicted the caches", "before the pass",
-	  "after it", NULL },
-	{ "first", "ns", "an uncached pass with page faults, because nothing is mapped yet",
-	  "before the pass", "after it", NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry cpu_power_tables[] = {
-	{ "passes", "median time of a pass, by where its code or data lies" },
-	{ "effect", "ratio of an uncached pass to a cached one" },
-	{ "caches", "the assumed sizes of the caches, and the size of the walk that evicts them" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry cpu_power_verdicts[] = {
-	{ POWER_ALL_CODE, "skipped where code cannot be generated and run" },
-	{ POWER_EVICTED, "skipped where the last level is too large for the memory or the time" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate cpu_power_evaluate[] = {
-	{ "idle", "samples=50 for=2500ms", "samples=1000 for=2m" },
-	{ NULL, NULL, NULL },
-};
-
 /* --- the passes --- */
 
 static __attribute__((noinline)) uint32_t power_read(const volatile uint32_t *words, size_t count)
@@ -611,10 +581,28 @@ const struct measurement cpu_power_measurement = {
 	.summary = "effect of the caches on this CPU",
 	.chapter = CHAPTER_CALIBRATION,
 	.options = cpu_power_options,
-	.series = cpu_power_series,
-	.tables = cpu_power_tables,
-	.verdicts = cpu_power_verdicts,
-	.evaluate = cpu_power_evaluate,
+	.series = {
+		{ "cached", "ns", "a pass over code or an array in the first-level cache",
+		  "before the pass", "after it", NULL },
+		{ "outer", "ns", "a second pass over code that is larger than that cache",
+		  "before the pass", "after it", NULL },
+		{ "uncached", "ns", "a pass after a walk that evicted the caches",
+		  "before the pass", "after it", NULL },
+		{ "first", "ns", "an uncached pass with page faults, because nothing is mapped yet",
+		  "before the pass", "after it", NULL },
+	},
+	.tables = {
+		{ "passes", "median time of a pass, by where its code or data lies" },
+		{ "effect", "ratio of an uncached pass to a cached one" },
+		{ "caches",
+		  "the assumed sizes of the caches, and the size of the walk that evicts them" },
+	},
+	.verdicts = {
+		{ POWER_ALL_CODE, "skipped where code cannot be generated and run" },
+		{ POWER_EVICTED,
+		  "skipped where the last level is too large for the memory or the time" },
+	},
+	.evaluate = { { "idle", "samples=50 for=2500ms", "samples=1000 for=2m" } },
 	.not_on_cobalt = "it times the caches, which are the same for tasks of every core",
 	.state_size = sizeof(struct cpu_power_state),
 	.setup = cpu_power_setup,

@@ -62,27 +62,6 @@ static const char *const wakeup_stages[] = {
 	"return to user", NULL
 };
 
-static const struct measurement_series wakeup_series[] = {
-	{ "wake", "ns", "time to wake a thread on another CPU", "before FUTEX_WAKE, on one CPU",
-	  "after FUTEX_WAIT, on the other", wakeup_stages },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry wakeup_tables[] = {
-	{ "pairs", "wake-ups of each pair, and wake-ups before the thread slept" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry wakeup_verdicts[] = {
-	{ CPUPAIR_VERDICT, CPUPAIR_VERDICT_MEANING },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate wakeup_evaluate[] = {
-	{ "idle", "samples=500 pairs=6", "samples=20000 pairs=56" },
-	{ NULL, NULL, NULL },
-};
-
 static int wakeup_futex(const uint32_t *word, int operation, uint32_t value)
 {
 	return syscall(SYS_futex, word, operation, value, NULL, NULL, 0) < 0 ? errno : 0;
@@ -341,10 +320,14 @@ const struct measurement cpu_wakeup_measurement = {
 	.summary = "time to wake a thread on another CPU",
 	.chapter = CHAPTER_KERNEL,
 	.options = wakeup_options,
-	.series = wakeup_series,
-	.tables = wakeup_tables,
-	.verdicts = wakeup_verdicts,
-	.evaluate = wakeup_evaluate,
+	.series = {
+		{ "wake", "ns", "time to wake a thread on another CPU",
+		  "before FUTEX_WAKE, on one CPU", "after FUTEX_WAIT, on the other",
+		  wakeup_stages },
+	},
+	.tables = { { "pairs", "wake-ups of each pair, and wake-ups before the thread slept" } },
+	.verdicts = { { CPUPAIR_VERDICT, CPUPAIR_VERDICT_MEANING } },
+	.evaluate = { { "idle", "samples=500 pairs=6", "samples=20000 pairs=56" } },
 	.mark = &mark_spans,
 	.not_on_cobalt =
 		"wake-ups between CPUs are measured with futexes, which exist only on Linux",

@@ -61,10 +61,6 @@ static void eventfd_judge(struct handover *h)
 	handover_tell_waiters(h, eventfd_send, eventfd_wait);
 }
 
-static const struct measurement_series eventfd_series[] = {
-	HANDOVER_SERIES("before write()", "after read()"),
-};
-
 static const struct handover_kind eventfd_kinds[] = { HANDOVER_ROW("", eventfd) };
 
 static const struct handover_plan eventfd_plan = {
@@ -81,9 +77,9 @@ const struct measurement eventfd_measurement = {
 	.summary = "time to wake a thread through an eventfd",
 	HANDOVER_MEASUREMENT(eventfd_plan),
 	.options = handover_options,
-	.series = eventfd_series,
-	.tables = handover_tables_judged,
-	.verdicts = handover_verdicts,
-	.evaluate = handover_evaluate,
+	.series = { HANDOVER_SERIES("before write()", "after read()") },
+	.tables = { HANDOVER_TABLES, { ORDER_TABLE, ORDER_MEANING } },
+	.verdicts = { HANDOVER_VERDICT },
+	.evaluate = { HANDOVER_EVALUATE },
 	.not_on_cobalt = "eventfds exist only on Linux",
 };

@@ -88,21 +88,6 @@ static const struct option_info futex_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series futex_series[] = {
-	HANDOVER_SERIES("before the word is set and FUTEX_WAKE called", "after FUTEX_WAIT"),
-};
-
-static const struct measurement_entry futex_verdicts[] = {
-	HANDOVER_VERDICT,
-	HANDOVER_VERDICTS_WAITERS,
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate futex_evaluate[] = {
-	{ "idle", "samples=500", "samples=50000" },
-	{ NULL, NULL, NULL },
-};
-
 static const struct handover_kind futex_kinds[] = {
 	HANDOVER_ROW("private", futex_private),
 	HANDOVER_ROW("shared", futex_shared),
@@ -123,9 +108,11 @@ const struct measurement futex_measurement = {
 	.summary = "time to wake a thread through a futex, and which thread wakes",
 	HANDOVER_MEASUREMENT(futex_plan),
 	.options = futex_options,
-	.series = futex_series,
-	.tables = handover_tables_judged,
-	.verdicts = futex_verdicts,
-	.evaluate = futex_evaluate,
+	.series = {
+		HANDOVER_SERIES("before the word is set and FUTEX_WAKE called", "after FUTEX_WAIT"),
+	},
+	.tables = { HANDOVER_TABLES, { ORDER_TABLE, ORDER_MEANING } },
+	.verdicts = { HANDOVER_VERDICT, HANDOVER_VERDICTS_WAITERS },
+	.evaluate = { { "idle", "samples=500", "samples=50000" } },
 	.not_on_cobalt = "futexes exist only on Linux",
 };

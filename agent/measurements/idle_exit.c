@@ -64,25 +64,6 @@ static const char *const idle_stages[] = {
 	"exit from the sleep state", "timer interrupt", "wake-up", "switch", "return to user", NULL
 };
 
-static const struct measurement_series idle_series[] = {
-	{ "wake", "ns", "latency of a timer that wakes the CPU from a sleep state",
-	  "the due time of the timer", "after clock_nanosleep()", idle_stages },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry idle_tables[] = {
-	{ "sleep states",
-	  "declared exit latency and residency, number of entries into this state and into other "
-	  "states while it was measured, and mean latency above that of the first state" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry idle_verdicts[] = {
-	{ IDLE_ENTERED, "the CPU entered each state, apart from disabled ones, in at least half "
-			"of the wake-ups" },
-	{ NULL, NULL },
-};
-
 static void idle_path(char *path, size_t room, int cpu, int state, const char *file)
 {
 	snprintf(path, room, "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/%s", cpu, state, file);
@@ -321,9 +302,21 @@ const struct measurement idle_exit_measurement = {
 	.summary = "timer latency for each sleep state from which the CPU wakes",
 	.chapter = CHAPTER_KERNEL,
 	.options = idle_options,
-	.series = idle_series,
-	.tables = idle_tables,
-	.verdicts = idle_verdicts,
+	.series = {
+		{ "wake", "ns", "latency of a timer that wakes the CPU from a sleep state",
+		  "the due time of the timer", "after clock_nanosleep()", idle_stages },
+	},
+	.tables = {
+		{ "sleep states",
+		  "declared exit latency and residency, number of entries into this state and "
+		  "into other states while it was measured, and mean latency above that of the "
+		  "first state" },
+	},
+	.verdicts = {
+		{ IDLE_ENTERED,
+		  "the CPU entered each state, apart from disabled ones, in at least half "
+		  "of the wake-ups" },
+	},
 	.sleeps = true,
 	.not_on_cobalt = "the sleep states are those that Linux chooses",
 	.state_size = sizeof(struct idle_exit),

@@ -33,24 +33,6 @@ static const struct option_info irq_dispatch_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series irq_dispatch_series[] = {
-	{ "dispatch", "ns", "time from the end of a handler until the interrupted thread continues",
-	  "last clock reading in the handler", "the thread reads the clock again",
-	  irq_dispatch_stages },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry irq_dispatch_tables[] = {
-	{ "resolution",
-	  "shortest turn of the thread's loop, which is the resolution of the samples" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate irq_dispatch_evaluate[] = {
-	{ "idle", "for=5s", "for=2m" },
-	{ NULL, NULL, NULL },
-};
-
 struct irq_dispatch_cpu {
 	struct events_session session; /* the first: interrupt.h */
 	const struct rtgauge_page *page;
@@ -244,9 +226,17 @@ const struct measurement irq_dispatch_measurement = {
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_dispatch_contexts,
 	.options = irq_dispatch_options,
-	.series = irq_dispatch_series,
-	.tables = irq_dispatch_tables,
-	.evaluate = irq_dispatch_evaluate,
+	.series = {
+		{ "dispatch", "ns",
+		  "time from the end of a handler until the interrupted thread continues",
+		  "last clock reading in the handler", "the thread reads the clock again",
+		  irq_dispatch_stages },
+	},
+	.tables = {
+		{ "resolution",
+		  "shortest turn of the thread's loop, which is the resolution of the samples" },
+	},
+	.evaluate = { { "idle", "for=5s", "for=2m" } },
 	.mark = &mark_samples,
 	.not_on_cobalt = "its interrupts and threads are those of Linux",
 	.state_size = sizeof(struct interrupt),

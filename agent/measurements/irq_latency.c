@@ -26,23 +26,6 @@ static const struct option_info irq_latency_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series irq_latency_series[] = {
-	{ "handler", "ns", "time from the interrupt request until the handler runs",
-	  "the source raises the interrupt line", "first clock reading in the handler",
-	  irq_latency_stages },
-	{ "acknowledged", "ns", "time until the handler has acknowledged the device",
-	  "the source raises the interrupt line", "last clock reading in the handler",
-	  irq_latency_stages },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_evaluate irq_latency_evaluate[] = {
-	{ "idle", "for=5s", "for=2m" },
-	{ "idle", "for=5s thread=running", "for=2m" },
-	{ "sched:groups=4,cpu", "for=5s", "for=2m" },
-	{ NULL, NULL, NULL },
-};
-
 static int64_t irq_latency_handler(const struct rtgauge_record *record)
 {
 	return (int64_t)(record->entry_ns - record->raised_ns);
@@ -105,8 +88,19 @@ const struct measurement irq_latency_measurement = {
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_latency_contexts,
 	.options = irq_latency_options,
-	.series = irq_latency_series,
-	.evaluate = irq_latency_evaluate,
+	.series = {
+		{ "handler", "ns", "time from the interrupt request until the handler runs",
+		  "the source raises the interrupt line", "first clock reading in the handler",
+		  irq_latency_stages },
+		{ "acknowledged", "ns", "time until the handler has acknowledged the device",
+		  "the source raises the interrupt line", "last clock reading in the handler",
+		  irq_latency_stages },
+	},
+	.evaluate = {
+		{ "idle", "for=5s", "for=2m" },
+		{ "idle", "for=5s thread=running", "for=2m" },
+		{ "sched:groups=4,cpu", "for=5s", "for=2m" },
+	},
 	.not_on_cobalt = "its interrupts and threads are those of Linux",
 	.state_size = sizeof(struct interrupt),
 	.setup = irq_latency_setup,

@@ -35,28 +35,6 @@ static const struct option_info irq_sustained_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series irq_sustained_series[] = {
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry irq_sustained_tables[] = {
-	{ "sustained",
-	  "every period tried, in order: interrupts generated, and how many were lost" },
-	{ "shortest", "for each phase, the shortest period without a lost interrupt" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry irq_sustained_verdicts[] = {
-	{ IRQ_SUSTAINED_FOUND, "the search ends in each phase" },
-	{ IRQ_SUSTAINED_HELD, "with --period: as many interrupts are handled as are generated" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate irq_sustained_evaluate[] = {
-	{ "idle", "interrupts=1000", "interrupts=1000000" },
-	{ NULL, NULL, NULL },
-};
-
 struct irq_sustained {
 	struct interrupt interrupt;
 	struct sustain search;
@@ -312,10 +290,17 @@ const struct measurement irq_sustained_measurement = {
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_sustained_contexts,
 	.options = irq_sustained_options,
-	.series = irq_sustained_series,
-	.tables = irq_sustained_tables,
-	.verdicts = irq_sustained_verdicts,
-	.evaluate = irq_sustained_evaluate,
+	.tables = {
+		{ "sustained",
+		  "every period tried, in order: interrupts generated, and how many were lost" },
+		{ "shortest", "for each phase, the shortest period without a lost interrupt" },
+	},
+	.verdicts = {
+		{ IRQ_SUSTAINED_FOUND, "the search ends in each phase" },
+		{ IRQ_SUSTAINED_HELD,
+		  "with --period: as many interrupts are handled as are generated" },
+	},
+	.evaluate = { { "idle", "interrupts=1000", "interrupts=1000000" } },
 	.not_on_cobalt = "its interrupts and threads are those of Linux",
 	.state_size = sizeof(struct irq_sustained),
 	.setup = irq_sustained_setup,

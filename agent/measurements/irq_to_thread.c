@@ -52,22 +52,6 @@ static const struct option_info irq_to_thread_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series irq_to_thread_series[] = {
-	{ "wake-to-thread", "ns", "time from just before the wake-up until the thread runs",
-	  "the handler reads the clock, before it wakes the thread",
-	  "the thread's first clock reading", irq_to_thread_wake_stages },
-	{ "handler-to-thread", "ns", "time from the start of the handler until the thread runs",
-	  "first clock reading in the handler", "the thread's first clock reading",
-	  irq_to_thread_handler_stages },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_evaluate irq_to_thread_evaluate[] = {
-	{ "idle", "for=5s", "for=2m" },
-	{ "sched:groups=4,cpu", "for=5s", "for=2m" },
-	{ NULL, NULL, NULL },
-};
-
 /* Series, by their place in a session's grids. */
 #define WAKE 0
 #define HANDLER 1
@@ -209,9 +193,20 @@ const struct measurement irq_to_thread_measurement = {
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_to_thread_contexts,
 	.options = irq_to_thread_options,
-	.series = irq_to_thread_series,
+	.series = {
+		{ "wake-to-thread", "ns", "time from just before the wake-up until the thread runs",
+		  "the handler reads the clock, before it wakes the thread",
+		  "the thread's first clock reading", irq_to_thread_wake_stages },
+		{ "handler-to-thread", "ns",
+		  "time from the start of the handler until the thread runs",
+		  "first clock reading in the handler", "the thread's first clock reading",
+		  irq_to_thread_handler_stages },
+	},
 	.ways = irq_to_thread_ways,
-	.evaluate = irq_to_thread_evaluate,
+	.evaluate = {
+		{ "idle", "for=5s", "for=2m" },
+		{ "sched:groups=4,cpu", "for=5s", "for=2m" },
+	},
 	.mark = &mark_samples,
 	.not_on_cobalt = "its interrupts and threads are those of Linux",
 	.state_size = sizeof(struct interrupt),

@@ -124,17 +124,6 @@ static const struct option_info mq_posix_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series mq_posix_series[] = {
-	HANDOVER_SERIES("before mq_send()", "after mq_receive()"),
-};
-
-static const struct measurement_entry mq_posix_verdicts[] = {
-	HANDOVER_VERDICT,
-	HANDOVER_VERDICTS_WAITERS,
-	{ MQ_ORDER, "four messages of two priorities" },
-	{ NULL, NULL },
-};
-
 static const struct handover_kind mq_posix_kinds[] = { HANDOVER_ROW("", mq_posix) };
 
 static const struct handover_plan mq_posix_plan = {
@@ -151,8 +140,12 @@ const struct measurement mq_posix_measurement = {
 	.summary = "time to wake a thread through a POSIX message queue, and which thread wakes",
 	HANDOVER_MEASUREMENT(mq_posix_plan),
 	.options = mq_posix_options,
-	.series = mq_posix_series,
-	.tables = handover_tables_judged,
-	.verdicts = mq_posix_verdicts,
-	.evaluate = handover_evaluate,
+	.series = { HANDOVER_SERIES("before mq_send()", "after mq_receive()") },
+	.tables = { HANDOVER_TABLES, { ORDER_TABLE, ORDER_MEANING } },
+	.verdicts = {
+		HANDOVER_VERDICT,
+		HANDOVER_VERDICTS_WAITERS,
+		{ MQ_ORDER, "four messages of two priorities" },
+	},
+	.evaluate = { HANDOVER_EVALUATE },
 };

@@ -119,16 +119,6 @@ static const struct option_info mq_sysv_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series mq_sysv_series[] = {
-	HANDOVER_SERIES("before msgsnd()", "after msgrcv()"),
-};
-
-static const struct measurement_entry mq_sysv_verdicts[] = {
-	HANDOVER_VERDICT,
-	{ MQ_ORDER, "four messages of two types" },
-	{ NULL, NULL },
-};
-
 static const struct handover_kind mq_sysv_kinds[] = { HANDOVER_ROW("", mq_sysv) };
 
 static const struct handover_plan mq_sysv_plan = {
@@ -145,9 +135,12 @@ const struct measurement mq_sysv_measurement = {
 	.summary = "time to wake a thread through a System V message queue",
 	HANDOVER_MEASUREMENT(mq_sysv_plan),
 	.options = mq_sysv_options,
-	.series = mq_sysv_series,
-	.tables = handover_tables_judged,
-	.verdicts = mq_sysv_verdicts,
-	.evaluate = handover_evaluate,
+	.series = { HANDOVER_SERIES("before msgsnd()", "after msgrcv()") },
+	.tables = { HANDOVER_TABLES, { ORDER_TABLE, ORDER_MEANING } },
+	.verdicts = {
+		HANDOVER_VERDICT,
+		{ MQ_ORDER, "four messages of two types" },
+	},
+	.evaluate = { HANDOVER_EVALUATE },
 	.not_on_cobalt = "System V queues exist only on Linux",
 };

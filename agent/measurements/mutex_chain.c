@@ -26,27 +26,6 @@ static const struct option_info chain_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series chain_series[] = {
-	MUTEX_LINKS_SERIES,
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry chain_tables[] = {
-	{ CHAIN_TABLE, "times by the length of the chain, and how often the middle "
-		       "thread ran in between" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry chain_verdicts[] = {
-	{ CHAIN_RULE, "a ready thread of middle priority waits until the high one has its mutex" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate chain_evaluate[] = {
-	{ "idle", "samples=200", "samples=20000 depth=256" },
-	{ NULL, NULL, NULL },
-};
-
 /* The kernel follows no longer chain, and refuses the request. */
 static int chain_limit(void)
 {
@@ -140,10 +119,16 @@ const struct measurement mutex_chain_measurement = {
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_MUTEXES,
 	.options = chain_options,
-	.series = chain_series,
-	.tables = chain_tables,
-	.verdicts = chain_verdicts,
-	.evaluate = chain_evaluate,
+	.series = { MUTEX_LINKS_SERIES },
+	.tables = {
+		{ CHAIN_TABLE, "times by the length of the chain, and how often the middle "
+			       "thread ran in between" },
+	},
+	.verdicts = {
+		{ CHAIN_RULE,
+		  "a ready thread of middle priority waits until the high one has its mutex" },
+	},
+	.evaluate = { { "idle", "samples=200", "samples=20000 depth=256" } },
 	.mark = &mark_spans,
 	.state_size = sizeof(struct mutex_links),
 	.setup = chain_setup,

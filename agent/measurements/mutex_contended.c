@@ -29,24 +29,7 @@ static const struct option_info contended_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series contended_series[] = {
-	MUTEX_LINKS_SERIES,
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
 #define CONTENDED_MEANING "a ready thread of middle priority waits until the high one has the mutex"
-static const struct measurement_entry contended_verdicts[] = {
-	{ CONTENDED_RULE("none"), CONTENDED_MEANING },
-	{ CONTENDED_RULE("inherit"), CONTENDED_MEANING },
-	{ CONTENDED_RULE("protect"), CONTENDED_MEANING },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate contended_evaluate[] = {
-	{ "idle", "protocol=inherit,protect samples=1000", "samples=100000" },
-	{ NULL, NULL, NULL },
-};
-
 static int contended_setup(struct step *step)
 {
 	enum mutex_protocol protocols[MUTEX_PROTOCOLS];
@@ -100,9 +83,13 @@ const struct measurement mutex_contended_measurement = {
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_MUTEXES,
 	.options = contended_options,
-	.series = contended_series,
-	.verdicts = contended_verdicts,
-	.evaluate = contended_evaluate,
+	.series = { MUTEX_LINKS_SERIES },
+	.verdicts = {
+		{ CONTENDED_RULE("none"), CONTENDED_MEANING },
+		{ CONTENDED_RULE("inherit"), CONTENDED_MEANING },
+		{ CONTENDED_RULE("protect"), CONTENDED_MEANING },
+	},
+	.evaluate = { { "idle", "protocol=inherit,protect samples=1000", "samples=100000" } },
 	.mark = &mark_spans,
 	.state_size = sizeof(struct mutex_links),
 	.setup = contended_setup,

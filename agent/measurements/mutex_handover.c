@@ -141,15 +141,6 @@ static const struct option_info mutex_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series mutex_series[] = {
-	HANDOVER_SERIES("before pthread_mutex_unlock()", "after pthread_mutex_lock()"),
-};
-
-static const struct measurement_evaluate mutex_evaluate[] = {
-	{ "idle", "samples=500", "samples=50000" },
-	{ NULL, NULL, NULL },
-};
-
 static const struct handover_kind mutex_kinds[] = {
 	HANDOVER_ROW("none", mutex),
 	HANDOVER_ROW("inherit", mutex),
@@ -172,8 +163,10 @@ const struct measurement mutex_handover_measurement = {
 	.summary = "time to wake the thread that waits for a mutex",
 	HANDOVER_MEASUREMENT(mutex_plan),
 	.options = mutex_options,
-	.series = mutex_series,
-	.tables = handover_tables,
-	.verdicts = handover_verdicts,
-	.evaluate = mutex_evaluate,
+	.series = {
+		HANDOVER_SERIES("before pthread_mutex_unlock()", "after pthread_mutex_lock()"),
+	},
+	.tables = { HANDOVER_TABLES },
+	.verdicts = { HANDOVER_VERDICT },
+	.evaluate = { { "idle", "samples=500", "samples=50000" } },
 };

@@ -74,27 +74,7 @@ static const struct option_info inversion_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_entry inversion_tables[] = {
-	{ ORDER_TABLE, ORDER_MEANING },
-	{ NULL, NULL },
-};
-
 #define INVERSION_MEANING "no middle thread runs while the high one waits for the low one's mutex"
-static const struct measurement_entry inversion_verdicts[] = {
-	{ INVERSION_RULE("none"), INVERSION_MEANING },
-	{ INVERSION_RULE("inherit"), INVERSION_MEANING },
-	{ INVERSION_RULE("protect"), INVERSION_MEANING },
-	{ INVERSION_ACROSS("none"), INVERSION_MEANING },
-	{ INVERSION_ACROSS("inherit"), INVERSION_MEANING },
-	{ INVERSION_ACROSS("protect"), INVERSION_MEANING },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate inversion_evaluate[] = {
-	{ "idle", "protocol=inherit,protect", NULL },
-	{ NULL, NULL, NULL },
-};
-
 /* --- the threads --- */
 
 static void inversion_mark(struct inversion *inversion, int role, const char *what)
@@ -402,9 +382,16 @@ const struct measurement mutex_inversion_measurement = {
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_MUTEXES,
 	.options = inversion_options,
-	.tables = inversion_tables,
-	.verdicts = inversion_verdicts,
-	.evaluate = inversion_evaluate,
+	.tables = { { ORDER_TABLE, ORDER_MEANING } },
+	.verdicts = {
+		{ INVERSION_RULE("none"), INVERSION_MEANING },
+		{ INVERSION_RULE("inherit"), INVERSION_MEANING },
+		{ INVERSION_RULE("protect"), INVERSION_MEANING },
+		{ INVERSION_ACROSS("none"), INVERSION_MEANING },
+		{ INVERSION_ACROSS("inherit"), INVERSION_MEANING },
+		{ INVERSION_ACROSS("protect"), INVERSION_MEANING },
+	},
+	.evaluate = { { "idle", "protocol=inherit,protect", NULL } },
 	.state_size = sizeof(struct inversion_state),
 	.setup = inversion_setup,
 	.finish = inversion_finish,

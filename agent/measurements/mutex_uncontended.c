@@ -71,31 +71,6 @@ static const struct option_info mutex_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series mutex_series[] = {
-	{ "acquire", "ns", "time of pthread_mutex_lock() on a free mutex", "before the call",
-	  "after it", NULL },
-	{ "release", "ns", "time of pthread_mutex_unlock() with no waiter", "before the call",
-	  "after it", NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry mutex_tables[] = {
-	{ BATCH_TABLE, BATCH_MEANING },
-	{ SYSCALLS_TABLE, SYSCALLS_MEANING },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry mutex_verdicts[] = {
-	{ MUTEX_ALL_MEASURED, "a type that the C library does not have is skipped" },
-	{ SYSCALLS_NONE, "no lock and no unlock enters the kernel, except with protect-raise" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate mutex_evaluate[] = {
-	{ "idle", "samples=10000", "samples=1000000" },
-	{ NULL, NULL, NULL },
-};
-
 static int mutex_add(struct mutex_state *state, const struct mutex_type *type,
 		     struct mutex_measured *m)
 {
@@ -239,10 +214,22 @@ const struct measurement mutex_uncontended_measurement = {
 	.summary = "cost of an uncontended mutex",
 	.chapter = CHAPTER_MUTEXES,
 	.options = mutex_options,
-	.series = mutex_series,
-	.tables = mutex_tables,
-	.verdicts = mutex_verdicts,
-	.evaluate = mutex_evaluate,
+	.series = {
+		{ "acquire", "ns", "time of pthread_mutex_lock() on a free mutex",
+		  "before the call", "after it", NULL },
+		{ "release", "ns", "time of pthread_mutex_unlock() with no waiter",
+		  "before the call", "after it", NULL },
+	},
+	.tables = {
+		{ BATCH_TABLE, BATCH_MEANING },
+		{ SYSCALLS_TABLE, SYSCALLS_MEANING },
+	},
+	.verdicts = {
+		{ MUTEX_ALL_MEASURED, "a type that the C library does not have is skipped" },
+		{ SYSCALLS_NONE,
+		  "no lock and no unlock enters the kernel, except with protect-raise" },
+	},
+	.evaluate = { { "idle", "samples=10000", "samples=1000000" } },
 	.mark = &mark_spans,
 	.state_size = sizeof(struct mutex_state),
 	.setup = mutex_setup,

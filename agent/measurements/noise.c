@@ -81,28 +81,6 @@ static const struct option_info noise_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series noise_series[] = {
-	{ "hardware", "ns", "gaps without an interrupt and without another thread",
-	  "a reading of the clock", "the next one", NULL },
-	{ "interrupt", "ns",
-	  "gaps in which the kernel counted an interrupt, or its count could not be read",
-	  "a reading of the clock", "the next one", NULL },
-	{ "thread", "ns", "gaps in which another thread ran", "a reading of the clock",
-	  "the next one", NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry noise_tables[] = {
-	{ "noise", "gaps of each CPU by their kind, and their share of the time watched" },
-	{ "firmware and hypervisor", "SMIs and stolen time of each CPU, where they are counted" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate noise_evaluate[] = {
-	{ "idle", "for=5s", "for=2m" },
-	{ NULL, NULL, NULL },
-};
-
 /* --- counts --- */
 
 /* The column of @cpu in /proc/interrupts, by the first line of @text, which then begins at its end, or
@@ -507,9 +485,20 @@ const struct measurement noise_measurement = {
 	.summary = "time that hardware, firmware, hypervisor and kernel take from a polling thread",
 	.chapter = CHAPTER_CALIBRATION,
 	.options = noise_options,
-	.series = noise_series,
-	.tables = noise_tables,
-	.evaluate = noise_evaluate,
+	.series = {
+		{ "hardware", "ns", "gaps without an interrupt and without another thread",
+		  "a reading of the clock", "the next one", NULL },
+		{ "interrupt", "ns", "gaps in which the kernel counted an interrupt, or its count could not be read",
+		  "a reading of the clock", "the next one", NULL },
+		{ "thread", "ns", "gaps in which another thread ran", "a reading of the clock",
+		  "the next one", NULL },
+	},
+	.tables = {
+		{ "noise", "gaps of each CPU by their kind, and their share of the time watched" },
+		{ "firmware and hypervisor",
+		  "SMIs and stolen time of each CPU, where they are counted" },
+	},
+	.evaluate = { { "idle", "for=5s", "for=2m" } },
 	.unseen_gaps = "hardware",
 	.not_on_cobalt = "the kernel counts only what interrupts Linux threads",
 	.state_size = sizeof(struct noise),

@@ -120,23 +120,6 @@ static const struct option_info observe_options[] = {
 
 static const char *const observe_stages[] = { "wake-up", "scheduler", "switch", NULL };
 
-static const struct measurement_series observe_series[] = {
-	{ "wake-to-run", "ns", "time from the wake-up of a thread until it runs",
-	  "the kernel begins to wake the thread (sched_waking)",
-	  "the kernel switches to it (sched_switch)", observe_stages },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry observe_tables[] = {
-	{ "threads", "wake-ups of each thread: number, missing switches, median, 99 % and max" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry observe_verdicts[] = {
-	{ OBSERVE_RULE, "the trace has every switch that the kernel counted" },
-	{ NULL, NULL },
-};
-
 /* --- histograms --- */
 
 /* Log-linear: the bucket of a value from 0 on. */
@@ -1065,9 +1048,16 @@ const struct measurement observe_measurement = {
 	.summary = "time from waking to running, for the threads of a running program",
 	.chapter = CHAPTER_KERNEL,
 	.options = observe_options,
-	.series = observe_series,
-	.tables = observe_tables,
-	.verdicts = observe_verdicts,
+	.series = {
+		{ "wake-to-run", "ns", "time from the wake-up of a thread until it runs",
+		  "the kernel begins to wake the thread (sched_waking)",
+		  "the kernel switches to it (sched_switch)", observe_stages },
+	},
+	.tables = {
+		{ "threads",
+		  "wake-ups of each thread: number, missing switches, median, 99 % and max" },
+	},
+	.verdicts = { { OBSERVE_RULE, "the trace has every switch that the kernel counted" } },
 	.observes = true,
 	.not_on_cobalt = "it watches Linux programs",
 	.state_size = sizeof(struct observe),

@@ -76,28 +76,6 @@ static const struct option_info fault_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series fault_series[] = {
-	{ "touch", "ns", "time of the first access to a page", "before the instruction", "after it",
-	  NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry fault_tables[] = {
-	{ "faults", "timed accesses, and page faults that the kernel counted in them" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry fault_verdicts[] = {
-	{ FAULT_FREE, "first access to new memory of a process whose memory is locked" },
-	{ FAULT_ALL_MEASURED, "a kind that is not available here is skipped" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate fault_evaluate[] = {
-	{ "idle", "samples=500", "samples=50000" },
-	{ NULL, NULL, NULL },
-};
-
 /* --- memory under test --- */
 
 /* @size bytes that begin at a multiple of @align. NULL with errno. */
@@ -474,10 +452,18 @@ const struct measurement page_fault_measurement = {
 		"time of the first access to a page, and whether locked memory avoids page faults",
 	.chapter = CHAPTER_KERNEL,
 	.options = fault_options,
-	.series = fault_series,
-	.tables = fault_tables,
-	.verdicts = fault_verdicts,
-	.evaluate = fault_evaluate,
+	.series = {
+		{ "touch", "ns", "time of the first access to a page", "before the instruction",
+		  "after it", NULL },
+	},
+	.tables = {
+		{ "faults", "timed accesses, and page faults that the kernel counted in them" },
+	},
+	.verdicts = {
+		{ FAULT_FREE, "first access to new memory of a process whose memory is locked" },
+		{ FAULT_ALL_MEASURED, "a kind that is not available here is skipped" },
+	},
+	.evaluate = { { "idle", "samples=500", "samples=50000" } },
 	.mark = &mark_spans,
 	.not_on_cobalt = "a page fault takes a task off the core",
 	.state_size = sizeof(struct fault_state),

@@ -58,10 +58,6 @@ static void pipe_judge(struct handover *h)
 	handover_tell_waiters(h, pipe_send, pipe_wait);
 }
 
-static const struct measurement_series pipe_series[] = {
-	HANDOVER_SERIES("before write()", "after read()"),
-};
-
 static const struct handover_kind pipe_kinds[] = { HANDOVER_ROW("", pipe) };
 
 static const struct handover_plan pipe_plan = {
@@ -78,9 +74,9 @@ const struct measurement pipe_measurement = {
 	.summary = "time to wake a thread through a pipe",
 	HANDOVER_MEASUREMENT(pipe_plan),
 	.options = handover_options,
-	.series = pipe_series,
-	.tables = handover_tables_judged,
-	.verdicts = handover_verdicts,
-	.evaluate = handover_evaluate,
+	.series = { HANDOVER_SERIES("before write()", "after read()") },
+	.tables = { HANDOVER_TABLES, { ORDER_TABLE, ORDER_MEANING } },
+	.verdicts = { HANDOVER_VERDICT },
+	.evaluate = { HANDOVER_EVALUATE },
 	.not_on_cobalt = "pipes exist only on Linux",
 };

@@ -109,24 +109,6 @@ static const struct option_info process_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series process_series[] = {
-	{ "start", "ns", "time until the new process runs", "before the call",
-	  "the child's first instruction", NULL },
-	{ "life", "ns", "time until waitpid() has collected a process that ends at once",
-	  "before the call", "after waitpid()", NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry process_tables[] = {
-	{ "parent", "memory of the copied process" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate process_evaluate[] = {
-	{ "idle", "samples=200", "samples=20000" },
-	{ NULL, NULL, NULL },
-};
-
 /* Wait for it whatever comes between; once the step is stopped it is not waited for for long. */
 static int process_wait(const struct step *step, pid_t pid)
 {
@@ -304,9 +286,14 @@ const struct measurement process_create_measurement = {
 	.summary = "time until a new process runs, and until waitpid() has collected it",
 	.chapter = CHAPTER_KERNEL,
 	.options = process_options,
-	.series = process_series,
-	.tables = process_tables,
-	.evaluate = process_evaluate,
+	.series = {
+		{ "start", "ns", "time until the new process runs", "before the call",
+		  "the child's first instruction", NULL },
+		{ "life", "ns", "time until waitpid() has collected a process that ends at once",
+		  "before the call", "after waitpid()", NULL },
+	},
+	.tables = { { "parent", "memory of the copied process" } },
+	.evaluate = { { "idle", "samples=200", "samples=20000" } },
 	.mark = &mark_spans,
 	.not_on_cobalt = "processes exist only on Linux",
 	.state_size = sizeof(struct process_state),

@@ -93,31 +93,6 @@ static const struct option_info robin_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series robin_series[] = {
-	{ "slice", "ns", "time in which a thread has the CPU",
-	  "first reading of the clock after another thread ran",
-	  "last reading before another thread runs", NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry robin_tables[] = {
-	{ "quantum", "length of the slices according to the kernel" },
-	{ "turns", "which thread ran, when and for how long, in a test" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry robin_verdicts[] = {
-	{ ROBIN_FAIR, "each thread runs once a round, always in the same order, and "
-		      "no slice differs from the median of the later rounds by more than "
-		      "a quarter of this median plus a tick" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate robin_evaluate[] = {
-	{ "idle", "samples=20", "samples=200" },
-	{ NULL, NULL, NULL },
-};
-
 /* --- the threads under test --- */
 
 static int64_t robin_length(const struct robin_turn *turn)
@@ -573,10 +548,21 @@ const struct measurement round_robin_measurement = {
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_THREADS,
 	.options = robin_options,
-	.series = robin_series,
-	.tables = robin_tables,
-	.verdicts = robin_verdicts,
-	.evaluate = robin_evaluate,
+	.series = {
+		{ "slice", "ns", "time in which a thread has the CPU",
+		  "first reading of the clock after another thread ran",
+		  "last reading before another thread runs", NULL },
+	},
+	.tables = {
+		{ "quantum", "length of the slices according to the kernel" },
+		{ "turns", "which thread ran, when and for how long, in a test" },
+	},
+	.verdicts = {
+		{ ROBIN_FAIR, "each thread runs once a round, always in the same order, and "
+			      "no slice differs from the median of the later rounds by more than "
+			      "a quarter of this median plus a tick" },
+	},
+	.evaluate = { { "idle", "samples=20", "samples=200" } },
 	.state_size = sizeof(struct robin_state),
 	.setup = robin_setup,
 	.finish = robin_finish,

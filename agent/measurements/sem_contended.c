@@ -96,34 +96,6 @@ static const struct option_info sem_options[] = {
 static const char *const sem_acquire_stages[] = { "sem_wait", "enqueue", "switch", NULL };
 static const char *const sem_release_stages[] = { "sem_post", "wake-up", "switch", NULL };
 
-static const struct measurement_series sem_series[] = {
-	{ "acquire", "ns", "time to block on a semaphore, including the switch to the next thread",
-	  "before sem_wait() in the last of the waiters", "the keeper runs", sem_acquire_stages },
-	{ "release", "ns", "time to release the highest waiter", "before sem_post() in the keeper",
-	  "the highest waiter runs", sem_release_stages },
-	{ "acquire-all", "ns", "acquire with each number of waiters, in the order of a test loop",
-	  "before sem_wait() in the last of the waiters", "the keeper runs", sem_acquire_stages },
-	{ "release-all", "ns", "release with each number of waiters, in the order of a test loop",
-	  "before sem_post() in the keeper", "the highest waiter runs", sem_release_stages },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry sem_tables[] = {
-	{ "waiters", "mean, minimum and maximum times for each number of waiters" },
-	{ "loop", "the last test loop, operation by operation" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry sem_verdicts[] = {
-	{ sem_rule, "each waiter runs at once when it is started, and when a post releases it" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate sem_evaluate[] = {
-	{ "idle", "samples=300", "samples=10000" },
-	{ NULL, NULL, NULL },
-};
-
 /* --- threads under test --- */
 
 static void sem_waiter_body(struct ensemble_thread *thread)
@@ -446,10 +418,32 @@ const struct measurement sem_contended_measurement = {
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,
-	.series = sem_series,
-	.tables = sem_tables,
-	.verdicts = sem_verdicts,
-	.evaluate = sem_evaluate,
+	.series = {
+		{ "acquire", "ns",
+		  "time to block on a semaphore, including the switch to the next thread",
+		  "before sem_wait() in the last of the waiters", "the keeper runs",
+		  sem_acquire_stages },
+		{ "release", "ns", "time to release the highest waiter",
+		  "before sem_post() in the keeper", "the highest waiter runs",
+		  sem_release_stages },
+		{ "acquire-all", "ns",
+		  "acquire with each number of waiters, in the order of a test loop",
+		  "before sem_wait() in the last of the waiters", "the keeper runs",
+		  sem_acquire_stages },
+		{ "release-all", "ns",
+		  "release with each number of waiters, in the order of a test loop",
+		  "before sem_post() in the keeper", "the highest waiter runs",
+		  sem_release_stages },
+	},
+	.tables = {
+		{ "waiters", "mean, minimum and maximum times for each number of waiters" },
+		{ "loop", "the last test loop, operation by operation" },
+	},
+	.verdicts = {
+		{ sem_rule,
+		  "each waiter runs at once when it is started, and when a post releases it" },
+	},
+	.evaluate = { { "idle", "samples=300", "samples=10000" } },
 	.mark = &mark_spans,
 	.state_size = sizeof(struct sem_state),
 	.setup = sem_setup,

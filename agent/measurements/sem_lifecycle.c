@@ -65,29 +65,6 @@ static const struct option_info sem_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series sem_series[] = {
-	{ "create", "ns", "time to create a semaphore", "before sem_init() or sem_open()",
-	  "after it", NULL },
-	{ "delete", "ns", "time to delete a semaphore", "before sem_destroy() or sem_close()",
-	  "after it (named semaphores: after sem_unlink())", NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry sem_tables[] = {
-	{ BATCH_TABLE, BATCH_MEANING },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry sem_verdicts[] = {
-	{ SEM_ALL_MEASURED, "named semaphores are skipped where they cannot be created" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate sem_evaluate[] = {
-	{ "idle", "samples=2000", "samples=50000" },
-	{ NULL, NULL, NULL },
-};
-
 static void sem_use(sem_t *sem)
 {
 	sem_post(sem);
@@ -271,10 +248,18 @@ const struct measurement sem_lifecycle_measurement = {
 	.summary = "time to create and to delete a semaphore",
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,
-	.series = sem_series,
-	.tables = sem_tables,
-	.verdicts = sem_verdicts,
-	.evaluate = sem_evaluate,
+	.series = {
+		{ "create", "ns", "time to create a semaphore", "before sem_init() or sem_open()",
+		  "after it", NULL },
+		{ "delete", "ns", "time to delete a semaphore",
+		  "before sem_destroy() or sem_close()",
+		  "after it (named semaphores: after sem_unlink())", NULL },
+	},
+	.tables = { { BATCH_TABLE, BATCH_MEANING } },
+	.verdicts = {
+		{ SEM_ALL_MEASURED, "named semaphores are skipped where they cannot be created" },
+	},
+	.evaluate = { { "idle", "samples=2000", "samples=50000" } },
 	.mark = &mark_spans,
 	.state_size = sizeof(struct sem_state),
 	.setup = sem_setup,

@@ -53,25 +53,6 @@ static const struct option_info sem_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_entry sem_tables[] = {
-	{ ORDER_TABLE, ORDER_MEANING },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry sem_verdicts[] = {
-	{ SEM_BLOCKS_RULE,
-	  "sem_wait() at 3, 2 and 1 returns at once, at 0 it waits for a sem_post()" },
-	{ SEM_INCREMENTS_RULE, "each sem_post() lets one sem_wait() through" },
-	{ SEM_RESCHEDULES_RULE, "sem_post() gives the CPU to a waiter of higher priority" },
-	{ SEM_MAXIMUM_RULE, "sem_post() at SEM_VALUE_MAX is refused" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate sem_evaluate[] = {
-	{ "idle", "", NULL },
-	{ NULL, NULL, NULL },
-};
-
 /* --- threads under test --- */
 
 static void sem_high_body(struct ensemble_thread *thread)
@@ -315,9 +296,15 @@ const struct measurement sem_lock_measurement = {
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,
-	.tables = sem_tables,
-	.verdicts = sem_verdicts,
-	.evaluate = sem_evaluate,
+	.tables = { { ORDER_TABLE, ORDER_MEANING } },
+	.verdicts = {
+		{ SEM_BLOCKS_RULE,
+		  "sem_wait() at 3, 2 and 1 returns at once, at 0 it waits for a sem_post()" },
+		{ SEM_INCREMENTS_RULE, "each sem_post() lets one sem_wait() through" },
+		{ SEM_RESCHEDULES_RULE, "sem_post() gives the CPU to a waiter of higher priority" },
+		{ SEM_MAXIMUM_RULE, "sem_post() at SEM_VALUE_MAX is refused" },
+	},
+	.evaluate = { { "idle", "", NULL } },
 	.state_size = sizeof(struct sem_state),
 	.setup = sem_setup,
 	.finish = sem_finish,

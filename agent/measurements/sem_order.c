@@ -53,25 +53,7 @@ static const struct option_info sem_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_entry sem_tables[] = {
-	{ ORDER_TABLE, ORDER_MEANING },
-	{ NULL, NULL },
-};
-
 #define SEM_RULE "highest waiter first, arrival "
-static const struct measurement_entry sem_verdicts[] = {
-	[SEM_ASCENDING] = { SEM_RULE "ascending", "the highest waiter came last" },
-	[SEM_DESCENDING] = { SEM_RULE "descending", "the highest waiter came first" },
-	[SEM_MIXED] = { SEM_RULE "mixed", "the waiters came in another order" },
-	[SEM_EQUAL] = { "equal waiters in order of arrival",
-			"all have one priority: the one that waited longest is released" },
-	[SEM_ARRIVALS] = { NULL, NULL },
-};
-
-static const struct measurement_evaluate sem_evaluate[] = {
-	{ "idle", "", NULL },
-	{ NULL, NULL, NULL },
-};
 
 /* --- threads under test --- */
 
@@ -300,7 +282,7 @@ static int sem_finish(struct step *step)
 	for (int i = 0; i < SEM_ARRIVALS; i++) {
 		struct order_rounds *rounds = &state->rounds[i];
 
-		rounds->order.rule = sem_verdicts[i].name;
+		rounds->order.rule = step->measurement->verdicts[i].name;
 		if (rounds->judged)
 			orders[count++] = &rounds->order;
 		if (!state->ensemble.error || order_decided(rounds))
@@ -320,9 +302,15 @@ const struct measurement sem_order_measurement = {
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,
-	.tables = sem_tables,
-	.verdicts = sem_verdicts,
-	.evaluate = sem_evaluate,
+	.tables = { { ORDER_TABLE, ORDER_MEANING } },
+	.verdicts = {
+		[SEM_ASCENDING] = { SEM_RULE "ascending", "the highest waiter came last" },
+		[SEM_DESCENDING] = { SEM_RULE "descending", "the highest waiter came first" },
+		[SEM_MIXED] = { SEM_RULE "mixed", "the waiters came in another order" },
+		[SEM_EQUAL] = { "equal waiters in order of arrival",
+				"all have one priority: the one that waited longest is released" },
+	},
+	.evaluate = { { "idle", "", NULL } },
 	.state_size = sizeof(struct sem_state),
 	.setup = sem_setup,
 	.finish = sem_finish,

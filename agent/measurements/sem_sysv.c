@@ -70,10 +70,6 @@ static void sem_sysv_judge(struct handover *h)
 	handover_tell_waiters(h, sem_sysv_send, sem_sysv_wait);
 }
 
-static const struct measurement_series sem_sysv_series[] = {
-	HANDOVER_SERIES("before semop() that adds one", "after semop() that takes one"),
-};
-
 static const struct handover_kind sem_sysv_kinds[] = { HANDOVER_ROW("", sem_sysv) };
 
 static const struct handover_plan sem_sysv_plan = {
@@ -90,9 +86,11 @@ const struct measurement sem_sysv_measurement = {
 	.summary = "time to wake a thread through a System V semaphore",
 	HANDOVER_MEASUREMENT(sem_sysv_plan),
 	.options = handover_options,
-	.series = sem_sysv_series,
-	.tables = handover_tables_judged,
-	.verdicts = handover_verdicts,
-	.evaluate = handover_evaluate,
+	.series = {
+		HANDOVER_SERIES("before semop() that adds one", "after semop() that takes one"),
+	},
+	.tables = { HANDOVER_TABLES, { ORDER_TABLE, ORDER_MEANING } },
+	.verdicts = { HANDOVER_VERDICT },
+	.evaluate = { HANDOVER_EVALUATE },
 	.not_on_cobalt = "System V semaphores exist only on Linux",
 };

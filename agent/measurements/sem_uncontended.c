@@ -45,30 +45,6 @@ static const struct option_info sem_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series sem_series[] = {
-	{ "acquire", "ns", "time of sem_wait() on a value above 0", "before the call", "after it",
-	  NULL },
-	{ "release", "ns", "time of sem_post() with no waiter", "before the call", "after it",
-	  NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry sem_tables[] = {
-	{ BATCH_TABLE, BATCH_MEANING },
-	{ SYSCALLS_TABLE, SYSCALLS_MEANING },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry sem_verdicts[] = {
-	{ SYSCALLS_NONE, "neither sem_wait() nor sem_post() enters the kernel" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate sem_evaluate[] = {
-	{ "idle", "samples=10000", "samples=1000000" },
-	{ NULL, NULL, NULL },
-};
-
 /* Single operations, each between two time stamps. */
 static void sem_singles(struct ensemble *e, struct sem_measured *m, int64_t count)
 {
@@ -188,10 +164,18 @@ const struct measurement sem_uncontended_measurement = {
 	.summary = "cost of an uncontended semaphore",
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,
-	.series = sem_series,
-	.tables = sem_tables,
-	.verdicts = sem_verdicts,
-	.evaluate = sem_evaluate,
+	.series = {
+		{ "acquire", "ns", "time of sem_wait() on a value above 0", "before the call",
+		  "after it", NULL },
+		{ "release", "ns", "time of sem_post() with no waiter", "before the call",
+		  "after it", NULL },
+	},
+	.tables = {
+		{ BATCH_TABLE, BATCH_MEANING },
+		{ SYSCALLS_TABLE, SYSCALLS_MEANING },
+	},
+	.verdicts = { { SYSCALLS_NONE, "neither sem_wait() nor sem_post() enters the kernel" } },
+	.evaluate = { { "idle", "samples=10000", "samples=1000000" } },
 	.mark = &mark_spans,
 	.state_size = sizeof(struct sem_state),
 	.setup = sem_setup,

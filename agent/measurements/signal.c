@@ -194,21 +194,6 @@ static const struct option_info signal_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series signal_series[] = {
-	HANDOVER_SERIES("before the signal is sent", "after sigwaitinfo(), or in the handler"),
-};
-
-static const struct measurement_entry signal_verdicts[] = {
-	HANDOVER_VERDICT,
-	{ SIGNAL_ORDER, "four signals of two numbers" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate signal_evaluate[] = {
-	{ "idle", "samples=500", "samples=50000" },
-	{ NULL, NULL, NULL },
-};
-
 /* Without a waiter, a handler would run within the call. */
 static const struct handover_kind signal_kinds[] = {
 	HANDOVER_ROW("sigwaitinfo", signal_taken),
@@ -237,8 +222,14 @@ const struct measurement signal_measurement = {
 	.summary = "time to wake a thread with a signal",
 	HANDOVER_MEASUREMENT(signal_plan),
 	.options = signal_options,
-	.series = signal_series,
-	.tables = handover_tables_judged,
-	.verdicts = signal_verdicts,
-	.evaluate = signal_evaluate,
+	.series = {
+		HANDOVER_SERIES("before the signal is sent",
+				"after sigwaitinfo(), or in the handler"),
+	},
+	.tables = { HANDOVER_TABLES, { ORDER_TABLE, ORDER_MEANING } },
+	.verdicts = {
+		HANDOVER_VERDICT,
+		{ SIGNAL_ORDER, "four signals of two numbers" },
+	},
+	.evaluate = { { "idle", "samples=500", "samples=50000" } },
 };

@@ -35,12 +35,6 @@ static const struct option_info smokey_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_entry smokey_verdicts[] = {
-	{ SMOKEY_RULE, "its exit status is 0, at least one test has passed, and none has failed" },
-	{ "smokey: NAME", "one for each of its tests. Skipped: the kernel does not support it" },
-	{ NULL, NULL },
-};
-
 struct smokey_test {
 	char rule[64];
 	const char *result;
@@ -307,7 +301,12 @@ const struct measurement smokey_measurement = {
 	.summary = "the tests of Xenomai's own program smokey, if the target has it",
 	.chapter = CHAPTER_KERNEL,
 	.options = smokey_options,
-	.verdicts = smokey_verdicts,
+	.verdicts = {
+		{ SMOKEY_RULE,
+		  "its exit status is 0, at least one test has passed, and none has failed" },
+		{ "smokey: NAME",
+		  "one for each of its tests. Skipped: the kernel does not support it" },
+	},
 	.state_size = sizeof(struct smokey_state),
 	.setup = smokey_setup,
 	.on_cobalt = smokey_on_cobalt,

@@ -84,24 +84,6 @@ static const struct option_info lifecycle_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series lifecycle_series[] = {
-	{ "create", "ns", "time to create a thread, up to its first instruction if it ever runs",
-	  "before pthread_create()", "after it, or the first instruction of the thread", NULL },
-	{ "delete", "ns", "time to cancel and join a thread, or to join one that has ended",
-	  "before pthread_cancel() or pthread_join()", "after pthread_join()", NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry lifecycle_verdicts[] = {
-	{ LIFECYCLE_RULE, "before its creator continues, or not at all before it is deleted" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate lifecycle_evaluate[] = {
-	{ "idle", "samples=2000", "samples=100000" },
-	{ NULL, NULL, NULL },
-};
-
 /* The rests of the calling thread; none where memory is not locked. */
 static struct lifecycle_rest lifecycle_look(const struct lifecycle_state *state)
 {
@@ -369,9 +351,19 @@ const struct measurement thread_lifecycle_measurement = {
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_THREADS,
 	.options = lifecycle_options,
-	.series = lifecycle_series,
-	.verdicts = lifecycle_verdicts,
-	.evaluate = lifecycle_evaluate,
+	.series = {
+		{ "create", "ns",
+		  "time to create a thread, up to its first instruction if it ever runs",
+		  "before pthread_create()", "after it, or the first instruction of the thread",
+		  NULL },
+		{ "delete", "ns", "time to cancel and join a thread, or to join one that has ended",
+		  "before pthread_cancel() or pthread_join()", "after pthread_join()", NULL },
+	},
+	.verdicts = {
+		{ LIFECYCLE_RULE,
+		  "before its creator continues, or not at all before it is deleted" },
+	},
+	.evaluate = { { "idle", "samples=2000", "samples=100000" } },
 	.mark = &mark_spans,
 	.not_on_cobalt = "Linux creates each thread, also those that become tasks of the core",
 	.state_size = sizeof(struct lifecycle_state),

@@ -53,30 +53,10 @@ static const struct option_info rules_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_entry rules_tables[] = {
-	{ "lowered",
-	  "position of a thread whose priority is lowered, among the threads of its new priority" },
-	{ ORDER_TABLE, ORDER_MEANING },
-	{ NULL, NULL },
-};
-
 #define RULES_LOWER "a new thread of lower priority waits"
 #define RULES_EQUAL "a new thread of equal priority goes to the tail"
 #define RULES_HIGHER "a new thread of higher priority runs at once"
 #define RULES_YIELD "a yield lets all others of the same priority run"
-
-static const struct measurement_entry rules_verdicts[] = {
-	{ RULES_LOWER, "until its creator ends" },
-	{ RULES_EQUAL, "behind its creator, and those created before it" },
-	{ RULES_HIGHER, "until it ends, after which its creator continues" },
-	{ RULES_YIELD, "each until it ends, and none of lower priority" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate rules_evaluate[] = {
-	{ "idle", "", NULL },
-	{ NULL, NULL, NULL },
-};
 
 /* --- the threads under test --- */
 
@@ -380,9 +360,19 @@ const struct measurement thread_rules_measurement = {
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_THREADS,
 	.options = rules_options,
-	.tables = rules_tables,
-	.verdicts = rules_verdicts,
-	.evaluate = rules_evaluate,
+	.tables = {
+		{ "lowered",
+		  "position of a thread whose priority is lowered, among the threads of its new "
+		  "priority" },
+		{ ORDER_TABLE, ORDER_MEANING },
+	},
+	.verdicts = {
+		{ RULES_LOWER, "until its creator ends" },
+		{ RULES_EQUAL, "behind its creator, and those created before it" },
+		{ RULES_HIGHER, "until it ends, after which its creator continues" },
+		{ RULES_YIELD, "each until it ends, and none of lower priority" },
+	},
+	.evaluate = { { "idle", "", NULL } },
 	.not_on_cobalt = "its threads change their priorities like Linux threads",
 	.state_size = sizeof(struct rules_state),
 	.setup = rules_setup,

@@ -129,28 +129,6 @@ static const struct option_info switch_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series switch_series[] = {
-	{ "switch", "ns", "time of a switch to the next thread of the priority",
-	  "before sched_yield() in one thread", "after it in the next one", NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry switch_tables[] = {
-	{ BATCH_TABLE, BATCH_MEANING },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry switch_verdicts[] = {
-	{ SWITCH_IN_TURN, "each after the same one, and none twice" },
-	{ SWITCH_ALL_MEASURED, "a number of threads that is not available here is skipped" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate switch_evaluate[] = {
-	{ "idle", "samples=10000", "samples=1000000" },
-	{ NULL, NULL, NULL },
-};
-
 /* --- the threads under test --- */
 
 /* @sampled: what comes next is a sample. Returns the time at which the thread left. */
@@ -609,10 +587,17 @@ const struct measurement thread_switch_measurement = {
 	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_THREADS,
 	.options = switch_options,
-	.series = switch_series,
-	.tables = switch_tables,
-	.verdicts = switch_verdicts,
-	.evaluate = switch_evaluate,
+	.series = {
+		{ "switch", "ns", "time of a switch to the next thread of the priority",
+		  "before sched_yield() in one thread", "after it in the next one", NULL },
+	},
+	.tables = { { BATCH_TABLE, BATCH_MEANING } },
+	.verdicts = {
+		{ SWITCH_IN_TURN, "each after the same one, and none twice" },
+		{ SWITCH_ALL_MEASURED,
+		  "a number of threads that is not available here is skipped" },
+	},
+	.evaluate = { { "idle", "samples=10000", "samples=1000000" } },
 	.mark = &mark_spans,
 	.state_size = sizeof(struct switch_state),
 	.setup = switch_setup,

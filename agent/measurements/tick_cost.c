@@ -101,33 +101,6 @@ static const struct option_info tick_cost_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series tick_cost_series[] = {
-	{ "loop", "ns", "time of a loop with constant work", "end of the previous loop",
-	  "end of this loop", NULL },
-	{ "tick", "ns", "additional time of a loop that contains a tick", "undisturbed loop",
-	  "loop with a tick", NULL },
-	{ "other", "ns", "additional time of loops disturbed by something other than the tick",
-	  "undisturbed loop", "disturbed loop", NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry tick_cost_tables[] = {
-	{ "lines",
-	  "number of undisturbed loops, of those with a tick, and of those with another disturbance" },
-	{ "ticks", "points of the tick's grid, and those where a loop was disturbed" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry tick_cost_verdicts[] = {
-	{ TICK_COST_SEEN, "skipped for a policy where no tick was found" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate tick_cost_evaluate[] = {
-	{ "idle", "samples=100000 for=4s", "samples=3000000 for=3m" },
-	{ NULL, NULL, NULL },
-};
-
 /* --- a turn --- */
 
 /* The loop under test: nothing but registers. */
@@ -565,10 +538,23 @@ const struct measurement tick_cost_measurement = {
 	.summary = "CPU time that the clock tick takes from a running thread",
 	.chapter = CHAPTER_TICK,
 	.options = tick_cost_options,
-	.series = tick_cost_series,
-	.tables = tick_cost_tables,
-	.verdicts = tick_cost_verdicts,
-	.evaluate = tick_cost_evaluate,
+	.series = {
+		{ "loop", "ns", "time of a loop with constant work", "end of the previous loop",
+		  "end of this loop", NULL },
+		{ "tick", "ns", "additional time of a loop that contains a tick",
+		  "undisturbed loop", "loop with a tick", NULL },
+		{ "other", "ns",
+		  "additional time of loops disturbed by something other than the tick",
+		  "undisturbed loop", "disturbed loop", NULL },
+	},
+	.tables = {
+		{ "lines",
+		  "number of undisturbed loops, of those with a tick, and of those with another "
+		  "disturbance" },
+		{ "ticks", "points of the tick's grid, and those where a loop was disturbed" },
+	},
+	.verdicts = { { TICK_COST_SEEN, "skipped for a policy where no tick was found" } },
+	.evaluate = { { "idle", "samples=100000 for=4s", "samples=3000000 for=3m" } },
 	.not_on_cobalt = "the clock tick is that of Linux",
 	.state_size = sizeof(struct tick_cost_state),
 	.setup = tick_cost_setup,

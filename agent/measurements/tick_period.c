@@ -49,30 +49,6 @@ static const struct option_info tick_period_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series tick_period_series[] = {
-	{ "gap", "ns", "time in which a loop that reads the clock did not run",
-	  "the last reading before", "the first one after", NULL },
-	{ "period", "ns", "time from one gap on the tick's grid to the next", "a gap begins",
-	  "the next one begins", NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry tick_period_tables[] = {
-	{ "grids", "periodic causes of gaps: the tick, and other timers" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry tick_period_verdicts[] = {
-	{ TICK_PERIOD_RULE, "the gaps contain a grid of the configured frequency (no grid on "
-			    "a CPU that stops its tick, nohz_full)" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate tick_period_evaluate[] = {
-	{ "idle", "for=1s", "for=20s" },
-	{ NULL, NULL, NULL },
-};
-
 /* Read the clock and nothing else, as long as others can wait. */
 static void tick_period_look(struct tick_period_state *state)
 {
@@ -292,10 +268,19 @@ const struct measurement tick_period_measurement = {
 	.summary = "whether the clock tick has its configured frequency",
 	.chapter = CHAPTER_TICK,
 	.options = tick_period_options,
-	.series = tick_period_series,
-	.tables = tick_period_tables,
-	.verdicts = tick_period_verdicts,
-	.evaluate = tick_period_evaluate,
+	.series = {
+		{ "gap", "ns", "time in which a loop that reads the clock did not run",
+		  "the last reading before", "the first one after", NULL },
+		{ "period", "ns", "time from one gap on the tick's grid to the next",
+		  "a gap begins", "the next one begins", NULL },
+	},
+	.tables = { { "grids", "periodic causes of gaps: the tick, and other timers" } },
+	.verdicts = {
+		{ TICK_PERIOD_RULE,
+		  "the gaps contain a grid of the configured frequency (no grid on "
+		  "a CPU that stops its tick, nohz_full)" },
+	},
+	.evaluate = { { "idle", "for=1s", "for=20s" } },
 	.not_on_cobalt = "the clock tick is that of Linux",
 	.state_size = sizeof(struct tick_period_state),
 	.setup = tick_period_setup,

@@ -38,27 +38,6 @@ const struct option_info handover_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-const struct measurement_entry handover_tables[] = {
-	HANDOVER_TABLES,
-	{ NULL, NULL },
-};
-
-const struct measurement_entry handover_tables_judged[] = {
-	HANDOVER_TABLES,
-	{ ORDER_TABLE, ORDER_MEANING },
-	{ NULL, NULL },
-};
-
-const struct measurement_entry handover_verdicts[] = {
-	HANDOVER_VERDICT,
-	{ NULL, NULL },
-};
-
-const struct measurement_evaluate handover_evaluate[] = {
-	{ "idle", "samples=1000", "samples=50000" },
-	{ NULL, NULL, NULL },
-};
-
 static const char *const handover_places[] = { "higher", "equal", "other-cpu", "none" };
 
 /* The sender's is one below the waiter's, unless they are to be equal. */

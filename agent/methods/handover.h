@@ -152,8 +152,7 @@ struct handover {
 	  "priority of the waiter on the sender's CPU, or its place on another" }
 #define HANDOVER_SERIES(call, after)                                                          \
 	{ "wake", "ns", "time from the call in one thread until the other runs", call, after, NULL },   \
-	{ "send", "ns", "time of the call, where no waiter preempts it", call, "after it", NULL },    \
-	{ NULL, NULL, NULL, NULL, NULL, NULL }
+	{ "send", "ns", "time of the call, where no waiter preempts it", call, "after it", NULL }
 #define HANDOVER_TABLES                                                                       \
 	{ BATCH_TABLE, BATCH_MEANING },                                                       \
 	{ "sleeps", "number of waits in which the waiter slept before it was woken" }
@@ -163,6 +162,7 @@ struct handover {
 #define HANDOVER_ALL_MEASURED "every waiter asked for is measured"
 #define HANDOVER_VERDICT                                                                      \
 	{ HANDOVER_ALL_MEASURED, "skipped if there is no second CPU, or if the system does not support a value" }
+#define HANDOVER_EVALUATE { "idle", "samples=1000", "samples=50000" }
 #define HANDOVER_FIRST "the waiter of the highest priority is woken first"
 #define HANDOVER_LATER "a higher waiter that came later is woken before lower ones"
 #define HANDOVER_VERDICTS_WAITERS                                                             \
@@ -171,13 +171,9 @@ struct handover {
 /* clang-format on */
 #define HANDOVER_FIFO_REMEDY "give the threads a real-time policy (SCHED_FIFO)"
 
-/* For measurements without contexts, options or tables of their own. */
+/* For measurements without contexts or options of their own. */
 extern const char *const handover_contexts[];
 extern const struct option_info handover_options[];
-extern const struct measurement_entry handover_tables[];
-extern const struct measurement_entry handover_tables_judged[];
-extern const struct measurement_entry handover_verdicts[];
-extern const struct measurement_evaluate handover_evaluate[];
 
 int handover_setup(struct step *step);
 int handover_finish(struct step *step);

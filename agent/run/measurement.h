@@ -65,14 +65,15 @@ struct measurement {
 	const char *needs;	     /* NULL: nothing; or NEEDS_... */
 	const char *const *contexts; /* NULL: user */
 	const struct option_info *options;
-	const struct measurement_series *series;
+	/* Each of these tables has room for an empty row at its end. */
+	struct measurement_series series[6];
+	struct measurement_entry tables[4];
+	struct measurement_entry verdicts[7];
+	struct measurement_evaluate evaluate[4];
 	const struct measurement_way *ways; /* may be NULL */
-	const struct measurement_entry *tables;
-	const struct measurement_entry *verdicts;
 	/* Rules (name) that fail on every system with this C library, and why (meaning); may be
 	 * NULL. */
 	const struct measurement_entry *known_limitations;
-	const struct measurement_evaluate *evaluate;
 	const struct mark_way *mark; /* NULL: there is nothing to mark */
 	bool observes;	   /* programs of the user: settings of the system stay as they are */
 	bool sleeps;	   /* it decides how deep CPUs sleep: sleep states are not held */

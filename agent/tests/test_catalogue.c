@@ -45,6 +45,8 @@ static void test_run_option(const struct catalogue_run_option *o)
 		  "run option %s changes nothing by default", o->info.name);
 }
 
+#define LAST(table) ((table)[sizeof(table) / sizeof((table)[0]) - 1])
+
 /* The agent's parser reads an option of the run first: the measurement would never get its own. */
 static void test_measurement(const struct measurement *m)
 {
@@ -62,11 +64,15 @@ static void test_measurement(const struct measurement *m)
 			rule++;
 		tap_check(&tap, rule->name, "%s tests '%s'", m->name, e->name);
 	}
+	tap_check(&tap,
+		  !LAST(m->series).name && !LAST(m->tables).name && !LAST(m->verdicts).name &&
+			  !LAST(m->evaluate).load,
+		  "the tables of %s end", m->name);
 	tap_check(&tap, !taken, "no option of %s is also one of the run %s", m->name,
 		  taken ? taken : "");
 	tap_check(&tap, !m->times || (timed && timed->answers),
 		  "%s times a measurement that answers", m->name);
-	for (const struct measurement_series *s = m->series; s && s->name; s++)
+	for (const struct measurement_series *s = m->series; s->name; s++)
 		unseen |= m->unseen_gaps && !strcmp(s->name, m->unseen_gaps);
 	tap_check(&tap, unseen == !!m->unseen_gaps, "%s has its series of gaps", m->name);
 }

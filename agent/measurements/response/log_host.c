@@ -54,30 +54,6 @@ static const struct option_info log_host_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series log_host_series[] = {
-	{ "response", "ns", "time from the event until the answer arrives",
-	  "the kernel's time stamp of the line MARK, or just before the output is driven",
-	  "the kernel's time stamp of the input, or the waiting thread runs", log_host_stages },
-	{ "own-error", "ns", "own error of the log host: its output is wired to its input",
-	  "as response", "as response", NULL },
-	{ "dither", "ns", "offset of each event from its grid point", "grid point", "due time",
-	  NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry log_host_tables[] = {
-	{ "answers", "number of events raised, answered, unanswered and ambiguous, of "
-		     "late answers, of edges that are not answers, and of answers that "
-		     "the log host itself lost" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry log_host_verdicts[] = {
-	{ LOG_HOST_ANSWERED,
-	  "each event was answered before the next was due, or within --timeout" },
-	{ NULL, NULL },
-};
-
 struct log_host {
 	struct line line;
 	char edge[16];
@@ -559,9 +535,25 @@ const struct measurement log_host_measurement = {
 	.chapter = CHAPTER_RESPONSE,
 	.contexts = log_host_contexts,
 	.options = log_host_options,
-	.series = log_host_series,
-	.tables = log_host_tables,
-	.verdicts = log_host_verdicts,
+	.series = {
+		{ "response", "ns", "time from the event until the answer arrives",
+		  "the kernel's time stamp of the line MARK, or just before the output is driven",
+		  "the kernel's time stamp of the input, or the waiting thread runs",
+		  log_host_stages },
+		{ "own-error", "ns", "own error of the log host: its output is wired to its input",
+		  "as response", "as response", NULL },
+		{ "dither", "ns", "offset of each event from its grid point", "grid point",
+		  "due time", NULL },
+	},
+	.tables = {
+		{ "answers", "number of events raised, answered, unanswered and ambiguous, of "
+			     "late answers, of edges that are not answers, and of answers that "
+			     "the log host itself lost" },
+	},
+	.verdicts = {
+		{ LOG_HOST_ANSWERED,
+		  "each event was answered before the next was due, or within --timeout" },
+	},
 	.times = "response",
 	.not_on_cobalt = "Linux raises the events and stamps the answers",
 	.state_size = sizeof(struct log_host),

@@ -78,34 +78,6 @@ static const struct option_info response_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series response_series[] = {
-	{ "wake-up", "ns", "time from the edge until the answering context runs",
-	  "time stamp of the edge, taken by the kernel in its handler", "its first clock reading",
-	  response_wake_stages },
-	{ "answer", "ns", "time from the edge until the answer is out",
-	  "time stamp of the edge, taken by the kernel in its handler", "the output was driven",
-	  response_wake_stages },
-	{ "turn-around", "ns",
-	  "lines without time stamps: time from running until the answer is out",
-	  "first clock reading in the answering context", "the output was driven", NULL },
-	{ "response", "ns", "loopback: time from the event until the answering context runs",
-	  "just before the output is driven", "its first clock reading", response_stages },
-	{ "dither", "ns", "offset of each event from its grid point", "grid point", "due time",
-	  NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry response_tables[] = {
-	{ "events",
-	  "number of edges seen, answered, lost before they were seen, and without a change of level" },
-	{ NULL, NULL },
-};
-
-static const struct measurement_entry response_verdicts[] = {
-	{ "every-event-answered", "loopback: each raised event came back in time" },
-	{ NULL, NULL },
-};
-
 /* --- set-up --- */
 
 static bool response_is_of_core(const char *context)
@@ -334,10 +306,29 @@ const struct measurement response_measurement = {
 	.chapter = CHAPTER_RESPONSE,
 	.contexts = response_contexts,
 	.options = response_options,
-	.series = response_series,
+	.series = {
+		{ "wake-up", "ns", "time from the edge until the answering context runs",
+		  "time stamp of the edge, taken by the kernel in its handler",
+		  "its first clock reading", response_wake_stages },
+		{ "answer", "ns", "time from the edge until the answer is out",
+		  "time stamp of the edge, taken by the kernel in its handler",
+		  "the output was driven", response_wake_stages },
+		{ "turn-around", "ns",
+		  "lines without time stamps: time from running until the answer is out",
+		  "first clock reading in the answering context", "the output was driven", NULL },
+		{ "response", "ns",
+		  "loopback: time from the event until the answering context runs",
+		  "just before the output is driven", "its first clock reading", response_stages },
+		{ "dither", "ns", "offset of each event from its grid point", "grid point",
+		  "due time", NULL },
+	},
 	.ways = response_ways,
-	.tables = response_tables,
-	.verdicts = response_verdicts,
+	.tables = {
+		{ "events",
+		  "number of edges seen, answered, lost before they were seen, and without a "
+		  "change of level" },
+	},
+	.verdicts = { { "every-event-answered", "loopback: each raised event came back in time" } },
 	.answers = true,
 	.on_cobalt = response_on_cobalt,
 	.state_size = sizeof(struct response),

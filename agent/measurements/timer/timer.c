@@ -63,29 +63,6 @@ static const struct option_info timer_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct measurement_series timer_series[] = {
-	{ "latency", "ns", "delay from the due time until the handler or task runs", "due time",
-	  "its first clock reading", timer_stages },
-	{ "dither", "ns", "offset of each due time from its grid point", "grid point", "due time",
-	  NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
-};
-
-static const struct measurement_entry timer_verdicts[] = {
-	{ TIMER_ALL_MEASURED,
-	  "a method that the kernel refuses is skipped, and the others are measured" },
-	{ TIMER_ALL_CONTEXTS,
-	  "a context that cannot be measured here is skipped, and the others are measured" },
-	{ MODES_RULE, MODES_MEANING },
-	{ NULL, NULL },
-};
-
-static const struct measurement_evaluate timer_evaluate[] = {
-	{ "idle", "for=25s", "for=10m" },
-	{ "sched:groups=4,cpu", "for=35s", "for=20m" },
-	{ NULL, NULL, NULL },
-};
-
 /* In the order of the option's values. */
 static const struct timer_method timer_methods[] = {
 	{ .name = "clock_nanosleep", .loop = timer_sleep_loop, .dithered = timer_sleep_dithered },
@@ -611,9 +588,23 @@ const struct measurement timer_measurement = {
 	.contexts = timer_contexts,
 	.on_cobalt = timer_on_cobalt,
 	.options = timer_options,
-	.series = timer_series,
-	.verdicts = timer_verdicts,
-	.evaluate = timer_evaluate,
+	.series = {
+		{ "latency", "ns", "delay from the due time until the handler or task runs",
+		  "due time", "its first clock reading", timer_stages },
+		{ "dither", "ns", "offset of each due time from its grid point", "grid point",
+		  "due time", NULL },
+	},
+	.verdicts = {
+		{ TIMER_ALL_MEASURED,
+		  "a method that the kernel refuses is skipped, and the others are measured" },
+		{ TIMER_ALL_CONTEXTS,
+		  "a context that cannot be measured here is skipped, and the others are measured" },
+		{ MODES_RULE, MODES_MEANING },
+	},
+	.evaluate = {
+		{ "idle", "for=25s", "for=10m" },
+		{ "sched:groups=4,cpu", "for=35s", "for=20m" },
+	},
 	.ways = timer_ways,
 	.mark = &mark_samples,
 	.state_size = sizeof(struct timer_state),
