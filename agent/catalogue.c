@@ -305,21 +305,27 @@ static void describe_pairs(struct json *json, const char *key, const char *pairs
 	json_close(json, '}');
 }
 
+static void describe_list(struct json *json, const char *key, const char *list,
+			  const char *separator)
+{
+	char text[512], *at = list ? text : NULL, *value;
+
+	snprintf(text, sizeof(text), "%s", list ? list : "");
+	json_open(json, key, '[');
+	while ((value = strsep(&at, separator)))
+		json_text(json, NULL, value);
+	json_close(json, ']');
+}
+
 static void describe_option(struct json *json, const struct option_info *o)
 {
-	char text[512], *at = text, *value;
-
 	json_open(json, NULL, '{');
 	json_text(json, "name", o->name);
 	json_text(json, "type", type_names[o->type]);
 	json_text(json, "default", o->def);
 	describe_limit(json, "min", o, o->min);
 	describe_limit(json, "max", o, o->max);
-	json_open(json, "values", '[');
-	snprintf(text, sizeof(text), "%s", o->values ? o->values : "");
-	while (o->values && (value = strsep(&at, " ")))
-		json_text(json, NULL, value);
-	json_close(json, ']');
+	describe_list(json, "values", o->values, " ");
 	json_text(json, "help", o->help);
 }
 
@@ -347,14 +353,6 @@ static void describe_run_options(struct json *json)
 			json_text(json, "changes", o->changes);
 		json_close(json, '}');
 	}
-	json_close(json, ']');
-}
-
-static void describe_list(struct json *json, const char *key, const char *const *list)
-{
-	json_open(json, key, '[');
-	for (; list && *list; list++)
-		json_text(json, NULL, *list);
 	json_close(json, ']');
 }
 
@@ -391,7 +389,7 @@ static void describe_ways(struct json *json, const struct measurement *m, const 
 	json_open(json, "stages_in", '{');
 	for (const struct measurement_way *way = m->ways; way && way->series; way++)
 		if (!strcmp(way->series, series))
-			describe_list(json, way->context, way->stages);
+			describe_list(json, way->context, way->stages, ",");
 	json_close(json, '}');
 }
 
@@ -408,8 +406,6 @@ static void describe_mark(struct json *json, const struct mark_way *mark)
 
 static void describe_measurement(struct json *json, const struct measurement *m)
 {
-	static const char *const user[] = { "user", NULL };
-
 	json_open(json, NULL, '{');
 	json_text(json, "name", m->name);
 	json_text(json, "code", m->code ? m->code : "");
@@ -426,7 +422,7 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 		json_text(json, "times", m->times);
 	if (m->unseen_gaps)
 		json_text(json, "unseen_gaps", m->unseen_gaps);
-	describe_list(json, "contexts", m->contexts ? m->contexts : user);
+	describe_list(json, "contexts", m->contexts ?: "user", " ");
 	describe_options(json, "options", m->options);
 	json_open(json, "series", '[');
 	for (const struct measurement_series *s = m->series; s->name; s++) {
@@ -436,7 +432,7 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 		json_text(json, "meaning", s->meaning);
 		json_text(json, "from", s->from);
 		json_text(json, "to", s->to);
-		describe_list(json, "stages", s->stages);
+		describe_list(json, "stages", s->stages, ",");
 		describe_ways(json, m, s->name);
 		json_close(json, '}');
 	}

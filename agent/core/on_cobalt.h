@@ -75,7 +75,6 @@
 #define ensemble_wait cobalt_ensemble_wait
 #define handover_begin cobalt_handover_begin
 #define handover_close cobalt_handover_close
-#define handover_contexts cobalt_handover_contexts
 #define handover_done cobalt_handover_done
 #define handover_end cobalt_handover_end
 #define handover_fail cobalt_handover_fail

@@ -25,13 +25,6 @@ static const struct option_info migration_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const char *const migration_stages[] = { "system call",
-						"the stopper thread dequeues the thread",
-						"queued on the other CPU",
-						"interrupt",
-						"switch",
-						NULL };
-
 static bool migration_fail(struct step *step, int err, int cpu)
 {
 	struct migration_state *state = step->state;
@@ -127,7 +120,8 @@ const struct measurement cpu_migration_measurement = {
 	.series = {
 		{ "migrate", "ns", "time in which a thread moves to another CPU",
 		  "before sched_setaffinity(), on one CPU", "after it, on the other",
-		  migration_stages },
+		  "system call,the stopper thread dequeues the thread,queued on the other CPU,"
+		  "interrupt,switch" },
 	},
 	.verdicts = { { CPUPAIR_VERDICT, CPUPAIR_VERDICT_MEANING } },
 	.evaluate = { { "idle", "samples=1000 pairs=8", "samples=100000 pairs=56" } },

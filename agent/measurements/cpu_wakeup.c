@@ -57,11 +57,6 @@ static const struct option_info wakeup_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const char *const wakeup_stages[] = {
-	"system call",	  "wake-up", "interrupt to the other CPU", "exit from idle", "switch",
-	"return to user", NULL
-};
-
 static int wakeup_futex(const uint32_t *word, int operation, uint32_t value)
 {
 	return syscall(SYS_futex, word, operation, value, NULL, NULL, 0) < 0 ? errno : 0;
@@ -323,7 +318,8 @@ const struct measurement cpu_wakeup_measurement = {
 	.series = {
 		{ "wake", "ns", "time to wake a thread on another CPU",
 		  "before FUTEX_WAKE, on one CPU", "after FUTEX_WAIT, on the other",
-		  wakeup_stages },
+		  "system call,wake-up,interrupt to the other CPU,exit from idle,switch,"
+		  "return to user" },
 	},
 	.tables = { { "pairs", "wake-ups of each pair, and wake-ups before the thread slept" } },
 	.verdicts = { { CPUPAIR_VERDICT, CPUPAIR_VERDICT_MEANING } },

@@ -60,10 +60,6 @@ static const struct option_info idle_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const char *const idle_stages[] = {
-	"exit from the sleep state", "timer interrupt", "wake-up", "switch", "return to user", NULL
-};
-
 static void idle_path(char *path, size_t room, int cpu, int state, const char *file)
 {
 	snprintf(path, room, "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/%s", cpu, state, file);
@@ -304,7 +300,8 @@ const struct measurement idle_exit_measurement = {
 	.options = idle_options,
 	.series = {
 		{ "wake", "ns", "latency of a timer that wakes the CPU from a sleep state",
-		  "the due time of the timer", "after clock_nanosleep()", idle_stages },
+		  "the due time of the timer", "after clock_nanosleep()",
+		  "exit from the sleep state,timer interrupt,wake-up,switch,return to user" },
 	},
 	.tables = {
 		{ "sleep states",

@@ -17,9 +17,6 @@
 /* And waits so long for it: it must not spin for ever. */
 #define IRQ_DISPATCH_PATIENCE_NS (20 * NSEC_PER_MSEC)
 
-static const char *const irq_dispatch_contexts[] = { "irq", NULL };
-static const char *const irq_dispatch_stages[] = { "return from the interrupt", NULL };
-
 static const struct option_info irq_dispatch_options[] = {
 	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
 	  "duration; 0: until all samples are taken, or until stopped" },
@@ -224,13 +221,13 @@ const struct measurement irq_dispatch_measurement = {
 	.summary = "time from the end of a handler until the interrupted thread continues",
 	.needs = NEEDS_MODULE,
 	.chapter = CHAPTER_INTERRUPTS,
-	.contexts = irq_dispatch_contexts,
+	.contexts = "irq",
 	.options = irq_dispatch_options,
 	.series = {
 		{ "dispatch", "ns",
 		  "time from the end of a handler until the interrupted thread continues",
 		  "last clock reading in the handler", "the thread reads the clock again",
-		  irq_dispatch_stages },
+		  "return from the interrupt" },
 	},
 	.tables = {
 		{ "resolution",

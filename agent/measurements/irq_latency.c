@@ -10,9 +10,6 @@
 #define IRQ_GRID_HANDLER 0
 #define IRQ_GRID_ACKNOWLEDGED 1
 
-static const char *const irq_latency_contexts[] = { "irq", NULL };
-static const char *const irq_latency_stages[] = { "interrupt", "handler", NULL };
-
 static const struct option_info irq_latency_options[] = {
 	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
 	  "duration; 0: until all samples are taken, or until stopped" },
@@ -86,15 +83,15 @@ const struct measurement irq_latency_measurement = {
 	.summary = "time from the interrupt request until its handler runs",
 	.needs = NEEDS_MODULE,
 	.chapter = CHAPTER_INTERRUPTS,
-	.contexts = irq_latency_contexts,
+	.contexts = "irq",
 	.options = irq_latency_options,
 	.series = {
 		{ "handler", "ns", "time from the interrupt request until the handler runs",
 		  "the source raises the interrupt line", "first clock reading in the handler",
-		  irq_latency_stages },
+		  "interrupt,handler" },
 		{ "acknowledged", "ns", "time until the handler has acknowledged the device",
 		  "the source raises the interrupt line", "last clock reading in the handler",
-		  irq_latency_stages },
+		  "interrupt,handler" },
 	},
 	.evaluate = {
 		{ "idle", "for=5s", "for=2m" },

@@ -18,8 +18,6 @@
 #define IRQ_SUSTAINED_LONGEST_NS (100 * NSEC_PER_MSEC)
 #define IRQ_SUSTAINED_STEP_NS 100
 
-static const char *const irq_sustained_contexts[] = { "irq", NULL };
-
 static const struct option_info irq_sustained_options[] = {
 	{ "interrupts", OPTION_INTEGER, "1000000", 1000, 1000000000, NULL,
 	  "interrupts of the last phase. The phases before it have 1000, 10000, ..." },
@@ -288,7 +286,7 @@ const struct measurement irq_sustained_measurement = {
 	.summary = "shortest interrupt period without a lost interrupt",
 	.needs = NEEDS_MODULE,
 	.chapter = CHAPTER_INTERRUPTS,
-	.contexts = irq_sustained_contexts,
+	.contexts = "irq",
 	.options = irq_sustained_options,
 	.tables = {
 		{ "sustained",

@@ -10,29 +10,15 @@
 #include "base/clock.h"
 #include "methods/interrupt.h"
 
-static const char *const irq_to_thread_wake_stages[] = { "wake-up", "switch", "return to user",
-							 NULL };
-static const char *const irq_to_thread_handler_stages[] = { "handler", "wake-up", "switch",
-							    "return to user", NULL };
-
-static const char *const irq_to_thread_kernel_stages[] = { "wake-up", "switch", NULL };
-static const char *const irq_to_thread_kernel_handler_stages[] = { "handler", "wake-up", "switch",
-								   NULL };
-static const char *const irq_to_thread_softirq_stages[] = { "softirq", NULL };
-static const char *const irq_to_thread_softirq_handler_stages[] = { "handler", "softirq", NULL };
-
-static const char *const irq_to_thread_contexts[] = { "user",	   "kernel",   "softirq",
-						      "workqueue", "threaded", NULL };
-
 static const struct measurement_way irq_to_thread_ways[] = {
-	{ "wake-to-thread", "softirq", irq_to_thread_softirq_stages },
-	{ "handler-to-thread", "softirq", irq_to_thread_softirq_handler_stages },
-	{ "wake-to-thread", "kernel", irq_to_thread_kernel_stages },
-	{ "handler-to-thread", "kernel", irq_to_thread_kernel_handler_stages },
-	{ "wake-to-thread", "workqueue", irq_to_thread_kernel_stages },
-	{ "handler-to-thread", "workqueue", irq_to_thread_kernel_handler_stages },
-	{ "wake-to-thread", "threaded", irq_to_thread_kernel_stages },
-	{ "handler-to-thread", "threaded", irq_to_thread_kernel_handler_stages },
+	{ "wake-to-thread", "softirq", "softirq" },
+	{ "handler-to-thread", "softirq", "handler,softirq" },
+	{ "wake-to-thread", "kernel", "wake-up,switch" },
+	{ "handler-to-thread", "kernel", "handler,wake-up,switch" },
+	{ "wake-to-thread", "workqueue", "wake-up,switch" },
+	{ "handler-to-thread", "workqueue", "handler,wake-up,switch" },
+	{ "wake-to-thread", "threaded", "wake-up,switch" },
+	{ "handler-to-thread", "threaded", "handler,wake-up,switch" },
 	{ NULL, NULL, NULL },
 };
 
@@ -191,16 +177,16 @@ const struct measurement irq_to_thread_measurement = {
 	.summary = "time from an interrupt handler until the thread that it wakes runs",
 	.needs = NEEDS_MODULE,
 	.chapter = CHAPTER_INTERRUPTS,
-	.contexts = irq_to_thread_contexts,
+	.contexts = "user kernel softirq workqueue threaded",
 	.options = irq_to_thread_options,
 	.series = {
 		{ "wake-to-thread", "ns", "time from just before the wake-up until the thread runs",
 		  "the handler reads the clock, before it wakes the thread",
-		  "the thread's first clock reading", irq_to_thread_wake_stages },
+		  "the thread's first clock reading", "wake-up,switch,return to user" },
 		{ "handler-to-thread", "ns",
 		  "time from the start of the handler until the thread runs",
 		  "first clock reading in the handler", "the thread's first clock reading",
-		  irq_to_thread_handler_stages },
+		  "handler,wake-up,switch,return to user" },
 	},
 	.ways = irq_to_thread_ways,
 	.evaluate = {

@@ -118,8 +118,6 @@ static const struct option_info observe_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const char *const observe_stages[] = { "wake-up", "scheduler", "switch", NULL };
-
 /* --- histograms --- */
 
 /* Log-linear: the bucket of a value from 0 on. */
@@ -1051,7 +1049,7 @@ const struct measurement observe_measurement = {
 	.series = {
 		{ "wake-to-run", "ns", "time from the wake-up of a thread until it runs",
 		  "the kernel begins to wake the thread (sched_waking)",
-		  "the kernel switches to it (sched_switch)", observe_stages },
+		  "the kernel switches to it (sched_switch)", "wake-up,scheduler,switch" },
 	},
 	.tables = {
 		{ "threads",

@@ -93,9 +93,6 @@ static const struct option_info sem_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const char *const sem_acquire_stages[] = { "sem_wait", "enqueue", "switch", NULL };
-static const char *const sem_release_stages[] = { "sem_post", "wake-up", "switch", NULL };
-
 /* --- threads under test --- */
 
 static void sem_waiter_body(struct ensemble_thread *thread)
@@ -422,18 +419,18 @@ const struct measurement sem_contended_measurement = {
 		{ "acquire", "ns",
 		  "time to block on a semaphore, including the switch to the next thread",
 		  "before sem_wait() in the last of the waiters", "the keeper runs",
-		  sem_acquire_stages },
+		  "sem_wait,enqueue,switch" },
 		{ "release", "ns", "time to release the highest waiter",
 		  "before sem_post() in the keeper", "the highest waiter runs",
-		  sem_release_stages },
+		  "sem_post,wake-up,switch" },
 		{ "acquire-all", "ns",
 		  "acquire with each number of waiters, in the order of a test loop",
 		  "before sem_wait() in the last of the waiters", "the keeper runs",
-		  sem_acquire_stages },
+		  "sem_wait,enqueue,switch" },
 		{ "release-all", "ns",
 		  "release with each number of waiters, in the order of a test loop",
 		  "before sem_post() in the keeper", "the highest waiter runs",
-		  sem_release_stages },
+		  "sem_post,wake-up,switch" },
 	},
 	.tables = {
 		{ "waiters", "mean, minimum and maximum times for each number of waiters" },

@@ -31,8 +31,6 @@
 /* A sleep of so long begins with a switch. */
 #define HANDOVER_SWITCH_NS (50 * NSEC_PER_USEC)
 
-const char *const handover_contexts[] = { "user", NULL };
-
 const struct option_info handover_options[] = {
 	HANDOVER_OPTIONS,
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },

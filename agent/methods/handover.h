@@ -136,7 +136,7 @@ struct handover {
 /* clang-format off */
 /* What all of these measurements have in common. */
 #define HANDOVER_MEASUREMENT(its_plan)                                                        \
-	.needs = NEEDS_PRIORITIES, .chapter = CHAPTER_HANDOVER, .contexts = handover_contexts, \
+	.needs = NEEDS_PRIORITIES, .chapter = CHAPTER_HANDOVER,                           \
 	.mark = &mark_spans, .method = &(its_plan), .state_size = sizeof(struct handover),    \
 	.setup = handover_setup, .finish = handover_finish
 #define HANDOVER_OPTIONS                                                                      \
@@ -171,8 +171,7 @@ struct handover {
 /* clang-format on */
 #define HANDOVER_FIFO_REMEDY "give the threads a real-time policy (SCHED_FIFO)"
 
-/* For measurements without contexts or options of their own. */
-extern const char *const handover_contexts[];
+/* For measurements without options of their own. */
 extern const struct option_info handover_options[];
 
 int handover_setup(struct step *step);

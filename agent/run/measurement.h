@@ -17,14 +17,14 @@ struct measurement_series {
 	const char *meaning;
 	const char *from;
 	const char *to;
-	const char *const *stages; /* in order, NULL at the end; may be NULL */
+	const char *stages; /* in order, separated by commas; may be NULL */
 };
 
 /* The stages of a series in a context where they differ; ends with a NULL series. */
 struct measurement_way {
 	const char *series;
 	const char *context;
-	const char *const *stages; /* as above */
+	const char *stages; /* as above */
 };
 
 /* A table or a verdict; ends with a NULL name. */
@@ -60,10 +60,10 @@ struct measurement {
 	const char *name;
 	const char *code; /* of the RTOS evaluation framework 2.9; NULL: none */
 	const char *summary;
-	const char *role;	     /* NULL: "measurement"; or "calibration" */
-	const char *chapter;	     /* of an evaluation report: CHAPTER_... */
-	const char *needs;	     /* NULL: nothing; or NEEDS_... */
-	const char *const *contexts; /* NULL: user */
+	const char *role;     /* NULL: "measurement"; or "calibration" */
+	const char *chapter;  /* of an evaluation report: CHAPTER_... */
+	const char *needs;    /* NULL: nothing; or NEEDS_... */
+	const char *contexts; /* separated by spaces; NULL: user */
 	const struct option_info *options;
 	/* Each of these tables has room for an empty row at its end. */
 	struct measurement_series series[6];

@@ -26,11 +26,6 @@
 /* More edges than that in one interval are a storm: the rest of it is not listened to. */
 #define LOG_HOST_STORM 1000
 
-static const char *const log_host_contexts[] = { "irq",	      "kernel",	  "user", "softirq",
-						 "workqueue", "threaded", NULL };
-static const char *const log_host_stages[] = { "line",	 "interrupt", "handler",
-					       "answer", "line",      NULL };
-
 static const struct option_info log_host_options[] = {
 	{ "for", OPTION_DURATION, "0", 0, 0, NULL, "duration; 0: until all samples are taken" },
 	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
@@ -533,13 +528,13 @@ const struct measurement log_host_measurement = {
 	.name = "log-host",
 	.summary = "times the answers of another machine to events that this one raises",
 	.chapter = CHAPTER_RESPONSE,
-	.contexts = log_host_contexts,
+	.contexts = "irq kernel user softirq workqueue threaded",
 	.options = log_host_options,
 	.series = {
 		{ "response", "ns", "time from the event until the answer arrives",
 		  "the kernel's time stamp of the line MARK, or just before the output is driven",
 		  "the kernel's time stamp of the input, or the waiting thread runs",
-		  log_host_stages },
+		  "line,interrupt,handler,answer,line" },
 		{ "own-error", "ns", "own error of the log host: its output is wired to its input",
 		  "as response", "as response", NULL },
 		{ "dither", "ns", "offset of each event from its grid point", "grid point",

@@ -17,36 +17,19 @@
 
 #define RESPONSE_INTERVAL_MIN (50 * NSEC_PER_USEC)
 
-static const char *const response_contexts[] = { "user",      "kernel",	  "irq", "softirq",
-						 "workqueue", "threaded", NULL };
-
-static const char *const response_wake_stages[] = { "handler", "wake-up", "switch",
-						    "return to user", NULL };
-static const char *const response_stages[] = { "interrupt", "handler",	      "wake-up",
-					       "switch",    "return to user", NULL };
-
-static const char *const response_irq_stages[] = { "handler", NULL };
-static const char *const response_kernel_stages[] = { "handler", "wake-up", "switch", NULL };
-static const char *const response_softirq_stages[] = { "handler", "softirq", NULL };
-static const char *const response_loop_irq_stages[] = { "interrupt", NULL };
-static const char *const response_loop_kernel_stages[] = { "interrupt", "handler", "wake-up",
-							   "switch", NULL };
-static const char *const response_loop_softirq_stages[] = { "interrupt", "handler", "softirq",
-							    NULL };
-
-#define RESPONSE_DEFERRED(context)                               \
-	{ "answer", context, response_kernel_stages },           \
-		{ "wake-up", context, response_kernel_stages },  \
-	{                                                        \
-		"response", context, response_loop_kernel_stages \
+#define RESPONSE_DEFERRED(context)                                      \
+	{ "answer", context, "handler,wake-up,switch" },                \
+		{ "wake-up", context, "handler,wake-up,switch" },       \
+	{                                                               \
+		"response", context, "interrupt,handler,wake-up,switch" \
 	}
 
 static const struct measurement_way response_ways[] = {
-	{ "answer", "irq", response_irq_stages },
-	{ "response", "irq", response_loop_irq_stages },
-	{ "answer", "softirq", response_softirq_stages },
-	{ "wake-up", "softirq", response_softirq_stages },
-	{ "response", "softirq", response_loop_softirq_stages },
+	{ "answer", "irq", "handler" },
+	{ "response", "irq", "interrupt" },
+	{ "answer", "softirq", "handler,softirq" },
+	{ "wake-up", "softirq", "handler,softirq" },
+	{ "response", "softirq", "interrupt,handler,softirq" },
 	RESPONSE_DEFERRED("kernel"),
 	RESPONSE_DEFERRED("workqueue"),
 	RESPONSE_DEFERRED("threaded"),
@@ -304,21 +287,22 @@ const struct measurement response_measurement = {
 	.summary =
 		"response to an external event: from the edge on a line to the answer on another",
 	.chapter = CHAPTER_RESPONSE,
-	.contexts = response_contexts,
+	.contexts = "user kernel irq softirq workqueue threaded",
 	.options = response_options,
 	.series = {
 		{ "wake-up", "ns", "time from the edge until the answering context runs",
 		  "time stamp of the edge, taken by the kernel in its handler",
-		  "its first clock reading", response_wake_stages },
+		  "its first clock reading", "handler,wake-up,switch,return to user" },
 		{ "answer", "ns", "time from the edge until the answer is out",
 		  "time stamp of the edge, taken by the kernel in its handler",
-		  "the output was driven", response_wake_stages },
+		  "the output was driven", "handler,wake-up,switch,return to user" },
 		{ "turn-around", "ns",
 		  "lines without time stamps: time from running until the answer is out",
 		  "first clock reading in the answering context", "the output was driven", NULL },
 		{ "response", "ns",
 		  "loopback: time from the event until the answering context runs",
-		  "just before the output is driven", "its first clock reading", response_stages },
+		  "just before the output is driven", "its first clock reading",
+		  "interrupt,handler,wake-up,switch,return to user" },
 		{ "dither", "ns", "offset of each event from its grid point", "grid point",
 		  "due time", NULL },
 	},

@@ -23,17 +23,9 @@
 
 #define TIMER_ALL_CONTEXTS "every context asked for is measured"
 
-static const char *const timer_contexts[] = { "irq", "kernel", "user", NULL };
-
-static const char *const timer_stages[] = { "timer interrupt", "handler",	 "wake-up",
-					    "switch",	       "return to user", NULL };
-static const char *const timer_irq_stages[] = { "timer interrupt", "handler", NULL };
-static const char *const timer_kernel_stages[] = { "timer interrupt", "handler", "wake-up",
-						   "switch", NULL };
-
 static const struct measurement_way timer_ways[] = {
-	{ "latency", "irq", timer_irq_stages },
-	{ "latency", "kernel", timer_kernel_stages },
+	{ "latency", "irq", "timer interrupt,handler" },
+	{ "latency", "kernel", "timer interrupt,handler,wake-up,switch" },
 	{ NULL, NULL, NULL },
 };
 
@@ -309,14 +301,15 @@ static unsigned int timer_contexts_asked(const struct step *step)
 
 static int timer_contexts_effective(struct step *step, unsigned int mask, const char *method)
 {
+	static const char *const contexts[] = { "irq", "kernel", "user" };
 	char text[64] = "";
 	size_t used = 0;
 	int err;
 
-	for (int i = 0; timer_contexts[i]; i++)
+	for (int i = 0; i < 3; i++)
 		if (mask & 1U << i)
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
-						 used ? "," : "", timer_contexts[i]);
+						 used ? "," : "", contexts[i]);
 	err = option_effective(&step->options, "context", text);
 	if (err || !method)
 		return err;
@@ -585,12 +578,13 @@ const struct measurement timer_measurement = {
 	.name = "timer",
 	.summary = "latency of a periodic task: from its due time until it runs",
 	.chapter = CHAPTER_TIMER,
-	.contexts = timer_contexts,
+	.contexts = "irq kernel user",
 	.on_cobalt = timer_on_cobalt,
 	.options = timer_options,
 	.series = {
 		{ "latency", "ns", "delay from the due time until the handler or task runs",
-		  "due time", "its first clock reading", timer_stages },
+		  "due time", "its first clock reading",
+		  "timer interrupt,handler,wake-up,switch,return to user" },
 		{ "dither", "ns", "offset of each due time from its grid point", "grid point",
 		  "due time", NULL },
 	},
