@@ -4,7 +4,8 @@
 A stage is one of tools/stages.toml that counts tests. A path is what pytest takes: a folder, a file
 or a test. Each repetition runs all of them next to busy loops. pytest runs the files, and the tests
 of each file, in a random order that follows from the seed: ``RTGAUGE_TEST_SEED=SEED pytest PATH``
-repeats it.
+repeats it. The phase in which the steps of emulated boards begin follows from it, too
+(tests/lab/conftest.py): without a seed, counted boots of one image are equal bit for bit.
 
 A table of the tests that failed at least once goes to standard output and to the end of
 build/repeat/results.md. The logs of repetitions with failures are in the same folder. A busy loop

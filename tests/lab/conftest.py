@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from lab_boots import Boot, Booted, Lab, program
+from lab_boots import Boot, Booted, Lab, program, shift_phase
 from rtgauge.lab.boards import BOARDS as LAB
 from rtgauge.lab.boards import Board, Own
 from rtgauge.lab.images import image
@@ -22,6 +23,15 @@ QEMU = "qemu-system-x86_64"
 @pytest.fixture(autouse=True)
 def own_world() -> None:
     """Kernels and modules stay in the user's cache: they take minutes to make."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def phase() -> Iterator[None]:
+    """Boards of the phase that the seed of the tests says (tools/repeat.py)."""
+    with pytest.MonkeyPatch.context() as patch:
+        if seed := os.environ.get("RTGAUGE_TEST_SEED"):
+            shift_phase(patch, seed)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import random
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from rtgauge.architectures import architecture
 from rtgauge.lab.boards import BOARDS, Board, Machine
 from rtgauge.lab.cache import cache_folder, locked
 from rtgauge.lab.kernels import kernel_for
+from rtgauge.lab.machine import Machine as Running
 from rtgauge.lab.modules import Recipe
 from rtgauge.stream import (
     Event,
@@ -61,6 +63,7 @@ __all__ = [
     "sample_bytes",
     "series_of",
     "shell",
+    "shift_phase",
     "streams_of",
 ]
 
@@ -76,6 +79,8 @@ NEEDS_ARM: Final = pytest.mark.skipif(
 BUSYBOX: Final = "/bin/busybox"
 COMPLAINTS: Final = ("BUG:", "WARNING:", "Oops", "Call trace", "Call Trace", "Unable to handle")
 SIDE_BY_SIDE: Final = 2
+# Some ticks, of which the boards' kernels have 250 in a second.
+PHASES_US: Final = 20_000
 # The arm64 boards' GPIO chip, by its label.
 LINES_CHIP: Final = "9030000.pl061"
 # A busy loop ends with the tests, whatever becomes of them. It preempts an emulator now and then,
@@ -247,6 +252,21 @@ def assert_no_complaint(log: str) -> None:
     """The kernel reported no fault in its log."""
     for word in COMPLAINTS:
         assert word not in log
+
+
+def shift_phase(patch: pytest.MonkeyPatch, seed: str) -> None:
+    """Let boards in counted mode sleep after the boot, for a time that follows from the seed. Their
+    steps begin at other phases of the tick and of disturbances, as with a changed agent."""
+    sleep = (BUSYBOX, "usleep", f"{random.Random(seed).randrange(PHASES_US)}")
+    boot = LabTarget._boot
+
+    def shifted(target: LabTarget, machine: Running) -> str:
+        said = boot(target, machine)
+        if machine.setup.mode.counted:
+            assert machine.execute(sleep).code == 0
+        return said
+
+    patch.setattr(LabTarget, "_boot", shifted)
 
 
 class Lab:

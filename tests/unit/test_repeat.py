@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/repeat.py: flaky tests are found and counted, in an order that its seed repeats."""
+"""tools/repeat.py: flaky tests are found and counted, in an order, and on boards of a phase, that
+its seed repeats."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import repeat
 from run_stages import Counts, Runner, Stage
+
+from lab_boots import shift_phase
+from rtgauge.lab.machine import MODES, Machine, Output
+from rtgauge.target.lab import LabTarget
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE = '<testsuites><testcase classname="a" name="b">{}</testcase></testsuites>'
@@ -91,3 +100,27 @@ def test_the_order_follows_from_the_seed() -> None:
     # one file after the other: what a file's tests share is made once
     files = [name.partition("::")[0] for name in first]
     assert sum(a != b for a, b in itertools.pairwise(files)) == 2
+
+
+def test_the_phase_of_boards_follows_from_the_seed() -> None:
+    def orders(mode: str, *seeds: str) -> list[str]:
+        done: list[str] = []
+
+        def execute(words: Sequence[str]) -> Output:
+            done.append(" ".join(words))
+            return Output(0, b"", b"", 0)
+
+        machine = SimpleNamespace(
+            setup=SimpleNamespace(mode=MODES[mode]), start=lambda: "said", execute=execute
+        )
+        with contextlib.closing(LabTarget("x86_64-rt")) as target:
+            for seed in seeds:
+                with pytest.MonkeyPatch.context() as patch:
+                    shift_phase(patch, seed)
+                    assert target._boot(cast(Machine, machine)) == "said"
+        return done
+
+    first, again, other = orders("counted", "1", "1", "2")
+    assert first == again != other
+    assert first.startswith("/bin/busybox usleep ")
+    assert orders("plain", "1") == []
