@@ -268,7 +268,9 @@ def test_foreign_datagrams_are_no_answers(agent: str, tmp_path: Path) -> None:
     with target(lambda n, level: [b"hello", other, datagram(level)]) as port:
         code, stream = log_host(agent, tmp_path, port)
     assert (code, answers_of(stream)) == (0, (EVENTS, EVENTS, 0, 0, 0, 0))
-    assert f"{2 * EVENTS} times something other than an event arrived on the line" in messages(stream)
+    assert f"{2 * EVENTS} times something other than an event arrived on the line" in messages(
+        stream
+    )
 
 
 def test_with_one_edge_every_datagram_is_an_event(agent: str, tmp_path: Path) -> None:

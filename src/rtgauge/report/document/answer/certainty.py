@@ -71,7 +71,9 @@ def _printed(data: Data) -> Line:
         return ()
     top, step = max(found)
     load = load_text(data.steps[step]["load"])
-    return line(OBSERVED, Span(numbers.shown(top, "ns").full, strong=True), f" ({load}), as printed")
+    return line(
+        OBSERVED, Span(numbers.shown(top, "ns").full, strong=True), f" ({load}), as printed"
+    )
 
 
 def when_text(run: Model, one: Model) -> str:
