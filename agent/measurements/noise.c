@@ -488,7 +488,8 @@ const struct measurement noise_measurement = {
 	.series = {
 		{ "hardware", "ns", "gaps without an interrupt and without another thread",
 		  "a reading of the clock", "the next one", NULL },
-		{ "interrupt", "ns", "gaps in which the kernel counted an interrupt, or its count could not be read",
+		{ "interrupt", "ns",
+		  "gaps in which the kernel counted an interrupt, or its count could not be read",
 		  "a reading of the clock", "the next one", NULL },
 		{ "thread", "ns", "gaps in which another thread ran", "a reading of the clock",
 		  "the next one", NULL },
