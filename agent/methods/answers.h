@@ -41,7 +41,7 @@ struct answers {
 	int64_t answered;
 	int64_t unanswered;
 	int64_t ambiguous;
-	int64_t late;	     /* answers after the next event was due, or after the timeout */
+	int64_t late;	     /* answers after the time for them, or after the timeout */
 	int64_t late_max_ns; /* longest late answer that has a sample */
 	int64_t doubled;     /* edges that answer nothing */
 };
@@ -56,7 +56,8 @@ void answers_put_back(struct answers *a, int64_t at_ns);
 void answers_edge(struct answers *a, int64_t at_ns, int level);
 /* Time until which to take edges before the open event is closed. The next one is due at @next_ns. */
 int64_t answers_until_ns(const struct answers *a, int64_t next_ns);
-/* Close and count the open event. ANSWERS_ANSWERED: answer_ns is the time of its answer. */
-enum answers_fate answers_close(struct answers *a, int64_t next_ns);
+/* Close and count the open event. ANSWERS_ANSWERED: answer_ns is the time of its answer. An answer
+ * after @until_ns is late. */
+enum answers_fate answers_close(struct answers *a, int64_t until_ns);
 
 #endif

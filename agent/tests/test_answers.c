@@ -338,6 +338,49 @@ static void test_marks(struct tap *tap)
 		  "the line's return to rest does not stamp the event");
 }
 
+/* A peer that answers each event after 5 ms. The stamp of the answer lies in the future. */
+static bool prompt_answers;
+
+static int prompt_drive(struct line *line, int level)
+{
+	prompt_answers = true;
+	return 0;
+}
+
+static int prompt_wait(struct line *line, int64_t until_ns, struct line_event *event)
+{
+	if (!prompt_answers) {
+		clock_rest(MS);
+		return 0;
+	}
+	prompt_answers = false;
+	*event = (struct line_event){ .stamp_ns = clock_now_ns(CLOCK_MONOTONIC) + 5 * MS,
+				      .level = 1 };
+	return 1;
+}
+
+/* The log host raises an event 8 of 10 ms after its due time. */
+static void test_held_up(struct tap *tap)
+{
+	static const struct line_kind prompt = { .messages = true,
+						 .wait = prompt_wait,
+						 .drive = prompt_drive };
+	const struct series_info info = { .interval_ns = INTERVAL };
+	struct log_host h = { .line.kind = &prompt, .interval_ns = INTERVAL, .dither = -1 };
+	struct series series;
+	struct step step = { .series = &series };
+	int64_t due_ns = clock_now_ns(CLOCK_MONOTONIC) - 8 * MS, next_ns = due_ns + INTERVAL;
+	bool closed;
+
+	series_init(&series, 0, &info, 64);
+	answers_begin(&h.answers, INTERVAL, 0, true);
+	closed = log_host_event(&step, &h, 0, due_ns, &next_ns);
+	tap_check(tap, closed && h.answers.answered == 1 && !h.answers.late,
+		  "an answer in time to an event that the log host raised late: %lld late",
+		  (long long)h.answers.late);
+	series_free(&series);
+}
+
 int main(void)
 {
 	struct tap tap = { 0 };
@@ -349,5 +392,6 @@ int main(void)
 	test_doubles(&tap);
 	test_mirrors(&tap);
 	test_marks(&tap);
+	test_held_up(&tap);
 	return tap_end(&tap);
 }

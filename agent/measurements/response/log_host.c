@@ -193,7 +193,7 @@ static bool log_host_settle(struct step *step, struct log_host *h, int64_t *next
 }
 
 /* Record the open event's sample, or that it is missing. */
-static void log_host_close_event(struct step *step, struct log_host *h, int64_t next_ns)
+static void log_host_close_event(struct step *step, struct log_host *h, int64_t until_ns)
 {
 	struct series *series = &step->series[h->series];
 
@@ -202,7 +202,7 @@ static void log_host_close_event(struct step *step, struct log_host *h, int64_t 
 		if (h->dither >= 0)
 			series_moved(&step->series[h->dither], h->moved_ns);
 	}
-	switch (answers_close(&h->answers, next_ns)) {
+	switch (answers_close(&h->answers, until_ns)) {
 	case ANSWERS_UNANSWERED:
 		if (h->answers.unanswered <= LOG_HOST_NAMED)
 			h->named[h->answers.unanswered - 1] = h->answers.raised - 1;
@@ -257,7 +257,8 @@ static bool log_host_event(struct step *step, struct log_host *h, int64_t index,
 		return false;
 	if (!log_host_settle(step, h, next_ns))
 		return false;
-	log_host_close_event(step, h, due_next_ns);
+	/* late is what the other machine takes, not what this one took to raise the event */
+	log_host_close_event(step, h, due_next_ns + h->answers.raised_ns - due_ns);
 	return true;
 }
 
