@@ -548,7 +548,7 @@ const struct measurement log_host_measurement = {
 	},
 	.verdicts = {
 		{ LOG_HOST_ANSWERED,
-		  "each event was answered before the next was due, or within --timeout" },
+		  "each event was answered within the time to the next one, and within --timeout" },
 	},
 	.times = "response",
 	.not_on_cobalt = "Linux raises the events and stamps the answers",
