@@ -38,7 +38,7 @@ static void piece_drop(struct backlog *backlog, struct backlog_piece *piece)
 
 uint8_t *backlog_room(struct backlog *backlog, size_t *size)
 {
-	int64_t room = (int64_t)backlog->limit - (backlog->end - backlog->begin);
+	int64_t room = backlog->limit - (backlog->end - backlog->begin);
 	int64_t left;
 
 	if (room <= 0)

@@ -16,7 +16,7 @@
 struct backlog_piece;
 
 struct backlog {
-	size_t limit;		     /* bytes that are held at most; set by the user, > 0 */
+	int64_t limit;		     /* bytes that are held at most; set by the user, > 0 */
 	int64_t begin;		     /* of the first byte that is held */
 	int64_t end;		     /* behind the last */
 	int64_t start;		     /* of the first piece */

@@ -357,7 +357,7 @@ static bool spool_has_to_say(const struct spool *spool)
 static void spool_watch_room(struct spool *spool)
 {
 	int64_t held = spool->backlog.end - spool->backlog.begin;
-	int64_t limit = (int64_t)spool->backlog.limit;
+	int64_t limit = spool->backlog.limit;
 
 	if (held > limit / 4 * 3)
 		atomic_store_release(&spool->state->withhold, 1);
@@ -541,12 +541,12 @@ static __attribute__((noreturn)) void spool_run(struct spool *spool)
 
 /* --- its beginning -------------------------------------------------------------------------------- */
 
-static size_t spool_limit(void)
+static int64_t spool_limit(void)
 {
 	unsigned long long available_kb = 0;
 	char line[128];
 	FILE *file = fopen("/proc/meminfo", "re");
-	size_t limit;
+	int64_t limit;
 
 	while (file && fgets(line, sizeof(line), file))
 		if (sscanf(line, "MemAvailable: %llu kB", &available_kb) == 1)
@@ -555,7 +555,7 @@ static size_t spool_limit(void)
 		fclose(file);
 	limit = available_kb / SPOOL_MEMORY_PART > SPOOL_MAX / 1024 ?
 			SPOOL_MAX :
-			(size_t)(available_kb / SPOOL_MEMORY_PART * 1024);
+			(int64_t)(available_kb / SPOOL_MEMORY_PART * 1024);
 	return limit < SPOOL_MIN ? SPOOL_MIN : limit;
 }
 
@@ -675,7 +675,7 @@ int spool_start(const char *path, int64_t size, int64_t hold_ns, struct spool_st
 	spool->away_ns = clock_now_ns(CLOCK_MONOTONIC);
 	for (int i = 0; i < SPOOL_FILES; i++)
 		spool->files[i] = -1;
-	spool->backlog.limit = size > 0 ? (size_t)size : spool_limit();
+	spool->backlog.limit = size > 0 ? size : spool_limit();
 	pid = fork();
 	if (!pid) {
 		setsid();

@@ -79,7 +79,7 @@ static void test_random(size_t limit)
 
 static void test_bounds(void)
 {
-	struct backlog backlog = { .limit = 1000 };
+	struct backlog backlog = { .limit = 1000 }, large = { .limit = 1LL << 32 };
 	size_t size;
 
 	put(&backlog, 600);
@@ -92,6 +92,7 @@ static void test_bounds(void)
 	tap_check(&tap,
 		  backlog_confirm(&backlog, 1100) && backlog_room(&backlog, &size) && size == 1000,
 		  "and empty again");
+	tap_check(&tap, backlog_room(&large, &size), "a limit of 4 GiB, also with 32 bits");
 }
 
 /* A reader that keeps up costs no memory: pieces come and go, and none is left over. */
