@@ -224,6 +224,44 @@ def test_values_as_coarse_as_the_clock_are_not_equivalent(
     assert (found["needed"] is None) == (verdict == "equivalent" or value < 10_000)
 
 
+@pytest.mark.parametrize(
+    ("statistic", "factor", "bucket", "verdict"),
+    [
+        ("tail", 1.0095, 0.0, "equivalent"),
+        ("tail", 1.0095, 1 / 128, "worse"),
+        ("tail", 1.0, 1 / 128, "equivalent"),
+        ("tail", 1.0025, 1 / 128, "worse"),
+        ("max", 1.0095, 1 / 128, "equivalent"),
+    ],
+)
+def test_values_as_coarse_as_the_buckets_are_not_equivalent(
+    statistic: str, factor: float, bucket: float, verdict: str
+) -> None:
+    """With a margin of 1 %. The maximum of a histogram is exact."""
+    blocks = [value * 1000 for value in BLOCKS]
+    runs, (only,) = study([blocks, [value * factor for value in blocks]])
+    only["rows"][1]["runs"][2]["bucket"] = bucket
+    found = primary(runs, [only], within=0.01, primary=(0, statistic))
+    assert found["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "beyond"),
+    [("bucket", 0.0, True), ("bucket", 1 / 128, False), ("resolution_ns", 1000, False),
+     ("resolution_ns", 100, True)],
+)  # fmt: skip
+def test_what_is_beyond_the_margin_by_its_resolution_alone(
+    key: str, value: float, beyond: bool
+) -> None:
+    """A clock of 1 us shows 89.9 and 99 us as 89 and 99."""
+    blocks = [value * 1000 for value in BLOCKS]
+    runs, (only,) = study([blocks, [value * 1.105 for value in blocks]])
+    for one in only["rows"][0]["runs"]:
+        one[key] = value
+    found = primary(runs, [only])
+    assert (found["verdict"], found["beyond"]) == ("worse", beyond)
+
+
 def test_the_coarser_clock_of_two_systems_counts() -> None:
     """The finer one hid it."""
     runs, (only,) = study([[5000.0] * 6] * 2)

@@ -569,6 +569,7 @@ def _row(
                 "unknown": _unknown(analysis, own, budget),
                 "short_waits": _short_waits(analysis, own, budget),
                 "resolution_ns": _resolution_ns(analysis, own),
+                "bucket": float(_counts(analysis, own).resolution),
                 "complete": _complete(runs[run], mine),
             }
         )

@@ -31,6 +31,7 @@ __all__ = [
     "WITHIN",
     "Uneven",
     "blurred",
+    "bucketed",
     "decisions",
     "decisive",
     "main_statistic",
@@ -337,6 +338,8 @@ def _evidence(
     short = short_waits(name, first, second) > 0
     steps = [math.gcd(*(int(one.get("resolution_ns", 0)) for one in runs)) for runs in whole]
     blur = 0.0 if name == "rate" else blurred([*sides[0].values(), *sides[1].values()], steps)
+    if name in ("50", "tail"):  # the maximum of a histogram is exact
+        blur += max((bucketed(one.get("bucket", 0)) for runs in whole for one in runs), default=0)
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
         seen = set()
@@ -388,6 +391,12 @@ def blurred(values: Sequence[float], steps: Sequence[int]) -> float:
     lies within the largest step of the smallest figure."""
     part = max(steps) * math.exp(-min(values, default=0.0))
     return -math.log1p(-part) if part < 1 else math.inf
+
+
+def bucketed(part: float) -> float:
+    """By how much buckets may change the logarithm of a ratio. ``part``: their width as a part of
+    their values, 0 if the samples were kept. Each figure is the upper end of a bucket."""
+    return math.log1p(part)
 
 
 def resolution(values: NDArray[np.int64], counter_hz: int) -> int:
@@ -466,6 +475,7 @@ def _within(evidence: _Evidence, found: stats.Shift, margin: float) -> float:
 
 def _beyond(evidence: _Evidence, found: stats.Shift, margin: float) -> float:
     """The p-value of the claim that a ratio is beyond the margin, in the direction seen."""
+    margin += evidence.blur
     if abs(found.estimate) <= margin:
         return 1.0
     return evidence.shift(math.copysign(margin, found.estimate)).p

@@ -23,7 +23,7 @@ from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.report.results import gather, schemas
 from rtgauge.report.results.model import Analysis
-from rtgauge.report.sets.decide import LEVEL, WITHIN, blurred, rank, resolution
+from rtgauge.report.sets.decide import LEVEL, WITHIN, blurred, bucketed, rank, resolution
 from rtgauge.stats import Counts, Effect
 from rtgauge.units import read_interrupts
 
@@ -152,6 +152,7 @@ def _values(analysis: Analysis) -> _Values:
         for number, one in counts.items()
     ]
     blur = blurred(list(values.values()), [math.gcd(*clocks)])
+    blur += max(bucketed(float(one.resolution)) for one in counts.values())
     return _Values(described[key], values, lost, blur)
 
 
