@@ -330,9 +330,23 @@ def test_the_cpu_with_most_events_without_an_answer_counts() -> None:
         return made.FakeSeries(info, index, values(cpu)[index], gaps=gaps)
 
     series = [answers(0, 1), answers(1, 5), answers(2, 0)]
-    entry = only(made.run([made.step(0, series)]))
+    document = built(made.run([made.step(0, series)]))
+    (entry,) = document["bounds"]
     wanted = exceedance_bound(entry["effective_samples"], 0.95, 5)
     assert entry["next_sample"] == pytest.approx(wanted)
+    condition = "events are independent"
+    assert entry["condition"] == condition
+    found = [one["bound"]["condition"] for one in document["runs"][0]["series"]]
+    assert found == [condition, condition, None]
+    grid = bounds_grid(document)
+    assert grid is not None and f"hold if {condition}." in grid.caption
+
+
+def test_bounds_without_unanswered_events_have_no_condition() -> None:
+    document = built(run(values(1)))
+    assert document["bounds"][0]["condition"] is None
+    grid = bounds_grid(document)
+    assert grid is not None and "independent" not in grid.caption
 
 
 def test_a_cpu_of_one_run_has_only_the_samples_of_that_run() -> None:

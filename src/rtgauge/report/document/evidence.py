@@ -72,6 +72,9 @@ def bounds_grid(model: Model) -> Grid | None:
         caption += " –: too little evidence for a claim."
     if any(_clustered(model, one) for one in shown):
         caption += " Large samples in groups count as fewer samples."
+    if any(one.get("condition") for one in shown):
+        caption += " With unanswered events, the values for a sample and an hour hold if events "
+        caption += "are independent."
     caption += f" A bound of {numbers.percent(BOOT_PART)} takes {_needed(shown)}."
     if composed:
         caption += (

@@ -19,12 +19,14 @@ from rtgauge import text as numbers
 from rtgauge.report.results.labels import LENGTHS, highest, peak
 from rtgauge.stats.bound import rate_bound
 
-__all__ = ["BOOT_PART", "Held", "Member", "bounds", "fingerprint", "verdict_on"]
+__all__ = ["BOOT_PART", "INDEPENDENT", "Held", "Member", "bounds", "fingerprint", "verdict_on"]
 
 Document = dict[str, Any]
 
 BOOT_PART: Final = 0.05
 """Upper bound on the share of boots that the number of boots still needed would prove."""
+INDEPENDENT: Final = "events are independent"
+"""The condition of bounds with unanswered events."""
 _NO_METHOD: Final = (*LENGTHS, "stop-above")
 _HOUR_S: Final = 3600.0
 _SAMPLES: Final = 100
@@ -291,6 +293,7 @@ def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> 
         "confidence": confidence,
         "next_sample": stats.exceedance_bound(effective + unseen, confidence, open_),
         "next_hour": -math.expm1(-per_hour) if timed and duration_s > 0 else None,
+        "condition": INDEPENDENT if any(one["unanswered"] for one in series) else None,
         "next_boot": stats.exceedance_bound(len(boots), confidence, over),
         "boots_needed": stats.samples_needed(BOOT_PART, confidence, over),
         "composed": _composed(series),

@@ -23,7 +23,7 @@ from rtgauge.causes.tracefs import Kept, kept_of
 from rtgauge.errors import StoreError
 from rtgauge.report.results import background, gather, schemas
 from rtgauge.report.results.again import deciding_command
-from rtgauge.report.results.bounds import Held, Member, bounds, verdict_on
+from rtgauge.report.results.bounds import INDEPENDENT, Held, Member, bounds, verdict_on
 from rtgauge.report.results.commands import checked
 from rtgauge.report.results.composed import Stage, composed
 from rtgauge.report.results.histogram import histogram_of
@@ -783,6 +783,7 @@ def _series(
             "probability": bound.probability,
             "rate_per_hour": bound.rate_per_hour,
             "period_s": bound.period_s,
+            "condition": INDEPENDENT if open_ else None,
         },
         "source": "samples" if counts.exact else "histogram",
         "histogram": histogram_of(counts),
