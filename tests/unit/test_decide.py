@@ -240,7 +240,8 @@ def test_values_as_coarse_as_the_buckets_are_not_equivalent(
     """With a margin of 1 %. The maximum of a histogram is exact."""
     blocks = [value * 1000 for value in BLOCKS]
     runs, (only,) = study([blocks, [value * factor for value in blocks]])
-    only["rows"][1]["runs"][2]["bucket"] = bucket
+    for row in only["rows"]:
+        row["runs"][2]["bucket"] = bucket
     found = primary(runs, [only], within=0.01, primary=(0, statistic))
     assert found["verdict"] == verdict
 
@@ -260,6 +261,32 @@ def test_what_is_beyond_the_margin_by_its_resolution_alone(
         one[key] = value
     found = primary(runs, [only])
     assert (found["verdict"], found["beyond"]) == ("worse", beyond)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "factor", "verdict"),
+    [
+        ("bucket", 1 / 128, 1.005, "not decided"),
+        ("bucket", 1 / 128, 1.01, "worse"),
+        ("resolution_ns", 1000, 1.01, "not decided"),
+        ("resolution_ns", 1000, 1.05, "worse"),
+        ("resolution_ns", 10**9, 1.05, "not decided"),
+    ],
+)
+def test_systems_do_not_differ_by_their_resolution_alone(
+    key: str, value: float, factor: float, verdict: str
+) -> None:
+    """Samples of the one, and a histogram or a coarse clock of the other."""
+    blocks = [value * 1000 for value in BLOCKS]
+    runs, (only,) = study([blocks, [value * factor for value in blocks]])
+    for one in only["rows"][1]["runs"]:
+        one[key] = value
+    found = primary(runs, [only], within=0.001)
+    assert found["verdict"] == verdict
+    assert found["needed"] is None  # more runs would decide nothing
+    for one in only["rows"][0]["runs"]:
+        one[key] = value
+    assert primary(runs, [only], within=0.001)["verdict"] == "worse"
 
 
 def test_the_coarser_clock_of_two_systems_counts() -> None:

@@ -82,6 +82,8 @@ class _Evidence:
     """Whether waits for answers ended before the budget: more runs alike would decide nothing."""
     blur: float = 0.0
     """By how much the resolution of the figures may change the logarithm of a ratio."""
+    bias: float = 0.0
+    """By how much the figures may differ because their resolutions do."""
 
     def shift(self, by: float = 0.0) -> stats.Shift:
         """The shift, less ``by``."""
@@ -338,8 +340,16 @@ def _evidence(
     short = short_waits(name, first, second) > 0
     steps = [math.gcd(*(int(one.get("resolution_ns", 0)) for one in runs)) for runs in whole]
     blur = 0.0 if name == "rate" else blurred([*sides[0].values(), *sides[1].values()], steps)
+    parts = [0.0, 0.0]
     if name in ("50", "tail"):  # the maximum of a histogram is exact
-        blur += max((bucketed(one.get("bucket", 0)) for runs in whole for one in runs), default=0)
+        parts = [max((one.get("bucket", 0.0) for one in runs), default=0.0) for runs in whole]
+    blur += bucketed(max(parts))
+    bias = 0.0
+    if name != "rate" and (steps[0], parts[0]) != (steps[1], parts[1]):
+        bias = max(
+            blurred(list(side.values()), [step]) + bucketed(part)
+            for side, step, part in zip(sides, steps, parts, strict=True)
+        )
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
         seen = set()
@@ -366,6 +376,7 @@ def _evidence(
                 uneven=unlike,
                 short=short,
                 blur=blur,
+                bias=bias,
             )
     values = []
     for side in sides:
@@ -382,6 +393,7 @@ def _evidence(
         uneven=unlike,
         short=short,
         blur=blur,
+        bias=bias,
     )
 
 
@@ -435,15 +447,18 @@ def _judge(family: Sequence[tuple[Document, _Evidence]], within: float) -> None:
         else:
             judged.append((document, evidence, evidence.shift()))
     margin = math.log1p(within)
-    different = stats.holm([found.p for _, _, found in judged])
+    unequal = [_beyond(evidence, found, 0.0, evidence.bias) for _, evidence, found in judged]
+    different = stats.holm(unequal)
     close = stats.holm([_within(evidence, found, margin) for _, evidence, found in judged])
-    far = stats.holm([_beyond(evidence, found, margin) for _, evidence, found in judged])
+    far = stats.holm(
+        [_beyond(evidence, found, margin, evidence.blur) for _, evidence, found in judged]
+    )
     for at, (document, evidence, found) in enumerate(judged):
         known = math.isfinite(found.low)
         document.update(
             ratio=math.exp(found.estimate),
             interval=[math.exp(found.low), math.exp(found.high)] if known else None,
-            p=found.p,
+            p=unequal[at],
             p_adjusted=different[at],
             needed=None,
             beyond=far[at] <= LEVEL and not evidence.dropped,
@@ -460,7 +475,7 @@ def _judge(family: Sequence[tuple[Document, _Evidence]], within: float) -> None:
         else:
             document["verdict"] = "not decided"
             document["needed"] = stats.runs_needed(
-                found, max(abs(found.estimate), margin - evidence.blur)
+                found, max(abs(found.estimate) - evidence.bias, margin - evidence.blur)
             )
 
 
@@ -473,9 +488,12 @@ def _within(evidence: _Evidence, found: stats.Shift, margin: float) -> float:
     return max(evidence.shift(end).p for end in (-margin, margin))
 
 
-def _beyond(evidence: _Evidence, found: stats.Shift, margin: float) -> float:
-    """The p-value of the claim that a ratio is beyond the margin, in the direction seen."""
-    margin += evidence.blur
+def _beyond(evidence: _Evidence, found: stats.Shift, margin: float, blur: float) -> float:
+    """The p-value of the claim that a ratio is beyond the margin, in the direction seen. ``blur``:
+    by how much its logarithm may be wrong."""
+    margin += blur
+    if margin == 0:
+        return found.p
     if abs(found.estimate) <= margin:
         return 1.0
     return evidence.shift(math.copysign(margin, found.estimate)).p

@@ -152,7 +152,7 @@ def _values(analysis: Analysis) -> _Values:
         for number, one in counts.items()
     ]
     blur = blurred(list(values.values()), [math.gcd(*clocks)])
-    blur += max(bucketed(float(one.resolution)) for one in counts.values())
+    blur += max((bucketed(float(one.resolution)) for one in counts.values()), default=0.0)
     return _Values(described[key], values, lost, blur)
 
 
