@@ -18,7 +18,7 @@ from answers import built, latency
 from rtgauge.report.document.blocks import Paragraph, Table, plain_line
 from rtgauge.report.document.compared import ratio, verdict_cells
 from rtgauge.report.document.conclusion import comparison_section
-from rtgauge.report.document.summary import _quantities, short, summary
+from rtgauge.report.document.summary import _figures, _quantities, short, summary
 from rtgauge.report.document.tables import Grid, figures_table
 from rtgauge.report.document.views import views
 from rtgauge.report.pictures import scales
@@ -241,6 +241,7 @@ def test_a_duration_of_zero_is_said_to_be_below_the_resolution(typical: int, not
     assert any(cell.text in ("0", "0.00") for cell in table.rows[0].cells[:2]) is noted
     grid = _quantities(document["runs"][0], document["runs"][0]["steps"])
     assert grid is not None and (f"{words}." in grid.caption) is noted
+    assert (f"{words}." in _figures(document["runs"][0]).caption) is noted
 
 
 @pytest.mark.parametrize("noted", [True, False])

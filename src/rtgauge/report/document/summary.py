@@ -322,7 +322,7 @@ def _places(run: Model, step: Model) -> list[int]:
 
 def _figures(run: Model) -> Grid:
     """A row for each step that was measured, sorted by chapters: its first quantity and tests."""
-    rows = []
+    rows, shown = [], []
     for chapter, steps in _chapters(run).items():
         for step in steps:
             if step["state"] == "skipped":
@@ -330,6 +330,7 @@ def _figures(run: Model) -> Grid:
             tests = [test for test in tests_of(run) if test["step"] == step["step"]]
             found = principal(run["series"], _places(run, step))
             series = [run["series"][at] for at in found[0]] if found else []
+            shown += series
             name = step_name(run, step) + (f": {series[0]['name']}" if series else "")
             cells = [Cell(chapter), Cell(load_text(step["load"])), *_median_and_max(series, step)]
             rows.append(Row(name, [*cells, _tests(tests, step)]))
@@ -337,6 +338,8 @@ def _figures(run: Model) -> Grid:
     heads = ["Step", "Chapter", "Load", "Median", "Max", "Tests"]
     caption = "The first quantity of each step. For several series: the range of their medians "
     caption += "and the highest maximum."
+    if unresolved(shown, medians=True):
+        caption += f" 0 or 0.00: {UNRESOLVED}."
     return Grid(title, heads, rows, caption, title)
 
 
