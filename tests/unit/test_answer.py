@@ -1156,10 +1156,13 @@ def test_a_run_without_an_answer_is_not_one_without_samples() -> None:
 @pytest.mark.parametrize("budget_ns", [None, 150_000])
 @pytest.mark.parametrize("state", ["complete", "interrupted"])
 def test_a_run_without_samples_measured_nothing(state: str, budget_ns: int | None) -> None:
-    """It said that figures had no verdict, and that timer was measured."""
+    """It said that figures had no verdict, and that timer was measured: with a calibration for
+    longer."""
     nothing = made.FakeSeries(made.info(), np.zeros(0, np.int64), np.zeros(0, np.int32))
+    cost = made.step(1, [made.FakeSeries(made.info(), np.arange(9), np.full(9, 20, np.int32))],
+                     "clock-cost", role="calibration")  # fmt: skip
     run = made.run(
-        [made.step(0, [nothing], state=state, budget_ns=budget_ns)], state=state, findings=[]
+        [made.step(0, [nothing], state=state, budget_ns=budget_ns), cost], state=state, findings=[]
     )
     found = answer_of(built(run))
     assert found.state is (State.UNMEASURED if budget_ns is None else State.UNPROVEN)

@@ -75,8 +75,14 @@ class Data:
 
     @functools.cached_property
     def empty(self) -> bool:
-        """Whether the run has no samples, missed periods, events without an answer or tests."""
-        due = any(one["count"] or one["missed"] or one["unanswered"] for one in self.run["series"])
+        """Whether the run has no samples, missed periods, events without an answer or tests,
+        calibrations aside."""
+        asked = {step["step"] for step in self.measured}
+        due = any(
+            one["count"] or one["missed"] or one["unanswered"]
+            for one in self.run["series"]
+            if one["step"] in asked
+        )
         return not due and not self.tests
 
     @functools.cached_property
