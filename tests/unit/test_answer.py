@@ -1157,7 +1157,7 @@ def test_a_run_without_an_answer_is_not_one_without_samples() -> None:
 @pytest.mark.parametrize("state", ["complete", "interrupted"])
 def test_a_run_without_samples_measured_nothing(state: str, budget_ns: int | None) -> None:
     """It said that figures had no verdict, and that timer was measured: with a calibration for
-    longer."""
+    longer. What to do next was to run it again, and to measure again."""
     nothing = made.FakeSeries(made.info(), np.zeros(0, np.int64), np.zeros(0, np.int32))
     cost = made.step(1, [made.FakeSeries(made.info(), np.arange(9), np.full(9, 20, np.int32))],
                      "clock-cost", role="calibration")  # fmt: skip
@@ -1169,3 +1169,4 @@ def test_a_run_without_samples_measured_nothing(state: str, budget_ns: int | Non
     assert "no samples" in found.title or "interrupted" in found.title
     assert not found.scope
     assert all(": " not in action.text for action in found.actions)
+    assert len([one for one in found.actions if "again" in one.text]) <= 1

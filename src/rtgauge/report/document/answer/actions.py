@@ -193,7 +193,9 @@ def _undecided(data: Data, state: State) -> Iterator[Action]:
     """What decides a budget that no longer run decides."""
     if state is not State.UNPROVEN:
         return
-    for verdict in [one for one in data.verdicts if one["doubt"]][:1]:
+    # What the verdict of an interrupted step lacks, the rest of the step may give.
+    whole = [one for one in data.verdicts if data.steps[one["step"]]["state"] != "interrupted"]
+    for verdict in [one for one in whole if one["doubt"]][:1]:
         yield Action(capital(verdict["remedy"]), "", "the budget can be judged")
     judged = [data.steps[one["step"]] for one in undisturbed(data) if one["result"] == "pass"]
     if judged and (above := highest_above(data, judged)) is not None:
