@@ -196,6 +196,7 @@ def test_what_zig_can_link_against() -> None:
     assert "aarch64-linux-musl" in of_zig(arm64, "musl").compiler
     assert "arm-linux-gnueabihf.2.34" in of_zig(ARCHITECTURES["armv7hf"], "glibc").compiler
     assert of_zig(arm64, "musl").name == "zig"
+    assert "-O2" in of_zig(arm64, "musl").link
     for library in ("uclibc", "musl:1.2", ""):
         with pytest.raises(UsageError, match="zig cannot link against"):
             of_zig(arm64, library)

@@ -308,7 +308,7 @@ def of_zig(wanted: Architecture, library: str) -> Toolchain:
     return Toolchain(
         (*words, f"-mcpu={wanted.cpu}"),
         weak,
-        ("-dynamic",),
+        ("-O2", "-dynamic"),  # zig compiles its runtime library when it links
         remedy="install it again: python -m pip install --force-reinstall ziglang",
     )
 
