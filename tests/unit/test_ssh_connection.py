@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from rtgauge.target.ssh.connection import Connection, parse
 
 
 @pytest.fixture
-def board(monkeypatch: pytest.MonkeyPatch) -> Connection:
+def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
     """A connection whose scripts run here."""
 
     def begin(_: Connection, command: str) -> subprocess.Popen[bytes]:
@@ -29,7 +31,8 @@ def board(monkeypatch: pytest.MonkeyPatch) -> Connection:
     monkeypatch.setattr(Connection, "_open", lambda _: None)
     monkeypatch.setattr(Connection, "begin", begin)
     monkeypatch.setattr(connection, "EXCHANGE_S", 0.2)
-    return Connection(parse("//board"), "ssh:board")
+    with contextlib.closing(Connection(parse("//board"), "ssh:board")) as made:
+        yield made
 
 
 @pytest.mark.parametrize("place", ["subprocess.Popen", "tempfile.mkdtemp"])
