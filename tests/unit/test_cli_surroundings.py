@@ -61,6 +61,20 @@ def test_a_reader_that_has_gone_costs_neither_report_nor_exit_code() -> None:
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
 
 
+@pytest.mark.parametrize("name", ["TERM", "HUP"])
+@pytest.mark.slow
+def test_a_signal_ends_any_command_as_ctrl_c_does(tmp_path: Path, name: str) -> None:
+    """It ended without a message, and left the folder of its connection."""
+    ssh, folder = tmp_path / "ssh", tmp_path / "folder"
+    ssh.write_text(f"#!/bin/sh\nkill -{name} $PPID\nexec sleep 60\n")
+    ssh.chmod(0o755)
+    folder.mkdir()
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = shell("rtgauge check --target ssh://board", PATH=path, TMPDIR=str(folder))
+    assert (done.returncode, done.stderr) == (4, "rtgauge: interrupted\n")
+    assert not [*folder.iterdir()]
+
+
 @pytest.mark.slow
 def test_little_address_space_is_said_before_anything_else() -> None:
     # language-ok: shell code

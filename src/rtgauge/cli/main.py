@@ -6,13 +6,17 @@ Subcommands are imported when they are called, so that ``rtgauge --help`` is the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shlex
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from types import FrameType
 
 import click
 from click.shell_completion import CompletionItem
@@ -201,8 +205,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     _open_standard_files()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not asked(words):
-        return _main(words, int)
+    with _ending_by_signals():
+        return _judged(words) if asked(words) else _main(words, int)
+
+
+@contextlib.contextmanager
+def _ending_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, so that it removes what it made. SIGHUP
+    stays ignored if it was, as by nohup."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        # the shell and the kernel each send a SIGHUP for a terminal that is closed
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {
+        number: signal.signal(number, end)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) == signal.SIG_DFL
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _judged(words: list[str]) -> int:
+    """The exit code of a command for ``git bisect run``."""
     try:
         return _main(words, code_of_error)
     except Exception:  # a bug: git would take the usual code of a traceback as bad
