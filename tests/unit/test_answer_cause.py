@@ -53,6 +53,19 @@ def test_the_hypervisor_is_a_cause_on_the_cpu_of_the_maximum_only() -> None:
     assert "CPU 0" in said and "CPU 1" not in said
 
 
+@pytest.mark.parametrize("taken", [True, False])
+def test_the_first_advice_fits_the_hypervisor_as_the_cause(taken: bool) -> None:
+    """It was another kernel, which a hypervisor delays as well."""
+    findings = [
+        {**made.FINDINGS[0], "check": check, "level": level, "remedy": check, "command": ""}
+        for check, level in (("preemption", "error"), ("virtualisation", "warning"))
+    ]
+    step = made.step(0, [latency(30_000)], ambience=stolen(6, cpu=0) if taken else ())
+    actions = answer_of(built(made.run([step], findings=findings))).actions
+    assert actions[0].text.startswith("Correct virtualisation" if taken else "Preemption")
+    assert sum("virtualisation" in action.text for action in actions) == 1
+
+
 @pytest.mark.parametrize(
     ("second", "named"),
     # the kernel books the time when the CPU runs again, before the next reading

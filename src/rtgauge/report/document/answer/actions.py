@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer.cause import far_below, hint_of
+from rtgauge.report.document.answer.cause import far_below, hint_of, unseen_checks
 from rtgauge.report.document.answer.certainty import deciding
 from rtgauge.report.document.answer.commands import (
     as_long,
@@ -63,10 +63,13 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
         yield from _broken(data)
     yield from _undecided(data, state)
     kernel = [finding for finding in found if finding["check"] == "preemption"]
+    unseen = [finding for finding in found if finding["check"] in unseen_checks(data)]
+    for finding in unseen:
+        yield _remedy(data, finding)
     if run["environment"]["realtime"] in NOT_RT or kernel:
         yield _kernel(data, kernel[0] if kernel else _BOOT_RT)
     for finding in found:
-        if finding not in [*kernel, *told] and finding["level"] == "error":
+        if finding not in [*kernel, *told, *unseen] and finding["level"] == "error":
             yield _remedy(data, finding)
     if late:
         yield from _causes(data, cause)
@@ -85,7 +88,7 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
         )
     yield from _more_samples(data, longer)
     for finding in found:
-        if finding["level"] != "error" and finding not in [*kernel, *settable, *told]:
+        if finding["level"] != "error" and finding not in [*kernel, *settable, *told, *unseen]:
             yield _remedy(data, finding)
     if not late:
         yield from _causes(data, cause)

@@ -26,7 +26,7 @@ from rtgauge.report.results.labels import (
 )
 from rtgauge.units import parse_duration
 
-__all__ = ["EXPLAIN", "TRACE", "cause_of", "far_below", "hint_of"]
+__all__ = ["EXPLAIN", "TRACE", "cause_of", "far_below", "hint_of", "unseen_checks"]
 
 EXPLAIN: Final = "rtgauge explain"
 FAR_BELOW: Final = 10
@@ -38,7 +38,11 @@ DITHERED: Final = 1000
 ALIKE: Final = ("measurement", "name", "context", "labels", "interval_ns")
 """What the series of one quantity under different loads have in common."""
 CONFIDENCE: Final = 0.95
-UNSEEN: Final = {"stolen time": "the hypervisor", "management interrupts": "the firmware"}
+UNSEEN: Final = {
+    "stolen time": ("the hypervisor", "virtualisation"),
+    "management interrupts": ("the firmware", "smi"),
+}
+"""By the rule of an observation: what the kernel did not see, and the check that has a remedy."""
 UNKNOWN: Final = "The data do not show what caused the maximum."
 TRACE: Final = "rtgauge run timer --explain"
 
@@ -216,7 +220,13 @@ def _unseen(data: Data) -> list[tuple[str, str]]:
     """What may have caused the maximum without the knowledge of the kernel, and a sentence on
     it."""
     by_rule = _by_rule(data)
-    return [(who, by_rule[rule]) for rule, who in UNSEEN.items() if rule in by_rule]
+    return [(who, by_rule[rule]) for rule, (who, _) in UNSEEN.items() if rule in by_rule]
+
+
+def unseen_checks(data: Data) -> list[str]:
+    """The checks of the audit that have a remedy for what ``_unseen`` found."""
+    by_rule = {} if data.top is None else _by_rule(data)
+    return [check for rule, (_, check) in UNSEEN.items() if rule in by_rule]
 
 
 def _with_dither(run: Model, step: Model, one: Model) -> str | None:
