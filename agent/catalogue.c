@@ -213,7 +213,7 @@ const struct catalogue_run_option catalogue_run_options[] = {
 	    "apply only these settings of --prepare" },
 	  APPLIES_STEP, PLACE(prepare_only), GROUP_TARGET, true, CHANGES_SETTINGS },
 	{ { "irq-priority", OPTION_TEXT, "", 0, 0, "PRIORITY",
-	    "SCHED_FIFO priority of interrupt threads: one for all, or such as 24=90,eth*=80,50" },
+	    "SCHED_FIFO priority of interrupt threads: one for all, or a list such as 24=90,eth*=80,50" },
 	  APPLIES_STEP, PLACE(irq_priority), GROUP_TARGET, true, CHANGES_SETTINGS },
 	{ { "disturb-module", OPTION_TEXT, "", 0, 0, "FILE", "kernel module for --disturb" },
 	  APPLIES_HOST, PLACE(disturb_module), NULL, false, NULL },

@@ -548,9 +548,8 @@ static int cpu_power_finish(struct step *step)
 			 "the code to measure cannot be put into memory: %s",
 			 strerror(-state->error));
 		step_verdict(step, POWER_ALL_CODE, "skipped", state->refused ?: evidence,
-			     state->refused ?
-				     "do without this row" :
-				     "allow memory to be executable, or do without this row");
+			     state->refused ? "read the report without this row" :
+					      "allow memory to be executable");
 	}
 	if (state->walk.bytes && (int64_t)state->walk.bytes < 2 * state->last_level) {
 		snprintf(evidence, sizeof(evidence),

@@ -178,7 +178,7 @@ static void sem_increments(struct sem_state *state)
 	while (through <= SEM_VALUE && !sem_trywait(&state->sem))
 		through++;
 	state->incremented = state->incremented && through == SEM_VALUE;
-	snprintf(text + used, size - (size_t)used, "; then %d P of %d go through without a wait",
+	snprintf(text + used, size - (size_t)used, "; then %d P of %d return without a wait",
 		 through, SEM_VALUE + 1);
 }
 
@@ -192,13 +192,14 @@ static void sem_maximum(struct sem_state *state)
 	err = errno;
 	sem_getvalue(&state->sem, &value);
 	state->limited = !below && at && err == EOVERFLOW && value == SEM_VALUE_MAX;
-	snprintf(state->limits, sizeof(state->limits),
-		 "V is %s at one below SEM_VALUE_MAX (%d) and %s%s at it, then the value is %d",
-		 below ? "refused" : "accepted", SEM_VALUE_MAX, at ? "refused: " : "accepted",
-		 !at		  ? "" :
-		 err == EOVERFLOW ? "EOVERFLOW" :
-				    strerror(err),
-		 value);
+	snprintf(
+		state->limits, sizeof(state->limits),
+		"V is %s at SEM_VALUE_MAX - 1 and %s%s at SEM_VALUE_MAX (%d), then the value is %d",
+		below ? "refused" : "accepted", at ? "refused with " : "accepted",
+		!at		 ? "" :
+		err == EOVERFLOW ? "EOVERFLOW" :
+				   strerror(err),
+		SEM_VALUE_MAX, value);
 }
 
 static void sem_loop(struct worker *worker)

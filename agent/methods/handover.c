@@ -416,7 +416,7 @@ bool handover_wake_in_turn(const struct handover_queue *queue)
 			.priority = e->policy ? e->priority - 1 - (*at - '0') : 0,
 		};
 		good = ensemble_start(&queued->thread) && handover_asleep(h, queued);
-		rule->unknown = good ? NULL : "a waiter was not seen to sleep";
+		rule->unknown = good ? NULL : "a waiter was not asleep in time";
 	}
 	if (!good && step_stopped(e->step)) {
 		rule->unknown = "the step was stopped";

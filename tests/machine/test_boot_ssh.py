@@ -121,7 +121,7 @@ def test_a_board_that_stays_away_is_named_with_the_lost_connection(
     with booting(command, 0.5) as booter:
         power = threading.Thread(target=cut)
         power.start()
-        with pytest.raises(TargetError, match="did not come back within 0 s") as caught:
+        with pytest.raises(TargetError, match="did not return within 0 s") as caught:
             booter.boot(["a=1"], go_on)
         power.join(PATIENCE_S)
     assert "and --boot-cmd ended with code 255" in caught.value.message

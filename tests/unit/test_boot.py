@@ -98,7 +98,7 @@ def test_each_target_that_does_not_answer_yet_is_closed(state: Path) -> None:
 
 def test_a_target_that_stays_away_is_an_error_and_can_be_booted_again(state: Path) -> None:
     one = booter(f"f() {{ if [ $# -gt 0 ]; then rm -f {state}; else echo >{state}; fi; }}; f", 0.1)
-    with pytest.raises(TargetError, match=r"did not come back within 0 s .*no route to host"):
+    with pytest.raises(TargetError, match=r"did not return within 0 s .*no route to host"):
         one.boot(["a=1"], go_on)
     one.boot([], go_on)
 
@@ -184,4 +184,4 @@ def test_it_waits_no_longer_when_it_is_stopped(state: Path) -> None:
     said = "the wait for fake to return after --boot-cmd was stopped"
     with pytest.raises(TargetError, match=said) as caught:
         booter("true", 600.0).boot(["a=1"], lambda: True)
-    assert caught.value.remedy == "check that it boots"
+    assert caught.value.remedy == "check that the target boots"

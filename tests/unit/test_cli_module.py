@@ -219,6 +219,6 @@ def test_what_is_missing_is_named(rtgauge: Run) -> None:
 def test_targets_without_the_module(rtgauge: Run) -> None:
     for target in ("fake", "lab:x86_64-rt"):
         done = rtgauge("module", "load", "--target", target)
-        assert done.code == 2 and "boards of the lab have it" in done.err
+        assert done.code == 2 and "Boards of the lab already have the module" in done.err
     done = rtgauge("module", "laod")
     assert done.code == 2 and "'load'" in done.err

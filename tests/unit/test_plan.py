@@ -292,7 +292,7 @@ def test_a_short_run_of_the_fuzzer(tmp_path: Path) -> None:
 def test_unreadable_plans(catalogue: Catalogue) -> None:
     with pytest.raises(UsageError, match=r"none\.toml cannot be read: No such file"):
         read_plan(Path("none.toml"), catalogue)
-    with pytest.raises(UsageError, match="is not a plan: not a regular file"):
+    with pytest.raises(UsageError, match="is not a plan: it is not a regular file"):
         read_plan(Path(), catalogue)
     Path("binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="not UTF-8"):

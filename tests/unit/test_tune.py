@@ -873,7 +873,7 @@ def test_a_target_that_keeps_its_arguments_is_said_and_recorded(
     assert state.read_text() == "a=1"
     assert found["booted"] == ["a=1"]
     assert "booting the present configuration again" in result.err
-    assert "the target may still have a=1" in result.err
+    assert "the target may still boot with a=1" in result.err
     assert f"Run by hand: {script}" in result.err
 
 

@@ -282,7 +282,11 @@ def _tick(name: str, config: KernelConfig) -> _Result:
     rate = int(config["HZ"]) if re.fullmatch(r"[1-9]\d{0,4}", config["HZ"]) else None
     if rate is None:
         return finding(
-            name, "note", "unknown", "the rate of the tick is not given", "look for CONFIG_HZ"
+            name,
+            "note",
+            "unknown",
+            "the rate of the tick is not given",
+            "give a file that has CONFIG_HZ",
         ), {}
     if rate < 1000:
         return _fine(name, f"{rate} Hz", "high-resolution timers do not wait for it")

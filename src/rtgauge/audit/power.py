@@ -210,7 +210,8 @@ def check_sleep(name: str, case: Case) -> Finding:
     if held is not None and held >= 0:
         left = _sleep_states(case, held)
         # without a state as shallow as asked for, the kernel takes the shallowest
-        found = f"held at {held} µs during the run ({_deepest(left)[0] if left else 'none'} left)"
+        deepest_left = _deepest(left)[0] if left else "none"
+        found = f"held at {held} µs during the run, deepest state left: {deepest_left}"
         if not left or _deepest(left)[1] <= _SLEEP_OK_US:
             return finding(name, "ok", found, f"not entered: {deepest[0]}")
         return finding(name, "warning", found, why, remedy)

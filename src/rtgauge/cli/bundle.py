@@ -385,9 +385,9 @@ def _times(options: Mapping[str, Any], *names: str) -> dict[str, int | None]:
         try:
             times[name] = time_ns = parse_duration(options[name])
         except ValueError as error:
-            raise UsageError(f"option --{name}: {error}", "write it like 30ms") from None
+            raise UsageError(f"--{name}: {error}", "give a time such as 30ms") from None
         if time_ns <= 0:
-            raise UsageError(f"option --{name}: it must be longer than 0", "write it like 30ms")
+            raise UsageError(f"--{name}: the time must be above 0", "give a time such as 30ms")
     return times
 
 
@@ -409,10 +409,10 @@ def _wanted(options: Mapping[str, Any]) -> Wanted:
         value = options[name]
         if value is not None and not (math.isfinite(value) and abs(value) < VOLTS):
             raise UsageError(
-                f"option --{name}: {value} V is not a voltage", "give a number such as 1.4"
+                f"--{name}: {value} V is not a voltage", "give a number of volts, such as 1.4"
             )
     if (options["hysteresis"] or 0) < 0:
-        raise UsageError("option --hysteresis: it cannot be negative", "write it like 0.2")
+        raise UsageError("--hysteresis: the width cannot be negative", "give a width such as 0.2")
     same = ("event", "answer", "edge", "answer_edge", "threshold", "hysteresis", "label", "name",
             "board", "kernel", "load")  # fmt: skip
     return Wanted(

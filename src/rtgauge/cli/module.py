@@ -271,7 +271,8 @@ def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str
     if target != "local":
         raise UsageError(
             f"'rtgauge module' does not support target '{target}'",
-            "boards of the lab have it, your own with lab add --build. Name local or ssh://HOST",
+            "name local or ssh://HOST. Boards of the lab already have the module. A board of your "
+            "own has it if it was added with --build",
         )
     with subprocess.Popen(
         ["sh", "-c", _SCRIPT, "rtgauge", *arguments],

@@ -180,7 +180,7 @@ def _resumed(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
     if agent is not None and named_agent(rest) is None and _CONSENT not in rest:
         raise UsageError(  # before it describes the target
             f"the resumed tune would run the agent '{agent}', which needs your consent",
-            f"look at it, then add {_CONSENT}",
+            f"inspect that program, then add {_CONSENT}",
         )
     return (*recorded, *rest), record
 

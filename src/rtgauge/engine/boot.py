@@ -148,11 +148,10 @@ class Booter:
             self._left = boot_id
             raise TargetError(
                 f"the wait for {name} to return after --boot-cmd was stopped: {why}{lost}",
-                "check that it boots",
+                "check that the target boots",
             )
         raise TargetError(
-            f"{name} did not come back within {self._patience_s:.0f} s after --boot-cmd: "
-            f"{why}{lost}",
+            f"{name} did not return within {self._patience_s:.0f} s after --boot-cmd: {why}{lost}",
             "look at its console, check that --boot-cmd reboots it, or allow more time with "
             "--boot-timeout",
         )

@@ -114,7 +114,7 @@ def _with_log_host(step: PlannedStep, target: Target) -> PlannedStep:
     if step.log_host == OF_THE_LAB and wired is None:
         raise UsageError(
             f"target '{target.name}' has no log host of its own",
-            "use a board with lines outside, such as lab:arm64-rt-6.1,lines=outside",
+            "use a board with lines to the outside, such as lab:arm64-rt-6.1,lines=outside",
         )
     if wired is not None and step.log_host in ("", OF_THE_LAB):
         parameters = dict(step.parameters)

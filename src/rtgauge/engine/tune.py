@@ -191,8 +191,8 @@ class Tuner:
             self._boot_checked(self._booters[0], [], lambda: self._interruption.urgent)
         except RtgaugeError as error:
             self._observer.message(
-                f"the target may still have {' '.join(self._document['booted'])}: {error.message}. "
-                f"Run by hand: {self._document['boot_command']}"
+                f"the target may still boot with {' '.join(self._document['booted'])}: "
+                f"{error.message}. Run by hand: {self._document['boot_command']}"
             )
 
     def _work(self, booter: Booter) -> None:

@@ -87,11 +87,11 @@ def _plan_bytes(path: Path) -> bytes:
     # without waiting: opening a FIFO blocks until a program writes to it
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        why = "" if stat.S_ISREG(os.fstat(descriptor).st_mode) else "not a regular file"
+        why = "" if stat.S_ISREG(os.fstat(descriptor).st_mode) else "it is not a regular file"
         if not why:
             with open(descriptor, "rb", closefd=False) as file:
                 data = file.read(PLAN_BYTES_MAX + 1)
-            why = "" if len(data) <= PLAN_BYTES_MAX else f"more than {PLAN_BYTES_MAX >> 20} MiB"
+            why = "" if len(data) <= PLAN_BYTES_MAX else f"it exceeds {PLAN_BYTES_MAX >> 20} MiB"
     finally:
         os.close(descriptor)
     if why:

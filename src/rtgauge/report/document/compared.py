@@ -294,7 +294,7 @@ def explained(document: Document) -> str:
         f"×: centre of the runs' ratios to {first}, not the ratio of the figures of all samples, "
     )
     text += f"with its 95{numbers.GAP}% interval in brackets. "
-    text += "p: probability of such a ratio if the systems were alike."
+    text += "p: probability of a ratio at least as far from 1 if the systems were alike."
     if any(one["matched"] for one in found):
         text += " Block: one repeat of the study, with each system once."
     return text

@@ -218,7 +218,7 @@ def _broken(data: Data) -> Iterator[Action]:
         number = numbers.plural(remedies.count(most), "more step")
         command = next(step["command"] for step in broken if step["remedy"] == most)
         text = capital(sentence(most, command)) or "Provide what the steps lack"
-        yield Action(text, command, f"measures {number}")
+        yield Action(text, command, f"{number} can be measured")
 
 
 _INSTALLS: Final = ("apt install ", "pro enable ")
