@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.shell_completion import (
@@ -31,7 +31,7 @@ from rtgauge.errors import RtgaugeError
 if TYPE_CHECKING:
     from rtgauge.catalogue import Catalogue
 
-__all__ = ["Words", "complete", "completion", "known_catalogue"]
+__all__ = ["Words", "complete", "completion", "known_catalogue", "words_of"]
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
@@ -117,6 +117,15 @@ class Words(click.Argument):
             found = ShellComplete(made, {}, "rtgauge", "").get_completions(rest, incomplete)
             return found or [CompletionItem(one) for one in names if one.startswith(incomplete)]
         return []
+
+
+def words_of(inner: Callable[..., tuple[click.Command, list[str], list[str]]]) -> dict[str, Any]:
+    """How a command takes ``Words``, whose options the command that parses them knows."""
+    return {
+        "add_help_option": False,
+        "context_settings": {"ignore_unknown_options": True},
+        "params": [Words(inner)],
+    }
 
 
 def known_catalogue() -> Catalogue:

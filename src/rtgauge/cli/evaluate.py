@@ -22,7 +22,7 @@ from rtgauge.cli.carry_out import (
     show_results,
     unused_names,
 )
-from rtgauge.cli.completion import Words
+from rtgauge.cli.completion import words_of
 from rtgauge.cli.consent import check_consent, outside
 from rtgauge.cli.describe import describe_plan, facts_of, lengths_of
 from rtgauge.cli.generated import (
@@ -86,11 +86,7 @@ def _completed(
     return evaluate_command(catalogue, LocalTarget()), [*words], []
 
 
-@command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True},
-    params=[Words(_completed)],
-)
+@command(**words_of(_completed))
 @click.pass_context
 def evaluate(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Evaluate a target: the whole catalogue, then the report."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rtgauge.cli.completion import Words
+from rtgauge.cli.completion import words_of
 from rtgauge.cli.help import SETTINGS, Group, wants_help
 from rtgauge.cli.options import as_json
 from rtgauge.cli.output import print_json, print_table, say, show, width
@@ -342,9 +342,7 @@ def _completed(
 @lab.command(
     "run",
     short_help="Carry out a measurement or a plan on boards.",
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True},
-    params=[Words(_completed)],
+    **words_of(_completed),
 )
 @click.pass_context
 def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:

@@ -29,7 +29,7 @@ from rtgauge.cli.carry_out import (
     of_project,
     show_results,
 )
-from rtgauge.cli.completion import Words
+from rtgauge.cli.completion import words_of
 from rtgauge.cli.consent import check_consent, outside
 from rtgauge.cli.describe import describe_plan, facts_of
 from rtgauge.cli.generated import (
@@ -110,22 +110,14 @@ def _completed_log_host(
     return completed(ctx, (str(ctx.info_name), *words), catalogue)
 
 
-@command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True},
-    params=[Words(completed)],
-)
+@command(**words_of(completed))
 @click.pass_context
 def run(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Carry out one measurement, or a plan."""
     return run_words(ctx, words)
 
 
-@command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True},
-    params=[Words(_completed_log_host)],
-)
+@command(**words_of(_completed_log_host))
 @click.pass_context
 def log_host(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Raise events on a line and time another machine's answers: the measurement of this name."""

@@ -18,7 +18,7 @@ import click
 
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli.carry_out import as_root, of_project
-from rtgauge.cli.completion import Words
+from rtgauge.cli.completion import words_of
 from rtgauge.cli.consent import check_consent, outside
 from rtgauge.cli.generated import order_seed, reconnect_s
 from rtgauge.cli.help import TableOption, command
@@ -140,11 +140,7 @@ def _completed(
     return completed(ctx, words, catalogue, task())
 
 
-@command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True},
-    params=[Words(_completed)],
-)
+@command(**words_of(_completed))
 @click.pass_context
 def tune(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Find which settings and kernel arguments help."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rtgauge.catalogue import Catalogue
-from rtgauge.cli.completion import Words
+from rtgauge.cli.completion import words_of
 from rtgauge.cli.help import command
 from rtgauge.cli.run import Task, carry_out_plan, completed, run_words
 from rtgauge.plan import XENO_TEST, Plan, PlannedStep, has_time_grid, read_plan, shipped_plans
@@ -29,11 +29,7 @@ def _completed(
     return completed(ctx, (str(shipped_plans()[XENO_TEST]), *words), catalogue)
 
 
-@command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True},
-    params=[Words(_completed)],
-)
+@command(**words_of(_completed))
 @click.pass_context
 def xeno_test(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Carry out the steps of Xenomai's xeno-test."""
