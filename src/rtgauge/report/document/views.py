@@ -9,7 +9,7 @@ carries; no measurement is known here by its name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rtgauge import text as numbers
@@ -18,7 +18,7 @@ from rtgauge.report.document.answer import answer_of
 from rtgauge.report.document.blocks import plain_line
 from rtgauge.report.document.comparison import runs_view, steps_view
 from rtgauge.report.document.steps import Shared, step_view
-from rtgauge.report.document.summary import cpu_text, kernel_text
+from rtgauge.report.document.summary import cpu_text, kernel_text, system_facts
 from rtgauge.report.document.tables import Cell, Named, background_table, counter, span, tags
 from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.persistence import bases
@@ -31,20 +31,14 @@ from rtgauge.report.results.labels import (
     capital,
     carried_out,
     chapters,
-    compiler_text,
-    core_text,
     ending,
     group_series,
     is_response,
-    lab_text,
-    length_text,
-    link_text,
     load_text,
     ordinary_policies,
     peak,
     principal,
     reached,
-    realtime_text,
     runs_text,
     steps_text,
     target_name,
@@ -170,27 +164,8 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         by_anchor = {view["anchor"]: view for view in views}
         views = [by_anchor[step["anchor"]] for part in parts for step in part.steps]
     environment = run["environment"]
-    kernel, build = kernel_text(environment)
-    cpu, cpus = cpu_text(environment)
-    measured = [step for step in carried_out(run) if step["role"] == "measurement"]
-    loads = list(dict.fromkeys(added_text(step["load"]) for step in measured or carried_out(run)))
-    emulated, link = lab_text(environment), link_text(environment)
-    facts = [
-        Named("Target", run["target"], run["label"] or ""),
-        *([Named("Board", emulated, environment["lab"].get("board") or "")] if emulated else []),
-        *([Named("Connection", "SSH", link)] if link else []),
-        Named("Kernel", kernel or "unknown", build),
-        Named("Real-time model", realtime_text(environment), core_text(run)),
-        Named("Processor", cpu or "unknown", cpus),
-        Named("C library", environment["libc"] or "unknown", compiler_text(environment)),
-        Named("Load", numbers.join(loads) or "idle"),
-        Named(
-            "Length",
-            length_text(run),
-            steps_text(carried_out(run)),
-        ),
-        Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
-    ]
+    # the steps have the commands of their loads
+    facts = [replace(one, note="") if one.name == "Load" else one for one in system_facts(run)]
     answer, cards = answer_of(run), _cards(run, views)
     return {
         "prefix": prefix,
