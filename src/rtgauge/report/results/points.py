@@ -42,10 +42,6 @@ class Point:
     note: str = ""
 
 
-def _plural(number: int, one: str, many: str) -> str:
-    return f"{numbers.count(number)} {one if number == 1 else many}"
-
-
 def _sentence(text: str) -> str:
     text = text.strip()
     if not text:
@@ -100,11 +96,7 @@ def positive_points(run: Run) -> list[Point]:
     if preparation is not None and preparation.kind == "pass":
         points.append(preparation)
     if checks := sum(finding["level"] == "ok" for finding in run["findings"]):
-        points.append(
-            Point(
-                "pass", f"{_plural(checks, 'configuration check', 'configuration checks')} passed."
-            )
-        )
+        points.append(Point("pass", f"{numbers.plural(checks, 'configuration check')} passed."))
     return points
 
 
@@ -139,7 +131,7 @@ def _kept_budgets(run: Run) -> list[Point]:
         budgets.setdefault(verdict["budget_ns"], []).append(verdict["result"])
     return [
         Point("pass", f"The budget of {numbers.microseconds(budget)} was kept by "
-              f"{_plural(len(results), 'series', 'series')}.")
+              f"{numbers.plural(len(results), 'series', 'series')}.")
         for budget, results in budgets.items()
         if set(results) == {"pass"}
     ]  # fmt: skip
@@ -202,18 +194,18 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
         due = missed + sum(one["count"] for one in grid)
         answers = all(waits_for_answers(one["name"], one["unit"]) for one in grid)
         text = (
-            f"{numbers.count(missed)} of {_plural(due, 'event', 'events')} without an answer"
+            f"{numbers.count(missed)} of {numbers.plural(due, 'event')} without an answer"
             if answers
-            else f"{numbers.count(missed)} of {_plural(due, 'period', 'periods')} missed"
+            else f"{numbers.count(missed)} of {numbers.plural(due, 'period')} missed"
         )
         points.append(Point("warn", f"{where}: {text}."))
     if lost:
         responses = all(is_response(o["name"], o["unit"]) for o in members if o["lost"])
         text = (
-            f"{_plural(lost, 'event', 'events')} without a sample, because the answers are "
+            f"{numbers.plural(lost, 'event')} without a sample, because the answers are "
             "ambiguous or were lost"
             if responses
-            else f"{_plural(lost, 'sample', 'samples')} lost"
+            else f"{numbers.plural(lost, 'sample')} lost"
         )
         points.append(Point("warn", f"{where}: {text}."))
     changed = [one["text"] for one in step["events"] if one["event"] == "setting"]
@@ -221,7 +213,7 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
         points.append(
             Point(
                 "warn",
-                f"{where}: {_plural(len(changed), 'setting', 'settings')} changed during the "
+                f"{where}: {numbers.plural(len(changed), 'setting')} changed during the "
                 "measurement.",
                 changed[0],
             )
@@ -229,9 +221,9 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
     if stream is not None:
         parts, ended = [], step["state"] != "running"
         if stream["lost_records"]:
-            parts.append(_plural(stream["lost_records"], "record lost", "records lost"))
+            parts.append(numbers.plural(stream["lost_records"], "record lost", "records lost"))
         if ended and stream["dropped_bytes"]:
-            parts.append(_plural(stream["dropped_bytes"], "byte dropped", "bytes dropped"))
+            parts.append(numbers.plural(stream["dropped_bytes"], "byte dropped", "bytes dropped"))
         if ended and not stream["complete"]:
             parts.append("the end lost")
         if parts:
@@ -254,7 +246,7 @@ def prepared(run: Run) -> Point | None:
         return None
     options = " and ".join(f"--{name}" for name in asked)
     reasons = [f"{name}: {one['reason']}" for name, one in settings.items() if one.get("reason")]
-    done = f"{len(settings) - len(reasons)} of {_plural(len(settings), 'setting', 'settings')}"
+    done = f"{len(settings) - len(reasons)} of {numbers.plural(len(settings), 'setting')}"
     if not reasons:
         return Point("pass", f"{options}: {done} as asked.")
     more = f" (and {numbers.plural(len(reasons) - 1, 'other setting')})" if reasons[1:] else ""

@@ -868,7 +868,7 @@ def note(document: Mapping[str, Any]) -> str:
     compared = bool(document["quantities"])
     seen = "; ".join(
         f"{one['letter']}: "
-        + (f"{_plural(samples[at], 'sample')}, " if compared else "")
+        + (f"{numbers.plural(samples[at], 'sample')}, " if compared else "")
         + _evidence(one)
         for at, one in enumerate(document["sets"])
     )
@@ -899,10 +899,6 @@ def note(document: Mapping[str, Any]) -> str:
     return (
         f"Compared data: {seen}.{ratios}" if compared else f"Data: {seen}. No quantity is compared."
     ) + "".join(emulated.get(mode, "") for mode in sorted(modes))
-
-
-def _plural(number: int, word: str) -> str:
-    return f"{numbers.count(number)} {word}" + ("" if number == 1 else "s")
 
 
 def where(quantity: Mapping[str, Any]) -> str:
@@ -936,8 +932,8 @@ def method_text(quantity: Mapping[str, Any]) -> str:
 
 
 def _evidence(one: Mapping[str, Any]) -> str:
-    runs = _plural(len(one["runs"]), "run")
-    return f"{runs}, {_plural(one['boots'], 'boot')}" if one["boots"] else runs
+    runs = numbers.plural(len(one["runs"]), "run")
+    return f"{runs}, {numbers.plural(one['boots'], 'boot')}" if one["boots"] else runs
 
 
 def unreached(document: Mapping[str, Any]) -> list[str]:

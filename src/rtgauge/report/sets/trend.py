@@ -15,7 +15,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from rtgauge import stats
 from rtgauge import text as numbers
@@ -23,7 +23,7 @@ from rtgauge.report.results import schemas
 from rtgauge.report.results.labels import waits_for_answers
 from rtgauge.report.results.model import Analysis, Document
 from rtgauge.report.sets.compare import RunSet, changed, quantities, refusal
-from rtgauge.report.sets.decide import STATISTICS, decisive, outranked, uneven
+from rtgauge.report.sets.decide import STATISTICS, decisive, main_statistic, outranked, uneven
 from rtgauge.stats.changes import FEWEST, LEAST
 
 __all__ = ["LEVEL", "Trended", "trend", "validate"]
@@ -101,7 +101,7 @@ def _set(
     if (wanted := decisive(found)) is not None:
         _lacking(analysis, found, found[wanted], named, cut)
     judged = [
-        (leading is None and at == primary and name == _main(one), one, name)
+        (leading is None and at == primary and name == main_statistic(one), one, name)
         for at, one in enumerate(many)
         for name in STATISTICS
         if name in ("50", "max") or (name == "tail" and one["tail"] is not None)
@@ -127,7 +127,7 @@ def _too_few(
     few = len(quantity["rows"][0]["runs"])
     reason = f"{numbers.plural(few, 'run')} measured this way. A trend needs at least {FEWEST}"
     return {
-        **_head(quantity, number, _main(quantity)),
+        **_head(quantity, number, main_statistic(quantity)),
         "primary": primary,
         **_refused([], reason, _why_few(quantity, found, few)),
     }
@@ -161,10 +161,6 @@ def _lacking(
             "reason": f"{reason}: {steps[0]['reason']}" if steps and steps[0]["reason"] else reason,
             "remedy": (steps[0]["remedy"] if steps else "") or "measure it again",
         }
-
-
-def _main(quantity: Mapping[str, Any]) -> str:
-    return "50" if quantity["tail"] is None else "tail"
 
 
 def _why_few(quantity: Document, found: Sequence[Document], few: int) -> str:
