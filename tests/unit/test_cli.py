@@ -653,7 +653,7 @@ def test_a_report_that_cannot_be_written_costs_no_result(
         raise OSError(28, "No space left on device")
 
     Path("full").mkdir()
-    monkeypatch.setattr("rtgauge.report.writing.tempfile.mkstemp", fails)
+    monkeypatch.setattr("tempfile.mkstemp", fails)
     done = rtgauge("run", "timer", *QUICK, "-o", "full/r.html")
     assert done.code == 1
     assert "latency (µs)" in done.out and "Report:" not in done.out

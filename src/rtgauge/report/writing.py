@@ -6,8 +6,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +20,7 @@ from rtgauge.report.render import html, junit, ktap, markdown, pdf, pdf_full
 from rtgauge.report.results import model
 from rtgauge.report.results.cases import cases_of
 from rtgauge.report.sets import compare
-from rtgauge.store.files import file_mode
+from rtgauge.store.files import replacing
 
 if TYPE_CHECKING:
     from rtgauge.report.results.cases import RunCases
@@ -229,21 +227,9 @@ def write_trace(trace: Mapping[str, Any], path: Path) -> None:
 
 
 def _write(made: bytes, path: Path, what: str = "report") -> None:
-    """Write a file that is complete or does not exist. An earlier file stays until it is
-    replaced."""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(made)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(name, file_mode())
-            os.replace(name, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+        with replacing(path) as file:
+            file.write(made)
     except OSError as error:
         raise UnwritableError(
             f"cannot write the {what} to {path}: {error.strerror or error}",

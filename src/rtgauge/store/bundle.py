@@ -17,7 +17,6 @@ import os
 import re
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,8 +27,8 @@ from typing import Any, BinaryIO, NoReturn
 from rtgauge.errors import RtgaugeError, StoreError, UsageError
 from rtgauge.store.files import (
     FolderLock,
-    file_mode,
     make_folder,
+    replacing,
     store_error,
     store_errors,
     sync_folder,
@@ -157,19 +156,9 @@ def export_run(run: StoredRun, path: Path) -> Bundle:
     if len(bundle.entries) > FILES_LIMIT or len(bundle.manifest) > MANIFEST_LIMIT:
         _too_large(run.id, f"it has {len(bundle.entries)} files, too many for a bundle")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                _pack(run.path, bundle, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(name, file_mode())
-            os.replace(name, path)
-            sync_folder(path.parent)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)
-            raise
+        with replacing(path) as file:
+            _pack(run.path, bundle, file)
+        sync_folder(path.parent)
     except OSError as error:
         raise StoreError(
             f"cannot write {path}: {error.strerror or error}",

@@ -8,10 +8,11 @@ import fcntl
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from rtgauge.errors import StoreError
 
@@ -19,9 +20,9 @@ __all__ = [
     "TEMPORARY",
     "FolderLock",
     "commit",
-    "file_mode",
     "make_folder",
     "read_json",
+    "replacing",
     "store_error",
     "store_errors",
     "sync_folder",
@@ -40,7 +41,25 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
-def file_mode() -> int:
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that is complete or does not exist. An earlier file stays until it is
+    replaced. Raises OSError."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, _file_mode())
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _file_mode() -> int:
     """The mode of a new file, by the umask."""
     mask = os.umask(0o077)
     os.umask(mask)
