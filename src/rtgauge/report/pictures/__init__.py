@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.report.pictures.drawing import CROWD
+from rtgauge.report.pictures.persistence import below
 from rtgauge.report.pictures.strips import POINTS
 from rtgauge.report.results.gather import HEAT_COLUMNS, HEAT_ROWS, Figures, Heat
 from rtgauge.report.results.labels import peak
@@ -136,17 +137,11 @@ def edges_of(tables: Sequence[Counts], number: int) -> Int64:
     return edges.astype(np.int64)
 
 
-def _below(table: Counts, points: Int64) -> Int64:
-    """Number of samples below each point."""
-    at = np.searchsorted(table.values, points, side="left")
-    return np.concatenate(([0], table.cumulative))[at].astype(np.int64)
-
-
 def _histogram(tables: Sequence[Counts], number: int) -> dict[str, Any]:
     edges = edges_of(tables, number)
     return {
         "edges": edges.tolist(),
-        "counts": [np.diff(_below(table, edges)).tolist() for table in tables],
+        "counts": [np.diff(below(table, edges)).tolist() for table in tables],
     }
 
 
@@ -160,7 +155,7 @@ def _ccdf(
     )
 
     def at_least(table: Counts) -> list[int]:
-        reached = table.count - _below(table, points)
+        reached = table.count - below(table, points)
         return [int(n) for n in reached[: int(np.searchsorted(-reached, 0))]]
 
     return {

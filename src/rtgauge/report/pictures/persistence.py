@@ -28,6 +28,7 @@ __all__ = [
     "Base",
     "Trace",
     "bases",
+    "below",
     "captions",
     "division",
     "persistence",
@@ -104,7 +105,8 @@ def _edges(base: Base, first: int, grain: int) -> Int64:
     return np.arange(start, base.stop_ns + width, width, dtype=np.int64)
 
 
-def _below(table: Counts, points: Int64) -> Int64:
+def below(table: Counts, points: Int64) -> Int64:
+    """Number of samples below each point."""
     at = np.searchsorted(table.values, points, side="left")
     return np.concatenate(([0], table.cumulative))[at].astype(np.int64)
 
@@ -115,12 +117,12 @@ def _panel(base: Base, rows: Sequence[Trace]) -> dict[str, Any]:
     edges = _edges(base, first, _grain(rows))
 
     def binned(kind: Sequence[Counts]) -> list[list[int]]:
-        return [np.diff(_below(one, edges)).tolist() for one in kind]
+        return [np.diff(below(one, edges)).tolist() for one in kind]
 
     outside = []
     for one in rows:
         for counts in (one.rising, one.falling):
-            inside = _below(counts, edges)
+            inside = below(counts, edges)
             outside.append([int(inside[0]), counts.count - int(inside[-1])])
     return {
         "start_ns": base.start_ns,
