@@ -8,19 +8,19 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-struct tap {
+static struct {
 	int tests;
 	int failures;
-};
+} tap;
 
-__attribute__((format(printf, 3, 4))) static inline bool tap_check(struct tap *tap, bool good,
-								   const char *format, ...)
+__attribute__((format(printf, 2, 3))) static inline bool tap_check(bool good, const char *format,
+								   ...)
 {
 	va_list ap;
 
-	tap->tests++;
-	tap->failures += !good;
-	printf("%sok %d - ", good ? "" : "not ", tap->tests);
+	tap.tests++;
+	tap.failures += !good;
+	printf("%sok %d - ", good ? "" : "not ", tap.tests);
 	va_start(ap, format);
 	vprintf(format, ap);
 	va_end(ap);
@@ -30,12 +30,12 @@ __attribute__((format(printf, 3, 4))) static inline bool tap_check(struct tap *t
 }
 
 /* A test that cannot be made here, and why. */
-__attribute__((format(printf, 3, 4))) static inline void
-tap_skip(struct tap *tap, const char *reason, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static inline void tap_skip(const char *reason,
+								  const char *format, ...)
 {
 	va_list ap;
 
-	printf("ok %d - ", ++tap->tests);
+	printf("ok %d - ", ++tap.tests);
 	va_start(ap, format);
 	vprintf(format, ap);
 	va_end(ap);
@@ -43,10 +43,10 @@ tap_skip(struct tap *tap, const char *reason, const char *format, ...)
 	fflush(stdout);
 }
 
-static inline int tap_end(const struct tap *tap)
+static inline int tap_end(void)
 {
-	printf("1..%d\n", tap->tests);
-	return tap->failures || !tap->tests;
+	printf("1..%d\n", tap.tests);
+	return tap.failures || !tap.tests;
 }
 
 #endif

@@ -173,7 +173,7 @@ static struct outcome play_outcome(const struct responder *how, bool both, unsig
 }
 
 /* Every constant delay up to the timeout is what is measured, with one edge and with both. */
-static void test_constant_delays(struct tap *tap)
+static void test_constant_delays(void)
 {
 	for (int kind = 0; kind < 4; kind++) {
 		bool both = kind & 1, line = kind & 2;
@@ -188,13 +188,13 @@ static void test_constant_delays(struct tap *tap)
 			wrong += found.wrong || found.answered != EVENTS ||
 				 found.median_ns != how.delay_ns;
 		}
-		tap_check(tap, !wrong, "constant delays of 1 to 99 ms, %s, %s: %d wrong",
+		tap_check(!wrong, "constant delays of 1 to 99 ms, %s, %s: %d wrong",
 			  both ? "both edges" : "one edge", line ? "line" : "messages", wrong);
 	}
 }
 
 /* What none of them may bring about is a number that is not the event's own. */
-static void test_responders(struct tap *tap)
+static void test_responders(void)
 {
 	static const struct responder responders[] = {
 		{ "spread over three intervals", MS, 30 * MS, 0, 0, false, false, false },
@@ -218,7 +218,7 @@ static void test_responders(struct tap *tap)
 				sum.ambiguous += found.ambiguous;
 				sum.withheld += found.withheld;
 			}
-			tap_check(tap, !sum.wrong && !sum.ambiguous && !sum.withheld,
+			tap_check(!sum.wrong && !sum.ambiguous && !sum.withheld,
 				  "%s, %s: %d wrong, %d ambiguous, %d withheld", responders[i].name,
 				  both ? "both edges" : "one edge", sum.wrong, sum.ambiguous,
 				  sum.withheld);
@@ -227,7 +227,7 @@ static void test_responders(struct tap *tap)
 }
 
 /* Beyond the timeout a constant delay gives no sample. */
-static void test_longer_than_the_timeout(struct tap *tap)
+static void test_longer_than_the_timeout(void)
 {
 	for (int both = 0; both < 2; both++) {
 		int wrong = 0;
@@ -240,30 +240,30 @@ static void test_longer_than_the_timeout(struct tap *tap)
 
 			wrong += found.wrong || found.answered;
 		}
-		tap_check(tap, !wrong, "delays beyond the timeout, %s: %d with a sample",
+		tap_check(!wrong, "delays beyond the timeout, %s: %d with a sample",
 			  both ? "both edges" : "one edge", wrong);
 	}
 }
 
 /* Answers that come twice: events that several of them may belong to have no sample. */
-static void test_doubles(struct tap *tap)
+static void test_doubles(void)
 {
 	static const struct responder all = { "", 5 * MS, 0, 0, 100, false, false, false };
 	static const struct responder some = { "", 5 * MS, MS, 0, 5, false, false, false };
 	struct outcome one = play_outcome(&all, false, 1), both = play_outcome(&all, true, 1);
 
-	tap_check(tap, one.ambiguous > EVENTS / 2 && !one.wrong,
+	tap_check(one.ambiguous > EVENTS / 2 && !one.wrong,
 		  "%d of %d events ambiguous with one edge, %d wrong", one.ambiguous, EVENTS,
 		  one.wrong);
-	tap_check(tap, both.ambiguous && !both.wrong, "%d with both edges, %d wrong",
-		  both.ambiguous, both.wrong);
+	tap_check(both.ambiguous && !both.wrong, "%d with both edges, %d wrong", both.ambiguous,
+		  both.wrong);
 	one = play_outcome(&some, false, 1);
-	tap_check(tap, one.ambiguous && !one.wrong, "a few: %d ambiguous, %d wrong", one.ambiguous,
+	tap_check(one.ambiguous && !one.wrong, "a few: %d ambiguous, %d wrong", one.ambiguous,
 		  one.wrong);
 }
 
 /* With one edge, a responder that follows the line back to rest. */
-static void test_mirrors(struct tap *tap)
+static void test_mirrors(void)
 {
 	int wrong = 0;
 
@@ -274,27 +274,27 @@ static void test_mirrors(struct tap *tap)
 		wrong += found.wrong;
 		wrong += found.answered != EVENTS;
 	}
-	tap_check(tap, !wrong, "a line that is mirrored, delays of 1 to 59 ms: %d wrong", wrong);
+	tap_check(!wrong, "a line that is mirrored, delays of 1 to 59 ms: %d wrong", wrong);
 }
 
-static void test_timeout(struct tap *tap)
+static void test_timeout(void)
 {
 	struct answers a;
 
 	answers_begin(&a, INTERVAL, 0, true);
-	tap_check(tap, a.timeout_ns == 100 * MS, "ten intervals: %lld", (long long)a.timeout_ns);
+	tap_check(a.timeout_ns == 100 * MS, "ten intervals: %lld", (long long)a.timeout_ns);
 	answers_begin(&a, MS, 0, true);
-	tap_check(tap, a.timeout_ns == 100 * MS, "at least 100 ms: %lld", (long long)a.timeout_ns);
+	tap_check(a.timeout_ns == 100 * MS, "at least 100 ms: %lld", (long long)a.timeout_ns);
 	answers_begin(&a, 300 * MS, 0, true);
-	tap_check(tap, a.timeout_ns == 1000 * MS, "at most 1 s: %lld", (long long)a.timeout_ns);
+	tap_check(a.timeout_ns == 1000 * MS, "at most 1 s: %lld", (long long)a.timeout_ns);
 	answers_begin(&a, 3600 * NSEC_PER_SEC, 0, true);
-	tap_check(tap, a.timeout_ns == 3600 * NSEC_PER_SEC, "never less than an interval: %lld",
+	tap_check(a.timeout_ns == 3600 * NSEC_PER_SEC, "never less than an interval: %lld",
 		  (long long)a.timeout_ns);
 	answers_begin(&a, INTERVAL, 5 * MS, true);
-	tap_check(tap, a.timeout_ns == 5 * MS, "as asked for: %lld", (long long)a.timeout_ns);
+	tap_check(a.timeout_ns == 5 * MS, "as asked for: %lld", (long long)a.timeout_ns);
 	answers_raise(&a, 0, 1);
 	answers_edge(&a, 7 * MS, 1);
-	tap_check(tap, answers_close(&a, INTERVAL) == ANSWERS_ANSWERED && a.late == 1,
+	tap_check(answers_close(&a, INTERVAL) == ANSWERS_ANSWERED && a.late == 1,
 		  "an answer after the timeout is late, and a sample");
 }
 
@@ -328,13 +328,13 @@ static int64_t log_host_sample_ns(struct log_host *h, bool marked)
 	return sample_ns;
 }
 
-static void test_marks(struct tap *tap)
+static void test_marks(void)
 {
 	struct log_host h;
 
-	tap_check(tap, log_host_sample_ns(&h, true) == 2 * MS && !h.unmarked,
+	tap_check(log_host_sample_ns(&h, true) == 2 * MS && !h.unmarked,
 		  "an event that MARK stamped");
-	tap_check(tap, log_host_sample_ns(&h, false) == 3 * MS && h.unmarked == 1,
+	tap_check(log_host_sample_ns(&h, false) == 3 * MS && h.unmarked == 1,
 		  "the line's return to rest does not stamp the event");
 }
 
@@ -360,7 +360,7 @@ static int prompt_wait(struct line *line, int64_t until_ns, struct line_event *e
 }
 
 /* The log host raises an event 8 of 10 ms after its due time. */
-static void test_held_up(struct tap *tap)
+static void test_held_up(void)
 {
 	static const struct line_kind prompt = { .messages = true,
 						 .wait = prompt_wait,
@@ -375,7 +375,7 @@ static void test_held_up(struct tap *tap)
 	series_init(&series, 0, &info, 64);
 	answers_begin(&h.answers, INTERVAL, 0, true);
 	closed = log_host_event(&step, &h, 0, due_ns, &next_ns);
-	tap_check(tap, closed && h.answers.answered == 1 && !h.answers.late,
+	tap_check(closed && h.answers.answered == 1 && !h.answers.late,
 		  "an answer in time to an event that the log host raised late: %lld late",
 		  (long long)h.answers.late);
 	series_free(&series);
@@ -383,15 +383,13 @@ static void test_held_up(struct tap *tap)
 
 int main(void)
 {
-	struct tap tap = { 0 };
-
-	test_timeout(&tap);
-	test_constant_delays(&tap);
-	test_responders(&tap);
-	test_longer_than_the_timeout(&tap);
-	test_doubles(&tap);
-	test_mirrors(&tap);
-	test_marks(&tap);
-	test_held_up(&tap);
-	return tap_end(&tap);
+	test_timeout();
+	test_constant_delays();
+	test_responders();
+	test_longer_than_the_timeout();
+	test_doubles();
+	test_mirrors();
+	test_marks();
+	test_held_up();
+	return tap_end();
 }

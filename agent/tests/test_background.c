@@ -71,19 +71,17 @@ static int64_t counted(struct background *background, const char *before, const 
 }
 
 /* The kernel's numbers have 32 bits. */
-static void test_counts(struct tap *tap, struct background *background)
+static void test_counts(struct background *background)
 {
-	tap_check(tap,
-		  counted(background, "CPU0\n0: 5\n1: 4294967290\n", "CPU0\n0: 6\n1: 4\n") == 11,
+	tap_check(counted(background, "CPU0\n0: 5\n1: 4294967290\n", "CPU0\n0: 6\n1: 4\n") == 11,
 		  "a number that has wrapped");
-	tap_check(tap,
-		  counted(background, "CPU0\n0: 5\n1: 4000000000\n", "CPU0\n0: 6\n") == 0 &&
+	tap_check(counted(background, "CPU0\n0: 5\n1: 4000000000\n", "CPU0\n0: 6\n") == 0 &&
 			  counted(background, "CPU0\n0: 5\n1: 300\n", "CPU0\n0: 6\n") == 0,
 		  "a line that has gone is not a burst of interrupts");
 }
 
 /* The steal time of a record that could not be read is null, as its interrupts are. */
-static void test_no_steal(struct tap *tap, struct background *background)
+static void test_no_steal(struct background *background)
 {
 	static const char name[] = "steal_ns";
 	struct cbor c = { 0 };
@@ -93,7 +91,7 @@ static void test_no_steal(struct tap *tap, struct background *background)
 	background_read(background, true);
 	background_put(background, 0, &c);
 	found = memmem(c.data, c.size, name, strlen(name));
-	tap_check(tap, !background->steal_known && found && found[strlen(name)] == 0xf6,
+	tap_check(!background->steal_known && found && found[strlen(name)] == 0xf6,
 		  "an empty file has no steal time: null");
 	cbor_free(&c);
 }
@@ -113,7 +111,7 @@ static bool is_null(const struct background *background, const char *key)
 }
 
 /* What was counted since a reading that failed is not known. */
-static void test_gap(struct tap *tap)
+static void test_gap(void)
 {
 	static const char stat[] = "cpu 1\ncpu0 1 2 3 4 5 6 7 8\n";
 	static const char interrupts[] = "CPU0\n0: 5000\nErr: 9\n";
@@ -124,24 +122,24 @@ static void test_gap(struct tap *tap)
 	rewrite(background.stat_fd, stat);
 	rewrite(background.interrupts_fd, interrupts);
 	background_read(&background, true);
-	tap_check(tap, is_null(&background, "interrupts") && is_null(&background, "steal_ns"),
+	tap_check(is_null(&background, "interrupts") && is_null(&background, "steal_ns"),
 		  "no counts since a first reading that failed");
-	tap_check(tap, background.cpus[0].interrupts == 5000, "the line Err has one for all CPUs");
+	tap_check(background.cpus[0].interrupts == 5000, "the line Err has one for all CPUs");
 	background_read(&background, true);
-	tap_check(tap, !is_null(&background, "interrupts") && !is_null(&background, "steal_ns"),
+	tap_check(!is_null(&background, "interrupts") && !is_null(&background, "steal_ns"),
 		  "counts since the one after it");
 	breaks = background.interrupts_fd;
 	background_read(&background, true);
-	tap_check(tap, is_null(&background, "interrupts"), "none of a file that is read in part");
+	tap_check(is_null(&background, "interrupts"), "none of a file that is read in part");
 	background_read(&background, true);
-	tap_check(tap, is_null(&background, "interrupts"), "nor of the reading after it");
+	tap_check(is_null(&background, "interrupts"), "nor of the reading after it");
 	breaks = background.stat_fd;
 	background_read(&background, true);
-	tap_check(tap, is_null(&background, "steal_ns"), "no stolen time of such a file");
+	tap_check(is_null(&background, "steal_ns"), "no stolen time of such a file");
 	background_close(&background);
 }
 
-static void test_files(struct tap *tap)
+static void test_files(void)
 {
 	struct background background;
 	const struct background_cpu *cpus;
@@ -157,41 +155,37 @@ static void test_files(struct tap *tap)
 	background.cpus[1].frequency_fd = file_of("2400000\n");
 	background_read(&background, true);
 	cpus = background.cpus;
-	tap_check(tap,
-		  cpus[0].interrupts == 51 && cpus[1].interrupts == 6 && cpus[2].interrupts == 0,
+	tap_check(cpus[0].interrupts == 51 && cpus[1].interrupts == 6 && cpus[2].interrupts == 0,
 		  "interrupts of all lines, by the CPU of their column");
-	tap_check(tap, cpus[0].steal_ticks == 8 && cpus[1].steal_ticks == 10,
-		  "steal time of each CPU");
-	tap_check(tap,
-		  cpus[0].frequency_khz == BACKGROUND_UNKNOWN && cpus[1].frequency_khz == 2400000,
+	tap_check(cpus[0].steal_ticks == 8 && cpus[1].steal_ticks == 10, "steal time of each CPU");
+	tap_check(cpus[0].frequency_khz == BACKGROUND_UNKNOWN && cpus[1].frequency_khz == 2400000,
 		  "a frequency, where there is one");
-	tap_check(tap,
-		  cpus[0].interrupts_before == cpus[0].interrupts &&
+	tap_check(cpus[0].interrupts_before == cpus[0].interrupts &&
 			  cpus[1].steal_before == cpus[1].steal_ticks,
 		  "the first reading is the reference");
 	rewrite(background.interrupts_fd, "  CPU0 CPU2\n 0: 46 5\n");
 	rewrite(background.stat_fd, "cpu 1\ncpu0 1 2 3 4 5 6 7 11\ncpu2 1 2 3\nintr 5\n");
 	background_read(&background, true);
-	tap_check(tap, cpus[0].interrupts == 46 && cpus[0].interrupts_before == 51,
+	tap_check(cpus[0].interrupts == 46 && cpus[0].interrupts_before == 51,
 		  "a second reading remembers the first");
-	tap_check(tap, cpus[0].steal_ticks == 11, "a line that ends with the steal time");
+	tap_check(cpus[0].steal_ticks == 11, "a line that ends with the steal time");
 	rewrite(background.interrupts_fd, "  CPU0\n 0: 50\n");
 	background_read(&background, true);
 	rewrite(background.interrupts_fd, "  CPU0 CPU2\n 0: 60 9\n");
 	background_read(&background, true);
-	tap_check(tap, cpus[1].interrupts - cpus[1].interrupts_before == 4,
+	tap_check(cpus[1].interrupts - cpus[1].interrupts_before == 4,
 		  "a CPU that was offline has no burst of interrupts");
-	test_counts(tap, &background);
+	test_counts(&background);
 	rewrite(background.interrupts_fd, "");
 	background_read(&background, true);
-	tap_check(tap, !background.interrupts_known, "an empty file has no numbers");
-	tap_check(tap, background.steal_known, "the steal time of the other file is known");
-	test_no_steal(tap, &background);
+	tap_check(!background.interrupts_known, "an empty file has no numbers");
+	tap_check(background.steal_known, "the steal time of the other file is known");
+	test_no_steal(&background);
 	background_close(&background);
 }
 
 /* Longer than the buffer, words across its end: compared with sums made while writing. */
-static void test_long_file(struct tap *tap)
+static void test_long_file(void)
 {
 	size_t room = 1 << 20, used = 0;
 	char *text = malloc(room);
@@ -213,8 +207,7 @@ static void test_long_file(struct tap *tap)
 	}
 	make(&background, "", text);
 	background_read(&background, true);
-	tap_check(tap,
-		  background.cpus[0].interrupts == sums[0] &&
+	tap_check(background.cpus[0].interrupts == sums[0] &&
 			  background.cpus[1].interrupts == sums[1] &&
 			  background.cpus[2].interrupts == sums[2],
 		  "a file of %zu bytes adds up", used);
@@ -222,7 +215,7 @@ static void test_long_file(struct tap *tap)
 	free(text);
 }
 
-static void test_hostile_files(struct tap *tap)
+static void test_hostile_files(void)
 {
 	static const char *const files[] = {
 		"",
@@ -245,53 +238,50 @@ static void test_hostile_files(struct tap *tap)
 		background_read(&background, false);
 		background_read(&background, true);
 		background_put(&background, 1, &c);
-		tap_check(tap, !c.failed && c.size > 20, "file %zu does no harm", i);
+		tap_check(!c.failed && c.size > 20, "file %zu does no harm", i);
 		cbor_free(&c);
 		background_close(&background);
 	}
 }
 
 /* Each reading comes from the CPU that it is made on, and they do not count from the same number. */
-static void test_smi(struct tap *tap)
+static void test_smi(void)
 {
 	struct background background = { 0 };
 	const struct background_cpu early = { .smi_start = 12 };
 	const struct background_cpu late = { .cpu = 1, .smi_start = UINT32_MAX };
 
 	background_smi(&background, &early, 12);
-	tap_check(tap, background.smi == 0, "none yet");
+	tap_check(background.smi == 0, "none yet");
 	background_smi(&background, &late, 1);
-	tap_check(tap, background.smi == 2, "two, by a count that has wrapped");
+	tap_check(background.smi == 2, "two, by a count that has wrapped");
 	background_smi(&background, &early, 14);
-	tap_check(tap, background.smi == 0, "none since, on another CPU");
+	tap_check(background.smi == 0, "none since, on another CPU");
 	background_smi(&background, &early, 17);
-	tap_check(tap, background.smi == 3, "three more");
+	tap_check(background.smi == 3, "three more");
 }
 
-static void test_this_machine(struct tap *tap)
+static void test_this_machine(void)
 {
 	struct background background;
 	uint64_t before;
 
-	tap_check(tap, !background_open(&background) && background.count > 0, "opened here");
+	tap_check(!background_open(&background) && background.count > 0, "opened here");
 	background_read(&background, true);
 	before = background.cpus[0].interrupts;
 	usleep(200000);
 	background_read(&background, false);
-	tap_check(tap, before > 0 && background.cpus[0].interrupts >= before,
-		  "interrupts are counted");
+	tap_check(before > 0 && background.cpus[0].interrupts >= before, "interrupts are counted");
 	background_close(&background);
 }
 
 int main(void)
 {
-	struct tap tap = { 0 };
-
-	test_files(&tap);
-	test_gap(&tap);
-	test_long_file(&tap);
-	test_hostile_files(&tap);
-	test_smi(&tap);
-	test_this_machine(&tap);
-	return tap_end(&tap);
+	test_files();
+	test_gap();
+	test_long_file();
+	test_hostile_files();
+	test_smi();
+	test_this_machine();
+	return tap_end();
 }

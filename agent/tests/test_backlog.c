@@ -9,7 +9,6 @@
 
 #define BYTES (5 * BACKLOG_PIECE)
 
-static struct tap tap;
 static uint8_t all[BYTES];
 static uint32_t seed = 1;
 
@@ -70,11 +69,11 @@ static void test_random(size_t limit)
 		if (!below(500))
 			confirmed &= backlog_confirm(&backlog, backlog.end);
 	}
-	tap_check(&tap, kept, "limit %zu: what is held is what was put", limit);
-	tap_check(&tap, within, "limit %zu: no more than the limit is held", limit);
-	tap_check(&tap, confirmed, "limit %zu: what is held can be confirmed", limit);
-	tap_check(&tap, backlog.end == BYTES, "limit %zu: all of it went through", limit);
-	tap_check(&tap, same(&backlog, backlog.begin), "limit %zu: to the end", limit);
+	tap_check(kept, "limit %zu: what is held is what was put", limit);
+	tap_check(within, "limit %zu: no more than the limit is held", limit);
+	tap_check(confirmed, "limit %zu: what is held can be confirmed", limit);
+	tap_check(backlog.end == BYTES, "limit %zu: all of it went through", limit);
+	tap_check(same(&backlog, backlog.begin), "limit %zu: to the end", limit);
 }
 
 static void test_bounds(void)
@@ -83,14 +82,13 @@ static void test_bounds(void)
 	size_t size;
 
 	put(&backlog, 600);
-	tap_check(&tap, !backlog_confirm(&backlog, 601), "what has not come is not confirmed");
-	tap_check(&tap, backlog_confirm(&backlog, 100), "part of it is");
-	tap_check(&tap, !backlog_confirm(&backlog, 99), "what is forgotten is not available again");
-	tap_check(&tap, backlog_room(&backlog, &size) && size == 500, "room up to the limit");
+	tap_check(!backlog_confirm(&backlog, 601), "what has not come is not confirmed");
+	tap_check(backlog_confirm(&backlog, 100), "part of it is");
+	tap_check(!backlog_confirm(&backlog, 99), "what is forgotten is not available again");
+	tap_check(backlog_room(&backlog, &size) && size == 500, "room up to the limit");
 	put(&backlog, 500);
-	tap_check(&tap, !backlog_room(&backlog, &size), "full is full");
-	tap_check(&tap,
-		  backlog_confirm(&backlog, 1100) && backlog_room(&backlog, &size) && size == 1000,
+	tap_check(!backlog_room(&backlog, &size), "full is full");
+	tap_check(backlog_confirm(&backlog, 1100) && backlog_room(&backlog, &size) && size == 1000,
 		  "and empty again");
 	tap_check(&tap, backlog_room(&large, &size), "a limit of 4 GiB, also with 32 bits");
 }
@@ -111,9 +109,8 @@ static void test_pieces(void)
 		backlog_confirm(&backlog, backlog.end);
 		same_two &= !backlog.first || backlog.first == backlog.last;
 	}
-	tap_check(&tap, same_two, "one piece at a time");
-	tap_check(&tap,
-		  first && (backlog.first == first || backlog.spare == first || backlog.spare),
+	tap_check(same_two, "one piece at a time");
+	tap_check(first && (backlog.first == first || backlog.spare == first || backlog.spare),
 		  "which is used again");
 	/* asked twice for room at the end of a piece, there is one more piece, not two */
 	while (backlog.end < backlog.stop)
@@ -121,7 +118,7 @@ static void test_pieces(void)
 	backlog_room(&backlog, &size);
 	backlog_room(&backlog, &size);
 	put(&backlog, size);
-	tap_check(&tap, same(&backlog, backlog.begin), "asking for room changes nothing");
+	tap_check(same(&backlog, backlog.begin), "asking for room changes nothing");
 }
 
 int main(void)
@@ -133,5 +130,5 @@ int main(void)
 	test_random(BACKLOG_PIECE);
 	test_random(2 * BACKLOG_PIECE + 17);
 	test_pieces();
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -9,8 +9,6 @@
 #include "run/run.h"
 #include "tap.h"
 
-static struct tap tap;
-
 static size_t size_of(enum option_type type)
 {
 	if (type == OPTION_FLAG)
@@ -30,18 +28,16 @@ static void test_run_option(const struct catalogue_run_option *o)
 		alone &= strcmp(other->info.name, o->info.name) &&
 			 (other->place >= o->place + size_of(o->info.type) ||
 			  o->place >= other->place + size_of(other->info.type));
-	tap_check(&tap, alone, "run option %s has a name and a place of its own", o->info.name);
-	tap_check(&tap, catalogue_run_option(o->info.name) == o, "run option %s is found",
-		  o->info.name);
-	tap_check(&tap, !o->info.def[0] || !option_read(&o->info, o->info.def, &number, &msg),
+	tap_check(alone, "run option %s has a name and a place of its own", o->info.name);
+	tap_check(catalogue_run_option(o->info.name) == o, "run option %s is found", o->info.name);
+	tap_check(!o->info.def[0] || !option_read(&o->info, o->info.def, &number, &msg),
 		  "default '%s' of run option %s %s", o->info.def, o->info.name, msg.text);
-	tap_check(&tap,
-		  !strcmp(o->applies, APPLIES_STEP) || !strcmp(o->applies, APPLIES_COMMAND) ||
+	tap_check(!strcmp(o->applies, APPLIES_STEP) || !strcmp(o->applies, APPLIES_COMMAND) ||
 			  !strcmp(o->applies, APPLIES_HOST),
 		  "run option %s applies to %s", o->info.name, o->applies);
-	tap_check(&tap, !strcmp(o->applies, APPLIES_HOST) || o->group,
+	tap_check(!strcmp(o->applies, APPLIES_HOST) || o->group,
 		  "run option %s has a group in the help", o->info.name);
-	tap_check(&tap, !o->changes || !o->info.def[0] || !strcmp(o->info.def, "no"),
+	tap_check(!o->changes || !o->info.def[0] || !strcmp(o->info.def, "no"),
 		  "run option %s changes nothing by default", o->info.name);
 }
 
@@ -62,19 +58,17 @@ static void test_measurement(const struct measurement *m)
 
 		while (rule->name && strcmp(rule->name, e->name))
 			rule++;
-		tap_check(&tap, rule->name, "%s tests '%s'", m->name, e->name);
+		tap_check(rule->name, "%s tests '%s'", m->name, e->name);
 	}
-	tap_check(&tap,
-		  !LAST(m->series).name && !LAST(m->tables).name && !LAST(m->verdicts).name &&
+	tap_check(!LAST(m->series).name && !LAST(m->tables).name && !LAST(m->verdicts).name &&
 			  !LAST(m->evaluate).load,
 		  "the tables of %s end", m->name);
-	tap_check(&tap, !taken, "no option of %s is also one of the run %s", m->name,
-		  taken ? taken : "");
-	tap_check(&tap, !m->times || (timed && timed->answers),
-		  "%s times a measurement that answers", m->name);
+	tap_check(!taken, "no option of %s is also one of the run %s", m->name, taken ? taken : "");
+	tap_check(!m->times || (timed && timed->answers), "%s times a measurement that answers",
+		  m->name);
 	for (const struct measurement_series *s = m->series; s->name; s++)
 		unseen |= m->unseen_gaps && !strcmp(s->name, m->unseen_gaps);
-	tap_check(&tap, unseen == !!m->unseen_gaps, "%s has its series of gaps", m->name);
+	tap_check(unseen == !!m->unseen_gaps, "%s has its series of gaps", m->name);
 }
 
 /* Can fail on machines with 32-bit addresses only. */
@@ -88,14 +82,13 @@ static void test_sizes(void)
 	struct option_set set;
 	struct message msg = { 0 };
 
-	tap_check(&tap, !option_set_init(&set, table) && !option_size(&set, "memory"), "no memory");
+	tap_check(!option_set_init(&set, table) && !option_size(&set, "memory"), "no memory");
 	for (int i = 0; i < 2; i++) {
 		uint64_t size = (uint64_t)(4 + i) << 30;
 
 		if (size > SIZE_MAX)
 			size = SIZE_MAX;
-		tap_check(&tap,
-			  !option_set_parse(&set, "memory", texts[i], &msg) &&
+		tap_check(!option_set_parse(&set, "memory", texts[i], &msg) &&
 				  option_size(&set, "memory") == size,
 			  "%s of memory, or the most", texts[i]);
 	}
@@ -108,7 +101,7 @@ int main(void)
 		test_run_option(&catalogue_run_options[i]);
 	for (int i = 0; catalogue_measurements[i]; i++)
 		test_measurement(catalogue_measurements[i]);
-	tap_check(&tap, !catalogue_run_option("nothing"), "an unknown run option is not found");
+	tap_check(!catalogue_run_option("nothing"), "an unknown run option is not found");
 	test_sizes();
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -8,8 +8,6 @@
 #include "base/cpulist.h"
 #include "tap.h"
 
-static struct tap tap;
-
 static const struct {
 	const char *text;
 	int result;
@@ -55,15 +53,15 @@ static void test_notation(void)
 		cpulist_add(&list, 100);
 		result = cpulist_parse(&list, notations[i].text);
 		snprintf(what, sizeof(what), "parse '%s'", notations[i].text);
-		tap_check(&tap, result == notations[i].result, "%s", what);
+		tap_check(result == notations[i].result, "%s", what);
 		if (result) {
-			tap_check(&tap, cpulist_count(&list) == 1 && cpulist_has(&list, 100),
+			tap_check(cpulist_count(&list) == 1 && cpulist_has(&list, 100),
 				  "an error leaves the list as it was");
 			continue;
 		}
-		tap_check(&tap, cpulist_count(&list) == notations[i].count, "count");
+		tap_check(cpulist_count(&list) == notations[i].count, "count");
 		cpulist_format(&list, text, sizeof(text));
-		tap_check(&tap, !strcmp(text, expected ? expected : notations[i].text), "format");
+		tap_check(!strcmp(text, expected ? expected : notations[i].text), "format");
 	}
 }
 
@@ -86,7 +84,7 @@ static void test_round_trip(void)
 		    cpulist_next(&again, 0) != 58 + __builtin_ctz(set))
 			bad++;
 	}
-	tap_check(&tap, bad == 0, "1023 lists come back from their notation");
+	tap_check(bad == 0, "1023 lists come back from their notation");
 }
 
 static void test_members(void)
@@ -94,23 +92,23 @@ static void test_members(void)
 	struct cpulist list = { 0 };
 	char text[32];
 
-	tap_check(&tap, !strcmp(cpulist_format(&list, text, sizeof(text)), ""),
+	tap_check(!strcmp(cpulist_format(&list, text, sizeof(text)), ""),
 		  "an empty list has no text");
-	tap_check(&tap, cpulist_next(&list, 0) == -1, "an empty list has no first CPU");
+	tap_check(cpulist_next(&list, 0) == -1, "an empty list has no first CPU");
 	cpulist_add(&list, -1);
 	cpulist_add(&list, CPULIST_MAX);
-	tap_check(&tap, cpulist_count(&list) == 0, "impossible CPUs are not added");
+	tap_check(cpulist_count(&list) == 0, "impossible CPUs are not added");
 	cpulist_remove(&list, -1);
 	cpulist_remove(&list, CPULIST_MAX);
-	tap_check(&tap, !cpulist_has(&list, -1) && !cpulist_has(&list, CPULIST_MAX),
+	tap_check(!cpulist_has(&list, -1) && !cpulist_has(&list, CPULIST_MAX),
 		  "impossible CPUs are in no list");
 	cpulist_add(&list, 3);
 	cpulist_add(&list, CPULIST_MAX - 1);
-	tap_check(&tap, cpulist_next(&list, -5) == 3, "next from before the start");
-	tap_check(&tap, cpulist_next(&list, 4) == CPULIST_MAX - 1, "next over a long gap");
-	tap_check(&tap, cpulist_next(&list, CPULIST_MAX) == -1, "next from beyond the end");
+	tap_check(cpulist_next(&list, -5) == 3, "next from before the start");
+	tap_check(cpulist_next(&list, 4) == CPULIST_MAX - 1, "next over a long gap");
+	tap_check(cpulist_next(&list, CPULIST_MAX) == -1, "next from beyond the end");
 	cpulist_remove(&list, 3);
-	tap_check(&tap, cpulist_count(&list) == 1 && !cpulist_has(&list, 3), "remove");
+	tap_check(cpulist_count(&list) == 1 && !cpulist_has(&list, 3), "remove");
 }
 
 static void test_small_buffer(void)
@@ -131,13 +129,12 @@ static void test_small_buffer(void)
 		if (size >= 4 && strcmp(text, "10,20,30-33,40") && strcmp(text + length - 3, "..."))
 			bad++;
 	}
-	tap_check(&tap, bad == 0,
+	tap_check(bad == 0,
 		  "a list that does not fit is cut after a whole item, inside the buffer");
-	tap_check(&tap, !strcmp(cpulist_format(&list, text, 11), "10,20,..."),
-		  "a cut list ends in ...");
-	tap_check(&tap, !strcmp(cpulist_format(&list, text, 15), "10,20,30-33,40"),
+	tap_check(!strcmp(cpulist_format(&list, text, 11), "10,20,..."), "a cut list ends in ...");
+	tap_check(!strcmp(cpulist_format(&list, text, 15), "10,20,30-33,40"),
 		  "a list that just fits");
-	tap_check(&tap, !strcmp(cpulist_format(&list, NULL, 0), ""), "no buffer at all");
+	tap_check(!strcmp(cpulist_format(&list, NULL, 0), ""), "no buffer at all");
 }
 
 static void test_this_machine(void)
@@ -145,28 +142,23 @@ static void test_this_machine(void)
 	struct cpulist allowed, online, all, one = { 0 }, now;
 	int cpu;
 
-	tap_check(&tap, cpulist_allowed(&allowed) == 0 && cpulist_count(&allowed) >= 1,
-		  "allowed CPUs");
-	tap_check(&tap,
-		  cpulist_online(&online) == 0 &&
+	tap_check(cpulist_allowed(&allowed) == 0 && cpulist_count(&allowed) >= 1, "allowed CPUs");
+	tap_check(cpulist_online(&online) == 0 &&
 			  cpulist_count(&online) == (int)sysconf(_SC_NPROCESSORS_ONLN),
 		  "online CPUs");
-	tap_check(&tap, cpulist_parse(&all, "all") == 0 && !memcmp(&all, &allowed, sizeof(all)),
+	tap_check(cpulist_parse(&all, "all") == 0 && !memcmp(&all, &allowed, sizeof(all)),
 		  "'all' is those allowed");
 	cpu = cpulist_next(&allowed, 0);
 	cpulist_add(&one, cpu);
-	tap_check(&tap,
-		  cpulist_apply(&one, 0) == 0 && cpulist_allowed(&now) == 0 &&
+	tap_check(cpulist_apply(&one, 0) == 0 && cpulist_allowed(&now) == 0 &&
 			  !memcmp(&one, &now, sizeof(now)),
 		  "bound to one CPU");
-	tap_check(&tap,
-		  cpulist_apply(&allowed, getpid()) == 0 && cpulist_allowed(&now) == 0 &&
+	tap_check(cpulist_apply(&allowed, getpid()) == 0 && cpulist_allowed(&now) == 0 &&
 			  !memcmp(&allowed, &now, sizeof(now)),
 		  "and back to all");
 	cpulist_remove(&one, cpu);
-	tap_check(&tap, cpulist_apply(&one, 0) == -EINVAL, "no CPU at all is an error");
-	tap_check(&tap, cpulist_apply(&allowed, 0x7ffffff0) == -ESRCH,
-		  "no such thread is an error");
+	tap_check(cpulist_apply(&one, 0) == -EINVAL, "no CPU at all is an error");
+	tap_check(cpulist_apply(&allowed, 0x7ffffff0) == -ESRCH, "no such thread is an error");
 }
 
 int main(void)
@@ -176,5 +168,5 @@ int main(void)
 	test_members();
 	test_small_buffer();
 	test_this_machine();
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -19,7 +19,7 @@ static bool refused(const char *text, const char *why, const char *remedy)
 	return false;
 }
 
-static void test_kinds(struct tap *tap)
+static void test_kinds(void)
 {
 	static const char *const kinds[] = {
 		"spin_lock",	  "spin_lock_bh",	  "tasklet", "kthread", "preempt_disable",
@@ -35,29 +35,26 @@ static void test_kinds(struct tap *tap)
 		held &= !disturb_parse(&disturb, text, &msg) && !strcmp(disturb.kind, kinds[i]) &&
 			disturb.length_ns == 200000 && disturb.period_ns == 7301000;
 	}
-	tap_check(tap, held, "every kind is known, its length and period read");
+	tap_check(held, "every kind is known, its length and period read");
 }
 
 int main(void)
 {
-	struct tap tap = { 0 };
-
-	test_kinds(&tap);
-	tap_check(&tap, refused("kthread:1ms", "KIND:LENGTH:PERIOD", "preempt_disable"),
+	test_kinds();
+	tap_check(refused("kthread:1ms", "KIND:LENGTH:PERIOD", "preempt_disable"),
 		  "two parts are refused");
-	tap_check(&tap, refused("kthread:1ms:9ms:1", "KIND:LENGTH:PERIOD", ""), "so are four");
-	tap_check(&tap, refused("spin_lok:1ms:9ms", "'spin_lok'", "'spin_lock'"),
+	tap_check(refused("kthread:1ms:9ms:1", "KIND:LENGTH:PERIOD", ""), "so are four");
+	tap_check(refused("spin_lok:1ms:9ms", "'spin_lok'", "'spin_lock'"),
 		  "the nearest kind is named");
-	tap_check(&tap, refused("wobble:1ms:9ms", "'wobble'", "preempt_disable"), "or all of them");
-	tap_check(&tap, refused(":1ms:9ms", "''", "kthread"), "an empty kind is refused");
-	tap_check(&tap, refused("kthread::9ms", "''", "100ms"), "an empty length is refused");
-	tap_check(&tap, refused("kthread:999ns:9ms", "'999ns'", "1us"),
-		  "a length has a lower limit");
-	tap_check(&tap, refused("kthread:101ms:1s", "'101ms'", "100ms"), "and an upper one");
-	tap_check(&tap, refused("kthread:1us:9us", "'9us'", "10us"), "a period too");
-	tap_check(&tap, refused("kthread:1us:5s", "'5s'", "4s"), "in both directions");
-	tap_check(&tap, refused("kthread:1us:", "''", "4s"), "and it is not left out");
-	tap_check(&tap, refused("kthread:5ms:9ms", "too short", "twice"),
+	tap_check(refused("wobble:1ms:9ms", "'wobble'", "preempt_disable"), "or all of them");
+	tap_check(refused(":1ms:9ms", "''", "kthread"), "an empty kind is refused");
+	tap_check(refused("kthread::9ms", "''", "100ms"), "an empty length is refused");
+	tap_check(refused("kthread:999ns:9ms", "'999ns'", "1us"), "a length has a lower limit");
+	tap_check(refused("kthread:101ms:1s", "'101ms'", "100ms"), "and an upper one");
+	tap_check(refused("kthread:1us:9us", "'9us'", "10us"), "a period too");
+	tap_check(refused("kthread:1us:5s", "'5s'", "4s"), "in both directions");
+	tap_check(refused("kthread:1us:", "''", "4s"), "and it is not left out");
+	tap_check(refused("kthread:5ms:9ms", "too short", "twice"),
 		  "the machine keeps half of its time");
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -186,7 +186,7 @@ static int64_t soon(void)
 	return clock_now_ns(CLOCK_MONOTONIC) + AMPLE_NS;
 }
 
-static void test_notations(struct tap *tap)
+static void test_notations(void)
 {
 	static const char *const wrong[] = {
 		"virtual:doorbell:",	     "virtual:doorbell:/s",	  "virtual:doorbell:/s:1",
@@ -202,18 +202,17 @@ static void test_notations(struct tap *tap)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		good &= line_parse(&line, wrong[i], how, &why) == -EINVAL &&
 			strstr(why.remedy, "doorbell:SOCKET:IN:OUT");
-	tap_check(tap, good, "what names no line of a doorbell is refused, with a remedy");
+	tap_check(good, "what names no line of a doorbell is refused, with a remedy");
 	good = !line_parse(&line, "virtual:doorbell:/s:7:0", how, &why);
-	tap_check(tap, good && !strcmp(line.kind->name, "virtual"), "a line's two numbers");
+	tap_check(good && !strcmp(line.kind->name, "virtual"), "a line's two numbers");
 	how.asks = false;
 	memset(&why, 0, sizeof(why));
-	tap_check(tap,
-		  line_parse(&line, "virtual:doorbell:/s:1:2", how, &why) == -EINVAL &&
+	tap_check(line_parse(&line, "virtual:doorbell:/s:1:2", how, &why) == -EINVAL &&
 			  strstr(why.remedy, "log-host"),
 		  "the board itself has no such line: %s", why.text);
 }
 
-static void test_refused(struct tap *tap)
+static void test_refused(void)
 {
 	static const struct {
 		enum fault fault;
@@ -233,7 +232,7 @@ static void test_refused(struct tap *tap)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		good = open_board(&b, cases[i].fault);
 		good &= open_line(&line, b.text, how, &why) == cases[i].err;
-		tap_check(tap, good && strstr(why.remedy, cases[i].remedy), "%s is refused: %s",
+		tap_check(good && strstr(why.remedy, cases[i].remedy), "%s is refused: %s",
 			  cases[i].what, why.text);
 		line_close(&line);
 		close_board(&b);
@@ -241,27 +240,27 @@ static void test_refused(struct tap *tap)
 	good = open_board(&b, NONE);
 	b.memory->magic = 0;
 	b.memory->in[IN] = htole32(7);
-	tap_check(tap, good && open_line(&line, b.text, how, &why) == -EPROTO,
+	tap_check(good && open_line(&line, b.text, how, &why) == -EPROTO,
 		  "memory of somebody else is refused: %s", why.text);
 	line_close(&line);
-	tap_check(tap, driven(&b) == 7 && !rings(b.ring), "and left as it was");
+	tap_check(driven(&b) == 7 && !rings(b.ring), "and left as it was");
 	b.memory->in[IN] = 0;
 	b.memory->magic = htole32(DOORBELL_MAGIC);
 	b.memory->board = 0;
-	tap_check(tap, open_line(&line, b.text, how, &why) == -ENXIO && why.remedy[0],
+	tap_check(open_line(&line, b.text, how, &why) == -ENXIO && why.remedy[0],
 		  "a board that does not hear is refused: %s", why.text);
 	line_close(&line);
-	tap_check(tap, !driven(&b) && !rings(b.ring), "and nothing was driven");
+	tap_check(!driven(&b) && !rings(b.ring), "and nothing was driven");
 	end_server(&b);
 	close(b.listener);
 	b.listener = -1;
-	tap_check(tap, open_line(&line, b.text, how, &why) == -ECONNREFUSED && why.remedy[0],
+	tap_check(open_line(&line, b.text, how, &why) == -ECONNREFUSED && why.remedy[0],
 		  "without a server: %s", why.text);
 	line_close(&line);
 	close_board(&b);
 }
 
-static void test_levels(struct tap *tap)
+static void test_levels(void)
 {
 	struct line_event event = { 0 };
 	struct line_how how = { 0 };
@@ -274,50 +273,49 @@ static void test_levels(struct tap *tap)
 	b.memory->in[IN] = htole32(7); /* as somebody left it who was killed */
 	answer(&b, 3);
 	good &= !open_line(&line, b.text, how, &why);
-	tap_check(tap, good && driven(&b) == 8 && rings(b.ring) == 1,
+	tap_check(good && driven(&b) == 8 && rings(b.ring) == 1,
 		  "opened, the line goes to rest: %s", why.text);
-	tap_check(tap, line_wait(&line, 0, &event) == 0, "a change before opening is not an event");
+	tap_check(line_wait(&line, 0, &event) == 0, "a change before opening is not an event");
 	good = !line_drive(&line, 1) && driven(&b) == 9 && rings(b.ring) == 1;
 	good &= !line_drive(&line, 1) && driven(&b) == 9 && rings(b.ring) == 0;
 	good &= !line_drive(&line, 0) && driven(&b) == 10 && rings(b.ring) == 1;
-	tap_check(tap, good, "each change is counted and rings once, the same level does not");
+	tap_check(good, "each change is counted and rings once, the same level does not");
 	before_ns = clock_now_ns(CLOCK_MONOTONIC);
 	answer(&b, 1);
 	good = line_wait(&line, soon(), &event) == 1 && event.level == 0 && !event.lost;
 	good &= event.seen_ns >= before_ns && !event.stamp_ns && !event.mark;
 	answer(&b, 1);
 	good &= line_wait(&line, LINE_FOREVER, &event) == 1 && event.level == 1;
-	tap_check(tap, good, "the board's edges come, with their levels");
-	tap_check(tap, line_wait(&line, 0, &event) == 0, "and nothing else");
+	tap_check(good, "the board's edges come, with their levels");
+	tap_check(line_wait(&line, 0, &event) == 0, "and nothing else");
 	answer(&b, 0);
-	tap_check(tap, line_wait(&line, soon(), &event) == 0,
-		  "a ring without a change is not an event");
+	tap_check(line_wait(&line, soon(), &event) == 0, "a ring without a change is not an event");
 	answer(&b, 1);
 	answer(&b, 1);
 	answer(&b, 1);
 	good = line_wait(&line, soon(), &event) == 1 && event.level == 0 && event.lost == 2;
 	good &= line_wait(&line, 0, &event) == 0;
-	tap_check(tap, good, "rings that came together: one event, two lost");
+	tap_check(good, "rings that came together: one event, two lost");
 	answer(&b, 2);
 	good = line_wait(&line, soon(), &event) == 1 && event.level == 0 && event.lost == 1;
-	tap_check(tap, good, "a pulse that is over: one event, one lost");
+	tap_check(good, "a pulse that is over: one event, one lost");
 	b.memory->merged = htole32(3);
 	answer(&b, 1);
 	good = line_wait(&line, soon(), &event) == 1 && line.merged == 3;
-	tap_check(tap, good, "what the board saw together it says");
+	tap_check(good, "what the board saw together it says");
 	line_drive(&line, 1);
 	line_close(&line);
-	tap_check(tap, driven(&b) == 12, "closed, the line is at rest");
+	tap_check(driven(&b) == 12, "closed, the line is at rest");
 	good = !open_line(&line, b.text, how, &why) && !line.merged;
-	tap_check(tap, good, "and can be opened again: %s", why.text);
+	tap_check(good, "and can be opened again: %s", why.text);
 	end_server(&b);
-	tap_check(tap, line_wait(&line, LINE_FOREVER, &event) == -EPIPE,
+	tap_check(line_wait(&line, LINE_FOREVER, &event) == -EPIPE,
 		  "a board that is gone is an error, no silence");
 	line_close(&line);
 	close_board(&b);
 }
 
-static void test_edges(struct tap *tap)
+static void test_edges(void)
 {
 	struct line_event event = { 0 };
 	struct line_how how = { .edge = LINE_RISING, .active_low = true };
@@ -327,20 +325,20 @@ static void test_edges(struct tap *tap)
 	bool good = open_board(&b, NONE);
 
 	good &= !open_line(&line, b.text, how, &why) && driven(&b) == 1;
-	tap_check(tap, good, "active-low: rest is the high level: %s", why.text);
+	tap_check(good, "active-low: rest is the high level: %s", why.text);
 	answer(&b, 1);
 	good = line_wait(&line, soon(), &event) == 0;
 	answer(&b, 1);
 	good &= line_wait(&line, soon(), &event) == 1 && event.level == 1 && !event.lost;
-	tap_check(tap, good, "an edge that is not wanted is not an event");
+	tap_check(good, "an edge that is not wanted is not an event");
 	answer(&b, 4);
 	good = line_wait(&line, soon(), &event) == 1 && event.level == 1 && event.lost == 1;
-	tap_check(tap, good, "only the wanted edges of several are counted");
+	tap_check(good, "only the wanted edges of several are counted");
 	line_close(&line);
 	close_board(&b);
 }
 
-static void test_wire(struct tap *tap)
+static void test_wire(void)
 {
 	struct line_event event = { 0 };
 	struct line_how how = { 0 };
@@ -358,7 +356,7 @@ static void test_wire(struct tap *tap)
 		good &= line_wait(&line, soon(), &event) == 1 && event.level == level;
 	}
 	good &= line_wait(&line, 0, &event) == 0;
-	tap_check(tap, good && !rings(b.ring) && !b.memory->in[3] && !b.memory->out[3],
+	tap_check(good && !rings(b.ring) && !b.memory->in[3] && !b.memory->out[3],
 		  "a wire comes back, and the board knows nothing of it: %s", why.text);
 	line_close(&line);
 	close_board(&b);
@@ -366,12 +364,10 @@ static void test_wire(struct tap *tap)
 
 int main(void)
 {
-	struct tap tap = { 0 };
-
-	test_notations(&tap);
-	test_refused(&tap);
-	test_levels(&tap);
-	test_edges(&tap);
-	test_wire(&tap);
-	return tap_end(&tap);
+	test_notations();
+	test_refused();
+	test_levels();
+	test_edges();
+	test_wire();
+	return tap_end();
 }

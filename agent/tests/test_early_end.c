@@ -49,7 +49,6 @@ static pid_t test_waitpid(pid_t pid, int *status, int options);
 #include "drained.h"
 #include "tap.h"
 
-static struct tap tap;
 static struct step step = { .core = &core_linux };
 static int64_t for_ns; /* the option */
 
@@ -66,8 +65,7 @@ static void test_message(struct step *of, int64_t now_ns, const char *text)
 /* @untried: it is named as what the step did not come to. */
 static void check_not_tried(const char *untried)
 {
-	tap_check(&tap,
-		  !strcmp(judged, "inconclusive") && strstr(said, untried) &&
+	tap_check(!strcmp(judged, "inconclusive") && strstr(said, untried) &&
 			  strstr(advised, "--for"),
 		  "%s: %s, %s", judged, said, advised);
 }
@@ -77,8 +75,8 @@ static void test_first_round(void)
 	struct ensemble e = { .step = &step };
 
 	for_ns = 1;
-	tap_check(&tap, ensemble_goes_on(&e), "the first round comes however short the time is");
-	tap_check(&tap, !ensemble_goes_on(&e), "the second does not");
+	tap_check(ensemble_goes_on(&e), "the first round comes however short the time is");
+	tap_check(!ensemble_goes_on(&e), "the second does not");
 	for_ns = 0;
 }
 
@@ -99,11 +97,11 @@ static void test_idle_states(void)
 	check_not_tried("C6");
 	x.states[2].samples = 20;
 	idle_verdict(&step, &x);
-	tap_check(&tap, strstr(said, "C6: 0 entries") != NULL, "tried, but not entered: %s", said);
+	tap_check(strstr(said, "C6: 0 entries") != NULL, "tried, but not entered: %s", said);
 	x.states[2].entries = 10;
 	x.states[1] = x.states[0];
 	idle_verdict(&step, &x);
-	tap_check(&tap, !strcmp(judged, "pass"), "all entered");
+	tap_check(!strcmp(judged, "pass"), "all entered");
 }
 
 /* A long pause does not keep a test loop going for much longer than --for. */
@@ -122,7 +120,7 @@ static void test_idle_time(void)
 	for_ns = 50 * NSEC_PER_MSEC;
 	idle_loop_once(&x, &x.states[0], IDLE_LOOP);
 	for_ns = 0;
-	tap_check(&tap, x.states[0].samples <= 1, "a test loop ends when the time is up: %lld",
+	tap_check(x.states[0].samples <= 1, "a test loop ends when the time is up: %lld",
 		  (long long)x.states[0].samples);
 	series_free(&series);
 }
@@ -160,8 +158,7 @@ static void test_idle_times(void)
 	step.series = &series;
 	idle_loop_once(&x, &x.states[0], 3);
 	d = drained_from(&series);
-	tap_check(&tap,
-		  d.blocks == 3 && d.due_ns[1] >= d.due_ns[0] + x.pause_ns &&
+	tap_check(d.blocks == 3 && d.due_ns[1] >= d.due_ns[0] + x.pause_ns &&
 			  d.due_ns[2] >= d.due_ns[1] + x.pause_ns,
 		  "each sample has its own time: %d blocks", d.blocks);
 	step.series = NULL;
@@ -178,10 +175,10 @@ static void test_slow_thread(void)
 	lifecycle.count = LIFECYCLE_LOOP;
 	slow = 1;
 	lifecycle_creator(&creator);
-	tap_check(&tap, created == 1 && lifecycle.done == 1,
+	tap_check(created == 1 && lifecycle.done == 1,
 		  "the slow thread that ends a test loop counts: %d of %d", lifecycle.done,
 		  created);
-	tap_check(&tap, lifecycle.create_ns[0] > LIFECYCLE_LOOP_NS, "with the time it took");
+	tap_check(lifecycle.create_ns[0] > LIFECYCLE_LOOP_NS, "with the time it took");
 	pthread_attr_destroy(&m->attr);
 }
 
@@ -195,10 +192,10 @@ static void test_scenarios(void)
 	check_not_tried("blocked");
 	kinds[LIFECYCLE_BLOCKED].done = kinds[LIFECYCLE_BLOCKED].disturbed = 1;
 	lifecycle_verdict(&step, &lifecycle);
-	tap_check(&tap, !strcmp(judged, "inconclusive"), "no thread of a scenario was judged");
+	tap_check(!strcmp(judged, "inconclusive"), "no thread of a scenario was judged");
 	kinds[LIFECYCLE_BLOCKED].done++;
 	lifecycle_verdict(&step, &lifecycle);
-	tap_check(&tap, !strcmp(judged, "pass"), "a thread of each scenario was judged");
+	tap_check(!strcmp(judged, "pass"), "a thread of each scenario was judged");
 }
 
 /* --- mutex-chain and mutex-contended --- */
@@ -218,11 +215,11 @@ static void test_chains(void)
 	mutex_links_verdict(&step, "", &links.cases[2], 1);
 	check_not_tried("a request for the mutex ");
 	mutex_links_verdict(&step, "", links.cases, 2);
-	tap_check(&tap, !strcmp(judged, "pass"), "all depths were tried");
+	tap_check(!strcmp(judged, "pass"), "all depths were tried");
 	links.cases[0].ready--;
 	links.cases[1].ready++;
 	mutex_links_verdict(&step, "", links.cases, 2);
-	tap_check(&tap, !strcmp(judged, "inconclusive"), "one too many does not make up for it");
+	tap_check(!strcmp(judged, "inconclusive"), "one too many does not make up for it");
 }
 
 /* A depth is left out because of the kernel's limit, or because there is no such mutex. */
@@ -238,11 +235,11 @@ static void test_refused_chains(void)
 	step.state = &links;
 	results[0] = '\0';
 	chain_finish(&step);
-	tap_check(&tap, !strcmp(results, CHAIN_RULE ": skipped. ") && strstr(said, "inherit"),
+	tap_check(!strcmp(results, CHAIN_RULE ": skipped. ") && strstr(said, "inherit"),
 		  "no such mutex: %s", said);
 	links.cases[0].refused = EDEADLK;
 	chain_finish(&step);
-	tap_check(&tap, strstr(said, CHAIN_LOCK_DEPTH) != NULL, "no such chain: %s", said);
+	tap_check(strstr(said, CHAIN_LOCK_DEPTH) != NULL, "no such chain: %s", said);
 }
 
 /* A stop ends a test loop whose rounds have no samples. */
@@ -250,11 +247,11 @@ static void test_stopped_rounds(void)
 {
 	struct mutex_links_case c = { .samples = 200, .begun = 400, .slept = 801 };
 
-	tap_check(&tap, !mutex_links_double_switches(&c), "high slept twice in each round");
+	tap_check(!mutex_links_double_switches(&c), "high slept twice in each round");
 	c.slept += 200;
-	tap_check(&tap, mutex_links_double_switches(&c) == 500, "and a third time in half of them");
+	tap_check(mutex_links_double_switches(&c) == 500, "and a third time in half of them");
 	c = (struct mutex_links_case){ .slept = 2 };
-	tap_check(&tap, !mutex_links_double_switches(&c), "no round");
+	tap_check(!mutex_links_double_switches(&c), "no round");
 }
 
 /* --- thread-switch --- */
@@ -276,17 +273,17 @@ static void test_groups(void)
 	check_not_tried("128 threads");
 	state.groups[0].out_of_turn = 1;
 	switch_verdict(&step, &state);
-	tap_check(&tap, !strcmp(judged, "fail"), "a failure stays one");
+	tap_check(!strcmp(judged, "fail"), "a failure stays one");
 	state.groups[0].out_of_turn = 0;
 	state.ensemble.error = -ETIMEDOUT;
 	results[0] = '\0';
 	switch_verdict(&step, &state);
-	tap_check(&tap, !results[0], "a failed step says nothing of what was not tried");
+	tap_check(!results[0], "a failed step says nothing of what was not tried");
 	state.ensemble.error = 0;
 	series[2].histogram.count = 100;
 	state.orders[2].judged = 1;
 	switch_verdict(&step, &state);
-	tap_check(&tap, !strcmp(judged, "pass"), "all that were not refused were tried");
+	tap_check(!strcmp(judged, "pass"), "all that were not refused were tried");
 }
 
 static bool test_start(struct ensemble_thread *thread)
@@ -301,11 +298,10 @@ static void test_refused_group(void)
 	struct switch_group group = { .known = &switch_known[0] };
 
 	memset(&step.msg, 0, sizeof(step.msg));
-	tap_check(&tap, !switch_start(&state, &group) && group.refused[0] && !state.ensemble.error,
+	tap_check(!switch_start(&state, &group) && group.refused[0] && !state.ensemble.error,
 		  "a number of threads is refused: %s", group.refused);
 	ensemble_fail(&state.ensemble, -ETIMEDOUT, "a later failure");
-	tap_check(&tap, strstr(step.msg.text, "later") != NULL, "the step fails: %s",
-		  step.msg.text);
+	tap_check(strstr(step.msg.text, "later") != NULL, "the step fails: %s", step.msg.text);
 	memset(&step.msg, 0, sizeof(step.msg));
 }
 
@@ -322,23 +318,22 @@ static void test_semaphore(void)
 	step.state = &state;
 	order_round(&state.rounds[SEM_BLOCKS], &none, false, NULL);
 	results[0] = '\0';
-	tap_check(&tap, !sem_finish(&step), "the step ends after its first rule");
-	tap_check(&tap,
-		  strstr(results, SEM_BLOCKS_RULE ": fail") &&
+	tap_check(!sem_finish(&step), "the step ends after its first rule");
+	tap_check(strstr(results, SEM_BLOCKS_RULE ": fail") &&
 			  strstr(results, SEM_INCREMENTS_RULE ": inconclusive") &&
 			  strstr(results, SEM_RESCHEDULES_RULE ": inconclusive") &&
 			  strstr(results, SEM_MAXIMUM_RULE ": inconclusive"),
 		  "which failed, and the others were not tried: %s", results);
 	state.ensemble.error = -ETIMEDOUT;
 	results[0] = '\0';
-	tap_check(&tap, sem_finish(&step) == -ETIMEDOUT, "an error is the step's");
-	tap_check(&tap, !strcmp(results, SEM_BLOCKS_RULE ": fail. "),
+	tap_check(sem_finish(&step) == -ETIMEDOUT, "an error is the step's");
+	tap_check(!strcmp(results, SEM_BLOCKS_RULE ": fail. "),
 		  "without verdicts on what was not tried: %s", results);
 	state.rounds[SEM_BLOCKS] = (struct order_rounds){ .order.rule = SEM_BLOCKS_RULE };
 	order_round(&state.rounds[SEM_BLOCKS], &none, true, NULL);
 	results[0] = '\0';
 	sem_finish(&step);
-	tap_check(&tap, !results[0], "or on a rule that held in too few rounds: %s", results);
+	tap_check(!results[0], "or on a rule that held in too few rounds: %s", results);
 }
 
 /* --- tick-cost --- */
@@ -354,15 +349,15 @@ static void test_starved_part(void)
 	other->hits = 3;
 	said[0] = judged[0] = '\0';
 	tick_cost_tell(&step, other);
-	tap_check(&tap, !said[0] && !judged[0], "a part that was not starved");
+	tap_check(!said[0] && !judged[0], "a part that was not starved");
 	other->refused = "it had to wait too long for the CPU";
 	tick_cost_tell(&step, other);
-	tap_check(&tap, strstr(said, "400 of 1000") && strstr(said, other->refused) && !judged[0],
+	tap_check(strstr(said, "400 of 1000") && strstr(said, other->refused) && !judged[0],
 		  "one that was starved after it had seen ticks: %s", said);
 	other->done = 1000;
 	said[0] = '\0';
 	tick_cost_tell(&step, other);
-	tap_check(&tap, !said[0] && !judged[0], "one that came to its end nevertheless");
+	tap_check(!said[0] && !judged[0], "one that came to its end nevertheless");
 }
 
 static void *fifo_part(void *worker)
@@ -397,7 +392,7 @@ static void test_slow_part(void)
 	pthread_create(&fifo, NULL, fifo_part, &worker);
 	tick_cost_other(&worker);
 	pthread_join(fifo, NULL);
-	tap_check(&tap, state.fifo.done == state.samples && state.other.done == state.samples,
+	tap_check(state.fifo.done == state.samples && state.other.done == state.samples,
 		  "both parts have their samples: %lld and %lld", (long long)state.fifo.done,
 		  (long long)state.other.done);
 	for (int i = 0; i < 6; i++)
@@ -432,7 +427,7 @@ static void test_slow_children(void)
 	for_ns = 50 * NSEC_PER_MSEC;
 	process_loop(&worker);
 	for_ns = 0;
-	tap_check(&tap, !state.ensemble.error && series[0].head && series[0].head < 10,
+	tap_check(!state.ensemble.error && series[0].head && series[0].head < 10,
 		  "a test loop of slow children ends when the time is up: %u words",
 		  (unsigned int)series[0].head);
 	step.series = NULL;
@@ -447,14 +442,13 @@ static void test_children(void)
 
 	memset(&step.msg, 0, sizeof(step.msg));
 	process_failed(&state, "exec", PROCESS_NOT_STARTED << 8);
-	tap_check(&tap,
-		  state.ensemble.error && strstr(step.msg.text, "exec") &&
+	tap_check(state.ensemble.error && strstr(step.msg.text, "exec") &&
 			  strstr(step.msg.text, "127") && strstr(step.msg.remedy, "/proc"),
 		  "%s: %s", step.msg.text, step.msg.remedy);
 	memset(&step.msg, 0, sizeof(step.msg));
 	process_failed(&state, "fork", SIGKILL);
-	tap_check(&tap, strstr(step.msg.text, "signal 9") && !strstr(step.msg.remedy, "/proc"),
-		  "%s: %s", step.msg.text, step.msg.remedy);
+	tap_check(strstr(step.msg.text, "signal 9") && !strstr(step.msg.remedy, "/proc"), "%s: %s",
+		  step.msg.text, step.msg.remedy);
 	memset(&step.msg, 0, sizeof(step.msg));
 }
 
@@ -465,7 +459,7 @@ static void check_memory(const char *expected)
 {
 	results[0] = '\0';
 	fault_finish(&step);
-	tap_check(&tap, !strcmp(results, expected), "%s", results);
+	tap_check(!strcmp(results, expected), "%s", results);
 }
 
 static void test_memory(void)
@@ -483,11 +477,11 @@ static void test_memory(void)
 	check_memory(FAULT_FREE ": pass. " FAULT_ALL_MEASURED ": skipped. ");
 	state.kinds[FAULT_HUGE] = (struct fault_measured){ .touches = 1 };
 	check_memory(FAULT_FREE ": pass. " FAULT_ALL_MEASURED ": skipped. ");
-	tap_check(&tap, strstr(said, "a file in memory") != NULL, "which is a file: %s", said);
+	tap_check(strstr(said, "a file in memory") != NULL, "which is a file: %s", said);
 	state.kinds[FAULT_HUGE].others = 2;
 	results[0] = said[0] = '\0';
 	fault_tell_others(&step, &state.kinds[FAULT_HUGE]);
-	tap_check(&tap, strstr(said, "2 of 3 accesses") != NULL, "%s", said);
+	tap_check(strstr(said, "2 of 3 accesses") != NULL, "%s", said);
 	state.kinds[FAULT_HUGE].others = 0;
 	state.kinds[FAULT_COPY] = state.kinds[FAULT_FILE] = state.kinds[FAULT_HUGE];
 	check_memory(FAULT_FREE ": pass. ");
@@ -516,5 +510,5 @@ int main(void)
 	test_slow_children();
 	test_memory();
 	cbor_free(&cbor);
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -10,15 +10,13 @@
 
 #define SLEEP_NS (20 * NSEC_PER_MSEC)
 
-static struct tap tap;
-
 /* study(65) */
 static void test_net(void)
 {
 	struct ensemble e = { .stamp_ns = 27 };
 
-	tap_check(&tap, ensemble_net(&e, 1000) == 973, "a duration without the cost of a stamp");
-	tap_check(&tap, ensemble_net(&e, 20) == -7, "a duration may be shorter than a stamp");
+	tap_check(ensemble_net(&e, 1000) == 973, "a duration without the cost of a stamp");
+	tap_check(ensemble_net(&e, 20) == -7, "a duration may be shorter than a stamp");
 }
 
 /* On 32-bit machines the kernel's first futex call has another struct of time than the C library:
@@ -29,9 +27,9 @@ static void test_sleeps(void)
 	uint32_t word = 7;
 
 	ensemble_sleep_on(&word, 7, SLEEP_NS);
-	tap_check(&tap, clock_now_ns(CLOCK_MONOTONIC) - from_ns >= SLEEP_NS, "for its time");
+	tap_check(clock_now_ns(CLOCK_MONOTONIC) - from_ns >= SLEEP_NS, "for its time");
 	ensemble_sleep_on(&word, 8, 0);
-	tap_check(&tap, true, "not at all while the word is another");
+	tap_check(true, "not at all while the word is another");
 }
 
 /* A walk that is longer than necessary evicts a small cache as well. */
@@ -40,7 +38,7 @@ static void test_walk(void)
 	static struct step step;
 	static struct cpu_power_state state = { .ensemble.step = &step, .last_level = 32 * 1024 };
 
-	tap_check(&tap, power_map_walk(&state) && state.walk.bytes >= POWER_WALK_MIN / 2,
+	tap_check(power_map_walk(&state) && state.walk.bytes >= POWER_WALK_MIN / 2,
 		  "a walk for a last level of 32 KiB: %lld bytes", (long long)state.walk.bytes);
 	power_unmap(&state.walk);
 }
@@ -48,8 +46,8 @@ static void test_walk(void)
 /* Each test loop puts a time. */
 static void test_room(void)
 {
-	tap_check(&tap, ensemble_room(800, 4) == 1600, "room for times of short test loops");
-	tap_check(&tap, ensemble_room(1000000, 4) == 1004000, "the drain takes out the others");
+	tap_check(ensemble_room(800, 4) == 1600, "room for times of short test loops");
+	tap_check(ensemble_room(1000000, 4) == 1004000, "the drain takes out the others");
 }
 
 int main(void)
@@ -58,5 +56,5 @@ int main(void)
 	test_sleeps();
 	test_walk();
 	test_room();
-	return tap_end(&tap);
+	return tap_end();
 }

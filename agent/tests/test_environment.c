@@ -37,8 +37,6 @@ struct facts {
 	size_t stop; /* the sink refuses after so many */
 };
 
-static struct tap tap;
-
 static int keep(void *arg, const struct fact *fact)
 {
 	struct facts *facts = arg;
@@ -161,9 +159,9 @@ static void in_child(const char *what, bool (*function)(void))
 	}
 	waitpid(child, &status, 0);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		tap_skip(&tap, "this user may not", "%s", what);
+		tap_skip("this user may not", "%s", what);
 	else
-		tap_check(&tap, WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", what);
+		tap_check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", what);
 }
 
 /* In a child: say which expectation failed. */
@@ -184,26 +182,25 @@ static void test_this_machine(void)
 
 	uname(&uts);
 	clock_getres(CLOCK_MONOTONIC, &resolution);
-	tap_check(&tap, collect(&facts, false) == 0, "collect");
-	tap_check(&tap, collect(&all, true) == 0, "collect everything");
-	tap_check(&tap, open_files() == before, "no file is left open");
-	tap_check(&tap, well_formed(&facts) && well_formed(&all),
+	tap_check(collect(&facts, false) == 0, "collect");
+	tap_check(collect(&all, true) == 0, "collect everything");
+	tap_check(open_files() == before, "no file is left open");
+	tap_check(well_formed(&facts) && well_formed(&all),
 		  "names are unique, values within limits");
-	tap_check(&tap, is_text(&facts, "uname.release", uts.release), "release");
-	tap_check(&tap, is_text(&facts, "uname.machine", uts.machine), "machine");
-	tap_check(&tap,
-		  is_integer(&facts, "agent.clock_getres_ns",
+	tap_check(is_text(&facts, "uname.release", uts.release), "release");
+	tap_check(is_text(&facts, "uname.machine", uts.machine), "machine");
+	tap_check(is_integer(&facts, "agent.clock_getres_ns",
 			     resolution.tv_sec * 1000000000LL + resolution.tv_nsec),
 		  "resolution of the clock");
-	tap_check(&tap, is_integer(&facts, "agent.cpus_online", sysconf(_SC_NPROCESSORS_ONLN)),
+	tap_check(is_integer(&facts, "agent.cpus_online", sysconf(_SC_NPROCESSORS_ONLN)),
 		  "number of CPUs");
-	tap_check(&tap, is_integer(&facts, "agent.uid", geteuid()), "user");
-	tap_check(&tap, find(&facts, "agent.fifo") != NULL, "SCHED_FIFO was tried");
+	tap_check(is_integer(&facts, "agent.uid", geteuid()), "user");
+	tap_check(find(&facts, "agent.fifo") != NULL, "SCHED_FIFO was tried");
 	/* musl's function for this is a stub */
-	tap_check(&tap, syscall(SYS_sched_getscheduler, 0) == SCHED_OTHER,
+	tap_check(syscall(SYS_sched_getscheduler, 0) == SCHED_OTHER,
 		  "and the caller was left as it was");
-	tap_check(&tap, waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no child is left");
-	tap_check(&tap, !find(&facts, "/proc/config.gz") && find(&all, "/proc/config.gz"),
+	tap_check(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no child is left");
+	tap_check(!find(&facts, "/proc/config.gz") && find(&all, "/proc/config.gz"),
 		  "the configuration only with everything");
 	drop(&facts);
 	drop(&all);
@@ -213,7 +210,7 @@ static void test_stop(void)
 {
 	struct facts facts = { .stop = 17 };
 
-	tap_check(&tap, collect(&facts, false) == 42 && facts.count == 17,
+	tap_check(collect(&facts, false) == 42 && facts.count == 17,
 		  "the sink's refusal ends it and is returned");
 	drop(&facts);
 }
@@ -606,5 +603,5 @@ int main(void)
 	in_child("a server of 128 CPUs", server);
 	in_child("files that hang, overflow or mislead", hostile);
 	in_child("no /proc, no /sys", nothing);
-	return tap_end(&tap);
+	return tap_end();
 }

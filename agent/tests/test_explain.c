@@ -15,7 +15,6 @@
 #define ROUNDS 2000
 #define FULL (1 << 30) /* pages in the stream */
 
-static struct tap tap;
 static struct run_request request = { .explain_above_ns = ABOVE };
 static struct run run = { .request = &request };
 static struct series series[SERIES];
@@ -84,8 +83,8 @@ static void test_counts(int64_t pages, const char *what)
 			largest = largest && run.explain.samples[i].value_ns ==
 						     run.explain.samples[i].series->histogram.max;
 	}
-	tap_check(&tap, counted && some, "%s: each sample is kept or counted", what);
-	tap_check(&tap, largest, "%s: the largest ones are kept", what);
+	tap_check(counted && some, "%s: each sample is kept or counted", what);
+	tap_check(largest, "%s: the largest ones are kept", what);
 }
 
 /* The maximum of a series finds no room, because all samples of another one are larger. */
@@ -103,8 +102,7 @@ static void test_small_maximum(void)
 	series[1].histogram.max = 2 * ABOVE + 1;
 	series[1].max_index = 1;
 	explain_maximum(&run, &series[1]);
-	tap_check(&tap,
-		  run.explain.count == EXPLAIN_SAMPLES &&
+	tap_check(run.explain.count == EXPLAIN_SAMPLES &&
 			  run.explain.count + run.explain.dropped == wanted,
 		  "a maximum without room is counted once");
 }
@@ -117,7 +115,7 @@ int main(void)
 		series[n].info.companion = -1;
 	}
 	explain_value(&run, &series[0], 0, 2 * ABOVE);
-	tap_check(&tap, !run.explain.count, "nothing is kept without a trace");
+	tap_check(!run.explain.count, "nothing is kept without a trace");
 	run.explain.tracing.made = true;
 	test_counts(0, "room in the stream");
 	test_counts(FULL, "no room in the stream");
@@ -133,7 +131,7 @@ int main(void)
 		explain_value(&run, &series[n], 0, 2 * ABOVE);
 		explain_maximum(&run, &series[n]);
 	}
-	tap_check(&tap, !run.explain.count && !run.explain.dropped,
+	tap_check(!run.explain.count && !run.explain.dropped,
 		  "due times, operations and other units are not samples to explain");
-	return tap_end(&tap);
+	return tap_end();
 }

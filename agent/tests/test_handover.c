@@ -46,7 +46,6 @@ static int test_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *at
 
 #include "tap.h"
 
-static struct tap tap;
 static struct step step;
 static struct handover h = { .ensemble.step = &step };
 
@@ -62,7 +61,7 @@ static void test_failed_call(void)
 {
 	sem_init(&h.done, 0, 0);
 	handover_done(&h, HANDOVER_SENDER, EAGAIN);
-	tap_check(&tap, !handover_await(&h) && h.ensemble.error == -EAGAIN,
+	tap_check(!handover_await(&h) && h.ensemble.error == -EAGAIN,
 		  "the error of one side ends the wait: %s", step.msg.text);
 	h.error[HANDOVER_SENDER] = 0;
 	h.ensemble.error = 0;
@@ -70,15 +69,14 @@ static void test_failed_call(void)
 	h.unmoved = EINVAL;
 	h.other_cpu = 3;
 	handover_done(&h, HANDOVER_WAITER, 0);
-	tap_check(&tap,
-		  !handover_await(&h) && strstr(step.msg.text, "CPU 3") &&
+	tap_check(!handover_await(&h) && strstr(step.msg.text, "CPU 3") &&
 			  strstr(step.msg.remedy, "online"),
 		  "so does a waiter that is not on its CPU: %s", step.msg.text);
 	h.unmoved = 0;
 	h.ensemble.error = 0;
 	for (int i = 0; i < HANDOVER_ROLES; i++)
 		handover_done(&h, (enum handover_role)i, 0);
-	tap_check(&tap, handover_await(&h) && !h.ensemble.error, "both came");
+	tap_check(handover_await(&h) && !h.ensemble.error, "both came");
 }
 
 static int unsent(void *object, enum handover_way way)
@@ -88,7 +86,7 @@ static int unsent(void *object, enum handover_way way)
 
 static int endless(void *object, enum handover_way way)
 {
-	tap_check(&tap, false, "a wait for what was not sent");
+	tap_check(false, "a wait for what was not sent");
 	return 0;
 }
 
@@ -101,8 +99,7 @@ static void test_failed_send(void)
 	series_init(&series, 0, &info, 64);
 	step.series = &series;
 	h.rounds = 10;
-	tap_check(&tap,
-		  !handover_alone_loop(&h, handover_nothing, unsent, endless, handover_nothing) &&
+	tap_check(!handover_alone_loop(&h, handover_nothing, unsent, endless, handover_nothing) &&
 			  h.ensemble.error == -EAGAIN && series.head == series.tail,
 		  "a refused call of the conductor ends the step, without a sample");
 	h.ensemble.error = 0;
@@ -135,7 +132,7 @@ static void test_standstill(void)
 	stands_still = true;
 	for (int i = 0; i < HANDOVER_ROLES; i++)
 		handover_done(&h, (enum handover_role)i, 0);
-	tap_check(&tap, handover_await(&h) && !h.ensemble.error && h.ensemble.stalls == 1,
+	tap_check(handover_await(&h) && !h.ensemble.error && h.ensemble.stalls == 1,
 		  "a standstill does not end the wait");
 }
 
@@ -152,17 +149,17 @@ static void test_sleeps(void)
 	h.interval_ns = 1;
 	h.wakes = 9;
 	handover_put(&h);
-	tap_check(&tap, h.waits[0][HANDOVER_HIGHER] == 10 && h.slept[0][HANDOVER_HIGHER] == 9,
+	tap_check(h.waits[0][HANDOVER_HIGHER] == 10 && h.slept[0][HANDOVER_HIGHER] == 9,
 		  "waits in which it slept: %lld of %lld", (long long)h.slept[0][HANDOVER_HIGHER],
 		  (long long)h.waits[0][HANDOVER_HIGHER]);
 	h.wakes = (uint32_t)-1;
 	handover_put(&h);
-	tap_check(&tap, h.slept[0][HANDOVER_HIGHER] == 9, "a rest without a switch");
+	tap_check(h.slept[0][HANDOVER_HIGHER] == 9, "a rest without a switch");
 	h.interval_ns = 20 * NSEC_PER_MSEC;
 	h.interval = clock_from_ns(h.interval_ns);
-	tap_check(&tap, handover_rest(&h) == 1, "a long rest is a switch");
+	tap_check(handover_rest(&h) == 1, "a long rest is a switch");
 	h.interval_ns = 0;
-	tap_check(&tap, !handover_rest(&h), "a rest of length 0 does not switch");
+	tap_check(!handover_rest(&h), "a rest of length 0 does not switch");
 	series_free(&series);
 }
 
@@ -205,15 +202,15 @@ static void test_signals(void)
 	h.plan = &signal_plan;
 	h.object = h.memory;
 	signal_judge(&h);
-	tap_check(&tap, rule->held && !rule->unknown, "four signals come in order");
+	tap_check(rule->held && !rule->unknown, "four signals come in order");
 	memset(h.rules, 0, sizeof(h.rules));
 	queued = 0;
 	refused = 3;
 	signal_judge(&h);
-	tap_check(&tap, rule->unknown && strstr(rule->grant, "ulimit -i"),
+	tap_check(rule->unknown && strstr(rule->grant, "ulimit -i"),
 		  "an order of fewer signals is not judged: %s", rule->unknown ?: "");
 	sigpending(&pending);
-	tap_check(&tap, !sigismember(&pending, SIGRTMIN) && !sigismember(&pending, SIGRTMIN + 1),
+	tap_check(!sigismember(&pending, SIGRTMIN) && !sigismember(&pending, SIGRTMIN + 1),
 		  "the others were taken");
 }
 
@@ -233,11 +230,11 @@ static void test_refused_wake_up(void)
 
 	h.ensemble.error = 0;
 	handover_wake_in_turn(&queue);
-	tap_check(&tap, rule.unknown && strstr(rule.grant, "limits"), "a refused wake-up: %s, %s",
+	tap_check(rule.unknown && strstr(rule.grant, "limits"), "a refused wake-up: %s, %s",
 		  rule.unknown ?: "", rule.grant ?: "");
 	step.stop = STEP_STOP;
 	handover_wake_in_turn(&queue);
-	tap_check(&tap, rule.unknown && strstr(rule.unknown, "stopped") && !rule.grant,
+	tap_check(rule.unknown && strstr(rule.unknown, "stopped") && !rule.grant,
 		  "a step that was stopped: %s", rule.unknown ?: "");
 	step.stop = 0;
 }
@@ -252,7 +249,7 @@ static void test_ring(void)
 	h.plan = &signal_plan;
 	h.samples = 10000000;
 	series = handover_add_series(&h, HANDOVER_WAITER, HANDOVER_HIGHER);
-	tap_check(&tap, series >= 0 && step.series[series].mask < ENSEMBLE_RING_MAX,
+	tap_check(series >= 0 && step.series[series].mask < ENSEMBLE_RING_MAX,
 		  "room for %lld of 10 million samples",
 		  series < 0 ? -1LL : (long long)step.series[series].mask + 1);
 	h = before;
@@ -263,7 +260,7 @@ static void test_ring(void)
 static void check_skipped(const char *reason)
 {
 	memset(&step.msg, 0, sizeof(step.msg));
-	tap_check(&tap, handover_nothing_left(&h) == STEP_SKIPPED && strstr(step.msg.text, reason),
+	tap_check(handover_nothing_left(&h) == STEP_SKIPPED && strstr(step.msg.text, reason),
 		  "%s: %s", step.msg.text, step.msg.remedy);
 	memset(&step.msg, 0, sizeof(step.msg));
 }
@@ -329,10 +326,10 @@ static void test_no_inheritance(void)
 		abort();
 	probed = !handover_probe(&h);
 	measured = option_text(&step.options, "protocol");
-	tap_check(&tap, probed && !strcmp(measured, "none"),
+	tap_check(probed && !strcmp(measured, "none"),
 		  "without priority inheritance, protocol %s is measured", measured);
 	h.kind = 1;
-	tap_check(&tap, !handover_add_part(&h, HANDOVER_EQUAL) && h.wake[1][HANDOVER_EQUAL] < 0,
+	tap_check(!handover_add_part(&h, HANDOVER_EQUAL) && h.wake[1][HANDOVER_EQUAL] < 0,
 		  "and the other one has no series");
 	h.kind_wanted[0] = false;
 	check_skipped("protocol inherit");
@@ -364,9 +361,9 @@ static void test_removed_set(void)
 	h.ensemble.error = 0;
 	h.object = h.memory;
 	h.own_ipc = true; /* this process keeps its own */
-	tap_check(&tap, !sem_sysv_open(&h) && h.ensemble.error == -EIDRM,
+	tap_check(!sem_sysv_open(&h) && h.ensemble.error == -EIDRM,
 		  "a set that is removed ends the step: %s", step.msg.text);
-	tap_check(&tap, !strstr(step.msg.remedy, "ulimit"), "no limit helps: %s", step.msg.remedy);
+	tap_check(!strstr(step.msg.remedy, "ulimit"), "no limit helps: %s", step.msg.remedy);
 }
 
 int main(void)
@@ -381,5 +378,5 @@ int main(void)
 	test_nothing_left();
 	test_no_inheritance();
 	test_removed_set();
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -37,7 +37,7 @@ static void test_loop(struct worker *worker)
 }
 
 /* Each filler ends with its worker, also where the table of workers has grown since. */
-static void test_fillers(struct tap *tap)
+static void test_fillers(void)
 {
 	static struct step step;
 	int worker[SESSIONS];
@@ -45,7 +45,7 @@ static void test_fillers(struct tap *tap)
 	for (int i = 0; i < SESSIONS; i++) {
 		worker[i] = step_add_worker(&step, test_loop, NULL, i, 0);
 		if (interrupt_add_filler(&step, i, worker[i]))
-			return (void)tap_check(tap, false, "a filler");
+			return (void)tap_check(false, "a filler");
 	}
 	for (int i = 0; i < SESSIONS; i++) {
 		struct worker *filler = &step.workers[worker[i] + 1];
@@ -53,12 +53,11 @@ static void test_fillers(struct tap *tap)
 		atomic_store_release(&step.workers[worker[i]].done, 1);
 		filler->loop(filler);
 	}
-	tap_check(tap, step.worker_count == 2 * SESSIONS, "%d fillers end with their workers",
-		  SESSIONS);
+	tap_check(step.worker_count == 2 * SESSIONS, "%d fillers end with their workers", SESSIONS);
 }
 
 /* One device, and one pair of lines, raise interrupts on one CPU. */
-static void test_one_cpu(struct tap *tap)
+static void test_one_cpu(void)
 {
 	const uint32_t flags[] = { 0, RTGAUGE_SOURCE_EXCLUSIVE, RTGAUGE_SOURCE_LINES };
 	static struct step step;
@@ -68,17 +67,15 @@ static void test_one_cpu(struct tap *tap)
 		int err = interrupt_choose_cpus(&step, &interrupt), count;
 
 		count = cpulist_count(&interrupt.cpus);
-		tap_check(tap, !err && count == (i ? 1 : 4), "a source with flags %u: %d CPUs",
-			  flags[i], count);
+		tap_check(!err && count == (i ? 1 : 4), "a source with flags %u: %d CPUs", flags[i],
+			  count);
 	}
-	tap_check(tap, !strcmp(effective, "2"), "the first one");
+	tap_check(!strcmp(effective, "2"), "the first one");
 }
 
 int main(void)
 {
-	struct tap tap = { 0 };
-
-	test_fillers(&tap);
-	test_one_cpu(&tap);
-	return tap_end(&tap);
+	test_fillers();
+	test_one_cpu();
+	return tap_end();
 }

@@ -4,7 +4,6 @@
 
 #include "tap.h"
 
-static struct tap tap;
 static struct inversion inversion;
 
 /* @events: a thread and its act, in turn. */
@@ -19,8 +18,7 @@ static void judged(const char *expected, enum inversion_place place, const char 
 	for (int i = 0; events[i][0]; i++)
 		order_mark(&inversion.now, events[i][0], events[i][1]);
 	held = inversion_judge(&inversion, &disturbed);
-	tap_check(&tap,
-		  !strcmp(expected, held      ? "held" :
+	tap_check(!strcmp(expected, held      ? "held" :
 				    disturbed ? "disturbed" :
 						"broken"),
 		  "%s: %s %s", what, expected, disturbed ? disturbed : "");
@@ -79,5 +77,5 @@ int main(void)
 {
 	test_one_cpu();
 	test_two_cpus();
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -40,8 +40,6 @@ static int test_pending(sigset_t *pending);
 #define READ_NS 200
 #define SAMPLES 20000
 
-static struct tap tap;
-
 /* The kernel. Its timer is set for @next_ns unless it has expired, and its signal was not taken. */
 static struct {
 	int64_t now_ns, next_ns;
@@ -204,17 +202,17 @@ static void test_delays(void)
 	kernel.late_until_ns = 100 * NSEC_PER_USEC;
 	simply = measure(timer_passed);
 	found = measure(timer_itimer_passed);
-	tap_check(&tap, simply.early > SAMPLES / 100,
+	tap_check(simply.early > SAMPLES / 100,
 		  "delays of nearly a period, without a look at the timer: %d early", simply.early);
-	tap_check(&tap, !found.early, "with it: %d early", found.early);
+	tap_check(!found.early, "with it: %d early", found.early);
 	kernel.late_from_ns = 0;
 	kernel.late_until_ns = 1000 * NSEC_PER_USEC;
 	found = measure(timer_itimer_passed);
-	tap_check(&tap, !found.early, "delays of up to ten periods: %d early", found.early);
+	tap_check(!found.early, "delays of up to ten periods: %d early", found.early);
 	kernel.held_ns = 0;
 	kernel.late_percent = 0;
 	found = measure(timer_itimer_passed);
-	tap_check(&tap, !found.early && !found.lost && found.due == SAMPLES,
+	tap_check(!found.early && !found.lost && found.due == SAMPLES,
 		  "without delays: each grid point has its sample");
 }
 
@@ -227,17 +225,17 @@ static void test_foreign(void)
 	kernel.late_percent = 0;
 	kernel.foreign_every_ns = 170 * NSEC_PER_USEC;
 	found = measure(timer_itimer_passed);
-	tap_check(&tap, !found.early && !found.lost,
+	tap_check(!found.early && !found.lost,
 		  "signals of another program: %d early, %d a period late", found.early,
 		  found.lost);
 	kernel.late_percent = 30;
 	kernel.late_until_ns = 300 * NSEC_PER_USEC;
 	found = measure(timer_itimer_passed);
-	tap_check(&tap, !found.early, "and delays: %d early", found.early);
+	tap_check(!found.early, "and delays: %d early", found.early);
 	kernel.late_percent = 0;
 	kernel.resolution_ns = 10 * NSEC_PER_MSEC;
 	found = measure(timer_itimer_passed);
-	tap_check(&tap, !found.early && found.due > 50 * SAMPLES,
+	tap_check(!found.early && found.due > 50 * SAMPLES,
 		  "with timers of a low resolution: %d early", found.early);
 }
 
@@ -247,8 +245,7 @@ static void test_refused(void)
 	struct worker worker = { .state = &t };
 
 	kernel.refuses = true;
-	tap_check(&tap, timer_itimer_prepare(&worker) == -ENOSYS,
-		  "a kernel without interval timers");
+	tap_check(timer_itimer_prepare(&worker) == -ENOSYS, "a kernel without interval timers");
 }
 
 int main(void)
@@ -257,5 +254,5 @@ int main(void)
 	test_delays();
 	test_foreign();
 	test_refused();
-	return tap_end(&tap);
+	return tap_end();
 }

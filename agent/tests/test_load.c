@@ -62,11 +62,10 @@ struct board {
 };
 
 static struct board *board;
-static struct tap tap;
 
 static void check_message(const struct message *msg, const char *text)
 {
-	tap_check(&tap, !strcmp(msg->text, text), "%s", text);
+	tap_check(!strcmp(msg->text, text), "%s", text);
 	if (strcmp(msg->text, text))
 		printf("# said: %s\n", msg->text);
 }
@@ -406,25 +405,22 @@ static void test_count(uint32_t counters, unsigned long first, unsigned long add
 		expected += add * (i + 1);
 	set = start("counting");
 	now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	tap_check(&tap, !load_set_check(set, now_ns, see_work, NULL, &msg) && !seen.count,
+	tap_check(!load_set_check(set, now_ns, see_work, NULL, &msg) && !seen.count,
 		  "counts from before it was ready are not work");
-	tap_check(&tap,
-		  seen.calls == 1 && seen.from_ns <= now_ns && seen.to_ns == now_ns &&
+	tap_check(seen.calls == 1 && seen.from_ns <= now_ns && seen.to_ns == now_ns &&
 			  !strcmp(seen.load, "counting") && !strcmp(seen.unit, "steps"),
 		  "work is reported with its load, unit and time");
 	atomic_store_release(&board->go, 1);
 	wait_for(&board->done);
-	tap_check(&tap, !load_set_check(set, now_ns + 7, see_work, NULL, &msg),
-		  "the load continues");
+	tap_check(!load_set_check(set, now_ns + 7, see_work, NULL, &msg), "the load continues");
 	snprintf(what, sizeof(what), "%u counters from %lu by %lu: the sum is exact", counters,
 		 first, add);
-	tap_check(&tap, seen.count == expected, "%s", what);
-	tap_check(&tap, seen.from_ns == now_ns && seen.to_ns == now_ns + 7,
-		  "times join without a gap");
-	tap_check(&tap, !load_set_check(set, now_ns + 8, see_work, NULL, &msg) && !seen.count,
+	tap_check(seen.count == expected, "%s", what);
+	tap_check(seen.from_ns == now_ns && seen.to_ns == now_ns + 7, "times join without a gap");
+	tap_check(!load_set_check(set, now_ns + 8, see_work, NULL, &msg) && !seen.count,
 		  "work is counted once");
-	tap_check(&tap, !load_set_stop(set), "it stops");
-	tap_check(&tap, !load_set_check(set, now_ns + 9, see_work, NULL, &msg) && seen.calls == 3,
+	tap_check(!load_set_stop(set), "it stops");
+	tap_check(!load_set_check(set, now_ns + 9, see_work, NULL, &msg) && seen.calls == 3,
 		  "what was stopped is not checked");
 	load_set_free(set);
 }
@@ -438,7 +434,7 @@ static void test_stall(void)
 	set = start("counting");
 	load_set_check(set, 0, see_work, NULL, &msg);
 	ready_ns = seen.from_ns;
-	tap_check(&tap, !load_set_check(set, ready_ns + 100 * NSEC_PER_SEC, NULL, NULL, &msg),
+	tap_check(!load_set_check(set, ready_ns + 100 * NSEC_PER_SEC, NULL, NULL, &msg),
 		  "one long pause of the machine is not a stall");
 	load_set_free(set);
 
@@ -446,19 +442,19 @@ static void test_stall(void)
 	load_set_check(set, 0, see_work, NULL, &msg);
 	ready_ns = seen.from_ns;
 	for (int i = 1; i < 5; i++)
-		tap_check(&tap, !load_set_check(set, ready_ns + i * NSEC_PER_SEC, NULL, NULL, &msg),
+		tap_check(!load_set_check(set, ready_ns + i * NSEC_PER_SEC, NULL, NULL, &msg),
 			  "below 5 s without work it may continue");
-	tap_check(&tap, !load_set_check(set, ready_ns + 5 * NSEC_PER_SEC - 1, NULL, NULL, &msg),
+	tap_check(!load_set_check(set, ready_ns + 5 * NSEC_PER_SEC - 1, NULL, NULL, &msg),
 		  "also 1 ns below 5 s");
-	tap_check(&tap, load_set_check(set, ready_ns + 5 * NSEC_PER_SEC, NULL, NULL, &msg) == -EIO,
+	tap_check(load_set_check(set, ready_ns + 5 * NSEC_PER_SEC, NULL, NULL, &msg) == -EIO,
 		  "5 s without work are a stall");
 	check_message(&msg, "load counting has made no progress for 5 s");
 	atomic_store_release(&board->go, 1);
 	wait_for(&board->done);
 	memset(&msg, 0, sizeof(msg));
-	tap_check(&tap, !load_set_check(set, ready_ns + 6 * NSEC_PER_SEC, NULL, NULL, &msg),
+	tap_check(!load_set_check(set, ready_ns + 6 * NSEC_PER_SEC, NULL, NULL, &msg),
 		  "with work it is not a stall");
-	tap_check(&tap, !load_set_check(set, ready_ns + 10 * NSEC_PER_SEC, NULL, NULL, &msg),
+	tap_check(!load_set_check(set, ready_ns + 10 * NSEC_PER_SEC, NULL, NULL, &msg),
 		  "and the time restarts");
 	load_set_free(set);
 }
@@ -474,17 +470,17 @@ static void test_failing(void)
 {
 	struct load_set *set;
 
-	tap_check(&tap, !try_start("failing", NULL), "a load that cannot run does not start");
+	tap_check(!try_start("failing", NULL), "a load that cannot run does not start");
 	check_message(&msg, "load failing: there is no room");
-	tap_check(&tap, !strcmp(msg.remedy, "make room"), "the load's own remedy is shown");
-	tap_check(&tap, no_children(), "nothing is left of it");
+	tap_check(!strcmp(msg.remedy, "make room"), "the load's own remedy is shown");
+	tap_check(no_children(), "nothing is left of it");
 	memset(&msg, 0, sizeof(msg));
-	tap_check(&tap, !load_set_parse(&set, "family,failing", loads, &msg),
+	tap_check(!load_set_parse(&set, "family,failing", loads, &msg),
 		  "two loads, one of them fails");
 	board->done = 0;
-	tap_check(&tap, load_set_start(set, NULL, NULL, NULL, NULL, &msg) == -ENOSPC,
+	tap_check(load_set_start(set, NULL, NULL, NULL, NULL, &msg) == -ENOSPC,
 		  "the error is the load's");
-	tap_check(&tap, no_children(), "nothing is left of the other one either");
+	tap_check(no_children(), "nothing is left of the other one either");
 	load_set_free(set);
 }
 
@@ -501,14 +497,14 @@ static int check_until_end(struct load_set *set)
 /* The end of @set is an error: @text. */
 static void check_end(struct load_set *set, const char *what, const char *text)
 {
-	tap_check(&tap, check_until_end(set) == -EIO, "%s", what);
+	tap_check(check_until_end(set) == -EIO, "%s", what);
 	check_message(&msg, text);
 	load_set_free(set);
 }
 
 static void check_stop(struct load_set *set, const char *what)
 {
-	tap_check(&tap, !load_set_stop(set) && no_children(), "%s", what);
+	tap_check(!load_set_stop(set) && no_children(), "%s", what);
 	load_set_free(set);
 }
 
@@ -516,22 +512,21 @@ static void test_deaths(void)
 {
 	struct load_set *set = start("leaving");
 
-	tap_check(&tap, !load_set_check(set, 0, NULL, NULL, &msg),
-		  "a load that runs is not an error");
+	tap_check(!load_set_check(set, 0, NULL, NULL, &msg), "a load that runs is not an error");
 	atomic_store_release(&board->go, 1);
-	tap_check(&tap, check_until_end(set) == -EIO, "a load that ends by itself is seen");
+	tap_check(check_until_end(set) == -EIO, "a load that ends by itself is seen");
 	check_message(&msg, "load leaving ended by itself");
 	memset(&msg, 0, sizeof(msg));
-	tap_check(&tap, load_set_check(set, 0, NULL, NULL, &msg) == -EIO, "and is seen again");
+	tap_check(load_set_check(set, 0, NULL, NULL, &msg) == -EIO, "and is seen again");
 	check_message(&msg, "load leaving ended by itself");
 	load_set_free(set);
 
 	board->error = EAGAIN;
 	set = start("leaving");
 	atomic_store_release(&board->go, 1);
-	tap_check(&tap, check_until_end(set) == -EIO, "one that ends with an error is seen");
+	tap_check(check_until_end(set) == -EIO, "one that ends with an error is seen");
 	check_message(&msg, "load leaving failed: Resource temporarily unavailable");
-	tap_check(&tap, !strcmp(msg.remedy, "raise the limit of processes (ulimit -u)"), "%s",
+	tap_check(!strcmp(msg.remedy, "raise the limit of processes (ulimit -u)"), "%s",
 		  msg.remedy);
 	load_set_free(set);
 	board->error = 0;
@@ -539,13 +534,13 @@ static void test_deaths(void)
 	set = start("family");
 	kill(seen.groups[0], SIGKILL);
 	check_end(set, "a leader that is killed is seen", "load family was killed by signal 9");
-	tap_check(&tap, no_children(), "its processes are gone");
+	tap_check(no_children(), "its processes are gone");
 
 	set = start("family");
 	kill(board->child, SIGTERM);
 	check_end(set, "a child that is killed is seen",
 		  "load family: one of its processes was killed by signal 15");
-	tap_check(&tap, no_children(), "all processes are gone");
+	tap_check(no_children(), "all processes are gone");
 }
 
 static void test_stop(void)
@@ -554,25 +549,22 @@ static void test_stop(void)
 	int reaper = -1;
 
 	set = start("family,orphan");
-	tap_check(&tap, seen.started == 2 && seen.groups[0] != seen.groups[1],
-		  "a group for each load");
-	tap_check(&tap, getpgid(board->orphan) == seen.groups[1], "an orphan stays in its group");
+	tap_check(seen.started == 2 && seen.groups[0] != seen.groups[1], "a group for each load");
+	tap_check(getpgid(board->orphan) == seen.groups[1], "an orphan stays in its group");
 	prctl(PR_GET_CHILD_SUBREAPER, &reaper);
-	tap_check(&tap, reaper == 1, "while loads run, orphans come to the agent");
-	tap_check(&tap, !load_set_stop(set), "all are stopped");
-	tap_check(&tap, kill(board->orphan, 0) && errno == ESRCH,
-		  "the orphan is gone, not a zombie");
-	tap_check(&tap, kill(board->child, 0) && errno == ESRCH, "so is a leader's child");
-	tap_check(&tap, kill(board->grandchild, 0) && errno == ESRCH, "and its grandchild");
-	tap_check(&tap, no_children(), "none is left");
+	tap_check(reaper == 1, "while loads run, orphans come to the agent");
+	tap_check(!load_set_stop(set), "all are stopped");
+	tap_check(kill(board->orphan, 0) && errno == ESRCH, "the orphan is gone, not a zombie");
+	tap_check(kill(board->child, 0) && errno == ESRCH, "so is a leader's child");
+	tap_check(kill(board->grandchild, 0) && errno == ESRCH, "and its grandchild");
+	tap_check(no_children(), "none is left");
 	prctl(PR_GET_CHILD_SUBREAPER, &reaper);
-	tap_check(&tap, reaper == 0, "afterwards orphans go where they went before");
-	tap_check(&tap, !load_set_stop(set), "to stop twice does no harm");
+	tap_check(reaper == 0, "afterwards orphans go where they went before");
+	tap_check(!load_set_stop(set), "to stop twice does no harm");
 	board->done = 0;
-	tap_check(&tap, !load_set_start(set, NULL, NULL, NULL, NULL, &msg),
-		  "and it can be restarted");
+	tap_check(!load_set_start(set, NULL, NULL, NULL, NULL, &msg), "and it can be restarted");
 	load_set_free(set);
-	tap_check(&tap, no_children(), "to free it stops it");
+	tap_check(no_children(), "to free it stops it");
 }
 
 static void test_deserter(void)
@@ -584,14 +576,14 @@ static void test_deserter(void)
 		for (;;)
 			pause();
 	set = start("deserter,cpu");
-	tap_check(&tap, getpgid(board->orphan) == board->orphan, "one left its group");
-	tap_check(&tap, !load_set_stop(set), "all are stopped");
-	tap_check(&tap, !exists(board->orphan), "the one that left, too");
-	tap_check(&tap, !waitpid(other, NULL, WNOHANG), "a process outside the loads stays");
+	tap_check(getpgid(board->orphan) == board->orphan, "one left its group");
+	tap_check(!load_set_stop(set), "all are stopped");
+	tap_check(!exists(board->orphan), "the one that left, too");
+	tap_check(!waitpid(other, NULL, WNOHANG), "a process outside the loads stays");
 	load_set_free(set);
 	kill(other, SIGKILL);
 	waitpid(other, NULL, 0);
-	tap_check(&tap, no_children(), "none is left");
+	tap_check(no_children(), "none is left");
 }
 
 /* The agent may have been started with many children. */
@@ -608,14 +600,14 @@ static void test_many_others(void)
 				pause();
 	}
 	set = try_start("cpu", NULL);
-	tap_check(&tap, set && !load_set_stop(set), "loads with %zu other children", COUNT(others));
+	tap_check(set && !load_set_stop(set), "loads with %zu other children", COUNT(others));
 	load_set_free(set);
 	for (size_t i = 0; i < COUNT(others); i++) {
 		stayed += !waitpid(others[i], NULL, WNOHANG);
 		kill(others[i], SIGKILL);
 		waitpid(others[i], NULL, 0);
 	}
-	tap_check(&tap, stayed == COUNT(others), "%zu of them stay", stayed);
+	tap_check(stayed == COUNT(others), "%zu of them stay", stayed);
 }
 
 struct labels {
@@ -638,7 +630,7 @@ static void test_labels(void)
 	struct load_set *set = start("cpu:per-cpu=2:restart=1h,cpu,counting:restart=1h");
 
 	load_set_check(set, 0, see_label, &labels, &msg);
-	tap_check(&tap, !strcmp(labels.text, "cpu:per-cpu=2:restart=1h cpu counting "), "%s",
+	tap_check(!strcmp(labels.text, "cpu:per-cpu=2:restart=1h cpu counting "), "%s",
 		  labels.text);
 	load_set_free(set);
 }
@@ -659,12 +651,12 @@ static void test_restart(const char *text)
 	struct load_set *set = start(text);
 
 	wait_for_starts(set, 4);
-	tap_check(&tap, board->starts >= 4, "%s is restarted repeatedly", text);
-	tap_check(&tap, !board->survivors, "after all of the phase before has gone");
+	tap_check(board->starts >= 4, "%s is restarted repeatedly", text);
+	tap_check(!board->survivors, "after all of the phase before has gone");
 	while (!seen.count && !load_set_check(set, 0, see_work, NULL, &msg))
 		sleep_ms(1);
-	tap_check(&tap, seen.count >= 1, "its work is counted on");
-	tap_check(&tap, getpgid(board->leader) == seen.groups[0] || !exists(board->leader),
+	tap_check(seen.count >= 1, "its work is counted on");
+	tap_check(getpgid(board->leader) == seen.groups[0] || !exists(board->leader),
 		  "all in the group of the first");
 	check_stop(set, "all of it stops");
 }
@@ -705,7 +697,7 @@ static void test_turns(void)
 		}
 		alone = !shares.cpu && shares.sched > messages;
 	}
-	tap_check(&tap, !err && alone, "one rests while the other works");
+	tap_check(!err && alone, "one rests while the other works");
 	/* on a busy machine the last messages may come after the first work of the other */
 	for (int i = 0; alone && i < 10; i++) {
 		messages = shares.sched;
@@ -717,9 +709,9 @@ static void test_turns(void)
 		if (shares.sched == messages)
 			break;
 	}
-	tap_check(&tap, !err && shares.sched == messages, "and the other rests while it works");
+	tap_check(!err && shares.sched == messages, "and the other rests while it works");
 	/* those that were done before the first check are not seen */
-	tap_check(&tap, messages >= 15000, "its turn lasted until %llu messages were done",
+	tap_check(messages >= 15000, "its turn lasted until %llu messages were done",
 		  (unsigned long long)messages);
 	check_stop(set, "and nothing of them stays");
 
@@ -729,7 +721,7 @@ static void test_turns(void)
 		err = load_set_check(set, 0, see_share, &shares, &msg);
 		sleep_ms(1);
 	}
-	tap_check(&tap, !err, "and the first begins again");
+	tap_check(!err, "and the first begins again");
 	load_set_free(set);
 }
 
@@ -748,19 +740,18 @@ static void test_pause(void)
 	struct load_set *set = start("phases:cycle=2h:from=1h");
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
-	tap_check(&tap, board->starts == 1, "what begins later is tried at the start");
+	tap_check(board->starts == 1, "what begins later is tried at the start");
 	while (exists(board->leader) || exists(board->child) || exists(board->grandchild))
 		sleep_ms(1);
 	load_set_check(set, now_ns, NULL, NULL, &msg);
-	tap_check(&tap, !check_seconds(set, now_ns, 60), "a pause is not a stall");
-	tap_check(&tap, board->starts == 1 && exists(seen.groups[0]), "the supervisor waits");
+	tap_check(!check_seconds(set, now_ns, 60), "a pause is not a stall");
+	tap_check(board->starts == 1 && exists(seen.groups[0]), "the supervisor waits");
 	load_set_free(set);
-	tap_check(&tap, no_children(), "and ends on request");
+	tap_check(no_children(), "and ends on request");
 
 	set = start("counting:restart=1h");
 	load_set_check(set, now_ns, NULL, NULL, &msg);
-	tap_check(&tap, check_seconds(set, now_ns, 60) == -EIO,
-		  "no work while it should is a stall");
+	tap_check(check_seconds(set, now_ns, 60) == -EIO, "no work while it should is a stall");
 	load_set_free(set);
 }
 
@@ -772,7 +763,7 @@ static void test_phase_deaths(void)
 	kill(board->leader, SIGKILL);
 	check_end(set, "a killed sub-leader is seen",
 		  "load phases: one of its processes was killed by signal 9");
-	tap_check(&tap, no_children(), "nothing is left of it");
+	tap_check(no_children(), "nothing is left of it");
 
 	set = start("phases:restart=1h");
 	kill(board->child, SIGKILL);
@@ -782,15 +773,15 @@ static void test_phase_deaths(void)
 	set = start("phases:restart=1h");
 	kill(seen.groups[0], SIGKILL);
 	check_end(set, "and a killed supervisor", "load phases was killed by signal 9");
-	tap_check(&tap, no_children() && !exists(board->grandchild), "nothing is left of it");
+	tap_check(no_children() && !exists(board->grandchild), "nothing is left of it");
 
 	board->fails_at = 2;
 	set = start("phases:restart=10ms");
 	check_end(set, "a start that fails later is seen", "load phases: there is no room");
 	board->fails_at = 1;
-	tap_check(&tap, !try_start("phases:restart=10ms", NULL), "one at once, too");
+	tap_check(!try_start("phases:restart=10ms", NULL), "one at once, too");
 	check_message(&msg, "load phases: there is no room");
-	tap_check(&tap, no_children(), "nothing is left of it");
+	tap_check(no_children(), "nothing is left of it");
 	board->fails_at = 0;
 }
 
@@ -817,7 +808,7 @@ static void test_command(const char *text)
 
 	while (seen.count < 50 && !load_set_check(set, 0, see_work, NULL, &msg))
 		sleep_ms(10);
-	tap_check(&tap, seen.count >= 50 && !strcmp(seen.load, "command"), "time counts: %s", text);
+	tap_check(seen.count >= 50 && !strcmp(seen.load, "command"), "time counts: %s", text);
 	check_stop(set, "all of it stops");
 }
 
@@ -828,13 +819,13 @@ static void test_command_without_proc(void)
 	bool gone;
 
 	if (geteuid() || unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
-		return tap_skip(&tap, "it may not mount", "a command without /proc");
+		return tap_skip("it may not mount", "a command without /proc");
 	set = started(start_command("exec sleep 7777"));
 	mount("none", "/proc", "tmpfs", 0, NULL);
 	load_set_stop(set);
 	gone = no_children();
 	umount2("/proc", MNT_DETACH);
-	tap_check(&tap, gone, "nothing is left of a command where there is no /proc");
+	tap_check(gone, "nothing is left of a command where there is no /proc");
 	load_set_free(set);
 }
 
@@ -844,13 +835,13 @@ static void test_resting_command(void)
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 	load_set_check(set, now_ns, NULL, NULL, &msg);
-	tap_check(&tap, !check_seconds(set, now_ns, 60), "a command may rest");
+	tap_check(!check_seconds(set, now_ns, 60), "a command may rest");
 	load_set_free(set);
-	tap_check(&tap, no_children(), "and is stopped");
-	tap_check(&tap, !start_command("echo 'a\tb' >&2; exit 9"),
+	tap_check(no_children(), "and is stopped");
+	tap_check(!start_command("echo 'a\tb' >&2; exit 9"),
 		  "one that ends at once does not start");
 	check_message(&msg, "load command: ended by itself with exit status 9: a?b");
-	tap_check(&tap, no_children(), "nothing is left of it");
+	tap_check(no_children(), "nothing is left of it");
 }
 
 /* In the leader: no process more may be started. */
@@ -870,12 +861,12 @@ static void test_no_fork(const char *text, const char *said)
 	struct message msg = { 0 };
 
 	if (load_set_parse(&set, text, loads, &msg))
-		return (void)tap_check(&tap, false, "%s", msg.text);
-	tap_check(&tap, load_set_start(set, NULL, forbid_forks, NULL, NULL, &msg) == -EAGAIN,
+		return (void)tap_check(false, "%s", msg.text);
+	tap_check(load_set_start(set, NULL, forbid_forks, NULL, NULL, &msg) == -EAGAIN,
 		  "%s cannot start without processes", text);
-	tap_check(&tap, !strncmp(msg.text, said, strlen(said)), "%s", msg.text);
-	tap_check(&tap, !strcmp(msg.remedy, "raise the limit of processes (ulimit -u)"), "remedy");
-	tap_check(&tap, no_children(), "nothing is left of it");
+	tap_check(!strncmp(msg.text, said, strlen(said)), "%s", msg.text);
+	tap_check(!strcmp(msg.remedy, "raise the limit of processes (ulimit -u)"), "remedy");
+	tap_check(no_children(), "nothing is left of it");
 	load_set_free(set);
 }
 
@@ -904,15 +895,14 @@ static void test_nice(void)
 	struct message msg = { 0 };
 
 	if (load_set_parse(&set, "cpu", loads, &msg))
-		return (void)tap_check(&tap, false, "%s", msg.text);
-	tap_check(&tap, !load_set_start(set, NULL, NULL, NULL, NULL, &msg) && !load_set_nice(set),
+		return (void)tap_check(false, "%s", msg.text);
+	tap_check(!load_set_start(set, NULL, NULL, NULL, NULL, &msg) && !load_set_nice(set),
 		  "a load runs with nice 0");
 	load_set_stop(set);
-	tap_check(&tap,
-		  !load_set_start(set, NULL, be_nice, NULL, NULL, &msg) && load_set_nice(set) == 5,
+	tap_check(!load_set_start(set, NULL, be_nice, NULL, NULL, &msg) && load_set_nice(set) == 5,
 		  "or with the nice value that it may not leave, and tells it");
 	load_set_stop(set);
-	tap_check(&tap, load_set_start(set, NULL, be_idle, NULL, NULL, &msg) == -EPERM,
+	tap_check(load_set_start(set, NULL, be_idle, NULL, NULL, &msg) == -EPERM,
 		  "a load that would be idle is refused");
 	check_message(&msg, "load cpu: not permitted to run as an ordinary process");
 	load_set_free(set);
@@ -934,7 +924,7 @@ static void test_killed_start(const char *text)
 	kill(agent, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0)
 		;
-	tap_check(&tap, errno == ECHILD, "killed while %s starts, it takes all along", text);
+	tap_check(errno == ECHILD, "killed while %s starts, it takes all along", text);
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
@@ -977,7 +967,7 @@ static void check_standstill(void (*started)(void *arg, pid_t pgid), const char 
 	sleep_ms(100);
 	atomic_store_release(&board->go, 1);
 	waitpid(agent, &status, 0);
-	tap_check(&tap, !status, "an agent that stood still %s waits on: %d", when, status);
+	tap_check(!status, "an agent that stood still %s waits on: %d", when, status);
 }
 
 /* A load that is not ready in time, and an agent that stands still while it waits, or just before, as
@@ -987,7 +977,7 @@ static void test_late(void)
 	struct message msg = { 0 };
 
 	board->go = 0;
-	tap_check(&tap, start_late(NULL, &msg) == -ETIMEDOUT, "a load may be late");
+	tap_check(start_late(NULL, &msg) == -ETIMEDOUT, "a load may be late");
 	check_message(&msg, "load late was not ready after 1 s");
 	check_standstill(NULL, "while it waited");
 	check_standstill(stand_still, "before it waited");
@@ -1015,12 +1005,11 @@ static void test_killed_agent(void)
 	board->go = 0;
 	while (!atomic_load_acquire(&board->go))
 		sleep_ms(1);
-	tap_check(&tap, board->forked == 2, "an agent started its loads");
+	tap_check(board->forked == 2, "an agent started its loads");
 	kill(agent, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0)
 		reaped++;
-	tap_check(&tap, errno == ECHILD && reaped >= 1 + 3 + 6 + 2,
-		  "killed, it takes all of them along");
+	tap_check(errno == ECHILD && reaped >= 1 + 3 + 6 + 2, "killed, it takes all of them along");
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
@@ -1053,22 +1042,19 @@ static void test_state(void)
 	signal(SIGPIPE, SIG_DFL);
 	close(file);
 	if (!set)
-		return (void)tap_check(&tap, false, "%s", msg.text);
-	tap_check(&tap, board->policy == SCHED_OTHER && board->nice == 0, "SCHED_OTHER, nice 0");
-	tap_check(&tap, board->group == seen.groups[0], "in the reported group");
-	tap_check(&tap, board->forked == (uint32_t)board->group,
-		  "forked() was called in the child");
-	tap_check(&tap, board->parent == getpid(), "a child of the agent");
-	tap_check(&tap, !board->signals_changed && !board->signals_blocked,
-		  "signals at their defaults");
-	tap_check(&tap, board->streams_null == 3, "standard streams at /dev/null");
-	tap_check(&tap, !board->files_open, "no other file is open");
-	tap_check(&tap, board->oom_score_adj == 1000, "first to go when memory runs out");
-	tap_check(&tap, read_number_from("/proc/self/oom_score_adj") == adjusted,
-		  "unlike the agent");
-	tap_check(&tap, board->death_signal == SIGKILL, "dies with the agent");
-	tap_check(&tap, !memcmp(&board->cpus, &one, sizeof(one)), "on the CPUs of the load");
-	tap_check(&tap, !strcmp(board->name, "load/state"), "named as the load");
+		return (void)tap_check(false, "%s", msg.text);
+	tap_check(board->policy == SCHED_OTHER && board->nice == 0, "SCHED_OTHER, nice 0");
+	tap_check(board->group == seen.groups[0], "in the reported group");
+	tap_check(board->forked == (uint32_t)board->group, "forked() was called in the child");
+	tap_check(board->parent == getpid(), "a child of the agent");
+	tap_check(!board->signals_changed && !board->signals_blocked, "signals at their defaults");
+	tap_check(board->streams_null == 3, "standard streams at /dev/null");
+	tap_check(!board->files_open, "no other file is open");
+	tap_check(board->oom_score_adj == 1000, "first to go when memory runs out");
+	tap_check(read_number_from("/proc/self/oom_score_adj") == adjusted, "unlike the agent");
+	tap_check(board->death_signal == SIGKILL, "dies with the agent");
+	tap_check(!memcmp(&board->cpus, &one, sizeof(one)), "on the CPUs of the load");
+	tap_check(!strcmp(board->name, "load/state"), "named as the load");
 	load_set_free(set);
 }
 
@@ -1077,9 +1063,9 @@ static void test_cpus(void)
 	struct cpulist list = { 0 };
 
 	cpulist_add(&list, CPULIST_MAX - 1);
-	tap_check(&tap, !try_start("cpu", &list), "a CPU that is not online is refused");
+	tap_check(!try_start("cpu", &list), "a CPU that is not online is refused");
 	check_message(&msg, "the load cannot run on CPU 4095");
-	tap_check(&tap, !strncmp(msg.remedy, "use online CPUs: ", 17), "%s", msg.remedy);
+	tap_check(!strncmp(msg.remedy, "use online CPUs: ", 17), "%s", msg.remedy);
 }
 
 int main(void)
@@ -1123,5 +1109,5 @@ int main(void)
 	test_state();
 	test_cpus();
 	test_command_without_proc();
-	return tap_end(&tap);
+	return tap_end();
 }

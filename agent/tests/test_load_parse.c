@@ -20,11 +20,9 @@ static const struct load mixed = {
 };
 static const struct load *const loads[] = { &load_sched, &load_cpu, &counting, &mixed, NULL };
 
-static struct tap tap;
-
 static void check_message(const struct message *msg, const char *text)
 {
-	tap_check(&tap, !strcmp(msg->text, text), "%s", text);
+	tap_check(!strcmp(msg->text, text), "%s", text);
 	if (strcmp(msg->text, text))
 		printf("# said: %s\n", msg->text);
 }
@@ -88,8 +86,7 @@ static void test_parse(void)
 		struct load_set *set;
 		struct message msg = { 0 };
 
-		tap_check(&tap,
-			  !load_set_parse(&set, accepted[i], loads, &msg) && set && !msg.text[0],
+		tap_check(!load_set_parse(&set, accepted[i], loads, &msg) && set && !msg.text[0],
 			  "%s", accepted[i]);
 		load_set_free(set);
 	}
@@ -97,12 +94,10 @@ static void test_parse(void)
 		struct load_set *set;
 		struct message msg = { 0 };
 
-		tap_check(&tap,
-			  load_set_parse(&set, refused[i].text, loads, &msg) == -EINVAL && !set,
+		tap_check(load_set_parse(&set, refused[i].text, loads, &msg) == -EINVAL && !set,
 			  "%s", refused[i].text);
 		check_message(&msg, refused[i].message);
-		tap_check(&tap,
-			  refused[i].remedy ? !strcmp(msg.remedy, refused[i].remedy) :
+		tap_check(refused[i].remedy ? !strcmp(msg.remedy, refused[i].remedy) :
 					      msg.remedy[0],
 			  "%s", msg.remedy);
 	}
@@ -112,5 +107,5 @@ static void test_parse(void)
 int main(void)
 {
 	test_parse();
-	return tap_end(&tap);
+	return tap_end();
 }

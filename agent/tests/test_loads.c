@@ -107,7 +107,6 @@ static const struct {
 	  "load sched: 2048 groups of 2 receivers exceed the limit of 2048 receivers", NULL },
 };
 
-static struct tap tap;
 static uint32_t *all_receive; /* in every process: the observer of `sched` has seen it */
 
 static void sleep_ms(int ms)
@@ -206,22 +205,22 @@ static void test_works(const char *text, const char *unit, bool children)
 	int err;
 
 	if (!set)
-		return (void)tap_check(&tap, false, "%s: %s", text, msg.text);
+		return (void)tap_check(false, "%s: %s", text, msg.text);
 	err = wait_for_work(set, &seen, 1, &msg);
 	if (!err)
 		err = wait_for_work(set, &seen, 1, &msg);
-	tap_check(&tap, !err && !strcmp(seen.unit, unit), "%s works, counted in %s%s%s", text, unit,
+	tap_check(!err && !strcmp(seen.unit, unit), "%s works, counted in %s%s%s", text, unit,
 		  err ? ": " : "", msg.text);
 	child = children ? child_of(seen.group) : -1;
-	tap_check(&tap, !children || child, "%s has processes of its own", text);
+	tap_check(!children || child, "%s has processes of its own", text);
 	if (child > 0) {
 		kill(child, SIGKILL);
 		seen.count = 0;
 		while (!load_set_check(set, 0, NULL, NULL, &msg))
 			sleep_ms(1);
-		tap_check(&tap, true, "%s ends with one of them: %s", text, msg.text);
+		tap_check(true, "%s ends with one of them: %s", text, msg.text);
 	}
-	tap_check(&tap, !load_set_stop(set) && no_children(), "all of %s stops", text);
+	tap_check(!load_set_stop(set) && no_children(), "all of %s stops", text);
 	load_set_free(set);
 }
 
@@ -232,13 +231,13 @@ static void test_refused_on(const struct cpulist *cpus, const char *text, const 
 	struct message msg;
 	struct load_set *set = start(text, cpus, &seen, &msg);
 
-	tap_check(&tap, !set, "%s is refused", text);
-	tap_check(&tap, !strcmp(msg.text, message), "%s", message);
+	tap_check(!set, "%s is refused", text);
+	tap_check(!strcmp(msg.text, message), "%s", message);
 	if (strcmp(msg.text, message))
 		printf("# said: %s\n", msg.text);
-	tap_check(&tap, remedy ? !strcmp(msg.remedy, remedy) : msg.remedy[0], "%s", msg.remedy);
+	tap_check(remedy ? !strcmp(msg.remedy, remedy) : msg.remedy[0], "%s", msg.remedy);
 	load_set_free(set);
-	tap_check(&tap, no_children(), "and nothing of it is left");
+	tap_check(no_children(), "and nothing of it is left");
 }
 
 static void test_refused(const char *text, const char *message, const char *remedy)
@@ -256,7 +255,7 @@ static void test_irq(void)
 	test_refused_on(&one, "irq", "load irq: interrupts between CPUs need at least two CPUs",
 			"give it two CPUs or more with --load-cpu");
 	if (cpulist_count(&allowed) < 2)
-		return tap_skip(&tap, "there is one CPU", "the load irq works");
+		return tap_skip("there is one CPU", "the load irq works");
 	test_works("irq", "barriers", true);
 }
 
@@ -271,14 +270,14 @@ static bool in_memory(const char *path)
 static void test_disk(void)
 {
 	if (!in_memory("/dev/shm") || access("/dev/shm", W_OK))
-		tap_skip(&tap, "/dev/shm is not in memory or not writable",
+		tap_skip("/dev/shm is not in memory or not writable",
 			 "a file system in memory is refused");
 	else
 		test_refused("disk:path=/dev/shm",
 			     "load disk: /dev/shm lies in memory, not on a disk",
 			     "set path to a folder on a disk");
 	if (in_memory("/var/tmp") || access("/var/tmp", W_OK))
-		return tap_skip(&tap, "/var/tmp is not on a disk", "the load disk works");
+		return tap_skip("/var/tmp is not on a disk", "the load disk works");
 	test_works("disk:size=1MiB", "KiB", false);
 	test_works("disk:size=100000:sync=64KiB", "KiB", false);
 	test_refused("disk:size=1048576GiB",
@@ -294,14 +293,14 @@ static void test_fifo(void)
 	char said[160];
 
 	if (!mkdtemp(folder))
-		return (void)tap_check(&tap, false, "no folder");
+		return (void)tap_check(false, "no folder");
 	snprintf(path, sizeof(path), "%s/fifo", folder);
 	snprintf(text, sizeof(text), "copy:path=%s", path);
 	snprintf(said, sizeof(said),
 		 "load copy: %s cannot be copied: it is a character device, a FIFO or a socket",
 		 path);
 	if (mkfifo(path, 0600))
-		return (void)tap_check(&tap, false, "no FIFO");
+		return (void)tap_check(false, "no FIFO");
 	test_refused(text, said, NULL);
 	unlink(path);
 	rmdir(folder);
@@ -331,10 +330,10 @@ static void test_file_limit(void)
 	struct message msg;
 
 	if (in_memory("/var/tmp") || access("/var/tmp", W_OK))
-		return tap_skip(&tap, "/var/tmp is not on a disk", "a limit of file size");
+		return tap_skip("/var/tmp is not on a disk", "a limit of file size");
 	work_limited("disk", RLIMIT_FSIZE, 1 << 20, &msg);
-	tap_check(&tap, !strcmp(msg.text, "load disk: cannot write in /var/tmp: File too large"),
-		  "%s", msg.text);
+	tap_check(!strcmp(msg.text, "load disk: cannot write in /var/tmp: File too large"), "%s",
+		  msg.text);
 }
 
 /* Make a folder in a folder, and so on. */
@@ -384,16 +383,15 @@ static void test_deep_tree(void)
 
 	getrlimit(RLIMIT_NOFILE, &files);
 	if (files.rlim_max < DEEP + 64)
-		return tap_skip(&tap, "too few files may be open", "a deep tree");
+		return tap_skip("too few files may be open", "a deep tree");
 	if (!mkdtemp(folder) || dig(folder, DEEP))
-		return (void)tap_check(&tap, false, "no deep tree");
+		return (void)tap_check(false, "no deep tree");
 	snprintf(text, sizeof(text), "walk:path=%s", folder);
 	if (files.rlim_cur < DEEP + 64)
 		setrlimit(RLIMIT_NOFILE, &(struct rlimit){ DEEP + 64, files.rlim_max });
 	err = work_limited(text, RLIMIT_STACK, 768 << 10, &msg);
 	setrlimit(RLIMIT_NOFILE, &files);
-	tap_check(&tap, !err, "a tree deeper than the stack is walked%s%s", err ? ": " : "",
-		  msg.text);
+	tap_check(!err, "a tree deeper than the stack is walked%s%s", err ? ": " : "", msg.text);
 	fill(folder, DEEP);
 }
 
@@ -414,7 +412,7 @@ static void test_peer(void)
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) ||
 	    getsockname(fd, (struct sockaddr *)&address, &size))
-		return (void)tap_check(&tap, false, "no port to listen on");
+		return (void)tap_check(false, "no port to listen on");
 	snprintf(text, sizeof(text), "net:peer=127.0.0.1/%d", ntohs(address.sin_port));
 	snprintf(said, sizeof(said), "load net: cannot connect to %s: Connection refused",
 		 text + strlen("net:peer="));
@@ -424,18 +422,17 @@ static void test_peer(void)
 	taken = set ? accept(fd, NULL, NULL) : -1;
 	if (taken < 0) {
 		load_set_free(set);
-		return (void)tap_check(&tap, false, "%s: %s", text, msg.text);
+		return (void)tap_check(false, "%s: %s", text, msg.text);
 	}
 	for (int i = 0; i < 1000; i++)
 		if (recv(taken, block, sizeof(block), 0) <= 0)
 			break;
-	tap_check(&tap, !wait_for_work(set, &seen, 1, &msg), "%s works", text);
+	tap_check(!wait_for_work(set, &seen, 1, &msg), "%s works", text);
 	close(taken);
-	tap_check(&tap, wait_for_work(set, &seen, UINT64_MAX, &msg) == -EIO,
-		  "it ends with its peer");
-	tap_check(&tap, !strncmp(msg.text, "load net: the connection ended: ", 32), "%s", msg.text);
+	tap_check(wait_for_work(set, &seen, UINT64_MAX, &msg) == -EIO, "it ends with its peer");
+	tap_check(!strncmp(msg.text, "load net: the connection ended: ", 32), "%s", msg.text);
 	load_set_free(set);
-	tap_check(&tap, no_children(), "and nothing of it is left");
+	tap_check(no_children(), "and nothing of it is left");
 	close(fd);
 }
 
@@ -514,7 +511,7 @@ static int threads_of(pid_t pid)
 
 static void check_stop(struct load_set *set)
 {
-	tap_check(&tap, !load_set_stop(set) && no_children(), "all of it stops");
+	tap_check(!load_set_stop(set) && no_children(), "all of it stops");
 	load_set_free(set);
 }
 
@@ -537,22 +534,21 @@ static void test_sched(const char *transport, const char *kind, int groups, int 
 	*all_receive = 0;
 	set = start_of(loads, text, NULL, &seen, &msg);
 	if (!set)
-		return (void)tap_check(&tap, false, "%s: %s", text, msg.text);
+		return (void)tap_check(false, "%s: %s", text, msg.text);
 	while (!atomic_load_acquire(all_receive) && !load_set_check(set, 0, NULL, NULL, &msg))
 		sleep_ms(1);
-	tap_check(&tap, atomic_load_acquire(all_receive), "%s: every receiver receives%s%s", text,
+	tap_check(atomic_load_acquire(all_receive), "%s: every receiver receives%s%s", text,
 		  msg.text[0] ? ": " : "", msg.text);
-	tap_check(&tap, !wait_for_work(set, &seen, 1, &msg) && !strcmp(seen.unit, "messages"),
+	tap_check(!wait_for_work(set, &seen, 1, &msg) && !strcmp(seen.unit, "messages"),
 		  "its messages are counted");
 	snprintf(what, sizeof(what), "%d senders and receivers, a leader and the observer",
 		 members);
 	if (threads) /* a sanitizer may add a thread of its own */
-		tap_check(&tap,
-			  processes_of(seen.group, NULL, 0) == 2 &&
+		tap_check(processes_of(seen.group, NULL, 0) == 2 &&
 				  threads_of(seen.group) >= members + 1,
 			  "%s", what);
 	else
-		tap_check(&tap, processes_of(seen.group, NULL, 0) == members + 2, "%s", what);
+		tap_check(processes_of(seen.group, NULL, 0) == members + 2, "%s", what);
 	check_stop(set);
 }
 
@@ -565,16 +561,16 @@ static void test_sched_loses_one(void)
 	int count, err;
 
 	if (!set)
-		return (void)tap_check(&tap, false, "sched: %s", msg.text);
+		return (void)tap_check(false, "sched: %s", msg.text);
 	count = processes_of(seen.group, pids, (int)COUNT(pids));
-	tap_check(&tap, count == 5, "a leader, two senders, two receivers");
+	tap_check(count == 5, "a leader, two senders, two receivers");
 	kill(pids[count > 0 && pids[0] == seen.group], SIGKILL);
 	while (!(err = load_set_check(set, 0, NULL, NULL, &msg)))
 		sleep_ms(1);
-	tap_check(&tap, err == -EIO, "one that is killed is missed");
-	tap_check(&tap, !strncmp(msg.text, "load sched: one of its ", 23), "%s", msg.text);
+	tap_check(err == -EIO, "one that is killed is missed");
+	tap_check(!strncmp(msg.text, "load sched: one of its ", 23), "%s", msg.text);
 	load_set_free(set);
-	tap_check(&tap, no_children(), "all of it is gone");
+	tap_check(no_children(), "all of it is gone");
 }
 
 static void test_cpu(void)
@@ -589,19 +585,19 @@ static void test_cpu(void)
 	int cpus;
 
 	if (!set)
-		return (void)tap_check(&tap, false, "cpu: %s", msg.text);
+		return (void)tap_check(false, "cpu: %s", msg.text);
 	cpulist_allowed(&allowed);
 	cpus = cpulist_count(&allowed);
 	count = processes_of(seen.group, pids, (int)COUNT(pids));
-	tap_check(&tap, count == 2 * cpus + 1, "two processes for each CPU, and a leader");
+	tap_check(count == 2 * cpus + 1, "two processes for each CPU, and a leader");
 	for (int i = 0; i < count && i < (int)COUNT(pids); i++) {
 		cpu_set_t set_of;
 
 		if (pids[i] != seen.group && !sched_getaffinity(pids[i], sizeof(set_of), &set_of))
 			pinned += CPU_COUNT(&set_of) == 1;
 	}
-	tap_check(&tap, cpus > 31 || pinned == 2 * cpus, "each on one CPU alone");
-	tap_check(&tap, !wait_for_work(set, &seen, 1, &msg) && !strcmp(seen.unit, "loops"),
+	tap_check(cpus > 31 || pinned == 2 * cpus, "each on one CPU alone");
+	tap_check(!wait_for_work(set, &seen, 1, &msg) && !strcmp(seen.unit, "loops"),
 		  "its loops are counted");
 	check_stop(set);
 }
@@ -619,7 +615,7 @@ static void test_killed_agent(void)
 	pid_t agent;
 
 	if (said == MAP_FAILED)
-		return (void)tap_check(&tap, false, "out of memory");
+		return (void)tap_check(false, "out of memory");
 	for (size_t i = 0; i < COUNT(works); i++) {
 		size_t used = strlen(text);
 
@@ -638,11 +634,11 @@ static void test_killed_agent(void)
 	}
 	while (!atomic_load_acquire(&said->go))
 		sleep_ms(1);
-	tap_check(&tap, said->go == 2, "an agent started %s %s", text, said->msg.text);
+	tap_check(said->go == 2, "an agent started %s %s", text, said->msg.text);
 	kill(agent, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0)
 		reaped++;
-	tap_check(&tap, errno == ECHILD && reaped > 1, "killed, it takes all of them along");
+	tap_check(errno == ECHILD && reaped > 1, "killed, it takes all of them along");
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 	munmap(said, sizeof(*said));
 }
@@ -675,5 +671,5 @@ int main(int argc, char **argv)
 	test_sched_loses_one();
 	test_cpu();
 	test_killed_agent();
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -14,7 +14,6 @@
 #include "run/run.h"
 #include "tap.h"
 
-static struct tap tap;
 static struct run run;
 static struct step *const step = &run.step;
 static struct response response;
@@ -129,7 +128,7 @@ static void test_times(void)
 	d = drained_from(&two[1]);
 	for (int i = 0; i < d.blocks; i++)
 		right &= d.due_ns[i] == (i + 1) * NSEC_PER_SEC + 3000;
-	tap_check(&tap, right && d.blocks == 4 && two[1].histogram.max == 2000,
+	tap_check(right && d.blocks == 4 && two[1].histogram.max == 2000,
 		  "each wake-up has the time at which its event came back");
 	for (int i = 0; i < 2; i++)
 		series_free(&two[i]);
@@ -154,10 +153,9 @@ static void test_held_back(void)
 		right &= due_ns <= loopback.raised_ns[i];
 		right &= i < 2 || due_ns >= loopback.raised_ns[i - 1] + loopback.limits.timeout_ns;
 	}
-	tap_check(&tap, right, "the grid is where the events are raised");
+	tap_check(right, "the grid is where the events are raised");
 	d = drained_from(&series[1]);
-	tap_check(&tap,
-		  d.samples == 3 &&
+	tap_check(d.samples == 3 &&
 			  d.due_ns[d.blocks - 1] == 2 * NSEC_PER_MSEC + loopback.moved_ns[2],
 		  "that of the offsets, too");
 	memset(loopback.moved_ns, 0, sizeof(loopback.moved_ns));
@@ -170,10 +168,9 @@ static void test_held_back(void)
 	response.state = &loopback;
 	loopback_stop(&response);
 	d = drained_from(&series[0]);
-	tap_check(&tap, d.blocks == 2 && d.due_ns[1] == 2 * NSEC_PER_MSEC + 7,
+	tap_check(d.blocks == 2 && d.due_ns[1] == 2 * NSEC_PER_MSEC + 7,
 		  "an event that comes back is on the grid as it was when it was raised");
-	tap_check(&tap, d.missed == 3 && series[0].moved_ns == 9,
-		  "those that do not come back, too");
+	tap_check(d.missed == 3 && series[0].moved_ns == 9, "those that do not come back, too");
 	for (int i = 0; i < 2; i++)
 		series_free(&series[i]);
 }
@@ -185,11 +182,11 @@ static void test_failing_line(void)
 
 	fails = true;
 	edge = LINE_FALLING;
-	tap_check(&tap, !events(9, 0, 9) && raised == 1 && loopback.error == EIO,
+	tap_check(!events(9, 0, 9) && raised == 1 && loopback.error == EIO,
 		  "a line that cannot be driven to rest: no event is raised");
 	memset(&run, 0, sizeof(run));
 	loopback_wait_loop(&worker);
-	tap_check(&tap, response.error == ENODEV && step_stopped(step),
+	tap_check(response.error == ENODEV && step_stopped(step),
 		  "a line that cannot be waited on ends the step");
 }
 
@@ -210,13 +207,12 @@ static const char *judge_module(int64_t came, uint64_t lost, uint64_t missed, bo
 
 static void test_module(void)
 {
-	tap_check(&tap, !strcmp(judge_module(10, 0, 0, false), "pass"), "the module: %s", said);
-	tap_check(&tap, !strcmp(judge_module(9, 0, 1, false), "fail"), "the module: %s", said);
-	tap_check(&tap, !strcmp(judge_module(7, 2, 0, false), "fail"), "the module: %s", said);
-	tap_check(&tap, !strcmp(judge_module(8, 2, 0, false), "inconclusive"), "the module: %s",
-		  said);
-	tap_check(&tap, !strcmp(judge_module(9, 0, 0, true), "pass"), "the module: %s", said);
-	tap_check(&tap, !strcmp(judge_module(8, 0, 0, true), "fail"), "the module: %s", said);
+	tap_check(!strcmp(judge_module(10, 0, 0, false), "pass"), "the module: %s", said);
+	tap_check(!strcmp(judge_module(9, 0, 1, false), "fail"), "the module: %s", said);
+	tap_check(!strcmp(judge_module(7, 2, 0, false), "fail"), "the module: %s", said);
+	tap_check(!strcmp(judge_module(8, 2, 0, false), "inconclusive"), "the module: %s", said);
+	tap_check(!strcmp(judge_module(9, 0, 0, true), "pass"), "the module: %s", said);
+	tap_check(!strcmp(judge_module(8, 0, 0, true), "fail"), "the module: %s", said);
 }
 
 /* Events of a loopback in a context of the kernel. */
@@ -224,27 +220,27 @@ static void test_periods(void)
 {
 	struct response r = { .interval_ns = 30 * NSEC_PER_MSEC, .for_ns = INT64_MAX };
 
-	tap_check(&tap, !module_periods(&r), "no duration: no limit");
+	tap_check(!module_periods(&r), "no duration: no limit");
 	r.for_ns = 90 * NSEC_PER_MSEC;
-	tap_check(&tap, module_periods(&r) == 3, "three intervals");
+	tap_check(module_periods(&r) == 3, "three intervals");
 	r.for_ns = 90 * NSEC_PER_MSEC + 1;
-	tap_check(&tap, module_periods(&r) == 4, "a fourth one begins");
+	tap_check(module_periods(&r) == 4, "a fourth one begins");
 	r.for_ns = 10 * NSEC_PER_MSEC;
-	tap_check(&tap, module_periods(&r) == 1, "less than an interval is a limit");
+	tap_check(module_periods(&r) == 1, "less than an interval is a limit");
 }
 
 int main(void)
 {
-	tap_check(&tap, events(3, 0, 3) == 3, "all events come back");
-	tap_check(&tap, events(3, 0, 2) == 3, "the last one never comes back: waited for");
-	tap_check(&tap, !loopback.held_back, "which holds no other event back");
-	tap_check(&tap, events(9, 3, 3) == 3, "stopped after an answer");
-	tap_check(&tap, events(9, 3, 2) == 2, "stopped before the answer: not known");
-	tap_check(&tap, events(9, 1, 0) == 0, "stopped before the first answer");
+	tap_check(events(3, 0, 3) == 3, "all events come back");
+	tap_check(events(3, 0, 2) == 3, "the last one never comes back: waited for");
+	tap_check(!loopback.held_back, "which holds no other event back");
+	tap_check(events(9, 3, 3) == 3, "stopped after an answer");
+	tap_check(events(9, 3, 2) == 2, "stopped before the answer: not known");
+	tap_check(events(9, 1, 0) == 0, "stopped before the first answer");
 	test_times();
 	test_held_back();
 	test_failing_line();
 	test_module();
 	test_periods();
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -51,7 +51,7 @@ static bool pulses(const struct edges *edges, int count)
 }
 
 /* The ring's position wraps on the way. */
-static void test_samples(struct tap *tap, uint32_t position)
+static void test_samples(uint32_t position)
 {
 	const struct series_info info = { .name = "x", .unit = "ns", .companion = -1 };
 	struct edges edges;
@@ -62,7 +62,7 @@ static void test_samples(struct tap *tap, uint32_t position)
 	int put = 0;
 
 	if (series_init(&s, 0, &info, 256)) {
-		tap_check(tap, false, "no memory");
+		tap_check(false, "no memory");
 		return;
 	}
 	s.head = s.tail = s.room_until = position;
@@ -79,15 +79,15 @@ static void test_samples(struct tap *tap, uint32_t position)
 		if (i % 40 == 39)
 			found += drained_from(&s).samples;
 	}
-	tap_check(tap, pulses(&edges, put), "a pulse for each of %d samples, from %u on: %d edges",
-		  put, position, edges.count);
+	tap_check(pulses(&edges, put), "a pulse for each of %d samples, from %u on: %d edges", put,
+		  position, edges.count);
 	found += drained_from(&s).samples;
-	tap_check(tap, s.histogram.count + s.lost >= put && found > put / 2,
+	tap_check(s.histogram.count + s.lost >= put && found > put / 2,
 		  "and each is in the series, or counted as lost");
 	series_free(&s);
 }
 
-static void test_no_room(struct tap *tap)
+static void test_no_room(void)
 {
 	const struct series_info info = { .name = "x", .unit = "ns", .companion = -1 };
 	struct edges edges;
@@ -97,38 +97,38 @@ static void test_no_room(struct tap *tap)
 	int put = 0;
 
 	if (series_init(&s, 0, &info, 64)) {
-		tap_check(tap, false, "no memory");
+		tap_check(false, "no memory");
 		return;
 	}
 	series_mark(&s, &pulse);
 	for (; s.lost_open < 10 && put < EDGES_MAX / 2; put++)
 		series_put(&s, put);
-	tap_check(tap, s.lost_open == 10 && pulses(&edges, put),
+	tap_check(s.lost_open == 10 && pulses(&edges, put),
 		  "a sample without room in the ring is marked, too");
 	series_free(&s);
 }
 
-static void test_spans(struct tap *tap)
+static void test_spans(void)
 {
 	struct edges edges;
 	struct mark mark = edges_mark(&edges);
 	int64_t from_ns = mark_from_ns(&mark), to_ns = mark_to_ns(&mark);
 
-	tap_check(tap, !edges.count && to_ns >= from_ns, "off: nothing is driven");
+	tap_check(!edges.count && to_ns >= from_ns, "off: nothing is driven");
 	mark.on = true;
 	from_ns = mark_from_ns(&mark);
-	tap_check(tap, edges.count == 1, "on: up with the stamp at the start");
+	tap_check(edges.count == 1, "on: up with the stamp at the start");
 	to_ns = mark_to_ns(&mark);
-	tap_check(tap, pulses(&edges, 1) && to_ns >= from_ns, "down with the one at the end");
-	tap_check(tap, !mark.error, "no error");
+	tap_check(pulses(&edges, 1) && to_ns >= from_ns, "down with the one at the end");
+	tap_check(!mark.error, "no error");
 	edges.error = -EIO;
 	mark_from_ns(&mark);
 	edges.error = 0;
 	mark_to_ns(&mark);
-	tap_check(tap, mark.error == EIO, "a write that fails is not forgotten");
+	tap_check(mark.error == EIO, "a write that fails is not forgotten");
 }
 
-static void test_what_marks(struct tap *tap)
+static void test_what_marks(void)
 {
 	int none = 0, bad = 0;
 
@@ -138,10 +138,10 @@ static void test_what_marks(struct tap *tap)
 		none += !mark;
 		bad += mark && (!mark->rises[0] || !mark->falls[0]);
 	}
-	tap_check(tap, none > 0 && !bad, "what is marked says when the line rises and falls");
+	tap_check(none > 0 && !bad, "what is marked says when the line rises and falls");
 }
 
-static void test_notation(struct tap *tap)
+static void test_notation(void)
 {
 	static const char *const wrong[] = { "gpio:17", "loopback:gpiochip0:1:2", "net:7", "17",
 					     "" };
@@ -156,19 +156,17 @@ static void test_notation(struct tap *tap)
 			strstr(why.remedy, "gpio:CHIP:LINE");
 		line_close(&line);
 	}
-	tap_check(tap, good, "a line to mark on is gpio:CHIP:LINE, and nothing else");
+	tap_check(good, "a line to mark on is gpio:CHIP:LINE, and nothing else");
 }
 
 int main(void)
 {
-	struct tap tap = { 0 };
-
-	test_samples(&tap, 0);
-	test_samples(&tap, UINT32_MAX - 1000);
-	test_samples(&tap, INT32_MAX - 1000U);
-	test_no_room(&tap);
-	test_spans(&tap);
-	test_what_marks(&tap);
-	test_notation(&tap);
-	return tap_end(&tap);
+	test_samples(0);
+	test_samples(UINT32_MAX - 1000);
+	test_samples(INT32_MAX - 1000U);
+	test_no_room();
+	test_spans();
+	test_what_marks();
+	test_notation();
+	return tap_end();
 }

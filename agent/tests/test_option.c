@@ -18,8 +18,6 @@
 __extension__ typedef __int128 wide;
 #endif
 
-static struct tap tap;
-
 /* A generator of our own (Knuth's MMIX), so that every run tests the same numbers. */
 static uint64_t random_bits(uint64_t *state)
 {
@@ -132,8 +130,8 @@ static void check_notations(int (*parse)(const char *text, int64_t *value), cons
 		int64_t found = 0;
 		int err = parse(cases[i].text, &found);
 
-		tap_check(&tap, err == cases[i].result && found == cases[i].value, "%s '%.40s'",
-			  what, cases[i].text);
+		tap_check(err == cases[i].result && found == cases[i].value, "%s '%.40s'", what,
+			  cases[i].text);
 	}
 }
 
@@ -196,13 +194,13 @@ static void test_durations_at_random(void)
 			wrong++;
 		good += !result;
 	}
-	tap_check(&tap, wrong == 0, "300000 random durations as rational arithmetic has them");
-	tap_check(&tap, good > 50000, "a good part of them were exact");
+	tap_check(wrong == 0, "300000 random durations as rational arithmetic has them");
+	tap_check(good > 50000, "a good part of them were exact");
 }
 #else
 static void test_durations_at_random(void)
 {
-	tap_skip(&tap, "no numbers of 128 bits here", "random durations");
+	tap_skip("no numbers of 128 bits here", "random durations");
 }
 #endif
 
@@ -262,7 +260,7 @@ static void test_duration_formats(void)
 
 	for (size_t i = 0; i < COUNT(format_cases); i++) {
 		option_format_duration(format_cases[i].ns, buf, sizeof(buf));
-		tap_check(&tap, !strcmp(buf, format_cases[i].text), "%s", format_cases[i].text);
+		tap_check(!strcmp(buf, format_cases[i].text), "%s", format_cases[i].text);
 	}
 	for (int i = 0; i < 200000; i++) {
 		int64_t ns = (int64_t)(random_bits(&state) >> (random_bits(&state) % 53)) + 1;
@@ -276,8 +274,8 @@ static void test_duration_formats(void)
 		if (strlen(buf) != shortest(ns))
 			longer++;
 	}
-	tap_check(&tap, inexact == 0, "what is written is read back, to the nanosecond");
-	tap_check(&tap, longer == 0, "no notation is shorter");
+	tap_check(inexact == 0, "what is written is read back, to the nanosecond");
+	tap_check(longer == 0, "no notation is shorter");
 }
 
 /* ---- the nearest name ---- */
@@ -348,8 +346,8 @@ static void test_nearest_at_random(void)
 		wrong += !nearest_by_rule(words[0], words + 1, found);
 		near += found != NULL;
 	}
-	tap_check(&tap, wrong == 0, "the nearest of 4000 random names, as the definition has it");
-	tap_check(&tap, near > 400 && near < 3600, "some were near, some were not");
+	tap_check(wrong == 0, "the nearest of 4000 random names, as the definition has it");
+	tap_check(near > 400 && near < 3600, "some were near, some were not");
 }
 
 static void test_nearest(void)
@@ -375,16 +373,15 @@ static void test_nearest(void)
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		const char *found = option_nearest(cases[i].name, names, buf, sizeof(buf));
 
-		tap_check(&tap,
-			  cases[i].nearest ? found && !strcmp(found, cases[i].nearest) : !found,
+		tap_check(cases[i].nearest ? found && !strcmp(found, cases[i].nearest) : !found,
 			  "%s", cases[i].name);
 	}
-	tap_check(&tap, !option_nearest("cup", "", buf, sizeof(buf)), "no names, no nearest one");
-	tap_check(&tap, !option_nearest("intervall", names, tiny, sizeof(tiny)),
+	tap_check(!option_nearest("cup", "", buf, sizeof(buf)), "no names, no nearest one");
+	tap_check(!option_nearest("intervall", names, tiny, sizeof(tiny)),
 		  "a name that does not fit");
 	memset(buf, 'a', sizeof(buf) - 1);
 	buf[sizeof(buf) - 1] = '\0';
-	tap_check(&tap, !option_nearest(buf, names, tiny, sizeof(tiny)), "a very long name");
+	tap_check(!option_nearest(buf, names, tiny, sizeof(tiny)), "a very long name");
 }
 
 /* ---- sets ---- */
@@ -485,13 +482,12 @@ static void test_accepted(void)
 		int err;
 
 		if (option_set_init(&set, table))
-			return (void)tap_check(&tap, false, "a set is made");
+			return (void)tap_check(false, "a set is made");
 		err = option_set_parse(&set, accepted[i].name, accepted[i].text, &msg);
 		value = option_get(&set, accepted[i].name);
 		snprintf(what, sizeof(what), "%s=%s is accepted", accepted[i].name,
 			 accepted[i].text);
-		tap_check(&tap,
-			  !err && !msg.text[0] && value->given &&
+		tap_check(!err && !msg.text[0] && value->given &&
 				  value->number == accepted[i].number &&
 				  !strcmp(value->text, accepted[i].effective) &&
 				  !strcmp(value->asked, accepted[i].text),
@@ -508,18 +504,16 @@ static void test_refused(void)
 		int err;
 
 		if (option_set_init(&set, table))
-			return (void)tap_check(&tap, false, "a set is made");
+			return (void)tap_check(false, "a set is made");
 		err = option_set_parse(&set, refused[i].name, refused[i].text, &msg);
-		tap_check(&tap, err == -EINVAL && !strcmp(msg.text, refused[i].message), "%s",
+		tap_check(err == -EINVAL && !strcmp(msg.text, refused[i].message), "%s",
 			  refused[i].message);
 		if (refused[i].remedy)
-			tap_check(&tap, !strcmp(msg.remedy, refused[i].remedy), "%s",
-				  refused[i].remedy);
+			tap_check(!strcmp(msg.remedy, refused[i].remedy), "%s", refused[i].remedy);
 		else
-			tap_check(&tap, msg.remedy[0], "with a remedy");
+			tap_check(msg.remedy[0], "with a remedy");
 		if (option_known(&set, refused[i].name))
-			tap_check(&tap, !option_get(&set, refused[i].name)->given,
-				  "nothing was set");
+			tap_check(!option_get(&set, refused[i].name)->given, "nothing was set");
 		option_set_free(&set);
 	}
 }
@@ -530,27 +524,21 @@ static void test_sets(void)
 	struct message msg = { 0 };
 	char longest[1000];
 
-	tap_check(&tap, !option_set_init(&set, table), "a set is made");
-	tap_check(&tap, set.count == COUNT(table) - 1, "one value for each row");
-	tap_check(&tap, option_number(&set, "interval") == 1000000, "the default is read");
-	tap_check(&tap, !strcmp(option_text(&set, "interval"), "1ms"),
-		  "and has its shortest notation");
-	tap_check(&tap,
-		  !option_get(&set, "interval")->given && !option_get(&set, "interval")->asked,
+	tap_check(!option_set_init(&set, table), "a set is made");
+	tap_check(set.count == COUNT(table) - 1, "one value for each row");
+	tap_check(option_number(&set, "interval") == 1000000, "the default is read");
+	tap_check(!strcmp(option_text(&set, "interval"), "1ms"), "and has its shortest notation");
+	tap_check(!option_get(&set, "interval")->given && !option_get(&set, "interval")->asked,
 		  "a default was not given");
-	tap_check(&tap, option_known(&set, "cpu") && !option_known(&set, "cp"),
-		  "which names are known");
+	tap_check(option_known(&set, "cpu") && !option_known(&set, "cp"), "which names are known");
 	option_set_parse(&set, "interval", "2ms", &msg);
-	tap_check(&tap,
-		  !option_set_parse(&set, "interval", "3ms", &msg) &&
+	tap_check(!option_set_parse(&set, "interval", "3ms", &msg) &&
 			  option_number(&set, "interval") == 3000000,
 		  "the last of two wins");
-	tap_check(&tap,
-		  option_set_parse(&set, "interval", "1us", &msg) == -EINVAL &&
+	tap_check(option_set_parse(&set, "interval", "1us", &msg) == -EINVAL &&
 			  option_number(&set, "interval") == 3000000,
 		  "what is refused changes nothing");
-	tap_check(&tap,
-		  !option_effective(&set, "interval", "4ms") &&
+	tap_check(!option_effective(&set, "interval", "4ms") &&
 			  !strcmp(option_text(&set, "interval"), "4ms") &&
 			  !strcmp(option_get(&set, "interval")->asked, "3ms") &&
 			  option_number(&set, "interval") == 3000000,
@@ -558,19 +546,16 @@ static void test_sets(void)
 	memset(longest, 'x', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	memset(&msg, 0, sizeof(msg));
-	tap_check(&tap,
-		  option_set_parse(&set, longest, "1", &msg) == -EINVAL && strlen(msg.text) < 100,
+	tap_check(option_set_parse(&set, longest, "1", &msg) == -EINVAL && strlen(msg.text) < 100,
 		  "a very long name is cut in the message");
 	memset(&msg, 0, sizeof(msg));
-	tap_check(&tap,
-		  option_set_parse(&set, "groups", longest, &msg) == -EINVAL &&
+	tap_check(option_set_parse(&set, "groups", longest, &msg) == -EINVAL &&
 			  strlen(msg.text) < 120,
 		  "and so is a very long value");
 	option_set_free(&set);
-	tap_check(&tap, !option_set_init(&set, NULL) && !set.count, "no table is an empty set");
+	tap_check(!option_set_init(&set, NULL) && !set.count, "no table is an empty set");
 	memset(&msg, 0, sizeof(msg));
-	tap_check(&tap,
-		  option_set_parse(&set, "interval", "1ms", &msg) == -EINVAL &&
+	tap_check(option_set_parse(&set, "interval", "1ms", &msg) == -EINVAL &&
 			  !strcmp(msg.remedy, "omit it: there are no options here"),
 		  "which knows no option");
 	option_set_free(&set);
@@ -586,5 +571,5 @@ int main(void)
 	test_accepted();
 	test_refused();
 	test_sets();
-	return tap_end(&tap);
+	return tap_end();
 }

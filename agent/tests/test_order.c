@@ -15,24 +15,21 @@
 
 #include "tap.h"
 
-static struct tap tap;
-
 static void test_marks(void)
 {
 	struct order order = { .rule = "a rule" };
 
-	tap_check(&tap, order_count(&order) == 0, "no mark to begin with");
-	tap_check(&tap, order_find(&order, "low", NULL) == -1, "nothing is found among none");
+	tap_check(order_count(&order) == 0, "no mark to begin with");
+	tap_check(order_find(&order, "low", NULL) == -1, "nothing is found among none");
 	order_mark(&order, "low", "runs");
 	order_mark(&order, "high", "runs");
 	order_mark(&order, "low", "ends");
-	tap_check(&tap, order_count(&order) == 3, "each mark counts");
-	tap_check(&tap, order_find(&order, "low", NULL) == 0, "the first of a thread");
-	tap_check(&tap, order_find(&order, "low", "ends") == 2, "the first of a thread's event");
-	tap_check(&tap, order_find(&order, "high", "ends") == -1, "of another thread is not it");
-	tap_check(&tap, order_find(&order, "middle", NULL) == -1, "a thread without marks");
-	tap_check(&tap,
-		  order.marks[0].time_ns <= order.marks[1].time_ns &&
+	tap_check(order_count(&order) == 3, "each mark counts");
+	tap_check(order_find(&order, "low", NULL) == 0, "the first of a thread");
+	tap_check(order_find(&order, "low", "ends") == 2, "the first of a thread's event");
+	tap_check(order_find(&order, "high", "ends") == -1, "of another thread is not it");
+	tap_check(order_find(&order, "middle", NULL) == -1, "a thread without marks");
+	tap_check(order.marks[0].time_ns <= order.marks[1].time_ns &&
 			  order.marks[1].time_ns <= order.marks[2].time_ns,
 		  "times never go back");
 }
@@ -46,16 +43,16 @@ static void test_comparison(void)
 	static const char *const none[] = { NULL };
 	struct order order = { .rule = "a rule" };
 
-	tap_check(&tap, order_is(&order, none), "no marks as expected");
-	tap_check(&tap, !order_is(&order, is), "no marks where one is expected");
+	tap_check(order_is(&order, none), "no marks as expected");
+	tap_check(!order_is(&order, is), "no marks where one is expected");
 	order_mark(&order, "a", "x");
 	order_mark(&order, "b", "y");
 	order_mark(&order, "a", "z");
-	tap_check(&tap, order_is(&order, is), "these threads in turn");
-	tap_check(&tap, !order_is(&order, shorter), "one mark more than expected");
-	tap_check(&tap, !order_is(&order, longer), "one less");
-	tap_check(&tap, !order_is(&order, other), "another order");
-	tap_check(&tap, !order_is(&order, none), "some are not none");
+	tap_check(order_is(&order, is), "these threads in turn");
+	tap_check(!order_is(&order, shorter), "one mark more than expected");
+	tap_check(!order_is(&order, longer), "one less");
+	tap_check(!order_is(&order, other), "another order");
+	tap_check(!order_is(&order, none), "some are not none");
 }
 
 static void test_text(void)
@@ -72,12 +69,11 @@ static void test_text(void)
 	char buf[128], guarded[34];
 	bool good = true;
 
-	tap_check(&tap, !strcmp(order_text(&order, buf, sizeof(buf)), text),
+	tap_check(!strcmp(order_text(&order, buf, sizeof(buf)), text),
 		  "times in µs since the first mark: %s", buf);
-	tap_check(&tap, !strcmp(order_text(&order, buf, strlen(text) + 1), text),
+	tap_check(!strcmp(order_text(&order, buf, strlen(text) + 1), text),
 		  "what just fits is whole");
-	tap_check(&tap,
-		  order_text(&order, buf, strlen(text)) && strlen(buf) == strlen(text) - 1 &&
+	tap_check(order_text(&order, buf, strlen(text)) && strlen(buf) == strlen(text) - 1 &&
 			  !strcmp(buf + strlen(buf) - 3, "..."),
 		  "what does not ends with dots: %s", buf);
 	/* no size writes beyond itself, or leaves the end out */
@@ -86,9 +82,9 @@ static void test_text(void)
 		order_text(&order, guarded, size);
 		good = good && guarded[size] == '#' && memchr(guarded, '\0', size);
 	}
-	tap_check(&tap, good, "stays within 1 to 32 bytes");
+	tap_check(good, "stays within 1 to 32 bytes");
 	order.count = 0;
-	tap_check(&tap, !strcmp(order_text(&order, buf, sizeof(buf)), ""), "no mark, no text");
+	tap_check(!strcmp(order_text(&order, buf, sizeof(buf)), ""), "no mark, no text");
 }
 
 /* Readers refuse half a letter. Whatever comes before the marks, the evidence ends with their text. */
@@ -106,7 +102,7 @@ static void test_evidence(void)
 		order_rounds_verdict(NULL, &rounds, why, "");
 		good = good && !strcmp(said + strlen(said) - 3, "...") && strstr(said, text);
 	}
-	tap_check(&tap, good, "the evidence is whole: %s", said);
+	tap_check(good, "the evidence is whole: %s", said);
 }
 
 /* `why` speaks of the last round, which may be a disturbed one. */
@@ -117,15 +113,13 @@ static void test_undecided(void)
 	};
 
 	order_rounds_verdict(NULL, &rounds, "released 60 80", "");
-	tap_check(&tap,
-		  !strcmp(judged, "inconclusive") &&
+	tap_check(!strcmp(judged, "inconclusive") &&
 			  !strcmp(said, "the order held in 2 rounds (10 are needed), and 1 was "
 					"disturbed (a page moved)"),
 		  "undecided: %s", said);
 	rounds.judged = 0;
 	order_rounds_verdict(NULL, &rounds, "released 60 80", "");
-	tap_check(&tap,
-		  !strcmp(judged, "inconclusive") &&
+	tap_check(!strcmp(judged, "inconclusive") &&
 			  !strcmp(said, "no round was judged: 1 was disturbed (a page moved)"),
 		  "not judged: %s", said);
 }
@@ -136,9 +130,9 @@ static void test_many(void)
 
 	for (int i = 0; i < ORDER_MARKS_MAX + 5; i++)
 		order_mark(&order, i < ORDER_MARKS_MAX ? "kept" : "not kept", "runs");
-	tap_check(&tap, order_count(&order) == ORDER_MARKS_MAX, "so many are kept");
-	tap_check(&tap, order.count == ORDER_MARKS_MAX + 5, "all are counted");
-	tap_check(&tap, order_find(&order, "not kept", NULL) == -1, "and no more");
+	tap_check(order_count(&order) == ORDER_MARKS_MAX, "so many are kept");
+	tap_check(order.count == ORDER_MARKS_MAX + 5, "all are counted");
+	tap_check(order_find(&order, "not kept", NULL) == -1, "and no more");
 }
 
 #define TEST_SIGNALS 1000
@@ -169,7 +163,7 @@ static void test_overtaken(void)
 			back += overtaken.marks[i].time_ns < overtaken.marks[i - 1].time_ns;
 	}
 	setitimer(ITIMER_REAL, &never, NULL);
-	tap_check(&tap, !back, "%d times went back", back);
+	tap_check(!back, "%d times went back", back);
 }
 
 /* One rule is judged as often as it is to be, and not by what the machine broke. */
@@ -182,27 +176,27 @@ static void test_rounds(void)
 	order_mark(&now, "low", "runs");
 	while (order_round(&rounds, &now, true, "a disturbance"))
 		more++;
-	tap_check(&tap, more == ORDER_ROUNDS - 1 && rounds.judged == ORDER_ROUNDS && rounds.held,
+	tap_check(more == ORDER_ROUNDS - 1 && rounds.judged == ORDER_ROUNDS && rounds.held,
 		  "%d rounds that hold", rounds.judged);
-	tap_check(&tap, !rounds.repeated, "what holds is not disturbed");
-	tap_check(&tap, !strcmp(rounds.order.rule, "a rule") && order_count(&rounds.order) == 1,
+	tap_check(!rounds.repeated, "what holds is not disturbed");
+	tap_check(!strcmp(rounds.order.rule, "a rule") && order_count(&rounds.order) == 1,
 		  "the last one is kept, with the rule");
 
 	memset(&rounds, 0, sizeof(rounds));
 	order_round(&rounds, &now, true, NULL);
 	order_mark(&now, "high", "runs");
-	tap_check(&tap, order_round(&rounds, &now, false, "a disturbance"), "the rounds continue");
-	tap_check(&tap, rounds.judged == 1 && rounds.held && rounds.repeated == 1,
+	tap_check(order_round(&rounds, &now, false, "a disturbance"), "the rounds continue");
+	tap_check(rounds.judged == 1 && rounds.held && rounds.repeated == 1,
 		  "a disturbed round that does not hold is not judged");
-	tap_check(&tap, order_count(&rounds.order) == 1, "nor kept");
-	tap_check(&tap, !order_round(&rounds, &now, false, NULL), "ends");
-	tap_check(&tap, rounds.judged == 2 && !rounds.held && order_count(&rounds.order) == 2,
+	tap_check(order_count(&rounds.order) == 1, "nor kept");
+	tap_check(!order_round(&rounds, &now, false, NULL), "ends");
+	tap_check(rounds.judged == 2 && !rounds.held && order_count(&rounds.order) == 2,
 		  "one that does not hold is kept");
 
 	memset(&rounds, 0, sizeof(rounds));
 	for (more = 1; order_round(&rounds, &now, false, "a disturbance"); more++)
 		;
-	tap_check(&tap, more == ORDER_ROUNDS && !rounds.judged && !rounds.held,
+	tap_check(more == ORDER_ROUNDS && !rounds.judged && !rounds.held,
 		  "%d disturbed rounds are enough", more);
 }
 
@@ -216,5 +210,5 @@ int main(void)
 	test_undecided();
 	test_many();
 	test_overtaken();
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -102,7 +102,7 @@ static int events(struct line *line, int level)
 	return count;
 }
 
-static void test_serial(struct tap *tap, bool counts)
+static void test_serial(bool counts)
 {
 	struct modem modem = { .input = TIOCM_CTS, .counts = true };
 	struct line line = { .state = &modem };
@@ -111,28 +111,28 @@ static void test_serial(struct tap *tap, bool counts)
 	memset(&port, 0, sizeof(port));
 	port.counts = counts;
 	change();
-	tap_check(tap, events(&line, 1) == 1, "a change is one event");
+	tap_check(events(&line, 1) == 1, "a change is one event");
 	port.changes = 1;
-	tap_check(tap, events(&line, 0) == 1, "also between the readings of count and level");
+	tap_check(events(&line, 0) == 1, "also between the readings of count and level");
 	change();
 	port.changes = 1;
-	tap_check(tap, events(&line, 0) == (counts ? 2 : 0), "two, the second one between them");
+	tap_check(events(&line, 0) == (counts ? 2 : 0), "two, the second one between them");
 	port.count += counts;
-	tap_check(tap, events(&line, 0) == counts, "a pulse that the driver counts once");
+	tap_check(events(&line, 0) == counts, "a pulse that the driver counts once");
 	change();
-	tap_check(tap, events(&line, 1) == 1, "and the change after it");
+	tap_check(events(&line, 1) == 1, "and the change after it");
 	port.changes = 1000;
 	port.readings = 0;
 	modem_changed(&line, &event);
-	tap_check(tap, port.readings <= 2, "a line that changes all the time is not awaited: %d",
+	tap_check(port.readings <= 2, "a line that changes all the time is not awaited: %d",
 		  port.readings);
 	modem = (struct modem){ .input = TIOCM_CTS, .level = !port.level };
 	port.readings = 0;
-	tap_check(tap, modem_changed(&line, &event) == 1 && port.readings == 1,
+	tap_check(modem_changed(&line, &event) == 1 && port.readings == 1,
 		  "one look is enough without a count");
 }
 
-static void test_parallel(struct tap *tap)
+static void test_parallel(void)
 {
 	struct line line;
 	struct message why = { 0 };
@@ -142,28 +142,25 @@ static void test_parallel(struct tap *tap)
 	port.data = FOUND;
 	port.interrupt = "7";
 	parsed = !line_parse(&line, "parallel:/dev/null", (struct line_how){ 0 }, &why);
-	tap_check(tap, parsed && !line_open(&line, &why) && port.data == 0, "a line at rest");
+	tap_check(parsed && !line_open(&line, &why) && port.data == 0, "a line at rest");
 	line_close(&line);
-	tap_check(tap, port.data == FOUND, "its port has the data that it had");
+	tap_check(port.data == FOUND, "its port has the data that it had");
 	port.interrupt = "-1";
-	tap_check(tap, line_open(&line, &why) == -EINVAL, "a port without an interrupt: %s",
-		  why.text);
+	tap_check(line_open(&line, &why) == -EINVAL, "a port without an interrupt: %s", why.text);
 	line_close(&line);
-	tap_check(tap, port.data == FOUND, "it keeps its data");
+	tap_check(port.data == FOUND, "it keeps its data");
 	port.interrupt = "7";
 	port.unreadable = true;
 	memset(&why, 0, sizeof(why));
-	tap_check(tap, line_open(&line, &why) == -EIO, "a port that cannot be read: %s", why.text);
+	tap_check(line_open(&line, &why) == -EIO, "a port that cannot be read: %s", why.text);
 	line_close(&line);
-	tap_check(tap, port.data == FOUND, "it keeps its data, too");
+	tap_check(port.data == FOUND, "it keeps its data, too");
 }
 
 int main(void)
 {
-	struct tap tap = { 0 };
-
-	test_serial(&tap, true);
-	test_serial(&tap, false);
-	test_parallel(&tap);
-	return tap_end(&tap);
+	test_serial(true);
+	test_serial(false);
+	test_parallel();
+	return tap_end();
 }

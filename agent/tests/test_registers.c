@@ -16,8 +16,6 @@
 #include "methods/registers.h"
 #include "tap.h"
 
-static struct tap tap;
-
 /* A byte of a register: SSE's are behind those of x87. On both architectures it is at the same place
  * in what a debugger sees, struct user_fpregs_struct and user_fpsimd_state. */
 #if defined(__x86_64__)
@@ -46,11 +44,11 @@ static void test_kept(void)
 		registers_fill(&pattern, seed);
 		wrong += across(&pattern, &found, 1000) || registers_differ(&pattern, &found, NULL);
 	}
-	tap_check(&tap, !wrong, "all registers are kept, and the call was made");
-	tap_check(&tap, !memcmp(found.bytes + PLACE, pattern.bytes + PLACE, 1),
+	tap_check(!wrong, "all registers are kept, and the call was made");
+	tap_check(!memcmp(found.bytes + PLACE, pattern.bytes + PLACE, 1),
 		  "what was found is what was loaded");
 	found.bytes[PLACE] ^= 1;
-	tap_check(&tap, registers_differ(&pattern, &found, &place) == 1 && place == PLACE,
+	tap_check(registers_differ(&pattern, &found, &place) == 1 && place == PLACE,
 		  "one bit is a difference, with its place");
 }
 
@@ -62,7 +60,7 @@ static void test_patterns_differ(void)
 	registers_fill(&one, 1);
 	registers_fill(&other, 2);
 	different = registers_differ(&one, &other, NULL);
-	tap_check(&tap, different > 300, "two threads have different patterns");
+	tap_check(different > 300, "two threads have different patterns");
 }
 
 static void test_arguments(void)
@@ -71,10 +69,9 @@ static void test_arguments(void)
 	const long args[] = { 0, 0, 0, 0 }, bad[] = { -1, 0, 0, 0 };
 
 	registers_fill(&pattern, 3);
-	tap_check(&tap, registers_across(&pattern, &found, 1, SYS_getpid, args) == getpid(),
+	tap_check(registers_across(&pattern, &found, 1, SYS_getpid, args) == getpid(),
 		  "the result of the call is returned");
-	tap_check(&tap, registers_across(&pattern, &found, 1, SYS_close, bad) == -EBADF,
-		  "its error too");
+	tap_check(registers_across(&pattern, &found, 1, SYS_close, bad) == -EBADF, "its error too");
 }
 
 /* Floating-point code works afterwards: the registers of x87 are left empty. */
@@ -82,7 +79,7 @@ static void test_usable(void)
 {
 	volatile long double third = 3.0L;
 
-	tap_check(&tap, 1.0L / third * third > 0.99L, "floating-point code works afterwards");
+	tap_check(1.0L / third * third > 0.99L, "floating-point code works afterwards");
 }
 
 /* What the child tells its parent. */
@@ -133,10 +130,9 @@ static void test_change_is_found(void)
 	if (pid > 0)
 		waitpid(pid, &status, 0);
 	if (err)
-		tap_skip(&tap, strerror(err), "a changed register is found");
+		tap_skip(strerror(err), "a changed register is found");
 	else
-		tap_check(&tap, told->differ == 1 && told->place == PLACE,
-			  "a changed register is found");
+		tap_check(told->differ == 1 && told->place == PLACE, "a changed register is found");
 	if (told)
 		shared_free(told, sizeof(*told));
 }
@@ -144,13 +140,13 @@ static void test_change_is_found(void)
 int main(void)
 {
 	if (!registers_units()) {
-		tap_skip(&tap, "they are not known on this architecture", "registers");
-		return tap_end(&tap);
+		tap_skip("they are not known on this architecture", "registers");
+		return tap_end();
 	}
 	test_kept();
 	test_patterns_differ();
 	test_arguments();
 	test_usable();
 	test_change_is_found();
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -55,22 +55,22 @@ static long switches(void)
 	return usage.ru_nvcsw;
 }
 
-static void test_sleeps(struct tap *tap)
+static void test_sleeps(void)
 {
 	long before = switches();
 
 	clock_rest(20 * NSEC_PER_MSEC); /* rarely over before it sleeps, also on a busy machine */
-	tap_check(tap, sleeps == 1 && switches() > before, "a rest is one sleep");
+	tap_check(sleeps == 1 && switches() > before, "a rest is one sleep");
 	early = 3;
 	sleeps = 0;
 	before = switches();
 	clock_rest(NSEC_PER_MSEC);
-	tap_check(tap, sleeps == 4 && switches() > before,
+	tap_check(sleeps == 4 && switches() > before,
 		  "a rest that was over before the thread slept is repeated");
 	early = 1000;
 	sleeps = 0;
 	clock_rest(NSEC_PER_MSEC);
-	tap_check(tap, sleeps > 4 && sleeps <= 10, "but not for ever");
+	tap_check(sleeps > 4 && sleeps <= 10, "but not for ever");
 }
 
 /* 20 000 samples of each clock of a CPU, whose readings take the given time. */
@@ -100,15 +100,12 @@ static void measure(int64_t takes_ns)
 
 int main(void)
 {
-	struct tap tap = { 0 };
-
-	test_sleeps(&tap);
+	test_sleeps();
 	measure(300);
-	tap_check(&tap, !rests, "a fast clock is measured in one go");
+	tap_check(!rests, "a fast clock is measured in one go");
 	measure(140 * NSEC_PER_USEC);
-	tap_check(&tap,
-		  rests > 50 &&
+	tap_check(rests > 50 &&
 			  longest_ns < CLOCK_COST_RUN_NS + (2 * CLOCK_COST_BATCH + 8) * reading_ns,
 		  "a slow one with rests between its batches");
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -20,7 +20,6 @@ static uint32_t test_slept(uint32_t *preempted);
 #define HIGHER_NS (50 * NSEC_PER_MSEC)
 #define SWITCH_NS (2 * NSEC_PER_USEC)
 
-static struct tap tap;
 static struct robin_state state;
 
 /* The made-up clock, if it is not 0. */
@@ -117,8 +116,7 @@ static void longer(int i, int64_t more_ms)
 static void judged(const char *expected, const char *what)
 {
 	robin_judge(&state);
-	tap_check(&tap,
-		  !strcmp(expected, state.unfair[0] ? "fail" :
+	tap_check(!strcmp(expected, state.unfair[0] ? "fail" :
 				    state.judged    ? "pass" :
 						      "inconclusive"),
 		  "%s: %s %s%s", what, expected, state.unfair, state.disturbed);
@@ -134,13 +132,13 @@ static void test_undisturbed(void)
 	turns();
 	longer(0, 883);
 	judged("fail", "a first slice of 983 ms");
-	tap_check(&tap, !!strstr(state.unfair, "983.00 ms, the median is 100.00"),
+	tap_check(!!strstr(state.unfair, "983.00 ms, the median is 100.00"),
 		  "and its length is named");
 	turns();
 	for (int i = 0; i < THREADS; i++)
 		longer(i, 883);
 	judged("fail", "a first round of 983 ms, compared with the later ones");
-	tap_check(&tap, !strncmp(state.unfair, "round 1: ", 9), "and named as the first");
+	tap_check(!strncmp(state.unfair, "round 1: ", 9), "and named as the first");
 	turns();
 	longer(4, -60);
 	judged("fail", "a slice of 40 ms");
@@ -156,8 +154,7 @@ static void test_stolen(void)
 	turns();
 	state.turn[4].stolen_ns = 40 * NSEC_PER_MSEC;
 	judged("inconclusive", "40 ms stolen within a slice of 100 ms");
-	tap_check(&tap,
-		  !!strstr(state.disturbed, "round 2: ") && !!strstr(state.disturbed, "40.00"),
+	tap_check(!!strstr(state.disturbed, "round 2: ") && !!strstr(state.disturbed, "40.00"),
 		  "and what was stolen is named");
 	turns();
 	state.turn[4].stolen_ns = 19 * NSEC_PER_MSEC;
@@ -216,14 +213,14 @@ static void test_account(void)
 	struct robin_turn turn = { .thread = 0 };
 
 	robin_account(&turn, ROBIN_GAP_NS + 1, false);
-	tap_check(&tap, turn.stolen_ns == ROBIN_GAP_NS + 1 && !turn.others_ns,
+	tap_check(turn.stolen_ns == ROBIN_GAP_NS + 1 && !turn.others_ns,
 		  "a gap without a switch does not count as another thread's");
 	turn.stolen_ns = 0;
 	robin_account(&turn, ROBIN_GAP_NS + 1, true);
-	tap_check(&tap, turn.others_ns == ROBIN_GAP_NS + 1 && !turn.stolen_ns,
+	tap_check(turn.others_ns == ROBIN_GAP_NS + 1 && !turn.stolen_ns,
 		  "a gap with a switch is another thread's");
 	robin_account(&turn, ROBIN_GAP_NS, true);
-	tap_check(&tap, turn.others_ns == ROBIN_GAP_NS + 1, "a short one is the slice's");
+	tap_check(turn.others_ns == ROBIN_GAP_NS + 1, "a short one is the slice's");
 }
 
 /* A thread is preempted while it asks for its switches: after its first reading of the clock in a turn
@@ -239,11 +236,10 @@ static void test_preempted_in_a_call(void)
 		fake.others_in = call;
 		fake.before = true;
 		taken();
-		tap_check(&tap,
-			  robin_length(first) < 2 * NSEC_PER_MSEC &&
+		tap_check(robin_length(first) < 2 * NSEC_PER_MSEC &&
 				  second->start_ns - first->end_ns >= (THREADS - 1) * SLICE_NS,
 			  "a slice ends before the others' turns in call %d", call);
-		tap_check(&tap, state.turns == THREADS + 1 && robin_length(second) > 0,
+		tap_check(state.turns == THREADS + 1 && robin_length(second) > 0,
 			  "and a further turn begins after them");
 	}
 }
@@ -261,8 +257,7 @@ static void test_higher_in_a_call(void)
 		fake.higher_in = 1 + i / 2;
 		fake.before = i % 2;
 		taken();
-		tap_check(&tap,
-			  state.turns == 1 && turn->others_ns + turn->stolen_ns >= HIGHER_NS &&
+		tap_check(state.turns == 1 && turn->others_ns + turn->stolen_ns >= HIGHER_NS &&
 				  robin_length(turn) - turn->stolen_ns < NSEC_PER_MSEC,
 			  "a higher thread in call %d, %s the count: others %lld, stolen %lld ns",
 			  fake.higher_in, fake.before ? "before" : "after",
@@ -282,7 +277,6 @@ static void test_stolen_before_the_end(void)
 		fake.before = before;
 		taken();
 		tap_check(
-			&tap,
 			!state.turn[0].others_ns && state.turn[0].stolen_ns >= 40 * NSEC_PER_MSEC,
 			"stolen at the end of a slice, the count read %s the switch: others %lld, "
 			"stolen %lld ns",
@@ -301,5 +295,5 @@ int main(void)
 	test_preempted_in_a_call();
 	test_higher_in_a_call();
 	test_stolen_before_the_end();
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -110,7 +110,7 @@ static void start_at(struct series *s, uint32_t words)
 }
 
 /* Puts, missed periods and drains in random order: what comes out is what went in. */
-static void test_model(struct tap *tap, uint32_t start)
+static void test_model(uint32_t start)
 {
 	int64_t *model = calloc(POINTS, sizeof(*model));
 	int64_t points = 0, wrong = 0, sum = 0, missed = 0;
@@ -147,17 +147,17 @@ static void test_model(struct tap *tap, uint32_t start)
 			 (sample && seen.value[i] != model[i]);
 		sum += sample;
 	}
-	tap_check(tap, seen.next == points, "from word %u on every grid point comes out: %lld",
-		  start, (long long)points);
-	tap_check(tap, !seen.order_errors && !wrong, "in order, with its value, wide ones whole");
-	tap_check(tap, s.histogram.count == sum && s.missed == missed && s.lost == 0,
+	tap_check(seen.next == points, "from word %u on every grid point comes out: %lld", start,
+		  (long long)points);
+	tap_check(!seen.order_errors && !wrong, "in order, with its value, wide ones whole");
+	tap_check(s.histogram.count == sum && s.missed == missed && s.lost == 0,
 		  "counters agree with the model");
 	free(model);
 	series_free(&s);
 }
 
 /* A ring that is never drained loses, counts, keeps the maximum, and continues afterwards. */
-static void test_loss(struct tap *tap, uint32_t start)
+static void test_loss(uint32_t start)
 {
 	struct series s;
 	int64_t sampled = 0, missed = 0, lost = 0;
@@ -179,17 +179,17 @@ static void test_loss(struct tap *tap, uint32_t start)
 		missed += seen.kind[i] == POINT_MISSED;
 		lost += seen.kind[i] == POINT_LOST;
 	}
-	tap_check(tap, sampled + lost == 5001 && missed == 7 && lost > 3000 && !seen.order_errors,
+	tap_check(sampled + lost == 5001 && missed == 7 && lost > 3000 && !seen.order_errors,
 		  "5001 samples = %lld kept + %lld lost, and 7 missed periods", (long long)sampled,
 		  (long long)lost);
-	tap_check(tap, seen.lost_max == 777777 && s.lost_max == 777777,
+	tap_check(seen.lost_max == 777777 && s.lost_max == 777777,
 		  "the largest lost sample is known");
-	tap_check(tap, s.lost == lost && seen.value[seen.next - 1] == 42,
+	tap_check(s.lost == lost && seen.value[seen.next - 1] == 42,
 		  "samples after the loss are kept");
 	series_free(&s);
 }
 
-static void test_loss_at_the_end(struct tap *tap)
+static void test_loss_at_the_end(void)
 {
 	struct series s;
 
@@ -197,16 +197,15 @@ static void test_loss_at_the_end(struct tap *tap)
 	for (int i = 0; i < 3000; i++)
 		series_put(&s, i);
 	series_drain(&s, &sink);
-	tap_check(tap, s.lost == 0, "what was lost last is not yet said by the drain");
+	tap_check(s.lost == 0, "what was lost last is not yet said by the drain");
 	series_flush(&s);
 	series_drain(&s, &sink);
-	tap_check(tap, s.histogram.count + s.lost == 3000 && seen.lost_max == 2999,
-		  "the flush says it");
+	tap_check(s.histogram.count + s.lost == 3000 && seen.lost_max == 2999, "the flush says it");
 	series_free(&s);
 }
 
 /* What is lost without a value and what is lost with one make up a run without a maximum. */
-static void test_loss_unknown(struct tap *tap)
+static void test_loss_unknown(void)
 {
 	for (int known_first = 0; known_first < 2; known_first++) {
 		struct series s;
@@ -224,7 +223,7 @@ static void test_loss_unknown(struct tap *tap)
 		series_drain(&s, &sink);
 		series_flush(&s);
 		series_drain(&s, &sink);
-		tap_check(tap, s.lost == 3 && seen.lost_max == SERIES_UNKNOWN,
+		tap_check(s.lost == 3 && seen.lost_max == SERIES_UNKNOWN,
 			  "a run of three lost samples has no maximum, the one with a value %s",
 			  known_first ? "first" : "last");
 		series_free(&s);
@@ -232,7 +231,7 @@ static void test_loss_unknown(struct tap *tap)
 }
 
 /* Nor has the series, whichever run was first. */
-static void test_losses_unknown(struct tap *tap)
+static void test_losses_unknown(void)
 {
 	for (int known_first = 0; known_first < 2; known_first++) {
 		struct series s;
@@ -248,7 +247,7 @@ static void test_losses_unknown(struct tap *tap)
 			series_put(&s, 1);
 			series_drain(&s, &sink);
 		}
-		tap_check(tap, s.lost == 3 && s.lost_max == SERIES_UNKNOWN,
+		tap_check(s.lost == 3 && s.lost_max == SERIES_UNKNOWN,
 			  "the maximum of lost samples is unknown, the run with one %s",
 			  known_first ? "first" : "last");
 		series_free(&s);
@@ -259,7 +258,7 @@ static void test_losses_unknown(struct tap *tap)
  * Every entry at every place of the ring, its end and that of the counters included, with every
  * room that may be left: an escape is never cut, nor put over what was not taken out yet.
  */
-static void test_every_place(struct tap *tap)
+static void test_every_place(void)
 {
 	int64_t wrong = 0, wide = 0;
 
@@ -285,7 +284,7 @@ static void test_every_place(struct tap *tap)
 		wrong += seen.value[seen.next - 1] != -(1LL << 40);
 		series_free(&s);
 	}
-	tap_check(tap, !wrong && wide == 1024 + 64, "any entry at any place, with any room");
+	tap_check(!wrong && wide == 1024 + 64, "any entry at any place, with any room");
 }
 
 struct busy {
@@ -318,7 +317,7 @@ static void busy_samples(void *arg, struct series *s, int64_t index, int64_t due
 }
 
 /* A ring that is nearly full all the time, with any room from none to a little. */
-static void test_little_room(struct tap *tap)
+static void test_little_room(void)
 {
 	struct busy busy = { 0 };
 	const struct series_sink filling = { busy_samples, seen_missed, seen_lost, seen_wide,
@@ -344,16 +343,15 @@ static void test_little_room(struct tap *tap)
 		wrong += number <= before || seen.value[i] != number + (number % 3 ? 0 : 1LL << 40);
 		before = number;
 	}
-	tap_check(tap, !wrong && !seen.order_errors,
-		  "with little room nothing is put over another");
-	tap_check(tap, kept + s.lost == busy.put && s.missed == busy.missed && s.lost > 0,
+	tap_check(!wrong && !seen.order_errors, "with little room nothing is put over another");
+	tap_check(kept + s.lost == busy.put && s.missed == busy.missed && s.lost > 0,
 		  "%lld kept and %lld lost are all that were put", (long long)kept,
 		  (long long)s.lost);
 	series_free(&s);
 }
 
 /* A series without a grid: the time of a block precedes it. */
-static void test_times(struct tap *tap)
+static void test_times(void)
 {
 	static const struct series_info info = { .name = "test", .companion = -1 };
 	struct series s;
@@ -363,16 +361,16 @@ static void test_times(struct tap *tap)
 	series_time(&s, 0x123456789abcdef0);
 	series_put(&s, 1);
 	series_drain(&s, &sink);
-	tap_check(tap, s.time_ns == 0x123456789abcdef0 && s.histogram.count == 1,
+	tap_check(s.time_ns == 0x123456789abcdef0 && s.histogram.count == 1,
 		  "a time of 64 bits comes out whole");
 	series_touch(&s);
-	tap_check(tap, s.ring[(UINT32_MAX - 3) & s.mask] == SERIES_ESCAPE,
+	tap_check(s.ring[(UINT32_MAX - 3) & s.mask] == SERIES_ESCAPE,
 		  "touching the ring leaves it as it is");
 	series_free(&s);
 }
 
 /* A time for which the ring has no room holds for the samples that follow the loss. */
-static void test_time_after_loss(struct tap *tap)
+static void test_time_after_loss(void)
 {
 	static const struct series_info info = { .name = "test", .companion = -1 };
 	struct drained d;
@@ -385,22 +383,21 @@ static void test_time_after_loss(struct tap *tap)
 		series_put(&s, i);
 	series_time(&s, 2000);
 	d = drained_from(&s);
-	tap_check(tap, d.blocks && d.due_ns[d.blocks - 1] == 1000,
+	tap_check(d.blocks && d.due_ns[d.blocks - 1] == 1000,
 		  "a full ring keeps the time of its samples");
 	series_put(&s, 1);
 	d = drained_from(&s);
-	tap_check(tap, s.lost && d.due_ns[0] == 2000,
-		  "a time is not lost with the samples before it");
+	tap_check(s.lost && d.due_ns[0] == 2000, "a time is not lost with the samples before it");
 	series_time(&s, 3000); /* no sample has it */
 	drained_from(&s);
-	tap_check(tap, s.info.first_due_ns == 1000 && s.last_time_ns == 2000,
+	tap_check(s.info.first_due_ns == 1000 && s.last_time_ns == 2000,
 		  "the first and the last sample's time are known: %lld and %lld",
 		  (long long)s.info.first_due_ns, (long long)s.last_time_ns);
 	series_free(&s);
 }
 
 /* A grid that moves: what follows is due later, after a loss as well. */
-static void test_grid_moved(struct tap *tap)
+static void test_grid_moved(void)
 {
 	struct drained d;
 	struct series s;
@@ -415,11 +412,11 @@ static void test_grid_moved(struct tap *tap)
 	series_moved(&s, 30);
 	series_put(&s, 3);
 	d = drained_from(&s);
-	tap_check(tap, d.blocks == 3 && d.due_ns[0] == 100, "a block ends where the grid moves");
-	tap_check(tap, d.due_ns[1] == 117 && d.due_ns[2] == 100 + 4 * 10 + 57,
+	tap_check(d.blocks == 3 && d.due_ns[0] == 100, "a block ends where the grid moves");
+	tap_check(d.due_ns[1] == 117 && d.due_ns[2] == 100 + 4 * 10 + 57,
 		  "samples are due on the moved grid, by index: %lld, %lld", (long long)d.due_ns[1],
 		  (long long)d.due_ns[2]);
-	tap_check(tap, series_due_ns(&s, s.max_index, s.max_moved_ns) == 117,
+	tap_check(series_due_ns(&s, s.max_index, s.max_moved_ns) == 117,
 		  "the maximum is due on the grid as it was then");
 	while (!s.lost_open)
 		series_put(&s, 4);
@@ -428,8 +425,7 @@ static void test_grid_moved(struct tap *tap)
 	drained_from(&s);
 	series_put(&s, 4);
 	d = drained_from(&s);
-	tap_check(tap,
-		  s.lost == 2 && d.blocks == 1 &&
+	tap_check(s.lost == 2 && d.blocks == 1 &&
 			  d.due_ns[0] == 100 + (s.next_index - 1) * 10 + 1057,
 		  "a move is not lost with the samples around it");
 	while (!s.lost_open)
@@ -438,7 +434,7 @@ static void test_grid_moved(struct tap *tap)
 	drained_from(&s);
 	series_flush(&s);
 	drained_from(&s);
-	tap_check(tap, s.moved_ns == 2057, "the flush says it");
+	tap_check(s.moved_ns == 2057, "the flush says it");
 	series_free(&s);
 }
 
@@ -457,7 +453,7 @@ static void *stress_producer(void *arg)
 }
 
 /* Two threads, a small ring: nothing is invented, doubled or out of order. */
-static void test_threads(struct tap *tap)
+static void test_threads(void)
 {
 	int64_t samples = 0, lost = 0, missed = 0, wrong = 0, put = -1;
 	pthread_t producer;
@@ -481,9 +477,9 @@ static void test_threads(struct tap *tap)
 		wrong += seen.value[i] <= put;
 		put = seen.value[i];
 	}
-	tap_check(tap, samples + lost == STRESS_SAMPLES && missed == STRESS_SAMPLES / 1000 * 3,
+	tap_check(samples + lost == STRESS_SAMPLES && missed == STRESS_SAMPLES / 1000 * 3,
 		  "%d samples are kept or counted as lost", STRESS_SAMPLES);
-	tap_check(tap, !wrong && !seen.order_errors && samples > 0, "kept ones come in order");
+	tap_check(!wrong && !seen.order_errors && samples > 0, "kept ones come in order");
 	series_free(&s);
 }
 
@@ -500,7 +496,7 @@ static int64_t bucket_brute_force(int64_t value)
 	return bucket + (int64_t)(((uint64_t)value - low) / width);
 }
 
-static void test_buckets(struct tap *tap)
+static void test_buckets(void)
 {
 	uint64_t state = 362436069ULL;
 	int64_t wrong = 0, wide = 0;
@@ -518,10 +514,9 @@ static void test_buckets(struct tap *tap)
 		wrong += series_bucket_low(-1 - bucket) != -1 - high;
 		wide += (high - low) > low / 128;
 	}
-	tap_check(tap, !wrong, "buckets agree with brute force, and their ends with themselves");
-	tap_check(tap, !wide, "no bucket is wider than 1/128 of its values");
-	tap_check(tap,
-		  series_bucket(INT64_MAX) == SERIES_BUCKETS - 1 &&
+	tap_check(!wrong, "buckets agree with brute force, and their ends with themselves");
+	tap_check(!wide, "no bucket is wider than 1/128 of its values");
+	tap_check(series_bucket(INT64_MAX) == SERIES_BUCKETS - 1 &&
 			  series_bucket(INT64_MIN) == -SERIES_BUCKETS,
 		  "the outermost values have the outermost buckets");
 	previous = series_bucket(-5000);
@@ -531,7 +526,7 @@ static void test_buckets(struct tap *tap)
 		wrong += bucket != previous && bucket != previous + 1;
 		previous = bucket;
 	}
-	tap_check(tap, !wrong, "buckets follow each other without a gap");
+	tap_check(!wrong, "buckets follow each other without a gap");
 }
 
 static int compare(const void *a, const void *b)
@@ -541,7 +536,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void test_percentiles(struct tap *tap)
+static void test_percentiles(void)
 {
 	static const int asked[] = { 1, 1000, 50000, 90000, 99000, 99900, 99999, 100000 };
 	static int64_t values[20000];
@@ -563,9 +558,8 @@ static void test_percentiles(struct tap *tap)
 
 		wrong += got < exact || got > exact + (exact < 0 ? 1 : exact) / 128 + 1;
 	}
-	tap_check(tap, !wrong, "percentiles lie in the bucket of the exact ones");
-	tap_check(tap,
-		  s.histogram.min == values[0] && s.histogram.max == values[19999] &&
+	tap_check(!wrong, "percentiles lie in the bucket of the exact ones");
+	tap_check(s.histogram.min == values[0] && s.histogram.max == values[19999] &&
 			  s.histogram.sum == sum,
 		  "minimum, maximum and sum are exact");
 	series_free(&s);
@@ -573,22 +567,20 @@ static void test_percentiles(struct tap *tap)
 
 int main(void)
 {
-	struct tap tap = { 0 };
-
-	test_model(&tap, 0);
-	test_model(&tap, UINT32_MAX - 1000);
-	test_loss(&tap, 0);
-	test_loss(&tap, UINT32_MAX - 2000);
-	test_every_place(&tap);
-	test_little_room(&tap);
-	test_times(&tap);
-	test_time_after_loss(&tap);
-	test_grid_moved(&tap);
-	test_loss_at_the_end(&tap);
-	test_loss_unknown(&tap);
-	test_losses_unknown(&tap);
-	test_threads(&tap);
-	test_buckets(&tap);
-	test_percentiles(&tap);
-	return tap_end(&tap);
+	test_model(0);
+	test_model(UINT32_MAX - 1000);
+	test_loss(0);
+	test_loss(UINT32_MAX - 2000);
+	test_every_place();
+	test_little_room();
+	test_times();
+	test_time_after_loss();
+	test_grid_moved();
+	test_loss_at_the_end();
+	test_loss_unknown();
+	test_losses_unknown();
+	test_threads();
+	test_buckets();
+	test_percentiles();
+	return tap_end();
 }

@@ -29,7 +29,6 @@ static bool test_await_posts(struct ensemble *e, uint32_t *word, uint32_t value)
 
 #include "tap.h"
 
-static struct tap tap;
 static struct step step;
 
 /* What the threads of a round do, in turn: thread and act. */
@@ -88,8 +87,7 @@ static void begin(struct order *order, const char *const (*first)[2],
 
 static void check(const struct order_rounds *rounds, const char *what)
 {
-	tap_check(&tap,
-		  rounds->held && rounds->judged == ORDER_ROUNDS && rounds->repeated == 1 &&
+	tap_check(rounds->held && rounds->judged == ORDER_ROUNDS && rounds->repeated == 1 &&
 			  !strcmp(rounds->disturbed, ENSEMBLE_STALLED),
 		  "%s: %d rounds hold, and %d with a standstill is repeated", what, rounds->judged,
 		  rounds->repeated);
@@ -162,10 +160,10 @@ static void test_lifecycle(void)
 	m->wrong = 0;
 	done = false;
 	lifecycle_go(&lifecycle);
-	tap_check(&tap, !m->wrong && m->disturbed == 1, "a thread is not judged");
+	tap_check(!m->wrong && m->disturbed == 1, "a thread is not judged");
 	done = false;
 	lifecycle_go(&lifecycle);
-	tap_check(&tap, m->wrong == 1 && m->disturbed == 1, "the next one is");
+	tap_check(m->wrong == 1 && m->disturbed == 1, "the next one is");
 	series_free(&series);
 }
 
@@ -175,5 +173,5 @@ int main(void)
 	test_semaphore();
 	test_inversion();
 	test_lifecycle();
-	return tap_end(&tap);
+	return tap_end();
 }

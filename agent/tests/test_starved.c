@@ -55,7 +55,7 @@ static const char *end_of(struct worker *workers, int count, int64_t duration_ms
 }
 
 /* The draining thread waited for the reader of the stream: it sees the end of the workers late. */
-static void test_duration(struct tap *tap)
+static void test_duration(void)
 {
 	static const struct measurement measurement;
 	struct worker workers[] = { { .ended_ns = 7 * NSEC_PER_SEC },
@@ -69,31 +69,30 @@ static void test_duration(struct tap *tap)
 				  .start_ns = 2 * NSEC_PER_SEC,
 				  .gate_ns = NSEC_PER_SEC };
 	run_end_workers(&run);
-	tap_check(tap, run.step.duration_ns == 5 * NSEC_PER_SEC, "until the last worker ended");
+	tap_check(run.step.duration_ns == 5 * NSEC_PER_SEC, "until the last worker ended");
 	run.step.worker_count = 0;
 	now_ns = run_end_workers(&run);
-	tap_check(tap, run.step.duration_ns == now_ns - NSEC_PER_SEC, "until now without one");
+	tap_check(run.step.duration_ns == now_ns - NSEC_PER_SEC, "until now without one");
 }
 
-static void test_message(struct tap *tap)
+static void test_message(void)
 {
 	struct worker workers[] = { { .starved = true },
 				    { .starved = true, .filler = true },
 				    { .filler = true },
 				    { .starved = false } };
 
-	tap_check(tap,
-		  !strcmp(end_of(workers, 4, 5000),
+	tap_check(!strcmp(end_of(workers, 4, 5000),
 			  "1 of 2 measuring threads got no CPU time until the step ended, after "
 			  "5000 ms"),
 		  "the message: %s", said);
-	tap_check(tap, !*end_of(workers, 4, 99), "not of a step that was stopped at once");
-	tap_check(tap, !*end_of(workers + 1, 3, 5000), "not of threads that only fill a CPU");
+	tap_check(!*end_of(workers, 4, 99), "not of a step that was stopped at once");
+	tap_check(!*end_of(workers + 1, 3, 5000), "not of threads that only fill a CPU");
 	end_of(workers, 4, 5000);
 	run.step.opened = false;
 	said[0] = '\0';
 	watch_starved(&run, 0);
-	tap_check(tap, !*said, "not of a step that does not measure");
+	tap_check(!*said, "not of a step that does not measure");
 }
 
 static bool opened = true;
@@ -142,32 +141,28 @@ static bool ended_in_step(void)
 
 int main(void)
 {
-	struct tap tap = { 0 };
 	int64_t count;
 
 	thread = (struct timer_thread){ .interval_ns = NSEC_PER_MSEC, .periods = INT64_MAX };
 	count = let_in(true, 500 * NSEC_PER_MSEC);
-	tap_check(&tap, count > 500 && count < 100000, "all periods were missed: %lld",
-		  (long long)count);
-	tap_check(&tap, missed[1] == count, "the companion has as many");
+	tap_check(count > 500 && count < 100000, "all periods were missed: %lld", (long long)count);
+	tap_check(missed[1] == count, "the companion has as many");
 	thread.periods = 300;
-	tap_check(&tap, let_in(true, 500 * NSEC_PER_MSEC) == 300,
-		  "those after the end were not due");
-	tap_check(&tap, !let_in(true, -3600 * NSEC_PER_SEC), "none was due yet");
-	tap_check(&tap, let_in(false, 500 * NSEC_PER_MSEC) == -1,
-		  "a thread that is let in measures");
-	tap_check(&tap, ended_in_step(), "it says when it ended");
+	tap_check(let_in(true, 500 * NSEC_PER_MSEC) == 300, "those after the end were not due");
+	tap_check(!let_in(true, -3600 * NSEC_PER_SEC), "none was due yet");
+	tap_check(let_in(false, 500 * NSEC_PER_MSEC) == -1, "a thread that is let in measures");
+	tap_check(ended_in_step(), "it says when it ended");
 	worker = (struct worker){ .foreign = true };
 	step_foreign_done(&run.step, 0);
-	tap_check(&tap, ended_in_step(), "so does a kernel thread");
+	tap_check(ended_in_step(), "so does a kernel thread");
 	prepare = refuse;
-	tap_check(&tap, !let_in(true, 500 * NSEC_PER_MSEC),
+	tap_check(!let_in(true, 500 * NSEC_PER_MSEC),
 		  "a thread that cannot be prepared has not missed a period");
 	prepare = NULL;
 	opened = false;
-	tap_check(&tap, !let_in(true, 500 * NSEC_PER_MSEC),
+	tap_check(!let_in(true, 500 * NSEC_PER_MSEC),
 		  "nor has a thread of a step that ends before it measures");
-	test_message(&tap);
-	test_duration(&tap);
-	return tap_end(&tap);
+	test_message();
+	test_duration();
+	return tap_end();
 }

@@ -25,7 +25,7 @@ static bool bytes_are(const struct cbor *c, const char *hex)
 }
 
 /* The examples of RFC 8949, appendix A. */
-static void test_integers(struct tap *tap)
+static void test_integers(void)
 {
 	static const struct {
 		int64_t value;
@@ -53,13 +53,13 @@ static void test_integers(struct tap *tap)
 	for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
 		cbor_reset(&c);
 		cbor_int(&c, examples[i].value);
-		tap_check(tap, bytes_are(&c, examples[i].hex), "%lld is %s",
+		tap_check(bytes_are(&c, examples[i].hex), "%lld is %s",
 			  (long long)examples[i].value, examples[i].hex);
 	}
 	cbor_free(&c);
 }
 
-static void test_text(struct tap *tap)
+static void test_text(void)
 {
 	static const struct {
 		const char *text;
@@ -84,21 +84,20 @@ static void test_text(struct tap *tap)
 	for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
 		cbor_reset(&c);
 		cbor_text(&c, examples[i].text);
-		tap_check(tap, bytes_are(&c, examples[i].hex), "text %zu is %s", i,
-			  examples[i].hex);
+		tap_check(bytes_are(&c, examples[i].hex), "text %zu is %s", i, examples[i].hex);
 	}
 	cbor_free(&c);
 }
 
-static void test_crc(struct tap *tap)
+static void test_crc(void)
 {
 	struct stream stream;
 	const uint8_t *check = (const uint8_t *)"123456789";
 
 	stream_init(&stream, -1);
-	tap_check(tap, stream_crc32(&stream, check, 9) == 0xCBF43926,
+	tap_check(stream_crc32(&stream, check, 9) == 0xCBF43926,
 		  "the check value of CRC-32 is right");
-	tap_check(tap, stream_crc32(&stream, check, 0) == 0, "of nothing it is 0");
+	tap_check(stream_crc32(&stream, check, 0) == 0, "of nothing it is 0");
 	stream_free(&stream);
 }
 
@@ -111,7 +110,7 @@ static size_t read_back(int fd, uint8_t *data, size_t room)
 	return got < 0 ? 0 : (size_t)got;
 }
 
-static void test_records(struct tap *tap)
+static void test_records(void)
 {
 	static const uint8_t first[] = {
 		0x84, 0x00, 0x00, 0x41, 0xA0, 0x1A, 0x04, 0xD4, 0x4C, 0x65
@@ -132,26 +131,25 @@ static void test_records(struct tap *tap)
 	cbor_map(stream_begin(&stream), 0);
 	stream_end(&stream, STREAM_HEADER);
 	stream_samples(&stream, 0, 7, 1000, values, 3, (struct stream_gaps){ 0 });
-	tap_check(tap, stream_flush(&stream) == 0, "the stream is written");
+	tap_check(stream_flush(&stream) == 0, "the stream is written");
 	size = read_back(fd, data, sizeof(data));
-	tap_check(tap, size > sizeof(first) && !memcmp(data, first, sizeof(first)),
+	tap_check(size > sizeof(first) && !memcmp(data, first, sizeof(first)),
 		  "the example of the page, to the byte");
-	tap_check(tap, memmem(data, size, little, sizeof(little)) != NULL,
-		  "samples are little-endian");
-	tap_check(tap, stream.records == 2, "records are counted");
+	tap_check(memmem(data, size, little, sizeof(little)) != NULL, "samples are little-endian");
+	tap_check(stream.records == 2, "records are counted");
 	stream_samples(&stream, 0, 10, 2000, values, 3, some);
 	stream_gaps(&stream, 0, 10, some);
 	stream_flush(&stream);
 	size = read_back(fd, data, sizeof(data));
 	at = memmem(data, size, gaps, sizeof(gaps));
-	tap_check(tap, at != NULL, "a block has its gaps, little-endian");
+	tap_check(at != NULL, "a block has its gaps, little-endian");
 	at = at ? memmem(at + 1, (size_t)(data + size - at - 1), gaps, sizeof(gaps)) : NULL;
-	tap_check(tap, at != NULL, "gaps have a record of their own");
+	tap_check(at != NULL, "gaps have a record of their own");
 	stream_free(&stream);
 	close(fd);
 }
 
-static void test_limits(struct tap *tap)
+static void test_limits(void)
 {
 	static int32_t values[STREAM_BLOCK_SAMPLES];
 	struct stream stream;
@@ -161,8 +159,8 @@ static void test_limits(struct tap *tap)
 	for (int i = 0; i < 20; i++)
 		stream_samples(&stream, 1000000, INT64_MAX / 2, INT64_MAX / 2, values,
 			       STREAM_BLOCK_SAMPLES, (struct stream_gaps){ 0 });
-	tap_check(tap, stream_flush(&stream) == -ENOSPC, "a full disk is an error that stays");
-	tap_check(tap, stream.records == 20, "records are counted nevertheless");
+	tap_check(stream_flush(&stream) == -ENOSPC, "a full disk is an error that stays");
+	tap_check(stream.records == 20, "records are counted nevertheless");
 	stream_free(&stream);
 	close(fd);
 
@@ -172,23 +170,21 @@ static void test_limits(struct tap *tap)
 		       (struct stream_gaps){ .pairs = values, .words = 2 });
 	stream_samples(&stream, 1000000, INT64_MAX / 2, INT64_MAX / 2, values, 2,
 		       (struct stream_gaps){ .pairs = values, .words = STREAM_BLOCK_SAMPLES - 2 });
-	tap_check(tap, !stream.error, "the largest blocks fit a record");
+	tap_check(!stream.error, "the largest blocks fit a record");
 	cbor_bytes(stream_begin(&stream), values, sizeof(values));
 	cbor_bytes(&stream.body, values, 2000);
 	stream_end(&stream, STREAM_EVENT);
-	tap_check(tap, stream.error == -EMSGSIZE, "a body over the limit is refused");
+	tap_check(stream.error == -EMSGSIZE, "a body over the limit is refused");
 	close(stream.fd);
 	stream_free(&stream);
 }
 
 int main(void)
 {
-	struct tap tap = { 0 };
-
-	test_integers(&tap);
-	test_text(&tap);
-	test_crc(&tap);
-	test_records(&tap);
-	test_limits(&tap);
-	return tap_end(&tap);
+	test_integers();
+	test_text();
+	test_crc();
+	test_records();
+	test_limits();
+	return tap_end();
 }

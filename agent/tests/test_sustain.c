@@ -65,7 +65,7 @@ static bool found_limit(const struct machine *m, int64_t period_ns)
 					    period_ns < SHORTEST + m->grain_ns);
 }
 
-static void test_silence(struct tap *tap)
+static void test_silence(void)
 {
 	struct machine m = { .limit_ns = 5000, .silent_ns = 40000, .grain_ns = 10 };
 	struct sustain search = search_of(&m);
@@ -75,11 +75,11 @@ static void test_silence(struct tap *tap)
 	for (int i = 0; i < search.count; i++)
 		silent += search.tries[i].silent && !search.tries[i].generated &&
 			  !search.tries[i].lost;
-	tap_check(tap, period_ns >= 40000 && period_ns < 45000 && silent,
+	tap_check(period_ns >= 40000 && period_ns < 45000 && silent,
 		  "a period without interrupts is not a result, and nothing of it is counted");
 }
 
-static void test_search(struct tap *tap)
+static void test_search(void)
 {
 	static const int64_t grains[] = { 1, 10, 70, 1000 };
 	bool good = true, same = true;
@@ -98,12 +98,12 @@ static void test_search(struct tap *tap)
 			most = first.count > most ? first.count : most;
 		}
 	}
-	tap_check(tap, good, "the limit of a machine is found, to the step");
-	tap_check(tap, same, "twice the same tries");
-	tap_check(tap, most <= 40, "in %d tries at most", most);
+	tap_check(good, "the limit of a machine is found, to the step");
+	tap_check(same, "twice the same tries");
+	tap_check(most <= 40, "in %d tries at most", most);
 }
 
-static void test_ends(struct tap *tap)
+static void test_ends(void)
 {
 	struct machine never = { .limit_ns = INT64_MAX, .grain_ns = 1 };
 	struct machine stopped = { .limit_ns = 30000, .grain_ns = 1, .ends_after = 5 };
@@ -111,25 +111,24 @@ static void test_ends(struct tap *tap)
 	struct sustain search = search_of(&never);
 	int64_t period_ns;
 
-	tap_check(tap, !sustain_search(&search, 1000) && search.count < 20,
+	tap_check(!sustain_search(&search, 1000) && search.count < 20,
 		  "a machine that always loses gets no period");
 	search.count = 0;
-	tap_check(tap, !sustain_confirm(&search, 1000000, 50000000), "nor in the next phase");
+	tap_check(!sustain_confirm(&search, 1000000, 50000000), "nor in the next phase");
 	search = search_of(&stopped);
-	tap_check(tap, !sustain_search(&search, 1000) && search.count == 5, "stopped, it ends");
+	tap_check(!sustain_search(&search, 1000) && search.count == 5, "stopped, it ends");
 	search = search_of(&rare);
 	period_ns = sustain_search(&search, 1000);
-	tap_check(tap, found_limit(&rare, period_ns), "phase 1 does not see what is rare");
+	tap_check(found_limit(&rare, period_ns), "phase 1 does not see what is rare");
 	period_ns = sustain_confirm(&search, 1000000, period_ns);
-	tap_check(tap, period_ns >= 47000 && period_ns <= 47000 + 47000 / 32 + 100,
+	tap_check(period_ns >= 47000 && period_ns <= 47000 + 47000 / 32 + 100,
 		  "phase 2 does, and goes no further than it must");
-	tap_check(tap,
-		  search.tries[search.count - 1].lost == 0 &&
+	tap_check(search.tries[search.count - 1].lost == 0 &&
 			  search.tries[search.count - 2].lost > 0,
 		  "its last try but one was lost, its last was not");
 }
 
-static void test_phases(struct tap *tap)
+static void test_phases(void)
 {
 	static const int64_t asked[] = { 1000, 1001, 9999, 10000, 30000, 10000000, 1000000000 };
 	int64_t counts[SUSTAIN_PHASES_MAX], shortest_ns[SUSTAIN_PHASES_MAX], period_ns = 40000;
@@ -154,19 +153,17 @@ static void test_phases(struct tap *tap)
 		}
 		good = good && search.tries[search.count - 1].generated == asked[i];
 	}
-	tap_check(tap, good, "phases of 1000 and ten times as many, up to exactly those asked for");
+	tap_check(good, "phases of 1000 and ten times as many, up to exactly those asked for");
 	search = search_of(&never);
-	tap_check(tap,
-		  sustain_phases(&search, 10000000, counts, shortest_ns) == 1 && !shortest_ns[0],
+	tap_check(sustain_phases(&search, 10000000, counts, shortest_ns) == 1 && !shortest_ns[0],
 		  "after a phase without a result there is no other");
 	search = search_of(&rare);
-	tap_check(tap,
-		  !sustain_try(&search, 123456, &period_ns) && search.count == 1 &&
+	tap_check(!sustain_try(&search, 123456, &period_ns) && search.count == 1 &&
 			  search.tries[0].generated == 123456 && search.tries[0].lost,
 		  "one try is of exactly those asked for");
 }
 
-static void test_gpio(struct tap *tap)
+static void test_gpio(void)
 {
 	static const char *const wrong[] = {
 		"",	     "chip",	      "chip:1",
@@ -178,22 +175,19 @@ static void test_gpio(struct tap *tap)
 	char chip[32];
 	bool refused = true;
 
-	tap_check(tap,
-		  !events_parse_gpio("9030000.pl061:4:17", chip, &output, &input) &&
+	tap_check(!events_parse_gpio("9030000.pl061:4:17", chip, &output, &input) &&
 			  !strcmp(chip, "9030000.pl061") && output == 4 && input == 17,
 		  "two lines of a chip");
-	tap_check(tap,
-		  !events_parse_gpio("INTC1057:00:4:17", chip, &output, &input) &&
+	tap_check(!events_parse_gpio("INTC1057:00:4:17", chip, &output, &input) &&
 			  !strcmp(chip, "INTC1057:00") && output == 4 && input == 17,
 		  "whose label has a colon");
 	tap_check(
-		tap,
 		!events_parse_gpio("just-31-letters-is-what-fits-in:1:2", chip, &output, &input) &&
 			strlen(chip) == 31,
 		"or is as long as may be");
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		refused = refused && events_parse_gpio(wrong[i], chip, &output, &input);
-	tap_check(tap, refused, "what is not two lines of a chip is refused");
+	tap_check(refused, "what is not two lines of a chip is refused");
 }
 
 static int interrupted; /* so many calls are ended by a signal */
@@ -216,47 +210,44 @@ static int test_ioctl(int fd, unsigned long request, void *arg)
 }
 
 /* SIGCONT ends the call, too. */
-static void test_standstill(struct tap *tap)
+static void test_standstill(void)
 {
 	struct irq_sustained state = { .step = &step };
 	struct sustain_try try = { .count = 1000, .period_ns = SHORTEST };
 
 	interrupted = 2;
-	tap_check(tap,
-		  irq_sustained_attempt(&state, &try) && !state.error && calls == 3 &&
+	tap_check(irq_sustained_attempt(&state, &try) && !state.error && calls == 3 &&
 			  try.generated == 1000,
 		  "a try that a standstill ended is repeated");
 	calls = 0;
 	stop_in = 1;
-	tap_check(tap, !irq_sustained_attempt(&state, &try) && calls == 1,
+	tap_check(!irq_sustained_attempt(&state, &try) && calls == 1,
 		  "one that a stop ended is not");
 }
 
 /* The module refuses a trial of more than 24 hours. */
-static void test_too_long(struct tap *tap)
+static void test_too_long(void)
 {
 	struct irq_sustained state = { .step = &step };
 	struct sustain_try try = { .count = 1000000000, .period_ns = 86400 };
 
 	step.stop = STEP_GOES_ON;
 	calls = interrupted = stop_in = 0;
-	tap_check(tap, irq_sustained_attempt(&state, &try) && calls == 1 && !state.too_long,
+	tap_check(irq_sustained_attempt(&state, &try) && calls == 1 && !state.too_long,
 		  "a trial of 24 hours");
 	try.period_ns = 86401;
-	tap_check(tap, !irq_sustained_attempt(&state, &try) && calls == 1 && state.too_long,
+	tap_check(!irq_sustained_attempt(&state, &try) && calls == 1 && state.too_long,
 		  "a longer one is not tried");
 }
 
 int main(void)
 {
-	struct tap tap = { 0 };
-
-	test_search(&tap);
-	test_silence(&tap);
-	test_ends(&tap);
-	test_phases(&tap);
-	test_gpio(&tap);
-	test_standstill(&tap);
-	test_too_long(&tap);
-	return tap_end(&tap);
+	test_search();
+	test_silence();
+	test_ends();
+	test_phases();
+	test_gpio();
+	test_standstill();
+	test_too_long();
+	return tap_end();
 }

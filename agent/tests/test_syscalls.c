@@ -19,7 +19,6 @@
 
 #define LATE_NS (50 * NSEC_PER_MSEC)
 
-static struct tap tap;
 static pthread_key_t key;
 
 /* After its body the thread makes no system call for a while, as if it waited for the CPU. */
@@ -49,10 +48,10 @@ static void test_late_end(void)
 	pthread_key_create(&key, be_late);
 	syscalls_put(&e, &pair, 1);
 	if (!strcmp(judged, "skipped")) {
-		tap_skip(&tap, said, "a thread that ends late");
+		tap_skip(said, "a thread that ends late");
 		return;
 	}
-	tap_check(&tap, !strcmp(judged, "pass") && !e.error && !e.stuck,
+	tap_check(!strcmp(judged, "pass") && !e.error && !e.stuck,
 		  "a thread that ends late ends: %s, %s", judged, step.msg.text);
 }
 
@@ -60,5 +59,5 @@ int main(void)
 {
 	test_late_end();
 	cbor_free(&cbor);
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -179,7 +179,7 @@ static void no_rest(void *arg)
 {
 }
 
-static void test_median(struct tap *tap)
+static void test_median(void)
 {
 	struct world *w = world_new(1);
 	int wrong = 0;
@@ -198,12 +198,12 @@ static void test_median(struct tap *tap)
 		}
 		wrong += below > count / 2 || above > count / 2 || spread < 0;
 	}
-	tap_check(tap, !wrong, "the median of 2000 lists");
+	tap_check(!wrong, "the median of 2000 lists");
 	free(w);
 }
 
 /* Laid on what is known to be there: the phase is found, and everything is counted right. */
-static void test_lay(struct tap *tap, int hz, int64_t window_ns, int64_t rate, int missing)
+static void test_lay(int hz, int64_t window_ns, int64_t rate, int missing)
 {
 	int phases = 0, points = 0, hits = 0, ticks = 0, truly = 0, lost = 0;
 
@@ -233,15 +233,15 @@ static void test_lay(struct tap *tap, int hz, int64_t window_ns, int64_t rate, i
 		hits += grid.hits != marked;
 		free(w);
 	}
-	tap_check(tap, !phases && !points && !hits && !ticks,
+	tap_check(!phases && !points && !hits && !ticks,
 		  "%d Hz, %lld ns wide, %lld/s others, %d %% missing: laid and counted "
 		  "(%d %d %d %d)",
 		  hz, (long long)window_ns, (long long)rate, missing, phases, points, hits, ticks);
 	/* a longer disturbance at the same point hides a tick: seldom */
-	tap_check(tap, lost * 25 <= truly, "of %d ticks %d are not taken as such", truly, lost);
+	tap_check(lost * 25 <= truly, "of %d ticks %d are not taken as such", truly, lost);
 }
 
-static void test_find(struct tap *tap, int hz, int64_t rate, int missing)
+static void test_find(int hz, int64_t rate, int missing)
 {
 	int wrong = 0, others = 0;
 
@@ -259,12 +259,12 @@ static void test_find(struct tap *tap, int hz, int64_t rate, int missing)
 		others += count > 1;
 		free(w);
 	}
-	tap_check(tap, !wrong && !others,
+	tap_check(!wrong && !others,
 		  "%d Hz is found, nothing else, with %lld/s others and %d %% missing (%d %d)", hz,
 		  (long long)rate, missing, wrong, others);
 }
 
-static void test_nothing(struct tap *tap, int64_t rate)
+static void test_nothing(int64_t rate)
 {
 	int found = 0;
 
@@ -278,10 +278,10 @@ static void test_nothing(struct tap *tap, int64_t rate)
 		found += tick_find(grids, 3, &w->view, 250, w->bins, no_rest, NULL);
 		free(w);
 	}
-	tap_check(tap, !found, "no grid among %lld/s at chance (%d)", (long long)rate, found);
+	tap_check(!found, "no grid among %lld/s at chance (%d)", (long long)rate, found);
 }
 
-static void test_two_grids(struct tap *tap)
+static void test_two_grids(void)
 {
 	struct world *w = world_new(5);
 	struct tick_grid grids[3];
@@ -293,13 +293,13 @@ static void test_two_grids(struct tap *tap)
 	world_noise(w, 500, 0);
 	world_sort(w);
 	count = tick_find(grids, 3, &w->view, 250, w->bins, no_rest, NULL);
-	tap_check(tap, count == 2 && grids[0].hz == 250 && grids[1].hz == 100,
+	tap_check(count == 2 && grids[0].hz == 250 && grids[1].hz == 100,
 		  "a timer next to the tick is also found (%d grids)", count);
 	free(w);
 }
 
 /* Time that was taken away hides the points in it; they are not missing ticks. */
-static void test_stolen(struct tap *tap)
+static void test_stolen(void)
 {
 	struct world *w = world_new(6);
 	int64_t period_ns = tick_period_ns(250);
@@ -321,17 +321,17 @@ static void test_stolen(struct tap *tap)
 			w->events[kept++] = w->events[i];
 		}
 	}
-	tap_check(tap, kept < w->view.event_count - 20, "time is stolen");
+	tap_check(kept < w->view.event_count - 20, "time is stolen");
 	w->view.event_count = kept;
 	tick_lay(&grid, period_ns, &w->view, w->bins);
-	tap_check(tap, abs(grid.points - grid.hits) <= 2 && grid.points == brute_points(w, &grid),
+	tap_check(abs(grid.points - grid.hits) <= 2 && grid.points == brute_points(w, &grid),
 		  "points in stolen time do not count: %d of %d", grid.hits, grid.points);
 	free(w);
 }
 
 /* Another thread has the CPU until just after a point. A disturbance right after that is not the tick
  * of that point, which came while the other thread ran. */
-static void test_back(struct tap *tap)
+static void test_back(void)
 {
 	struct world *w = world_new(7);
 	int64_t period_ns = tick_period_ns(250);
@@ -359,19 +359,19 @@ static void test_back(struct tap *tap)
 	tick_lay(&grid, period_ns, &w->view, w->bins);
 	for (int i = 0; i < kept; i++)
 		wrong += w->events[i].tag == 2 && w->events[i].point >= 0;
-	tap_check(tap, others > 20 && !wrong && grid.points == brute_points(w, &grid),
+	tap_check(others > 20 && !wrong && grid.points == brute_points(w, &grid),
 		  "%d of %d disturbances after another thread are taken as a tick", wrong, others);
 	count = tick_find(grids, 3, &w->view, 250, w->bins, no_rest, NULL);
 	wrong = 0;
 	for (int i = 0; i < kept; i++)
 		wrong += w->events[i].tag == 2 && w->events[i].taken;
-	tap_check(tap, count == 1 && grids[0].hz == 250 && !wrong,
+	tap_check(count == 1 && grids[0].hz == 250 && !wrong,
 		  "%d of them are on one of the %d grids found", wrong, count);
 	free(w);
 }
 
 /* In the last span the machine stands still for more than 2^31 ns, until just after a point. */
-static void test_standstill(struct tap *tap)
+static void test_standstill(void)
 {
 	struct world *w = world_new(9);
 	int64_t period_ns = tick_period_ns(250), from_ns, first_ns, until_ns;
@@ -390,15 +390,14 @@ static void test_standstill(struct tap *tap)
 		(struct tick_event){ .from_ns = from_ns, .away_ns = until_ns - from_ns };
 	w->spans[24].to_ns = until_ns;
 	tick_lay(&grid, period_ns, &w->view, w->bins);
-	tap_check(tap,
-		  tick_is_grid(&grid) && grid.points <= 250 &&
+	tap_check(tick_is_grid(&grid) && grid.points <= 250 &&
 			  grid.points == brute_points(w, &grid),
 		  "points in a standstill of 3 s do not count: %d of %d", grid.hits, grid.points);
 	free(w);
 }
 
 /* A timer that is off by 57 ppm, as the PC's old one is at 250 Hz. */
-static void test_drift(struct tap *tap, int ppm)
+static void test_drift(int ppm)
 {
 	struct world *w = world_new(8);
 	int64_t period_ns = tick_period_ns(250);
@@ -412,8 +411,7 @@ static void test_drift(struct tap *tap, int ppm)
 	tick_lay(&exact, period_ns, &w->view, w->bins);
 	tick_lay_near(&near, period_ns, &w->view, w->bins);
 	count = tick_find(grids, 3, &w->view, 250, w->bins, no_rest, NULL);
-	tap_check(tap,
-		  !tick_is_grid(&exact) && tick_is_grid(&near) && near.hits > 480 &&
+	tap_check(!tick_is_grid(&exact) && tick_is_grid(&near) && near.hits > 480 &&
 			  near.points - near.hits < 15 && count == 1 && grids[0].hz == 250,
 		  "a tick that is off by %d ppm is found: %d of %d points, %d on the exact grid",
 		  ppm, near.hits, near.points, exact.hits);
@@ -421,7 +419,7 @@ static void test_drift(struct tap *tap, int ppm)
 }
 
 /* A hypervisor's tick: as frequent, shorter, and with enough other events near it to have more. */
-static void test_longest(struct tap *tap)
+static void test_longest(void)
 {
 	int weaker = 0, right = 0, hits = 0;
 
@@ -447,13 +445,13 @@ static void test_longest(struct tap *tap)
 		hits += grid.hits;
 		free(w);
 	}
-	tap_check(tap, weaker == 5 && right == 5 && hits > 5 * 220,
+	tap_check(weaker == 5 && right == 5 && hits > 5 * 220,
 		  "the kernel's tick is found next to a hypervisor's (%d %d %d)", weaker, right,
 		  hits);
 }
 
 /* A tick at the very end of a span is at a point that does not count: no more hits than points. */
-static void test_edges(struct tap *tap)
+static void test_edges(void)
 {
 	const int64_t period_ns = 4 * NSEC_PER_MSEC;
 	struct world *w = world_new(5);
@@ -469,25 +467,24 @@ static void test_edges(struct tap *tap)
 	tick_lay(&grid, period_ns, &w->view, w->bins);
 	for (int i = 0; i < w->view.event_count; i++)
 		hits += w->events[i].point >= 0;
-	tap_check(tap, hits > grid.points, "%d ticks, %d at points that count", hits, grid.points);
-	tap_check(tap, grid.hits == grid.points && grid.points == brute_points(w, &grid),
+	tap_check(hits > grid.points, "%d ticks, %d at points that count", hits, grid.points);
+	tap_check(grid.hits == grid.points && grid.points == brute_points(w, &grid),
 		  "%d hits at %d points", grid.hits, grid.points);
 	free(w);
 }
 
-static void test_empty(struct tap *tap)
+static void test_empty(void)
 {
 	struct world *w = world_new(7);
 	struct tick_grid grid;
 
 	tick_lay(&grid, tick_period_ns(250), &w->view, w->bins);
-	tap_check(tap,
-		  !grid.points && !tick_is_grid(&grid) &&
+	tap_check(!grid.points && !tick_is_grid(&grid) &&
 			  !tick_find(&grid, 1, &w->view, 250, w->bins, no_rest, NULL),
 		  "nothing is found in nothing");
 	world_spans(w, 25);
 	tick_lay(&grid, tick_period_ns(250), &w->view, w->bins);
-	tap_check(tap, grid.points > 200 && !grid.hits && !tick_is_grid(&grid),
+	tap_check(grid.points > 200 && !grid.hits && !tick_is_grid(&grid),
 		  "without events there are points, and no hits");
 	free(w);
 }
@@ -495,35 +492,34 @@ static void test_empty(struct tap *tap)
 int main(void)
 {
 	static const int found[] = { 24, 100, 128, 250, 256, 300, 512, 1000, 1024, 1200 };
-	struct tap tap = { 0 };
 	int hz = tick_configured_hz();
 
-	tap_check(&tap, hz >= TICK_HZ_MIN && hz <= TICK_HZ_MAX, "the kernel ticks at %d Hz", hz);
-	tap_check(&tap, tick_period_ns(300) == 3333333 && tick_period_ns(1000) == 1000000,
+	tap_check(hz >= TICK_HZ_MIN && hz <= TICK_HZ_MAX, "the kernel ticks at %d Hz", hz);
+	tap_check(tick_period_ns(300) == 3333333 && tick_period_ns(1000) == 1000000,
 		  "periods are the kernel's");
-	test_median(&tap);
-	test_edges(&tap);
-	test_empty(&tap);
-	test_stolen(&tap);
-	test_back(&tap);
-	test_standstill(&tap);
-	test_two_grids(&tap);
-	test_longest(&tap);
-	test_drift(&tap, 57);
-	test_drift(&tap, -150);
+	test_median();
+	test_edges();
+	test_empty();
+	test_stolen();
+	test_back();
+	test_standstill();
+	test_two_grids();
+	test_longest();
+	test_drift(57);
+	test_drift(-150);
 	for (int i = 0; i < (int)(sizeof(found) / sizeof(found[0])); i++)
-		test_find(&tap, found[i], 300, 3);
-	test_find(&tap, 250, 4000, 5);
-	test_find(&tap, 1000, 4000, 5);
-	test_find(&tap, 250, 15000, 5);
-	test_nothing(&tap, 100);
-	test_nothing(&tap, 1000);
-	test_nothing(&tap, 10000);
+		test_find(found[i], 300, 3);
+	test_find(250, 4000, 5);
+	test_find(1000, 4000, 5);
+	test_find(250, 15000, 5);
+	test_nothing(100);
+	test_nothing(1000);
+	test_nothing(10000);
 	for (int i = 0; i < 2; i++) {
-		test_lay(&tap, 100, i * 10000, 300, 0);
-		test_lay(&tap, 250, i * 10000, 1000, 5);
-		test_lay(&tap, 250, i * 50000, 300, 30);
-		test_lay(&tap, 1000, i * 10000, 1000, 5);
+		test_lay(100, i * 10000, 300, 0);
+		test_lay(250, i * 10000, 1000, 5);
+		test_lay(250, i * 50000, 300, 30);
+		test_lay(1000, i * 10000, 1000, 5);
 	}
-	return tap_end(&tap);
+	return tap_end();
 }

@@ -68,23 +68,22 @@ static bool same(const struct timerlat_event *a, const struct timerlat_event *b)
 	       a->number == b->number && a->latency_ns == b->latency_ns;
 }
 
-static void test_lines(struct tap *tap)
+static void test_lines(void)
 {
 	struct timerlat_event event;
 
 	for (size_t i = 0; i < sizeof(golden) / sizeof(golden[0]); i++)
-		tap_check(tap,
-			  !timerlat_parse(golden[i].line, strlen(golden[i].line), &event) &&
+		tap_check(!timerlat_parse(golden[i].line, strlen(golden[i].line), &event) &&
 				  same(&event, &golden[i].event),
 			  "read: %s", golden[i].line);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		tap_check(tap, timerlat_parse(wrong[i], strlen(wrong[i]), &event) != 0,
-			  "refused: %s", wrong[i]);
+		tap_check(timerlat_parse(wrong[i], strlen(wrong[i]), &event) != 0, "refused: %s",
+			  wrong[i]);
 }
 
 /* Every beginning, every end and 300000 corrupted copies, each in memory of exactly its size, so that
  * the sanitizers see a step beyond it. What is taken has a number within its digits. */
-static void test_fuzz(struct tap *tap)
+static void test_fuzz(void)
 {
 	uint32_t random = 2463534242;
 	struct timerlat_event event;
@@ -114,8 +113,8 @@ static void test_fuzz(struct tap *tap)
 		}
 		free(copy);
 	}
-	tap_check(tap, sound, "whatever the line, what is read is sound");
-	tap_check(tap, taken > 1000 && taken < 250000, "some are read, others refused");
+	tap_check(sound, "whatever the line, what is read is sound");
+	tap_check(taken > 1000 && taken < 250000, "some are read, others refused");
 }
 
 static int64_t put(struct timerlat_grid *grid, enum timerlat_context context, int64_t number,
@@ -130,30 +129,29 @@ static int64_t put(struct timerlat_grid *grid, enum timerlat_context context, in
 	return timerlat_index(grid, &event);
 }
 
-static void test_grid(struct tap *tap)
+static void test_grid(void)
 {
 	struct timerlat_grid grid = { .interval_ns = 100 * NSEC_PER_USEC };
 	bool good = true;
 
-	tap_check(tap, put(&grid, TIMERLAT_THREAD, 3, 900, 2000) == -1,
+	tap_check(put(&grid, TIMERLAT_THREAD, 3, 900, 2000) == -1,
 		  "a thread without its handler has no grid point");
-	tap_check(tap, put(&grid, TIMERLAT_IRQ, 4, 1000, 600) == 0, "the first handler begins it");
-	tap_check(tap, put(&grid, TIMERLAT_THREAD, 4, 1000, 51000) == 0, "its thread has the same");
+	tap_check(put(&grid, TIMERLAT_IRQ, 4, 1000, 600) == 0, "the first handler begins it");
+	tap_check(put(&grid, TIMERLAT_THREAD, 4, 1000, 51000) == 0, "its thread has the same");
 	for (int i = 1; i < 100; i++)
 		good = good &&
 		       put(&grid, TIMERLAT_IRQ, 4 + i, 1000 + i * 100, 600 + i * 397) == i &&
 		       put(&grid, TIMERLAT_THREAD, 4 + i, 1000 + i * 100, 900 + i * 397) == i;
-	tap_check(tap, good && grid.lost == 0, "a hundred in turn, whatever their latency");
-	tap_check(tap, put(&grid, TIMERLAT_IRQ, 104, 1000 + 105 * 100, 600) == 105 && !grid.lost,
+	tap_check(good && grid.lost == 0, "a hundred in turn, whatever their latency");
+	tap_check(put(&grid, TIMERLAT_IRQ, 104, 1000 + 105 * 100, 600) == 105 && !grid.lost,
 		  "skipped periods are not activations: missed, not lost");
-	tap_check(tap,
-		  put(&grid, TIMERLAT_IRQ, 107, 1000 + 108 * 100, 600) == 108 && grid.lost == 2,
+	tap_check(put(&grid, TIMERLAT_IRQ, 107, 1000 + 108 * 100, 600) == 108 && grid.lost == 2,
 		  "activations without an event are lost");
-	tap_check(tap, put(&grid, TIMERLAT_THREAD, 106, 1000 + 107 * 100, 600) == -1,
+	tap_check(put(&grid, TIMERLAT_THREAD, 106, 1000 + 107 * 100, 600) == -1,
 		  "a thread of a lost one has no grid point");
-	tap_check(tap, put(&grid, TIMERLAT_IRQ, 107, 1000 + 109 * 100, 600) == -1,
+	tap_check(put(&grid, TIMERLAT_IRQ, 107, 1000 + 109 * 100, 600) == -1,
 		  "an activation comes once");
-	tap_check(tap, put(&grid, TIMERLAT_IRQ, 108, 1000 + 108 * 100, 600) == 109,
+	tap_check(put(&grid, TIMERLAT_IRQ, 108, 1000 + 108 * 100, 600) == 109,
 		  "two activations never share a grid point");
 }
 
@@ -200,32 +198,30 @@ static void end_after(int irqs, int threads, int64_t end_us, int64_t periods, in
 	}
 }
 
-static void test_end(struct tap *tap)
+static void test_end(void)
 {
 	end_after(4, 4, 3500, INT64_MAX, INT64_MAX);
-	tap_check(tap, !missed[0] && !missed[1], "stopped within a period: nothing is missed");
+	tap_check(!missed[0] && !missed[1], "stopped within a period: nothing is missed");
 	end_after(4, 3, 3500, INT64_MAX, INT64_MAX);
-	tap_check(tap, !missed[0] && !missed[1], "the thread may be on its way to the last one");
+	tap_check(!missed[0] && !missed[1], "the thread may be on its way to the last one");
 	end_after(4, 3, 20500, INT64_MAX, INT64_MAX);
-	tap_check(tap, missed[0] == 16 && missed[1] == 17,
+	tap_check(missed[0] == 16 && missed[1] == 17,
 		  "a thread that did not come any more: %lld and %lld missed", (long long)missed[0],
 		  (long long)missed[1]);
 	end_after(4, 3, 20500, 10, INT64_MAX);
-	tap_check(tap, missed[0] == 6 && missed[1] == 7, "not more than are due: %lld and %lld",
+	tap_check(missed[0] == 6 && missed[1] == 7, "not more than are due: %lld and %lld",
 		  (long long)missed[0], (long long)missed[1]);
 	end_after(4, 3, 20500, INT64_MAX, 4);
-	tap_check(tap, !missed[0] && missed[1] == 17, "one context has all its samples");
+	tap_check(!missed[0] && missed[1] == 17, "one context has all its samples");
 	end_after(0, 0, 20500, INT64_MAX, INT64_MAX);
-	tap_check(tap, !missed[0] && !missed[1], "no event at all");
+	tap_check(!missed[0] && !missed[1], "no event at all");
 }
 
 int main(void)
 {
-	struct tap tap = { 0 };
-
-	test_lines(&tap);
-	test_fuzz(&tap);
-	test_grid(&tap);
-	test_end(&tap);
-	return tap_end(&tap);
+	test_lines();
+	test_fuzz();
+	test_grid();
+	test_end();
+	return tap_end();
 }

@@ -16,8 +16,6 @@
 #define PAGE 4096
 #define PAGES 3
 
-static struct tap tap;
-
 struct got {
 	int pages;
 	size_t bytes;
@@ -63,27 +61,26 @@ int main(void)
 	snprintf(path, sizeof(path), "%s/per_cpu/cpu0/trace_pipe_raw", tracing.instance);
 	write_pages(path);
 	found = tracing_pages(&tracing, 0, &window, 1, PAGES, got_page, &got);
-	tap_check(&tap, found == PAGES && got.pages == PAGES && got.bytes == PAGES * 16,
+	tap_check(found == PAGES && got.pages == PAGES && got.bytes == PAGES * 16,
 		  "all pages up to the end of the file");
 	found = tracing_pages(&tracing, 0, &window, 1, 1, got_page, &got);
-	tap_check(&tap, found == PAGES && got.pages == PAGES + 1,
-		  "pages above the limit are counted");
+	tap_check(found == PAGES && got.pages == PAGES + 1, "pages above the limit are counted");
 	found = tracing_read(&tracing, "per_cpu/cpu0/trace_pipe_raw", 0, NULL);
-	tap_check(&tap, found == PAGES * PAGE, "a text up to its end");
+	tap_check(found == PAGES * PAGE, "a text up to its end");
 
 	unlink(path);
 	found = tracing_pages(&tracing, 0, &window, 1, PAGES, got_page, &got);
-	tap_check(&tap, found == -ENOENT, "a file that is not there");
+	tap_check(found == -ENOENT, "a file that is not there");
 	mkdir(path, 0700);
 	found = tracing_pages(&tracing, 0, &window, 1, PAGES, got_page, &got);
-	tap_check(&tap, found == -EISDIR, "an error is not the end of the pages");
+	tap_check(found == -EISDIR, "an error is not the end of the pages");
 	found = tracing_read(&tracing, "per_cpu/cpu0/trace_pipe_raw", 0, NULL);
-	tap_check(&tap, found == -EISDIR, "an error is not the end of a text");
+	tap_check(found == -EISDIR, "an error is not the end of a text");
 
 	rmdir(path);
 	rmdir("per_cpu/cpu0");
 	rmdir("per_cpu");
 	rmdir(tracing.instance);
 	free(tracing.pages);
-	return tap_end(&tap);
+	return tap_end();
 }

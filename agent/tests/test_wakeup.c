@@ -27,7 +27,6 @@ static int test_nanosleep(const struct timespec *time, struct timespec *left);
 #undef syscall
 #undef nanosleep
 
-static struct tap tap;
 static struct series series;
 static struct step step = { .series = &series };
 static struct cpupair pair;
@@ -118,20 +117,19 @@ static void test_verdicts(void)
 	series.histogram.count = 0;
 	bell.dropped = 1;
 	judge();
-	tap_check(&tap,
-		  verdicts == 1 && !strcmp(judged, "inconclusive") &&
+	tap_check(verdicts == 1 && !strcmp(judged, "inconclusive") &&
 			  !strcmp(said, "1 of 1 pairs has no sample, 2 are possible"),
 		  "a pair without a sample, and one that is left out: %s", said);
-	tap_check(&tap, strstr(advised, "--pause") != NULL, "all calls were early: %s", advised);
+	tap_check(strstr(advised, "--pause") != NULL, "all calls were early: %s", advised);
 	bell.dropped = 0;
 	judge();
-	tap_check(&tap, strstr(advised, "--for") != NULL, "the step ended before: %s", advised);
+	tap_check(strstr(advised, "--for") != NULL, "the step ended before: %s", advised);
 	series.histogram.count = 1;
 	judge();
-	tap_check(&tap, verdicts == 1 && !strcmp(judged, "skipped"), "one is left out: %s", said);
+	tap_check(verdicts == 1 && !strcmp(judged, "skipped"), "one is left out: %s", said);
 	state.all.possible = 1;
 	judge();
-	tap_check(&tap, !verdicts, "all are measured");
+	tap_check(!verdicts, "all are measured");
 }
 
 /* After a standstill, the sleeper is waited for: it has been woken and is on its way back. */
@@ -144,14 +142,14 @@ static void test_standstill(void)
 	waits = 0;
 	wakeup_ring(&state, 0, 0);
 	rings = false;
-	tap_check(&tap, !state.lost && bell.rung == 1, "a standstill before a ring");
+	tap_check(!state.lost && bell.rung == 1, "a standstill before a ring");
 }
 
 static void test_loops(void)
 {
-	tap_check(&tap, wakeup_loop_samples(100 * NSEC_PER_USEC) == WAKEUP_LOOP, "a short pause");
-	tap_check(&tap, wakeup_loop_samples(NSEC_PER_SEC) == 1, "a long pause");
-	tap_check(&tap, wakeup_loop_samples(300 * NSEC_PER_MSEC) == 3, "a second of pauses");
+	tap_check(wakeup_loop_samples(100 * NSEC_PER_USEC) == WAKEUP_LOOP, "a short pause");
+	tap_check(wakeup_loop_samples(NSEC_PER_SEC) == 1, "a long pause");
+	tap_check(wakeup_loop_samples(300 * NSEC_PER_MSEC) == 3, "a second of pauses");
 }
 
 static void sleeps(int in, int after)
@@ -180,10 +178,9 @@ static void test_times(void)
 {
 	struct drained d;
 
-	tap_check(&tap, drained_loop(100 * NSEC_PER_USEC).blocks == 1,
-		  "a short test loop has one time");
+	tap_check(drained_loop(100 * NSEC_PER_USEC).blocks == 1, "a short test loop has one time");
 	d = drained_loop(50 * NSEC_PER_MSEC);
-	tap_check(&tap, d.blocks == 4 && d.due_ns[3] - d.due_ns[0] >= 150 * NSEC_PER_MSEC,
+	tap_check(d.blocks == 4 && d.due_ns[3] - d.due_ns[0] >= 150 * NSEC_PER_MSEC,
 		  "in a long one each sample has its own: %d blocks", d.blocks);
 }
 
@@ -193,21 +190,21 @@ int main(void)
 
 	series_init(&series, 0, &info, 64);
 	sleeps(1, 0);
-	tap_check(&tap, bell.samples == 1 && !bell.early, "a wake-up");
+	tap_check(bell.samples == 1 && !bell.early, "a wake-up");
 	sleeps(3, 0);
-	tap_check(&tap, bell.samples == 1 && !bell.early && waits == 3,
+	tap_check(bell.samples == 1 && !bell.early && waits == 3,
 		  "a wake-up after two returns without a ring");
 	/* the wake-up of an earlier ring comes late, then the next ring before the word is read */
 	sleeps(3, 1);
-	tap_check(&tap, bell.samples == 1 && bell.early == 1,
+	tap_check(bell.samples == 1 && bell.early == 1,
 		  "a ring after the stamp is early: %lld samples, %lld early",
 		  (long long)bell.samples, (long long)bell.early);
 	too_early = true;
 	sleeps(0, 0);
-	tap_check(&tap, !bell.samples && bell.early == waits && bell.dropped == 1,
+	tap_check(!bell.samples && bell.early == waits && bell.dropped == 1,
 		  "a sample that is given up is counted: %lld after %d rings",
 		  (long long)bell.dropped, waits);
-	tap_check(&tap, bell.returned == bell.rung && !announced,
+	tap_check(bell.returned == bell.rung && !announced,
 		  "no sleep is announced before the call of an early ring has returned");
 	too_early = false;
 	test_times();
@@ -215,5 +212,5 @@ int main(void)
 	test_loops();
 	test_verdicts();
 	series_free(&series);
-	return tap_end(&tap);
+	return tap_end();
 }
