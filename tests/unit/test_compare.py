@@ -39,6 +39,7 @@ from rtgauge.report.render import compare_text, html, markdown
 from rtgauge.report.results import model
 from rtgauge.report.sets import compare
 from rtgauge.report.sets.compare import RunSet, refusal
+from rtgauge.stats import SUB_BITS, bucket_of
 from rtgauge.store import RunRow
 from test_report_html import inflated
 
@@ -120,6 +121,37 @@ def compared(runs: list[made.FakeRun], sets: list[RunSet] | None = None) -> comp
 
 def nearest_rank(values: list[int], percent: float) -> int:
     return sorted(values)[math.ceil(round(len(values) * percent / 100, 9)) - 1]
+
+
+def test_a_histogram_of_the_same_samples_is_no_difference() -> None:
+    """The upper ends of its buckets were worse in each block."""
+    runs = []
+    for repeat in range(8):
+        for place, target in enumerate(("a", "b")):
+            values = np.random.default_rng(repeat).normal(5e5, 1e4, 2000).astype(np.int32)
+            one = made.FakeSeries(made.info(), np.arange(2000, dtype=np.int64), values)
+            if place:
+                one.info = dataclasses.replace(one.info, histogram_only=True)
+                buckets = np.stack(np.unique(bucket_of(values), return_counts=True), axis=1)
+                low, high, total = int(values.min()), int(values.max()), int(values.sum())
+                one.histogram = stream.Histogram(
+                    0, 0, 2000, low, high, total, 0, 0, 0, SUB_BITS, buckets
+                )
+            run = made.run(
+                [made.step(0, [one])], id=f"{place}{repeat}", target=target, study="s",
+                boot_id=f"{place}{repeat}",
+            )  # fmt: skip
+            run.document["repeat"] = repeat
+            runs.append(run)
+    analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
+    sets = compare.sets_by_target(analysis.model["runs"])
+    document = compare.compare(analysis, sets, compare.Claims(within=0.001)).document
+    rows = document["quantities"][0]["rows"]
+    assert [one["bucket"] for row in rows for one in row["runs"]] == [0] * 8 + [1 / 128] * 8
+    found = {one["statistic"]: one for one in document["comparisons"]}
+    assert found["50"]["matched"] and min(found["50"]["blocks"]) > 1
+    verdicts = {name: one["verdict"] for name, one in found.items()}
+    assert verdicts == {"tail": "not decided", "50": "not decided", "max": "equivalent"}
 
 
 @pytest.mark.slow
