@@ -494,7 +494,7 @@ def test_a_trace_takes_the_place_of_an_earlier_one_when_it_is_complete(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("rtgauge.report.writing.os.chmod", full)
+    monkeypatch.setattr("os.chmod", full)
     done = rtgauge(*words, "-o", str(file))
     assert done.code == 1
     assert "cannot write the trace" in done.err
