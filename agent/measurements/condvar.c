@@ -124,10 +124,8 @@ static const struct measurement_entry condvar_limitations[] = {
 	{ NULL, NULL },
 };
 
-static const struct handover_kind condvar_kinds[] = { HANDOVER_ROW("", condvar) };
-
 static const struct handover_plan condvar_plan = {
-	.kinds = condvar_kinds,
+	.kinds = { HANDOVER_ROW("", condvar) },
 	.kind_count = 1,
 	.object_size = sizeof(struct condvar_object),
 	.open = condvar_open,

@@ -61,10 +61,8 @@ static void eventfd_judge(struct handover *h)
 	handover_tell_waiters(h, eventfd_send, eventfd_wait);
 }
 
-static const struct handover_kind eventfd_kinds[] = { HANDOVER_ROW("", eventfd) };
-
 static const struct handover_plan eventfd_plan = {
-	.kinds = eventfd_kinds,
+	.kinds = { HANDOVER_ROW("", eventfd) },
 	.kind_count = 1,
 	.object_size = sizeof(struct eventfd_object),
 	.open = eventfd_open,

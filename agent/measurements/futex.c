@@ -88,14 +88,12 @@ static const struct option_info futex_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct handover_kind futex_kinds[] = {
-	HANDOVER_ROW("private", futex_private),
-	HANDOVER_ROW("shared", futex_shared),
-};
-
 static const struct handover_plan futex_plan = {
 	.label = "scope",
-	.kinds = futex_kinds,
+	.kinds = {
+		HANDOVER_ROW("private", futex_private),
+		HANDOVER_ROW("shared", futex_shared),
+	},
 	.kind_count = 2,
 	.object_size = sizeof(struct futex_object),
 	.open = futex_open,

@@ -124,10 +124,8 @@ static const struct option_info mq_posix_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct handover_kind mq_posix_kinds[] = { HANDOVER_ROW("", mq_posix) };
-
 static const struct handover_plan mq_posix_plan = {
-	.kinds = mq_posix_kinds,
+	.kinds = { HANDOVER_ROW("", mq_posix) },
 	.kind_count = 1,
 	.object_size = sizeof(struct mq_object),
 	.open = mq_posix_open,

@@ -119,10 +119,8 @@ static const struct option_info mq_sysv_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct handover_kind mq_sysv_kinds[] = { HANDOVER_ROW("", mq_sysv) };
-
 static const struct handover_plan mq_sysv_plan = {
-	.kinds = mq_sysv_kinds,
+	.kinds = { HANDOVER_ROW("", mq_sysv) },
 	.kind_count = 1,
 	.object_size = sizeof(struct mq_object),
 	.open = mq_sysv_open,

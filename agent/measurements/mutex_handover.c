@@ -141,14 +141,12 @@ static const struct option_info mutex_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct handover_kind mutex_kinds[] = {
-	HANDOVER_ROW("none", mutex),
-	HANDOVER_ROW("inherit", mutex),
-};
-
 static const struct handover_plan mutex_plan = {
 	.label = "protocol",
-	.kinds = mutex_kinds,
+	.kinds = {
+		HANDOVER_ROW("none", mutex),
+		HANDOVER_ROW("inherit", mutex),
+	},
 	.kind_count = 2,
 	.object_size = sizeof(struct mutex_object),
 	.probe = mutex_probe,

@@ -58,10 +58,8 @@ static void pipe_judge(struct handover *h)
 	handover_tell_waiters(h, pipe_send, pipe_wait);
 }
 
-static const struct handover_kind pipe_kinds[] = { HANDOVER_ROW("", pipe) };
-
 static const struct handover_plan pipe_plan = {
-	.kinds = pipe_kinds,
+	.kinds = { HANDOVER_ROW("", pipe) },
 	.kind_count = 1,
 	.object_size = sizeof(struct pipe_object),
 	.open = pipe_open,

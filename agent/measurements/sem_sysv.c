@@ -70,10 +70,8 @@ static void sem_sysv_judge(struct handover *h)
 	handover_tell_waiters(h, sem_sysv_send, sem_sysv_wait);
 }
 
-static const struct handover_kind sem_sysv_kinds[] = { HANDOVER_ROW("", sem_sysv) };
-
 static const struct handover_plan sem_sysv_plan = {
-	.kinds = sem_sysv_kinds,
+	.kinds = { HANDOVER_ROW("", sem_sysv) },
 	.kind_count = 1,
 	.object_size = sizeof(struct sem_object),
 	.open = sem_sysv_open,

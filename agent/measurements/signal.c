@@ -194,21 +194,19 @@ static const struct option_info signal_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-/* Without a waiter, a handler would run within the call. */
-static const struct handover_kind signal_kinds[] = {
-	HANDOVER_ROW("sigwaitinfo", signal_taken),
-#ifdef ON_COBALT
-	/* Linux runs handlers: the task would leave the core */
-	{ "handler", NULL, NULL, NULL, NULL },
-#else
-	{ "handler", signal_handler_sender_far, signal_handler_sender, signal_handler_waiter,
-	  NULL },
-#endif
-};
-
 static const struct handover_plan signal_plan = {
 	.label = "method",
-	.kinds = signal_kinds,
+	.kinds = {
+		HANDOVER_ROW("sigwaitinfo", signal_taken),
+#ifdef ON_COBALT
+		/* Linux runs handlers: the task would leave the core */
+		{ "handler", NULL, NULL, NULL, NULL },
+#else
+		/* without a waiter, a handler would run within the call */
+		{ "handler", signal_handler_sender_far, signal_handler_sender, signal_handler_waiter,
+		  NULL },
+#endif
+	},
 	.kind_count = 2,
 	.object_size = sizeof(struct signal_object),
 	.open = signal_open,

@@ -54,7 +54,7 @@ struct handover_kind {
 /* A measurement. */
 struct handover_plan {
 	const char *label; /* of the kinds, and the option that chooses; NULL: one kind */
-	const struct handover_kind *kinds;
+	struct handover_kind kinds[HANDOVER_LABELS];
 	int kind_count;
 	size_t object_size;
 	/* 0, or errno where the C library or the kernel does not support a kind. May be NULL. */

@@ -268,13 +268,15 @@ static void check_skipped(const char *reason)
 /* A signal's handler needs a waiter: there may be any number of CPUs. */
 static void test_nothing_left(void)
 {
-	static const struct handover_kind lacks = { "handler", NULL, NULL, NULL, NULL };
 	static const struct handover_plan plan = {
 		.label = "method",
-		.kinds = &lacks,
+		.kinds = { { "handler", NULL, NULL, NULL, NULL } },
 		.kind_count = 1,
 	};
-	static const struct handover_plan only_way = { .kinds = &lacks, .kind_count = 1 };
+	static const struct handover_plan only_way = {
+		.kinds = { { "handler", NULL, NULL, NULL, NULL } },
+		.kind_count = 1,
+	};
 	const struct handover before = h;
 
 	h.plan = &signal_plan;
