@@ -1010,6 +1010,23 @@ def test_a_large_maximum_keeps_its_unit(browser: str, tmp_path: Path, paper: boo
 
 
 @pytest.mark.slow
+def test_a_heading_is_printed_on_the_page_of_its_points(browser: str, tmp_path: Path) -> None:
+    """In columns, the points moved to the next page without it, and left half of a page empty."""
+    points = "".join(f"<li>point {at}</li>" for at in range(5))
+    part = f'<section class="block"><h3>heading</h3><ul class="points">{points}</ul></section>'
+    file, printed = tmp_path / "page.html", tmp_path / "page.pdf"
+    style = (Path(html.__file__).parent / "static" / "report.css").read_text()
+    file.write_text(f"<!doctype html><title>-</title><style>{style}</style>{part * 60}")
+    words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+    words += [f"--user-data-dir={tmp_path / 'profile'}", f"--print-to-pdf={printed}"]
+    subprocess.run([*words, file.as_uri()], capture_output=True, timeout=120, check=True)
+    done = subprocess.run(["pdftotext", printed, "-"], capture_output=True, timeout=60, check=True)
+    pages = [page.split() for page in done.stdout.decode().split("\f") if page.strip()]
+    assert len(pages) > 5
+    assert not [page for page in pages if page[-1] == "heading"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [8, 1024])
 def test_the_controls_work(
     browser: str, tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
