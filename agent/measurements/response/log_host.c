@@ -36,8 +36,8 @@ static const struct option_info log_host_options[] = {
 	{ "interval", OPTION_DURATION, "30ms", LOG_HOST_INTERVAL_MIN, 3600 * NSEC_PER_SEC, NULL,
 	  "time from one event to the next" },
 	{ "timeout", OPTION_DURATION, "0", 0, 3600 * NSEC_PER_SEC, NULL,
-	  "timeout for an answer, for which the next event is held back. 0: ten intervals, at "
-	  "least 100 ms, at most 1 s" },
+	  "how long an unanswered event holds the next one back. 0: ten intervals, at least 100 ms, "
+	  "at most 1 s" },
 	{ "dither", OPTION_ENUM, "no", 0, 0, "no yes",
 	  "spread events evenly over their intervals" },
 	{ "answered-by", OPTION_ENUM, "unknown", 0, 0, "unknown irq user " EVENTS_DEFERRED,

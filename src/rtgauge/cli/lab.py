@@ -201,8 +201,8 @@ def add(
     """Add the board lab:NAME, which boots a kernel that you built.
 
     Stores the names of the files, and each use reads the files again. With --build, the folder
-    where 'make' built the kernel and its modules, the board has rtgauge's module, and so interrupt
-    and kernel contexts. The files of --overlay are copied into the board's root.
+    where 'make' built the kernel and its modules, the board has rtgauge's module, which the
+    interrupt and kernel contexts need. The files of --overlay are copied into the board's root.
 
     \b
     Examples:
