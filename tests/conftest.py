@@ -71,6 +71,10 @@ class Result:
         return json.loads(self.out)
 
 
+Run = Callable[..., Result]
+"""The fixture ``rtgauge``: runs a command line, and gives its result."""
+
+
 @pytest.fixture(autouse=True)
 def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A data folder and a current folder of the test's own, and no agent named. Journals of the
@@ -97,7 +101,7 @@ def agent_path() -> str:
 
 
 @pytest.fixture
-def rtgauge(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+def rtgauge(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs ``rtgauge WORDS…`` in this process."""
 
     def run(*words: str) -> Result:

@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from conftest import Result
-
-Run = Callable[..., Result]
+from conftest import Run
 
 
 @pytest.mark.parametrize("way", ["--sdk", "--sysroot"])

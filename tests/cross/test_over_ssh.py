@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from emulation import emulator
 from rtgauge.architectures import ARCHITECTURES, Architecture
 from rtgauge.errors import TargetError
@@ -69,7 +69,7 @@ def in_emulation(folder: Path, arch: Architecture) -> Path:
 )
 def test_a_board_of_another_architecture(
     board: Board,
-    rtgauge: Callable[..., Result],
+    rtgauge: Run,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     machine: str,

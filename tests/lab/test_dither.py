@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from conftest import Result
-
-Run = Callable[..., Result]
+from conftest import Run
 
 pytestmark = pytest.mark.slow
 

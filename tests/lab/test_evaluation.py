@@ -5,16 +5,13 @@ each table and each kind of diagram that the published report has."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from lab_boots import NEEDS_X86
 from rtgauge.report.document.answer import State, answer_of
-
-Run = Callable[..., Result]
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Result
-
-Run = Callable[..., Result]
+from conftest import Run
 
 pytestmark = pytest.mark.slow
 

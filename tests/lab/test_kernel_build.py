@@ -11,20 +11,17 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from examples import ROOT, examples
 from rtgauge.lab.boards import MACHINES
 from rtgauge.lab.cache import cache_folder
 from rtgauge.lab.own import busybox
 from rtgauge.target.lab import LabTarget
-
-Run = Callable[..., Result]
 
 PAGE: Final = "docs/how-to/rt-kernel.md"
 SOURCES: Final = Path("/usr/src/linux-source-6.12.tar.xz")

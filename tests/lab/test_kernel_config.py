@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.lab.boards import BOARDS
 from rtgauge.lab.images import image
 from rtgauge.lab.kernels import known_kernel
-
-Run = Callable[..., Result]
 
 BOARD: Final = "x86_64-stock-6.12"
 SOURCES: Final = Path("/usr/src/linux-source-6.12.tar.xz")

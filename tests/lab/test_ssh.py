@@ -18,13 +18,14 @@ from pathlib import Path
 import pytest
 
 import waiting
+from conftest import Run
 from lab_boots import NEEDS_ARM
 from lab_ssh import SshBoard
 from rtgauge.architectures import ARCHITECTURES
 from rtgauge.lab.cache import digest_of
 from rtgauge.lab.programs import static_agent
 from sshd import key
-from test_run_local import Run, Spawn, check_periods, result
+from test_run_local import Spawn, check_periods, result
 
 pytestmark = [
     NEEDS_ARM,

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from conftest import SOURCES, Result
+from conftest import SOURCES, Run
 from waiting import until
 
-Run = Callable[..., Result]
 Spawn = Callable[..., "subprocess.Popen[str]"]
 PATIENCE_S = 60.0
 

@@ -6,11 +6,9 @@ tests/unit/test_examples.py parses all of them, and executes those on stored run
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from conftest import Result
+from conftest import Run
 from examples import ROOT, Command, commands
 
 #: What shortens each command. The last one counts if an option is given twice.
@@ -49,14 +47,14 @@ def test_each_reason_is_needed() -> None:
         assert any(part in f"{one.text} " for one in MEASURING), part
 
 
-def test_the_readme_counts_the_measurements(rtgauge: Callable[..., Result]) -> None:
+def test_the_readme_counts_the_measurements(rtgauge: Run) -> None:
     known = rtgauge("describe", "--json").json()["measurements"]
     assert f"| {len(known)} measurements: " in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", HERE, ids=lambda one: one.text[:60])
-def test_it_measures_this_machine(command: Command, rtgauge: Callable[..., Result]) -> None:
+def test_it_measures_this_machine(command: Command, rtgauge: Run) -> None:
     kind = command.words[1]
     more = SHORTER[kind]
     if command.words[2:3] and command.words[2] in BY_SAMPLES:

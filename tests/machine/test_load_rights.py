@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.cli.consent import check_consent, outside
 from rtgauge.errors import UsageError
 from rtgauge.plan import PlannedStep
 from rtgauge.stream import Setting, StreamReader
 from rtgauge.target.local import find_agent
 
-Run = Callable[..., Result]
 NOBODY = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give up rights")
 # What a process may do: its user and groups, and that it dies with its parent.

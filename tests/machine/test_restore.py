@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.errors import TargetError
 from rtgauge.target.local import LocalTarget, put_back
 from test_settings_guardian import wait_until_gone
@@ -129,7 +129,7 @@ def test_nothing_to_put_back() -> None:
 
 
 def test_a_target_whose_settings_cannot_be_looked_at(
-    rtgauge: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """What was measured is kept, and the user learns what is left to do."""
     script = tmp_path / "agent"

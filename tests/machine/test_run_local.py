@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.errors import TargetError
 from rtgauge.report.results import model
 from rtgauge.store import Store
 from rtgauge.target.local import find_agent
 from waiting import until
 
-Run = Callable[..., Result]
 Spawn = Callable[..., "subprocess.Popen[str]"]
 PATIENCE_S = 60.0
 HARMLESS = ("--keep-settings", "--priority", "0", "--cpu", "0", "--store", "data")

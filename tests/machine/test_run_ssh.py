@@ -18,12 +18,13 @@ from pathlib import Path
 import pytest
 
 import waiting
+from conftest import Run
 from rtgauge.errors import TargetError
 from rtgauge.target.base import lost_of
 from rtgauge.target.ssh import SshAgent, SshTarget, agent_for
 from sshd import Sshd, missing
 from test_restore import RT_RUNTIME, _writable
-from test_run_local import HARMLESS, Run, Spawn, agents, check_periods, result
+from test_run_local import HARMLESS, Spawn, agents, check_periods, result
 from test_settings_guardian import wait_until_gone
 
 PATIENCE_S = 300.0

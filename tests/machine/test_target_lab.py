@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.run import RunOutcome
 from rtgauge.engine.study import execute
@@ -102,9 +102,7 @@ def test_a_run_on_a_board(lab: Callable[..., LabTarget]) -> None:
     del source
 
 
-def test_reports_say_that_it_was_emulated(
-    lab: Callable[..., LabTarget], rtgauge: Callable[..., Result]
-) -> None:
+def test_reports_say_that_it_was_emulated(lab: Callable[..., LabTarget], rtgauge: Run) -> None:
     store = ("--store", "cli")
     done = rtgauge("run", "timer", "--for", "1s", "--target", "lab:x86_64-rt-6.1", *store,
                    "-o", "a.html", "-o", "a.md")  # fmt: skip
@@ -429,7 +427,7 @@ def test_names_that_are_none(name: str, message: str) -> None:
         open_target(name)
 
 
-def test_lab_list(rtgauge: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_list(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").absolute()))
     listed = rtgauge("lab", "list")
     assert listed.code == 0
@@ -443,13 +441,13 @@ def test_lab_list(rtgauge: Callable[..., Result], monkeypatch: pytest.MonkeyPatc
     assert "qemu-system-x86" in rtgauge("lab", "list").out
 
 
-def test_lab_shell_needs_a_terminal(rtgauge: Callable[..., Result]) -> None:
+def test_lab_shell_needs_a_terminal(rtgauge: Run) -> None:
     asked = rtgauge("lab", "shell", "x86_64-rt")
     assert asked.code == 2
     assert "terminal" in asked.err
 
 
-def test_lab_run_is_for_boards(rtgauge: Callable[..., Result]) -> None:
+def test_lab_run_is_for_boards(rtgauge: Run) -> None:
     store = ("--store", "cli")
     asked = rtgauge("lab", "run", "timer", "--target", "fake", *store)
     assert asked.code == 2
@@ -478,7 +476,7 @@ def test_lab_run_is_for_boards(rtgauge: Callable[..., Result]) -> None:
 
 
 def test_lab_run_fetches_newer_kernels_for_the_boards_that_it_takes(
-    rtgauge: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, bool]] = []
 
@@ -494,7 +492,7 @@ def test_lab_run_fetches_newer_kernels_for_the_boards_that_it_takes(
     assert asked == [("x86_64-rt-6.1", True)]
 
 
-def test_lab_commands_that_are_none(rtgauge: Callable[..., Result]) -> None:
+def test_lab_commands_that_are_none(rtgauge: Run) -> None:
     asked = rtgauge("lab", "rum")
     assert asked.code == 2
     assert "run" in asked.err

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs, causes and runs for the tests of ``rtgauge explain``."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import report_runs as made
-from conftest import Result
 from rtgauge.causes import Cause, Cost, Segment, Task
 from rtgauge.causes.cut import Step, Tasks, walk
 from rtgauge.causes.symbols import Symbols
@@ -27,9 +26,6 @@ from rtgauge.lab.recorder import (
 )
 from rtgauge.store import Store, StoredRun, new_run_id
 from rtgauge.stream import StreamWriter, Tally
-
-Run = Callable[..., Result]
-
 
 BASE = 0xFFFFFFFF81000000
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,7 +15,7 @@ import pytest
 
 import report_runs as made
 from answers import built, latency, timers
-from conftest import Result
+from conftest import Run
 from rtgauge import stream
 from rtgauge.cli.words import named_agent
 from rtgauge.report.document.answer import (
@@ -182,7 +181,7 @@ def test_without_a_sample_there_is_no_picture() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("with_timer", [False, True])
 def test_latency_is_missing_only_from_an_evaluation_that_asks_for_it(
-    rtgauge: Callable[..., Result], with_timer: bool
+    rtgauge: Run, with_timer: bool
 ) -> None:
     only = "pendulum,telescope" + (",timer" if with_timer else "")
     words = ("--target", "fake", "--for", "1s", "--only", only, "-o", "run.json")
@@ -207,7 +206,7 @@ def test_latency_is_missing_only_from_an_evaluation_that_asks_for_it(
 
 @pytest.mark.slow
 def test_an_evaluation_is_measured_again_with_its_options(
-    rtgauge: Callable[..., Result],
+    rtgauge: Run,
 ) -> None:
     given = (
         "--target", "fake", "--samples", "2000", "--core", "linux", "--cpu", "1", "--load", "cpu",
@@ -227,7 +226,7 @@ def test_an_evaluation_is_measured_again_with_its_options(
 
 @pytest.mark.slow
 def test_the_options_of_an_evaluation_are_only_those_of_its_command(
-    rtgauge: Callable[..., Result],
+    rtgauge: Run,
 ) -> None:
     words = ("--target", "fake", "--only", "timer", "--for", "1s", "-o", "run.json")
     rtgauge("evaluate", *words, "--budget", "10us", "--rate", "1000/h")

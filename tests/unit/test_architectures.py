@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.architectures import ARCHITECTURES, architecture, for_target
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.lab import programs
 
-Run = Callable[..., Result]
 VFP = 1 << 6
 VFPV3 = 1 << 13
 VFPV3_D16 = 1 << 14

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import Run
 from rtgauge.audit.kconfig import (
     CONFIG_CHECKS,
     ConfigAudit,
@@ -20,7 +21,6 @@ from rtgauge.audit.kconfig import (
     read_config,
 )
 from rtgauge.errors import RtgaugeError, UsageError
-from test_cli import Run
 
 RT = """#
 # Automatically generated file; DO NOT EDIT.

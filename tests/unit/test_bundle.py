@@ -27,7 +27,7 @@ import fuzz_bundle
 import rtgauge.store.bundle
 import streams
 from bundles import RUN, altered, member, pack, with_json
-from conftest import SOURCES, Result
+from conftest import SOURCES, Run
 from rtgauge.errors import RtgaugeError, StoreError, UsageError
 from rtgauge.store import Store
 from rtgauge.store.bundle import Bundle, Entry, export_run, header, import_bundle
@@ -294,7 +294,7 @@ def test_what_is_no_bundle(store: Store, tmp_path: Path) -> None:
             import_bundle(store, tmp_path / "x")
 
 
-def test_a_file_of_another_kind_is_told_the_kinds(rtgauge: Callable[..., Result]) -> None:
+def test_a_file_of_another_kind_is_told_the_kinds(rtgauge: Run) -> None:
     """Import also reads captures and results of Xenomai's programs."""
     Path("max.txt").write_text(
         "T: 0 ( 4711) P:80 I:1000 C: 2000 Min: 3 Act: 5 Avg: 6 Max: 91\n" * 20
@@ -777,7 +777,7 @@ def test_a_short_run_of_the_fuzzer(tmp_path: Path, files: Files) -> None:
 
 
 @pytest.mark.slow
-def test_on_the_command_line(rtgauge: Callable[..., Result]) -> None:
+def test_on_the_command_line(rtgauge: Run) -> None:
     assert rtgauge("run", "timer", "--target", "fake", "--for", "1s").code == 0
     run = rtgauge("runs", "--json").json()["runs"][0]["id"]
     done = rtgauge("export", "last", "x.rtgauge")
@@ -817,7 +817,7 @@ def test_on_the_command_line(rtgauge: Callable[..., Result]) -> None:
     ],
 )
 def test_errors_are_one_line_and_a_remedy(
-    rtgauge: Callable[..., Result], words: list[str], code: int, message: str
+    rtgauge: Run, words: list[str], code: int, message: str
 ) -> None:
     Path("bad").write_bytes(b"x")
     done = rtgauge(*words)

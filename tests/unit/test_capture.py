@@ -8,7 +8,7 @@ import random
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +20,7 @@ import pytest
 
 import captures
 from captures import RATE, analogue, regular, samples, session
-from conftest import Result
+from conftest import Run
 from rtgauge import report
 from rtgauge import text as numbers
 from rtgauge.capture import Wanted, convert, import_capture, is_capture, recording
@@ -1023,7 +1023,7 @@ def test_a_vcd_file_too_long_for_its_time_unit_is_read_more_coarsely(
 
 
 @pytest.mark.slow
-def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
+def test_the_command(rtgauge: Run, tmp_path: Path) -> None:
     path = session(tmp_path / "board.sr", regular(20, 1000))
     assert is_capture(path)
     asked = rtgauge("import", path)
@@ -1053,7 +1053,7 @@ def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_doubtful_pairs_of_pulses_are_reported_with_their_remedy(
-    rtgauge: Callable[..., Result], tmp_path: Path
+    rtgauge: Run, tmp_path: Path
 ) -> None:
     """Every 10 ms a pulse of 2 ms, answered 25 us later by a pulse of 1 ms."""
     pulses = [(10_000 * k, 10_000 * k + 25) for k in range(1, 31)]
@@ -1074,9 +1074,7 @@ def test_doubtful_pairs_of_pulses_are_reported_with_their_remedy(
 
 
 @pytest.mark.slow
-def test_a_run_of_a_capture_goes_out_and_in_like_any_other(
-    rtgauge: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_a_run_of_a_capture_goes_out_and_in_like_any_other(rtgauge: Run, tmp_path: Path) -> None:
     path = session(tmp_path / "board.sr", regular(20, 1000, {4: 1010}))
     run = rtgauge("import", path, "--event", "D0", "--answer", "D1", "--json").json()["run"]
     assert rtgauge("export", run, tmp_path / "a.rtgauge").code == 0

@@ -7,7 +7,7 @@ analyser saw is known: each pulse is its sample and a write to the line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from captures import analogue
-from conftest import Result
+from conftest import Run
 from marked import LOOP, US, line, marked_run
 from rtgauge.capture import Marked, Wanted, import_marks, marks
 from rtgauge.errors import UsageError
@@ -322,7 +322,7 @@ def test_what_does_not_fit(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
+def test_the_command(rtgauge: Run, tmp_path: Path) -> None:
     draw = np.random.default_rng(8)
     acquire, release = samples(draw, 40), samples(draw, 40)
     place = str(tmp_path / "store")

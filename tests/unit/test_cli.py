@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.audit import Finding
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli import output
@@ -29,7 +29,6 @@ from rtgauge.target import fake
 from rtgauge.target.local import LocalTarget
 from rtgauge.units import parse_duration
 
-Run = Callable[..., Result]
 QUICK = ("--target", "fake", "--for", "1s")
 
 

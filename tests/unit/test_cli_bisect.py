@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from conftest import SOURCES, Result
+from conftest import SOURCES, Run
 from rtgauge.cli import bisect
 from rtgauge.cli.bisect import BisectCode
 from rtgauge.errors import TargetError
 
-Run = Callable[..., Result]
 BASE = ("run", "timer", "--for", "1s", "--exit", "bisect")
 
 

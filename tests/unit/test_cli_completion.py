@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SOURCES, Result
+from conftest import SOURCES, Run
 from rtgauge.errors import StoreError
 from rtgauge.store import Store
 
-Run = Callable[..., Result]
 Offered = Callable[[str], list[str]]
 
 

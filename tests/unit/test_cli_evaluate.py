@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from conftest import Run
 from rtgauge import target as targets
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.run import Run as Run_
@@ -18,7 +19,7 @@ from rtgauge.engine.watch import Ended
 from rtgauge.errors import TargetError
 from rtgauge.plan import PlannedStep
 from rtgauge.target import fake
-from test_cli import QUICK, Run
+from test_cli import QUICK
 
 
 def _planned(rtgauge: Run, *words: str) -> list[str]:

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,7 +14,7 @@ import click
 import pytest
 
 import rtgauge as package
-from conftest import SOURCES, Result
+from conftest import SOURCES, Run
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli import lab
 from rtgauge.cli.help import LINES, SETTINGS
@@ -23,8 +22,6 @@ from rtgauge.cli.main import COMMANDS
 from rtgauge.cli.run import command_for
 from rtgauge.plan import shipped_plans
 from rtgauge.target.local import LocalTarget
-
-Run = Callable[..., Result]
 
 
 def test_help_is_there_without_the_heavy_modules() -> None:

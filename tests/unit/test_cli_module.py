@@ -4,16 +4,13 @@ and what it says where something is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.cli import module
 from waiting import until
-
-Run = Callable[..., Result]
 
 PROGRAMS = {
     "uname": "echo 6.1.0-test",

@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.cli import project
 from rtgauge.cli.words import targets_of
-
-Run = Callable[..., Result]
 
 WHOLE = """
 store = "measured"

@@ -7,14 +7,13 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.cli import brief
 from rtgauge.cli.main import COMMANDS, _has_store, cli
 from rtgauge.cli.words import named_store
@@ -26,7 +25,6 @@ from rtgauge.store.folder import StreamFile
 from rtgauge.store.identity import new_run_id
 from rtgauge.target.fake import FakeTarget
 
-Run = Callable[..., Result]
 QUICK = ("--target", "fake", "--for", "1s")
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from conftest import SOURCES
-from test_cli import QUICK, Run
+from conftest import SOURCES, Run
+from test_cli import QUICK
 
 
 def shell(text: str, **environment: str) -> subprocess.CompletedProcess[str]:

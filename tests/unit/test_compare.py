@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import report_runs as made
-from conftest import Result
+from conftest import Run
 from rtgauge import stream
 from rtgauge import text as numbers
 from rtgauge.cli import main
@@ -43,7 +43,6 @@ from rtgauge.stats import SUB_BITS, bucket_of
 from rtgauge.store import RunRow
 from test_report_html import inflated
 
-Run = Callable[..., Result]
 CONTEXTS = {"irq": 300, "kernel": 2000, "user": 5000}
 
 

@@ -13,7 +13,7 @@ import io
 import re
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,7 +24,7 @@ import pytest
 import captures
 import marked
 import xenomai
-from conftest import Result
+from conftest import Run
 from examples import LANGUAGES, ROOT, UNTRIED, Command, Example, commands, examples, pretended
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli import main
@@ -185,7 +185,7 @@ def record_marks(command: Command) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", of(HOST_ALONE), ids=id_of)
 @pytest.mark.usefixtures("here", "nothing_starts")
-def test_it_is_executed(command: Command, rtgauge: Callable[..., Result]) -> None:
+def test_it_is_executed(command: Command, rtgauge: Run) -> None:
     if "--mark" in command.words:
         record_marks(command)
     done = rtgauge(*command.words[1:])
@@ -198,9 +198,7 @@ def test_it_is_executed(command: Command, rtgauge: Callable[..., Result]) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("command", of(MEASURES), ids=id_of)
 @pytest.mark.usefixtures("here", "nothing_starts")
-def test_it_is_parsed_up_to_the_start_of_the_agent(
-    command: Command, rtgauge: Callable[..., Result]
-) -> None:
+def test_it_is_parsed_up_to_the_start_of_the_agent(command: Command, rtgauge: Run) -> None:
     if {"--help", "--dry-run"} & {*command.words}:
         assert rtgauge(*command.words[1:]).code == 0
         return

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from conftest import Run
 from explained import (
     KALLSYMS,
     Program,
-    Run,
     handed_over,
     recorded,
     stored_run,

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import report_runs as made
-from explained import MEASURED, ORDINARY, TIMERS, Run, cause, segment, stored_run
+from conftest import Run
+from explained import MEASURED, ORDINARY, TIMERS, cause, segment, stored_run
 from rtgauge.causes import CLASSES, Cause, Remedy, Segment, Task, document_of
 from rtgauge.causes.advice import advised
 from rtgauge.causes.blame import main_segment, reason

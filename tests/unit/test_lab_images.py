@@ -22,13 +22,13 @@ import sys
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.lab import (
     cache,
@@ -750,7 +750,7 @@ def test_pruning_waits_for_who_prepares_a_board(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_lab_prune_says_what_it_removed(world: World, rtgauge: Callable[..., Result]) -> None:
+def test_lab_prune_says_what_it_removed(world: World, rtgauge: Run) -> None:
     made = images.image(BOARD)
     name = f"images/{made.initramfs.parent.name}"
     assert "Nothing" in rtgauge("lab", "prune").out
@@ -761,7 +761,7 @@ def test_lab_prune_says_what_it_removed(world: World, rtgauge: Callable[..., Res
 
 @pytest.mark.slow
 def test_lab_list_fetches_newer_kernels_of_the_boards_that_there_are(
-    world: World, rtgauge: Callable[..., Result]
+    world: World, rtgauge: Run
 ) -> None:
     images.image(BOARD)
     world.add_kernel("6.1.0-57-rt-amd64")

@@ -19,7 +19,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.cli.completion import complete
 from rtgauge.cli.main import cli
 from rtgauge.errors import RtgaugeError, TargetError
@@ -32,7 +32,6 @@ from rtgauge.target.lab import LabTarget
 RELEASE = "6.6.30-mine"
 X86_64, AARCH64 = 62, 183
 BUSYBOX = b"\x7fELF busybox\0[\0[[\0cat\0ls\0sh\0\0"
-Run = Callable[..., Result]
 
 
 def elf(machine: int = X86_64, release: str = RELEASE, more: bytes = b"Xen\0") -> bytes:

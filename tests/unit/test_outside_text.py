@@ -9,21 +9,19 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import streams
-from conftest import Result
+from conftest import Run
 from rtgauge.report.render import console, terminal
 from rtgauge.report.results import model
 from rtgauge.store import Store
 from rtgauge.stream import RecordType
 from test_store import document, finished
 
-Run = Callable[..., Result]
 QUICK = ("run", "timer", "--target", "fake", "--for", "1s")
 LATIN = "Pr\udcfcfstand"  # what Python makes of a Latin-1 word on the command line
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.link import pair_bytes_per_s
 from rtgauge.engine.live import LiveStep
@@ -31,7 +31,6 @@ from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget
 from rtgauge.target.lab import LabTarget
 from test_run import Watcher
 
-Run = Callable[..., Result]
 KNOWN = Catalogue.from_document(dict(CATALOGUE))
 LINES = {"line": "gpio:a:1:2", "log-host": "fake", "log-line": "gpio:b:3:4"}
 

@@ -8,7 +8,6 @@ import itertools
 import json
 import xml.etree.ElementTree as ET
 import zlib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 
 import report_runs as made
 from captures import analogue, regular, samples, session
-from conftest import Result
+from conftest import Run
 from rtgauge.capture import Wanted, import_capture
 from rtgauge.report.document.views import views as views_of
 from rtgauge.report.pictures import figures
@@ -190,7 +189,7 @@ def test_what_is_not_answered_is_not_corrected(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def several(rtgauge: Callable[..., Result], tmp_path: Path) -> list[str]:
+def several(rtgauge: Run, tmp_path: Path) -> list[str]:
     """Two contexts of one kernel, and another kernel."""
     made = []
     for number, (context, kernel, slow) in enumerate(
@@ -209,7 +208,7 @@ def embedded(page: str) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.study(18, 48)
 def test_contexts_and_kernels_side_by_side(
-    rtgauge: Callable[..., Result], several: list[str], tmp_path: Path
+    rtgauge: Run, several: list[str], tmp_path: Path
 ) -> None:
     page = tmp_path / "a.html"
     assert rtgauge("report", *several, "-o", page).code == 0
@@ -263,7 +262,7 @@ def test_on_paper(several: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_published_figures_stand_beside(rtgauge: Callable[..., Result], several: list[str]) -> None:
+def test_published_figures_stand_beside(rtgauge: Run, several: list[str]) -> None:
     run = rtgauge("show", several[0], "--json").json()["runs"][0]
     rows = run["steps"][0]["published"]
     assert rows

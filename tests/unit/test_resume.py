@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import bundles
-from conftest import Result
+from conftest import Run
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli.consent import outside
 from rtgauge.engine.run import Run as Run_
@@ -23,7 +23,6 @@ from rtgauge.store import RunFolder, Store
 from rtgauge.target.fake import CATALOGUE, FakeTarget
 
 SERIAL = "/proc/device-tree/serial-number"
-Run = Callable[..., Result]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import itertools
 import json
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +18,7 @@ import pytest
 from rich.console import Group
 
 import report_runs as made
-from conftest import Result
+from conftest import Run
 from rtgauge import stats
 from rtgauge.cli.trend import _gate
 from rtgauge.errors import UsageError
@@ -29,8 +29,6 @@ from rtgauge.report.render import console, html, markdown
 from rtgauge.report.results import gather, model
 from rtgauge.report.results.kept import packed, unpacked
 from rtgauge.report.sets.trend import Trended, trend, validate
-
-Run = Callable[..., Result]
 
 
 def _run(number: int, centre: float, **more: Any) -> made.FakeRun:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from conftest import Result
+from conftest import Run
 from rtgauge import target as targets
 from rtgauge.cli import tune as rtgauge_tune
 from rtgauge.engine import tune as engine
@@ -30,8 +30,6 @@ from rtgauge.stats import designs
 from rtgauge.store import Store
 from rtgauge.target.fake import FakeAgent, FakeTarget
 from streams import booted
-
-Run = Callable[..., Result]
 
 LATE = {"late": ""}
 
