@@ -123,7 +123,8 @@ def test_a_run_of_such_a_task_alone() -> None:
     model.validate(found.model)
     assert "Not fit" in terminal.text(found.model)
     assert "Not fit" in markdown.render(short(found))
-    first, second = figures(found.model["runs"][0]["series"][0])
+    (one,) = found.model["runs"]
+    first, second = figures(one["series"][0], one["steps"][0])
     assert first.startswith("max ≥ 59") and second.startswith("0 samples, 60")
     assert "Not fit" in html.render(found)
 
