@@ -9,6 +9,7 @@ import json
 import re
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -29,6 +30,7 @@ from rtgauge.report.render import console, html, markdown
 from rtgauge.report.results import gather, model
 from rtgauge.report.results.kept import packed, unpacked
 from rtgauge.report.sets.trend import Trended, trend, validate
+from rtgauge.stream import Histogram
 
 
 def _run(number: int, centre: float, **more: Any) -> made.FakeRun:
@@ -198,6 +200,24 @@ def test_constant_values_and_ties_are_no_change() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_histograms_of_the_same_samples_are_no_change() -> None:
+    """The upper ends of their buckets are larger than the samples."""
+    runs = [_run(at, 5000.0) for at in range(30)]
+    value = runs[0].steps[0].series[0].value
+    buckets = np.stack(np.unique(stats.bucket_of(value), return_counts=True), axis=1)
+    facts = len(value), int(value.min()), int(value.max()), int(value.sum())
+    for at, run in enumerate(runs):
+        (one,) = run.steps[0].series
+        one.value = value
+        if at >= 20:
+            one.info = replace(one.info, histogram_only=True)
+            one.histogram = Histogram(0, 0, *facts, 0, 0, 0, stats.SUB_BITS, buckets)
+    series = _trend(runs)["series"]
+    assert [one["verdict"] for one in series] == ["constant"] * 3
+    assert len({one["value"] for one in series[0]["values"]}) == 2
+
+
 def test_too_few_runs_are_refused_with_their_number() -> None:
     document = _trend([_run(at, 5000.0) for at in range(17)])
     (one,) = document["series"]

@@ -237,6 +237,10 @@ def _judged(
             f"{unlike.text}, and a maximum depends on the number of samples",
             f"{unlike.remedy}, or give unlike runs another label",
         )
+    part = max(one["bucket"] for one in quantity["rows"][0]["runs"])
+    if part and name != "max":  # a histogram has the upper ends of buckets
+        bits = round(-math.log2(part))
+        values = [float(stats.bucket_high(stats.bucket_of(int(one), bits), bits)) for one in values]
     scores = stats.normal_scores(values)
     places = stats.settled(values, stats.changes(scores, stats.penalty(len(values), level)))
     p = stats.dependence(scores, places)
