@@ -442,7 +442,7 @@ def _judge(family: Sequence[tuple[Document, _Evidence]], within: float) -> None:
         if few or many or evidence.uneven:
             document.update(ratio=None, interval=None, p=None, p_adjusted=None, needed=None)
             document["beyond"] = False
-            few = few and not evidence.short
+            few = few and not (evidence.short or evidence.dropped)
             document["verdict"] = "not enough runs" if few else "not decided"
         else:
             judged.append((document, evidence, evidence.shift()))
