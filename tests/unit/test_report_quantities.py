@@ -53,6 +53,20 @@ def test_small_histograms_hold_every_sample_and_can_be_added(lists: list[list[in
     tallied(histogram.added(found), [value for values in lists for value in values])
 
 
+def test_events_without_an_answer_have_no_part_in_the_mean() -> None:
+    index = np.arange(10, dtype=np.int64)
+    mostly = made.FakeSeries(
+        made.info(1, 1, name="response"), index, np.full(10, 9000, np.int32), gaps=((9, 90),)
+    )
+    steps = [made.step(at, [latency(1, name="response"), mostly]) for at in (0, 1)]
+    document = model.build([made.run(steps)])  # type: ignore[list-item]
+    answered = [one for one in document["runs"][0]["series"] if one["step"] == 0]
+    total = sum(one["mean"] * one["count"] for one in answered)
+    (table,) = quantities.within(document, 0)
+    row = table.rows[0]
+    assert row.mean == pytest.approx(total / sum(one["count"] for one in answered))
+
+
 @pytest.mark.slow
 @given(st.lists(VALUES.filter(bool), min_size=1, max_size=3), st.integers(4, 30))
 def test_every_bin_is_seen(lists: list[list[int]], columns: int) -> None:

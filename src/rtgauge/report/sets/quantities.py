@@ -248,7 +248,11 @@ def _row(model: Document, member: Member, places: Sequence[int], what: str) -> R
     run = model["runs"][number]
     step = _step_of(model, member)
     series = [run["series"][place] for place in places]
-    kept = [(one["mean"], one["bound"]["samples"]) for one in series if one["mean"] is not None]
+    kept = [
+        (one["mean"], one["bound"]["samples"] - one["unanswered"])
+        for one in series
+        if one["mean"] is not None
+    ]
     total = sum(samples for _, samples in kept)
     return Row(
         run=number,
