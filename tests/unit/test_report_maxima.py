@@ -24,7 +24,7 @@ from rtgauge.report.document.summary import chapter_sections
 from rtgauge.report.document.views import views
 from rtgauge.report.pictures import figures
 from rtgauge.report.pictures.distribution import Curve, axes_text, distribution
-from rtgauge.report.pictures.drawing import FULL, HALF, Quantity, text_width
+from rtgauge.report.pictures.drawing import FULL, HALF, Quantity, label_width
 from rtgauge.report.pictures.figures import KINDS
 from rtgauge.report.pictures.ranges import Range, ranges
 from rtgauge.report.results import model
@@ -132,7 +132,10 @@ def test_curves_are_told_apart_without_colour() -> None:
 
 @pytest.mark.parametrize("width", [HALF, 330.0])
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
-@pytest.mark.parametrize("name", ["cpu", "load sched:groups=4,cpu", "CPU 0, clock CLOCK_MONOTONIC"])
+@pytest.mark.parametrize(
+    "name",
+    ["cpu", "scenario blocked", "load sched:groups=4,cpu", "CPU 0, clock CLOCK_MONOTONIC"],
+)
 def test_the_legend_has_all_names_in_full(name: str, number: int, width: float) -> None:
     """In rows, none of which reaches beyond the picture or into the next name. The picture is
     higher with more than two rows."""
@@ -147,7 +150,7 @@ def test_the_legend_has_all_names_in_full(name: str, number: int, width: float) 
     assert sorted(words for row in rows.values() for _, words in row) == names
     for row in rows.values():
         for (x, words), (after, _) in itertools.pairwise([*row, (width + 19, "")]):
-            assert x + text_width(words) < after - 19
+            assert x + label_width(words) < after - 19
     assert len(rows) == 1 or name != "cpu"
     alone = distribution([Curve("cpu", counts)], "ns", "latency", width=width)
     one, other = (float(re.findall(r'viewBox="0 0 [0-9.]+ ([0-9.]+)"', s)[0]) for s in (svg, alone))

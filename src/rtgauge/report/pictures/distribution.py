@@ -27,7 +27,6 @@ from rtgauge.report.pictures.drawing import (
     label_width,
     marker,
     pt,
-    text_width,
 )  # fmt: skip
 from rtgauge.report.results.labels import highest
 from rtgauge.stats import Counts
@@ -227,7 +226,7 @@ def _maximum(
 def _columns(drawn: Sequence[Curve], width: float) -> int:
     """Number of columns of the legend: as many as have room for all names, at least one."""
     room = Canvas(width, HEIGHT)
-    wide = LEGEND_LINE + max(text_width(curve.name) for curve in drawn)
+    wide = LEGEND_LINE + max(label_width(curve.name) for curve in drawn)
     return min(max(int((room.right - room.left) / wide), 1), len(drawn))
 
 
