@@ -612,6 +612,8 @@ def test_in_words() -> None:
     blocks = [*BLOCKS, 150.0]
     document = of(*study([blocks, [v * f for v, f in zip(blocks, factors, strict=True)]]))
     assert re.search(r"not decided, about \d+ more blocks needed$", decided(document)[0])
+    many = [{**one, "needed": 16_007} for one in document["comparisons"]]
+    assert "about 16\u202f000 more blocks" in decided({**document, "comparisons": many})[0]
     assert decided({**document, "comparisons": []}) == []
 
 

@@ -195,10 +195,10 @@ def verdict_text(document: Document, one: Document) -> str:
     whose = "blocks" if one["matched"] else "runs of each"
     single = "block" if one["matched"] else "run of each"
     if one["verdict"] == "not enough runs":
-        return f"{words}, {one['needed']} {whose} needed"
+        return f"{words}, {numbers.count(one['needed'])} {whose} needed"
     more = one["needed"] - min(one["runs"])
     kind = single if more == 1 else whose
-    return f"{words}, about {more} more {kind} needed" if more > 0 else words
+    return f"{words}, about {numbers.count(more)} more {kind} needed" if more > 0 else words
 
 
 def _uneven(document: Document, one: Document) -> Uneven | None:
