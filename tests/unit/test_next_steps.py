@@ -190,5 +190,9 @@ def test_two_runs_of_one_target_are_repeated_under_their_labels(interrupted: boo
     assert actions[0].text == "Measure more runs under each label"
     assert "--label before" in actions[0].command and "--repeat 4" in actions[0].command
     assert "--label after" in actions[0].again and "--repeat 4" in actions[0].again
+    for one in document["comparisons"]:
+        one.update(verdict="not decided", needed=12)
+    found = after_comparison(document, document["quantities"][at], analysis.model["runs"])
+    assert "--repeat 11" in found[0].command and "--repeat 11" in found[0].again, "one is there"
     assert "--for 20s" in actions[0].command and "--for 20s" in actions[0].again
     assert not any("--gate" in one.command for one in actions)

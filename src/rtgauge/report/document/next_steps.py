@@ -52,7 +52,9 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
     more = max((one["needed"] or 0 for one in open_), default=0)
     # Each repeat has a seed of its own: with one seed all are copies of the first.
     targets = list(dict.fromkeys(_SEED.sub("", run["target"]) for each in sets for run in each))
-    labels = _each_label(quantity, sets, max(more, RUNS)) if not decided else None
+    # The runs of a label stay in its set.
+    added = max((one["needed"] - min(one["runs"]) for one in open_ if one["needed"]), default=0)
+    labels = _each_label(quantity, sets, max(added, RUNS)) if not decided else None
     more = max(more, BLOCKS) if more else 0  # a study is judged in blocks
     repeat = Action("Measure more runs of each system", "", "decides the comparison")
     if more and (commands := _each_core(quantity, sets, more)):
