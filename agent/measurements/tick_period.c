@@ -204,8 +204,8 @@ static void tick_period_verdict(struct step *step, struct tick_period_state *sta
 {
 	char evidence[256] = "no grid", *at = evidence + 7, *end = evidence + sizeof(evidence);
 	bool stops = !option_number(&step->options, "expect") && tick_stops(state->ensemble.cpu);
-	const char *result = "skipped";
-	int points;
+	const char *result = tick_period_result(state->grids, state->grid_count, state->expected);
+	int points = tick_period_points(state);
 
 	for (int i = 0; i < state->grid_count; i++) {
 		at = i ? at : evidence;
@@ -219,12 +219,9 @@ static void tick_period_verdict(struct step *step, struct tick_period_state *sta
 			       option_number(&step->options, "expect") ?
 				       "" :
 				       ", chosen when the kernel was built (CONFIG_HZ)");
-	if (state->expected)
-		result = tick_period_result(state->grids, state->grid_count, state->expected);
-	if (state->expected && stops)
+	if (stops)
 		result = result[0] == 'p' ? "fail" : "pass";
 	/* a grid that was not found may have had too few points */
-	points = state->expected ? tick_period_points(state) : TICK_POINTS_MIN;
 	if (result[0] == (stops ? 'p' : 'f') && points < TICK_POINTS_MIN) {
 		result = "inconclusive";
 		snprintf(at, (size_t)(end - at), "; only %d of the %d points that a grid needs",
@@ -258,7 +255,12 @@ static int tick_period_finish(struct step *step)
 		cbor_int(c, grid->chance / 10);
 	}
 	step_table_end(step);
-	tick_period_verdict(step, state);
+	if (state->expected)
+		tick_period_verdict(step, state);
+	else
+		step_verdict(step, TICK_PERIOD_RULE, "skipped",
+			     "the kernel does not report the frequency of its tick",
+			     "give the expected frequency: --expect 250");
 	return state->ensemble.error;
 }
 

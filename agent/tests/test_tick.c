@@ -5,8 +5,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "methods/tick.h"
+#include "judged.h"
 #include "tap.h"
+
+#define step_verdict test_verdict
+#define step_table_begin test_table
+#define step_table_end test_table_end
+#include "measurements/tick_period.c"
 
 #define EVENTS 100000
 #define SPANS 200
@@ -489,6 +494,20 @@ static void test_empty(void)
 	free(w);
 }
 
+/* A kernel that does not say how often it ticks. */
+static void test_unreported(void)
+{
+	static struct tick_period_state state;
+	struct step step = { .state = &state };
+
+	if (option_set_init(&step.options, tick_period_options))
+		return (void)tap_check(false, "options");
+	tick_period_finish(&step);
+	option_set_free(&step.options);
+	tap_check(!strcmp(judged, "skipped") && !strstr(said, "0 Hz"), "%s: %s, %s", judged, said,
+		  advised);
+}
+
 int main(void)
 {
 	static const int found[] = { 24, 100, 128, 250, 256, 300, 512, 1000, 1024, 1200 };
@@ -497,6 +516,7 @@ int main(void)
 	tap_check(hz >= TICK_HZ_MIN && hz <= TICK_HZ_MAX, "the kernel ticks at %d Hz", hz);
 	tap_check(tick_period_ns(300) == 3333333 && tick_period_ns(1000) == 1000000,
 		  "periods are the kernel's");
+	test_unreported();
 	test_median();
 	test_edges();
 	test_empty();
