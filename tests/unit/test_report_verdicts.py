@@ -386,6 +386,24 @@ def test_a_histogram_fails_nothing_that_one_stall_explains() -> None:
     assert judged(made.step(0, [series], budget_ns=150 * US))["result"] == "fail"
 
 
+def test_samples_in_the_bucket_of_the_budget_fail_nothing() -> None:
+    """All but one of 36 000 samples in ten hours are 150.0 us, and so in the bucket of a budget of
+    150.2 us, which has values above it, too."""
+    info = made.info(histogram_only=True, interval_ns=S)
+    low, high = int(stats.bucket_of(150 * US)), int(stats.bucket_of(MS))
+    assert low == int(stats.bucket_of(150_200))
+    buckets = np.array([[low, 35_999], [high, 1]], np.int64)
+    total = 35_999 * 150 * US + MS
+    snapshot = stream.Histogram(9, 0, 36_000, 150 * US, MS, total, 0, 0, 0, 7, buckets)
+    series = Counted(info, np.arange(0), np.empty(0, np.int32), histogram=snapshot)
+    found = judged(made.step(0, [series], budget_ns=150_200, rate_per_hour=1.0))
+    assert found["result"] == "inconclusive"
+    assert "in 1 episode (1 of 1 wake-up)" in found["evidence"]
+    assert "35 999 more of unknown value" in plain(found["evidence"])
+    assert judged(made.step(0, [series], budget_ns=150_200))["result"] == "fail"
+    assert judged(made.step(0, [series], budget_ns=149 * US, rate_per_hour=1.0))["result"] == "fail"
+
+
 def test_a_lost_sample_that_exceeded_is_an_episode_for_a_pass_alone() -> None:
     """Its place among the others is not known."""
     values = np.full(36_000, 5 * US, np.int32)

@@ -365,3 +365,18 @@ def test_the_lower_end_is_no_further_than_two_buckets(values: list[int]) -> None
         low = counts.value_at_rank(rank, low=True)
         assert true - abs(true) * Fraction(2, 127) - 1 <= low <= true
         assert low >= min(values)
+
+
+def test_samples_in_the_bucket_of_a_limit_are_unsure() -> None:
+    random = np.random.default_rng(8)
+    for _ in range(50):
+        values = np.sort(random.integers(-2000, 100_000, 40))
+        buckets = np.stack(np.unique(bucket_of(values), return_counts=True), axis=1)
+        table = Counts.from_log_linear(
+            buckets, count=40, min=int(values[0]), max=int(values[-1]), sum=int(values.sum())
+        )
+        for limit in (*values.tolist(), 50_000, -3000, 200_000):
+            over = int((values > limit).sum())
+            most = table.exceeding(limit)
+            assert min(over, 1) <= most - table.unsure(limit) <= over <= most
+            assert Counts.from_arrays([values]).unsure(limit) == 0

@@ -270,6 +270,15 @@ class Counts:
         """Number of samples above the value; from a histogram never too few."""
         return self.count - self.rank(value)
 
+    def unsure(self, value: int) -> int:
+        """Number of those samples above the value that may be at or below it: in a histogram, those
+        of its bucket. A maximum above it is sure."""
+        if self.sub_bits is None or self.max is None or self.max <= value:
+            return 0
+        low = self.values - (np.abs(self.values) >> self.sub_bits)
+        near = (low <= value) & (value < self.values)
+        return int(self.counts[near].sum()) - int(near[-1])
+
     def value_at_rank(self, rank: int, *, low: bool = False) -> int:
         """The rank-th smallest sample, from 1.
 

@@ -857,11 +857,12 @@ def _held(
     late = 0 if missing is None else missing.exceeding(limit - 1)
     # So does a missed period up to the time from it to the last one, if there is no sample.
     starved = gather.starved_over(figures.starved_ns, info.interval_ns, limit)
-    known = counts.exceeding(limit) + over + starved
-    unknown -= starved
+    unsure = counts.unsure(limit)
+    known = counts.exceeding(limit) - unsure + over + starved
+    unknown += unsure - starved
     unknown += 0 if missing is None else missing.count - late
     exceedances = known + late
-    count = counts.count + over + within + late + starved
+    count = counts.count - unsure + over + within + late + starved
     episodes = figures.episodes
     if episodes is not None:
         low, high = episodes
@@ -877,7 +878,7 @@ def _held(
         unknown,
         counted if not figures.missed else "periods due" if missing is None else "events",
         episodes,
-        stats.effective_of_maximum(counts.count, figures.clustering),
+        stats.effective_of_maximum(counts.count - unsure, figures.clustering),
         0 if missing is None else missing.count,
         None if missing is None else _waits(missing),
         tuple(_doubts(step, stored)),
