@@ -339,17 +339,19 @@ def _evidence(
     unlike = uneven(name, first, second) is not None
     short = short_waits(name, first, second) > 0
     steps = [math.gcd(*(int(one.get("resolution_ns", 0)) for one in runs)) for runs in whole]
-    blur = 0.0 if name == "rate" else blurred([*sides[0].values(), *sides[1].values()], steps)
     parts = [0.0, 0.0]
-    if name in ("50", "tail"):  # the maximum of a histogram is exact
+    if name != "max":  # the maximum of a histogram is exact
         parts = [max((one.get("bucket", 0.0) for one in runs), default=0.0) for runs in whole]
-    blur += bucketed(max(parts))
-    bias = 0.0
-    if name != "rate" and (steps[0], parts[0]) != (steps[1], parts[1]):
-        bias = max(
-            blurred(list(side.values()), [step]) + bucketed(part)
-            for side, step, part in zip(sides, steps, parts, strict=True)
-        )
+    blur = bias = 0.0
+    if name != "rate":
+        blur = blurred([*sides[0].values(), *sides[1].values()], steps) + bucketed(max(parts))
+        if (steps[0], parts[0]) != (steps[1], parts[1]):
+            bias = max(
+                blurred(list(side.values()), [step]) + bucketed(part)
+                for side, step, part in zip(sides, steps, parts, strict=True)
+            )
+    elif parts[0] != parts[1]:  # in a histogram, all of the budget's bucket is over it
+        blur = bias = math.inf
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
         seen = set()
