@@ -687,6 +687,24 @@ def test_run_json_that_cannot_be_read(store: Store, text: str, reason: str) -> N
     assert [row.id for row in store.runs()] == [good]
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_run_whose_folder_cannot_be_read_is_listed(store: Store, known: bool) -> None:
+    """Another user's umask may forbid it. The store said that it had no runs."""
+    run_id = finished(store)
+    assert not known or store.runs()
+    (store.path / run_id).rename(store.path.parent / "moved")
+    (store.path / run_id).symlink_to(run_id)  # root can read any other folder
+    if not known:
+        (store.path.parent / "index.db").unlink()
+    (row,) = store.runs()
+    assert (row.id, row.state) == (run_id, "unreadable")
+    with pytest.raises(StoreError, match="cannot read run"):
+        store.get(run_id)
+    (store.path / run_id).unlink()
+    (store.path.parent / "moved").rename(store.path / run_id)
+    assert [row.state for row in store.runs()] == ["complete"]
+
+
 def test_a_step_cannot_lead_out_of_its_run(store: Store) -> None:
     run_id = finished(store)
     path = store.path / run_id / "run.json"

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -39,6 +39,8 @@ UNREADABLE = "unreadable"
 IMPORT = ".import"
 """The suffix of a folder that is locked while a file is imported."""
 _DIGEST = re.compile("[0-9a-f]{64}")
+_SHUT: Final[Stamp] = (0, 0)
+"""The stamp of a run whose folder this user cannot read."""
 VERDICTS = ("fail", "inconclusive", "pass", "skipped")
 
 
@@ -281,10 +283,13 @@ def _default_folder() -> Path:
 
 
 def _stamp(path: Path) -> Stamp | None:
+    """The stamp of a run, ``_SHUT`` if its folder cannot be read, None if there is no run."""
     try:
         status = os.stat(path / DOCUMENT)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError:
+        return _SHUT
     return status.st_mtime_ns & INT64_MAX, status.st_size  # years after 2262 have more bits
 
 
