@@ -61,6 +61,18 @@ def test_a_reader_that_has_gone_costs_neither_report_nor_exit_code() -> None:
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
 
 
+def test_a_current_folder_that_was_deleted(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    done = rtgauge("runs")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "rtgauge: the current folder was deleted\n  change to another folder\n"
+
+
 @pytest.mark.parametrize("name", ["TERM", "HUP"])
 @pytest.mark.slow
 def test_a_signal_ends_any_command_as_ctrl_c_does(tmp_path: Path, name: str) -> None:

@@ -73,7 +73,10 @@ class Project:
 
 def project() -> Project:
     """The project of the current folder, an empty one without a file. UsageError, RtgaugeError."""
-    here, above = Path.cwd(), Path(os.path.expanduser("~"))
+    try:
+        here, above = Path.cwd(), Path(os.path.expanduser("~"))
+    except FileNotFoundError:
+        raise RtgaugeError("the current folder was deleted", "change to another folder") from None
     for folder in (here, *here.parents):
         path = folder / FILE
         if os.path.isfile(path) and _is_ours(path):  # false where the folder may not be searched
