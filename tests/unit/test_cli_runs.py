@@ -214,6 +214,10 @@ def test_without_a_command(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "\x1b" not in done.out
     after = rtgauge("--store", "a_longer_name").out.partition("Next:\n")[2]
     assert max(map(len, after.splitlines())) <= 80
+    with Store.open() as store:
+        (row,) = store.runs()
+        (store.path / row.id / "run.json").write_text("")
+    assert "Last run  #1: unreadable\n" in rtgauge().out
 
 
 @pytest.mark.slow

@@ -55,7 +55,8 @@ def status(place: str | None = None) -> None:
 def _last(row: RunRow, brief: Brief) -> None:
     when = row.started[:16].replace("T", " ")
     label = f" ({row.label})" if row.label else ""
-    _field("Last run", f"#{row.number} on {row.target}{label}, {when} UTC: {brief.verdict}")
+    where = f" on {row.target}{label}, {when} UTC" if row.target else ""  # unknown if unreadable
+    _field("Last run", f"#{row.number}{where}: {brief.verdict}")
     color = _TONES.get(brief.verdict, "yellow")
     title = brief.title or brief.worst or row.headline
     if title:
