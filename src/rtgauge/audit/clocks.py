@@ -204,7 +204,8 @@ def check_skew(name: str, case: Case) -> Finding:
         return finding(name, "ok", "a single CPU", "no other CPU's tick contends with its own")
     if facts.parameters("skew_tick") is None or online is None:
         missing = "the kernel's command line" if online is not None else "the list of online CPUs"
-        return unknown(name, f"{missing} could not be read", why, "cat /proc/cmdline")
+        path = "/proc/cmdline" if online is not None else f"{CPU}online"
+        return unknown(name, f"{missing} could not be read", why, f"cat {path}")
     if read_integer(facts.parameter("skew_tick")):
         return finding(name, "ok", "skew_tick=1", "the ticks of the CPUs are staggered")
     return finding(name, "note", "the ticks of all CPUs coincide", why, "boot with skew_tick=1")

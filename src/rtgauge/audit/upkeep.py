@@ -95,7 +95,7 @@ def check_timer_migration(name: str, case: Case) -> Finding:
             "timers move away from CPUs without a tick",
         )
     if full and case.cpus & full:  # --prepare changes nothing there
-        why = "timers leave the CPUs without a tick and may expire on the other measured CPUs"
+        why = "timers of CPUs without a tick move away, and may expire on the other measured CPUs"
         aside = f"measure only on CPUs without a tick (--cpu {format_cpus(case.cpus & full)})"
         return finding(name, "note", "on", why, aside)
     return finding(name, "note", "on", why, remedy)

@@ -37,7 +37,10 @@ _WIDTH_MAX = 100
 @command()
 @target_option
 @click.option(
-    "--cpu", metavar="LIST", default="all", help="CPUs of the application: 2-3 (default: all)."
+    "--cpu",
+    metavar="LIST",
+    default="all",
+    help="CPUs of the application, such as 2-3 (default: all).",
 )
 @click.option(
     "--priority",

@@ -94,8 +94,8 @@ CATALOGUE: Final[dict[str, Any]] = {
             "clocks of the CPUs against each other, as Xenomai's clocktest printed them",
             "Clocks",
             tables=[
-                {"name": "clocks", "meaning": "the state at the end; warps: readings that were "
-                 "earlier than a previous one on another CPU"},
+                {"name": "clocks", "meaning": "offset and drift of each CPU's clock at the end, "
+                 "and its warps: readings that were earlier than a previous one on another CPU"},
             ],
             verdicts=[{"rule": "no-clock-warps", "meaning": "no reading was earlier than a "
                        "previous one on another CPU"}],

@@ -221,7 +221,7 @@ def verdict(  # noqa: PLR0913
     if min(exceedances, count, unknown) < 0 or exceedances > count:
         raise ValueError("exceedances lie between 0 and the number of samples")
     if rate_per_hour is not None and not 0 <= rate_per_hour < math.inf:
-        raise ValueError(f"an allowed rate is not negative: {rate_per_hour}")
+        raise ValueError(f"the allowed rate must be finite and at least 0, not {rate_per_hour}")
     low, high = (min(exceedances, 1), exceedances) if episodes is None else episodes
     if not min(exceedances, 1) <= low <= high <= exceedances:
         raise ValueError("episodes lie between 1 and the number of exceedances")
