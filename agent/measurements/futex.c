@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The futex, on which all locks of the C library are built, without the library: within one
- * process, and between processes. docs/measurements/futex.md says what exactly is timed.
+ * The futex, on which all locks of the C library except spin locks are built, without the library:
+ * within one process, and between processes. docs/measurements/futex.md says what exactly is timed.
  */
 #include <errno.h>
 #include <linux/futex.h>

@@ -44,6 +44,7 @@ RCU = "/sys/kernel/rcu_normal"
 DAEMONS, PROFILE = "agent.daemons", "/etc/tuned/active_profile"
 ALLOWED = "/proc/irq/*/smp_affinity_list"
 EFFECTIVE = "/proc/irq/*/effective_affinity_list"
+NO_ONLINE: dict[str, None] = {CPU + "online": None, "agent.cpus_online": None}
 SINGLE = {CPU + "online": "0", CPU + "isolated": "", CPU + "nohz_full": ""}
 SWAPS = "Filename\tType\tSize\tUsed\tPriority\n/dev/zram0 partition 4194300 0 100"
 
@@ -72,7 +73,7 @@ CASES = [
     Case("debugging", "warning", {CONFIG: BUILT.replace("CONFIG_DYNAMIC_FTRACE=y", "")},
          "FUNCTION_TRACER"),
     Case("debugging", "note", {CONFIG: None}, "unknown", "check --config"),
-    Case("debugging", "note", {CMDLINE: None}, "unknown"),
+    Case("debugging", "note", {CMDLINE: None}, "unknown", "cat /proc/cmdline"),
     # tracing
     Case("tracing", "warning", {TRACING + "current_tracer": "function"}, "tracer function",
          "echo nop"),
@@ -363,7 +364,10 @@ CASES = [
     Case("skew-tick", "ok", {}, "skew_tick=1"),
     Case("skew-tick", "note", {CMDLINE: "skew_tick=0"}, "coincide", "skew_tick=1"),
     Case("skew-tick", "ok", {CMDLINE: "", **SINGLE}, "single"),
-    Case("skew-tick", "note", {CMDLINE: None}, "unknown"),
+    Case("skew-tick", "note", {CMDLINE: None}, "unknown", "cat /proc/cmdline"),
+    Case("skew-tick", "note", NO_ONLINE, "unknown", f"cat {CPU}online"),
+    Case("boot-parameters", "note", NO_ONLINE, "unknown", f"cat {CPU}online"),
+    Case("interrupts", "note", NO_ONLINE, "unknown", f"cat {CPU}online", "online CPUs"),
     Case("mitigations", "ok", {}, "2 known flaws, none in this processor"),
     Case("mitigations", "ok", {FLAWS: "a=Not affected"}, "1 known flaw, none in this processor"),
     Case("mitigations", "note", {FLAWS: "a=Mitigation: x\nb=Vulnerable\nc=Not affected"},

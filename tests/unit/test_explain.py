@@ -247,13 +247,13 @@ def test_samples_whose_orders_are_not_stored_are_refused(
     if len(worst) > 1:  # those of the calibration
         orders += [["run", "/agent", "run", "clock-cost", "--run", "x", "--step", "0"]]
     run = stored_run(tmp_path, worst, orders=orders)
-    with pytest.raises(UsageError, match="ended before the orders of its samples") as error:
+    with pytest.raises(UsageError, match="ended before the orders of a step with") as error:
         select(run)
     assert "measure again" in error.value.remedy
     run.document["state"] = "running"
     for now in (orders, []):
         run.document["orders"] = now
-        with pytest.raises(UsageError, match="not stored the orders of its samples yet") as error:
+        with pytest.raises(UsageError, match="not stored the orders of a step with") as error:
             select(run)
         assert error.value.remedy.startswith("wait")
 

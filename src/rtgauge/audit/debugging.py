@@ -83,13 +83,16 @@ def check_debugging(name: str, case: Case) -> Finding:
             (f"slower: {', '.join(costs)}; " if costs else "") + why,
             "; ".join(remedy),
         )
-    if None in states.values() or facts.parameters("slub_debug") is None:
-        missing = "configuration" if None in states.values() else "command line"
+    if None in states.values():
         return unknown(
             name,
-            f"the kernel's {missing} could not be read",
+            "the kernel's configuration could not be read",
             why,
             "rtgauge check --config FILE, with the configuration of this kernel",
+        )
+    if facts.parameters("slub_debug") is None:
+        return unknown(
+            name, "the kernel's command line could not be read", why, "cat /proc/cmdline"
         )
     return finding(name, "ok", "no slow options", "no debugging option costs latency")
 

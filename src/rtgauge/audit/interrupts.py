@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rtgauge.audit.case import PREPARE, Case, Finding, Shell, cpus_text, finding, unknown
 from rtgauge.audit.isolation import isolcpus
+from rtgauge.facts import CPU
 from rtgauge.facts.interpret import online_cpus, preemption
 from rtgauge.units import format_cpus, read_cpus, read_integer, read_interrupts, read_mask
 
@@ -51,13 +52,15 @@ def check_interrupts(name: str, case: Case) -> Finding:
     why = "an interrupt's handler, or the wake-up of its thread, stops the task on that CPU"
     affinities = _affinities(case)
     online = online_cpus(case.facts)
-    if affinities is None or online is None:
+    if affinities is None:
         return unknown(
             name,
             "the affinity of the interrupts could not be read",
             why,
             "grep . /proc/irq/*/effective_affinity_list",
         )
+    if online is None:
+        return unknown(name, "the list of online CPUs could not be read", why, f"cat {CPU}online")
     measured = case.cpus or online
     here = {number for number, cpus in affinities.items() if cpus & measured}
     run = any(key.startswith("/proc/irq/") and value for key, value in case.settings.items())

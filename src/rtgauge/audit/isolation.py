@@ -171,7 +171,8 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
     why = "work that one parameter keeps off a CPU returns if another parameter is missing"
     if facts.parameters("isolcpus") is None or online is None:
         missing = "the kernel's command line" if online is not None else "the list of online CPUs"
-        return unknown(name, f"{missing} could not be read", why, "cat /proc/cmdline")
+        path = "/proc/cmdline" if online is not None else f"{CPU}online"
+        return unknown(name, f"{missing} could not be read", why, f"cat {path}")
     isolated = isolated_cpus(facts) or frozenset()
     full_asked, nocbs = _asked(facts, "nohz_full"), _asked(facts, "rcu_nocbs")
     full = facts.cpus(CPU + "nohz_full")

@@ -677,8 +677,8 @@ def _catalogue(source: Mapping[str, Any], measurement: str) -> dict[str, Any]:
                      "from": "sample", "to": "pulse", "stages": []},
                 ],
                 "tables": [
-                    {"name": "accuracy", "meaning": "figures of the samples and of their pulses; "
-                     "error: the largest error that sampling the line can cause in a figure of the "
+                    {"name": "accuracy", "meaning": "figures of the samples and of their pulses. "
+                     "Error: the largest error that sampling the line can cause in a figure of the "
                      "pulses (in the mean: for 95 % of recordings)"},
                 ],
                 "verdicts": [

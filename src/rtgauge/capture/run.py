@@ -105,8 +105,8 @@ CATALOGUE: Final[dict[str, Any]] = {
                  "from": "grid point", "to": "the event's edge", "stages": ["event"]},
             ],
             "tables": [
-                {"name": "answers", "meaning": "what became of the events; late: answered after "
-                 "the next one came; double: edges that answer nothing; ambiguous: answers that "
+                {"name": "answers", "meaning": "what became of the events. Late: answered after "
+                 "the next one came. Double: edges that answer nothing. Ambiguous: answers that "
                  "may belong to other events"},
             ],
             "verdicts": [

@@ -473,7 +473,7 @@ def _can_be_replayed(run: StoredRun) -> bool:
 
 
 def keep(run: StoredRun, causes: Sequence[Cause]) -> None:
-    """Store causes next to the run, in the place of earlier ones of the same samples.
+    """Store causes in the run's folder, in the place of earlier ones of the same samples.
 
     Raises StoreError.
     """

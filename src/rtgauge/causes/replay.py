@@ -214,11 +214,11 @@ def without_orders(run: StoredRun) -> tuple[str, str]:
     when a step ends."""
     if run.document.get("state") == "running":
         return (
-            f"run {run.id} has not stored the orders of its samples yet",
+            f"run {run.id} has not stored the orders of a step with samples yet",
             "wait until its step has ended",
         )
     return (
-        f"run {run.id} ended before the orders of its samples were stored, so they cannot be "
+        f"run {run.id} ended before the orders of a step with samples were stored, so it cannot be "
         "replayed",
         "measure again, and explain that run",
     )

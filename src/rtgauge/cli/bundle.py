@@ -162,8 +162,8 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     "--series",
     default="",
     metavar="LIST",
-    help="Series that were marked: acquire,release (default: those with as many samples as there "
-    "are pulses).",
+    help="Series that were marked, such as acquire,release (default: those with as many samples as "
+    "there are pulses).",
 )
 @click.option("--label", default="", metavar="TEXT", help="Label of the run.")
 @click.option(

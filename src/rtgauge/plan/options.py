@@ -58,7 +58,7 @@ def _rate(text: str) -> float:
 def _command(text: str) -> str:
     text = text.strip()
     if not text or "\n" in text or "\0" in text:
-        raise ValueError("a command is a single line that is not empty")
+        raise ValueError("a command must be one line of text")
     return text
 
 

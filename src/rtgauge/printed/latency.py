@@ -145,7 +145,7 @@ def distribution(found: Latency, cell_ns: int) -> tuple[Tally, list[str]]:
 
 
 def _values(found: Latency, cell_ns: int, low: int, high: int) -> dict[int, int]:
-    """Value in ns -> samples: of each cell its upper end, of one sample the minimum."""
+    """Value in ns -> samples: each cell counts at its upper end, one sample at the minimum."""
     top = max(found.cells)
 
     def value(cell: int) -> int:

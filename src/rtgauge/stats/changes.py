@@ -82,7 +82,7 @@ def penalty(number: int, level: float = 0.01) -> float:
 def changes(values: Sequence[float] | Floats, cost: float) -> list[int]:
     """Where segments begin, after the first: the partition with the smallest sum of squared
     distances from the means of its segments plus ``cost`` for each change, exactly. Segments have
-    four values at least; of equal partitions the one with the later last change is taken."""
+    four values at least. Among equal partitions, the one with the later last change is taken."""
     number = len(values)
     found = np.asarray(values, np.float64)
     sums = np.concatenate(([0.0], np.cumsum(found)))
