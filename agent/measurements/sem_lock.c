@@ -26,6 +26,7 @@ enum sem_scenario { SEM_BLOCKS, SEM_RESCHEDULES, SEM_SCENARIOS };
 #define SEM_MAXIMUM_RULE "the value has a maximum"
 #define SEM_LIBRARY_REMEDY "use another C library"
 #define SEM_CONDUCTOR "conductor"
+#define SEM_GOES_ON "goes on" /* language-ok: name in streams */
 
 struct sem_state {
 	struct ensemble ensemble;
@@ -36,6 +37,7 @@ struct sem_state {
 	uint32_t at_zero; /* high is about to wait at zero */
 	uint32_t ended;	  /* of both threads */
 	struct order now; /* the current round */
+	bool kept;	  /* in it the conductor gave up, but not because of the semaphore */
 	struct order_rounds rounds[SEM_SCENARIOS];
 	bool complete;
 	bool incremented;
@@ -79,13 +81,21 @@ static void sem_low_body(struct ensemble_thread *thread)
 	if (ensemble_await_below(thread->ensemble, &state->at_zero, 1)) {
 		order_mark(&state->now, thread->name, "V");
 		sem_post(&state->sem);
-		/* language-ok: name in streams */
-		order_mark(&state->now, thread->name, "goes on");
+		order_mark(&state->now, thread->name, SEM_GOES_ON);
 	}
 	atomic_add_release(&state->ended, 1);
 }
 
 /* --- the conductor --- */
+
+/* Whether high sleeps at a P that has to return: not before zero, and not after a V. */
+static bool sem_hangs(const struct sem_state *state)
+{
+	return order_find(&state->now, "high", NULL) >= 0 &&
+	       (order_find(&state->now, "high", "P at 0") < 0 ||
+		order_find(&state->now, "low", SEM_GOES_ON) >= 0) &&
+	       ensemble_asleep(state->high.tid) > 0;
+}
 
 /* Both threads through one round. False: the step ends. */
 static bool sem_round(struct sem_state *state, int value)
@@ -104,6 +114,7 @@ static bool sem_round(struct sem_state *state, int value)
 		return false;
 	}
 	completed = ensemble_await(&state->ensemble, &state->ended, 2);
+	state->kept = !completed && !sem_hangs(state);
 	if (!completed) {
 		order_mark(&state->now, SEM_CONDUCTOR, "gives up");
 		for (int i = 0; i <= SEM_VALUE; i++)
@@ -136,6 +147,8 @@ static const char *sem_disturbed(const struct sem_state *state, uint32_t stalls)
 {
 	if (state->ensemble.stalls != stalls)
 		return ENSEMBLE_STALLED;
+	if (state->kept)
+		return ENSEMBLE_KEPT;
 	return ensemble_disturbed(&state->high) ? ENSEMBLE_DISTURBED : NULL;
 }
 

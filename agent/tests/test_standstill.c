@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests of measurements of behaviour: a round in which the process stood still does not count. The
  * threads are made up. Prints TAP. */
+#include <errno.h>
 #include <string.h>
 
 #include "methods/ensemble.h"
@@ -11,12 +12,14 @@ static bool test_start(struct ensemble_thread *thread);
 static bool test_join(struct ensemble_thread *thread);
 static bool test_await(struct ensemble *e, const uint32_t *word, uint32_t value);
 static bool test_await_posts(struct ensemble *e, uint32_t *word, uint32_t value);
+static int test_asleep(pid_t tid);
 
 #define ensemble_goes_on test_goes_on
 #define ensemble_start test_start
 #define ensemble_join test_join
 #define ensemble_await test_await
 #define ensemble_await_posts test_await_posts
+#define ensemble_asleep test_asleep
 #include "measurements/mutex_inversion.c"
 #include "measurements/sem_lock.c"
 #include "measurements/thread_lifecycle.c"
@@ -26,6 +29,7 @@ static bool test_await_posts(struct ensemble *e, uint32_t *word, uint32_t value)
 #undef ensemble_join
 #undef ensemble_await
 #undef ensemble_await_posts
+#undef ensemble_asleep
 
 #include "tap.h"
 
@@ -37,6 +41,8 @@ static const char *const (*good_events)[2];
 static struct order *now;
 static bool stands_still; /* in the first round */
 static bool done;	  /* the threads of this round */
+static bool gives_up;	  /* in the first round, after its events */
+static int asleep;	  /* threads then, or -errno */
 static struct lifecycle_state lifecycle = { .ensemble.step = &step, .scenario = LIFECYCLE_BLOCKED };
 
 static bool test_goes_on(struct ensemble *e)
@@ -50,9 +56,26 @@ static bool test_start(struct ensemble_thread *thread)
 	return true;
 }
 
+static void test_events(void)
+{
+	for (int i = 0; events[i][0]; i++)
+		order_mark(now, events[i][0], events[i][1]);
+	events = good_events;
+	done = true;
+}
+
 static bool test_await(struct ensemble *e, const uint32_t *word, uint32_t value)
 {
-	return true;
+	if (!gives_up)
+		return true;
+	gives_up = false;
+	test_events();
+	return false;
+}
+
+static int test_asleep(pid_t tid)
+{
+	return asleep;
 }
 
 static bool test_await_posts(struct ensemble *e, uint32_t *word, uint32_t value)
@@ -65,10 +88,7 @@ static bool test_join(struct ensemble_thread *thread)
 {
 	if (done)
 		return true;
-	done = true;
-	for (int i = 0; events[i][0]; i++)
-		order_mark(now, events[i][0], events[i][1]);
-	events = good_events;
+	test_events();
 	if (stands_still)
 		thread->ensemble->stalls++;
 	lifecycle.kinds[LIFECYCLE_BLOCKED].wrong++;
@@ -128,6 +148,48 @@ static void test_semaphore(void)
 	check(&state.rounds[SEM_RESCHEDULES], SEM_RESCHEDULES_RULE);
 }
 
+/* The conductor gave up. Only a high thread that sleeps where it must not is the semaphore's fault. */
+static void test_given_up(void)
+{
+	static const struct {
+		const char *what;
+		const char *const events[5][2];
+		int asleep;
+		bool broken;
+	} cases[] = {
+		{ "high was kept from the CPU", { { "high", "P at 3" }, END }, 0, false },
+		{ "high was not seen", { { "high", "P at 3" }, END }, -ESRCH, false },
+		{ "high had not begun", { END }, 1, false },
+		{ "P at 3 blocks", { { "high", "P at 3" }, END }, 1, true },
+		{ "low was kept from the V", { { "high", "P at 0" }, END }, 1, false },
+		{ "low was kept in the V",
+		  { { "high", "P at 0" }, { "low", "V" }, END }, 1, false },
+		{ "the V is lost",
+		  { { "high", "P at 0" }, { "low", "V" }, { "low", SEM_GOES_ON }, END }, 1, true },
+		{ "high was kept after the V",
+		  { { "high", "P at 0" }, { "low", "V" }, { "low", SEM_GOES_ON }, END }, 0, false },
+	};
+	static const char *const right[][2] = {
+		{ "high", "P at 0" }, { "low", "V" }, { "high", "has it" }, END };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		static struct sem_state state;
+		const struct order_rounds *rounds = &state.rounds[SEM_BLOCKS];
+
+		state = (struct sem_state){ .ensemble.step = &step,
+					    .high.ensemble = &state.ensemble,
+					    .low.ensemble = &state.ensemble };
+		begin(&state.now, cases[i].events, right);
+		stands_still = false;
+		gives_up = true;
+		asleep = cases[i].asleep;
+		sem_scenario(&state, SEM_BLOCKS);
+		tap_check(rounds->held != cases[i].broken && rounds->repeated == !cases[i].broken,
+			  "%s: %d of %d rounds repeated", cases[i].what, rounds->repeated,
+			  rounds->judged);
+	}
+}
+
 static void test_inversion(void)
 {
 	static const char *const wrong[][2] = {
@@ -171,6 +233,7 @@ int main(void)
 {
 	test_rules();
 	test_semaphore();
+	test_given_up();
 	test_inversion();
 	test_lifecycle();
 	return tap_end();
