@@ -39,6 +39,7 @@ struct sem_state {
 	uint32_t ended;	  /* the keeper */
 	struct order now; /* the current round */
 	bool single;	  /* each post released exactly one waiter */
+	bool kept;	  /* or the wait for one ended, but not because of the semaphore */
 	struct order_rounds rounds[SEM_ARRIVALS];
 	char why[SEM_ARRIVALS][400]; /* of the recorded round */
 };
@@ -69,6 +70,16 @@ static void sem_waiter_body(struct ensemble_thread *thread)
 	atomic_add_release(&state->released, 1);
 }
 
+/* Whether all waiters but @released of them sleep, although one was posted to. */
+static bool sem_hangs(const struct sem_state *state, uint32_t released)
+{
+	uint32_t asleep = 0;
+
+	for (int i = 0; i < state->count; i++)
+		asleep += ensemble_asleep(state->waiters[i].thread.tid) > 0;
+	return asleep + released == (uint32_t)state->count;
+}
+
 static bool sem_keep(struct sem_state *state, const struct ensemble_thread *thread)
 {
 	const struct timespec moment = clock_from_ns(SEM_MOMENT_NS);
@@ -77,8 +88,10 @@ static bool sem_keep(struct sem_state *state, const struct ensemble_thread *thre
 
 	for (uint32_t i = 0; i < count; i++) {
 		ensemble_open(&state->waiters[state->arrivals[i]].gate);
-		if (!ensemble_await_below(e, &state->arrived, i + 1))
+		if (!ensemble_await_below(e, &state->arrived, i + 1)) {
+			state->kept = true;
 			return false;
+		}
 		if (e->policy == SCHED_OTHER)
 			nanosleep(&moment, NULL);
 	}
@@ -87,8 +100,10 @@ static bool sem_keep(struct sem_state *state, const struct ensemble_thread *thre
 		if (atomic_load_acquire(&state->released) != i)
 			return false;
 		sem_post(&state->sem);
-		if (!ensemble_await_below(e, &state->released, i + 1))
+		if (!ensemble_await_below(e, &state->released, i + 1)) {
+			state->kept = !sem_hangs(state, i);
 			return false;
+		}
 	}
 	return true;
 }
@@ -139,20 +154,21 @@ static void sem_arrange(struct sem_state *state, enum sem_arrival arrival)
 /* Start all of them, wait until all have been released, join them. False: the step ends. */
 static bool sem_carry_out(struct sem_state *state)
 {
-	bool started = ensemble_start(&state->keeper), joined;
+	bool started = ensemble_start(&state->keeper), ended, joined;
 
 	for (int i = 0; i < state->count && started; i++)
 		started = ensemble_start(&state->waiters[i].thread);
-	/* the first may have run out of patience just before this one does */
-	if (!started ||
-	    (!ensemble_await(&state->ensemble, &state->ended, 1) &&
-	     !ensemble_await(&state->ensemble, &state->ended, 1)) ||
-	    !state->single)
+	/* the keeper may have run out of patience just before this one does */
+	ended = started && (ensemble_await(&state->ensemble, &state->ended, 1) ||
+			    ensemble_await(&state->ensemble, &state->ended, 1));
+	if (!ended || !state->single)
 		for (int i = 0; i < state->count; i++) {
 			ensemble_open(&state->waiters[i].gate);
 			sem_post(&state->sem);
 		}
 	joined = ensemble_join(&state->keeper);
+	/* what it saw after the posts says nothing */
+	state->kept |= !ended;
 	for (int i = 0; i < state->count; i++)
 		joined = ensemble_join(&state->waiters[i].thread) && joined;
 	return joined && started;
@@ -186,6 +202,8 @@ static const char *sem_disturbed(const struct sem_state *state, uint32_t stalls)
 {
 	if (state->ensemble.stalls != stalls)
 		return ENSEMBLE_STALLED;
+	if (state->kept)
+		return ENSEMBLE_KEPT;
 	for (int i = 0; i < state->count; i++)
 		if (ensemble_disturbed(&state->waiters[i].thread))
 			return ENSEMBLE_DISTURBED;
@@ -205,7 +223,7 @@ static bool sem_round(struct sem_state *state, enum sem_arrival arrival, bool *m
 		return false;
 	memset(&state->now, 0, sizeof(state->now));
 	state->arrived = state->released = state->ended = 0;
-	state->single = false;
+	state->single = state->kept = false;
 	for (int i = 0; i < state->count; i++) {
 		falling[i] = state->count - 1 - i;
 		state->waiters[i].gate = 0;
