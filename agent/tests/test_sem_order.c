@@ -98,7 +98,7 @@ int main(void)
 	check("the keeper was kept", true, true);
 	late = false;
 	releases = 1;
-	check("a V wakes nobody", false, false);
+	check("a V wakes no waiter", false, false);
 	awake = 1;
 	check("a waiter was kept after its V", false, true);
 	arrives = 2;
