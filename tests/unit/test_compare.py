@@ -122,6 +122,14 @@ def nearest_rank(values: list[int], percent: float) -> int:
     return sorted(values)[math.ceil(round(len(values) * percent / 100, 9)) - 1]
 
 
+def as_histogram(one: made.FakeSeries, values: Any) -> None:
+    """Keep only the histogram of a series."""
+    one.info = dataclasses.replace(one.info, histogram_only=True)
+    buckets = np.stack(np.unique(bucket_of(values), return_counts=True), axis=1)
+    facts = len(values), int(values.min()), int(values.max()), int(values.sum())
+    one.histogram = stream.Histogram(0, 0, *facts, 0, 0, 0, SUB_BITS, buckets)
+
+
 def test_a_histogram_of_the_same_samples_is_no_difference() -> None:
     """The upper ends of its buckets were worse in each block."""
     runs = []
@@ -130,12 +138,7 @@ def test_a_histogram_of_the_same_samples_is_no_difference() -> None:
             values = np.random.default_rng(repeat).normal(5e5, 1e4, 2000).astype(np.int32)
             one = made.FakeSeries(made.info(), np.arange(2000, dtype=np.int64), values)
             if place:
-                one.info = dataclasses.replace(one.info, histogram_only=True)
-                buckets = np.stack(np.unique(bucket_of(values), return_counts=True), axis=1)
-                low, high, total = int(values.min()), int(values.max()), int(values.sum())
-                one.histogram = stream.Histogram(
-                    0, 0, 2000, low, high, total, 0, 0, 0, SUB_BITS, buckets
-                )
+                as_histogram(one, values)
             run = made.run(
                 [made.step(0, [one])], id=f"{place}{repeat}", target=target, study="s",
                 boot_id=f"{place}{repeat}",
@@ -151,6 +154,38 @@ def test_a_histogram_of_the_same_samples_is_no_difference() -> None:
     assert found["50"]["matched"] and min(found["50"]["blocks"]) > 1
     verdicts = {name: one["verdict"] for name, one in found.items()}
     assert verdicts == {"tail": "not decided", "50": "not decided", "max": "equivalent"}
+
+
+@pytest.mark.parametrize(("near", "verdict"), [(150_000, "not decided"), (140_000, "worse")])
+@pytest.mark.parametrize("sampled", [0, 8])
+def test_samples_in_the_bucket_of_the_budget_are_not_over_it(
+    near: int, verdict: str, sampled: int
+) -> None:
+    """With a budget of 150.2 us, the first system has more samples of 150.0 us, and the second has
+    twice as many over it."""
+    runs = []
+    for repeat in range(8):
+        for place, target in enumerate(("a", "b")):
+            values = np.random.default_rng(repeat).normal(5e4, 1e3, 2000).astype(np.int32)
+            values[:100] = near if place == 0 else 50_000
+            values[100 : 120 + 20 * place] = 160_000
+            one = made.FakeSeries(made.info(), np.arange(2000, dtype=np.int64), values)
+            if place or repeat >= sampled:
+                as_histogram(one, values)
+            run = made.run(
+                [made.step(0, [one], budget_ns=150_200)], id=f"{place}{repeat}", target=target,
+                study="s", boot_id=f"{place}{repeat}",
+            )  # fmt: skip
+            run.document["repeat"] = repeat
+            runs.append(run)
+    analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
+    document = compare.compare(analysis, compare.sets_by_target(analysis.model["runs"])).document
+    rows = document["quantities"][0]["rows"]
+    assert [one["over"] for row in rows for one in row["runs"]] == [20] * 8 + [40] * 8
+    unsure = verdict == "not decided" and not sampled
+    assert {one["unknown"] for one in rows[0]["runs"]} == {100 if unsure else 0}
+    (found,) = (one for one in document["comparisons"] if one["statistic"] == "rate")
+    assert found["verdict"] == ("worse" if sampled else verdict)
 
 
 @pytest.mark.slow

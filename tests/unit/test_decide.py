@@ -489,22 +489,6 @@ def test_a_run_with_samples_of_unknown_value_has_no_rate() -> None:
     assert (found["verdict"], found["interval"]) == ("not decided", None)
 
 
-@pytest.mark.parametrize("factor", [1, 3])
-def test_rates_of_samples_and_of_a_histogram_are_not_compared(factor: int) -> None:
-    """In a histogram, all samples in the bucket of the budget are over it."""
-    first = [20, 30, 25, 40, 35, 28]
-    runs, quantities = with_rates(first, [value * factor for value in first])
-    alike = rate(runs, quantities)
-    for each in quantities[0]["rows"][1]["runs"]:
-        each["bucket"] = 1 / 128
-    found = rate(runs, quantities)
-    assert (found["verdict"], found["beyond"], found["needed"]) == ("not decided", False, None)
-    for each in quantities[0]["rows"][0]["runs"]:
-        each["bucket"] = 1 / 128
-    assert rate(runs, quantities) == alike
-    assert alike["verdict"] == ("equivalent" if factor == 1 else "worse")
-
-
 @pytest.mark.parametrize("short", [6, 1])
 def test_events_that_were_not_waited_for_are_the_reason(short: int) -> None:
     """More runs would not decide: the waits have to be longer."""

@@ -495,6 +495,7 @@ def _over(analysis: Analysis, members: Sequence[_Member], budget: int | None) ->
     figures = _figures_of(analysis, members)
     return (
         sum(one.all_due.exceeding(budget) + one.lost_over(budget) for one in figures)
+        - sum(one.all_due.unsure(budget) for one in figures)
         + sum(int(one["unanswered"]) for one in series)
         + _starved(analysis, members, budget)
     )
@@ -522,7 +523,7 @@ def _unknown(analysis: Analysis, members: Sequence[_Member], budget: int | None)
     if budget is None:
         return sum(one.unseen for one in figures)
     seen = sum(one.lost_over(budget) + one.lost_within(budget) for one in figures)
-    unknown = sum(one.unknown + one.lost for one in figures)
+    unknown = sum(one.unknown + one.lost + one.all_due.unsure(budget) for one in figures)
     return unknown - seen - _starved(analysis, members, budget)
 
 

@@ -350,8 +350,6 @@ def _evidence(
                 blurred(list(side.values()), [step]) + bucketed(part)
                 for side, step, part in zip(sides, steps, parts, strict=True)
             )
-    elif parts[0] != parts[1]:  # in a histogram, all of the budget's bucket is over it
-        blur = bias = math.inf
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
         seen = set()
