@@ -289,6 +289,23 @@ def test_systems_do_not_differ_by_their_resolution_alone(
     assert primary(runs, [only], within=0.001)["verdict"] == "worse"
 
 
+@pytest.mark.parametrize("matched", [True, False])
+@pytest.mark.parametrize(("others", "verdict"), [(1, "not decided"), (5, "worse")])
+def test_sides_with_histograms_of_some_runs_differ_by_these(
+    matched: bool, others: int, verdict: str
+) -> None:
+    """Five runs of the second system have only a histogram. A single one of the first hid it."""
+    blocks = [100_000.0 * (1 + at / 10_000) for at in range(6)]
+    runs, (only,) = study([blocks, [value * 1.007 for value in blocks]])
+    for row, number in zip(only["rows"], (others, 5), strict=True):
+        for one in row["runs"][:number]:
+            one["bucket"] = 1 / 128
+    for place, one in enumerate(runs):
+        one.update({} if matched else {"study": "", "repeat": place})
+    found = primary(runs, [only], within=0.001)
+    assert (found["matched"], found["verdict"]) == (matched, verdict)
+
+
 def test_the_coarser_clock_of_two_systems_counts() -> None:
     """The finer one hid it."""
     runs, (only,) = study([[5000.0] * 6] * 2)

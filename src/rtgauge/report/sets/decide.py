@@ -339,16 +339,16 @@ def _evidence(
     unlike = uneven(name, first, second) is not None
     short = short_waits(name, first, second) > 0
     steps = [math.gcd(*(int(one.get("resolution_ns", 0)) for one in runs)) for runs in whole]
-    parts = [0.0, 0.0]
-    if name != "max":  # the maximum of a histogram is exact
-        parts = [max((one.get("bucket", 0.0) for one in runs), default=0.0) for runs in whole]
+    exact = name == "max"  # even of a histogram
+    parts = [[0.0 if exact else one.get("bucket", 0.0) for one in runs] for runs in whole]
     blur = bias = 0.0
     if name != "rate":
-        blur = blurred([*sides[0].values(), *sides[1].values()], steps) + bucketed(max(parts))
-        if (steps[0], parts[0]) != (steps[1], parts[1]):
+        most = [max(each, default=0.0) for each in parts]
+        blur = blurred([*sides[0].values(), *sides[1].values()], steps) + bucketed(max(most))
+        if steps[0] != steps[1] or len({math.fsum(each) / len(each) for each in parts if each}) > 1:
             bias = max(
                 blurred(list(side.values()), [step]) + bucketed(part)
-                for side, step, part in zip(sides, steps, parts, strict=True)
+                for side, step, part in zip(sides, steps, most, strict=True)
             )
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
