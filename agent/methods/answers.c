@@ -110,7 +110,7 @@ int64_t answers_until_ns(const struct answers *a, int64_t next_ns)
 	return until_ns > next_ns ? until_ns : next_ns;
 }
 
-enum answers_fate answers_close(struct answers *a, int64_t until_ns)
+enum answers_fate answers_close(struct answers *a, int64_t most_ns)
 {
 	int64_t delay_ns = a->answer_ns - a->raised_ns;
 
@@ -126,7 +126,7 @@ enum answers_fate answers_close(struct answers *a, int64_t until_ns)
 		return ANSWERS_AMBIGUOUS;
 	}
 	a->answered++;
-	if (a->answer_ns > until_ns || delay_ns > a->timeout_ns) {
+	if (delay_ns > most_ns || delay_ns > a->timeout_ns) {
 		a->late++;
 		if (delay_ns > a->late_max_ns)
 			a->late_max_ns = delay_ns;

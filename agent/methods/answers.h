@@ -56,8 +56,8 @@ void answers_put_back(struct answers *a, int64_t at_ns);
 void answers_edge(struct answers *a, int64_t at_ns, int level);
 /* Time until which to take edges before the open event is closed. The next one is due at @next_ns. */
 int64_t answers_until_ns(const struct answers *a, int64_t next_ns);
-/* Close and count the open event. ANSWERS_ANSWERED: answer_ns is the time of its answer. An answer
- * after @until_ns is late. */
-enum answers_fate answers_close(struct answers *a, int64_t until_ns);
+/* Close and count the open event. ANSWERS_ANSWERED: answer_ns is the time of its answer, which is late
+ * if it took longer than @most_ns. */
+enum answers_fate answers_close(struct answers *a, int64_t most_ns);
 
 #endif

@@ -108,7 +108,7 @@ static void play(struct play *p)
 
 	answers_begin(&p->answers, INTERVAL, 0, p->both);
 	for (int i = 0; i < EVENTS; i++) {
-		int64_t first_next_ns = due_ns + INTERVAL, next_ns = first_next_ns, closed_ns;
+		int64_t next_ns = due_ns + INTERVAL, closed_ns;
 		int level = p->both ? !(i & 1) : 1;
 
 		answers_raise(&p->answers, due_ns, level);
@@ -125,7 +125,7 @@ static void play(struct play *p)
 				break;
 			next_ns += ((closed_ns - next_ns) / INTERVAL + 1) * INTERVAL;
 		}
-		p->fate[i] = answers_close(&p->answers, first_next_ns);
+		p->fate[i] = answers_close(&p->answers, INTERVAL);
 		p->sample_ns[i] = p->answers.answer_ns - p->answers.raised_ns;
 		due_ns = next_ns;
 	}
@@ -305,8 +305,9 @@ static void log_host_hears(struct log_host *h, bool mark, int level, int64_t at_
 	log_host_answer(h, &event);
 }
 
-/* One event with one edge, whose own edge of MARK may be lost: its sample. */
-static int64_t log_host_sample_ns(struct log_host *h, bool marked)
+/* One event with one edge, whose line moves at @driven_ns. Its own edge of MARK may be lost: its
+ * sample. */
+static int64_t log_host_sample_ns(struct log_host *h, bool marked, int64_t driven_ns)
 {
 	const struct series_info info = { .interval_ns = INTERVAL };
 	struct series series;
@@ -318,11 +319,11 @@ static int64_t log_host_sample_ns(struct log_host *h, bool marked)
 	answers_begin(&h->answers, INTERVAL, 0, false);
 	answers_raise(&h->answers, 100 * MS, 1);
 	if (marked)
-		log_host_hears(h, true, 1, 101 * MS);
-	log_host_hears(h, false, 1, 103 * MS);
-	answers_put_back(&h->answers, 105 * MS);
-	log_host_hears(h, true, 0, 106 * MS);
-	log_host_close_event(&step, h, 110 * MS);
+		log_host_hears(h, true, 1, driven_ns);
+	log_host_hears(h, false, 1, driven_ns + 2 * MS);
+	answers_put_back(&h->answers, driven_ns + 4 * MS);
+	log_host_hears(h, true, 0, driven_ns + 5 * MS);
+	log_host_close_event(&step, h, INTERVAL);
 	sample_ns = series.ring[0];
 	series_free(&series);
 	return sample_ns;
@@ -332,10 +333,12 @@ static void test_marks(void)
 {
 	struct log_host h;
 
-	tap_check(log_host_sample_ns(&h, true) == 2 * MS && !h.unmarked,
+	tap_check(log_host_sample_ns(&h, true, 101 * MS) == 2 * MS && !h.unmarked,
 		  "an event that MARK stamped");
-	tap_check(log_host_sample_ns(&h, false) == 3 * MS && h.unmarked == 1,
+	tap_check(log_host_sample_ns(&h, false, 101 * MS) == 3 * MS && h.unmarked == 1,
 		  "the line's return to rest does not stamp the event");
+	tap_check(log_host_sample_ns(&h, true, 115 * MS) == 2 * MS && !h.answers.late,
+		  "an answer in time to an event that the log host drove late");
 }
 
 /* A peer that answers each event after 5 ms. The stamp of the answer lies in the future. */

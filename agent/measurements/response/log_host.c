@@ -193,16 +193,18 @@ static bool log_host_settle(struct step *step, struct log_host *h, int64_t *next
 }
 
 /* Record the open event's sample, or that it is missing. */
-static void log_host_close_event(struct step *step, struct log_host *h, int64_t until_ns)
+static void log_host_close_event(struct step *step, struct log_host *h, int64_t most_ns)
 {
 	struct series *series = &step->series[h->series];
 
+	if (h->mark_ns)
+		h->answers.raised_ns = h->mark_ns;
 	if (h->moved_ns) {
 		series_moved(series, h->moved_ns);
 		if (h->dither >= 0)
 			series_moved(&step->series[h->dither], h->moved_ns);
 	}
-	switch (answers_close(&h->answers, until_ns)) {
+	switch (answers_close(&h->answers, most_ns)) {
 	case ANSWERS_UNANSWERED:
 		if (h->answers.unanswered <= LOG_HOST_NAMED)
 			h->named[h->answers.unanswered - 1] = h->answers.raised - 1;
@@ -213,8 +215,7 @@ static void log_host_close_event(struct step *step, struct log_host *h, int64_t 
 		break;
 	case ANSWERS_ANSWERED:
 		h->unmarked += h->line.pins.marked && !h->mark_ns;
-		series_put(series,
-			   h->answers.answer_ns - (h->mark_ns ? h->mark_ns : h->answers.raised_ns));
+		series_put(series, h->answers.answer_ns - h->answers.raised_ns);
 		break;
 	}
 }
@@ -258,7 +259,7 @@ static bool log_host_event(struct step *step, struct log_host *h, int64_t index,
 	if (!log_host_settle(step, h, next_ns))
 		return false;
 	/* late is what the other machine takes, not what this one took to raise the event */
-	log_host_close_event(step, h, due_next_ns + h->answers.raised_ns - due_ns);
+	log_host_close_event(step, h, due_next_ns - due_ns);
 	return true;
 }
 
