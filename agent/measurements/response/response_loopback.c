@@ -34,7 +34,7 @@ struct loopback {
 	/* of the thread that waits */
 	int64_t next;	   /* the event expected to come back */
 	uint32_t came;	   /* the same, modulo 2^32, for the thread that raises events */
-	int64_t late;	   /* came back after the next was due */
+	int64_t late;	   /* took longer than an interval */
 	int64_t ambiguous; /* edges of the last event or of an earlier one */
 	int64_t block_ns;  /* of the wake-ups since then, which have no grid */
 	int64_t said_ns;   /* part of the moves that the series of responses has */
@@ -313,8 +313,8 @@ static int loopback_finish(struct step *step, struct response *r)
 			(long long)missed, (long long)l->events, (long long)(l->events - l->next));
 	else if (l->late)
 		snprintf(evidence, sizeof(evidence),
-			 "%lld of %lld events came back after the next was due", (long long)l->late,
-			 (long long)l->events);
+			 "%lld of %lld events took longer than an interval to come back",
+			 (long long)l->late, (long long)l->events);
 	else if (l->ambiguous)
 		snprintf(evidence, sizeof(evidence),
 			 "%lld of %lld events came back, and %lld may have", (long long)r->answered,
