@@ -260,7 +260,7 @@ static int tick_period_finish(struct step *step)
 	else
 		step_verdict(step, TICK_PERIOD_RULE, "skipped",
 			     "the kernel does not report the frequency of its tick",
-			     "give the expected frequency: --expect 250");
+			     "give the expected frequency, such as --expect 250");
 	return state->ensemble.error;
 }
 

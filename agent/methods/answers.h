@@ -41,7 +41,7 @@ struct answers {
 	int64_t answered;
 	int64_t unanswered;
 	int64_t ambiguous;
-	int64_t late;	     /* answers after the time for them, or after the timeout */
+	int64_t late;	     /* answers that took too long, or came after the timeout */
 	int64_t late_max_ns; /* longest late answer that has a sample */
 	int64_t doubled;     /* edges that answer nothing */
 };

@@ -22,7 +22,7 @@ size_t workers_stacks_size(const struct run *run);
 int workers_start(struct run *run, void (*forked)(void *run));
 void workers_open_gate(struct run *run);
 bool workers_done(const struct run *run);
-/* CLOCK_MONOTONIC at which the last worker ended, valid once all are done. 0: all of them died. */
+/* When the last worker ended, by CLOCK_MONOTONIC; valid once all are done. 0: no worker ended. */
 int64_t workers_ended_ns(const struct run *run);
 /* A process that has ended before it was done: -EIO with a message; said once. */
 int workers_check(struct run *run, struct message *msg);
