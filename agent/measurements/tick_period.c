@@ -191,22 +191,17 @@ static const char *tick_period_result(const struct tick_grid *grids, int count, 
 	return result;
 }
 
-/* Number of points that a grid of the expected frequency has in what was observed. */
-static int tick_period_points(struct tick_period_state *state)
-{
-	struct tick_grid grid;
-
-	tick_lay(&grid, tick_period_ns(state->expected), &state->view, state->bins);
-	return grid.points;
-}
-
 static void tick_period_verdict(struct step *step, struct tick_period_state *state)
 {
 	char evidence[256] = "no grid", *at = evidence + 7, *end = evidence + sizeof(evidence);
 	bool stops = !option_number(&step->options, "expect") && tick_stops(state->ensemble.cpu);
 	const char *result = tick_period_result(state->grids, state->grid_count, state->expected);
-	int points = tick_period_points(state);
+	struct tick_grid wanted;
 
+	tick_lay(&wanted, tick_period_ns(state->expected), &state->view, state->bins);
+	/* a grid that was found among all other gaps was distinguished from chance */
+	if (state->grid_count)
+		wanted.chance = 0;
 	for (int i = 0; i < state->grid_count; i++) {
 		at = i ? at : evidence;
 		at += snprintf(at, (size_t)(end - at), "%s%d Hz at %d of %d points", i ? ", " : "",
@@ -221,15 +216,22 @@ static void tick_period_verdict(struct step *step, struct tick_period_state *sta
 				       ", chosen when the kernel was built (CONFIG_HZ)");
 	if (stops)
 		result = result[0] == 'p' ? "fail" : "pass";
-	/* a grid that was not found may have had too few points */
-	if (result[0] == (stops ? 'p' : 'f') && points < TICK_POINTS_MIN) {
+	/* a grid that was not found may be there all the same */
+	if (result[0] == (stops ? 'p' : 'f') && tick_is_uncertain(&wanted)) {
 		result = "inconclusive";
-		snprintf(at, (size_t)(end - at), "; only %d of the %d points that a grid needs",
-			 points, TICK_POINTS_MIN);
+		if (wanted.points < TICK_POINTS_MIN)
+			snprintf(at, (size_t)(end - at),
+				 "; only %d of the %d points that a grid needs", wanted.points,
+				 TICK_POINTS_MIN);
+		else
+			snprintf(at, (size_t)(end - at),
+				 "; a gap at %d of its %d points, %d %% by chance",
+				 wanted.hits < wanted.points ? wanted.hits : wanted.points,
+				 wanted.points, wanted.chance / 10);
 	}
 	step_verdict(
 		step, TICK_PERIOD_RULE, result, evidence,
-		stops && points >= TICK_POINTS_MIN ?
+		stops && wanted.points >= TICK_POINTS_MIN ?
 			"find out what else runs on the CPU: the tick stops while one thread runs" :
 			"measure longer (--for), on an idle CPU");
 }

@@ -13,6 +13,8 @@
 #define TICK_TOLERANCE_NS (25 * NSEC_PER_USEC)
 /* Points with a hit in 1000 points of a grid, net of chance. Twice the frequency has half of them. */
 #define TICK_SHARE 750
+/* With more of them than this, a grid is not ruled out: ticks may be late, for example on a hypervisor. */
+#define TICK_SHARE_UNCERTAIN 600
 /* With more hits by chance, a grid cannot be distinguished from it. */
 #define TICK_CHANCE_MAX 150
 /* From here on the search among the longest events goes down by halves. */
@@ -294,12 +296,23 @@ void tick_lay(struct tick_grid *grid, int64_t period_ns, const struct tick_view 
 	tick_count(grid, view);
 }
 
+/* @share: of 1000 points, net of chance. */
+static bool tick_has_share(const struct tick_grid *grid, int64_t share)
+{
+	return (int64_t)grid->hits * 1000 >=
+	       (int64_t)grid->points * (grid->chance + share * (1000 - grid->chance) / 1000);
+}
+
 bool tick_is_grid(const struct tick_grid *grid)
 {
-	if (grid->points < TICK_POINTS_MIN || grid->chance > TICK_CHANCE_MAX)
-		return false;
-	return (int64_t)grid->hits * 1000 >=
-	       (int64_t)grid->points * (grid->chance + TICK_SHARE * (1000 - grid->chance) / 1000);
+	return grid->points >= TICK_POINTS_MIN && grid->chance <= TICK_CHANCE_MAX &&
+	       tick_has_share(grid, TICK_SHARE);
+}
+
+bool tick_is_uncertain(const struct tick_grid *grid)
+{
+	return grid->points < TICK_POINTS_MIN || grid->chance > TICK_CHANCE_MAX ||
+	       tick_has_share(grid, TICK_SHARE_UNCERTAIN);
 }
 
 void tick_lay_near(struct tick_grid *grid, int64_t period_ns, const struct tick_view *view,

@@ -508,6 +508,68 @@ static void test_unreported(void)
 		  advised);
 }
 
+/* The verdict on @w, in which a tick of 100 Hz is looked for. */
+static void check_verdict(struct world *w, const char *result, const char *what)
+{
+	static struct tick_period_state state;
+	struct step step = { .state = &state };
+	struct message msg;
+
+	if (option_set_init(&step.options, tick_period_options) ||
+	    option_set_parse(&step.options, "expect", "100", &msg))
+		return (void)tap_check(false, "options");
+	world_sort(w);
+	memset(&state, 0, sizeof(state));
+	state.view = w->view;
+	state.expected = 100;
+	state.grid_count = tick_find(state.grids, TICK_PERIOD_GRIDS, &state.view, 100, state.bins,
+				     no_rest, NULL);
+	tick_period_finish(&step);
+	option_set_free(&step.options);
+	tap_check(!strcmp(judged, result), "%s: %s, %s", what, judged, said);
+	free(w);
+}
+
+/* A step of 0.3 s that a hypervisor disturbed. */
+static void test_disturbed(void)
+{
+	struct world *w = world_new(11);
+	int kept = 0;
+
+	world_spans(w, 7);
+	world_ticks(w, tick_period_ns(100), 2000, 0, 0, 1);
+	for (int i = 0; i < w->view.event_count; i++)
+		if (i % 3)
+			w->events[kept++] = w->events[i];
+	w->view.event_count = kept;
+	check_verdict(w, "inconclusive", "every third tick is late");
+
+	w = world_new(12);
+	world_spans(w, 7);
+	world_ticks(w, tick_period_ns(100), 2000, 0, 0, 1);
+	for (int i = 0; i < 2400; i++)
+		world_add(w, w->start_ns + draw(w, 290 * NSEC_PER_MSEC), 0, 20000 + draw(w, 60000),
+			  0);
+	check_verdict(w, "inconclusive", "many gaps as long as ticks");
+
+	w = world_new(13);
+	world_spans(w, 7);
+	world_noise(w, 300, 0);
+	check_verdict(w, "fail", "no tick");
+
+	w = world_new(14);
+	world_spans(w, 7);
+	world_ticks(w, tick_period_ns(250), 2000, 0, 0, 1);
+	world_noise(w, 4000, 0);
+	check_verdict(w, "fail", "a tick of 250 Hz");
+
+	w = world_new(15);
+	world_spans(w, 7);
+	world_ticks(w, tick_period_ns(50), 2000, 0, 0, 1);
+	world_noise(w, 300, 0);
+	check_verdict(w, "fail", "a tick of 50 Hz");
+}
+
 int main(void)
 {
 	static const int found[] = { 24, 100, 128, 250, 256, 300, 512, 1000, 1024, 1200 };
@@ -517,6 +579,7 @@ int main(void)
 	tap_check(tick_period_ns(300) == 3333333 && tick_period_ns(1000) == 1000000,
 		  "periods are the kernel's");
 	test_unreported();
+	test_disturbed();
 	test_median();
 	test_edges();
 	test_empty();

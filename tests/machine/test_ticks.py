@@ -44,7 +44,8 @@ def test_the_tick_is_found_and_judged_by_what_is_configured(agent: str, tmp_path
     if not Path("/sys/devices/system/cpu/nohz_full").exists():
         assert (verdict.result == "pass") == (CONFIGURED_HZ in found)
     expected = f"expected: {CONFIGURED_HZ} Hz, chosen when the kernel was built (CONFIG_HZ)"
-    assert verdict.evidence.endswith((expected, "expected: none"))
+    # an inconclusive one also says why
+    assert any(end in verdict.evidence for end in (expected, "expected: none"))
     for row in grids:
         assert count(row, "points") >= 20
         assert count(row, "with a gap") * 10 > count(row, "points") * 5
