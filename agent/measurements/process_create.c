@@ -241,7 +241,7 @@ static void process_table(struct step *step)
 {
 	static const struct step_column columns[] = { { "memory", "" }, { "size", "KiB" } };
 	static const char *const names[] = { "VmRSS", "RssAnon", "VmPTE" };
-	static const char *const shown[] = { "resident", "of it private", "page tables" };
+	static const char *const shown[] = { "resident", "private", "page tables" };
 	char text[4096];
 	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
 	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);

@@ -43,7 +43,7 @@ def test_processes_of_each_kind(agent: str, tmp_path: Path) -> None:
         assert all(0 < start < life for start, life in zip(starts, lives, strict=True))
     assert all(info.stamp_ns is not None for info in stream.series)
     assert [row[0] for row in rows_of(stream, "parent")] == [
-        "resident", "of it private", "page tables",
+        "resident", "private", "page tables",
     ]  # fmt: skip
 
 
