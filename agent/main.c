@@ -103,6 +103,9 @@ static int main_parse_option(struct run_request *request, struct option_set *opt
 	int64_t number;
 	int err;
 
+	if (!strcmp(name, "help"))
+		return message_set(msg, -EINVAL, "'rtgauge-agent help NAME' shows the options",
+				   "--help is not an option of run");
 	if (!o && !option_known(options, name) && main_near_option(name, remedy, sizeof(remedy)))
 		return message_set(msg, -EINVAL, remedy, "unknown option '%.60s'", name);
 	if (o && o->info.type == OPTION_FLAG) {
