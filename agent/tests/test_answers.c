@@ -341,47 +341,49 @@ static void test_marks(void)
 		  "an answer in time to an event that the log host drove late");
 }
 
-/* A peer that answers each event after 5 ms. The stamp may lie in the future. */
-static bool prompt_answers;
+/* A peer that answers each event after 5 ms. */
+static int64_t prompt_answer_ns; /* 0: none is to come */
 
 static int prompt_drive(struct line *line, int level)
 {
-	prompt_answers = true;
+	prompt_answer_ns = clock_now_ns(CLOCK_MONOTONIC) + 5 * MS;
 	return 0;
 }
 
 static int prompt_wait(struct line *line, int64_t until_ns, struct line_event *event)
 {
-	const struct log_host *h = (const struct log_host *)line;
-
-	if (!prompt_answers) {
+	if (!prompt_answer_ns || clock_now_ns(CLOCK_MONOTONIC) < prompt_answer_ns) {
 		clock_rest(MS);
 		return 0;
 	}
-	prompt_answers = false;
-	*event = (struct line_event){ .stamp_ns = h->answers.raised_ns + 5 * MS, .level = 1 };
+	*event = (struct line_event){ .stamp_ns = prompt_answer_ns, .level = 1 };
+	prompt_answer_ns = 0;
 	return 1;
 }
 
-/* The log host raises an event 8 of 10 ms after its due time. */
+/* The log host raises an event 2 ms before the next one is due. */
 static void test_held_up(void)
 {
 	static const struct line_kind prompt = { .messages = true,
 						 .wait = prompt_wait,
 						 .drive = prompt_drive };
-	const struct series_info info = { .interval_ns = INTERVAL };
-	struct log_host h = { .line.kind = &prompt, .interval_ns = INTERVAL, .dither = -1 };
+	const int64_t interval_ns = 300 * MS;
+	const struct series_info info = { .interval_ns = interval_ns };
+	struct log_host h = { .line.kind = &prompt, .interval_ns = interval_ns, .dither = -1 };
 	struct series series;
 	struct step step = { .series = &series };
-	int64_t due_ns = clock_now_ns(CLOCK_MONOTONIC) - 8 * MS, next_ns = due_ns + INTERVAL;
+	int64_t next_ns = clock_now_ns(CLOCK_MONOTONIC) + 2 * MS, first_next_ns = next_ns;
 	bool closed;
 
 	series_init(&series, 0, &info, 64);
-	answers_begin(&h.answers, INTERVAL, 0, true);
-	closed = log_host_event(&step, &h, 0, due_ns, &next_ns);
+	answers_begin(&h.answers, interval_ns, 0, true);
+	closed = log_host_event(&step, &h, 0, next_ns - interval_ns, &next_ns);
 	tap_check(closed && h.answers.answered == 1 && !h.answers.late,
 		  "an answer in time to an event that the log host raised late: %lld late",
 		  (long long)h.answers.late);
+	tap_check(next_ns == first_next_ns + interval_ns && !h.held_back && h.held_up == 1,
+		  "the log host, not the answer, delays the next one: %lld held back",
+		  (long long)h.held_back);
 	series_free(&series);
 }
 

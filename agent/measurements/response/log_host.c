@@ -169,8 +169,8 @@ static bool log_host_drain(struct step *step, struct log_host *h)
 }
 
 /* Take all edges until the next event may be raised at @next_ns, which moves on by whole intervals
- * while the open one has no answer. False: end the loop. */
-static bool log_host_settle(struct step *step, struct log_host *h, int64_t *next_ns)
+ * while the open one has no answer: due to this machine before @own_ns. False: end the loop. */
+static bool log_host_settle(struct step *step, struct log_host *h, int64_t own_ns, int64_t *next_ns)
 {
 	bool held = false;
 
@@ -187,7 +187,7 @@ static bool log_host_settle(struct step *step, struct log_host *h, int64_t *next
 		if (!held)
 			return log_host_drain(step, h);
 		*next_ns += ((now_ns - *next_ns) / h->interval_ns + 1) * h->interval_ns;
-		h->held_back++;
+		*(now_ns < own_ns ? &h->held_up : &h->held_back) += 1;
 		held = false;
 	}
 }
@@ -249,17 +249,17 @@ static bool log_host_event(struct step *step, struct log_host *h, int64_t index,
 {
 	bool pulse = h->raises != LINE_BOTH;
 	int level = pulse ? h->raises == LINE_RISING : !(index & 1);
-	int64_t due_next_ns = *next_ns;
+	int64_t most_ns = *next_ns - due_ns;
 
 	if (!log_host_raise(h, level))
 		return false;
 	if (pulse && !h->line.kind->messages &&
 	    !log_host_put_back(step, h, !level, due_ns + h->interval_ns / 2))
 		return false;
-	if (!log_host_settle(step, h, next_ns))
-		return false;
 	/* late is what the other machine takes, not what this one took to raise the event */
-	log_host_close_event(step, h, due_next_ns - due_ns);
+	if (!log_host_settle(step, h, h->answers.raised_ns + most_ns, next_ns))
+		return false;
+	log_host_close_event(step, h, most_ns);
 	return true;
 }
 
@@ -500,7 +500,7 @@ static int log_host_finish(struct step *step)
 	log_host_message(step, h->unmarked, "event",
 			 "not stamped by MARK: the time before driving the line is used instead");
 	log_host_message(step, h->held_up, "event",
-			 "held up by an interval or more, which delayed later events");
+			 "held up by the log host, which delayed later events");
 	log_host_message(step, h->held_back, "event",
 			 "held back until the previous one was answered or timed out");
 	log_host_message(step, h->answers.ambiguous, "event",
