@@ -26,7 +26,7 @@
 #define ENSEMBLE_PART_NS (ENSEMBLE_PATIENCE_NS / 4)
 #define ENSEMBLE_STALL_NS (100 * NSEC_PER_MSEC)
 #define ENSEMBLE_STALLED "the process or the machine stood still for a while"
-#define ENSEMBLE_KEPT "a thread that had nothing to wait for did not run within a second"
+#define ENSEMBLE_KEPT "a thread that had nothing to wait for did not run for a second"
 
 /* Rows for the option table of a measurement on one CPU. */
 #define ENSEMBLE_FOR                                                           \

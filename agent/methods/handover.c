@@ -384,6 +384,18 @@ static bool handover_woken(struct handover *h, uint32_t count)
 	return false;
 }
 
+/* Whether all waiters but @woken of them sleep, although one more was to wake. */
+static bool handover_hangs(const struct handover *h, uint32_t woken)
+{
+	uint32_t begun = 0, asleep = 0;
+
+	for (int i = 0; i < HANDOVER_QUEUE; i++) {
+		begun += h->queued[i].queue != NULL;
+		asleep += h->queued[i].queue && ensemble_asleep(h->queued[i].thread.tid) > 0;
+	}
+	return asleep + woken == begun;
+}
+
 bool handover_wake_in_turn(const struct handover_queue *queue)
 {
 	struct handover *h = queue->h;
@@ -404,6 +416,11 @@ bool handover_wake_in_turn(const struct handover_queue *queue)
 				handover_refused(rule, "a waiter could not be woken", err,
 						 handover_remedy(err));
 			good = !err && handover_woken(h, ++woken);
+			if (!good && !err && !handover_hangs(h, woken - 1)) {
+				rule->unknown = ENSEMBLE_KEPT;
+				rule->grant = "end what else runs with real-time priority on this "
+					      "CPU, or choose another one (--cpu)";
+			}
 			continue;
 		}
 		queued = &h->queued[*at - '0'];

@@ -23,10 +23,16 @@ static int64_t test_number(const struct option_set *set, const char *name);
 static int test_semget(key_t key, int count, int flags);
 static int test_semop(int set, struct sembuf *operations, size_t count);
 static int test_timedwait(sem_t *sem, const struct timespec *until);
+static bool test_await(struct ensemble *e, const uint32_t *word, uint32_t value);
+static int test_asleep(pid_t tid);
 
 #define sem_timedwait test_timedwait
+#define ensemble_await test_await
+#define ensemble_asleep test_asleep
 #include "methods/handover.c"
 #undef sem_timedwait
+#undef ensemble_await
+#undef ensemble_asleep
 #undef clock_now_ns
 
 #define option_number test_number
@@ -239,6 +245,51 @@ static void test_refused_wake_up(void)
 	step.stop = 0;
 }
 
+static sem_t posted;
+static bool awaited;  /* without a result */
+static bool sleepers; /* still sleep after that */
+
+static bool test_await(struct ensemble *e, const uint32_t *word, uint32_t value)
+{
+	awaited = true;
+	return false;
+}
+
+static int test_asleep(pid_t tid)
+{
+	return !awaited || sleepers;
+}
+
+static int post(void *object, enum handover_way way)
+{
+	return sem_post(&posted);
+}
+
+static int wait_for_post(void *object, enum handover_way way)
+{
+	return sem_wait(&posted);
+}
+
+/* A waiter that others keep from the CPU is not one that was not woken. */
+static void test_kept(void)
+{
+	static const char *const names[] = { "high", NULL };
+
+	for (int i = 0; i < 2; i++) {
+		struct handover_rule rule = { .unknown = NULL };
+		const struct handover_queue queue = {
+			&h, &rule, wait_for_post, post, names, names, "0.",
+		};
+
+		sem_init(&posted, 0, 0);
+		awaited = false;
+		sleepers = i;
+		handover_wake_in_turn(&queue);
+		tap_check(!rule.held && !rule.unknown == sleepers, "a waiter that %s: %s",
+			  sleepers ? "sleeps" : "is awake", rule.unknown ?: rule.why);
+	}
+}
+
 /* The drain empties the rings all the time. */
 static void test_ring(void)
 {
@@ -376,6 +427,7 @@ int main(void)
 	test_sleeps();
 	test_signals();
 	test_refused_wake_up();
+	test_kept();
 	test_ring();
 	test_nothing_left();
 	test_no_inheritance();
