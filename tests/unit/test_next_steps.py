@@ -165,6 +165,13 @@ def test_each_core_of_one_board_has_its_command_there_too() -> None:
         for core, command in (("cobalt", action.command), ("linux", action.again)):
             assert f"--target {place} " in command
             assert f"--core {core} --label {core} --repeat 6" in command
+    for one in found["comparisons"]:
+        one.update(verdict="not decided", needed=12)
+    for label, number in (("", 12), ("mine", 11)):
+        for run in analysis.model["runs"]:
+            run["label"] = label
+        action, *_ = after_comparison(found, found["quantities"][at], analysis.model["runs"])
+        assert f"--repeat {number}" in action.command and f"--repeat {number}" in action.again
 
 
 @pytest.mark.slow

@@ -57,7 +57,9 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
     labels = _each_label(quantity, sets, max(added, RUNS)) if not decided else None
     more = max(more, BLOCKS) if more else 0  # a study is judged in blocks
     repeat = Action("Measure more runs of each system", "", "decides the comparison")
-    if more and (commands := _each_core(quantity, sets, more)):
+    labelled = all(run["label"] for each in sets for run in each)
+    times = max(added, RUNS) if labelled else more
+    if more and (commands := _each_core(quantity, sets, times)):
         text, (first, second) = "Measure more runs on each core", commands
         repeat = replace(repeat, text=text, command=first, again=second)
     elif more and len(targets) == len(sets):
