@@ -90,7 +90,7 @@ static void test_bounds(void)
 	tap_check(!backlog_room(&backlog, &size), "full is full");
 	tap_check(backlog_confirm(&backlog, 1100) && backlog_room(&backlog, &size) && size == 1000,
 		  "and empty again");
-	tap_check(&tap, backlog_room(&large, &size), "a limit of 4 GiB, also with 32 bits");
+	tap_check(backlog_room(&large, &size), "a limit of 4 GiB, also with 32 bits");
 }
 
 /* A reader that keeps up costs no memory: pieces come and go, and none is left over. */
