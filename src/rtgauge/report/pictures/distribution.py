@@ -243,7 +243,8 @@ def _legend(
     for at, curve in enumerate(drawn):
         left = left if at % columns else plot.left
         top = plot.top - LEGEND_GAP - LEGEND_ROW * (lines - 1 - at // columns)
-        text = fit(curve.name, room - LEGEND_LINE)
+        end = left + room if (at + 1) % columns else plot.width
+        text = fit(curve.name, end - left - 19, label_width)
         hue, dash = looks[at]
         plot.path(f"M{pt(left)} {pt(top - 5.5)}h16", hue, 2.0, **dash)
         plot.text(left + 19, top - 3, text, fill=hue, font_weight="600")

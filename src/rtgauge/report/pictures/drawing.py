@@ -226,14 +226,14 @@ def cut(text: str, most: int) -> str:
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
-def fit(text: str, room: float) -> str:
+def fit(text: str, room: float, width: Callable[[str], float] = text_width) -> str:
     """The displayed text, cut where it would be wider than ``room`` (points)."""
     shown = visible(text)
-    if text_width(shown) <= room:
+    if width(shown) <= room:
         return shown
-    wide = text_width("…")
+    wide = width("…")
     for at, character in enumerate(shown):
-        wide += text_width(character)
+        wide += width(character)
         if wide > room:
             return shown[:at] + "…"
     return shown
@@ -334,7 +334,7 @@ class Plot(Canvas):
     def upright(self, value: float, text: str, colour: str, dash: str, level: int = 0) -> None:
         """A vertical line at a value, with its name. ``level``: the line of text that the name is
         on."""
-        text = fit(text, (self.right - self.left) * 0.9)
+        text = fit(text, (self.right - self.left) * 0.9, label_width)
         at, y = self.px(value), self.top + 7 + NAME_ROW * level
         self.path(f"M{pt(at)} {pt(self.top)}V{pt(self.bottom)}", colour, 0.8, stroke_dasharray=dash)
         begin, end, anchor = self.beside(value, text)
@@ -354,7 +354,7 @@ class Plot(Canvas):
         if not self.y.low <= value <= self.y.high:
             return
         at = self.py(value)
-        text = fit(text, (self.right - self.left) * 0.5)
+        text = fit(text, (self.right - self.left) * 0.5, label_width)
         self.path(f"M{pt(self.left)} {pt(at)}H{pt(self.right)}", colour, 0.8, stroke_dasharray=dash)
         self.label(self.right - 3, at - 2.5, text, colour, "end")
 

@@ -40,6 +40,7 @@ from rtgauge.report.pictures.drawing import (
     Quantity,
     cut,
     fit,
+    label_width,
     marker,
     pt,
     put_marker,
@@ -246,7 +247,8 @@ def _largest(plot: Plot, quantity: Quantity, middles: Sequence[float]) -> None:
     name = f", {cut(quantity.labels[-whose], 30)}" if quantity.number > 1 else ""
     word = "max" if top == quantity.top else "max shown"
     word = "largest sample" if any(quantity.at_least) else word
-    text = fit(f"{word} {quantity.shown(value)}{name}", (plot.right - plot.left) * 0.45)
+    room = (plot.right - plot.left) * 0.45
+    text = fit(f"{word} {quantity.shown(value)}{name}", room, label_width)
     left = x > (plot.left + plot.right) / 2
     plot.label(x + (-6 if left else 6), max(y + 2.5, plot.top + 6), text, INK,
                "end" if left else "start")  # fmt: skip

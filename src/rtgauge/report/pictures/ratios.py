@@ -23,6 +23,7 @@ from rtgauge.report.pictures.drawing import (
     Plot,
     classed,
     fit,
+    label_width,
     marker,
     pt,
     text_width,
@@ -85,10 +86,10 @@ def ratios(rows: Sequence[Ratio], within: float, label: str) -> str:
 
 def _row(plot: Plot, row: Ratio, top: float) -> None:
     hue = _HUES.get(row.verdict, SOFT)
-    said = fit(row.said, (plot.right - plot.left) * 0.5)
+    said = fit(row.said, (plot.right - plot.left) * 0.5, label_width)
     plot.label(plot.right, top + 8, said, hue, "end")
-    room = plot.right - plot.left - text_width(said) - 8
-    plot.label(plot.left, top + 8, fit(row.name, room), INK)
+    room = plot.right - plot.left - label_width(said) - 8
+    plot.label(plot.left, top + 8, fit(row.name, room, label_width), INK)
     y = top + 16
     low, high = plot.px(row.low), plot.px(row.high)
     plot.path(f"M{pt(low)} {pt(y)}H{pt(high)}M{pt(low)} {pt(y - 3)}v6M{pt(high)} {pt(y - 3)}v6",
