@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -85,6 +86,21 @@ def test_a_signal_ends_any_command_as_ctrl_c_does(tmp_path: Path, name: str) -> 
     done = shell("rtgauge check --target ssh://board", PATH=path, TMPDIR=str(folder))
     assert (done.returncode, done.stderr) == (4, "rtgauge: interrupted\n")
     assert not [*folder.iterdir()]
+
+
+def test_a_signal_leaves_the_handler_of_the_caller(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that calls ``main`` may handle SIGHUP itself. It was ignored afterwards."""
+    program = sys.modules["rtgauge.cli.main"]
+    monkeypatch.setattr(program, "_invoke", lambda _: signal.raise_signal(signal.SIGTERM))
+    before = signal.signal(signal.SIGHUP, handler := lambda *_: None)
+    try:
+        assert rtgauge("runs").code == 4
+        assert signal.getsignal(signal.SIGHUP) is handler
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 @pytest.mark.slow

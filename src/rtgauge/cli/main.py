@@ -219,7 +219,8 @@ def _ending_by_signals() -> Iterator[None]:
 
     def end(_number: int, _frame: FrameType | None) -> None:
         # the shell and the kernel each send a SIGHUP for a terminal that is closed
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        if signal.getsignal(signal.SIGHUP) == end:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     before = {
