@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from rtgauge import stats, stream
 from rtgauge.causes import Cause, Cost, Segment, Task
 from rtgauge.causes.blame import blame
 from rtgauge.causes.model import plain
-from rtgauge.report.document.answer import answer_of, cause
+from rtgauge.report.document.answer import Answer, answer_of, cause
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -202,28 +203,96 @@ def test_the_hardware_is_a_cause_if_a_gap_on_the_cpu_is_as_long(
     assert text(answer_of(built(run)).cause) == cause.UNKNOWN
 
 
-def blamed(ambience: list[stream.Ambience]) -> str:
-    """The cause of a maximum of 30 ms of which a trace shows 29 ms with interrupts off."""
-    run = made.run([made.step(0, [latency(30_000)], ambience=ambience)])
-    length_ns = 29 * MS
-    segment = Segment(0, length_ns, "interrupts-off", "inferred", Task("disk", 7, "other"))
-    said = blame([segment], 30 * MS, 5000)[0]
+def blamed(
+    ambience: Sequence[stream.Ambience] = (),
+    kind: str = "interrupts-off",
+    top_us: int = 30_000,
+    source: str = "tracefs",
+    disturb: str = "",
+    **document: Any,
+) -> Answer:
+    """The answer of a run with a maximum of which a trace shows all but 100 us as this class."""
+    document = {"findings": [], **document}
+    step = made.step(0, [latency(top_us)], ambience=list(ambience), disturb=disturb)
+    run = made.run([step], **document)
+    segment = Segment(0, (top_us - 100) * 1000, kind, "inferred", Task("disk", 7, "other"))
+    said = blame([segment], top_us * 1000, 5000)[0]
     found = Cause(
-        *(0, 0, "user", 5000, 5 * SECOND, 30 * MS, (segment,), MS),
-        *("tracefs", said, Cost(0, "")),
+        *(0, 0, "user", 5000, 5 * SECOND, top_us * 1000, (segment,), 100_000),
+        *(source, said, Cost(0, "")),
     )
-    document = built(run)
-    document["causes"] = [plain(found)]
-    return text(answer_of(document).cause)
+    results = built(run)
+    results["causes"] = [plain(found)]
+    return answer_of(results)
+
+
+KNOWN = "interrupts were off, task disk (29 900 of 30 000 us)"
+GUEST = {**made.ENVIRONMENT, "virtualisation": {"hypervisor": "KVM"}}
+PLAIN = {**made.ENVIRONMENT, "lab": {"mode": "plain", "meaning": ""}}
+COUNTED = {**GUEST, "lab": {"mode": "counted", "meaning": ""}}
 
 
 def test_a_trace_does_not_show_what_a_hypervisor_took() -> None:
     """While a virtual CPU does not run, its kernel is where it was."""
-    known = "interrupts were off, task disk (29 000 of 30 000 us)"
-    assert blamed([]) == f"Cause: {known}."
-    said = blamed(stolen(6, cpu=0))
-    assert said.startswith(f"Possible cause: {known}. Another one: the hypervisor. A hypervisor ")
-    assert blamed(stolen(6, cpu=1)) == f"Cause: {known}."
+    assert text(blamed().cause) == f"Cause: {KNOWN}."
+    said = text(blamed(stolen(6, cpu=0)).cause)
+    assert said.startswith("Possible cause: the hypervisor. A hypervisor took 40 ms from CPU 0 ")
+    assert said.endswith(f" Another one: {KNOWN}.")
+    assert text(blamed(stolen(6, cpu=1)).cause) == f"Cause: {KNOWN}."
+    said = text(blamed(stolen(6, cpu=0), "preemption-off").cause)
+    assert said.startswith("Possible cause: task disk was not preempted (29 900 of 30 000 us). ")
+    assert ". Another one: the hypervisor. A hypervisor took 40 ms from CPU 0 " in said
+
+
+@pytest.mark.parametrize(
+    ("environment", "who"), [(GUEST, "the hypervisor"), (PLAIN, "the host of the emulator")]
+)
+@pytest.mark.parametrize(
+    ("kind", "top_us", "first"),
+    [
+        *[(each, 6400, True) for each in ("interrupts-off", "interrupt", "softirq", "hardware")],
+        ("interrupts-off", 900, False),
+        ("preemption-off", 6400, False),
+        ("higher-priority", 6400, False),
+    ],
+)
+def test_a_trace_of_a_virtual_machine_proves_no_cause(
+    environment: dict[str, Any], who: str, kind: str, top_us: int, first: bool
+) -> None:
+    """The kernel often counts no short theft. No handler runs for milliseconds."""
+    said = text(blamed((), kind, top_us, environment=environment).cause)
+    known = text(blamed((), kind, top_us).cause).removeprefix("Cause: ").removesuffix(".")
+    note = "A trace does not show the time that it took."
+    if first:
+        assert said == f"Possible cause: {who}. {note} Another one: {known}."
+    else:
+        assert said == f"Possible cause: {known}. Another one: {who}. {note}"
+
+
+def test_a_counted_board_and_a_replay_lose_no_time_to_a_host() -> None:
+    assert text(blamed(environment=COUNTED).cause) == f"Cause: {KNOWN}."
+    assert text(blamed(environment=GUEST, source="replay").cause) == f"Cause: {KNOWN}."
+
+
+def test_an_injection_explains_milliseconds_with_interrupts_off() -> None:
+    said = text(blamed(environment=GUEST, disturb="irqsoff:30ms:1s").cause)
+    assert said.startswith(f"Possible cause: {KNOWN}. Another one: the hypervisor. A trace ")
+
+
+def test_the_remedy_for_a_hypervisor_that_a_trace_does_not_show_comes_first() -> None:
+    environment = {**GUEST, "realtime": "voluntary"}
+    findings = [
+        made.FINDINGS[0] | {"check": check, "level": level, "remedy": "do it", "command": ""}
+        for check, level in (("preemption", "error"), ("virtualisation", "warning"))
+    ]
+    first = blamed(environment=environment, findings=findings).actions[0]
+    assert first.text.startswith("Correct virtualisation")
+    # the audit found it, but the facts do not tell
+    findings[1]["found"] = "no hypervisor found, but steal time 5 % since boot"
+    environment["virtualisation"] = {"hypervisor": ""}
+    answer = blamed(environment=environment, findings=findings)
+    assert text(answer.cause).startswith("Possible cause: the hypervisor. A trace ")
+    assert answer.actions[0].text.startswith("Correct virtualisation")
 
 
 def test_the_policy_of_a_task_is_no_cause_of_the_latency_of_a_handler() -> None:

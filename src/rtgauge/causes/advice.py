@@ -17,13 +17,10 @@ if TYPE_CHECKING:
     from rtgauge.causes.model import Cause
     from rtgauge.store import StoredRun
 
-__all__ = ["advised", "system_of"]
+__all__ = ["advised", "host_of", "system_of"]
 
 #: Targets of runs that were imported from a file. No command repeats them.
 _FILES: Final = ("capture:", "printed:")
-_HYPERVISOR: Final = (
-    "Time that the hypervisor of this virtual machine took does not appear in a trace."
-)
 #: Options that a remedy does not repeat. ``tune`` has no injection.
 _NOT_REPEATED: Final = (
     *("--disturb", "--disturb-module", "--allow-disturb"),
@@ -36,8 +33,8 @@ def advised(cause: Cause, median: float, system: System) -> Cause:
     text, main = blame(cause.segments, cause.latency_ns, median)
     unseen = cause.unseen
     late = bool(text) and not text.startswith("nothing:")
-    if late and system.virtual and "hypervisor" not in unseen:
-        unseen = f"{unseen} {_HYPERVISOR}".strip()
+    if late and system.host and "hypervisor" not in unseen:
+        unseen = f"{unseen} Time that {system.host} took does not appear in a trace.".strip()
     found = remedies(main, system) if main else ()
     return replace(cause, blame=text, unseen=unseen, remedies=found)
 
@@ -91,15 +88,17 @@ def system_of(run: StoredRun, step: int) -> System:
         machine=str(kernel.get("machine") or "x86_64"),
         without_effect=frozenset(without_effect),
         boots=boots,
-        virtual=_virtual(environment),
+        host=host_of(environment),
     )
 
 
-def _virtual(environment: Mapping[str, Any]) -> bool:
-    """Whether a hypervisor may take time from the system. Counted boards have no such time."""
+def host_of(environment: Mapping[str, Any]) -> str:
+    """What may take time from the system without the knowledge of its kernel; empty for nothing.
+    Counted boards have no such time."""
     lab, found = environment.get("lab"), environment.get("virtualisation")
-    counted = isinstance(lab, dict) and lab.get("mode") == "counted"
-    return isinstance(found, dict) and bool(found.get("hypervisor")) and not counted
+    if isinstance(lab, dict) and lab:
+        return "" if lab.get("mode") == "counted" else "the host of the emulator"
+    return "the hypervisor" if isinstance(found, dict) and found.get("hypervisor") else ""
 
 
 def _boots(target: str, lab: object) -> bool:

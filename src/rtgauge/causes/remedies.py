@@ -37,8 +37,8 @@ class System:
     """Arguments that the kernel has already, or ignores."""
     boots: bool = True
     """``rtgauge tune`` boots the target with other arguments for the kernel."""
-    virtual: bool = False
-    """A hypervisor may take time from it."""
+    host: str = ""
+    """What may take time from it without the knowledge of its kernel."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from rtgauge import text as numbers
-from rtgauge.causes.blame import NEAR_NS, microseconds, ordinary
+from rtgauge.causes.advice import host_of
+from rtgauge.causes.blame import NEAR_NS, main_segment, microseconds, ordinary
+from rtgauge.causes.model import causes_of
 from rtgauge.report.document.answer.commands import raised_command, target_words
 from rtgauge.report.document.answer.data import NOT_RT, Data, Model
 from rtgauge.report.document.answer.state import exceeds
@@ -16,6 +18,7 @@ from rtgauge.report.document.blocks import Line, line
 from rtgauge.report.results.again import lasting_command, step_command, without_foreign
 from rtgauge.report.results.labels import (
     ORDINARY,
+    Level,
     made_of_a_file,
     ordinary_policies,
     peak,
@@ -38,9 +41,14 @@ DITHERED: Final = 1000
 ALIKE: Final = ("measurement", "name", "context", "labels", "interval_ns")
 """What the series of one quantity under different loads have in common."""
 CONFIDENCE: Final = 0.95
+SHORT: Final = ("hardware", "interrupts-off", "interrupt", "softirq")
+"""Classes of which no stretch is longer than ``SHORT_NS``, unless a host took time from it."""
+SHORT_NS: Final = 1_000_000
+HYPERVISOR: Final = "the hypervisor"
+FIRMWARE: Final = "the firmware"
 UNSEEN: Final = {
-    "stolen time": ("the hypervisor", "virtualisation"),
-    "management interrupts": ("the firmware", "smi"),
+    "stolen time": (HYPERVISOR, "virtualisation"),
+    "management interrupts": (FIRMWARE, "smi"),
 }
 """By the rule of an observation: what the kernel did not see, and the check that has a remedy."""
 UNKNOWN: Final = "The data do not show what caused the maximum."
@@ -50,12 +58,15 @@ TRACE: Final = "rtgauge run timer --explain"
 def cause_of(data: Data) -> tuple[Line, str]:
     """The cause of the maximum, where a replay or a trace shows it, else the likely one. With the
     command that finds more."""
-    if data.top is not None and (known := _explained(data.run, data.top)):
-        for who, text in _unseen(data):  # a trace shows neither
+    if data.top is not None and (found := _explained(data.run, data.top)):
+        known, cause = found
+        for who, text in _unseen(data):  # a trace shows none of them
+            if who != FIRMWARE and _too_long(cause) and not data.disturbed(data.top):
+                return line(f"Possible cause: {who}. {text} Another one: {known}."), ""
             return line(f"Possible cause: {known}. Another one: {who}. {text}"), ""
         return line(f"Cause: {known}."), ""
-    found = _likely(data)
-    return ((), "") if found[0] == line(UNKNOWN) and far_below(data) else found
+    likely = _likely(data)
+    return ((), "") if likely[0] == line(UNKNOWN) and far_below(data) else likely
 
 
 def far_below(data: Data) -> bool:
@@ -220,13 +231,37 @@ def _unseen(data: Data) -> list[tuple[str, str]]:
     """What may have caused the maximum without the knowledge of the kernel, and a sentence on
     it."""
     by_rule = _by_rule(data)
-    return [(who, by_rule[rule]) for rule, (who, _) in UNSEEN.items() if rule in by_rule]
+    told = [(who, by_rule[rule]) for rule, (who, _) in UNSEEN.items() if rule in by_rule]
+    if not told and (found := _explained(data.run, data.top)) and found[1]["source"] != "replay":
+        # The kernel counts stolen time in steps of 10 ms, and shorter ones often not at all.
+        text = "A trace does not show the time that it took."
+        told = [(who, text) for who in (_host(data.run),) if who]
+    return told
+
+
+def _host(run: Model) -> str:
+    """What may take time from the system without the knowledge of its kernel; empty for nothing."""
+    taken = not run["environment"].get("lab") and any(
+        one["check"] == "virtualisation" and Level.of(one["level"]) >= Level.WARNING
+        for one in run["findings"]
+    )
+    return host_of(run["environment"]) or (HYPERVISOR if taken else "")
+
+
+def _too_long(cause: Model) -> bool:
+    """Whether what a trace shows as a cause hardly lasts as long: what took the CPU may be a host,
+    while the guest was there."""
+    segments = causes_of({"causes": [cause]})[0].segments
+    main = main_segment(segments)
+    return main is not None and any(
+        one.kind == main.kind in SHORT and one.length_ns > SHORT_NS for one in segments
+    )
 
 
 def unseen_checks(data: Data) -> list[str]:
     """The checks of the audit that have a remedy for what ``_unseen`` found."""
-    by_rule = {} if data.top is None else _by_rule(data)
-    return [check for rule, (_, check) in UNSEEN.items() if rule in by_rule]
+    named = [] if data.top is None else [who for who, _ in _unseen(data)]
+    return [check for who, check in UNSEEN.values() if who in named]
 
 
 def _with_dither(run: Model, step: Model, one: Model) -> str | None:
@@ -242,8 +277,9 @@ def _with_dither(run: Model, step: Model, one: Model) -> str | None:
     return lasting_command(run, step, seconds, {"dither": ""})
 
 
-def _explained(run: Model, one: Model) -> str:
-    """What a replay or a trace blames for the maximum of a series; empty unless requested."""
+def _explained(run: Model, one: Model) -> tuple[str, Model] | None:
+    """What a replay or a trace blames for the maximum of a series, and its cause; None unless
+    requested."""
     for cause in run["causes"]:
         same = (cause["step"], cause["series"]) == (one["step"], one["number"])
         same = same and cause["latency_ns"] == peak(one)
@@ -252,11 +288,11 @@ def _explained(run: Model, one: Model) -> str:
         same = same and (at is None or cause["index"] == at["index"])
         blame = str(cause["blame"])
         if same and blame and not blame.startswith(("nothing:", "not seen:")):
-            return blame
+            return blame, cause
         if same and blame.startswith("nothing:") and (traced_ns := _traced_ns(cause, one)):
             took = f"It took {microseconds(traced_ns)} of this sample"
-            return f"the trace itself. {took}, which is ordinary without that time"
-    return ""
+            return f"the trace itself. {took}, which is ordinary without that time", cause
+    return None
 
 
 def _traced_ns(cause: Model, one: Model) -> int:
