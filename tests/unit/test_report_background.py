@@ -193,6 +193,21 @@ def test_what_disturbed_is_found() -> None:
     }
 
 
+def test_a_share_of_a_few_ticks_is_not_told() -> None:
+    """One tick of 10 ms is 12 % of 80 ms."""
+    tick = S // 100
+    short = seen(record(0), record(0.08, steal_ns=(0, tick)))
+    longest = seen(record(0), record(1, steal_ns=(0, 4 * tick)), record(20))
+    share = seen(record(0), record(10, steal_ns=(5 * tick, 0)))
+    ticks = "took 40\u202fms from CPU 1 in timer (step 2), counted in steps of 10\u202fms"
+    others = ", and in 1 other step"
+    assert found(short, longest) == {"steal-time": f"a hypervisor {ticks}{others}"}
+    assert found(short, share)["steal-time"] == (
+        "a hypervisor took 0.5\u202f% of the time of CPU 0 in timer (step 2), up to 0.5\u202f% "
+        f"between two readings{others}"
+    )
+
+
 @pytest.mark.slow
 def test_in_the_results_model() -> None:
     run = made.evaluation(2, 2000)

@@ -33,6 +33,10 @@ STEADY: Final = 0.9
 HOT_MC: Final = 95_000
 """Temperature (m°C) at which processors lower their clock, or are about to."""
 SECOND_NS: Final = 1_000_000_000
+STOLEN_STEP_NS: Final = 10_000_000
+"""/proc/stat has hundredths of a second."""
+STOLEN_STEPS: Final = 5
+"""One step more or less changes fewer steps by more than a fifth: they make no share."""
 
 
 @dataclass
@@ -268,7 +272,7 @@ def _others(many: int) -> str:
 
 
 def _steal(steps: _Steps) -> Document | None:
-    worst: list[tuple[float, str, int, int]] = []
+    worst: list[tuple[bool, float, str, int, float]] = []
     for where, cpus, watched in steps:
         stolen = {
             cpu: ns for cpu, ns in watched.steal_ns.items() if ns and (not cpus or cpu in cpus)
@@ -276,14 +280,23 @@ def _steal(steps: _Steps) -> Document | None:
         if stolen:
             cpu = max(stolen, key=lambda cpu: stolen[cpu])
             one = watched.extents["steal", cpu, ""]
-            worst.append(((one.mean or 0) / SECOND_NS, where, cpu, one.max or 0))
+            if stolen[cpu] >= STOLEN_STEPS * STOLEN_STEP_NS:
+                share = (one.mean or 0) / SECOND_NS
+                worst.append((True, share, where, cpu, (one.max or 0) / SECOND_NS))
+            else:
+                worst.append((False, one.weight, where, cpu, stolen[cpu]))
     if not worst:
         return None
-    share, where, cpu, most = max(worst)
+    as_share, most, where, cpu, other = max(worst)
+    if as_share:
+        taken = f"{numbers.percent(most)} of the time of CPU {cpu} in {where}, "
+        taken += f"up to {numbers.percent(other)} between two readings"
+    else:
+        taken = f"{numbers.time(other)} from CPU {cpu} in {where}, "
+        taken += f"counted in steps of {numbers.time(STOLEN_STEP_NS)}"
     return {
         "check": "steal-time",
-        "found": f"a hypervisor took {numbers.percent(share)} of the time of CPU {cpu} in {where}, "
-        f"up to {numbers.percent(most / SECOND_NS)} between two readings" + _others(len(worst)),
+        "found": f"a hypervisor took {taken}{_others(len(worst))}",
         "level": "warning",
         "why": "while the hypervisor runs something else, the measured task does not run: such "
         "latencies come from the hypervisor, not from this system",

@@ -20,7 +20,7 @@ import numpy as np
 
 from rtgauge import stats
 from rtgauge import text as numbers
-from rtgauge.report.results.background import around, stolen_ns
+from rtgauge.report.results.background import STOLEN_STEP_NS, around, stolen_ns
 from rtgauge.report.results.gather import Figures, Large
 from rtgauge.report.results.labels import group_series, peak, series_labels
 from rtgauge.stats.patterns import TICKS_HZ
@@ -43,8 +43,6 @@ SPREAD_NS: Final = 500
 SAME: Final = 1.05
 """A second line that reaches up to the maximum, but for this factor, is its likely cause."""
 STOLEN: Final = 0.001
-STOLEN_STEP_NS: Final = 10_000_000
-"""/proc/stat has hundredths of a second."""
 SMI_NS: Final = 10_000_000
 """An interrupt of the firmware takes less than this."""
 GROWN: Final = 0.2
