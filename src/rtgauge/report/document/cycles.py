@@ -26,7 +26,7 @@ from rtgauge import text as numbers
 from rtgauge.report.results.labels import above, highest, peak
 from rtgauge.stats.verdict import DEFAULT_PROBABILITY, DEFAULT_RATE_PER_HOUR
 
-__all__ = ["CYCLES_NS", "SHARE", "Cycle", "cycles", "shortest"]
+__all__ = ["CYCLES_NS", "SHARE", "Cycle", "cycles", "not_supported", "shortest", "too_late"]
 
 CYCLES_NS: Final = tuple(us * 1000 for us in (50, 100, 250, 500, 1000, 2000, 5000, 10_000))
 SHARE: Final = 5
@@ -59,6 +59,26 @@ def shortest(found: Sequence[Cycle]) -> Cycle | None:
             break
         least = one
     return least
+
+
+def too_late(found: Sequence[Cycle], here: str = "") -> str:
+    """The cycles that the maximum exceeds, in words; empty if it exceeds none. ``here``: where."""
+    late = [one.interval_ns for one in found if one.state == "exceeded"]
+    if not late:
+        return ""
+    longest, allowed = numbers.time(late[-1]), numbers.time(late[-1] // SHARE)
+    text = f"too late{here} for cycles of {longest} and shorter"
+    return f"{text} (latency above {allowed}, a fifth of the cycle)"
+
+
+def not_supported(found: Sequence[Cycle], here: str = "") -> str:
+    """The judgement in words, if the longest cycle is not supported."""
+    late, longest = too_late(found, here), found[-1]
+    if longest.state == "exceeded":
+        return late
+    if late:
+        return f"{late}; longer ones are not proven ({longest.text})"
+    return f"no cycle up to {numbers.time(longest.interval_ns)} is proven{here} ({longest.text})"
 
 
 def _attributed(one: Mapping[str, Any]) -> bool:

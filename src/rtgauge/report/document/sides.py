@@ -14,7 +14,7 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.document.answer import OBSERVED, Answer, State, answer_of, when_text
 from rtgauge.report.document.blocks import Block, Bullets, Line, Paragraph, Span, line, plain_line
-from rtgauge.report.document.cycles import SHARE, Cycle, shortest
+from rtgauge.report.document.cycles import Cycle, not_supported, shortest, too_late
 from rtgauge.report.document.next_steps import is_about, worst_set
 from rtgauge.report.results.labels import capital, peak, worst
 from rtgauge.report.sets.compare import is_one_of, set_facts
@@ -113,23 +113,11 @@ def _good_enough(answers: Sequence[Answer]) -> str:
     cycles for which the system is too late, and those that the data support."""
     weakest = min(answers, key=lambda answer: (_ORDER.index(answer.state), -len(_late(answer))))
     if weakest.cycles:
-        late, least = _late(weakest), shortest(weakest.cycles)
-        said = ""
-        if late:
-            longest = numbers.time(late[-1].interval_ns)
-            allowed = numbers.time(late[-1].interval_ns // SHARE)
-            said += f"Too late for cycles of {longest} and shorter "
-            said += f"(latency above {allowed}, a fifth of the cycle)"
-        if least is not None:
-            supported = f"the data support cycles of {numbers.time(least.interval_ns)} and longer"
-            return f"{said}; {supported}" if late else capital(supported)
-        open_ = next((one for one in weakest.cycles if one.state == "not proven"), None)
-        if open_ is None:
-            return said
-        return said + (
-            f"{'; longer ones are not' if late else 'Low enough for every cycle, but none is'} "
-            f"proven ({open_.text})"
-        )
+        least = shortest(weakest.cycles)
+        if least is None:
+            return capital(not_supported(weakest.cycles))
+        supported = f"the data support cycles of {numbers.time(least.interval_ns)} and longer"
+        return capital("; ".join(filter(None, (too_late(weakest.cycles), supported))))
     many = Counter(answer.title for answer in answers)[weakest.title]
     share = "" if many == len(answers) else f" in {many} of {len(answers)} runs"
     return capital(weakest.title) + share

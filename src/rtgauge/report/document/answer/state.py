@@ -9,7 +9,7 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.document.blocks import Tone
-from rtgauge.report.document.cycles import SHARE, shortest
+from rtgauge.report.document.cycles import not_supported, shortest
 from rtgauge.report.results.labels import UNLOADED, above, load_text, peak, step_name, worst
 from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
 
@@ -210,23 +210,16 @@ def _unjudged(data: Data) -> _Found:
     """The state without a budget."""
     here = _here(data.run)
     if data.cycles:
-        least, longest = shortest(data.cycles), data.cycles[-1]
+        least = shortest(data.cycles)
         if least is not None:
             measured = min(one["interval_ns"] for one in data.proper)
             tone: Tone = "pass" if least.interval_ns <= measured else "warn"
             title = f"cycles of {numbers.time(least.interval_ns)} and longer"
             return State.SUPPORTS, tone, f"No budget given: the data support {title}{here}"
-        longest_text = numbers.time(longest.interval_ns)
-        if longest.state == "exceeded":
-            limit = numbers.time(longest.interval_ns // SHARE)
-            title = f"No budget given: too late{here} for cycles of {longest_text} and shorter"
-            title += f" (latency above {limit}, a fifth of the cycle)"
+        title = f"No budget given: {not_supported(data.cycles, here)}"
+        if data.cycles[-1].state == "exceeded":
             return State.UNFIT, "fail", title
-        return (
-            State.UNPROVEN,
-            "warn",
-            f"No budget given: no cycle up to {longest_text} is proven{here} ({longest.text})",
-        )
+        return State.UNPROVEN, "warn", title
     passed = [test for test in data.tests if test["result"] == "pass"]
     open_ = [test for test in data.tests if test["result"] == "inconclusive"]
     tests = numbers.plural(len(passed) + len(open_), "test")
