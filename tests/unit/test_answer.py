@@ -44,6 +44,18 @@ def test_fit_for_a_budget() -> None:
     assert not answer.cycles
 
 
+def test_series_without_due_times_are_named_as_not_counted() -> None:
+    """``nanosleep`` sleeps for the interval, so its wake-ups have no due time."""
+    counted, left = latency(92), latency(95)
+    counted.info = replace(counted.info, labels={"method": "timerfd"})
+    left.info = replace(left.info, series=1, interval_ns=0, labels={"method": "nanosleep"})
+    worst = text(answer_of(built(made.run([made.step(0, [counted, left])], findings=[]))).worst)
+    assert worst.startswith("Observed maximum 92.0 us (CPU 0, idle, ")
+    assert worst.endswith("). Not counted, because without due times: nanosleep (max 95.0 us)")
+    only = answer_of(built(made.run([made.step(0, [counted])], findings=[]))).worst
+    assert "counted" not in text(only)
+
+
 @pytest.mark.slow
 def test_the_state_of_an_emulated_board_says_so() -> None:
     def title(top_us: int, samples: int, rate: float | None) -> str:

@@ -14,6 +14,7 @@ from rtgauge.report.results.again import lasting_command
 from rtgauge.report.results.labels import (
     budget_of,
     capital,
+    highest,
     load_text,
     ordinary_policies,
     peak,
@@ -35,6 +36,20 @@ def maximum_of(data: Data) -> Line:
     one = data.top
     if one is None:
         return _printed(data)
+    said = _maximum(data, one)
+    return line(*said, _not_counted(data)) if data.without_due else said
+
+
+def _not_counted(data: Data) -> str:
+    """The series that the maximum leaves out for want of due times, and theirs."""
+    names = dict.fromkeys(
+        " ".join(one["labels"].values()) or str(one["name"]) for one in data.without_due
+    )
+    top = numbers.shown(highest(peak(one) for one in data.without_due), "ns").full
+    return f". Not counted, because without due times: {numbers.join(list(names))} (max {top})"
+
+
+def _maximum(data: Data, one: Model) -> Line:
     step = data.step(one)
     shown = numbers.shown(peak(one), one["unit"], budget_of(step, one["unit"])).full
     figure = Span(shown, strong=True)

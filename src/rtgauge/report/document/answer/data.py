@@ -109,6 +109,21 @@ class Data:
         return [one for one in self.due if one["step"] not in ordinary]
 
     @functools.cached_property
+    def without_due(self) -> list[Any]:
+        """The series of the same quantities without due times, such as those of ``nanosleep``."""
+        counted = {(one["measurement"], one["name"]) for one in self.best}
+        return [
+            one
+            for one in self.run["series"]
+            if self.step(one)["role"] == "measurement"
+            and (one["measurement"], one["name"]) in counted
+            and one["unit"] == "ns"
+            and not one["interval_ns"]
+            and peak(one) is not None
+            and not self.disturbed(one)
+        ]
+
+    @functools.cached_property
     def ordinary_wanted(self) -> bool:
         """Whether budgets were asked for tasks without real-time priority (``--priority 0``)."""
         steps = [self.step(one) for one in self.due]
