@@ -199,6 +199,25 @@ const char *option_format_duration(int64_t ns, char *buf, size_t size)
 	return buf;
 }
 
+/* The narrow no-break space between thousands, and before a unit. */
+#define GAP "\xe2\x80\xaf"
+
+const char *option_format_us(int64_t ns, char *buf, size_t size)
+{
+	int decimals = ns >= 100000 ? 0 : ns >= 10000 ? 1 : ns >= 1000 ? 2 : 3;
+	char digits[32];
+	size_t used = 0;
+	int whole;
+
+	snprintf(digits, sizeof(digits), "%.*f", decimals, (double)ns / 1000);
+	whole = (int)strcspn(digits, ".");
+	for (int i = 0; i < whole; i++)
+		used += (size_t)snprintf(buf + used, size - used, "%s%c",
+					 i && (whole - i) % 3 == 0 ? GAP : "", digits[i]);
+	snprintf(buf + used, size - used, "%s" GAP "µs", digits + whole);
+	return buf;
+}
+
 static const char *format_size(int64_t bytes, char *buf, size_t size)
 {
 	size_t i = COUNT(sizes) - 1;

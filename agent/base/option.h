@@ -86,6 +86,9 @@ int option_parse_size(const char *text, int64_t *bytes);
 /* The shortest exact notation of a duration, such as "1.5ms", into @buf (32 bytes are enough). */
 const char *option_format_duration(int64_t ns, char *buf, size_t size);
 
+/* A duration for people in µs, such as "6 377 µs", rounded as in reports, into @buf (48 bytes). */
+const char *option_format_us(int64_t ns, char *buf, size_t size);
+
 /* The nearest of @names (separated by single spaces) to @name, or NULL if none is near. */
 const char *option_nearest(const char *name, const char *names, char *buf, size_t size);
 

@@ -391,6 +391,7 @@ static void run_drain_loop(struct run *run)
 static void run_drain_rest(struct run *run, int64_t end_ns)
 {
 	char text[160];
+	char value[48];
 
 	drain_samples(run, end_ns);
 	for (int i = 0; i < run->step.series_count; i++)
@@ -403,8 +404,8 @@ static void run_drain_rest(struct run *run, int64_t end_ns)
 	if (!atomic_load_acquire(&run->step.threshold_hit))
 		return;
 	drain_threshold(run, end_ns);
-	snprintf(text, sizeof(text), "stopped: %lld ns exceeded the stop threshold",
-		 (long long)run->step.threshold_value);
+	snprintf(text, sizeof(text), "stopped: %s exceeded the stop threshold",
+		 option_format_us(run->step.threshold_value, value, sizeof(value)));
 	step_end(run, "complete", text, "");
 }
 

@@ -278,6 +278,35 @@ static void test_duration_formats(void)
 	tap_check(longer == 0, "no notation is shorter");
 }
 
+static void test_microseconds_for_people(void)
+{
+	static const struct {
+		int64_t ns;
+		const char *text;
+	} cases[] = {
+		{ 999, "0.999|µs" },
+		{ 9999, "10.00|µs" },
+		{ 86040, "86.0|µs" },
+		{ 150400, "150|µs" },
+		{ 6377350, "6|377|µs" },
+		{ 1128752000, "1|128|752|µs" },
+		{ 100000000000, "100|000|000|µs" },
+	};
+	char expected[48];
+	char buf[48];
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		size_t used = 0;
+
+		for (const char *at = cases[i].text; *at; at++)
+			used += (size_t)snprintf(expected + used, sizeof(expected) - used, "%.*s",
+						 *at == '|' ? 3 : 1,
+						 *at == '|' ? "\xe2\x80\xaf" : at);
+		option_format_us(cases[i].ns, buf, sizeof(buf));
+		tap_check(!strcmp(buf, expected), "%s is %s", buf, expected);
+	}
+}
+
 /* ---- the nearest name ---- */
 
 /* The edit distance by its definition. */
@@ -566,6 +595,7 @@ int main(void)
 	test_notations();
 	test_durations_at_random();
 	test_duration_formats();
+	test_microseconds_for_people();
 	test_nearest();
 	test_nearest_at_random();
 	test_accepted();

@@ -825,6 +825,6 @@ def test_the_maximum_has_its_time() -> None:
 
 def test_the_sample_that_ended_a_step_has_its_unit() -> None:
     step = made.step(0, [made.FakeSeries(made.info(), np.arange(9), np.full(9, 5000, np.int32))])
-    step.told = [stream.Event(0, "threshold", 10**9, 0, {"index": 8, "value": 187_654})]
+    step.told = [stream.Event(0, "threshold", 10**9, 0, {"index": 8, "value": 6_377_350})]
     (event,) = only(made.run([step]))["steps"][0]["events"]
-    assert event["text"] == "stopped: a sample of 187654 ns exceeded --stop-above"
+    assert plain(event["text"]) == "stopped: a sample of 6 377 us exceeded --stop-above"

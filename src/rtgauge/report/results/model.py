@@ -661,11 +661,13 @@ def _told(step: StoredStep) -> list[Document]:
     for event in step.told:
         if event.event not in _TOLD or len(events) == EVENT_LIMIT:
             continue
-        fields = event.fields
+        fields = dict(event.fields)
+        if isinstance(value := fields.get("value"), int):
+            fields["value"] = numbers.shown(value, "ns").full
         words = {
             "setting": "{name} was changed from {expected} to {found} during the measurement",
             "load": "load {load}: {message}",
-            "threshold": "stopped: a sample of {value} ns exceeded --stop-above",
+            "threshold": "stopped: a sample of {value} exceeded --stop-above",
             "message": "{text}",
         }[event.event]
         events.append(
