@@ -128,6 +128,7 @@ enum answers_fate answers_close(struct answers *a, int64_t most_ns)
 	a->answered++;
 	if (delay_ns > most_ns || delay_ns > a->timeout_ns) {
 		a->late++;
+		a->answered_late++;
 		if (delay_ns > a->late_max_ns)
 			a->late_max_ns = delay_ns;
 	}

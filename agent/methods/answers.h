@@ -41,9 +41,10 @@ struct answers {
 	int64_t answered;
 	int64_t unanswered;
 	int64_t ambiguous;
-	int64_t late;	     /* answers that took too long, or came after the timeout */
-	int64_t late_max_ns; /* longest late answer that has a sample */
-	int64_t doubled;     /* edges that answer nothing */
+	int64_t late;	       /* answers that took too long, or came after the timeout */
+	int64_t answered_late; /* of those answered: those that were late */
+	int64_t late_max_ns;   /* longest late answer that has a sample */
+	int64_t doubled;       /* edges that answer nothing */
 };
 
 /* @timeout_ns: 0 chooses ten intervals, at least 100 ms, at most 1 s, never less than an interval. */

@@ -787,6 +787,23 @@ def test_events_of_all_loads_are_answered_only_if_none_is_lost(
     assert plain(answer_of(built(made.run(steps, findings=[]))).scope).endswith(f". {said}")
 
 
+@pytest.mark.parametrize(
+    ("ambiguous", "lost", "said"),
+    [
+        (0, 0, "while idle. 999 of 1 000 events were answered in time."),
+        (0, 5, "while idle. 1 000 of 1 005 events have a sample."),
+        (2, 0, "while idle. All 1 000 events were answered."),  # which is late is not known
+    ],
+)
+def test_late_answers_are_not_called_answered(ambiguous: int, lost: int, said: str) -> None:
+    columns = tuple(stream.Column(name, "count") for name in ("late", "ambiguous"))
+    table = stream.Table(0, "answers", columns, ((1, ambiguous),))
+    series = latency(20, 1000, name="response")
+    series.untold_losses = lost
+    run = built(made.run([made.step(0, [series], "log-host", tables=[table])], findings=[]))
+    assert plain(answer_of(run).scope).endswith(said)
+
+
 @pytest.mark.parametrize("mode", ["counted", "plain"])
 def test_the_answer_of_an_emulated_board_names_it(mode: str) -> None:
     run = built(timers(10, 18))

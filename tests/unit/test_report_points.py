@@ -166,6 +166,13 @@ def test_ambiguous_answers_are_not_called_answered() -> None:
     assert not any("answered" in text or "periods" in text for text in positive(run))
 
 
+def test_late_answers_are_no_strength() -> None:
+    run = built(made.run([made.step(0, [latency(20, 1000, name="response")], "log-host")]))
+    columns = [{"name": "late", "unit": "count"}]
+    run["tables"] = [{"step": 0, "name": "answers", "columns": columns, "rows": [[1]]}]
+    assert not any("answered" in text for text in positive(run))
+
+
 def test_a_run_without_a_sample_kept_none() -> None:
     run = built(made.run([made.step(0, [latency(20)])]))
     run["series"][0] |= {"count": 0, "missed": 1000}

@@ -438,7 +438,7 @@ static void log_host_message(struct step *step, int64_t count, const char *thing
 /* Remedy for answers that did not come in time. */
 static const char *log_host_remedy(const struct answers *a, char *text, size_t size)
 {
-	char longest[32];
+	char longest[48];
 
 	if (!a->answered && !a->ambiguous)
 		return "check the wiring of both lines, and run the response measurement on the "
@@ -446,9 +446,8 @@ static const char *log_host_remedy(const struct answers *a, char *text, size_t s
 	if (!a->late_max_ns)
 		return "find out what delayed the target, or raise --interval";
 	snprintf(text, size,
-		 "find out what delayed the target, or raise --interval: an answer took %s",
-		 option_format_duration(a->late_max_ns / NSEC_PER_USEC * NSEC_PER_USEC, longest,
-					sizeof(longest)));
+		 "find out what delayed the target, or raise --interval (an answer took %s)",
+		 option_format_us(a->late_max_ns, longest, sizeof(longest)));
 	return text;
 }
 
@@ -467,8 +466,9 @@ static void log_host_verdict(struct step *step, const struct log_host *h)
 	const struct answers *a = &h->answers;
 	char evidence[400], remedy[160];
 	int64_t named = a->unanswered < LOG_HOST_NAMED ? a->unanswered : LOG_HOST_NAMED;
-	size_t used = (size_t)snprintf(evidence, sizeof(evidence), "%lld of %lld events answered",
-				       (long long)a->answered, (long long)a->raised);
+	size_t used = (size_t)snprintf(evidence, sizeof(evidence), "%lld of %lld events answered%s",
+				       (long long)(a->answered - a->answered_late),
+				       (long long)a->raised, a->late ? " in time" : "");
 
 	for (int64_t i = 0; i < named; i++)
 		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used, "%s%lld",

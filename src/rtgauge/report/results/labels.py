@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
@@ -40,6 +40,7 @@ __all__ = [
     "judged",
     "kernel_parameters",
     "lab_text",
+    "late_answers",
     "length_text",
     "limitation",
     "link_text",
@@ -261,6 +262,19 @@ def compiler_text(environment: Mapping[str, Any]) -> str:
 def step_number(step: Mapping[str, Any]) -> int:
     """The number of a step, from 1; the model counts from 0."""
     return int(step["step"]) + 1
+
+
+def late_answers(run: Mapping[str, Any], steps: Collection[int]) -> int:
+    """The number of late answers in some steps, where each answer is known to be that of its
+    event."""
+    late = 0
+    for table in run["tables"]:
+        if table["name"] != "answers" or table["step"] not in steps:
+            continue
+        names = [column["name"] for column in table["columns"]]
+        for row in (dict(zip(names, row, strict=True)) for row in table["rows"]):
+            late += 0 if row.get("ambiguous") else row.get("late", 0)
+    return late
 
 
 def variants(run: Mapping[str, Any]) -> dict[int, dict[str, str]]:

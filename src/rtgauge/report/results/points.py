@@ -16,6 +16,7 @@ from rtgauge.report.results.labels import (
     group_series,
     is_response,
     judged,
+    late_answers,
     not_offered,
     ordinary,
     representative,
@@ -74,7 +75,9 @@ def positive_points(run: Run) -> list[Point]:
         answers = all(waits_for_answers(one["name"], one["unit"]) for one in grid if one["count"])
         if not answers:
             points.append(Point("pass", f"None of {numbers.count(due)} periods was missed."))
-        elif not any(one["lost"] for one in grid):  # such as ambiguous answers
+        elif not any(one["lost"] for one in grid) and not late_answers(  # lost: such as ambiguous
+            run, {one["step"] for one in grid}
+        ):
             points.append(Point("pass", _answered(due)))
     watched = [step["step"] for step in run["steps"] if step["role"] == "background"]
     series = [one for one in run["series"] if one["step"] not in watched and one["count"]]

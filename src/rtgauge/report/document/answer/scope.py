@@ -16,6 +16,7 @@ from rtgauge.report.results.labels import (
     chapters,
     core_name,
     lab_text,
+    late_answers,
     refused_part,
     steps_text,
     tests_ended,
@@ -181,7 +182,10 @@ def _unraised(data: Data) -> str:
         text = f" {numbers.count(unanswered)} of {every} had no answer."
     if lost:
         text += f" {numbers.count(raised - unanswered - lost)} of {every} have a sample."
-    if not text:
+    late = late_answers(data.run, {each["step"] for each in answers})
+    if not text and late:
+        text = f" {numbers.count(raised - late)} of {every} were answered in time."
+    elif not text:
         text = f" All {every} were answered." if raised > 1 else " The one event was answered."
     asked = data.step(one)["parameters"].get("samples", "")
     lacking = int(asked) - one["count"] - one["unanswered"] if asked.isdecimal() else 0
