@@ -391,6 +391,38 @@ def test_the_settings_of_another_agent_are_not_those_of_the_run(store: Store) ->
     assert facts["/proc/sys/kernel/timer_migration"] == "1"
 
 
+@pytest.mark.parametrize("busy", ["", "busy=1"])
+def test_an_agent_that_measures_between_the_steps_leaves_no_facts(store: Store, busy: str) -> None:
+    """It measured again when the environment was read after the wait. 'compare' then reported its
+    settings as a difference of the systems."""
+    name = "/proc/sys/kernel/sched_rt_runtime_us"
+
+    class Shared(FakeTarget):
+        def environment(self) -> bytes:
+            self.elsewhere = {name: "-1"}
+            try:
+                return super().environment()
+            finally:
+                self.elsewhere = {}
+
+        def _facts(self) -> dict[str, str | int | None]:
+            return {**super()._facts(), **self.elsewhere}
+
+    target = Shared(busy)
+    target.elsewhere = {}
+    seen: list[Any] = []
+
+    class Reading(Watcher):
+        def act(self, live: LiveStep) -> None:
+            if live.results and live.step.role == "measurement":
+                (row,) = store.runs()
+                seen.append(store.get(row.id).document["environment"])
+
+    (outcome,) = execute(timer(), [target], store, Reading())
+    seen.append(store.get(outcome.id).document["environment"])
+    assert {one["kernel"]["scheduler"]["sched_rt_runtime_us"] for one in seen} == {"950000"}
+
+
 @pytest.mark.parametrize("fault", ["unready", "skipped", "killed"])
 def test_the_settings_of_a_step_without_results_are_not_those_of_the_run(
     store: Store, fault: str

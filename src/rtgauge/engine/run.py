@@ -572,6 +572,13 @@ class Run:
             _, self._facts, _ = read_facts(environment)
             self._folder.save_environment(environment)
 
+    def _correct(self, settings: Sequence[Setting]) -> None:
+        """Replace facts by the values that a step found before it changed them: the environment may
+        have been read with the settings of another agent, the step was alone on the target."""
+        for one in settings:
+            if one.before is not None and isinstance(self._facts.get(one.name), str):
+                self._facts[one.name] = one.before
+
     def _again(self, index: int, first: Ended, once: Callable[[], Ended]) -> Ended:
         """The second try of a step that the machine disturbed. Its data replace the first's."""
         entry = self._document["steps"][index]
@@ -677,6 +684,7 @@ class Run:
         if live.step.role == "calibration":
             return
         self._set[index] = live.step, live.settings
+        self._correct(live.settings)
         if self._values() != self._recorded:
             self._record_settings()
             self._folder.write_document(self._document)
@@ -723,6 +731,7 @@ class Run:
                 ended = Ended("failed", error.message, error.remedy)
         if live.has_results and not _is_log_host(live.step):
             self._set[index] = live.step, live.settings
+            self._correct(live.settings)
         else:
             self._set.pop(index, None)
         self._record_settings()
