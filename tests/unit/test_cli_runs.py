@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,33 @@ def listed(rtgauge: Run, *words: str) -> list[str]:
     """The numbers of the runs in the list."""
     lines = rtgauge("runs", *words).out.splitlines()[1:]
     return [line.split()[0] for line in lines if line.startswith("#")]
+
+
+@pytest.mark.slow
+def test_the_list_says_how_far_it_is(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a dozen runs whose answers are not kept took a minute, in silence."""
+
+    for _ in range(2):
+        measure(rtgauge)
+    assert rtgauge("runs").err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    cleared = "\r\x1b[K"
+    with Store.open(None) as store:
+        kept = store.path.parent / "answers"
+    assert rtgauge("runs").err == cleared
+    for words, shown in (
+        ((), [1, 2]),
+        (("--limit", "1"), [1]),
+        (("--failed",), [1, 2]),
+        (("--json",), []),
+        (("--json", "--failed"), []),
+    ):
+        shutil.rmtree(kept, ignore_errors=True)
+        total = max(shown, default=0)
+        lines = [f"{cleared}reading run {number} of {total} …" for number in shown]
+        err = rtgauge("runs", *words).err
+        assert err.startswith("".join([*lines, cleared])) if shown else err == ""
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -45,8 +45,8 @@ class Brief:
         return self.verdict in ("failed", "not fit")
 
 
-def brief_of(store: Store, row: RunRow) -> Brief:
-    """The answer of a run of the list: the one that is kept, or a new one."""
+def brief_of(store: Store, row: RunRow, begins: Callable[[], None] = lambda: None) -> Brief:
+    """The answer of a run of the list: the one that is kept, or a new one, after ``begins``."""
     if row.state in ("running", "unreadable"):
         return Brief(row.state, "", row.headline)
     depends = key(store, row.id, _made())
@@ -54,6 +54,7 @@ def brief_of(store: Store, row: RunRow) -> Brief:
         kept = json.loads(kept_path(store, ANSWERS, row.id).read_text(encoding="utf-8"))
         if kept.pop("key") == depends:
             return Brief(**{name: str(text) for name, text in kept.items()})
+    begins()
     from rtgauge.report import faults_as_errors
     from rtgauge.report.results import model
 

@@ -81,6 +81,17 @@ def say(text: str) -> None:
         discard(sys.stderr)
 
 
+def passing(text: str) -> None:
+    """A short line on a terminal's stderr, in place of the one before; an empty one clears it."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        return
+    try:
+        sys.stderr.write(f"\r\x1b[K{encodable(text, sys.stderr)}")
+        sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)
+
+
 def encodable_lines(text: str, indent: int) -> list[str]:
     """A text for stdout in indented lines that fit it."""
     words = encodable(printable(" ".join(text.replace(GAP, "\u00a0").split(" "))), sys.stdout)

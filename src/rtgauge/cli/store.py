@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,14 +25,22 @@ from rtgauge.cli.options import (
     open_store,
     store_option,
 )
-from rtgauge.cli.output import format_seconds, print_json, print_results, print_table, say, width
+from rtgauge.cli.output import (
+    format_seconds,
+    passing,
+    print_json,
+    print_results,
+    print_table,
+    say,
+    width,
+)
 from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
 from rtgauge.text import GAP
 from rtgauge.units import parse_duration
 
 if TYPE_CHECKING:
-    from rtgauge.store import RunRow, StoredRun
+    from rtgauge.store import RunRow, Store, StoredRun
 
 __all__ = ["delete", "report", "runs", "show"]
 
@@ -108,10 +116,11 @@ def runs(
             and row.started >= began
         ]
         most = (0 if as_json else LIMIT) if limit is None else limit
-        shown: Iterator[RunRow] = iter(rows)
-        if failed:
-            shown = (row for row in rows if brief_of(store, row).failed)
-        listed = list(itertools.islice(shown, most or None))
+        listed = rows[: most or None]
+        briefs: list[Brief] = []
+        if failed or not as_json:
+            tell = _nothing if as_json else passing
+            listed, briefs = _answers(store, rows, most or len(rows), failed, tell)
         if as_json:
             _print_json(listed)
             return
@@ -119,7 +128,7 @@ def runs(
             none = "no run in the store matches these options" if every else ""
             say(none or "there are no runs in the store yet")
             return
-        _print_runs(listed, [brief_of(store, row) for row in listed])
+        _print_runs(listed, briefs)
         if not failed and len(listed) < len(rows):
             options = {"--target": target, "--label": label, "--state": state, "--since": since}
             words = [word for option, value in options.items() if value is not None
@@ -128,6 +137,32 @@ def runs(
             more = len(rows) - len(listed)
             what = "1 earlier run is" if more == 1 else f"{more} earlier runs are"
             say(f"{what} not listed: {with_store(command, named_store())}")
+
+
+def _nothing(_text: str) -> None:
+    pass
+
+
+def _answers(
+    store: Store, rows: Sequence[RunRow], most: int, failed: bool, tell: Callable[[str], None]
+) -> tuple[list[RunRow], list[Brief]]:
+    """The first ``most`` rows, or those that ``failed``, with their answers. ``tell`` shows how far
+    it is, because an answer that is not kept takes seconds."""
+    listed: list[RunRow] = []
+    briefs: list[Brief] = []
+    total = len(rows) if failed else min(most, len(rows))
+    try:
+        for number, row in enumerate(rows, 1):
+            if len(listed) == most:
+                break
+            words = f"reading run {number} of {total} …"
+            one = brief_of(store, row, functools.partial(tell, words))
+            if one.failed or not failed:
+                listed.append(row)
+                briefs.append(one)
+    finally:
+        tell("")
+    return listed, briefs
 
 
 def _since(text: str) -> str:
