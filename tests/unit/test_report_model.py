@@ -462,6 +462,34 @@ def test_a_target_that_was_prepared_in_part_says_so() -> None:
     assert "2 of 2 settings" in point.text
 
 
+def test_settings_that_were_not_made_are_named_with_the_reason() -> None:
+    """The terminal said only how many there were, and the report named only the first."""
+    document = model.build([made.simple().run])
+    environment = document["runs"][0]["environment"]
+    names = {
+        "/sys/kernel/debug/sched/fair_server/cpu0/runtime": "not permitted",
+        "/proc/irq/{24,26-31}/smp_affinity_list": "not permitted",
+        "/sys/kernel/debug/sched/fair_server/cpu1/runtime": "not permitted",
+        "/proc/sys/kernel/watchdog": "read-only file system",
+        "/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor": "not permitted",
+        "one/x": "",
+        "/sys/last": "not permitted",
+    }
+    environment["settings"] = {
+        name: {"asked": "0", "effective": "1", "reason": reason} for name, reason in names.items()
+    }
+    environment["settings_by"] = ["prepare"]
+    said = (
+        "fair_server/cpu{0-1}/runtime, irq/{24,26-31}/smp_affinity_list, "
+        "cpu3/cpufreq/scaling_governor: not permitted; "
+        "sys/kernel/watchdog: read-only file system (and 1 other setting)"
+    )
+    point = prepared(document["runs"][0])
+    assert point is not None and point.note == said
+    shown = " ".join(terminal.text(document, 100).split())
+    assert f"--prepare: only 1 of 7 settings as asked. {said}" in shown
+
+
 @pytest.mark.parametrize(("empty", "core"), [(False, "cobalt"), (True, None)])
 def test_the_core_is_that_of_a_step_with_results(empty: bool, core: str | None) -> None:
     """An agent for Cobalt that measured nothing does not make the figures of Linux those of it."""

@@ -229,6 +229,8 @@ def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[Ren
         parts += _side_by_side(tables)
     if preparation := prepared(run):
         parts += [Text(), Text(safe(capital(preparation.text)))]
+        if preparation.note:
+            parts.append(indented(Text(safe(preparation.note))))
     return parts
 
 

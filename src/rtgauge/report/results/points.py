@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,10 +27,14 @@ from rtgauge.report.results.labels import (
     tests_ended,
     waits_for_answers,
 )
+from rtgauge.units import format_cpus
 
 __all__ = ["Point", "lacking", "negative_points", "on_a_grid", "positive_points", "prepared"]
 
 Run = Mapping[str, Any]
+
+_REFUSED: Final = 4
+"""Number of settings, or groups of them, that are named as not made."""
 
 UNDISTURBED: Final = "these are not the figures of the undisturbed system"
 UNTRACED: Final = "measure without it for the figures of the system"
@@ -248,12 +254,29 @@ def prepared(run: Run) -> Point | None:
     if not settings or not asked:
         return None
     options = " and ".join(f"--{name}" for name in asked)
-    reasons = [f"{name}: {one['reason']}" for name, one in settings.items() if one.get("reason")]
-    done = f"{len(settings) - len(reasons)} of {numbers.plural(len(settings), 'setting')}"
-    if not reasons:
+    refused = {name: one["reason"] for name, one in settings.items() if one.get("reason")}
+    done = f"{len(settings) - len(refused)} of {numbers.plural(len(settings), 'setting')}"
+    if not refused:
         return Point("pass", f"{options}: {done} as asked.")
-    more = f" (and {numbers.plural(len(reasons) - 1, 'other setting')})" if reasons[1:] else ""
-    return Point("warn", f"{options}: only {done} as asked.", reasons[0] + more)
+    return Point("warn", f"{options}: only {done} as asked.", _refused(refused))
+
+
+def _refused(reasons: Mapping[str, str]) -> str:
+    """Settings that were not made, those of several CPUs together, with their reasons, briefly:
+    ``fair_server/cpu{0-1}/runtime: not permitted``."""
+    alike: dict[tuple[str, str, str], list[int]] = {}
+    for name, reason in reasons.items():
+        short = "/".join(name.split("/")[-3:])
+        match = re.search(r"(?<=cpu)\d+(?=/)", short)
+        ends = (short, "") if match is None else (short[: match.start()], short[match.end() :])
+        alike.setdefault((*ends, reason), []).append(int(match[0]) if match else -1)
+    shown: dict[str, list[str]] = {}
+    for (before, after, reason), cpus in itertools.islice(alike.items(), _REFUSED):
+        listed = "" if cpus == [-1] else f"{{{format_cpus(cpus)}}}" if cpus[1:] else f"{cpus[0]}"
+        shown.setdefault(reason, []).append(f"{before}{listed}{after}")
+    left = sum(map(len, list(alike.values())[_REFUSED:]))
+    more = f" (and {numbers.plural(left, 'other setting')})" if left else ""
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in shown.items()) + more
 
 
 def _broken_points(run: Run) -> list[Point]:
