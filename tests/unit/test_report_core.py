@@ -74,7 +74,7 @@ def test_runs_on_two_cores_are_compared(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["compare", "linux", "cobalt", *store]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "at least 4 runs with each --core" in text and "with each --target" not in text
-    commands = [one for one in text.split("rtgauge run timer ") if "--repeat 6" in one]
+    commands = [one for one in text.split("rtgauge run timer ") if "--repeat 4" in one]
     for core in ("linux", "cobalt"):
         assert any(f"--core {core}" in one and f"--label {core}" in one for one in commands), text
 
