@@ -928,3 +928,20 @@ def test_the_reference_has_each_json_document() -> None:
     names = {one for text in sources for one in re.findall(r'"format": "(rtgauge-[a-z-]+)"', text)}
     assert len(names) > 8
     assert not [one for one in sorted(names) if not re.search(rf'[`"]{one}[`"]', page)]
+
+
+def test_a_run_that_measured_nothing_says_why_once(rtgauge: Run) -> None:
+    """It gave the same error and remedy several times, with an empty table and with advice about
+    the system."""
+    words = ("run", "timer", "--for", "1s", "--load", "sched", "--target", "fake:unready")
+    done = rtgauge(*words)
+    why, remedy = "load sched was not ready after 10 s", "reduce the load"
+    chapter, answer = done.out.split("2 clock-cost")
+    assert chapter.count(why) == 1 and remedy not in chapter
+    assert not any(word in done.out for word in ("missed", "too few samples"))
+    advice = " ".join(answer.partition("What to do next")[2].split())
+    assert advice == "1. Reduce the load: 1 step can be measured"
+    *_, last = done.err.splitlines()
+    assert re.fullmatch(r"rtgauge: run \S+ failed: step 1 \(timer\)", last)
+    quiet = rtgauge(*words, "--quiet").err
+    assert quiet.count(f"failed: step 1 (timer): {why}\n  {remedy}\n") == 1

@@ -220,10 +220,14 @@ def show_results(
                 show(("\n" if report is reports[0] else "") + f"Report: {report}")
     for outcome in outcomes:
         if outcome.state != "complete":
+            reason, remedy = outcome.reason or "no reason given", outcome.remedy
+            failed = re.match(r"step \d+ \([^)]*\)(?=: )", reason)
+            if failed and not (talk.quiet or talk.as_json):  # progress and results have the rest
+                reason, remedy = failed[0], ""
             print_error(
                 RtgaugeError(
-                    f"run {outcome.id[:13]} {outcome.state}: {outcome.reason or 'no reason given'}",
-                    remedy_with_store(outcome.remedy, talk.store),
+                    f"run {outcome.id[:13]} {outcome.state}: {reason}",
+                    remedy_with_store(remedy, talk.store),
                 )
             )
     if talk.bisect:

@@ -29,6 +29,7 @@ from rtgauge.report.document.answer import (
     limits,
     whole_of,
 )
+from rtgauge.report.document.answer.data import Data
 from rtgauge.report.document.blocks import Block, Callout, Figure, Paragraph, Section, line
 from rtgauge.report.document.blocks import Table as Grid
 from rtgauge.report.document.contexts import contexts_blocks
@@ -449,11 +450,26 @@ def _lacking(run: Mapping[str, Any], step: Mapping[str, Any]) -> bool:
     """Whether a percentile is missing in the tables of a step."""
     members = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
     for places in group_series(run["series"], members):
-        tables = [run["series"][place]["percentiles"] for place in places]
+        series = [run["series"][place] for place in places]
+        if _nothing(step, series):
+            continue
+        tables = [one["percentiles"] for one in series]
         name = tail_percentile(tables) or TAIL
         if any(name not in table for table in tables):
             return True
     return False
+
+
+def _is_advised(run: Mapping[str, Any]) -> bool:
+    """Whether the steps have one remedy, with which the answer below begins."""
+    data = Data(run)
+    return data.failed and len({step["remedy"] for step in data.measured}) == 1
+
+
+def _nothing(step: Mapping[str, Any], series: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a table of a step that failed would be empty."""
+    counts = ("count", "missed", "lost", "unanswered")
+    return step["state"] == "failed" and not any(one[name] for one in series for name in counts)
 
 
 def _threads(series: Sequence[Mapping[str, Any]]) -> str:
@@ -484,12 +500,14 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableTyp
     parts: list[RenderableType] = [_line(*head)]
     if command := step["load"].get("command"):
         parts.append(indented(Text(f"load command: {safe(command)}", "dim")))
-    for words in (step["reason"], step["remedy"]):
+    for words in (step["reason"], "" if _is_advised(run) else step["remedy"]):
         if words:
             parts.append(indented(Text(safe(words), _STYLES.get(step["state"], ""))))
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
+        if _nothing(step, series):
+            continue
         labels = series_labels(series)
         name = quantity_name(run["series"], members, places)
         parts.append(_table(series, labels, name, budget_of(step, series[0]["unit"])))

@@ -51,6 +51,9 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
     """What to do next, by expected gain."""
     run = data.run
     yield from _again(data, longer)
+    if data.failed:
+        yield from _broken(data)
+        return
     found = sorted(
         (f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING and f["remedy"]),
         key=lambda finding: -Level.of(finding["level"]),
@@ -215,7 +218,7 @@ def _broken(data: Data) -> Iterator[Action]:
     remedies = [step["remedy"] for step in broken if step["remedy"]]
     if remedies and len(broken) * 10 >= len(data.measured):
         most = max(remedies, key=remedies.count)
-        number = numbers.plural(remedies.count(most), "more step")
+        number = numbers.plural(remedies.count(most), "step" if data.empty else "more step")
         command = next(step["command"] for step in broken if step["remedy"] == most)
         text = capital(sentence(most, command)) or "Provide what the steps lack"
         yield Action(text, command, f"{number} can be measured")

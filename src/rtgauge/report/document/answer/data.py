@@ -86,6 +86,11 @@ class Data:
         return not due and not self.tests
 
     @functools.cached_property
+    def failed(self) -> bool:
+        """Whether all steps failed without results."""
+        return self.empty and all(step["state"] == "failed" for step in self.measured)
+
+    @functools.cached_property
     def due(self) -> list[Any]:
         """The series of latencies: values in ns with a due time, of steps that measure."""
         return [
