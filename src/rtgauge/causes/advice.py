@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from rtgauge.causes.blame import blame
+from rtgauge.causes.blame import blame, host_of
 from rtgauge.causes.orders import orderly, steps_of
 from rtgauge.causes.remedies import System, remedies
 from rtgauge.options import foreign_options, left_out_comment, option_words
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rtgauge.causes.model import Cause
     from rtgauge.store import StoredRun
 
-__all__ = ["advised", "host_of", "system_of"]
+__all__ = ["advised", "system_of"]
 
 #: Targets of runs that were imported from a file. No command repeats them.
 _FILES: Final = ("capture:", "printed:")
@@ -90,15 +90,6 @@ def system_of(run: StoredRun, step: int) -> System:
         boots=boots,
         host=host_of(environment),
     )
-
-
-def host_of(environment: Mapping[str, Any]) -> str:
-    """What may take time from the system without the knowledge of its kernel; empty for nothing.
-    Counted boards have no such time."""
-    lab, found = environment.get("lab"), environment.get("virtualisation")
-    if isinstance(lab, dict) and lab:
-        return "" if lab.get("mode") == "counted" else "the host of the emulator"
-    return "the hypervisor" if isinstance(found, dict) and found.get("hypervisor") else ""
 
 
 def _boots(target: str, lab: object) -> bool:

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.causes.model import CHOICE, CLASSES, LATE, UNTIL, Segment, Task
 
-__all__ = ["blame", "main_segment", "microseconds", "ordinary", "reason", "untraced_ns"]
+__all__ = [
+    "blame", "host_of", "main_segment", "microseconds", "ordinary", "reason", "untraced_ns",
+]  # fmt: skip
 
 ORDINARY: Final = 2.0
 NEAR_NS: Final = 3_000
@@ -135,3 +137,12 @@ def _part(ns: int, latency_ns: int) -> str:
     """A part of a sample, with the digits that tell it from the whole."""
     part, whole = numbers.shown(ns, "ns", latency_ns), numbers.shown(latency_ns, "ns", ns)
     return f"{part.text} of {whole.full}"
+
+
+def host_of(environment: Mapping[str, Any]) -> str:
+    """What may take time from the system without the knowledge of its kernel; empty for nothing.
+    Counted boards have no such time."""
+    lab, found = environment.get("lab"), environment.get("virtualisation")
+    if isinstance(lab, dict) and lab:
+        return "" if lab.get("mode") == "counted" else "the host of the emulator"
+    return "the hypervisor" if isinstance(found, dict) and found.get("hypervisor") else ""

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rtgauge import text as numbers
-from rtgauge.causes.advice import host_of
-from rtgauge.causes.blame import NEAR_NS, main_segment, microseconds, ordinary
+from rtgauge.causes.blame import NEAR_NS, host_of, main_segment, microseconds, ordinary
 from rtgauge.causes.model import causes_of
 from rtgauge.report.document.answer.commands import raised_command, target_words
 from rtgauge.report.document.answer.data import NOT_RT, Data, Model
