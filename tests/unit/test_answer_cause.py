@@ -54,16 +54,22 @@ def test_the_hypervisor_is_a_cause_on_the_cpu_of_the_maximum_only() -> None:
     assert "CPU 0" in said and "CPU 1" not in said
 
 
-@pytest.mark.parametrize("taken", [True, False])
-def test_the_first_advice_fits_the_hypervisor_as_the_cause(taken: bool) -> None:
-    """It was another kernel, which a hypervisor delays as well."""
+@pytest.mark.parametrize(
+    ("taken", "disturb", "first"),
+    [(True, "", True), (False, "", False), (True, "kthread:200us:7.301ms", False)],
+)
+def test_the_first_advice_fits_the_hypervisor_as_the_cause(
+    taken: bool, disturb: str, first: bool
+) -> None:
+    """It was another kernel, which a hypervisor delays as well. An injection is likelier."""
     findings = [
         {**made.FINDINGS[0], "check": check, "level": level, "remedy": check, "command": ""}
         for check, level in (("preemption", "error"), ("virtualisation", "warning"))
     ]
-    step = made.step(0, [latency(30_000)], ambience=stolen(6, cpu=0) if taken else ())
+    ambience = stolen(6, cpu=0) if taken else ()
+    step = made.step(0, [latency(30_000)], ambience=ambience, disturb=disturb)
     actions = answer_of(built(made.run([step], findings=findings))).actions
-    assert actions[0].text.startswith("Correct virtualisation" if taken else "Preemption")
+    assert actions[0].text.startswith("Correct virtualisation" if first else "Preemption")
     assert sum("virtualisation" in action.text for action in actions) == 1
 
 

@@ -258,8 +258,11 @@ def _too_long(cause: Model) -> bool:
 
 
 def unseen_checks(data: Data) -> list[str]:
-    """The checks of the audit that have a remedy for what ``_unseen`` found."""
-    named = [] if data.top is None else [who for who, _ in _unseen(data)]
+    """The checks of the audit that have a remedy for what ``_unseen`` found, unless an injection is
+    the likely cause."""
+    if data.top is None or data.disturbed(data.top):
+        return []
+    named = [who for who, _ in _unseen(data)]
     return [check for who, check in UNSEEN.values() if who in named]
 
 
