@@ -238,7 +238,7 @@ def test_a_program_of_more_threads_than_rows(tmp_path: Path) -> None:
         code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "3s")
         assert code == 0
     assert len(_rows(stream)) <= 1023
-    assert [text for text in _messages(stream) if "no room for more than 1023 threads" in text]
+    assert [text for text in _messages(stream) if "has room for only 1023 threads" in text]
     assert _verdict(stream).result == "inconclusive"
 
 

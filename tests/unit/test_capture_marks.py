@@ -348,5 +348,5 @@ def test_the_command(rtgauge: Run, tmp_path: Path) -> None:
     assert "marks: difference" in (tmp_path / "a.md").read_text()
     page = (tmp_path / "a.html").read_text()
     assert (
-        "Sampled at" in page and "error: the largest error that sampling the line can cause" in page
+        "Sampled at" in page and "Error: the largest error that sampling the line can cause" in page
     )

@@ -83,7 +83,11 @@ def test_a_signal_ends_any_command_as_ctrl_c_does(tmp_path: Path, name: str) -> 
     ssh.chmod(0o755)
     folder.mkdir()
     path = f"{tmp_path}:{os.environ['PATH']}"
-    done = shell("rtgauge check --target ssh://board", PATH=path, TMPDIR=str(folder))
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
+    try:
+        done = shell("rtgauge check --target ssh://board", PATH=path, TMPDIR=str(folder))
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert (done.returncode, done.stderr) == (4, "rtgauge: interrupted\n")
     assert not [*folder.iterdir()]
 
