@@ -51,7 +51,7 @@ def test_series_without_due_times_are_named_as_not_counted() -> None:
     left.info = replace(left.info, series=1, interval_ns=0, labels={"method": "nanosleep"})
     worst = text(answer_of(built(made.run([made.step(0, [counted, left])], findings=[]))).worst)
     assert worst.startswith("Observed maximum 92.0 us (CPU 0, idle, ")
-    assert worst.endswith("). Not counted, because without due times: nanosleep (max 95.0 us)")
+    assert worst.endswith("). Series without due times are not counted: nanosleep (max 95.0 us)")
     only = answer_of(built(made.run([made.step(0, [counted])], findings=[]))).worst
     assert "counted" not in text(only)
 

@@ -850,7 +850,7 @@ def test_the_exit_code_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err
     assert "worse, by more than the 10" in said and "too few runs" in said
     assert gate_of([]) == 77
-    assert "nothing is compared" in capsys.readouterr().err
+    assert "nothing to compare" in capsys.readouterr().err
     unlike = {"verdict": "not decided", "beyond": False, "primary": True, "interval": None}
     assert gate_of([unlike, *others]) == 77
     assert "nothing is proven: " in capsys.readouterr().err

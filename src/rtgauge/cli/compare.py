@@ -127,7 +127,7 @@ def _gate(document: Mapping[str, Any], words: str = "") -> ExitCode:
     found = document["comparisons"]
     if not found:
         say(
-            "gate: nothing is compared: no quantity of the first set "
+            "gate: nothing to compare: no quantity of the first set "
             "was measured in the same way in another set"
         )
         return ExitCode.SKIPPED

@@ -46,7 +46,7 @@ def _not_counted(data: Data) -> str:
         " ".join(one["labels"].values()) or str(one["name"]) for one in data.without_due
     )
     top = numbers.shown(highest(peak(one) for one in data.without_due), "ns").full
-    return f". Not counted, because without due times: {numbers.join(list(names))} (max {top})"
+    return f". Series without due times are not counted: {numbers.join(list(names))} (max {top})"
 
 
 def _maximum(data: Data, one: Model) -> Line:
