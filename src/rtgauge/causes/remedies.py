@@ -38,7 +38,7 @@ class System:
     boots: bool = True
     """``rtgauge tune`` boots the target with other arguments for the kernel."""
     host: str = ""
-    """What may take time from it without the knowledge of its kernel."""
+    """What may take time from the system without the knowledge of its kernel."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Brief:
 
 
 def brief_of(store: Store, row: RunRow, begins: Callable[[], None] = lambda: None) -> Brief:
-    """The answer of a run of the list: the one that is kept, or a new one, after ``begins``."""
+    """The answer of a listed run: the kept one, or a new one. ``begins`` is called before that."""
     if row.state in ("running", "unreadable"):
         return Brief(row.state, "", row.headline)
     depends = key(store, row.id, _made())

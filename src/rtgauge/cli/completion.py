@@ -120,7 +120,7 @@ class Words(click.Argument):
 
 
 def words_of(inner: Callable[..., tuple[click.Command, list[str], list[str]]]) -> dict[str, Any]:
-    """How a command takes ``Words``, whose options the command that parses them knows."""
+    """The settings of a command that takes ``Words``. The inner command knows the options."""
     return {
         "add_help_option": False,
         "context_settings": {"ignore_unknown_options": True},

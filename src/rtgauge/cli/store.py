@@ -146,8 +146,8 @@ def _nothing(_text: str) -> None:
 def _answers(
     store: Store, rows: Sequence[RunRow], most: int, failed: bool, tell: Callable[[str], None]
 ) -> tuple[list[RunRow], list[Brief]]:
-    """The first ``most`` rows, or those that ``failed``, with their answers. ``tell`` shows how far
-    it is, because an answer that is not kept takes seconds."""
+    """The first ``most`` rows, or those that ``failed``, with their answers. ``tell`` shows the
+    progress, because an answer that is not kept takes seconds."""
     listed: list[RunRow] = []
     briefs: list[Brief] = []
     total = len(rows) if failed else min(most, len(rows))

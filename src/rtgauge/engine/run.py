@@ -431,13 +431,13 @@ class Run:
         return [asdict(one) for one in found]
 
     def _settings(self) -> list[Setting]:
-        """What the steps so far set."""
+        """What the steps have set so far."""
         return [one for _, settings in self._set.values() for one in settings]
 
     def _common_settings(self) -> list[Setting]:
-        """What the steps so far set, without the settings that some of them left as found, or set
-        to another value, because of their options, such as steps without ``prepare``. Before the
-        first step, what the calibrations set."""
+        """What the steps have set so far, without the settings that some of them left as found, or
+        set to another value, because of their options, such as steps without ``prepare``. Before
+        the first step, what the calibrations set."""
         changing = [one.name for one in self._catalogue.run_options if one.changes == "settings"]
         groups: dict[tuple[Any, ...], list[Setting]] = {}
         own = [index for index in self._set if index < len(self._plan.steps)]
@@ -573,8 +573,8 @@ class Run:
             self._folder.save_environment(environment)
 
     def _correct(self, settings: Sequence[Setting]) -> None:
-        """Replace facts by the values that a step found before it changed them: the environment may
-        have been read with the settings of another agent, the step was alone on the target."""
+        """Replace facts by the values that a step found before it changed them. The environment may
+        have been read with the settings of another agent, but the step was alone on the target."""
         for one in settings:
             if one.before is not None and isinstance(self._facts.get(one.name), str):
                 self._facts[one.name] = one.before
@@ -679,8 +679,9 @@ class Run:
         self._folder.write_document(self._document)
 
     def _mark_measuring(self, index: int, live: LiveStep) -> None:
-        """Record what a step has set, because it may measure for days. It measures already, perhaps
-        on this machine, so that this is omitted if the record has the same settings."""
+        """Record what a step has set, without waiting for its end, which may be days away. The step
+        is already measuring, perhaps on this machine, so nothing is written if the record has the
+        same settings."""
         if live.step.role == "calibration":
             return
         self._set[index] = live.step, live.settings

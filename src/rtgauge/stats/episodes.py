@@ -24,7 +24,7 @@ NEAR: Final = 10
 _RANKS: Final = (*range(1, 17), 20, 25, 32, 40, 50, *(2**power for power in range(6, 13)))
 """The limits of ``groups``: the largest value, the second largest, …"""
 _BURST: Final = 10
-"""Independent episodes are as close as this part of their mean distance in one case of ten."""
+"""Independent episodes are closer than a tenth of their mean distance in one case of ten."""
 
 
 class EpisodesBuilder:

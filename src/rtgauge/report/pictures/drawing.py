@@ -216,7 +216,7 @@ def text_width(text: str, size: float = SIZE) -> float:
 
 
 def label_width(text: str) -> float:
-    """As ``text_width``, of a label, which is bold."""
+    """As ``text_width``, for a label, which is bold."""
     return text_width(text) * 1.25
 
 

@@ -36,7 +36,7 @@ SECOND_NS: Final = 1_000_000_000
 STOLEN_STEP_NS: Final = 10_000_000
 """/proc/stat has hundredths of a second."""
 STOLEN_STEPS: Final = 5
-"""One step more or less changes fewer steps by more than a fifth: they make no share."""
+"""One step more or less changes a smaller number by more than a fifth: it gives no share."""
 
 
 @dataclass

@@ -339,7 +339,7 @@ def _evidence(
     unlike = uneven(name, first, second) is not None
     short = short_waits(name, first, second) > 0
     steps = [math.gcd(*(int(one.get("resolution_ns", 0)) for one in runs)) for runs in whole]
-    exact = name == "max"  # even of a histogram
+    exact = name == "max"  # exact even in a histogram
     parts = [[0.0 if exact else one.get("bucket", 0.0) for one in runs] for runs in whole]
     blur = bias = 0.0
     if name != "rate":

@@ -199,7 +199,7 @@ def _undecided(data: Data, state: State) -> Iterator[Action]:
     """What decides a budget that no longer run decides."""
     if state is not State.UNPROVEN:
         return
-    # What the verdict of an interrupted step lacks, the rest of the step may give.
+    # The rest of an interrupted step may give what its verdict lacks.
     whole = [one for one in data.verdicts if data.steps[one["step"]]["state"] != "interrupted"]
     for verdict in [one for one in whole if one["doubt"]][:1]:
         yield Action(capital(verdict["remedy"]), "", "the budget can be judged")

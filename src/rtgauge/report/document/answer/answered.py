@@ -51,8 +51,8 @@ class Answer:
 
 
 def action_in_store(action: Action, place: str) -> Action:
-    """An action with commands for the store at ``place``; empty for the usual one. They run in this
-    shell."""
+    """An action whose commands run in this shell, for the store at ``place``; empty for the usual
+    one."""
     command, again = (_here(one, place) for one in (action.command, action.again))
     return replace(action, command=command, again=again)
 

@@ -248,8 +248,8 @@ def _host(run: Model) -> str:
 
 
 def _too_long(cause: Model) -> bool:
-    """Whether what a trace shows as a cause hardly lasts as long: what took the CPU may be a host,
-    while the guest was there."""
+    """Whether the cause that a trace shows hardly ever lasts that long: a host may have taken the
+    CPU during it."""
     segments = causes_of({"causes": [cause]})[0].segments
     main = main_segment(segments)
     return main is not None and any(

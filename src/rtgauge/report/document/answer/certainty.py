@@ -41,7 +41,8 @@ def maximum_of(data: Data) -> Line:
 
 
 def _not_counted(data: Data) -> str:
-    """The series that the maximum leaves out for want of due times, and theirs."""
+    """The series that the maximum leaves out because they have no due times, with their own
+    maximum."""
     names = dict.fromkeys(
         " ".join(one["labels"].values()) or str(one["name"]) for one in data.without_due
     )

@@ -51,8 +51,8 @@ def whole_of(runs: Sequence[Model]) -> dict[str, Any] | None:
 
 
 def _kernel(run: Model) -> str:
-    """What tells kernels apart, as for ``evaluate --resume``. The unknown parameters are those that
-    it has."""
+    """What tells kernels apart, as for ``evaluate --resume``. The command line already contains the
+    unknown parameters."""
     kernel = run["environment"]["kernel"]
     return repr({**kernel, "cmdline": kernel_parameters(kernel), "unknown_parameters": None})
 
