@@ -200,7 +200,6 @@ def test_constant_values_and_ties_are_no_change() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_histograms_of_the_same_samples_are_no_change() -> None:
     """The upper ends of their buckets are larger than the samples."""
     runs = [_run(at, 5000.0) for at in range(30)]
@@ -218,6 +217,7 @@ def test_histograms_of_the_same_samples_are_no_change() -> None:
     assert len({one["value"] for one in series[0]["values"]}) == 2
 
 
+@pytest.mark.slow
 def test_too_few_runs_are_refused_with_their_number() -> None:
     document = _trend([_run(at, 5000.0) for at in range(17)])
     (one,) = document["series"]
