@@ -293,9 +293,9 @@ def test_the_remedy_for_a_hypervisor_that_a_trace_does_not_show_comes_first() ->
     ]
     first = blamed(environment=environment, findings=findings).actions[0]
     assert first.text.startswith("Correct virtualisation")
-    # the audit found it, but the facts do not tell
+    # it has no name, but took time since boot
     findings[1]["found"] = "no hypervisor found, but steal time 5 % since boot"
-    environment["virtualisation"] = {"hypervisor": ""}
+    environment["virtualisation"] = {"hypervisor": "", "steal": 0.05}
     answer = blamed(environment=environment, findings=findings)
     assert text(answer.cause).startswith("Possible cause: the hypervisor. A trace ")
     assert answer.actions[0].text.startswith("Correct virtualisation")

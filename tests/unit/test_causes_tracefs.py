@@ -453,7 +453,8 @@ def test_what_the_kernel_does_not_see_is_named_if_it_was_counted(
     [
         ({"virtualisation": {"hypervisor": "KVM"}}, 200_000, "the hypervisor"),
         ({"virtualisation": {"hypervisor": "KVM"}}, 7000, ""),
-        ({"virtualisation": {"hypervisor": ""}}, 200_000, ""),
+        ({"virtualisation": {"hypervisor": "", "steal": 0.0}}, 200_000, ""),
+        ({"virtualisation": {"hypervisor": "", "steal": 0.05}}, 200_000, "the hypervisor"),
         ({"virtualisation": {"hypervisor": "QEMU"}, "lab": {"mode": "counted"}}, 200_000, ""),
         ({"lab": {"mode": "plain"}}, 200_000, "the host of the emulator"),
         ({"virtualisation": 7}, 200_000, ""),

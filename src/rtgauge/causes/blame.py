@@ -145,4 +145,5 @@ def host_of(environment: Mapping[str, Any]) -> str:
     lab, found = environment.get("lab"), environment.get("virtualisation")
     if isinstance(lab, dict) and lab:
         return "" if lab.get("mode") == "counted" else "the host of the emulator"
-    return "the hypervisor" if isinstance(found, dict) and found.get("hypervisor") else ""
+    known = isinstance(found, dict) and (found.get("hypervisor") or found.get("steal"))
+    return "the hypervisor" if known else ""

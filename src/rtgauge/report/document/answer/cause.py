@@ -17,7 +17,6 @@ from rtgauge.report.document.blocks import Line, line
 from rtgauge.report.results.again import lasting_command, step_command, without_foreign
 from rtgauge.report.results.labels import (
     ORDINARY,
-    Level,
     made_of_a_file,
     ordinary_policies,
     peak,
@@ -41,7 +40,7 @@ ALIKE: Final = ("measurement", "name", "context", "labels", "interval_ns")
 """What the series of one quantity under different loads have in common."""
 CONFIDENCE: Final = 0.95
 SHORT: Final = ("hardware", "interrupts-off", "interrupt", "softirq")
-"""Classes of which no stretch is longer than ``SHORT_NS``, unless a host took time from it."""
+"""Classes of which hardly a stretch is longer than ``SHORT_NS`` unless a host took time from it."""
 SHORT_NS: Final = 1_000_000
 HYPERVISOR: Final = "the hypervisor"
 FIRMWARE: Final = "the firmware"
@@ -234,17 +233,8 @@ def _unseen(data: Data) -> list[tuple[str, str]]:
     if not told and (found := _explained(data.run, data.top)) and found[1]["source"] != "replay":
         # The kernel counts stolen time in steps of 10 ms, and shorter ones often not at all.
         text = "A trace does not show the time that it took."
-        told = [(who, text) for who in (_host(data.run),) if who]
+        told = [(who, text) for who in (host_of(data.run["environment"]),) if who]
     return told
-
-
-def _host(run: Model) -> str:
-    """What may take time from the system without the knowledge of its kernel; empty for nothing."""
-    taken = not run["environment"].get("lab") and any(
-        one["check"] == "virtualisation" and Level.of(one["level"]) >= Level.WARNING
-        for one in run["findings"]
-    )
-    return host_of(run["environment"]) or (HYPERVISOR if taken else "")
 
 
 def _too_long(cause: Model) -> bool:
