@@ -66,7 +66,8 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
         yield from _broken(data)
     yield from _undecided(data, state)
     kernel = [finding for finding in found if finding["check"] == "preemption"]
-    unseen = [finding for finding in found if finding["check"] in unseen_checks(data)]
+    checks = unseen_checks(data)
+    unseen = [finding for finding in found if finding["check"] in checks]
     for finding in unseen:
         yield _remedy(data, finding)
     if run["environment"]["realtime"] in NOT_RT or kernel:
