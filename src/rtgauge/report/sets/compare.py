@@ -536,10 +536,10 @@ def _short_waits(analysis: Analysis, members: Sequence[_Member], budget: int | N
     return sum(one.count - one.exceeding(budget - 1) for one in open_)
 
 
-def _resolution_ns(analysis: Analysis, members: Sequence[_Member]) -> int:
+def _resolution_ns(analysis: Analysis, members: Sequence[_Member], counts: Counts) -> int:
     """The resolution of the values, or the width of the cells of a printed histogram."""
     hz = max(analysis.counter_hz(*one) for one in members)
-    found = resolution(_counts(analysis, members).values, hz)
+    found = resolution(counts.values, hz)
     for number, at in members:
         run = analysis.model["runs"][number]
         step = _steps(run)[run["series"][at]["step"]]
@@ -560,6 +560,7 @@ def _row(
     for run in dict.fromkeys(run for run, _ in members):
         own = [one for one in members if one[0] == run]
         mine = [runs[run]["series"][at] for _, at in own]
+        counts = _counts(analysis, own)
         each.append(
             {
                 "run": runs[run]["id"],
@@ -569,8 +570,8 @@ def _row(
                 "missed": sum(one["missed"] for one in mine),
                 "unknown": _unknown(analysis, own, budget),
                 "short_waits": _short_waits(analysis, own, budget),
-                "resolution_ns": _resolution_ns(analysis, own),
-                "bucket": float(_counts(analysis, own).resolution),
+                "resolution_ns": _resolution_ns(analysis, own, counts),
+                "bucket": float(counts.resolution),
                 "complete": _complete(runs[run], mine),
             }
         )
