@@ -107,6 +107,28 @@ def test_a_signal_leaves_the_handler_of_the_caller(
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+def test_the_second_signal_of_a_closed_terminal_does_not_stop_the_cleaning_up(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shell and the kernel each send a SIGHUP."""
+    cleaned: list[bool] = []
+
+    def ends(_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGHUP)
+        finally:
+            signal.raise_signal(signal.SIGHUP)
+            cleaned.append(True)
+
+    monkeypatch.setattr(sys.modules["rtgauge.cli.main"], "_invoke", ends)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        assert rtgauge("runs").code == 4 and cleaned
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.slow
 def test_little_address_space_is_said_before_anything_else() -> None:
     # language-ok: shell code
