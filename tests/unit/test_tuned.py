@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import report_runs as made
 from rtgauge import stats
 from rtgauge.engine.tune import confirmation, screening
 from rtgauge.report.document import tuned
@@ -23,6 +24,7 @@ from rtgauge.report.render import markdown
 from rtgauge.report.results import model
 from rtgauge.report.sets import tuned as sets
 from rtgauge.text import plain
+from test_compare import as_histogram
 
 Row = dict[str, Any]
 
@@ -301,3 +303,16 @@ def test_a_command_makes_each_setting_permanent(
     shell = f"{command} >> {shlex.quote(str(tmp_path / 'made'))}"
     subprocess.run(["sh", "-c", shell], check=True)
     assert (tmp_path / "made").read_text().splitlines() == lines
+
+
+@pytest.mark.parametrize(("histogram", "blur"), [(False, 0.0), (True, 1 / 128)])
+def test_the_buckets_of_a_histogram_are_resolution(histogram: bool, blur: float) -> None:
+    values = np.random.default_rng(1).integers(1000, 500_000, 2000).astype(np.int32)
+    runs = []
+    for number in range(2):
+        one = made.FakeSeries(made.info(), np.arange(2000, dtype=np.int64), values)
+        if histogram and number:
+            as_histogram(one, values)
+        runs.append(made.run([made.step(0, [one])], id=str(number)))
+    analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
+    assert sets._values(analysis).blur == pytest.approx(blur, abs=1e-3)
