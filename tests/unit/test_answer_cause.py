@@ -275,6 +275,13 @@ def test_a_trace_of_a_virtual_machine_proves_no_cause(
         assert said == f"Possible cause: {known}. Another one: {who}. {note}"
 
 
+def test_the_firmware_is_named_after_what_a_trace_shows() -> None:
+    ambience = [reading(at - 0.01, smi=int(at == 6)) for at in range(11)]
+    known = text(blamed((), top_us=6400).cause).removeprefix("Cause: ")
+    said = text(blamed(ambience, top_us=6400).cause)
+    assert said.startswith(f"Possible cause: {known} Another one: the firmware. ")
+
+
 def test_a_counted_board_and_a_replay_lose_no_time_to_a_host() -> None:
     assert text(blamed(environment=COUNTED).cause) == f"Cause: {KNOWN}."
     assert text(blamed(environment=GUEST, source="replay").cause) == f"Cause: {KNOWN}."

@@ -565,6 +565,17 @@ def test_a_command_that_is_not_called_needs_no_consent(
 
 
 @pytest.mark.slow
+def test_a_tune_without_arguments_for_the_kernel_records_no_command_that_boots(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.Tuner, "carry_out", lambda _: False)
+        assert rtgauge(*words("stat_interval"), "--boot-cmd", "reboot").code == 4
+    shown = rtgauge("tune", "--resume", "--dry-run", "--json")
+    assert shown.code == 0 and shown.json()["boot_command"] == "", shown.err
+
+
+@pytest.mark.slow
 def test_a_tune_of_another_store_is_resumed(
     rtgauge: Run, board: type[Board], tmp_path: Path
 ) -> None:
