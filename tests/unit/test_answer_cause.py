@@ -401,6 +401,16 @@ def test_unanswered_events_in_a_row_do_not_prove_an_effect_of_the_load() -> None
     assert text(answer_of(run).cause).startswith("The maximum may depend on the load: ")
 
 
+@pytest.mark.parametrize(("gaps", "number"), [((), 8), (((1299, 2000),), 1)])
+def test_missed_periods_count_for_the_mean_distance_in_bursts(gaps: Any, number: int) -> None:
+    """Late samples 30 periods apart: a burst in 3300 periods, not in 1300."""
+    values = np.full(1300, 5000, np.int32)
+    values[100:340:30] = 300_000
+    series = made.FakeSeries(made.info(), np.arange(1300, dtype=np.int64), values, gaps=gaps)
+    run = built(made.run([made.step(0, [series])]))
+    assert run["series"][0]["groups"][0] == [300_000, number]
+
+
 def test_late_samples_close_together_do_not_prove_an_effect_of_the_load() -> None:
     """One stall on two CPUs: twenty late samples in a row on each, a missed period among them."""
     index = np.arange(2000, dtype=np.int64)
