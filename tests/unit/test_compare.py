@@ -156,6 +156,31 @@ def test_a_histogram_of_the_same_samples_is_no_difference() -> None:
     assert verdicts == {"tail": "not decided", "50": "not decided", "max": "equivalent"}
 
 
+def test_buckets_are_not_the_steps_of_a_clock() -> None:
+    """The distances of the upper ends and of the maximum depended on the maximum."""
+    runs = []
+    for repeat in range(8):
+        for place, target in enumerate(("a", "b")):
+            values = np.random.default_rng(repeat).normal(5e5, 1e4, 2000).astype(np.int32)
+            values = (values * (1 + 0.008 * place)).astype(np.int32)
+            values[0] = 540_671 + place  # the end of a bucket, or not
+            one = made.FakeSeries(made.info(), np.arange(2000, dtype=np.int64), values)
+            as_histogram(one, values)
+            run = made.run(
+                [made.step(0, [one])], id=f"{place}{repeat}", target=target, study="s",
+                boot_id=f"{place}{repeat}",
+            )  # fmt: skip
+            run.document["repeat"] = repeat
+            runs.append(run)
+    analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
+    sets = compare.sets_by_target(analysis.model["runs"])
+    document = compare.compare(analysis, sets, compare.Claims(within=0.001)).document
+    rows = document["quantities"][0]["rows"]
+    assert len({one["resolution_ns"] for row in rows for one in row["runs"]}) == 1
+    found = {one["statistic"]: one for one in document["comparisons"]}
+    assert found["50"]["verdict"] == "worse"
+
+
 @pytest.mark.parametrize(("near", "verdict"), [(150_000, "not decided"), (140_000, "worse")])
 @pytest.mark.parametrize("sampled", [0, 8])
 def test_samples_in_the_bucket_of_the_budget_are_not_over_it(

@@ -22,7 +22,7 @@ from rtgauge.report.document.compared import (
 )
 from rtgauge.report.sets import compare as comparing
 from rtgauge.report.sets.decide import decisions, decisive, named, resolution
-from rtgauge.stats import holm, paired_shift, shift
+from rtgauge.stats import Counts, holm, paired_shift, shift
 
 Values = Sequence[Mapping[str, float | None]]
 
@@ -332,7 +332,7 @@ def test_the_coarser_clock_of_two_systems_counts() -> None:
     ],
 )
 def test_resolution_of_values(values: list[int], hz: int, found: int) -> None:
-    assert resolution(np.array(values), hz) == found
+    assert resolution(Counts.from_arrays([np.array(values)]), hz) == found
 
 
 def test_five_blocks_never_decide() -> None:

@@ -539,7 +539,7 @@ def _short_waits(analysis: Analysis, members: Sequence[_Member], budget: int | N
 def _resolution_ns(analysis: Analysis, members: Sequence[_Member], counts: Counts) -> int:
     """The resolution of the values, or the width of the cells of a printed histogram."""
     hz = max(analysis.counter_hz(*one) for one in members)
-    found = resolution(counts.values, hz)
+    found = resolution(counts, hz)
     for number, at in members:
         run = analysis.model["runs"][number]
         step = _steps(run)[run["series"][at]["step"]]

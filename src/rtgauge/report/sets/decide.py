@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rtgauge import stats
 from rtgauge import text as numbers
@@ -411,11 +410,12 @@ def bucketed(part: float) -> float:
     return math.log1p(part)
 
 
-def resolution(values: NDArray[np.int64], counter_hz: int) -> int:
+def resolution(counts: stats.Counts, counter_hz: int) -> int:
     """The resolution of the different values of a series, in ns: the distance of which all
     distances between them are multiples. Or the period of the CPU's counter, if no values are
-    nearer but for two roundings. 0 for constant values without a counter."""
-    gaps = np.diff(values)
+    nearer but for two roundings, or only a histogram was kept. 0 for constant values, and for a
+    histogram, without a counter."""
+    gaps = np.diff(counts.values) if counts.exact else counts.values[:0]
     period = round(1e9 / counter_hz) if counter_hz else 0
     clear = gaps[gaps > 1].min(initial=period) >= period - 2
     return max(int(np.gcd.reduce(gaps)), period if clear else 0)

@@ -148,7 +148,7 @@ def _values(analysis: Analysis) -> _Values:
     described[key]["percentile"] = tail
     described[key].pop("method")
     clocks = [
-        resolution(one.values, analysis.counter_hz(number, members[key][number][0]))
+        resolution(one, analysis.counter_hz(number, members[key][number][0]))
         for number, one in counts.items()
     ]
     blur = blurred(list(values.values()), [math.gcd(*clocks)])
