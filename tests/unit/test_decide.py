@@ -289,6 +289,18 @@ def test_systems_do_not_differ_by_their_resolution_alone(
     assert primary(runs, [only], within=0.001)["verdict"] == "worse"
 
 
+@pytest.mark.parametrize(("factor", "more"), [(1.05, False), (1.01, True)])
+def test_more_runs_are_needed_only_if_they_can_decide(factor: float, more: bool) -> None:
+    """By a clock of 1 us, 15.75 us may be 15 us, or more than 10 % above it."""
+    blocks = [15_000.0 * (1 + at % 3 / 50 + at / 10_000) for at in range(8)]
+    runs, (only,) = study([blocks, [value * factor for value in blocks[::-1]]])
+    for one in only["rows"][1]["runs"]:
+        one["resolution_ns"] = 1000
+    found = primary(runs, [only])
+    assert found["verdict"] == "not decided"
+    assert (found["needed"] is not None) == more
+
+
 @pytest.mark.parametrize("matched", [True, False])
 @pytest.mark.parametrize(("others", "verdict"), [(1, "not decided"), (5, "worse")])
 def test_sides_with_histograms_of_some_runs_differ_by_these(

@@ -474,9 +474,10 @@ def _judge(family: Sequence[tuple[Document, _Evidence]], within: float) -> None:
             document["needed"] = evidence.needed(len(judged))
         else:
             document["verdict"] = "not decided"
-            document["needed"] = stats.runs_needed(
-                found, max(abs(found.estimate) - evidence.bias, margin - evidence.blur)
-            )
+            distance, fits = abs(found.estimate) - evidence.bias, margin - evidence.blur
+            if abs(found.estimate) < fits:
+                distance = max(distance, fits)
+            document["needed"] = stats.runs_needed(found, distance)
 
 
 def _within(evidence: _Evidence, found: stats.Shift, margin: float) -> float:
