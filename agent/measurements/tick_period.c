@@ -191,6 +191,18 @@ static const char *tick_period_result(const struct tick_grid *grids, int count, 
 	return result;
 }
 
+/* If some ticks are late, those in time may by chance form a grid of a fraction of the frequency. Their
+ * events count for the expected grid. */
+static void tick_period_give_back(struct tick_period_state *state)
+{
+	for (int i = 0; i < state->view.event_count; i++) {
+		struct tick_event *event = &state->view.events[i];
+
+		if (event->taken && state->expected % state->grids[event->taken - 1].hz == 0)
+			event->taken = 0;
+	}
+}
+
 static void tick_period_verdict(struct step *step, struct tick_period_state *state)
 {
 	char evidence[256] = "no grid", *at = evidence + 7, *end = evidence + sizeof(evidence);
@@ -198,10 +210,8 @@ static void tick_period_verdict(struct step *step, struct tick_period_state *sta
 	const char *result = tick_period_result(state->grids, state->grid_count, state->expected);
 	struct tick_grid wanted;
 
+	tick_period_give_back(state);
 	tick_lay(&wanted, tick_period_ns(state->expected), &state->view, state->bins);
-	/* a grid that was found among all other gaps was distinguished from chance */
-	if (state->grid_count)
-		wanted.chance = 0;
 	for (int i = 0; i < state->grid_count; i++) {
 		at = i ? at : evidence;
 		at += snprintf(at, (size_t)(end - at), "%s%d Hz at %d of %d points", i ? ", " : "",
@@ -217,7 +227,7 @@ static void tick_period_verdict(struct step *step, struct tick_period_state *sta
 	if (stops)
 		result = result[0] == 'p' ? "fail" : "pass";
 	/* a grid that was not found may be there all the same */
-	if (result[0] == (stops ? 'p' : 'f') && tick_is_uncertain(&wanted)) {
+	if (result[0] == (stops ? 'p' : 'f') && tick_is_uncertain(&wanted, state->grid_count > 0)) {
 		result = "inconclusive";
 		if (wanted.points < TICK_POINTS_MIN)
 			snprintf(at, (size_t)(end - at),

@@ -17,6 +17,8 @@
 #define TICK_SHARE_UNCERTAIN 600
 /* With more hits by chance, a grid cannot be distinguished from it. */
 #define TICK_CHANCE_MAX 150
+/* With more of them than this, not even after another grid was found among the longer events. */
+#define TICK_CHANCE_UNCERTAIN 500
 /* From here on the search among the longest events goes down by halves. */
 #define TICK_LONGEST_NS (1 << 17)
 
@@ -309,9 +311,10 @@ bool tick_is_grid(const struct tick_grid *grid)
 	       tick_has_share(grid, TICK_SHARE);
 }
 
-bool tick_is_uncertain(const struct tick_grid *grid)
+bool tick_is_uncertain(const struct tick_grid *grid, bool other)
 {
-	return grid->points < TICK_POINTS_MIN || grid->chance > TICK_CHANCE_MAX ||
+	return grid->points < TICK_POINTS_MIN ||
+	       grid->chance > (other ? TICK_CHANCE_UNCERTAIN : TICK_CHANCE_MAX) ||
 	       tick_has_share(grid, TICK_SHARE_UNCERTAIN);
 }
 

@@ -74,9 +74,9 @@ void tick_lay_near(struct tick_grid *grid, int64_t period_ns, const struct tick_
 		   uint32_t *bins);
 /* Whether there are so many hits that chance did not make them. */
 bool tick_is_grid(const struct tick_grid *grid);
-/* Whether a grid that tick_is_grid() does not find may be there: it has too few points, too many
- * events by chance, or more of them than a grid that is not there. */
-bool tick_is_uncertain(const struct tick_grid *grid);
+/* Whether a grid that tick_is_grid() does not find may be there: it has too few points, too many hits
+ * by chance, or more hits than a grid that is not there. @other: another grid was found. */
+bool tick_is_uncertain(const struct tick_grid *grid, bool other);
 /* The grid of this period that the longest events keep to, be they a few of all: a hypervisor may
  * have a tick of the same period, which takes less from a thread than the kernel's. False: none. */
 bool tick_lay_longest(struct tick_grid *grid, int64_t period_ns, struct tick_view *view,

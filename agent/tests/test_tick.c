@@ -568,6 +568,26 @@ static void test_disturbed(void)
 	world_ticks(w, tick_period_ns(50), 2000, 0, 0, 1);
 	world_noise(w, 300, 0);
 	check_verdict(w, "fail", "a tick of 50 Hz");
+
+	w = world_new(16);
+	world_spans(w, 25);
+	world_ticks(w, tick_period_ns(250), 2000, 0, 0, 1);
+	world_ticks(w, tick_period_ns(100), 2000, 0, 33, 1);
+	world_noise(w, 1000, 0);
+	check_verdict(w, "inconclusive", "late ticks, half of which are a grid of 50 Hz");
+	tap_check(!strstr(said, ", 0 % by chance"), "the gaps by chance are given");
+
+	w = world_new(17);
+	world_spans(w, 25);
+	world_ticks(w, tick_period_ns(50), 2000, 0, 0, 1);
+	world_noise(w, 4000, 0);
+	check_verdict(w, "fail", "a tick of 50 Hz that is found");
+
+	w = world_new(18);
+	world_spans(w, 25);
+	world_ticks(w, tick_period_ns(250), 2000, 0, 0, 1);
+	world_noise(w, 20000, 0);
+	check_verdict(w, "inconclusive", "a tick of 250 Hz, and many gaps");
 }
 
 int main(void)
