@@ -37,7 +37,7 @@ struct sem_state {
 	uint32_t at_zero; /* high is about to wait at zero */
 	uint32_t ended;	  /* of both threads */
 	struct order now; /* the current round */
-	bool kept;	  /* in it the conductor gave up, but not because of the semaphore */
+	bool kept;	  /* the conductor gave up in it, but the semaphore was not the cause */
 	struct order_rounds rounds[SEM_SCENARIOS];
 	bool complete;
 	bool incremented;

@@ -39,7 +39,7 @@ struct sem_state {
 	uint32_t ended;	  /* the keeper */
 	struct order now; /* the current round */
 	bool single;	  /* each post released exactly one waiter */
-	bool kept;	  /* or the wait for one ended, but not because of the semaphore */
+	bool kept;	  /* a wait ended in it, but the semaphore was not the cause */
 	struct order_rounds rounds[SEM_ARRIVALS];
 	char why[SEM_ARRIVALS][400]; /* of the recorded round */
 };
@@ -70,7 +70,7 @@ static void sem_waiter_body(struct ensemble_thread *thread)
 	atomic_add_release(&state->released, 1);
 }
 
-/* Whether all waiters but @released of them sleep, although one was posted to. */
+/* Whether all waiters except @released of them sleep after another V. */
 static bool sem_hangs(const struct sem_state *state, uint32_t released)
 {
 	uint32_t asleep = 0;

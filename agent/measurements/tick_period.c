@@ -191,7 +191,7 @@ static const char *tick_period_result(const struct tick_grid *grids, int count, 
 	return result;
 }
 
-/* If some ticks are late, those in time may by chance form a grid of a fraction of the frequency. Their
+/* If some ticks are late, the others may by chance form a grid of a fraction of the frequency. These
  * events count for the expected grid. */
 static void tick_period_give_back(struct tick_period_state *state)
 {

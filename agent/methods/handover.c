@@ -384,7 +384,7 @@ static bool handover_woken(struct handover *h, uint32_t count)
 	return false;
 }
 
-/* Whether all waiters but @woken of them sleep, although one more was to wake. */
+/* Whether all waiters except @woken of them sleep after another send. */
 static bool handover_hangs(const struct handover *h, uint32_t woken)
 {
 	uint32_t begun = 0, asleep = 0;

@@ -13,11 +13,11 @@
 #define TICK_TOLERANCE_NS (25 * NSEC_PER_USEC)
 /* Points with a hit in 1000 points of a grid, net of chance. Twice the frequency has half of them. */
 #define TICK_SHARE 750
-/* With more of them than this, a grid is not ruled out: ticks may be late, for example on a hypervisor. */
+/* With more of them, a grid is not ruled out: ticks may be late, for example on a hypervisor. */
 #define TICK_SHARE_UNCERTAIN 600
 /* With more hits by chance, a grid cannot be distinguished from it. */
 #define TICK_CHANCE_MAX 150
-/* With more of them than this, not even after another grid was found among the longer events. */
+/* With more, a grid is not ruled out, even if another one was found among longer events. */
 #define TICK_CHANCE_UNCERTAIN 500
 /* From here on the search among the longest events goes down by halves. */
 #define TICK_LONGEST_NS (1 << 17)

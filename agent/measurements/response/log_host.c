@@ -69,7 +69,7 @@ struct log_host {
 	int64_t lost;
 	int64_t unasked; /* edges before the first event */
 	int64_t unmarked;
-	int64_t held_up;
+	int64_t held_up;   /* events that the log host delayed */
 	int64_t held_back; /* events that waited for the answer to the previous one */
 	int64_t storms;
 	int64_t named[LOG_HOST_NAMED];
@@ -169,7 +169,8 @@ static bool log_host_drain(struct step *step, struct log_host *h)
 }
 
 /* Take all edges until the next event may be raised at @next_ns, which moves on by whole intervals
- * while the open one has no answer: due to this machine before @own_ns. False: end the loop. */
+ * while the open one has no answer. Before @own_ns the log host, not the answer, causes the delay.
+ * False: end the loop. */
 static bool log_host_settle(struct step *step, struct log_host *h, int64_t own_ns, int64_t *next_ns)
 {
 	bool held = false;
@@ -187,7 +188,10 @@ static bool log_host_settle(struct step *step, struct log_host *h, int64_t own_n
 		if (!held)
 			return log_host_drain(step, h);
 		*next_ns += ((now_ns - *next_ns) / h->interval_ns + 1) * h->interval_ns;
-		*(now_ns < own_ns ? &h->held_up : &h->held_back) += 1;
+		if (now_ns < own_ns)
+			h->held_up++;
+		else
+			h->held_back++;
 		held = false;
 	}
 }
