@@ -315,8 +315,8 @@ bool ensemble_fail(struct ensemble *e, int err, const char *what)
 	if (!e->error)
 		e->error = message_set(&e->step->msg, err,
 				       err == -ETIMEDOUT ?
-					       "end what else runs with real-time priority on "
-					       "this CPU, or choose another one (--cpu)" :
+					       "end other real-time tasks on this CPU, or choose "
+					       "another CPU (--cpu)" :
 					       "raise the limits (ulimit -u, ulimit -l, pids.max "
 					       "of the control group), or measure with fewer "
 					       "threads",

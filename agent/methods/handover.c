@@ -418,8 +418,8 @@ bool handover_wake_in_turn(const struct handover_queue *queue)
 			good = !err && handover_woken(h, ++woken);
 			if (!good && !err && !handover_hangs(h, woken - 1)) {
 				rule->unknown = ENSEMBLE_KEPT;
-				rule->grant = "end what else runs with real-time priority on this "
-					      "CPU, or choose another one (--cpu)";
+				rule->grant = "end other real-time tasks on this CPU, or choose "
+					      "another CPU (--cpu)";
 			}
 			continue;
 		}
