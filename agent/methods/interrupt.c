@@ -15,13 +15,10 @@ static int interrupt_check_interval(struct step *step, const struct interrupt *i
 {
 	const struct rtgauge_source *source = &interrupt->source;
 	char reason[128], shortest[32], longest[32];
-	int64_t for_ns = option_number(&step->options, "for");
+	int err = step_check_interval(step, interrupt->interval_ns);
 
-	if (for_ns && for_ns < interrupt->interval_ns)
-		return message_set(&step->msg, -EINVAL,
-				   "measure for longer, or at a shorter interval",
-				   "a period of %lld ns does not fit into %lld ns",
-				   (long long)interrupt->interval_ns, (long long)for_ns);
+	if (err)
+		return err;
 	if ((uint64_t)interrupt->interval_ns >= source->interval_min_ns &&
 	    (uint64_t)interrupt->interval_ns <= source->interval_max_ns)
 		return 0;

@@ -118,6 +118,19 @@ int step_cpus(struct step *step, struct cpulist *cpus)
 	return option_effective(&step->options, "cpu", cpulist_format(cpus, list, sizeof(list)));
 }
 
+int step_check_interval(struct step *step, int64_t interval_ns)
+{
+	int64_t for_ns = option_number(&step->options, "for");
+	char interval[32], duration[32];
+
+	if (!for_ns || for_ns >= interval_ns)
+		return 0;
+	return message_set(&step->msg, -EINVAL, "measure for longer, or at a shorter interval",
+			   "an interval of %s does not fit into --for %s",
+			   option_format_duration(interval_ns, interval, sizeof(interval)),
+			   option_format_duration(for_ns, duration, sizeof(duration)));
+}
+
 void *step_alloc(struct step *step, size_t count, size_t size)
 {
 	struct run *run = run_of(step);

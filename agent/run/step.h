@@ -113,6 +113,9 @@ int step_add_worker(struct step *step, void (*loop)(struct worker *worker), void
 int step_add_foreign(struct step *step, pid_t tid, int cpu, int priority);
 /* The CPUs of the option `cpu`: all of them online and allowed, or -EINVAL with a message. */
 int step_cpus(struct step *step, struct cpulist *cpus);
+/* Whether the duration that the option `for` gives has room for an interval: 0, or -EINVAL with a
+ * message. */
+int step_check_interval(struct step *step, int64_t interval_ns);
 /* Zeroed memory for @count objects of @size bytes, aligned to a page. The runner frees it after
  * cleanup(). NULL, with a message: return -ENOMEM. */
 void *step_alloc(struct step *step, size_t count, size_t size);

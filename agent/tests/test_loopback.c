@@ -3,11 +3,13 @@
  * response_module.c. Prints TAP. */
 #include "judged.h"
 
+#include "measurements/response/response.c"
 #include "measurements/response/response_loopback.c"
 #define step_verdict test_verdict
 #include "measurements/response/response_module.c"
 #undef step_verdict
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "drained.h"
@@ -229,6 +231,23 @@ static void test_periods(void)
 	tap_check(module_periods(&r) == 1, "less than an interval is a limit");
 }
 
+/* An interval that is longer than the step. */
+static void test_long_interval(void)
+{
+	struct response r = { .line = { .kind = &line_loopback }, .interval_ns = NSEC_PER_SEC };
+	struct message why = { 0 };
+
+	memset(&run, 0, sizeof(run));
+	if (option_set_init(&step->options, response_options) ||
+	    option_set_parse(&step->options, "for", "999ms", &why))
+		exit(1);
+	tap_check(response_check(step, &r) == -EINVAL && strstr(step->msg.text, "--for 999ms"),
+		  "a loopback whose second event would be due after its end: %s", step->msg.text);
+	r.line.kind = &line_net;
+	tap_check(!response_check(step, &r), "on other lines the interval has no meaning");
+	option_set_free(&step->options);
+}
+
 int main(void)
 {
 	tap_check(events(3, 0, 3) == 3, "all events come back");
@@ -242,5 +261,6 @@ int main(void)
 	test_failing_line();
 	test_module();
 	test_periods();
+	test_long_interval();
 	return tap_end();
 }

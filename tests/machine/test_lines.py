@@ -598,6 +598,8 @@ def test_it_ends_when_the_time_is_up(agent: str, tmp_path: Path) -> None:
         (("response", "--line", "net:7", "--interval", "1ms"), 2, "to the log host instead"),
         (("response", "--line", "net:7", "--delay-every", "5"), 2, "give --delay"),
         (("log-host", "--line", "net:7"), 2, "does not name an address"),
+        (("log-host", "--line", "net:127.0.0.1:7", "--for", "1s", "--interval", "1h"), 2,
+         "an interval of 1h does not fit into --for 1s"),
         (("response", "--line", "gpio:chip:0"), 2, "CHIP:OUTPUT:INPUT"),
         pytest.param(
             ("response", "--line", "gpio:chip:0:1"), 77, "this machine has no GPIO chip",

@@ -332,6 +332,7 @@ static int log_host_read(struct step *step, struct log_host *h)
 	int64_t circuit = option_number(options, "short-circuit");
 	int64_t timeout_ns = option_number(options, "timeout");
 	char text[32];
+	int err;
 
 	h->interval_ns = option_number(options, "interval");
 	h->for_ns = for_ns ? for_ns : INT64_MAX;
@@ -344,10 +345,12 @@ static int log_host_read(struct step *step, struct log_host *h)
 	snprintf(h->edge, sizeof(h->edge), "%s", option_text(options, "edge"));
 	answers_begin(&h->answers, h->interval_ns, timeout_ns, h->raises == LINE_BOTH);
 	snprintf(text, sizeof(text), "%lld", (long long)samples);
-	return option_effective(&step->options, "samples", text) ?:
-								   option_effective(
-									   &step->options, "timeout",
-									   option_format_duration(h->answers.timeout_ns, text, sizeof(text)));
+	err = step_check_interval(step, h->interval_ns) ?:
+		      option_effective(&step->options, "samples", text);
+	if (err)
+		return err;
+	option_format_duration(h->answers.timeout_ns, text, sizeof(text));
+	return option_effective(&step->options, "timeout", text);
 }
 
 static int log_host_add_series(struct step *step, struct log_host *h, int worker)

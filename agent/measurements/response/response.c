@@ -156,7 +156,7 @@ static int response_check(struct step *step, const struct response *r)
 		return message_set(&step->msg, -EINVAL, "give --delay 5ms as well",
 				   "--delay-every says how often answers are delayed, not by how "
 				   "much");
-	return 0;
+	return r->line.kind->loops ? step_check_interval(step, r->interval_ns) : 0;
 }
 
 static void response_read(const struct step *step, struct response *r)

@@ -472,12 +472,7 @@ static int timer_setup(struct step *step)
 	int all = 0, slots = 0, err;
 
 	timer_read_common(step, common);
-	err = step_cpus(step, &cpus);
-	if (!err && common->for_ns && common->for_ns < common->interval_ns)
-		return message_set(&step->msg, -EINVAL,
-				   "measure for longer, or at a shorter interval",
-				   "a period of %lld ns does not fit into %lld ns",
-				   (long long)common->interval_ns, (long long)common->for_ns);
+	err = step_cpus(step, &cpus) ?: step_check_interval(step, common->interval_ns);
 	if (!err && (contexts & ~(unsigned int)TIMER_USER))
 		err = timer_check_kernel(step);
 	if (!err)
