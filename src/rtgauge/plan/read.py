@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import os
 import stat
@@ -256,12 +257,24 @@ def _notes(document: Mapping[str, Any], path: Path) -> dict[str, str]:
 
 
 def _shown(value: object) -> str:
-    """A value of the file as a message shows it."""
+    """A value of the file as a message shows it: in the notation of TOML."""
     try:
-        text = repr(value)
+        text = _notation(value)
     except (ValueError, RecursionError):  # thousands of digits, or nested as deep
         return "this"
     return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _notation(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_notation, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_notation(one)}' for key, one in value.items())}}}"
+    return repr(value)
 
 
 def shipped_plans() -> dict[str, Path]:
