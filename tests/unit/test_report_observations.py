@@ -379,13 +379,30 @@ def test_batches_stand_against_single_operations() -> None:
     assert said(15_000, "normal: release") == []
 
 
+def test_a_share_of_a_few_ticks_is_not_told() -> None:
+    """Two ticks of 10 ms are 25 % of 80 ms."""
+
+    def told(ticks: int) -> str:
+        records = [
+            stream.Ambience(0, at, (0,), (None,), (0,), (ns,), None, {})
+            for at, ns in ((0, 0), (8 * 10**7, ticks * 10**7))
+        ]
+        return _said(_series(0, _body(7)), ambience=records)["stolen time"][0]
+
+    few = told(2)
+    assert "took 20 ms of 80 ms from CPU 0. This may" in few
+    assert "%" not in few
+    assert few.endswith("The kernel counts this time in steps of 10 ms.")
+    assert "from CPU 0 (62 %). This may" in told(5)
+
+
 @pytest.mark.study(76)
 def test_stolen_time_and_firmware_are_remarked() -> None:
     def record(at: int, steal: int, smi: int | None) -> stream.Ambience:
         return stream.Ambience(0, at, (0, 1), (None, None), (0, 0), (steal, 0), smi, {})
 
     said = _said(_series(0, _body(7)), ambience=[record(0, 0, 0), record(10**9, 4 * 10**6, 1)])
-    assert "took 4 ms of 1 s from CPU 0 (0.4 %)" in said["stolen time"][0]
+    assert "took 4 ms of 1 s from CPU 0. This may" in said["stolen time"][0]
     assert said["management interrupts"][0].startswith("1 system management interrupt occurred")
     quiet = _said(_series(0, _body(7), cpu=1), ambience=[record(0, 0, 0), record(10**9, 10**8, 0)])
     assert quiet == {}
@@ -401,7 +418,7 @@ def test_time_in_which_nothing_was_counted_takes_no_part() -> None:
     assert _interrupts(records + failed) == _interrupts(records) == {0: 250, 1: 100}
     assert _interrupts([*failed, record(4, (250, 100), (0, 0))]) == {0: 250, 1: 100}
     (said,) = _said(_series(0, _body(7)), ambience=records + failed)["stolen time"]
-    assert "took 4 ms of 1 s from CPU 0 (0.4 %)" in said
+    assert "took 4 ms of 1 s from CPU 0. This may" in said
 
 
 def test_rules_are_named_once() -> None:

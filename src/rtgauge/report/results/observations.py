@@ -20,7 +20,7 @@ import numpy as np
 
 from rtgauge import stats
 from rtgauge import text as numbers
-from rtgauge.report.results.background import STOLEN_STEP_NS, around, stolen_ns
+from rtgauge.report.results.background import STOLEN_STEP_NS, STOLEN_STEPS, around, stolen_ns
 from rtgauge.report.results.gather import Figures, Large
 from rtgauge.report.results.labels import group_series, peak, series_labels
 from rtgauge.stats.patterns import TICKS_HZ
@@ -802,11 +802,12 @@ def _background(
         cpu = max(stolen, key=lambda cpu: sum(stolen[cpu]))
         taken = sum(stolen[cpu])
         if taken >= STOLEN * span_ns:
+            told = taken >= STOLEN_STEPS * STOLEN_STEP_NS
+            share = f" ({numbers.percent(taken / span_ns)})" if told else ""
             text = (
                 f"A hypervisor took {_ms(taken)} of "
-                f"{numbers.duration(span_ns / 1e9)} from CPU {cpu} "
-                f"({numbers.percent(taken / span_ns)}). This may have delayed any sample "
-                f"there.{_steps(taken)}"
+                f"{numbers.duration(span_ns / 1e9)} from CPU {cpu}{share}. This may have delayed "
+                f"any sample there.{_steps(taken)}"
             )
             maxima = _maxima(records, series, _stolen_there)
             yield {**_observation("stolen time", text, []), "maxima": maxima}
