@@ -457,6 +457,18 @@ def test_the_remedy_is_a_number_of_samples_that_decides() -> None:
         assert judged(sem(operations(2995, slow), "2995", budget_ns=10 * US))["result"] == result
 
 
+@pytest.mark.parametrize("exceeding", [0, 1])
+def test_lost_samples_within_the_budget_count_as_others(exceeding: int) -> None:
+    """Brute force: n operations of which none exceeded show 1 in 1000 if (1 - 1/1000)^n <= 5 %."""
+    n = next(n for n in range(10_000) if 0.999**n <= 0.05)
+    for kept, lost, result in ((n - 5, 5, "pass"), (n - 6, 5, "inconclusive"), (n, 0, "pass")):
+        series = operations(kept, exceeding)
+        series.lost = ((kept, lost, 3 * US),) if lost else ()
+        found = judged(sem(series, budget_ns=10 * US))
+        assert found["result"] == ("fail" if exceeding else result)
+        assert "in groups" not in found["evidence"]
+
+
 def test_a_series_that_gets_a_part_of_the_samples_asks_for_more() -> None:
     """It got 500 of the 2000 samples asked for, and a time limit would end a longer step."""
     step = sem(operations(500), limit="1s", budget_ns=10 * US)

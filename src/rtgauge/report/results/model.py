@@ -880,7 +880,7 @@ def _held(
         unknown,
         counted if not figures.missed else "periods due" if missing is None else "events",
         episodes,
-        stats.effective_of_maximum(counts.count - unsure, figures.clustering),
+        stats.effective_of_maximum(count, figures.clustering),
         0 if missing is None else missing.count,
         None if missing is None else _waits(missing),
         tuple(_doubts(step, stored)),
