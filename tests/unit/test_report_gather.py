@@ -942,6 +942,20 @@ def test_values_that_were_withheld_are_in_the_histogram() -> None:
     assert (figures.kept, figures.missed, figures.corrected) == (400, 6, None)
 
 
+def test_the_min_of_a_histogram_is_that_of_the_rest_unless_it_is_the_first() -> None:
+    values = [5003, 5001, 5002, 9001]
+    series = made.FakeSeries(
+        made.info(), np.arange(2), np.array(values[:2], np.int32), withheld=2,
+        histogram=snapshot(values),
+    )  # fmt: skip
+    assert of(series).rest == {"min": 5001, "mean": (5001 + 5002 + 9001) / 3, "max": 9001}
+    # of the others in its bucket only the upper end is known
+    values = [5001, 5003, 5002, 9001]
+    kept = np.array(values[:2], np.int32)
+    other = dataclasses.replace(series, value=kept, histogram=snapshot(values))
+    assert of(other).rest["min"] == int(stats.bucket_high(stats.bucket_of(5001)))
+
+
 def test_a_table_in_the_unit_of_its_series() -> None:
     table = stats.Counts.from_arrays([np.array([-3, 4, 4])])
     scaled = gather._scaled(table, 10)

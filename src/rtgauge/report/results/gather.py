@@ -629,8 +629,12 @@ def _rest(counts: Counts, first: int | None) -> dict[str, int | float | None]:
     left = counts.counts.copy()
     left[np.searchsorted(counts.values, first)] -= 1
     there = np.flatnonzero(left)
+    if counts.min is None or counts.min >= first:
+        least = int(counts.values[there[0]])
+    else:
+        least = counts.min  # exact even in a histogram
     return {
-        "min": int(counts.values[there[0]]),
+        "min": least,
         "mean": (counts.sum - first) / (counts.count - 1),
         "max": int(counts.values[there[-1]]),
     }
