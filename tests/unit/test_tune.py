@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import time
@@ -744,6 +745,12 @@ def test_a_governor_that_the_kernel_does_not_have_is_not_tried(
     refused = rtgauge(*tried, *more)
     assert (refused.code, refused.out) == (2, "")
     assert "the kernel of fake does not control the frequency of its CPUs" in refused.err
+    for helped in (("tune", "--help"), ("tune", "timer", "--help")):  # examples work there, too
+        examples = re.findall(r"rtgauge (tune timer .*--try .*)", rtgauge(*helped).out)
+        examples = [one for one in examples if "lab:" not in one]
+        assert examples
+        for example in examples:
+            assert rtgauge(*example.split(), "--target", "fake", "--dry-run").code == 0
 
 
 def test_an_argument_that_the_kernel_has_is_not_tried(rtgauge: Run, board: type[Board]) -> None:

@@ -70,7 +70,7 @@ _GENERAL: Final = """Find which settings and kernel arguments help, by a designe
 
 \b
 Examples:
-  {command} timer --for 30s --load sched --try governor --try priority=95
+  {command} timer --load sched --try stat_interval --try priority=95
   {command} timer --for 2s --target lab:x86_64-stock --try preempt=full
 """
 
@@ -128,7 +128,7 @@ def task(
         _options,
         _LACKING,
         _GENERAL,
-        (" --try governor --try stat_interval", " --load sched --try priority=95"),
+        (" --try transparent_hugepage --try stat_interval", " --load sched --try priority=95"),
         ("boot-timeout", "blocks", "samples", "cpu", "priority", "label"),
         _TEXTS,
     )
