@@ -2,8 +2,8 @@
 /*
  * A line over UDP: every edge is a datagram with the level and a random number of the asking side's
  * run. The answer has the same format and number, so any service that echoes datagrams can answer.
- * The answering side listens to the first peer, and to another one once the first has been silent
- * for NET_SILENT_NS.
+ * The answering side listens to the first peer, and to another one once the first has ended
+ * (NET_END), or has been silent for NET_SILENT_NS.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,6 +20,7 @@
 #include "lines/line.h"
 
 #define NET_LEVEL 5
+#define NET_END 2 /* in the place of the level */
 #define NET_RUN 8
 #define NET_RUN_SIZE 8
 #define NET_SIZE (NET_RUN + NET_RUN_SIZE)
@@ -150,11 +151,16 @@ static int net_open(struct line *line, struct message *why)
 	return 0;
 }
 
+static bool net_is_of_run(const struct net *net, const uint8_t *datagram)
+{
+	return !memcmp(net->run, datagram + NET_RUN, NET_RUN_SIZE) &&
+	       (net->connected || net->peer_size);
+}
+
 /* Whether the datagram belongs to this run, or to a new one that the answering side accepts. */
 static bool net_is_own(struct net *net, const uint8_t *datagram, int64_t now_ns)
 {
-	if (!memcmp(net->run, datagram + NET_RUN, NET_RUN_SIZE) &&
-	    (net->connected || net->peer_size))
+	if (net_is_of_run(net, datagram))
 		return true;
 	if (net->connected || (net->peer_size && now_ns - net->heard_ns < NET_SILENT_NS))
 		return false;
@@ -166,10 +172,16 @@ static bool net_is_own(struct net *net, const uint8_t *datagram, int64_t now_ns)
 static int net_take(struct line *line, const uint8_t *datagram, ssize_t got,
 		    struct line_event *event)
 {
+	struct net *net = line->state;
 	int level = datagram[NET_LEVEL];
+	bool formed = got == (ssize_t)sizeof(net_datagram) &&
+		      !memcmp(datagram, net_datagram, NET_LEVEL);
 
-	if (got != (ssize_t)sizeof(net_datagram) || memcmp(datagram, net_datagram, NET_LEVEL) ||
-	    level > 1 || !net_is_own(line->state, datagram, event->seen_ns)) {
+	if (formed && level == NET_END && !net->connected && net_is_of_run(net, datagram)) {
+		net->peer_size = 0;
+		return 0;
+	}
+	if (!formed || level > 1 || !net_is_own(net, datagram, event->seen_ns)) {
 		line->foreign++;
 		return 0;
 	}
@@ -248,7 +260,7 @@ static int net_wait(struct line *line, int64_t until_ns, struct line_event *even
 	return (int)got;
 }
 
-static int net_drive(struct line *line, int level)
+static int net_send(struct line *line, uint8_t level)
 {
 	struct net *net = line->state;
 	uint8_t datagram[sizeof(net_datagram)];
@@ -264,7 +276,7 @@ static int net_drive(struct line *line, int level)
 	ssize_t sent;
 
 	memcpy(datagram, net_datagram, sizeof(datagram));
-	datagram[NET_LEVEL] = level != 0;
+	datagram[NET_LEVEL] = level;
 	memcpy(datagram + NET_RUN, net->run, NET_RUN_SIZE);
 	if (!net->connected && !net->peer_size)
 		return -ENOTCONN;
@@ -279,10 +291,17 @@ static int net_drive(struct line *line, int level)
 	return sent < 0 && errno != ECONNREFUSED ? -errno : 0;
 }
 
+static int net_drive(struct line *line, int level)
+{
+	return net_send(line, level != 0);
+}
+
 static void net_close(struct line *line)
 {
 	struct net *net = line->state;
 
+	if (net->connected)
+		net_send(line, NET_END);
 	if (net->fd >= 0)
 		close(net->fd);
 	free(net);

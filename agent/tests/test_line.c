@@ -195,6 +195,30 @@ static void test_net_stranger(void)
 	close_pair(&pair);
 }
 
+/* A log host that ends leaves the board to the next one. */
+static void test_net_next(void)
+{
+	struct line_how how = { .asks = true };
+	struct line_event event = { 0 };
+	struct pair pair;
+	bool good = open_pair(&pair, LINE_BOTH);
+
+	good &= !line_drive(&pair.host, 1) && line_wait(&pair.board, soon(), &event) == 1;
+	line_close(&pair.host);
+	tap_check(good &&
+			  line_wait(&pair.board, clock_now_ns(CLOCK_MONOTONIC) + NSEC_PER_SEC,
+				    &event) == 0 &&
+			  !pair.board.foreign,
+		  "the end of a log host is not an event, and not foreign");
+	tap_check(line_drive(&pair.board, 1) == -ENOTCONN, "then there is no one to answer");
+	good = !line_parse(&pair.host, pair.text, how, &pair.why) &&
+	       !line_open(&pair.host, &pair.why) && !line_drive(&pair.host, 1);
+	tap_check(good && line_wait(&pair.board, soon(), &event) == 1 &&
+			  !line_drive(&pair.board, 1) && line_wait(&pair.host, soon(), &event) == 1,
+		  "the next log host is answered at once");
+	close_pair(&pair);
+}
+
 /* Without an address, this machine alone may ask. */
 static void test_net_loopback(void)
 {
@@ -562,6 +586,7 @@ int main(void)
 	test_net_edges();
 	test_net_foreign();
 	test_net_stranger();
+	test_net_next();
 	test_net_loopback();
 	test_net_any("0.0.0.0", "127.0.0.1");
 	test_net_any("0.0.0.0", "127.0.0.2");
