@@ -170,6 +170,7 @@ def test_a_silent_target_ends_in_a_verdict(
         f"0 of {EVENTS} events answered. Without an answer: number 0, 1, 2"
     )
     assert "wiring" in verdict(stream).remedy
+    assert "If its last log host was killed, wait 10 s" in verdict(stream).remedy
     assert_accounted(stream, EVENTS, held=True)
 
 

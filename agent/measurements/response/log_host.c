@@ -25,6 +25,8 @@
 #define LOG_HOST_NAMED 8
 /* More edges than that in one interval are a storm: the rest of it is not listened to. */
 #define LOG_HOST_STORM 1000
+#define LOG_HOST_SILENT \
+	"check the wiring of both lines, and run the response measurement on the target"
 
 static const struct option_info log_host_options[] = {
 	{ "for", OPTION_DURATION, "0", 0, 0, NULL, "duration; 0: until all samples are taken" },
@@ -443,13 +445,15 @@ static void log_host_message(struct step *step, int64_t count, const char *thing
 }
 
 /* Remedy for answers that did not come in time. */
-static const char *log_host_remedy(const struct answers *a, char *text, size_t size)
+static const char *log_host_remedy(const struct log_host *h, char *text, size_t size)
 {
+	const struct answers *a = &h->answers;
 	char longest[48];
 
+	if (!a->answered && !a->ambiguous && h->line.kind == &line_net)
+		return LOG_HOST_SILENT ". If its last log host was killed, wait 10 s";
 	if (!a->answered && !a->ambiguous)
-		return "check the wiring of both lines, and run the response measurement on the "
-		       "target";
+		return LOG_HOST_SILENT;
 	if (!a->late_max_ns)
 		return "find out what delayed the target, or raise --interval";
 	snprintf(text, size,
@@ -495,7 +499,7 @@ static void log_host_verdict(struct step *step, const struct log_host *h)
 			 "; the log host lost %lld edge%s itself", (long long)h->lost,
 			 h->lost == 1 ? "" : "s");
 	step_verdict(step, LOG_HOST_ANSWERED, log_host_result(h), evidence,
-		     log_host_remedy(a, remedy, sizeof(remedy)));
+		     log_host_remedy(h, remedy, sizeof(remedy)));
 }
 
 static int log_host_finish(struct step *step)
