@@ -100,10 +100,10 @@ struct cpu_power_state {
 	struct ensemble ensemble;
 	int64_t samples;
 	int64_t level1_code, level1_data, last_level;
-	bool assumed;
-	const char *refused; /* why no code is measured */
-	int error;	     /* or its errno */
-	uint32_t steps;	     /* of the block that is too large */
+	bool code_assumed, data_assumed, last_assumed; /* the kernel does not tell the size */
+	const char *refused;			       /* why no code is measured */
+	int error;				       /* or its errno */
+	uint32_t steps;				       /* of the block that is too large */
 	struct power_area code, loop, read, write;
 	struct power_area first[POWER_WHATS]; /* their like, never touched before */
 	struct power_area walk;
@@ -296,12 +296,16 @@ static void power_caches(struct cpu_power_state *state)
 		if (size > state->last_level && value[0] != 'I')
 			state->last_level = size;
 	}
-	state->assumed = !state->level1_code || !state->level1_data;
-	if (!state->level1_code)
+	state->code_assumed = !state->level1_code;
+	state->data_assumed = !state->level1_data;
+	if (state->code_assumed)
 		state->level1_code = POWER_LEVEL1;
-	if (!state->level1_data)
+	if (state->data_assumed)
 		state->level1_data = POWER_LEVEL1;
-	if (state->assumed && state->last_level <= state->level1_data)
+	/* a kernel that leaves out a first level may leave out the last one, too */
+	state->last_assumed = (state->code_assumed || state->data_assumed) &&
+			      state->last_level <= state->level1_data;
+	if (state->last_assumed)
 		state->last_level = POWER_LAST_LEVEL;
 }
 
@@ -509,6 +513,11 @@ static void cpu_power_effect(struct step *step, const struct cpu_power_state *st
 	step_table_end(step);
 }
 
+static const char *cpu_power_from(bool assumed)
+{
+	return assumed ? "assumed" : "kernel";
+}
+
 static void cpu_power_caches(struct step *step, const struct cpu_power_state *state)
 {
 	static const struct step_column columns[] = { { "cache", "" },
@@ -519,9 +528,9 @@ static void cpu_power_caches(struct step *step, const struct cpu_power_state *st
 		int64_t size;
 		const char *from;
 	} rows[] = {
-		{ "first level, code", state->level1_code, state->assumed ? "assumed" : "kernel" },
-		{ "first level, data", state->level1_data, state->assumed ? "assumed" : "kernel" },
-		{ "last level", state->last_level, state->assumed ? "assumed" : "kernel" },
+		{ "first level, code", state->level1_code, cpu_power_from(state->code_assumed) },
+		{ "first level, data", state->level1_data, cpu_power_from(state->data_assumed) },
+		{ "last level", state->last_level, cpu_power_from(state->last_assumed) },
 		{ "walk", (int64_t)state->walk.bytes, "" },
 	};
 	struct cbor *c = step_table_begin(step, "caches", columns, 3, 4);
