@@ -400,6 +400,12 @@ def test_samples_in_the_bucket_of_the_budget_fail_nothing() -> None:
     assert found["result"] == "inconclusive"
     assert "in 1 episode (1 of 1 wake-up)" in found["evidence"]
     assert "35 999 more of unknown value" in plain(found["evidence"])
+    assert found["doubt"] == "samples in the histogram's bucket of the budget may exceed it"
+    assert (found["needed_s"], found["command"]) == (None, "")
+    assert found["remedy"] == (
+        "measure again in a run that keeps its samples: without --histogram-only, at a longer "
+        "--interval or on fewer CPUs"
+    )
     assert judged(made.step(0, [series], budget_ns=150_200))["result"] == "fail"
     assert judged(made.step(0, [series], budget_ns=149 * US, rate_per_hour=1.0))["result"] == "fail"
 

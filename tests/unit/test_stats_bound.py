@@ -303,6 +303,28 @@ def test_inconclusive_says_how_long_to_run() -> None:
     assert "12.5 us exceeded in 1 episode" in plain(one.evidence)
 
 
+def test_samples_in_the_bucket_of_the_budget_need_a_run_that_keeps_them() -> None:
+    """A longer run has more of them. Its length is that of as many episodes without them."""
+    kept = "without --histogram-only, at a longer --interval or on fewer CPUs"
+    for hours, length in ((4, ", for at least 4 h 45 min (--for 285m)"), (5, "")):
+        found = verdict(
+            9, 1, 10**6, hours * HOUR, rate_per_hour=1.0, unknown=7, exact=False, unsure=7
+        )
+        alone = verdict(9, 1, 10**6, hours * HOUR, rate_per_hour=1.0, exact=False)
+        assert (found.result, alone.result) == (
+            "inconclusive",
+            "pass" if hours == 5 else found.result,
+        )
+        assert (
+            plain(found.remedy) == f"measure again in a run that keeps its samples: {kept}{length}"
+        )
+        assert (found.needed_s, found.doubt) == (
+            None, "samples in the histogram's bucket of the budget may exceed it"
+        )  # fmt: skip
+        total = hours * HOUR + (alone.needed_s or 0)
+        assert verdict(9, 1, 10**6, total, rate_per_hour=1.0, exact=False).result == "pass"
+
+
 def test_one_sample_is_one() -> None:
     one = plain(verdict(100_000, 0, 1, 0.001, counted="wake-ups").evidence)
     assert one.startswith("100 us never exceeded in 1 wake-up over 1 ms")

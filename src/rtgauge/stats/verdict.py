@@ -99,10 +99,7 @@ def _remedy_of_failure(budget: str, hard: bool, timed: bool) -> str:
 def _with_samples(budget: str) -> str:
     """The remedy where only histograms are known: the agent withheld samples, or a slow link could
     not carry them."""
-    return (
-        f"find the samples above {budget} in a run that keeps them: without --histogram-only, at "
-        "a longer --interval or on fewer CPUs"
-    )
+    return f"find the samples above {budget} in a run that keeps them: {_KEPT}"
 
 
 def _needed_s(rate: float, duration_s: float, confidence: float, exceedances: int) -> float | None:
@@ -131,6 +128,7 @@ class _Seen:
     """The times of the exceedances are known, as far as their samples were not lost."""
     exact: bool
     """The samples were kept, not only a histogram of them."""
+    unsure: int
 
     @property
     def budget(self) -> str:
@@ -187,6 +185,7 @@ class _Seen:
         )
 
 
+_KEPT = "without --histogram-only, at a longer --interval or on fewer CPUs"
 _NO_SAMPLES = "no samples"
 _NOTHING = (_NO_SAMPLES, "measure again")
 
@@ -204,6 +203,7 @@ def verdict(  # noqa: PLR0913
     episodes: tuple[int, int] | None = None,
     effective: int | None = None,
     exact: bool = True,
+    unsure: int = 0,
 ) -> BudgetVerdict:
     """Judges a series by the samples of its corrected distribution that exceed the budget.
 
@@ -216,7 +216,8 @@ def verdict(  # noqa: PLR0913
     period in ``NEAR`` exceeds, the upper limit is the number of exceedances, and so is the lower
     one if more than half of the periods exceed. ``effective``: the effective number of
     samples for verdicts per operation; ``count`` if not given. ``exact``: whether the samples were
-    kept, not only a histogram of them. ValueError for negative numbers.
+    kept, not only a histogram of them. ``unsure``: how many of ``unknown`` are in the histogram's
+    bucket of the budget. ValueError for negative numbers.
     """
     if min(exceedances, count, unknown) < 0 or exceedances > count:
         raise ValueError("exceedances lie between 0 and the number of samples")
@@ -242,6 +243,7 @@ def verdict(  # noqa: PLR0913
         dense,
         episodes is not None or exact or not exceedances,
         exact,
+        unsure,
     )
     if duration_s is None:
         return _per_operation(seen, rate_per_hour)
@@ -294,6 +296,14 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         if needed is None:
             doubt = "no run can show that something never happens"
             remedy = f"{doubt}: allow a rate (--rate 1/h)"
+        elif seen.unsure:  # a longer run has more of them
+            doubt = "samples in the histogram's bucket of the budget may exceed it"
+            remedy = f"measure again in a run that keeps its samples: {_KEPT}"
+            total = _needed_s(allowed, 0.0, confidence, suspected - seen.unsure)
+            if total is not None and total > duration_s:
+                length = numbers.duration(total, up=True)
+                remedy += f", for at least {length} (--for {_option(total)})"
+            needed = None
         else:
             again = "another exceedance" if seen.exceedances else "an exceedance"
             remedy = (

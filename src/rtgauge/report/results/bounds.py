@@ -41,6 +41,7 @@ class Held:
     shortest and the longest wait for an event without an answer, 0 if not known. ``uncertain``: the
     exceedances whose samples may be answers to other events. ``late``: the exceedances that are
     events without an answer. ``exact``: whether the samples were kept, not only a histogram.
+    ``unsure``: how many of ``unknown`` are in the histogram's bucket of the budget.
     """
 
     budget_ns: int
@@ -58,6 +59,7 @@ class Held:
     uncertain: int = 0
     late: int = 0
     exact: bool = True
+    unsure: int = 0
 
     def plus(self, other: Held) -> Held:
         """Both together: times, samples and episodes add up."""
@@ -82,6 +84,7 @@ class Held:
             self.uncertain + other.uncertain,
             self.late + other.late,
             self.exact and other.exact,
+            self.unsure + other.unsure,
         )
 
     def certain(self) -> Held:
@@ -113,6 +116,7 @@ class Held:
             episodes=self.episodes,
             effective=self.effective,
             exact=self.exact,
+            unsure=self.unsure,
         )
 
 

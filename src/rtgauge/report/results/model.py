@@ -887,6 +887,7 @@ def _held(
         _uncertain(step, stored, known, limit),
         late,
         figures.counts.exact,
+        unsure,
     )
 
 
@@ -904,7 +905,7 @@ def _budget_verdict(step: StoredStep, held: Held) -> Document:
     samples = None
     limit = {} if step.header is None else step.header.parameters
     # Neither limit must end the step before the other one.
-    if judged.needed_s and "samples" in limit and limit["samples"].asked not in (None, "", "0"):
+    if "samples" in limit and limit["samples"].asked not in (None, "", "0"):
         remedy = remedy.replace("(--for ", "(--samples 0 --for ")
     if judged.needed_samples is not None:
         samples = _more_samples(step, judged.count, judged.needed_samples)
