@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import report_runs as made
 from answers import built, latency
+from rtgauge import stream
 from rtgauge.report.document.steps import _observations
 from rtgauge.report.results import model
 from rtgauge.report.results.labels import load_text, step_number
@@ -195,3 +197,13 @@ def test_a_run_with_background_series_alone_kept_no_sample() -> None:
     assert "Every sample was kept." in positive(run)
     run["steps"][0]["role"] = "background"
     assert not any(text.startswith("Every sample") for text in positive(run))
+
+
+@pytest.mark.parametrize("lost_records", [0, 2])
+def test_a_lost_record_may_have_missed_periods(lost_records: int) -> None:
+    index = np.delete(np.arange(10_000), np.s_[3000:3500] if lost_records else [])
+    series = made.FakeSeries(made.info(), index, np.full(len(index), 5000, np.int32))
+    end = stream.StreamEnd(False, 100, 0, lost_records, "the end is missing", True)
+    run = built(made.run([made.step(0, [series], end=end)], findings=[]))
+    said = "None of 10 000 periods was missed."
+    assert (said in positive(run)) == (not lost_records)

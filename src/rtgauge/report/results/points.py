@@ -77,13 +77,11 @@ def positive_points(run: Run) -> list[Point]:
         for one in on_a_grid([one for one in run["series"] if one["step"] == step["step"]])
     ]
     due = sum(one["count"] for one in grid)
-    if due and not any(one["missed"] for one in grid):
-        answers = all(waits_for_answers(one["name"], one["unit"]) for one in grid if one["count"])
-        if not answers:
+    # a lost record may have missed periods, and a lost answer may be ambiguous
+    if due and not any(one["missed"] or one["lost"] for one in grid):
+        if not all(waits_for_answers(one["name"], one["unit"]) for one in grid if one["count"]):
             points.append(Point("pass", f"None of {numbers.count(due)} periods was missed."))
-        elif not any(one["lost"] for one in grid) and not late_answers(  # lost: such as ambiguous
-            run, {one["step"] for one in grid}
-        ):
+        elif not late_answers(run, {one["step"] for one in grid}):
             points.append(Point("pass", _answered(due)))
     watched = [step["step"] for step in run["steps"] if step["role"] == "background"]
     series = [one for one in run["series"] if one["step"] not in watched and one["count"]]
