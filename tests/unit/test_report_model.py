@@ -8,6 +8,7 @@ import dataclasses
 import json
 import math
 import re
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
@@ -849,6 +850,31 @@ def test_the_maximum_has_its_time() -> None:
     series.lost = ((2000, 3, 120_000),)
     (one,) = only(made.run([made.step(0, [series])]))["series"]
     assert (one["max"], one["max_at"]) == (120_000, None)
+
+
+@pytest.mark.parametrize(
+    ("at", "clock"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (9_999, "1970-01-01T00:00:09.999Z"),
+        (10_000, "2026-11-30T20:00:00.000Z"),
+        (29_000, "2026-11-30T20:00:19.000Z"),
+    ],
+)
+def test_the_maximum_has_the_time_to_which_the_clock_was_set_in_the_step(
+    at: int, clock: str
+) -> None:
+    values = np.full(30_000, 5000, np.int32)
+    values[at] = 90_000
+    step = made.step(0, [made.FakeSeries(made.info(), np.arange(30_000), values)])
+    set_to = int(datetime(2026, 11, 30, 20, tzinfo=UTC).timestamp()) * 10**9
+    begun = step.header.start_ns if step.header else 0
+    step.clocks = [
+        stream.Clock(1, begun + 10**10, 0, set_to),
+        stream.Clock(2, begun + 2 * 10**10, 0, set_to + 10**10),
+    ]
+    (one,) = only(made.run([step]))["series"]
+    assert one["max_at"] == {"index": at, "time_s": at / 1000, "clock": clock}
 
 
 def test_the_sample_that_ended_a_step_has_its_unit() -> None:

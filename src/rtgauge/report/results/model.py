@@ -43,6 +43,7 @@ from rtgauge.stream.answers import things
 
 if TYPE_CHECKING:
     from rtgauge.store import StoredRun, StoredSeries, StoredStep
+    from rtgauge.stream import Clock, ClockReading
 
 __all__ = ["CONFIDENCE", "Analysis", "Document", "analyse", "build", "schema", "validate"]
 
@@ -161,10 +162,11 @@ def _run(
         kept = kept_of(step)
         _label_traced(steps[-1], kept)
         stages = composed(step, _described(source.get("catalogue"), _measurement(step)))
+        realtimes = _realtimes(step, figures)
         for stored in reported(step):
             key = (step.number, stored.info.series)
             timed = stored.info.interval_ns > 0 or _measurement(step) in rhythms
-            one = _series(step, stored, figures[key], timed)
+            one = _series(step, stored, figures[key], timed, realtimes)
             one["composed"] = _composed(stages.get(stored.info.series, ()), one["max"])
             budget, held = _budget(step), None
             if budget is not None and stored.info.unit == "ns":
@@ -172,8 +174,7 @@ def _run(
                 verdict = _budget_verdict(step, held)
                 verdicts.append({"step": step.number, "series": len(places), **verdict})
             effective = one["bound"]["effective_samples"]
-            top = figures[key].top
-            unseen = figures[key].unseen
+            top, unseen = figures[key].top, figures[key].unseen
             evidence.append(Member(at, len(places), effective, held, timed, top, unseen))
             series.append(one)
             places.append(key)
@@ -717,7 +718,11 @@ def _test(
 
 
 def _series(
-    step: StoredStep, stored: StoredSeries, figures: gather.Figures, timed: bool
+    step: StoredStep,
+    stored: StoredSeries,
+    figures: gather.Figures,
+    timed: bool,
+    realtimes: Mapping[int, int],
 ) -> Document:
     info, counts = stored.info, figures.counts
     open_ = 0 if figures.unanswered is None else figures.unanswered.count
@@ -758,7 +763,7 @@ def _series(
         "min": counts.min,
         "mean": counts.mean,
         "max": figures.max,
-        "max_at": _max_at(step, figures),
+        "max_at": _max_at(figures, realtimes),
         "max_at_least": _at_least(figures),
         "unanswered": open_,
         "doubt": _doubt(step, stored),
@@ -792,16 +797,36 @@ def _series(
     }
 
 
-def _max_at(step: StoredStep, figures: gather.Figures) -> Document | None:
+def _realtimes(
+    step: StoredStep, figures: Mapping[tuple[int, int], gather.Figures]
+) -> dict[int, int]:
+    """Due times (ns) of the maxima of a step -> the same by the target's clock, as it was read last
+    before, because it may be set during a step. Empty if the step did not begin."""
+    tops = [figures[step.number, stored.info.series].max_at for stored in reported(step)]
+    times_ns = {top[1] for top in tops if top is not None}
+    if step.header is None or not times_ns:
+        return {}
+    start_ns = step.header.start_ns
+    found: dict[int, ClockReading | Clock] = dict.fromkeys(times_ns, step.header.clock)
+    for clock in step.clocks:
+        for time_ns in times_ns:
+            if clock.monotonic_ns <= start_ns + time_ns:
+                found[time_ns] = clock
+    return {
+        time_ns: clock.realtime_ns - clock.monotonic_ns + start_ns + time_ns
+        for time_ns, clock in found.items()
+    }
+
+
+def _max_at(figures: gather.Figures, realtimes: Mapping[int, int]) -> Document | None:
     """The index of the maximum and when it was due: since the step began, and by the clock of the
     target."""
     if figures.max_at is None:
         return None
     (index, due_ns), clock = figures.max_at, None
-    if (header := step.header) is not None:
-        realtime = header.clock.realtime_ns - header.clock.monotonic_ns + header.start_ns
+    if due_ns in realtimes:
         with contextlib.suppress(ValueError, OverflowError, OSError):
-            moment = EPOCH + timedelta(microseconds=(realtime + due_ns) // 1000)
+            moment = EPOCH + timedelta(microseconds=realtimes[due_ns] // 1000)
             clock = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {"index": index, "time_s": due_ns / 1e9, "clock": clock}
 
