@@ -1160,6 +1160,29 @@ def test_a_resumed_evaluation_is_not_fit_if_a_run_exceeded_the_budget() -> None:
     assert whole is not None and answer_of(whole).state is State.UNPROVEN
 
 
+@pytest.mark.parametrize(("top", "shown", "cycle_us"), [(300, 300, 5000), (40, 50, 500)])
+def test_a_resumed_evaluation_keeps_the_maximum_of_an_interrupted_step(
+    top: int, shown: int, cycle_us: int
+) -> None:
+    """The step that was completed later hid it, and the data supported shorter cycles."""
+    planned = [{"measurement": "timer", "load": load} for load in ("idle", "sched")]
+
+    def part(steps: list[made.FakeStep], at: int, **more: Any) -> dict[str, Any]:
+        plan = {"name": "evaluate", "steps": planned[at:]}
+        return built(made.run(steps, plan=plan, study="s", findings=[], **more))
+
+    idle = made.step(0, [latency(20)])
+    cut = made.step(1, [latency(top, 1000)], load="sched", state="interrupted")
+    again = made.step(0, [latency(50)], load="sched")
+    first = part([idle, cut], 0, state="interrupted")
+    whole = whole_of([first, part([again], 1, id="2", started="2030-01-01T00:00:00Z")])
+    assert whole is not None
+    answer = answer_of(whole)
+    assert f"Observed maximum {shown}" in text(answer.worst)
+    least = shortest(answer.cycles)
+    assert least is not None and least.interval_ns == cycle_us * 1000
+
+
 def test_a_resumed_evaluation_names_the_run_to_explain() -> None:
     """It named the first run, also for a maximum that another run measured."""
     plan = {"name": "evaluate", "steps": [{"measurement": "timer", "load": "sched"}]}

@@ -8,16 +8,16 @@ from typing import Any
 
 from rtgauge.report.document.answer.commands import is_evaluation
 from rtgauge.report.document.answer.data import Model
-from rtgauge.report.results.labels import Level, kernel_parameters, ordinary_policies
+from rtgauge.report.results.labels import Level, kernel_parameters, ordinary_policies, worst
 
 __all__ = ["whole_of"]
 
 
 def whole_of(runs: Sequence[Model]) -> dict[str, Any] | None:
     """The steps of an evaluation, each from the run that completed it, or else from the last run
-    that tried it. Budgets and tests that failed in an earlier run are kept, because repeating a
-    step does not undo a failure. Calibrations are left out. None unless the runs are those of one
-    evaluation."""
+    that tried it. Budgets and tests that failed in an earlier run are kept, and so are higher
+    maxima, because repeating a step does not undo them. Calibrations are left out. None unless the
+    runs are those of one evaluation."""
     runs = sorted(runs, key=lambda run: str(run["started"]))
     first = runs[0]
     same = {(run["study"] or run["id"], run["target"], _kernel(run)) for run in runs}
@@ -46,7 +46,7 @@ def whole_of(runs: Sequence[Model]) -> dict[str, Any] | None:
     for at, run, step in replaced:
         # Without real-time priority they prove nothing about a task that has it.
         if not ordinary_policies(run, step) or ordinary_policies(*chosen[at]):
-            _add_failures(whole, run, step, at)
+            _add_worse(whole, run, step, at)
     return whole
 
 
@@ -106,13 +106,26 @@ def _add(whole: dict[str, Any], run: Model, step: Model, at: int) -> None:
                 whole[part].append({**one, "step": at, **moved})
 
 
-def _add_failures(whole: dict[str, Any], run: Model, step: Model, at: int) -> None:
-    """Add the budgets and tests that failed in a step that another run repeated."""
+def _add_worse(whole: dict[str, Any], run: Model, step: Model, at: int) -> None:
+    """Add the budgets and tests that failed in a step that another run repeated, and of an
+    interrupted step the series with higher maxima. These are above what the repetition bounds."""
+    again = {_key(one): one for one in whole["series"] if one["step"] == at}
+    failed = {one["series"] for one in run["verdicts"] if one["result"] == "fail"}
+    places: dict[int, int] = {}
+    for place, one in enumerate(run["series"]):
+        other = again.get(_key(one))
+        higher = step["state"] == "interrupted" and other is not None and worst((other, one)) == 1
+        if one["step"] == step["step"] and (higher or place in failed):
+            places[place] = len(whole["series"])
+            bound = one["bound"] if other is None else other["bound"]
+            whole["series"].append({**one, "step": at, "bound": bound})
     for part in ("tests", "verdicts"):
         for one in run[part]:
             if one["step"] == step["step"] and one["result"] == "fail":
-                moved = {}
-                if part == "verdicts":
-                    moved = {"series": len(whole["series"])}
-                    whole["series"].append({**run["series"][one["series"]], "step": at})
+                moved = {"series": places[one["series"]]} if part == "verdicts" else {}
                 whole[part].append({**one, "step": at, **moved})
+
+
+def _key(one: Model) -> str:
+    """What tells a series from the others of its step."""
+    return repr([one[name] for name in ("name", "context", "cpu", "thread", "labels")])
