@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "core/core.h"
 #include "run/measurement.h"
 #include "run/run.h"
 #include "tap.h"
@@ -47,6 +48,7 @@ static void test_run_option(const struct catalogue_run_option *o)
 static void test_measurement(const struct measurement *m)
 {
 	const struct measurement *timed = m->times ? catalogue_find(m->times) : NULL;
+	const struct core *cobalt = CORE_COBALT;
 	const char *taken = NULL;
 	bool unseen = false;
 
@@ -66,6 +68,8 @@ static void test_measurement(const struct measurement *m)
 	tap_check(!taken, "no option of %s is also one of the run %s", m->name, taken ? taken : "");
 	tap_check(!m->times || (timed && timed->answers), "%s times a measurement that answers",
 		  m->name);
+	tap_check(!cobalt || !m->not_on_cobalt == (m->on_cobalt || catalogue_on_cobalt(m)),
+		  "%s is measured on the Cobalt core, or has the reason why it is not", m->name);
 	for (const struct measurement_series *s = m->series; s->name; s++)
 		unseen |= m->unseen_gaps && !strcmp(s->name, m->unseen_gaps);
 	tap_check(unseen == !!m->unseen_gaps, "%s has its series of gaps", m->name);
