@@ -21,11 +21,12 @@ from rtgauge.report.document.answer import (
     State,
     answer_of,
     answer_section,
+    observed_steps,
     whole_of,
 )
 from rtgauge.report.document.blocks import Bullets, Callout, Heading
 from rtgauge.report.document.cycles import CYCLES_NS, shortest
-from rtgauge.report.results import labels
+from rtgauge.report.results import labels, model
 from rtgauge.text import plain
 from rtgauge.units import parse_duration
 
@@ -1227,3 +1228,57 @@ def test_a_run_without_samples_measured_nothing(state: str, budget_ns: int | Non
     assert not found.scope
     assert all(": " not in action.text for action in found.actions)
     assert len([one for one in found.actions if "again" in one.text]) <= 1
+
+
+STOLEN = [
+    stream.Ambience(0, at * 10**9, (0,), (None,), (0,), (steal,), 0, {})
+    for at, steal in enumerate((0, 40 * 10**6))
+]
+
+
+class _Untouched(list[Any]):
+    """Observations that nothing may read."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("the answer reads observations that observed_steps leaves out")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("run", "steps"),
+    [
+        (made.evaluation(2, 12_000), {1}),
+        (timers(10, 18, ambience=STOLEN), {1}),
+        (timers(300, 18, budget_ns=150_000, ambience=STOLEN), {0}),
+        # the deciding verdict is on another step than the maximum
+        (
+            made.run(
+                [
+                    made.step(0, [latency(300)]),
+                    made.step(1, [latency(200)], budget_ns=150_000, ambience=STOLEN),
+                    made.step(2, [latency(20)], load="sched"),
+                ]
+            ),
+            {0, 1},
+        ),
+        (interrupted_run(), {1}),
+        (made.run(mixed_steps(failed=2, skipped=1, whole=0)), set()),
+    ],
+    ids=["evaluation", "no budget", "budget", "two steps", "interrupted", "nothing measured"],
+)
+def test_the_answer_needs_the_observations_of_few_steps(run: made.FakeRun, steps: set[int]) -> None:
+    """`rtgauge runs` makes no others, and gets the same answer."""
+    every = built(run)
+    assert observed_steps(every) == steps
+    few = model.build_run(run, observed_steps)  # type: ignore[arg-type]
+    for one, other in zip(every["steps"], few["steps"], strict=True):
+        assert other["observations"] == (one["observations"] if one["step"] in steps else [])
+        if one["step"] not in steps:
+            one["observations"] = _Untouched(one["observations"])
+    assert answer_of(few) == answer_of(every)
+
+
+def test_the_steps_that_an_answer_needs_have_observations() -> None:
+    """What the test above compares exists."""
+    steps = built(timers(300, 18, ambience=STOLEN))["steps"]
+    assert all(one["observations"] for one in steps if one["role"] == "measurement")

@@ -56,11 +56,12 @@ def brief_of(store: Store, row: RunRow, begins: Callable[[], None] = lambda: Non
             return Brief(**{name: str(text) for name, text in kept.items()})
     begins()
     from rtgauge.report import faults_as_errors
+    from rtgauge.report.document.answer import observed_steps
     from rtgauge.report.results import model
 
     try:
         with faults_as_errors("the answer"):
-            return keep(store, model.build([store.get(row.id)])["runs"][0])
+            return keep(store, model.build_run(store.get(row.id), observed_steps))
     except RtgaugeError as error:
         return Brief("unreadable", "", error.message)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -45,7 +45,16 @@ if TYPE_CHECKING:
     from rtgauge.store import StoredRun, StoredSeries, StoredStep
     from rtgauge.stream import Clock, ClockReading
 
-__all__ = ["CONFIDENCE", "Analysis", "Document", "analyse", "build", "schema", "validate"]
+__all__ = [
+    "CONFIDENCE",
+    "Analysis",
+    "Document",
+    "analyse",
+    "build",
+    "build_run",
+    "schema",
+    "validate",
+]
 
 Document = dict[str, Any]
 
@@ -90,22 +99,23 @@ def build(runs: Sequence[StoredRun]) -> Document:
     return analyse(runs, pictures=False).model
 
 
+def build_run(run: StoredRun, observed: Callable[[Document], Collection[int]]) -> Document:
+    """A run of the results model, with observations only on the steps that ``observed`` selects.
+    The search for rhythms takes most of the time of a model."""
+    (figures,) = _gathered([run], pictures=False)
+    document, places, _ = _run(run, figures, 0)
+    _observe(run, document, places, figures, observed(document))
+    return document
+
+
 def analyse(runs: Sequence[StoredRun], *, pictures: bool = True) -> Analysis:
     """The model together with what the pictures are drawn from; one pass over all samples."""
-    wanted = [
-        (number, series, step)
-        for number, run in enumerate(runs)
-        for step in run.steps
-        for series in reported(step)
-    ]
-    found = gather.gather([(series, step) for _, series, step in wanted], pictures=pictures)
-    figures: list[dict[tuple[int, int], gather.Figures]] = [{} for _ in runs]
-    for (number, series, step), result in zip(wanted, found, strict=True):
-        figures[number][(step.number, series.info.series)] = result
+    figures = _gathered(runs, pictures=pictures)
     documents, places, marks = [], [], []
     evidence: list[Member] = []
     for number, (run, table) in enumerate(zip(runs, figures, strict=True)):
-        document, order, lines, members = _run(run, table, number)
+        document, order, members = _run(run, table, number)
+        lines = _observe(run, document, order, table, {one["step"] for one in document["steps"]})
         documents.append(document)
         places.append(order)
         marks.append(lines)
@@ -117,6 +127,23 @@ def analyse(runs: Sequence[StoredRun], *, pictures: bool = True) -> Analysis:
         "bounds": bounds(documents, evidence, CONFIDENCE),
     }
     return Analysis(model, tuple(runs), tuple(figures), tuple(places), tuple(marks))
+
+
+def _gathered(
+    runs: Sequence[StoredRun], *, pictures: bool
+) -> list[dict[tuple[int, int], gather.Figures]]:
+    """The figures of each run, by step and series."""
+    wanted = [
+        (number, series, step)
+        for number, run in enumerate(runs)
+        for step in run.steps
+        for series in reported(step)
+    ]
+    found = gather.gather([(series, step) for _, series, step in wanted], pictures=pictures)
+    figures: list[dict[tuple[int, int], gather.Figures]] = [{} for _ in runs]
+    for (number, series, step), result in zip(wanted, found, strict=True):
+        figures[number][(step.number, series.info.series)] = result
+    return figures
 
 
 def reported(step: StoredStep) -> list[StoredSeries]:
@@ -136,7 +163,7 @@ validate = functools.partial(schemas.validate, *_SCHEMA)
 
 def _run(
     run: StoredRun, figures: Mapping[tuple[int, int], gather.Figures], at: int
-) -> tuple[Document, tuple[tuple[int, int], ...], dict[int, Mark], list[Member]]:
+) -> tuple[Document, tuple[tuple[int, int], ...], list[Member]]:
     source = run.document
     steps: list[Document] = []
     series: list[Document] = []
@@ -228,16 +255,29 @@ def _run(
     }
     for verdict in verdicts:
         verdict["command"] = deciding_command(document, verdict)
+    return document, tuple(places), evidence
+
+
+def _observe(
+    run: StoredRun,
+    document: Document,
+    places: Sequence[tuple[int, int]],
+    figures: Mapping[tuple[int, int], gather.Figures],
+    observed: Collection[int],
+) -> dict[int, Mark]:
+    """Add the observations on some steps, and what was published on them. The marks are those of
+    ``Analysis``."""
     found = {place: figures[key] for place, key in enumerate(places)}
     marks: dict[int, Mark] = {}
     records = {step.number: (step.ambience, step.facts) for step in run.steps}
     for one in carried_out(document):
-        step_told = told(one, document, found, *records[one["step"]])
-        one["observations"] = step_told.observations
-        marks.update(step_told.marks)
-        one["published"] = published(one, document)
-        one["places"] = published_places(one, document)
-    return document, tuple(places), marks, evidence
+        if one["step"] in observed:
+            step_told = told(one, document, found, *records[one["step"]])
+            one["observations"] = step_told.observations
+            marks.update(step_told.marks)
+            one["published"] = published(one, document)
+            one["places"] = published_places(one, document)
+    return marks
 
 
 def _settings_by(source: Document, steps: Sequence[Document]) -> list[str]:

@@ -24,6 +24,7 @@ from rtgauge.report.document.answer.answered import (
     action_in_store,
     answer_of,
     in_store,
+    observed_steps,
 )
 from rtgauge.report.document.answer.certainty import OBSERVED, when_text
 from rtgauge.report.document.answer.commands import BOARD
@@ -50,6 +51,7 @@ __all__ = [
     "board_text",
     "in_store",
     "limits",
+    "observed_steps",
     "on_hardware",
     "tests_of",
     "when_text",

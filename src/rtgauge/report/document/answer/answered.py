@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rtgauge.report.document.answer.actions import Action, actions_of, first_actions
 from rtgauge.report.document.answer.cause import cause_of, hint_of
-from rtgauge.report.document.answer.certainty import certainty_of, maximum_of
+from rtgauge.report.document.answer.certainty import certainty_of, deciding, maximum_of
 from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.document.answer.scope import audit_of, board_text, missing_of, scope_of
 from rtgauge.report.document.answer.state import state_of
@@ -20,7 +20,7 @@ from rtgauge.report.document.cycles import Cycle
 from rtgauge.report.results.again import with_store
 from rtgauge.report.results.labels import limitation
 
-__all__ = ["Answer", "action_in_store", "answer_of", "in_store"]
+__all__ = ["Answer", "action_in_store", "answer_of", "in_store", "observed_steps"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,14 @@ def _here(command: str, place: str) -> str:
     if called.name != "rtgauge" or shutil.which("rtgauge"):
         return command
     return command.replace('"$(command -v rtgauge)"', shlex.quote(str(called.absolute())))
+
+
+def observed_steps(run: Model) -> set[int]:
+    """The steps whose observations ``answer_of`` reads: those of the maximum and of the deciding
+    verdict."""
+    data = Data(run)
+    decides = [deciding(data)["step"]] if data.verdicts else []
+    return {*decides, *([] if data.top is None else [data.top["step"]])}
 
 
 def answer_of(run: Model) -> Answer:
