@@ -1195,3 +1195,23 @@ def test_sets_that_were_not_reached_are_named(
     assert said in conclusion(document)
     assert any(one.startswith(advised) for one in advice(document))
     assert any("same command" in one for one in advice(document)) == (sum(boots) > 1)
+
+
+def test_figures_of_all_samples_that_contradict_the_runs_are_not_their_conclusion() -> None:
+    """B was faster in each block. Its slow blocks had more samples."""
+    runs: list[made.FakeRun] = []
+    for block in range(8):
+        slow = block % 2
+        for name, factor in (("a", 1.2), ("b", 1.0)):
+            count = 90 if slow == (name == "b") else 20
+            values = np.full(count, round((5000, 15_000)[slow] * factor) + block)
+            series = made.FakeSeries(made.info(), np.arange(count), values)
+            more = {"id": f"{block}{name}", "study": "s", "repeat": block}
+            runs.append(made.run([made.step(0, [series])], target=name, **more))
+    sets = [RunSet(name, tuple(range(at, 16, 2))) for at, name in enumerate("ab")]
+    document = compared(runs, sets).document
+    first, second = (row["figures"]["50"] for row in document["quantities"][0]["rows"])
+    assert first < second
+    said = conclusion(document).replace("\u202f", " ")
+    assert said.startswith("Timer: latency (µs), idle, median: B/A ×0.83")
+    assert "B is better" in said and "stay within" not in said

@@ -36,6 +36,7 @@ from rtgauge.report.document.blocks import (
 from rtgauge.report.document.compared import (
     advice,
     decided,
+    decision_text,
     explained,
     figures_of,
     left_out,
@@ -122,6 +123,8 @@ def conclusion(document: Model) -> str:
     ]
     proven = list(filter(None, (_proven(document, one) for one in judged)))
     pair = len(rows) == 2 and len(judged) == 1
+    if pair and proven and not _shows(judged[0], rows):
+        return capital(decision_text(document, judged[0]))
     if proven:  # a sentence about several pairs names none of them
         return f"{proven[0]}: {text[0].lower()}{text[1:]}" if pair else text
     alike = judged and all(one["verdict"] == "equivalent" for one in judged)
@@ -139,6 +142,14 @@ def _proven(document: Model, primary: Model) -> str:
         return ""
     letter = document["sets"][primary["set"]]["letter"]
     return f"{letter} is {primary['verdict']}, 95{numbers.GAP}% sure"
+
+
+def _shows(primary: Model, rows: Sequence[Model]) -> bool:
+    """Whether the figures of all samples show what the runs prove. Where runs differ in length,
+    they may not."""
+    name = str(primary["statistic"])
+    first, second = (row["figures"][name] for row in rows)
+    return bool(second < first if primary["verdict"] == "better" else second > first)
 
 
 def _name(document: Model, row: Model) -> str:
