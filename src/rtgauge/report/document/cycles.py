@@ -26,7 +26,7 @@ from rtgauge import text as numbers
 from rtgauge.report.results.labels import above, highest, peak
 from rtgauge.stats.verdict import DEFAULT_PROBABILITY, DEFAULT_RATE_PER_HOUR
 
-__all__ = ["CYCLES_NS", "SHARE", "Cycle", "cycles", "not_supported", "shortest", "too_late"]
+__all__ = ["CYCLES_NS", "SHARE", "Cycle", "cycles", "shortest", "support_text", "too_late"]
 
 CYCLES_NS: Final = tuple(us * 1000 for us in (50, 100, 250, 500, 1000, 2000, 5000, 10_000))
 SHARE: Final = 5
@@ -45,14 +45,14 @@ class Cycle:
 
 
 def cycles(series: Sequence[Mapping[str, Any]], lacking: str) -> list[Cycle]:
-    """The common cycles, judged by the series of the results model that have due times.
-    ``lacking``: why these support no cycle, if they were not measured both idle and under load."""
+    """The common cycles, each with its state. ``series``: those of the results model that have due
+    times. ``lacking``: why no cycle can be supported, unless idle and load were both measured."""
     return [_cycle(interval, series, lacking) for interval in CYCLES_NS]
 
 
 def shortest(found: Sequence[Cycle]) -> Cycle | None:
-    """The shortest cycle that is supported together with all longer ones; None if the longest is
-    not supported."""
+    """The shortest supported cycle whose longer cycles are all supported. None if the longest cycle
+    is not supported."""
     least = None
     for one in reversed(found):
         if one.state != "supported":
@@ -61,8 +61,16 @@ def shortest(found: Sequence[Cycle]) -> Cycle | None:
     return least
 
 
+def support_text(found: Sequence[Cycle], here: str = "") -> str:
+    """In words: the cycles that the data support, or why they support none. ``here``: where."""
+    least = shortest(found)
+    if least is None:
+        return _not_supported(found, here)
+    return f"the data support cycles of {numbers.time(least.interval_ns)} and longer{here}"
+
+
 def too_late(found: Sequence[Cycle], here: str = "") -> str:
-    """The cycles that the maximum exceeds, in words; empty if it exceeds none. ``here``: where."""
+    """In words: the cycles for which the maximum is too late. Empty if there are none."""
     late = [one.interval_ns for one in found if one.state == "exceeded"]
     if not late:
         return ""
@@ -71,8 +79,8 @@ def too_late(found: Sequence[Cycle], here: str = "") -> str:
     return f"{text} (latency above {allowed}, a fifth of the cycle)"
 
 
-def not_supported(found: Sequence[Cycle], here: str = "") -> str:
-    """The judgement in words, if the longest cycle is not supported."""
+def _not_supported(found: Sequence[Cycle], here: str) -> str:
+    """In words: why the longest cycle is not supported."""
     late, longest = too_late(found, here), found[-1]
     if longest.state == "exceeded":
         return late
@@ -82,7 +90,7 @@ def not_supported(found: Sequence[Cycle], here: str = "") -> str:
 
 
 def _attributed(one: Mapping[str, Any]) -> bool:
-    """Whether the maximum of a series is for certain that of its own event."""
+    """Whether the maximum of a series certainly belongs to its own event."""
     if not one.get("unattributed"):
         return True
     longest, top = one.get("unattributed_max"), peak(one)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.document.answer import OBSERVED, Answer, State, answer_of, when_text
 from rtgauge.report.document.blocks import Block, Bullets, Line, Paragraph, Span, line, plain_line
-from rtgauge.report.document.cycles import Cycle, not_supported, shortest, too_late
+from rtgauge.report.document.cycles import Cycle, shortest, support_text, too_late
 from rtgauge.report.document.next_steps import is_about, worst_set
 from rtgauge.report.results.labels import capital, peak, worst
 from rtgauge.report.sets.compare import is_one_of, set_facts
@@ -113,11 +113,8 @@ def _good_enough(answers: Sequence[Answer]) -> str:
     cycles for which the system is too late, and those that the data support."""
     weakest = min(answers, key=lambda answer: (_ORDER.index(answer.state), -len(_late(answer))))
     if weakest.cycles:
-        least = shortest(weakest.cycles)
-        if least is None:
-            return capital(not_supported(weakest.cycles))
-        supported = f"the data support cycles of {numbers.time(least.interval_ns)} and longer"
-        return capital("; ".join(filter(None, (too_late(weakest.cycles), supported))))
+        late = too_late(weakest.cycles) if shortest(weakest.cycles) else ""
+        return capital("; ".join(filter(None, (late, support_text(weakest.cycles)))))
     many = Counter(answer.title for answer in answers)[weakest.title]
     share = "" if many == len(answers) else f" in {many} of {len(answers)} runs"
     return capital(weakest.title) + share

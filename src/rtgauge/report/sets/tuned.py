@@ -54,11 +54,9 @@ class _Values:
 
 
 def tuned(record: Mapping[str, Any], analysis: Analysis) -> Document:
-    """The record of a tune with its result, from the runs of the analysis.
-
-    Keys that the result adds: ``quantity``, ``factors`` in the order of their effects,
-    ``interactions``, ``confirmation``, ``permanent``; each configuration gets its ``value_ns``.
-    """
+    """The record of a tune, completed with the results of its runs: ``value_ns`` of each
+    configuration, and the new keys ``quantity``, ``factors`` (in the order of their effects),
+    ``interactions``, ``confirmation`` and ``permanent``."""
     values = _values(analysis)
     rows = [dict(row) for row in record["configurations"]]
     for row in rows:

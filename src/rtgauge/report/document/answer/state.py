@@ -9,7 +9,7 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.document.blocks import Tone
-from rtgauge.report.document.cycles import not_supported, shortest
+from rtgauge.report.document.cycles import shortest, support_text
 from rtgauge.report.results.labels import UNLOADED, above, load_text, peak, step_name, worst
 from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
 
@@ -210,13 +210,11 @@ def _unjudged(data: Data) -> _Found:
     """The state without a budget."""
     here = _here(data.run)
     if data.cycles:
-        least = shortest(data.cycles)
-        if least is not None:
+        title = f"No budget given: {support_text(data.cycles, here)}"
+        if least := shortest(data.cycles):
             measured = min(one["interval_ns"] for one in data.proper)
             tone: Tone = "pass" if least.interval_ns <= measured else "warn"
-            title = f"cycles of {numbers.time(least.interval_ns)} and longer"
-            return State.SUPPORTS, tone, f"No budget given: the data support {title}{here}"
-        title = f"No budget given: {not_supported(data.cycles, here)}"
+            return State.SUPPORTS, tone, title
         if data.cycles[-1].state == "exceeded":
             return State.UNFIT, "fail", title
         return State.UNPROVEN, "warn", title
