@@ -20,12 +20,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rtgauge import __version__
 from rtgauge import text as numbers
 from rtgauge.capture.edges import Edges
 from rtgauge.capture.files import open_recording
 from rtgauge.capture.recording import Levels, Lines, Recording, refuse
-from rtgauge.capture.run import BLOCK, NS, Imported, Wanted, digest_of, error_ns, sampling
+from rtgauge.capture.run import BLOCK, NS, Imported, Wanted, about_of, digest_of, error_ns
 from rtgauge.errors import UsageError
 from rtgauge.store import Store, StoredRun, StoredSeries, StoredStep, new_run_id
 from rtgauge.store.made import (
@@ -33,6 +32,7 @@ from rtgauge.store.made import (
     LATEST_S,
     Subject,
     asked_of,
+    catalogue_of,
     find_import,
     import_header,
     run_document,
@@ -137,7 +137,7 @@ def import_marks(store: Store, path: Path, marked: Marked, wanted: Wanted) -> Im
         found = _find(lines, step, kind, marked.series)
         run = new_run_id()
         when = min(max(os.stat(path).st_mtime, 0.0), LATEST_S)
-        about = _about(path, recording, lines, digest, asked, channel, marked.run)
+        about = about_of(path, recording, lines, digest, asked, mark=channel, of=marked.run.id)
         counted = {"events": str(found.pulses), "answered": str(found.samples)}
         document = _document(run, marked, step, wanted, {**about, **counted}, lines, when)
         write_run(store, document, when, [_records(document, found, lines, recording, when)])
@@ -588,29 +588,6 @@ def _follow(compared: _Compared, error: float) -> bool:
 # --- the run -------------------------------------------------------------------------------------
 
 
-def _about(
-    path: Path,
-    recording: Recording,
-    lines: Lines,
-    digest: str,
-    asked: str,
-    channel: str,
-    run: StoredRun,
-) -> dict[str, str]:
-    return {
-        "file": path.name,
-        "sha256": digest,
-        "format": recording.format,
-        "instrument": recording.instrument or "unknown",
-        "samples": str(lines.length),
-        "channels": ", ".join(recording.channels[:32]),
-        "mark": channel,
-        "of": run.id,
-        **sampling(lines),
-        "asked": asked,
-    }
-
-
 def _document(
     run: str,
     marked: Marked,
@@ -648,44 +625,37 @@ def _catalogue(source: Mapping[str, Any], measurement: str) -> dict[str, Any]:
     """The description of what such a run has, in the chapter of what was marked."""
     listed = (source.get("catalogue") or {}).get("measurements") or []
     entry: Mapping[str, Any] = next((one for one in listed if one.get("name") == measurement), {})
-    return {
-        "format": "rtgauge-catalogue",
-        "version": 1,
-        "agent": __version__,
-        "libc": "",
-        "measurements": [
-            {
-                "name": MEASUREMENT,
-                "code": "",
-                "summary": f"{measurement} with the marks of an analyser",
-                "role": "measurement",
-                "chapter": entry.get("chapter") or "Response to an external event",
-                "contexts": ["user"],
-                "options": [
-                    {"name": "of", "type": "text", "default": "",
-                     "help": "the measurement that was marked"},
-                    {"name": "channel", "type": "text", "default": "",
-                     "help": "the capture's channel with the marks"},
-                ],
-                "series": [
-                    {"name": "sample", "unit": "ns", "meaning": "time that the run measured",
-                     "from": "the target's time stamp", "to": "the target's time stamp",
-                     "stages": []},
-                    {"name": "pulse", "unit": "ns", "meaning": "time that the analyser measured",
-                     "from": "the line's edge", "to": "the line's edge", "stages": []},
-                    {"name": "difference", "unit": "ns", "meaning": "pulse minus sample",
-                     "from": "sample", "to": "pulse", "stages": []},
-                ],
-                "tables": [
-                    {"name": "accuracy", "meaning": "figures of the samples and of their pulses. "
-                     "Error: the largest error that sampling the line can cause in a figure of the "
-                     "pulses (in the mean: for 95 % of recordings)"},
-                ],
-                "verdicts": [
-                    {"rule": "every-sample-marked", "meaning": "the recording has one pulse for "
-                     "each sample, and none is shorter than its sample"},
-                ],
-            }
-        ],
-        "loads": [],
-    }  # fmt: skip
+    return catalogue_of(
+        {
+            "name": MEASUREMENT,
+            "code": "",
+            "summary": f"{measurement} with the marks of an analyser",
+            "role": "measurement",
+            "chapter": entry.get("chapter") or "Response to an external event",
+            "contexts": ["user"],
+            "options": [
+                {"name": "of", "type": "text", "default": "",
+                 "help": "the measurement that was marked"},
+                {"name": "channel", "type": "text", "default": "",
+                 "help": "the capture's channel with the marks"},
+            ],
+            "series": [
+                {"name": "sample", "unit": "ns", "meaning": "time that the run measured",
+                 "from": "the target's time stamp", "to": "the target's time stamp",
+                 "stages": []},
+                {"name": "pulse", "unit": "ns", "meaning": "time that the analyser measured",
+                 "from": "the line's edge", "to": "the line's edge", "stages": []},
+                {"name": "difference", "unit": "ns", "meaning": "pulse minus sample",
+                 "from": "sample", "to": "pulse", "stages": []},
+            ],
+            "tables": [
+                {"name": "accuracy", "meaning": "figures of the samples and of their pulses. "
+                 "Error: the largest error that sampling the line can cause in a figure of the "
+                 "pulses (in the mean: for 95 % of recordings)"},
+            ],
+            "verdicts": [
+                {"rule": "every-sample-marked", "meaning": "the recording has one pulse for "
+                 "each sample, and none is shorter than its sample"},
+            ],
+        }
+    )  # fmt: skip

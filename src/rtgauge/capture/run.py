@@ -20,7 +20,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rtgauge import __version__
 from rtgauge import text as numbers
 from rtgauge.capture.edges import Edges
 from rtgauge.capture.files import open_recording
@@ -34,6 +33,7 @@ from rtgauge.store.made import (
     LATEST_S,
     Subject,
     asked_of,
+    catalogue_of,
     find_import,
     import_header,
     importing,
@@ -52,10 +52,10 @@ __all__ = [
     "NS",
     "Imported",
     "Wanted",
+    "about_of",
     "digest_of",
     "error_ns",
     "import_capture",
-    "sampling",
 ]
 
 Int64 = NDArray[np.int64]
@@ -72,51 +72,44 @@ ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
 
 _DURATION: Final = {"type": "duration", "min": "0", "max": "30d"}
 
-CATALOGUE: Final[dict[str, Any]] = {
-    "format": "rtgauge-catalogue",
-    "version": 1,
-    "agent": __version__,
-    "libc": "",
-    "measurements": [
-        {
-            "name": "log-host",
-            "code": "",
-            "summary": "response to an external event, seen from outside",
-            "role": "measurement",
-            "chapter": "Response to an external event",
-            "contexts": ["user", "kernel", "workqueue", "threaded", "softirq", "irq"],
-            "options": [
-                {"name": "event", "type": "text", "default": "",
-                 "help": "the capture's channel with the events"},
-                {"name": "answer", "type": "text", "default": "",
-                 "help": "the capture's channel with the answers"},
-                {"name": "edge", "type": "enum", "default": "both", "values": list(EDGES),
-                 "help": "the edges of the event's line that are events"},
-                {"name": "answer-edge", "type": "enum", "default": "same",
-                 "values": list(ANSWER_EDGES), "help": "the edge that answers"},
-                {"name": "interval", **_DURATION, "default": "30ms",
-                 "help": "from one event to the next"},
-            ],
-            "series": [
-                {"name": "response", "unit": "ns", "meaning": "event to answer, seen from outside",
-                 "from": "the event's edge", "to": "the answer's edge",
-                 "stages": ["interrupt", "handler", "wake-up", "answer"]},
-                {"name": "offset", "unit": "ns", "meaning": "event from its place on the time grid",
-                 "from": "grid point", "to": "the event's edge", "stages": ["event"]},
-            ],
-            "tables": [
-                {"name": "answers", "meaning": "what became of the events. Late: answered after "
-                 "the next one came. Double: edges that answer nothing. Ambiguous: answers that "
-                 "may belong to other events"},
-            ],
-            "verdicts": [
-                {"rule": "every-event-answered", "meaning": "each event was answered before the "
-                 "next one came"},
-            ],
-        }
-    ],
-    "loads": [],
-}  # fmt: skip
+CATALOGUE: Final = catalogue_of(
+    {
+        "name": "log-host",
+        "code": "",
+        "summary": "response to an external event, seen from outside",
+        "role": "measurement",
+        "chapter": "Response to an external event",
+        "contexts": ["user", "kernel", "workqueue", "threaded", "softirq", "irq"],
+        "options": [
+            {"name": "event", "type": "text", "default": "",
+             "help": "the capture's channel with the events"},
+            {"name": "answer", "type": "text", "default": "",
+             "help": "the capture's channel with the answers"},
+            {"name": "edge", "type": "enum", "default": "both", "values": list(EDGES),
+             "help": "the edges of the event's line that are events"},
+            {"name": "answer-edge", "type": "enum", "default": "same",
+             "values": list(ANSWER_EDGES), "help": "the edge that answers"},
+            {"name": "interval", **_DURATION, "default": "30ms",
+             "help": "from one event to the next"},
+        ],
+        "series": [
+            {"name": "response", "unit": "ns", "meaning": "event to answer, seen from outside",
+             "from": "the event's edge", "to": "the answer's edge",
+             "stages": ["interrupt", "handler", "wake-up", "answer"]},
+            {"name": "offset", "unit": "ns", "meaning": "event from its place on the time grid",
+             "from": "grid point", "to": "the event's edge", "stages": ["event"]},
+        ],
+        "tables": [
+            {"name": "answers", "meaning": "what became of the events. Late: answered after "
+             "the next one came. Double: edges that answer nothing. Ambiguous: answers that "
+             "may belong to other events"},
+        ],
+        "verdicts": [
+            {"rule": "every-event-answered", "meaning": "each event was answered before the "
+             "next one came"},
+        ],
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -202,7 +195,8 @@ def _made(store: Store, path: Path, wanted: Wanted, digest: str, asked: str) -> 
         found = find(lines, wanted)
         run = new_run_id()
         when = min(max(os.stat(path).st_mtime, 0.0), LATEST_S)
-        about = _about(path, recording, lines, digest, asked, (event, answer))
+        about = about_of(path, recording, lines, digest, asked, event=event, answer=answer)
+        about |= _thresholds(lines)
         parameters = _parameters(wanted, found, lines, (event, answer))
         document = _document(run, path, wanted, about, parameters, found, lines, when)
         records = _records(run, parameters, found, lines, recording, wanted, when)
@@ -508,31 +502,31 @@ def _pulses(found: Found) -> bool:
 # --- the run -------------------------------------------------------------------------------------
 
 
-def _about(
-    path: Path,
-    recording: Recording,
-    lines: Lines,
-    digest: str,
-    asked: str,
-    channels: tuple[str, str],
+def about_of(
+    path: Path, recording: Recording, lines: Lines, digest: str, asked: str, **channels: str
 ) -> dict[str, str]:
-    """Facts of the capture, for the environment."""
-    about = {
+    """Facts of a capture, for the environment. ``channels``: the channel of each line."""
+    return {
         "file": path.name,
         "sha256": digest,
         "format": recording.format,
         "instrument": recording.instrument or "unknown",
         "samples": str(lines.length),
         "channels": ", ".join(recording.channels[:32]),
-        "event": channels[0],
-        "answer": channels[1],
+        **channels,
         **sampling(lines),
         "asked": asked,
     }
-    for name, pair_ in (("threshold", lines.threshold), ("hysteresis", lines.hysteresis)):
-        if pair_ is not None:
-            about[name] = f"{pair_[0]:.4g} V, {pair_[1]:.4g} V"
-    return about
+
+
+def _thresholds(lines: Lines) -> dict[str, str]:
+    """Threshold and hysteresis of each channel, where they were needed to read it."""
+    pairs = {"threshold": lines.threshold, "hysteresis": lines.hysteresis}
+    return {
+        name: f"{both[0]:.4g} V, {both[1]:.4g} V"
+        for name, both in pairs.items()
+        if both is not None
+    }
 
 
 def _parameters(

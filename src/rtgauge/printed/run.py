@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from rtgauge import __version__
 from rtgauge.printed.latency import TIME_LIMIT, Latency, distribution
 from rtgauge.printed.lines import Text, read_text
 from rtgauge.printed.read import Clocks, Found, Responses, Switches, read
@@ -28,6 +27,7 @@ from rtgauge.store.made import (
     LATEST_S,
     Subject,
     asked_of,
+    catalogue_of,
     find_import,
     import_header,
     importing,
@@ -56,68 +56,61 @@ def _measurement(name: str, summary: str, chapter: str, **more: Any) -> dict[str
     }  # fmt: skip
 
 
-CATALOGUE: Final[dict[str, Any]] = {
-    "format": "rtgauge-catalogue",
-    "version": 1,
-    "agent": __version__,
-    "libc": "",
-    "measurements": [
-        _measurement(
-            "timer",
-            "latency of a periodic task or handler, as Xenomai's latency printed it",
-            "Timer latency",
-            options=[
-                {"name": "interval", **_US, "help": "period of the task"},
-                {"name": "dither", "type": "enum", "default": "no", "values": ["no"],
-                 "help": "latency does not spread its due times"},
-            ],
-            series=[
-                {"name": "latency", "unit": "ns",
-                 "meaning": "delay from the due time until the handler or task runs",
-                 "from": "due time", "to": "its first action, a clock reading",
-                 "stages": ["timer interrupt", "handler", "wake-up", "switch", "return to user"]},
-                {"name": "second-max", "unit": "ns", "meaning": "maximum of each second",
-                 "from": "", "to": "", "stages": []},
-            ],
-            tables=[
-                {"name": "printed", "meaning": "figures of the whole run as printed, samples of "
-                 "the histogram, and mode switches that coincided with a maximum"},
-            ],
-            verdicts=[
-                {"rule": "no-maximum-by-mode-switch", "meaning": "no maximum of a second coincided "
-                 "with a switch of the measuring task to Linux"},
-                {"rule": "distribution", "meaning": "latency printed its histogram"},
-            ],
-        ),
-        _measurement(
-            "clocktest",
-            "clocks of the CPUs against each other, as Xenomai's clocktest printed them",
-            "Clocks",
-            tables=[
-                {"name": "clocks", "meaning": "offset and drift of each CPU's clock at the end, "
-                 "and its warps: readings that were earlier than a previous one on another CPU"},
-            ],
-            verdicts=[{"rule": "no-clock-warps", "meaning": "no reading was earlier than a "
-                       "previous one on another CPU"}],
-        ),
-        _measurement(
-            "switchtest",
-            "switches between tasks of the core, as Xenomai's switchtest printed them",
-            "Thread switches",
-            tables=[{"name": "switches", "meaning": "switches in each whole second and in total"}],
-            verdicts=[{"rule": "registers-kept", "meaning": "no switch damaged the registers of "
-                       "the floating-point unit, and switching never stopped"}],
-        ),
-        _measurement(
-            "log-host",
-            "response to an external event, as irqbench or gpioirqbench printed it",
-            "Response to an external event",
-            tables=[{"name": "responses", "meaning": "time from each event to its answer, and "
-                     "number of events, which in irqbench includes its warm-up"}],
-        ),
-    ],
-    "loads": [],
-}  # fmt: skip
+CATALOGUE: Final = catalogue_of(
+    _measurement(
+        "timer",
+        "latency of a periodic task or handler, as Xenomai's latency printed it",
+        "Timer latency",
+        options=[
+            {"name": "interval", **_US, "help": "period of the task"},
+            {"name": "dither", "type": "enum", "default": "no", "values": ["no"],
+             "help": "latency does not spread its due times"},
+        ],
+        series=[
+            {"name": "latency", "unit": "ns",
+             "meaning": "delay from the due time until the handler or task runs",
+             "from": "due time", "to": "its first action, a clock reading",
+             "stages": ["timer interrupt", "handler", "wake-up", "switch", "return to user"]},
+            {"name": "second-max", "unit": "ns", "meaning": "maximum of each second",
+             "from": "", "to": "", "stages": []},
+        ],
+        tables=[
+            {"name": "printed", "meaning": "figures of the whole run as printed, samples of "
+             "the histogram, and mode switches that coincided with a maximum"},
+        ],
+        verdicts=[
+            {"rule": "no-maximum-by-mode-switch", "meaning": "no maximum of a second coincided "
+             "with a switch of the measuring task to Linux"},
+            {"rule": "distribution", "meaning": "latency printed its histogram"},
+        ],
+    ),
+    _measurement(
+        "clocktest",
+        "clocks of the CPUs against each other, as Xenomai's clocktest printed them",
+        "Clocks",
+        tables=[
+            {"name": "clocks", "meaning": "offset and drift of each CPU's clock at the end, "
+             "and its warps: readings that were earlier than a previous one on another CPU"},
+        ],
+        verdicts=[{"rule": "no-clock-warps", "meaning": "no reading was earlier than a "
+                   "previous one on another CPU"}],
+    ),
+    _measurement(
+        "switchtest",
+        "switches between tasks of the core, as Xenomai's switchtest printed them",
+        "Thread switches",
+        tables=[{"name": "switches", "meaning": "switches in each whole second and in total"}],
+        verdicts=[{"rule": "registers-kept", "meaning": "no switch damaged the registers of "
+                   "the floating-point unit, and switching never stopped"}],
+    ),
+    _measurement(
+        "log-host",
+        "response to an external event, as irqbench or gpioirqbench printed it",
+        "Response to an external event",
+        tables=[{"name": "responses", "meaning": "time from each event to its answer, and "
+                 "number of events, which in irqbench includes its warm-up"}],
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

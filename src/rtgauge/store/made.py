@@ -26,6 +26,7 @@ __all__ = [
     "READER",
     "Subject",
     "asked_of",
+    "catalogue_of",
     "earlier_import",
     "find_import",
     "import_header",
@@ -62,6 +63,18 @@ def asked_of(*options: object) -> str:
     """Options of an import and the version of the readers, as text that equal imports share."""
     words = ["-" if one in (None, "") else str(one) for one in options]
     return " ".join([f"reader={READER}", *words])
+
+
+def catalogue_of(*measurements: Mapping[str, Any]) -> dict[str, Any]:
+    """The catalogue of such a run, with the entries of its measurements."""
+    return {
+        "format": "rtgauge-catalogue",
+        "version": 1,
+        "agent": __version__,
+        "libc": "",
+        "measurements": list(measurements),
+        "loads": [],
+    }
 
 
 @contextlib.contextmanager
