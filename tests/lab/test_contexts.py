@@ -49,7 +49,6 @@ def measure(board: LabTarget, tmp_path: Path, *words: str) -> tuple[int | None, 
 
 def accounted(stream: Stream) -> None:
     """Samples + missed = periods due, in the samples themselves and in the trailer's counters."""
-    assert stream.trailer is not None
     for info, totals in zip(stream.series, stream.trailer.series, strict=True):
         due = (totals.last_due_ns - totals.first_due_ns) // info.interval_ns + 1
         assert totals.count + totals.missed == due
@@ -196,7 +195,7 @@ def test_interrupts(board: LabTarget, tmp_path: Path, source: str) -> None:
     for name, series in sampled.items():
         words = [name, "--samples", "200", "--source", source]
         code, stream = measure(board, tmp_path, *words)
-        assert code == 0, (name, stream.trailer)
+        assert code == 0, (name, stream.last)
         accounted(stream)
         found = values(stream)
         assert found.keys() == series
@@ -297,7 +296,6 @@ def test_one_sustained_period(board: LabTarget, tmp_path: Path) -> None:
     assert [one.result for one in stream.records if isinstance(one, Verdict)] == ["fail"]
     code, stream = measure(board, tmp_path, *words, "900ns")
     assert code == 77
-    assert stream.trailer is not None
     assert "1us to 100ms" in stream.trailer.reason
 
 
@@ -310,7 +308,6 @@ def test_without_the_module(board: LabTarget, tmp_path: Path) -> None:
         code, stream = measure(board, tmp_path, "timer", *words)
         if "timerlat" not in shell(board, f"cat {TRACING}/available_tracers").split():
             assert code == 77
-            assert stream.trailer is not None
             assert "module" in stream.trailer.reason
             assert "timerlat" in stream.trailer.reason
             return

@@ -272,7 +272,6 @@ def test_refusal_is_one_line_with_remedy(
     core = FakeCore(tmp_path / "core", revision=KNOWN[-1], refusal=refusal)
     code, stream, said = run(core, tmp_path, *TIMER, "--core", "cobalt")
     assert code == 77
-    assert stream.trailer is not None
     assert stream.trailer.state == "skipped"
     first, second = said.splitlines()
     assert words in first
@@ -487,7 +486,6 @@ def test_refused_task_is_an_error(tmp_path: Path) -> None:
     core = FakeCore(tmp_path / "core", revision=KNOWN[-1], tasks=1)
     code, stream, said = run(core, tmp_path, "sem-order", "--cpu", CPU, "--core", "cobalt")
     assert code == 1
-    assert stream.trailer is not None
     assert stream.trailer.state == "failed"
     assert "cannot start a thread: Resource temporarily unavailable" in said.splitlines()[0]
 

@@ -178,7 +178,6 @@ def test_a_container_may_not_have_the_trace_files(tmp_path: Path, mount: str) ->
     assert lost.part == "lost"
     assert "trace files cannot be reached" in str(lost.fields["reason"])
     assert "in a container, its host has to provide it" in str(lost.fields["remedy"])
-    assert stream.trailer is not None
     assert stream.trailer.state == "complete"
 
 
@@ -199,7 +198,6 @@ def test_an_instance_that_cannot_be_set_up_is_given_up(tmp_path: Path) -> None:
     found = [one for one in stream.records if isinstance(one, Trace)]
     assert [one.part for one in found] == ["lost"]
     assert "cannot make a trace instance" in str(found[0].fields["reason"])
-    assert stream.trailer is not None
     assert stream.trailer.state == "complete"
     assert done.stdout == b""
 
@@ -260,7 +258,6 @@ def test_a_user_who_is_not_root_gets_the_remedy() -> None:
     (lost,) = (one for one in stream.records if isinstance(one, Trace))
     assert lost.part == "lost"
     assert "run as root" in str(lost.fields["remedy"])
-    assert stream.trailer is not None
     assert stream.trailer.state == "complete"
 
 

@@ -136,7 +136,6 @@ def test_no_other_cpu_is_skipped(agent: str, tmp_path: Path) -> None:
     words = ("--cpu", str(CPUS[0]), "--waiter", "other-cpu")
     code, stream = run(agent, tmp_path, "pipe", *words)
     assert code == 77
-    assert stream.trailer is not None
     assert stream.trailer.reason
     assert stream.trailer.remedy
 
@@ -228,7 +227,6 @@ def test_a_refused_call_is_the_reason(agent: str, tmp_path: Path) -> None:
     if done.returncode == 77:
         pytest.skip("no real-time priority")
     stream = read(output)
-    assert stream.trailer is not None
     assert stream.trailer.state == "failed"
     assert stream.trailer.reason.startswith("a call of the waiter failed: ")
     assert "ulimit" in stream.trailer.remedy

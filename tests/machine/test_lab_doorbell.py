@@ -273,7 +273,6 @@ def test_qemu_goes_away(board: Peer, tmp_path: Path) -> None:
     with answering(board, changes):
         code, stream = log_host(tmp_path)
     assert code == 1
-    assert stream.trailer is not None
     assert "the line failed while it was waited on" in stream.trailer.reason
     assert answers_of(stream)[1] >= 3
 
@@ -292,7 +291,6 @@ def test_a_line_in_use(board: Peer, tmp_path: Path) -> None:
     first = outside(tmp_path / "lines")
     code, stream = log_host(tmp_path)
     assert code == 1
-    assert stream.trailer is not None
     assert "is in use" in stream.trailer.reason
     first.close()
 
@@ -301,5 +299,4 @@ def test_a_board_that_does_not_hear(board: Peer, tmp_path: Path) -> None:
     board.write(BOARD_AT, 0)
     code, stream = log_host(tmp_path)
     assert code == 1
-    assert stream.trailer is not None
     assert "does not listen" in stream.trailer.reason

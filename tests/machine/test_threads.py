@@ -239,7 +239,6 @@ def test_round_robin_takes_turns_in_one_order(agent: str, tmp_path: Path) -> Non
     """With three threads, as ten take seconds. Every slice is in the series and in the table."""
     code, stream = run(agent, tmp_path, "round-robin", "--threads", "3", "--samples", "8")
     if code == 77:
-        assert stream.trailer is not None
         assert "sched_rr_timeslice_ms" in stream.trailer.remedy
         pytest.skip(stream.trailer.reason)
     (verdict,) = verdicts(stream).values()
@@ -347,7 +346,6 @@ def test_slices_that_are_too_long_are_not_tried(
     timeslice.write_text("2100")
     code, stream = run(agent, tmp_path, "round-robin", "--threads", "2")
     assert code == 77
-    assert stream.trailer is not None
     assert "too long" in stream.trailer.reason
     assert "sched_rr_timeslice_ms" in stream.trailer.remedy
 
@@ -455,7 +453,6 @@ def test_a_priority_too_low_is_wrong_usage(agent: str, tmp_path: Path, name: str
 def test_without_privilege_all_is_skipped(agent: str, tmp_path: Path, name: str) -> None:
     done, stream = run_as(65534, [], resource.RLIMIT_RTPRIO, 0, agent, tmp_path, name)
     assert done.returncode == 77
-    assert stream.trailer is not None
     assert stream.trailer.state == "skipped"
     assert "SCHED_FIFO" in stream.trailer.reason
     assert "root" in stream.trailer.remedy

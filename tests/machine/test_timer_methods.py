@@ -39,7 +39,6 @@ def run_method(agent: str, tmp_path: Path, method: str, *words: str) -> tuple[in
     code, stream = run(agent, tmp_path, "timer", "--method", method, *words)
     if code == 77:
         assert method == "deadline"
-        assert stream.trailer is not None
         assert stream.trailer.remedy
         pytest.skip(stream.trailer.reason)
     return code, stream
@@ -81,7 +80,6 @@ def test_every_period_is_accounted_for(
 def test_a_relative_sleep_has_no_grid(agent: str, tmp_path: Path) -> None:
     code, stream = run_method(agent, tmp_path, "nanosleep", "--for", "600ms")
     assert code == 0
-    assert stream.trailer is not None
     for info, totals in zip(stream.series, stream.trailer.series, strict=True):
         assert info.interval_ns == 0
         assert totals.missed == 0
@@ -134,7 +132,6 @@ def test_a_stall_is_missed_periods_and_nothing_else(
     process.terminate()
     assert process.wait(timeout=60) == 4
     stream = read(output)
-    assert stream.trailer is not None
     for info, totals in zip(stream.series, stream.trailer.series, strict=True):
         due = (totals.last_due_ns - totals.first_due_ns) // info.interval_ns + 1
         assert totals.count + totals.missed == due
@@ -155,7 +152,6 @@ def test_samples_end_the_step(agent: str, tmp_path: Path, method: str) -> None:
 def test_the_threshold_ends_the_step(agent: str, tmp_path: Path, method: str) -> None:
     code, stream = run_method(agent, tmp_path, method, "--for", "20s", "--stop-above", "1ns")
     assert code == 0
-    assert stream.trailer is not None
     assert "stop threshold" in stream.trailer.reason
     (event,) = [event for event in stream.events if event.event == "threshold"]
     assert event.series is not None
@@ -187,7 +183,6 @@ def test_a_stop_wakes_it(agent: str, tmp_path: Path, method: str) -> None:
         pytest.skip("the kernel refuses it")
     assert code == 4
     stream = read(output)
-    assert stream.trailer is not None
     assert stream.trailer.state == "interrupted"
 
 
@@ -214,7 +209,6 @@ def test_a_signal_of_another_program_is_no_expiry(
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=30) == 4
     stream = read(output)
-    assert stream.trailer is not None
     for totals in stream.trailer.series:
         assert totals.count <= 1 and totals.missed == 0
     samples = [one for one in stream.records if isinstance(one, Samples)]
@@ -246,7 +240,6 @@ def test_a_signal_to_the_process_costs_no_period(agent: str, tmp_path: Path, hel
                 time.sleep(0.02)
     assert process.wait(timeout=30) == 0
     stream = read(output)
-    assert stream.trailer is not None
     (totals,) = stream.trailer.series
     assert (totals.count, totals.missed) == (6, 0)
     values = [value for one in stream.records if isinstance(one, Samples) for value in one.values]
@@ -259,7 +252,6 @@ def test_dither_has_an_offset_for_every_grid_point(agent: str, tmp_path: Path, m
         agent, tmp_path, method, "--for", "500ms", "--interval", "500us", "--dither", "yes"
     )
     assert code == 0
-    assert stream.trailer is not None
     companions = [info for info in stream.series if info.companion is not None]
     assert len(companions) == len(CPUS)
     for info in companions:
@@ -306,7 +298,6 @@ def test_several_methods_side_by_side(agent: str, tmp_path: Path) -> None:
     ]
     assert [info.thread for info in stream.series] == list(range(6 * len(CPUS)))
     assert stream.header.parameters["method"].effective == ",".join(methods)
-    assert stream.trailer is not None
     firsts = [totals.first_due_ns for totals in stream.trailer.series]
     # an interval timer starts after a time of whole microseconds, and a little late
     apart = 12_000_000 // len(firsts)
@@ -324,7 +315,6 @@ def test_aligned_threads_of_all_cpus_are_due_at_the_same_time(
         "--interval", "12ms",
     )  # fmt: skip
     assert code == 0
-    assert stream.trailer is not None
     firsts = [totals.first_due_ns for totals in stream.trailer.series]
     slots = [first - firsts[0] for first in firsts]
     if align == "yes":
@@ -348,14 +338,12 @@ def test_what_the_kernel_refuses_is_skipped_and_the_rest_measured(
     assert "100us" in verdict.remedy
     code, stream = run(agent, tmp_path, "timer", "--method", "deadline", *words)
     assert code == 77
-    assert stream.trailer is not None
     assert stream.trailer.state == "skipped"
     assert "100 µs" in stream.trailer.reason
     code, stream = run(
         agent, tmp_path, "timer", "--method", "itimer", "--for", "1ms", "--interval", "33333ns"
     )
     assert code == 77
-    assert stream.trailer is not None
     assert "whole microseconds" in stream.trailer.reason
 
 
@@ -364,7 +352,6 @@ def test_a_reservation_too_small_for_a_sample_is_skipped(agent: str, tmp_path: P
     words = ["--for", "100ms", "--cpu", str(CPUS[0]), "--interval", "100us"]
     code, stream = run(agent, tmp_path, "timer", "--method", "deadline", "--threads", "3", *words)
     assert code == 77
-    assert stream.trailer is not None
     assert "use up the reservation" in stream.trailer.reason
     assert "fewer threads" in stream.trailer.remedy
     code, stream = run_method(agent, tmp_path, "deadline", "--threads", "2", *words)
@@ -397,7 +384,6 @@ def test_without_privilege_each_is_measured_or_skipped(agent: str, tmp_path: Pat
     assert done.returncode == 0, done.stderr
     (tmp_path / "stream.cbor").write_bytes(done.stdout)
     stream = read(tmp_path / "stream.cbor")
-    assert stream.trailer is not None
     skipped = [record for record in stream.records if isinstance(record, Verdict)]
     assert [record.evidence.split(":")[0] for record in skipped] == ["deadline"]
     assert "root" in skipped[0].remedy
@@ -430,7 +416,6 @@ def test_a_measuring_process_that_dies_fails_the_step(agent: str, tmp_path: Path
     os.kill(measuring[0], signal.SIGKILL)
     assert process.wait(timeout=30) == 1
     stream = read(output)
-    assert stream.trailer is not None
     assert stream.trailer.state == "failed"
     assert "signal 9" in stream.trailer.reason
     assert stream.trailer.remedy

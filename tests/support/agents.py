@@ -50,8 +50,14 @@ class Stream(NamedTuple):
     missed: Counter[int]
     events: list[Event]
     records: list[object]
-    trailer: Trailer | None
+    last: Trailer | None
     complete: bool
+
+    @property
+    def trailer(self) -> Trailer:
+        """The trailer, which has to be there."""
+        assert self.last is not None
+        return self.last
 
 
 def read(path: Path, *, histogram_only: bool = False) -> Stream:
@@ -125,7 +131,6 @@ def run_or_skip(agent: str, tmp_path: Path, *words: str) -> tuple[int, Stream]:
     """The same; the test is skipped for the agent's reason where the agent skips the step."""
     code, stream = run(agent, tmp_path, *words)
     if code == 77:
-        assert stream.trailer is not None
         assert stream.trailer.remedy
         pytest.skip(stream.trailer.reason)
     return code, stream
@@ -172,7 +177,6 @@ def rows_of(stream: Stream, name: str) -> list[tuple[Any, ...]]:
 def assert_accounted(stream: Stream, periods: int, *, held: bool = False) -> None:
     """Samples + missed = periods due, in the samples themselves and in the trailer's counters.
     ``held``: events are held back, which moves their grid."""
-    assert stream.trailer is not None
     for info, totals in zip(stream.series, stream.trailer.series, strict=True):
         assert totals.count + totals.missed == periods
         assert stream.samples[info.series] + totals.lost == totals.count
