@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, read
+from agents import Stream, read, values_of
 from lab_boots import NEEDS_X86
-from rtgauge.stream import Samples, SeriesInfo, Setting, Table, Verdict
+from rtgauge.stream import SeriesInfo, Setting, Table, Verdict
 from rtgauge.target.lab import LabTarget
 
 pytestmark = NEEDS_X86
@@ -64,14 +64,10 @@ def shell(board: LabTarget, script: str) -> str:
 
 def values(stream: Stream) -> dict[str, list[int]]:
     """Context, or name of the series where there are several -> samples."""
-    found: dict[int, list[int]] = {}
-    for record in stream.records:
-        if isinstance(record, Samples):
-            found.setdefault(record.series, []).extend(int(value) for value in record.values)
     shown = [series for series in stream.series if series.name != "dither"]
     several = len({series.context for series in shown}) < len(shown)
     return {
-        (series.name if several else series.context): found.get(series.series, [])
+        (series.name if several else series.context): values_of(stream, series.series)
         for series in shown
     }
 

@@ -18,7 +18,16 @@ from typing import Final
 
 import pytest
 
-from agents import NOT_LOADED, Stream, assert_accounted, read, table_of, verdicts
+from agents import (
+    NOT_LOADED,
+    Stream,
+    assert_accounted,
+    messages_of,
+    read,
+    rows_of,
+    table_of,
+    verdicts,
+)
 from fake_core import (
     REASON_FAULT,
     REASON_INVERSION,
@@ -326,7 +335,7 @@ def test_auto_measures_linux_and_says_why(tmp_path: Path) -> None:
     core = FakeCore(tmp_path / "core", revision=KNOWN[-1], refusal=errno.EAGAIN)
     code, stream, _ = run(core, tmp_path, *TIMER)
     assert (code, stream.header.core) == (0, None)
-    texts = [str(one.fields["text"]) for one in stream.events if one.event == "message"]
+    texts = messages_of(stream)
     assert "measured on Linux: the Cobalt core is stopped" in texts
     assert isinstance(stream.events[0], Event)
     skipped = verdicts(stream)[RULE]
@@ -432,8 +441,7 @@ def test_yield_that_sleeps_for_a_tick_is_not_out_of_turn(
     assert evidence.count(" 0 out of turn") == 2
     assert evidence.count("yields that slept for a tick: 1") == (interrupted == (100,))
     assert evidence.count("batches with a preemption or such a yield: 1") == (interrupted == (700,))
-    table = next(one for one in stream.records if isinstance(one, Table) and one.name == "batches")
-    assert [row[3] for row in table.rows] == [500, 500]
+    assert [row[3] for row in rows_of(stream, "batches")] == [500, 500]
 
 
 def test_loops_that_all_wait_are_inconclusive(tmp_path: Path) -> None:
@@ -523,11 +531,11 @@ def test_clocks_on_core(tmp_path: Path) -> None:
     assert (code, said, stream.header.core) == (0, "", "cobalt")
     found = {rule: one.result for rule, one in verdicts(stream).items()}
     assert found == {BACKWARDS: "pass", SAME: "pass", RULE: "pass"}
-    table = next(one for one in stream.records if isinstance(one, Table) and one.name == "warps")
-    assert [row[1] for row in table.rows] == ["CLOCK_MONOTONIC", "the call of the core"]
+    rows = rows_of(stream, "warps")
+    assert [row[1] for row in rows] == ["CLOCK_MONOTONIC", "the call of the core"]
     # one reading of the core in each turn, between two of Linux
     turns = core.calls.count(23)
-    assert [row[2] for row in table.rows] == [2 * turns, turns]
+    assert [row[2] for row in rows] == [2 * turns, turns]
     assert core.calls.count(25) >= 1, "it rests on the core"
 
 
@@ -540,9 +548,9 @@ def test_warp_fails(tmp_path: Path) -> None:
     assert failed.evidence.startswith("1 of ")
     assert "call of the core on CPU" in failed.evidence
     assert failed.remedy
-    table = next(one for one in stream.records if isinstance(one, Table) and one.name == "warps")
-    assert [row[3] for row in table.rows] == [0, 1]
-    least = table.rows[1][4]
+    rows = rows_of(stream, "warps")
+    assert [row[3] for row in rows] == [0, 1]
+    least = rows[1][4]
     assert isinstance(least, int)
     assert -(10**9) < least < 0
 
@@ -567,14 +575,14 @@ def test_registers_on_core(tmp_path: Path) -> None:
     words = ("core-switches", "--cpu", CPU, "--for", "300ms", "--core", "cobalt")
     code, stream, said = run(core, tmp_path, *words)
     assert (code, said, stream.header.core) == (0, "", "cobalt")
-    table = next(one for one in stream.records if isinstance(one, Table) and one.name == "switches")
-    assert [row[1] for row in table.rows] == [
+    rows = rows_of(stream, "switches")
+    assert [row[1] for row in rows] == [
         "real-time, of the core",
         "real-time, of both cores",
         "real-time, of Linux",
         "ordinary, of Linux",
     ]
-    assert all(isinstance(row[2], int) and row[2] > 0 and row[3] == 0 for row in table.rows)
+    assert all(isinstance(row[2], int) and row[2] > 0 and row[3] == 0 for row in rows)
     assert core.calls.count(1) == 2, "two tasks of the core"
     assert [row["thread"] for row in table_of(stream, "modes")] == [0]
     assert verdicts(stream)[RULE].result == "pass"
@@ -585,8 +593,8 @@ def test_calls_that_switch_nothing_are_not_checks(tmp_path: Path) -> None:
     words = ("core-switches", "--cpu", CPU, "--for", "300ms", "--core", "cobalt")
     code, stream, _ = run(core, tmp_path, *words)
     assert code == 0
-    table = next(one for one in stream.records if isinstance(one, Table) and one.name == "switches")
-    checks = {str(row[1]): row[2] for row in table.rows}
+    rows = rows_of(stream, "switches")
+    checks = {str(row[1]): row[2] for row in rows}
     assert checks["real-time, of the core"] == 0
     assert checks["real-time, of Linux"]
     found = verdicts(stream)["threads keep their registers across switches"]

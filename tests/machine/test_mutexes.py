@@ -11,8 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, read, results, rows_of, run, shared_library, verdicts
-from rtgauge.stream import Samples, Verdict
+from agents import (
+    Stream,
+    messages_of,
+    read,
+    results,
+    rows_of,
+    run,
+    shared_library,
+    values_of,
+    verdicts,
+)
+from rtgauge.stream import Verdict
 from rtgauge.target.local import find_agent
 
 CPU = str(max(os.sched_getaffinity(0)))
@@ -31,11 +41,7 @@ def measure(agent: str, tmp_path: Path, name: str, *words: str) -> tuple[int, St
 
 def samples(stream: Stream) -> list[list[int]]:
     """The samples of each series."""
-    found: list[list[int]] = [[] for _ in stream.series]
-    for record in stream.records:
-        if isinstance(record, Samples):
-            found[record.series] += record.values.tolist()
-    return found
+    return [values_of(stream, info.series) for info in stream.series]
 
 
 # --- mutex-uncontended ---
@@ -344,10 +350,6 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex)
 """
 
 
-def messages(stream: Stream) -> list[str]:
-    return [str(event.fields["text"]) for event in stream.events if event.event == "message"]
-
-
 @pytest.mark.study(100)
 @needs_realtime
 @pytest.mark.skipif(not GLIBC, reason="a static agent takes no preloaded library")
@@ -356,11 +358,11 @@ def test_a_release_that_switches_twice_is_remarked(
 ) -> None:
     library = shared_library(tmp_path, TWICE)
     _, stream = measure(agent, tmp_path, "mutex-contended", "--samples", "500")
-    assert not [text for text in messages(stream) if "high thread twice" in text]
+    assert not [text for text in messages_of(stream) if "high thread twice" in text]
     monkeypatch.setenv("LD_PRELOAD", library)
     code, stream = measure(agent, tmp_path, "mutex-contended", "--samples", "500")
     assert code == 0
-    (message,) = (text for text in messages(stream) if "high thread twice" in text)
+    (message,) = (text for text in messages_of(stream) if "high thread twice" in text)
     assert "(inherit): in 1000 of every 1000 rounds" in message
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, read
-from rtgauge.stream import Samples, Setting, Table, Verdict
+from agents import Stream, messages_of, read, rows_of, values_of
+from rtgauge.stream import Setting, Verdict
 from rtgauge.target.local import find_agent
 from waiting import until
 
@@ -67,20 +67,6 @@ def observe(tmp_path: Path, *words: str) -> tuple[int, str, Stream]:
     return done.returncode, done.stderr, read(path)
 
 
-def _samples(stream: Stream) -> list[int]:
-    found = [record.values.tolist() for record in stream.records if isinstance(record, Samples)]
-    return [value for values in found for value in values]
-
-
-def _rows(stream: Stream) -> list[tuple[object, ...]]:
-    (table,) = [one for one in stream.records if isinstance(one, Table) and one.name == "threads"]
-    return [tuple(row) for row in table.rows]
-
-
-def _messages(stream: Stream) -> list[str]:
-    return [str(event.fields["text"]) for event in stream.events if event.event == "message"]
-
-
 def _instances() -> str:
     words = [*INSIDE, "ls", f"{TRACING}/instances"]
     return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -93,12 +79,12 @@ def test_each_thread_has_a_row_of_its_wake_ups(tmp_path: Path) -> None:
         tids = {int(name) for name in os.listdir(f"/proc/{pid}/task")}
     # read here, the files would also tell what other agents set
     assert not [one for one in stream.records if isinstance(one, Setting) and "/" in one.name]
-    rows = _rows(stream)
-    latencies = _samples(stream)
+    rows = rows_of(stream, "threads")
+    latencies = values_of(stream)
     assert {row[0] for row in rows} <= tids
     assert len(rows) >= 4
-    assert sum(int(str(row[2])) for row in rows) == len(latencies) > 100
-    assert max(int(str(row[7])) for row in rows if row[2]) == max(latencies)
+    assert sum(row[2] for row in rows) == len(latencies) > 100
+    assert max(row[7] for row in rows if row[2]) == max(latencies)
     for _, name, count, missing, _, median, high, most in rows:
         assert "python" in str(name)
         if count:
@@ -119,15 +105,15 @@ def test_threads_that_come_later_are_observed(tmp_path: Path) -> None:
         code, _, stream = observe(tmp_path, "--pid", str(program.pid), "--for", "2s")
         program.kill()
     assert code == 0
-    assert len([row for row in _rows(stream) if int(str(row[2])) > 50]) == 3
+    assert len([row for row in rows_of(stream, "threads") if row[2] > 50]) == 3
 
 
 def test_a_program_that_ends_ends_the_observation(tmp_path: Path) -> None:
     for pid in _program(2, 0.002, 1.5):
         code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "0")
         assert code == 0
-        assert f"process {pid} ended during the observation" in _messages(stream)
-    assert len(_samples(stream)) > 10
+        assert f"process {pid} ended during the observation" in messages_of(stream)
+    assert len(values_of(stream)) > 10
     # nothing tells whether the trace is complete
     assert _verdict(stream).result == "inconclusive"
     assert "--for" in _verdict(stream).remedy
@@ -152,24 +138,24 @@ time.sleep(60)
         alive = {int(name) for name in os.listdir(f"/proc/{program.pid}/task")}
         program.kill()
     assert code == 0
-    ended = [row for row in _rows(stream) if row[0] not in alive and int(str(row[2]))]
+    ended = [row for row in rows_of(stream, "threads") if row[0] not in alive and row[2]]
     assert len(ended) >= 100
     assert {str(row[1]) for row in ended} >= {"(ended)"}
-    assert sum(int(str(row[2])) for row in _rows(stream)) == len(_samples(stream))
+    assert sum(row[2] for row in rows_of(stream, "threads")) == len(values_of(stream))
     # nothing compares them with the kernel's count
     verdict = _verdict(stream)
     if verdict.result == "pass":
         assert "not compared" in verdict.evidence
-    assert not [text for text in _messages(stream) if "left out" in text]
+    assert not [text for text in messages_of(stream) if "left out" in text]
 
 
 def test_the_cost_of_tracefs_is_said(tmp_path: Path) -> None:
     code, _, stream = observe(tmp_path, "--pid", str(os.getpid()), "--for", "1s")
     assert code == 0
     if stream.series[0].labels["method"] == "tracefs":
-        assert [text for text in _messages(stream) if "up to 2.6 us for each wake-up" in text]
+        assert [text for text in messages_of(stream) if "up to 2.6 us for each wake-up" in text]
     else:
-        assert not [text for text in _messages(stream) if "us for each wake-up" in text]
+        assert not [text for text in messages_of(stream) if "us for each wake-up" in text]
 
 
 def _verdict(stream: Stream) -> Verdict:
@@ -199,14 +185,14 @@ def test_a_program_of_1000_threads(tmp_path: Path) -> None:
     assert counted >= 6_000
     # some kernels omit switches of an idle CPU
     assert result == ("inconclusive" if missing else "pass")
-    found = {int(str(row[0])): (int(str(row[2])), int(str(row[3]))) for row in _rows(stream)}
+    found = {row[0]: (row[2], row[3]) for row in rows_of(stream, "threads")}
     # the first thread sleeps all the time
     assert tids - {pid} <= set(found) <= tids
     # each thread slept several times: a sample, or a switch that is missing
     assert all(samples + lacking >= 5 for tid, (samples, lacking) in found.items() if tid != pid)
     assert sum(lacking for _, lacking in found.values()) == missing
-    assert sum(samples for samples, _ in found.values()) == len(_samples(stream))
-    assert len(_samples(stream)) + missing >= 6_000
+    assert sum(samples for samples, _ in found.values()) == len(values_of(stream))
+    assert len(values_of(stream)) + missing >= 6_000
 
 
 @pytest.mark.slow
@@ -236,8 +222,8 @@ def test_a_program_of_more_threads_than_rows(tmp_path: Path) -> None:
     for pid in _program(1100, 0.5, 60):
         code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "3s")
         assert code == 0
-    assert len(_rows(stream)) <= 1023
-    assert [text for text in _messages(stream) if "has room for only 1023 threads" in text]
+    assert len(rows_of(stream, "threads")) <= 1023
+    assert [text for text in messages_of(stream) if "has room for only 1023 threads" in text]
     assert _verdict(stream).result == "inconclusive"
 
 

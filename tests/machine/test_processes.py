@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, read, rows_of, run, verdicts
-from rtgauge.stream import Samples
+from agents import Stream, read, rows_of, run, values_of, verdicts
 
 CPUS = sorted(os.sched_getaffinity(0))
 HOWS = ["fork", "vfork", "exec", "spawn"]
@@ -24,12 +23,10 @@ two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="there is but one CPU")
 
 def values(stream: Stream) -> dict[tuple[str, str], list[int]]:
     """The samples of each series, by its name and its one label."""
-    names = {s.series: (s.name, next(iter(s.labels.values()))) for s in stream.series}
-    found: dict[tuple[str, str], list[int]] = {name: [] for name in names.values()}
-    for record in stream.records:
-        if isinstance(record, Samples):
-            found[names[record.series]].extend(int(value) for value in record.values)
-    return found
+    return {
+        (info.name, next(iter(info.labels.values()))): values_of(stream, info.series)
+        for info in stream.series
+    }
 
 
 def test_processes_of_each_kind(agent: str, tmp_path: Path) -> None:

@@ -14,10 +14,9 @@ from typing import Final
 
 import pytest
 
-from agents import Stream, read, table_of
+from agents import Stream, read, results, table_of, values_named
 from fake_core import REASON_SYSCALL, FakeCore
 from fake_module import CHIP, ENTRY_TO_END_NS, ENTRY_TO_THREAD_NS, STORM, Edge, FakeModule
-from rtgauge.stream import Samples, Verdict
 from rtgauge.target.local import find_agent
 from waiting import until
 
@@ -54,21 +53,6 @@ def run(core: FakeCore, *words: str) -> tuple[int, Stream, str]:
     return done.returncode, read(output), done.stderr.decode()
 
 
-def named(stream: Stream, name: str) -> list[int]:
-    """The samples of a series."""
-    (number,) = [one.series for one in stream.series if one.name == name]
-    return [
-        value
-        for one in stream.records
-        if isinstance(one, Samples) and one.series == number
-        for value in one.values.tolist()
-    ]
-
-
-def rules(stream: Stream) -> dict[str, str]:
-    return {one.rule: one.result for one in stream.records if isinstance(one, Verdict)}
-
-
 def events(seen: int, answered: int, lost: int = 0, repeated: int = 0) -> dict[str, int]:
     return {"seen": seen, "answered": answered, "lost": lost, "repeated": repeated}
 
@@ -81,10 +65,10 @@ def test_task_answers_each_edge_once(tmp_path: Path) -> None:
     assert (stream.header.core, stream.header.core_revision) == ("cobalt", 19)
     assert module.driven == [one.level for one in levels()]
     assert table_of(stream, "events") == [events(EVENTS, EVENTS)]
-    wake, answer = named(stream, "wake-up"), named(stream, "answer")
+    wake, answer = values_named(stream, "wake-up"), values_named(stream, "answer")
     assert len(wake) == len(answer) == EVENTS
     assert all(0 <= one <= other for one, other in zip(wake, answer, strict=True))
-    assert rules(stream) == {RULE: "pass"}
+    assert results(stream) == {RULE: "pass"}
     assert table_of(stream, "modes")[0]["switches"] == 0
 
 
@@ -120,14 +104,14 @@ def test_records_of_the_core_are_samples(tmp_path: Path, context: str) -> None:
     words = ("--context", context, "--samples", str(EVENTS))
     code, stream, said = run(core_with(module), *ANSWER, *words)
     assert (code, said, stream.header.core) == (0, "", "cobalt")
-    assert named(stream, "answer") == [ENTRY_TO_END_NS] * EVENTS
+    assert values_named(stream, "answer") == [ENTRY_TO_END_NS] * EVENTS
     if context == "kernel":
-        assert named(stream, "wake-up") == [ENTRY_TO_THREAD_NS] * EVENTS
+        assert values_named(stream, "wake-up") == [ENTRY_TO_THREAD_NS] * EVENTS
     assert {one.name for one in stream.series} == {"irq": {"answer"}}.get(
         context, {"answer", "wake-up"}
     )
     assert table_of(stream, "events") == [events(EVENTS, EVENTS)]
-    assert rules(stream) == {RULE: "pass"}
+    assert results(stream) == {RULE: "pass"}
 
 
 def test_switches_of_the_kernel_task_fail(tmp_path: Path) -> None:
@@ -135,7 +119,7 @@ def test_switches_of_the_kernel_task_fail(tmp_path: Path) -> None:
     words = ("--context", "kernel", "--samples", str(EVENTS))
     code, stream, _ = run(core_with(module), *ANSWER, *words)
     assert code == 3
-    assert rules(stream) == {RULE: "fail"}
+    assert results(stream) == {RULE: "fail"}
     assert [row["switches"] for row in table_of(stream, "modes")] == [3]
 
 
@@ -144,7 +128,7 @@ def test_kernel_task_of_a_core_that_does_not_count(tmp_path: Path) -> None:
     words = ("--context", "kernel", "--samples", str(EVENTS))
     code, stream, _ = run(core_with(module, counts=False), *ANSWER, *words)
     assert code == 0
-    assert rules(stream) == {RULE: "inconclusive"}
+    assert results(stream) == {RULE: "inconclusive"}
 
 
 @pytest.mark.parametrize("edge", ["rising", "falling"])
@@ -182,9 +166,9 @@ def test_delayed_answer_sleeps_on_the_core(tmp_path: Path) -> None:
     code, stream, _ = run(core, *ANSWER, *words)
     assert code == 0
     assert core.calls.count(SLEEPS) == EVENTS // 4
-    answer = named(stream, "answer")
+    answer = values_named(stream, "answer")
     assert min(answer[place] for place in range(3, EVENTS, 4)) >= 5_000_000
-    assert rules(stream) == {RULE: "pass"}
+    assert results(stream) == {RULE: "pass"}
     assert {one.labels["delayed"] for one in stream.series} == {"5ms, 1 of 4"}
     # the task delays its answers by itself
     assert module.setup is not None
@@ -209,7 +193,7 @@ def test_task_that_leaves_the_core_fails(tmp_path: Path) -> None:
     words = ("--context", "user", "--samples", str(EVENTS))
     code, stream, _ = run(core_with(FakeModule(tmp_path, edges)), *ANSWER, *words)
     assert code == 3
-    assert rules(stream) == {RULE: "fail"}
+    assert results(stream) == {RULE: "fail"}
     row = table_of(stream, "modes")[0]
     assert (row["switches"], row["syscall"]) == (1, 1)
     assert table_of(stream, "events") == [events(EVENTS, EVENTS)]
@@ -223,7 +207,7 @@ def test_end_in_time_is_not_a_switch(tmp_path: Path, context: str) -> None:
     code, stream, said = run(core_with(module), *ANSWER, "--context", context, "--for", "1s")
     assert (code, said) == (0, "")
     assert table_of(stream, "events") == [events(3, 3)]
-    assert rules(stream) == {RULE: "pass"}
+    assert results(stream) == {RULE: "pass"}
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -242,7 +226,7 @@ def test_stopped_step_is_complete(tmp_path: Path, context: str) -> None:
     assert process.returncode == 0
     stream = read(output)
     assert stream.trailer.state == "complete"
-    assert rules(stream) == {RULE: "pass"}
+    assert results(stream) == {RULE: "pass"}
     assert core.gravity_now == "0i 2000k 2000u"
 
 

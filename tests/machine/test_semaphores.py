@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, rows_of, run_or_skip, shared_library, verdicts
-from rtgauge.stream import Samples
+from agents import Stream, rows_of, run_or_skip, shared_library, values_of, verdicts
 
 CPU = str(max(os.sched_getaffinity(0)))
 
@@ -333,15 +332,7 @@ def test_contended_has_a_sample_of_each_round_and_number(
     ] + [("acquire-all", None), ("release-all", None)]
     rows = rows_of(stream, "waiters")
     assert [row[0] for row in rows] == list(range(1, 31))
-    values = {
-        info.series: [
-            value
-            for record in stream.records
-            if isinstance(record, Samples) and record.series == info.series
-            for value in record.values
-        ]
-        for info in stream.series
-    }
+    values = {info.series: values_of(stream, info.series) for info in stream.series}
     *numbered, acquire_all, release_all = stream.series
     # the table counts the same samples as the series
     for info in numbered:

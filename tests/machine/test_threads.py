@@ -16,11 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, read, rows_of, run, verdicts
+from agents import Stream, read, rows_of, run, values_of, verdicts
 from rtgauge.report.results import gather
 from rtgauge.store.samples import StoredStep
 from rtgauge.store.seal import STREAM, seal_step
-from rtgauge.stream import Samples
 
 needs_realtime = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can be sure of real-time priorities"
@@ -261,13 +260,7 @@ def test_round_robin_takes_turns_in_one_order(agent: str, tmp_path: Path) -> Non
     orders = [[row[1] for row in turns if row[0] == number] for number in range(1, len(rounds) + 1)]
     assert sorted(map(str, orders[0])) == ["1", "2", "3"]
     assert all(order == orders[0] for order in orders)
-    kept = [
-        value
-        for record in stream.records
-        if isinstance(record, Samples)
-        for value in record.values.tolist()
-    ]
-    assert {row[3] for row in turns} <= set(kept)
+    assert {row[3] for row in turns} <= set(values_of(stream))
     starts = [row[2] for row in turns]
     assert starts[0] == 0
     assert starts == sorted(starts, key=lambda start: int(str(start)))
@@ -323,15 +316,7 @@ def test_a_first_slice_ten_times_as_long_is_measured(
         pytest.skip(verdict.evidence)
     assert (verdict.rule, verdict.result, code) == (FAIR, "fail", 3)
     assert verdict.evidence.startswith("round 1: ")
-    first, later = (
-        [
-            value
-            for record in stream.records
-            if isinstance(record, Samples) and record.series == info.series
-            for value in record.values.tolist()
-        ]
-        for info in stream.series
-    )
+    first, later = (values_of(stream, info.series) for info in stream.series)
     assert len(first) == len(later) == 2
     assert min(first) > 5 * max(later)
     named = re.search(r"runs for (\d+)\.(\d\d) ms", verdict.evidence)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import read, run, table_of, verdicts
+from agents import read, run, table_of, values_of, verdicts
 from rtgauge.stream import Samples, Verdict
 
 # CLOCK_MONOTONIC_COARSE, which Python does not name
@@ -53,12 +53,7 @@ def test_the_tick_is_found_and_judged_by_what_is_configured(agent: str, tmp_path
         assert text in verdict.evidence
     assert [info.name for info in stream.series] == ["gap", "period"]
     if verdict.result == "pass":
-        period = [
-            value
-            for record in stream.records
-            if isinstance(record, Samples) and record.series == 1
-            for value in record.values
-        ]
+        period = values_of(stream, 1)
         # each within the tolerance of its point, 25 us
         assert all(abs(value - 1e9 / CONFIGURED_HZ) <= 50000 for value in period)
         assert 0 < len(period) < max(count(row, "with a gap") for row in grids)
@@ -251,12 +246,7 @@ def test_gaps_are_counted_by_their_cause(agent: str, tmp_path: Path) -> None:
     }
     rows = {(row["cpu"], row["gaps by"]): row for row in table_of(stream, "noise")}
     for info in stream.series:
-        gaps = [
-            int(value)
-            for record in stream.records
-            if isinstance(record, Samples) and record.series == info.series
-            for value in record.values
-        ]
+        gaps = values_of(stream, info.series)
         row = rows[info.cpu, info.name]
         assert (row["gaps"], row["sum"]) == (len(gaps), sum(gaps))
         assert row["max"] == max(gaps, default=0)

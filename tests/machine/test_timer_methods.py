@@ -23,6 +23,7 @@ from agents import (
     read,
     run,
     stop_for_50_ms,
+    values_of,
     wait_until_measuring,
 )
 from rtgauge.stream import Samples, Setting, Verdict
@@ -102,10 +103,7 @@ def test_no_latency_is_below_zero_by_more_than_a_timer_is_early(
 ) -> None:
     """A due time that is not the one of the kernel's timer would be off by a period or more."""
     _, stream = run_method(agent, tmp_path, method, "--for", "1s", "--interval", "200us")
-    values = [
-        value for record in stream.records if isinstance(record, Samples) for value in record.values
-    ]
-    assert min(values) > -20_000
+    assert min(values_of(stream)) > -20_000
 
 
 @pytest.mark.slow
@@ -211,8 +209,7 @@ def test_a_signal_of_another_program_is_no_expiry(
     stream = read(output)
     for totals in stream.trailer.series:
         assert totals.count <= 1 and totals.missed == 0
-    samples = [one for one in stream.records if isinstance(one, Samples)]
-    assert all(abs(value) < HOUR_NS // 4 for one in samples for value in one.values)
+    assert all(abs(value) < HOUR_NS // 4 for value in values_of(stream))
 
 
 @pytest.mark.slow
@@ -242,8 +239,7 @@ def test_a_signal_to_the_process_costs_no_period(agent: str, tmp_path: Path, hel
     stream = read(output)
     (totals,) = stream.trailer.series
     assert (totals.count, totals.missed) == (6, 0)
-    values = [value for one in stream.records if isinstance(one, Samples) for value in one.values]
-    assert all(0 <= value < 900_000_000 for value in values)
+    assert all(0 <= value < 900_000_000 for value in values_of(stream))
 
 
 @pytest.mark.parametrize("method", ["clock_nanosleep", "timer", "timerfd", "deadline"])

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from agents import LOADS, NOT_LOADED, Stream, read
+from agents import LOADS, NOT_LOADED, Stream, messages_of, read
 from fake_bench import HANDLER, TASK, FakeBench, Order
 from fake_core import FakeCore
 from rtgauge.stream import Histogram, Verdict
@@ -51,10 +51,6 @@ def histograms(stream: Stream) -> dict[str, Histogram]:
     return {contexts[one.series]: one for one in stream.records if isinstance(one, Histogram)}
 
 
-def texts(stream: Stream) -> list[str]:
-    return [str(one.fields["text"]) for one in stream.events if one.event == "message"]
-
-
 def test_histogram_of_driver_is_series(tmp_path: Path) -> None:
     bench = FakeBench(tmp_path, VALUES, overruns=3)
     code, stream, said = run(
@@ -72,7 +68,7 @@ def test_histogram_of_driver_is_series(tmp_path: Path) -> None:
         assert (one.count, one.min, one.max) == (4, values[0], values[-1])
         assert (one.sum, one.missed) == (sum(values), 3)
     assert not [one for one in stream.events if one.event == "maximum"], "nor has the maximum"
-    assert len([one for one in texts(stream) if "up to 9 ns too high" in one]) == 2
+    assert len([one for one in messages_of(stream) if "up to 9 ns too high" in one]) == 2
     # the driver says nothing of its switches
     assert RULE not in {one.rule for one in stream.records if isinstance(one, Verdict)}
 
@@ -114,7 +110,7 @@ def test_sample_beyond_histogram_is_maximum(tmp_path: Path) -> None:
     assert code == 0
     assert histograms(stream)["irq"].max == 300_123
     said = "irq: 2 samples beyond the histogram, from 199990 ns on, counted as the maximum"
-    assert said in texts(stream)
+    assert said in messages_of(stream)
 
 
 def test_driver_is_taken_automatically(tmp_path: Path) -> None:

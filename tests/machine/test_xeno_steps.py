@@ -15,8 +15,7 @@ from typing import Final
 
 import pytest
 
-from agents import Stream, read, results, verdicts
-from rtgauge.stream import Table
+from agents import Stream, messages_of, read, results, table_of, verdicts
 from rtgauge.target.local import find_agent
 
 CPU: Final = str(min(os.sched_getaffinity(0)))
@@ -47,12 +46,6 @@ def run(tmp_path: Path, *words: str) -> tuple[int, Stream, str]:
         stderr=subprocess.PIPE, timeout=60, check=False, text=True,
     )  # fmt: skip
     return done.returncode, read(output), done.stderr
-
-
-def table(stream: Stream) -> list[dict[str, str | int]]:
-    found = next(one for one in stream.records if isinstance(one, Table))
-    names = [column.name for column in found.columns]
-    return [dict(zip(names, row, strict=True)) for row in found.rows]
 
 
 # --- smokey ---------------------------------------------------------------------------------------
@@ -206,7 +199,7 @@ def test_clocks_of_all_cpus(tmp_path: Path) -> None:
     code, stream, said = run(tmp_path, "clock-warps", "--for", "300ms")
     assert (code, said) == (0, "")
     assert set(results(stream).values()) == {"pass"}
-    rows = table(stream)
+    rows = table_of(stream, "warps")
     assert [row["cpu"] for row in rows] == [cpu for cpu in CPUS for _ in range(2)]
     assert all(int(row["readings"]) > 0 and row["warps"] == 0 for row in rows)
     for linux, core in zip(rows[::2], rows[1::2], strict=True):
@@ -229,7 +222,7 @@ def test_registers_of_all_threads(tmp_path: Path) -> None:
     code, stream, said = run(tmp_path, "core-switches", "--for", "300ms")
     assert (code, said) == (0, "")
     assert list(results(stream).values()) == ["pass"]
-    rows = table(stream)
+    rows = table_of(stream, "switches")
     assert len(rows) == 3 * len(CPUS), "no thread of both cores on Linux"
     assert all(int(row["checks"]) > 0 and row["changed"] == 0 for row in rows)
     checks = sum(int(row["checks"]) for row in rows)
@@ -250,7 +243,7 @@ def test_disk_in_memory(tmp_path: Path, needed: str, state: str) -> None:
     words = ("timer", "--for", "300ms", "--cpu", CPU, "--dither", "no", "--load", load)
     code, stream, said = run(tmp_path, *words)
     assert (code == 0, stream.trailer.state) == (state == "complete", state), said
-    texts = [str(one.fields["text"]) for one in stream.events if one.event == "message"]
+    texts = messages_of(stream)
     told = [text for text in texts if text.startswith("without load disk")]
     assert len(told) == (1 if needed == "no" else 0)
     assert "lies in memory" in (told[0] if told else said)

@@ -174,6 +174,26 @@ def rows_of(stream: Stream, name: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in table_of(stream, name)]
 
 
+def values_of(stream: Stream, series: int | None = None) -> list[int]:
+    """The samples of a series, or of all."""
+    return [
+        value
+        for record in stream.records
+        if isinstance(record, Samples) and series in (None, record.series)
+        for value in record.values.tolist()
+    ]
+
+
+def values_named(stream: Stream, name: str) -> list[int]:
+    """The samples of the one series with this name."""
+    (number,) = [info.series for info in stream.series if info.name == name]
+    return values_of(stream, number)
+
+
+def messages_of(stream: Stream) -> list[str]:
+    return [str(event.fields["text"]) for event in stream.events if event.event == "message"]
+
+
 def assert_accounted(stream: Stream, periods: int, *, held: bool = False) -> None:
     """Samples + missed = periods due, in the samples themselves and in the trailer's counters.
     ``held``: events are held back, which moves their grid."""
