@@ -425,9 +425,9 @@ def test_a_run_that_was_interrupted_is_run_again_first() -> None:
     assert answer_of(document).actions[0].text != "Resume the evaluation"
 
 
-def test_no_longer_run_is_proposed_for_a_system_that_is_not_fit() -> None:
+def test_no_longer_run_is_proposed_for_a_system_that_is_too_late() -> None:
     answer = answer_of(built(timers(100, 2100)))
-    assert answer.state is State.UNFIT and "A run of 3 h is needed" in text(answer.sure)
+    assert answer.state is State.LATE and "A run of 3 h is needed" in text(answer.sure)
     assert not answer.sure_command
     assert "Measure longer" not in [action.text for action in answer.actions]
 

@@ -25,6 +25,7 @@ _TONES: Final[dict[str, str | None]] = {
     "tests passed": "green",
     "no budget": None,
     "not fit": "red",
+    "too late": "red",
     "failed": "red",
 }
 

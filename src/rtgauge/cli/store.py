@@ -54,6 +54,7 @@ _COLORS = {
     "fit": "green",
     "tests passed": "green",
     "not fit": "red",
+    "too late": "red",
     "failed": "red",
     "unreadable": "red",
     "not proven": "yellow",

@@ -25,6 +25,7 @@ Model = Mapping[str, Any]
 
 _ORDER: Final = (
     State.UNFIT,
+    State.LATE,
     State.UNMEASURED,
     State.UNPROVEN,
     State.SUPPORTS,

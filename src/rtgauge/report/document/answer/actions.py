@@ -104,9 +104,9 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
 
 
 def _late(data: Data, state: State) -> bool:
-    """Whether latencies make the system unfit, and not failed tests alone."""
+    """Whether latencies are too long, and not failed tests alone make the system unfit."""
     exceeded = any(one["result"] == "fail" for one in undisturbed(data))
-    return state is State.UNFIT and (exceeded or not data.failed_tests)
+    return state is State.LATE or (state is State.UNFIT and exceeded)
 
 
 def on_hardware(command: str) -> str:

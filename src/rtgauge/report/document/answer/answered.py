@@ -87,7 +87,7 @@ def answer_of(run: Model) -> Answer:
     data = Data(run)
     state, tone, title = state_of(data)
     sure, sure_command = certainty_of(data)
-    if state is State.UNFIT:
+    if state in (State.UNFIT, State.LATE):
         sure_command = ""  # no longer run makes it fit
     cause, cause_command = cause_of(data)
     return Answer(

@@ -31,13 +31,15 @@ NOT_RT: Final = ("full", "lazy", "voluntary", "none")
 
 
 class State(enum.StrEnum):
-    """Whether the system is good enough, as far as the run shows. Without a budget it is not called
-    fit: the run shows what it supports, or that the tests passed."""
+    """Whether the system is good enough, as far as the run shows. Without a budget, its latency is
+    called neither fit nor unfit: the run shows which cycles it supports, or that it is too late for
+    all of them, or that the tests passed."""
 
     FIT = "fit"
     SUPPORTS = "no budget"
     PASSED = "tests passed"
     UNFIT = "not fit"
+    LATE = "too late"
     UNPROVEN = "not proven"
     UNMEASURED = "not measured properly"
 

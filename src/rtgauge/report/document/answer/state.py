@@ -216,7 +216,7 @@ def _unjudged(data: Data) -> _Found:
             tone: Tone = "pass" if least.interval_ns <= measured else "warn"
             return State.SUPPORTS, tone, title
         if data.cycles[-1].state == "exceeded":
-            return State.UNFIT, "fail", title
+            return State.LATE, "fail", title
         return State.UNPROVEN, "warn", title
     passed = [test for test in data.tests if test["result"] == "pass"]
     open_ = [test for test in data.tests if test["result"] == "inconclusive"]
