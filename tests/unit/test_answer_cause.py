@@ -69,8 +69,8 @@ def test_the_first_advice_fits_the_hypervisor_as_the_cause(
     ambience = stolen(6, cpu=0) if taken else ()
     step = made.step(0, [latency(30_000)], ambience=ambience, disturb=disturb)
     actions = answer_of(built(made.run([step], findings=findings))).actions
-    assert actions[0].text.startswith("Correct virtualisation" if first else "Preemption")
-    assert sum("virtualisation" in action.text for action in actions) == 1
+    assert actions[0].text.startswith("Virtualisation" if first else "Preemption")
+    assert sum("Finding virtualisation: " in action.gain for action in actions) == 1
 
 
 @pytest.mark.parametrize(
@@ -299,13 +299,13 @@ def test_the_remedy_for_a_hypervisor_that_a_trace_does_not_show_comes_first() ->
         for check, level in (("preemption", "error"), ("virtualisation", "warning"))
     ]
     first = blamed(environment=environment, findings=findings).actions[0]
-    assert first.text.startswith("Correct virtualisation")
+    assert (first.text, "Finding virtualisation: " in first.gain) == ("Do it", True)
     # it has no name, but took time since boot
     findings[1]["found"] = "no hypervisor found, but steal time 5 % since boot"
     environment["virtualisation"] = {"hypervisor": "", "steal": 0.05}
     answer = blamed(environment=environment, findings=findings)
     assert text(answer.cause).startswith("Possible cause: the hypervisor. A trace ")
-    assert answer.actions[0].text.startswith("Correct virtualisation")
+    assert "Finding virtualisation: no hypervisor found, but " in answer.actions[0].gain
 
 
 def test_the_policy_of_a_task_is_no_cause_of_the_latency_of_a_handler() -> None:

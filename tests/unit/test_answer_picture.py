@@ -123,10 +123,10 @@ def test_what_changes_the_system_is_followed_by_a_measurement() -> None:
     first, second = answer_of(document).actions[:2]
     assert first.command == "apt install image-rt" and first.again.startswith("rtgauge run timer")
     assert second.command == server["remedy"] and not second.again
-    assert second.text == "Correct fair-server (now: up to 50 ms)"
+    assert second.text == "Run the command as root on the target, then measure again"
     assert second.gain == (
-        "others run. Run the command as root on the target, then measure again. Its effect lasts "
-        "until the next boot"
+        "others run. Finding fair-server: up to 50 ms. The effect of the command lasts until the "
+        "next boot"
     )
     document["target"] = "lab:x86_64-stock"
     document["environment"]["lab"] = {"mode": "counted"}

@@ -236,8 +236,8 @@ def check_tasks(name: str, case: Case) -> Finding:
             "warning",
             ", ".join(words[:4]) + more,
             why,
-            "end them, move them to other CPUs (taskset -cp LIST TID), or lower their priority"
-            " (chrt -f -p PRIORITY TID). ps -eLo class,rtprio,tid,psr,comm lists them",
+            "end these tasks, move them to other CPUs (taskset -cp LIST TID), or lower their"
+            " priority (chrt -f -p PRIORITY TID). ps -eLo class,rtprio,tid,psr,comm lists them",
         )
     if not _visible(_tasks(listing)):
         return unknown(

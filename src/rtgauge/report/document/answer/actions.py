@@ -252,13 +252,12 @@ _UNTIL_BOOT: Final = ("sysctl -w ", "echo ", "for ", "cpupower ", "systemctl sto
 def _remedy(data: Data, finding: Model) -> Action:
     """The remedy of a finding, why, and what to measure again after it."""
     command = finding["command"]
-    more = (finding["why"], capital(sentence(finding["remedy"], command)))
-    parts = [text.rstrip(".") for text in more if text]
+    remedy = capital(sentence(finding["remedy"], command)).rstrip(".")
+    parts = [finding["why"].rstrip("."), f"Finding {finding['check']}: {finding['found']}"]
     again = ""
     if command.startswith(_UNTIL_BOOT):
-        parts.append("Run the command as root on the target, then measure again")
-        parts.append("Its effect lasts until the next boot")
+        run = "Run the command as root on the target, then measure again"
+        remedy = f"{remedy}. {run}" if remedy else run
+        parts.append("The effect of the command lasts until the next boot")
         again = repeated_command(data)
-    return Action(
-        f"Correct {finding['check']} (now: {finding['found']})", command, ". ".join(parts), again
-    )
+    return Action(remedy or "Run the command on the target", command, ". ".join(parts), again)
