@@ -73,13 +73,11 @@ def check_dry(plan: Plan, targets: Sequence[Target]) -> None:
     from rtgauge.engine.environment import check_cpus
     from rtgauge.engine.study import settle
     from rtgauge.plan import check_texts
-    from rtgauge.target.base import Adaptable
 
     check_texts(plan)
     settle(plan, targets)
     for target in targets:
-        if not isinstance(target, Adaptable):
-            check_cpus(plan, target)
+        check_cpus(plan, target)
 
 
 def of_project(plan: Plan) -> Plan:

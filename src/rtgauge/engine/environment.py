@@ -17,6 +17,7 @@ from rtgauge.facts.interpret import online_cpus
 from rtgauge.plan import Plan, PlannedStep
 from rtgauge.stream import Environment, Header, Setting, StreamReader
 from rtgauge.target import Target
+from rtgauge.target.base import Adaptable
 from rtgauge.text import plural
 from rtgauge.units import format_cpus, parse_cpus
 
@@ -75,7 +76,9 @@ def require_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target:
 
 def check_cpus(plan: Plan, target: Target) -> None:
     """UsageError if the plan asks for a CPU that is not online on the target, before anything is
-    done there."""
+    done there. Boots no board of the lab: one that is settled has the CPUs that it is given."""
+    if isinstance(target, Adaptable):
+        return
     if any(step.parameters.get("cpu") or step.text("load-cpu") for step in plan.steps):
         _, facts, _ = read_facts(target.environment())
         require_cpus(plan.steps, facts, target.name)

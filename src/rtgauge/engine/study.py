@@ -152,8 +152,7 @@ def _execute(
     plan = replace(plan, targets=tuple(target.name for target in targets))
     prepared = [_prepare(plan, target, hosts) for target in targets]
     for target in targets if len(targets) > 1 else ():
-        if not isinstance(target, Adaptable):  # a board of the lab has the CPUs that it is given
-            check_cpus(plan, target)
+        check_cpus(plan, target)
     disturbs = [step.text("disturb") for step in plan.steps]
     words = {
         target.name: disturb_words(disturbs, target, allowed=allow_disturb) for target in targets
