@@ -16,6 +16,7 @@ ARROWS: Mapping[str, str] = {
     "errors": "",
     "home": "errors",
     "clock": "",
+    "signals": "",
     "units": "",
     "text": "units",
     "architectures": "errors",
@@ -45,7 +46,7 @@ ARROWS: Mapping[str, str] = {
     "causes": "causes.model causes.blame causes.beginnings causes.orders causes.symbols"
     " causes.remedies causes.advice causes.tracefs errors clock lab options stream store target"
     " units text",
-    "engine": "errors facts catalogue plan target store stream stats audit units text",
+    "engine": "errors signals facts catalogue plan target store stream stats audit units text",
     "report.results": "causes.model causes.advice causes.tracefs errors options stats store stream"
     " catalogue reference units text",
     "report.pictures": "report.results causes.model errors stats store stream units text",
@@ -58,8 +59,8 @@ ARROWS: Mapping[str, str] = {
     " store units text",
     "capture": "errors catalogue stream stats store units text",
     "printed": "errors stream stats store units text",
-    "cli": "errors home clock architectures units text facts options catalogue plan lab target"
-    " audit causes causes.model store stats stream engine report report.render report.document"
+    "cli": "errors signals home clock architectures units text facts options catalogue plan lab"
+    " target audit causes causes.model store stats stream engine report report.render report.document"
     " report.sets report.pictures report.results capture printed",
     "__main__": "cli",
 }

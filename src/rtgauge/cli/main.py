@@ -6,17 +6,14 @@ Subcommands are imported when they are called, so that ``rtgauge --help`` is the
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import shlex
 import signal
 import sys
-import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from types import FrameType
 
 import click
 from click.shell_completion import CompletionItem
@@ -27,6 +24,7 @@ from rtgauge.cli.help import SETTINGS, VARIABLE
 from rtgauge.cli.output import print_error
 from rtgauge.cli.project import project
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
+from rtgauge.signals import caught
 
 __all__ = ["main"]
 
@@ -205,34 +203,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     _open_standard_files()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    with _ending_by_signals():
+    # SIGTERM and SIGHUP end a command as Ctrl-C does, so that it removes what it made.
+    ending = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) == signal.SIG_DFL
+    ]
+    with caught(ending, _interrupt):
         return _judged(words) if asked(words) else _main(words, int)
 
 
-@contextlib.contextmanager
-def _ending_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, so that it removes what it made. SIGHUP
-    stays ignored if it was, as by nohup."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        # the shell and the kernel each send a SIGHUP for a terminal that is closed
-        if signal.getsignal(signal.SIGHUP) == end:
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {
-        number: signal.signal(number, end)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) == signal.SIG_DFL
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 def _judged(words: list[str]) -> int:

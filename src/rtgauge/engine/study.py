@@ -7,11 +7,9 @@ import contextlib
 import random
 import secrets
 import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from types import FrameType
 from typing import Any, Final
 
 from rtgauge.catalogue import Catalogue
@@ -22,6 +20,7 @@ from rtgauge.engine.run import Progress, Run, RunOutcome
 from rtgauge.engine.watch import Limits
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.plan import Plan, check_texts
+from rtgauge.signals import caught
 from rtgauge.store import Store, new_run_id
 from rtgauge.target import Target, open_target
 from rtgauge.target.base import Adaptable, Disturbable, Reconnecting, Repeating
@@ -61,28 +60,12 @@ class Interruption:
     def urgent(self) -> bool:
         return self.count > 1
 
-    def _signal(self, number: int, _frame: FrameType | None) -> None:
-        # the shell and the kernel each send a SIGHUP for a terminal that is closed
-        if number != signal.SIGHUP or not self.count:
-            self.count += 1
+    def _signal(self) -> None:
+        self.count += 1
 
-    @contextlib.contextmanager
-    def handling(self) -> Iterator[None]:
-        """Catch SIGINT, SIGTERM and SIGHUP (in the main thread only). SIGHUP stays ignored if it
-        was, as by nohup."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {
-            number: signal.signal(number, self._signal)
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
-        }
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def handling(self) -> contextlib.AbstractContextManager[None]:
+        """Catch SIGINT, SIGTERM and SIGHUP (in the main thread only)."""
+        return caught((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self._signal)
 
 
 def schedule(targets: int, repeat: int, seed: int) -> list[tuple[int, int]]:
