@@ -60,8 +60,8 @@ ARROWS: Mapping[str, str] = {
     "capture": "errors catalogue stream stats store units text",
     "printed": "errors stream stats store units text",
     "cli": "errors signals home clock architectures units text facts options catalogue plan lab"
-    " target audit causes causes.model store stats stream engine report report.render report.document"
-    " report.sets report.pictures report.results capture printed",
+    " target audit causes causes.model store stats stream engine report report.render"
+    " report.document report.sets report.pictures report.results capture printed",
     "__main__": "cli",
 }
 
