@@ -298,7 +298,7 @@ def config(machine: str) -> None:
     click.echo(fragment(MACHINES[machine]), nl=False)
 
 
-@lab.command(short_help="Remove unused images, modules and kernels.")
+@lab.command(short_help="Remove what is no longer used from the cache.")
 @click.option(
     "--days",
     type=click.FloatRange(0, 3650),
@@ -307,10 +307,12 @@ def config(machine: str) -> None:
 )
 @as_json
 def prune(days: float | None, as_json: bool) -> None:
-    """Remove unused images, modules and kernels from the lab's cache.
+    """Remove what is no longer used from the lab's cache.
 
-    Removes what was not used for 14 days: images, modules, kernels that a newer one replaced, and
-    copies of your kernels. The kernels of the lab's own boards stay. The next start of a board
+    Removes what was not used for 14 days: images, modules and the logs of their builds, kernels
+    that a newer one replaced, copies of your kernels, packages left over from downloads, C
+    libraries and the agents that are linked against them, and the recorder and the symbol names
+    that `rtgauge explain` uses. The kernels of the lab's own boards stay. The next start of a board
     rebuilds its image. `rtgauge explain` can no longer replay a run of a removed kernel or image,
     unless a board still has it.
     """
