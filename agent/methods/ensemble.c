@@ -356,7 +356,8 @@ static void ensemble_count(struct ensemble_thread *thread)
 
 bool ensemble_disturbed(const struct ensemble_thread *thread)
 {
-	return thread->slept > (uint32_t)thread->waits && thread->faults;
+	return thread->slept > (uint32_t)thread->waits ? thread->faults :
+							 thread->slept && ensemble_moved(thread);
 }
 
 int ensemble_move(struct ensemble_thread *thread, int cpu)

@@ -159,7 +159,8 @@ bool ensemble_join(struct ensemble_thread *thread);
 /*
  * Whether the machine made a joined thread wait although its body had nothing to wait for: the kernel
  * was moving a page that the thread touched (compaction, huge pages), though memory is locked. An
- * ordinary thread moves it, so other threads of the ensemble run in that time, out of their order.
+ * ordinary thread moves it, so other threads of the ensemble run in that time, out of their order. Then
+ * the thread may find free what it would have waited for, and sleeps no more often than without that.
  */
 bool ensemble_disturbed(const struct ensemble_thread *thread);
 #define ENSEMBLE_DISTURBED "a thread slept because the kernel moved a page"

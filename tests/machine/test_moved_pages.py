@@ -11,6 +11,7 @@ import pytest
 
 from agents import run_or_skip, shared_library, verdicts
 from rtgauge.stream import Verdict
+from rtgauge.target.local import find_agent
 
 CPU = str(max(os.sched_getaffinity(0)))
 
@@ -44,7 +45,7 @@ static void wait_for_page(const char *name)
         return;
     if (getenv("FAULTS"))
         fault();
-    usleep(3000);
+    usleep(1000 * atoi(getenv("SLEEP_MS")));
 }
 
 int sem_wait(sem_t *sem)
@@ -115,6 +116,7 @@ def judged_with_a_wait(
     monkeypatch.setenv("LD_PRELOAD", library)
     monkeypatch.setenv("NAME", name)
     monkeypatch.setenv("CALL", str(call))
+    monkeypatch.setenv("SLEEP_MS", "3")
     if faults:
         monkeypatch.setenv("FAULTS", "yes")
     _, stream = run_or_skip(agent, tmp_path, *words.split(), "--cpu", CPU)
@@ -174,3 +176,29 @@ def test_page_faults_without_a_sleep_excuse_no_thread(
     _, stream = run_or_skip(agent, tmp_path, *words)
     (verdict,) = verdicts(stream).values()
     assert verdict.result == "fail"
+
+
+@pytest.mark.parametrize("faults", [True, False])
+@pytest.mark.parametrize(
+    ("words", "name", "call", "rule"),
+    [
+        ("sem-lock", "before sem_wait", "45", "V at zero reschedules"),
+        ("mutex-inversion", "before pthread_mutex_lock", "6",
+         "priority inversion is avoided (inherit)"),
+    ],
+)  # fmt: skip
+def test_a_wait_for_a_page_in_place_of_another_is_not_judged(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    words: str, name: str, call: str, rule: str, faults: bool,
+) -> None:  # fmt: skip
+    """The semaphore or mutex is free after it, so the thread sleeps as often as otherwise."""
+    monkeypatch.setenv("LD_PRELOAD", library)
+    monkeypatch.setenv("NAME", name)
+    monkeypatch.setenv("CALL", call)
+    monkeypatch.setenv("SLEEP_MS", "50")
+    if faults:
+        monkeypatch.setenv("FAULTS", "yes")
+    _, stream = run_or_skip(str(find_agent()), tmp_path, words, "--cpu", CPU)
+    judged = verdicts(stream)[rule]
+    assert judged.result == ("pass" if faults else "fail"), judged.evidence
+    assert ("1 disturbed and repeated" in judged.evidence) == faults
