@@ -138,8 +138,18 @@ def test_methods_and_steps_stand_side_by_side() -> None:
     ]
 
 
-def test_every_format_shows_the_same_quantity_of_a_step() -> None:
-    """The first with samples, in the context with the highest maximum."""
+@pytest.mark.parametrize(
+    ("gaps", "quantity", "shown"),
+    [
+        ({}, "Gap in user context", "50.0 us"),
+        ({"unseen_gaps": "gap"}, "Period in user context", "4 000 us"),
+    ],
+)
+def test_every_format_shows_the_same_quantity_of_a_step(
+    gaps: dict[str, str], quantity: str, shown: str
+) -> None:
+    """The first with samples, in the context with the highest maximum. Where each quantity is the
+    gaps with a cause, the one with the highest maximum."""
     values = {("gap", "irq"): 30_000, ("gap", "user"): 50_000, ("period", "user"): 4_000_000}
     series = [
         made.FakeSeries(
@@ -155,15 +165,18 @@ def test_every_format_shows_the_same_quantity_of_a_step() -> None:
                                          value=np.array([], np.int32)))  # fmt: skip
     run: Any = made.run([made.step(0, series, "tick-period"), *made.evaluation(1, 100).steps[1:2]])
     entries = [one | {"chapter": "Clock tick"} for one in made.CATALOGUE["measurements"]]
+    entries.append(entries[0] | {"name": "tick-period", "series": []} | gaps)
     run.document["catalogue"] = made.CATALOGUE | {"measurements": entries}
     analysis = model.analyse([run])
     steps = [view["row"] for view in views(analysis).runs[0]["steps"]]
     (step,) = [row for row in steps if row.name == "tick-period"]
-    assert (step.quantity, plain(step.max)) == ("Gap in user context", "50.0 us")
-    assert "50.0 us" in plain(terminal.text(analysis.model, 80))
+    assert (step.quantity, plain(step.max)) == (quantity, shown)
+    (one,) = analysis.model["runs"]
+    assert terminal._row(one, one["steps"][0]).quantity == quantity.split(maxsplit=1)[0].lower()
     (grid,) = [block.grid for block in short(analysis).sections[1].blocks
                if isinstance(block, Table) and block.grid.title == "Figures"]  # fmt: skip
-    assert [plain(cell.text) for cell in grid.rows[0].cells[2:4]] == ["50.0 us", "50.0 us"]
+    assert [plain(cell.text) for cell in grid.rows[0].cells[2:4]] == [shown, shown]
+    assert ("that of the longest gap" in grid.caption) is bool(gaps)
 
 
 def test_lost_samples_stand_in_every_table() -> None:

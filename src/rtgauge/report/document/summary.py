@@ -321,14 +321,15 @@ def _places(run: Model, step: Model) -> list[int]:
 
 
 def _figures(run: Model) -> Grid:
-    """A row for each step that was measured, sorted by chapters: its first quantity and tests."""
+    """A row for each step that was measured, sorted by chapters: its ``principal``
+    quantity and tests."""
     rows, shown = [], []
     for chapter, steps in _chapters(run).items():
         for step in steps:
             if step["state"] == "skipped":
                 continue
             tests = [test for test in tests_of(run) if test["step"] == step["step"]]
-            found = principal(run["series"], _places(run, step))
+            found = principal(run["series"], _places(run, step), step)
             series = [run["series"][at] for at in found[0]] if found else []
             shown += series
             name = step_name(run, step) + (f": {series[0]['name']}" if series else "")
@@ -336,8 +337,10 @@ def _figures(run: Model) -> Grid:
             rows.append(Row(name, [*cells, _tests(tests, step)]))
     title = "Figures"
     heads = ["Step", "Chapter", "Load", "Median", "Max", "Tests"]
-    caption = "The first quantity of each step. For several series: the range of their medians "
-    caption += "and the highest maximum."
+    caption = "The first quantity of each step. "
+    if any(step.get("unseen_gaps") for step in run["steps"]):
+        caption += "A step with gaps of several causes shows that of the longest gap. "
+    caption += "For several series: the range of their medians and the highest maximum."
     if unresolved(shown, medians=True):
         caption += f" 0 or 0.00: {UNRESOLVED}."
     return Grid(title, heads, rows, caption, title)

@@ -295,7 +295,7 @@ def _skipped(
 def _row(run: Document, view: Mapping[str, Any]) -> StepRow:
     step = view["step"]
     groups = view["groups"]
-    found = principal(run["series"], [at for group in groups for at in group["places"]])
+    found = principal(run["series"], [at for group in groups for at in group["places"]], step)
     places, at = found or ([], None)
     top = None if at is None else run["series"][at]
     title = next((group["title"] for group in groups if group["places"] == places), "")

@@ -258,7 +258,7 @@ def _chapters(run: Mapping[str, Any], parts: Mapping[str, Sequence[Any]]) -> lis
 
 @dataclass(frozen=True)
 class _Row:
-    """A step in a row: the largest sample of its first quantity, and its tests and verdicts."""
+    """A step in a row: the largest sample of its ``principal`` quantity, its tests and verdicts."""
 
     name: str
     quantity: str
@@ -325,9 +325,9 @@ def _title(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
 
 
 def _top(run: Mapping[str, Any], step: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The series that stands for a step: that with the max of its first quantity."""
+    """The series that stands for a step: that with the max of its ``principal`` quantity."""
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
-    found = principal(run["series"], places)
+    found = principal(run["series"], places, step)
     return None if found is None else run["series"][found[1]]
 
 

@@ -550,19 +550,21 @@ def worst(series: Sequence[Mapping[str, Any]]) -> int | None:
 
 
 def principal(
-    series: Sequence[Mapping[str, Any]], places: Sequence[int]
+    series: Sequence[Mapping[str, Any]], places: Sequence[int], step: Mapping[str, Any]
 ) -> tuple[list[int], int] | None:
     """What a step's row shows: the places of the first quantity with a sample, in the context with
-    the highest maximum, and the place of that maximum. None if no series has a sample."""
+    the highest maximum, and the place of that maximum. If the quantities are gaps by their cause,
+    the quantity with the highest maximum. None if no series has a sample."""
     found = [
         (members, members[at])
         for members in group_series(series, places)
         if (at := worst([series[place] for place in members])) is not None
     ]
+    alike = ("unit",) if step.get("unseen_gaps") else ("name", "unit")
     same = [
         one
         for one in found
-        if all(series[one[1]][key] == series[found[0][1]][key] for key in ("name", "unit"))
+        if all(series[one[1]][key] == series[found[0][1]][key] for key in alike)
     ]
     at = worst([series[place] for _, place in same])
     return None if at is None else same[at]
