@@ -21,6 +21,7 @@ from rtgauge.report.document.summary import short
 from rtgauge.report.document.views import views
 from rtgauge.report.render import compare_text, html, junit, ktap, markdown, terminal
 from rtgauge.report.results import labels, model
+from rtgauge.report.results.bounds import SHORT, WAIT
 from rtgauge.report.sets import compare
 from rtgauge.report.sets.compare import RunSet
 from rtgauge.stats import samples_needed
@@ -108,6 +109,23 @@ def test_beyond_the_timeout_nobody_knows() -> None:
         assert found["result"] == result, (timeout, budget)
         if result == "inconclusive":
             assert "60 more of unknown value" in found["evidence"]
+
+
+@pytest.mark.parametrize("rate", [None, 0.0, 4000.0])
+def test_waits_below_the_budget_are_not_mended_by_a_longer_run(rate: float | None) -> None:
+    run = only(made.run([log_host(answers(EACH_TENTH), budget_ns=20 * MS, rate_per_hour=rate)]))
+    (found,) = run["verdicts"]
+    assert found["result"] == "inconclusive"
+    if rate:  # as many unknown answers may be allowed
+        assert "longer" in found["remedy"] and found["needed_s"] and not found["doubt"]
+        return
+    title, remedy = SHORT, WAIT
+    if rate == 0:
+        title = "no run can show that something never happens"
+        remedy = f"{title}: allow a rate (--rate 1/h)"
+    assert found["remedy"] == remedy
+    assert found["doubt"] == title and found["needed_s"] is None
+    assert answer_of(run).title.endswith(title)
 
 
 @pytest.mark.parametrize("budget", [10 * MS - 1, 10 * MS])

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
+from rtgauge.report.results.bounds import SHORT, WAIT
 from rtgauge.report.results.cases import Case, Group, RunCases, plain
 from rtgauge.report.results.labels import waits_for_answers
 from rtgauge.report.sets.compare import FIGURES, method_text, row_name, unreached, where
@@ -42,7 +43,6 @@ Document = Mapping[str, Any]
 
 _CLOSEST: Final = 6
 """Maximum number of decimals that tell a ratio from 1: a smaller difference is that of rounding."""
-_SHORT: Final = "the wait for some answers was shorter than the budget"
 _HEADS: Final = {"min": "min", "50": "median", "max": "max"}
 
 
@@ -189,7 +189,7 @@ def verdict_text(document: Document, one: Document) -> str:
     if unlike := _uneven(document, one):
         words += f", {unlike.why}"
     elif _short_waits(document, one):
-        words += f", {_SHORT}"
+        words += f", {SHORT}"
     if not one["needed"]:
         return words
     whose = "blocks" if one["matched"] else "runs of each"
@@ -390,8 +390,8 @@ def _not_judged(document: Document) -> list[str]:
         more = f" and {len(short) - 1} more" if len(short) > 1 else ""
         number = numbers.plural(_short_waits(document, short[0]), "event")
         said.append(
-            f"{_title(document, short[0])}{more}: not judged, because {_SHORT} ({number}). Use a "
-            "--timeout and an --interval above the budget"
+            f"{_title(document, short[0])}{more}: not judged, because {SHORT} ({number}). "
+            f"{WAIT[0].upper()}{WAIT[1:]}"
         )
     return said
 

@@ -19,7 +19,17 @@ from rtgauge import text as numbers
 from rtgauge.report.results.labels import LENGTHS, highest, peak
 from rtgauge.stats.bound import rate_bound
 
-__all__ = ["BOOT_PART", "INDEPENDENT", "Held", "Member", "bounds", "fingerprint", "verdict_on"]
+__all__ = [
+    "BOOT_PART",
+    "INDEPENDENT",
+    "SHORT",
+    "WAIT",
+    "Held",
+    "Member",
+    "bounds",
+    "fingerprint",
+    "verdict_on",
+]
 
 Document = dict[str, Any]
 
@@ -27,6 +37,9 @@ BOOT_PART: Final = 0.05
 """Upper bound on the share of boots that the number of boots still needed would prove."""
 INDEPENDENT: Final = "events are independent"
 """The condition of bounds with unanswered events."""
+SHORT: Final = "the wait for some answers was shorter than the budget"
+WAIT: Final = "use a --timeout and an --interval above the budget"
+"""Why a budget without a rate is not judged, although no answer is known to exceed it."""
 _NO_METHOD: Final = (*LENGTHS, "stop-above")
 _HOUR_S: Final = 3600.0
 _SAMPLES: Final = 100
@@ -104,7 +117,7 @@ class Held:
 
     def judged(self, confidence: float) -> stats.BudgetVerdict:
         """The verdict, without the doubts."""
-        return stats.verdict(
+        found = stats.verdict(
             self.budget_ns,
             self.exceedances,
             self.count,
@@ -118,6 +131,10 @@ class Held:
             exact=self.exact,
             unsure=self.unsure,
         )
+        short = self.unanswered > self.late and not self.rate_per_hour
+        if found.result != "inconclusive" or not short or found.doubt:
+            return found
+        return replace(found, doubt=SHORT, remedy=WAIT, needed_s=None, needed_samples=None)
 
 
 def verdict_on(held: Held, judged: stats.BudgetVerdict, remedy: str) -> Document:
