@@ -4,6 +4,7 @@ maximum against brute force."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from collections import Counter
@@ -253,6 +254,30 @@ def test_a_bound_of_a_traced_idle_system_is_not_called_loaded(load: str, name: s
     grid = bounds_grid(built(run(values(1)), run(values(2), "b2", load=load)))
     assert grid is not None
     assert [row.name.rpartition(", ")[2] for row in grid.rows] == [name, "idle"]
+
+
+def test_quantities_of_one_name_are_told_apart_by_their_runs_or_steps() -> None:
+    """Two kernels had one label."""
+    other = copy.deepcopy(made.ENVIRONMENT)
+    other["kernel"]["release"] = "6.12.0"
+    runs = [run(values(seed), f"b{seed}", budget=60_000) for seed in range(3)]
+    runs[1].document["environment"] = other
+    document = built(*runs)
+    grid = bounds_grid(document)
+    assert grid is not None
+    assert [row.name for row in grid.rows] == [
+        "timer latency, runs 1 and 3",
+        "timer latency, run 2",
+    ]
+    (said,) = map(plain_line, verdict_lines(document))
+    assert "timer latency, runs 1 and 3: not proven" in said
+    twice = [
+        made.step(at, [made.FakeSeries(made.info(priority=80 + at), np.arange(COUNT), values(at))])
+        for at in range(2)
+    ]
+    grid = bounds_grid(built(made.run(twice)))
+    assert grid is not None
+    assert [row.name for row in grid.rows] == ["timer latency, step 1", "timer latency, step 2"]
 
 
 @pytest.mark.slow

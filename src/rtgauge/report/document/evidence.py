@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
@@ -62,7 +62,8 @@ def bounds_grid(model: Model) -> Grid | None:
     composed = any(one["composed"] for one in shown)
     heads = ["Quantity", "Evidence", "Max", "Sample", "Hour", "Boot"]
     heads += ["Composed"] if composed else []
-    rows = [Row(_name(model, one, shown), _cells(one, composed)) for one in shown]
+    names = _names(model, shown)
+    rows = [Row(name, _cells(one, composed)) for name, one in zip(names, shown, strict=True)]
     confidence = numbers.percent(shown[0]["confidence"])
     caption = (
         f"{confidence} sure: the chance that a further sample of each CPU, a further hour, or an "
@@ -141,6 +142,31 @@ def _load(load: str) -> str:
     return load_text({"name": load})
 
 
+def _names(model: Model, among: Sequence[Model]) -> list[str]:
+    """The quantities by name. Those with the name of another one, as of another kernel, have the
+    numbers of their runs, and if these are the same, of their steps."""
+    names = [_name(model, one, among) for one in model["bounds"]]
+    members = [
+        [(run + 1, model["runs"][run]["series"][at]["step"] + 1) for run, at in one["series"]]
+        for one in model["bounds"]
+    ]
+    for place, word in enumerate(("run", "step")):
+        told = [_numbered(word, {each[place] for each in some}) for some in members]
+        apart: dict[str, set[str]] = {}
+        for name, text in zip(names, told, strict=True):
+            apart.setdefault(name, set()).add(text)
+        names = [
+            f"{name}, {text}" if len(apart[name]) > 1 else name
+            for name, text in zip(names, told, strict=True)
+        ]
+    return [names[model["bounds"].index(one)] for one in among]
+
+
+def _numbered(word: str, places: Collection[int]) -> str:
+    """``run 2`` or ``runs 2, 3 and 5``."""
+    return f"{word}{'s' if len(places) > 1 else ''} {numbers.join(list(map(str, sorted(places))))}"
+
+
 def _name(model: Model, one: Model, among: Sequence[Model]) -> str:
     """The quantity, with the system, context, labels and load in which the others differ."""
     words = [f"{one['measurement']} {one['name']}"]
@@ -176,14 +202,16 @@ def verdict_lines(model: Model) -> list[Line]:
     several = [
         one for one in model["bounds"] if any(_runs(one, each) > 1 for each in one["verdicts"])
     ]
-    for one in several:
+    for name, one in zip(_names(model, several), several, strict=True):
         for verdict in one["verdicts"]:
             if (number := _runs(one, verdict)) < 2:
                 continue
             budget = numbers.microseconds(verdict["budget_ns"])
             runs = numbers.plural(one["runs"], "run")
             runs = f"all {runs}" if number == one["runs"] else f"{number} of {runs}"
-            text = f"{_name(model, one, several)}, {runs}: {_RESULTS[verdict['result']]}"
+            if number == one["runs"] and name != _name(model, one, several):
+                runs = ""  # the name has their numbers
+            text = f"{', '.join(filter(None, (name, runs)))}: {_RESULTS[verdict['result']]}"
             end = f". {capital(verdict['evidence'])}.{_lacking(one, verdict)}"
             head = Span(f"Budget {budget}, {text}", _TONES[verdict["result"]], strong=True)
             said.append(line(head, end))
@@ -233,21 +261,22 @@ def extrapolation_section(model: Model) -> Section | None:
         return None
     times = found[0]["extrapolation"]["times"]
     blocks: list[Block] = [Paragraph(line(_MODEL.format(times=times)))]
-    given = [one for one in found if not one["extrapolation"]["reasons"]]
+    named = list(zip(_names(model, found), found, strict=True))
+    given = [(name, one) for name, one in named if not one["extrapolation"]["reasons"]]
     if given:
         heads = ["Quantity", "Max", "Level", f"95{numbers.GAP}%", "Clusters", "Threshold", "Shape"]
-        rows = [Row(_name(model, one, found), _model_cells(one)) for one in given]
+        rows = [Row(name, _model_cells(one)) for name, one in given]
         caption = "Each shape has its interval. Below it are the shapes for higher thresholds. "
         caption += "Under the model, all shapes are equal."
         blocks.append(Table(Grid("Extrapolation", heads, rows, caption, "")))
-    refused = [one for one in found if one["extrapolation"]["reasons"]]
+    refused = [(name, one) for name, one in named if one["extrapolation"]["reasons"]]
     if refused:
         items = [
             line(
-                Span(f"{_name(model, one, found)}: refused. ", "warn"),
+                Span(f"{name}: refused. ", "warn"),
                 f"{capital('; '.join(one['extrapolation']['reasons']))}.",
             )
-            for one in refused[:ROWS]
+            for name, one in refused[:ROWS]
         ]
         blocks.append(Bullets(tuple((item, ()) for item in items)))
         if (more := len(refused) - ROWS) > 0:
