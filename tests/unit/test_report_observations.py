@@ -295,6 +295,15 @@ def test_a_suspect_has_the_period_within_its_error(
     assert len(found) == bool(named) and named in " ".join(found)
 
 
+@pytest.mark.slow
+def test_aliases_next_to_the_interval_have_the_digits_that_tell_them_from_it() -> None:
+    """A period of 7.3 s looked like 'others, such as 1 000 us and 1 000 us', the interval."""
+    values = np.full(300_000, 5000) + np.arange(300_000) % 97
+    values[13::7300] += 180_000
+    (text,) = _said(made.FakeSeries(made.info(), np.arange(300_000), values))["second line"]
+    assert "others, such as 1 000.137005 us and 999.863032 us, or" in plain(text)
+
+
 def test_hits_at_random_make_no_second_line() -> None:
     values = _body(4, 100_000)
     values[np.random.default_rng(4).choice(100_000, 300, replace=False)] += 3100

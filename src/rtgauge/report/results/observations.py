@@ -459,10 +459,13 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         text += f" This is the period of {' and of '.join(suspects)}."
     if hidden:
         interval_ns = quantity.series[members[0]]["interval_ns"]
-        alike = stats.aliases(comb.period_ns, interval_ns)
+        alike = [
+            numbers.shown(round(one, 3), "ns", interval_ns).full
+            for one in stats.aliases(comb.period_ns, interval_ns)
+        ]
         text += (
             f" Samples every {_ns(interval_ns)} cannot distinguish this period from others, "
-            f"such as {' and '.join(map(_ns, alike))}, or from whole fractions and multiples "
+            f"such as {' and '.join(alike)}, or from whole fractions and multiples "
             "of all three. --dither yes tells them apart, where the method supports it."
         )
     others = {quantity.series[at]["cpu"] for _, some in found for at in some} - cpus
