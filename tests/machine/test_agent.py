@@ -29,6 +29,7 @@ from agents import (
     assert_accounted,
     read,
     run,
+    start,
     stop_for,
     stop_for_50_ms,
     wait_until_measuring,
@@ -71,10 +72,7 @@ def test_every_period_is_accounted_for_under_load(agent: str, tmp_path: Path) ->
 def test_a_stall_is_missed_periods_and_nothing_else(
     agent: str, tmp_path: Path, dither: str
 ) -> None:
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--for", "2s", "--dither", dither, "--output", str(output)]
-    )
+    process, output = start(agent, tmp_path, "timer", "--for", "2s", "--dither", dither)
     stop_for_50_ms(process.pid, output)
     assert process.wait(timeout=60) == 0
     stream = read(output)
@@ -95,11 +93,9 @@ def test_an_agent_that_was_stopped_for_long_goes_on(
     agent: str, tmp_path: Path, interval_us: int
 ) -> None:
     """All of it stood still, as when a virtual machine is: its threads have starved no task."""
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--for", "0", "--interval", f"{interval_us}us",
-         "--dither", "no", "--output", str(output)]
-    )  # fmt: skip
+    process, output = start(
+        agent, tmp_path, "timer", "--for", "0", "--interval", f"{interval_us}us", "--dither", "no"
+    )
     stop_for(4, process.pid, output)
     time.sleep(0.5)
     process.terminate()
@@ -117,10 +113,7 @@ def test_the_drain_is_not_in_front_of_a_measuring_thread(
     agent: str, tmp_path: Path, priority: str
 ) -> None:
     """In front of ordinary tasks otherwise, so that they cannot keep it waiting."""
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--priority", priority, "--for", "0", "--output", str(output)]
-    )
+    process, output = start(agent, tmp_path, "timer", "--priority", priority, "--for", "0")
     wait_until_measuring(output)
     nice = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[16])
     process.terminate()
@@ -153,11 +146,8 @@ def test_little_memory_is_locked(agent: str, tmp_path: Path) -> None:
     """At most 1.5 MiB for two threads, at the default interval. The files of the agent and of glibc
     take more, and grow with them."""
     cpus = sorted(os.sched_getaffinity(0))[:2]
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--for", "0", "--cpu", ",".join(map(str, cpus)),
-         "--threads", str(2 // len(cpus)), "--output", str(output)],
-    )  # fmt: skip
+    where = ("--cpu", ",".join(map(str, cpus)), "--threads", str(2 // len(cpus)))
+    process, output = start(agent, tmp_path, "timer", "--for", "0", *where)
     wait_until_measuring(output)
     status = Path(f"/proc/{process.pid}/status").read_text()
     maps = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
@@ -196,10 +186,7 @@ def test_dither_meets_every_phase_and_keeps_its_distance(agent: str, tmp_path: P
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_in_order(agent: str, tmp_path: Path, signal_number: int) -> None:
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--for", "0", "--interval", "1h", "--output", str(output)]
-    )
+    process, output = start(agent, tmp_path, "timer", "--for", "0", "--interval", "1h")
     until(lambda: output.exists() and output.stat().st_size >= 1000)
     process.send_signal(signal_number)
     assert process.wait(timeout=30) == 4
@@ -225,10 +212,7 @@ def test_the_host_stops_it_or_goes_away(agent: str, tmp_path: Path) -> None:
 
 
 def test_killed_it_leaves_all_that_was_written(agent: str, tmp_path: Path) -> None:
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--for", "0", "--output", str(output), "--cpu", CPU]
-    )
+    process, output = start(agent, tmp_path, "timer", "--for", "0", "--cpu", CPU)
     wait_until_measuring(output)
     process.kill()
     process.wait(timeout=30)
@@ -242,10 +226,7 @@ def test_a_changed_affinity_fails_the_step(agent: str, tmp_path: Path) -> None:
     """What the kernel does to a thread whose CPU goes offline, done by hand."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU only: a thread's affinity cannot be changed")
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--for", "30s", "--cpu", CPU, "--output", str(output)]
-    )
+    process, output = start(agent, tmp_path, "timer", "--for", "30s", "--cpu", CPU)
     wait_until_measuring(output)
     for task in Path(f"/proc/{process.pid}/task").iterdir():
         if (task / "comm").read_text().strip() == "rtgauge-measure":
@@ -512,11 +493,9 @@ def minor_faults(process: int) -> dict[str, int]:
 
 def test_measuring_threads_do_not_fault(agent: str, tmp_path: Path) -> None:
     """Neither memory that was not touched nor a copy to be made after a fork is met."""
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--for", "0", "--interval", "100us", "--load", "cpu",
-         "--output", str(output)]
-    )  # fmt: skip
+    process, output = start(
+        agent, tmp_path, "timer", "--for", "0", "--interval", "100us", "--load", "cpu"
+    )
     # once around every ring
     until(lambda: output.exists() and output.stat().st_size >= 200_000)
     faults = minor_faults(process.pid)
@@ -568,10 +547,7 @@ def test_a_thread_that_strays_in_a_short_run_is_found(agent: str, tmp_path: Path
     """Between two looks of the draining thread, too."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU only: a thread's affinity cannot be changed")
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--for", "600ms", "--cpu", CPU, "--output", str(output)]
-    )
+    process, output = start(agent, tmp_path, "timer", "--for", "600ms", "--cpu", CPU)
     give_up = time.monotonic() + 30
     moved = False
     while process.poll() is None and not moved:

@@ -22,6 +22,7 @@ from agents import (
     number,
     read,
     run,
+    start,
     stop_for_50_ms,
     values_of,
     wait_until_measuring,
@@ -29,6 +30,7 @@ from agents import (
 from rtgauge.stream import Samples, Setting, Verdict
 
 CPUS = sorted(os.sched_getaffinity(0))
+CPU = str(CPUS[0])
 GRID = ["clock_nanosleep", "timer", "itimer", "timerfd", "deadline"]
 METHODS = [*GRID, "nanosleep"]
 PROCESS = "rtgauge-measure"
@@ -111,11 +113,9 @@ def test_no_latency_is_below_zero_by_more_than_a_timer_is_early(
 def test_a_stall_is_missed_periods_and_nothing_else(
     agent: str, tmp_path: Path, method: str
 ) -> None:
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--method", method, "--for", "0", "--dither", "no",
-         "--output", str(output)]
-    )  # fmt: skip
+    process, output = start(
+        agent, tmp_path, "timer", "--method", method, "--for", "0", "--dither", "no"
+    )
     try:
         wait_until_measuring(output)
     except AssertionError:
@@ -168,12 +168,8 @@ def wait_until_begun(process: subprocess.Popen[bytes], output: Path) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_stop_wakes_it(agent: str, tmp_path: Path, method: str) -> None:
     """Though the next period is an hour away."""
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--method", method, "--for", "0", "--interval", "1h",
-         "--output", str(output)],
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    words = ("timer", "--method", method, "--for", "0", "--interval", "1h")
+    process, output = start(agent, tmp_path, *words, stderr=subprocess.DEVNULL)
     wait_until_begun(process, output)
     process.send_signal(signal.SIGTERM)
     code = process.wait(timeout=30)
@@ -191,12 +187,8 @@ def test_a_signal_of_another_program_is_no_expiry(
     agent: str, tmp_path: Path, method: str, dither: str
 ) -> None:
     """It was taken for one, and moved the grid by a period."""
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--method", method, "--for", "0", "--interval", "1h",
-         "--dither", dither, "--output", str(output)],
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    words = ("timer", "--method", method, "--for", "0", "--interval", "1h", "--dither", dither)
+    process, output = start(agent, tmp_path, *words, stderr=subprocess.DEVNULL)
     wait_until_begun(process, output)
     tgkill = ctypes.CDLL(None).tgkill
     for one in children(process.pid) if method == "itimer" else [process.pid]:
@@ -218,12 +210,8 @@ def test_a_signal_to_the_process_costs_no_period(agent: str, tmp_path: Path, hel
     """The kernel queues SIGALRM once: where another program's is pending as the timer expires, the
     timer's is dropped. The next expiry was taken for this one, with a latency of a period more.
     ``held``: the process is stopped from the signal on, so that it is pending for longer."""
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--method", "itimer", "--cpu", str(CPUS[0]), "--for", "6s",
-         "--interval", "1s", "--output", str(output)],
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    words = ("timer", "--method", "itimer", "--for", "6s", "--interval", "1s", "--cpu", CPU)
+    process, output = start(agent, tmp_path, *words, stderr=subprocess.DEVNULL)
     wait_until_begun(process, output)
     (measuring,) = children(process.pid)
     with contextlib.suppress(ProcessLookupError):
@@ -345,7 +333,7 @@ def test_what_the_kernel_refuses_is_skipped_and_the_rest_measured(
 
 def test_a_reservation_too_small_for_a_sample_is_skipped(agent: str, tmp_path: Path) -> None:
     """Its threads would be late for having used it up."""
-    words = ["--for", "100ms", "--cpu", str(CPUS[0]), "--interval", "100us"]
+    words = ["--for", "100ms", "--cpu", CPU, "--interval", "100us"]
     code, stream = run(agent, tmp_path, "timer", "--method", "deadline", "--threads", "3", *words)
     assert code == 77
     assert "use up the reservation" in stream.trailer.reason
@@ -401,11 +389,7 @@ def test_a_reservation_is_no_change_of_policy(agent: str, tmp_path: Path) -> Non
 
 def test_a_measuring_process_that_dies_fails_the_step(agent: str, tmp_path: Path) -> None:
     """And nothing is left of it, nor of the others."""
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--method", "itimer,timer", "--for", "30s",
-         "--output", str(output)]
-    )  # fmt: skip
+    process, output = start(agent, tmp_path, "timer", "--method", "itimer,timer", "--for", "30s")
     wait_until_measuring(output)
     measuring = children(process.pid)
     assert len(measuring) == len(CPUS)
@@ -424,11 +408,8 @@ def test_a_measuring_process_does_not_end_beside_those_that_measure(
     agent: str, tmp_path: Path
 ) -> None:
     """Its one sample is due first, that of the thread four seconds later."""
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--method", "itimer,clock_nanosleep", "--interval", "8s",
-         "--for", "8s", "--cpu", str(CPUS[0]), "--output", str(output)]
-    )  # fmt: skip
+    words = ("--method", "itimer,clock_nanosleep", "--interval", "8s", "--for", "8s", "--cpu", CPU)
+    process, output = start(agent, tmp_path, "timer", *words)
     wait_until_measuring(output)
     time.sleep(0.2)
     states = [
@@ -441,10 +422,7 @@ def test_a_measuring_process_does_not_end_beside_those_that_measure(
 
 
 def test_measuring_processes_die_with_the_agent(agent: str, tmp_path: Path) -> None:
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--method", "itimer", "--for", "30s", "--output", str(output)]
-    )
+    process, output = start(agent, tmp_path, "timer", "--method", "itimer", "--for", "30s")
     wait_until_measuring(output)
     measuring = children(process.pid)
     assert len(measuring) == len(CPUS)
@@ -462,11 +440,8 @@ def test_measuring_processes_die_with_the_agent(agent: str, tmp_path: Path) -> N
 def test_a_measuring_process_locks_its_memory_and_does_not_fault(
     agent: str, tmp_path: Path
 ) -> None:
-    output = tmp_path / "stream.cbor"
-    process = subprocess.Popen(
-        [agent, "run", "timer", "--method", "itimer", "--for", "0", "--interval", "200us",
-         "--load", "cpu", "--output", str(output)]
-    )  # fmt: skip
+    words = ("timer", "--method", "itimer", "--for", "0", "--interval", "200us", "--load", "cpu")
+    process, output = start(agent, tmp_path, *words)
     wait_until_measuring(output)
 
     def faults(child: int) -> int:

@@ -127,8 +127,17 @@ def run(agent: str, tmp_path: Path, *words: str) -> tuple[int, Stream]:
     return done.returncode, read(output, histogram_only="--histogram-only" in words)
 
 
+def start(
+    agent: str, tmp_path: Path, *words: str, **more: Any
+) -> tuple[subprocess.Popen[bytes], Path]:
+    """A running agent, and the file that its stream goes to. ``more``: of the process."""
+    output = tmp_path / "stream.cbor"
+    command = [agent, "run", *words, "--output", str(output)]
+    return subprocess.Popen(command, **more), output
+
+
 def run_or_skip(agent: str, tmp_path: Path, *words: str) -> tuple[int, Stream]:
-    """The same; the test is skipped for the agent's reason where the agent skips the step."""
+    """``run``; the test is skipped for the agent's reason where the agent skips the step."""
     code, stream = run(agent, tmp_path, *words)
     if code == 77:
         assert stream.trailer.remedy
