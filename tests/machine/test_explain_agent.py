@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import number, read
+from agents import Stream, number, read
 from rtgauge.stream import Event, Samples, Trace
 from rtgauge.target.local import find_agent
 
@@ -26,9 +26,8 @@ TRACING = "/sys/kernel/tracing"
 EMPTY = f"mount -t tmpfs none {TRACING} && mkdir {TRACING}/instances"
 HIDDEN = f"mount -t tmpfs none {TRACING} && mount -t tmpfs none /sys/kernel/debug"
 SECURITY = "/sys/kernel/security"
-
-
 MOUNT = f"{{ test -d {TRACING}/instances || mount -t tracefs nodev {TRACING}; }}"
+WITH_TRACEFS = f'{MOUNT}; exec "$@"'
 
 
 def _traced() -> bool:
@@ -39,18 +38,34 @@ def _traced() -> bool:
     return not subprocess.run(words, capture_output=True, check=False, timeout=60).returncode
 
 
-@pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
+traced = pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
+no_tracefs = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare") or not Path(TRACING).is_dir(),
+    reason="a folder in the place of tracefs needs root, and the folder",
+)
+
+
+def timer(tmp_path: Path, script: str, *words: str) -> tuple[bytes, Stream]:
+    """``timer`` as a script calls it, with mounts of its own: what the script writes, and the
+    stream."""
+    path = tmp_path / "stream.cbor"
+    command = [str(find_agent()), "run", "timer", *words, "--output", str(path)]
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *command],
+        stdout=subprocess.PIPE, check=True, timeout=60,
+    )  # fmt: skip
+    return done.stdout, read(path)
+
+
+@traced
 def test_of_many_series_the_largest_samples_are_kept(tmp_path: Path) -> None:
     """More series than a snapshot has room for have their maxima at once."""
-    path = tmp_path / "stream.cbor"
-    options = ["--threads", "24", "--cpu", "0", "--interval", "10ms", "--samples", "60"]
-    words = [str(find_agent()), "run", "timer", *options, "--explain", "--output", str(path)]
-    inside = ["unshare", "--mount", "sh", "-c", f'{MOUNT}; exec "$@"', "sh"]
-    subprocess.run([*inside, *words], stdout=subprocess.PIPE, check=True, timeout=60)
+    words = ("--threads", "24", "--cpu", "0", "--interval", "10ms", "--samples", "60", "--explain")
+    _, stream = timer(tmp_path, WITH_TRACEFS, *words)
     due: dict[int | None, int] = {}
     kept: list[int] = []
     full = dropped = counted = 0
-    for one in read(path).records:
+    for one in stream.records:
         if isinstance(one, Event) and one.event == "maximum":
             due[one.series] = number(one, "value")
         elif isinstance(one, Trace) and one.part == "sample":
@@ -67,17 +82,12 @@ def test_of_many_series_the_largest_samples_are_kept(tmp_path: Path) -> None:
     assert due == {}
 
 
-@pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
+@traced
 def test_each_sample_above_a_time_is_kept_or_counted(tmp_path: Path) -> None:
     """All samples are above 1 ns. More of them come in a snapshot than it has room for."""
-    path = tmp_path / "stream.cbor"
-    options = ["--threads", "2", "--cpu", "0", "--interval", "2ms", "--samples", "300"]
-    words = [str(find_agent()), "run", "timer", *options, "--explain-above", "1ns"]
-    inside = ["unshare", "--mount", "sh", "-c", f'{MOUNT}; exec "$@"', "sh"]
-    subprocess.run(
-        [*inside, *words, "--output", str(path)], stdout=subprocess.PIPE, check=True, timeout=60
-    )
-    records = read(path).records
+    words = ("--threads", "2", "--cpu", "0", "--interval", "2ms", "--samples", "300")
+    _, stream = timer(tmp_path, WITH_TRACEFS, *words, "--explain-above", "1ns")
+    records = stream.records
     taken = [(one.series, one.index, one.values) for one in records if isinstance(one, Samples)]
     traced = [one.fields for one in records if isinstance(one, Trace) and one.part == "sample"]
     dropped = [
@@ -93,18 +103,15 @@ def test_each_sample_above_a_time_is_kept_or_counted(tmp_path: Path) -> None:
     assert max(int(one["value"]) for one in traced) == max(values)
 
 
-@pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
+@traced
 @pytest.mark.skipif(not shutil.which("strace"), reason="there is no strace, which delays a wake-up")
 def test_one_late_wake_up_is_not_the_cost(tmp_path: Path) -> None:
     """It is longer than all wake-ups of a median together, and only one of them is late."""
-    path = tmp_path / "stream.cbor"
-    options = ["--cpu", "0", "--interval", "1ms", "--samples", "5"]
-    words = [str(find_agent()), "run", "timer", *options, "--explain", "--output", str(path)]
-    late = ["strace", "-f", "-o", "/dev/null", "-e", "trace=clock_nanosleep"]
-    late += ["-e", f"inject=clock_nanosleep:delay_exit={LATE_NS // 1000}:when=20"]
-    inside = ["unshare", "--mount", "sh", "-c", f'{MOUNT}; exec "$@"', "sh"]
-    subprocess.run([*inside, *late, *words], stdout=subprocess.PIPE, check=True, timeout=60)
-    (cost,) = (one for one in read(path).records if isinstance(one, Trace) and one.part == "cost")
+    late = f"inject=clock_nanosleep:delay_exit={LATE_NS // 1000}:when=20"
+    script = f'{MOUNT}; exec strace -f -o /dev/null -e trace=clock_nanosleep -e {late} "$@"'
+    words = ("--cpu", "0", "--interval", "1ms", "--samples", "5", "--explain")
+    _, stream = timer(tmp_path, script, *words)
+    (cost,) = (one for one in stream.records if isinstance(one, Trace) and one.part == "cost")
     assert int(cost.fields["without_ns"]) < LATE_NS / 2
 
 
@@ -128,7 +135,7 @@ done
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
+@traced
 @pytest.mark.parametrize(("victim", "rounds"), [("agent", 80), ("host", 20)])
 def test_whoever_is_killed_leaves_no_instance(tmp_path: Path, victim: str, rounds: int) -> None:
     """The guardian of a killed agent removes its instance. The agent of a killed host ends and
@@ -152,28 +159,16 @@ def test_whoever_is_killed_leaves_no_instance(tmp_path: Path, victim: str, round
     assert [name for name in left if name != "lock"] == []
 
 
-@pytest.mark.skipif(not _traced(), reason="needs root, and a kernel with tracefs")
+@traced
 @pytest.mark.parametrize(
     "mount",
     [f"{MOUNT} && mount -o remount,bind,ro {TRACING}", f"mount -t tmpfs none {TRACING}"],
 )
 def test_a_container_may_not_have_the_trace_files(tmp_path: Path, mount: str) -> None:
     """They are read-only or missing, and it may not mount: the run is complete, with the remedy."""
-    path = tmp_path / "stream.cbor"
-    words = [str(find_agent()), "run", "timer", "--samples", "50", "--explain"]
     hide = "mount -t tmpfs none /sys/kernel/debug"
-    inside = [
-        "unshare",
-        "--mount",
-        "sh",
-        "-c",
-        f'{mount} && {hide} && exec setpriv --bounding-set=-sys_admin "$@"',
-        "sh",
-    ]
-    subprocess.run(
-        [*inside, *words, "--output", str(path)], stdout=subprocess.PIPE, check=True, timeout=60
-    )
-    stream = read(path)
+    script = f'{mount} && {hide} && exec setpriv --bounding-set=-sys_admin "$@"'
+    _, stream = timer(tmp_path, script, "--samples", "50", "--explain")
     (lost,) = (one for one in stream.records if isinstance(one, Trace))
     assert lost.part == "lost"
     assert "trace files cannot be reached" in str(lost.fields["reason"])
@@ -181,31 +176,19 @@ def test_a_container_may_not_have_the_trace_files(tmp_path: Path, mount: str) ->
     assert stream.trailer.state == "complete"
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("unshare") or not Path(TRACING).is_dir(),
-    reason="a folder in the place of tracefs needs root, and the folder",
-)
+@no_tracefs
 def test_an_instance_that_cannot_be_set_up_is_given_up(tmp_path: Path) -> None:
     """Without a trace there is no cost, sample or snapshot."""
-    path = tmp_path / "stream.cbor"
     script = f'{EMPTY}; "$@" >&2; ls {TRACING}/instances'
-    words = [str(find_agent()), "run", "timer", "--samples", "50", "--explain"]
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, "sh", *words, "--output", str(path)],
-        stdout=subprocess.PIPE, check=False, timeout=60,
-    )  # fmt: skip
-    stream = read(path)
+    listed, stream = timer(tmp_path, script, "--samples", "50", "--explain")
     found = [one for one in stream.records if isinstance(one, Trace)]
     assert [one.part for one in found] == ["lost"]
     assert "cannot make a trace instance" in str(found[0].fields["reason"])
     assert stream.trailer.state == "complete"
-    assert done.stdout == b""
+    assert listed == b""
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("unshare") or not Path(TRACING).is_dir(),
-    reason="a folder in the place of tracefs needs root, and the folder",
-)
+@no_tracefs
 @pytest.mark.parametrize(
     ("level", "files", "reason", "remedy"),
     [
@@ -222,17 +205,12 @@ def test_a_kernel_that_is_locked_down_is_named(
     """Without the right to mount: the kernel refuses to mount tracefs then."""
     if not Path(SECURITY).is_dir():
         pytest.skip(f"this kernel has no {SECURITY}")
-    path = tmp_path / "stream.cbor"
     script = (
         f"mount -t tmpfs none {SECURITY} && echo '{level}' >{SECURITY}/lockdown && {files}"
         ' && exec setpriv --bounding-set=-sys_admin "$@"'
     )
-    words = [str(find_agent()), "run", "timer", "--samples", "5", "--explain"]
-    subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, "sh", *words, "--output", str(path)],
-        stdout=subprocess.PIPE, check=True, timeout=60,
-    )  # fmt: skip
-    (lost,) = (one for one in read(path).records if isinstance(one, Trace))
+    _, stream = timer(tmp_path, script, "--samples", "5", "--explain")
+    (lost,) = (one for one in stream.records if isinstance(one, Trace))
     assert lost.part == "lost"
     assert reason in str(lost.fields["reason"])
     assert remedy in str(lost.fields["remedy"])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import Stream, read, rows_of, run, run_or_skip, verdicts, wait_until_measuring
+from agents import Stream, rows_of, run, run_or_skip, start, verdicts, wait_until_measuring
 
 CPUS = sorted(os.sched_getaffinity(0))
 PLACES = {
@@ -212,21 +212,16 @@ def test_the_order_of_messages(agent: str, tmp_path: Path, name: str, rule: str)
 
 
 def test_no_room_for_posix_queues_is_skipped(agent: str, tmp_path: Path) -> None:
-    output = tmp_path / "stream.cbor"
-    words = [agent, "run", "mq-posix", "--output", str(output)]
-    done = subprocess.run(["prlimit", "--msgqueue=0", *words], timeout=60, check=False)
-    assert done.returncode == 77
+    code, _ = run(agent, tmp_path, "mq-posix", by=["prlimit", "--msgqueue=0"])
+    assert code == 77
 
 
 def test_a_refused_call_is_the_reason(agent: str, tmp_path: Path) -> None:
     """The reason is not the time for which the other thread waits without a result."""
-    output = tmp_path / "stream.cbor"
-    words = [agent, "run", "signal", "--samples", "10", "--waiter", "higher"]
-    words += ["--cpu", str(CPUS[0]), "--output", str(output)]
-    done = subprocess.run(["prlimit", "--sigpending=0", *words], timeout=60, check=False)
-    if done.returncode == 77:
+    words = ("--samples", "10", "--waiter", "higher", "--cpu", str(CPUS[0]))
+    code, stream = run(agent, tmp_path, "signal", *words, by=["prlimit", "--sigpending=0"])
+    if code == 77:
         pytest.skip("no real-time priority")
-    stream = read(output)
     assert stream.trailer.state == "failed"
     assert stream.trailer.reason.startswith("a call of the waiter failed: ")
     assert "ulimit" in stream.trailer.remedy
@@ -251,9 +246,8 @@ def test_nothing_is_left_by_a_kill(agent: str, tmp_path: Path, name: str) -> Non
     if not Path("/proc/sysvipc/sem").exists():
         pytest.skip("no System V IPC")
     before = objects()
-    output = tmp_path / "stream.cbor"
-    words = ["--samples", "1000000", "--cpu", str(CPUS[0]), "--waiter", "higher"]
-    process = subprocess.Popen([agent, "run", name, *words, "--output", str(output)])
+    words = ("--samples", "1000000", "--cpu", str(CPUS[0]), "--waiter", "higher")
+    process, output = start(agent, tmp_path, name, *words)
     try:
         wait_until_measuring(output)
     finally:

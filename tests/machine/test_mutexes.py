@@ -4,24 +4,13 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from agents import (
-    Stream,
-    messages_of,
-    read,
-    results,
-    rows_of,
-    run,
-    shared_library,
-    values_of,
-    verdicts,
-)
+from agents import Stream, messages_of, results, rows_of, run, shared_library, values_of, verdicts
 from rtgauge.stream import Verdict
 from rtgauge.target.local import find_agent
 
@@ -96,17 +85,11 @@ def test_uncontended_has_the_ceiling_where_the_library_has_it(agent: str, tmp_pa
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not there")
 def test_no_ceiling_where_its_priority_may_not_be_had(agent: str, tmp_path: Path) -> None:
     """Each lock would be refused: the time of a refusal is not a sample."""
-    output = tmp_path / "stream.cbor"
-    words = ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
-    words += [agent, "run", "mutex-uncontended", "--cpu", CPU, "--samples", "100"]
-    done = subprocess.run(
-        [*words, "--output", str(output)],
-        timeout=60,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0)),
-    )
-    stream = read(output)
-    assert done.returncode == 0
+    without = ["prlimit", "--rtprio=0:0", "setpriv", "--bounding-set=-sys_nice"]
+    without += ["--inh-caps=-sys_nice"]
+    words = ("mutex-uncontended", "--cpu", CPU, "--samples", "100")
+    code, stream = run(agent, tmp_path, *words, by=without)
+    assert code == 0
     types = {info.labels["type"] for info in stream.series}
     assert types == {"normal", "recursive", "errorcheck", "inherit", "robust"}
     *skipped, calls = [record for record in stream.records if isinstance(record, Verdict)]

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 from itertools import permutations
 from pathlib import Path
 
 import pytest
 
-from agents import Stream, read, rows_of, run, values_of, verdicts
+from agents import Stream, rows_of, run, values_of, verdicts
 
 CPUS = sorted(os.sched_getaffinity(0))
 HOWS = ["fork", "vfork", "exec", "spawn"]
@@ -100,18 +99,12 @@ def test_memory_that_is_not_locked_fails_the_verdict(agent: str, tmp_path: Path)
 
 
 def test_memory_that_may_not_be_locked_skips_the_verdict(agent: str, tmp_path: Path) -> None:
-    output = tmp_path / "stream.cbor"
-    words = [agent, "run", "page-fault", "--samples", "70", "--output", str(output)]
+    limits = ["prlimit", f"--memlock={64 << 10}:{64 << 10}"]
     if os.geteuid() == 0:
-        words = ["setpriv", "--bounding-set=-ipc_lock", *words]
-    done = subprocess.run(
-        words,
-        timeout=60,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (64 << 10, 64 << 10)),
-    )
-    assert done.returncode == 0
-    verdict = verdicts(read(output))[LOCKED]
+        limits += ["setpriv", "--bounding-set=-ipc_lock"]
+    code, stream = run(agent, tmp_path, "page-fault", "--samples", "70", by=limits)
+    assert code == 0
+    verdict = verdicts(stream)[LOCKED]
     assert verdict.result == "skipped"
     assert verdict.evidence.startswith("the memory cannot be locked: ")
 

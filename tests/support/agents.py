@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,9 +122,11 @@ def assert_times(records: list[object], trailer: Trailer) -> None:
             assert found == sorted(found)
 
 
-def run(agent: str, tmp_path: Path, *words: str) -> tuple[int, Stream]:
+def run(agent: str, tmp_path: Path, *words: str, by: Sequence[str] = ()) -> tuple[int, Stream]:
+    """``by``: the program that runs the agent, with its words."""
     output = tmp_path / "stream.cbor"
-    done = subprocess.run([agent, "run", *words, "--output", str(output)], timeout=60, check=False)
+    command = [*by, agent, "run", *words, "--output", str(output)]
+    done = subprocess.run(command, timeout=60, check=False)
     return done.returncode, read(output, histogram_only="--histogram-only" in words)
 
 
