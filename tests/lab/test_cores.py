@@ -7,8 +7,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -17,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from drivers import compiled
 from rtgauge.cli import main
 from rtgauge.lab import own
 from rtgauge.lab.cache import cache_folder, locked
@@ -411,12 +410,8 @@ def test_chip_of_unknown_driver_is_not_used_on_the_core() -> None:
 
 def test_sessions_of_the_module_on_the_core(tmp_path: Path) -> None:
     """Set-ups that fail, and the calls of tasks of user space (kmod/tests/core.c)."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc)")
-    program, source = tmp_path / "core", ROOT / "kmod" / "tests" / "core.c"
-    words = [compiler, "-O2", "-static", "-pthread", "-o", str(program), str(source)]
-    subprocess.run(words, check=True, timeout=60)
+    source = str(ROOT / "kmod" / "tests" / "core.c")
+    program = compiled(tmp_path / "core", "-O2", "-static", "-pthread", source)
     with boot() as target:
         wired(target)
         target.put("/core", program.read_bytes())
@@ -557,18 +552,14 @@ def test_evaluation_is_complete_on_core(tmp_path: Path) -> None:
 
 def test_fast_paths_are_those_of_xenomai(tmp_path: Path) -> None:
     """Uncontended pairs need at most as many instructions as in Xenomai's own library."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc)")
-    program, source = tmp_path / "paths", ROOT / "tests" / "support" / "cobalt_paths.c"
+    source = str(ROOT / "tests" / "support" / "cobalt_paths.c")
     library = tmp_path / Path(LIBCOBALT).name
     with boot() as target:
         if shell(target, f"ls {LIBCOBALT}").strip() != LIBCOBALT:
             pytest.skip(f"the overlay of lab:{BOARD} has no {LIBCOBALT}")
         library.write_bytes(target.execute(["/bin/busybox", "cat", LIBCOBALT]).stdout)
-        files = ["-o", str(program), str(source), str(library)]
-        words = [compiler, "-O2", "-D_GNU_SOURCE", *files, "-Wl,--allow-shlib-undefined"]
-        subprocess.run(words, check=True, timeout=60)
+        files = (source, str(library), "-Wl,--allow-shlib-undefined")
+        program = compiled(tmp_path / "paths", "-O2", "-D_GNU_SOURCE", *files)
         target.put("/paths", program.read_bytes())
         said = shell(target, f"LD_LIBRARY_PATH={Path(LIBCOBALT).parent} /paths")
         ours = {}
@@ -584,12 +575,8 @@ def test_fast_paths_are_those_of_xenomai(tmp_path: Path) -> None:
 
 
 def test_calls_are_answered_as_recorded(tmp_path: Path) -> None:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc)")
-    program, source = tmp_path / "calls", ROOT / "tests" / "support" / "cobalt_calls.c"
-    words = [compiler, "-O2", "-D_GNU_SOURCE", "-static", "-o", str(program), str(source)]
-    subprocess.run(words, check=True, timeout=60)
+    source = str(ROOT / "tests" / "support" / "cobalt_calls.c")
+    program = compiled(tmp_path / "calls", "-O2", "-D_GNU_SOURCE", "-static", source)
     recorded = (ROOT / "tests" / "data" / "cobalt_calls.tsv").read_text().splitlines()
     with boot() as target:
         target.put("/calls", program.read_bytes())

@@ -9,13 +9,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import resource
 import select
 import shutil
 import signal
 import struct
 import subprocess
-import tempfile
 import termios
 import threading
 import time
@@ -26,9 +24,11 @@ import numpy as np
 import pytest
 
 from agents import (
+    NOBODY,
     assert_accounted,
     read,
     run,
+    run_as,
     start,
     stop_for,
     stop_for_50_ms,
@@ -569,30 +569,10 @@ def test_little_memory_may_be_locked(agent: str, tmp_path: Path, limit_kib: int)
     """Whatever the limit, it measures, and says whether its memory is locked."""
     if os.geteuid() != 0:
         pytest.skip("only root can become a user without privilege")
-    folder = tmp_path / "open"
-    folder.mkdir()
-    os.chown(folder, 65534, 65534)
-    copy = Path(shutil.copy(agent, tempfile.mkdtemp(dir="/tmp")))
-    copy.parent.chmod(0o755)
-
-    def prepare() -> None:
-        resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit_kib << 10, limit_kib << 10))
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
-
-    try:
-        done = subprocess.run(
-            [copy, "run", "timer", "--for", "100ms", "--threads", "4", "--output", "-"],
-            capture_output=True, timeout=60, check=False, preexec_fn=prepare,
-            env={"RTGAUGE_STATE": f"/tmp/rtgauge-test-{tmp_path.name}-{os.getpid()}"},
-        )  # fmt: skip
-    finally:
-        shutil.rmtree(copy.parent)
-        shutil.rmtree(f"/tmp/rtgauge-test-{tmp_path.name}-{os.getpid()}", ignore_errors=True)
+    by = ["prlimit", f"--memlock={limit_kib << 10}:{limit_kib << 10}"]
+    words = ("timer", "--for", "100ms", "--threads", "4")
+    done, stream = run_as(NOBODY, agent, tmp_path, *words, by=by)
     assert done.returncode == 0, done.stderr
-    (tmp_path / "stream.cbor").write_bytes(done.stdout)
-    stream = read(tmp_path / "stream.cbor")
     assert_accounted(stream, 100)
     (locked,) = [
         record for record in stream.records

@@ -9,7 +9,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from agents import (
     table_of,
     verdicts,
 )
+from drivers import compiled
 from fake_core import (
     REASON_FAULT,
     REASON_INVERSION,
@@ -56,12 +56,8 @@ def run(core: FakeCore, tmp_path: Path, *words: str) -> tuple[int, Stream, str]:
 
 def test_fake_core_equals_kernel(tmp_path: Path) -> None:
     """Each call has the result of a real kernel, and writes as many bytes."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc)")
-    program = tmp_path / "calls"
-    source = ROOT / "tests" / "support" / "cobalt_calls.c"
-    subprocess.run([compiler, "-O2", "-D_GNU_SOURCE", "-o", program, source], check=True)
+    source = str(ROOT / "tests" / "support" / "cobalt_calls.c")
+    program = compiled(tmp_path / "calls", "-O2", "-D_GNU_SOURCE", source)
     recorded = [line for line in RECORDED.read_text().splitlines() if not line.startswith("#")]
     assert len(recorded) == 28
     said = FakeCore(tmp_path / "core", revision=19).run([program]).stdout.decode()

@@ -6,17 +6,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import resource
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agents import Stream, read, rows_of, run, values_of, verdicts
+from agents import NOBODY, read, rows_of, run, run_as, values_of, verdicts
 from rtgauge.report.results import gather
 from rtgauge.store.samples import StoredStep
 from rtgauge.store.seal import STREAM, seal_step
@@ -186,36 +183,14 @@ def test_switches_without_priorities_are_not_in_turn(agent: str, tmp_path: Path)
     assert "--policy fifo" in verdict.remedy
 
 
-def run_as(
-    user: int, more: list[str], limit: int, value: int, agent: str, tmp_path: Path, *words: str
-) -> tuple[subprocess.CompletedProcess[bytes], Stream]:
-    """Run a copy of the agent as a user with a limit. ``more``: options of setpriv."""
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    folder.chmod(0o755)
-    copy = str(shutil.copy(agent, folder))
-    state = f"/tmp/rtgauge-test-{tmp_path.name}-{os.getpid()}"
-    try:
-        done = subprocess.run(
-            ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *more,
-             copy, "run", *words, "--output", "-"],
-            capture_output=True, timeout=60, check=False,
-            env={**os.environ, "RTGAUGE_STATE": state},
-            preexec_fn=lambda: resource.setrlimit(limit, (value, value)),
-        )  # fmt: skip
-    finally:
-        shutil.rmtree(folder)
-        shutil.rmtree(state, ignore_errors=True)
-    (tmp_path / "stream.cbor").write_bytes(done.stdout)
-    return done, read(tmp_path / "stream.cbor")
-
-
 @needs_realtime
 def test_a_number_of_threads_that_is_not_to_be_had_is_skipped(agent: str, tmp_path: Path) -> None:
     """And the others are measured; root has no such limit."""
     more = ["--inh-caps", "+sys_nice", "--ambient-caps", "+sys_nice"]
     words = ["thread-switch", "--samples", "300"]
     user = 60000 + os.getpid() % 5000
-    done, stream = run_as(user, more, resource.RLIMIT_NPROC, 500, agent, tmp_path, *words)
+    by = ["prlimit", "--nproc=500:500"]
+    done, stream = run_as(user, agent, tmp_path, *words, by=by, more=more)
     assert done.returncode == 0, done.stderr
     assert [stream.samples[info.series] for info in stream.series] == [300, 300, 300, 0]
     found = verdicts(stream)
@@ -436,7 +411,7 @@ def test_a_priority_too_low_is_wrong_usage(agent: str, tmp_path: Path, name: str
 @needs_realtime
 @pytest.mark.parametrize("name", CHAPTER)
 def test_without_privilege_all_is_skipped(agent: str, tmp_path: Path, name: str) -> None:
-    done, stream = run_as(65534, [], resource.RLIMIT_RTPRIO, 0, agent, tmp_path, name)
+    done, stream = run_as(NOBODY, agent, tmp_path, name, by=["prlimit", "--rtprio=0:0"])
     assert done.returncode == 77
     assert stream.trailer.state == "skipped"
     assert "SCHED_FIFO" in stream.trailer.reason

@@ -6,10 +6,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -17,11 +15,13 @@ from pathlib import Path
 import pytest
 
 from agents import (
+    NOBODY,
     Stream,
     assert_accounted,
     number,
     read,
     run,
+    run_as,
     start,
     stop_for_50_ms,
     values_of,
@@ -346,28 +346,9 @@ def test_a_reservation_too_small_for_a_sample_is_skipped(agent: str, tmp_path: P
 def test_without_privilege_each_is_measured_or_skipped(agent: str, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become a user without privilege")
-    copy = Path(shutil.copy(agent, tempfile.mkdtemp(dir="/tmp")))
-    copy.parent.chmod(0o755)
-
-    def prepare() -> None:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
-
-    state = f"/tmp/rtgauge-test-{tmp_path.name}-{os.getpid()}"
-    try:
-        done = subprocess.run(
-            [copy, "run", "timer", "--method", ",".join(METHODS), "--for", "100ms",
-             "--output", "-"],
-            capture_output=True, timeout=60, check=False, preexec_fn=prepare,
-            env={"RTGAUGE_STATE": state},
-        )  # fmt: skip
-    finally:
-        shutil.rmtree(copy.parent)
-        shutil.rmtree(state, ignore_errors=True)
+    words = ("timer", "--method", ",".join(METHODS), "--for", "100ms")
+    done, stream = run_as(NOBODY, agent, tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    (tmp_path / "stream.cbor").write_bytes(done.stdout)
-    stream = read(tmp_path / "stream.cbor")
     skipped = [record for record in stream.records if isinstance(record, Verdict)]
     assert [record.evidence.split(":")[0] for record in skipped] == ["deadline"]
     assert "root" in skipped[0].remedy

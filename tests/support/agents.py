@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from drivers import compiled
 from rtgauge.stream import (
     Event,
     Gaps,
@@ -34,6 +36,10 @@ NOT_LOADED, LOADS = (
     else ("it does not support loadable modules", "CONFIG_MODULES=y")
 )
 """Why the module cannot measure on a machine where nothing loads it, and the remedy."""
+
+
+NOBODY = 65534
+"""A user without privilege."""
 
 
 def number(event: Event, key: str) -> int:
@@ -148,16 +154,38 @@ def run_or_skip(agent: str, tmp_path: Path, *words: str) -> tuple[int, Stream]:
     return code, stream
 
 
+def run_as(
+    user: int,
+    agent: str,
+    tmp_path: Path,
+    *words: str,
+    by: Sequence[str] = (),
+    more: Sequence[str] = (),
+) -> tuple[subprocess.CompletedProcess[bytes], Stream]:
+    """Run a copy of the agent as a user. ``more``: options of setpriv."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    copy = str(shutil.copy(agent, folder))
+    state = f"/tmp/rtgauge-test-{tmp_path.name}-{os.getpid()}"
+    try:
+        done = subprocess.run(
+            [*by, "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *more,
+             copy, "run", *words, "--output", "-"],
+            capture_output=True, timeout=60, check=False,
+            env={**os.environ, "RTGAUGE_STATE": state},
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(folder)
+        shutil.rmtree(state, ignore_errors=True)
+    (tmp_path / "stream.cbor").write_bytes(done.stdout)
+    return done, read(tmp_path / "stream.cbor")
+
+
 def shared_library(folder: Path, source: str) -> str:
     """A shared library of C source, which a test has an agent load first (``LD_PRELOAD``)."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
     written, library = folder / "library.c", folder / "library.so"
     written.write_text(source)
-    subprocess.run(
-        [compiler, "-O1", "-w", "-shared", "-fPIC", "-o", library, written, "-ldl"], check=True
-    )
+    compiled(library, "-O1", "-w", "-shared", "-fPIC", str(written), "-ldl")
     return str(library)
 
 
