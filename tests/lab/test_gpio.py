@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lab_boots import LINES_CHIP as CHIP
-from lab_boots import NEEDS_ARM, Boot, Booted, series_of
+from lab_boots import NEEDS_ARM, Boot, Booted, on_boards, series_of
 from rtgauge.stream import SeriesInfo
 
 pytestmark = NEEDS_ARM
@@ -63,14 +63,7 @@ AGAIN = {board: Boot(f"{board},lines=0:1", ORDERS, "quiet", turn=2) for board in
 
 
 @pytest.mark.study(13)
-@pytest.mark.parametrize(
-    ("board", "name"),
-    [
-        pytest.param(board, name, marks=pytest.mark.boots(BUSY[board]))
-        for board in BOARDS
-        for name in SERIES
-    ],
-)
+@on_boards(BUSY, names=SERIES)
 def test_every_rise_of_the_line_is_one_event(booted: list[Booted], board: str, name: str) -> None:
     step = booted[0].steps[name]
     assert (step.code, step.trailer.state) == (0, "complete"), (board, step.said)
@@ -89,9 +82,7 @@ def test_every_rise_of_the_line_is_one_event(booted: list[Booted], board: str, n
 
 
 @pytest.mark.study(14)
-@pytest.mark.parametrize(
-    "board", [pytest.param(one, marks=pytest.mark.boots(BUSY[one])) for one in BOARDS]
-)
+@on_boards(BUSY)
 def test_lines_through_sysfs_are_answered(booted: list[Booted], board: str) -> None:
     """Each event, as through the character device, and the lines are given back."""
     steps = booted[0].steps
@@ -113,9 +104,7 @@ def test_lines_through_sysfs_are_answered(booted: list[Booted], board: str) -> N
     assert [one for one in left if "chip" not in one] == ["export", "unexport"]
 
 
-@pytest.mark.parametrize(
-    "board", [pytest.param(one, marks=pytest.mark.boots(BUSY[one])) for one in BOARDS]
-)
+@on_boards(BUSY)
 def test_the_kernel_counts_as_many_interrupts(booted: list[Booted], board: str) -> None:
     """And one more at most: a chip may keep the edge of SETUP's check for a wire."""
     counted = booted[0].steps["interrupts"].stream.decode().split()
@@ -123,15 +112,7 @@ def test_the_kernel_counts_as_many_interrupts(booted: list[Booted], board: str) 
     assert int(counted[1]) - EVENTS["irq-latency"] in (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("board", "name"),
-    [
-        pytest.param(board, name, marks=pytest.mark.boots(BUSY[board], AGAIN[board]))
-        for board in BOARDS
-        for name, words in ORDERS
-        if "mv" not in words
-    ],
-)
+@on_boards(BUSY, AGAIN, names=[name for name, words in ORDERS if "mv" not in words])
 def test_two_boots_are_equal_bit_for_bit(booted: list[Booted], board: str, name: str) -> None:
     busy, again = (one.steps[name] for one in booted)
     assert len(busy.stream) > 0, board
@@ -139,14 +120,7 @@ def test_two_boots_are_equal_bit_for_bit(booted: list[Booted], board: str, name:
     assert busy.records or busy.stream == again.stream
 
 
-@pytest.mark.parametrize(
-    ("board", "name"),
-    [
-        pytest.param(board, name, marks=pytest.mark.boots(BUSY[board]))
-        for board in BOARDS
-        for name in REFUSED
-    ],
-)
+@on_boards(BUSY, names=REFUSED)
 def test_lines_without_a_wire_are_refused(booted: list[Booted], board: str, name: str) -> None:
     step = booted[0].steps[name]
     assert (step.code, step.trailer.state) == (77, "skipped"), (board, step.said)
@@ -154,9 +128,7 @@ def test_lines_without_a_wire_are_refused(booted: list[Booted], board: str, name
     assert step.trailer.remedy == "wire the output to the input, or name other lines"
 
 
-@pytest.mark.parametrize(
-    "board", [pytest.param(one, marks=pytest.mark.boots(BUSY[one])) for one in BOARDS]
-)
+@on_boards(BUSY)
 def test_the_kernel_has_nothing_to_complain_about(booted: list[Booted], board: str) -> None:
     assert "pl061_gpio 9030000.pl061" in booted[0].log, board
     for word in ("BUG:", "WARNING:", "Oops", "Call trace", "Call Trace"):

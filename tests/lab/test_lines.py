@@ -20,6 +20,7 @@ from lab_boots import (
     Boot,
     Booted,
     Step,
+    on_boards,
     pair_orders,
     row_of,
     sample_bytes,
@@ -135,9 +136,7 @@ AGAIN: Final = {
     board: Boot(f"{board},lines=0:1+2:3", REPEATED, "quiet", turn=2, modules=(MODEM,))
     for board in BOARDS
 }
-each_board = pytest.mark.parametrize(
-    "board", [pytest.param(one, marks=pytest.mark.boots(BOOTS[one])) for one in BOARDS]
-)
+each_board = on_boards(BOOTS)
 
 
 def _records(booted: Booted, name: str) -> list[Record]:
@@ -321,20 +320,17 @@ def test_names_that_there_are_not(booted: list[Booted], board: str, name: str) -
     assert remedy in step.said
 
 
-@pytest.mark.parametrize(
-    ("board", "name"),
-    [
-        pytest.param(board, name, marks=pytest.mark.boots(BOOTS[board], AGAIN[board]))
-        for board in BOARDS
-        for name in (
-            "pair.host",
-            "pair.board",
-            "delayed.host",
-            "circuit",
-            "loopback",
-            "modem.host",
-        )
-    ],
+@on_boards(
+    BOOTS,
+    AGAIN,
+    names=(
+        "pair.host",
+        "pair.board",
+        "delayed.host",
+        "circuit",
+        "loopback",
+        "modem.host",
+    ),
 )
 def test_two_boots_measure_the_same(booted: list[Booted], board: str, name: str) -> None:
     first, second = (_records(one, name) for one in booted)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lab_boots import BUSYBOX, Boot, Booted, pair_orders, row_of, shell
+from lab_boots import BUSYBOX, Boot, Booted, on_boards, pair_orders, row_of, shell
 from rtgauge.stream import Record, Samples, SeriesInfo, StreamReader
 
 BOARDS: Final = ("x86_64-rt-6.1", "x86_64-stock-6.1")
@@ -55,9 +55,7 @@ BOOTS: Final = {
     )
     for board in BOARDS
 }
-each_board = pytest.mark.parametrize(
-    "board", [pytest.param(one, marks=pytest.mark.boots(BOOTS[one])) for one in BOARDS]
-)
+each_board = on_boards(BOOTS)
 
 
 def records(booted: Booted, name: str) -> list[Record]:

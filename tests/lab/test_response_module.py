@@ -22,6 +22,7 @@ from lab_boots import (
     Booted,
     assert_no_complaint,
     assert_tap,
+    on_boards,
     pair_orders,
     sample_bytes,
     series_of,
@@ -152,14 +153,6 @@ AGAIN = {
 PLAIN = Boot(f"arm64-rt-6.1,{LINES},mode=plain,cpus=2", TOGETHER, "quiet", turn=3, programs=PROGRAM)
 
 
-def _on(boots: dict[str, Boot], *names: str) -> list[Any]:
-    return [
-        pytest.param(board, name, marks=pytest.mark.boots(boots[board]))
-        for board in BOARDS
-        for name in names
-    ]
-
-
 def _told(booted: Booted, name: str) -> dict[str, Any]:
     step = booted.steps[name]
     assert step.code == 0, (name, step.said, booted.log[-2000:])
@@ -168,7 +161,7 @@ def _told(booted: Booted, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.study(40, 41, 42)
-@pytest.mark.parametrize(("board", "name"), _on(FIRST, *ANSWERS))
+@on_boards(FIRST, names=ANSWERS)
 def test_every_edge_is_answered_once(booted: list[Booted], board: str, name: str) -> None:
     told = _told(booted[0], name)
     counts = [told[key] for key in ("raised", "answered", "events", "records")]
@@ -179,9 +172,7 @@ def test_every_edge_is_answered_once(booted: list[Booted], board: str, name: str
     assert told["state"] == 3
 
 
-@pytest.mark.parametrize(
-    "board", [pytest.param(one, marks=pytest.mark.boots(FIRST[one])) for one in BOARDS]
-)
+@on_boards(FIRST)
 def test_the_handler_answers_before_the_thread(booted: list[Booted], board: str) -> None:
     irq, kernel = (_told(booted[0], f"{name} at once") for name in CONTEXTS)
     # minimum, mean, maximum in counted ns. The kernel's tick may come with an edge: no maximum of
@@ -192,7 +183,7 @@ def test_the_handler_answers_before_the_thread(booted: list[Booted], board: str)
     assert kernel["wake"][2] < kernel["answer"][2]
 
 
-@pytest.mark.parametrize(("board", "name"), _on(FIRST, *ANSWERS))
+@on_boards(FIRST, names=ANSWERS)
 def test_what_was_delayed_is_found(booted: list[Booted], board: str, name: str) -> None:
     events, every, _ = ANSWERS[name]
     told = _told(booted[0], name)
@@ -203,21 +194,14 @@ def test_what_was_delayed_is_found(booted: list[Booted], board: str, name: str) 
         assert told["response"][2] >= DELAY_NS
 
 
-@pytest.mark.parametrize(
-    ("board", "name"),
-    [
-        pytest.param(board, name, marks=pytest.mark.boots(FIRST[board], AGAIN[board]))
-        for board in BOARDS
-        for name in ANSWERS
-    ],
-)
+@on_boards(FIRST, AGAIN, names=ANSWERS)
 def test_two_boots_are_equal_bit_for_bit(booted: list[Booted], board: str, name: str) -> None:
     first, again = (_told(one, name) for one in booted)
     assert first == again, board
 
 
 @pytest.mark.study(44)
-@pytest.mark.parametrize(("board", "name"), _on(FIRST, *PAIRS))
+@on_boards(FIRST, names=PAIRS)
 def test_both_views_of_every_event(booted: list[Booted], board: str, name: str) -> None:
     context, _ = PAIRS[name]
     pair = streams_of(booted[0], name)
@@ -247,9 +231,7 @@ def test_both_views_of_every_event(booted: list[Booted], board: str, name: str) 
     lacks="that a kernel thread under load is as late as a user thread without it: this"
     " requires caches, which counted mode does not model (5.8 against 21.2 µs)",
 )
-@pytest.mark.parametrize(
-    "board", [pytest.param(one, marks=pytest.mark.boots(FIRST[one])) for one in BOARDS]
-)
+@on_boards(FIRST)
 def test_the_further_up_the_later(booted: list[Booted], board: str) -> None:
     irq, kernel, user = (
         series_of(streams_of(booted[0], f"pair-{context}")["host"])["response"]
@@ -264,14 +246,7 @@ def test_the_further_up_the_later(booted: list[Booted], board: str) -> None:
     assert np.median(loaded[0]) < np.median(loaded[1]) < np.median(loaded[2]), board
 
 
-@pytest.mark.parametrize(
-    ("board", "name"),
-    [
-        pytest.param(board, name, marks=pytest.mark.boots(FIRST[board], AGAIN[board]))
-        for board in BOARDS
-        for name in PAIRS
-    ],
-)
+@on_boards(FIRST, AGAIN, names=PAIRS)
 def test_the_agents_measure_the_same_twice(booted: list[Booted], board: str, name: str) -> None:
     first, second = (
         [sample_bytes(found) for found in streams_of(boot, name).values()] for boot in booted
@@ -280,27 +255,25 @@ def test_the_agents_measure_the_same_twice(booted: list[Booted], board: str, nam
     assert first == second
 
 
-@pytest.mark.parametrize(("board", "context"), _on(FIRST, *CONTEXTS))
-def test_the_module_raises_on_a_loopback(booted: list[Booted], board: str, context: str) -> None:
-    step = booted[0].steps[f"loopback {context}"]
+@on_boards(FIRST, names=CONTEXTS)
+def test_the_module_raises_on_a_loopback(booted: list[Booted], board: str, name: str) -> None:
+    step = booted[0].steps[f"loopback {name}"]
     assert (step.code, step.trailer.state) == (0, "complete"), (board, step.said)
     verdicts = [(one.rule, one.result) for one in step.records if isinstance(one, Verdict)]
     assert verdicts == [("every-event-answered", "pass")]
     assert {(one.count, one.missed, one.lost) for one in step.trailer.series} == {(1_000, 0, 0)}
     found = series_of(step.records)
-    assert tuple(found) == (("response", "wake-up") if context == "kernel" else ("response",))
+    assert tuple(found) == (("response", "wake-up") if name == "kernel" else ("response",))
 
 
-@pytest.mark.parametrize(("board", "name"), _on(FIRST, *REFUSED))
+@on_boards(FIRST, names=REFUSED)
 def test_what_the_agent_refuses(booted: list[Booted], board: str, name: str) -> None:
     step = booted[0].steps[name]
     _, _, _, code, reason = REFUSED[name]
     assert (step.code, reason in step.said) == (code, True), (board, step.said)
 
 
-@pytest.mark.parametrize(
-    "board", [pytest.param(one, marks=pytest.mark.boots(FIRST[one])) for one in BOARDS]
-)
+@on_boards(FIRST)
 def test_nothing_is_left_of_the_module(booted: list[Booted], board: str) -> None:
     left, free, gone = (booted[0].steps[name] for name in ("left", "free", "gone"))
     assert left.stream.split() == [b"0", b"0", b"0"], (board, left.stream)
@@ -309,10 +282,7 @@ def test_nothing_is_left_of_the_module(booted: list[Booted], board: str) -> None
     assert "/dev/rtgauge" in gone.said
 
 
-@pytest.mark.parametrize(
-    ("board", "name"),
-    _on(FIRST, "calls", "storm", "killed", "refused", "fit generic", "fit own", "reload"),
-)
+@on_boards(FIRST, names=("calls", "storm", "killed", "refused", "fit generic", "fit own", "reload"))
 def test_what_is_refused_and_how_it_ends(booted: list[Booted], board: str, name: str) -> None:
     assert_tap(booted[0].steps[name])
 

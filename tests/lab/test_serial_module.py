@@ -20,6 +20,7 @@ from lab_boots import (
     Booted,
     assert_no_complaint,
     assert_tap,
+    on_boards,
     pair_orders,
     row_of,
     sample_bytes,
@@ -152,9 +153,7 @@ AGAIN: Final = {
     board: Boot(board, (CABLE, *PAIRS), "busy", turn=2, programs=PROGRAMS, modules=MODEM)
     for board in BOARDS
 }
-each_board = pytest.mark.parametrize(
-    "board", [pytest.param(one, marks=pytest.mark.boots(BOOTS[one])) for one in BOARDS]
-)
+each_board = on_boards(BOOTS)
 
 
 @pytest.mark.study(45)
@@ -207,14 +206,7 @@ def test_delayed_answers_are_found(booted: list[Booted], board: str, context: st
     assert int((answer >= DELAY_NS).sum()) == len(answer) // 10
 
 
-@pytest.mark.parametrize(
-    ("board", "name"),
-    [
-        pytest.param(board, name, marks=pytest.mark.boots(BOOTS[board], AGAIN[board]))
-        for board in BOARDS
-        for name in CONTEXTS
-    ],
-)
+@on_boards(BOOTS, AGAIN, names=CONTEXTS)
 def test_two_boots_measure_the_same(booted: list[Booted], board: str, name: str) -> None:
     first, again = (
         [sample_bytes(found) for found in streams_of(boot, name).values()] for boot in booted

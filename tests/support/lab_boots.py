@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +57,7 @@ __all__ = [
     "Step",
     "assert_no_complaint",
     "assert_tap",
+    "on_boards",
     "pair_orders",
     "program",
     "row_of",
@@ -115,6 +116,24 @@ class Boot:
 def shell(script: str) -> tuple[str, ...]:
     """The words of an order that the board's shell carries out."""
     return (BUSYBOX, "sh", "-c", script)
+
+
+def on_boards(*boots: Mapping[str, Boot], names: Iterable[str] = ()) -> pytest.MarkDecorator:
+    """Repeat a test on each board that has all of these boots: ``board``; and with each name on
+    each board: ``name``."""
+    marks = {
+        board: pytest.mark.boots(*(one[board] for one in boots))
+        for board in boots[0]
+        if all(board in one for one in boots)
+    }
+    if not names:
+        return pytest.mark.parametrize(
+            "board", [pytest.param(board, marks=mark) for board, mark in marks.items()]
+        )
+    return pytest.mark.parametrize(
+        ("board", "name"),
+        [pytest.param(board, name, marks=mark) for board, mark in marks.items() for name in names],
+    )
 
 
 def pair_orders(
