@@ -94,6 +94,30 @@ def board(monkeypatch: pytest.MonkeyPatch) -> type[Board]:
     return Board
 
 
+class Remote(FakeTarget):
+    """A fake that a command boots: its boot id and arguments are those in a file."""
+
+    state: ClassVar[Path]
+
+    def environment(self) -> bytes:
+        return booted(self.state.stat().st_mtime_ns, self.state.read_text())
+
+    def _facts(self) -> dict[str, str | int | None]:
+        return {**super()._facts(), "/proc/cmdline": f"quiet {self.state.read_text()}".strip()}
+
+
+@pytest.fixture
+def remote(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The file with the arguments of the target, which is a ``Remote``."""
+    path = tmp_path / "state"
+    path.write_text("")
+    monkeypatch.setattr(Remote, "state", path, raising=False)
+    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Remote())
+    monkeypatch.setattr(designs, "FULL_RUNS", 8)
+    monkeypatch.setattr("rtgauge.engine.boot.RETRY_S", 0.01)
+    return path
+
+
 def words(*tried: str) -> list[str]:
     found = ["tune", "timer", "--target", "fake", "--for", "1s", "--order-seed", "1"]
     found += ["--blocks", "6"]
@@ -506,16 +530,11 @@ def test_a_new_tune_does_not_list_the_store(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.slow
 def test_a_resumed_tune_runs_no_program_without_consent(
-    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, remote: Path, tmp_path: Path
 ) -> None:
     """Somebody else may have written the record, including its consent."""
-    state, ran = tmp_path / "state", tmp_path / "ran"
-    state.write_text("")
-    monkeypatch.setattr(Remote, "state", state, raising=False)
-    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Remote())
-    monkeypatch.setattr(designs, "FULL_RUNS", 8)
-    monkeypatch.setattr("rtgauge.engine.boot.RETRY_S", 0.01)
-    boot = f"f() {{ printf '%s' \"$*\" >{state}; touch {ran}; }}; f"
+    ran = tmp_path / "ran"
+    boot = f"f() {{ printf '%s' \"$*\" >{remote}; touch {ran}; }}; f"
     with monkeypatch.context() as patch:
         patch.setattr(engine.Tuner, "carry_out", lambda _: False)
         more = ["--boot-cmd", boot, "--load-cmd", "stress", "--allow-load-cmd"]
@@ -798,86 +817,56 @@ def test_kernel_arguments_need_a_way_to_boot(rtgauge: Run) -> None:
     assert result.code == 2 and "--boot-cmd" in result.err
 
 
-class Remote(FakeTarget):
-    """A fake that a command boots: its boot id and arguments are those in a file."""
-
-    state: ClassVar[Path]
-
-    def environment(self) -> bytes:
-        return booted(self.state.stat().st_mtime_ns, self.state.read_text())
-
-    def _facts(self) -> dict[str, str | int | None]:
-        return {**super()._facts(), "/proc/cmdline": f"quiet {self.state.read_text()}".strip()}
-
-
 @pytest.mark.slow
 def test_a_command_boots_the_target_and_it_is_put_back(
-    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    rtgauge: Run, remote: Path, tmp_path: Path
 ) -> None:
-    state = tmp_path / "state"
-    state.write_text("")
-    monkeypatch.setattr(Remote, "state", state, raising=False)
-    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Remote())
-    monkeypatch.setattr(designs, "FULL_RUNS", 8)
-    monkeypatch.setattr("rtgauge.engine.boot.RETRY_S", 0.01)
     script = tmp_path / "boot"
-    script.write_text(f'#!/bin/sh\nprintf "%s" "$*" >{state}\necho "$*" >>{tmp_path}/boots\n')
+    script.write_text(f'#!/bin/sh\nprintf "%s" "$*" >{remote}\necho "$*" >>{tmp_path}/boots\n')
     script.chmod(0o755)
     found = rtgauge(*words("a=1 b=2"), "--boot-cmd", str(script), "--json").json()
     validate(found)
-    assert found["booted"] == [] and state.read_text() == ""
+    assert found["booted"] == [] and remote.read_text() == ""
     boots = (tmp_path / "boots").read_text().splitlines()
     wanted = ["a=1 b=2" if row["on"] else "" for row in found["configurations"]]
     # the present configuration is booted again at the end, if it is not the last one
     assert boots == wanted + [""] * bool(wanted[-1])
     # a command that ignores its arguments
-    script.write_text(f"#!/bin/sh\necho >{state}\n")
+    script.write_text(f"#!/bin/sh\necho >{remote}\n")
     result = rtgauge(*words("a=1"), "--boot-cmd", str(script))
     assert "the target booted without 'a=1' in /proc/cmdline" in result.err
 
 
 @pytest.mark.slow
 def test_a_target_is_put_back_if_nobody_reads_the_messages(
-    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, remote: Path
 ) -> None:
     """The terminal is closed while the target has an argument that is tried."""
-    state = tmp_path / "state"
-    state.write_text("")
 
     class Closed(io.StringIO):
         closed_at = ""
 
         def write(self, text: str) -> int:
-            self.closed_at = self.closed_at or state.read_text()
+            self.closed_at = self.closed_at or remote.read_text()
             if self.closed_at:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             return super().write(text)
 
-    monkeypatch.setattr(Remote, "state", state, raising=False)
-    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Remote())
-    monkeypatch.setattr(designs, "FULL_RUNS", 8)
-    monkeypatch.setattr("rtgauge.engine.boot.RETRY_S", 0.01)
     monkeypatch.setattr("sys.stderr", Closed())
-    command = f"f() {{ printf '%s' \"$*\" >{state}; }}; f"
+    command = f"f() {{ printf '%s' \"$*\" >{remote}; }}; f"
     assert rtgauge(*words("a=1"), "--boot-cmd", command, "--json").json()["booted"] == []
-    assert state.read_text() == ""
+    assert remote.read_text() == ""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("without", ["exit 1", "touch {state}; exit 0"])
 def test_a_target_that_keeps_its_arguments_is_said_and_recorded(
-    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without: str
+    rtgauge: Run, remote: Path, tmp_path: Path, without: str
 ) -> None:
-    state = tmp_path / "state"
-    state.write_text("")
-    monkeypatch.setattr(Remote, "state", state, raising=False)
-    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Remote())
-    monkeypatch.setattr(designs, "FULL_RUNS", 8)
-    monkeypatch.setattr("rtgauge.engine.boot.RETRY_S", 0.01)
     script = tmp_path / "boot"
-    nothing = without.format(state=state)
+    nothing = without.format(state=remote)
     script.write_text(
-        f'#!/bin/sh\n[ $# -gt 0 ] || {{ {nothing}; }}\nprintf "%s" "$*" >{state}\n'
+        f'#!/bin/sh\n[ $# -gt 0 ] || {{ {nothing}; }}\nprintf "%s" "$*" >{remote}\n'
         f'echo "$*" >>{tmp_path}/boots\n'
     )
     script.chmod(0o755)
@@ -886,7 +875,7 @@ def test_a_target_that_keeps_its_arguments_is_said_and_recorded(
     # the last configuration is the present one, which the target could not be booted with
     last = found["configurations"][-1]
     assert last["on"] == [] and last["state"] == "failed"
-    assert state.read_text() == "a=1"
+    assert remote.read_text() == "a=1"
     assert found["booted"] == ["a=1"]
     assert "booting the present configuration again" in result.err
     assert "the target may still boot with a=1" in result.err
