@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,36 @@ def test_a_damaged_index_of_a_read_only_store(
     with Store.open(str(store.path.parent)) as again:
         assert [row.id for row in again.runs()] == [run_id]
     assert file.read_bytes() == b"no database at all"
+
+
+def test_runs_on_a_full_disk_can_be_read_and_deleted(
+    store: Store, full_disk: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite takes space for its shared memory even to read, and failed: 'disk I/O error'."""
+    run_id = finished(store)
+    store.close()
+    disk = list(os.statvfs(store.path))
+    disk[4] = 0  # f_bavail
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(disk))
+    full_disk(0)
+    with Store.open(str(store.path.parent)) as again:
+        assert [row.id for row in again.runs()] == [run_id]
+        again.delete(run_id)
+        assert again.runs() == []
+    assert not (store.path / run_id).exists()
+
+
+def test_a_disk_that_gets_full_names_the_remedy(
+    store: Store, full_disk: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(store)
+    disk = list(os.statvfs(store.path))
+    disk[4] = 0
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(disk))
+    full_disk(0)
+    with pytest.raises(StoreError, match="cannot use the index") as caught:
+        store.runs()
+    assert caught.value.remedy == "free some space there, or keep the runs elsewhere with --store"
 
 
 VERSION = ("CREATE TABLE alembic_version (version_num TEXT)",)

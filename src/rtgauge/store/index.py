@@ -33,6 +33,9 @@ MIGRATION = "0002"
 
 BUSY_S = 30
 
+ROOM = 64 << 10
+"""Free space, in bytes, below which a disk is full. SQLite takes 32 KiB for its shared memory."""
+
 Stamp = tuple[int, int]
 """By which a changed run.json is known: its time of change (ns) and size."""
 
@@ -181,6 +184,8 @@ class Index:
             remedy = "check the URL and the database"
         elif isinstance(error, sa.exc.OperationalError):
             remedy = "check the folder, its space and its permissions, and try again"
+            if _full(self._file):
+                remedy = "free some space there, or keep the runs elsewhere with --store"
         else:
             remedy = f"delete {self._file}: the store rebuilds it from the runs"
         return StoreError(f"cannot use the index {self._name}: {reason}", remedy)
@@ -301,7 +306,16 @@ def _set_aside(file: Path, before: os.stat_result) -> None:
 
 def _writable(file: Path) -> bool:
     existing = [path for path in (file, file.with_name(file.name + "-wal")) if path.exists()]
-    return all(os.access(path, os.W_OK) for path in (file.parent, *existing))
+    return all(os.access(path, os.W_OK) for path in (file.parent, *existing)) and not _full(file)
+
+
+def _full(file: Path) -> bool:
+    """Whether the disk has too little space for SQLite, which needs some even to read."""
+    try:
+        disk = os.statvfs(file.parent)
+    except OSError:
+        return False
+    return disk.f_blocks > 0 and disk.f_bavail * disk.f_frsize < ROOM
 
 
 def _connected(connection: Any, _record: Any) -> None:
