@@ -1092,6 +1092,9 @@ def test_a_resumed_evaluation_has_one_answer() -> None:
     third = part(2, {"disk": "complete"}, id="3", duration_s=3.0)
     for one in second["plan"]["steps"]:
         one["new_option"] = ""
+    recurs = {"rule": "second line", "text": "", "series": [0]}
+    recurs["maxima"] = [{"series": 0, "text": "Recurs."}]
+    second["steps"][0]["observations"] = [recurs]
     cut = whole_of([first, second])
     assert cut is not None and "interrupted" in answer_of(cut).title
     command = "rtgauge evaluate --resume 0192f0c4-6d1e"
@@ -1099,6 +1102,7 @@ def test_a_resumed_evaluation_has_one_answer() -> None:
     whole = whole_of([first, second, third])
     assert whole is not None and whole["state"] == "complete"
     assert whole_of([third, first, second]) == whole
+    assert text(answer_of(whole).cause) == "Likely cause: something periodic. Recurs."
     assert [(one["step"], one["load"]["name"], one["state"]) for one in whole["steps"]] == [
         (0, "idle", "complete"), (1, "sched", "complete"), (2, "disk", "complete")
     ]  # fmt: skip

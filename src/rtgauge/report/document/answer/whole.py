@@ -98,6 +98,9 @@ def _add(whole: dict[str, Any], run: Model, step: Model, at: int) -> None:
         {**one, "series": [places[place] for place in one["series"] if place in places]}
         for one in step["observations"]
     ]
+    for one in told:
+        if "maxima" in one:
+            one["maxima"] = [{**each, "series": places[each["series"]]} for each in one["maxima"]]
     whole["steps"].append({**step, "step": at, "observations": told, "run": run["id"]})
     for part in ("tests", "verdicts", "causes"):
         for one in run[part]:
