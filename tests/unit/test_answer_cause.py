@@ -169,6 +169,13 @@ def test_caches_do_not_take_milliseconds() -> None:
     assert "caches" not in cause_of(first(40_000, 10, cpu=0))
 
 
+@pytest.mark.parametrize(("again_us", "named"), [(170, False), (165, False), (100, True)])
+def test_cold_caches_are_not_the_cause_of_what_warm_ones_repeat(again_us: int, named: bool) -> None:
+    series = first(170, 5, cpu=0)
+    series.value[500:505] = again_us * 1000
+    assert ("caches" in cause_of(series)) is named
+
+
 def polled(gap_us: int, cpu: int = 0, name: str = "gaps", **more: Any) -> made.FakeStep:
     """A step of a thread that polled the clock, with one series of gaps."""
     info = made.info(0, cpu, name=name, interval_ns=0)

@@ -34,6 +34,8 @@ FAR_BELOW: Final = 10
 """If every budget exceeds the maximum by more than this factor, its cause needs no search."""
 COLD_NS: Final = 1_000_000
 """Cold caches delay a sample by less than this."""
+SAME: Final = 1.05
+"""If a later sample is as far above the median, but for this factor, no cold cache explains it."""
 DITHERED: Final = 1000
 """Number of periods from which on a timer has dither by default."""
 ALIKE: Final = ("measurement", "name", "context", "labels", "interval_ns")
@@ -110,13 +112,15 @@ def _likely(data: Data) -> tuple[Line, str]:
     for who, text in _unseen(data):
         return line(f"Possible cause: {who}. {text}"), ""
     cold = any(each["rule"] == "first sample" and place in each["series"] for each in told)
-    if cold and one["first"] == peak(one) and above_median <= COLD_NS:
+    again = (one["rest"]["max"] or 0) - _median(one)
+    if cold and one["first"] == peak(one) and SAME * again < above_median <= COLD_NS:
         first, usual = (numbers.shown(each, "ns").full for each in (one["first"], _median(one)))
         text = f"The first sample is {first}, and the median of all samples is {usual}."
         return line(f"Likely cause: cold caches. {text}"), ""
     if "second line" in by_rule:
         text = f"Likely cause: something periodic. {by_rule['second line']}"
-        return line(text), stop if (again := _with_dither(run, step, one)) is None else again
+        dithered = _with_dither(run, step, one)
+        return line(text), stop if dithered is None else dithered
     if text := _depends(data, one, step) or _gap(data, one):
         return line(text), stop
     if not stop and waits_for_answers(one["name"], one["unit"]) and not made_of_a_file(run):
