@@ -223,6 +223,9 @@ def test_what_the_worst_samples_have_in_common_is_counted() -> None:
     both = [replace(one, series=series, index=index) for series in (2, 3) for index in (0, 1)]
     assert common(both)[0] == "the 2 worst of each of 2 series in user context:"
     assert common(both[1:])[0] == "3 samples of 2 series in user context:"
+    # of a trace, the worst one and the last ones
+    traced = [replace(each, source="tracefs") for each in (one, two)]
+    assert common(traced)[0] == "2 traced samples in user context:"
     usual = [replace(one, blame=f"nothing: an ordinary sample. The median is {n}") for n in (1, 2)]
     assert [row.split(None, 1) for row in common(usual)[1:]] == [
         ["2", "nothing: an ordinary sample"]
@@ -338,7 +341,11 @@ def test_the_section_of_a_report_has_picture_table_and_remedies() -> None:
     ):
         assert words in text.replace("\u202f", " ")
     assert "not explained" in text
-    assert "2 of 2 in user context" in text
+    assert "2 of 2 in user context" in text and "What the worst samples have" in text
+    both = [replace(one, source="tracefs") for one in (BLAMED, other)]
+    (section,) = causes_sections(explained_run(*both))
+    said = "".join(markdown.render(Document("x", "", (section,))))
+    assert "What the traced samples have in common" in said
     (section,) = causes_sections(explained_run(replace(BLAMED, blame="")))
     assert "Blame:" not in "".join(markdown.render(Document("x", "", (section,))))
     (section,) = causes_sections(explained_run(BLAMED, replace(other, blame="another")))

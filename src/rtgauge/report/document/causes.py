@@ -54,7 +54,8 @@ def causes_sections(run: Model, prefix: str = "") -> Iterator[Section]:
     for number, one in enumerate(shown):
         blocks += _cause(run, one, table=not number)
     if common := _common(causes):
-        blocks += [Heading("What the worst samples have in common"), Bullets(tuple(common))]
+        which = "worst" if all(one["source"] == "replay" for one in causes) else "traced"
+        blocks += [Heading(f"What the {which} samples have in common"), Bullets(tuple(common))]
     left = len(causes) - len(shown)
     if left:
         text = f"The JSON document contains the causes of {numbers.plural(left, 'more sample')}."

@@ -137,7 +137,10 @@ def _paragraph(word: str, text: str) -> list[str]:
 
 
 def _which(causes: Sequence[Cause]) -> str:
-    """Which samples these are, the worst of each of their series."""
+    """Which samples these are, the worst of each of their series. A trace has the worst one and the
+    last ones."""
+    if any(one.source != "replay" for one in causes):
+        return f"{len(causes)} traced samples"
     series = Counter((one.step, one.series) for one in causes)
     if len(series) < 2:
         return f"the {len(causes)} worst"
@@ -148,7 +151,7 @@ def _which(causes: Sequence[Cause]) -> str:
 
 
 def common(causes: Sequence[Cause]) -> list[str]:
-    """What the worst samples of each context have in common, one line each. Those of several
+    """What the samples of each context have in common, one line each. Those of several
     series of one context are counted together."""
     found = []
     for context in dict.fromkeys(one.context for one in causes):
