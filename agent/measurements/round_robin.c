@@ -323,14 +323,14 @@ static void robin_judge(struct robin_state *state)
 	struct robin_range median;
 	bool certain = true;
 
+	if (state->slept) {
+		snprintf(state->disturbed, sizeof(state->disturbed), ENSEMBLE_DISTURBED);
+		return;
+	}
 	if (gave_up) {
 		snprintf(state->unfair, sizeof(state->unfair),
 			 "thread %u ran for %lld ms in one turn, then gave up", gave_up,
 			 (long long)(ROBIN_LIMIT_NS / NSEC_PER_MSEC));
-		return;
-	}
-	if (state->slept) {
-		snprintf(state->disturbed, sizeof(state->disturbed), ENSEMBLE_DISTURBED);
 		return;
 	}
 	median = robin_median(state);

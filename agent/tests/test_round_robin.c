@@ -205,6 +205,11 @@ static void test_not_judged(void)
 	state.gave_up = 2;
 	state.complete = 0;
 	judged("fail", "a thread gave up");
+	turns();
+	state.gave_up = 2;
+	state.complete = 0;
+	state.slept = 1;
+	judged("inconclusive", "a thread gave up while another one slept");
 }
 
 /* Which of both it was, the thread itself finds by its count of switches. */
