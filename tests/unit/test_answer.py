@@ -57,6 +57,23 @@ def test_series_without_due_times_are_named_as_not_counted() -> None:
     assert "counted" not in text(only)
 
 
+def test_the_maximum_of_a_run_without_due_times() -> None:
+    """Maxima of different quantities are not compared."""
+
+    def worst(*names: str) -> str:
+        series = [latency(92 + place) for place in range(len(names))]
+        for place, name in enumerate(names):
+            info = replace(series[place].info, series=place, name=name, interval_ns=0, cpu=place)
+            series[place].info = info
+        answer = answer_of(built(made.run([made.step(0, series)], findings=[])))
+        assert not answer.sure
+        return text(answer.worst)
+
+    assert worst("latency", "latency").startswith("Observed maximum 93.0 us (CPU 1, idle, ")
+    assert worst("latency").endswith("). The samples have no due times")
+    assert not worst("wake", "send")
+
+
 @pytest.mark.slow
 def test_the_state_of_an_emulated_board_says_so() -> None:
     def title(top_us: int, samples: int, rate: float | None) -> str:

@@ -21,6 +21,7 @@ from rtgauge.report.results.labels import (
     series_labels,
     step_name,
     things_of,
+    worst,
 )
 from rtgauge.stats import duration_needed_s
 from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
@@ -35,9 +36,17 @@ OBSERVED: Final = "Observed maximum "
 def maximum_of(data: Data) -> Line:
     one = data.top
     if one is None:
-        return _printed(data)
+        return _printed(data) or _without_due(data)
     said = _maximum(data, one)
     return line(*said, _not_counted(data)) if data.without_due else said
+
+
+def _without_due(data: Data) -> Line:
+    """The maximum of a run in which no sample has a due time."""
+    at = worst(data.without_due)
+    if at is None:
+        return ()
+    return line(*_maximum(data, data.without_due[at]), ". The samples have no due times")
 
 
 def _not_counted(data: Data) -> str:
@@ -107,11 +116,12 @@ def when_text(run: Model, one: Model) -> str:
 def _place(data: Data, one: Model) -> str:
     """The measurement, where there are several, and the label of a series."""
     words = []
-    if len({other["measurement"] for other in data.best}) > 1:
+    compared = data.best or data.without_due
+    if len({other["measurement"] for other in compared}) > 1:
         words.append(step_name(data.run, data.step(one)))
     if one["context"] not in ("user", ""):
         words.append(f"{one['context']} context")
-    members = [other for other in data.best if other["step"] == one["step"]]
+    members = [other for other in compared if other["step"] == one["step"]]
     if len(members) > 1:
         words.append(series_labels(members)[members.index(one)])
     elif one["cpu"] >= 0:

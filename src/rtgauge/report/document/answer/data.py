@@ -117,18 +117,21 @@ class Data:
 
     @functools.cached_property
     def without_due(self) -> list[Any]:
-        """The series of the same quantities without due times, such as those of ``nanosleep``."""
-        counted = {(one["measurement"], one["name"]) for one in self.best}
-        return [
+        """The series of the same quantities without due times, such as those of ``nanosleep``. In a
+        run without series of latencies: those of its only quantity."""
+        found = [
             one
             for one in self.run["series"]
             if self.step(one)["role"] == "measurement"
-            and (one["measurement"], one["name"]) in counted
             and one["unit"] == "ns"
             and not one["interval_ns"]
             and peak(one) is not None
             and not self.disturbed(one)
         ]
+        quantities = {(one["measurement"], one["name"]) for one in self.best or found}
+        if not self.best and len(quantities) > 1:
+            return []
+        return [one for one in found if (one["measurement"], one["name"]) in quantities]
 
     @functools.cached_property
     def ordinary_wanted(self) -> bool:
