@@ -36,6 +36,7 @@ __all__ = [
     "group_series",
     "headline",
     "highest",
+    "integers",
     "is_response",
     "judged",
     "kernel_parameters",
@@ -271,10 +272,18 @@ def late_answers(run: Mapping[str, Any], steps: Collection[int]) -> int:
     for table in run["tables"]:
         if table["name"] != "answers" or table["step"] not in steps:
             continue
-        names = [column["name"] for column in table["columns"]]
-        for row in (dict(zip(names, row, strict=True)) for row in table["rows"]):
+        for row in integers(table):
             late += 0 if row.get("ambiguous") else row.get("late", 0)
     return late
+
+
+def integers(table: Mapping[str, Any]) -> list[dict[str, int]]:
+    """The rows of a table by the names of its columns, without the values that are texts."""
+    names = [column["name"] for column in table["columns"]]
+    return [
+        {name: cell for name, cell in zip(names, row, strict=True) if isinstance(cell, int)}
+        for row in table["rows"]
+    ]
 
 
 def variants(run: Mapping[str, Any]) -> dict[int, dict[str, str]]:

@@ -764,7 +764,7 @@ def _batches(
                     continue
                 values = _words(" ".join([one["name"], *one["labels"].values()]))
                 names = values | _words(" ".join(one["labels"]))
-                if words in (values, names):
+                if words in (values, names) and isinstance(row[1], int):
                     both.append((row[1] / 1000, float(one["mean"]), str(row[0]), place))
     if not both:
         return

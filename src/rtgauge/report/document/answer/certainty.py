@@ -15,6 +15,7 @@ from rtgauge.report.results.labels import (
     budget_of,
     capital,
     highest,
+    integers,
     load_text,
     ordinary_policies,
     peak,
@@ -87,10 +88,11 @@ def _printed(data: Data) -> Line:
     if "printed" not in data.run["environment"]:
         return ()
     found = [
-        (row[[column["name"] for column in table["columns"]].index("max")], table["step"])
+        (row["max"], table["step"])
         for table in data.run["tables"]
         if table["name"] == "printed"
-        for row in table["rows"]
+        for row in integers(table)
+        if "max" in row
     ]
     if not found:
         return ()
