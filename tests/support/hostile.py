@@ -25,7 +25,20 @@ from rtgauge.stream.cbor import encode
 
 NAN: Final = "@nan@"
 """Stands for a number that is not one."""
-VALUES: Final = ("text", "", None, [], {}, NAN, True, -1, 0, 2**63 - 1, -(2**63), 2**63)
+VALUES: Final[tuple[Any, ...]] = (
+    "text",
+    "",
+    None,
+    [],
+    {},
+    NAN,
+    True,
+    -1,
+    0,
+    2**63 - 1,
+    -(2**63),
+    2**63,
+)
 ITEMS: Final = 7
 """The number of items of a list that are replaced."""
 _TYPED: Final = ("samples", "gaps")
