@@ -947,7 +947,8 @@ class Group {
 			rows.push(["series", a.label, `min (${unit})`, `median (${unit})`, `99 % (${unit})`, `max (${unit})`, "max is a lower limit"]);
 			a.lines.forEach((text, i) => a.x[i].forEach((v, k) => rows.push([text, v, a.low[i][k], a.middle[i][k], a.tail[i][k], a.high[i][k], a.at_least[i][k] ? "yes" : "no"])));
 		} else if (kind === "around" || kind === "begin") {
-			rows.push(["series", "sample", "due (ns)", `${d.quantity} (${unit})`]);
+			/* Without a time grid, samples are due at no time. */
+			rows.push(["series", "sample", d.grid === false ? "taken about (ns)" : "due (ns)", `${d.quantity} (${unit})`]);
 			this.window[kind].forEach((w, i) => { if (w) w.due_ns.forEach((due, k) => rows.push([d.labels[i], w.index[k], due, w.value[k]])); });
 		} else if (kind === "histogram" || kind === "series") {
 			rows.push([`from (${unit})`, `below (${unit})`, ...d.labels]);
