@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,13 @@ from rtgauge.report.document.conclusion import conclusion, decisive
 from rtgauge.report.document.next_steps import after_comparison
 from rtgauge.report.results import model
 from rtgauge.report.sets import compare
+
+
+def actions_after(document: dict[str, Any], analysis: model.Analysis) -> list[Action]:
+    """What to do after a comparison, for the quantity that its conclusion is about."""
+    at = decisive(document)
+    assert at is not None
+    return after_comparison(document, document["quantities"][at], analysis.model["runs"])
 
 
 @pytest.mark.slow
@@ -44,10 +52,7 @@ def test_what_to_do_after_a_comparison() -> None:
     def after(number: int) -> list[Action]:
         analysis = model.analyse(made.repeats(number), pictures=False)
         found = compare.compare(analysis, compare.sets_by_target(analysis.model["runs"]))
-        at = decisive(found.document)
-        assert at is not None
-        quantity = found.document["quantities"][at]
-        return after_comparison(found.document, quantity, analysis.model["runs"])
+        return actions_after(found.document, analysis)
 
     few = after(2)[0]
     assert few.text == "Repeat the study in 6 blocks"
@@ -64,9 +69,7 @@ def test_a_study_that_decides_has_no_board_with_one_seed_for_all_repeats() -> No
         one.document["target"] += ",seed=3,mode=counted"
     analysis = model.analyse(runs, pictures=False)
     document = compare.compare(analysis, compare.sets_by_target(analysis.model["runs"])).document
-    at = decisive(document)
-    assert at is not None
-    actions = after_comparison(document, document["quantities"][at], analysis.model["runs"])
+    actions = actions_after(document, analysis)
     words = "--target lab:rt,mode=counted --target lab:stock,mode=counted --repeat 6"
     assert actions[0].command.endswith(words)
 
@@ -109,9 +112,7 @@ def test_separate_runs_are_repeated_in_as_many_blocks_as_a_study_needs() -> None
     document = compare.compare(analysis, compare.sets_by_target(analysis.model["runs"])).document
     (primary,) = [one for one in document["comparisons"] if one["primary"]]
     assert primary["needed"] == 4
-    at = decisive(document)
-    assert at is not None
-    actions = after_comparison(document, document["quantities"][at], analysis.model["runs"])
+    actions = actions_after(document, analysis)
     assert actions[0].command.endswith("--repeat 6")
 
 
@@ -121,9 +122,7 @@ def test_the_gate_has_the_margin_of_the_comparison() -> None:
     sets = compare.sets_by_target(analysis.model["runs"])
     for within, option in ((0.1, ""), (0.025, " --within 2.5%")):
         document = compare.compare(analysis, sets, compare.Claims(within=within)).document
-        at = decisive(document)
-        assert at is not None
-        actions = after_comparison(document, document["quantities"][at], analysis.model["runs"])
+        actions = actions_after(document, analysis)
         (guard,) = [one for one in actions if one.text == "Check for regressions in CI"]
         study = analysis.model["runs"][0]["study"][:18]
         assert guard.command == f"rtgauge compare {study}{option} --gate"
@@ -139,9 +138,7 @@ def test_study_of_several_systems_chooses_the_core_of_each() -> None:
             step.header = replace(step.header, core="cobalt", core_revision=19)
     analysis = model.analyse(runs, pictures=False)
     found = compare.compare(analysis, compare.sets_by_target(analysis.model["runs"])).document
-    at = decisive(found)
-    assert at is not None
-    first = after_comparison(found, found["quantities"][at], analysis.model["runs"])[0]
+    first = actions_after(found, analysis)[0]
     assert first.command.endswith("--target lab:rt --target lab:stock --repeat 6")
     assert "--core" not in first.command
 
@@ -157,9 +154,7 @@ def test_each_core_of_one_board_has_its_command_there_too() -> None:
     sets = [compare.RunSet("a", (0,)), compare.RunSet("b", (1,))]
     analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
     found = compare.compare(analysis, sets).document
-    at = decisive(found)
-    assert at is not None
-    actions = after_comparison(found, found["quantities"][at], analysis.model["runs"])
+    actions = actions_after(found, analysis)
     for place in ("lab:mine", BOARD):
         (action,) = [one for one in actions if f"--target {place} " in one.command and one.again]
         for core, command in (("cobalt", action.command), ("linux", action.again)):
@@ -170,7 +165,7 @@ def test_each_core_of_one_board_has_its_command_there_too() -> None:
     for label, number in (("", 12), ("mine", 11)):
         for run in analysis.model["runs"]:
             run["label"] = label
-        action, *_ = after_comparison(found, found["quantities"][at], analysis.model["runs"])
+        action, *_ = actions_after(found, analysis)
         assert f"--repeat {number}" in action.command and f"--repeat {number}" in action.again
 
 
@@ -191,15 +186,13 @@ def test_two_runs_of_one_target_are_repeated_under_their_labels(interrupted: boo
             step["asked"] = {**step["asked"], "for": length}
     sets = [compare.RunSet("before", (0,)), compare.RunSet("after", (1,))]
     document = compare.compare(analysis, sets).document
-    at = decisive(document)
-    assert at is not None
-    actions = after_comparison(document, document["quantities"][at], analysis.model["runs"])
+    actions = actions_after(document, analysis)
     assert actions[0].text == "Measure more runs under each label"
     assert "--label before" in actions[0].command and "--repeat 4" in actions[0].command
     assert "--label after" in actions[0].again and "--repeat 4" in actions[0].again
     for one in document["comparisons"]:
         one.update(verdict="not decided", needed=12)
-    found = after_comparison(document, document["quantities"][at], analysis.model["runs"])
+    found = actions_after(document, analysis)
     repeats = f"--repeat {12 if interrupted else 11}"  # one run is there, unless it was interrupted
     assert repeats in found[0].command and repeats in found[0].again
     assert "--for 20s" in actions[0].command and "--for 20s" in actions[0].again

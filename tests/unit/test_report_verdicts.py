@@ -386,15 +386,19 @@ class Counted(made.FakeSeries):
         return stream.SeriesTotals(0, count, 0, 0, 0, 0, (count - 1) * self.info.interval_ns)
 
 
+def counted(value: int, number: int, late: int) -> Counted:
+    """One sample each second: ``number`` of this value, and ``late`` of 1 ms."""
+    buckets = np.array([[stats.bucket_of(value), number], [stats.bucket_of(MS), late]], np.int64)
+    total = number * value + late * MS
+    snapshot = stream.Histogram(9, 0, number + late, value, MS, total, 0, 0, 0, 7, buckets)
+    info = made.info(histogram_only=True, interval_ns=S)
+    return Counted(info, np.arange(0), np.empty(0, np.int32), histogram=snapshot)
+
+
 def test_a_histogram_fails_nothing_that_one_stall_explains() -> None:
     """100 of 36 000 samples exceed in ten hours: as one stall within the requirement, as single
     events far beyond it."""
-    info = made.info(histogram_only=True, interval_ns=S)
-    low, high = int(stats.bucket_of(5 * US)), int(stats.bucket_of(MS))
-    buckets = np.array([[low, 35_900], [high, 100]], np.int64)
-    total = 35_900 * 5 * US + 100 * MS
-    snapshot = stream.Histogram(9, 0, 36_000, 5 * US, MS, total, 0, 0, 0, 7, buckets)
-    series = Counted(info, np.arange(0), np.empty(0, np.int32), histogram=snapshot)
+    series = counted(5 * US, 35_900, 100)
     found = judged(made.step(0, [series], budget_ns=150 * US, rate_per_hour=1.0))
     assert found["result"] == "inconclusive"
     assert "in 1 to 100 episodes (100 of" in found["evidence"]
@@ -407,13 +411,8 @@ def test_a_histogram_fails_nothing_that_one_stall_explains() -> None:
 def test_samples_in_the_bucket_of_the_budget_fail_nothing() -> None:
     """All but one of 36 000 samples in ten hours are 150.0 us, and so in the bucket of a budget of
     150.2 us, which has values above it, too."""
-    info = made.info(histogram_only=True, interval_ns=S)
-    low, high = int(stats.bucket_of(150 * US)), int(stats.bucket_of(MS))
-    assert low == int(stats.bucket_of(150_200))
-    buckets = np.array([[low, 35_999], [high, 1]], np.int64)
-    total = 35_999 * 150 * US + MS
-    snapshot = stream.Histogram(9, 0, 36_000, 150 * US, MS, total, 0, 0, 0, 7, buckets)
-    series = Counted(info, np.arange(0), np.empty(0, np.int32), histogram=snapshot)
+    assert int(stats.bucket_of(150 * US)) == int(stats.bucket_of(150_200))
+    series = counted(150 * US, 35_999, 1)
     found = judged(made.step(0, [series], budget_ns=150_200, rate_per_hour=1.0))
     assert found["result"] == "inconclusive"
     assert "in 1 episode (1 of 1 wake-up)" in found["evidence"]
