@@ -297,17 +297,8 @@ class LabTarget:
 
     def _describe_here(self) -> str | None:
         agent = programs(self.board.machine, say).agent
-        try:
-            asked = subprocess.run(
-                [agent, "describe"],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=DESCRIBE_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return asked.stdout.decode(errors="replace") if asked.returncode == 0 else None
+        asked = _asked(agent, "describe")
+        return asked.stdout if asked is not None and asked.returncode == 0 else None
 
     def environment(self) -> bytes:
         """Header and environment of the board, which is started first if it does not run."""
@@ -511,17 +502,20 @@ class LabTarget:
 
 def _version(program: str) -> str:
     """The line with QEMU's version; empty if QEMU is missing."""
+    asked = _asked(program, "--version")
+    return "" if asked is None else next(iter(asked.stdout.splitlines()), "")
+
+
+def _asked(program: str | os.PathLike[str], word: str) -> subprocess.CompletedProcess[str] | None:
+    """What a program of this machine answers; None if it cannot be started, or does not end."""
     try:
-        asked = subprocess.run(
-            [program, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=DESCRIBE_S,
-            check=False,
-        )
+        return subprocess.run(
+            [program, word],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=DESCRIBE_S, check=False,
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return next(iter(asked.stdout.decode(errors="replace").splitlines()), "")
+        return None
 
 
 class LabAgent:
