@@ -7,6 +7,7 @@ that every figure of the report can be compared with one computed from the array
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge import stream
+from rtgauge.report.results import model
 
 MS = 1_000_000
 
@@ -494,3 +496,11 @@ def apart(number: int, count: int = 100) -> list[FakeSeries]:
     due = np.arange(size) * (1_500_000 * count // size)
     whole = info(number, name="every", interval_ns=0)
     return [*few, FakeSeries(whole, np.arange(size), every, due=due)]
+
+
+def built(*runs: Any) -> dict[str, Any]:
+    """The results model of runs, which follows its schema."""
+    document = model.build(runs)
+    model.validate(document)
+    json.dumps(document, allow_nan=False)
+    return document

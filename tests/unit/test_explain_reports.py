@@ -400,8 +400,7 @@ def test_a_report_tells_series_of_one_context_apart_as_the_command_does() -> Non
         for number in (0, 1)
     ]
     run.causes = json.loads(json.dumps(document_of(run.id, usual)))
-    document = model.build([run])
-    model.validate(document)
+    document = made.built(run)
     (section,) = causes_sections(document["runs"][0])
     text = "".join(markdown.render(Document("x", "", (section,))))
     assert "threads 2, user context" in text

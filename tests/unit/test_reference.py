@@ -185,8 +185,7 @@ def _published(
     ]
     environment = {**made.ENVIRONMENT, **({"lab": lab} if lab else {})}
     run = made.run([made.step(0, stored, measurement, **more)], environment=environment)
-    document = model.build(cast(Any, [run]))
-    model.validate(document)
+    document = made.built(run)
     found: list[dict[str, Any]] = document["runs"][0]["steps"][0]["published"]
     return found
 

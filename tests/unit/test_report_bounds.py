@@ -52,14 +52,8 @@ def run(
     return made.run([step], boot_id=boot, **more)
 
 
-def built(*runs: made.FakeRun) -> dict[str, Any]:
-    document = model.build(runs)  # type: ignore[arg-type]
-    model.validate(document)
-    return document
-
-
 def only(*runs: made.FakeRun) -> dict[str, Any]:
-    (one,) = built(*runs)["bounds"]
+    (one,) = made.built(*runs)["bounds"]
     return dict(one)
 
 
@@ -91,7 +85,7 @@ def test_copies_count_once() -> None:
     one = only(run(values(1), "b1"), run(values(1), "b1"), run(values(2), "b2"), run(values(2)))
     assert (one["runs"], one["boots"], one["copies"]) == (2, 2, 2)
     assert one["samples"] == 2 * COUNT
-    shown = bounds_grid(built(run(values(1)), run(values(1))))
+    shown = bounds_grid(made.built(run(values(1)), run(values(1))))
     assert shown is not None and "1 copy not counted" in shown.rows[0].cells[0].text
 
 
@@ -155,14 +149,14 @@ def test_one_series_is_enough_to_know_a_run_by() -> None:
 @pytest.mark.slow
 def test_what_is_no_evidence() -> None:
     assert only(run(values(1), "b1"), run(values(2), "b2", step_state="failed"))["runs"] == 1
-    assert len(built(run(values(1)), run(values(2), label="tuned"))["bounds"]) == 2
-    assert len(built(run(values(1)), run(values(2), load="sched"))["bounds"]) == 2
-    assert len(built(run(values(1)), run(values(2), target="ssh://board"))["bounds"]) == 2
+    assert len(made.built(run(values(1)), run(values(2), label="tuned"))["bounds"]) == 2
+    assert len(made.built(run(values(1)), run(values(2), load="sched"))["bounds"]) == 2
+    assert len(made.built(run(values(1)), run(values(2), target="ssh://board"))["bounds"]) == 2
     disturbed = run(values(1))
     disturbed.steps[0].document["disturb"] = "irq:200us:7300us"
-    assert built(disturbed)["bounds"] == []
-    assert built(run(np.zeros(0, np.int32)))["bounds"] == []
-    assert bounds_grid(built()) is None
+    assert made.built(disturbed)["bounds"] == []
+    assert made.built(run(np.zeros(0, np.int32)))["bounds"] == []
+    assert bounds_grid(made.built()) is None
 
 
 def described(part: str, facts: dict[str, Any], seed: int) -> made.FakeRun:
@@ -225,7 +219,7 @@ def described(part: str, facts: dict[str, Any], seed: int) -> made.FakeRun:
 def test_runs_of_one_quantity_of_one_system_are_evidence_together(
     part: str, facts: dict[str, Any], others: dict[str, Any], entries: int
 ) -> None:
-    document = built(described(part, facts, 1), described(part, others, 2))
+    document = made.built(described(part, facts, 1), described(part, others, 2))
     assert sum(one["runs"] for one in document["bounds"]) == 2
     assert len(document["bounds"]) == entries
 
@@ -233,25 +227,25 @@ def test_runs_of_one_quantity_of_one_system_are_evidence_together(
 def test_the_table_says_that_samples_come_in_groups() -> None:
     grouped = np.repeat(values(1, 3000), 20)
     for samples, said in ((grouped, True), (np.random.default_rng(2).permutation(grouped), False)):
-        grid = bounds_grid(built(run(samples)))
+        grid = bounds_grid(made.built(run(samples)))
         assert grid is not None
         assert (" Large samples in groups count as fewer samples." in grid.caption) is said
 
 
 def test_a_single_run_claims_nothing_of_boots() -> None:
-    grid = bounds_grid(built(run(values(1))))
+    grid = bounds_grid(made.built(run(values(1))))
     assert grid is not None
     (row,) = grid.rows
     assert [cell.text for cell in row.cells][3:] == ["–", "–"]
     assert "too little evidence" in grid.caption and "59" in grid.caption
-    assert "Bounds" in terminal.text(built(run(values(1))))
+    assert "Bounds" in terminal.text(made.built(run(values(1))))
 
 
 @pytest.mark.parametrize(
     ("load", "name"), [("sched", "loaded"), ("explain", "idle with the trace")]
 )
 def test_a_bound_of_a_traced_idle_system_is_not_called_loaded(load: str, name: str) -> None:
-    grid = bounds_grid(built(run(values(1)), run(values(2), "b2", load=load)))
+    grid = bounds_grid(made.built(run(values(1)), run(values(2), "b2", load=load)))
     assert grid is not None
     assert [row.name.rpartition(", ")[2] for row in grid.rows] == [name, "idle"]
 
@@ -289,7 +283,7 @@ def test_a_bound_takes_as_many_hours_as_boots_only_if_nothing_may_be_larger() ->
         ([lossy], "takes 93 boots."),
         ([lossy, run(values(2), "b2", load="sched")], "takes 59 to 93 boots."),
     ):
-        grid = bounds_grid(built(*runs))
+        grid = bounds_grid(made.built(*runs))
         assert grid is not None and said in grid.caption
 
 
@@ -315,7 +309,7 @@ def test_the_longest_wait_for_an_answer_is_that_of_all_cpus() -> None:
         series.append(
             made.FakeSeries(info, kept, values(cpu)[kept], gaps=((999, 1),), companion=times)
         )
-    document = built(made.run([made.step(0, series)]))
+    document = made.built(made.run([made.step(0, series)]))
     waits = [one["max_at_least"] for one in document["runs"][0]["series"]]
     assert waits == [MS - 300, MS - 100, MS - 200]
     assert [one["max_at_least"] for one in document["bounds"]] == [MS - 100]
@@ -325,7 +319,7 @@ def test_a_lower_limit_is_not_below_the_largest_sample() -> None:
     late = np.full(COUNT, 5000, np.int32)
     late[1000] = 90 * MS
     other = made.FakeSeries(made.info(1, 1), np.arange(COUNT, dtype=np.int64), late)
-    (entry,) = built(made.run([made.step(0, [held_up(COUNT), other])]))["bounds"]
+    (entry,) = made.built(made.run([made.step(0, [held_up(COUNT), other])]))["bounds"]
     assert (entry["max"], entry["max_at_least"]) == (90 * MS, 90 * MS)
 
 
@@ -355,7 +349,7 @@ def test_the_cpu_with_most_events_without_an_answer_counts() -> None:
         return made.FakeSeries(info, index, values(cpu)[index], gaps=gaps)
 
     series = [answers(0, 1), answers(1, 5), answers(2, 0)]
-    document = built(made.run([made.step(0, series)]))
+    document = made.built(made.run([made.step(0, series)]))
     (entry,) = document["bounds"]
     wanted = exceedance_bound(entry["effective_samples"], 0.95, 5)
     assert entry["next_sample"] == pytest.approx(wanted)
@@ -368,7 +362,7 @@ def test_the_cpu_with_most_events_without_an_answer_counts() -> None:
 
 
 def test_bounds_without_unanswered_events_have_no_condition() -> None:
-    document = built(run(values(1)))
+    document = made.built(run(values(1)))
     assert document["bounds"][0]["condition"] is None
     grid = bounds_grid(document)
     assert grid is not None and "independent" not in grid.caption
@@ -428,7 +422,7 @@ def test_evidence_of_runs_boots_and_cpus_is_counted(seed: int) -> None:
             samples += length
             tops.append(int(kept.max()))
         runs.append(made.run([made.step(0, series)], boot_id=boot))
-        found = built(runs[-1])["runs"][0]["series"]
+        found = made.built(runs[-1])["runs"][0]["series"]
         waits += [one["max_at_least"] for one in found if one["unanswered"]]
         for one in found:
             effective[one["cpu"]] += one["bound"]["effective_samples"]
@@ -460,7 +454,7 @@ def test_steps_of_one_quantity_may_have_other_numbers(first: bool) -> None:
     other.steps[0].number = 3
     other.steps.insert(0, run(values(3)).steps[0])
     one = run(values(2), "b2", load="sched")
-    found = built(*((other, one) if first else (one, other)))["bounds"]
+    found = made.built(*((other, one) if first else (one, other)))["bounds"]
     assert {entry["load"]: entry["runs"] for entry in found} == {"idle": 1, "sched": 2}
 
 
@@ -482,7 +476,7 @@ def test_boots_of_a_lab_are_told_apart_if_they_are_known(
     for seed, name in enumerate(labs):
         lab = {} if name is None else {"lab": {"mode": "plain", "meaning": "", "boot": name}}
         some.append(run(values(seed), boot, environment={**made.ENVIRONMENT, **lab}))
-    assert sum(one["boots"] for one in built(*some)["bounds"]) == boots
+    assert sum(one["boots"] for one in made.built(*some)["bounds"]) == boots
 
 
 def test_what_is_evidence_after_what_is_none() -> None:
@@ -550,7 +544,7 @@ def test_a_pass_with_an_uncertain_exceedance_is_a_pass() -> None:
 def test_all_repeats_together_pass_where_each_is_too_short() -> None:
     """4 runs of 50 minutes: 3 h 20 min without an exceedance prove less than one an hour."""
     runs = [run(values(seed), f"b{seed}", budget=100_000, interval=1000 * MS) for seed in range(4)]
-    document = built(*runs)
+    document = made.built(*runs)
     assert {one["result"] for a in document["runs"] for one in a["verdicts"]} == {"inconclusive"}
     (verdict,) = document["bounds"][0]["verdicts"]
     assert verdict["result"] == "pass"
@@ -561,7 +555,7 @@ def test_all_repeats_together_pass_where_each_is_too_short() -> None:
 
 
 def test_how_many_hours_and_boots_lack() -> None:
-    document = built(*(run(values(seed), f"b{seed}", budget=100_000) for seed in range(3)))
+    document = made.built(*(run(values(seed), f"b{seed}", budget=100_000) for seed in range(3)))
     (verdict,) = document["bounds"][0]["verdicts"]
     assert verdict["result"] == "inconclusive"
     needed = -np.log(0.05) - 3 * COUNT / 1000 / 3600
@@ -586,7 +580,7 @@ def test_the_cpu_that_lacks_the_most_decides(cpus: tuple[int, int]) -> None:
     """After that many hours, each CPU has the time of a pass."""
     lengths = [dict(zip(cpus, some, strict=True)) for some in ((5000, 1000), (5000, 1200))]
     runs = [_judged_cpus(f"b{at}", some, ("fifo",) * 2) for at, some in enumerate(lengths)]
-    document = built(*runs)
+    document = made.built(*runs)
     (verdict,) = document["bounds"][0]["verdicts"]
     needed = -np.log(0.05) - 2200 / 3600
     assert verdict["hours_lacking"] == pytest.approx(needed, abs=1 / 3600)
@@ -598,7 +592,7 @@ def test_the_cpu_that_lacks_the_most_decides(cpus: tuple[int, int]) -> None:
 @pytest.mark.parametrize("policies", [("other", "other"), ("fifo", "other"), ("other", "fifo")])
 def test_no_length_helps_a_measurement_that_was_not_asked_for(policies: tuple[str, ...]) -> None:
     runs = [_judged_cpus(f"b{at}", {0: 1000 + at, 1: 1000}, policies) for at in range(2)]
-    document = built(*runs)
+    document = made.built(*runs)
     verdicts = [one for entry in document["bounds"] for one in entry["verdicts"]]
     assert {one["result"] for one in verdicts} == {"inconclusive"}
     (ordinary,) = (one for one in verdicts if "SCHED_OTHER" in one["evidence"])
@@ -612,18 +606,18 @@ def test_no_length_helps_a_measurement_that_was_not_asked_for(policies: tuple[st
 def test_one_exceedance_of_one_boot_fails_them_all() -> None:
     late = values(1)
     late[1500] = 200_000
-    document = built(run(late, "b1", budget=100_000), run(values(2), "b2", budget=100_000))
+    document = made.built(run(late, "b1", budget=100_000), run(values(2), "b2", budget=100_000))
     (verdict,) = document["bounds"][0]["verdicts"]
     assert (verdict["result"], verdict["boots_over"], verdict["hours_lacking"]) == ("fail", 1, None)
     (said,) = map(plain_line, verdict_lines(document))
     assert "1 of 2 boots exceeded it" in said
     lossy = run(values(3), "b3", budget=100_000)
     lossy.steps[0].series[0].untold_losses = 3
-    document = built(run(late, "b1", budget=100_000), lossy)
+    document = made.built(run(late, "b1", budget=100_000), lossy)
     assert document["bounds"][0]["verdicts"][0]["boots_unknown"] == 1
     (said,) = map(plain_line, verdict_lines(document))
     assert "1 of 2 boots exceeded it. 1 more may have exceeded it, because" in said
-    assert not verdict_lines(built(run(late, budget=100_000)))
+    assert not verdict_lines(made.built(run(late, budget=100_000)))
 
 
 @pytest.mark.slow
@@ -631,10 +625,10 @@ def test_boots_with_samples_of_unknown_value_may_have_exceeded_it() -> None:
     lossy = run(values(1), "b1", budget=100_000)
     lossy.steps[0].series[0].untold_losses = 3
     runs = [lossy, run(values(2), "b1", budget=100_000), run(values(3), "b2", budget=100_000)]
-    (verdict,) = built(*runs)["bounds"][0]["verdicts"]
+    (verdict,) = made.built(*runs)["bounds"][0]["verdicts"]
     assert (verdict["boots_over"], verdict["boots_lacking"]) == (1, 91)
     assert verdict["boots_unknown"] == 1
-    document = built(*runs)
+    document = made.built(*runs)
     (said,) = map(plain_line, verdict_lines(document))
     assert "1 of 2 boots may have exceeded it, because values are unknown or may belong" in said
     del document["bounds"][0]["verdicts"][0]["boots_unknown"]  # as in older documents
@@ -657,7 +651,7 @@ def test_each_requirement_has_a_verdict() -> None:
         run(values(3), "b4", budget=200_000, rate=9.0),
         run(values(4), "b5"),
     ]
-    verdicts = built(*runs)["bounds"][0]["verdicts"]
+    verdicts = made.built(*runs)["bounds"][0]["verdicts"]
     assert [
         (one["budget_ns"], one["rate_per_hour"], one["result"], one["boots_over"])
         for one in verdicts
@@ -673,7 +667,7 @@ def test_each_requirement_has_a_verdict() -> None:
 
 def test_only_runs_with_a_budget_are_evidence_for_it() -> None:
     """No claim on a budget rests on boots that were not held against it."""
-    document = built(
+    document = made.built(
         run(values(1), "b1", budget=100_000),
         run(values(2), "b2"),
         run(values(3), "b3", budget=200_000),
@@ -714,7 +708,7 @@ def test_the_thread_with_the_most_exceedances_decides(late: tuple[int, ...], sai
         series.append(made.FakeSeries(made.info(cpu, cpu), index, some))
     one = made.run([made.step(0, series, budget_ns=100_000)], boot_id="b1")
     other = run(values(9), "b2", budget=100_000)
-    (verdict,) = built(one, other)["bounds"][0]["verdicts"]
+    (verdict,) = made.built(one, other)["bounds"][0]["verdicts"]
     assert verdict["result"] == ("fail" if any(late) else "inconclusive")
     assert said in verdict["evidence"].replace("\u202f", "")
 
@@ -743,7 +737,7 @@ def test_episodes_of_all_runs_add_up() -> None:
     for some in late:
         some[[5000, 5003, 15_000]] = 200_000
     two = [run(s, f"b{at}", budget=100_000, rate=1e4) for at, s in enumerate(late)]
-    (verdict,) = built(*two)["bounds"][0]["verdicts"]
+    (verdict,) = made.built(*two)["bounds"][0]["verdicts"]
     assert "4 episodes (6 of 40" in verdict["evidence"].replace("\u202f", "").replace(" 000", "")
 
 
@@ -791,15 +785,15 @@ def test_stages_of_several_runs_are_composed() -> None:
         catalogue["measurements"][0]["series"] = [{**STAGES[0], "unit": "ns", "from": "due time"}]
         runs.append(made.run([step], boot_id=f"b{seed}", catalogue=catalogue))
         tops = np.maximum(tops, [irq.max(), (user - irq).max()])
-    by_context = {one["context"]: one for one in built(*runs)["bounds"]}
+    by_context = {one["context"]: one for one in made.built(*runs)["bounds"]}
     assert by_context["irq"]["composed"] is None
     assert by_context["user"]["composed"] == {
         "max": tops.sum(),
         "stages": [{"name": "irq", "max": tops[0]}, {"name": "irq to user", "max": tops[1]}],
     }
-    alone = {one["context"]: one["composed"] for one in built(runs[1])["bounds"]}
+    alone = {one["context"]: one["composed"] for one in made.built(runs[1])["bounds"]}
     assert alone["user"]["max"] == irq.max() + (user - irq).max()
-    grid = bounds_grid(built(*runs))
+    grid = bounds_grid(made.built(*runs))
     assert grid is not None and grid.heads[-1] == "Composed" and "not a bound" in grid.caption
 
 
@@ -818,7 +812,7 @@ def test_stages_are_composed_if_all_runs_have_the_same(contexts: str) -> None:
             for at, name in enumerate(names.split())
         ]
         runs.append(made.run([made.step(0, series)], boot_id=f"b{number}", catalogue=catalogue))
-    (entry,) = (one for one in built(*runs)["bounds"] if one["context"] == "user")
+    (entry,) = (one for one in made.built(*runs)["bounds"] if one["context"] == "user")
     assert entry["runs"] == (3 if contexts else 2)
     same = contexts in ("irq user", "")
     assert (entry["composed"] is not None) == same
@@ -931,7 +925,7 @@ def drawn(seed: int) -> NDArray[np.int32]:
 
 @pytest.mark.slow
 def test_the_appendix_has_the_level_or_the_reasons() -> None:
-    document = built(run(drawn(1), "b1"), run(drawn(2), "b2"))
+    document = made.built(run(drawn(1), "b1"), run(drawn(2), "b2"))
     (one,) = document["bounds"]
     found = one["extrapolation"]
     assert found["reasons"] == [] and found["samples"] == 40_000
@@ -946,13 +940,13 @@ def test_the_appendix_has_the_level_or_the_reasons() -> None:
 def test_a_refused_model_gives_no_level() -> None:
     late = drawn(1)
     late[::500] += 60_000
-    document = built(run(late, "b1"), run(late, "b1"), run(drawn(2), "b2"))
+    document = made.built(run(late, "b1"), run(late, "b1"), run(drawn(2), "b2"))
     found = document["bounds"][0]["extrapolation"]
     assert found["level"] is None and found["level_interval"] is None
     assert "1 of the runs is a copy of another" in found["reasons"]
     section = extrapolation_section(document)
     assert section is not None and "refused" in repr(section) and "copy" in repr(section)
-    assert extrapolation_section(built()) is None
+    assert extrapolation_section(made.built()) is None
 
 
 @pytest.mark.slow
@@ -960,7 +954,7 @@ def test_the_model_is_about_the_cpu_with_the_highest_maximum() -> None:
     both = run(drawn(1))
     second = made.FakeSeries(made.info(1, 1), np.arange(20_000), drawn(2) + 9000)
     both.steps[0].series.append(second)
-    assert built(both)["bounds"][0]["extrapolation"]["cpu"] == 1
+    assert made.built(both)["bounds"][0]["extrapolation"]["cpu"] == 1
 
 
 @pytest.mark.slow
@@ -1045,7 +1039,7 @@ def test_events_that_nobody_knows_refuse_the_model() -> None:
     """What was lost may be the largest, on another CPU or in another run too."""
     lossy = run(drawn(2), "b2")
     lossy.steps[0].series[0].lost = ((20_000, 3, 9000),)
-    found = built(run(drawn(1), "b1"), lossy)["bounds"][0]["extrapolation"]
+    found = made.built(run(drawn(1), "b1"), lossy)["bounds"][0]["extrapolation"]
     assert found["reasons"] == ["3 samples were lost, perhaps the largest"]
     assert found["level"] is None and found["level_interval"] is None
     index = np.delete(np.arange(20_000), [70, 9000])
@@ -1055,6 +1049,6 @@ def test_events_that_nobody_knows_refuse_the_model() -> None:
         drawn(1)[index],
         gaps=((69, 1), (8999, 1)),
     )
-    (one,) = built(made.run([made.step(0, [silent], "log-host")]))["bounds"]
+    (one,) = made.built(made.run([made.step(0, [silent], "log-host")]))["bounds"]
     assert one["max_at_least"] is not None
     assert one["extrapolation"]["reasons"] == ["2 events had no answer, perhaps the latest"]

@@ -75,8 +75,7 @@ def evaluation(steps: int = 6, series: int = 4, count: int = 2000) -> made.FakeR
 
 
 def _model(run: made.FakeRun) -> dict[str, Any]:
-    document = model.build(cast(Any, [run]))
-    model.validate(document)
+    document = made.built(run)
     return document
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
 import math
 import re
 from datetime import UTC, datetime
@@ -31,16 +30,9 @@ from rtgauge.stats import Clustering
 from rtgauge.text import plain
 
 
-def built(run: made.FakeRun) -> dict[str, Any]:
-    document = model.build([run])  # type: ignore[list-item]
-    model.validate(document)
-    json.dumps(document, allow_nan=False)
-    return document
-
-
 def only(run: made.FakeRun) -> dict[str, Any]:
     one: dict[str, Any]
-    (one,) = built(run)["runs"]
+    (one,) = made.built(run)["runs"]
     return one
 
 
@@ -50,8 +42,7 @@ def nearest_rank(values: list[int], percent: str) -> int:
 
 
 def test_the_document_names_the_version_of_its_schema() -> None:
-    document = model.build([])
-    model.validate(document)
+    document = made.built()
     assert document == {"format": "rtgauge-results", "version": 2, "runs": [], "bounds": []}
     assert model.schema()["$id"] == f"urn:rtgauge:results:{document['version']}"
 
@@ -352,7 +343,7 @@ def answered_late(
 def test_a_failure_stands_by_the_exceedances_that_are_certain(
     step: made.FakeStep, result: str
 ) -> None:
-    document = built(made.run([step]))
+    document = made.built(made.run([step]))
     (verdict,) = document["runs"][0]["verdicts"]
     assert verdict["result"] == result
     assert ("may belong to other events" in verdict["doubt"]) == (result == "inconclusive")
@@ -367,7 +358,7 @@ def test_the_thread_that_fails_for_certain_decides() -> None:
     sure = answered_late(0, late=1)
     sure.number = 1
     sure.series[0].info = made.info(name="response", cpu=1)
-    (entry,) = built(made.run([unsure, sure]))["bounds"]
+    (entry,) = made.built(made.run([unsure, sure]))["bounds"]
     assert [one["result"] for one in entry["verdicts"]] == ["fail"]
 
 

@@ -39,8 +39,7 @@ def _series(number: int, values: np.ndarray, **more: Any) -> made.FakeSeries:
 def _said(*series: made.FakeSeries, **more: Any) -> dict[str, list[str]]:
     """Rule -> sentences on a step of these series."""
     run = made.run([made.step(0, list(series), **more)])
-    document = model.build(cast(Any, [run]))
-    model.validate(document)
+    document = made.built(run)
     found: dict[str, list[str]] = {}
     for one in document["runs"][0]["steps"][0]["observations"]:
         found.setdefault(one["rule"], []).append(one["text"].replace("\u202f", " "))
@@ -159,8 +158,7 @@ def _disturbed(cpu: int, period_ns: float, sweep: bool) -> made.FakeSeries:
 def test_a_disturber_is_timed_explained_and_named(sweep: bool) -> None:
     both = [_disturbed(cpu, 7.301e6, sweep) for cpu in (0, 1)]
     run = made.run([made.step(0, both, disturb="preempt_disable:200us:7.301ms")])
-    document = model.build(cast(Any, [run]))
-    model.validate(document)
+    document = made.built(run)
     observations = document["runs"][0]["steps"][0]["observations"]
     (found,) = [one for one in observations if one["rule"] == "second line"]
     periodic = found["periodic"]
@@ -218,8 +216,7 @@ def test_the_true_period_is_among_those_told(sweep: bool) -> None:
         ]
         true_ns = tenths * 1e5
         run = made.run([made.step(0, [_disturbed(0, true_ns, sweep)])])
-        document = model.build(cast(Any, [run]))
-        model.validate(document)
+        document = made.built(run)
         observations = document["runs"][0]["steps"][0]["observations"]
         found = [one for one in observations if one["rule"] == "second line"]
         if not found:  # the search may find none

@@ -118,8 +118,7 @@ def methods_run(label: str, seed: int = 1) -> made.FakeRun:
 @pytest.mark.study(26)
 def test_methods_and_steps_stand_side_by_side() -> None:
     run = methods_run("bench")
-    document = model.build([run])  # type: ignore[list-item]
-    model.validate(document)
+    document = made.built(run)
     (table,) = quantities.within(document, 0)
     assert (table.measurement, table.name) == ("timer", "latency")
     texts = [row.what for row in table.rows]
@@ -387,7 +386,6 @@ def test_the_command_of_a_row_has_the_options_that_the_step_was_given() -> None:
         step.document["run_options"] = {"load": "cpu", "load-cmd": "yes", "new-one": True}
     run = made.run(steps)
     run.document["plan"] = {"steps": [{"load": "net", "prepare": True}] * 2}
-    document = model.build([run])  # type: ignore[list-item]
-    model.validate(document)
+    document = made.built(run)
     rows = quantities.within(document, 0)[0].rows
     assert rows[0].command.endswith("--load cpu --load-cmd yes --new-one")

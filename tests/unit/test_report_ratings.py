@@ -21,8 +21,7 @@ CLOCK: dict[str, Any] = {"labels": {"method": "clock_nanosleep"}}
 
 
 def _run(steps: list[made.FakeStep], **more: Any) -> dict[str, Any]:
-    document = model.build(cast(Any, [made.run(steps, **more)]))
-    model.validate(document)
+    document = made.built(made.run(steps, **more))
     run: dict[str, Any] = document["runs"][0]
     return run
 
@@ -60,8 +59,7 @@ def test_the_evaluator_rates_what_no_program_can() -> None:
         {"subject": "x", "rating": 11}, {"subject": "y", "rating": True}, "no", {"rating": "5"},
     ]}  # fmt: skip
     runs = cast(Any, [made.run([made.step(0, [_series(0, [900] * 50)], "m")], plan=plan)])
-    document = model.build(runs)
-    model.validate(document)
+    document = made.built(*runs)
     assert document["runs"][0]["ratings"] == plan["ratings"][:2]
     analysis = model.analyse(runs)
     for text in (terminal.text(document), markdown.render(short(analysis)), junit.render(document),
@@ -78,8 +76,7 @@ def test_points_and_notes_of_the_evaluator_are_in_every_report() -> None:
                   "acronyms": "PLB: processor local bus", "changes": "issue 2"},
     }  # fmt: skip
     runs = cast(Any, [made.run([made.step(0, [_series(0, [900] * 50)], "m")], plan=plan)])
-    document = model.build(runs)
-    model.validate(document)
+    document = made.built(*runs)
     assert document["runs"][0]["points"] == plan["points"][:2]
     assert [one["subject"] for one in document["runs"][0]["notes"]] == [
         "hardware", "support", "acronyms", "changes",

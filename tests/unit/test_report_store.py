@@ -76,8 +76,7 @@ def written(data: Path, *, seal: bool) -> tuple[StoredRun, np.ndarray[Any, Any],
 @pytest.mark.parametrize("seal", [True, False])
 def test_figures_of_a_stored_run(tmp_path: Path, seal: bool) -> None:
     run, kept, corrected = written(tmp_path / "data", seal=seal)
-    document = model.build([run])
-    model.validate(document)
+    document = made.built(run)
     (one,) = document["runs"][0]["series"]
     assert (one["count"], one["missed"], one["overruns"]) == (len(kept), 49, 1)
     assert (one["min"], one["max"], one["first"]) == (kept.min(), kept.max(), kept[0])
@@ -125,8 +124,7 @@ def test_samples_that_are_in_the_histogram_alone(tmp_path: Path, seal: bool, tra
     document = dict(made.run([made.step(0, [])]).document, id=new_run_id())
     run = stored(tmp_path / "data", document, stream.data, seal=seal)
     assert [one.withheld for one in run.steps[0].series] == [1000, 1000]
-    built = model.build([run])
-    model.validate(built)
+    built = made.built(run)
     (latency,) = built["runs"][0]["series"]
     shown = views(model.analyse([run]))
     (data,) = shown.shared.data.values()
@@ -176,8 +174,7 @@ def test_samples_of_a_lost_record_are_of_unknown_value(tmp_path: Path, trailer: 
     step = made.step(0, [], budget_ns=50_000_000, rate_per_hour=10_000.0).document
     with Store.open(str(tmp_path / "store")) as store:
         run = store.get(bundles.carry_out(store, data=stream.data, steps=[step]))
-        document = model.build([run])
-    model.validate(document)
+        document = made.built(run)
     one, verdict = document["runs"][0]["series"][0], document["runs"][0]["verdicts"][0]
     assert (one["count"], one["lost"], one["missed"]) == (7000, 1000, 40)
     # a pass with the 6000 samples that arrived, while any of the others may exceed

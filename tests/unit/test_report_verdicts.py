@@ -32,8 +32,7 @@ HOUR_NS = 3600 * S
 
 
 def only(run: made.FakeRun) -> dict[str, Any]:
-    document = model.build([run])  # type: ignore[list-item]
-    model.validate(document)
+    document = made.built(run)
     one: dict[str, Any]
     (one,) = document["runs"]
     return one
