@@ -15,6 +15,7 @@ from rtgauge import text as numbers
 from rtgauge.errors import UsageError
 from rtgauge.report.document.compared import (
     advice,
+    advice,
     comparison_cases,
     decided,
     decision_text,
@@ -763,6 +764,20 @@ def test_one_run_each() -> None:
     text = shown(repeats(1))
     assert "1 block: not enough runs, 6 blocks needed" in text
     assert "rtgauge run … --repeat 6 with each --target" in text
+
+
+def test_one_run_each_on_one_target() -> None:
+    """A study would have one set of it."""
+    document = {
+        "sets": [{"letter": one, "runs": [one], "states": [], "targets": ["local"]} for one in "AB"],
+        "comparisons": [{"verdict": "not enough runs", "needed": 4, "matched": False,
+                         "primary": True, "quantity": 0, "set": 1, "copies": [0, 0],
+                         "interval": None, "statistic": "99", "runs": [1, 1]}],
+        "quantities": [{"rows": [], "budget": None}],
+        "differences": [],
+    }  # fmt: skip
+    (said,) = advice(document)
+    assert "at least 4 runs of each, under labels" in said and "--target" not in said
 
 
 @pytest.mark.slow

@@ -323,14 +323,16 @@ def advice(document: Document) -> list[str]:
     judged = [one for one in found if not (_uneven(document, one) or _short_waits(document, one))]
     if judged and all(one["verdict"] == "not enough runs" for one in judged):
         needed = judged[0]["needed"] if judged[0]["matched"] else 0
-        runs = f"{needed or 6} blocks"
-        said.append(
-            "Too few runs to decide: measure at least 4 runs with each --core, with one label for "
-            "each core (rtgauge run … --core CORE --label NAME --repeat 4)"
-            if _of_several_cores(document)
-            else f"Too few runs to decide: measure {runs} as a study (rtgauge run … --repeat "
-            f"{needed or 6} with each --target), or at least 4 runs under each label"
-        )
+        measured = {target for one in document["sets"] for target in one.get("targets", [])}
+        if _of_several_cores(document):
+            how = "at least 4 runs with each --core, with one label for each core (rtgauge run … "
+            how += "--core CORE --label NAME --repeat 4)"
+        elif len(measured) == 1:  # a study has a set for each target
+            how = "at least 4 runs of each, under labels (rtgauge run … --label NAME --repeat 4)"
+        else:
+            how = f"{needed or 6} blocks as a study (rtgauge run … --repeat {needed or 6} with "
+            how += "each --target), or at least 4 runs under each label"
+        said.append(f"Too few runs to decide: measure {how}")
     narrow = [one for one in found if one["interval"] and one["interval"][0] == one["interval"][1]]
     if narrow:
         matched = all(one["matched"] for one in narrow)
