@@ -15,7 +15,6 @@ from rtgauge import text as numbers
 from rtgauge.errors import UsageError
 from rtgauge.report.document.compared import (
     advice,
-    advice,
     comparison_cases,
     decided,
     decision_text,
@@ -768,8 +767,9 @@ def test_one_run_each() -> None:
 
 def test_one_run_each_on_one_target() -> None:
     """A study would have one set of it."""
+    one_run = {"states": [], "targets": ["local"], "boots": ["b"]}
     document = {
-        "sets": [{"letter": one, "runs": [one], "states": [], "targets": ["local"]} for one in "AB"],
+        "sets": [{"letter": one, "runs": [one], **one_run} for one in "AB"],
         "comparisons": [{"verdict": "not enough runs", "needed": 4, "matched": False,
                          "primary": True, "quantity": 0, "set": 1, "copies": [0, 0],
                          "interval": None, "statistic": "99", "runs": [1, 1]}],
