@@ -238,22 +238,24 @@ def show_results(
 
 
 def _print(source: Source, store: str) -> None:
-    """Print the results of the runs, and those of several targets side by side."""
+    """Print the results of the runs, or those of several targets side by side and their answers."""
     from rtgauge.report.results.again import with_store
 
     compared = source.comparison
 
     def comparison() -> None:
-        assert compared is not None
         show("\nThe targets side by side\n", bold=True)
-        if isinstance(compared, str):
-            show(compared)
-            return
-        print_comparison(compared.document, source.model["runs"], store)
-        command = f"rtgauge compare {source.model['runs'][0]['study'][:18]}"
-        show(f"\nTo repeat this comparison: {with_store(command, store)}")
+        show(str(compared))
 
-    print_results(source.model, None if compared is None else comparison, store=store)
+    if compared is None or isinstance(compared, str):
+        print_results(source.model, None if compared is None else comparison, store=store)
+        return
+    show("The targets side by side\n", bold=True)
+    print_comparison(compared.document, source.model["runs"], store)
+    study = source.model["runs"][0]["study"][:18]
+    show(f"\nAll figures of each run: {with_store(f'rtgauge show {study}', store)}")
+    show(f"To repeat this comparison: {with_store(f'rtgauge compare {study}', store)}")
+    print_answers(source.model, store, together=False)
 
 
 def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any], kind: Kind) -> ExitCode:

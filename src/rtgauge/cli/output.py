@@ -174,11 +174,11 @@ def print_results(
     print_answers(document, store)
 
 
-def print_answers(document: Mapping[str, Any], store: str = "") -> None:
-    """The answers of a results model on stdout."""
+def print_answers(document: Mapping[str, Any], store: str = "", *, together: bool = True) -> None:
+    """The answers of a results model on stdout. ``together``: with what all runs together prove."""
     from rtgauge.report.render import terminal
 
-    _print_made(lambda: terminal.answers(document, store))
+    _print_made(lambda: terminal.answers(document, store, together=together))
 
 
 def _print_made(make: Callable[[], RenderableType]) -> None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A comparison on a terminal of 80 columns.
 
-There is a block for each quantity under each load. It lists the contexts, and in each context the
-sets by their letters. Below each set are its ratios to the first one.
+There is a table for each quantity under each load, as long as they fit into a screen: that of the
+conclusion comes first. It lists the contexts, and in each context the sets by their letters. Below
+each set are its ratios to the first one.
 """
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -31,7 +33,7 @@ from rtgauge.report.document.compared import (
     told_apart,
     verdict_cells,
 )
-from rtgauge.report.document.conclusion import conclusion
+from rtgauge.report.document.conclusion import conclusion, decisive
 from rtgauge.report.render import console
 from rtgauge.report.render.console import printed
 from rtgauge.report.sets.compare import row_name, set_facts, where
@@ -46,6 +48,8 @@ ROOM: Final = 24
 """Minimum number of columns for a verdict next to its figures."""
 VERDICTS: Final = 9
 """Maximum number of verdicts on a terminal."""
+ROWS: Final = 12
+"""Maximum number of rows of all tables on a terminal, unless the first one has more."""
 
 
 def lines(document: Document, width: int) -> list[tuple[str, str]]:
@@ -89,7 +93,8 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
     for text in hints:
         wrapped(text, "  ", "    ")
     wrapped(explained(document), "  ", "  ", "dim")
-    for title, members in blocks(document):
+    tables, left = _tables(document)
+    for title, members in tables:
         found.append(("", ""))
         wrapped(title, "", "  ", "bold")
         found += _table(document, members, width)
@@ -98,16 +103,29 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
         for one in members:
             for text in marks(document, one):
                 wrapped(f"{row_name(one)}, {text}", "  ! ", "    ", "yellow")
+    said = f"and {numbers.plural(left, 'more table')}: see --json or the report (-o FILE.html)"
+    found += [("", ""), (said, "dim")] * bool(left)
     found += [("", "")] * bool(document["work"])
     for text, style in _work(document):
         wrapped(text, "  " if style != "bold" else "", "    ", style)
-    if said := left_out(document):
+    if without := left_out(document):
         found += [("", ""), ("Not compared", "bold")]
-        for text in said:
+        for text in without:
             wrapped(text, "  ", "    ")
     found.append(("", ""))
     wrapped(document["note"], "", "", "dim")
     return found
+
+
+def _tables(document: Document) -> tuple[list[tuple[str, list[Document]]], int]:
+    """The tables to show, that of the conclusion first, and the number of those left out."""
+    at = decisive(document)
+    primary = None if at is None else document["quantities"][at]
+    found = sorted(blocks(document), key=lambda one: all(each is not primary for each in one[1]))
+    sizes = [sum(1 for one in members for _ in rows(document, one)) for _, members in found]
+    many = sum(1 for total in itertools.accumulate(sizes) if total <= ROWS)
+    shown = found[: max(many, 1)]
+    return shown, len(found) - len(shown)
 
 
 def _work(document: Document) -> Iterator[tuple[str, str]]:

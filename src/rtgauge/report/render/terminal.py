@@ -116,12 +116,13 @@ def render(model: Mapping[str, Any], *, across: bool = True) -> RenderableType:
     return Group(*parts)
 
 
-def answers(model: Mapping[str, Any], store: str = "") -> RenderableType:
+def answers(model: Mapping[str, Any], store: str = "", *, together: bool = True) -> RenderableType:
     """The answer of each run; for a single run or a resumed evaluation, one answer and what to do
-    next. ``store``: the store to name in printed commands; empty for the default."""
+    next. ``store``: the store to name in printed commands; empty for the default. ``together``:
+    with what all runs together prove."""
     parts: list[RenderableType] = [Text(), Rule(style="dim", characters="─")]
     every: list[Block] = []
-    if len(model["runs"]) > 1 and (found := evidence_blocks(model)):
+    if together and len(model["runs"]) > 1 and (found := evidence_blocks(model)):
         every = [Section("All runs together", "all", tuple(found))]
     if (whole := whole_of(model["runs"])) is not None:
         answer = in_store(answer_of(whole), store)
