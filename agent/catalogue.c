@@ -228,7 +228,7 @@ const struct catalogue_run_option catalogue_run_options[] = {
 	    "stop when stdin delivers the line 'stop', or ends" },
 	  APPLIES_HOST, PLACE(control), NULL, false, NULL },
 	{ { "spool", OPTION_TEXT, "", 0, 0, "SOCKET",
-	    "keep measuring while the host is disconnected. It attaches through SOCKET" },
+	    "keep measuring while the host is disconnected. The host attaches through SOCKET" },
 	  APPLIES_HOST, PLACE(spool), NULL, false, NULL },
 	{ { "spool-size", OPTION_SIZE, "0", 0, 0, NULL,
 	    "memory for data while no host is attached; 0: a share of the free memory" },

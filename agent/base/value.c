@@ -169,7 +169,7 @@ const char *value_reason(int err)
 		return "mounted read-only here: mount it read-write";
 	case ENOENT:
 	case ENODEV:
-		return "this kernel does not have it";
+		return "this kernel does not have this setting";
 	case EINVAL:
 	case ERANGE:
 		return "the kernel refused the value";

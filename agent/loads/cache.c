@@ -130,7 +130,7 @@ static int cache_run(struct load_worker *worker, const struct option_set *option
 			   (chases ? MAP_PRIVATE : MAP_SHARED) | MAP_ANONYMOUS, -1, 0);
 	if (cache.lines == MAP_FAILED || cache.count <= STRIDE || (chases && size < RANGE_MIN))
 		return message_set(msg, -ENOMEM, "give another size",
-				   "cannot use a memory of %zu bytes", size);
+				   "%zu bytes of memory are too few, or cannot be allocated", size);
 	return start_on_each(worker, option_number(options, "per-cpu"), chases ? chase : stride,
 			     &cache, msg);
 }

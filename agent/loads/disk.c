@@ -24,7 +24,7 @@ static const struct option_info disk_options[] = {
 	{ "sync", OPTION_SIZE, "4MiB", BLOCK_SIZE, 1LL << 50, NULL,
 	  "bytes written between two fsync()" },
 	{ "needed", OPTION_FLAG, "yes", 0, 0, NULL,
-	  "no: where the folder lies in memory, the step continues without this load" },
+	  "no: if the folder lies in memory, the step continues without this load" },
 	{ 0 },
 };
 

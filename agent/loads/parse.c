@@ -170,9 +170,10 @@ static int parse_profile(struct load_set *set, const struct load *profile, char 
 
 			snprintf(remedy, sizeof(remedy),
 				 "give the loads of the profile instead: %s", profile->mix);
-			return message_set(msg, -EINVAL, remedy,
-					   "no load of %s takes '%.40s' in addition to its options",
-					   profile->name, option);
+			return message_set(
+				msg, -EINVAL, remedy,
+				"no load of %s has the option '%.*s', or %s already sets it",
+				profile->name, name < 40 ? (int)name : 40, option, profile->name);
 		}
 	}
 	for (size_t i = first; i < set->count && !err; i++)

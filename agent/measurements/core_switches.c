@@ -32,7 +32,7 @@ static const struct option_info switches_options[] = {
 	  "duration" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPUs to measure on, each with its own threads" },
 	{ "priority", OPTION_INTEGER, "80", 2, 99, NULL,
-	  "SCHED_FIFO priority of the threads of the core, one above the other real-time thread" },
+	  "SCHED_FIFO priority of the core's threads (of the other real-time thread: one less)" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 

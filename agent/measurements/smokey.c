@@ -29,7 +29,7 @@
 
 static const struct option_info smokey_options[] = {
 	{ "timeout", OPTION_DURATION, "10m", NSEC_PER_SEC, 24 * 3600 * NSEC_PER_SEC, NULL,
-	  "time after which smokey is killed and has failed" },
+	  "time after which smokey is killed and counts as failed" },
 	{ "vm", OPTION_FLAG, "no", 0, 0, NULL,
 	  "relax time limits for a virtual machine, as xeno-test --vm does" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },

@@ -448,7 +448,7 @@ static void test_settings(void)
 	tap_check(set_and_see(s, path_of("b"), "on", "on", "on", ""), "set to what it is");
 	tap_check(set_and_see(s, path_of("a"), "33", "2", "33", "") && holds("a", "33\n"),
 		  "set again");
-	tap_check(set_and_see(s, path_of("no"), "1", NULL, NULL, "does not have it"),
+	tap_check(set_and_see(s, path_of("no"), "1", NULL, NULL, "does not have this setting"),
 		  "no such setting");
 	tap_check(set_and_see(s, "relative", "1", NULL, NULL, "absolute"), "not a path");
 	tap_check(set_and_see(s, path_of("a"), "4\n5", NULL, NULL, "several lines") &&

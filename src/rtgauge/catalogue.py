@@ -264,8 +264,9 @@ class Catalogue:
             ]
             if not takers:
                 raise UsageError(
-                    f"load '{text}': no load of {name} takes '{pair}' in addition to its options",
-                    f"its loads: {mix}",
+                    f"load '{text}': no load of {name} has the option '{option}', or {name} "
+                    "already sets it",
+                    f"give the loads of {name} instead: {mix}",
                 )
             yield option, min({taker.normalise(option, value) for taker in takers})
 
@@ -283,7 +284,7 @@ class Catalogue:
         if start >= (end or cycle) > 0 or end > cycle:
             raise UsageError(
                 f"load '{text}': {name} would never work, or work beyond its cycle",
-                "choose from < until <= cycle (until 0: the cycle's end)",
+                "give 'from' before 'until', and 'until' within the cycle (0: its end)",
             )
 
     @classmethod
@@ -442,12 +443,12 @@ def _option(entry: _Reader) -> Option:
         help=entry.text("help", ""),
     )
     if option.type not in TYPES:
-        raise _wrong(f"{where}: type '{option.type}'")
+        raise _wrong(f"{where}: unknown type '{option.type}'")
     try:
         option.normalise(option.default)
     except ValueError as error:
         if option.default:  # an empty default is "not given"
-            raise _wrong(f"{where}: default of '{name}': {error}") from None
+            raise _wrong(f"{where}: invalid default of '{name}': {error}") from None
     return option
 
 
@@ -458,7 +459,7 @@ def _options(
     names = [option.name for option in options]
     for name in names:
         if names.count(name) > 1 or name in taken:
-            problem = why if name in taken else "there twice"
+            problem = why if name in taken else "declared twice"
             raise _wrong(f"{entry.where}: option '{name}' is {problem}")
     return options
 
@@ -469,7 +470,7 @@ def _run_options(top: _Reader) -> tuple[RunOption, ...]:
     for option, entry in zip(plain, top.maps("run_options"), strict=True):
         applies = entry.text("applies")
         if applies not in _APPLIES:
-            raise _wrong(f"option '{option.name}' applies to '{applies}'")
+            raise _wrong(f"option '{option.name}' applies to the unknown '{applies}'")
         options.append(
             RunOption(
                 **vars(option),
@@ -486,11 +487,11 @@ def _measurement(entry: _Reader, reserved: frozenset[str]) -> Measurement:
     name = entry.name()
     role = entry.text("role", "measurement")
     if role not in ("measurement", "calibration"):
-        raise _wrong(f"{entry.where}: role '{role}'")
+        raise _wrong(f"{entry.where}: unknown role '{role}'")
     contexts = entry.texts("contexts")
     for context in contexts:
         if context not in CONTEXTS:
-            raise _wrong(f"{entry.where}: context '{context}'")
+            raise _wrong(f"{entry.where}: unknown context '{context}'")
     options = _options(entry, reserved)
     for option in options:
         wanted = _READ.get(option.name, option.type)

@@ -66,7 +66,7 @@ QUICK = ("--target", "fake", "--for", "1s")
         (["run", "timer", *QUICK, "--load", "sched:grups=1"], "no option 'grups'", "'groups'"),
         (["run", "timer", *QUICK, "--load", "dolaod"], "unknown load 'dolaod'", "'doload'"),
         (["run", "timer", *QUICK, "--load", "doload:grups=1"],
-         "no load of doload takes 'grups=1'", "sched:restart=5s"),
+         "no load of doload has the option 'grups'", "sched:restart=5s"),
         (["run", "timer", *QUICK, "--load-cmd", " "], "rtgauge: --load-cmd: a command", ""),
         (
             ["run", "timer", *QUICK, "--disturb", "kthread:200us:7.301ms"],

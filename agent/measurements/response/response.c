@@ -44,7 +44,7 @@ static const struct option_info response_options[] = {
 		     "every answer toggles the output)"),
 	{ "context", OPTION_ENUMS, "user", 0, 0, "user irq " EVENTS_DEFERRED,
 	  "what answers: a user thread, the interrupt handler, or what it defers its work to: a "
-	  "kernel thread, a tasklet, a work queue, its threaded handler (one in a step)" },
+	  "kernel thread, a tasklet, a work queue, its threaded handler (one per step)" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPU that answers: the first of this list" },
 	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL, "SCHED_FIFO priority; 0: SCHED_OTHER" },
 	{ "delay", OPTION_DURATION, "0", 0, 10 * NSEC_PER_SEC, NULL,
