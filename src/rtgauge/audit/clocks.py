@@ -21,7 +21,7 @@ def check_timers(name: str, case: Case) -> Finding:
             name,
             "the resolution of CLOCK_MONOTONIC was not collected",
             why,
-            "run rtgauge check with the agent of the same version as rtgauge",
+            "run rtgauge check with an agent of the same version as rtgauge",
         )
     # hrtimer_resolution: 1 ns once a CPU has switched to high resolution, a tick before
     if resolution <= 1000:

@@ -67,7 +67,10 @@ def _group(name: str, case: Case) -> Finding:
 
 def _gravity(name: str, case: Case) -> Finding:
     text = case.text(_CLOCK) or ""
-    why = "gravity shortens latencies, which can become negative: the core programs timers early"
+    why = (
+        "the core programs timers early (gravity), which shortens latencies and can make them "
+        "negative"
+    )
     remedy = Shell(f"echo '0i 0k 0u' > {_CLOCK} # to compare with other systems")
     found = dict(re.findall(r"\b(irq|kernel|user)=(\d{1,9})\b", text))
     if not found:

@@ -62,7 +62,8 @@ def check_mitigations(name: str, case: Case) -> Finding:
 def check_split_locks(name: str, case: Case) -> Finding:
     # arch/x86/kernel/cpu/bus_lock.c, admin-guide/sysctl/kernel (split_lock_mitigate)
     facts = case.facts
-    why = "a locked access across two cache lines stalls all CPUs, and the kernel delays its task"
+    split = "a locked access across two cache lines stalls all CPUs, and the kernel"
+    why = f"{split} delays the task that made it"
     boot = "boot with split_lock_detect=off"
     remedy: str | Shell = Shell(f"sysctl -w kernel.split_lock_mitigate=0 # or {boot}")
     slowed, asked = case.integer(_SPLIT), facts.parameters("split_lock_detect")
@@ -80,7 +81,7 @@ def check_split_locks(name: str, case: Case) -> Finding:
     if facts.parameter("split_lock_detect") == "off":
         return finding(name, "ok", "split_lock_detect=off", "no task is slowed down")
     if facts.parameter("split_lock_detect") == "fatal":
-        why = "a locked access across two cache lines stalls all CPUs, and the kernel ends its task"
+        why = f"{split} kills the task that made it"
         return finding(name, "note", "a task with split locks is killed", why, boot)
     if slowed == 0:
         return finding(name, "ok", "reported, not slowed down", "the task continues at once")

@@ -206,7 +206,7 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
         name,
         "ok",
         f"{found}; measured at {case.priority}",
-        "an application that must run before them needs a higher priority, too",
+        "an application that must run before them also needs a higher priority",
     )
 
 
@@ -256,7 +256,7 @@ def check_tasks(name: str, case: Case) -> Finding:
         found = tasks[0].text
     else:
         found = f"{len(tasks)} threads, none at {case.priority} or above on the measured CPUs"
-    return finding(name, "ok", found, "no other program comes before the measured tasks")
+    return finding(name, "ok", found, "no other program runs before the measured tasks")
 
 
 def check_timer_threads(name: str, case: Case) -> Finding:
@@ -337,4 +337,5 @@ def check_packets(name: str, case: Case) -> Finding:
             "a sender waits for the queue's lock, which other CPUs also take",
             "give these CPUs their own queue: xps_cpus in /sys/class/net/IFACE/queues/tx-N",
         )
-    return finding(name, "ok", "none handed on", "each packet stays on the CPU that received it")
+    why = "each packet stays on the CPU that received it"
+    return finding(name, "ok", "no packets handed to other CPUs", why)

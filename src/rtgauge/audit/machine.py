@@ -17,7 +17,7 @@ def check_virtualisation(name: str, case: Case) -> Finding:
     share = steal(case.facts, case.cpus)
     stolen = "unknown" if share is None else f"{plain(percent(share))} since boot"
     stolen = f"steal time {stolen}"
-    why = "the host may take the CPU away at any moment, which no setting in the guest prevents"
+    why = "the host may take the CPU away at any moment, and no setting in the guest prevents this"
     remedy = (
         "measure on the physical machine, or give each virtual CPU a host CPU of its own"
         " (virsh vcpupin) and a real-time priority there"

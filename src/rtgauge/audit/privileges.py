@@ -109,7 +109,7 @@ def check_privileges(name: str, case: Case) -> Finding:
     if priority is not None and priority < 99:
         missing(
             f"SCHED_FIFO up to priority {priority}",
-            "kernel threads of higher priority come first",
+            "kernel threads of higher priority run first",
             "sudo prlimit --pid $$ --rtprio=99",
         )
     memory = _memory_lock(case)
@@ -153,7 +153,7 @@ def check_privileges(name: str, case: Case) -> Finding:
             "note",
             "SCHED_FIFO, the rest unknown",
             "; ".join(unsure),
-            "run rtgauge check with the agent of the same version as rtgauge",
+            "run rtgauge check with an agent of the same version as rtgauge",
         )
     kept: list[str] = []
     # outside of a container, both are missing from a kernel without CONFIG_CPU_IDLE
