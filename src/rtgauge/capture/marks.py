@@ -311,8 +311,8 @@ def _shift(pulse: Floats, sample: Int64, error: float, more: int = 0) -> tuple[i
     others = np.delete(left, best)
     if size < 8 or float(others.min()) < CLEAR * left[best]:
         raise UsageError(
-            f"the recording has {numbers.count(many + more)} of {numbers.count(all_ + more)} "
-            "pulses, and could begin at several samples",
+            f"the recording has {numbers.plural(many + more, 'pulse')} for "
+            f"{numbers.plural(all_ + more, 'sample')}, and could begin at several of them",
             "record from before the run until after its end",
         )
     for other in (best - 1, best + 1):
@@ -345,8 +345,9 @@ def _steps(apart: Floats, most: float) -> bool:
 
 def _one_less(pulses: int, samples: int) -> UsageError:
     return UsageError(
-        f"the recording has {numbers.count(pulses)} of {numbers.count(samples)} pulses, and "
-        "lacks one in its middle, or has one without a sample there",
+        f"the recording has {numbers.plural(pulses, 'pulse')} for "
+        f"{numbers.plural(samples, 'sample')}: a pulse in its middle is missing, or one there has "
+        "no sample",
         "record a run without lost samples, at a higher sample rate and without a glitch filter",
     )
 
@@ -379,7 +380,7 @@ def _find_widths(width: Floats, own: Sequence[_Own], lines: Lines) -> _Found:
 def _find_rises(rise: Floats, there: Sequence[StoredSeries], lines: Lines) -> _Found:
     if not there or not there[0].info.interval_ns:
         raise UsageError(
-            "the samples of this step have no times with which its pulses could be compared",
+            "the samples of this step have no times to compare with those of the pulses",
             "import the marks of 'timer', or of a measurement that marks spans",
         )
     own = _own(there[0])
@@ -409,7 +410,7 @@ def _find_rises(rise: Floats, there: Sequence[StoredSeries], lines: Lines) -> _F
         not stepped or abs(apart - 1) > 0.1
     ):
         raise UsageError(
-            "the pulses of the recording come at a different rate from the samples of the run",
+            "the pulses of the recording and the samples of the run come at different rates",
             "give the true rate with --samplerate, or name the run with --of",
         )
     if stepped and len(rise) < samples:
@@ -528,8 +529,8 @@ def _messages(found: _Found, lines: Lines, recording: Recording) -> Iterator[str
         way = "fast" if found.clock_ppm >= 0 else "slow"
         yield (
             f"The analyser's clock is {abs(found.clock_ppm):.2f} ppm {way} against the target's. "
-            "This deviation was removed. The latencies of the pulses are known up to a constant: "
-            "their difference from the samples has the median 0"
+            "This deviation was removed. The latencies of the pulses are known only up to a "
+            "constant, which was chosen so that the median difference from the samples is 0"
         )
     else:
         yield ("The deviation of the analyser's clock (often 50 ppm: 0.05 ns in 1 µs) is not known")
@@ -561,7 +562,7 @@ def _verdict(found: _Found, lines: Lines) -> tuple[str, str, str]:
     elif not all(_follow(compared, error_ns(lines)) for compared in found.compared):
         return (
             "inconclusive",
-            f"{both}, but they do not follow the samples",
+            f"{both}, but the pulses do not follow the samples",
             "use --of to name the run whose line was recorded",
         )
     if found.cut:

@@ -385,7 +385,8 @@ def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> 
     if lines.samplerate is None:
         yield (
             "The file contains times, but not the sample rate of the instrument. Each value is "
-            "accurate to ± one sample interval, which --samplerate gives"
+            "accurate to ± one sample interval: give the rate with --samplerate to see how much "
+            "that is"
         )
     elif lines.threshold is None:
         yield (
@@ -405,7 +406,7 @@ def _messages(found: Found, lines: Lines, recording: Recording, apart: bool) -> 
     if found.answers.before:
         yield (
             f"Edges of the answering line without an event in the capture: "
-            f"{found.answers.before}. They came before the first event, or answer earlier ones"
+            f"{found.answers.before}. They came before the first event, or answer earlier events"
         )
     if found.answers.ambiguous:
         yield (

@@ -119,7 +119,7 @@ def read_session(
     except ValueError as error:
         refuse(f"its description is wrong: {one_line(error)}", "save it again")
     if not 1 <= unit <= 128 or len(logic) + len(analogue) > CHANNEL_LIMIT:
-        refuse("its description is wrong: more channels than there can be")
+        refuse("its description is wrong: more channels than possible")
     if any(len(name) > NAME_LIMIT for name in (*logic, *analogue)):
         refuse("its description is wrong: a channel has too long a name")
     if any(not 1 <= bit <= 8 * unit for bit in logic.values()):
