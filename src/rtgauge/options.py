@@ -209,7 +209,7 @@ HOST_OPTIONS: Final = (
         "budget",
         "duration",
         "",
-        help="max value allowed: gives a verdict",
+        help="max value allowed, which decides the verdict",
         applies="step",
         group=_EXTENT,
     ),

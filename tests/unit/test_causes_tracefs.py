@@ -562,7 +562,7 @@ def test_samples_and_pages_that_were_not_kept_are_counted(tmp_path: Path) -> Non
 def test_a_trace_that_seems_to_save_time_costs_nothing_measurable(tmp_path: Path) -> None:
     cost = {"part": "cost", "without_ns": 7200, "with_ns": 3000}
     (cause,) = kept_of(step := stored(tmp_path, [*HEAD[1:], cost, sample(0)])).causes(step, {})
-    assert "not measurably later here" in cause.cost.text
+    assert "does not measurably delay a wake-up" in cause.cost.text
     assert "7.2 µs without it, 3 µs with it" in cause.cost.text.replace("\u202f", " ")
 
 

@@ -435,7 +435,7 @@ def test_rules_are_named_once() -> None:
 def test_the_part_that_a_rhythm_explains_is_not_the_part_within_its_width() -> None:
     said = plain(folded_said({"share": 0.9, "excursions": 303, "width_ns": 200_000}))
     assert said.startswith("The rhythm explains 90 % of 303 excursions: those within 200 us of ")
-    assert said.endswith("less as many as lie there by chance.")
+    assert said.endswith("minus the number expected there by chance.")
 
 
 def test_no_rule_breaks_a_line_before_a_percent_sign() -> None:

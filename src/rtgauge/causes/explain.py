@@ -456,7 +456,7 @@ def traced(
     if not wanted:
         names = ", ".join(f"{one.context}:{one.index}" for one in causes)
         raise UsageError(
-            "the run kept no trace of the sample asked for",
+            "the run kept no trace of the requested sample",
             f"name one of the traced samples: {names}",
         )
     losses = [words for _, found in kept for words in found.losses]

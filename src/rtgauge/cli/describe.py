@@ -156,7 +156,7 @@ def describe_plan(
     show("")
     several = len(plan.targets) > 1
     order = " (interleaved, in a random order)" if several and plan.repeat > 1 else ""
-    wrapped("Targets:  " + (", ".join(plan.targets) or "the one given with --target (local)"))
+    wrapped("Targets:  " + (", ".join(plan.targets) or "as given with --target (default: local)"))
     if plan.repeat > 1:
         wrapped(f"Repeats:  {plan.repeat}{order}")
     each = f"about {format_seconds(total)}"

@@ -303,7 +303,7 @@ def config(machine: str) -> None:
     "--days",
     type=click.FloatRange(0, 3650),
     metavar="N",
-    help="Remove what was not used for this many days (default 14).",
+    help="Remove what has not been used for this many days (default 14).",
 )
 @as_json
 def prune(days: float | None, as_json: bool) -> None:

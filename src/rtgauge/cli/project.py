@@ -98,7 +98,7 @@ def _read(path: Path) -> Project:
         with path.open("rb") as file:
             text = file.read(_SIZE + 1)
         if len(text) > _SIZE:
-            raise UsageError(f"{path} has more than {_SIZE} bytes", "leave only known keys in it")
+            raise UsageError(f"{path} has more than {_SIZE} bytes", "keep only known keys in it")
         document = tomllib.loads(text.decode())
     except OSError as error:
         raise RtgaugeError(

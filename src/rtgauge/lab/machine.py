@@ -595,7 +595,7 @@ class Machine:
             took, computed = time.monotonic() - began, self.cpu_s() - began_cpu
             if took > limit_s or computed > cpu_s:
                 raise self._failure(
-                    f"it {trouble} in {took:.0f} s, in which QEMU computed for {computed:.0f} s"
+                    f"it {trouble} within {took:.0f} s (QEMU's CPU time: {computed:.0f} s)"
                 )
         return answer
 

@@ -367,9 +367,13 @@ class Kept:
     @property
     def cost_text(self) -> str:
         added = self.added_ns or 0
-        later = f"{text.time(added)} later here" if added > 0 else "not measurably later here"
+        delays = (
+            f"delays a wake-up here by {text.time(added)}"
+            if added > 0
+            else "does not measurably delay a wake-up here"
+        )
         return (
-            f"the trace makes a wake-up {later}"
+            f"the trace {delays}"
             f" ({text.time(self.without_ns)} without it, {text.time(self.with_ns)} with it, medians"
             " of 101 wake-ups before the run)"
         )

@@ -291,7 +291,7 @@ def explained(document: Document) -> str:
         return ""
     first = document["sets"][0]["letter"]
     text = (
-        f"×: centre of the runs' ratios to {first}, not the ratio of the figures of all samples, "
+        f"×: centre of the runs' ratios to {first} (not the ratio of the figures of all samples), "
     )
     text += f"with its 95{numbers.GAP}% interval in brackets. "
     text += "p: probability of a ratio at least as far from 1 if the systems were alike."

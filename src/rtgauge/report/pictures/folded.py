@@ -43,6 +43,6 @@ def folded_said(periodic: Mapping[str, Any]) -> str:
     many = numbers.plural(periodic["excursions"], "excursion")
     return (
         f"The rhythm explains {numbers.percent(periodic['share'])} of {many}: those "
-        f"within {numbers.shown(periodic['width_ns'], 'ns').full} of each period, less as "
-        "many as lie there by chance."
+        f"within {numbers.shown(periodic['width_ns'], 'ns').full} of each period, minus the "
+        "number expected there by chance."
     )

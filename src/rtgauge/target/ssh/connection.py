@@ -372,7 +372,7 @@ class Connection:
         raise TargetError(
             f"{self.name} cannot be reached: {self._said() or 'ssh does not say why'}",
             f"make '{self._by_hand()}' work first, because rtgauge never prompts. It needs a key "
-            "(ssh-copy-id, ssh-add), and the host's key accepted once by hand",
+            "(ssh-copy-id, ssh-add), and the host's key must be accepted once by hand",
         )
 
     def _first_words(self, keeper: subprocess.Popen[bytes]) -> str:

@@ -233,7 +233,7 @@ _BOOT_RT: Final = {"remedy": "boot a PREEMPT_RT kernel", "command": ""}
 
 def _kernel(data: Data, finding: Model) -> Action:
     """How a PREEMPT_RT kernel gets there."""
-    gain = "such a kernel delays tasks for less time"
+    gain = "such a kernel delays tasks less"
     again = repeated_command(data)
     remedy, command = finding["remedy"].rstrip("."), finding["command"]
     if "lab" in data.run["environment"] and _STOCK in data.run["target"]:
