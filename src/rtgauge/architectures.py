@@ -155,7 +155,7 @@ def for_target(machine: str, auxv: bytes = b"") -> Architecture:
     else:
         raise TargetError(
             f"there is no agent for the architecture '{machine}'",
-            "agents are made for " + ", ".join(ARCHITECTURES),
+            "agents are available for " + ", ".join(ARCHITECTURES),
         )
     told = _told(auxv)
     if told is None:
@@ -164,7 +164,7 @@ def for_target(machine: str, auxv: bytes = b"") -> Architecture:
         order = "big" if told.big_endian else "little"
         raise TargetError(
             f"there is no agent for the architecture '{machine}' in {order}-endian byte order",
-            "agents are made for " + ", ".join(ARCHITECTURES),
+            "agents are available for " + ", ".join(ARCHITECTURES),
         )
     if one.name == "armv7hf" and not told.features & _ARM_VFPV3:
         return ARCHITECTURES["armv5te"]

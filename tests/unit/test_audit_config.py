@@ -216,7 +216,7 @@ def test_clock_sources_of_boards(tmp_path: Path, text: str, level: str, wanted: 
     [
         ("XENOMAI", "cobalt", "Cobalt", "measure tasks of the core: rtgauge run timer --core"),
         ("EVL", "evl", "EVL", "read rtgauge's figures as figures of Linux tasks"),
-        ("IPIPE", "voluntary", "I-pipe", "measure with Xenomai's latency -h, and read"),
+        ("IPIPE", "voluntary", "I-pipe", "measure with Xenomai's latency -h, and import"),
         ("DOVETAIL", "voluntary", "Dovetail", "build the kernel with CONFIG_XENOMAI=y, then"),
     ],
 )

@@ -194,7 +194,7 @@ CASES = [
           CPU + "cpu{0-1}/cpuidle/state2/disable": "1",
           CPU + "cpu{2-3}/cpuidle/state2/disable": "0"}, cpus=(0, 1)),
     Case("sleep-states", "ok", {CPU + "cpu{0-3}/cpuidle/state2/disable": "0"},
-         "held at 0 µs during the run, deepest state left: POLL, 0 µs, on CPUs 0-3",
+         "held at 0 µs during the run, deepest permitted state: POLL, 0 µs, on CPUs 0-3",
          run={"cpu_dma_latency": "0"}),
     Case("sleep-states", "warning", {CPU + "cpu{0-3}/cpuidle/state2/disable": "0"},
          "held at 1000 µs", run={"cpu_dma_latency": "1000"}),

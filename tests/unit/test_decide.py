@@ -634,13 +634,13 @@ def test_in_words() -> None:
     assert any("no width" in text for text in advice(document))
     document = of(*study([BLOCKS[:2], later[:2]]))
     assert decided(document) == [
-        "timer: latency (µs), load sched, 99.9\u202f%: 2 blocks: not enough runs, 6 blocks needed"
+        "timer: latency (µs), load sched, 99.9\u202f%: 2 blocks: not enough runs, 6 blocks are needed"
     ]
     assert any("--repeat 6" in text for text in advice(document))
     factors = [1.3, 1.1, 0.9, 1.2, 1.25, 1.15, 0.95]
     blocks = [*BLOCKS, 150.0]
     document = of(*study([blocks, [v * f for v, f in zip(blocks, factors, strict=True)]]))
-    assert re.search(r"not decided, about \d+ more blocks needed$", decided(document)[0])
+    assert re.search(r"not decided, about \d+ more blocks are needed$", decided(document)[0])
     many = [{**one, "needed": 16_007} for one in document["comparisons"]]
     assert "about 16\u202f000 more blocks" in decided({**document, "comparisons": many})[0]
     assert decided({**document, "comparisons": []}) == []
@@ -761,7 +761,7 @@ def test_a_boot_that_failed_drops_its_block() -> None:
 @pytest.mark.slow
 def test_one_run_each() -> None:
     text = shown(repeats(1))
-    assert "1 block: not enough runs, 6 blocks needed" in text
+    assert "1 block: not enough runs, 6 blocks are needed" in text
     assert "rtgauge run … --repeat 6 with each --target" in text
 
 

@@ -279,9 +279,9 @@ def test_a_bound_takes_as_many_hours_as_boots_only_if_nothing_may_be_larger() ->
     lossy = run(values(1), "b1")
     lossy.steps[0].series[0].untold_losses = 3
     for runs, said in (
-        ([run(values(1))], "takes 59 hours or 59 boots."),
-        ([lossy], "takes 93 boots."),
-        ([lossy, run(values(2), "b2", load="sched")], "takes 59 to 93 boots."),
+        ([run(values(1))], "needs 59 hours or 59 boots."),
+        ([lossy], "needs 93 boots."),
+        ([lossy, run(values(2), "b2", load="sched")], "needs 59 to 93 boots."),
     ):
         grid = bounds_grid(made.built(*runs))
         assert grid is not None and said in grid.caption

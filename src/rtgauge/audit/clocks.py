@@ -44,7 +44,7 @@ def check_timers(name: str, case: Case) -> Finding:
     return finding(name, "error", f"resolution {time(resolution)}, one tick", why, remedy)
 
 
-_CONFIG = "rtgauge check --config FILE, with the configuration of this kernel"
+_CONFIG = "run rtgauge check --config FILE with the configuration of this kernel"
 
 #: Counters of the processor itself.
 _FAST = {
@@ -129,7 +129,7 @@ def check_clock(name: str, case: Case) -> Finding:
             name,
             "warning",
             current,
-            "not the TSC, the only fast clock of this processor",
+            "it is not the TSC, which is the only fast clock of this processor",
             switch if "tsc" in available else tsc_lost,
         )
     return finding(
@@ -201,7 +201,7 @@ def check_skew(name: str, case: Case) -> Finding:
     online = online_cpus(facts)
     why = "the ticks of all CPUs fire at the same time and contend for the same locks"
     if online is not None and len(online) == 1:
-        return finding(name, "ok", "a single CPU", "no other CPU's tick contends with its own")
+        return finding(name, "ok", "a single CPU", "there is no other tick to contend with")
     if facts.parameters("skew_tick") is None or online is None:
         missing = "the kernel's command line" if online is not None else "the list of online CPUs"
         path = "/proc/cmdline" if online is not None else f"{CPU}online"

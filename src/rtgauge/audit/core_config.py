@@ -62,7 +62,7 @@ def _core(name: str, config: Options) -> Result:
         "warning",
         f"{pipeline(config)} without a core",
         "the pipeline makes interrupts slower, and has no benefit without a core",
-        shown(changes) or "add EVL to the kernel's sources, or Xenomai (scripts/prepare-kernel.sh)",
+        shown(changes) or "add Xenomai (scripts/prepare-kernel.sh) or EVL to the kernel's sources",
     ), changes
 
 
@@ -127,7 +127,7 @@ def _linux(name: str, config: Options) -> Result:
         ", ".join(on),
         "only Linux tasks need them. Benchmark results of the Xenomai project with Linux 3.4.6 on "
         "an Atom 230 were better without them",
-        f"measure with and without: {shown(changes)}",
+        f"measure with this change and without it: {shown(changes)}",
     ), changes
 
 

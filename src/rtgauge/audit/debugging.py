@@ -88,7 +88,7 @@ def check_debugging(name: str, case: Case) -> Finding:
             name,
             "the kernel's configuration could not be read",
             why,
-            "rtgauge check --config FILE, with the configuration of this kernel",
+            "run rtgauge check --config FILE with the configuration of this kernel",
         )
     if facts.parameters("slub_debug") is None:
         return unknown(

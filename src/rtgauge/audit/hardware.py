@@ -149,7 +149,7 @@ def check_error_polling(name: str, case: Case) -> Finding:
 def check_device_power(name: str, case: Case) -> Finding:
     # PCI Express ASPM: a link that sleeps takes up to some 10 us to wake (L1); usb/power-management
     facts = case.facts
-    why = "a suspended device answers late: a PCI Express link by microseconds, USB by more"
+    why = "a suspended device answers late, by microseconds on PCI Express and by more on USB"
     text, usb = facts.text(_ASPM), case.integer(_USB)
     chosen = re.search(r"\[(\w+)\]", text or "")
     off = facts.parameter("pcie_aspm") == "off" or facts.absent(_ASPM)

@@ -175,14 +175,16 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
             "note",
             f"not threaded{more}",
             "handlers run at once and to completion, before tasks of any priority",
-            "boot with threadirqs (a kernel with IRQ_FORCED_THREADING), or a PREEMPT_RT kernel",
+            "boot with threadirqs (needs IRQ_FORCED_THREADING), or boot a PREEMPT_RT kernel",
         )
     if not threads:
         return finding(name, "ok", "none on the measured CPUs", "no handler's thread runs there")
     by_priority: dict[int, int] = {}
     for task in threads:
         by_priority[task.priority] = by_priority.get(task.priority, 0) + 1
-    found = ", ".join(f"{by_priority[p]} at {p}" for p in sorted(by_priority, reverse=True)[:6])
+    found = ", ".join(
+        f"{by_priority[p]} at priority {p}" for p in sorted(by_priority, reverse=True)[:6]
+    )
     above = sum(count for p, count in by_priority.items() if p >= case.priority)
     tie = case.priority in by_priority
     if above:
@@ -198,14 +200,14 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
         return finding(
             name,
             "warning",
-            f"{found}; measured at {case.priority}" + (", a tie" if tie else ""),
+            f"{found}, the measured tasks at {case.priority}" + (" (a tie)" if tie else ""),
             why,
             ", or ".join(parts),
         )
     return finding(
         name,
         "ok",
-        f"{found}; measured at {case.priority}",
+        f"{found}, the measured tasks at {case.priority}",
         "an application that must run before them also needs a higher priority",
     )
 
@@ -288,10 +290,10 @@ def check_timer_threads(name: str, case: Case) -> Finding:
     lowest = min(task.priority for task in here)
     kind = here[0].name.partition("/")[0]
     if lowest < case.priority:
-        return finding(
-            name, "note", f"{kind} at {lowest}; measured at {case.priority}", why, remedy
-        )
-    return finding(name, "ok", f"{kind} at {lowest}", "they run before the measured tasks")
+        found = f"{kind} at priority {lowest}, the measured tasks at {case.priority}"
+        return finding(name, "note", found, why, remedy)
+    found = f"{kind} at priority {lowest}"
+    return finding(name, "ok", found, "they run before the measured tasks")
 
 
 _RPS = "/sys/class/net/*/queues/rx-0/rps_cpus"

@@ -23,8 +23,8 @@ def _isolation_parameters(case: Case, online: frozenset[int]) -> str:
     offload = "" if case.facts.config("RCU_NOCB_CPU") == "n" else f" rcu_nocbs={cpus}"
     return (
         f"boot with {isolcpus(case.facts, wanted)}{offload} irqaffinity={others}."
-        f" The scheduler places no threads there, so pin each one by hand (taskset -c {cpus},"
-        " pthread_setaffinity_np)"
+        " The scheduler then places no threads on isolated CPUs, so pin each real-time thread by"
+        f" hand (taskset -c {cpus}, pthread_setaffinity_np)"
     )
 
 

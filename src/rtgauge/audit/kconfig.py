@@ -181,7 +181,7 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
         )
         remedy = "measure tasks of the core: rtgauge run timer --core cobalt"
         if config.on("IPIPE"):
-            remedy = "measure with Xenomai's latency -h, and read its output with rtgauge import"
+            remedy = "measure with Xenomai's latency -h, and import its output with rtgauge import"
         elif model == "evl":
             why += ". rtgauge measures only Linux tasks on EVL"
             remedy = "read rtgauge's figures as figures of Linux tasks"
@@ -229,7 +229,10 @@ def _timers(name: str, config: KernelConfig) -> _Result:
     changes = {"HIGH_RES_TIMERS": "y"}
     why = "a sleeping task wakes only at the next tick"
     if config.core:
-        why = "a sleeping Linux task wakes only at the next tick. Tasks of the core use its timers"
+        why = (
+            "a sleeping Linux task wakes only at the next tick. Tasks of the core use the core's "
+            "timers"
+        )
         return finding(name, "note", "tick resolution", why, shown(changes)), changes
     return finding(name, "error", "tick resolution", why, shown(changes)), changes
 
@@ -393,7 +396,7 @@ def _explaining(name: str, config: KernelConfig) -> _Result:
     if not changes:
         tracers = "timerlat, osnoise and hwlat" if config.on("OSNOISE_TRACER") else "hwlat"
         tracers = tracers if config.on("HWLAT_TRACER") else "function tracer"
-        return _fine(name, tracers, "what delays a task can be found")
+        return _fine(name, tracers, "the tracer can show what delays a task")
     why = "only these tracers show what delayed a task. They cost nothing until used"
     return finding(name, "note", "without " + ", ".join(changes), why, shown(changes)), changes
 

@@ -66,7 +66,9 @@ def check_thermal(name: str, case: Case) -> Finding:
     if case.covers(cores):
         return finding(name, "ok", "never slowed down since boot", "it has not overheated")
     if hypervisor(case.facts):
-        return unknown(name, "only the host of this virtual machine knows", why, remedy)
+        return unknown(
+            name, "only the host of this virtual machine counts thermal throttling", why, remedy
+        )
     return unknown(
         name,
         "this processor does not count thermal throttling",

@@ -132,7 +132,7 @@ _BOOST = CPU + "cpufreq/boost"
 def check_turbo(name: str, case: Case) -> Finding:
     # admin-guide/pm/intel_pstate (no_turbo), admin-guide/pm/cpufreq (boost)
     facts = case.facts
-    why = "the frequency, and so execution times, vary with temperature and other CPUs"
+    why = "frequency and execution times vary with the temperature and the work of other CPUs"
     no_turbo, boost = case.integer(_NO_TURBO), case.integer(_BOOST)
     if no_turbo is None and boost is None:
         if not (facts.absent(_NO_TURBO) and facts.absent(_BOOST)):
@@ -142,7 +142,9 @@ def check_turbo(name: str, case: Case) -> Finding:
         if hypervisor(facts) or facts.is_x86:
             who = "the host of this virtual machine" if hypervisor(facts) else "the firmware"
             found = "not under this kernel's control"
-            return finding(name, "note", found, f"{who} decides: {why}", f"disable turbo in {who}")
+            where = "on" if hypervisor(facts) else "in"
+            remedy = f"disable turbo {where} {who}"
+            return finding(name, "note", found, f"{who} decides: {why}", remedy)
         return finding(name, "ok", "none", "no driver of this system boosts the frequency")
     if no_turbo == 1 or (no_turbo is None and boost == 0):
         return finding(name, "ok", "off", "the frequency does not depend on other CPUs")
@@ -211,7 +213,7 @@ def check_sleep(name: str, case: Case) -> Finding:
         left = _sleep_states(case, held)
         # without a state as shallow as asked for, the kernel takes the shallowest
         deepest_left = _deepest(left)[0] if left else "none"
-        found = f"held at {held} µs during the run, deepest state left: {deepest_left}"
+        found = f"held at {held} µs during the run, deepest permitted state: {deepest_left}"
         if not left or _deepest(left)[1] <= _SLEEP_OK_US:
             return finding(name, "ok", found, f"not entered: {deepest[0]}")
         return finding(name, "warning", found, why, remedy)
@@ -225,7 +227,9 @@ def check_sleep(name: str, case: Case) -> Finding:
     if case.recorded:
         why += "; the run did not hold /dev/cpu_dma_latency"
     elif facts.integer("agent.dma_latency") == 0:
-        why += "; rtgauge prevents such states while it measures, but an application must, too"
+        why += (
+            "; rtgauge prevents such states while it measures, and the application must do so, too"
+        )
     return finding(name, "warning", f"deepest: {deepest[0]}", why, remedy)
 
 

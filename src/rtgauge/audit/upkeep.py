@@ -205,7 +205,7 @@ def check_rcu(name: str, case: Case) -> Finding:
     normal = case.integer(_NORMAL)
     priority = read_integer(case.facts.parameter("rcutree.kthread_prio"))
     if priority is not None and priority >= case.priority > 0:
-        found = f"RCU's threads at {priority}; measured at {case.priority}"
+        found = f"RCU's threads at priority {priority}, the measured tasks at {case.priority}"
         late = "callbacks, sometimes many, run before the measured tasks"
         below = max(case.priority - 1, 1)
         boot = [f"rcutree.kthread_prio={below}"] if below < priority else []
@@ -223,7 +223,7 @@ def check_rcu(name: str, case: Case) -> Finding:
         return unknown(name, missing, why, remedy)
     if not normal:
         return finding(name, "note", "grace periods may be expedited", why, remedy)
-    more = f", RCU's threads at {priority}" if priority is not None else ""
+    more = f", RCU's threads at priority {priority}" if priority is not None else ""
     why = (
         "normal grace periods interrupt no CPU. A task that never sleeps must leave CPU time to "
         "RCU's threads"

@@ -63,7 +63,7 @@ _PRIORITY: Final = "priority="
 REMEDIES: Final = (
     _Row(
         "lock",
-        "randomize_kstack_offset=off: system calls take no random number, and no lock for it",
+        "randomize_kstack_offset=off: system calls need no random number, and no lock for it",
         function=r"get_random_u(?:8|16|32|64)|choose_random_kstack_offset",
         factor="randomize_kstack_offset=off",
     ),

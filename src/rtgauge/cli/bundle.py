@@ -173,7 +173,7 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     "--target",
     default="",
     metavar="lab:BOARD",
-    help="The emulated board that the output comes from, to compare it with runs of that board.",
+    help="The emulated board that printed the output. The run can then be compared with its runs.",
 )
 @click.option("--board", default="", metavar="TEXT", help="The system's board or processor.")
 @click.option("--kernel", default="", metavar="RELEASE", help="The system's kernel.")
@@ -187,7 +187,7 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
     default="unknown",
     show_default=True,
     metavar="TEXT",
-    help="Load during the recording, such as doload (idle for none).",
+    help="Load during the recording, such as doload (idle: no load).",
 )
 @click.option(
     "--cell",

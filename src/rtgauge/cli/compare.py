@@ -39,7 +39,7 @@ MARGIN_MAX: Final = 10.0
     "--primary",
     metavar="QUANTITY",
     default="",
-    help="Primary quantity, which is judged at 5 % by itself, in words: 'timer irq max'. The "
+    help="Primary quantity, in words such as 'timer irq max'. It is judged by itself, at 5 %. The "
     "default is the tail percentile of the outermost context under load.",
 )
 @click.option(

@@ -195,9 +195,9 @@ def verdict_text(document: Document, one: Document) -> str:
     whose = "blocks" if one["matched"] else "runs of each"
     single = "block" if one["matched"] else "run of each"
     if one["verdict"] == "not enough runs":
-        return f"{words}, {numbers.count(one['needed'])} {whose} needed"
+        return f"{words}, {numbers.count(one['needed'])} {whose} are needed"
     more = one["needed"] - min(one["runs"])
-    kind = single if more == 1 else whose
+    kind = f"{single} is" if more == 1 else f"{whose} are"
     return f"{words}, about {numbers.count(more)} more {kind} needed" if more > 0 else words
 
 

@@ -76,7 +76,7 @@ def bounds_grid(model: Model) -> Grid | None:
     if any(one.get("condition") for one in shown):
         caption += " With unanswered events, the values for a sample and an hour hold if events "
         caption += "are independent."
-    caption += f" A bound of {numbers.percent(BOOT_PART)} takes {_needed(shown)}."
+    caption += f" A bound of {numbers.percent(BOOT_PART)} needs {_needed(shown)}."
     if composed:
         caption += (
             " Composed: the sum of the maxima of all stages, as if they coincided (not a bound)."

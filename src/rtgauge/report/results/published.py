@@ -118,10 +118,11 @@ def place_text(place: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     step = next(step for step in run["steps"] if step["step"] == one["step"])
     load = "idle" if step["load"]["name"] == "idle" else "under load"
     lower, every = place["lower"], place["published"]
-    many = {0: f"none of {every}", every: f"all {every}"}.get(lower, f"{lower} of {every}")
+    many = {0: f"not larger than any of {every}", every: f"larger than all {every}"}
+    larger = many.get(lower, f"larger than {lower} of {every}")
     return (
-        f"{one['name']}, max {numbers.shown(one['max'], one['unit']).full}: larger than "
-        f"{many} published maxima "
+        f"{one['name']}, max {numbers.shown(one['max'], one['unit']).full}: {larger} "
+        f"published maxima "
         f"({numbers.exact(place['least_us'])}{numbers.GAP}µs to "
         f"{numbers.exact(place['most_us'])}{numbers.GAP}µs, {one['context']}, {load})"
     )
