@@ -479,7 +479,7 @@ static void tick_cost_cut_short(struct step *step, const struct tick_cost_part *
 	char text[192];
 
 	snprintf(text, sizeof(text),
-		 "policy %s has %lld of %lld loops: %s. End what else runs on this CPU, and "
+		 "policy %s has %lld of %lld loops: %s. End other programs on this CPU, and "
 		 "measure again",
 		 part->policy, (long long)part->done, (long long)state->samples, part->refused);
 	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);

@@ -242,7 +242,7 @@ static void tick_period_verdict(struct step *step, struct tick_period_state *sta
 	step_verdict(
 		step, TICK_PERIOD_RULE, result, evidence,
 		stops && wanted.points >= TICK_POINTS_MIN ?
-			"find out what else runs on the CPU: the tick stops while one thread runs" :
+			"find out what else runs on the CPU: its tick stops only while a single thread runs" :
 			"measure longer (--for), on an idle CPU");
 }
 

@@ -164,9 +164,10 @@ int disturb_insert(const struct disturb *disturb, const char *module, int cpu,
 	int fd, err = 0;
 
 	if (is_inserted())
-		return message_set(msg, -EEXIST,
-				   "end what inserted it, or remove it: rmmod " DISTURB_MODULE,
-				   "the module " DISTURB_MODULE " is already in the kernel");
+		return message_set(
+			msg, -EEXIST,
+			"end the program that inserted it, or remove it: rmmod " DISTURB_MODULE,
+			"the module " DISTURB_MODULE " is already in the kernel");
 	fd = open_module(module, path, sizeof(path), msg);
 	if (fd < 0)
 		return fd;

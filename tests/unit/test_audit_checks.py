@@ -304,7 +304,7 @@ CASES = [
     # memory
     Case("swap", "note", {"/proc/swaps": SWAPS}, "/dev/zram0", "zram-generator", "unpacked"),
     Case("swap", "warning", {}, "1024 MiB in use", base="laptop"),
-    Case("swap", "ok", {"/proc/swaps": None, "/proc/meminfo": "MemTotal: 64 kB"}, "no supp"),
+    Case("swap", "ok", {"/proc/swaps": None, "/proc/meminfo": "MemTotal: 64 kB"}, "not supported"),
     Case("swap", "note", {"/proc/swaps": None, "/proc/meminfo": None}, "unknown"),
     Case("huge-pages", "ok", {THP: "always madvise [never]"}, "never"),
     Case("huge-pages", "ok", {THP: "always [madvise] never"}, "madvise"),

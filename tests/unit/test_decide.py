@@ -634,7 +634,8 @@ def test_in_words() -> None:
     assert any("no width" in text for text in advice(document))
     document = of(*study([BLOCKS[:2], later[:2]]))
     assert decided(document) == [
-        "timer: latency (µs), load sched, 99.9\u202f%: 2 blocks: not enough runs, 6 blocks are needed"
+        "timer: latency (µs), load sched, 99.9\u202f%: 2 blocks: not enough runs, "
+        "6 blocks are needed"
     ]
     assert any("--repeat 6" in text for text in advice(document))
     factors = [1.3, 1.1, 0.9, 1.2, 1.25, 1.15, 0.95]

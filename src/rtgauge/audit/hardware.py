@@ -193,7 +193,7 @@ def check_cache_allocation(name: str, case: Case) -> Finding:
         found = f"no group for {cpus_text(apart - held)}"
         return finding(name, "note", found, why, _share("", case))
     found = f"in use, {cpus_text(held)} in groups" if held else "mounted, without a group of CPUs"
-    return finding(name, "ok", found, "its schemata define the shares")
+    return finding(name, "ok", found, "the schemata of each group define its share")
 
 
 def _share(mount: str, case: Case) -> str:

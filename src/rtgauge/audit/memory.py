@@ -28,7 +28,9 @@ def check_swap(name: str, case: Case) -> Finding:
     total = _kib(memory.get("SwapTotal"))
     if total is None and (swaps is None or not swaps.startswith("Filename")):
         if case.facts.absent("/proc/swaps") and "MemTotal" in memory:
-            return finding(name, "ok", "none, and no support for it", "memory stays where it is")
+            return finding(
+                name, "ok", "none, and not supported by the kernel", "memory stays where it is"
+            )
         return unknown(name, "not known from /proc/swaps and /proc/meminfo", why, "cat /proc/swaps")
     areas = [line.split()[0] for line in (swaps or "").splitlines()[1:] if line.strip()]
     if not areas and not total:

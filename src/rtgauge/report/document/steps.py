@@ -273,7 +273,7 @@ def _observations(run: Document, step: Document) -> list[Point]:
             Point(
                 "warn",
                 f"{numbers.plural(count, 'event')} had no answer in time.",
-                "The delay of these answers is unknown. They are counted, without a figure.",
+                "Their delays are unknown, so these events are counted but have no samples.",
             )
         )
     if periods:
