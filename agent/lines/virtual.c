@@ -196,8 +196,8 @@ static int virtual_open(struct line *line, struct message *why)
 	if (virtual->fd < 0 || connect(virtual->fd, (const struct sockaddr *)&virtual->socket,
 				       sizeof(virtual->socket)))
 		return message_set(why, -errno, "start the board with lines=outside",
-				   "QEMU's socket %.100s: %s", virtual->socket.sun_path,
-				   strerror(errno));
+				   "cannot connect to QEMU's socket %.100s: %s",
+				   virtual->socket.sun_path, strerror(errno));
 	size = snprintf(text, sizeof(text), "irq_intercept_%s %s\n",
 			virtual->in == virtual->out ? "in" : "out", virtual->chip);
 	err = virtual_send(virtual, text, size);
@@ -206,7 +206,8 @@ static int virtual_open(struct line *line, struct message *why)
 	if (!err)
 		err = virtual_heard(line);
 	if (err == -ETIMEDOUT)
-		return message_set(why, err, "a board has one log host at a time: end the other",
+		return message_set(why, err,
+				   "a board has one log host at a time: end the other one",
 				   "QEMU does not answer");
 	if (err)
 		return message_set(

@@ -269,10 +269,12 @@ static int doorbell_connect(struct doorbell *d, struct message *why)
 	if (d->server < 0 ||
 	    connect(d->server, (const struct sockaddr *)&d->socket, sizeof(d->socket)))
 		return message_set(why, -errno, "start the board with lines=outside",
-				   "the doorbell %.100s: %s", d->socket.sun_path, strerror(errno));
+				   "cannot connect to the doorbell %.100s: %s", d->socket.sun_path,
+				   strerror(errno));
 	err = doorbell_greet(d);
 	if (err == -EBUSY)
-		return message_set(why, err, "a board has one log host at a time: end the other",
+		return message_set(why, err,
+				   "a board has one log host at a time: end the other one",
 				   "the doorbell %.100s is in use", d->socket.sun_path);
 	if (!err && (doorbell_word(&d->memory->magic) != DOORBELL_MAGIC ||
 		     doorbell_word(&d->memory->version) != DOORBELL_VERSION ||

@@ -32,7 +32,7 @@ static bool migration_fail(struct step *step, int err, int cpu)
 	state->error = message_set(&step->msg, err ? err : -EIO,
 				   "keep the CPUs online, and in the cpuset of the caller",
 				   "cannot move to CPU %d: %s", cpu,
-				   err ? strerror(-err) : "it runs elsewhere");
+				   err ? strerror(-err) : "the thread runs on another CPU");
 	return false;
 }
 

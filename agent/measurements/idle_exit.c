@@ -195,7 +195,7 @@ static int idle_setup(struct step *step)
 	_Static_assert(offsetof(struct idle_exit, ensemble) == 0, "ensemble_setup() passes it on");
 	idle_read_states(x);
 	if (x->count < 2)
-		return step_skip(step, "the kernel has no choice of sleep states for this CPU",
+		return step_skip(step, "the kernel cannot choose between sleep states for this CPU",
 				 "measure on a machine with cpuidle: not on a virtual machine, "
 				 "and not with idle=poll");
 	if (access(IDLE_LATENCY, R_OK | W_OK))
@@ -215,7 +215,7 @@ static int idle_setup(struct step *step)
 static int idle_configure(struct step *step)
 {
 	return step->settings ? 0 :
-				step_skip(step, "a limit of the sleep states is a setting",
+				step_skip(step, "limiting the sleep states changes a setting",
 					  "omit --keep-settings");
 }
 

@@ -60,7 +60,7 @@ int interrupt_choose(struct step *step, struct interrupt *interrupt)
 		return message_set(
 			&step->msg, -EINVAL,
 			"give the chip's label as gpiodetect shows it: 9030000.pl061:0:1",
-			"'%s' is not CHIP:OUTPUT:INPUT, two lines of one chip", gpio);
+			"'%s' is not of the form CHIP:OUTPUT:INPUT (two lines of one chip)", gpio);
 	err = events_source(option_text(options, "source"), gpio, &interrupt->source, &why);
 	if (err)
 		return step_skip_for(step, &why);

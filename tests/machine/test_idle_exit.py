@@ -147,9 +147,9 @@ def test_another_program_that_holds_the_states_is_named(agent: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("states", "words", "reason"),
     [
-        ([POLL], (), "no choice of sleep states"),
-        ([], (), "no choice of sleep states"),
-        ([POLL, C1], ("--keep-settings",), "a limit of the sleep states is a setting"),
+        ([POLL], (), "cannot choose between sleep states"),
+        ([], (), "cannot choose between sleep states"),
+        ([POLL, C1], ("--keep-settings",), "limiting the sleep states changes a setting"),
     ],
 )
 def test_where_it_is_skipped(

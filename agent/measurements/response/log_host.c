@@ -394,7 +394,7 @@ static int log_host_setup(struct step *step)
 	if (!err && h->line.kind->loops)
 		return message_set(
 			&step->msg, -EINVAL,
-			"use it with response. For --short-circuit, give the line as gpio:CHIP:OUT:IN",
+			"use a loopback with response. For --short-circuit, give the line as gpio:CHIP:OUT:IN",
 			"a loopback has no other machine to answer");
 	if (!err)
 		err = log_host_read(step, h);

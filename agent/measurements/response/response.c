@@ -147,7 +147,7 @@ static int response_check(struct step *step, const struct response *r)
 	if (!r->line.kind->loops &&
 	    (option_get(options, "interval")->given || option_get(options, "dither")->given))
 		return message_set(
-			&step->msg, -EINVAL, "give them to the log host instead",
+			&step->msg, -EINVAL, "give these options to the log host",
 			"events come from outside: --interval and --dither apply only to --line loopback");
 	if (r->line.kind->loops && r->delay_ns)
 		return message_set(&step->msg, -EINVAL, "omit --delay",
