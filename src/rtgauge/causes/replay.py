@@ -410,7 +410,7 @@ class _Replay:
         self._anchors.append(self._recording.anchors())
         if self._recording.lost:
             raise TargetError(
-                f"records that the recorder had no room for: {self._recording.lost}",
+                f"the recorder had no room for all of its records (lost: {self._recording.lost})",
                 "free some space in the folder for temporary files (TMPDIR), or explain fewer "
                 "samples",
             )
