@@ -256,7 +256,7 @@ def test_quantities_of_one_name_are_told_apart_by_their_runs_or_steps() -> None:
     other["kernel"]["release"] = "6.12.0"
     runs = [run(values(seed), f"b{seed}", budget=60_000) for seed in range(3)]
     runs[1].document["environment"] = other
-    document = built(*runs)
+    document = made.built(*runs)
     grid = bounds_grid(document)
     assert grid is not None
     assert [row.name for row in grid.rows] == [
@@ -269,7 +269,7 @@ def test_quantities_of_one_name_are_told_apart_by_their_runs_or_steps() -> None:
         made.step(at, [made.FakeSeries(made.info(priority=80 + at), np.arange(COUNT), values(at))])
         for at in range(2)
     ]
-    grid = bounds_grid(built(made.run(twice)))
+    grid = bounds_grid(made.built(made.run(twice)))
     assert grid is not None
     assert [row.name for row in grid.rows] == ["timer latency, step 1", "timer latency, step 2"]
 
