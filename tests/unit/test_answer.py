@@ -1111,6 +1111,7 @@ def test_a_resumed_evaluation_has_one_answer() -> None:
         one["new_option"] = ""
     recurs = {"rule": "second line", "text": "", "series": [0]}
     recurs["maxima"] = [{"series": 0, "text": "Recurs."}]
+    recurs["late"] = [{"series": 0, "text": "Most recur.", "suspects": ["the tick"]}]
     second["steps"][0]["observations"] = [recurs]
     cut = whole_of([first, second])
     assert cut is not None and "interrupted" in answer_of(cut).title
@@ -1120,6 +1121,7 @@ def test_a_resumed_evaluation_has_one_answer() -> None:
     assert whole is not None and whole["state"] == "complete"
     assert whole_of([third, first, second]) == whole
     assert text(answer_of(whole).cause) == "Likely cause: something periodic. Recurs."
+    assert answer_of(whole).rhythm == "Most recur."
     assert [(one["step"], one["load"]["name"], one["state"]) for one in whole["steps"]] == [
         (0, "idle", "complete"), (1, "sched", "complete"), (2, "disk", "complete")
     ]  # fmt: skip

@@ -70,7 +70,7 @@ def test_the_cause_of_a_maximum_far_below_the_budget_is_not_searched(
     step = made.step(0, [latency(100)], load="sched", budget_ns=budget_us * 1000)
     run = built(made.run([step], findings=[]))
     data = Data(run)
-    found = actions_of(data, State.UNPROVEN, "", "rtgauge explain 1")
+    found = actions_of(data, State.UNPROVEN, "", "rtgauge explain 1", None)
     assert ("Find the cause" in [one.text for one in found]) is searched
 
 

@@ -16,7 +16,9 @@ from rtgauge import stats, stream
 from rtgauge.causes import Cause, Cost, Segment, Task
 from rtgauge.causes.blame import blame
 from rtgauge.causes.model import plain
-from rtgauge.report.document.answer import Answer, answer_of, cause
+from rtgauge.report.document.answer import Answer, answer_of, answer_section, cause
+from rtgauge.report.document.blocks import Callout, Paragraph
+from rtgauge.report.results.observations import QUOTA
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -432,3 +434,51 @@ def test_late_samples_close_together_do_not_prove_an_effect_of_the_load() -> Non
     run = built(made.run(steps, findings=[]))
     assert [one["groups"][0] for one in run["series"] if one["step"] == 1] == [[300_000, 1]] * 2
     assert text(answer_of(run).cause).startswith("The maximum may depend on the load: ")
+
+
+RHYTHM = "Most late wake-ups (90 %) recur every 100.00 ms. Possible cause: a CPU quota."
+
+
+@pytest.mark.parametrize(
+    ("change", "named", "advised"),
+    [
+        ({}, True, True),
+        ({"series": 1}, False, False),  # of another CPU than that of the maximum
+        ({"suspects": ["the tick (250 Hz)"]}, True, False),
+        ({"suspects": []}, True, False),
+        ({"suspects": [], "maxima": True}, False, False),  # the cause is periodic, which is enough
+        ({"maxima": True}, True, True),
+        ({"disturb": "kthread:200us:7.301ms"}, False, False),
+        ({"budget_us": 40_000}, True, False),  # nothing is late
+        ({"budget_us": 400_000}, False, False),  # no cause is searched
+        ({"explained": True}, True, True),
+    ],
+)
+def test_a_rhythm_of_most_late_samples_is_in_the_answer(
+    change: dict[str, Any], named: bool, advised: bool
+) -> None:
+    """It follows the cause of the maximum, which may be another one."""
+    both = [latency(30_000, cpu=0), latency(50, cpu=1)]
+    disturb, budget_us = change.get("disturb", ""), change.get("budget_us", 150)
+    step = made.step(0, both, disturb=disturb, budget_ns=1000 * budget_us)
+    run = built(made.run([step], findings=[]))
+    suspects = change.get("suspects", [QUOTA])
+    late = {"series": change.get("series", 0), "text": RHYTHM, "suspects": suspects}
+    maxima = [{"series": 0, "text": "Recurs."}] if "maxima" in change else []
+    line = {"rule": "second line", "text": "", "series": [0, 1], "late": [late], "maxima": maxima}
+    run["steps"][0]["observations"] = [line]
+    if "explained" in change:
+        found = Cause(
+            *(0, 0, "user", 5000, 5 * SECOND, 30_000_000, (), 0),
+            *("tracefs", "interrupts were off", Cost(0, "")),
+        )
+        run["causes"] = [plain(found)]
+    answer = answer_of(run)
+    assert answer.rhythm == (RHYTHM if named else "")
+    assert text(answer.cause).startswith("Cause: ") is ("explained" in change)
+    assert any("cpu.max" in action.text for action in answer.actions) is advised
+    shown = [block for block in answer_section(answer, None).blocks if isinstance(block, Callout)]
+    lines = [text(one.text) for one in shown[0].blocks if isinstance(one, Paragraph)]
+    assert lines.count(RHYTHM) == named
+    if named and answer.cause:
+        assert lines.index(RHYTHM) > lines.index(next(o for o in lines if "ause" in o))

@@ -176,6 +176,13 @@ def test_a_disturber_is_timed_explained_and_named(sweep: bool) -> None:
         words += "[.]" if sweep else ", or at another period that looks the same[.]"
         assert re.fullmatch(words, one["text"])
     injection = "the injection (preempt_disable:200us:7.301ms)"
+    assert [one["series"] for one in found["late"]] == [0, 1]
+    for cpu, one in enumerate(found["late"]):
+        words = f"Most late wake-ups on CPU {cpu} [(]8..%[)] recur every 7.301.ms"
+        words += "" if sweep else ", or at another period that looks the same"
+        words += f"[.] Possible cause: {re.escape(injection) if sweep else 'something periodic'}[.]"
+        assert re.fullmatch(words, one["text"])
+        assert one["suspects"] == [injection] * sweep
     assert periodic["suspects"] == [injection] * sweep  # on the grid, other periods look alike
     assert len(periodic["fold"]) == 60 and sum(periodic["fold"][29:31]) > 230
     assert bool(periodic["aliases_ns"]) is ("--dither" in found["text"]) is not sweep
@@ -183,6 +190,25 @@ def test_a_disturber_is_timed_explained_and_named(sweep: bool) -> None:
     (mark,) = model.analyse(cast(Any, [run])).marks[0].values()
     assert mark.text.endswith(" or an alias") is not sweep
     assert ("This is the period of" in found["text"]) is sweep
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("others", "named"), [((30, 600), [0]), ((600, 30), [2]), ((600, 600), [])]
+)
+def test_a_rhythm_of_few_late_samples_is_not_that_of_most(
+    others: tuple[int, int], named: list[int]
+) -> None:
+    """Each of two CPUs has 273 wake-ups of a rhythm and some others that are as late."""
+    both = [_disturbed(cpu, (7.301e6, 11.77e6)[cpu], True) for cpu in (0, 1)]
+    for one, number in zip(both, others, strict=True):
+        random = np.random.default_rng(number)
+        one.value[random.choice(10_000, number, replace=False)] += 150 * US
+    (run,) = model.build(cast(Any, [made.run([made.step(0, both)])]))["runs"]
+    (found,) = [o for o in run["steps"][0]["observations"] if o["rule"] == "second line"]
+    assert [run["series"][one["series"]]["number"] for one in found["late"]] == named
+    for one in found["late"]:
+        assert f"on CPU {run['series'][one['series']]['cpu']} (" in one["text"]
 
 
 @pytest.mark.slow
@@ -281,6 +307,8 @@ def test_facts_that_fit_the_period_are_suspects(
         (4000.3, 1000.0, "soft lockup detector"),
         (59.0, 1.0, "interrupts of CPU 3"),  # their rate is a mean
         (59.5, 1.0, ""),
+        (99.9994, 1.0, "CPU quota"),
+        (100.02, 1.0, ""),
     ],
 )
 def test_a_suspect_has_the_period_within_its_error(

@@ -22,7 +22,7 @@ from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.report.results.background import STOLEN_STEP_NS, STOLEN_STEPS, around, stolen_ns
 from rtgauge.report.results.gather import Figures, Large
-from rtgauge.report.results.labels import group_series, peak, series_labels
+from rtgauge.report.results.labels import group_series, peak, series_labels, things_of
 from rtgauge.stats.patterns import TICKS_HZ
 from rtgauge.stats.rhythm import APART_NS
 from rtgauge.units import parse_duration
@@ -30,7 +30,7 @@ from rtgauge.units import parse_duration
 if TYPE_CHECKING:
     from rtgauge.stream import Ambience
 
-__all__ = ["RULES", "About", "Growth", "Mark", "Rule", "Told", "growths", "told"]
+__all__ = ["QUOTA", "RULES", "About", "Growth", "Mark", "Rule", "Told", "growths", "told"]
 
 Document = dict[str, Any]
 Series = Mapping[str, Any]
@@ -45,6 +45,8 @@ SAME: Final = 1.05
 STOLEN: Final = 0.001
 SMI_NS: Final = 10_000_000
 """An interrupt of the firmware takes less than this."""
+MAINLY: Final = 0.5
+"""A rhythm that explains more than this share of the late samples may be named in the answer."""
 GROWN: Final = 0.2
 GROWN_NS: Final = 20
 SURE: Final = 6
@@ -89,6 +91,7 @@ class About:
             known.append((f"the injection ({disturb})", 1e9 / parse_duration(_parts(disturb)[2])))
         hz = float((self.environment.get("kernel") or {}).get("hz") or 0)
         known += [(f"the tick ({rate:g} Hz)", rate) for rate in ([hz] if hz else TICKS_HZ)]
+        known.append((QUOTA, _QUOTA_HZ))
         for file, factor, name in _UPKEEP:
             value = self._seconds(file)
             if value:
@@ -111,6 +114,8 @@ class About:
         return int(value) if value.isdigit() and int(value) < _DAY else 0
 
 
+QUOTA: Final = "a CPU quota"
+_QUOTA_HZ: Final = 10.0  # kernel/sched/fair.c: default_cfs_period()
 _DAY: Final = 86_400
 _SOFT: Final = "/proc/sys/kernel/soft_watchdog"
 _WATCHDOG: Final = "/proc/sys/kernel/watchdog_thresh"
@@ -207,6 +212,7 @@ def told(
                     found[-1]["reach"] = round(quantity.lines[0][0].worst_ns)
                     found[-1]["periodic"] = _disturber(quantity)
                     found[-1]["maxima"] = _recurring(quantity)
+                    found[-1]["late"] = _mainly(quantity)
         if quantity.timed and quantity.lines:
             line, some = quantity.lines[0]
             middle = series[some[0]]["percentiles"].get("50") or series[some[0]]["mean"] or 0
@@ -480,9 +486,9 @@ def _hidden(quantity: Quantity, members: Sequence[int]) -> bool:
     return large is not None and not large.dithered
 
 
-def _suspects(quantity: Quantity) -> list[str]:
-    """What is known to have the period of the second line; nothing where others look the same."""
-    line, members = quantity.lines[0]
+def _suspects(quantity: Quantity, number: int = 0) -> list[str]:
+    """What is known to have the period of a second line; nothing where others look the same."""
+    line, members = quantity.lines[number]
     return [] if _hidden(quantity, members) else quantity.about.suspects(line.comb)
 
 
@@ -519,6 +525,28 @@ def _recurring(quantity: Quantity) -> list[Document]:
                 words = f"on CPU {cpu}, {text}." if cpu >= 0 else f"{text}."
                 found[at] = words[:1].upper() + words[1:]
     return [{"series": quantity.places[at], "text": text} for at, text in sorted(found.items())]
+
+
+def _mainly(quantity: Quantity) -> list[Document]:
+    """The series on a time grid most of whose late samples recur at regular times, each with two
+    sentences on the most certain such line and what is known to have its period."""
+    found: dict[int, Document] = {}
+    for number, (line, members) in enumerate(quantity.lines):
+        if line.comb.share <= MAINLY or not quantity.series[members[0]]["interval_ns"]:
+            continue
+        suspects = _suspects(quantity, number)
+        cpus = {quantity.series[at]["cpu"] for at in members}
+        several = len({one["cpu"] for one in quantity.series}) > 1
+        where = f" on CPU {min(cpus)}" if several and len(cpus) == 1 else ""
+        text = f"Most late {things_of(quantity.series[members[0]])}{where} "
+        text += f"({numbers.percent(line.comb.share)}) recur every {_period(line)}"
+        if _hidden(quantity, members):
+            text += ", or at another period that looks the same"
+        text += f". Possible cause: {' or '.join(suspects) or 'something periodic'}."
+        for at in members:
+            place = quantity.places[at]
+            found.setdefault(place, {"series": place, "text": text, "suspects": suspects})
+    return [one for _, one in sorted(found.items())]
 
 
 def _recurs(quantity: Quantity, at: int, line: stats.Line) -> bool:

@@ -26,6 +26,7 @@ from rtgauge.report.document.cycles import SHARE, shortest
 from rtgauge.report.results.again import step_command
 from rtgauge.report.results.commands import sentence
 from rtgauge.report.results.labels import Level, capital, things_of, traced_alone
+from rtgauge.report.results.observations import QUOTA
 from rtgauge.units import format_duration
 
 __all__ = ["ACTIONS", "Action", "actions_of", "first_actions", "on_hardware"]
@@ -47,8 +48,11 @@ class Action:
     """The command that measures again after it."""
 
 
-def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Action]:
-    """What to do next, by expected gain."""
+def actions_of(
+    data: Data, state: State, longer: str, cause: str, rhythm: Model | None
+) -> Iterator[Action]:
+    """What to do next, by expected gain. ``cause``: the command that finds the cause. ``rhythm``:
+    that of most late samples."""
     run = data.run
     yield from _again(data, longer)
     if data.failed:
@@ -70,6 +74,7 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
     unseen = [finding for finding in found if finding["check"] in checks]
     for finding in unseen:
         yield _remedy(data, finding)
+    yield from _quota(rhythm if late else None)
     if run["environment"]["realtime"] in NOT_RT or kernel:
         yield _kernel(data, kernel[0] if kernel else _BOOT_RT)
     for finding in found:
@@ -101,6 +106,13 @@ def actions_of(data: Data, state: State, longer: str, cause: str) -> Iterator[Ac
         command = step_command(run, data.step(data.top), {"budget": budget})
         if command:
             yield Action("Set your own budget", command, "gives a verdict and an exit code")
+
+
+def _quota(rhythm: Model | None) -> Iterator[Action]:
+    """Where to look for a CPU quota whose period a rhythm has."""
+    if rhythm is not None and QUOTA in rhythm["suspects"]:
+        text = "Look for a CPU quota: cpu.max in the control groups of the target and of its host"
+        yield Action(text, "", "shows or excludes this cause")
 
 
 def _late(data: Data, state: State) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rtgauge.report.document.answer.actions import Action, actions_of, first_actions
-from rtgauge.report.document.answer.cause import cause_of, hint_of
+from rtgauge.report.document.answer.cause import cause_of, hint_of, rhythm_of
 from rtgauge.report.document.answer.certainty import certainty_of, deciding, maximum_of
 from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.document.answer.scope import audit_of, board_text, missing_of, scope_of
@@ -48,6 +48,8 @@ class Answer:
     """What the time of an emulated board means."""
     cause_hint: str = ""
     """What the command of the cause does."""
+    rhythm: str = ""
+    """The rhythm of most late samples, and what may cause it."""
 
 
 def action_in_store(action: Action, place: str) -> Action:
@@ -90,6 +92,7 @@ def answer_of(run: Model) -> Answer:
     if state in (State.UNFIT, State.LATE):
         sure_command = ""  # no longer run makes it fit
     cause, cause_command = cause_of(data)
+    rhythm = rhythm_of(data, cause)
     return Answer(
         state,
         tone,
@@ -101,10 +104,11 @@ def answer_of(run: Model) -> Answer:
         cause_command,
         audit_of(run, state),
         data.cycles,
-        first_actions(actions_of(data, state, sure_command, cause_command)),
+        first_actions(actions_of(data, state, sure_command, cause_command, rhythm)),
         tuple(dict.fromkeys(test["known_limitation"] for test in data.tests if limitation(test))),
         missing_of(data),
         scope_of(data),
         board_text(run),
         hint_of(data, cause_command),
+        "" if rhythm is None else rhythm["text"],
     )

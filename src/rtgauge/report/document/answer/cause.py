@@ -27,7 +27,7 @@ from rtgauge.report.results.labels import (
 )
 from rtgauge.units import parse_duration
 
-__all__ = ["EXPLAIN", "TRACE", "cause_of", "far_below", "hint_of", "unseen_checks"]
+__all__ = ["EXPLAIN", "TRACE", "cause_of", "far_below", "hint_of", "rhythm_of", "unseen_checks"]
 
 EXPLAIN: Final = "rtgauge explain"
 FAR_BELOW: Final = 10
@@ -51,6 +51,7 @@ UNSEEN: Final = {
     "management interrupts": (FIRMWARE, "smi"),
 }
 """By the rule of an observation: what the kernel did not see, and the check that has a remedy."""
+PERIODIC: Final = "Likely cause: something periodic."
 UNKNOWN: Final = "The data do not show what caused the maximum."
 TRACE: Final = "rtgauge run timer --explain"
 
@@ -67,6 +68,22 @@ def cause_of(data: Data) -> tuple[Line, str]:
         return line(f"Cause: {known}."), ""
     likely = _likely(data)
     return ((), "") if likely[0] == line(UNKNOWN) and far_below(data) else likely
+
+
+def rhythm_of(data: Data, cause: Line) -> Model | None:
+    """The rhythm of most late samples of the series with the maximum, unless the cause of the
+    maximum tells as much."""
+    if data.top is None or data.disturbed(data.top) or not cause:
+        return None
+    place = data.run["series"].index(data.top)
+    periodic = any(span.text.startswith(PERIODIC) for span in cause)
+    found = (
+        each
+        for observation in data.step(data.top)["observations"]
+        for each in observation.get("late", ())
+        if each["series"] == place and (each["suspects"] or not periodic)
+    )
+    return next(found, None)
 
 
 def far_below(data: Data) -> bool:
@@ -118,9 +135,8 @@ def _likely(data: Data) -> tuple[Line, str]:
         text = f"The first sample is {first}, and the median of all samples is {usual}."
         return line(f"Likely cause: cold caches. {text}"), ""
     if "second line" in by_rule:
-        text = f"Likely cause: something periodic. {by_rule['second line']}"
-        dithered = _with_dither(run, step, one)
-        return line(text), stop if dithered is None else dithered
+        text = f"{PERIODIC} {by_rule['second line']}"
+        return line(text), stop if (again := _with_dither(run, step, one)) is None else again
     if text := _depends(data, one, step) or _gap(data, one):
         return line(text), stop
     if not stop and waits_for_answers(one["name"], one["unit"]) and not made_of_a_file(run):

@@ -42,6 +42,7 @@ def answer_section(
         (answer.sure, answer.sure_command, ""),
         (line(answer.missing or answer.scope), "", ""),
         (answer.cause, answer.cause_command, answer.cause_hint),
+        (line(answer.rhythm), "", ""),
     ):
         alone = bool(command) and command not in below
         if any(span.text for span in text):

@@ -99,8 +99,8 @@ def _add(whole: dict[str, Any], run: Model, step: Model, at: int) -> None:
         for one in step["observations"]
     ]
     for one in told:
-        if "maxima" in one:
-            one["maxima"] = [{**each, "series": places[each["series"]]} for each in one["maxima"]]
+        for part in one.keys() & {"maxima", "late"}:
+            one[part] = [{**each, "series": places[each["series"]]} for each in one[part]]
     whole["steps"].append({**step, "step": at, "observations": told, "run": run["id"]})
     for part in ("tests", "verdicts", "causes"):
         for one in run[part]:
