@@ -64,6 +64,18 @@ def test_the_loops_of_other_series_end_a_loop() -> None:
     assert not len(stats.placed(due[:0], values[:0], starts))
 
 
+@pytest.mark.parametrize("harmonics", [1, 2, 4])
+def test_sums_over_harmonics_equal_those_of_each_frequency(harmonics: int) -> None:
+    random = np.random.default_rng(harmonics)
+    for number in (*range(1, 20), 257, 1000):
+        power = random.exponential(size=number + int(random.integers(0, 9)))
+        for top, total in enumerate(rhythm._sums(power, harmonics, number).tolist()):
+            added = power[top]
+            for harmonic in range(1, harmonics):
+                added += power[math.floor(harmonic * top / harmonics + 0.5)]
+            assert total == added
+
+
 @pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10**6)), min_size=1, max_size=20),
