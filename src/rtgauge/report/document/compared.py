@@ -264,12 +264,12 @@ def _outcome(document: Document, one: Document) -> str:
 
 
 def shown_decisions(document: Document) -> list[Document]:
-    """The comparisons worth a line, the primary one first: those with an interval; a single one
-    where no set has enough runs."""
+    """The comparisons worth a line, the primary one first: those with an interval or a proven
+    direction; a single one where no set has enough runs."""
     found = document["comparisons"]
-    if all(one["interval"] is None for one in found):
-        return list(found[:1])
-    return [one for one in found if one["interval"] is not None]
+    proven = ("better", "worse")
+    shown = [one for one in found if one["interval"] is not None or one["verdict"] in proven]
+    return shown or list(found[:1])
 
 
 def decided(document: Document) -> list[str]:
@@ -298,6 +298,12 @@ def explained(document: Document) -> str:
     if any(one["matched"] for one in found):
         text += " Block: one repeat of the study, with each system once."
     return text
+
+
+def _alike(one: Document) -> bool:
+    """Whether all ratios of a comparison are the same."""
+    low, high = one["interval"]
+    return low == high or len(set(one["blocks"] or ())) == 1
 
 
 def advice(document: Document) -> list[str]:
@@ -333,13 +339,12 @@ def advice(document: Document) -> list[str]:
             how = f"{needed or 6} blocks as a study (rtgauge run … --repeat {needed or 6} with "
             how += "each --target), or at least 4 runs under each label"
         said.append(f"Too few runs to decide: measure {how}")
-    narrow = [one for one in found if one["interval"] and one["interval"][0] == one["interval"][1]]
-    if narrow:
-        matched = all(one["matched"] for one in narrow)
-        same = "blocks have the same ratio" if matched else "ratios are the same"
+    same = [one for one in found if one["interval"] and _alike(one)]
+    if same:
+        matched = all(one["matched"] for one in same)
         said.append(
-            f"Where an interval has no width, all {same}: the values are as coarse as the clock, "
-            "or constant"
+            f"Where all {'blocks have the same ratio' if matched else 'ratios are the same'}, the "
+            "values are as coarse as the clock, or constant"
         )
     lost = unreached(document)
     if lost:

@@ -454,10 +454,9 @@ def _judge(family: Sequence[tuple[Document, _Evidence]], within: float) -> None:
         [_beyond(evidence, found, margin, evidence.blur) for _, evidence, found in judged]
     )
     for at, (document, evidence, found) in enumerate(judged):
-        known = math.isfinite(found.low)
         document.update(
             ratio=math.exp(found.estimate),
-            interval=[math.exp(found.low), math.exp(found.high)] if known else None,
+            interval=_interval(evidence, found),
             p=unequal[at],
             p_adjusted=different[at],
             needed=None,
@@ -478,6 +477,19 @@ def _judge(family: Sequence[tuple[Document, _Evidence]], within: float) -> None:
             if abs(found.estimate) < fits:
                 distance = max(distance, fits)
             document["needed"] = stats.runs_needed(found, distance)
+
+
+def _interval(evidence: _Evidence, found: stats.Shift) -> list[float] | None:
+    """The interval of the ratio of the true figures: that of the runs, widened by the resolution. A
+    direction that the runs show stays shown. None if it is not finite."""
+    low, high = found.low - evidence.blur, found.high + evidence.blur
+    if found.low > evidence.bias:
+        low = max(low, 0.0)
+    if found.high < -evidence.bias:
+        high = min(high, 0.0)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    return [math.exp(low), math.exp(high)]
 
 
 def _within(evidence: _Evidence, found: stats.Shift, margin: float) -> float:
