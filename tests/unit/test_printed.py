@@ -239,6 +239,22 @@ def test_without_a_histogram(store: Store, tmp_path: Path) -> None:
         assert worst == "Observed maximum 123 us (load unknown), as printed"
 
 
+@pytest.mark.parametrize("higher", [False, True])
+def test_the_maximum_of_a_run_may_be_one_without_a_histogram(
+    store: Store, tmp_path: Path, higher: bool
+) -> None:
+    """The output of two calls of latency, of which only the first printed its histogram."""
+    drawn, bare = np.full((3, 1000), 20_000), np.full((3, 1000), 5_000)
+    bare[1, 7] = 90_000 if higher else 12_000
+    first = xenomai.latency(drawn, context="kernel")
+    text = first + xenomai.latency(bare, histograms=False, quiet=True)
+    run = imported(store, tmp_path / "a.txt", text)
+    assert [one["name"] for one in run["series"]].count("latency") == 1
+    worst = text_of(answer_of(run).worst)
+    assert worst.startswith(f"Observed maximum {'90.0' if higher else '20.0'} us")
+    assert worst.endswith("as printed") == higher
+
+
 def test_overruns_are_told_without_a_histogram(store: Store, tmp_path: Path) -> None:
     """There is no series with missed periods, so only the table had them."""
     head = "== Sampling period: 100 us\n== Test mode: periodic user-mode task\n"

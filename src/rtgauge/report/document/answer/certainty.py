@@ -36,8 +36,10 @@ OBSERVED: Final = "Observed maximum "
 
 def maximum_of(data: Data) -> Line:
     one = data.top
+    if printed := _printed(data):
+        return printed
     if one is None:
-        return _printed(data) or _without_due(data)
+        return _without_due(data)
     said = _maximum(data, one)
     return line(*said, _not_counted(data)) if data.without_due else said
 
@@ -84,19 +86,20 @@ def _maximum(data: Data, one: Model) -> Line:
 
 
 def _printed(data: Data) -> Line:
-    """The maximum that a program printed without a histogram."""
+    """The maximum that a program printed without a histogram, if no series has a higher one."""
     if "printed" not in data.run["environment"]:
         return ()
+    drawn = {one["step"] for one in data.due}
     found = [
         (row["max"], table["step"])
         for table in data.run["tables"]
-        if table["name"] == "printed"
+        if table["name"] == "printed" and table["step"] not in drawn
         for row in integers(table)
         if "max" in row
     ]
-    if not found:
+    top, step = max(found, default=(0, 0))
+    if not found or (data.top is not None and top <= (peak(data.top) or 0)):
         return ()
-    top, step = max(found)
     load = load_text(data.steps[step]["load"])
     return line(
         OBSERVED, Span(numbers.shown(top, "ns").full, strong=True), f" ({load}), as printed"
