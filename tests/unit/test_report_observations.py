@@ -345,6 +345,18 @@ def test_two_groups_are_told_apart() -> None:
 
 @pytest.mark.slow
 @pytest.mark.study(95)
+@pytest.mark.parametrize("step", [122, 1000, 30_518])
+def test_steps_of_a_coarse_clock_are_not_two_groups(step: int) -> None:
+    """Latencies of one group were 77 % of 1 us, 'the others about 0 us'."""
+    fine = np.random.default_rng(3).lognormal(np.log(1.3 * step), 0.35, 4000)
+    values = (np.floor(fine / step) * step).astype(np.int64)
+    assert len(np.unique(values)) > 2
+    assert "two groups" not in _said(made.FakeSeries(made.info(), np.arange(4000), values))
+    values[::9] += 4 * step  # with none in between
+    values[values == 3 * step] = 0
+    assert "two groups" in _said(made.FakeSeries(made.info(), np.arange(4000), values))
+
+
 def test_growth_with_a_numeric_label_is_sized() -> None:
     series = [
         _series(at, _body(at, 2000, 1000 + 40 * waiters), labels={"waiters": str(waiters)})

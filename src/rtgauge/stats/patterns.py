@@ -277,12 +277,13 @@ class Valley:
     above: int
 
 
-def valley(counts: Counts) -> Valley | None:
+def valley(counts: Counts, step: int = 0) -> Valley | None:
     """Whether values fall into two groups, each with a hundredth of the samples and ten at least.
 
     Looked for in a histogram of bins of an eighth: between the groups a bin holds at most a tenth
     of the fullest of the lesser group, over at least half an octave; and the upper group's median
-    is at least half as large again as the lower's, and 100 above it.
+    is at least half as large again as the lower's, and 100 above it. ``step``: of the clock.
+    Values at most that far apart are neighbours.
     """
     if counts.count < 100 or not counts.exact or counts.values[0] < 0:
         return None
@@ -296,6 +297,7 @@ def valley(counts: Counts) -> Valley | None:
     before = np.maximum.accumulate(bins)
     after = np.maximum.accumulate(bins[::-1])[::-1]
     least = bucket_low(first + np.arange(len(bins)), bits).tolist()
+    begins = np.searchsorted(number, first + np.arange(len(bins)))
     best: tuple[int, Valley] | None = None
     for start in range(1, len(bins) - 1):
         between = np.maximum.accumulate(bins[start:-1])
@@ -305,6 +307,8 @@ def valley(counts: Counts) -> Valley | None:
         upper = counts.count - lower
         width = least[stop] / max(least[start], 1)
         if min(lower, upper) < enough or width < math.sqrt(2):
+            continue
+        if counts.values[begins[stop]] - counts.values[begins[start] - 1] <= step:
             continue
         low = _median(counts, 0, lower)
         high = _median(counts, counts.count - upper, counts.count)

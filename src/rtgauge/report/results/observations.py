@@ -570,7 +570,7 @@ def _two_groups(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
     found = {
         at: valley
         for at, figures in enumerate(quantity.figures)
-        if (valley := stats.valley(figures.counts)) is not None
+        if (valley := stats.valley(figures.counts, _step_ns(figures.counts))) is not None
     }
     if found:
         at = max(found, key=lambda at: found[at].high / max(found[at].low, 1))
@@ -581,6 +581,13 @@ def _two_groups(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
             f"{quantity.whose(at, list(found))}."
         )
         yield text, sorted(found)
+
+
+def _step_ns(counts: stats.Counts) -> int:
+    """The smallest distance of values that differ by more than a rounding, and two roundings: a
+    step of the clock, if that is coarse. 0 for two values, which show no clock."""
+    gaps = np.diff(counts.values)
+    return int(gaps[gaps > 1].min(initial=counts.values[-1])) + 2 if len(gaps) > 1 else 0
 
 
 def _spread(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
@@ -746,7 +753,7 @@ RULES: Final = (
         "two groups",
         "Each of two groups has at least a hundredth of the samples, and at least ten. The upper "
         "median is at least 1.5 times the lower median and 0.1 µs more, with almost no samples in "
-        "between.",
+        "between, and the groups are farther apart than a step of the clock.",
         _two_groups,
     ),
     Rule(
