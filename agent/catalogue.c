@@ -348,7 +348,7 @@ static void describe_run_options(struct json *json)
 		if (o->group)
 			json_text(json, "group", o->group);
 		if (o->rare)
-			json_bool(json, "rare", true);
+			json_true(json, "rare");
 		if (o->changes)
 			json_text(json, "changes", o->changes);
 		json_close(json, '}');
@@ -417,7 +417,7 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	if (m->not_on_cobalt)
 		json_text(json, "not_on_cobalt", m->not_on_cobalt);
 	if (m->answers)
-		json_bool(json, "answers", true);
+		json_true(json, "answers");
 	if (m->times)
 		json_text(json, "times", m->times);
 	if (m->unseen_gaps)

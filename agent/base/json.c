@@ -54,8 +54,8 @@ void json_integer(struct json *json, const char *key, int64_t value)
 	fprintf(json->out, "%lld", (long long)value);
 }
 
-void json_bool(struct json *json, const char *key, bool value)
+void json_true(struct json *json, const char *key)
 {
 	json_key(json, key);
-	fputs(value ? "true" : "false", json->out);
+	fputs("true", json->out);
 }

@@ -18,6 +18,6 @@ void json_open(struct json *json, const char *key, char bracket);
 void json_close(struct json *json, char bracket);
 void json_text(struct json *json, const char *key, const char *value);
 void json_integer(struct json *json, const char *key, int64_t value);
-void json_bool(struct json *json, const char *key, bool value);
+void json_true(struct json *json, const char *key);
 
 #endif

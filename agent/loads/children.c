@@ -79,21 +79,21 @@ int load_watch(struct message *msg)
 	return load_describe_end(NULL, &info, msg);
 }
 
-void load_sleep_ns(int64_t ns)
+void load_pause(void)
 {
-	struct timespec ts = clock_from_ns(ns);
+	struct timespec ts = clock_from_ns(LOAD_POLL_NS);
 
 	nanosleep(&ts, NULL);
 }
 
-int load_find_children(pid_t *pids, int room)
+int load_find_children(pid_t *pids)
 {
 	DIR *dir = opendir("/proc");
 	struct procstat stat;
 	int count = 0;
 	pid_t pid;
 
-	while (dir && count < room && (pid = procstat_next(dir, &stat)))
+	while (dir && count < LOAD_CHILDREN_MAX && (pid = procstat_next(dir, &stat)))
 		if (stat.parent == getpid())
 			pids[count++] = pid;
 	if (dir)
@@ -104,7 +104,7 @@ int load_find_children(pid_t *pids, int room)
 int load_kill_children(const pid_t *others, int other_count)
 {
 	pid_t pids[LOAD_CHILDREN_MAX];
-	int count = load_find_children(pids, LOAD_CHILDREN_MAX);
+	int count = load_find_children(pids);
 	int killed = 0;
 
 	for (int i = 0; i < count; i++) {
@@ -134,7 +134,7 @@ int load_end_children(void)
 			return -ETIMEDOUT;
 		if (polls % POLLS_TO_SEARCH == 0)
 			load_kill_children(NULL, 0);
-		load_sleep_ns(LOAD_POLL_NS);
+		load_pause();
 	}
 }
 
@@ -186,7 +186,7 @@ int load_sweep(const char *run_id)
 			closedir(dir);
 		killed = found > killed ? found : killed;
 		if (found)
-			load_sleep_ns(LOAD_POLL_NS);
+			load_pause();
 	}
 	return killed;
 }

@@ -115,7 +115,7 @@ static int wait_ready(const struct load_set *set, struct load_worker *worker, in
 			return message_set(msg, -ETIMEDOUT, "reduce the load",
 					   "load %s was not ready after %lld s", worker->label,
 					   (long long)(set->ready_ns / NSEC_PER_SEC));
-		load_sleep_ns(LOAD_POLL_NS);
+		load_pause();
 	}
 	return trim_shared(worker, msg);
 }
@@ -190,7 +190,7 @@ int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*fork
 	if (err)
 		return err;
 	signal(SIGCHLD, SIG_DFL); /* one that is ignored would hide how a load ended */
-	set->other_count = load_find_children(set->others, LOAD_CHILDREN_MAX);
+	set->other_count = load_find_children(set->others);
 	prctl(PR_GET_CHILD_SUBREAPER, &set->was_subreaper);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	for (size_t i = 0; i < set->count && !err; i++)
@@ -296,7 +296,7 @@ static int reap(pid_t which, int64_t until_ns)
 			continue;
 		if (clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			return -ETIMEDOUT;
-		load_sleep_ns(LOAD_POLL_NS);
+		load_pause();
 	}
 }
 
@@ -308,7 +308,7 @@ static int end_strays(const struct load_set *set, int64_t until_ns)
 	while (load_kill_children(set->others, set->other_count)) {
 		if (clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			return -ETIMEDOUT;
-		load_sleep_ns(LOAD_POLL_NS);
+		load_pause();
 	}
 	return 0;
 }

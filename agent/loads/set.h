@@ -81,7 +81,7 @@ void load_die_with(pid_t parent);
 /* How a process ended, as waitid() has it, in words; @worker NULL: a process of the caller's load.
  * The error that it stands for. */
 int load_describe_end(const struct load_worker *worker, const siginfo_t *info, struct message *msg);
-void load_sleep_ns(int64_t ns);
+void load_pause(void); /* for LOAD_POLL_NS */
 /* Between two readings of the clock by a caller that polls: the time in which it stood still, together
  * with the machine (a virtual machine that its host suspends), or alone. A wait for a load is longer
  * by it. */
@@ -89,8 +89,8 @@ static inline int64_t load_stalled_ns(int64_t from_ns, int64_t to_ns)
 {
 	return to_ns - from_ns > LOAD_STALL_NS ? to_ns - from_ns - LOAD_STALL_NS : 0;
 }
-/* The children of the caller, as /proc has them: how many, @room at most. */
-int load_find_children(pid_t *pids, int room);
+/* The children of the caller, as /proc has them: how many, LOAD_CHILDREN_MAX at most. */
+int load_find_children(pid_t *pids);
 /* Kill the children of the caller, but not @others. How many there were; some may be left. */
 int load_kill_children(const pid_t *others, int other_count);
 /* The life of a leader, after fork() in the agent @agent. */

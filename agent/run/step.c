@@ -264,10 +264,9 @@ void step_verdict(struct step *step, const char *rule, const char *result, const
 	step_put_verdict(step, rule, result, evidence, remedy, NULL);
 }
 
-void step_verdict_for(struct step *step, const char *rule, const char *result,
-		      const struct message *why)
+void step_verdict_skipped(struct step *step, const char *rule, const struct message *why)
 {
-	step_put_verdict(step, rule, result, why->text, why->remedy, why->command);
+	step_put_verdict(step, rule, "skipped", why->text, why->remedy, why->command);
 }
 
 void step_end(struct run *run, const char *state, const char *reason, const char *remedy)

@@ -179,9 +179,8 @@ const char *step_known_limitation(const struct measurement *measurement, const c
 /* A verdict: pass, fail, inconclusive or skipped. The remedy of a pass is left out. */
 void step_verdict(struct step *step, const char *rule, const char *result, const char *evidence,
 		  const char *remedy);
-/* The same for @why: its text is the evidence. */
-void step_verdict_for(struct step *step, const char *rule, const char *result,
-		      const struct message *why);
+/* The verdict skipped for the reason @why. */
+void step_verdict_skipped(struct step *step, const char *rule, const struct message *why);
 /* A message in the stream; @now_ns since the start of the step. */
 void step_message(struct step *step, int64_t now_ns, const char *text);
 

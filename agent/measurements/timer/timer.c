@@ -555,9 +555,9 @@ static int timer_finish(struct step *step)
 
 	for (int i = 0; i < state->method_count; i++)
 		if (state->refused[i].text[0])
-			step_verdict_for(step, TIMER_ALL_MEASURED, "skipped", &state->refused[i]);
+			step_verdict_skipped(step, TIMER_ALL_MEASURED, &state->refused[i]);
 	if (state->no_kernel.text[0])
-		step_verdict_for(step, TIMER_ALL_CONTEXTS, "skipped", &state->no_kernel);
+		step_verdict_skipped(step, TIMER_ALL_CONTEXTS, &state->no_kernel);
 	return 0;
 }
 
