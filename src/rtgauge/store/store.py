@@ -185,10 +185,6 @@ class Store:
                 lock.release()
         self._index.write([], [run_id])
 
-    def rebuild(self) -> None:
-        """Make the whole index again from the folders."""
-        self._synchronise(everything=True)
-
     def _resolve(self, prefix: str) -> str:
         self._synchronise()
         number = run_number(prefix)
@@ -213,7 +209,7 @@ class Store:
             remedy = "`rtgauge runs` lists them"
         raise UsageError(f"there is no run '{prefix}'", remedy)
 
-    def _synchronise(self, *, everything: bool = False) -> None:
+    def _synchronise(self) -> None:
         """Put all changes of the folders into the index, those of other programs too."""
         there: dict[str, Stamp] = {}
         try:
@@ -236,7 +232,7 @@ class Store:
         changed = [
             _row(self._runs / name, stamp)
             for name, stamp in there.items()
-            if everything or known.get(name) != stamp
+            if known.get(name) != stamp
         ]
         gone = known.keys() - there.keys()
         if changed or gone:
