@@ -219,12 +219,22 @@ def fake_sudo(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
 
+@pytest.mark.parametrize(
+    ("measures", "only_agent", "code"),
+    [
+        ("exec sleep 60", False, -signal.SIGKILL),
+        # as with `user ALL=(root) NOPASSWD: AGENT` in sudoers: any other command is refused, also
+        # kill, so the end of its input ends the agent
+        ("read -r stop; exit 4", True, 4),
+    ],
+)
 def test_the_agent_is_raised_by_sudo_where_that_asks_nothing(
-    script: Script, monkeypatch: pytest.MonkeyPatch
+    script: Script, monkeypatch: pytest.MonkeyPatch, measures: str, only_agent: bool, code: int
 ) -> None:
-    script('echo "$RAISED"; [ "$1" = run ] || exit 0; exec sleep 60', by_sudo=True)
+    script(f'echo "$RAISED"; [ "$1" = run ] || exit 0; {measures}', by_sudo=True)
+    refused = f'[ "$1" = {os.environ["RTGAUGE_AGENT"]} ] || exit 1\n' if only_agent else ""
     fake_sudo(monkeypatch, '[ "$1" = -n ] || exit 1\nshift; [ "$1" != -k ] || shift\n'
-              'RAISED=yes exec "$@"\n')  # fmt: skip
+              f'{refused}RAISED=yes exec "$@"\n')  # fmt: skip
     target = LocalTarget()
     assert target.environment() == b"yes\n"
     assert target.describe() == "\n"
@@ -232,7 +242,7 @@ def test_the_agent_is_raised_by_sudo_where_that_asks_nothing(
     try:
         assert agent.read(5.0) == b"yes\n"
         agent.kill()
-        assert agent.wait(5.0) == -signal.SIGKILL
+        assert agent.wait(5.0) == code
     finally:
         agent.close()
 
@@ -265,26 +275,6 @@ def test_a_password_given_before_in_this_terminal_does_not_count(
     known = f"sid=$(cut -d' ' -f6 /proc/$$/stat); [ $sid = {os.getsid(0)} ] || exit 1\n"
     fake_sudo(monkeypatch, f'shift; {known}[ "$1" != -k ] || exit 1; exec "$@"\n')
     assert LocalTarget().environment() == b"plain\n"
-
-
-def test_sudo_that_allows_the_agent_alone(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with `user ALL=(root) NOPASSWD: AGENT` in sudoers: any other command is refused."""
-    script('echo "$RAISED"; [ "$1" = run ] || exit 0; read -r stop; exit 4', by_sudo=True)
-    allowed = os.environ["RTGAUGE_AGENT"]
-    fake_sudo(
-        monkeypatch,
-        f'[ "$1" = -n ] || exit 1\nshift; [ "$1" != -k ] || shift\n[ "$1" = {allowed} ] || exit 1\n'
-        'RAISED=yes exec "$@"\n',
-    )
-    target = LocalTarget()
-    assert target.environment() == b"yes\n"
-    agent = target.start(["run"])
-    try:
-        assert agent.read(5.0) == b"yes\n"
-        agent.kill()  # refused too: the end of its input ends it
-        assert agent.wait(5.0) == 4
-    finally:
-        agent.close()
 
 
 def test_sudo_tells_of_signals_as_a_shell_does(
