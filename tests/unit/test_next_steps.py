@@ -197,3 +197,9 @@ def test_two_runs_of_one_target_are_repeated_under_their_labels(interrupted: boo
     assert repeats in found[0].command and repeats in found[0].again
     assert "--for 20s" in actions[0].command and "--for 20s" in actions[0].again
     assert not any("--gate" in one.command for one in actions)
+    for one in document["comparisons"]:
+        one.update(verdict="worse" if one["primary"] else "not enough runs", needed=5)
+    found = after_comparison(document, document["quantities"][at], analysis.model["runs"])
+    (repeat,) = [one for one in found if one.gain.startswith("decides")]
+    assert (repeat.text, repeat.gain) == (actions[0].text, "decides the open verdicts")
+    assert "--label before" in repeat.command and "--label after" in repeat.again

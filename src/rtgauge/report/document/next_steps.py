@@ -54,9 +54,10 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
     targets = list(dict.fromkeys(_SEED.sub("", run["target"]) for each in sets for run in each))
     # The runs of a label stay in its set.
     added = max((one["needed"] - min(one["runs"]) for one in open_ if one["needed"]), default=0)
-    labels = _each_label(quantity, sets, max(added, RUNS)) if not decided else None
+    labels = _each_label(quantity, sets, max(added, RUNS)) if more or not decided else None
     more = max(more, BLOCKS) if more else 0  # a study is judged in blocks
-    repeat = Action("Measure more runs of each system", "", "decides the comparison")
+    gain = "decides the open verdicts" if decided else "decides the comparison"
+    repeat = Action("Measure more runs of each system", "", gain)
     labelled = all(run["label"] for each in sets for run in each)
     times = max(added, RUNS) if labelled else more
     if more and (commands := _each_core(quantity, sets, times)):
@@ -64,7 +65,6 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
         repeat = replace(repeat, text=text, command=first, again=second)
     elif more and len(targets) == len(sets):
         command = _study(quantity, sets, targets, more)
-        gain = "decides the open verdicts" if decided else "decides the comparison"
         repeat = Action(f"Repeat the study in {more} blocks", command, gain)
     elif labels:
         text, (first, second) = "Measure more runs under each label", labels
