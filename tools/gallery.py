@@ -48,7 +48,7 @@ budget = "20us"
 
 #: Label -> what is measured for it.
 RUNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "evaluation": ("evaluate", *RT),
+    "evaluation": ("evaluate", "--budget", "20us", "--rate", "600/h", *RT),
     "answer": ("run", "PLAN", *RT),
     "disturbed": ("run", "timer", "--samples", "10000", "--dither", "yes",
                   "--disturb", "preempt_disable:200us:7.301ms", *RT),
