@@ -199,7 +199,7 @@ def test_two_runs_of_one_target_are_repeated_under_their_labels(interrupted: boo
     assert not any("--gate" in one.command for one in actions)
     for one in document["comparisons"]:
         one.update(verdict="worse" if one["primary"] else "not enough runs", needed=5)
-    found = after_comparison(document, document["quantities"][at], analysis.model["runs"])
+    found = actions_after(document, analysis)
     (repeat,) = [one for one in found if one.gain.startswith("decides")]
     assert (repeat.text, repeat.gain) == (actions[0].text, "decides the open verdicts")
     assert "--label before" in repeat.command and "--label after" in repeat.again
