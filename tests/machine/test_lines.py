@@ -588,7 +588,7 @@ def test_it_ends_when_the_time_is_up(agent: str, tmp_path: Path) -> None:
         (("response",), 77, "no line was given"),
         (("log-host",), 77, "no line was given"),
         (("response", "--line", "nett:7"), 2, "'nett:7' is not a line"),
-        (("response", "--line", "net:7", "--interval", "1ms"), 2, "to the log host instead"),
+        (("response", "--line", "net:7", "--interval", "1ms"), 2, "options to the log host"),
         (("response", "--line", "net:7", "--delay-every", "5"), 2, "give --delay"),
         (("log-host", "--line", "net:7"), 2, "does not name an address"),
         (("log-host", "--line", "net:127.0.0.1:7", "--for", "1s", "--interval", "1h"), 2,
