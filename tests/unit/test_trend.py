@@ -28,9 +28,9 @@ from rtgauge.report.pictures.drawing import text_width
 from rtgauge.report.pictures.trended import trended
 from rtgauge.report.render import console, html, markdown
 from rtgauge.report.results import gather, model
-from rtgauge.report.results.kept import packed, unpacked
+from rtgauge.report.results.kept import joined, packed, unpacked
 from rtgauge.report.sets.trend import Trended, trend, validate
-from rtgauge.stream import Histogram
+from rtgauge.stream import Counter, Histogram
 
 
 def _run(number: int, centre: float, **more: Any) -> made.FakeRun:
@@ -187,6 +187,58 @@ def test_a_change_among_ties_has_the_direction_of_the_other_values() -> None:
     assert [one["ratio"] for one in found["changes"]] == [1.0]
     assert found["verdict"] == found["changes"][0]["direction"] == "worse"
     assert worse(document)
+
+
+def _constant(levels: Sequence[int], hz: int = 10**9, coarse: bool = False) -> dict[str, Any]:
+    """The median of 30 runs at each level, all of whose samples are equal. ``hz``: frequency of the
+    CPU's counter. ``coarse``: only histograms are kept."""
+    runs = []
+    for at, level in enumerate(np.repeat(levels, 30).tolist()):
+        series = made.FakeSeries(made.info(), np.arange(100), np.full(100, level, np.int64))
+        if coarse:
+            series.info = replace(series.info, histogram_only=True)
+            buckets = np.array([[stats.bucket_of(level), 100]])
+            facts = 100, level, level, 100 * level
+            series.histogram = Histogram(0, 0, *facts, 0, 0, 0, stats.SUB_BITS, buckets)
+        step = made.step(0, [series])
+        assert step.header is not None
+        step.header = replace(step.header, counter=Counter("tsc", hz))
+        number = f"0192f0c4-6d1e-7aaa-8000-{at:012}"
+        started = f"2026-11-{at // 24 + 1:02}T{at % 24:02}:00:00Z"
+        runs.append(made.run([step], id=number, started=started))
+    parts = [
+        unpacked(packed(model.analyse(cast(Any, [run]), pictures=False), "k"), "k") for run in runs
+    ]
+    analysis = joined([one for one in parts if one is not None])
+    places = tuple(range(len(runs)))
+    document = trend(analysis, [Trended("nightly", places, places)])
+    validate(document)
+    return next(one for one in document["series"] if one["statistic"] == "50")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("levels", "hz", "coarse", "places"),
+    [
+        ([5000, 5001], 10**9, False, []),
+        ([5000, 5002], 10**9, False, [30]),
+        ([5000, 5042], 24_000_000, False, []),
+        ([5000, 5084], 24_000_000, False, [30]),
+        ([5000, 5042, 5084], 24_000_000, False, [60]),
+        ([5000, 5042, 5000], 24_000_000, False, []),
+        ([5000, 5032], 10**9, True, []),
+        ([5000, 5064], 10**9, True, [30]),
+    ],
+)
+def test_a_change_exceeds_the_resolution(
+    levels: list[int], hz: int, coarse: bool, places: list[int]
+) -> None:
+    """One step of the clock, a tick of the counter or a bucket is not a change, but two are, also
+    one after the other."""
+    found = _constant(levels, hz, coarse)
+    assert [one["at"] for one in found["changes"]] == places
+    assert found["verdict"] == ("worse" if places else "no change")
+    assert [one["begin"] for one in found["segments"]] == [0, *places]
 
 
 @pytest.mark.slow
@@ -510,7 +562,7 @@ def test_kept_figures_are_those_of_the_run() -> None:
     again = unpacked(packed(found, "k"), "k")
     assert again is not None
     assert again.model["runs"] == json.loads(json.dumps(found.model["runs"]))
-    assert again.places == found.places
+    assert again.places == found.places and again.counters == found.counters != ({},)
     both = [one.figures[0][key] for one in (found, again)]
     assert gather.percentiles(both[:1]) == gather.percentiles(both[1:]) != {}
     assert [one.counts.count for one in both] == [40, 40]

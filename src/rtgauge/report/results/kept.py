@@ -28,6 +28,7 @@ def packed(analysis: Analysis, key: str) -> bytes:
     head = {
         "key": key,
         "run": analysis.model["runs"][0],
+        "counters": list(analysis.counters[0].items()),
         "series": [[*key, each.unseen, *map(_facts, _tables(each))] for key, each in figures],
     }
     file = io.BytesIO()
@@ -61,7 +62,8 @@ def unpacked(data: bytes, key: str) -> Analysis | None:
 
     for step, series, unseen, *facts in head["series"]:
         figures[step, series] = _figures(unseen, *map(table, facts))
-    return Analysis({"runs": [head["run"]]}, (), (figures,), (tuple(figures),))
+    counters = dict(head["counters"])
+    return Analysis({"runs": [head["run"]]}, (), (figures,), (tuple(figures),), (counters,))
 
 
 def joined(parts: Sequence[Analysis]) -> Analysis:
@@ -71,6 +73,7 @@ def joined(parts: Sequence[Analysis]) -> Analysis:
         (),
         tuple(table for one in parts for table in one.figures),
         tuple(places for one in parts for places in one.places),
+        tuple(counters for one in parts for counters in one.counters),
     )
 
 

@@ -75,23 +75,22 @@ class Analysis:
     """The model, and the data that the pictures need in addition.
 
     ``figures[run][(step, series)]`` holds the tables and time bins behind each entry of the
-    model's series, ``places`` the same in the order of the model's series. ``marks[run]``: the
-    second lines of quantities, by the place of the quantity's first series.
+    model's series, ``places`` the same in the order of the model's series. ``counters[run][step]``:
+    the frequency of the CPU's counter. ``marks[run]``: the second lines of quantities, by the place
+    of the quantity's first series.
     """
 
     model: Document
     runs: tuple[StoredRun, ...]
     figures: tuple[Mapping[tuple[int, int], gather.Figures], ...]
     places: tuple[tuple[tuple[int, int], ...], ...]
+    counters: tuple[Mapping[int, int], ...]
     marks: tuple[Mapping[int, Mark], ...] = ()
 
     def counter_hz(self, number: int, at: int) -> int:
-        """The frequency of the CPU's counter in the step of a series of a run. 0 without one, and
-        where figures were kept without their streams, as for ``trend``."""
+        """The frequency of the CPU's counter in the step of a series of a run. 0 without one."""
         step, _ = self.places[number][at]
-        steps = self.runs[number].steps if self.runs else ()
-        header = next((one.header for one in steps if one.number == step), None)
-        return 0 if header is None else header.counter.hz
+        return self.counters[number].get(step, 0)
 
 
 def build(runs: Sequence[StoredRun]) -> Document:
@@ -126,7 +125,11 @@ def analyse(runs: Sequence[StoredRun], *, pictures: bool = True) -> Analysis:
         "runs": documents,
         "bounds": bounds(documents, evidence, CONFIDENCE),
     }
-    return Analysis(model, tuple(runs), tuple(figures), tuple(places), tuple(marks))
+    counters = tuple(
+        {step.number: step.header.counter.hz for step in run.steps if step.header is not None}
+        for run in runs
+    )
+    return Analysis(model, tuple(runs), tuple(figures), tuple(places), counters, tuple(marks))
 
 
 def _gathered(

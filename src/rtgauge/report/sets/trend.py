@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.report.results import schemas
@@ -237,8 +239,11 @@ def _judged(
             f"{unlike.text}, and a maximum depends on the number of samples",
             f"{unlike.remedy}, or give unlike runs another label",
         )
-    part = max(one["bucket"] for one in quantity["rows"][0]["runs"])
-    if part and name != "max":  # a histogram has the upper ends of buckets
+    each = quantity["rows"][0]["runs"]
+    step = max(math.gcd(*(one["resolution_ns"] for one in each)), 1)
+    # a maximum is exact even in a histogram
+    part = 0.0 if name == "max" else max(one["bucket"] for one in each)
+    if part:  # a histogram has the upper ends of buckets
         bits = round(-math.log2(part))
         values = [float(stats.bucket_high(stats.bucket_of(int(one), bits), bits)) for one in values]
     scores = stats.normal_scores(values)
@@ -255,7 +260,7 @@ def _judged(
             ),
             "dependence_p": p,
         }
-    bounds = [0, *places, len(values)]
+    bounds = [0, *_clear(values, places, step, part), len(values)]
     segments = [
         {
             "begin": begin,
@@ -282,6 +287,26 @@ def _judged(
         "segments": segments,
         "changes": found,
     }
+
+
+def _clear(values: Sequence[float], places: Sequence[int], step: int, part: float) -> list[int]:
+    """The changes that exceed the resolution: ``step``, in ns, and ``part``, the width of buckets
+    as a part of their values. The runs before a change are those since the last clear one, up to
+    the next change of any size, so that small changes add up."""
+    bounds = [*places, len(values)]
+    clear: list[int] = []
+    begin, middle = 0, bounds[0]
+    for at, end in itertools.pairwise(bounds):
+        one = np.array(values[max(begin, middle - SIDE) : middle])
+        other = np.array(values[at : min(end, at + SIDE)])
+        difference = np.subtract.outer(other, one)
+        blur = np.maximum(step, part * np.maximum.outer(other, one))
+        differ = difference != 0
+        beyond = np.sign(difference) * (np.abs(difference) > blur)
+        if differ.any() and np.median(beyond[differ]) != 0:
+            clear.append(at)
+            begin, middle = at, end
+    return clear
 
 
 def _change(
