@@ -337,7 +337,10 @@ def test_the_tail_is_one_that_each_run_of_a_set_carries() -> None:
 
 
 @pytest.mark.slow
-def test_quantities_of_one_load_whose_tails_differ_have_a_table_each() -> None:
+def test_quantities_of_one_load_whose_tails_differ_have_a_table_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compare_text, "ROWS", 100)
     runs = study()[:2]
     for run in runs:
         one = run.steps[0].series[2]
