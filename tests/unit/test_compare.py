@@ -885,6 +885,8 @@ def test_the_exit_code_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nothing is proven: " in capsys.readouterr().err
     assert gate_of([unlike, worse]) == 3
     assert gate_of([{**unlike, "primary": False}, *others]) == 0
+    for coarse in others[:2]:  # a clock as coarse as the figures leaves an interval without limits
+        assert gate_of([{**coarse, "primary": True, "interval": None}]) == 0
 
 
 def test_a_gate_without_the_primary_figures(capsys: pytest.CaptureFixture[str]) -> None:

@@ -126,6 +126,9 @@ def test_the_gate_has_the_margin_of_the_comparison() -> None:
         (guard,) = [one for one in actions if one.text == "Check for regressions in CI"]
         study = analysis.model["runs"][0]["study"][:18]
         assert guard.command == f"rtgauge compare {study}{option} --gate"
+    for one in document["comparisons"]:
+        one.update(verdict="better", interval=None)
+    assert guard in actions_after(document, analysis)
 
 
 @pytest.mark.slow

@@ -122,7 +122,7 @@ def _margin(text: str) -> float:
 def _gate(document: Mapping[str, Any], words: str = "") -> ExitCode:
     """What a gate ends with, said in a line on stderr. ``words``: the name of the primary quantity,
     empty for the default."""
-    from rtgauge.report.document.compared import decision_text, is_worse
+    from rtgauge.report.document.compared import decision_text, is_judged, is_worse
 
     found = document["comparisons"]
     if not found:
@@ -140,7 +140,7 @@ def _gate(document: Mapping[str, Any], words: str = "") -> ExitCode:
         say("gate: too few runs to prove anything")
         return ExitCode.SKIPPED
     primary = [one for one in found if one["primary"]]
-    unproven = [one for one in primary if one["interval"] is None or _unknown(document, one)]
+    unproven = [one for one in primary if not is_judged(one) or _unknown(document, one)]
     for one in unproven:
         say(f"gate: nothing is proven: {decision_text(document, one)}")
     lacking = _lacking(document, words, primary[0] if primary else None)

@@ -24,6 +24,7 @@ __all__ = [
     "explained",
     "figures_of",
     "interval_text",
+    "is_judged",
     "is_worse",
     "left_out",
     "marks",
@@ -267,9 +268,13 @@ def shown_decisions(document: Document) -> list[Document]:
     """The comparisons worth a line, the primary one first: those with an interval or a proven
     direction; a single one where no set has enough runs."""
     found = document["comparisons"]
-    proven = ("better", "worse")
-    shown = [one for one in found if one["interval"] is not None or one["verdict"] in proven]
-    return shown or list(found[:1])
+    return [one for one in found if is_judged(one)] or list(found[:1])
+
+
+def is_judged(one: Document) -> bool:
+    """Whether a comparison has an interval or a proven direction. A direction can be proven where
+    the resolution leaves the interval without limits."""
+    return one["interval"] is not None or one["verdict"] in ("better", "worse")
 
 
 def decided(document: Document) -> list[str]:

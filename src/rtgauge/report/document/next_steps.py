@@ -16,6 +16,7 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.document.answer import ACTIONS, BOARD, Action, answer_of, on_hardware
 from rtgauge.report.document.answer.data import Data
+from rtgauge.report.document.compared import is_judged
 from rtgauge.report.results.again import step_command, wiring
 from rtgauge.report.results.labels import made_of_a_file, peak
 from rtgauge.report.sets.compare import is_one_of
@@ -88,7 +89,7 @@ def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) 
                 yield Action(text, command, on_hardware(command))
     if more and decided:
         yield repeat
-    judged = primary is not None and primary["interval"] is not None  # else the gate ends with 77
+    judged = primary is not None and is_judged(primary)  # else the gate ends with 77
     if judged and (words := _selection(sets)):
         margin = numbers.percent(document["within"], 6)
         other = document["within"] != WITHIN
