@@ -22,6 +22,7 @@ import pytest
 
 import report_runs as made
 from conftest import Run
+from report_pages import inflated
 from rtgauge import stream
 from rtgauge import text as numbers
 from rtgauge.cli import main
@@ -41,7 +42,6 @@ from rtgauge.report.sets import compare
 from rtgauge.report.sets.compare import RunSet, refusal
 from rtgauge.stats import SUB_BITS, bucket_of
 from rtgauge.store import RunRow
-from test_report_html import inflated
 
 CONTEXTS = {"irq": 300, "kernel": 2000, "user": 5000}
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import report_runs as made
+from report_pages import HOSTILE, Page
 from rtgauge import stream
 from rtgauge.report import pictures
 from rtgauge.report.document.answer import answer_of
@@ -18,7 +19,7 @@ from rtgauge.report.document.summary import short
 from rtgauge.report.render import html, junit, ktap, markdown, terminal
 from rtgauge.report.results import model, sequences
 from rtgauge.text import GAP
-from test_report_html import HOSTILE, Page, browser, drawn
+from test_report_browser import browser, drawn
 
 __all__ = ["browser"]
 

@@ -22,8 +22,8 @@ import numpy as np
 import pytest
 from rich.console import Group
 
+import report_pages as pages
 import report_runs as made
-import test_report_html as pages
 from rtgauge import report, stream
 from rtgauge.errors import RtgaugeError
 from rtgauge.report.document import blocks

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import report_runs as made
 from captures import analogue, regular, samples, session
 from conftest import Run
+from report_pages import Page
 from rtgauge.capture import Wanted, import_capture
 from rtgauge.report.document.views import views as views_of
 from rtgauge.report.pictures import figures
@@ -38,7 +39,6 @@ from rtgauge.report.sets.quantities import answers
 from rtgauge.stats import Counts
 from rtgauge.stats.timebase import DIVISIONS
 from rtgauge.store import Store
-from test_report_html import Page
 
 DELAYS = st.lists(st.integers(0, 2_000_000), max_size=40)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import report_runs as made
 from answers import latency
+from report_pages import inflated
 from rtgauge import stats, stream
 from rtgauge.report.document.blocks import Table
 from rtgauge.report.document.comparison import RowTable, _parts
@@ -26,7 +27,6 @@ from rtgauge.report.render import html, markdown, terminal
 from rtgauge.report.results import histogram, model
 from rtgauge.report.sets import quantities
 from rtgauge.text import plain
-from test_report_html import inflated
 
 VALUES = st.lists(st.integers(-(2**40), 2**40), max_size=60)
 

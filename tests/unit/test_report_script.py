@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
+from report_pages import Page
 from rtgauge.report.render import html
 from rtgauge.report.results import model
-from test_report_html import Page
 from test_report_store import written
 
 SOURCE = (Path(html.__file__).parent / "static" / "report.js").read_text("utf-8")
