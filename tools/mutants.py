@@ -311,11 +311,12 @@ def listed(path: Path = LISTED) -> Listed:
     equivalent: dict[tuple[str, str, str, str], str] = {}
     for module, functions in data.get("equivalent", {}).items():
         for function, entry in ((name, one) for name, ones in functions.items() for one in ones):
-            for change in entry["changes"]:
-                key = (module, function, entry["line"], change)
-                if key in equivalent or not entry["reason"].strip():
+            reason = entry.pop("reason")
+            for text, change in ((text, one) for text, ones in entry.items() for one in ones):
+                key = (module, function, text, change)
+                if key in equivalent or not reason.strip():
                     raise SystemExit(f"{path.name}: {key} is listed twice, or without a reason")
-                equivalent[key] = entry["reason"]
+                equivalent[key] = reason
     known = {one.key for module in {key[0] for key in equivalent} for one in mutants_of(module)}
     if stale := sorted(set(equivalent) - known):
         print(
