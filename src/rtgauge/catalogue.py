@@ -150,6 +150,8 @@ class Measurement(_Named):
     events that another machine can raise. ``times``: the measurement whose answers it times.
     ``needs``: what its steps are skipped without, ``priorities`` or ``module``; empty: nothing.
     ``not_on_cobalt``: why tasks of the Cobalt core cannot measure it; empty where they can.
+    ``unseen_gaps``: the series of gaps that the kernel did not see; the others are gaps with other
+    causes. Empty for a measurement of other things.
     """
 
     code: str = ""
@@ -165,6 +167,7 @@ class Measurement(_Named):
     times: str = ""
     needs: str = ""
     not_on_cobalt: str = ""
+    unseen_gaps: str = ""
 
     kind = "measurement"
 
@@ -535,6 +538,7 @@ def _measurement(entry: _Reader, reserved: frozenset[str]) -> Measurement:
         times=entry.text("times", ""),
         needs=entry.text("needs", ""),
         not_on_cobalt=entry.text("not_on_cobalt", ""),
+        unseen_gaps=entry.text("unseen_gaps", ""),
     )
 
 

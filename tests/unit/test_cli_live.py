@@ -270,6 +270,24 @@ def test_no_figure_is_a_negative_zero() -> None:
     assert measured(live) == [f"latency max 2.00{GAP}µs", "mean 0.666", "min 0.00", "3 samples"]
 
 
+@pytest.mark.parametrize(("gaps", "name"), [("", "hardware"), ("hardware", "irq")])
+def test_a_step_with_gaps_of_several_causes_shows_the_longest(gaps: str, name: str) -> None:
+    maxima = {"hardware": 1000, "irq": 3000, "other": 2000}
+    live = LiveStep(PlannedStep("noise", unseen_gaps=gaps), 10.0)
+    for number, (cause, value) in enumerate(maxima.items()):
+        live.take(info(number, name=cause))
+        live.take(samples([500, value], 0, number))
+    assert measured(live)[0] == f"{name} max {maxima[name] / 1000:.2f}{GAP}µs"
+
+
+def test_a_planned_step_knows_whether_its_quantities_are_gaps_by_their_cause() -> None:
+    document = copy.deepcopy(dict(CATALOGUE))
+    document["measurements"][0]["unseen_gaps"] = "hardware"
+    catalogue = Catalogue.from_document(document)
+    name = document["measurements"][0]["name"]
+    assert planned_step(catalogue, name, {}).unseen_gaps == "hardware"
+
+
 def test_what_a_step_without_samples_says_is_its_tests() -> None:
     live = LiveStep(PlannedStep("rules"), None)
     assert measured(live) == []

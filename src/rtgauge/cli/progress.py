@@ -39,12 +39,17 @@ FULL = 20
 
 def measured(live: LiveStep) -> list[str]:
     """What is known so far of the step's first quantity, over all its series: maximum, mean,
-    minimum and number of samples, the most important first."""
+    minimum and number of samples, the most important first. If the quantities are gaps by their
+    cause, of the one with the highest maximum."""
     found = [one for one in live.series.values() if one.info.companion is None and one.count]
     words = _tests(live)
     if not found:
         return words
-    name, unit, scale = found[0].info.name, found[0].info.unit, found[0].info.scale
+    one = found[0]
+    if live.step.unseen_gaps:
+        alike = (each for each in found if each.info.unit == one.info.unit)
+        one = max(alike, key=lambda each: each.max * each.info.scale)
+    name, unit, scale = one.info.name, one.info.unit, one.info.scale
     same = [one for one in found if one.info.name == name]
     count = sum(one.count for one in same)
     low, mean, high = (
@@ -56,7 +61,7 @@ def measured(live: LiveStep) -> list[str]:
         )
     )
     missed = sum(one.missed for one in same)
-    if is_response(name, found[0].info.unit) and missed:
+    if is_response(name, unit) and missed:
         events = f"{missed} of {count + missed} events not answered"
         return [events, f"max answer {high.full}", *words, f"mean {mean.text}", f"min {low.text}"]
     figures = [f"{name} max {high.full}", *words, f"mean {mean.text}", f"min {low.text}"]

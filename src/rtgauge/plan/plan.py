@@ -39,8 +39,8 @@ class PlannedStep:
     (``Catalogue.run_options``), a flag as a bool, and ``defaults`` their defaults. ``budget_ns``
     and ``rate_per_hour`` are the requirement, if any. ``share`` is the step's part of the plan's
     hours. ``log_host`` is the target that raises the events for this step and times the answers,
-    ``log_line`` its lines, ``log_set`` its own options: ``cpu=1 priority=90``. ``answers`` and
-    ``times`` are the capabilities of the measurement.
+    ``log_line`` its lines, ``log_set`` its own options: ``cpu=1 priority=90``. ``answers``,
+    ``times`` and ``unseen_gaps`` are those of the measurement.
     """
 
     measurement: str
@@ -55,6 +55,7 @@ class PlannedStep:
     log_set: str = ""
     answers: bool = False
     times: str = ""
+    unseen_gaps: str = ""
     defaults: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
 
     def text(self, name: str) -> str:
@@ -244,6 +245,7 @@ def planned_step(
         role=entry.role,
         answers=entry.answers,
         times=entry.times,
+        unseen_gaps=entry.unseen_gaps,
         defaults=MappingProxyType(defaults),
         **host,
     )
