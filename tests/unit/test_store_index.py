@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -199,16 +200,31 @@ def test_a_damaged_index_of_a_read_only_store(
     assert file.read_bytes() == b"no database at all"
 
 
+@pytest.fixture(params=[errno.ENOSPC, errno.EDQUOT], ids=["disk", "quota"])
+def nothing_left(
+    request: pytest.FixtureRequest,
+    full_disk: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[], None]:
+    """From the call on, no file can grow, because the disk is full or the quota is used up."""
+
+    def refuse(*_: int) -> None:
+        raise OSError(request.param, os.strerror(request.param))
+
+    def fill() -> None:
+        monkeypatch.setattr(os, "posix_fallocate", refuse)
+        full_disk(0)
+
+    return fill
+
+
 def test_runs_on_a_full_disk_can_be_read_and_deleted(
-    store: Store, full_disk: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    store: Store, nothing_left: Callable[[], None]
 ) -> None:
     """SQLite takes space for its shared memory even to read, and failed: 'disk I/O error'."""
     run_id = finished(store)
     store.close()
-    disk = list(os.statvfs(store.path))
-    disk[4] = 0  # f_bavail
-    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(disk))
-    full_disk(0)
+    nothing_left()
     with Store.open(str(store.path.parent)) as again:
         assert [row.id for row in again.runs()] == [run_id]
         again.delete(run_id)
@@ -217,13 +233,10 @@ def test_runs_on_a_full_disk_can_be_read_and_deleted(
 
 
 def test_a_disk_that_gets_full_names_the_remedy(
-    store: Store, full_disk: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    store: Store, nothing_left: Callable[[], None]
 ) -> None:
     finished(store)
-    disk = list(os.statvfs(store.path))
-    disk[4] = 0
-    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(disk))
-    full_disk(0)
+    nothing_left()
     with pytest.raises(StoreError, match="cannot use the index") as caught:
         store.runs()
     assert caught.value.remedy == "free some space there, or keep the runs elsewhere with --store"

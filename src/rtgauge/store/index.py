@@ -8,10 +8,12 @@ migrations only (``migrations/``, Alembic), which run when the index is opened.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import sqlite3
 import stat
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,7 +36,7 @@ MIGRATION = "0002"
 BUSY_S = 30
 
 ROOM = 64 << 10
-"""Free space, in bytes, below which a disk is full. SQLite takes 32 KiB for its shared memory."""
+"""Free space, in bytes, below which a disk is full. SQLite needs 32 KiB for its shared memory."""
 
 Stamp = tuple[int, int]
 """By which a changed run.json is known: its time of change (ns) and size."""
@@ -310,12 +312,14 @@ def _writable(file: Path) -> bool:
 
 
 def _full(file: Path) -> bool:
-    """Whether the disk has too little space for SQLite, which needs some even to read."""
+    """Whether the disk or the quota has too little space for SQLite, which needs some even to read
+    and does not tell why it failed."""
     try:
-        disk = os.statvfs(file.parent)
-    except OSError:
-        return False
-    return disk.f_blocks > 0 and disk.f_bavail * disk.f_frsize < ROOM
+        with tempfile.TemporaryFile(dir=file.parent) as probe:
+            os.posix_fallocate(probe.fileno(), 0, ROOM)
+    except OSError as error:
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return False
 
 
 def _connected(connection: Any, _record: Any) -> None:
