@@ -202,8 +202,13 @@ def test_a_side_has_the_cause_of_its_own_quantity_alone(other: int) -> None:
     analysis = model.analyse(runs)
     document = compare.compare(analysis, [RunSet(f"board{at}", (at,)) for at in range(2)]).document
     (quantity,) = [one for one in document["quantities"] if one["measurement"] == "timer"]
+    late = [{"series": 0, "text": "Most recur.", "suspects": ["the tick"]}]
+    for run in analysis.model["runs"]:
+        found = {"rule": "second line", "text": "", "series": [0], "maxima": [], "late": late}
+        run["steps"][0]["observations"] = [found]
     blocks = sides(document, quantity, analysis.model["runs"])
     assert ("B: the data do not show what caused the maximum" in repr(blocks)) is (other == 30)
+    assert ("B: most recur." in repr(blocks)) is (other == 30)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a comparison says of each side alone: which system it is, whether it is good enough, its
-maximum, what was measured, and what caused the maximum of the side to improve.
+maximum, what was measured, what caused the maximum of the side to improve, and its rhythm.
 
 It follows from the answers of the runs (``answer``). The weakest answer of a set counts.
 """
@@ -65,8 +65,8 @@ def sides(document: Model, quantity: Model, runs: Sequence[Model]) -> list[Block
     )
     if top is not None and top[1].cause and is_about(quantity, top[0]):
         letter = document["sets"][place]["letter"]
-        cause = plain_line(top[1].cause)
-        found.append(Paragraph(line(f"{letter}: {cause[0].lower()}{cause[1:]}")))
+        for said in filter(None, (plain_line(top[1].cause), top[1].rhythm)):
+            found.append(Paragraph(line(f"{letter}: {said[0].lower()}{said[1:]}")))
     return found
 
 
