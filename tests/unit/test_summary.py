@@ -122,6 +122,30 @@ def test_a_chapter_has_its_quantities_and_a_picture() -> None:
     assert "load sched: max" in figure.text
 
 
+@pytest.mark.parametrize(("gaps", "name"), [({}, "hardware"), ({"unseen_gaps": "hardware"}, "irq")])
+def test_a_picture_of_gaps_shows_the_cause_of_the_longest(gaps: dict[str, str], name: str) -> None:
+    """All steps show the same cause, so that the loads can be compared."""
+    steps = []
+    for step, top in enumerate((1000, 9000)):
+        series = [
+            made.FakeSeries(
+                made.info(number, name=cause, interval_ns=0),
+                np.arange(300, dtype=np.int64),
+                np.full(300, value, np.int32),
+                due=np.arange(300, dtype=np.int64) * made.MS,
+            )
+            for number, (cause, value) in enumerate({"hardware": 2000, "irq": top}.items())
+        ]
+        steps.append(made.step(step, series, "noise", load=("idle", "sched")[step]))
+    run: Any = made.run(steps, findings=[])
+    entry = {**made.CATALOGUE["measurements"][0], "name": "noise", "series": [], **gaps}
+    run.document["catalogue"] = made.CATALOGUE | {"measurements": [entry]}
+    (figure,) = [one for one in within(of(run).sections) if isinstance(one, Figure)
+                 and one.title.startswith("noise: ")]  # fmt: skip
+    assert figure.title == f"noise: {name}"
+    assert "Idle: max" in figure.text and "load sched: max" in figure.text
+
+
 def test_a_chapter_counts_lost_samples() -> None:
     kept = np.concatenate([np.arange(100), np.arange(140, 300)])
     for lost, counts in (((), None), (((100, 40, 9000),), ["40", "0"])):

@@ -78,6 +78,7 @@ from rtgauge.report.results.labels import (
     tail_percentile,
     target_name,
     unresolved,
+    worst,
 )
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.points import Point, negative_points, positive_points
@@ -489,11 +490,15 @@ def _quantities(run: Model, steps: Sequence[Model]) -> Grid | None:
 
 def _pictures(analysis: Analysis, number: int, steps: Sequence[Model]) -> Iterator[Figure]:
     """The distributions of the first quantities of a chapter: a curve for each load, or else for
-    each label."""
+    each label. If the quantities are gaps by their cause, the cause with the longest gap of all
+    steps."""
     run = analysis.model["runs"][number]
     quantities: dict[tuple[str, str], list[int]] = {}
     for step in steps:
         places = [at for at in _places(run, step) if run["series"][at]["unit"] == "ns"]
+        if step.get("unseen_gaps"):
+            longest = _largest(run, step["measurement"])
+            places = [at for at in places if run["series"][at]["name"] == longest]
         for members in group_series(run["series"], places)[:1]:
             one = run["series"][members[0]]
             quantities.setdefault((one["measurement"], one["name"]), []).extend(members)
@@ -508,6 +513,13 @@ def _pictures(analysis: Analysis, number: int, steps: Sequence[Model]) -> Iterat
         if svg:
             caption = f"{axes_text(curves)}. The ring marks the maximum."
             yield Figure(svg, f"{measurement}: {name}", caption, f"{capital(said)}.")
+
+
+def _largest(run: Model, measurement: str) -> Any:
+    """The name of the quantity of a measurement with the highest maximum; None without samples."""
+    series = [one for one in run["series"] if one["measurement"] == measurement]
+    at = worst(series)
+    return None if at is None else series[at]["name"]
 
 
 def _curves(analysis: Analysis, number: int, members: Sequence[int]) -> list[Curve]:
