@@ -117,6 +117,6 @@ const struct load load_disk = {
 	.unit = "KiB",
 	.options = disk_options,
 	.run = disk_run,
-	.stalled = "reduce its option sync, use a faster medium, or give it a CPU with free time "
+	.stalled = "reduce its option 'sync', use a faster medium, or give it a CPU with free time "
 		   "(--load-cpu)",
 };

@@ -14,7 +14,7 @@ const struct option_info load_options[] = {
 	{ "restart", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL,
 	  "interval at which the load is killed and restarted; 0: never" },
 	{ "cycle", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL,
-	  "length of a cycle, for from and until; 0: no cycle" },
+	  "length of a cycle, for 'from' and 'until'; 0: no cycle" },
 	{ "from", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL, "start time in each cycle" },
 	{ "until", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL,
 	  "end time in each cycle; 0: end of the cycle" },
@@ -80,14 +80,14 @@ static int check_schedule(const struct load_worker *worker, struct message *msg)
 
 	if (option_number(&worker->options, "count") &&
 	    (cycle_ns || option_number(&worker->options, "restart")))
-		return message_set(msg, -EINVAL, "omit either count, or restart and cycle",
-				   "load %s: count cannot be combined with restart or cycle",
+		return message_set(msg, -EINVAL, "omit 'count', or 'restart' and 'cycle'",
+				   "load %s: 'count' cannot be combined with 'restart' or 'cycle'",
 				   worker->load->name);
 	if (!cycle_ns && (from_ns || until_ns))
-		return refuse_schedule(worker, "also give the cycle", msg);
+		return refuse_schedule(worker, "also give 'cycle'", msg);
 	if (cycle_ns && (until_ns > cycle_ns || from_ns >= (until_ns ? until_ns : cycle_ns)))
-		return refuse_schedule(worker, "give times within the cycle, with until after from",
-				       msg);
+		return refuse_schedule(
+			worker, "give times within the cycle, 'until' later than 'from'", msg);
 	return 0;
 }
 
