@@ -71,7 +71,7 @@ FAULTS: Final = {
     "stubborn": "the agent neither ends nor stops when told",
     "undescribed": "the agent's description is invalid",
     "unready": "the step fails when its series are declared: its loads do not come up",
-    "unprivileged": "the agent has no rights",
+    "unprivileged": "the agent runs without root's rights",
     "untuned": "the system is not set up for real time",
     "known-limitation": "tests of known limitations of the C library fail",
     "verdict-fails": "the verdicts fail",
