@@ -534,7 +534,7 @@ static int robin_finish(struct step *step)
 	else
 		step_verdict(
 			step, ROBIN_FAIR, "inconclusive",
-			state->slices ? evidence : "no test was carried out",
+			state->disturbed[0] ? evidence : "no test was carried out",
 			"re-run on an idle machine, keep the kernel from moving pages "
 			"(khugepaged, compaction), and give each virtual CPU a host CPU of its own");
 	robin_tables_put(step, state);

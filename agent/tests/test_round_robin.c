@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests of round_robin.c: of its verdict on turns that are made up here, and of the turns that a thread
  * finds by a clock that is made up, too. Prints TAP. */
+#define judged verdict_result
+#include "judged.h"
+#undef judged
+
 #include "methods/ensemble.h"
 
 static int64_t test_now_ns(clockid_t id);
@@ -8,6 +12,9 @@ static uint32_t test_slept(uint32_t *preempted);
 
 #define clock_now_ns test_now_ns
 #define ensemble_slept test_slept
+#define step_verdict test_verdict
+#define step_table_begin test_table
+#define step_table_end test_table_end
 #include "measurements/round_robin.c"
 #undef clock_now_ns
 #undef ensemble_slept
@@ -210,6 +217,10 @@ static void test_not_judged(void)
 	state.complete = 0;
 	state.slept = 1;
 	judged("inconclusive", "a thread gave up while another one slept");
+	state.tests = 1;
+	robin_finish(&(struct step){ .state = &state });
+	tap_check(!!strstr(said, "1 of 1 tests not judged: " ENSEMBLE_DISTURBED),
+		  "and the evidence says so: %s", said);
 }
 
 /* Which of both it was, the thread itself finds by its count of switches. */
