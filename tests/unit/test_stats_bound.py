@@ -298,9 +298,37 @@ def test_inconclusive_says_how_long_to_run() -> None:
     assert plain(found.remedy) == "run 2 h 59 min longer without an exceedance (--for 3h)"
     one = verdict(12_500, 1, 10**6, 2 * HOUR, rate_per_hour=1.0)
     assert "without another exceedance" in one.remedy
-    doubtful = verdict(150_000, 0, 60_000, 60.0, unknown=3)
-    assert "longer without an exceedance" in doubtful.remedy
     assert "12.5 us exceeded in 1 episode" in plain(one.evidence)
+
+
+@pytest.mark.parametrize(
+    ("exceedances", "rate", "said", "length"),
+    [(0, None, "an", "3 h"), (1, 1.0, "another", "4 h 45 min")],
+)
+def test_a_new_run_need_not_lose_samples(
+    exceedances: int, rate: float | None, said: str, length: str
+) -> None:
+    """500 lost of 10 000 samples asked for a run of 22 days."""
+    found = verdict(
+        150_000,
+        exceedances,
+        9500,
+        3600.0,
+        rate_per_hour=rate,
+        unknown=500,
+        episodes=(exceedances,) * 2,
+    )
+    assert plain(found.remedy).startswith(
+        f"run {length} without {said} exceedance and without lost samples (--for "
+    )
+    assert found.again_s is not None and found.needed_s is not None
+    for seconds, result in ((found.again_s, "pass"), (found.again_s - 1.01, "inconclusive")):
+        again = verdict(
+            150_000, exceedances, 10**6, seconds, rate_per_hour=rate, episodes=(exceedances,) * 2
+        )
+        assert again.result == result
+    longer = verdict(150_000, 0, 60_000, 60.0)
+    assert longer.again_s == 60 + (longer.needed_s or 0)
 
 
 def test_samples_in_the_bucket_of_the_budget_need_a_run_that_keeps_them() -> None:

@@ -71,6 +71,9 @@ class BudgetVerdict:
     """Upper bound on the rate of episodes. None if no time passed, or without a time grid."""
     needed_s: float | None
     """Time that the run would have to be longer for a pass. 0 for a pass, None if none helps."""
+    again_s: float | None = None
+    """Length of a new run for a pass, with as many episodes and without lost samples.
+    None if it is decided, or if none helps."""
     needed_samples: int | None = None
     """The number of samples that would decide without a time grid. None if it is decided."""
     doubt: str = ""
@@ -129,6 +132,7 @@ class _Seen:
     exact: bool
     """The samples were kept, not only a histogram of them."""
     unsure: int
+    unanswered: int
 
     @property
     def budget(self) -> str:
@@ -165,6 +169,7 @@ class _Seen:
         *,
         bound: float | None,
         needed_s: float | None,
+        again_s: float | None = None,
         needed_samples: int | None = None,
         doubt: str = "",
     ) -> BudgetVerdict:
@@ -180,6 +185,7 @@ class _Seen:
             confidence=self.confidence,
             bound_per_hour=bound,
             needed_s=needed_s,
+            again_s=again_s,
             needed_samples=needed_samples,
             doubt=doubt,
         )
@@ -204,6 +210,7 @@ def verdict(  # noqa: PLR0913
     effective: int | None = None,
     exact: bool = True,
     unsure: int = 0,
+    unanswered: int = 0,
 ) -> BudgetVerdict:
     """Judges a series by the samples of its corrected distribution that exceed the budget.
 
@@ -217,7 +224,8 @@ def verdict(  # noqa: PLR0913
     one if more than half of the periods exceed. ``effective``: the effective number of
     samples for verdicts per operation; ``count`` if not given. ``exact``: whether the samples were
     kept, not only a histogram of them. ``unsure``: how many of ``unknown`` are in the histogram's
-    bucket of the budget. ValueError for negative numbers.
+    bucket of the budget. ``unanswered``: how many of them are events without an answer, of which a
+    new run has as many. ValueError for negative numbers.
     """
     if min(exceedances, count, unknown) < 0 or exceedances > count:
         raise ValueError("exceedances lie between 0 and the number of samples")
@@ -244,6 +252,7 @@ def verdict(  # noqa: PLR0913
         episodes is not None or exact or not exceedances,
         exact,
         unsure,
+        unanswered,
     )
     if duration_s is None:
         return _per_operation(seen, rate_per_hour)
@@ -273,6 +282,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
     what = "exceedance" if seen.dense else "episode"
     at_most = f"at most {_named(numbers.per_hour(bound), what)} {sure}"
     needed: float | None = 0.0
+    again: float | None = None
     result: Result
     remedy = doubt = ""
     if seen.exceedances if hard else lower > allowed:
@@ -305,17 +315,21 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
                 remedy += f", for at least {length} (--for {_option(total)})"
             needed = None
         else:
-            again = "another exceedance" if seen.exceedances else "an exceedance"
-            remedy = (
-                f"run {numbers.duration(needed, up=True)} longer without {again} "
-                f"(--for {_option(duration_s + needed)})"
-            )
+            without = f"without {'another' if seen.exceedances else 'an'} exceedance"
+            remedy = f"run {numbers.duration(needed, up=True)} longer {without}"
+            again = duration_s + needed
+            clean = _needed_s(allowed, 0.0, confidence, high + seen.unanswered)
+            if seen.unknown > seen.unanswered and clean is not None:
+                again, length = clean, numbers.duration(clean, up=True)
+                remedy = f"run {length} {without} and without lost samples"
+            remedy += f" (--for {_option(again)})"
     return seen.judged(
         result,
         evidence,
         remedy,
         bound=None if math.isinf(bound) else bound,
         needed_s=needed,
+        again_s=again,
         doubt=doubt,
     )
 

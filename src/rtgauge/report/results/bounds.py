@@ -130,6 +130,7 @@ class Held:
             effective=self.effective,
             exact=self.exact,
             unsure=self.unsure,
+            unanswered=max(self.unanswered - self.late, 0),
         )
         short = self.unanswered > self.late and not self.rate_per_hour
         if found.result != "inconclusive" or not short or found.doubt:

@@ -982,9 +982,6 @@ def _budget_verdict(step: StoredStep, held: Held) -> Document:
         remedy = remedy.replace(f"--samples {judged.needed_samples}", words)
     said = verdict_on(held, judged, remedy)
     why = held.doubts[-1][0] if held.doubts else judged.doubt
-    length = None
-    if judged.needed_s and held.duration_s is not None:
-        length = held.duration_s + judged.needed_s
     longer = said["result"] == "inconclusive" and not why
     return {
         "budget_ns": held.budget_ns,
@@ -993,7 +990,7 @@ def _budget_verdict(step: StoredStep, held: Held) -> Document:
         "bound_per_hour": judged.bound_per_hour,
         "unknown": held.unknown,
         "doubt": why if said["result"] == "inconclusive" else "",
-        "needed_s": length if longer else None,
+        "needed_s": judged.again_s if longer else None,
         "needed_samples": samples if longer else None,
     }
 
