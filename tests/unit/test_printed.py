@@ -250,9 +250,13 @@ def test_the_maximum_of_a_run_may_be_one_without_a_histogram(
     text = first + xenomai.latency(bare, histograms=False, quiet=True)
     run = imported(store, tmp_path / "a.txt", text)
     assert [one["name"] for one in run["series"]].count("latency") == 1
-    worst = text_of(answer_of(run).worst)
+    answer = answer_of(run)
+    worst = text_of(answer.worst)
     assert worst.startswith(f"Observed maximum {'90.0' if higher else '20.0'} us")
     assert worst.endswith("as printed") == higher
+    late = f"too late for cycles of {'250' if higher else '50'} us and shorter"
+    assert late in answer.title.replace("\u202f", " ").replace("µs", "us")
+    assert bool(text_of(answer.cause)) is not higher  # of the maximum of the series
 
 
 def test_overruns_are_told_without_a_histogram(store: Store, tmp_path: Path) -> None:

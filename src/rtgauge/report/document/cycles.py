@@ -44,10 +44,11 @@ class Cycle:
     text: str
 
 
-def cycles(series: Sequence[Mapping[str, Any]], lacking: str) -> list[Cycle]:
+def cycles(series: Sequence[Mapping[str, Any]], lacking: str, printed: int) -> list[Cycle]:
     """The common cycles, each with its state. ``series``: those of the results model that have due
-    times. ``lacking``: why no cycle can be supported, unless idle and load were both measured."""
-    return [_cycle(interval, series, lacking) for interval in CYCLES_NS]
+    times. ``lacking``: why no cycle can be supported, unless idle and load were both measured.
+    ``printed``: a maximum (ns) without a series, 0 for none."""
+    return [_cycle(interval, series, lacking, printed) for interval in CYCLES_NS]
 
 
 def shortest(found: Sequence[Cycle]) -> Cycle | None:
@@ -97,14 +98,17 @@ def _attributed(one: Mapping[str, Any]) -> bool:
     return longest is not None and top is not None and top > longest
 
 
-def _cycle(interval_ns: int, series: Sequence[Mapping[str, Any]], lacking: str) -> Cycle:
+def _cycle(
+    interval_ns: int, series: Sequence[Mapping[str, Any]], lacking: str, printed: int
+) -> Cycle:
     allowed = interval_ns // SHARE
     limit = numbers.microseconds(allowed)
     top = highest(peak(one) for one in series)
     if top is None:
         return Cycle(interval_ns, "not proven", "no sample")
+    top = max(top, printed)
     maximum = numbers.beside(top, allowed)
-    if any(above(one, allowed) for one in series if _attributed(one)):
+    if printed > allowed or any(above(one, allowed) for one in series if _attributed(one)):
         return Cycle(interval_ns, "exceeded", f"max {maximum}, above {limit}")
     if flaw := _flaw(series):
         return Cycle(interval_ns, "not proven", flaw)

@@ -59,6 +59,8 @@ TRACE: Final = "rtgauge run timer --explain"
 def cause_of(data: Data) -> tuple[Line, str]:
     """The cause of the maximum, where a replay or a trace shows it, else the likely one. With the
     command that finds more."""
+    if data.printed is not None:  # no series has this maximum
+        return (), ""
     if data.top is not None and (found := _explained(data.run, data.top)):
         known, cause = found
         for who, text in _unseen(data):  # a trace shows none of them

@@ -15,7 +15,6 @@ from rtgauge.report.results.labels import (
     budget_of,
     capital,
     highest,
-    integers,
     load_text,
     ordinary_policies,
     peak,
@@ -87,19 +86,9 @@ def _maximum(data: Data, one: Model) -> Line:
 
 def _printed(data: Data) -> Line:
     """The maximum that a program printed without a histogram, if no series has a higher one."""
-    if "printed" not in data.run["environment"]:
+    if data.printed is None:
         return ()
-    drawn = {one["step"] for one in data.due}
-    found = [
-        (row["max"], table["step"])
-        for table in data.run["tables"]
-        if table["name"] == "printed" and table["step"] not in drawn
-        for row in integers(table)
-        if "max" in row
-    ]
-    top, step = max(found, default=(0, 0))
-    if not found or (data.top is not None and top <= (peak(data.top) or 0)):
-        return ()
+    top, step = data.printed
     load = load_text(data.steps[step]["load"])
     return line(
         OBSERVED, Span(numbers.shown(top, "ns").full, strong=True), f" ({load}), as printed"

@@ -14,6 +14,7 @@ from rtgauge.report.results.labels import (
     TRACED,
     apart,
     carried_out,
+    integers,
     is_response,
     limitation,
     ordinary_policies,
@@ -156,6 +157,24 @@ class Data:
         return None if at is None else self.best[at]
 
     @functools.cached_property
+    def printed(self) -> tuple[int, int] | None:
+        """The maximum that a program printed without a histogram, and its step, if no series has a
+        higher one."""
+        if "printed" not in self.run["environment"]:
+            return None
+        drawn = {one["step"] for one in self.due}
+        found = [
+            (row["max"], table["step"])
+            for table in self.run["tables"]
+            if table["name"] == "printed" and table["step"] not in drawn
+            for row in integers(table)
+            if "max" in row
+        ]
+        top = max(found, default=None)
+        above = top is not None and (self.top is None or top[0] > (peak(self.top) or 0))
+        return top if above else None
+
+    @functools.cached_property
     def loaded(self) -> list[Any]:
         return [one for one in self.best if under_load(self.step(one))]
 
@@ -183,7 +202,7 @@ class Data:
             lacking = f"not measured {'while idle' if loaded else 'under load'}"
         else:
             lacking = "measured under an unknown load"
-        return tuple(cycles(sound, lacking))
+        return tuple(cycles(sound, lacking, 0 if self.printed is None else self.printed[0]))
 
     def step(self, one: Model) -> Any:
         return self.steps[one["step"]]
