@@ -353,6 +353,14 @@ def test_samples_in_the_bucket_of_the_budget_need_a_run_that_keeps_them() -> Non
         assert verdict(9, 1, 10**6, total, rate_per_hour=1.0, exact=False).result == "pass"
 
 
+def test_operations_in_the_bucket_of_the_budget_need_a_run_that_keeps_them() -> None:
+    found = verdict(9, 0, 10**4, None, unknown=7, exact=False, unsure=7)
+    assert (found.result, found.needed_samples) == ("inconclusive", None)
+    assert found.remedy.startswith("measure again in a run that keeps its samples: without --hist")
+    assert found.doubt == "samples in the histogram's bucket of the budget may exceed it"
+    assert verdict(9, 0, 10**4, None, exact=False).result == "pass"
+
+
 def test_one_sample_is_one() -> None:
     one = plain(verdict(100_000, 0, 1, 0.001, counted="wake-ups").evidence)
     assert one.startswith("100 us never exceeded in 1 wake-up over 1 ms")

@@ -194,6 +194,10 @@ class _Seen:
 _KEPT = "without --histogram-only, at a longer --interval or on fewer CPUs"
 _NO_SAMPLES = "no samples"
 _NOTHING = (_NO_SAMPLES, "measure again")
+_IN_BUCKET = (  # a longer run has more of them
+    "samples in the histogram's bucket of the budget may exceed it",
+    f"measure again in a run that keeps its samples: {_KEPT}",
+)
 
 
 def verdict(  # noqa: PLR0913
@@ -306,9 +310,8 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         if needed is None:
             doubt = "no run can show that something never happens"
             remedy = f"{doubt}: allow a rate (--rate 1/h)"
-        elif seen.unsure:  # a longer run has more of them
-            doubt = "samples in the histogram's bucket of the budget may exceed it"
-            remedy = f"measure again in a run that keeps its samples: {_KEPT}"
+        elif seen.unsure:
+            doubt, remedy = _IN_BUCKET
             total = _needed_s(allowed, 0.0, confidence, suspected - seen.unsure)
             if total is not None and total > duration_s:
                 length = numbers.duration(total, up=True)
@@ -372,9 +375,12 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
         evidence = f"{text}: at most 1 in {at_most} exceeds it {sure} (required: at most {claimed})"
     else:
         result = "inconclusive"
-        needed = decisive
         evidence = f"{text}: too few to show {sure} that at most {claimed} exceeds it"
-        remedy = f"measure at least {numbers.count(needed)} samples (--samples {needed})"
+        if seen.unsure:
+            doubt, remedy = _IN_BUCKET
+        else:
+            needed = decisive
+            remedy = f"measure at least {numbers.count(needed)} samples (--samples {needed})"
     return seen.judged(
         result,
         evidence,
