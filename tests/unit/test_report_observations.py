@@ -15,7 +15,7 @@ from rtgauge import stats, stream
 from rtgauge.report.document.answer import answer_of
 from rtgauge.report.pictures.folded import folded_said
 from rtgauge.report.results import model
-from rtgauge.report.results.observations import RULES, About, _interrupts
+from rtgauge.report.results.observations import QUOTA, RULES, About, _interrupts
 from rtgauge.text import plain
 
 US = 1000
@@ -318,6 +318,12 @@ def test_a_suspect_has_the_period_within_its_error(
     about = About({"kernel": {"hz": 250}}, known, {}, {3: 17.0})
     found = about.suspects(stats.Comb(period_ms * 1e6, 0.0, 1e5, 40, 0.9, 0.9, 50.0, error_ns))
     assert len(found) == bool(named) and named in " ".join(found)
+
+
+@pytest.mark.parametrize(("mode", "named"), [("clock", [QUOTA]), ("counted", [])])
+def test_a_board_that_counts_instructions_has_no_cpu_quota(mode: str, named: list[str]) -> None:
+    about = About({"kernel": {"hz": 250}, "lab": {"mode": mode}}, {}, {}, {})
+    assert about.suspects(stats.Comb(1e8, 0.0, 1e5, 40, 0.9, 0.9, 50.0, 100.0)) == named
 
 
 @pytest.mark.slow

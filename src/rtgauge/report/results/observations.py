@@ -91,7 +91,8 @@ class About:
             known.append((f"the injection ({disturb})", 1e9 / parse_duration(_parts(disturb)[2])))
         hz = float((self.environment.get("kernel") or {}).get("hz") or 0)
         known += [(f"the tick ({rate:g} Hz)", rate) for rate in ([hz] if hz else TICKS_HZ)]
-        known.append((QUOTA, _QUOTA_HZ))
+        if (self.environment.get("lab") or {}).get("mode") != "counted":  # no host delays that
+            known.append((QUOTA, _QUOTA_HZ))
         for file, factor, name in _UPKEEP:
             value = self._seconds(file)
             if value:
