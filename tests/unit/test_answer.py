@@ -198,15 +198,28 @@ def test_a_run_whose_samples_were_all_lost_has_an_answer() -> None:
 
 
 @pytest.mark.parametrize("budget_ns", [None, 150_000])
-def test_samples_of_several_series_are_given_with_the_longest_time(budget_ns: int | None) -> None:
-    """One of two CPUs took a single sample, the largest: 10 001 samples took 10 s, not 1 ms."""
+def test_samples_of_several_series_are_given_with_both_times(budget_ns: int | None) -> None:
+    """One of two CPUs took a single sample, the largest: 10 001 samples took 10 s, not 1 ms. The
+    bound rests on 1 ms."""
     few = made.FakeSeries(made.info(1, 1), np.arange(1), np.array([70_000], np.int32))
     step = made.step(0, [latency(60), few], budget_ns=budget_ns)
     document = built(made.run([step], findings=[]))
     assert "10 001 wake-ups" in text(answer_of(document).sure)
-    assert " in 10 s." in text(answer_of(document).sure)
+    assert " in 10 s, but only 1 ms of CPU 1. " in text(answer_of(document).sure)
     said = labels.headline(document["series"], ["CPU 0", "CPU 1"])
     assert plain(said) == "The maximum of 10 001 samples in 2 series over 10 s is 70.0 us (CPU 1)."
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [5000, 7000])
+def test_a_cpu_that_ends_early_limits_what_is_sure(value: int) -> None:
+    """Whichever CPU had the maximum: 2 s without an exceedance bound the rate at 5400 an hour."""
+    early = made.FakeSeries(made.info(1, 1), np.arange(2000), np.full(2000, value, np.int32))
+    whole = made.FakeSeries(made.info(), np.arange(60_000), np.full(60_000, 6000, np.int32))
+    step = made.step(0, [whole, early], budget_ns=150_000, rate_per_hour=190.0)
+    said = text(answer_of(built(made.run([step], findings=[]))).sure)
+    assert "0 of 62 000 wake-ups above 150 us in 1 min, but only 2 s of CPU 1. " in said
+    assert "at most 5 400 episodes an hour. A run of 57 s without one is needed" in said
 
 
 def test_a_load_with_lost_samples_is_not_said_to_keep_the_budget() -> None:

@@ -30,6 +30,8 @@ __all__ = ["OBSERVED", "certainty_of", "deciding", "maximum_of", "when_text"]
 
 LOADS: Final = 3
 """The number of other loads that the answer names."""
+EVEN: Final = 0.95
+"""Shares of the longest time from which series took as long."""
 OBSERVED: Final = "Observed maximum "
 
 
@@ -140,7 +142,7 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     bound = max((other["bound"] for other in same), key=lambda bound: bound["probability"])
     counted = things.removesuffix("s") if total == 1 else things
     text = f"Measured: {numbers.count(total)} {counted} in "
-    text += f"{numbers.duration(_longest(same))}."
+    text += f"{_times(same)}."
     if bound["probability"] < 0.5:
         cpus = {other["cpu"] for other in same if other["cpu"] >= 0}
         part = "CPU" if len(cpus) == len(same) else "series"
@@ -175,9 +177,15 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     return line(text), lasting_command(data.run, data.step(one), needed, {})
 
 
-def _longest(series: Sequence[Model]) -> float:
-    """The time in which all samples of some series were taken."""
-    return max(float(one["bound"]["duration_s"]) for one in series)
+def _times(series: Sequence[Model]) -> str:
+    """The time in which all samples of some series were taken. With the shortest time of a series
+    if it is clearly shorter: a bound that holds for each of them rests on it."""
+    times = [float(one["bound"]["duration_s"]) for one in series]
+    text = numbers.duration(max(times))
+    if min(times) < EVEN * max(times):
+        label = series_labels(series)[times.index(min(times))]
+        text += f", but only {numbers.duration(min(times))} of {label}"
+    return text
 
 
 def deciding(data: Data) -> Model:
@@ -218,17 +226,19 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
     unbounded = verdict["needed_s"] is None or verdict["bound_per_hour"] is None
     if unbounded or exceeds(data, verdict) or verdict.get("unknown"):
         return line(f"{text}{others} {capital(verdict['remedy'])}."), verdict["command"]
-    rate, needed = step["budget"]["rate_per_hour"], verdict["needed_s"]
-    things = things_of(one)
-    kept = [data.run["series"][other["series"]] for other in same if not exceeds(data, other)]
-    measured = [each for each in kept if things_of(each) == things]
+    rate, things = step["budget"]["rate_per_hour"], things_of(one)
+    kept = [other for other in same if not exceeds(data, other)]
+    bound = max(other["bound_per_hour"] or 0.0 for other in kept)
+    needed = max(other["needed_s"] or 0.0 for other in kept)
+    measured = [data.run["series"][other["series"]] for other in kept]
+    measured = [each for each in measured if things_of(each) == things]
     total = sum(other["count"] for other in measured)
     text = (
         f"0 of {numbers.count(total)} {things} above "
         f"{numbers.microseconds(verdict['budget_ns'])} in "
-        f"{numbers.duration(_longest(measured))}{under}. "
+        f"{_times(measured)}{under}. "
         f"{numbers.percent(one['bound']['confidence'])} sure: at most "
-        f"{_episodes(verdict['bound_per_hour'])}. "
+        f"{_episodes(bound)}. "
         f"A run of {numbers.duration(needed, up=True)} without one is needed to show fewer than "
         f"{_episodes(DEFAULT_RATE_PER_HOUR if rate is None else rate)}"
         f"{' (the default)' if rate is None else ''}."
