@@ -141,6 +141,8 @@ def outcomes(document: Document) -> list[list[str]]:
                 if one["step"] == number
             ]
             judged = {one["series"] for one in verdicts}
+            if step["budget"] and step["state"] == "complete" and not judged:
+                cases.append("skip")
             cases += [
                 "pass" if series["count"] else "skip"
                 for place, series in enumerate(run["series"])
@@ -230,6 +232,27 @@ def test_without_a_requirement_nothing_fails() -> None:
     assert outcomes(document) == check_junit(junit.render(document)) == [["pass"], ["pass", "pass"]]
     (one,) = check_ktap(ktap.render(document))
     assert one.result == "ok" and not one.directive
+
+
+@pytest.mark.parametrize("unit", [None, "count"])
+def test_a_budget_that_was_not_judged_does_not_pass(unit: str | None) -> None:
+    """A complete step without a series, or without one in the unit of a budget."""
+    series = made.FakeSeries(made.info(unit=unit or "ns"), np.arange(60), np.full(60, 7, np.int32))
+    step = made.step(0, [series] if unit else [], budget_ns=150_000)
+    runs: Any = [made.run([step], findings=[])]
+    document = model.build(runs)
+    assert document["runs"][0]["steps"][0]["state"] == "complete"
+    kinds = ["pass", "skip", "pass"] if unit else ["pass", "skip"]
+    assert outcomes(document) == check_junit(junit.render(document)) == [["pass"], kinds]
+    (run,) = check_ktap(ktap.render(document))
+    (_, one) = run.tests
+    check_parents([run])
+    (budget,) = [case for case in one.tests if case.directive]
+    assert (
+        budget.name.endswith("µs")
+        and budget.name.startswith("budget 150")
+        and "no series was judged" in budget.told
+    )
 
 
 # --- KTAP -----------------------------------------------------------------------------------------

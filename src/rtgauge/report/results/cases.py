@@ -178,6 +178,9 @@ def _group(run: Document, step: Document) -> Group:
             )
         )
     with_rules = {one["series"] for one in found}
+    if step["budget"] and step["state"] == "complete" and not with_rules - {None}:
+        rule = f"budget {numbers.microseconds(step['budget']['budget_ns'])}"
+        cases.append(Case(plain(rule), "skip", "inconclusive: no series was judged. Measure again"))
     for place, name in names.items():
         if place not in with_rules:
             lines = figures(run["series"][place], step)
