@@ -675,6 +675,35 @@ def test_a_report_that_cannot_be_made_keeps_its_remedy(
     assert "The run is kept" in done.err and "-o FILE" not in done.err
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("whole", "step"),
+    [
+        ({"findings": [3]}, {}),
+        ({"environment": 3}, {}),
+        ({}, {"rate_per_hour": "x", "budget_ns": 9}),
+        ({}, {"budget_ns": "x"}),
+    ],
+)
+def test_a_run_that_was_edited_ends_no_command_with_a_traceback(
+    rtgauge: Run, whole: dict[str, Any], step: dict[str, Any]
+) -> None:
+    for _ in range(2):
+        rtgauge("run", "timer", *QUICK, "--store", "data", "--label", "a")
+    path = max(Path("data/runs").glob("*/run.json"))
+    document = json.loads(path.read_text())
+    document["steps"][0] |= step
+    document |= whole
+    path.write_text(json.dumps(document))
+    for words, what in ((["show"], "summary"), (["show", "--json"], "summary"),
+                        (["compare", "1", "2"], "comparison")):  # fmt: skip
+        done = rtgauge(*words, "--store", "data")
+        assert done.code == 1
+        assert done.err.startswith(f"rtgauge: cannot make the {what} from the run: ")
+    left_out = rtgauge("trend", "a", "--store", "data", "--json").json()["left_out"]
+    assert "cannot make the figures from the run" in left_out[0]["reason"]
+
+
 @pytest.mark.parametrize("words", [["evaluate"], ["run", "timer", "-o", "r.html"]])
 def test_a_folder_that_may_not_be_written_is_found_before_measuring(
     rtgauge: Run, words: list[str], monkeypatch: pytest.MonkeyPatch

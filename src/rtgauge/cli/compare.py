@@ -80,13 +80,13 @@ def compare(
       rtgauge compare 0190c3a5@lab:x86_64-rt 0190c3a5@local -o both.html
       rtgauge compare 1,2,3,4 5,6,7,8 --within 5% --gate -o gate.xml
     """
-    from rtgauge.report import Source, format_of, write
+    from rtgauge.report import Source, faults_as_errors, format_of, write
     from rtgauge.report.sets.compare import Claims
 
     for path in output:
         format_of(path)
     claims = Claims(_margin(within), primary)
-    with open_store(place) as store:
+    with open_store(place) as store, faults_as_errors("the comparison"):
         rows = store.runs()
         whole = study_of_last(store) if list(sets) == ["last"] else None
         chosen = [select_set(rows, word) for word in sets] if whole is None else [whole]

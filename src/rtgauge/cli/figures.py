@@ -23,7 +23,8 @@ __all__ = ["figures_of"]
 
 def figures_of(store: Store, run: str) -> Analysis:
     """The analysis of a run, as far as sets of runs need it: the one that is kept, or a new one.
-    Raises StoreError, StreamError."""
+    Raises RtgaugeError."""
+    from rtgauge.report import faults_as_errors
     from rtgauge.report.results import model
     from rtgauge.report.results.kept import packed, unpacked
 
@@ -35,7 +36,8 @@ def figures_of(store: Store, run: str) -> Analysis:
         found = None
     if found is not None:
         return found
-    analysis = model.analyse([store.get(run)], pictures=False)
+    with faults_as_errors("the figures"):
+        analysis = model.analyse([store.get(run)], pictures=False)
     if not depends:
         return analysis
     with contextlib.suppress(OSError):

@@ -240,9 +240,10 @@ def show(run: str, as_json: bool, place: str | None) -> None:
     RUN is its number, the beginning of its id, or 'last' (default). For a study, a label, or
     STUDY@TARGET, it shows all runs, and what they prove together.
     """
+    from rtgauge.report import faults_as_errors
     from rtgauge.report.results import model
 
-    with open_store(place) as store:
+    with open_store(place) as store, faults_as_errors("the summary"):
         document = model.build([store.get(row.id) for row in select(store.runs(), run).runs])
     if as_json:
         print_json(document)
