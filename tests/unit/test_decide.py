@@ -720,6 +720,23 @@ def test_the_advice_on_intervals_without_width_holds_for_all_of_them() -> None:
     assert any("all ratios are the same" in text for text in advice(document))
 
 
+@pytest.mark.parametrize("last", [5000.0, 5001.0])
+def test_runs_of_constant_values_are_said_to_be_coarse_without_blocks(last: float) -> None:
+    """Their interval has a width since it has that of the clock."""
+    runs, (only,) = study([[5000.0] * 6, [5000.0] * 5 + [last]])
+    for at, one in enumerate(runs):
+        one["study"] = ""
+        one["series"][0]["mean"] = float(at)
+    for row in only["rows"]:
+        for each in row["runs"]:
+            each["resolution_ns"] = 1
+    document = of(runs, [only])
+    (low, high) = document["comparisons"][0]["interval"]
+    assert low < 1 < high and not document["comparisons"][0]["matched"]
+    said = any("all ratios are the same" in text for text in advice(document))
+    assert said is (last == 5000.0)
+
+
 def test_advice_on_copies_failures_and_nothing_in_common() -> None:
     document = of(*study([[100.0] * 6, [200.0] * 6]))
     said = advice(document)

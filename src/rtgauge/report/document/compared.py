@@ -305,10 +305,13 @@ def explained(document: Document) -> str:
     return text
 
 
-def _alike(one: Document) -> bool:
+def _alike(document: Document, one: Document) -> bool:
     """Whether all ratios of a comparison are the same."""
-    low, high = one["interval"]
-    return low == high or len(set(one["blocks"] or ())) == 1
+    if one["blocks"]:
+        return len(set(one["blocks"])) == 1
+    name = str(one["statistic"])
+    values = [{each["figures"].get(name) for each in row["runs"]} for row in _rows(document, one)]
+    return all(len(each) == 1 and None not in each for each in values)
 
 
 def advice(document: Document) -> list[str]:
@@ -344,7 +347,7 @@ def advice(document: Document) -> list[str]:
             how = f"{needed or 6} blocks as a study (rtgauge run … --repeat {needed or 6} with "
             how += "each --target), or at least 4 runs under each label"
         said.append(f"Too few runs to decide: measure {how}")
-    same = [one for one in found if one["interval"] and _alike(one)]
+    same = [one for one in found if one["interval"] and _alike(document, one)]
     if same:
         matched = all(one["matched"] for one in same)
         said.append(
