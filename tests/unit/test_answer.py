@@ -820,16 +820,21 @@ def test_events_of_all_loads_are_answered_only_if_none_is_lost(
 
 
 @pytest.mark.parametrize(
-    ("ambiguous", "lost", "said"),
+    ("late", "ambiguous", "lost", "said"),
     [
-        (0, 0, "while idle. 999 of 1 000 events were answered in time."),
-        (0, 5, "while idle. 1 000 of 1 005 events have a sample."),
-        (2, 0, "while idle. All 1 000 events were answered."),  # which is late is not known
+        (1, 0, 0, "while idle. 999 of 1 000 events were answered in time."),
+        (1, 0, 5, "while idle. 1 000 of 1 005 events have a sample."),
+        (1, 2, 0, "while idle. All 1 000 events were answered."),  # which is late is not known
+        # a foreign stream
+        (-5, 0, 0, "while idle. All 1 000 events were answered."),
+        (2**63 - 1, 0, 0, "while idle. 0 of 1 000 events were answered in time."),
     ],
 )
-def test_late_answers_are_not_called_answered(ambiguous: int, lost: int, said: str) -> None:
+def test_late_answers_are_not_called_answered(
+    late: int, ambiguous: int, lost: int, said: str
+) -> None:
     columns = tuple(stream.Column(name, "count") for name in ("late", "ambiguous"))
-    table = stream.Table(0, "answers", columns, ((1, ambiguous),))
+    table = stream.Table(0, "answers", columns, ((late, ambiguous),))
     series = latency(20, 1000, name="response")
     series.untold_losses = lost
     run = built(made.run([made.step(0, [series], "log-host", tables=[table])], findings=[]))
