@@ -20,7 +20,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-from pairs import write_results
+from pairs import at_most, write_results
 
 LIMITS = {"seconds": 10.0, "memory_mib": 1024.0}
 RATE = 24_000_000
@@ -100,11 +100,7 @@ def main() -> int:
             seconds, worked, mib = measure(vcd, folder, 1)
             facts |= {"vcd_seconds": seconds, "vcd_cpu_seconds": worked, "vcd_memory_mib": mib}
     found = {"seconds": sorted(times)[len(times) // 2], "memory_mib": memory}
-    cases = []
-    for what, value in found.items():
-        held = value <= LIMITS[what]
-        print(f"{what}: {value:.4g}, at most {LIMITS[what]:g}: {'held' if held else 'MISSED'}")
-        cases.append({"case": what, "value": value, "at_most": LIMITS[what], "held": held})
+    cases = [at_most(what, value, LIMITS[what]) for what, value in found.items()]
     print(write_results("capture_import", facts, cases).name)
     return 0 if all(case["held"] for case in cases) else 1
 

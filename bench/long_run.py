@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from pairs import write_results
+from pairs import at_most, write_results
 from report_scale import document, header, series
 
 from rtgauge.store import Store
@@ -186,15 +186,8 @@ def main() -> int:
         for what in ("sealing_mib", "reading_mib"):
             growth = long[what] - short[what]
             limit = MISSED_MIB if name == "missed periods" else GROWTH_MIB
-            held = growth <= limit
-            print(
-                f"{name}, growth of {what}: {growth:.1f}, "
-                f"at most {limit:g}: {'held' if held else 'MISSED'}"
-            )
-            cases.append(
-                {"case": f"{name}: {what}", "value": growth, "at_most": limit, "held": held,
-                 "short": short, "long": long}
-            )  # fmt: skip
+            judged = at_most(f"{name}: {what}", growth, limit)
+            cases.append({**judged, "short": short, "long": long})
     print(write_results("long_run", {"hours": arguments.hours}, cases).name)
     return 0 if all(case["held"] for case in cases) else 1
 

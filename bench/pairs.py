@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Interval", "Pair", "machine", "median_interval", "run_pairs", "summarise"]
+__all__ = ["Interval", "Pair", "at_most", "machine", "median_interval", "run_pairs", "summarise"]
 __all__ += ["write_results"]
 
 RESULTS = Path(__file__).parent / "results"
@@ -148,6 +148,13 @@ def summarise(
             for p in pairs
         ],
     }
+
+
+def at_most(name: str, value: float, limit: float) -> dict[str, object]:
+    """One case of a results file: a value and its limit. Prints the result."""
+    held = value <= limit
+    print(f"{name}: {value:.4g}, at most {limit:g}: {'held' if held else 'MISSED'}")
+    return {"case": name, "value": value, "at_most": limit, "held": held}
 
 
 def _first_line(path: str) -> str | None:

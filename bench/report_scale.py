@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from pairs import write_results
+from pairs import at_most, write_results
 
 from rtgauge.stats import CountsBuilder
 from rtgauge.store import Store, new_run_id
@@ -135,11 +135,7 @@ def main() -> int:
         "report_mb": size / 1e6,
         "size_over_entropy": sealed / entropy,
     }
-    cases = []
-    for what, value in found.items():
-        held = value <= LIMITS[what]
-        print(f"{what}: {value:.4g}, at most {LIMITS[what]:g}: {'held' if held else 'MISSED'}")
-        cases.append({"case": what, "value": value, "at_most": LIMITS[what], "held": held})
+    cases = [at_most(what, value, LIMITS[what]) for what, value in found.items()]
     facts = {
         "samples": arguments.samples,
         "made_and_sealed_s": made_s,
