@@ -28,6 +28,7 @@ import tempfile
 from pathlib import Path
 
 from pairs import write_results
+from sample_cost import output_of
 
 from rtgauge.target.lab import LabTarget
 
@@ -56,10 +57,7 @@ def _program(folder: str) -> bytes:
 
 
 def _shell(target: LabTarget, script: str) -> bytes:
-    output = target.execute(["/bin/busybox", "sh", "-c", script])
-    if output.code:
-        raise SystemExit(f"{script.strip()}: code {output.code}: {output.stderr.decode()}")
-    return output.stdout
+    return output_of(target, ["/bin/busybox", "sh", "-c", script])
 
 
 def _lost(target: LabTarget, contexts: int) -> int:

@@ -105,6 +105,15 @@ def packaged(machine: Machine, folder: Path) -> tuple[dict[str, bytes], str]:
     return found, version
 
 
+def output_of(target: LabTarget, words: Sequence[str]) -> bytes:
+    """What a command of a board prints. The program ends if it fails."""
+    output = target.execute(words)
+    if output.code:
+        said = output.stderr.decode(errors="replace").strip()
+        raise SystemExit(f"{target.name}: {' '.join(words)}: code {output.code}: {said}")
+    return output.stdout
+
+
 class Board:
     """A board, and what is measured there."""
 
@@ -124,21 +133,14 @@ class Board:
             self.target.put(PROGRAM, program.read_bytes())
             files, version = packaged(machine, Path(folder))
         for path, content in files.items():
-            self._done(["/bin/busybox", "mkdir", "-p", str(Path(path).parent)])
+            output_of(self.target, ["/bin/busybox", "mkdir", "-p", str(Path(path).parent)])
             self.target.put(path, content)
         return version
-
-    def _done(self, words: Sequence[str]) -> bytes:
-        output = self.target.execute(words)
-        if output.code:
-            said = output.stderr.decode(errors="replace").strip()
-            raise SystemExit(f"{self.name}: {' '.join(words)}: code {output.code}: {said}")
-        return output.stdout
 
     def watch(self, words: Sequence[str] = ()) -> Any:
         """What bench/sample_cost.c found."""
         times = [str(value) for value in (SETTLE_MS, WINDOW_MS, BUSY_MS)]
-        return json.loads(self._done([PROGRAM, *times, *words]))
+        return json.loads(output_of(self.target, [PROGRAM, *times, *words]))
 
     def cost(self, words: Sequence[str], interval_us: int, alone: int) -> Cost:
         """Cost of a program. Without one the loop has ``alone`` rounds."""

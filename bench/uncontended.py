@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pairs import Pair, summarise, write_results
+from sample_cost import output_of
 
 from rtgauge.lab import board as lab_board
 from rtgauge.lab.machine import Limits
@@ -264,7 +265,7 @@ class Counted:
         with contextlib.closing(self.target):
             self.target.environment()
             agent = self._prepare()
-            self._done(["/bin/busybox", "sh", "-c", f"echo -1 >{THROTTLING}"])
+            output_of(self.target, ["/bin/busybox", "sh", "-c", f"echo -1 >{THROTTLING}"])
             return [
                 self._case(case, batches)
                 for measurement in dict.fromkeys(case.measurement for case in CASES)
@@ -283,7 +284,7 @@ class Counted:
         if self.library == "musl":
             return "/agent"  # the board's own
         for path in (LINKERS[processor], self._library("libc.so.6")):
-            self._done(["/bin/busybox", "mkdir", "-p", str(Path(path).parent)])
+            output_of(self.target, ["/bin/busybox", "mkdir", "-p", str(Path(path).parent)])
             self.target.put(path, Path(path).read_bytes())
         self.target.put("/tmp/agent", find_agent().read_bytes())
         return "/tmp/agent"
@@ -294,21 +295,14 @@ class Counted:
         asked = subprocess.run(words, check=True, timeout=TIMEOUT_S, capture_output=True, text=True)
         return asked.stdout.strip()
 
-    def _done(self, words: Sequence[str]) -> bytes:
-        output = self.target.execute(words)
-        if output.code:
-            said = output.stderr.decode(errors="replace").strip()
-            raise SystemExit(f"{self.name}: {' '.join(words)}: code {output.code}: {said}")
-        return output.stdout
-
     def _ours(self, agent: str, measurement: str) -> dict[Case, Batches]:
         words = agent_words(measurement, self.samples, 0, self.priority)
-        stream = self._done([agent, *words, "--output", "-"])
+        stream = output_of(self.target, [agent, *words, "--output", "-"])
         return batches_of(measurement, StreamReader().feed(stream))
 
     def _loop(self, case: Case, operations: int) -> float:
         words = ["/tmp/loop", case.kind, str(operations), "0", str(self.priority)]
-        return int(self._done(words)) / operations
+        return int(output_of(self.target, words)) / operations
 
     def _case(self, case: Case, ours: Batches) -> dict[str, object]:
         many = self.operations // case.slower
