@@ -24,7 +24,7 @@ import shutil
 import sys
 import zlib
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
@@ -240,10 +240,9 @@ def pack_quickly(files: Mapping[str, bytes], manifest: bytes | None = None) -> b
     return b"".join((*parts, bundles.END))
 
 
-def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = FOLLOW) -> Tally:
-    rng = random.Random(f"{seed} {first}")
+@fuzzing.fuzzer
+def fuzz(tally: Tally, rng: random.Random, numbers: range, folder: Path, one_in: int) -> None:
     pool = seeds(folder)
-    tally = Tally()
     places = [Place(folder / f"place-{n}", files) for n, files in enumerate(pool)]
     with (
         Store.open(str(folder / "store")) as store,
@@ -251,29 +250,19 @@ def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = FOLLOW) 
         mock.patch.object(rtgauge.store.bundle, "header", header),
     ):
         store.path.mkdir(exist_ok=True)
-        for number in range(first, first + count):
+        for number in numbers:
             which = rng.choices(range(len(pool)), WEIGHTS)[0]
             if rng.random() < IN_PLACE:
                 files, _ = damaged_files(pool[which], rng, (MANIFEST, ENVIRONMENT))
-                try:
-                    tally.outcomes[places[which].outcome(files)] += 1
-                except Exception as error:
-                    tally.failed = pack_quickly(files)
-                    tally.how = f"execution {number}: {error!r}"
-                    return tally
-                tally.executions += 1
+                tally.begin(number, partial(pack_quickly, files))
+                tally.end(places[which].outcome(files))
                 continue
             data = damaged(pool[which], rng, 0.8)
             thorough = tally.outcomes["accepted"] % one_in == 0
-            try:
-                found = outcome(store, folder / "fuzzed", data, thorough)
-            except Exception as error:
-                tally.failed, tally.how = data, f"execution {number}: {error!r}"
-                return tally
-            tally.executions += 1
-            tally.outcomes[found] += 1
+            tally.begin(number, data)
+            found = outcome(store, folder / "fuzzed", data, thorough)
+            tally.end(found)
             tally.thorough += thorough and found == "accepted"
-    return tally
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def made(rng: random.Random, path: Path) -> tuple[bytes, Import]:
     return data, lambda store: import_capture(store, path, wanted).run
 
 
-fuzz = fuzzing.imports("capture", "rtgauge.capture.run.write_run", made, FOLLOW, PDF)
+fuzz = fuzzing.imports("capture", "rtgauge.capture.run.write_run", made, PDF)
 
 if __name__ == "__main__":
     sys.exit(fuzzing.run("capture", fuzz, 10_000, __file__, BLOCK, FOLLOW))

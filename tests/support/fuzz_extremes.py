@@ -28,27 +28,21 @@ DAMAGED = 4
 PDF = 20
 
 
-def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = FOLLOW) -> Tally:
-    rng = random.Random(f"{seed} {first}")
-    tally = Tally()
-    for number in range(first, first + count):
+@fuzzing.fuzzer
+def fuzz(tally: Tally, rng: random.Random, numbers: range, folder: Path, one_in: int) -> None:
+    for number in numbers:
         data = extremes.Extremes(rng).make()
         if rng.randrange(DAMAGED) == 0:
             data = streams.damage(data, rng, [data])
-        try:
-            found = fuzz_stream.outcome(data)
-            if found.startswith("accepted"):
-                found = "accepted"
-                if tally.outcomes[found] % one_in == 0:
-                    with_pdf = tally.thorough % PDF == 0
-                    followed = fuzz_stream.follow(data, folder, with_pdf=with_pdf)
-                    tally.thorough += followed == "followed"
-        except Exception as error:
-            tally.failed, tally.how = data, f"execution {number}: {error!r}"
-            return tally
-        tally.executions += 1
-        tally.outcomes[found] += 1
-    return tally
+        tally.begin(number, data)
+        found = fuzz_stream.outcome(data)
+        if found.startswith("accepted"):
+            found = "accepted"
+            if tally.outcomes[found] % one_in == 0:
+                with_pdf = tally.thorough % PDF == 0
+                followed = fuzz_stream.follow(data, folder, with_pdf=with_pdf)
+                tally.thorough += followed == "followed"
+        tally.end(found)
 
 
 if __name__ == "__main__":

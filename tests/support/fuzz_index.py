@@ -310,15 +310,14 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = FOLLOW) -> Tally:
-    rng = random.Random(f"{seed} {first}")
-    tally = Tally()
+@fuzzing.fuzzer
+def fuzz(tally: Tally, rng: random.Random, numbers: range, folder: Path, one_in: int) -> None:
     with mock.patch("os.fsync"), mock.patch.dict(os.environ, {"HOME": str(folder)}):
         true = template(folder)
         rows = {row["id"]: row for row in _listed(true)[0] or ()}
         assert len(rows) == RUNS
         shutil.copytree(true, folder / "listed", dirs_exist_ok=True)
-        for number in range(first, first + count):
+        for number in numbers:
             whole = number % one_in == 0
             store = folder / ("store" if whole else "listed")
             if whole:
@@ -329,24 +328,17 @@ def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = FOLLOW) 
             kind, change = rng.choice(CHANGES)
             change(file, rng)
             data = file.read_bytes() if file.is_file() else b""
-            try:
-                exact = kind not in PLAUSIBLE
-                if whole:
-                    refused = outcome(store, true, rows, rng, exact=exact)
-                else:
-                    refused = listed(store, rows, exact=exact)
-            except Exception as error:
-                tally.failed, tally.how = data, f"execution {number}, {kind}: {error!r}"
-                return tally
-            finally:
-                if whole:
-                    shutil.rmtree(store)
+            tally.begin(f"{number}, {kind}", data)
+            exact = kind not in PLAUSIBLE
+            if whole:
+                refused = outcome(store, true, rows, rng, exact=exact)
+                shutil.rmtree(store)
+            else:
+                refused = listed(store, rows, exact=exact)
                 for path in store.glob("index.db*"):
                     _remove(path)
-            tally.executions += 1
-            tally.outcomes[f"{kind}: {refused}" if refused else f"accepted: {kind}"] += 1
+            tally.end(f"{kind}: {refused}" if refused else f"accepted: {kind}")
             tally.thorough += whole and not refused
-    return tally
 
 
 if __name__ == "__main__":

@@ -324,36 +324,29 @@ def commands(path: Path, folder: Path, number: int, rng: random.Random) -> str:
     return re.sub(r"[^ -~]+", "?", fuzzing.plain(message))[:100]
 
 
-def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = FOLLOW) -> Tally:
-    rng = random.Random(f"{seed} {first}")
+@fuzzing.fuzzer
+def fuzz(tally: Tally, rng: random.Random, numbers: range, folder: Path, one_in: int) -> None:
     shipped = [tomllib.loads(path.read_text()) for path in sorted(PLANS.glob("*.toml"))]
-    tally = Tally()
     catalogue = Catalogue.from_document(dict(CATALOGUE))
     store, place = folder / "store", folder / "plan"
     environment = {"RTGAUGE_STORE": str(store), "HOME": str(folder)}
     with mock.patch("os.fsync"), mock.patch.dict(os.environ, environment):
-        for number in range(first, first + count):
+        for number in numbers:
             data = make(rng, shipped)
             place.mkdir()
             path = place / "plan.toml"
             path.write_bytes(data)
-            try:
-                found = read(path, catalogue)
-                seen = tally.outcomes[found]
-                if seen % one_in == 0 if found == "accepted" else not seen:
-                    own = random.Random(f"{seed} {number}")  # no other plans if more are followed
-                    carried = commands(path, place, seen // one_in, own)
-                    assert carried.startswith("accepted") == (found == "accepted"), carried
-                    tally.thorough += carried == "accepted and carried out"
-            except Exception as error:
-                tally.failed, tally.how = data, f"execution {number}: {error!r}"
-                return tally
-            finally:
-                shutil.rmtree(place)
-                shutil.rmtree(store / "runs", ignore_errors=True)
-            tally.executions += 1
-            tally.outcomes[found] += 1
-    return tally
+            tally.begin(number, data)
+            found = read(path, catalogue)
+            seen = tally.outcomes[found]
+            if seen % one_in == 0 if found == "accepted" else not seen:
+                own = random.Random(data)  # no other plans if more are followed
+                carried = commands(path, place, seen // one_in, own)
+                assert carried.startswith("accepted") == (found == "accepted"), carried
+                tally.thorough += carried == "accepted and carried out"
+            tally.end(found)
+            shutil.rmtree(place)
+            shutil.rmtree(store / "runs", ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def made(rng: random.Random, path: Path) -> tuple[bytes, Import]:
     return data, lambda store: import_printed(store, path, told).run
 
 
-fuzz = fuzzing.imports("printed.txt", "rtgauge.printed.run.write_run", made, FOLLOW, PDF)
+fuzz = fuzzing.imports("printed.txt", "rtgauge.printed.run.write_run", made, PDF)
 
 if __name__ == "__main__":
     sys.exit(fuzzing.run("printed", fuzz, 10_000, __file__, BLOCK, FOLLOW))

@@ -92,36 +92,30 @@ def check(data: bytes, rng: random.Random, with_page: bool) -> None:
         assert reader_from_page.read(data) == at_once, "the page's reader reads it otherwise"
 
 
-def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = FOLLOW) -> Tally:
-    rng = random.Random(f"{seed} {first}")
+@fuzzing.fuzzer
+def fuzz(tally: Tally, rng: random.Random, numbers: range, folder: Path, one_in: int) -> None:
     good = seeds()
     pool = good.copy()
-    tally = Tally()
     accepted = 0
-    for number in range(first, first + count):
+    for number in numbers:
         if number % VARIED:
             data = streams.damage(rng.choice(pool), rng, pool)[:SIZE_LIMIT]
         else:
             data = streams.vary(rng.choice(good), rng)
-        try:
-            found = outcome(data)
-            if number % PIECES == 0:
-                check(data, rng, with_page=number % PAGE == 0)
-            if found.startswith("accepted"):
-                if accepted % one_in == 0:
-                    with_pdf = accepted % (one_in * PDF) == 0
-                    tally.thorough += follow(data, folder, with_pdf=with_pdf) == "followed"
-                accepted += 1
-        except Exception as error:
-            tally.failed, tally.how = data, f"execution {number}: {error!r}"
-            return tally
-        tally.executions += 1
+        tally.begin(number, data)
+        found = outcome(data)
+        if number % PIECES == 0:
+            check(data, rng, with_page=number % PAGE == 0)
+        if found.startswith("accepted"):
+            if accepted % one_in == 0:
+                with_pdf = accepted % (one_in * PDF) == 0
+                tally.thorough += follow(data, folder, with_pdf=with_pdf) == "followed"
+            accepted += 1
         if found not in tally.outcomes:
             pool.append(data)
             if len(pool) > POOL_LIMIT:
                 del pool[rng.randrange(5, len(pool))]
-        tally.outcomes[found] += 1
-    return tally
+        tally.end(found)
 
 
 if __name__ == "__main__":

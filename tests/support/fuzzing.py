@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from unittest import mock
 
 import extremes
@@ -46,8 +46,17 @@ class Tally:
     executions: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     thorough: int = 0  # executions that were followed to the end
-    failed: bytes | None = None
+    failed: bytes | Callable[[], bytes] | None = None
     how: str = ""
+
+    def begin(self, number: object, data: bytes | Callable[[], bytes]) -> None:
+        """An execution, and its input or what gives it. It has failed unless it ends."""
+        self.failed, self.how = data, f"execution {number}"
+
+    def end(self, outcome: str) -> None:
+        self.failed, self.how = None, ""
+        self.executions += 1
+        self.outcomes[outcome] += 1
 
     def add(self, other: Tally) -> None:
         self.executions += other.executions
@@ -57,13 +66,26 @@ class Tally:
             self.failed, self.how = other.failed, other.how
 
 
-class Fuzz(Protocol):
-    """The executions ``first`` to ``first + count`` of a seed. One accepted input in ``one_in`` is
-    followed into the reports, the first of them always."""
+Fuzz = Callable[[int, int, int, Path, int], Tally]
 
-    def __call__(
-        self, seed: int, first: int, count: int, folder: Path, one_in: int = ...
-    ) -> Tally: ...
+
+def fuzzer(executions: Callable[[Tally, random.Random, range, Path, int], None]) -> Fuzz:
+    """The executions ``first`` to ``first + count`` of a seed, up to one that fails. One accepted
+    input in ``one_in`` is followed into the reports, the first of them always."""
+
+    def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int) -> Tally:
+        tally, rng = Tally(), random.Random(f"{seed} {first}")
+        try:
+            executions(tally, rng, range(first, first + count), folder, one_in)
+        except Exception as error:
+            if not tally.how:
+                raise
+            tally.how += f": {error!r}"
+            if callable(tally.failed):
+                tally.failed = tally.failed()
+        return tally
+
+    return fuzz
 
 
 Import = Callable[[Store], str]
@@ -79,38 +101,30 @@ def imports(
     name: str,
     writer: str,
     make: Callable[[random.Random, Path], tuple[bytes, Import]],
-    follow: int,
     pdf: int,
 ) -> Fuzz:
     """A fuzzer of an import. ``make`` gives the bytes of a file, at the path that it is given, and
     its import, which stores what it made with the function ``writer``. Each execution reads the
-    file and makes all records of its run. One accepted file in ``follow`` is also stored and
+    file and makes all records of its run. One accepted file in ``one_in`` is also stored and
     reported. One in ``pdf`` of these is also reported as PDF."""
 
-    def fuzz(seed: int, first: int, count: int, folder: Path, one_in: int = follow) -> Tally:
-        rng = random.Random(f"{seed} {first}")
-        tally = Tally()
+    @fuzzer
+    def fuzz(tally: Tally, rng: random.Random, numbers: range, folder: Path, one_in: int) -> None:
         place = folder / "place"
         place.mkdir()
         with mock.patch("os.fsync"), Store.open(str(place / "store")) as store:
-            for number in range(first, first + count):
+            for number in numbers:
                 data, imported = make(rng, place / name)
                 (place / name).write_bytes(data)
-                try:
-                    with mock.patch(writer, _made):
-                        found = _read(store, imported)
-                    if found == "accepted" and tally.outcomes[found] % one_in == 0:
-                        _follow(store, imported, with_pdf=tally.thorough % pdf == 0)
-                        tally.thorough += 1
-                except Exception as error:
-                    tally.failed, tally.how = data, f"execution {number}: {error!r}"
-                    return tally
-                finally:
-                    (place / name).unlink()
-                tally.executions += 1
-                tally.outcomes[found] += 1
+                tally.begin(number, data)
+                with mock.patch(writer, _made):
+                    found = _read(store, imported)
+                if found == "accepted" and tally.outcomes[found] % one_in == 0:
+                    _follow(store, imported, with_pdf=tally.thorough % pdf == 0)
+                    tally.thorough += 1
+                tally.end(found)
+                (place / name).unlink()
         shutil.rmtree(place)
-        return tally
 
     return fuzz
 
@@ -202,7 +216,7 @@ def _job(fuzz: Fuzz, arguments: argparse.Namespace, size: int) -> int:
             print(f"block {first}", flush=True)
             count = min(end, (block + 1) * size) - first
             tally = fuzz(arguments.seed, first, count, Path(folder), arguments.follow)
-            if tally.failed is not None:
+            if isinstance(tally.failed, bytes):
                 arguments.keep.write_bytes(tally.failed)
             # not asdict(), which makes another Counter of a Counter
             print(json.dumps(vars(tally) | {"failed": None}), flush=True)

@@ -766,7 +766,7 @@ print(refused)
 @pytest.mark.slow
 def test_a_short_run_of_the_fuzzer(tmp_path: Path, files: Files) -> None:
     assert fuzz_bundle.pack_quickly(files) == pack(files)
-    tally = fuzz_bundle.fuzz(7, 0, 1000, tmp_path)
+    tally = fuzz_bundle.fuzz(7, 0, 1000, tmp_path, fuzz_bundle.FOLLOW)
     assert not tally.how, tally.how
     assert tally.executions == tally.outcomes.total() == 1000
     assert tally.thorough > 0 and tally.outcomes["accepted in place"] > 10
