@@ -175,7 +175,8 @@ class Extremes:
                     "from_ns": times[0], "to_ns": rng.choice([times[1], self.time()]),
                 })  # fmt: skip
             case 2:
-                columns = [{"name": text(), "unit": rng.choice(UNITS)} for _ in range(2)]
+                # text has no unit
+                columns = [{"name": text(), "unit": unit} for unit in (rng.choice(UNITS), "")]
                 rows = [
                     [self.number(2**63 - 1), rng.choice([self.number(2**63 - 1), text()])]
                     for _ in range(rng.randrange(4))
