@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -26,19 +26,8 @@ from rtgauge.stream.cbor import encode
 NAN: Final = "@nan@"
 """Stands for a number that is not one."""
 VALUES: Final[tuple[Any, ...]] = (
-    "text",
-    "",
-    None,
-    [],
-    {},
-    NAN,
-    True,
-    -1,
-    0,
-    2**63 - 1,
-    -(2**63),
-    2**63,
-)
+    "text", "", None, [], {}, NAN, True, -1, 0, 2**63 - 1, -(2**63), 2**63,
+)  # fmt: skip
 ITEMS: Final = 7
 """The number of items of a list that are replaced."""
 _TYPED: Final = ("samples", "gaps")
@@ -66,9 +55,7 @@ def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:
     return found
 
 
-def variants(
-    data: bytes, kinds: Collection[RecordType] = tuple(RecordType), values: Sequence[Any] = VALUES
-) -> Iterator[tuple[str, bytes]]:
+def variants(data: bytes, kinds: Collection[RecordType]) -> Iterator[tuple[str, bytes]]:
     """The stream with one value of a record of ``kinds`` replaced, and its place. Streams of which
     a reader keeps the same come once."""
     records = streams.bodies(data)
@@ -79,7 +66,7 @@ def variants(
         body = reader_from_page.body_of(packed)
         body |= {key: np.array(body[key], np.int32) for key in _TYPED if key in body}
         for path in places(body):
-            for value in values:
+            for value in VALUES:
                 new = encode(replaced(body, path, value)).replace(encode(NAN), b"\xf9\x7e\x00")
                 changed = [*records[:at], (kind, sequence, new), *records[at + 1 :]]
                 whole = b"".join(streams.pack(*one) for one in changed)
