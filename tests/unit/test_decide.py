@@ -757,7 +757,8 @@ def test_advice_on_copies_failures_and_nothing_in_common() -> None:
     assert document["comparisons"][0]["verdict"] == "worse"
     assert advice(document)[0] == (
         "B: 1 of 7 runs has no complete figure (failed) and does not count, nor does the rest of "
-        "its block. Repeat that block."
+        "its block. To get all blocks, repeat the study (rtgauge run … --repeat 7 with each "
+        "--target)."
     )
     for at, each in enumerate(runs):
         each.update(study="", repeat=at)

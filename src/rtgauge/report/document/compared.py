@@ -377,8 +377,9 @@ def _uncounted(document: Document, at: int, missing: int) -> str:
     )
     primary = [each for each in document["comparisons"] if each["primary"]]
     if any(each["matched"] for each in primary if at in (0, each["set"])):
-        which = ("their blocks", "those blocks") if several else ("its block", "that block")
-        return f"{text}, nor does the rest of {which[0]}. Repeat {which[1]}"
+        text += f", nor does the rest of {'their blocks' if several else 'its block'}. To get all "
+        text += f"blocks, repeat the study (rtgauge run … --repeat {len(one['runs'])} with each "
+        return f"{text}--target)"
     return f"{text}. Measure {'them' if several else 'it'} again"
 
 
