@@ -102,7 +102,7 @@ def test_pages_contents_and_bookmarks(example: Paper) -> None:
     contents = " ".join(example.pages[1].split())
     chapters = (
         "What was tested", "Summary", "Overview of the steps", "Steps without a valid result",
-        "Findings about the system", "Settings asked for and in effect",
+        "Findings about the system", "Requested and effective settings",
         "Appendix: environment", "Appendix: more tables", "Appendix: method",
     )  # fmt: skip
     marks = example.bookmarks()

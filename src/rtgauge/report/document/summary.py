@@ -255,7 +255,7 @@ def _system(run: Model, prefix: str) -> tuple[Section, ...]:
             ),
             (
                 "Settings that did not take effect",
-                ["Setting", "Asked for", "In effect", "Reason"],
+                ["Setting", "Requested", "Effective", "Reason"],
                 [
                     [name, *(_known(one.get(key)) for key in ("asked", "effective", "reason"))]
                     for name, one in sorted(run["environment"]["settings"].items())
