@@ -350,7 +350,6 @@ def test_two_groups_are_told_apart() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.study(95)
 @pytest.mark.parametrize("step", [122, 1000, 30_518])
 def test_steps_of_a_coarse_clock_are_not_two_groups(step: int) -> None:
     """Latencies of one group were 77 % of 1 us, 'the others about 0 us'."""
@@ -363,6 +362,7 @@ def test_steps_of_a_coarse_clock_are_not_two_groups(step: int) -> None:
     assert "two groups" in _said(made.FakeSeries(made.info(), np.arange(4000), values))
 
 
+@pytest.mark.study(95)
 def test_growth_with_a_numeric_label_is_sized() -> None:
     series = [
         _series(at, _body(at, 2000, 1000 + 40 * waiters), labels={"waiters": str(waiters)})
