@@ -28,7 +28,7 @@
 #define SWITCH_TRIES 1
 #define SWITCH_REMEDY                                                                           \
 	"raise the limits of threads (ulimit -u, pids.max of the control group) and of locked " \
-	"memory (ulimit -l), or free some"
+	"memory (ulimit -l), or free some memory"
 #endif
 #define SWITCH_COUNTS "2 10 128 1000"
 #define SWITCH_GROUPS 4
