@@ -64,7 +64,7 @@ def scaled(plan: Plan, hours: float, catalogue: Catalogue) -> Plan:
         if milliseconds == 0:
             raise UsageError(
                 f"{hours:g} h leaves no time for {step.measurement}",
-                "raise hours, or the step's share",
+                "raise 'hours', or the 'share' of the step",
             )
         entry = catalogue.measurement(step.measurement)
         lasting = {**step.parameters, "for": entry.normalise("for", length)}
