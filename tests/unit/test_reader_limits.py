@@ -89,7 +89,7 @@ def test_records_at_the_limits() -> None:
         ("TABLES_LIMIT", 5, RecordType.TABLE, table(1), "more than 5 tables"),
         (
             "VERDICTS_LIMIT", 5, RecordType.VERDICT,
-            {"rule": "", "result": "pass", "evidence": "", "remedy": ""}, "more than 5 rules",
+            {"rule": "", "result": "pass", "evidence": "", "remedy": ""}, "more than 5 tests",
         ),
         ("KEPT_LIMIT", 100, RecordType.ENVIRONMENT, {"facts": {}}, "more than 100 bytes of facts"),
     ],

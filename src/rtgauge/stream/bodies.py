@@ -577,10 +577,10 @@ class Kept:
             self._cells += len(record.rows) * len(record.columns)
         self._verdicts += isinstance(record, Verdict)
         for name, number, most in (
-            ("bytes of facts, settings, tables and rules", self._bytes, KEPT_LIMIT),
+            ("bytes of facts, settings, tables and tests", self._bytes, KEPT_LIMIT),
             ("values in its tables", self._cells, CELLS_LIMIT),
             ("tables", self._tables, TABLES_LIMIT),
-            ("rules", self._verdicts, VERDICTS_LIMIT),
+            ("tests", self._verdicts, VERDICTS_LIMIT),
         ):
             _check_most(name, number, most)
 
