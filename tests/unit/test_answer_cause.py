@@ -277,7 +277,7 @@ def test_a_trace_of_a_virtual_machine_proves_no_cause(
     """The kernel often counts no short theft. No handler runs for milliseconds."""
     said = text(blamed((), kind, top_us, environment=environment).cause)
     known = text(blamed((), kind, top_us).cause).removeprefix("Cause: ").removesuffix(".")
-    note = "A trace does not show the time that it took."
+    note = f"A trace does not show time taken by {who}."
     if first:
         assert said == f"Possible cause: {who}. {note} Another one: {known}."
     else:

@@ -254,8 +254,8 @@ def _unseen(data: Data) -> list[tuple[str, str]]:
     told = [(who, by_rule[rule]) for rule, (who, _) in UNSEEN.items() if rule in by_rule]
     if not told and (found := _explained(data.run, data.top)) and found[1]["source"] != "replay":
         # The kernel counts stolen time in steps of 10 ms, and shorter ones often not at all.
-        text = "A trace does not show the time that it took."
-        told = [(who, text) for who in (host_of(data.run["environment"]),) if who]
+        who = host_of(data.run["environment"])
+        told = [(who, f"A trace does not show time taken by {who}.")] if who else []
     return told
 
 
