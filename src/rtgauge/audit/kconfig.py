@@ -276,8 +276,8 @@ def _clock(name: str, config: KernelConfig) -> _Result:
         name,
         "note",
         found,
-        "some have a coarse clock, or no one-shot mode, so that timers wait for the tick",
-        "boot the kernel, and see the checks timers and clock-source of rtgauge check",
+        "some board timers have a coarse clock, or no one-shot mode, so that timers wait for the tick",
+        "boot the kernel, and see the checks 'timers' and 'clock-source' of rtgauge check",
     ), {}
 
 
