@@ -276,7 +276,7 @@ def _clock(name: str, config: KernelConfig) -> _Result:
         name,
         "note",
         found,
-        "some board timers have a coarse clock, or no one-shot mode, so that timers wait for the tick",
+        "some board timers have a coarse clock, or no one-shot mode: timers wait for the tick",
         "boot the kernel, and see the checks 'timers' and 'clock-source' of rtgauge check",
     ), {}
 
