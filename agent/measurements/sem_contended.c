@@ -420,7 +420,7 @@ const struct measurement sem_contended_measurement = {
 		  "time to block on a semaphore, including the switch to the next thread",
 		  "before sem_wait() in the last of the waiters", "the keeper runs",
 		  "sem_wait,enqueue,switch" },
-		{ "release", "ns", "time to release the highest waiter",
+		{ "release", "ns", "time to release the waiter of highest priority",
 		  "before sem_post() in the keeper", "the highest waiter runs",
 		  "sem_post,wake-up,switch" },
 		{ "acquire-all", "ns",
