@@ -226,7 +226,7 @@ def test_gaps_and_triangles_of_answers_are_events(name: str, words: tuple[str, s
     below = drawn_views(data, 1, [], grid=True, answers=name == "response")
     said = {view["kind"]: view["caption"] for view in below}
     assert said["time"].endswith(f" Triangles: {words[0]} (filled, red).")
-    assert any(caption.endswith(f"and for gaps, where {words[1]}") for caption in said.values())
+    assert any(caption.endswith(f"stay high. In gaps, {words[1]}") for caption in said.values())
     picture = figures.draw(data, {"kind": "time", "full": True, "caption": ""}, iter(()))
     assert picture is not None and f" Triangles: {words[0]} (filled)." in picture.caption
 

@@ -132,19 +132,19 @@ def _windows(picture: Mapping[str, Any], grid: bool, answers: bool) -> list[dict
     if loops:
         title = "Test loop of the maximum"
         caption = (
-            "The samples of that loop, of a long one those around the maximum, at their "
-            "approximate times. Look for a rhythm, and for what precedes the maximum."
+            "The samples of the test loop (if it is long, those around the maximum) at their "
+            "approximate times. Look for a rhythm, and at what precedes the maximum."
         )
     elif grid:
         title = "Samples around the maximum"
         caption = (
-            f"{before}at its due time. Look for what precedes it, how long the values stay high, "
-            f"and for gaps, where {gaps}."
+            f"{before}at its due time. Look at what precedes the maximum, and how long the values "
+            f"stay high. In gaps, {gaps}."
         )
     else:
         title = "Samples around the maximum"
-        caption = f"{before}one after the other. Look for what precedes it, and how long the "
-        caption += "values stay high."
+        caption = f"{before}one after the other. Look at what precedes the maximum, and how long "
+        caption += "the values stay high."
     at = " at its due time" if grid else ""
     return [
         _view("around", title, caption, full=False),

@@ -35,8 +35,8 @@ MOST: Final = 8
 """Number of differences of the environments that are named at a change."""
 PICTURES: Final = 12
 ALARMS: Final = (
-    "If nothing changes, the primary figure has a false alarm in 1 of 100 series of runs, and "
-    "all other figures together have one in 1 of 100."
+    "If nothing changes, the primary figure has a false alarm in 1 of 100 series of runs, and so "
+    "do all other figures together."
 )
 
 
