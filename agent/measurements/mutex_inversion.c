@@ -249,7 +249,7 @@ static bool inversion_judge(const struct inversion *inversion, const char **dist
 	if (wanted < 0 || owned < 0 || wanted < owned || wanted > released)
 		*disturbed = "the high thread did not wait while the low one had the mutex";
 	else if (middle < wanted)
-		*disturbed = "the middle thread ran before the high one wanted the mutex";
+		*disturbed = "the middle thread ran before the high one requested the mutex";
 	else if (let_go > released)
 		*disturbed =
 			"the middle thread was started after the low one had released the mutex";

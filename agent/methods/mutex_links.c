@@ -308,7 +308,7 @@ void mutex_links_verdict(struct step *step, const char *rule, const struct mutex
 	used = snprintf(
 		text, sizeof(text),
 		"the middle thread was ready %lld time%s and ran %lld time%s before the high one "
-		"had the mutex%s, and the owner ran %lld time%s before the mutex was wanted",
+		"had the mutex%s, and the owner ran %lld time%s before the mutex was requested",
 		ready, ready == 1 ? "" : "s", between, between == 1 ? "" : "s", where, early,
 		early == 1 ? "" : "s");
 	if (between && moved)
