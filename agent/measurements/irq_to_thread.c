@@ -174,7 +174,7 @@ static int irq_to_thread_finish(struct step *step)
 const struct measurement irq_to_thread_measurement = {
 	.name = "irq-to-thread",
 	.code = "IRQ-P-TLT",
-	.summary = "time from an interrupt handler until the thread that it wakes runs",
+	.summary = "time from an interrupt handler to the thread that it wakes",
 	.needs = NEEDS_MODULE,
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = "user kernel softirq workqueue threaded",
