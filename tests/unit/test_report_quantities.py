@@ -175,7 +175,7 @@ def test_every_format_shows_the_same_quantity_of_a_step(
     (grid,) = [block.grid for block in short(analysis).sections[1].blocks
                if isinstance(block, Table) and block.grid.title == "Figures"]  # fmt: skip
     assert [plain(cell.text) for cell in grid.rows[0].cells[2:4]] == [shown, shown]
-    assert ("that of the longest gap" in grid.caption) is bool(gaps)
+    assert ("the cause with the longest gap" in grid.caption) is bool(gaps)
 
 
 def test_lost_samples_stand_in_every_table() -> None:

@@ -254,8 +254,8 @@ def _observations(run: Document, step: Document) -> list[Point]:
         if step["state"] != "running" and (stream["dropped_bytes"] or not stream["complete"]):
             text = f"The stream is not complete: {stream['reason'] or 'it has no trailer'}."
             note = (
-                f"{numbers.plural(stream['dropped_bytes'], 'byte')} after the last good record "
-                "dropped."
+                f"{numbers.plural(stream['dropped_bytes'], 'byte')} dropped after the last good "
+                "record."
                 if stream["dropped_bytes"]
                 else ""
             )

@@ -340,7 +340,7 @@ def _figures(run: Model) -> Grid:
     heads = ["Step", "Chapter", "Load", "Median", "Max", "Tests"]
     caption = "The first quantity of each step. "
     if any(step.get("unseen_gaps") for step in run["steps"]):
-        caption += "A step with gaps of several causes shows that of the longest gap. "
+        caption += "For gaps of several causes: those of the cause with the longest gap. "
     caption += "For several series: the range of their medians and the highest maximum."
     if unresolved(shown, medians=True):
         caption += f" 0 or 0.00: {UNRESOLVED}."
