@@ -533,12 +533,6 @@ class Reader:
         """Lists of a record that must be as long as another."""
         if kind == TABLE and any(len(row) != len(found["columns"]) for row in found["rows"]):
             raise Wrong("rows of another length")
-        if kind == TABLE and any(
-            column["unit"] and type(value) is str and value
-            for row in found["rows"]
-            for column, value in zip(found["columns"], row, strict=True)
-        ):
-            raise Wrong("text in a column with a unit")
         if kind == AMBIENCE and any(
             found[key] is not None and len(found[key]) != len(found["cpus"])
             for key in ("frequency_khz", "interrupts", "steal_ns")

@@ -246,9 +246,9 @@ def hostile_stream() -> streams.Builder:
     builder.add(
         RecordType.WORK, {"load": HARM, "unit": HARM, "count": 5, "from_ns": 0, "to_ns": 10**9}
     )
-    columns = [{"name": HARM, "unit": HARM}, {"name": HARM, "unit": ""}]
+    columns = [{"name": HARM, "unit": HARM}, {"name": "x", "unit": ""}]
     builder.add(
-        RecordType.TABLE, {"name": HARM, "columns": columns, "rows": [["", HARM], [7, 5], [0, ""]]}
+        RecordType.TABLE, {"name": HARM, "columns": columns, "rows": [[HARM, HARM], [HARM, 5]]}
     )
     builder.add(
         RecordType.VERDICT, {"rule": HARM, "result": "fail", "evidence": HARM, "remedy": HARM}

@@ -65,14 +65,12 @@ def test_records_that_are_too_large(kind: int, body: dict[str, Any], reason: str
     assert reason in ended(Builder().add(kind, body))
 
 
-@pytest.mark.parametrize("value", ["1 ms", "–", " "])
-def test_a_column_with_a_unit_has_no_text(value: str) -> None:
-    columns = [{"name": "late", "unit": "count"}, {"name": "note", "unit": ""}]
-    body = {"name": "answers", "columns": columns, "rows": [[1, "a"], ["", ""], [value, "b"]]}
-    good = body | {"rows": body["rows"][:2]}
-    assert ended(Builder().add(RecordType.TABLE, good).trailer()) == ""
-    reason = "a value of the column 'late', which has a unit, is text"
-    assert reason in ended(Builder().add(RecordType.TABLE, body))
+def test_a_column_with_a_unit_may_have_text() -> None:
+    """As the agent writes it: a thread without wake-ups in observe, stolen time in noise."""
+    columns = [{"name": "thread", "unit": ""}, {"name": "stolen", "unit": "ns"}]
+    rows = [[1, 500], [2, "none"], [3, "not known"], [4, ""]]
+    body = {"name": "made up", "columns": columns, "rows": rows}
+    assert ended(Builder().add(RecordType.TABLE, body).trailer()) == ""
 
 
 def test_records_at_the_limits() -> None:

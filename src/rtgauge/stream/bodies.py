@@ -488,9 +488,6 @@ def _table(sequence: int, body: Body, _series: DeclaredSeries) -> Table:
             raise Bad(f"a row does not have one value for each of the {len(columns)} columns")
         if not set(map(type, row)) <= {int, str}:
             raise Bad("a value of a row is not an integer or text")
-        for column, value in zip(columns, row, strict=True):
-            if column.unit and type(value) is str and value:
-                raise Bad(f"a value of the column '{column.name}', which has a unit, is text")
         rows.append(tuple(cast("list[int | str]", row)))
     return Table(sequence, body.name("name"), columns, tuple(rows))
 
