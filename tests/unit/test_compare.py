@@ -979,6 +979,10 @@ def test_a_study_is_shown_side_by_side_when_it_ends(rtgauge: Run) -> None:
     assert figures is not None and rtgauge(*figures[1].split()).code == 0
     again = re.search(r"^To repeat this comparison: rtgauge (.*)$", shown, re.M)
     assert again is not None and rtgauge(*again[1].split()).code == 0
+    # a target that failed leaves nothing to compare, but the figures of the other one
+    alone = rtgauge("run", "timer", *words[:4], "--target", "fake:exit=1").out
+    figures_of_one, heading, rest = alone.partition("The targets side by side\n")
+    assert "latency (µs)" in figures_of_one and heading and "Nothing can be compared" in rest
     # the answer of each target is at the end
     end = shown[again.end() :]
     one = r"{}: .*(\n\S.*){{0,2}}\n  Fake target: .*\n  Observed maximum .*(\n  .*)*"

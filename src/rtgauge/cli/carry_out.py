@@ -238,16 +238,20 @@ def show_results(
 
 
 def _print(source: Source, store: str) -> None:
-    """Print the results of the runs, or those of several targets side by side and their answers."""
+    """Print the results of the runs, or those of several targets side by side and their answers.
+    Where nothing can be compared, both."""
     from rtgauge.report.results.again import with_store
 
     compared = source.comparison
 
     def comparison() -> None:
         show("\nThe targets side by side\n", bold=True)
-        show(str(compared))
+        if compared is None or isinstance(compared, str):
+            show(str(compared))
+        else:
+            print_comparison(compared.document, source.model["runs"], store)
 
-    if compared is None or isinstance(compared, str):
+    if compared is None or isinstance(compared, str) or not compared.document["quantities"]:
         print_results(source.model, None if compared is None else comparison, store=store)
         return
     show("The targets side by side\n", bold=True)
