@@ -386,7 +386,7 @@ def steps_text(steps: Sequence[Mapping[str, Any]]) -> str:
 
 
 def not_offered(step: Mapping[str, Any]) -> bool:
-    """Whether a step was skipped because the core that was asked for does not offer it."""
+    """Whether a step was skipped because the requested core does not support it."""
     return bool(step.get("not_on_core"))
 
 
