@@ -460,7 +460,7 @@ static int noise_finish(struct step *step)
 		cbor_int(c, cpu->cpu);
 		noise_put_smi(c, cpu);
 		if (cpu->stolen_ticks < 0)
-			cbor_text(c, "");
+			cbor_text(c, "not known");
 		else
 			cbor_int(c, cpu->stolen_ticks * (NSEC_PER_SEC / sysconf(_SC_CLK_TCK)));
 	}

@@ -919,7 +919,7 @@ static void observe_cell(struct cbor *c, const struct observe_thread *thread, in
 	if (thread->count)
 		cbor_int(c, value_ns);
 	else
-		cbor_text(c, "");
+		cbor_text(c, "none");
 }
 
 static void observe_table(struct step *step, const struct observe *state)

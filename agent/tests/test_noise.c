@@ -3,17 +3,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/cbor.h"
-#include "run/step.h"
-
 static ssize_t test_read(int fd, void *text, size_t room);
-static struct cbor *test_table(struct step *step, const char *name,
-			       const struct step_column *columns, int column_count, int rows);
-static void test_table_end(struct step *step);
 
 #define read test_read
-#define step_table_begin test_table
-#define step_table_end test_table_end
 #include "measurements/noise.c"
 #undef read
 
@@ -30,18 +22,6 @@ static ssize_t test_read(int fd, void *text, size_t room)
 	if (sleeps)
 		usleep(1000);
 	return read(fd, text, room);
-}
-
-static struct cbor table; /* the values of all tables */
-
-static struct cbor *test_table(struct step *step, const char *name,
-			       const struct step_column *columns, int column_count, int rows)
-{
-	return &table;
-}
-
-static void test_table_end(struct step *step)
-{
 }
 
 /* CPU 1 is offline; a line for all CPUs, one without a name behind it, and two of errors. */
@@ -203,19 +183,6 @@ static void test_room(void)
 	tap_check(noise_room(-1) == NOISE_TEXT, "none");
 }
 
-/* The column has a unit, so it has no other text. */
-static void test_unknown(void)
-{
-	struct noise_cpu c = { .smi_fd = -1, .smi_how = "", .stolen_ticks = -1 };
-	struct noise state = { .cpus = &c, .count = 1 };
-	struct step step = { .state = &state };
-
-	noise_finish(&step);
-	tap_check(table.size && table.data[table.size - 1] == 0x60,
-		  "stolen time that is not known is an empty text");
-	cbor_free(&table);
-}
-
 /* The kernel's own file has a column for the CPU, and the time passes in interrupts. */
 static void test_here(void)
 {
@@ -252,7 +219,6 @@ int main(void)
 	test_smi();
 	test_stopped();
 	test_unreadable();
-	test_unknown();
 	test_room();
 	test_here();
 	return tap_end();

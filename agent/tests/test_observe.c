@@ -5,17 +5,9 @@
 #include <semaphore.h>
 #include <unistd.h>
 
-#include "base/cbor.h"
-#include "run/step.h"
-
 static ssize_t test_write(int fd, const void *data, size_t size);
-static struct cbor *test_table(struct step *step, const char *name,
-			       const struct step_column *columns, int column_count, int rows);
-static void test_table_end(struct step *step);
 
 #define write test_write
-#define step_table_begin test_table
-#define step_table_end test_table_end
 #include "measurements/observe.c"
 #undef write
 
@@ -371,29 +363,6 @@ static void test_created_threads(void)
 	rmdir(state.instance);
 }
 
-static struct cbor table; /* its values */
-
-static struct cbor *test_table(struct step *of, const char *name, const struct step_column *columns,
-			       int column_count, int rows)
-{
-	return &table;
-}
-
-static void test_table_end(struct step *of)
-{
-}
-
-/* The columns of its times have a unit, so they have no other text. */
-static void test_unreported(void)
-{
-	begin();
-	state.threads[0] = (struct observe_thread){ .tid = 1, .name = "a", .unreported = 2 };
-	observe_table(&step, &state);
-	tap_check(table.size > 4 && !memcmp(table.data + table.size - 4, "````", 4),
-		  "a thread whose wake-ups are all missing has empty texts for their times");
-	cbor_free(&table);
-}
-
 int main(void)
 {
 	struct series_info info = { .name = "wake-to-run", .context = "user", .unit = "ns" };
@@ -408,7 +377,6 @@ int main(void)
 	test_endless();
 	test_percentiles();
 	test_created_threads();
-	test_unreported();
 	free(state.counts);
 	free(state.threads);
 	series_free(&series);
