@@ -27,6 +27,7 @@ from rtgauge.report.document.answer import (
 from rtgauge.report.document.blocks import Bullets, Callout, Heading
 from rtgauge.report.document.cycles import CYCLES_NS, shortest
 from rtgauge.report.results import labels, model
+from rtgauge.report.results.points import negative_points
 from rtgauge.text import plain
 from rtgauge.units import parse_duration
 
@@ -98,6 +99,20 @@ def test_other_loads_are_named_with_the_verdict() -> None:
 
     assert sure(20).endswith(" Not exceeded: idle.")
     assert sure(60).endswith(" Also exceeded: idle.")
+
+
+def test_the_series_with_the_most_exceedances_is_cited() -> None:
+    """The one with the highest maximum was cited, although another one was late more often."""
+    late = np.full(10_000, 5000, np.int32)
+    late[1000::1000] = 190_000
+    often = made.FakeSeries(made.info(), np.arange(10_000), late)
+    once = latency(300, cpu=1)
+    run = built(made.run([made.step(0, [often, once], budget_ns=150_000)], findings=[]))
+    assert [one["exceedances"] for one in run["verdicts"]] == [9, 1]
+    said = "CPU 0: 150 us exceeded 9 times in 10 000 wake-ups"
+    assert text(answer_of(run).sure).startswith(said)
+    (failed, *_) = negative_points(run)
+    assert plain(failed.note).startswith(said)
 
 
 def test_a_load_that_failed_kept_no_budget() -> None:

@@ -60,6 +60,7 @@ __all__ = [
     "runs_text",
     "sampled_text",
     "series_labels",
+    "severity",
     "step_name",
     "step_number",
     "step_place",
@@ -754,7 +755,7 @@ def representative(
 ) -> tuple[str, str]:
     """Evidence and remedy for verdicts of the same rule and result.
 
-    If they differ, those of the series with the highest maximum, with its name.
+    If they differ, those of the worst series (``severity``), with its name.
     """
     first = verdicts[0]
     if all(one["evidence"] == first["evidence"] for one in verdicts):
@@ -762,10 +763,12 @@ def representative(
     named = [one for one in verdicts if one["series"] in names]
     if not named:
         return first["evidence"], first["remedy"]
-    top = max(named, key=lambda one: _maximum(series[one["series"]]))
+    top = max(named, key=lambda one: severity(one, series))
     return f"{names[top['series']]}: {top['evidence']}", top["remedy"]
 
 
-def _maximum(one: Mapping[str, Any]) -> float:
-    value = peak(one)
-    return float("-inf") if value is None else float(value)
+def severity(verdict: Mapping[str, Any], series: Sequence[Mapping[str, Any]]) -> tuple[int, float]:
+    """Sorts verdicts with the same result: by the exceedances of the budget, then by the maximum
+    of the series. A test has no exceedances."""
+    top = peak(series[verdict["series"]])
+    return verdict.get("exceedances", 0), float("-inf") if top is None else float(top)

@@ -988,6 +988,7 @@ def _budget_verdict(step: StoredStep, held: Held) -> Document:
         "rate_per_hour": held.rate_per_hour,
         **said,
         "bound_per_hour": judged.bound_per_hour,
+        "exceedances": judged.exceedances,
         "unknown": held.unknown,
         "doubt": why if said["result"] == "inconclusive" else "",
         "needed_s": judged.again_s if longer else None,

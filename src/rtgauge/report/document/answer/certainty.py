@@ -19,6 +19,7 @@ from rtgauge.report.results.labels import (
     ordinary_policies,
     peak,
     series_labels,
+    severity,
     step_name,
     things_of,
     worst,
@@ -189,14 +190,12 @@ def _times(series: Sequence[Model]) -> str:
 
 
 def deciding(data: Data) -> Model:
-    """The verdict that decides: failed before inconclusive before passed, then by the maximum."""
-    order = ("fail", "inconclusive", "pass")
-
-    def rank(verdict: Model) -> tuple[int, float]:
-        top = peak(data.run["series"][verdict["series"]])
-        return order.index(verdict["result"]), -(top if top is not None else float("-inf"))
-
-    return min(undisturbed(data) or data.verdicts, key=rank)
+    """The verdict that decides: failed before inconclusive before passed, then the worst one."""
+    order = ("pass", "inconclusive", "fail")
+    return max(
+        undisturbed(data) or data.verdicts,
+        key=lambda one: (order.index(one["result"]), severity(one, data.run["series"])),
+    )
 
 
 def _sure_of_budget(data: Data) -> tuple[Line, str]:
