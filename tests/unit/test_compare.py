@@ -513,6 +513,19 @@ def test_what_a_difference_implies_is_not_said_again() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [("madvise", None), ("[always] madvise never", ["always", "madvise"])],
+)
+def test_a_choice_in_brackets_is_compared_by_the_word(other: str, told: list[str] | None) -> None:
+    runs = study()
+    for run, text in zip(runs, (other, *["always [madvise] never"] * 2, other), strict=True):
+        run.document["environment"]["memory"] = {"transparent_huge_pages": text}
+    found = {one["name"]: one["values"] for one in compared(runs).document["differences"]}
+    assert found.get("memory transparent huge pages") == told
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("other", "told"), [(990_000_000, False), (980_000_000, True)])
 def test_memory_that_differs_by_less_than_a_hundredth_is_the_same(other: int, told: bool) -> None:
     runs = study()

@@ -12,6 +12,7 @@ docs/formats/results.md explains the document.
 from __future__ import annotations
 
 import functools
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -103,6 +104,7 @@ _REPEATING: Final = (
     ("real-time model", ("kernel preemption", "kernel preemption dynamic")),
     ("kernel command line", ("lab kernel arguments",)),
 )
+_CHOICES: Final = re.compile(r"\A(?:[\w-]+ )*\[([\w-]+)\](?: [\w-]+)*\Z")
 _TEXT: Final = 160
 
 
@@ -810,7 +812,13 @@ def _facts(run: Run) -> dict[str, str]:
             facts[name] = text
     for name, setting in sorted(environment["settings"].items()):
         facts[f"setting {name}"] = str(setting["effective"] or "")
-    return {name: printable(text) for name, text in facts.items()}
+    return {name: printable(_chosen(text)) for name, text in facts.items()}
+
+
+def _chosen(text: str) -> str:
+    """The word in brackets of a setting that the kernel shows with all choices. The record of a
+    setting that the run made has this word alone."""
+    return _CHOICES.sub(r"\1", text)
 
 
 def _differences(runs: Sequence[Run], sets: Sequence[RunSet]) -> list[Document]:
