@@ -128,7 +128,7 @@ def test_a_run(store: Store) -> None:
     (row,) = store.runs()
     assert (row.id, row.label, row.study, row.target) == (run_id, "a label", "s", "local")
     assert (row.state, row.steps, row.started) == ("complete", 2, "2025-11-21T01:02:03Z")
-    assert row.headline == "max 13.6 µs (timer)"
+    assert row.headline == "max 13.6\u202fµs (timer)"
     run = store.get(run_id)
     assert run.id == run_id
     assert run.document["format"] == "rtgauge-run"
@@ -142,7 +142,7 @@ def test_headline_is_the_largest_value(store: Store) -> None:
     run_id = finished(store)
     highest = max(streams.latencies(40).tolist())
     assert store.get(run_id).steps[0].series[0].histogram is not None
-    assert store.runs()[0].headline == f"max {highest / 1000:.1f} µs (timer)"
+    assert store.runs()[0].headline == f"max {highest / 1000:.1f}\u202fµs (timer)"
 
 
 def test_headline_covers_all_that_was_asked_for(store: Store) -> None:
@@ -158,31 +158,33 @@ def test_headline_covers_all_that_was_asked_for(store: Store) -> None:
         one = Builder().series(0, scale=1).series(1, companion=0, scale=1)
         made.append(one.samples(0, 0, [5000, most]).samples(1, 0, [900_000, 1]).trailer())
     keep(store, steps, *made)
-    assert store.runs()[0].headline == "over 13 µs: max 13.5 µs (pendulum, sched)"
+    assert store.runs()[0].headline == "over 13\u202fµs: max 13.5\u202fµs (pendulum, sched)"
     few = [[5000, most] for most in (13_000, 13_001)]
     keep(
         store,
         steps[:2],
         *(Builder().series(0, scale=1).samples(0, 0, two).trailer() for two in few),
     )
-    assert "over 13 µs: max 13.001 µs (pendulum, sched)" in [one.headline for one in store.runs()]
+    assert "over 13\u202fµs: max 13.001\u202fµs (pendulum, sched)" in [
+        one.headline for one in store.runs()
+    ]
 
 
 def test_headline_of_values_below_0(store: Store) -> None:
     made = Builder().series(0, scale=1).samples(0, 0, [-9000, -1200]).trailer()
     keep(store, [{"step": 0, "measurement": "timer"}], made)
-    assert store.runs()[0].headline == "max -1.2 µs (timer)"
+    assert store.runs()[0].headline == "max −1.20\u202fµs (timer)"
 
 
 @pytest.mark.parametrize(
     ("timeout", "budget", "headline"),
     [
-        (None, None, "max ≥ 1000.0 µs (log-host)"),
-        ("400us", 399_999, "over 399.999 µs: max ≥ 400.0 µs (log-host)"),
-        ("400us", 400_000, "over 400 µs: max ≥ 400.0 µs (log-host)"),
-        ("400us", 400_001, "max ≥ 400.0 µs (log-host)"),
-        ("10ms", 10**7, "over 10000 µs: max ≥ 10000.0 µs (log-host)"),
-        ("nonsense", None, "max ≥ 1000.0 µs (log-host)"),
+        (None, None, "max ≥\u202f1\u202f000\u202fµs (log-host)"),
+        ("400us", 399_999, "over 399.999\u202fµs: max ≥\u202f400\u202fµs (log-host)"),
+        ("400us", 400_000, "over 400\u202fµs: max ≥\u202f400\u202fµs (log-host)"),
+        ("400us", 400_001, "max ≥\u202f400\u202fµs (log-host)"),
+        ("10ms", 10**7, "over 10\u202f000\u202fµs: max ≥\u202f10\u202f000\u202fµs (log-host)"),
+        ("nonsense", None, "max ≥\u202f1\u202f000\u202fµs (log-host)"),
     ],
 )
 def test_headline_of_an_event_without_an_answer(

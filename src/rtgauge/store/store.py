@@ -27,6 +27,7 @@ from rtgauge.store.samples import StoredRun
 from rtgauge.store.scan import scan_stream
 from rtgauge.store.seal import RECORDS, SealedSeries, read_seal
 from rtgauge.stream.answers import waits_for_answers
+from rtgauge.text import AtLeast, microseconds, shown
 from rtgauge.units import parse_duration
 
 __all__ = ["RunRow", "Store"]
@@ -386,12 +387,12 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
         and isinstance(step.get("budget_ns"), int)
         and (value > step["budget_ns"] or waited >= step["budget_ns"] > 0)
     ]
-    shown = f"{value / 1000:.1f} µs" if in_time else f"{value} {worst.unit}".strip()
-    if over and not waited and shown == f"{min(over) / 1000:.1f} µs":
-        shown = f"{value / 1000:.3f} µs"
-    text = f"max {'≥ ' if waited else ''}{shown} ({step.get('measurement', '')}"
+    limit = min(over, default=None)
+    largest = AtLeast(value) if waited else value
+    said = shown(largest, "ns" if in_time else worst.unit, limit if in_time else None)
+    text = f"max {said.full} ({step.get('measurement', '')}"
     text += ")" if load == "idle" else f", {load.replace(',', ', ')})"
-    return f"over {min(over) / 1000:.10g} µs: {text}" if over else text
+    return text if limit is None else f"over {microseconds(limit)}: {text}"
 
 
 def _longest(one: SealedSeries, waited: int) -> int:
