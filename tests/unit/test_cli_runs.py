@@ -16,12 +16,13 @@ import pytest
 
 from conftest import Run
 from rtgauge.cli import brief
+from rtgauge.cli import store as store_list
 from rtgauge.cli.main import COMMANDS, _has_store, cli
 from rtgauge.cli.words import named_store
 from rtgauge.errors import TargetError
 from rtgauge.report.document import answer
 from rtgauge.report.results.again import _WITHOUT_STORE, remedy_with_store, with_store
-from rtgauge.store import Store, numbers
+from rtgauge.store import RunRow, Store, numbers
 from rtgauge.store.folder import StreamFile
 from rtgauge.store.identity import new_run_id
 from rtgauge.target.fake import FakeTarget
@@ -282,7 +283,8 @@ def test_without_a_command_during_a_run(rtgauge: Run, monkeypatch: pytest.Monkey
         monkeypatch.setattr(Store, "runs", lambda _: [replace(row, state="running")])
         out = rtgauge().out
     assert "UTC: running\n          over 1 µs: max " in out
-    assert out.count(row.headline) == 1 and "observed maximum" not in out
+    headline = row.headline.replace("\u202f", " ")
+    assert out.count(headline) == 1 and "observed maximum" not in out
 
 
 @pytest.mark.slow
@@ -573,3 +575,28 @@ def test_the_last_store_on_the_command_line_counts() -> None:
         ("runs", ""),
     ):
         assert named_store(words.split()) == store
+
+
+def test_the_list_fits_whatever_occurs_together(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long verdicts, labels and targets made lines of 85 letters, and the terminal broke figures.
+    A message filled seven lines, and a target lost its kind."""
+    monkeypatch.setenv("COLUMNS", "80")
+    gap, broken = "\u202f", "step 1 (timer): load command: ended by itself\nwith exit status 127"
+    runs = [
+        ("lab:x86_64-rt-6.1", "complete", "", "not measured properly", f"≥{gap}300{gap}000{gap}µs"),
+        ("lab:x86_64-stock-6.1", "complete", f"max 9{gap}962{gap}µs (noise)", "not proven", ""),
+        ("local", "failed", broken, "failed", ""),
+    ]
+    began, label = "2026-11-30T21:31:00Z", "a_label_of_a_run"
+    rows = [
+        RunRow("", label, "", target, state, began, 1.0, 1, headline, number)
+        for number, (target, state, headline, _, _) in enumerate(runs, 100)
+    ]
+    store_list._print_runs(rows, [brief.Brief(verdict, "", worst) for *_, verdict, worst in runs])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + len(rows) and max(map(len, lines)) <= 80
+    ends = ["≥ 300 000 µs", "  9 962 µs", "…"]
+    assert all(line.endswith(end) for line, end in zip(lines[1:], ends, strict=True))
+    assert [line.split()[3][:5] for line in lines[1:]] == ["lab:…", "lab:…", "local"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -45,9 +46,10 @@ if TYPE_CHECKING:
 __all__ = ["delete", "report", "runs", "show"]
 
 ID_SHOWN = 13
-TARGET_SHOWN = 16
-LABEL_SHOWN = 12
+TARGET_SHOWN = 10, 16  # letters: at least, and at most where there is room
+LABEL_SHOWN = 6, 12
 LIMIT = 20
+MESSAGE = 10  # letters of a message that are shown in any case
 WIDE = 100  # columns from which the list shows how long runs took
 STATES = ("complete", "failed", "interrupted", "skipped", "running", "unreadable")
 _COLORS = {
@@ -194,22 +196,44 @@ def _print_runs(rows: Sequence[RunRow], briefs: Sequence[Brief]) -> None:
     labelled = any(row.label for row in rows)
     elsewhere = any(row.target != "local" for row in rows)
     wide = width() >= WIDE
-    table = []
-    for row, brief in zip(rows, briefs, strict=True):
-        cells = [f"#{row.number}", str(row.started)[:16].replace("T", " ")]
-        cells += [_took(row)] if wide else []
-        cells += [_cut(row.target, TARGET_SHOWN, end=True)] if elsewhere else []
-        cells += [_cut(row.label or "", LABEL_SHOWN)] if labelled else []
-        bad = row.state in ("failed", "skipped") or not brief.worst
-        worst = row.headline if bad else brief.worst
-        if row.state == "running":
-            worst = f"for {_took(row)}" if _took(row) else ""
-        elif not wide and not bad:
-            worst = worst.partition(" (")[0]
-        table.append([*cells, brief.verdict, worst.replace(GAP, "\u00a0")])
-    head = ["RUN", "STARTED (UTC)", *(["TOOK"] if wide else []), *(["TARGET"] if elsewhere else [])]
-    head += [*(["LABEL"] if labelled else []), "VERDICT", "WORST"]
-    print_table(head, table, width(), _COLORS)
+    worst = [_worst(row, brief, wide) for row, brief in zip(rows, briefs, strict=True)]
+    figures = [text for text, message in worst if not message]
+    figure = max((len(word) for text in figures for word in text.split(" ")), default=0)
+
+    def lines(target: int, label: int) -> tuple[list[list[str]], int]:
+        """The columns before the last one, and the room for that."""
+        head = ["RUN", "STARTED (UTC)", *(["TOOK"] if wide else [])]
+        head += [*(["TARGET"] if elsewhere else []), *(["LABEL"] if labelled else []), "VERDICT"]
+        table = [head]
+        for row, brief in zip(rows, briefs, strict=True):
+            cells = [f"#{row.number}", str(row.started)[:16].replace("T", " ")]
+            cells += [_took(row)] if wide else []
+            cells += [_cut_target(row.target, target)] if elsewhere else []
+            cells += [_cut(row.label or "", label)] if labelled else []
+            table.append([*cells, brief.verdict])
+        widths = (max(map(len, column)) for column in zip(*table, strict=True))
+        return table, width() - sum(widths) - 2 * len(head)
+
+    table, room = lines(TARGET_SHOWN[1], LABEL_SHOWN[1])
+    if room < figure:
+        label = max(LABEL_SHOWN[0], LABEL_SHOWN[1] - (figure - room))
+        table, room = lines(TARGET_SHOWN[1], label)
+    if room < figure:
+        target = max(TARGET_SHOWN[0], TARGET_SHOWN[1] - (figure - room))
+        table, room = lines(target, label)
+    last = [_cut(text, max(room, MESSAGE)) if message else text for text, message in worst]
+    full = [[*cells, text] for cells, text in zip(table[1:], last, strict=True)]
+    print_table([*table[0], "WORST"], full, width(), _COLORS)
+
+
+def _worst(row: RunRow, brief: Brief, wide: bool) -> tuple[str, bool]:
+    """The last cell of a run, with figures in one piece, and whether it is a message."""
+    if row.state == "running":
+        return (f"for {_took(row)}" if _took(row) else ""), False
+    if row.state in ("failed", "skipped") or brief.verdict == "unreadable":
+        return " ".join((row.headline or brief.worst).split()), True
+    text = brief.worst or re.sub(r"^(over [^:]*: )?max ", "", row.headline)
+    return (text if wide else text.partition(" (")[0]).replace(GAP, "\u00a0"), False
 
 
 def _took(row: RunRow) -> str:
@@ -223,11 +247,18 @@ def _took(row: RunRow) -> str:
         return ""
 
 
-def _cut(text: str, most: int, *, end: bool = False) -> str:
-    """A text cut to ``most`` letters; with its ``end`` where that distinguishes it."""
+def _cut(text: str, most: int) -> str:
+    """A text cut to ``most`` letters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _cut_target(text: str, most: int) -> str:
+    """A target cut to ``most`` letters, with its kind and the end that distinguishes it."""
     if len(text) <= most:
         return text
-    return f"…{text[1 - most :]}" if end else f"{text[: most - 1]}…"
+    kind, colon, _ = text.partition(":")
+    head = f"{kind}{colon}…"
+    return f"{head}{text[len(head) - most :]}" if len(head) < most else _cut(text, most)
 
 
 @command()
