@@ -239,6 +239,12 @@ def test_without_a_length_the_time_that_passed_stands_there() -> None:
     assert lines(live, "", 79, 23)[1].text(color=False) == " measuring for 2.0 s, until Ctrl-C"
 
 
+def test_no_more_than_the_expected_length_is_shown_as_passed() -> None:
+    live = many(1)
+    live.time_s = 1.0  # 2 s have passed
+    assert lines(live, "", 79, 23)[1].text(color=False).endswith(" 100 %  1.0 s of 1.0 s, ending")
+
+
 @pytest.mark.parametrize(
     ("settings", "endless"),
     [({}, False), ({"for": "0"}, True), ({"for": "0", "samples": "9"}, False)],

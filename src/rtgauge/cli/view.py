@@ -170,12 +170,12 @@ def lines(
 
 def _bar(live: LiveStep, columns: int, blocks: bool) -> Line:
     """How much of the step is done, passed and left."""
-    passed = format_seconds(live.measured_s)
     if live.expected_s is None:
         until = ", until Ctrl-C" if live.endless else ""
-        return Line().add(f" measuring for {passed}{until}")
+        return Line().add(f" measuring for {format_seconds(live.measured_s)}{until}")
     done = min(1.0, live.measured_s / live.expected_s) if live.expected_s else 1.0
     left = live.expected_s - live.measured_s
+    passed = format_seconds(min(live.measured_s, live.expected_s))
     text = f" {math.floor(100 * done):3d} %  {passed} of {format_seconds(live.expected_s)}"
     text += f", {format_seconds(left)} left" if left > 0 else ", ending"
     room = max(0, min(columns - 46, 60))
