@@ -112,6 +112,22 @@ def test_checks_and_observations_are_counted_and_shortened() -> None:
     assert any(text.endswith(": Grows with depth.") for text in concerns)
 
 
+def test_the_concerns_are_sorted_by_severity() -> None:
+    """Growth with the depth of a chain came before warnings of the audit, which a short list then
+    left out."""
+    run = with_verdicts(("fail", None))
+    run["steps"][0]["observations"] = [
+        {"rule": "growth", "text": "Grows with depth.", "series": []}
+    ]
+    points = negative_points(run)
+    kinds = [point.kind for point in points]
+    assert kinds == sorted(kinds, key=["fail", "warn", "note"].index)
+    (growth,) = [point for point in points if point.text.endswith("Grows with depth.")]
+    checks = {one["check"] for one in run["findings"] if one["level"] == "warning"}
+    (audit, *_) = [point for point in points if point.text.partition(":")[0] in checks]
+    assert points.index(audit) < points.index(growth)
+
+
 def test_steps_under_several_loads_name_them() -> None:
     run = with_verdicts(("fail", None))
     found = {"rule": "growth", "text": "Grows with depth.", "series": []}

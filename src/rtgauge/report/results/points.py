@@ -36,6 +36,7 @@ Run = Mapping[str, Any]
 _REFUSED: Final = 4
 """Number of settings, or groups of them, that are named as not made."""
 
+_SEVERITY: Final = ("fail", "warn", "note")
 UNDISTURBED: Final = "these are not the figures of the undisturbed system"
 UNTRACED: Final = "measure without it for the figures of the system"
 
@@ -174,7 +175,7 @@ def negative_points(run: Run) -> list[Point]:
         kind = "fail" if f["level"] == "error" else "warn"
         points.append(Point(kind, f"{f['check']}: {f['found']}"))
     points += _of_the_evaluator(run, "against")
-    return sorted(points, key=lambda point: point.kind != "fail")
+    return sorted(points, key=lambda point: _SEVERITY.index(point.kind))
 
 
 def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
@@ -237,7 +238,7 @@ def _step_points(run: Run, step: Mapping[str, Any]) -> list[Point]:
             text = f"{where}: the stream is damaged: {numbers.join(parts)}."
             points.append(Point("warn", text, stream["reason"]))
     points += [
-        Point("warn", f"{where}: {_short(observation['text'])}")
+        Point("note", f"{where}: {_short(observation['text'])}")
         for observation in step["observations"]
         if observation["rule"] == "growth"
     ]
