@@ -292,6 +292,35 @@ def test_letters_of_drawings_are_readable_on_a_phone(browser: str, tmp_path: Pat
     assert int(found[1]) > 20 and float(found[2]) >= 9
 
 
+COLUMNS = """<script>
+addEventListener("load", () => {
+    const page = document.querySelector("iframe").contentDocument, found = [];
+    for (const one of page.querySelectorAll("details")) one.open = true;
+    for (const head of page.querySelectorAll("thead th")) {
+        const edge = head.closest(".scroll").getBoundingClientRect().right;
+        if (head.textContent.endsWith("%")) found.push(head.getBoundingClientRect().right <= edge);
+    }
+    document.title = `${found.length} columns, in view: ${found.every(one => one)}`;
+});
+</script>"""
+
+
+@pytest.mark.slow
+def test_on_a_phone_the_percentile_that_decides_is_in_view(browser: str, tmp_path: Path) -> None:
+    values = np.linspace(5e3, 9e4, 2000).astype(np.int32)
+    series = made.FakeSeries(made.info(), np.arange(2000), values)
+    runs = [made.run([made.step(0, [series])], id=f"0190c3a{at}", study="one", target=name)
+            for at, name in enumerate(("a", "b"))]  # fmt: skip
+    source = report.Source(runs)  # type: ignore[arg-type]
+    text = html.render(source.analysis, source.comparison)
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", text)
+    page_of_it, _, _ = text.partition('<details class="run"')  # the runs themselves follow
+    file = tmp_path / "frame.html"
+    file.write_text(f"<!doctype html><title>-</title>{COLUMNS}{framed(page_of_it, 420)}")
+    page, _ = drawn(browser, file, tmp_path, "")
+    assert re.search("[1-9][0-9]* columns, in view: true", page.text), page.text[:200]
+
+
 LINES = """<script>
 addEventListener("load", () => {
     const page = document.querySelector("iframe").contentDocument, lines = [];
