@@ -8,7 +8,12 @@ const root = document.documentElement;
 const check = document.getElementById("selfcheck");
 const problems = [];
 window.addEventListener("error", e => { problems.push(String(e.message)); report(); });
-const report = () => { if (check) check.textContent = problems.length ? "pictures: " + problems.join("; ") : "pictures: ok"; };
+/* A reader sees problems alone. */
+const report = () => {
+	if (!check) return;
+	check.hidden = !problems.length;
+	check.textContent = `pictures: ${problems.join("; ") || "ok"}`;
+};
 
 const asked = new URLSearchParams(location.search).get("theme");
 if (asked === "dark" || asked === "light") root.dataset.theme = asked;
