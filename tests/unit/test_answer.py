@@ -449,11 +449,12 @@ def test_cycles_need_enough_samples_idle_and_loaded(run: Any, why: str) -> None:
     assert shortest(answer.cycles) is None
     assert {cycle.text for cycle in answer.cycles if cycle.state == "not proven"} == {why}
     head, _, rest = plain(answer.title).partition("; ")
+    # the title begins with the state, as `rtgauge runs` has it
+    assert head == f"No budget given: no cycle up to 10 ms is proven ({why})"
     if answer.cycles[0].state == "exceeded":
-        assert head.startswith("No budget given: too late for cycles of 50 us and shorter (latency")
-        assert rest == f"longer ones are not proven ({why})"
+        assert rest.startswith("too late for cycles of 50 us and shorter (latency")
     else:
-        assert head == f"No budget given: no cycle up to 10 ms is proven ({why})"
+        assert not rest
 
 
 def test_answers_that_may_be_to_other_events_support_no_cycle() -> None:

@@ -82,12 +82,11 @@ def too_late(found: Sequence[Cycle], here: str = "") -> str:
 
 def _not_supported(found: Sequence[Cycle], here: str) -> str:
     """In words: why the longest cycle is not supported."""
-    late, longest = too_late(found, here), found[-1]
+    longest = found[-1]
     if longest.state == "exceeded":
-        return late
-    if late:
-        return f"{late}; longer ones are not proven ({longest.text})"
-    return f"no cycle up to {numbers.time(longest.interval_ns)} is proven{here} ({longest.text})"
+        return too_late(found, here)
+    text = f"no cycle up to {numbers.time(longest.interval_ns)} is proven{here} ({longest.text})"
+    return "; ".join(filter(None, (text, too_late(found))))
 
 
 def _attributed(one: Mapping[str, Any]) -> bool:
