@@ -545,6 +545,19 @@ def test_the_row_of_a_step_counts_the_missed_periods_of_all_its_quantities() -> 
 
 
 @pytest.mark.slow
+def test_a_step_without_a_verdict_in_a_run_with_a_budget() -> None:
+    """Its row said that there is no budget."""
+    value = np.full(100, 1000)
+    found = [
+        made.step(0, [made.FakeSeries(made.info(), np.arange(100), value)], budget_ns=150_000),
+        made.step(1, [made.FakeSeries(made.info(), np.arange(100), value)], "noise"),
+    ]
+    _, text = page_of(made.run(found, findings=[]))
+    assert "no budget" not in text
+    assert '<span class="k-verdict"><span class="zero">–</span></span>' in text
+
+
+@pytest.mark.slow
 def test_the_first_page_has_title_facts_and_logo() -> None:
     analysis = model.analyse([made.simple().run])
     logo = b"\x89PNG\r\n\x1a\n" + HOSTILE.encode()

@@ -441,5 +441,4 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
         "state": step["state"],
         "cells": cells,
         "tags": tags(run, step["step"]),
-        "none": "no budget" if step["state"] == "complete" else "–",
     }
