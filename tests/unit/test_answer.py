@@ -1045,7 +1045,7 @@ def test_the_trace_alone_is_no_load() -> None:
     worst = text(answer_of(run).worst)
     assert worst.startswith("Observed maximum 67.0 us (CPU 0, idle with the trace, ")
     assert [labels.load_text({"name": name}) for name in ("idle", "explain", "sched,explain")] == [
-        "idle", "idle with the trace", "load sched,explain",
+        "idle", "idle with the trace", "load sched with the trace",
     ]  # fmt: skip
 
 

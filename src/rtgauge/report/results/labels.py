@@ -439,13 +439,16 @@ def watched(series: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[str, s
 
 def added_text(load: Mapping[str, Any]) -> str:
     """The name of a load, with its shell command, if any, shortened; ``idle`` for none."""
-    name = TRACED_TEXT if load["name"] == TRACED else str(load["name"])
+    stored = str(load["name"])
+    bare = stored.removesuffix(f",{TRACED}")
+    name = TRACED_TEXT if bare == TRACED else bare
+    traced = "" if bare == stored else " with the trace"
     if "command" not in load:
-        return name
+        return name + traced
     text = " ".join(load["command"].split())
     if len(text) > COMMAND:
         text = text[: COMMAND - 1].rstrip() + "…"
-    return f"{name} “{text}”"
+    return f"{name} “{text}”{traced}"
 
 
 def under_load(step: Mapping[str, Any]) -> bool:
