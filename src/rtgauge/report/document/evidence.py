@@ -21,7 +21,7 @@ from rtgauge.report.document.blocks import (
 )
 from rtgauge.report.document.tables import Cell, Grid, Row
 from rtgauge.report.results.bounds import BOOT_PART
-from rtgauge.report.results.labels import TRACED, capital, load_text
+from rtgauge.report.results.labels import CROWDED, TRACED, capital, load_text
 from rtgauge.stats import samples_needed
 
 __all__ = ["bounds_grid", "evidence_blocks", "extrapolation_section", "verdict_lines"]
@@ -181,7 +181,7 @@ def _name(model: Model, one: Model, among: Sequence[Model]) -> str:
     ]
     loads = {other["load"] for other in among}
     if len(loads) > 1:
-        one_load = len(loads - {"idle"}) == 1 and one["load"] not in ("idle", TRACED)
+        one_load = len(loads - {"idle"}) == 1 and one["load"] not in ("idle", TRACED, CROWDED)
         words.append("loaded" if one_load else _load(one["load"]))
     return f"{_system(model, one)}{', '.join(words)}"
 

@@ -34,7 +34,7 @@ from rtgauge.report.pictures.persistence import (
 from rtgauge.report.pictures.strips import strips
 from rtgauge.report.results.labels import (
     RESULTS,
-    TRACED_TEXT,
+    UNLOADED_TEXTS,
     added_text,
     budget_of,
     capital,
@@ -113,7 +113,7 @@ def step_view(
         title += f" ({words})"
     load = added_text(step["load"])
     if step["role"] == "measurement":
-        known = {"idle": "idle", "unknown": "load unknown", TRACED_TEXT: TRACED_TEXT}
+        known = {"unknown": "load unknown"} | {one: one for one in UNLOADED_TEXTS}
         title += f", {known.get(load, f'under load {load}')}"
     code = definition.get("code")
     number_shown = step_number(step)

@@ -48,7 +48,7 @@ from rtgauge.report.pictures.folded import folded, folded_said
 from rtgauge.report.results.commands import sentence
 from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
-    TRACED_TEXT,
+    UNLOADED_TEXTS,
     UNRESOLVED,
     Level,
     added_text,
@@ -222,7 +222,7 @@ def told(run: Model) -> list[str]:
     said += [facts[name] for name in ("Kernel", "Real-time model", "Processor")]
     loads = (step["load"].get("meaning") for step in run["steps"] if step["role"] == "measurement")
     meant = [one for one in dict.fromkeys(loads) if one]
-    load = facts["Load"] if facts["Load"] in ("idle", TRACED_TEXT) else f"load: {facts['Load']}"
+    load = facts["Load"] if facts["Load"] in UNLOADED_TEXTS else f"load: {facts['Load']}"
     said.append(f"{load} ({'; '.join(meant)})" if len(meant) == 1 else load)
     whole, sampled = f"run of {facts['Length']}", sampled_text(run)
     if run["state"] == "running":
@@ -451,7 +451,8 @@ def _quantities(run: Model, steps: Sequence[Model]) -> Grid | None:
     for step in steps:
         places = _places(run, step)
         for members in group_series(run["series"], places):
-            load = "" if step["load"]["name"] == "idle" else f", {load_text(step['load'])}"
+            under = load_text(step["load"])
+            load = "" if under == "idle" else f", {under}"
             quantity = quantity_name(run["series"], members, places)
             names.append(f"{step_name(run, step)}: {quantity}{load}")
             found.append((step, [run["series"][at] for at in members]))

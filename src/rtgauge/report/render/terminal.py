@@ -48,6 +48,7 @@ from rtgauge.report.results.labels import (
     ending,
     group_series,
     judged,
+    load_name,
     load_text,
     ordinary,
     peak,
@@ -321,7 +322,8 @@ def _places(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
 
 
 def _title(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
-    load = "" if step["load"]["name"] == "idle" else f", {step['load']['name']}"
+    name = load_name(step["load"])
+    load = "" if name == "idle" else f", {name}"
     return f"{step_number(step):2} {safe(step_name(run, step))}{safe(load)}"
 
 

@@ -10,22 +10,36 @@ over time.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import text as numbers
+from rtgauge.facts import Facts
+from rtgauge.facts.interpret import online_cpus
 
 if TYPE_CHECKING:
+    from rtgauge.facts import Fact
     from rtgauge.stream import Ambience
 
-__all__ = ["CHECKS", "MEASUREMENT", "ROLE", "Extent", "Watched", "findings", "series"]
+__all__ = [
+    "CHECKS",
+    "MEASUREMENT",
+    "ROLE",
+    "Extent",
+    "Watched",
+    "crowd",
+    "crowded",
+    "findings",
+    "series",
+]
 
 Document = dict[str, Any]
 
 MEASUREMENT: Final = "background"
 ROLE: Final = "background"
-CHECKS: Final = ("steal-time", "smi", "frequency-change", "temperature")
+CHECKS: Final = ("steal-time", "smi", "frequency-change", "temperature", "other-programs")
 """The names of the findings. They are about the run, not about the configuration."""
 
 STEADY: Final = 0.9
@@ -269,6 +283,45 @@ _Steps = Sequence[tuple[str, Sequence[int], Watched]]
 
 def _others(many: int) -> str:
     return f", and in {numbers.plural(many - 1, 'other step')}" if many > 1 else ""
+
+
+def crowd(facts: Mapping[str, Fact]) -> str:
+    """The other programs that kept all CPUs busy when a step without a load began; empty if they
+    did not, or if that is not known.
+
+    Both more tasks than CPUs must have been ready to run, without the agent's own one, and the load
+    average must be above the number of CPUs: the count alone is one moment, and the average of a
+    minute alone may come from an earlier step. /proc/loadavg: proc(5).
+    """
+    known = Facts(facts)
+    found = re.match(r"(\d{1,9}\.\d{1,6}) \S+ \S+ (\d{1,9})/", known.text("/proc/loadavg") or "")
+    online = online_cpus(known)
+    if found is None or not online:
+        return ""
+    average, others, cpus = float(found[1]), int(found[2]) - 1, len(online)
+    if others <= cpus or average <= cpus:
+        return ""
+    return (
+        f"{numbers.count(others)} tasks of other programs were ready to run on "
+        f"{numbers.plural(cpus, 'CPU')} at its start, with a load average of {average:.3g}"
+    )
+
+
+def crowded(steps: Sequence[tuple[str, str]]) -> list[Document]:
+    """The finding on other programs. ``steps``: the name and the ``crowd`` of each such step."""
+    if not steps:
+        return []
+    where, evidence = steps[0]
+    return [
+        {
+            "check": "other-programs",
+            "found": f"{where}: {evidence}{_others(len(steps))}",
+            "level": "warning",
+            "why": "the machine was not idle: the latencies contain the delays that other programs "
+            "cause",
+            "remedy": "stop the other programs on the target, and measure again",
+        }
+    ]
 
 
 def _steal(steps: _Steps) -> Document | None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from rtgauge import stats
 from rtgauge import text as numbers
-from rtgauge.report.results.labels import LENGTHS, highest, peak
+from rtgauge.report.results.labels import LENGTHS, highest, load_name, peak
 from rtgauge.stats.bound import rate_bound
 
 __all__ = [
@@ -237,7 +237,7 @@ def _alike(run: Document, step: Document, one: Document) -> str:
         [environment.get("host"), cpu.get("model")],
         [environment["libc"], environment["realtime"]],
         [kernel.get(name) for name in ("release", "version", "cmdline")],
-        [step["measurement"], step["load"]["name"], step["load"].get("command"), parameters],
+        [step["measurement"], load_name(step["load"]), step["load"].get("command"), parameters],
         {k: v for k, v in step["run_options"].items() if k != "label"},
         [one["name"], one["context"], one["labels"], one["interval_ns"]],
         [one["policy"], one["priority"]],
@@ -301,7 +301,7 @@ def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> 
         "name": first["name"],
         "context": first["context"],
         "labels": dict(first["labels"]),
-        "load": step["load"]["name"],
+        "load": load_name(step["load"]),
         "interval_ns": first["interval_ns"],
         "series": [[member.run, member.place] for member in members],
         "runs": len(by_run),

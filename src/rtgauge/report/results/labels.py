@@ -12,6 +12,7 @@ from rtgauge import text as numbers
 from rtgauge.stream.answers import RESPONSE, is_response, things, waits_for_answers
 
 __all__ = [
+    "CROWDED",
     "KNOWN",
     "LENGTHS",
     "ORDINARY",
@@ -20,6 +21,7 @@ __all__ = [
     "TRACED",
     "TRACED_TEXT",
     "UNLOADED",
+    "UNLOADED_TEXTS",
     "UNRESOLVED",
     "Level",
     "above",
@@ -45,6 +47,7 @@ __all__ = [
     "length_text",
     "limitation",
     "link_text",
+    "load_name",
     "load_text",
     "made_of_a_file",
     "name_among",
@@ -93,6 +96,10 @@ TRACED: Final = "explain"
 """The last part of the name of a load if the step was traced with ``--explain``."""
 TRACED_TEXT: Final = "idle with the trace"
 """The load of a step that was traced without one."""
+CROWDED: Final = "with other programs"
+"""The load of a step without one, on a machine that other programs kept busy."""
+CROWDED_TRACED: Final = f"{CROWDED} and the trace"
+UNLOADED_TEXTS: Final = ("idle", TRACED_TEXT, CROWDED, CROWDED_TRACED)
 UNLOADED: Final = {
     "idle": "while idle",
     "unknown": "under an unknown load",
@@ -438,8 +445,11 @@ def watched(series: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[str, s
 
 
 def added_text(load: Mapping[str, Any]) -> str:
-    """The name of a load, with its shell command, if any, shortened; ``idle`` for none."""
+    """The name of a load, with its shell command, if any, shortened; one of ``UNLOADED_TEXTS`` for
+    none."""
     stored = str(load["name"])
+    if "others" in load:
+        return CROWDED if stored == "idle" else CROWDED_TRACED
     bare = stored.removesuffix(f",{TRACED}")
     name = TRACED_TEXT if bare == TRACED else bare
     traced = "" if bare == stored else " with the trace"
@@ -456,6 +466,11 @@ def under_load(step: Mapping[str, Any]) -> bool:
     return step["load"]["name"] not in UNLOADED
 
 
+def load_name(load: Mapping[str, Any]) -> str:
+    """The name of a load; ``CROWDED`` for a machine that was not idle without one."""
+    return CROWDED if "others" in load else str(load["name"])
+
+
 def traced_alone(step: Mapping[str, Any]) -> bool:
     """Whether a step ran without a load, with the trace of ``--explain``."""
     return bool(step["load"]["name"] == TRACED)
@@ -464,7 +479,7 @@ def traced_alone(step: Mapping[str, Any]) -> bool:
 def load_text(load: Mapping[str, Any]) -> str:
     """The load of a step, as it follows the name of the measurement: ``idle``, ``load sched``."""
     text = added_text(load)
-    return text if text in ("idle", TRACED_TEXT) else f"load {text}"
+    return text if text in UNLOADED_TEXTS else f"load {text}"
 
 
 def ordinary_policies(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:

@@ -32,6 +32,7 @@ from rtgauge.report.results.labels import (
     TRACED,
     carried_out,
     is_response,
+    under_load,
     waits_for_answers,
 )
 from rtgauge.report.results.observations import Mark, told
@@ -191,6 +192,7 @@ def _run(
         _tell_meaning(steps[-1]["load"], source.get("catalogue"))
         kept = kept_of(step)
         _label_traced(steps[-1], kept)
+        _label_crowded(steps[-1], step)
         stages = composed(step, _described(source.get("catalogue"), _measurement(step)))
         realtimes = _realtimes(step, figures)
         for stored in reported(step):
@@ -215,6 +217,8 @@ def _run(
         {key: str(finding.get(key, "")) for key in _FINDING}
         for finding in source.get("findings") or ()
     ]
+    others = [one for one in steps if one["role"] == "measurement" and "others" in one["load"]]
+    findings += background.crowded([(_place(step), step["load"]["others"]) for step in others])
     if watched := _watched(run):
         for step, activity in watched:
             load = next(each["load"] for each in steps if each["step"] == step.number)
@@ -313,6 +317,12 @@ def _label_traced(step: Document, kept: Kept) -> None:
         step["events"].append({"event": "message", "time_s": 0.0, "text": words})
     for words in kept.losses:
         step["events"].append({"event": "message", "time_s": 0.0, "text": f"--explain: {words}."})
+
+
+def _label_crowded(step: Document, stored: StoredStep) -> None:
+    """A step on a machine that other programs kept busy must not be taken for an idle one."""
+    if not under_load(step) and (others := background.crowd(stored.facts)):
+        step["load"]["others"] = others
 
 
 def _traced(
@@ -476,6 +486,10 @@ def _watched(run: StoredRun) -> list[tuple[StoredStep, background.Watched]]:
     ]
 
 
+def _place(step: Document) -> str:
+    return f"{step['measurement']} (step {step['step'] + 1})"
+
+
 def _measured(
     watched: Sequence[tuple[StoredStep, background.Watched]],
 ) -> list[tuple[str, list[int], background.Watched]]:
@@ -483,7 +497,7 @@ def _measured(
     asked = [one for one in watched if one[0].document.get("role", "measurement") == "measurement"]
     return [
         (
-            f"{_measurement(step)} (step {step.number + 1})",
+            _place({"measurement": _measurement(step), "step": step.number}),
             sorted({series.info.cpu for series in step.series if series.info.cpu >= 0}),
             one,
         )

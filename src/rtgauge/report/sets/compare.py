@@ -73,7 +73,7 @@ the quantity names."""
 TAIL_MAX: Final = 99.9
 UNKNOWN: Final = "unknown"
 
-_DISTURBING: Final = ("steal-time", "smi", "frequency-change")
+_DISTURBING: Final = ("steal-time", "smi", "frequency-change", "other-programs")
 # Options for length and placement, those that the series itself records, and a fact of the system.
 _NO_METHOD: Final = (*LENGTHS, "cpu", "context", "priority", "stop-above", "xenomai")
 # Parts of the environment that differ between any two runs.

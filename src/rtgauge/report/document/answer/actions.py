@@ -83,7 +83,7 @@ def actions_of(
     if late:
         yield from _causes(data, cause)
         yield from _broken(data)
-    if data.top is not None and not data.loaded:
+    if data.top is not None and not data.loaded and not data.crowded(data.top):
         step = data.step(data.top)
         untraced = dict.fromkeys(_TRACE, "")
         command = as_long(data, step, {**untraced, "load": "sched:groups=4,cpu"})

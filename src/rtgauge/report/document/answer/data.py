@@ -180,12 +180,16 @@ class Data:
 
     @functools.cached_property
     def idle(self) -> list[Any]:
-        return [one for one in self.best if self.step(one)["load"]["name"] == "idle"]
+        return [
+            one
+            for one in self.best
+            if self.step(one)["load"]["name"] == "idle" and not self.crowded(one)
+        ]
 
     @functools.cached_property
     def traced(self) -> list[Any]:
         """Those of an idle system with the trace of ``--explain``."""
-        return [one for one in self.best if traced_alone(self.step(one))]
+        return [one for one in self.best if traced_alone(self.step(one)) and not self.crowded(one)]
 
     @functools.cached_property
     def cycles(self) -> tuple[Cycle, ...]:
@@ -209,6 +213,10 @@ class Data:
 
     def disturbed(self, one: Model) -> bool:
         return bool(self.step(one)["load"].get("disturb"))
+
+    def crowded(self, one: Model) -> bool:
+        """Whether other programs kept the CPUs busy during a step without a load."""
+        return "others" in self.step(one)["load"]
 
     def budgets(self, steps: Iterable[Model]) -> str:
         """The budgets of these steps in words."""

@@ -12,6 +12,7 @@ from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.results.again import times_answers
 from rtgauge.report.results.background import CHECKS
 from rtgauge.report.results.labels import (
+    CROWDED,
     capital,
     chapters,
     core_name,
@@ -130,7 +131,13 @@ def _names(run: Model, steps: Sequence[Model]) -> str:
 
 
 def scope_of(data: Data) -> str:
-    """What was measured, where no step failed or was skipped: the reader sees what was not."""
+    """What was measured, where no step failed or was skipped: the reader sees what was not. Also
+    the other programs that kept the CPUs busy."""
+    found = [one["found"] for one in data.run["findings"] if one["check"] == "other-programs"]
+    return " ".join(filter(None, (_measured(data), *(f"Not idle: {one}." for one in found))))
+
+
+def _measured(data: Data) -> str:
     states = {step["state"] for step in data.measured}
     if data.empty or data.apart or not states or states & {"failed", "skipped"}:
         return ""
@@ -151,6 +158,7 @@ def scope_of(data: Data) -> str:
             "while idle": data.idle,
             "while idle with the trace": data.traced,
             "under load": data.loaded,
+            CROWDED: [one for one in data.best if data.crowded(one)],
         }
         said = [words for words, series in known.items() if series]
         if sum(map(len, known.values())) < len(data.best):

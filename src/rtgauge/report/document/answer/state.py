@@ -10,7 +10,16 @@ from rtgauge import text as numbers
 from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.document.blocks import Tone
 from rtgauge.report.document.cycles import shortest, support_text
-from rtgauge.report.results.labels import UNLOADED, above, load_text, peak, step_name, worst
+from rtgauge.report.results.labels import (
+    CROWDED,
+    UNLOADED,
+    above,
+    load_name,
+    load_text,
+    peak,
+    step_name,
+    worst,
+)
 from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
 
 __all__ = ["exceeds", "highest_above", "limit_of", "state_of", "undisturbed"]
@@ -130,7 +139,8 @@ def _judged(data: Data) -> _Found | None:
             what += f"reached {top} and has no budget"
             title = f"Not proven{here} for {data.budgets(judged)}: {what}"
             return State.UNPROVEN, "warn", title
-        loads = {UNLOADED.get(step["load"]["name"]) for step in judged}
+        names = {load_name(step["load"]) for step in judged}
+        loads = {CROWDED if name == CROWDED else UNLOADED.get(name) for name in names}
         where = f", {loads.pop()}" if len(loads) == 1 and None not in loads else ""
         title = f"Fit{here} for {data.budgets(judged)}{_allowed(judged)}{where}"
         return State.FIT, "pass", title

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps without a load, on a machine that other programs kept busy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import report_runs as made
+from rtgauge.report.document.answer import answer_of
+from rtgauge.report.document.summary import short
+from rtgauge.report.render import markdown, terminal
+from rtgauge.report.results import background, model
+
+BUSY = "22.34 18.21 9.00 7/564 17357"
+
+
+def facts(average: str) -> dict[str, Any]:
+    return {"/proc/loadavg": average, "/sys/devices/system/cpu/online": "0-1"}
+
+
+def measured(average: str, **changes: Any) -> Any:
+    return made.run(
+        [made.step(0, made.timer_series(1, 2000), facts=facts(average), **changes)], findings=[]
+    )
+
+
+@pytest.mark.parametrize(
+    ("average", "tasks"),
+    [
+        (BUSY, 6),
+        ("2.01 0.00 0.00 4/100 1", 3),
+        ("2.00 0.00 0.00 4/100 1", 0),  # a few tasks at one moment
+        ("22.3 0.00 0.00 3/100 1", 0),  # an earlier step had a load
+        ("", 0),
+        ("busy", 0),
+    ],
+)
+def test_other_programs_need_both_a_count_and_an_average(average: str, tasks: int) -> None:
+    found = background.crowd(facts(average))
+    assert found.startswith(f"{tasks} tasks of other programs") if tasks else not found
+    assert not background.crowd({"/proc/loadavg": average})
+
+
+def test_a_crowded_machine_is_not_called_idle() -> None:
+    """ "timer, idle" and "only while idle" were claimed with a load average of 22 on 2 CPUs."""
+    analysis = model.analyse([measured(BUSY)])
+    model.validate(analysis.model)
+    (run,) = analysis.model["runs"]
+    answer = answer_of(run)
+    evidence = (
+        "6 tasks of other programs were ready to run on 2 CPUs at its start, with a load average "
+        "of 22.3"
+    )
+    assert run["steps"][0]["load"]["others"] == evidence
+    assert answer.scope == (
+        f"Only timer was measured, and only with other programs. Not idle: timer (step 1): "
+        f"{evidence}."
+    )
+    assert "other-programs" in answer.audit
+    actions = [one.text for one in answer.actions]
+    assert "Stop the other programs on the target, and measure again" in actions
+    assert "Measure under load" not in actions
+    for text in (terminal.text(analysis.model), markdown.render(short(analysis))):
+        words = " ".join(text.split())
+        assert evidence in words and "with other programs" in words
+        assert (
+            "timer, idle" not in words and "Bounds, idle" not in words and "while idle" not in words
+        )
+
+
+def test_a_fit_state_does_not_claim_an_idle_machine() -> None:
+    (run,) = model.build([measured(BUSY, budget_ns=10**9, rate_per_hour=1e7)])["runs"]
+    title = answer_of(run).title
+    assert title.startswith("Fit for ") and title.endswith(", with other programs")
+
+
+@pytest.mark.parametrize(
+    ("average", "load", "scope"),
+    [
+        ("0.10 0.10 0.10 1/100 1", "idle", "Only timer was measured, and only while idle."),
+        (BUSY, "sched", "Only timer was measured, and only under load."),
+    ],
+)
+def test_others_are_told_only_from_no_load(average: str, load: str, scope: str) -> None:
+    (run,) = model.build([measured(average, load=load)])["runs"]
+    assert answer_of(run).scope == scope and "others" not in run["steps"][0]["load"]
