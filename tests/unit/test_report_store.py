@@ -134,7 +134,7 @@ def test_samples_that_are_in_the_histogram_alone(tmp_path: Path, seal: bool, tra
     captions = {one["kind"]: one["caption"].replace("\u202f", " ") for one in group["figures"]}
     lacking = " Not in this picture: 1 000 samples without a known time."
     assert all(captions[kind].endswith(lacking) for kind in ("time", "heat"))
-    assert captions["around"].endswith("where periods were missed or samples were not kept.")
+    assert captions["around"].endswith("In gaps, periods were missed or samples were not kept.")
     drawn = figures.draw(data, {"kind": "time", "full": True, "caption": ""}, iter(()))
     assert drawn is not None and drawn.caption.replace("\u202f", " ").endswith(lacking)
     report.write([run], tmp_path / "x.html")
