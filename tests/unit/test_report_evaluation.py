@@ -206,6 +206,7 @@ def test_the_pictures_are_drawn(browser: str, tmp_path: Path) -> None:
     path.write_text(html.render(model.analyse(cast(Any, [evaluation()]))), encoding="utf-8")
     page, console = drawn(browser, path, tmp_path)
     assert "pictures: ok" in page.text
+    assert [a for _, a in page.tags if a.get("id") == "selfcheck" and "hidden" in a]
     assert console == ""
 
 
