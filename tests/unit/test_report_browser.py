@@ -273,7 +273,10 @@ addEventListener("load", () => {
     const page = document.querySelector("iframe").contentDocument;
     const high = one => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a;
     const all = [...page.querySelectorAll(".drawing text")].map(high);
+    const left = one => Math.min(...[...page.querySelectorAll(one)]
+        .map(text => text.getBoundingClientRect().left).filter(Boolean));
     document.title = `${all.length} texts, the smallest ${Math.min(...all).toFixed(2)}; ` +
+        `in the margin: ${left(".drawing text") < left(".drawn h4")}; ` +
         `too wide: ${page.documentElement.scrollWidth - page.documentElement.clientWidth}`;
 });
 </script>"""
@@ -287,7 +290,9 @@ def test_letters_of_drawings_are_readable_on_a_phone(browser: str, tmp_path: Pat
     file = tmp_path / "frame.html"
     file.write_text(f"<!doctype html><title>-</title>{LETTERS}{framed(text, 400)}")
     page, _ = drawn(browser, file, tmp_path, "")
-    found = re.search(r"(\d+) texts, the smallest ([\d.]+); too wide: 0", page.text)
+    found = re.search(
+        r"(\d+) texts, the smallest ([\d.]+); in the margin: false; too wide: 0", page.text
+    )
     assert found, page.text[:200]
     assert int(found[1]) > 20 and float(found[2]) >= 9
 
