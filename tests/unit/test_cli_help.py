@@ -103,6 +103,12 @@ def test_the_help_of_every_measurement_and_plan_fits_one_screen() -> None:
             _fits_one_screen(command.get_help(context), ["rtgauge", "run", name])
 
 
+@pytest.mark.parametrize("words", [["log-host"], ["run", "response"]], ids=" ".join)
+def test_the_examples_of_a_measurement_on_a_line_name_one(rtgauge: Run, words: list[str]) -> None:
+    first = f"    rtgauge {' '.join(words)} --line net:127.0.0.1:9000\n"
+    assert first in rtgauge(*words, "--help").out
+
+
 def test_the_help_of_a_plan_names_the_command_that_shows_its_steps(rtgauge: Run) -> None:
     Path("my plan.toml").write_text('[[step]]\nmeasurement = "timer"\n' * 7)
     done = rtgauge("run", "my plan.toml", "--target", "fake", "--help")

@@ -292,7 +292,10 @@ def _measurement_command(
         plan = Plan(name, tuple(steps), given["label"] or "", repeat(given) or 1)
         return task.carry_out(plan, targets, given)
 
-    first = usage + (" --for 60s" if entry.has("for") else "")
+    if entry.has("line"):
+        first = f"{usage} --line net:127.0.0.1:9000"
+    else:
+        first = usage + (" --for 60s" if entry.has("for") else "")
     return RunCommand(
         f"Options of {name}",
         [measurement_option(option) for option in entry.options],
