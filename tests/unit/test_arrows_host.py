@@ -47,8 +47,8 @@ ARROWS: Mapping[str, str] = {
     " causes.remedies causes.advice causes.tracefs errors clock lab options stream store target"
     " units text",
     "engine": "errors signals facts catalogue plan target store stream stats audit units text",
-    "report.results": "causes.model causes.advice causes.tracefs errors options stats store stream"
-    " catalogue reference units text",
+    "report.results": "causes.model causes.advice causes.tracefs errors facts options stats store"
+    " stream catalogue reference units text",
     "report.pictures": "report.results causes.model errors stats store stream units text",
     "report.sets": "report.pictures report.results errors facts stats units text",
     "report.document": "report.sets report.pictures report.results causes.model causes.blame errors"
