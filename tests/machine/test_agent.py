@@ -373,7 +373,7 @@ def test_more_is_prepared_where_asked(agent: str, tmp_path: Path, method: str) -
         (["run", "timer", "--cpu", "banana"], "banana"),
         (["run", "timer", "--method", "nap"], "clock_nanosleep"),
         (["run", "timer", "--load", "shed"], "sched"),
-        (["run", "timer", "--for", "1us"], "period"),
+        (["run", "timer", "--for", "1us"], "interval"),
         (["run", "timer", "--help"], "rtgauge-agent help NAME"),
         (["run", "timer", "stray"], "stray"),
         (["run", "timer", "--prepare", "--keep-settings"], "--keep-settings"),

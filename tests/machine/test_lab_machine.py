@@ -173,7 +173,7 @@ def test_a_full_memory_file_system(machine: Start, monkeypatch: pytest.MonkeyPat
     ("behaviour", "message"),
     [
         ("refuses", "ended on its own .fake: unknown machine"),
-        ("spins", "did not start in"),
+        ("spins", "did not start within"),
         ("stranger", "guest program of another version"),
     ],
 )
