@@ -600,3 +600,18 @@ def test_the_list_fits_whatever_occurs_together(
     ends = ["≥ 300 000 µs", "  9 962 µs", "…"]
     assert all(line.endswith(end) for line, end in zip(lines[1:], ends, strict=True))
     assert [line.split()[3][:5] for line in lines[1:]] == ["lab:…", "lab:…", "local"]
+
+
+def test_the_list_names_what_was_measured_where_it_has_the_room(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The maximum of a run is that of the measurement in its headline, if the figures are equal."""
+    monkeypatch.setenv("COLUMNS", "80")
+    began = "2026-11-30T21:31:00Z"
+    row = RunRow("", "", "", "local", "complete", began, 1.0, 1, "max 2.73 µs (yield-cost)", 1)
+    for worst, end in (
+        ("2.73 µs (CPU 0, idle). The samples have no due times", "  2.73 µs (yield-cost)"),
+        ("1.50 µs (timer, CPU 0, idle)", "  1.50 µs"),
+    ):
+        store_list._print_runs([row], [brief.Brief("not proven", "", worst)])
+        assert capsys.readouterr().out.splitlines()[1].endswith(end)

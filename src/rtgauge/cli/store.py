@@ -221,7 +221,12 @@ def _print_runs(rows: Sequence[RunRow], briefs: Sequence[Brief]) -> None:
     if room < figure:
         target = max(TARGET_SHOWN[0], TARGET_SHOWN[1] - (figure - room))
         table, room = lines(target, label)
-    last = [_cut(text, max(room, MESSAGE)) if message else text for text, message in worst]
+    last = [
+        _cut(text, max(room, MESSAGE)) if message
+        else text if wide or len(text) <= room
+        else text.partition(" (")[0]
+        for text, message in worst
+    ]  # fmt: skip
     full = [[*cells, text] for cells, text in zip(table[1:], last, strict=True)]
     print_table([*table[0], "WORST"], full, width(), _COLORS)
 
@@ -232,8 +237,12 @@ def _worst(row: RunRow, brief: Brief, wide: bool) -> tuple[str, bool]:
         return (f"for {_took(row)}" if _took(row) else ""), False
     if row.state in ("failed", "skipped") or brief.verdict == "unreadable":
         return " ".join((row.headline or brief.worst).split()), True
-    text = brief.worst or re.sub(r"^(over [^:]*: )?max ", "", row.headline)
-    return (text if wide else text.partition(" (")[0]).replace(GAP, "\u00a0"), False
+    named = re.sub(r"^(over [^:]*: )?max ", "", row.headline)
+    text = brief.worst or named
+    if not wide and brief.worst:  # what was measured, if the maximum is that of the whole run
+        figure = text.partition(" (")[0]
+        text = named if named.startswith(f"{figure} (") else figure
+    return text.replace(GAP, "\u00a0"), False
 
 
 def _took(row: RunRow) -> str:
