@@ -227,7 +227,7 @@ def test_switch_is_in_json(tmp_path: Path) -> None:
 def test_signal_to_measuring_thread_is_a_switch(tmp_path: Path) -> None:
     core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
     output = tmp_path / "out"
-    # the task is asleep nearly all the time: a signal between two calls is no switch
+    # a signal between two calls does not switch: the task is asleep nearly all the time
     words = ["run", "timer", "--cpu", CPU, "--interval", "100ms", "--samples", "20"]
     process, thread = core.start([find_agent(), *words, "--core", "cobalt", "--output", output])
     until(lambda: core.calls.count(25) >= 5)
