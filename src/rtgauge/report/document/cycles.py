@@ -71,7 +71,8 @@ def support_text(found: Sequence[Cycle], here: str = "") -> str:
 
 
 def too_late(found: Sequence[Cycle], here: str = "") -> str:
-    """In words: the cycles for which the maximum is too late. Empty if there are none."""
+    """The cycles that are too short for the maximum, in words; empty if all are long enough.
+    ``here``: where."""
     late = [one.interval_ns for one in found if one.state == "exceeded"]
     if not late:
         return ""

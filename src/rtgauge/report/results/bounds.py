@@ -38,8 +38,9 @@ BOOT_PART: Final = 0.05
 INDEPENDENT: Final = "events are independent"
 """The condition of bounds with unanswered events."""
 SHORT: Final = "the wait for some answers was shorter than the budget"
-WAIT: Final = "use a --timeout and an --interval above the budget"
 """Why a budget without a rate is not judged, although no answer is known to exceed it."""
+WAIT: Final = "use a --timeout and an --interval above the budget"
+"""The remedy for ``SHORT``."""
 _NO_METHOD: Final = (*LENGTHS, "stop-above")
 _HOUR_S: Final = 3600.0
 _SAMPLES: Final = 100
