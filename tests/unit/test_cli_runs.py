@@ -615,3 +615,15 @@ def test_the_list_names_what_was_measured_where_it_has_the_room(
     ):
         store_list._print_runs([row], [brief.Brief("not proven", "", worst)])
         assert capsys.readouterr().out.splitlines()[1].endswith(end)
+
+
+def test_a_measurement_that_is_left_out_shortens_no_label(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    began, label = "2026-11-30T21:31:00Z", "twelve_chars"
+    headline = "max 2.73 µs (signal-handler-latency)"
+    row = RunRow("", label, "", "lab:x86_64-stock-6.1", "complete", began, 1.0, 1, headline, 1)
+    store_list._print_runs([row], [brief.Brief("not proven", "", "")])
+    line = capsys.readouterr().out.splitlines()[1]
+    assert f" {label} " in line and line.endswith("  2.73 µs")

@@ -197,7 +197,8 @@ def _print_runs(rows: Sequence[RunRow], briefs: Sequence[Brief]) -> None:
     elsewhere = any(row.target != "local" for row in rows)
     wide = width() >= WIDE
     worst = [_worst(row, brief, wide) for row, brief in zip(rows, briefs, strict=True)]
-    figures = [text for text, message in worst if not message]
+    # what is in brackets is left out where it does not fit
+    figures = [text if wide else text.partition(" (")[0] for text, message in worst if not message]
     figure = max((len(word) for text in figures for word in text.split(" ")), default=0)
 
     def lines(target: int, label: int) -> tuple[list[list[str]], int]:
