@@ -70,6 +70,18 @@ def test_a_crowded_machine_is_not_called_idle() -> None:
         )
 
 
+def test_a_failed_step_does_not_hide_other_programs() -> None:
+    """The answer gives the missing steps in place of the scope, which alone had this sentence."""
+    steps = [
+        made.step(0, made.timer_series(1, 2000), facts=facts(BUSY)),
+        made.step(1, [], "wakeup", state="failed", reason="no room"),
+    ]
+    both: Any = made.run(steps, findings=[])
+    (run,) = model.build([both])["runs"]
+    missing = answer_of(run).missing
+    assert missing.startswith("Not measured: 1 of 2 steps (wakeup): no room. Not idle: timer ")
+
+
 def test_a_fit_state_does_not_claim_an_idle_machine() -> None:
     (run,) = model.build([measured(BUSY, budget_ns=10**9, rate_per_hour=1e7)])["runs"]
     title = answer_of(run).title

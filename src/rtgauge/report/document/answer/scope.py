@@ -68,9 +68,10 @@ def audit_of(run: Model, state: State) -> str:
 
 def missing_of(data: Data) -> str:
     """The steps without results in one line, with the reason that most of them share, those that
-    the core does not offer, and how many tests of an evaluation passed."""
+    the core does not offer, how many tests of an evaluation passed, and the other programs that
+    kept the CPUs busy."""
     found = " ".join(filter(None, (_without_results(data), _not_of_the_core(data))))
-    return f"{found} {_tests(data)}".rstrip() if found else ""
+    return " ".join(filter(None, (found, _tests(data), _not_idle(data)))) if found else ""
 
 
 def _tests(data: Data) -> str:
@@ -133,8 +134,13 @@ def _names(run: Model, steps: Sequence[Model]) -> str:
 def scope_of(data: Data) -> str:
     """What was measured, where no step failed or was skipped: the reader sees what was not. Also
     the other programs that kept the CPUs busy."""
+    return " ".join(filter(None, (_measured(data), _not_idle(data))))
+
+
+def _not_idle(data: Data) -> str:
+    """The other programs that kept the CPUs busy; empty if none did."""
     found = [one["found"] for one in data.run["findings"] if one["check"] == "other-programs"]
-    return " ".join(filter(None, (_measured(data), *(f"Not idle: {one}." for one in found))))
+    return " ".join(f"Not idle: {one}." for one in found)
 
 
 def _measured(data: Data) -> str:
