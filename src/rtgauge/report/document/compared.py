@@ -11,7 +11,7 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.results.bounds import SHORT, WAIT
 from rtgauge.report.results.cases import Case, Group, RunCases, plain
-from rtgauge.report.results.labels import waits_for_answers
+from rtgauge.report.results.labels import capital, waits_for_answers
 from rtgauge.report.sets.compare import FIGURES, method_text, row_name, unreached, where
 from rtgauge.report.sets.decide import LEVEL, Uneven, short_waits, uneven
 
@@ -407,7 +407,7 @@ def _not_judged(document: Document) -> list[str]:
         number = numbers.plural(_short_waits(document, short[0]), "event")
         said.append(
             f"{_title(document, short[0])}{more}: not judged, because {SHORT} ({number}). "
-            f"{WAIT[0].upper()}{WAIT[1:]}"
+            f"{capital(WAIT)}"
         )
     return said
 

@@ -322,8 +322,8 @@ def _places(run: Model, step: Model) -> list[int]:
 
 
 def _figures(run: Model) -> Grid:
-    """A row for each step that was measured, sorted by chapters: its ``principal``
-    quantity and tests."""
+    """A row for each step that was measured, sorted by chapters: its ``principal`` quantity
+    and tests."""
     rows, shown = [], []
     for chapter, steps in _chapters(run).items():
         for step in steps:
