@@ -547,13 +547,20 @@ void drain_clock(struct run *run)
 	stream_end(&run->stream, STREAM_CLOCK);
 }
 
-void drain_trailer(struct run *run, int64_t duration_ns)
+static int64_t drain_cpu_ns(int whose)
 {
 	struct rusage usage;
-	struct cbor *c;
 
-	getrusage(RUSAGE_SELF, &usage);
-	c = stream_begin(&run->stream);
+	if (getrusage(whose, &usage))
+		return 0;
+	return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NSEC_PER_SEC +
+	       (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NSEC_PER_USEC;
+}
+
+void drain_trailer(struct run *run, int64_t duration_ns)
+{
+	struct cbor *c = stream_begin(&run->stream);
+
 	cbor_map(c, 7u + !!run->cause + !!run->command);
 	cbor_put_text(c, "state", run->end_state);
 	if (run->cause)
@@ -583,10 +590,8 @@ void drain_trailer(struct run *run, int64_t duration_ns)
 		cbor_put_int(c, "first_due_ns", begun ? s->info.first_due_ns : s->last_time_ns);
 		cbor_put_int(c, "last_due_ns", interval_ns ? last_ns : s->last_time_ns);
 	}
-	cbor_put_int(c, "cpu_ns",
-		     run->processes_ns +
-			     (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NSEC_PER_SEC +
-			     (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NSEC_PER_USEC);
+	/* the loads are still running */
+	cbor_put_int(c, "cpu_ns", drain_cpu_ns(RUSAGE_SELF) + drain_cpu_ns(RUSAGE_CHILDREN));
 	stream_end(&run->stream, STREAM_TRAILER);
 	stream_flush(&run->stream);
 }

@@ -89,10 +89,9 @@ struct run {
 	/* how it went, for the summary and the trailer */
 	const char *cause; /* of a failure that another try may not have: RUN_BUSY, ...; or NULL */
 	bool verdict_failed;
-	int undone;	      /* settings restored that an earlier, killed agent had left */
-	int disturbed;	      /* settings that changed during the step */
-	bool withheld;	      /* samples were kept from the stream at the last look */
-	int64_t processes_ns; /* CPU time of measuring processes */
+	int undone;	  /* settings restored that an earlier, killed agent had left */
+	int disturbed;	  /* settings that changed during the step */
+	bool withheld;	  /* samples were kept from the stream at the last look */
 	int64_t asked_ns; /* CLOCK_MONOTONIC at which a signal or the host asked for the end; 0: no */
 	bool control_ended; /* the host has sent its one order, or has gone */
 	bool host_gone;

@@ -14,7 +14,6 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -362,15 +361,9 @@ void workers_wake(struct run *run)
 /* It is done, or has nothing to do. */
 static void worker_reap(struct worker *worker)
 {
-	struct rusage usage;
-
 	kill(worker->tid, SIGKILL);
-	while (wait4(worker->tid, NULL, 0, &usage) < 0)
-		if (errno != EINTR)
-			return;
-	run_of(worker->step)->processes_ns +=
-		(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NSEC_PER_SEC +
-		(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NSEC_PER_USEC;
+	while (waitpid(worker->tid, NULL, 0) < 0 && errno == EINTR)
+		;
 }
 
 void workers_join(struct run *run)

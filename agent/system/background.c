@@ -27,7 +27,10 @@
 
 #define BACKGROUND_BUFFER 4096
 #define BACKGROUND_MSR_SMI_COUNT 0x34
-/* The column of steal time behind the CPU's name in /proc/stat (proc(5)). */
+/* Columns behind the CPU's name in /proc/stat (proc(5)). In the second, an idle CPU waited for a
+ * device. In the third, the hypervisor ran something else. */
+#define BACKGROUND_IDLE 4
+#define BACKGROUND_IOWAIT 5
 #define BACKGROUND_STEAL 8
 #define BACKGROUND_WRAP (1ULL << 32)
 /* More than a CPU has between two readings. */
@@ -218,26 +221,34 @@ static void background_skip_line(struct background_words *words)
 }
 
 /* "cpu3 user nice system idle iowait irq softirq steal guest guest_nice" */
-static void background_read_steal(struct background *background)
+static void background_read_times(struct background *background)
 {
 	struct background_words words = { .fd = background->stat_fd };
 	char word[24];
 
-	background->steal_known = false;
+	background->times_known = false;
+	for (int i = 0; i < background->count; i++)
+		background->cpus[i].idle_known = false;
 	if (words.fd < 0 || lseek(words.fd, 0, SEEK_SET))
 		return;
 	while (background_word(&words, word, sizeof(word)) && !strncmp(word, "cpu", 3)) {
 		int place = word[3] ? background_find(background, strtol(word + 3, NULL, 10)) : -1;
+		uint64_t idle = 0;
 
-		for (int i = 0; i < BACKGROUND_STEAL && !words.line_ended; i++)
+		for (int i = 1; i <= BACKGROUND_STEAL && !words.line_ended; i++) {
 			background_word(&words, word, sizeof(word));
+			if (i == BACKGROUND_IDLE || i == BACKGROUND_IOWAIT)
+				idle += strtoull(word, NULL, 10);
+		}
 		if (place >= 0) {
+			background->cpus[place].idle_ticks = idle;
+			background->cpus[place].idle_known = true;
 			background->cpus[place].steal_ticks = strtoull(word, NULL, 10);
-			background->steal_known = true;
+			background->times_known = true;
 		}
 		background_skip_line(&words);
 	}
-	background->steal_known = background->steal_known && !words.failed;
+	background->times_known = background->times_known && !words.failed;
 }
 
 /* The first line names the CPUs; in each other, behind its name, stands one number for each, but
@@ -334,12 +345,14 @@ void background_read(struct background *background, bool still)
 {
 	bool first = !background->readings++;
 	bool interrupts_known = first || background->interrupts_known;
-	bool steal_known = first || background->steal_known;
+	bool times_known = first || background->times_known;
 
 	for (int i = 0; i < background->count; i++) {
 		struct background_cpu *cpu = &background->cpus[i];
 
 		cpu->interrupts_before = cpu->interrupts;
+		cpu->idle_before = cpu->idle_ticks;
+		cpu->idle_counted = first || cpu->idle_known;
 		cpu->steal_before = cpu->steal_ticks;
 		if (!background_number(cpu->frequency_fd, &cpu->frequency_khz))
 			cpu->frequency_khz = BACKGROUND_UNKNOWN;
@@ -350,13 +363,18 @@ void background_read(struct background *background, bool still)
 		zone->known = (still || background->zones_quiet) &&
 			      background_number(zone->fd, &zone->temperature_mc);
 	}
-	background_read_steal(background);
+	background_read_times(background);
 	background_read_interrupts(background);
 	background->interrupts_counted = interrupts_known && background->interrupts_known;
-	background->steal_counted = steal_known && background->steal_known;
+	background->times_counted = times_known && background->times_known;
+	for (int i = 0; i < background->count; i++)
+		background->cpus[i].idle_counted = background->cpus[i].idle_counted &&
+						   background->cpus[i].idle_known &&
+						   background->times_counted;
 	background_read_smi(background, first);
 	for (int i = 0; first && i < background->count; i++) {
 		background->cpus[i].interrupts_before = background->cpus[i].interrupts;
+		background->cpus[i].idle_before = background->cpus[i].idle_ticks;
 		background->cpus[i].steal_before = background->cpus[i].steal_ticks;
 	}
 }
@@ -366,12 +384,18 @@ static int64_t background_grown(uint64_t now, uint64_t before)
 	return now > before ? (int64_t)(now - before) : 0;
 }
 
-/* An array with a number of each CPU; what is not known (BACKGROUND_UNKNOWN) becomes null. */
-static void
-background_put_each(const struct background *background, struct cbor *c, const char *key,
-		    int64_t (*number)(const struct background *, const struct background_cpu *))
+/* An array with a number of each CPU; what is not known (BACKGROUND_UNKNOWN) becomes null. Null
+ * in its place if nothing is @known. */
+static void background_put_each(const struct background *background, struct cbor *c,
+				const char *key, bool known,
+				int64_t (*number)(const struct background *,
+						  const struct background_cpu *))
 {
 	cbor_text(c, key);
+	if (!known) {
+		cbor_null(c);
+		return;
+	}
 	cbor_array(c, (size_t)background->count);
 	for (int i = 0; i < background->count; i++) {
 		int64_t value = number(background, &background->cpus[i]);
@@ -412,6 +436,14 @@ static int64_t background_interrupts(const struct background *background,
 	return background_grown(cpu->interrupts, cpu->interrupts_before);
 }
 
+static int64_t background_idle(const struct background *background,
+			       const struct background_cpu *cpu)
+{
+	if (!cpu->idle_counted)
+		return BACKGROUND_UNKNOWN;
+	return background_grown(cpu->idle_ticks, cpu->idle_before) * background->tick_ns;
+}
+
 static int64_t background_steal(const struct background *background,
 				const struct background_cpu *cpu)
 {
@@ -422,18 +454,14 @@ void background_put(const struct background *background, int64_t time_ns, struct
 {
 	size_t known = 0;
 
-	cbor_map(c, 7);
+	cbor_map(c, 8);
 	cbor_put_int(c, "time_ns", time_ns);
-	background_put_each(background, c, "cpus", background_cpu);
-	background_put_each(background, c, "frequency_khz", background_frequency);
-	if (background->interrupts_counted)
-		background_put_each(background, c, "interrupts", background_interrupts);
-	else
-		cbor_put_text(c, "interrupts", NULL);
-	if (background->steal_counted)
-		background_put_each(background, c, "steal_ns", background_steal);
-	else
-		cbor_put_text(c, "steal_ns", NULL);
+	background_put_each(background, c, "cpus", true, background_cpu);
+	background_put_each(background, c, "frequency_khz", true, background_frequency);
+	background_put_each(background, c, "interrupts", background->interrupts_counted,
+			    background_interrupts);
+	background_put_each(background, c, "idle_ns", true, background_idle);
+	background_put_each(background, c, "steal_ns", background->times_counted, background_steal);
 	cbor_text(c, "smi");
 	if (background->smi == BACKGROUND_UNKNOWN)
 		cbor_null(c);

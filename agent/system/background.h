@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Background activity during a measurement: CPU frequency, temperature, interrupts, steal time and
- * SMIs. The draining thread reads them. No reading interrupts another CPU.
+ * Background activity during a measurement: CPU frequency, temperature, interrupts, idle and steal
+ * time, SMIs. The draining thread reads them. No reading interrupts another CPU.
  * docs/formats/environment.md describes each. The stream's record is called `ambience`.
  */
 #ifndef RTGAUGE_BACKGROUND_H
@@ -18,8 +18,12 @@ struct background_cpu {
 	int frequency_fd; /* -1: not available */
 	int64_t frequency_khz;
 	uint64_t interrupts; /* since boot */
+	uint64_t idle_ticks;
 	uint64_t steal_ticks;
 	uint64_t interrupts_before;
+	uint64_t idle_before;
+	bool idle_known; /* a CPU that is offline has no line in /proc/stat */
+	bool idle_counted;
 	uint64_t steal_before;
 	uint32_t smi_start; /* SMI count at the first reading */
 	bool smi_known;
@@ -43,9 +47,9 @@ struct background {
 	int stat_fd;
 	int interrupts_fd;
 	bool interrupts_known;
-	bool steal_known;
+	bool times_known;
 	bool interrupts_counted; /* known now, and at the reading before */
-	bool steal_counted;
+	bool times_counted;
 	int64_t tick_ns;
 	int readings;
 	int64_t smi;	   /* since the reading before, BACKGROUND_UNKNOWN */

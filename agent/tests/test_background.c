@@ -80,22 +80,6 @@ static void test_counts(struct background *background)
 		  "a line that has gone is not a burst of interrupts");
 }
 
-/* The steal time of a record that could not be read is null, as its interrupts are. */
-static void test_no_steal(struct background *background)
-{
-	static const char name[] = "steal_ns";
-	struct cbor c = { 0 };
-	const uint8_t *found;
-
-	rewrite(background->stat_fd, "");
-	background_read(background, true);
-	background_put(background, 0, &c);
-	found = memmem(c.data, c.size, name, strlen(name));
-	tap_check(!background->steal_known && found && found[strlen(name)] == 0xf6,
-		  "an empty file has no steal time: null");
-	cbor_free(&c);
-}
-
 /* Whether @key is null in the body of a record of the last reading. */
 static bool is_null(const struct background *background, const char *key)
 {
@@ -108,6 +92,16 @@ static bool is_null(const struct background *background, const char *key)
 	null = found && found[strlen(key)] == 0xf6;
 	cbor_free(&c);
 	return null;
+}
+
+/* The times of a record that could not be read are null, as its interrupts are. */
+static void test_no_times(struct background *background)
+{
+	rewrite(background->stat_fd, "");
+	background_read(background, true);
+	tap_check(!background->times_known && is_null(background, "steal_ns") &&
+			  background_idle(background, &background->cpus[0]) == BACKGROUND_UNKNOWN,
+		  "an empty file has no times: null");
 }
 
 /* What was counted since a reading that failed is not known. */
@@ -158,17 +152,24 @@ static void test_files(void)
 	tap_check(cpus[0].interrupts == 51 && cpus[1].interrupts == 6 && cpus[2].interrupts == 0,
 		  "interrupts of all lines, by the CPU of their column");
 	tap_check(cpus[0].steal_ticks == 8 && cpus[1].steal_ticks == 10, "steal time of each CPU");
+	tap_check(cpus[0].idle_ticks == 9 && cpus[1].idle_ticks == 9,
+		  "a CPU that waits for a device is idle");
 	tap_check(cpus[0].frequency_khz == BACKGROUND_UNKNOWN && cpus[1].frequency_khz == 2400000,
 		  "a frequency, where there is one");
 	tap_check(cpus[0].interrupts_before == cpus[0].interrupts &&
+			  cpus[1].idle_before == cpus[1].idle_ticks &&
 			  cpus[1].steal_before == cpus[1].steal_ticks,
 		  "the first reading is the reference");
 	rewrite(background.interrupts_fd, "  CPU0 CPU2\n 0: 46 5\n");
-	rewrite(background.stat_fd, "cpu 1\ncpu0 1 2 3 4 5 6 7 11\ncpu2 1 2 3\nintr 5\n");
+	rewrite(background.stat_fd, "cpu 1\ncpu0 1 2 3 7 8 6 7 11\ncpu2 1 2 3\nintr 5\n");
 	background_read(&background, true);
+	tap_check(background_idle(&background, &cpus[2]) == BACKGROUND_UNKNOWN,
+		  "no idle time of a CPU that is offline");
 	tap_check(cpus[0].interrupts == 46 && cpus[0].interrupts_before == 51,
 		  "a second reading remembers the first");
 	tap_check(cpus[0].steal_ticks == 11, "a line that ends with the steal time");
+	tap_check(background_idle(&background, &cpus[0]) == 60000000,
+		  "6 steps of 10 ms more in which the CPU was idle");
 	rewrite(background.interrupts_fd, "  CPU0\n 0: 50\n");
 	background_read(&background, true);
 	rewrite(background.interrupts_fd, "  CPU0 CPU2\n 0: 60 9\n");
@@ -179,8 +180,8 @@ static void test_files(void)
 	rewrite(background.interrupts_fd, "");
 	background_read(&background, true);
 	tap_check(!background.interrupts_known, "an empty file has no numbers");
-	tap_check(background.steal_known, "the steal time of the other file is known");
-	test_no_steal(&background);
+	tap_check(background.times_known, "the times of the other file are known");
+	test_no_times(&background);
 	background_close(&background);
 }
 
@@ -213,6 +214,28 @@ static void test_long_file(void)
 		  "a file of %zu bytes adds up", used);
 	background_close(&background);
 	free(text);
+}
+
+/* A CPU that came back has been idle for an unknown time, as it was offline for a part of it. */
+static void test_offline(void)
+{
+	static const char both[] = "cpu0 1 2 3 4 5 6 7 8\ncpu2 1 2 3 9 5 6 7 8\n";
+	struct background background;
+	const struct background_cpu *late;
+
+	make(&background, both, "");
+	late = &background.cpus[1];
+	background_read(&background, true);
+	tap_check(background_idle(&background, late) == 0, "nothing yet in the first reading");
+	rewrite(background.stat_fd, "cpu0 1 2 3 4 5 6 7 8\n");
+	background_read(&background, true);
+	tap_check(background_idle(&background, late) == BACKGROUND_UNKNOWN, "offline");
+	rewrite(background.stat_fd, both);
+	background_read(&background, true);
+	tap_check(background_idle(&background, late) == BACKGROUND_UNKNOWN, "back");
+	background_read(&background, true);
+	tap_check(background_idle(&background, late) == 0, "busy since");
+	background_close(&background);
 }
 
 static void test_hostile_files(void)
@@ -280,6 +303,7 @@ int main(void)
 	test_files();
 	test_gap();
 	test_long_file();
+	test_offline();
 	test_hostile_files();
 	test_smi();
 	test_this_machine();
