@@ -193,6 +193,7 @@ class Extremes:
                     "time_ns": self.time(0), "cpus": cpus,
                     "frequency_khz": [rng.choice([None, self.count()]) for _ in cpus],
                     "interrupts": rng.choice([None, [self.count() for _ in cpus]]),
+                    "idle_ns": [rng.choice([None, self.count()]) for _ in cpus],
                     "steal_ns": rng.choice([None, [self.count() for _ in cpus]]),
                     "smi": rng.choice([None, self.count()]),
                     "temperature_mc": {text(): self.number(COUNT_LIMIT)},

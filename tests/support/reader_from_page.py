@@ -357,6 +357,7 @@ OPTIONAL: dict[int, dict[str, Any]] = {
     3: {"scale": (scale, 1), "companion": (natural, None), "stamp_ns": (natural_time, None)},
     4: {"gaps": (gaps, None)},
     10: {"command": (text, "")},
+    12: {"idle_ns": (array_of(count_or_null), None)},
     11: {"cause": (text, ""), "command": (text, "")},
 }
 SHAPES[13] = {"series": natural, "index": natural, "gaps": gaps}
@@ -535,7 +536,7 @@ class Reader:
             raise Wrong("rows of another length")
         if kind == AMBIENCE and any(
             found[key] is not None and len(found[key]) != len(found["cpus"])
-            for key in ("frequency_khz", "interrupts", "steal_ns")
+            for key in ("frequency_khz", "interrupts", "steal_ns", "idle_ns")
         ):
             raise Wrong("not one value for each CPU")
 

@@ -65,6 +65,7 @@ def ambience_body(time_ns: int = 10**9, cpus: Sequence[int] = (0, 1), **changes:
         "cpus": list(cpus),
         "frequency_khz": [2_400_000] * len(cpus),
         "interrupts": [250] * len(cpus),
+        "idle_ns": [900_000_000] * len(cpus),
         "steal_ns": [0] * len(cpus),
         "smi": 0,
         "temperature_mc": {"package": 45_000},

@@ -62,6 +62,7 @@ def test_figures_of_two_steps_against_brute_force() -> None:
                     frequency_khz=(int(random.integers(800_000, 3_000_000)), None),
                     interrupts=(int(random.integers(0, 9000)), 5),
                     steal_ns=(int(random.integers(0, S // 9)), 0),
+                    idle_ns=(int(random.integers(0, S // 2)), None),
                     smi=int(random.integers(0, 3)),
                     temperature_mc={"0 cpu": int(random.integers(30_000, 90_000))},
                 )
@@ -72,16 +73,25 @@ def test_figures_of_two_steps_against_brute_force() -> None:
     total.merge(seen(*steps[1]))
     rows = {(one["name"], one["cpu"]): one for one in background.series(total, 2, 0.95)}
     assert list(rows) == [
-        ("frequency", 0), ("interrupts", 0), ("interrupts", 1), ("steal", 0), ("steal", 1),
-        ("smi", -1), ("temperature", -1),
+        ("frequency", 0), ("interrupts", 0), ("interrupts", 1), ("busy", 0), ("steal", 0),
+        ("steal", 1), ("smi", -1), ("temperature", -1),
     ]  # fmt: skip
     spans = [np.diff([one.time_ns for one in step]) / S for step in steps]
     weights = np.concatenate(spans)
+    used = [
+        [
+            round(s * S) - (one.idle_ns[0] or 0) - (one.steal_ns or (0,))[0]
+            for s, one in zip(span, step[1:], strict=True)
+        ]
+        for span, step in zip(spans, steps, strict=True)
+    ]
+    assert total.cpu_share == pytest.approx(np.concatenate(used).sum() / (weights.sum() * S))
     for name, counts in (
         (
             "interrupts",
             [[one.interrupts[0] for one in step[1:] if one.interrupts] for step in steps],
         ),
+        ("busy", used),
         ("steal", [[one.steal_ns[0] for one in step[1:] if one.steal_ns] for step in steps]),
     ):
         counted = np.concatenate(counts)

@@ -664,7 +664,7 @@ def test_the_key_of_a_strip_names_all_its_lines(number: int) -> None:
     zones = {f"thermal_zone{at}, x86_pkg_temperature": 40_000 + at for at in range(number)}
     ambience = [
         SimpleNamespace(time_ns=(at + 1) * 10**9, cpus=[0], frequency_khz=[None], interrupts=None,
-                        steal_ns=None, smi=None, temperature_mc=zones)
+                        idle_ns=(), steal_ns=None, smi=None, temperature_mc=zones)
         for at in range(3)
     ]  # fmt: skip
     svg = drawn("strip", made.timer_series(1, 3000), ambience=ambience)
@@ -725,7 +725,7 @@ def test_the_axis_of_a_strip_without_activity_begins_at_zero() -> None:
     """It reached from -0.5 to 0.5 %."""
     ambience = [
         SimpleNamespace(time_ns=(at + 1) * 10**9, cpus=[0], frequency_khz=[None], interrupts=None,
-                        steal_ns=[0], smi=None, temperature_mc={})
+                        idle_ns=(), steal_ns=[0], smi=None, temperature_mc={})
         for at in range(3)
     ]  # fmt: skip
     svg = drawn("strip", made.timer_series(1, 3000), ambience=ambience)

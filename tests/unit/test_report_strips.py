@@ -33,6 +33,7 @@ def watched(seconds: int, cpus: int, seed: int = 1) -> list[Any]:
             steal_ns=[int(v) for v in random.integers(0, S // 10, cpus)],
             smi=int(random.integers(0, 2)),
             temperature_mc={"package": int(random.integers(40_000, 90_000))},
+            idle_ns=[int(v) for v in random.integers(0, 9 * S // 10, cpus)],
         )
         for at in range(seconds)
     ]
@@ -64,6 +65,13 @@ def test_strips_say_what_was_recorded(points: int) -> None:
         stolen = [[one.steal_ns[cpu] for one in records[a:b]] for a, b in spans]
         assert found["Stolen time"].y[cpu] == pytest.approx(
             [100 * sum(p) / (len(p) * S) for p in stolen]
+        )
+        idle = [[one.idle_ns[cpu] for one in records[a:b]] for a, b in spans]
+        used = [
+            [S - i - s for i, s in zip(*two, strict=True)] for two in zip(idle, stolen, strict=True)
+        ]
+        assert found["CPU time in use"].y[cpu] == pytest.approx(
+            [100 * sum(p) / (len(p) * S) for p in used]
         )
     least = [min(one.frequency_khz[0] for one in records[a:b]) / 1000 for a, b in spans]
     assert found["Frequency"].y[0] == pytest.approx(least)
@@ -101,7 +109,7 @@ def test_nothing_recorded_draws_nothing() -> None:
     assert strips.strips(step) == []  # type: ignore[arg-type]
     step.ambience = watched(4, 1)
     for one in step.ambience:
-        one.smi, one.temperature_mc = None, {}
+        one.smi, one.temperature_mc, one.idle_ns = None, {}, ()
     assert list(found_in(step)) == ["Interrupts", "Stolen time"]
 
 
@@ -125,12 +133,17 @@ def test_what_a_container_hides_leaves_the_other_strips(
 def test_rates_are_of_the_time_in_which_something_was_counted(points: int) -> None:
     step = made.step(0, [])
     records = step.ambience = watched(40, 2)
+    for one in records:
+        one.busy = [None, S - one.idle_ns[1] - one.steal_ns[1]]
     for one in records[9:11]:
+        one.busy = None
         one.interrupts = one.steal_ns = None
+        one.idle_ns[1] = None  # offline
     found = found_in(step, points)
     for title, key, scale in (
         ("Interrupts", "interrupts", 1),
         ("Stolen time", "steal_ns", 100 / S),
+        ("CPU time in use", "busy", 100 / S),
     ):
         strip = found[title]
         spans = itertools.pairwise([0, *(round(x) for x in strip.x)])

@@ -305,7 +305,8 @@ def test_what_is_watched_has_a_limit(body: Any) -> None:
     stream = Builder().add(RecordType.AMBIENCE, body).add(RecordType.AMBIENCE, body)
     assert reason_of(stream.data).endswith("after record 2")
     reader = StreamReader()
-    more = {"cpus": [4096], "frequency_khz": [1], "interrupts": [1], "steal_ns": [1]}
+    more = {"cpus": [4096], "frequency_khz": [1], "interrupts": [1], "idle_ns": [1],
+            "steal_ns": [1]}  # fmt: skip
     other = {**body, **more, "temperature_mc": {"another": 1}}
     reader.feed(stream.add(RecordType.AMBIENCE, other).data)
     assert reader.finish().reason.startswith("record 3: the stream has more than")

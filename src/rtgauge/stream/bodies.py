@@ -454,13 +454,18 @@ def _counts_or_null(body: Body, key: str, cpus: int) -> tuple[int, ...] | None:
     return None if body.pairs.get(key, 0) is None else _counts(body, key, cpus)
 
 
+def _known(body: Body, key: str, cpus: int) -> tuple[int | None, ...]:
+    """An integer for each CPU; None if it is not known."""
+    values = body.array(key)
+    if len(values) != cpus:
+        raise Bad(f"'{key}' has {len(values)} items for {cpus} CPUs")
+    if any(v is not None and (type(v) is not int or not 0 <= v <= COUNT_LIMIT) for v in values):
+        raise Bad(f"'{key}' has an item that is not null or an integer to {COUNT_LIMIT}")
+    return tuple(cast("list[int | None]", values))
+
+
 def _ambience(sequence: int, body: Body, _series: DeclaredSeries) -> Ambience:
     cpus = _counts(body, "cpus")
-    frequency = body.array("frequency_khz")
-    if len(frequency) != len(cpus):
-        raise Bad(f"'frequency_khz' has {len(frequency)} items for {len(cpus)} CPUs")
-    if any(f is not None and (type(f) is not int or not 0 <= f <= COUNT_LIMIT) for f in frequency):
-        raise Bad(f"'frequency_khz' has an item that is not null or an integer to {COUNT_LIMIT}")
     temperature = body.map("temperature_mc")
     if any(type(t) is not int or abs(t) > COUNT_LIMIT for t in temperature.values()):
         raise Bad(f"a temperature is not an integer to {COUNT_LIMIT}")
@@ -468,11 +473,12 @@ def _ambience(sequence: int, body: Body, _series: DeclaredSeries) -> Ambience:
         sequence=sequence,
         time_ns=body.time("time_ns", 0),
         cpus=cpus,
-        frequency_khz=tuple(cast("list[int | None]", frequency)),
+        frequency_khz=_known(body, "frequency_khz", len(cpus)),
         interrupts=_counts_or_null(body, "interrupts", len(cpus)),
         steal_ns=_counts_or_null(body, "steal_ns", len(cpus)),
         smi=body.count_or_null("smi"),
         temperature_mc=MappingProxyType(cast("dict[str, int]", temperature)),
+        idle_ns=_known(body, "idle_ns", len(cpus)) if "idle_ns" in body.pairs else None,
     )
 
 

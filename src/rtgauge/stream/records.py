@@ -242,7 +242,7 @@ class Ambience:
     the first one).
 
     The tuples have one item for each of ``cpus``. None: not available. ``temperature_mc``:
-    zone to thousandths of a degree Celsius.
+    zone to thousandths of a degree Celsius. ``idle_ns``: older agents did not record it.
     """
 
     sequence: int
@@ -253,6 +253,7 @@ class Ambience:
     steal_ns: tuple[int, ...] | None
     smi: int | None
     temperature_mc: Mapping[str, int]
+    idle_ns: tuple[int | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

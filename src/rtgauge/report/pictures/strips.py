@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads and background activity over time, for strips below the picture over time.
 
-The work rate of each load, frequency, temperature, interrupts, stolen time and system management
-interrupts, from the agent's records of a step. Records are merged if there are more than a screen
-can show: counts are added, and the minimum of frequencies and the maximum of temperatures are kept.
+The work rate of each load, frequency, temperature, interrupts, CPU time in use, stolen time and
+system management interrupts, from the agent's records of a step. Records are merged if there are
+more than a screen can show: counts are added, and the minimum of frequencies and the maximum of
+temperatures are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from rtgauge.report.results.background import stolen_ns
+from rtgauge.report.results.background import busy_ns, stolen_ns
 
 if TYPE_CHECKING:
     from rtgauge.store import StoredStep
@@ -100,17 +101,17 @@ class _Counted:
     """CPU -> what was counted, and the time in which it was counted."""
 
     numbers: dict[int, int] = field(default_factory=dict)
-    span_ns: int = 0
+    spans_ns: dict[int, int] = field(default_factory=dict)
 
-    def add(self, cpus: Iterable[int], numbers: Iterable[int], span_ns: int) -> None:
-        self.span_ns += span_ns
+    def add(self, cpus: Iterable[int], numbers: Iterable[int | None], span_ns: int) -> None:
         for cpu, number in zip(cpus, numbers, strict=False):
-            self.numbers[cpu] = self.numbers.get(cpu, 0) + number
+            if number is not None:
+                self.numbers[cpu] = self.numbers.get(cpu, 0) + number
+                self.spans_ns[cpu] = self.spans_ns.get(cpu, 0) + span_ns
 
     def rate(self, cpu: int, scale: float) -> Value:
-        if cpu not in self.numbers or self.span_ns <= 0:
-            return None
-        return self.numbers[cpu] * scale * 1e9 / self.span_ns
+        span_ns = self.spans_ns.get(cpu, 0)
+        return self.numbers[cpu] * scale * 1e9 / span_ns if span_ns > 0 else None
 
 
 class _Group:
@@ -121,6 +122,7 @@ class _Group:
         self.cpus: set[int] = set()
         self.frequency_khz: dict[int, int] = {}
         self.interrupts = _Counted()
+        self.busy_ns = _Counted()
         self.steal_ns = _Counted()
         self.smi: int | None = None
         self.temperature_mc: dict[str, int] = {}
@@ -135,6 +137,7 @@ class _Group:
             self.interrupts.add(record.cpus, record.interrupts, span_ns)
         if record.steal_ns is not None:
             self.steal_ns.add(record.cpus, stolen_ns(record, span_ns), span_ns)
+        self.busy_ns.add(record.cpus, busy_ns(record, span_ns), span_ns)
         if record.smi is not None:
             self.smi = record.smi + (self.smi or 0)
         for zone, value in record.temperature_mc.items():
@@ -177,6 +180,15 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
             names,
             x,
             [[one.interrupts.rate(cpu, 1.0) for one in groups] for cpu in cpus],
+        ),
+        _strip(
+            "CPU time in use",
+            "%",
+            "Time in which each CPU ran something: the measurement, its load, other programs, "
+            "interrupts.",
+            names,
+            x,
+            [[one.busy_ns.rate(cpu, 1e-7) for one in groups] for cpu in cpus],
         ),
         _strip(
             "Stolen time",

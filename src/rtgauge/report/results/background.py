@@ -49,6 +49,11 @@ HOT_MC: Final = 95_000
 SECOND_NS: Final = 1_000_000_000
 STOLEN_STEP_NS: Final = 10_000_000
 """/proc/stat has hundredths of a second."""
+OTHERS_CPUS: Final = 0.5
+OTHERS_SHARE: Final = 0.1
+"""Other programs keep a machine from being idle if they use half of a CPU, and a tenth of all."""
+OTHERS_NS: Final = 30 * SECOND_NS
+"""They must do so for this time, or for half of the step. Regular services need less."""
 STOLEN_STEPS: Final = 5
 """One step more or less changes a smaller number by more than a fifth: it gives no share."""
 
@@ -117,6 +122,19 @@ def stolen_ns(record: Ambience, span_ns: int) -> list[int]:
     return [min(stolen, max(span_ns, 0)) for stolen in record.steal_ns or ()]
 
 
+def busy_ns(record: Ambience, span_ns: int) -> list[int | None]:
+    """For each CPU, the time (ns) in which it ran something in the ``span_ns`` before the record,
+    interrupts included. None if it is not known; empty if no CPU's is.
+
+    The kernel counts idle and stolen time in steps of 10 ms.
+    """
+    stolen = record.steal_ns or (0,) * len(record.cpus)
+    return [
+        None if idle is None else min(max(span_ns - idle - taken, 0), max(span_ns, 0))
+        for idle, taken in zip(record.idle_ns or (), stolen, strict=False)
+    ]
+
+
 def around(records: Sequence[Ambience], begin_ns: int, end_ns: int) -> Sequence[Ambience]:
     """The last record before a sample, the records during it, and the first record after it. Empty
     without a record before it or without one after it."""
@@ -131,6 +149,7 @@ Key = tuple[str, int, str]
 _UNITS: Final = {
     "frequency": "kHz",
     "interrupts": "1/s",
+    "busy": "ns/s",
     "steal": "ns/s",
     "smi": "count",
     "temperature": "mC",
@@ -141,12 +160,15 @@ _UNITS: Final = {
 class Watched:
     """The records of one step, or of several in their order.
 
-    ``steal_ns``: CPU -> all stolen time. ``smi``: None if they could not be counted.
+    ``steal_ns``: CPU -> all stolen time. ``smi``: None if they could not be counted. ``busy``: for
+    each record after the first, its ``span_ns``, the number of CPUs whose idle time is known, and
+    the time (ns) in which these ran something.
     """
 
     extents: dict[Key, Extent] = field(default_factory=dict)
     steal_ns: dict[int, int] = field(default_factory=dict)
     smi: int | None = None
+    busy: list[tuple[int, int, int]] = field(default_factory=list)
 
     def step(self, records: Iterable[Ambience]) -> Watched:
         """Add the records of a step. Returns itself."""
@@ -167,6 +189,7 @@ class Watched:
             self.steal_ns[cpu] = self.steal_ns.get(cpu, 0) + stolen
         if later.smi is not None:
             self.smi = (self.smi or 0) + later.smi
+        self.busy += later.busy
 
     def _extent(self, name: str, cpu: int = -1, zone: str = "") -> Extent:
         return self.extents.setdefault((name, cpu, zone), Extent())
@@ -182,8 +205,18 @@ class Watched:
         """The counts since the previous record; the first record is only the reference."""
         seconds = span_ns / SECOND_NS
         steal = stolen_ns(record, span_ns)
-        for name, counts in (("interrupts", record.interrupts or ()), ("steal", steal)):
+        busy = busy_ns(record, span_ns)
+        known = [used for used in busy if used is not None]
+        if known:
+            self.busy.append((span_ns, len(known), sum(known)))
+        for name, counts in (
+            ("interrupts", record.interrupts or ()),
+            ("busy", busy),
+            ("steal", steal),
+        ):
             for cpu, number in zip(record.cpus, counts, strict=False):
+                if number is None:
+                    continue
                 rate = round(number * SECOND_NS / span_ns)
                 self._extent(name, cpu).add(rate, seconds, number)
         for cpu, stolen in zip(record.cpus, steal, strict=False):
@@ -197,6 +230,12 @@ class Watched:
         """Interrupts of all CPUs per second; None if they were not counted."""
         means = [one.mean for (name, _, _), one in self.extents.items() if name == "interrupts"]
         return sum(mean for mean in means if mean is not None) if means else None
+
+    @property
+    def cpu_share(self) -> float | None:
+        """The share of all CPU time that was used; None if it is not known."""
+        possible = sum(span_ns * cpus for span_ns, cpus, _ in self.busy)
+        return sum(busy for _, _, busy in self.busy) / possible if possible else None
 
     def clock(self, cpu: int) -> tuple[int, int] | None:
         """The slowest and the fastest reading of a CPU's clock in kHz."""
@@ -304,6 +343,31 @@ def crowd(facts: Mapping[str, Fact]) -> str:
     return (
         f"{numbers.count(others)} tasks of other programs were ready to run on "
         f"{numbers.plural(cpus, 'CPU')} at its start, with a load average of {average:.3g}"
+    )
+
+
+def used(watched: Watched, own_ns: int) -> str:
+    """The other programs that used CPU time during a step without a load; empty if they used
+    little, or if that is not known.
+
+    ``own_ns``: CPU time of the agent in the step. It is taken to be spread evenly, and where it was
+    not, other programs get no more than it leaves in the whole step. What neither the agent nor an
+    idle CPU accounts for belongs to other programs, and to interrupts.
+    """
+    whole_ns = sum(span_ns for span_ns, _, _ in watched.busy)
+    long_ns, others_ns, most = 0, 0.0, 0
+    for span_ns, cpus, busy in watched.busy:
+        others = busy - own_ns * span_ns / whole_ns
+        if others >= max(OTHERS_CPUS, OTHERS_SHARE * cpus) * span_ns:
+            long_ns, others_ns, most = long_ns + span_ns, others_ns + others, max(most, cpus)
+    others_ns = min(others_ns, sum(busy for _, _, busy in watched.busy) - own_ns)
+    if not long_ns or long_ns < min(OTHERS_NS, whole_ns / 2):
+        return ""
+    if others_ns < max(OTHERS_CPUS, OTHERS_SHARE * most) * long_ns:
+        return ""
+    return (
+        f"for {numbers.time(long_ns)}, other programs used the time of "
+        f"{others_ns / long_ns:.2g} of {numbers.plural(most, 'CPU')}"
     )
 
 

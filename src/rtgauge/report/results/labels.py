@@ -437,9 +437,15 @@ def watched(series: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[str, s
         group = [series[place] for place in members]
         labels = series_labels(group) if len(group) > 1 else [""]
         for one, label in zip(group, labels, strict=True):
-            unit = numbers.unit_name(one["unit"])
+            share = one["unit"] == "ns/s"
+            unit = "%" if share else numbers.unit_name(one["unit"])
             name = one["name"] + (f" ({unit})" if unit else "") + (f", {label}" if label else "")
-            figures = [numbers.shown(one[key], one["unit"]).text for key in ("min", "mean", "max")]
+            readings = [one[key] for key in ("min", "mean", "max")]
+            if share:
+                readings = [reading / 1e7 for reading in readings]
+            figures = [
+                numbers.shown(value, "" if share else one["unit"]).text for value in readings
+            ]
             rows.append((capital(name), (figures[0], figures[1], figures[2])))
     return rows
 
@@ -506,8 +512,8 @@ def ordinary(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
 
 
 def work_text(load: Mapping[str, Any]) -> str:
-    """The work rates of the loads of a step and the interrupts of all CPUs: ``sched 12 300
-    messages/s, cpu 410 loops/s, 2 150 interrupts/s``."""
+    """The work rates of the loads of a step, the interrupts of all CPUs, and the CPU time in use:
+    ``sched 12 300 messages/s, cpu 410 loops/s, 2 150 interrupts/s, CPUs 97 % in use``."""
     rates = [
         (one["name"], numbers.rate(one["work_rate"], one["unit"]))
         for one in load["loads"]
@@ -517,6 +523,8 @@ def work_text(load: Mapping[str, Any]) -> str:
     texts = [rate if single else f"{name} {rate}" for name, rate in rates]
     if texts and load["interrupts_per_s"] is not None:
         texts.append(numbers.rate(load["interrupts_per_s"], "interrupts"))
+    if texts and "cpu_share" in load:
+        texts.append(f"CPUs {numbers.percent(load['cpu_share'])} in use")
     return ", ".join(texts)
 
 

@@ -181,7 +181,11 @@ def _run(
     rhythms = _rhythms(source.get("catalogue"))
     limitations = _limitations(source.get("catalogue"))
     target = str(source.get("target", ""))
+    watched: list[tuple[StoredStep, background.Watched]] = []
     for step in sorted(run.steps, key=lambda step: step.number):
+        activity = background.Watched().step(step.ambience)
+        if len(step.ambience):
+            watched.append((step, activity))
         planned = _planned(source.get("plan"), step.number)
         steps.append(_step(step, chapters.get(_measurement(step), ""), planned, target))
         steps[-1] |= {
@@ -192,7 +196,7 @@ def _run(
         _tell_meaning(steps[-1]["load"], source.get("catalogue"))
         kept = kept_of(step)
         _label_traced(steps[-1], kept)
-        _label_crowded(steps[-1], step)
+        _label_crowded(steps[-1], step, activity)
         stages = composed(step, _described(source.get("catalogue"), _measurement(step)))
         realtimes = _realtimes(step, figures)
         for stored in reported(step):
@@ -219,10 +223,12 @@ def _run(
     ]
     others = [one for one in steps if one["role"] == "measurement" and "others" in one["load"]]
     findings += background.crowded([(_place(step), step["load"]["others"]) for step in others])
-    if watched := _watched(run):
+    if watched:
         for step, activity in watched:
             load = next(each["load"] for each in steps if each["step"] == step.number)
             load["interrupts_per_s"] = activity.interrupts_per_s
+            if activity.cpu_share is not None:
+                load["cpu_share"] = activity.cpu_share
         findings += background.findings(_measured(watched))
         number = max(step["step"] for step in steps) + 1
         steps.append(_background_step(number, run))
@@ -319,9 +325,12 @@ def _label_traced(step: Document, kept: Kept) -> None:
         step["events"].append({"event": "message", "time_s": 0.0, "text": f"--explain: {words}."})
 
 
-def _label_crowded(step: Document, stored: StoredStep) -> None:
+def _label_crowded(step: Document, stored: StoredStep, activity: background.Watched) -> None:
     """A step on a machine that other programs kept busy must not be taken for an idle one."""
-    if not under_load(step) and (others := background.crowd(stored.facts)):
+    if under_load(step):
+        return
+    own_ns = stored.trailer.cpu_ns if stored.trailer is not None else 0
+    if others := background.used(activity, own_ns) or background.crowd(stored.facts):
         step["load"]["others"] = others
 
 
@@ -475,15 +484,6 @@ def _environment(run: StoredRun) -> Document:
 
 
 # --- background activity -------------------------------------------------------------
-
-
-def _watched(run: StoredRun) -> list[tuple[StoredStep, background.Watched]]:
-    """The steps with background activity and their records, in the order of their numbers."""
-    return [
-        (step, background.Watched().step(step.ambience))
-        for step in sorted(run.steps, key=lambda step: step.number)
-        if len(step.ambience)
-    ]
 
 
 def _place(step: Document) -> str:
