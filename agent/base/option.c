@@ -11,7 +11,8 @@
 
 #include "base/cpulist.h"
 
-#define NAME_ROOM 64	   /* longer names are not compared, because no name is as long */
+#define NAME_ROOM 64		     /* longer names are not compared, because no name is as long */
+#define DURATION_MAX (INT64_MAX / 2) /* 146 years: a time plus a duration fits into 64 bits */
 #define FRACTION_DIGITS 18 /* maximum number of digits in 64 bits. More are not exact in any unit */
 
 static const struct {
@@ -515,6 +516,8 @@ static int check_limits(const struct option_info *info, const char *text, int64_
 	char wrong[64];
 	char limit[32];
 
+	if (info->type == OPTION_DURATION && number > DURATION_MAX)
+		return refuse_number(info, text, "too large", msg);
 	if (!is_number(info->type) || !limited(info))
 		return 0;
 	if (number >= info->min && number <= info->max)

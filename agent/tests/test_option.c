@@ -419,6 +419,7 @@ static const struct option_info table[] = {
 	{ "interval", OPTION_DURATION, "1000us", 20000, 3600000000000, NULL, "period" },
 	{ "groups", OPTION_INTEGER, "10", 1, 100, NULL, "groups" },
 	{ "offset", OPTION_INTEGER, "-3", 0, 0, NULL, "no limits" },
+	{ "for", OPTION_DURATION, "0", 0, 0, NULL, "no limits" },
 	{ "below", OPTION_INTEGER, "-5", -10, -1, NULL, "limits below zero" },
 	{ "size", OPTION_SIZE, "100", 1, 1 << 20, NULL, "bytes" },
 	{ "transport", OPTION_ENUM, "socket", 0, 0, "socket pipe", "what carries them" },
@@ -441,6 +442,7 @@ static const struct {
 	{ "groups", "1", 1, "1" },
 	{ "groups", "0100", 100, "100" },
 	{ "offset", "-9999", -9999, "-9999" },
+	{ "for", "4611686018427387903ns", INT64_MAX / 2, "4611686018427387903ns" },
 	{ "below", "-10", -10, "-10" },
 	{ "size", "1024", 1024, "1KiB" },
 	{ "size", "1025", 1025, "1025" },
@@ -480,6 +482,9 @@ static const struct {
 	  "give a smaller value" },
 	{ "offset", "-99999999999999999999", "offset -99999999999999999999 is too small",
 	  "give a larger value" },
+	{ "for", "4611686018427387904ns", "for 4611686018427387904ns is too large",
+	  "give a smaller value" },
+	{ "for", "106751d", "for 106751d is too large", "give a smaller value" },
 	{ "size", "2MiB", "size 2MiB is above its maximum 1MiB", "give a value from 1 to 1MiB" },
 	{ "size", "2MB", "size '2MB' is not a size", NULL },
 	{ "transport", "pipes", "transport cannot be 'pipes'", "did you mean 'pipe'?" },
@@ -498,7 +503,7 @@ static const struct {
 	{ "cpu", "99999", "cpu 99999 is too large", NULL },
 	{ "gruops", "1", "unknown option 'gruops'", "did you mean 'groups'?" },
 	{ "zz", "1", "unknown option 'zz'",
-	  "choose from: interval groups offset below size transport method dither label cpu" },
+	  "choose from: interval groups offset for below size transport method dither label cpu" },
 };
 
 static void test_accepted(void)
