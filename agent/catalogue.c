@@ -17,9 +17,10 @@
 #include "run/run.h"
 #include "system/prepare.h"
 
-/* One row for each measurement: the file that defines NAME_measurement. */
+/* One row for each measurement: the file that defines NAME_measurement. BOTH: also compiled for the
+ * Cobalt core (meson.build). */
 /* clang-format off */
-#define MEASUREMENTS(ROW) \
+#define MEASUREMENTS(ROW, BOTH) \
 	ROW(timer) \
 	ROW(clock_cost) \
 	ROW(cpu_power) \
@@ -28,34 +29,34 @@
 	ROW(tick_cost) \
 	ROW(clock_warps) \
 	ROW(thread_rules) \
-	ROW(round_robin) \
-	ROW(thread_switch) \
+	BOTH(round_robin) \
+	BOTH(thread_switch) \
 	ROW(thread_lifecycle) \
 	ROW(core_switches) \
-	ROW(sem_lock) \
-	ROW(sem_order) \
-	ROW(sem_lifecycle) \
-	ROW(sem_uncontended) \
-	ROW(sem_contended) \
-	ROW(mutex_inversion) \
-	ROW(mutex_contended) \
-	ROW(mutex_uncontended) \
-	ROW(mutex_chain) \
+	BOTH(sem_lock) \
+	BOTH(sem_order) \
+	BOTH(sem_lifecycle) \
+	BOTH(sem_uncontended) \
+	BOTH(sem_contended) \
+	BOTH(mutex_inversion) \
+	BOTH(mutex_contended) \
+	BOTH(mutex_uncontended) \
+	BOTH(mutex_chain) \
 	ROW(irq_latency) \
 	ROW(irq_dispatch) \
 	ROW(irq_to_thread) \
 	ROW(irq_sustained) \
 	ROW(response) \
 	ROW(log_host) \
-	ROW(condvar) \
+	BOTH(condvar) \
 	ROW(futex) \
-	ROW(mq_posix) \
+	BOTH(mq_posix) \
 	ROW(mq_sysv) \
 	ROW(sem_sysv) \
 	ROW(pipe) \
 	ROW(eventfd) \
-	ROW(signal) \
-	ROW(mutex_handover) \
+	BOTH(signal) \
+	BOTH(mutex_handover) \
 	ROW(process_create) \
 	ROW(page_fault) \
 	ROW(cpu_wakeup) \
@@ -66,36 +67,17 @@
 /* clang-format on */
 #define DECLARATION(name) extern const struct measurement name##_measurement;
 #define ADDRESS(name) &name##_measurement,
+#define NOTHING(name)
 
-MEASUREMENTS(DECLARATION)
+MEASUREMENTS(DECLARATION, DECLARATION)
 
-const struct measurement *const catalogue_measurements[] = { MEASUREMENTS(ADDRESS) NULL };
-
-/* Measurements that are also compiled for the Cobalt core (meson.build). */
-/* clang-format off */
-#define MEASUREMENTS_ON_COBALT(ROW) \
-	ROW(round_robin) \
-	ROW(thread_switch) \
-	ROW(sem_lock) \
-	ROW(sem_order) \
-	ROW(sem_lifecycle) \
-	ROW(sem_uncontended) \
-	ROW(sem_contended) \
-	ROW(mutex_inversion) \
-	ROW(mutex_contended) \
-	ROW(mutex_uncontended) \
-	ROW(mutex_chain) \
-	ROW(condvar) \
-	ROW(mq_posix) \
-	ROW(signal) \
-	ROW(mutex_handover)
-/* clang-format on */
+const struct measurement *const catalogue_measurements[] = { MEASUREMENTS(ADDRESS, ADDRESS) NULL };
 
 #if defined(__x86_64__) || defined(__aarch64__)
 #define DECLARATION_ON_COBALT(name) extern const struct measurement name##_cobalt;
 #define PAIR_ON_COBALT(name) { &name##_measurement, &name##_cobalt },
 
-MEASUREMENTS_ON_COBALT(DECLARATION_ON_COBALT)
+MEASUREMENTS(NOTHING, DECLARATION_ON_COBALT)
 #else
 #define PAIR_ON_COBALT(name) { &name##_measurement, NULL },
 #endif
@@ -104,7 +86,7 @@ const struct measurement *catalogue_on_cobalt(const struct measurement *measurem
 {
 	static const struct {
 		const struct measurement *on_linux, *on_cobalt;
-	} pairs[] = { MEASUREMENTS_ON_COBALT(PAIR_ON_COBALT) };
+	} pairs[] = { MEASUREMENTS(NOTHING, PAIR_ON_COBALT) };
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
 		if (pairs[i].on_linux == measurement)

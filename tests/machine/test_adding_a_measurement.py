@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "internals" / "adding-a-measurement.md"
-TABLE = "#define MEASUREMENTS(ROW) \\\n"
+TABLE = "#define MEASUREMENTS(ROW, BOTH) \\\n"
 NAME = "yield-cost"
 PLACES = {
     "agent/catalogue.c",
