@@ -9,7 +9,7 @@ import pytest
 
 import report_runs as made
 from rtgauge import stream
-from rtgauge.report.document.answer import answer_of
+from rtgauge.report.document.answer import answer_of, whole_of
 from rtgauge.report.document.summary import short
 from rtgauge.report.render import markdown, terminal
 from rtgauge.report.results import background, model
@@ -41,7 +41,7 @@ def measured(average: str, **changes: Any) -> Any:
 )
 def test_other_programs_need_both_a_count_and_an_average(average: str, tasks: int) -> None:
     found = background.crowd(facts(average))
-    assert found.startswith(f"{tasks} tasks of other programs") if tasks else not found
+    assert found["ready"] == tasks if found is not None else not tasks
     assert not background.crowd({"/proc/loadavg": average})
 
 
@@ -55,7 +55,7 @@ def test_a_crowded_machine_is_not_called_idle() -> None:
         "6 tasks of other programs were ready to run on 2 CPUs at its start, with a load average "
         "of 22.3"
     )
-    assert run["steps"][0]["load"]["others"] == evidence
+    assert run["steps"][0]["load"]["others"] == {"ready": 6, "cpus": 2, "load_average": 22.34}
     assert answer.scope == (
         f"Only timer was measured, and only with other programs. Not idle: timer (step 1): "
         f"{evidence}."
@@ -88,29 +88,32 @@ def activity(*busy: tuple[float, float]) -> list[stream.Ambience]:
 @pytest.mark.parametrize(
     ("busy", "own_s", "found"),
     [
-        ([(1, 1.5)] * 10, 0, "for 10 s, other programs used the time of 1.5 of 2 CPUs"),
-        ([(1, 1.5)] * 10, 9, "for 10 s, other programs used the time of 0.6 of 2 CPUs"),
-        ([(1, 1.5)] * 10, 11, ""),  # the measurement itself used most of it
-        ([(1, 0.4)] * 10, 0, ""),
-        ([(1, 2)] * 4 + [(1, 0)] * 6, 0, ""),
-        ([(1, 2)] * 5 + [(1, 0)] * 5, 0, "for 5 s, other programs used the time of 2 of 2 CPUs"),
+        ([(1, 1.5)] * 10, 0, (1.5, 10)),
+        ([(1, 1.5)] * 10, 9, (0.6, 10)),
+        ([(1, 1.5)] * 10, 11, None),  # the measurement itself used most of it
+        ([(1, 0.4)] * 10, 0, None),
+        ([(1, 2)] * 4 + [(1, 0)] * 6, 0, None),
+        ([(1, 2)] * 5 + [(1, 0)] * 5, 0, (2, 5)),
         # an upgrade of the system in a run of an hour
-        ([(10, 0)] * 300 + [(10, 12)] * 3, 0, "for 30 s, other programs used the time of 1.2 of"),
-        ([(10, 0)] * 300 + [(10, 12)] * 2, 0, ""),
-        ([], 1, ""),
+        ([(10, 0)] * 300 + [(10, 12)] * 3, 0, (1.2, 30)),
+        ([(10, 0)] * 300 + [(10, 12)] * 2, 0, None),
+        ([], 1, None),
     ],
 )
 def test_other_programs_by_the_time_that_they_used(
-    busy: list[tuple[float, float]], own_s: int, found: str
+    busy: list[tuple[float, float]], own_s: int, found: tuple[float, float] | None
 ) -> None:
     watched = background.Watched().step(activity(*busy))
-    text = background.used(watched, own_s * SECOND).replace("\u202f", " ")
-    assert text.startswith(found) and bool(text) == bool(found)
+    others = background.used(watched, own_s * SECOND)
+    if found is None:
+        assert others is None
+    else:
+        assert others == {"cpus": 2, "used": pytest.approx(found[0]), "time_s": found[1]}
 
 
 def test_many_cpus_are_busy_if_a_tenth_of_them_is() -> None:
     watched = background.Watched(busy=[(SECOND, 128, 13 * SECOND)])
-    assert background.used(watched, 0).endswith("used the time of 13 of 128 CPUs")
+    assert background.used(watched, 0) == {"cpus": 128, "used": 13.0, "time_s": 1.0}
     assert not background.used(background.Watched(busy=[(SECOND, 128, 12 * SECOND)]), 0)
 
 
@@ -121,12 +124,51 @@ def test_programs_that_started_during_the_step_are_told(own_s: int, load: str) -
     step.ambience = activity(*[(1, 0), (1, 2)] * 10)
     step.trailer = stream.Trailer(9, "complete", "", "", 20 * SECOND, 9, (), own_s * SECOND)
     (run,) = model.build([made.run([step], findings=[])])["runs"]  # type: ignore[list-item]
-    told = run["steps"][0]["load"]
-    assert told["cpu_share"] == 0.5
-    others = "for 10 s, other programs used the time of 2 of 2 CPUs"
-    assert ("others" in told) == (load == "idle" and not own_s)
-    if "others" in told:
-        assert told["others"].replace("\u202f", " ") == others
+    assert run["steps"][0]["load"]["cpu_share"] == 0.5
+    told = [one["found"].replace("\u202f", " ") for one in run["findings"]]
+    others = "timer (step 1): for 10 s, other programs used the time of 2 of 2 CPUs"
+    assert told == ([others] if load == "idle" and not own_s else [])
+def test_the_finding_quotes_the_worst_step() -> None:
+    """It quoted the first one."""
+    averages = ("2.10 0 0 4/100 1", BUSY, "9.00 0 0 9/100 1")
+    steps = [
+        made.step(number, made.timer_series(1, 2000), facts=facts(average))
+        for number, average in enumerate(averages)
+    ]
+    stored: Any = made.run(steps, findings=[])
+    (run,) = model.build([stored])["runs"]
+    (finding,) = run["findings"]
+    assert finding["found"].startswith("timer (step 2): 6 tasks of other programs")
+    assert finding["found"].endswith("a load average of 22.3, and in 2 other steps")
+
+
+def test_a_resumed_evaluation_numbers_its_own_steps() -> None:
+    """It quoted the finding of one of its runs, with the step numbers of that run."""
+    planned = [{"measurement": "timer", "interval": each} for each in ("1ms", "2ms", "3ms")]
+
+    def part(first: int, averages: list[str], **more: Any) -> Any:
+        steps = [
+            made.step(number, made.timer_series(1, 2000), facts=facts(average))
+            for number, average in enumerate(averages)
+        ]
+        plan = {"name": "evaluate", "steps": planned[first:]}
+        run: Any = made.run(steps, plan=plan, study="s", findings=[], **more)
+        return model.build([run])["runs"][0]
+
+    first = part(0, [BUSY], state="interrupted")
+    second = part(1, ["0.1 0 0 1/100 1", "44.0 0 0 9/100 1"], id="2")
+    whole = whole_of([first, {**second, "started": "2030-01-01T00:00:00Z"}])
+    assert whole is not None
+    scope = answer_of(whole).scope
+    assert "Not idle: timer (step 3): 8 tasks of" in scope
+    assert scope.endswith("a load average of 44, and in 1 other step.")
+
+
+def test_without_its_end_the_use_of_a_step_is_not_known() -> None:
+    step = made.step(0, made.timer_series(1, 2000), facts=facts("0.10 0.10 0.10 1/9 1"))
+    step.ambience = activity(*[(1, 2)] * 10)
+    (run,) = model.build([made.run([step], findings=[])])["runs"]  # type: ignore[list-item]
+    assert not run["findings"] and run["steps"][0]["load"]["cpu_share"] == 1.0
 
 
 def test_a_failed_step_does_not_hide_other_programs() -> None:

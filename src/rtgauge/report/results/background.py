@@ -32,6 +32,7 @@ __all__ = [
     "crowd",
     "crowded",
     "findings",
+    "place",
     "series",
 ]
 
@@ -320,12 +321,17 @@ def findings(steps: Sequence[tuple[str, Sequence[int], Watched]]) -> list[Docume
 _Steps = Sequence[tuple[str, Sequence[int], Watched]]
 
 
+def place(measurement: str, step: int) -> str:
+    """The name of a step in a finding."""
+    return f"{measurement} (step {step + 1})"
+
+
 def _others(many: int) -> str:
     return f", and in {numbers.plural(many - 1, 'other step')}" if many > 1 else ""
 
 
-def crowd(facts: Mapping[str, Fact]) -> str:
-    """The other programs that kept all CPUs busy when a step without a load began; empty if they
+def crowd(facts: Mapping[str, Fact]) -> Document | None:
+    """The other programs that kept all CPUs busy when a step without a load began; None if they
     did not, or if that is not known.
 
     Both more tasks than CPUs must have been ready to run, without the agent's own one, and the load
@@ -336,18 +342,15 @@ def crowd(facts: Mapping[str, Fact]) -> str:
     found = re.match(r"(\d{1,9}\.\d{1,6}) \S+ \S+ (\d{1,9})/", known.text("/proc/loadavg") or "")
     online = online_cpus(known)
     if found is None or not online:
-        return ""
+        return None
     average, others, cpus = float(found[1]), int(found[2]) - 1, len(online)
     if others <= cpus or average <= cpus:
-        return ""
-    return (
-        f"{numbers.count(others)} tasks of other programs were ready to run on "
-        f"{numbers.plural(cpus, 'CPU')} at its start, with a load average of {average:.3g}"
-    )
+        return None
+    return {"ready": others, "cpus": cpus, "load_average": average}
 
 
-def used(watched: Watched, own_ns: int) -> str:
-    """The other programs that used CPU time during a step without a load; empty if they used
+def used(watched: Watched, own_ns: int) -> Document | None:
+    """The other programs that used CPU time during a step without a load; None if they used
     little, or if that is not known.
 
     ``own_ns``: CPU time of the agent in the step. It is taken to be spread evenly, and where it was
@@ -362,24 +365,41 @@ def used(watched: Watched, own_ns: int) -> str:
             long_ns, others_ns, most = long_ns + span_ns, others_ns + others, max(most, cpus)
     others_ns = min(others_ns, sum(busy for _, _, busy in watched.busy) - own_ns)
     if not long_ns or long_ns < min(OTHERS_NS, whole_ns / 2):
-        return ""
+        return None
     if others_ns < max(OTHERS_CPUS, OTHERS_SHARE * most) * long_ns:
-        return ""
+        return None
+    return {"cpus": most, "used": others_ns / long_ns, "time_s": long_ns / SECOND_NS}
+
+
+def _programs(others: Document) -> str:
+    cpus = numbers.plural(others["cpus"], "CPU")
+    if "used" in others:
+        time = numbers.time(round(others["time_s"] * SECOND_NS))
+        return f"for {time}, other programs used the time of {others['used']:.2g} of {cpus}"
     return (
-        f"for {numbers.time(long_ns)}, other programs used the time of "
-        f"{others_ns / long_ns:.2g} of {numbers.plural(most, 'CPU')}"
+        f"{numbers.count(others['ready'])} tasks of other programs were ready to run on {cpus} at "
+        f"its start, with a load average of {others['load_average']:.3g}"
     )
 
 
-def crowded(steps: Sequence[tuple[str, str]]) -> list[Document]:
-    """The finding on other programs. ``steps``: the name and the ``crowd`` of each such step."""
-    if not steps:
+def _pressure(step: Mapping[str, Any]) -> tuple[float, float]:
+    """How much other programs disturbed a step: CPUs in use (all, if only its start is known), and
+    the load average."""
+    others = step["load"]["others"]
+    return others.get("used", others["cpus"]), others.get("load_average", 0.0)
+
+
+def crowded(steps: Iterable[Mapping[str, Any]]) -> list[Document]:
+    """The finding on other programs in these steps of the results model, with the worst step."""
+    found = [one for one in steps if one["role"] == "measurement" and "others" in one["load"]]
+    if not found:
         return []
-    where, evidence = steps[0]
+    worst = max(found, key=_pressure)
     return [
         {
             "check": "other-programs",
-            "found": f"{where}: {evidence}{_others(len(steps))}",
+            "found": f"{place(worst['measurement'], worst['step'])}: "
+            f"{_programs(worst['load']['others'])}{_others(len(found))}",
             "level": "warning",
             "why": "the machine was not idle: the latencies contain the delays that other programs "
             "cause",

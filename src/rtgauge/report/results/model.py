@@ -221,8 +221,7 @@ def _run(
         {key: str(finding.get(key, "")) for key in _FINDING}
         for finding in source.get("findings") or ()
     ]
-    others = [one for one in steps if one["role"] == "measurement" and "others" in one["load"]]
-    findings += background.crowded([(_place(step), step["load"]["others"]) for step in others])
+    findings += background.crowded(steps)
     if watched:
         for step, activity in watched:
             load = next(each["load"] for each in steps if each["step"] == step.number)
@@ -329,8 +328,10 @@ def _label_crowded(step: Document, stored: StoredStep, activity: background.Watc
     """A step on a machine that other programs kept busy must not be taken for an idle one."""
     if under_load(step):
         return
-    own_ns = stored.trailer.cpu_ns if stored.trailer is not None else 0
-    if others := background.used(activity, own_ns) or background.crowd(stored.facts):
+    others = background.crowd(stored.facts) or {}
+    if stored.trailer is not None:  # else the CPU time of the agent is not known
+        others |= background.used(activity, stored.trailer.cpu_ns) or {}
+    if others:
         step["load"]["others"] = others
 
 
@@ -486,10 +487,6 @@ def _environment(run: StoredRun) -> Document:
 # --- background activity -------------------------------------------------------------
 
 
-def _place(step: Document) -> str:
-    return f"{step['measurement']} (step {step['step'] + 1})"
-
-
 def _measured(
     watched: Sequence[tuple[StoredStep, background.Watched]],
 ) -> list[tuple[str, list[int], background.Watched]]:
@@ -497,7 +494,7 @@ def _measured(
     asked = [one for one in watched if one[0].document.get("role", "measurement") == "measurement"]
     return [
         (
-            _place({"measurement": _measurement(step), "step": step.number}),
+            background.place(_measurement(step), step.number),
             sorted({series.info.cpu for series in step.series if series.info.cpu >= 0}),
             one,
         )

@@ -10,7 +10,7 @@ from typing import Final
 from rtgauge import text as numbers
 from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.results.again import times_answers
-from rtgauge.report.results.background import CHECKS
+from rtgauge.report.results.background import CHECKS, crowded
 from rtgauge.report.results.labels import (
     CROWDED,
     capital,
@@ -139,8 +139,7 @@ def scope_of(data: Data) -> str:
 
 def _not_idle(data: Data) -> str:
     """The other programs that kept the CPUs busy; empty if none did."""
-    found = [one["found"] for one in data.run["findings"] if one["check"] == "other-programs"]
-    return " ".join(f"Not idle: {one}." for one in found)
+    return " ".join(f"Not idle: {one['found']}." for one in crowded(data.run["steps"]))
 
 
 def _measured(data: Data) -> str:
