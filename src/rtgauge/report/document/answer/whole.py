@@ -95,7 +95,7 @@ def _add(whole: dict[str, Any], run: Model, step: Model, at: int) -> None:
             places[place] = len(whole["series"])
             whole["series"].append({**one, "step": at})
     told = [
-        {**one, "series": [places[place] for place in one["series"] if place in places]}
+        {**one, "series": [places[place] for place in one["series"]]}
         for one in step["observations"]
     ]
     for one in told:
