@@ -188,6 +188,7 @@ def test_the_answer_of_a_run_is_kept(rtgauge: Run, monkeypatch: pytest.MonkeyPat
         found = brief.brief_of(store, row)
         assert (found.verdict, found.failed) == ("not fit", True)
         assert found.title.startswith("Not fit: ") and "µs" in found.worst
+        assert found.measured == "timer"
         with monkeypatch.context() as patched:  # it is kept
             patched.setattr(answer, "answer_of", None)
             assert brief.brief_of(store, row) == found
@@ -605,15 +606,16 @@ def test_the_list_fits_whatever_occurs_together(
 def test_the_list_names_what_was_measured_where_it_has_the_room(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The maximum of a run is that of the measurement in its headline, if the figures are equal."""
+    """It took the name from the headline wherever that had the same figure."""
     monkeypatch.setenv("COLUMNS", "80")
     began = "2026-11-30T21:31:00Z"
     row = RunRow("", "", "", "local", "complete", began, 1.0, 1, "max 2.73 µs (yield-cost)", 1)
-    for worst, end in (
-        ("2.73 µs (CPU 0, idle). The samples have no due times", "  2.73 µs (yield-cost)"),
-        ("1.50 µs (timer, CPU 0, idle)", "  1.50 µs"),
+    for worst, measured, end in (
+        ("2.73 µs (CPU 0, idle). The samples have no due times", "yield-cost", "µs (yield-cost)"),
+        ("2.73 µs (CPU 0, load sched)", "timer, sched", "  2.73 µs (timer, sched)"),
+        ("1.50 µs (CPU 0, idle)", "timer", "  1.50 µs (timer)"),
     ):
-        store_list._print_runs([row], [brief.Brief("not proven", "", worst)])
+        store_list._print_runs([row], [brief.Brief("not proven", "", worst, "", measured)])
         assert capsys.readouterr().out.splitlines()[1].endswith(end)
 
 

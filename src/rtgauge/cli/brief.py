@@ -32,12 +32,14 @@ _OWN: Final = ("failed", "interrupted", "skipped", "running", "unreadable")
 @dataclass(frozen=True)
 class Brief:
     """``verdict``: the state of the answer, or of a run that is not complete. ``title`` and
-    ``worst``: the answer's first two lines. ``command``: the first one that it proposes."""
+    ``worst``: the answer's first two lines. ``command``: the first one that it proposes.
+    ``measured``: the measurement of ``worst``, with its load."""
 
     verdict: str
     title: str
     worst: str
     command: str = ""
+    measured: str = ""
 
     @property
     def failed(self) -> bool:
@@ -77,6 +79,7 @@ def keep(store: Store, run: Mapping[str, Any]) -> Brief:
         answer.title,
         "".join(span.text for span in answer.worst).removeprefix(OBSERVED),
         next((action.command for action in answer.actions if action.command), ""),
+        answer.measured,
     )
     path = kept_path(store, ANSWERS, run["id"])
     depends = key(store, run["id"], _made())

@@ -238,11 +238,9 @@ def _worst(row: RunRow, brief: Brief, wide: bool) -> tuple[str, bool]:
         return (f"for {_took(row)}" if _took(row) else ""), False
     if row.state in ("failed", "skipped") or brief.verdict == "unreadable":
         return " ".join((row.headline or brief.worst).split()), True
-    named = re.sub(r"^(over [^:]*: )?max ", "", row.headline)
-    text = brief.worst or named
-    if not wide and brief.worst:  # what was measured, if the maximum is that of the whole run
-        figure = text.partition(" (")[0]
-        text = named if named.startswith(f"{figure} (") else figure
+    text = brief.worst or re.sub(r"^(over [^:]*: )?max ", "", row.headline)
+    if not wide and brief.measured:
+        text = f"{text.partition(' (')[0]} ({brief.measured})"
     return text.replace(GAP, "\u00a0"), False
 
 

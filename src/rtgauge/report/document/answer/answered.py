@@ -11,7 +11,12 @@ from pathlib import Path
 
 from rtgauge.report.document.answer.actions import Action, actions_of, first_actions
 from rtgauge.report.document.answer.cause import cause_of, hint_of, rhythm_of
-from rtgauge.report.document.answer.certainty import certainty_of, deciding, maximum_of
+from rtgauge.report.document.answer.certainty import (
+    certainty_of,
+    deciding,
+    maximum_of,
+    measured_of,
+)
 from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.document.answer.scope import audit_of, board_text, missing_of, scope_of
 from rtgauge.report.document.answer.state import state_of
@@ -50,6 +55,8 @@ class Answer:
     """What the command of the cause does."""
     rhythm: str = ""
     """The rhythm of most late samples, and what may cause it."""
+    measured: str = ""
+    """The measurement of ``worst``, with its load."""
 
 
 def action_in_store(action: Action, place: str) -> Action:
@@ -111,4 +118,5 @@ def answer_of(run: Model) -> Answer:
         board_text(run),
         hint_of(data, cause_command),
         "" if rhythm is None else rhythm["text"],
+        measured_of(data),
     )

@@ -12,6 +12,7 @@ from rtgauge.report.document.answer.state import exceeds, undisturbed
 from rtgauge.report.document.blocks import Line, Span, line
 from rtgauge.report.results.again import lasting_command
 from rtgauge.report.results.labels import (
+    added_text,
     budget_of,
     capital,
     highest,
@@ -22,12 +23,11 @@ from rtgauge.report.results.labels import (
     severity,
     step_name,
     things_of,
-    worst,
 )
 from rtgauge.stats import duration_needed_s
 from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
 
-__all__ = ["OBSERVED", "certainty_of", "deciding", "maximum_of", "when_text"]
+__all__ = ["OBSERVED", "certainty_of", "deciding", "maximum_of", "measured_of", "when_text"]
 
 LOADS: Final = 3
 """The number of other loads that the answer names."""
@@ -37,21 +37,23 @@ OBSERVED: Final = "Observed maximum "
 
 
 def maximum_of(data: Data) -> Line:
-    one = data.top
     if printed := _printed(data):
         return printed
-    if one is None:
-        return _without_due(data)
-    said = _maximum(data, one)
+    if data.longest is None:
+        return ()
+    said = _maximum(data, data.longest)
+    if data.top is None:
+        return line(*said, ". The samples have no due times")
     return line(*said, _not_counted(data)) if data.without_due else said
 
 
-def _without_due(data: Data) -> Line:
-    """The maximum of a run in which no sample has a due time."""
-    at = worst(data.without_due)
-    if at is None:
-        return ()
-    return line(*_maximum(data, data.without_due[at]), ". The samples have no due times")
+def measured_of(data: Data) -> str:
+    """The measurement of the observed maximum, with its load."""
+    if data.printed is None and data.longest is None:
+        return ""
+    step = data.step(data.longest) if data.printed is None else data.steps[data.printed[1]]
+    load = added_text(step["load"])
+    return str(step["measurement"]) + ("" if load == "idle" else f", {load}")
 
 
 def _not_counted(data: Data) -> str:

@@ -175,6 +175,13 @@ class Data:
         return top if above else None
 
     @functools.cached_property
+    def longest(self) -> Any:
+        """The series with the highest maximum, or else that of all without due times; None without
+        one."""
+        at = None if self.top else worst(self.without_due)
+        return self.top if at is None else self.without_due[at]
+
+    @functools.cached_property
     def loaded(self) -> list[Any]:
         return [one for one in self.best if under_load(self.step(one))]
 
