@@ -244,18 +244,17 @@ def _print(source: Source, store: str) -> None:
 
     compared = source.comparison
 
-    def comparison() -> None:
-        show("\nThe targets side by side\n", bold=True)
-        if compared is None or isinstance(compared, str):
-            show(str(compared))
-        else:
+    def comparison(before: str = "\n") -> None:
+        show(f"{before}The targets side by side\n", bold=True)
+        if isinstance(compared, str):
+            show(compared)
+        elif compared is not None:
             print_comparison(compared.document, source.model["runs"], store)
 
     if compared is None or isinstance(compared, str) or not compared.document["quantities"]:
         print_results(source.model, None if compared is None else comparison, store=store)
         return
-    show("The targets side by side\n", bold=True)
-    print_comparison(compared.document, source.model["runs"], store)
+    comparison("")
     study = source.model["runs"][0]["study"][:18]
     show(f"\nAll figures of each run: {with_store(f'rtgauge show {study}', store)}")
     show(f"To repeat this comparison: {with_store(f'rtgauge compare {study}', store)}")
