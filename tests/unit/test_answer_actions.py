@@ -520,6 +520,16 @@ def test_actions_are_three_at_most_and_commands_are_whole() -> None:
         assert "\n" not in command
 
 
+def test_two_remedies_with_one_command_are_one_action() -> None:
+    run = timers(10, 18)
+    finding = {**made.FINDINGS[0], "remedy": "swapoff -a", "command": "swapoff -a"}
+    run.document["findings"] = [{**finding, "check": check} for check in ("swap", "memory")]
+    actions = answer_of(built(run)).actions
+    assert len(actions) == 3
+    commands = [text for one in actions for text in (one.command, one.again) if text]
+    assert len(commands) == len(set(commands)) and "swapoff -a" in commands
+
+
 def commands_in(blocks: tuple[Block, ...]) -> list[str]:
     found = []
     for block in blocks:

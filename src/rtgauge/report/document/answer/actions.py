@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -129,11 +128,15 @@ def on_hardware(command: str) -> str:
 
 
 def first_actions(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """The first actions, with each command once."""
+    """The first actions with different commands, each command to measure again once."""
     found: list[Action] = []
-    for action in itertools.islice(actions, ACTIONS):
-        known = action.again in {text for one in found for text in (one.command, one.again)}
-        found.append(replace(action, again="") if known else action)
+    for action in actions:
+        commands = {one.command for one in found if one.command}
+        if action.command not in commands:
+            known = action.again in commands | {one.again for one in found}
+            found.append(replace(action, again="") if known else action)
+        if len(found) == ACTIONS:
+            break
     return tuple(found)
 
 
