@@ -12,6 +12,7 @@ from rtgauge.facts.interpret import isolated_cpus, online_cpus
 from rtgauge.units import format_cpus, read_integer
 
 __all__ = [
+    "CHECK_CONFIG",
     "DEFAULT_PRIORITY",
     "PREPARE",
     "Case",
@@ -32,6 +33,9 @@ DEFAULT_PRIORITY = 80
 
 #: For remedies: what ``rtgauge run --prepare`` (docs/reference/settings.md) does during a run.
 PREPARE = "for a run: rtgauge run --prepare does it"
+
+#: The remedy where the target does not show the configuration of its kernel.
+CHECK_CONFIG = "run rtgauge check --config FILE with the configuration of this kernel"
 
 Level: TypeAlias = Literal["ok", "note", "warning", "error"]
 

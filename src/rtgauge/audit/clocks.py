@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from rtgauge.audit.case import Case, Finding, Shell, cpus_text, finding, unknown
+from rtgauge.audit.case import CHECK_CONFIG, Case, Finding, Shell, cpus_text, finding, unknown
 from rtgauge.facts import CLOCK, CPU
 from rtgauge.facts.interpret import online_cpus
 from rtgauge.text import time
@@ -43,8 +43,6 @@ def check_timers(name: str, case: Case) -> Finding:
         )
     return finding(name, "error", f"resolution {time(resolution)}, one tick", why, remedy)
 
-
-_CONFIG = "run rtgauge check --config FILE with the configuration of this kernel"
 
 #: Counters of the processor itself.
 _FAST = {
@@ -149,7 +147,7 @@ def check_tick(name: str, case: Case) -> Finding:
     built = read_integer(facts.config("HZ"))
     rate = round(1e9 / tick) if tick is not None and 0 < tick <= 1_000_000_000 else built
     if rate is None or rate <= 0:
-        return unknown(name, "the rate of the tick is not known", why, _CONFIG)
+        return unknown(name, "the rate of the tick is not known", why, CHECK_CONFIG)
     full = facts.cpus(CPU + "nohz_full") or frozenset()
     measured = case.cpus
     found = f"{rate} Hz"
@@ -190,7 +188,7 @@ def check_tick(name: str, case: Case) -> Finding:
             name,
             f"{found}, but the kernel's configuration could not be read",
             why,
-            _CONFIG,
+            CHECK_CONFIG,
         )
     return finding(name, "ok", found, "high-resolution timers do not wait for it")
 

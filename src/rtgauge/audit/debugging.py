@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from rtgauge.audit.case import Case, Finding, Level, Shell, finding, reason, unknown
+from rtgauge.audit.case import CHECK_CONFIG, Case, Finding, Level, Shell, finding, reason, unknown
 
 __all__ = ["DEBUGGING", "SLIGHT", "check_debugging", "check_tracing"]
 
@@ -88,7 +88,7 @@ def check_debugging(name: str, case: Case) -> Finding:
             name,
             "the kernel's configuration could not be read",
             why,
-            "run rtgauge check --config FILE with the configuration of this kernel",
+            CHECK_CONFIG,
         )
     if facts.parameters("slub_debug") is None:
         return unknown(
