@@ -30,7 +30,7 @@ from rtgauge.units import parse_duration
 if TYPE_CHECKING:
     from rtgauge.stream import Ambience
 
-__all__ = ["QUOTA", "RULES", "About", "Growth", "Mark", "Rule", "Told", "growths", "told"]
+__all__ = ["QUOTA", "RULES", "SAME", "About", "Growth", "Mark", "Rule", "Told", "growths", "told"]
 
 Document = dict[str, Any]
 Series = Mapping[str, Any]
@@ -41,7 +41,8 @@ FIRST_PART: Final = 0.01
 SPREAD_TIMES: Final = 3
 SPREAD_NS: Final = 500
 SAME: Final = 1.05
-"""A second line that reaches up to the maximum, but for this factor, is its likely cause."""
+"""Two samples are as late as each other if they are as far above the median, but for this factor
+(chosen, not derived)."""
 STOLEN: Final = 0.001
 SMI_NS: Final = 10_000_000
 """An interrupt of the firmware takes less than this."""

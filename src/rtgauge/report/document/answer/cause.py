@@ -25,6 +25,7 @@ from rtgauge.report.results.labels import (
     waits_for_answers,
     worst,
 )
+from rtgauge.report.results.observations import SAME
 from rtgauge.units import parse_duration
 
 __all__ = ["EXPLAIN", "TRACE", "cause_of", "far_below", "hint_of", "rhythm_of", "unseen_checks"]
@@ -34,8 +35,6 @@ FAR_BELOW: Final = 10
 """If every budget exceeds the maximum by more than this factor, its cause needs no search."""
 COLD_NS: Final = 1_000_000
 """Cold caches delay a sample by less than this."""
-SAME: Final = 1.05
-"""If a later sample is as far above the median, but for this factor, no cold cache explains it."""
 DITHERED: Final = 1000
 """Number of periods from which on a timer has dither by default."""
 ALIKE: Final = ("measurement", "name", "context", "labels", "interval_ns")
