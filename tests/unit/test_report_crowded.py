@@ -10,9 +10,11 @@ import pytest
 import report_runs as made
 from rtgauge import stream
 from rtgauge.report.document.answer import answer_of, whole_of
+from rtgauge.report.document.conclusion import conclusion
 from rtgauge.report.document.summary import short
 from rtgauge.report.render import markdown, terminal
 from rtgauge.report.results import background, model
+from rtgauge.report.sets import compare
 
 SECOND = 10**9
 BUSY = "22.34 18.21 9.00 7/564 17357"
@@ -128,6 +130,8 @@ def test_programs_that_started_during_the_step_are_told(own_s: int, load: str) -
     told = [one["found"].replace("\u202f", " ") for one in run["findings"]]
     others = "timer (step 1): for 10 s, other programs used the time of 2 of 2 CPUs"
     assert told == ([others] if load == "idle" and not own_s else [])
+
+
 def test_the_finding_quotes_the_worst_step() -> None:
     """It quoted the first one."""
     averages = ("2.10 0 0 4/100 1", BUSY, "9.00 0 0 9/100 1")
@@ -169,6 +173,21 @@ def test_without_its_end_the_use_of_a_step_is_not_known() -> None:
     step.ambience = activity(*[(1, 2)] * 10)
     (run,) = model.build([made.run([step], findings=[])])["runs"]  # type: ignore[list-item]
     assert not run["findings"] and run["steps"][0]["load"]["cpu_share"] == 1.0
+
+
+@pytest.mark.parametrize("averages", [(BUSY, BUSY), ("0.1 0 0 1/100 1", BUSY)])
+def test_a_comparison_does_not_call_a_crowded_machine_idle(averages: tuple[str, str]) -> None:
+    """Its conclusion began with "While idle"."""
+    runs: Any = [measured(average) for average in averages]
+    for number, run in enumerate(runs):
+        run.id = run.document["id"] = f"{number}"
+        run.document["target"] = f"lab:{number}"
+    analysis = model.analyse(runs)
+    found = compare.compare(analysis, compare.sets_by_target(analysis.model["runs"])).document
+    compare.validate(found)
+    assert conclusion(found).startswith("With other programs, 99")
+    (quantity,) = found["quantities"]
+    assert compare.where(quantity).endswith(", with other programs")
 
 
 def test_a_failed_step_does_not_hide_other_programs() -> None:

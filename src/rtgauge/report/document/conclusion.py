@@ -56,7 +56,13 @@ from rtgauge.report.document.sides import sides
 from rtgauge.report.document.tables import Cell, Grid, Row, column, counter
 from rtgauge.report.pictures.distribution import axes_text, distribution, merged, selected
 from rtgauge.report.pictures.ratios import ROWS, Ratio, ratios
-from rtgauge.report.results.labels import TRACED, UNLOADED, capital, target_name, waits_for_answers
+from rtgauge.report.results.labels import (
+    TRACED,
+    capital,
+    target_name,
+    unloaded_text,
+    waits_for_answers,
+)
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.sets.compare import Compared, set_facts, unreached, where
 from rtgauge.report.sets.decide import decisive as primary_of
@@ -94,8 +100,8 @@ def conclusion(document: Model) -> str:
     name = "tail" if quantity["tail"] is not None else "50"
     share = quantity["tail"] if name == "tail" else "50"
     rows = [row for row in quantity["rows"] if row["figures"][name] is not None]
-    load = quantity["load"]["name"]
-    what = capital(UNLOADED.get(load) or f"under load {load.partition(':')[0]}")
+    load = quantity["load"]
+    what = capital(unloaded_text(load) or f"under load {load['name'].partition(':')[0]}")
     what += f", {share}{numbers.GAP}% of the {quantity['measurement']}'s {quantity['name']} samples"
     answers = waits_for_answers(quantity["name"], quantity["unit"])
     if any(row["missed"] for row in rows) and not answers:

@@ -20,7 +20,6 @@ __all__ = [
     "RESULTS",
     "TRACED",
     "TRACED_TEXT",
-    "UNLOADED",
     "UNLOADED_TEXTS",
     "UNRESOLVED",
     "Level",
@@ -72,6 +71,7 @@ __all__ = [
     "target_name",
     "tests_ended",
     "things_of",
+    "unloaded_text",
     "unresolved",
     "variants",
     "waits_for_answers",
@@ -470,6 +470,11 @@ def added_text(load: Mapping[str, Any]) -> str:
 def under_load(step: Mapping[str, Any]) -> bool:
     """Whether a step ran under load. The trace alone is not a load."""
     return step["load"]["name"] not in UNLOADED
+
+
+def unloaded_text(load: Mapping[str, Any]) -> str | None:
+    """The load of a step that was not under load, as part of a sentence; None for another."""
+    return CROWDED if "others" in load else UNLOADED.get(load["name"])
 
 
 def load_name(load: Mapping[str, Any]) -> str:

@@ -233,6 +233,11 @@ def _steps(run: Run) -> dict[int, Mapping[str, Any]]:
     return {step["step"]: step for step in run["steps"] if step["role"] == "measurement"}
 
 
+def _step(runs: Sequence[Run], number: int, at: int) -> Mapping[str, Any]:
+    """The step of a series of a run."""
+    return _steps(runs[number])[runs[number]["series"][at]["step"]]
+
+
 def _common(runs: Sequence[Run], places: Iterable[int]) -> dict[str, set[str]]:
     """Measurement -> the options that all of its steps with series name. An older agent did not
     know the others. A step that was not carried out names only what was asked for."""
@@ -424,13 +429,16 @@ def _quantity(
     budget = _budget(analysis, [one for own in members.values() for one in own])
     rows = [_row(analysis, number, members[number], tail, budget) for number in present]
     facts = dict(method)
+    described = _describe(base)
+    if any("others" in _step(runs, *one)["load"] for own in members.values() for one in own):
+        described["load"]["others"] = True
     first = rows[0]["figures"] if rows[0]["set"] == 0 else None
     for row in rows:
         row["ratio"] = None if first is None or row["set"] == 0 else _ratio(row["figures"], first)
         if row["ratio"] is not None:
             row["ratio"]["max"] = None  # one sample on either side: a ratio would rank them
     return {
-        **_describe(base),
+        **described,
         "method": {name: value for name, value in facts.items() if value},
         "told": [facts[name] for name in told if facts.get(name)],
         "tail": tail,
@@ -542,9 +550,8 @@ def _resolution_ns(analysis: Analysis, members: Sequence[_Member], counts: Count
     """The resolution of the values, or the width of the cells of a printed histogram."""
     hz = max(analysis.counter_hz(*one) for one in members)
     found = resolution(counts, hz)
-    for number, at in members:
-        run = analysis.model["runs"][number]
-        step = _steps(run)[run["series"][at]["step"]]
+    for one in members:
+        step = _step(analysis.model["runs"], *one)
         found = max(found, parse_duration(step["parameters"].get("cell", "0ns")))
     return found
 
@@ -601,8 +608,7 @@ def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:
     """Why the figures may not be those of the system."""
     marks: dict[str, None] = {}
     for place, at in members:
-        run = runs[place]
-        step = _steps(run)[run["series"][at]["step"]]
+        run, step = runs[place], _step(runs, place, at)
         if run["series"][at]["unanswered"]:
             marks["events without an answer: the maximum is a lower limit"] = None
         elif run["series"][at]["max_at_least"] is not None:

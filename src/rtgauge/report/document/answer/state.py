@@ -11,13 +11,11 @@ from rtgauge.report.document.answer.data import Data, Model, State
 from rtgauge.report.document.blocks import Tone
 from rtgauge.report.document.cycles import shortest, support_text
 from rtgauge.report.results.labels import (
-    CROWDED,
-    UNLOADED,
     above,
-    load_name,
     load_text,
     peak,
     step_name,
+    unloaded_text,
     worst,
 )
 from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
@@ -139,8 +137,7 @@ def _judged(data: Data) -> _Found | None:
             what += f"reached {top} and has no budget"
             title = f"Not proven{here} for {data.budgets(judged)}: {what}"
             return State.UNPROVEN, "warn", title
-        names = {load_name(step["load"]) for step in judged}
-        loads = {CROWDED if name == CROWDED else UNLOADED.get(name) for name in names}
+        loads = {unloaded_text(step["load"]) for step in judged}
         where = f", {loads.pop()}" if len(loads) == 1 and None not in loads else ""
         title = f"Fit{here} for {data.budgets(judged)}{_allowed(judged)}{where}"
         return State.FIT, "pass", title
