@@ -620,6 +620,20 @@ def test_one_exceedance_of_one_boot_fails_them_all() -> None:
     assert not verdict_lines(made.built(run(late, budget=100_000)))
 
 
+def test_a_verdict_on_numbered_steps_has_its_runs() -> None:
+    """A name with the numbers of steps was taken for one with those of runs."""
+    index = np.arange(1000, dtype=np.int64)
+    runs = []
+    for at in range(2):
+        series = [made.FakeSeries(made.info(interval_ns=ms * MS), index, values(at, 1000))
+                  for ms in (1, 2)]  # fmt: skip
+        steps = [made.step(n, [one], budget_ns=100_000) for n, one in enumerate(series)]
+        runs.append(made.run(steps, boot_id=f"b{at}"))
+    said = [plain_line(line) for line in verdict_lines(made.built(*runs))]
+    for number, line in enumerate(said, 1):
+        assert f"timer latency, step {number}, all 2 runs: not proven" in line
+
+
 @pytest.mark.slow
 def test_boots_with_samples_of_unknown_value_may_have_exceeded_it() -> None:
     lossy = run(values(1), "b1", budget=100_000)

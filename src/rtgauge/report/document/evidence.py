@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
@@ -146,12 +146,8 @@ def _names(model: Model, among: Sequence[Model]) -> list[str]:
     """The quantities by name. Those with the name of another one, as of another kernel, have the
     numbers of their runs, and if these are the same, of their steps."""
     names = [_name(model, one, among) for one in model["bounds"]]
-    members = [
-        [(run + 1, model["runs"][run]["series"][at]["step"] + 1) for run, at in one["series"]]
-        for one in model["bounds"]
-    ]
-    for place, word in enumerate(("run", "step")):
-        told = [_numbered(word, {each[place] for each in some}) for some in members]
+    for word in ("run", "step"):
+        told = [_numbered(model, one, word) for one in model["bounds"]]
         apart: dict[str, set[str]] = {}
         for name, text in zip(names, told, strict=True):
             apart.setdefault(name, set()).add(text)
@@ -162,8 +158,12 @@ def _names(model: Model, among: Sequence[Model]) -> list[str]:
     return [names[model["bounds"].index(one)] for one in among]
 
 
-def _numbered(word: str, places: Collection[int]) -> str:
-    """``run 2`` or ``runs 2, 3 and 5``."""
+def _numbered(model: Model, one: Model, word: str) -> str:
+    """The runs or steps of a quantity: ``run 2`` or ``steps 2, 3 and 5``."""
+    places = {
+        run + 1 if word == "run" else model["runs"][run]["series"][at]["step"] + 1
+        for run, at in one["series"]
+    }
     return f"{word}{'s' if len(places) > 1 else ''} {numbers.join(list(map(str, sorted(places))))}"
 
 
@@ -209,8 +209,8 @@ def verdict_lines(model: Model) -> list[Line]:
             budget = numbers.microseconds(verdict["budget_ns"])
             runs = numbers.plural(one["runs"], "run")
             runs = f"all {runs}" if number == one["runs"] else f"{number} of {runs}"
-            if number == one["runs"] and name != _name(model, one, several):
-                runs = ""  # the name has their numbers
+            if number == one["runs"] and f", {_numbered(model, one, 'run')}" in name:
+                runs = ""
             text = f"{', '.join(filter(None, (name, runs)))}: {_RESULTS[verdict['result']]}"
             end = f". {capital(verdict['evidence'])}.{_lacking(one, verdict)}"
             head = Span(f"Budget {budget}, {text}", _TONES[verdict["result"]], strong=True)
