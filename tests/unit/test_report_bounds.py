@@ -620,6 +620,7 @@ def test_one_exceedance_of_one_boot_fails_them_all() -> None:
     assert not verdict_lines(made.built(run(late, budget=100_000)))
 
 
+@pytest.mark.slow
 def test_a_verdict_on_numbered_steps_has_its_runs() -> None:
     """A name with the numbers of steps was taken for one with those of runs."""
     index = np.arange(1000, dtype=np.int64)

@@ -35,6 +35,7 @@ from rtgauge.store.made import (
     catalogue_of,
     find_import,
     import_header,
+    measurement_of,
     run_document,
     step_document,
     write_run,
@@ -627,20 +628,18 @@ def _catalogue(source: Mapping[str, Any], measurement: str) -> dict[str, Any]:
     listed = (source.get("catalogue") or {}).get("measurements") or []
     entry: Mapping[str, Any] = next((one for one in listed if one.get("name") == measurement), {})
     return catalogue_of(
-        {
-            "name": MEASUREMENT,
-            "code": "",
-            "summary": f"{measurement} with the marks of an analyser",
-            "role": "measurement",
-            "chapter": entry.get("chapter") or "Response to an external event",
-            "contexts": ["user"],
-            "options": [
+        measurement_of(
+            MEASUREMENT,
+            f"{measurement} with the marks of an analyser",
+            entry.get("chapter") or "Response to an external event",
+            contexts=["user"],
+            options=[
                 {"name": "of", "type": "text", "default": "",
                  "help": "the measurement that was marked"},
                 {"name": "channel", "type": "text", "default": "",
                  "help": "the capture's channel with the marks"},
             ],
-            "series": [
+            series=[
                 {"name": "sample", "unit": "ns", "meaning": "time that the run measured",
                  "from": "the target's time stamp", "to": "the target's time stamp",
                  "stages": []},
@@ -649,14 +648,14 @@ def _catalogue(source: Mapping[str, Any], measurement: str) -> dict[str, Any]:
                 {"name": "difference", "unit": "ns", "meaning": "pulse minus sample",
                  "from": "sample", "to": "pulse", "stages": []},
             ],
-            "tables": [
+            tables=[
                 {"name": "accuracy", "meaning": "figures of the samples and of their pulses. "
                  "Error: the largest error that sampling the line can cause in a figure of the "
                  "pulses (in the mean: for 95 % of recordings)"},
             ],
-            "verdicts": [
+            verdicts=[
                 {"rule": "every-sample-marked", "meaning": "the recording has one pulse for "
                  "each sample, and none is shorter than its sample"},
             ],
-        }
+        )
     )  # fmt: skip

@@ -37,6 +37,7 @@ from rtgauge.store.made import (
     find_import,
     import_header,
     importing,
+    measurement_of,
     run_document,
     step_document,
     write_run,
@@ -73,14 +74,12 @@ ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
 _DURATION: Final = {"type": "duration", "min": "0", "max": "30d"}
 
 CATALOGUE: Final = catalogue_of(
-    {
-        "name": "log-host",
-        "code": "",
-        "summary": "response to an external event, seen from outside",
-        "role": "measurement",
-        "chapter": "Response to an external event",
-        "contexts": ["user", "kernel", "workqueue", "threaded", "softirq", "irq"],
-        "options": [
+    measurement_of(
+        "log-host",
+        "response to an external event, seen from outside",
+        "Response to an external event",
+        contexts=["user", "kernel", "workqueue", "threaded", "softirq", "irq"],
+        options=[
             {"name": "event", "type": "text", "default": "",
              "help": "the capture's channel with the events"},
             {"name": "answer", "type": "text", "default": "",
@@ -92,23 +91,23 @@ CATALOGUE: Final = catalogue_of(
             {"name": "interval", **_DURATION, "default": "30ms",
              "help": "from one event to the next"},
         ],
-        "series": [
+        series=[
             {"name": "response", "unit": "ns", "meaning": "event to answer, seen from outside",
              "from": "the event's edge", "to": "the answer's edge",
              "stages": ["interrupt", "handler", "wake-up", "answer"]},
             {"name": "offset", "unit": "ns", "meaning": "event from its place on the time grid",
              "from": "grid point", "to": "the event's edge", "stages": ["event"]},
         ],
-        "tables": [
+        tables=[
             {"name": "answers", "meaning": "what became of the events. Late: answered after "
              "the next one came. Double: edges that answer nothing. Ambiguous: answers that "
              "may belong to other events"},
         ],
-        "verdicts": [
+        verdicts=[
             {"rule": "every-event-answered", "meaning": "each event was answered before the "
              "next one came"},
         ],
-    }
+    )
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ tables.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from rtgauge.store.made import (
     find_import,
     import_header,
     importing,
+    measurement_of,
     run_document,
     step_document,
     write_run,
@@ -48,13 +50,7 @@ TOLD_ERRORS: Final = 3
 _US: Final = {"type": "duration", "min": "0", "max": "1s", "default": "1ms"}
 
 
-def _measurement(name: str, summary: str, chapter: str, **more: Any) -> dict[str, Any]:
-    return {
-        "name": name, "code": "", "summary": summary, "role": "measurement", "chapter": chapter,
-        "contexts": ["irq", "kernel", "user"], "options": [], "series": [], "tables": [],
-        "verdicts": [], **more,
-    }  # fmt: skip
-
+_measurement = functools.partial(measurement_of, contexts=["irq", "kernel", "user"])
 
 CATALOGUE: Final = catalogue_of(
     _measurement(

@@ -31,6 +31,7 @@ __all__ = [
     "find_import",
     "import_header",
     "importing",
+    "measurement_of",
     "run_document",
     "step_document",
     "write_run",
@@ -63,6 +64,14 @@ def asked_of(*options: object) -> str:
     """Options of an import and the version of the readers, as text that equal imports share."""
     words = ["-" if one in (None, "") else str(one) for one in options]
     return " ".join([f"reader={READER}", *words])
+
+
+def measurement_of(name: str, summary: str, chapter: str, **more: Any) -> dict[str, Any]:
+    """A measurement of such a catalogue."""
+    return {
+        "name": name, "code": "", "summary": summary, "role": "measurement", "chapter": chapter,
+        "contexts": [], "options": [], "series": [], "tables": [], "verdicts": [], **more,
+    }  # fmt: skip
 
 
 def catalogue_of(*measurements: Mapping[str, Any]) -> dict[str, Any]:
