@@ -557,3 +557,24 @@ def test_the_bound_in_time_is_for_wake_ups_and_says_so() -> None:
     assert "shows late interrupts that occur more often" in said("latency", MS, "irq")
     assert shorter not in said("response", MS)
     assert "more often" not in said("call", 0)
+
+
+@pytest.mark.parametrize(("short_one", "lost"), [(0, 0), (100, 0), (10_000, 5)])
+def test_an_open_verdict_is_that_of_the_series_with_the_weakest_evidence(
+    short_one: int, lost: int
+) -> None:
+    """A CPU with few samples, or with lost ones, was hidden by the one with the maximum."""
+    first = np.full(10_000, 5000, np.int32)
+    first[77] = 120_000
+    second = np.full(short_one, 5000, np.int32)
+    steps = [
+        made.FakeSeries(made.info(0, 0), np.arange(10_000), first),
+        made.FakeSeries(made.info(1, 1), np.arange(short_one), second, untold_losses=lost),
+    ]
+    run = only(made.run([made.step(0, steps, budget_ns=150_000, rate_per_hour=500.0)]))
+    (weakest,) = (one for one in run["verdicts"] if run["series"][one["series"]]["cpu"] == 1)
+    assert (weakest["bound_per_hour"] or math.inf) > run["verdicts"][0]["bound_per_hour"]
+    evidence, remedy = labels.representative(run["verdicts"], run["series"], {0: "A", 1: "B"})
+    assert (evidence, remedy) == (f"B: {weakest['evidence']}", weakest["remedy"])
+    answer = "".join(span.text for span in answer_of(run).sure)
+    assert ("5 more of unknown value" in answer) == bool(lost)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -786,7 +787,8 @@ def representative(
 ) -> tuple[str, str]:
     """Evidence and remedy for verdicts of the same rule and result.
 
-    If they differ, those of the worst series (``severity``), with its name.
+    If they differ, those of the worst series, with its name: that with the weakest evidence (bounds
+    equal to two digits are equal) or, if the budget was exceeded, the first by ``severity``.
     """
     first = verdicts[0]
     if all(one["evidence"] == first["evidence"] for one in verdicts):
@@ -794,12 +796,25 @@ def representative(
     named = [one for one in verdicts if one["series"] in names]
     if not named:
         return first["evidence"], first["remedy"]
-    top = max(named, key=lambda one: severity(one, series))
+
+    def worst(verdict: Mapping[str, Any]) -> tuple[int, float, tuple[int, int, float]]:
+        found = severity(verdict, series)
+        none = math.inf if verdict["result"] == "inconclusive" else 0.0
+        weak = verdict.get("bound_per_hour") or verdict.get("needed_samples") or none
+        return found[0], 0.0 if found[0] else float(f"{weak:.2g}"), found
+
+    top = max(named, key=worst)
     return f"{names[top['series']]}: {top['evidence']}", top["remedy"]
 
 
-def severity(verdict: Mapping[str, Any], series: Sequence[Mapping[str, Any]]) -> tuple[int, float]:
-    """Sorts verdicts with the same result: by the exceedances of the budget, then by the maximum
-    of the series. A test has no exceedances."""
+def severity(
+    verdict: Mapping[str, Any], series: Sequence[Mapping[str, Any]]
+) -> tuple[int, int, float]:
+    """Sorts verdicts with the same result: by the exceedances of the budget, then by the values
+    that may exceed it, then by the maximum of the series. A test has neither of the former."""
     top = peak(series[verdict["series"]])
-    return verdict.get("exceedances", 0), float("-inf") if top is None else float(top)
+    return (
+        verdict.get("exceedances", 0),
+        verdict.get("unknown", 0),
+        float("-inf") if top is None else float(top),
+    )
