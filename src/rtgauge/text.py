@@ -33,6 +33,7 @@ __all__ = [
     "join",
     "microseconds",
     "per_hour",
+    "per_hour_beside",
     "percent",
     "plain",
     "plural",
@@ -197,11 +198,13 @@ def duration(seconds: float | None, *, up: bool = False, coarse: bool = False) -
     return f"0{GAP}s"
 
 
-def _rounded(value: float, how: str, least: int | None = None) -> Decimal:
-    """A positive number with three significant digits, none below ten to the power of ``least``."""
+def _rounded(value: float, how: str, digits: int = 3, least: int | None = None) -> Decimal:
+    """A number >= 0 with that many significant digits, none below ten to the power of ``least``."""
     exact = Decimal(repr(float(value)))
-    digits = exact.adjusted() - 2
-    return exact.quantize(Decimal(1).scaleb(digits if least is None else max(digits, least)), how)
+    if not exact or exact.is_infinite():
+        return exact
+    last = exact.adjusted() - digits + 1
+    return exact.quantize(Decimal(1).scaleb(last if least is None else max(last, least)), how)
 
 
 def time(ns: float) -> str:
@@ -284,15 +287,27 @@ def join(words: Sequence[str]) -> str:
     return ", ".join(words[:-1]) + " and " + words[-1]
 
 
-def per_hour(events: float, *, down: bool = False) -> str:
-    """A rate of events to three digits, rounded up, so that no upper bound looks lower than it is;
-    a lower bound is rounded ``down``."""
-    if math.isinf(events):
+def per_hour(events: float) -> str:
+    """A rate of events to three digits, rounded up, so that no upper bound looks lower than it
+    is."""
+    return _an_hour(_rounded(events, ROUND_CEILING))
+
+
+def per_hour_beside(bound: float, allowed: float, *, down: bool = False) -> tuple[str, str]:
+    """A bound on a rate of events, rounded up or for a lower bound ``down``, and the rate allowed:
+    with three digits, or as many more as it takes to show which of the two is larger."""
+    for digits in range(3, 18):
+        one = _rounded(bound, ROUND_FLOOR if down else ROUND_CEILING, digits)
+        other = _rounded(allowed, ROUND_CEILING, digits)
+        if one.compare(other) == Decimal(bound).compare(Decimal(allowed)):
+            break
+    return _an_hour(one), _an_hour(other)
+
+
+def _an_hour(rate: Decimal) -> str:
+    if rate.is_infinite():
         return "any number an hour"
-    if events == 0:
-        return "0 an hour"
-    rounded = _rounded(events, ROUND_FLOOR if down else ROUND_CEILING)
-    whole, point, part = f"{rounded.normalize():f}".partition(".")
+    whole, point, part = f"{rate.normalize():f}".partition(".")
     return f"{grouped(whole)}{point}{part} an hour"
 
 

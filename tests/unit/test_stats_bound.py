@@ -128,6 +128,20 @@ def test_pass_needs_a_bound_below_the_rate() -> None:
     assert verdict(1, 0, 10, 3 * HOUR, rate_per_hour=1.0, confidence=0.99).result == "inconclusive"
 
 
+def test_the_figures_of_a_verdict_are_in_its_order() -> None:
+    """A run of exactly the length that the remedy gave said *at most 12, below 12*."""
+    kept = verdict(150_000, 0, 900_000, 900.0, rate_per_hour=12.0)
+    assert kept.result == "pass"
+    assert "at most 11.99 episodes an hour with 95 % confidence, below 12 an hour" in plain(
+        kept.evidence
+    )
+    late = verdict(150_000, 5, 600_000, 600.0, rate_per_hour=11.815, episodes=(5, 5))
+    assert late.result == "fail"
+    assert "at least 11.82 episodes an hour with 95 % confidence; allowed: 11.815 an hour" in plain(
+        late.evidence
+    )
+
+
 def test_one_exceedance_fails_a_hard_budget_however_long_the_run() -> None:
     for rate in (None, 0.0):
         found = verdict(150_000, 1, 10**9, 1000 * HOUR, rate_per_hour=rate)

@@ -18,6 +18,7 @@ from rtgauge.text import (
     join,
     microseconds,
     per_hour,
+    per_hour_beside,
     percent,
     plain,
     plural,
@@ -155,11 +156,22 @@ def test_times_in_columns_have_all_decimals() -> None:
 
 def test_rates_round_to_the_cautious_side() -> None:
     assert per_hour(0.99991) == "1 an hour" and per_hour(2.9957) == "3 an hour"
-    assert per_hour(2.9957, down=True) == "2.99 an hour"
     assert per_hour(0.012345) == "0.0124 an hour" and per_hour(0) == "0 an hour"
     assert per_hour(1) == "1 an hour" and per_hour(123.4) == "124 an hour"
     assert per_hour(3600) == "3\u202f600 an hour"
     assert per_hour(math.inf) == "any number an hour"
+
+
+def test_a_bound_looks_as_it_is_next_to_the_rate_allowed() -> None:
+    """``at most 12 episodes an hour, below 12 an hour``, after the run that the remedy asked for;
+    ``at least 11.8, allowed: 11.9`` for a failure."""
+    assert per_hour_beside(2.9957, 1) == ("3 an hour", "1 an hour")
+    assert per_hour_beside(2.9957, 1, down=True) == ("2.99 an hour", "1 an hour")
+    assert per_hour_beside(11.98293, 12) == ("11.99 an hour", "12 an hour")
+    assert per_hour_beside(11.8182, 11.815, down=True) == ("11.818 an hour", "11.815 an hour")
+    assert per_hour_beside(math.inf, 0.5) == ("any number an hour", "0.5 an hour")
+    assert per_hour_beside(3, 0) == ("3 an hour", "0 an hour")
+    assert per_hour_beside(1, 1) == ("1 an hour", "1 an hour")
 
 
 def test_other_quantities() -> None:
@@ -245,7 +257,7 @@ def _at_borders() -> list[tuple[str, str]]:
         (microseconds(10_000_000), "10 000 us"),
         (per_hour(0), "0 an hour"), (per_hour(math.inf), "any number an hour"),
         (per_hour(1), "1 an hour"),
-        (per_hour(0.99991), "1 an hour"), (per_hour(2.9957, down=True), "2.99 an hour"),
+        (per_hour(0.99991), "1 an hour"), (per_hour(0.012341), "0.0124 an hour"),
         (per_hour(0.0123412), "0.0124 an hour"), (per_hour(123.4), "124 an hour"),
     ]  # fmt: skip
 

@@ -279,12 +279,13 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
     bound = rate_bound(duration_s, confidence, suspected)
     lower = rate_lower_bound(duration_s, confidence, low)
     text = seen.text(not hard)
-    allowed_text = numbers.per_hour(allowed)
+    most_text, limit = numbers.per_hour_beside(bound, allowed)
+    allowed_text = limit
     if hard:
-        allowed_text = "never" + (f" (a pass shows fewer than {allowed_text})" if allowed else "")
+        allowed_text = "never" + (f" (a pass shows fewer than {limit})" if allowed else "")
     sure = f"with {numbers.percent(confidence, 6)} confidence"
     what = "exceedance" if seen.dense else "episode"
-    at_most = f"at most {_named(numbers.per_hour(bound), what)} {sure}"
+    at_most = f"at most {_named(most_text, what)} {sure}"
     needed: float | None = 0.0
     again: float | None = None
     result: Result
@@ -293,7 +294,8 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         result, needed = "fail", None
         evidence = f"{text}; allowed: never"
         if not hard:
-            at_least = _named(numbers.per_hour(lower, down=True), what)
+            least_text, allowed_text = numbers.per_hour_beside(lower, allowed, down=True)
+            at_least = _named(least_text, what)
             evidence = f"{text}: at least {at_least} {sure}; allowed: {allowed_text}"
         remedy = _remedy_of_failure(seen.budget, hard, seen.timed)
     elif seen.count == 0:
@@ -302,7 +304,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         doubt = _NO_SAMPLES
     elif bound < allowed:
         result = "pass"
-        evidence = f"{text}: {at_most}, below {numbers.per_hour(allowed)}"
+        evidence = f"{text}: {at_most}, below {limit}"
     else:
         result = "inconclusive"
         evidence = f"{text}: {at_most}; allowed: {allowed_text}"

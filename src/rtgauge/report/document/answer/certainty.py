@@ -234,14 +234,16 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
     measured = [data.run["series"][other["series"]] for other in kept]
     measured = [each for each in measured if things_of(each) == things]
     total = sum(other["count"] for other in measured)
+    allowed = DEFAULT_RATE_PER_HOUR if rate is None else rate
+    most, limit = map(_episodes, numbers.per_hour_beside(bound, allowed))
     text = (
         f"0 of {numbers.count(total)} {things} above "
         f"{numbers.microseconds(verdict['budget_ns'])} in "
         f"{_times(measured)}{under}. "
         f"{numbers.percent(one['bound']['confidence'])} sure: at most "
-        f"{_episodes(bound)}. "
+        f"{most}. "
         f"A run of {numbers.duration(needed, up=True)} without one is needed to show fewer than "
-        f"{_episodes(DEFAULT_RATE_PER_HOUR if rate is None else rate)}"
+        f"{limit}"
         f"{' (the default)' if rate is None else ''}."
     )
     return line(text + others), verdict["command"]
@@ -254,9 +256,9 @@ def _of_the_host(data: Data, step: Model) -> bool:
     return stolen or (lab is not None and lab.get("mode") != "counted")
 
 
-def _episodes(rate_per_hour: float) -> str:
-    """A rate of episodes, in the unit of time that suits it."""
-    number, _, unit = numbers.per_hour(rate_per_hour).partition(" ")
+def _episodes(rate: str) -> str:
+    """``1 an hour`` becomes ``1 episode an hour``."""
+    number, _, unit = rate.partition(" ")
     return f"{number} episode{'' if number == '1' else 's'} {unit}"
 
 
