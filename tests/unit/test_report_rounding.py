@@ -130,12 +130,14 @@ def test_maxima_in_every_format_are_told_from_the_budget() -> None:
     rows = [line for line in said.splitlines() if line.startswith("|") and " 150" in line]
     assert len(rows) == 3  # of the figures, the bounds and the chapter
     assert all("150.001" in line for line in rows)
+    assert "max 150 us" not in said and said.count("max 150.001 us") == 2  # of the figures
     assert "max 150.001" in plain(ktap.render(analysis.model))
     assert "max 150.001" in plain(junit.render(analysis.model))
     (part,) = views(analysis).runs
     assert "150.001" in terminal.text(analysis.model, 100).split("latency (")[1]
     (group,) = part["steps"][0]["groups"]
     assert "150.001" in [cell.text for cell in group["table"].rows[0].cells]
+    assert "over 10 s is 150.001 us." in plain(group["sentences"][0])
 
 
 def interval_of(low: int, high: int) -> str:

@@ -410,7 +410,7 @@ def _group(
         "start": str(described.get("from") or ""),
         "end": str(described.get("to") or ""),
         "way": _way(_stages(described, series[0]["context"])),
-        "sentences": [claim(series, labels)],
+        "sentences": [claim(series, labels, budget)],
         "table": table,
         "all": everything,
         "all_summary": f"All {numbers.count(len(series))} series"

@@ -510,7 +510,11 @@ def _pictures(analysis: Analysis, number: int, steps: Sequence[Model]) -> Iterat
         left -= 1
         curves = _curves(analysis, number, members)
         svg = distribution(curves, "ns", name, width=HALF)
-        said = "; ".join(f"{one.name}: {one.top_text('ns')}" for one in curves if one.counts.count)
+        kept = {budget_of(step, "ns") for step in steps}
+        budget = kept.pop() if len(kept) == 1 else None
+        said = "; ".join(
+            f"{one.name}: {one.top_text('ns', budget)}" for one in curves if one.counts.count
+        )
         if svg:
             caption = f"{axes_text(curves)}. The ring marks the maximum."
             yield Figure(svg, f"{measurement}: {name}", caption, f"{capital(said)}.")

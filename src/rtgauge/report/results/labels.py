@@ -613,8 +613,11 @@ def principal(
     return None if at is None else same[at]
 
 
-def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
-    """The observed maximum with number of samples and time, in one sentence."""
+def headline(
+    series: Sequence[Mapping[str, Any]], labels: Sequence[str], budget: int | None = None
+) -> str:
+    """The observed maximum with number of samples and time, in one sentence. It is not rounded to
+    the budget."""
     at = worst(series)
     if at is None:
         return "No sample was taken."
@@ -632,14 +635,14 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
         f"The maximum of {what}"
         + (f" in {numbers.count(len(series))} series" if len(series) > 1 else "")
         + f" over {numbers.duration(max(each['bound']['duration_s'] for each in series))} is "
-        + numbers.shown(peak(one), one["unit"]).full
+        + numbers.shown(peak(one), one["unit"], budget).full
         + (f" ({labels[at]})." if len(series) > 1 else ".")
     )
     rest = one["rest"]["max"]
     if rest is not None and one["first"] == one["max"] > rest and one["max_at_least"] is None:
         text += (
             " It is the first sample. The maximum of the others is "
-            f"{numbers.shown(rest, one['unit']).full}."
+            f"{numbers.shown(rest, one['unit'], budget).full}."
         )
     return text
 
@@ -705,18 +708,20 @@ def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
     return text
 
 
-def claim(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
-    """The maximum of a group of series and the claim about it. For several series, the claim is
-    that of the series with the weakest bound."""
+def claim(
+    series: Sequence[Mapping[str, Any]], labels: Sequence[str], budget: int | None = None
+) -> str:
+    """The maximum of a group of series, not rounded to the budget, and the claim about it. For
+    several series, the claim is that of the series with the weakest bound."""
     filled = [one for one in series if one["bound"]["samples"]]
     if not filled:
-        return headline(series, labels)
+        return headline(series, labels, budget)
     weakest = max(filled, key=lambda one: one["bound"]["probability"])
     each = ""
     if len(series) > 1:
         by_cpu = len({one["cpu"] for one in series}) == len(series) and series[0]["cpu"] >= 0
         each = " of each CPU" if by_cpu else " of each series"
-    return f"{headline(series, labels)} {bound_sentence(weakest, each)}"
+    return f"{headline(series, labels, budget)} {bound_sentence(weakest, each)}"
 
 
 def tail_percentile(tables: Sequence[Mapping[str, Any]]) -> str:
