@@ -46,6 +46,17 @@ def test_a_board_is_measured_for_as_long_as_the_verdict_needs() -> None:
     assert words[words.index("--for") + 1] == "3h"
 
 
+def test_what_failed_is_measured_again() -> None:
+    """With two budgets in one plan, the highest maximum may be of a step that kept its own."""
+    steps = [
+        made.step(0, [latency(160)], budget_ns=150_000),
+        made.step(1, [latency(250)], load="sched", budget_ns=300_000),
+    ]
+    document = built(made.run(steps, findings=[]))
+    words = shlex.split(repeated_command(Data(document)))
+    assert words[words.index("--budget") + 1] == "150us" and "--load" not in words
+
+
 def test_the_board_is_measured_for_the_verdict_that_is_open() -> None:
     """The highest maximum may be of a step without a budget."""
     steps = [

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rtgauge.options import EVALUATION_OPTIONS
+from rtgauge.report.document.answer.certainty import deciding
 from rtgauge.report.document.answer.data import Data, Model
 from rtgauge.report.results.again import (
     lasting_command,
@@ -124,4 +125,9 @@ def repeated_command(data: Data) -> str:
         return raised_command(data)
     if is_evaluation(data.run):
         return _evaluation(data, data.run["target"])
-    return "" if data.top is None else as_long(data, data.step(data.top), {})
+    if data.top is None:
+        return ""
+    step = data.step(data.top)
+    if data.verdicts and (verdict := deciding(data))["result"] == "fail":
+        step = data.steps[verdict["step"]]
+    return as_long(data, step, {})
