@@ -235,6 +235,35 @@ def test_closing_ends_an_agent_that_ignores_its_input(board: Sshd, script: Scrip
     assert board.left() == []
 
 
+@pytest.mark.slow
+def test_a_folder_that_is_made_after_the_end_of_the_connection(
+    sshd: Sshd, script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script("exit 0")
+    begun, go, made = (tmp_path / name for name in ("begun", "go", "made"))
+    programs, real = tmp_path / "programs", shutil.which("mkdir")
+    programs.mkdir()
+    (programs / "mkdir").write_text(
+        f'#!/bin/sh\ncase "$1" in */rtgauge-*) ;; *) exec {real} "$@";; esac\n'
+        f": >{begun}; until [ -e {go} ]; do sleep 0.1; done\n"
+        f'{real} "$@"; code=$?; : >{made}; exit $code\n'
+    )
+    (programs / "mkdir").chmod(0o755)
+    sshd.start(environment={"PATH": f"{programs}:{os.defpath}"})
+    sshd.client(monkeypatch)
+
+    def interrupted(*_: object) -> None:
+        if begun.exists():
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(connection, "_check_time", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        SshTarget("//board")
+    go.touch()
+    until(made.exists)
+    until(lambda: sshd.left() == [])
+
+
 def test_the_agent_is_gone(board: Sshd, script: Script) -> None:
     script("exit 0")
     with opened() as target:

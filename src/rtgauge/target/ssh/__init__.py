@@ -47,9 +47,12 @@ from rtgauge.text import bandwidth, plain
 __all__ = ["SshAgent", "SshTarget", "agent_for", "parse"]
 
 RECONNECT_S: Final = 600.0
+# If the connection has ended, its keeper no longer removes the folder, so this command does.
 _MAKE: Final = (
-    'umask 077; mkdir "$1" && echo "$2" >"$1/keeper" && echo "#!/bin/sh" >"$1/try" || exit 1; '
-    'chmod 700 "$1/try" && "$1/try" && rm "$1/try" && exit 0; exit 126'
+    'trap "" PIPE; umask 077; code=1; '
+    'mkdir "$1" && echo "$2" >"$1/keeper" && echo "#!/bin/sh" >"$1/try" && { code=126; '
+    'chmod 700 "$1/try" && "$1/try" && rm "$1/try" && code=0; }; '
+    'echo 2>/dev/null || rm -rf "$1"; exit $code'
 )
 # Hand the folder over to another keeper.
 _ADOPT: Final = '[ -x "$1/agent" ] && echo "$2" >"$1/keeper"'
