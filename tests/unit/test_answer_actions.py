@@ -612,6 +612,15 @@ def test_an_interrupted_run_has_one_command_that_repeats_it() -> None:
     assert repeats == [answer.sure_command]
 
 
+def test_an_interrupted_run_that_is_too_late_is_run_again_last() -> None:
+    """A run of hours that was stopped because its budget was exceeded was repeated first."""
+    step = made.step(0, [latency(200)], budget_ns=150_000, load="sched")
+    step.document["state"] = "interrupted"
+    run = built(made.run([step], findings=[], state="interrupted"))
+    texts = [action.text for action in answer_of(run).actions]
+    assert texts == ["Measure the idle system", "Run it again"]
+
+
 def test_a_remedy_that_ends_in_a_command_has_it_apart() -> None:
     remedy = "build and load the kernel module: rtgauge module load"
     steps = mixed_steps(0, 1, 2)

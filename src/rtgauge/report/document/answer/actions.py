@@ -53,7 +53,10 @@ def actions_of(
     """What to do next, by expected gain. ``cause``: the command that finds the cause. ``rhythm``:
     that of most late samples."""
     run = data.run
-    yield from _again(data, longer)
+    late = _late(data, state)
+    again = [*_again(data, longer)]
+    last = late and not is_evaluation(run)  # more samples do not make a late system fit
+    yield from [] if last else again
     if data.failed:
         yield from _broken(data)
         return
@@ -62,7 +65,6 @@ def actions_of(
         key=lambda finding: -Level.of(finding["level"]),
     )
     told = [finding for finding in found if finding["check"] == "privileges"]
-    late = _late(data, state)
     if data.due and not data.real:
         yield from _privileged(data, told)
     elif not late:
@@ -82,6 +84,7 @@ def actions_of(
     if late:
         yield from _causes(data, cause)
         yield from _broken(data)
+    yield from again if last else []
     if data.top is not None and not data.loaded and not data.crowded(data.top):
         step = data.step(data.top)
         untraced = dict.fromkeys(_TRACE, "")
