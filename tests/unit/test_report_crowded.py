@@ -190,6 +190,18 @@ def test_a_comparison_does_not_call_a_crowded_machine_idle(averages: tuple[str, 
     assert compare.where(quantity).endswith(", with other programs")
 
 
+def test_late_wake_ups_on_a_crowded_machine_have_its_remedy() -> None:
+    """ "Measure the idle system" was the advice: the command of the crowded step itself."""
+    late: Any = made.step(0, made.timer_series(1, 2000), facts=facts(BUSY), budget_ns=1)
+    loaded = made.step(1, made.timer_series(1, 2000), load="sched", budget_ns=1)
+    for steps in ([late], [late, loaded]):
+        both: Any = made.run(steps, findings=[])
+        (run,) = model.build([both])["runs"]
+        actions = [one.text for one in answer_of(run).actions]
+        assert actions[0] == "Stop the other programs on the target, and measure again"
+        assert actions[1:2] != ["Measure the idle system"]
+
+
 def test_a_failed_step_does_not_hide_other_programs() -> None:
     """The answer gives the missing steps in place of the scope, which alone had this sentence."""
     steps = [

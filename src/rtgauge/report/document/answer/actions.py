@@ -71,7 +71,8 @@ def actions_of(
         yield from _broken(data)
     yield from _undecided(data, state)
     kernel = [finding for finding in found if finding["check"] == "preemption"]
-    checks = unseen_checks(data)
+    crowded = any(map(data.crowded, data.best))
+    checks = [*unseen_checks(data), *(["other-programs"] if late and crowded else [])]
     unseen = [finding for finding in found if finding["check"] in checks]
     for finding in unseen:
         yield _remedy(data, finding)
@@ -149,7 +150,7 @@ def _causes(data: Data, command: str) -> Iterator[Action]:
         return
     if command and not far_below(data):
         yield Action("Find the cause", command, hint_of(data, command))
-    if (data.loaded or data.traced) and not data.idle:
+    if (data.loaded or data.traced) and not (data.idle or any(map(data.crowded, data.best))):
         step = data.step(data.top)
         without = ("load", "load-cmd", "load-cpu", *_TRACE)
         idle_command = as_long(data, step, dict.fromkeys(without, ""))
